@@ -1,0 +1,44 @@
+// Package doc is the record that travels from the Lucene reader to the bulk
+// requests: one live root document of a snapshot with its exact source.
+package doc
+
+// Document is one live root document. All slices are borrowed until the reader's next step.
+type Document struct {
+	Ordinal int64  // see lucene.Record
+	Index   []byte // the index it goes to (after naming rules)
+	Type    []byte // mapping type, nil when the source has none or one that means nothing (_doc)
+	ID      []byte // decoded id, UTF-8
+	Routing []byte // nil when none
+	// Source is the document as a single line of JSON, byte for byte as it was
+	// indexed but for line breaks (see AppendLine).
+	Source []byte
+}
+
+// Reason is the class of a failed document; stable, used for grouping and in documents.
+type Reason string
+
+// Reasons that rfsd itself gives. Refusals of a target carry the target's own error type.
+const (
+	NoSource    Reason = "no_source"         // neither _source nor _recovery_source is stored
+	NoID        Reason = "no_id"             // a root document without a stored id
+	BadID       Reason = "bad_id"            // the stored id cannot be decoded
+	BadSource   Reason = "bad_source"        // the source is no JSON, SMILE, CBOR or YAML that can be sent
+	LineBreak   Reason = "raw_line_break"    // a raw line break inside a JSON string
+	TooLarge    Reason = "too_large"         // the target takes no request of that size (413)
+	MissingType Reason = "missing_type_name" // a type is needed to name the target index and none is stored
+)
+
+// Failure is a live document that did not arrive, and why. It goes to the
+// failed-document stream before the watermark passes it.
+type Failure struct {
+	Index   string
+	ID      string // "" when not known
+	Type    string
+	Routing string
+	Shard   int
+	Ordinal int64
+	Reason  Reason
+	Detail  string // the target's words, or what is wrong with the bytes
+	Status  int    // HTTP status of the item, 0 when it was never sent
+	Source  []byte // as stored; nil when there is none
+}

@@ -1,0 +1,67 @@
+// Package fault holds the few categories into which every error of rfsd falls.
+//
+// A category decides what the caller does: damage is named and never retried, a
+// lost lease stops the work, a refusal by the target concerns one document or
+// request for ever, an unavailable peer is asked again. Errors wrap a category
+// with %w and are tested with errors.Is.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrCorrupt: bytes of the repository are not what they should be. Never retried.
+	ErrCorrupt = errors.New("corrupt")
+	// ErrUnsupported: a form that is intact but that rfsd refuses; the message says what to do.
+	ErrUnsupported = errors.New("unsupported")
+	// ErrLeaseLost: the work item belongs to somebody else, or its time is over. Stop at once.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrRejected: the target refuses, and would refuse again. Permanent.
+	ErrRejected = errors.New("rejected by target")
+	// ErrUnavailable: the other side cannot answer now. Retried with backoff.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrConfig: the user has to change an option, a permission or a name before a new run.
+	ErrConfig = errors.New("configuration")
+)
+
+// Damage says which bytes of the repository are wrong. It is an ErrCorrupt.
+type Damage struct {
+	Blob   string // blob in the repository, relative to its root; "" when not known yet
+	File   string // Lucene file or part of a metadata blob; "" when the blob itself is meant
+	Offset int64  // byte offset in File (in Blob when File is ""); -1 when it concerns the whole
+	Err    error  // what is wrong
+}
+
+// Error names blob, file and offset, then the cause.
+func (d *Damage) Error() string {
+	var b strings.Builder
+	b.WriteString("corrupt")
+	if d.Blob != "" {
+		fmt.Fprintf(&b, " blob %s", d.Blob)
+	}
+	if d.File != "" {
+		fmt.Fprintf(&b, " file %s", d.File)
+	}
+	if d.Offset >= 0 {
+		fmt.Fprintf(&b, " at offset %d", d.Offset)
+	}
+	if d.Err != nil {
+		b.WriteString(": ")
+		b.WriteString(d.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap gives the cause.
+func (d *Damage) Unwrap() error { return d.Err }
+
+// Is makes every Damage an ErrCorrupt.
+func (d *Damage) Is(target error) bool { return target == ErrCorrupt }
+
+// Corrupt makes a Damage for a place in a blob or Lucene file.
+func Corrupt(blob, file string, offset int64, format string, args ...any) error {
+	return &Damage{Blob: blob, File: file, Offset: offset, Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,33 @@
+package lucene
+
+// IDKind says how a document's id is stored (FORMATS §10.1: decided per field, not per version).
+type IDKind uint8
+
+// The forms of a stored id.
+const (
+	IDNone   IDKind = iota // no stored id: a nested child, or a time-series root of Elasticsearch 9.5
+	IDString               // _id stored as string: the literal id (5.x with mapping.single_type)
+	IDBinary               // _id stored as binary: encoded, Elasticsearch 6+ and OpenSearch
+	IDUID                  // _uid stored as string "type#id", Elasticsearch 1.x–5.x
+)
+
+// Record is the part of one live Lucene document that a migration needs: raw stored
+// fields. All slices are borrowed: they are valid until the reader's next step.
+type Record struct {
+	// Ordinal is the Lucene docID plus the maxDoc of all earlier segments of the
+	// commit, segments ordered by name as strings, dead segments included.
+	Ordinal int64
+	Segment *Segment
+	DocID   int32 // docID within the segment
+
+	IDKind  IDKind
+	ID      []byte // nil when IDKind is IDNone
+	Routing []byte // nil when not stored
+	Parent  []byte // _parent as stored by 1.x and 2.x ("type#id"); nil when not stored
+
+	HasSource      bool
+	Source         []byte // _source as stored; may be empty even when HasSource
+	HasRecovery    bool
+	RecoverySource []byte // _recovery_source as stored
+	SyntheticParts bool   // _ignored_source or similar is stored: the source is synthetic
+}
