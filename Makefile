@@ -1,0 +1,65 @@
+# rfsd: build, test, prove. Every verb prints what it could not run and why.
+SHELL      := /bin/bash
+GO         ?= go
+GOFLAGS    ?= -mod=readonly
+export GOFLAGS
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS    := -s -w -X main.version=$(VERSION)
+BIN        := bin
+GOBIN_DIR  := $(shell $(GO) env GOPATH)/bin
+LINT       := $(GOBIN_DIR)/golangci-lint
+LINT_VERSION := v2.15.0
+FUZZTIME   ?= 5s
+# OpenSearch versions that end-to-end tests boot.
+TARGETS    ?= 2.19.4 3.8.0
+
+.PHONY: all build test unit race lint fuzz fuzz-short sim e2e ci bench demo corrupt mutants tools clean
+
+all: build
+
+build:
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
+
+## lint: gofmt, vet, golangci-lint with the allowed arrows between packages
+lint: tools
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "not formatted"; exit 1; }
+	$(GO) vet ./...
+	$(LINT) run ./...
+
+tools:
+	@testing/tools.sh $(LINT) $(LINT_VERSION)
+
+## unit: fast tests without servers
+unit:
+	$(GO) test -short ./...
+
+race:
+	$(GO) test -race -short ./...
+
+## fuzz-short: every fuzz target for FUZZTIME each
+fuzz-short:
+	@testing/fuzz.sh $(FUZZTIME)
+
+## fuzz: minutes per target
+fuzz:
+	@testing/fuzz.sh $${FUZZTIME:-5m}
+
+## e2e: the built programs against real servers
+e2e: build
+	@testing/e2e.sh $(TARGETS)
+
+## test: what the README promises; installs what it needs on Debian/Ubuntu or names the command
+test:
+	@testing/setup.sh
+	$(MAKE) race
+	$(MAKE) e2e
+
+## ci: everything a change has to pass
+ci:
+	$(MAKE) lint
+	$(MAKE) test
+	$(MAKE) fuzz-short
+
+clean:
+	rm -rf $(BIN)

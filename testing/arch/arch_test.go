@@ -1,0 +1,116 @@
+// Package arch_test holds the drawing of the house against the code: which
+// package may import which. The linter states the same arrows (.golangci.yml);
+// this test reads them from the compiler's own list, so the drawing cannot rot.
+package arch_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/rfsd/rfsd/"
+
+// allowed lists, per room, the rooms it may import. A room is a path prefix;
+// the longest matching prefix of an import counts.
+var allowed = map[string][]string{
+	"rfs/fault":    {},
+	"rfs/repo":     {"rfs/fault", "rfs/repo"},
+	"rfs/smile":    {"rfs/fault"},
+	"rfs/lzf":      {"rfs/fault"},
+	"rfs/lucene":   {"rfs/fault", "rfs/lucene"},
+	"rfs/snapshot": {"rfs/fault", "rfs/repo", "rfs/smile", "rfs/lzf", "rfs/lucene", "rfs/snapshot"},
+	"rfs/doc":      {"rfs/fault", "rfs/lucene", "rfs/smile", "rfs/lzf", "rfs/doc"},
+	"rfs/bulk":     {"rfs/fault", "rfs/doc", "rfs/bulk"},
+	"rfs/failed":   {"rfs/fault", "rfs/doc", "rfs/bulk"},
+	"rfs/target":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/target"},
+	"rfs/export":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/export"},
+	"rfs/metadata": {"rfs/fault", "rfs/snapshot", "rfs/target", "rfs/metadata"},
+	"rfs/cms":      {"rfs/fault", "rfs/cms"},
+	"rfs/worker":   {"rfs"},
+	"cmd/rfsd":     {"rfs", "daemon", "cmd/rfsd"},
+	"cmd/rfsctl":   {"rfs", "daemon/api", "cmd/rfsctl"},
+	"testing":      {"rfs", "cmd", "daemon", "store", "gossip", "testing"},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		all = append(all, p)
+	}
+}
+
+func room(path string) (string, bool) {
+	best := ""
+	for r := range allowed {
+		if (path == r || strings.HasPrefix(path, r+"/")) && len(r) > len(best) {
+			best = r
+		}
+	}
+	return best, best != ""
+}
+
+func TestEveryImportFollowsTheArrows(t *testing.T) {
+	all := packages(t)
+	if len(all) < 10 {
+		t.Fatalf("only %d packages listed", len(all))
+	}
+	for _, p := range all {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		r, ok := room(path)
+		if !ok {
+			t.Errorf("package %s is in no room of the drawing", path)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if !strings.HasPrefix(imp, module) {
+				continue
+			}
+			if bad := violates(r, strings.TrimPrefix(imp, module)); bad != "" {
+				t.Errorf("%s imports %s: %s", path, strings.TrimPrefix(imp, module), bad)
+			}
+		}
+	}
+}
+
+func violates(room, imp string) string {
+	for _, ok := range allowed[room] {
+		if imp == ok || strings.HasPrefix(imp, ok+"/") {
+			return ""
+		}
+	}
+	return "not an arrow of the drawing (rfs/DESIGN.md)"
+}
+
+func TestTheArrowCheckRefusesAForbiddenImport(t *testing.T) {
+	for _, c := range []struct{ room, imp string }{
+		{"rfs/lucene", "rfs/snapshot"},
+		{"rfs/cms", "rfs/target"},
+		{"rfs/worker", "daemon"},
+		{"rfs/fault", "rfs/doc"},
+	} {
+		if violates(c.room, c.imp) == "" {
+			t.Errorf("%s may import %s", c.room, c.imp)
+		}
+	}
+}
