@@ -1,0 +1,193 @@
+package cms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Hints orders candidates in place, most wanted first; nil keeps their random
+// order. A hint can neither add nor remove work.
+type Hints func([]Item)
+
+const (
+	candidates    = 32
+	acquireRounds = 8 // of candidates that all went to others, before NoneAvailable
+)
+
+// AcquireNext leases an item for the slot. holder must be unique to the slot over
+// all processes, such as host_uuid_slot; a number is added per acquisition.
+// Half-done hand-offs that it meets are finished on the way.
+//
+// A *NoneAvailable says that others work and until when; ErrAllDone that no item
+// is open; ErrClockSkew that the clocks differ too much. An item acquired too often
+// without progress is marked FAILED, with one event, and passed over.
+func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (*Lease, error) {
+	for range acquireRounds {
+		l, err := c.fromCandidates(ctx, holder, hints)
+		if l != nil || err != nil {
+			return l, err
+		}
+		// Open sees every acknowledged write, and lets the next search see it too.
+		open, err := c.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if open.Items == 0 {
+			return nil, c.whenNothingOpen(ctx)
+		}
+		now, _, err := c.now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if next := time.Unix(open.NextExpiry, 0).Add(c.grace); next.After(now) {
+			return nil, &NoneAvailable{Holder: open.Holder, NextExpiry: next, Open: open.Items}
+		}
+		if err := c.clock.Sleep(ctx, c.retries.rand.between(0, 50*time.Millisecond)); err != nil {
+			return nil, err
+		}
+	}
+	now, _, err := c.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, &NoneAvailable{Holder: "others", NextExpiry: now, Open: 1}
+}
+
+// whenNothingOpen tells a finished queue from one that is being seeded.
+func (c *Coordinator) whenNothingOpen(ctx context.Context) error {
+	if c.seeded.Load() {
+		return ErrAllDone
+	}
+	it, err := c.get(ctx, SetupID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("read %s: %w", SetupID, err)
+	}
+	if err == nil && !it.Open() {
+		c.seeded.Store(true)
+		return ErrAllDone
+	}
+	return &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1}
+}
+
+func (c *Coordinator) now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {
+	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		now, maxErr, err = c.store.Now(ctx)
+		return err
+	})
+	if err != nil {
+		return now, maxErr, fmt.Errorf("clock of the coordination store: %w", err)
+	}
+	return now, maxErr, nil
+}
+
+func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints Hints) (*Lease, error) {
+	var found []Item
+	err := c.retries.do(ctx, readBudget, func(ctx context.Context) (err error) {
+		found, err = c.store.Candidates(ctx, c.grace, candidates)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("search work: %w", err)
+	}
+	c.retries.rand.shuffle(found)
+	if hints != nil {
+		hints(found)
+	}
+	for _, it := range found {
+		if _, err := it.Range(); err != nil { // no item of this protocol; nobody may lease it
+			if _, err := c.Event(ctx, it.ID, "foreign_document", "in the index of work items"); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		l, got, v, err := c.acquire(ctx, it.ID, holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
+		if err != nil {
+			return nil, err
+		}
+		switch v {
+		case Exhausted:
+			if _, err := c.Event(ctx, it.ID, "failed", got.Failure); err != nil {
+				return nil, err
+			}
+		case Applied, Already:
+			if got.Successors == "" {
+				return l, nil
+			}
+			if err := l.finish(ctx, got); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
+				return nil, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// acquire tries to lease one item. The lease is nil unless the verdict is Applied
+// or Already. An answer that was lost is read back, never assumed.
+func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial time.Duration, attempts int) (*Lease, Item, Verdict, error) {
+	mine := holder + "_" + strconv.FormatInt(c.seq.Add(1), 10)
+	for try := 0; ; try++ {
+		before := c.clock.Read()
+		it, v, err := c.store.Apply(ctx, id, Acquire{
+			Holder: mine, InitialMs: initial.Milliseconds(), MaxMs: max(initial, c.cfg.MaxLease).Milliseconds(),
+			GraceMs: c.grace.Milliseconds(), MaxAttempts: attempts,
+			ClientMs: before.Wall.UnixMilli(), ToleranceMs: c.cfg.SkewTolerance.Milliseconds(),
+		})
+		switch {
+		case errors.Is(err, ErrConflict), errors.Is(err, ErrNotFound):
+			return nil, it, Held, nil // somebody else was quicker
+		case errors.Is(err, fault.ErrUnavailable):
+			it, err = c.get(ctx, id)
+			if err != nil {
+				return nil, it, 0, fmt.Errorf("acquire %s: outcome unknown: %w", id, err)
+			}
+			if it.Holder != mine || !it.Open() {
+				return nil, it, Held, nil
+			}
+			v = Already
+		case err != nil:
+			return nil, it, 0, fmt.Errorf("acquire %s: %w", id, err)
+		}
+		switch v {
+		case Foreign:
+			return nil, it, v, fmt.Errorf("item %s: %w", id, ErrSchemaMismatch)
+		case Skewed:
+			if err := c.skew(ctx); err != nil {
+				return nil, it, v, err
+			}
+			if try < 2 {
+				continue // the request itself was slow
+			}
+			return nil, it, Held, nil
+		case Applied, Already:
+			l := c.newLease(it, before, initial)
+			if l.UntilTrigger() <= 0 { // the answer came too late to start anything
+				return nil, it, Held, errors.Join(l.Release(ctx, CauseOutage), ctx.Err())
+			}
+			return l, it, v, nil
+		default:
+			return nil, it, v, nil
+		}
+	}
+}
+
+// skew measures the distance of the clocks and gives an ErrClockSkew when it is
+// really beyond the tolerance.
+func (c *Coordinator) skew(ctx context.Context) error {
+	now, maxErr, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	d := c.clock.Read().Wall.Sub(now)
+	if d.Abs() <= c.cfg.SkewTolerance+maxErr {
+		return nil
+	}
+	err = fmt.Errorf("this machine's clock is %s off the coordination store's (tolerance %s); set the clocks: %w",
+		d.Round(time.Millisecond), c.cfg.SkewTolerance, ErrClockSkew)
+	_, everr := c.Event(ctx, c.cfg.Creator, "clock_skew", err.Error())
+	return errors.Join(err, everr)
+}

@@ -1,0 +1,148 @@
+package cms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// AuditReport is what an audit found.
+type AuditReport struct {
+	Items    int
+	Chains   int      // shards whose chain of items was walked
+	Open     int      // items that are not completed
+	Repaired []string // ids of missing items that were created again
+	Failed   []string // ids of items that were given up
+	Stray    []string // ids of items that no chain reaches
+}
+
+// Clean says that every chain is whole and ended: documents are complete but for
+// the items in Failed.
+func (r AuditReport) Clean() bool { return r.Open == 0 && len(r.Repaired) == 0 }
+
+type shard struct {
+	index  string
+	number int
+}
+
+// Audit walks every chain from its root. Missing roots of shards that an index
+// entry names, and missing successors of completed items, are created again: the
+// store may have lost acknowledged writes.
+func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
+	var rep AuditReport
+	chains := map[shard]map[string]Item{}
+	for it, err := range c.Items(ctx) {
+		if err != nil {
+			return rep, fmt.Errorf("audit: %w", err)
+		}
+		id, err := it.Range()
+		if err != nil {
+			continue
+		}
+		k := shard{id.Index, id.Shard}
+		if chains[k] == nil {
+			chains[k] = map[string]Item{}
+		}
+		chains[k][it.ID] = it
+		rep.Items++
+		if it.Open() {
+			rep.Open++
+		}
+		if it.FailedItem() {
+			rep.Failed = append(rep.Failed, it.ID)
+		}
+	}
+	for r, err := range c.store.List(ctx, kindIndex) {
+		if err != nil {
+			return rep, fmt.Errorf("audit: %w", err)
+		}
+		e, err := decodeEntry(r)
+		if err != nil {
+			return rep, err
+		}
+		for n := range e.Shards {
+			if k := (shard{e.Name, n}); chains[k] == nil {
+				chains[k] = map[string]Item{}
+			}
+		}
+	}
+	for k, items := range chains {
+		rep.walk(k, items)
+	}
+	rep.Chains = len(chains)
+	slices.Sort(rep.Repaired)
+	slices.Sort(rep.Failed)
+	slices.Sort(rep.Stray)
+	return rep, c.repair(ctx, rep.Repaired)
+}
+
+// walk follows a chain and notes what is missing and what it does not reach.
+func (r *AuditReport) walk(k shard, items map[string]Item) {
+	next := []string{ItemID{Index: k.index, Shard: k.number}.String()}
+	reached := map[string]bool{}
+	for len(next) > 0 {
+		id := next[0]
+		next = next[1:]
+		if reached[id] {
+			continue
+		}
+		reached[id] = true
+		it, ok := items[id]
+		if !ok {
+			r.Repaired = append(r.Repaired, id)
+			continue
+		}
+		if !it.Open() { // an open item creates its successors when it is leased
+			next = append(next, it.SuccessorIDs()...)
+		} else {
+			for _, s := range it.SuccessorIDs() {
+				if _, ok := items[s]; ok {
+					next = append(next, s)
+				}
+			}
+		}
+	}
+	for id := range items {
+		if !reached[id] {
+			r.Stray = append(r.Stray, id)
+		}
+	}
+}
+
+func (c *Coordinator) repair(ctx context.Context, missing []string) error {
+	for _, id := range missing {
+		if _, err := c.create(ctx, []Item{NewItem(id, c.cfg.Creator, 0)}); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		if _, err := c.Event(ctx, id, "audit_repair", "the item was missing from its chain"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PhaseDocs is the state of the phase that moves documents.
+const (
+	PhaseInProgress = "IN_PROGRESS"
+	PhaseCompleted  = "COMPLETED"
+)
+
+// Finish audits the items and, when every chain is whole and ended, records that
+// the documents are complete. The second result says whether they are.
+func (c *Coordinator) Finish(ctx context.Context) (AuditReport, bool, error) {
+	rep, err := c.Audit(ctx)
+	if err != nil {
+		return rep, false, err
+	}
+	state := PhaseInProgress
+	setup, err := c.get(ctx, SetupID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return rep, false, fmt.Errorf("read %s: %w", SetupID, err)
+	}
+	if rep.Clean() && err == nil && !setup.Open() {
+		state = PhaseCompleted
+	}
+	body := fmt.Appendf(nil, `{"items":%d,"failedItems":%d}`, rep.Items, len(rep.Failed))
+	return rep, state == PhaseCompleted, c.putRecord(ctx, Record{ID: kindPhase + ":docs", Kind: kindPhase, State: state, Body: body})
+}

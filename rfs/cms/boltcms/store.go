@@ -1,0 +1,386 @@
+// Package boltcms keeps the coordination of a migration in one bbolt file, for a
+// single process without a cluster to ask.
+//
+// Opening the file proves that its former owner is dead: the file lock is held
+// for the life of a process. All leases of the former owner are freed then.
+package boltcms
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Buckets. The index of expiries holds open items only: key is the expiration
+// (8 bytes, big-endian epoch seconds) and the id, the value is empty.
+var (
+	itemsBucket   = []byte("items")
+	expiryBucket  = []byte("expiry")
+	controlBucket = []byte("control")
+	metaBucket    = []byte("meta")
+
+	clockKey  = []byte("clockHigh") // 8 bytes big-endian, epoch ms of the last write
+	formatKey = []byte("format")    // "1"
+)
+
+const (
+	format      = "1"
+	lockTimeout = time.Second
+	pageSize    = 256 // items a scan holds in memory
+)
+
+// Store is a cms.Store in a file. Each transition is one write transaction.
+type Store struct {
+	db   *bolt.DB
+	path string
+	now  func() time.Time
+}
+
+// Open opens or creates the file (mode 0600, its directory 0700) and frees the
+// leases of its former owner. now is the wall clock; the store never lets it run
+// backwards. cms.ErrLocked when another process has the file.
+func Open(path string, now func() time.Time) (*Store, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("directory of the coordination file: %w: %w", err, fault.ErrConfig)
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, fmt.Errorf("%s: %w%s", path, cms.ErrLocked, owner(path))
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
+		return nil, fmt.Errorf("%s is no coordination file: %w: %w", path, err, fault.ErrCorrupt)
+	case err != nil:
+		return nil, fmt.Errorf("open coordination file %s: %w: %w", path, err, fault.ErrConfig)
+	}
+	s := &Store{db: db, path: path, now: now}
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	// Only words for a message; the lock itself is the kernel's.
+	if err := os.WriteFile(path+".pid", []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("coordination file: %w: %w", err, fault.ErrConfig), db.Close())
+	}
+	return s, nil
+}
+
+// owner names the process that wrote its id beside the file, for a message.
+func owner(path string) string {
+	b, err := os.ReadFile(path + ".pid")
+	if err != nil || len(b) > 32 {
+		return ""
+	}
+	return " by process " + strings.TrimSpace(string(b))
+}
+
+// Close gives the file free for the next process.
+func (s *Store) Close() error {
+	rerr := os.Remove(s.path + ".pid")
+	if errors.Is(rerr, os.ErrNotExist) {
+		rerr = nil
+	}
+	return errors.Join(rerr, s.db.Close())
+}
+
+func (s *Store) begin() error {
+	return s.update(func(tx *bolt.Tx, now int64) error {
+		for _, b := range [][]byte{itemsBucket, expiryBucket, controlBucket} {
+			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
+				return err
+			}
+		}
+		meta := tx.Bucket(metaBucket)
+		switch f := meta.Get(formatKey); {
+		case f == nil:
+			if err := meta.Put(formatKey, []byte(format)); err != nil {
+				return err
+			}
+		case string(f) != format:
+			return fmt.Errorf("%s has format %q, this program knows %q: %w", s.path, f, format, fault.ErrConfig)
+		}
+		if err := reclaim(tx, now); err != nil {
+			return err
+		}
+		return freeRecords(tx)
+	})
+}
+
+// reclaim frees what the former owner held.
+func reclaim(tx *bolt.Tx, now int64) error {
+	var held []string
+	c := tx.Bucket(expiryBucket).Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		held = append(held, string(k[8:]))
+	}
+	for _, id := range held {
+		it, err := readItem(tx, id)
+		if err != nil {
+			return err
+		}
+		if got, v := (cms.Reclaim{}).Apply(it, now); v == cms.Applied {
+			if err := writeItem(tx, &it, got); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// update runs f in a write transaction with a clock that never runs backwards.
+func (s *Store) update(f func(tx *bolt.Tx, now int64) error) error {
+	err := s.db.Update(func(tx *bolt.Tx) error {
+		meta, err := tx.CreateBucketIfNotExists(metaBucket)
+		if err != nil {
+			return err
+		}
+		now := max(s.now().UnixMilli(), clockHigh(tx))
+		if err := meta.Put(clockKey, binary.BigEndian.AppendUint64(nil, uint64(now))); err != nil {
+			return err
+		}
+		return f(tx, now)
+	})
+	return storeError(err)
+}
+
+func (s *Store) view(f func(tx *bolt.Tx) error) error { return storeError(s.db.View(f)) }
+
+// storeError gives errors of the file itself a category.
+func storeError(err error) error {
+	if err == nil || errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrConflict) ||
+		errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrConfig) {
+		return err
+	}
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return fmt.Errorf("coordination file: %w: %w", err, cms.ErrStoreGone)
+	}
+	// A full disk or a failing one: the transaction was not committed.
+	return fmt.Errorf("coordination file: %w: %w", err, fault.ErrUnavailable)
+}
+
+func clockHigh(tx *bolt.Tx) int64 {
+	b := tx.Bucket(metaBucket)
+	if b == nil {
+		return 0
+	}
+	if v := b.Get(clockKey); len(v) == 8 {
+		return int64(binary.BigEndian.Uint64(v))
+	}
+	return 0
+}
+
+// Now is the wall clock, or the time of the last write when that is later.
+func (s *Store) Now(context.Context) (now time.Time, maxErr time.Duration, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		now = time.UnixMilli(max(s.now().UnixMilli(), clockHigh(tx)))
+		return nil
+	})
+	return now, 0, err
+}
+
+// Create adds items that do not exist.
+func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	err = s.update(func(tx *bolt.Tx, _ int64) error {
+		created = 0
+		for _, it := range items {
+			if tx.Bucket(itemsBucket).Get([]byte(it.ID)) != nil {
+				continue
+			}
+			if err := writeItem(tx, nil, it); err != nil {
+				return err
+			}
+			created++
+		}
+		return nil
+	})
+	return created, err
+}
+
+// Apply runs a transition in one write transaction.
+func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (it cms.Item, v cms.Verdict, err error) {
+	if err := ctx.Err(); err != nil {
+		return it, 0, err
+	}
+	err = s.update(func(tx *bolt.Tx, now int64) error {
+		old, err := readItem(tx, id)
+		if err != nil {
+			return err
+		}
+		if it, v = t.Apply(old, now); v != cms.Applied && v != cms.Exhausted {
+			return nil
+		}
+		return writeItem(tx, &old, it)
+	})
+	return it, v, err
+}
+
+// Get reads an item.
+func (s *Store) Get(ctx context.Context, id string) (it cms.Item, err error) {
+	if err := ctx.Err(); err != nil {
+		return it, err
+	}
+	err = s.view(func(tx *bolt.Tx) error {
+		it, err = readItem(tx, id)
+		return err
+	})
+	return it, err
+}
+
+// Candidates samples the open items whose lease ended more than grace ago, each
+// with the same chance (reservoir sampling over the index of expiries).
+func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) (items []cms.Item, err error) {
+	if err := ctx.Err(); err != nil || n <= 0 {
+		return nil, err
+	}
+	err = s.view(func(tx *bolt.Tx) error {
+		now := max(s.now().UnixMilli(), clockHigh(tx))
+		var ids []string
+		seen := 0
+		c := tx.Bucket(expiryBucket).Cursor()
+		for k, _ := c.First(); k != nil; k, _ = c.Next() {
+			if len(k) < 8 {
+				return fmt.Errorf("index of expiries: %w", fault.ErrCorrupt)
+			}
+			if int64(binary.BigEndian.Uint64(k))*1000+grace.Milliseconds() >= now {
+				break
+			}
+			id := string(k[8:])
+			if id == cms.SetupID {
+				continue
+			}
+			seen++
+			if len(ids) < n {
+				ids = append(ids, id)
+			} else if i := rand.IntN(seen); i < n {
+				ids[i] = id
+			}
+		}
+		for _, id := range ids {
+			it, err := readItem(tx, id)
+			if err != nil {
+				return err
+			}
+			items = append(items, it)
+		}
+		return nil
+	})
+	return items, err
+}
+
+// Open counts the open items.
+func (s *Store) Open(ctx context.Context) (o cms.Open, err error) {
+	if err := ctx.Err(); err != nil {
+		return o, err
+	}
+	err = s.view(func(tx *bolt.Tx) error {
+		c := tx.Bucket(expiryBucket).Cursor()
+		for k, _ := c.First(); k != nil; k, _ = c.Next() {
+			id := string(k[8:])
+			if id == cms.SetupID {
+				continue
+			}
+			if o.Items == 0 {
+				it, err := readItem(tx, id)
+				if err != nil {
+					return err
+				}
+				o.NextExpiry, o.Holder = it.Expiration, it.Holder
+			}
+			o.Items++
+		}
+		return nil
+	})
+	return o, err
+}
+
+// Scan yields all items in order of ids, page by page: no transaction stays open
+// while the caller works.
+func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
+	return func(yield func(cms.Item, error) bool) {
+		for from := ""; ; {
+			var page []cms.Item
+			err := s.view(func(tx *bolt.Tx) error {
+				page = page[:0]
+				c := tx.Bucket(itemsBucket).Cursor()
+				for k, v := c.Seek([]byte(from)); k != nil && len(page) < pageSize; k, v = c.Next() {
+					it, err := decodeItem(string(k), v)
+					if err != nil {
+						return err
+					}
+					page = append(page, it)
+				}
+				return ctx.Err()
+			})
+			if err != nil {
+				yield(cms.Item{}, err)
+				return
+			}
+			for _, it := range page {
+				if !yield(it, nil) {
+					return
+				}
+			}
+			if len(page) < pageSize {
+				return
+			}
+			from = page[len(page)-1].ID + "\x00"
+		}
+	}
+}
+
+func readItem(tx *bolt.Tx, id string) (cms.Item, error) {
+	v := tx.Bucket(itemsBucket).Get([]byte(id))
+	if v == nil {
+		return cms.Item{}, fmt.Errorf("item %s: %w", id, cms.ErrNotFound)
+	}
+	return decodeItem(id, v)
+}
+
+func decodeItem(id string, v []byte) (cms.Item, error) {
+	var it cms.Item
+	if err := json.Unmarshal(v, &it); err != nil {
+		return it, fmt.Errorf("item %s in the coordination file: %w: %w", id, err, fault.ErrCorrupt)
+	}
+	it.ID = id
+	return it, nil
+}
+
+// writeItem stores the item and keeps the index of expiries in step with it.
+func writeItem(tx *bolt.Tx, old *cms.Item, it cms.Item) error {
+	idx := tx.Bucket(expiryBucket)
+	if old != nil && old.Open() {
+		if err := idx.Delete(expiryKey(*old)); err != nil {
+			return err
+		}
+	}
+	if it.Open() {
+		if err := idx.Put(expiryKey(it), []byte{}); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(it)
+	if err != nil {
+		return fmt.Errorf("item %s: %w", it.ID, err)
+	}
+	return tx.Bucket(itemsBucket).Put([]byte(it.ID), b)
+}
+
+func expiryKey(it cms.Item) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(max(0, it.Expiration))), it.ID...)
+}

@@ -1,0 +1,55 @@
+package cms
+
+import (
+	"context"
+	"time"
+)
+
+// Reading is one look at the clocks of this machine.
+type Reading struct {
+	Wall time.Time     // may jump
+	Mono time.Duration // since some start; stands still while the machine sleeps
+	Boot time.Duration // since some start; runs on while the machine sleeps
+}
+
+// Clock is the machine's time. Stores have their own.
+type Clock interface {
+	Read() Reading
+	// Sleep waits, or returns the context's error.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// instant is a point in time on all three clocks.
+type instant Reading
+
+// after gives the instant d later on all three clocks.
+func (r Reading) after(d time.Duration) instant {
+	return instant{Wall: r.Wall.Add(d), Mono: r.Mono + d, Boot: r.Boot + d}
+}
+
+// left is the time until the instant on the clock where it comes first; ≤ 0 when it is over.
+func (i instant) left(now Reading) time.Duration {
+	return min(i.Wall.Round(0).Sub(now.Wall.Round(0)), i.Mono-now.Mono, i.Boot-now.Boot)
+}
+
+type systemClock struct{ start time.Time }
+
+// SystemClock reads the clocks of the operating system.
+func SystemClock() Clock { return systemClock{start: time.Now()} }
+
+func (c systemClock) Read() Reading {
+	now := time.Now()
+	mono := now.Sub(c.start)
+	return Reading{Wall: now, Mono: mono, Boot: bootTime(mono)}
+}
+
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

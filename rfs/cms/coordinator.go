@@ -1,0 +1,347 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Config of a Coordinator. Zero values of durations and counts mean the defaults.
+type Config struct {
+	Store Store
+	Clock Clock
+	// Creator is written into the items this process creates.
+	Creator       string
+	InitialLease  time.Duration // default 10 min
+	MaxLease      time.Duration // default 6 h
+	MaxAttempts   int           // default 5; the next acquisition without progress fails the item
+	SkewTolerance time.Duration // 0 = off
+	// Shared says that workers of another engine use the queue: margin and grace
+	// are then fixed at 15 s and 5 s, and the initial lease is at least 2 min.
+	Shared bool
+	// Rand drives pauses; nil means a fresh seed.
+	Rand *rand.Rand
+}
+
+// Coordinator applies the protocol for one process. It is safe for concurrent use
+// by several slots; each acquisition gets a holder id of its own.
+type Coordinator struct {
+	store   Store
+	clock   Clock
+	cfg     Config
+	grace   time.Duration
+	seq     atomic.Int64
+	seeded  atomic.Bool
+	retries retrier
+}
+
+// New makes a Coordinator. An initial lease that a shared queue cannot bear is an ErrConfig.
+func New(cfg Config) (*Coordinator, error) {
+	if cfg.InitialLease <= 0 {
+		cfg.InitialLease = DefaultInitialLease
+	}
+	if cfg.MaxLease <= 0 {
+		cfg.MaxLease = DefaultMaxLease
+	}
+	cfg.MaxLease = max(cfg.MaxLease, cfg.InitialLease)
+	if cfg.MaxAttempts <= 0 {
+		cfg.MaxAttempts = DefaultMaxAttempts
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = SystemClock()
+	}
+	if cfg.Shared && cfg.InitialLease < 2*time.Minute {
+		return nil, fmt.Errorf("initial lease %s in a queue shared with other engines: at least 2m: %w", cfg.InitialLease, fault.ErrConfig)
+	}
+	c := &Coordinator{store: cfg.Store, clock: cfg.Clock, cfg: cfg, grace: Grace(cfg.InitialLease)}
+	if cfg.Shared {
+		c.grace = maxGrace
+	}
+	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand)}
+	return c, nil
+}
+
+// SeedItems creates the items that do not exist yet and gives how many it created.
+func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (created int, err error) {
+	const batch = 500
+	var items []Item
+	flush := func() error {
+		n, err := c.create(ctx, items)
+		created += n
+		items = items[:0]
+		return err
+	}
+	for id := range ids {
+		if s := id.String(); len(s) > MaxIDLength {
+			return created, fmt.Errorf("index name %q is too long for a work item: %w", id.Index, fault.ErrUnsupported)
+		}
+		it := NewItem(id.String(), c.cfg.Creator, 0)
+		it.IndexName = id.Index
+		if items = append(items, it); len(items) == batch {
+			if err := flush(); err != nil {
+				return created, err
+			}
+		}
+	}
+	if len(items) == 0 {
+		return created, nil
+	}
+	return created, flush()
+}
+
+func (c *Coordinator) create(ctx context.Context, items []Item) (created int, err error) {
+	err = c.retries.do(ctx, createBudget, func(ctx context.Context) error {
+		n, err := c.store.Create(ctx, items)
+		created += n
+		return err
+	})
+	if err != nil {
+		return created, fmt.Errorf("create %d work items: %w", len(items), err)
+	}
+	return created, nil
+}
+
+// AcquireSetup leases the right to seed. ErrSetupDone when that is over; a
+// *NoneAvailable says who seeds and until when.
+func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, error) {
+	it, err := c.get(ctx, SetupID)
+	if errors.Is(err, ErrNotFound) {
+		if _, err := c.create(ctx, []Item{NewItem(SetupID, c.cfg.Creator, 0)}); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, fmt.Errorf("read %s: %w", SetupID, err)
+	}
+	if !it.Open() {
+		return nil, ErrSetupDone
+	}
+	l, it, v, err := c.acquire(ctx, SetupID, holder, SetupLease(c.cfg.InitialLease), 0)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == Done:
+		return nil, ErrSetupDone
+	case v == Held:
+		return nil, &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1}
+	}
+	return l, nil
+}
+
+// SeedOnce runs seed in exactly one process at a time until one has completed it,
+// and returns when it is completed. waiting, when not nil, is told whose lease is
+// waited for. An error of seed gives the lease back and is returned.
+func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*NoneAvailable)) error {
+	for {
+		l, err := c.AcquireSetup(ctx, holder)
+		var busy *NoneAvailable
+		switch {
+		case errors.Is(err, ErrSetupDone):
+			c.seeded.Store(true)
+			return nil
+		case errors.As(err, &busy):
+			if waiting != nil {
+				waiting(busy)
+			}
+			if err := c.clock.Sleep(ctx, c.retries.rand.between(500*time.Millisecond, 1500*time.Millisecond)); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		if err := seed(ctx); err != nil {
+			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel() //nolint:revive // the function returns here
+			return errors.Join(err, l.Release(rctx, CauseDrain))
+		}
+		if err := l.Complete(ctx, Work{}); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
+			return err
+		}
+	}
+}
+
+// PutIndexEntry stores what a worker needs to find the shards of an index: body is
+// an opaque JSON object. An entry that exists is replaced.
+func (c *Coordinator) PutIndexEntry(ctx context.Context, index string, shards int, body json.RawMessage) error {
+	entry := indexEntry{Name: index, Shards: shards, Locator: body}
+	raw, err := json.Marshal(entry)
+	if err != nil {
+		return fmt.Errorf("index entry %s: %w", index, err)
+	}
+	return c.putRecord(ctx, Record{ID: kindIndex + ":" + indexKey(index), Kind: kindIndex, State: "COMPLETED", Body: raw})
+}
+
+// IndexEntry reads what PutIndexEntry stored.
+func (c *Coordinator) IndexEntry(ctx context.Context, index string) (shards int, body json.RawMessage, err error) {
+	r, err := c.record(ctx, kindIndex+":"+indexKey(index))
+	if err != nil {
+		return 0, nil, fmt.Errorf("index entry %s: %w", index, err)
+	}
+	e, err := decodeEntry(r)
+	return e.Shards, e.Locator, err
+}
+
+type indexEntry struct {
+	Name    string          `json:"name"`
+	Shards  int             `json:"shards"`
+	Locator json.RawMessage `json:"locator"`
+}
+
+func decodeEntry(r Record) (indexEntry, error) {
+	var e indexEntry
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return e, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	}
+	return e, nil
+}
+
+// ClaimTarget records the UUID of the target index when none is recorded yet, and
+// gives the recorded one. A worker that finds another index under the name stops.
+func (c *Coordinator) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {
+	body, err := json.Marshal(map[string]string{"name": index, "uuid": uuid})
+	if err != nil {
+		return "", fmt.Errorf("target of %s: %w", index, err)
+	}
+	id := kindTarget + ":" + indexKey(index)
+	if _, err = c.createRecord(ctx, Record{ID: id, Kind: kindTarget, Body: body}); err != nil {
+		return "", err
+	}
+	r, err := c.record(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	var got struct {
+		UUID string `json:"uuid"`
+	}
+	if err := json.Unmarshal(r.Body, &got); err != nil {
+		return "", fmt.Errorf("record %s: %w: %w", id, err, fault.ErrCorrupt)
+	}
+	return got.UUID, nil
+}
+
+// Event stores an event once; emitted says whether this call did.
+func (c *Coordinator) Event(ctx context.Context, subject, code, detail string) (emitted bool, err error) {
+	body, err := json.Marshal(map[string]string{"subject": subject, "code": code, "detail": detail})
+	if err != nil {
+		return false, fmt.Errorf("event %s: %w", code, err)
+	}
+	return c.createRecord(ctx, Record{ID: kindEvent + ":" + indexKey(subject) + ":" + code, Kind: kindEvent, State: code, Body: body})
+}
+
+// Pending counts the open items.
+func (c *Coordinator) Pending(ctx context.Context) (int64, error) {
+	o, err := c.open(ctx)
+	return o.Items, err
+}
+
+// Items yields every work item, without SetupID.
+func (c *Coordinator) Items(ctx context.Context) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for it, err := range c.store.Scan(ctx) {
+			if err == nil && it.ID == SetupID {
+				continue
+			}
+			if !yield(it, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Item reads one work item as it is now.
+func (c *Coordinator) Item(ctx context.Context, id ItemID) (Item, error) {
+	return c.get(ctx, id.String())
+}
+
+// Unfail opens a FAILED item again and records that it was done.
+func (c *Coordinator) Unfail(ctx context.Context, id ItemID, operator string) error {
+	it, v, err := c.apply(ctx, readBudget, id.String(), Unfail{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("retry item %s: %w", id, err)
+	case v == Foreign:
+		return ErrSchemaMismatch
+	case v != Applied:
+		return fmt.Errorf("item %s is not FAILED (%s): %w", id, v, fault.ErrConfig)
+	}
+	now, _, err := c.store.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("record the retry of %s: %w", id, err)
+	}
+	_, err = c.Event(ctx, it.ID, "retried-"+strconv.FormatInt(now.UnixMilli(), 10), operator)
+	return err
+}
+
+// ReleaseHolder gives back the lease of a process that is proven dead, such as a
+// child that its parent has waited for.
+func (c *Coordinator) ReleaseHolder(ctx context.Context, id, holder string, cause Cause) error {
+	_, v, err := c.apply(ctx, readBudget, id, Release{Holder: holder, Cause: string(cause), Counted: cause.counted()})
+	if err != nil {
+		return fmt.Errorf("release %s: %w", id, err)
+	}
+	if v == Foreign {
+		return ErrSchemaMismatch
+	}
+	return nil
+}
+
+// FailIndex gives up every open item of an index that no running lease holds, and
+// says how many; the holders of the others find out themselves.
+func (c *Coordinator) FailIndex(ctx context.Context, index, reason string) (failed int, err error) {
+	for it, err := range c.Items(ctx) {
+		if err != nil {
+			return failed, fmt.Errorf("fail items of %s: %w", index, err)
+		}
+		id, perr := it.Range()
+		if perr != nil || id.Index != index || !it.Open() {
+			continue
+		}
+		_, v, err := c.apply(ctx, readBudget, it.ID, Fail{Reason: reason, GraceMs: c.grace.Milliseconds()})
+		if err != nil {
+			return failed, fmt.Errorf("fail item %s: %w", id, err)
+		}
+		if v == Applied {
+			failed++
+			if _, err := c.Event(ctx, it.ID, "failed", reason); err != nil {
+				return failed, err
+			}
+		}
+	}
+	return failed, nil
+}
+
+func (c *Coordinator) get(ctx context.Context, id string) (it Item, err error) {
+	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		it, err = c.store.Get(ctx, id)
+		return err
+	})
+	return it, err
+}
+
+func (c *Coordinator) open(ctx context.Context) (o Open, err error) {
+	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		o, err = c.store.Open(ctx)
+		return err
+	})
+	if err != nil {
+		return o, fmt.Errorf("count open work items: %w", err)
+	}
+	return o, nil
+}
+
+// apply retries a transition that is safe to repeat.
+func (c *Coordinator) apply(ctx context.Context, b budget, id string, t Transition) (it Item, v Verdict, err error) {
+	err = c.retries.do(ctx, b, func(ctx context.Context) error {
+		it, v, err = c.store.Apply(ctx, id, t)
+		return err
+	})
+	return it, v, err
+}

@@ -1,0 +1,184 @@
+// Package cms says who works on which part of the migration until when.
+//
+// A shard of the snapshot is a chain of items. An item covers the ordinals of
+// its shard from its cursor to the cursor of its successor (or to the end). One
+// worker at a time leases an item; whoever loses it in the middle leaves a
+// successor or a recorded watermark behind. The rules are pure functions
+// (transition.go); stores apply them atomically under their own clock
+// (boltcms, oscms); the Coordinator is what a worker talks to.
+package cms
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// SetupID is the item whose completion says that all items are seeded.
+const SetupID = "shard_setup"
+
+// ScriptVersion is the version of the wire documents this package reads and writes.
+const ScriptVersion = "3.0"
+
+// StatusFailed marks a completed item whose range did not arrive.
+const StatusFailed = "FAILED"
+
+// MaxIDLength is the longest id, in bytes, that Elasticsearch and OpenSearch accept.
+const MaxIDLength = 512
+
+// ItemID names a range of a shard by its first ordinal.
+type ItemID struct {
+	Index  string // name in the snapshot, UTF-8
+	Shard  int
+	Cursor int64 // first ordinal of the range
+}
+
+// String gives the wire id: base64url of the name without padding, shard and
+// cursor in decimal, joined by "__".
+func (id ItemID) String() string {
+	return indexKey(id.Index) + "__" + strconv.Itoa(id.Shard) + "__" + strconv.FormatInt(id.Cursor, 10)
+}
+
+func indexKey(index string) string { return base64.RawURLEncoding.EncodeToString([]byte(index)) }
+
+// ParseID reads a wire id. It splits from the right: the encoded name may itself
+// end in "_", shard and cursor never contain one. Any other id is an fault.ErrCorrupt.
+func ParseID(s string) (ItemID, error) {
+	if len(s) > MaxIDLength {
+		return ItemID{}, fmt.Errorf("work item id of %d bytes: %w", len(s), fault.ErrCorrupt)
+	}
+	head, cursor, ok := cutRight(s)
+	if !ok {
+		return ItemID{}, badID(s)
+	}
+	name, shard, ok := cutRight(head)
+	if !ok {
+		return ItemID{}, badID(s)
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(name)
+	if err != nil || len(raw) == 0 || !utf8.Valid(raw) {
+		return ItemID{}, badID(s)
+	}
+	sh, err := strconv.ParseInt(shard, 10, 32)
+	if err != nil || sh < 0 {
+		return ItemID{}, badID(s)
+	}
+	cur, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || cur < 0 {
+		return ItemID{}, badID(s)
+	}
+	id := ItemID{Index: string(raw), Shard: int(sh), Cursor: cur}
+	if id.String() != s { // leading zeros, signs: not an id that anybody wrote
+		return ItemID{}, badID(s)
+	}
+	return id, nil
+}
+
+func cutRight(s string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, "__")
+	if i < 0 {
+		return "", "", false
+	}
+	return s[:i], s[i+2:], true
+}
+
+func badID(s string) error {
+	return fmt.Errorf("%q is no work item id: %w", s, fault.ErrCorrupt)
+}
+
+// Counts says what became of the ordinals of a range. Indexed, Failed and
+// Filtered add up to Live; a range is done when Ordinals says so.
+type Counts struct {
+	Ordinals int64 `json:"ordinals"` // ordinals passed: documents, deleted ones, children
+	Live     int64 `json:"live"`     // live root documents among them
+	Indexed  int64 `json:"indexed"`  // taken by the target
+	Failed   int64 `json:"failed"`   // recorded as failed documents
+	Filtered int64 `json:"filtered"` // left out on purpose
+	Bytes    int64 `json:"bytes"`    // bytes of the sources that were indexed
+}
+
+// Add gives the sum.
+func (c Counts) Add(o Counts) Counts {
+	return Counts{
+		Ordinals: c.Ordinals + o.Ordinals, Live: c.Live + o.Live, Indexed: c.Indexed + o.Indexed,
+		Failed: c.Failed + o.Failed, Filtered: c.Filtered + o.Filtered, Bytes: c.Bytes + o.Bytes,
+	}
+}
+
+// Item is the wire document of a work item: first the fields that every engine
+// on the queue reads, then ours, which others carry along but never change.
+type Item struct {
+	ID string `json:"-"`
+
+	ScriptVersion string   `json:"scriptVersion"`
+	IndexName     string   `json:"indexName,omitempty"` // only on seeded items, for the reader
+	CreatorID     string   `json:"creatorId,omitempty"`
+	Holder        string   `json:"leaseHolderId,omitempty"`      // kept after completion
+	Expiration    int64    `json:"expiration"`                   // epoch seconds of the store's clock; 0 = free
+	Exponent      Exponent `json:"nextAcquisitionLeaseExponent"` // the next lease lasts 2^this × the initial lease
+	CompletedAt   int64    `json:"completedAt,omitempty"`        // epoch seconds; 0 = open
+	Successors    string   `json:"successor_items,omitempty"`    // ids joined by ","; written once
+	Status        string   `json:"status,omitempty"`             // "" or StatusFailed
+
+	Failure       string   `json:"failure,omitempty"`           // why it is FAILED
+	Attempts      int      `json:"attempts,omitempty"`          // acquisitions in a row without progress
+	AcquiredAt    int64    `json:"acquiredAt,omitempty"`        // epoch ms of the last acquisition
+	LeaseExponent Exponent `json:"leaseExponent,omitempty"`     // exponent of the last acquisition
+	HandExponent  Exponent `json:"successorExponent,omitempty"` // exponent for the successors
+	Watermark     int64    `json:"watermark,omitempty"`         // every ordinal below is durably done
+	Counts        Counts   `json:"counts,omitzero"`             // of the ordinals from the cursor to Watermark or the end
+	Checks        string   `json:"checks,omitempty"`            // JSON array, one opaque element per acquisition that did a part
+	SetupMs       int64    `json:"setupMs,omitempty"`           // from acquisition to the first document read, ms
+	ReleasedFor   string   `json:"releasedFor,omitempty"`       // cause of the last release
+	Engine        string   `json:"engine,omitempty"`            // "go" when one of ours acquired it
+}
+
+// Exponent is a small non-negative integer. Whatever else a document holds there reads as 0.
+type Exponent int
+
+// UnmarshalJSON reads a number; missing, negative, fractional or foreign values are 0.
+func (e *Exponent) UnmarshalJSON(b []byte) error {
+	*e = 0
+	var f float64
+	if json.Unmarshal(b, &f) == nil && f > 0 && f == math.Trunc(f) && f < 1<<20 {
+		*e = Exponent(f)
+	}
+	return nil
+}
+
+// NewItem is a free item that nobody held yet, as it is seeded or as a successor is created.
+func NewItem(id string, creator string, exponent int) Item {
+	return Item{ID: id, ScriptVersion: ScriptVersion, CreatorID: creator, Exponent: Exponent(max(0, exponent))}
+}
+
+// Range parses the item's id; not for SetupID.
+func (it Item) Range() (ItemID, error) { return ParseID(it.ID) }
+
+// Open says that the item is not completed.
+func (it Item) Open() bool { return it.CompletedAt == 0 }
+
+// FailedItem says that the item was given up.
+func (it Item) FailedItem() bool { return it.CompletedAt != 0 && it.Status == StatusFailed }
+
+// SuccessorIDs splits the stored successors; nil when there are none.
+func (it Item) SuccessorIDs() []string {
+	if it.Successors == "" {
+		return nil
+	}
+	return strings.Split(it.Successors, ",")
+}
+
+// Begin is the ordinal at which the next holder starts: the recorded watermark or the cursor.
+func (it Item) Begin() int64 {
+	id, err := it.Range()
+	if err != nil {
+		return it.Watermark
+	}
+	return max(id.Cursor, it.Watermark)
+}

@@ -1,0 +1,287 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Cause says why an item is given back before its end.
+type Cause string
+
+// Causes. Only CauseNone counts as an acquisition without progress.
+const (
+	CauseNone         Cause = "" // the work itself: an error, no progress
+	CauseBackpressure Cause = "backpressure"
+	CauseDrain        Cause = "drain"
+	CausePause        Cause = "pause"
+	CauseOutage       Cause = "outage"
+	CauseKilled       Cause = "killed" // by the parent or an operator
+)
+
+func (c Cause) counted() bool { return c == CauseNone }
+
+// Work is what one acquisition did, counted from Lease.Start.
+type Work struct {
+	Counts Counts
+	Checks json.RawMessage // opaque; nil when there is none
+	Setup  time.Duration   // from acquisition to the first document read; 0 when not known
+}
+
+// Lease is the right to work on an item until a deadline. Its methods may be called
+// by several goroutines; at most one of Handoff, Complete, Release and Fail.
+type Lease struct {
+	Item   Item   // as it was acquired
+	ID     ItemID // zero for SetupID
+	Holder string
+	Length time.Duration // granted, by the store
+
+	c        *Coordinator
+	begin    int64
+	deadline instant // the margin before the lease ends
+	trigger  instant
+	end      instant
+
+	mu   sync.Mutex
+	lost error
+}
+
+func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *Lease {
+	length := LeaseLength(initial, int(it.LeaseExponent), max(initial, c.cfg.MaxLease))
+	margin := Margin(length)
+	if c.cfg.Shared {
+		margin = maxMargin
+	}
+	l := &Lease{
+		Item: it, Holder: it.Holder, Length: length, c: c, begin: it.Begin(),
+		deadline: before.after(length - margin),
+		trigger:  before.after(min(TriggerAfter(length), length-margin)),
+		end:      before.after(length),
+	}
+	if id, err := it.Range(); err == nil {
+		l.ID = id
+	}
+	return l
+}
+
+// Start is the first ordinal to work on: the item's cursor, or the watermark that
+// an earlier holder recorded.
+func (l *Lease) Start() int64 { return l.begin }
+
+// UntilDeadline is the time in which requests may still be started; ≤ 0 when it is
+// over by the monotonic, the boot-time or the wall clock, whichever is first.
+func (l *Lease) UntilDeadline() time.Duration { return l.deadline.left(l.c.clock.Read()) }
+
+// UntilTrigger is the time until the hand-off has to begin.
+func (l *Lease) UntilTrigger() time.Duration { return l.trigger.left(l.c.clock.Read()) }
+
+// UntilEnd is the time until others may take the item.
+func (l *Lease) UntilEnd() time.Duration { return l.end.left(l.c.clock.Read()) }
+
+// Check says whether a request may be started now: an fault.ErrLeaseLost when the
+// deadline has passed or the item was found to belong to somebody else.
+func (l *Lease) Check() error {
+	l.mu.Lock()
+	lost := l.lost
+	l.mu.Unlock()
+	if lost != nil {
+		return lost
+	}
+	if left := l.UntilDeadline(); left <= 0 {
+		return fmt.Errorf("lease of %s: over since %s: %w", l.Item.ID, -left, fault.ErrLeaseLost)
+	}
+	return nil
+}
+
+// Validate asks the store whether the item is still this lease's, as after a gap
+// in which the machine or the process was stopped.
+func (l *Lease) Validate(ctx context.Context) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	it, err := l.c.get(ctx, l.Item.ID)
+	if errors.Is(err, ErrNotFound) {
+		return l.lose(fmt.Errorf("item %s is gone: %w", l.Item.ID, ErrStoreGone))
+	}
+	if err != nil {
+		return fmt.Errorf("validate lease of %s: %w", l.Item.ID, err)
+	}
+	if it.Holder != l.Holder || !it.Open() {
+		return l.lose(fmt.Errorf("item %s belongs to %q now: %w", l.Item.ID, it.Holder, fault.ErrLeaseLost))
+	}
+	return nil
+}
+
+// Progress records that every ordinal below watermark is durably done, with what
+// was done from Start to there. It never resends: a failure costs nothing but rework.
+func (l *Lease) Progress(ctx context.Context, watermark int64, w Work) error {
+	checks, err := l.checks(w)
+	if err != nil {
+		return err
+	}
+	_, v, err := l.c.apply(ctx, onceBudget, l.Item.ID, Progress{
+		Holder: l.Holder, Begin: l.begin, Watermark: watermark,
+		Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(),
+	})
+	if err != nil {
+		return l.failed("record progress of", err)
+	}
+	return l.expect(v, Applied, Already)
+}
+
+// Handoff ends the lease at watermark in four steps, each of which anybody can
+// repeat: name the successor, store its id on the item, create it, complete the
+// item. ErrNoProgress when watermark is not beyond Start.
+func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
+	if watermark <= l.begin || watermark <= l.ID.Cursor {
+		return fmt.Errorf("item %s at %d: %w", l.Item.ID, watermark, ErrNoProgress)
+	}
+	checks, err := l.checks(w)
+	if err != nil {
+		return err
+	}
+	next := ItemID{Index: l.ID.Index, Shard: l.ID.Shard, Cursor: watermark}.String()
+	it, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID, SetSuccessors{
+		Holder: l.Holder, Successors: next, HandExponent: RightSize(l.Length, l.c.cfg.InitialLease, w.Setup),
+		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(),
+	})
+	if err != nil {
+		return l.failed("store successor of", err)
+	}
+	if v == Mismatch && it.Holder == l.Holder && it.Successors != "" {
+		return l.finish(ctx, it) // what is stored counts, not what was meant
+	}
+	if err := l.expect(v, Applied, Already); err != nil {
+		return err
+	}
+	return l.finish(ctx, it)
+}
+
+// finish does what is left of a hand-off whose successors are stored.
+func (l *Lease) finish(ctx context.Context, it Item) error {
+	ids := it.SuccessorIDs()
+	items := make([]Item, 0, len(ids))
+	for _, id := range ids {
+		items = append(items, NewItem(id, l.c.cfg.Creator, int(it.HandExponent)))
+	}
+	err := l.c.retries.do(ctx, createBudget.before(l.end), func(ctx context.Context) error {
+		_, err := l.c.store.Create(ctx, items)
+		return err
+	})
+	if err != nil {
+		return l.failed("create successor of", err)
+	}
+	_, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, Complete{Holder: l.Holder, Successors: it.Successors})
+	if err != nil {
+		return l.failed("complete", err)
+	}
+	if v == Unset || v == Mismatch {
+		// The store forgot an acknowledged write. The item stays open: whoever
+		// leases it next does its range again.
+		return fmt.Errorf("item %s: stored successors are not those that were stored (%s): %w", l.Item.ID, v, fault.ErrLeaseLost)
+	}
+	return l.expect(v, Applied, Already)
+}
+
+// Complete ends the item: its range was done to its end.
+func (l *Lease) Complete(ctx context.Context, w Work) error {
+	checks, err := l.checks(w)
+	if err != nil {
+		return err
+	}
+	total := l.Item.Counts.Add(w.Counts)
+	t := Complete{Holder: l.Holder, Counts: total, Checks: checks, SetupMs: w.Setup.Milliseconds()}
+	if l.Item.ID != SetupID {
+		t.Watermark = l.ID.Cursor + total.Ordinals
+	}
+	it, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, t)
+	if err != nil {
+		return l.failed("complete", err)
+	}
+	if v == Mismatch && it.Holder == l.Holder && it.Successors != "" {
+		return l.finish(ctx, it)
+	}
+	return l.expect(v, Applied, Already)
+}
+
+// Release gives the item back. A lease that is lost already is no error.
+func (l *Lease) Release(ctx context.Context, cause Cause) error {
+	_, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID,
+		Release{Holder: l.Holder, Cause: string(cause), Counted: cause.counted()})
+	if err != nil {
+		return l.failed("release", err)
+	}
+	if v == Foreign {
+		return ErrSchemaMismatch
+	}
+	return nil
+}
+
+// Fail marks the item FAILED and emits one event.
+func (l *Lease) Fail(ctx context.Context, reason string) error {
+	_, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID,
+		Fail{Holder: l.Holder, Reason: reason, GraceMs: l.c.grace.Milliseconds()})
+	if err != nil {
+		return l.failed("fail", err)
+	}
+	if err := l.expect(v, Applied, Already); err != nil {
+		return err
+	}
+	_, err = l.c.Event(ctx, l.Item.ID, "failed", reason)
+	return err
+}
+
+// checks appends the part of this acquisition to what earlier ones left.
+func (l *Lease) checks(w Work) (string, error) {
+	var all []json.RawMessage
+	if l.Item.Checks != "" {
+		if err := json.Unmarshal([]byte(l.Item.Checks), &all); err != nil {
+			return "", fmt.Errorf("checks of item %s: %w: %w", l.Item.ID, err, fault.ErrCorrupt)
+		}
+	}
+	if len(w.Checks) > 0 {
+		all = append(all, w.Checks)
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return "", fmt.Errorf("checks of item %s: %w", l.Item.ID, err)
+	}
+	return string(b), nil
+}
+
+func (l *Lease) expect(v Verdict, good ...Verdict) error {
+	for _, g := range good {
+		if v == g {
+			return nil
+		}
+	}
+	if v == Foreign {
+		return l.lose(fmt.Errorf("item %s: %w", l.Item.ID, ErrSchemaMismatch))
+	}
+	return l.lose(fmt.Errorf("item %s (%s): %w", l.Item.ID, v, fault.ErrLeaseLost))
+}
+
+func (l *Lease) failed(what string, err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return l.lose(fmt.Errorf("%s item %s: %w: %w", what, l.Item.ID, err, ErrStoreGone))
+	}
+	return fmt.Errorf("%s item %s: %w", what, l.Item.ID, err)
+}
+
+// lose remembers that the item is not ours, so that Check refuses from now on.
+func (l *Lease) lose(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost == nil {
+		l.lost = err
+	}
+	return err
+}

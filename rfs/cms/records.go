@@ -1,0 +1,80 @@
+package cms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Kinds of control records; an id is "kind:key".
+const (
+	kindIndex  = "index"
+	kindTarget = "target"
+	kindEvent  = "event"
+	kindPhase  = "phase"
+	kindMeta   = "meta"
+)
+
+func (c *Coordinator) record(ctx context.Context, id string) (r Record, err error) {
+	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		r, err = c.store.Record(ctx, id)
+		return err
+	})
+	if err != nil {
+		return r, fmt.Errorf("read record %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// createRecord adds a record unless one of that id exists.
+func (c *Coordinator) createRecord(ctx context.Context, r Record) (created bool, err error) {
+	r.Revision = Revision{}
+	if err := c.stamp(ctx, &r); err != nil {
+		return false, err
+	}
+	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		_, err := c.store.Put(ctx, r)
+		if errors.Is(err, ErrConflict) {
+			created = false
+			return nil
+		}
+		created = err == nil
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("create record %s: %w", r.ID, err)
+	}
+	return created, nil
+}
+
+// putRecord writes the record over whatever is there.
+func (c *Coordinator) putRecord(ctx context.Context, r Record) error {
+	if err := c.stamp(ctx, &r); err != nil {
+		return err
+	}
+	err := c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		old, err := c.store.Record(ctx, r.ID)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		r.Revision = old.Revision
+		if old.CreatedAt != 0 {
+			r.CreatedAt = old.CreatedAt
+		}
+		_, err = c.store.Put(ctx, r)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write record %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+func (c *Coordinator) stamp(ctx context.Context, r *Record) error {
+	now, _, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	r.CreatedAt, r.UpdatedAt = now.UnixMilli(), now.UnixMilli()
+	return nil
+}

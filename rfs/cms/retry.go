@@ -1,0 +1,100 @@
+package cms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// budget says how often and how long a request is repeated.
+type budget struct {
+	tries      int
+	first, cap time.Duration
+	full       bool    // full jitter: anything between 0 and the pause
+	until      instant // with bounded: no pause crosses it
+	bounded    bool
+}
+
+// The budgets of the contract (CMS-DESIGN C5): one request has 1 + retries tries.
+var (
+	readBudget      = budget{tries: 12, first: 100 * time.Millisecond, cap: 30 * time.Second, full: true}
+	successorBudget = budget{tries: 11, first: 10 * time.Millisecond, cap: time.Minute}
+	createBudget    = budget{tries: 8, first: 10 * time.Millisecond, cap: time.Minute}
+	completeBudget  = budget{tries: 8, first: time.Second, cap: 64 * time.Second}
+	onceBudget      = budget{tries: 1}
+)
+
+func (b budget) before(i instant) budget {
+	b.until, b.bounded = i, true
+	return b
+}
+
+// retrier repeats requests that ended in fault.ErrUnavailable or ErrConflict.
+type retrier struct {
+	clock Clock
+	rand  *jitter
+}
+
+// retryAfter is implemented by errors that carry the pause the other side asked for.
+type retryAfter interface{ RetryAfter() time.Duration }
+
+func (r retrier) do(ctx context.Context, b budget, f func(context.Context) error) error {
+	pause := b.first
+	for try := 1; ; try++ {
+		err := f(ctx)
+		if err == nil || ctx.Err() != nil || !(errors.Is(err, fault.ErrUnavailable) || errors.Is(err, ErrConflict)) {
+			return err
+		}
+		if try >= b.tries {
+			return fmt.Errorf("after %d tries: %w", try, err)
+		}
+		d := pause
+		if b.full {
+			d = r.rand.between(0, pause)
+		}
+		var asked retryAfter
+		if errors.As(err, &asked) {
+			d = max(d, min(asked.RetryAfter(), time.Minute))
+		}
+		if b.bounded && d >= b.until.left(r.clock.Read()) {
+			return fmt.Errorf("no time for another try: %w", err)
+		}
+		if serr := r.clock.Sleep(ctx, d); serr != nil {
+			return errors.Join(err, serr)
+		}
+		pause = min(2*pause, b.cap)
+	}
+}
+
+// jitter is a random source for several goroutines.
+type jitter struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func newJitter(r *rand.Rand) *jitter {
+	if r == nil {
+		r = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	return &jitter{r: r}
+}
+
+func (j *jitter) between(lo, hi time.Duration) time.Duration {
+	if hi <= lo {
+		return lo
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return lo + time.Duration(j.r.Int64N(int64(hi-lo)))
+}
+
+func (j *jitter) shuffle(items []Item) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.r.Shuffle(len(items), func(a, b int) { items[a], items[b] = items[b], items[a] })
+}

@@ -1,0 +1,125 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Errors of stores and of the Coordinator, beside the categories of fault.
+// fault.ErrUnavailable from a write means that its outcome is unknown.
+var (
+	// ErrNotFound: no document of that id.
+	ErrNotFound = errors.New("not found in the coordination store")
+	// ErrConflict: a record changed since it was read, or exists already.
+	ErrConflict = errors.New("changed by somebody else")
+	// ErrSchemaMismatch: the queue was written by another version of the protocol.
+	ErrSchemaMismatch = fmt.Errorf("work queue of another script version than %s: %w", ScriptVersion, fault.ErrConfig)
+	// ErrStoreGone: the coordination store was deleted, or replaced by another.
+	ErrStoreGone = fmt.Errorf("the coordination store is gone: %w", fault.ErrConfig)
+	// ErrLocked: another process uses the coordination file.
+	ErrLocked = fmt.Errorf("the coordination file is in use: %w", fault.ErrConfig)
+	// ErrClockSkew: this machine's clock is too far from the store's.
+	ErrClockSkew = fmt.Errorf("clock skew: %w", fault.ErrConfig)
+	// ErrAllDone: no item is open.
+	ErrAllDone = errors.New("no work left")
+	// ErrSetupDone: the items are seeded.
+	ErrSetupDone = errors.New("work is already seeded")
+	// ErrNoProgress: a hand-off would create the item itself, or lies where the acquisition began.
+	ErrNoProgress = errors.New("no progress to hand off")
+)
+
+// NoneAvailable says that work is open but leased by others.
+type NoneAvailable struct {
+	Holder     string    // who holds the lease that ends first
+	NextExpiry time.Time // when, by the store's clock; others may take it a grace later
+	Open       int64     // open items
+}
+
+// Error names holder and time.
+func (e *NoneAvailable) Error() string {
+	return fmt.Sprintf("no work available: %d items open, the next lease (of %s) ends at %s",
+		e.Open, e.Holder, e.NextExpiry.UTC().Format(time.RFC3339))
+}
+
+// Transitions is the part of a store that changes items, one at a time and atomically.
+type Transitions interface {
+	// Create adds items; those whose id exists are left untouched and not counted.
+	Create(ctx context.Context, items []Item) (created int, err error)
+	// Apply runs the transition on the stored item under the store's clock and
+	// gives the item as it is afterwards. ErrNotFound when there is none.
+	Apply(ctx context.Context, id string, t Transition) (Item, Verdict, error)
+	// Get reads an item as it is now.
+	Get(ctx context.Context, id string) (Item, error)
+	// Now is the store's clock and how far the answer may be off.
+	Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error)
+}
+
+// Queue is the part of a store that finds work.
+type Queue interface {
+	// Candidates gives up to n open items, in random order, whose leases ended more
+	// than grace ago. They may be stale. SetupID is never among them.
+	Candidates(ctx context.Context, grace time.Duration, n int) ([]Item, error)
+	// Open counts the open items without SetupID. It sees every write that was
+	// acknowledged before the call.
+	Open(ctx context.Context) (Open, error)
+}
+
+// Open is what is left to do.
+type Open struct {
+	Items      int64
+	NextExpiry int64  // smallest expiration of an open item, epoch seconds; 0 = one is free
+	Holder     string // of the item that expires first
+}
+
+// Auditor is the part of a store that reads every item.
+type Auditor interface {
+	// Scan yields every item, SetupID too, in order of ids. It sees every write
+	// acknowledged before the call. An error ends it.
+	Scan(ctx context.Context) iter.Seq2[Item, error]
+}
+
+// Revision is the version of a record; the zero value means "must not exist".
+type Revision struct{ Seq, Term int64 }
+
+// Record is a control document: everything that is no work item.
+type Record struct {
+	ID       string   `json:"-"`
+	Revision Revision `json:"-"`
+
+	Kind      string          `json:"kind"`
+	State     string          `json:"state,omitempty"`
+	Holder    string          `json:"holder,omitempty"`
+	Expire    int64           `json:"expire,omitempty"` // epoch ms of the store's clock; 0 = free
+	Attempts  int             `json:"attempts,omitempty"`
+	CreatedAt int64           `json:"createdAt,omitempty"` // epoch ms
+	UpdatedAt int64           `json:"updatedAt,omitempty"` // epoch ms
+	Error     string          `json:"error,omitempty"`
+	Body      json.RawMessage `json:"body,omitempty"` // an object
+}
+
+// Records is the part of a store that keeps control records.
+type Records interface {
+	// Record reads a record as it is now, or ErrNotFound.
+	Record(ctx context.Context, id string) (Record, error)
+	// Put writes the record if the stored revision is still r.Revision, else
+	// ErrConflict, and gives the new revision.
+	Put(ctx context.Context, r Record) (Revision, error)
+	// Delete removes the record if the stored revision is still r.Revision, else ErrConflict.
+	Delete(ctx context.Context, r Record) error
+	// List yields the records of a kind in order of ids.
+	List(ctx context.Context, kind string) iter.Seq2[Record, error]
+}
+
+// Store is all of it.
+type Store interface {
+	Transitions
+	Queue
+	Auditor
+	Records
+}

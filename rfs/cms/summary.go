@@ -1,0 +1,80 @@
+package cms
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// IndexSummary is the sum over the items of one index of the snapshot.
+type IndexSummary struct {
+	Index  string
+	Items  int64 // all items, those that were handed off too
+	Open   int64
+	Leased int64 // open with a holder; its lease may be over
+	Failed int64 // given up
+	Counts Counts
+}
+
+// Summary is the sum over all items.
+type Summary struct {
+	Indices    []IndexSummary // by name
+	Total      IndexSummary   // Index is ""
+	LeasesUpTo int64          // latest expiration of an open item, epoch seconds; 0 when nobody holds one
+	FirstLease int64          // earliest acquisition that is recorded, epoch ms
+	SetupDone  bool
+}
+
+// Summary adds up what the items record. It is right after any crash, because
+// every item keeps the counts of its own range only.
+func (c *Coordinator) Summary(ctx context.Context) (Summary, error) {
+	var s Summary
+	by := map[string]*IndexSummary{}
+	for it, err := range c.store.Scan(ctx) {
+		if err != nil {
+			return s, fmt.Errorf("summary of work items: %w", err)
+		}
+		if it.ID == SetupID {
+			s.SetupDone = !it.Open()
+			continue
+		}
+		id, err := it.Range()
+		if err != nil {
+			continue // foreign document; AcquireNext reports it
+		}
+		x := by[id.Index]
+		if x == nil {
+			x = &IndexSummary{Index: id.Index}
+			by[id.Index] = x
+		}
+		for _, sum := range []*IndexSummary{x, &s.Total} {
+			sum.add(it)
+		}
+		if it.Open() && it.Holder != "" {
+			s.LeasesUpTo = max(s.LeasesUpTo, it.Expiration)
+		}
+		if it.AcquiredAt != 0 && (s.FirstLease == 0 || it.AcquiredAt < s.FirstLease) {
+			s.FirstLease = it.AcquiredAt
+		}
+	}
+	for _, x := range by {
+		s.Indices = append(s.Indices, *x)
+	}
+	slices.SortFunc(s.Indices, func(a, b IndexSummary) int { return strings.Compare(a.Index, b.Index) })
+	return s, nil
+}
+
+func (s *IndexSummary) add(it Item) {
+	s.Items++
+	s.Counts = s.Counts.Add(it.Counts)
+	switch {
+	case it.FailedItem():
+		s.Failed++
+	case it.Open():
+		s.Open++
+		if it.Holder != "" {
+			s.Leased++
+		}
+	}
+}

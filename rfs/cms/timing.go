@@ -1,0 +1,62 @@
+package cms
+
+import (
+	"math"
+	"time"
+)
+
+// Bounds of leases. An initial lease of another length scales margin and grace.
+const (
+	DefaultInitialLease = 10 * time.Minute
+	DefaultMaxLease     = 6 * time.Hour
+	DefaultTolerance    = 15 * time.Second // allowed distance of clocks
+	DefaultMaxAttempts  = 5
+	MaxExponent         = 10
+
+	setupLease = 5 * time.Minute
+	maxMargin  = 15 * time.Second
+	maxGrace   = 5 * time.Second
+	lastPart   = 4*time.Minute + 30*time.Second // of a long lease, kept for the hand-off
+)
+
+// LeaseLength is min(2^k × initial, limit); k is clamped to 0..MaxExponent.
+func LeaseLength(initial time.Duration, k int, limit time.Duration) time.Duration {
+	return time.Duration(leaseMs(initial.Milliseconds(), k, limit.Milliseconds())) * time.Millisecond
+}
+
+func leaseMs(initial int64, k int, limit int64) int64 {
+	k = max(0, min(k, MaxExponent))
+	if initial > limit>>k {
+		return limit
+	}
+	return initial << k
+}
+
+// Margin is how long before the end of a lease its holder stops: min(15 s, lease/10).
+func Margin(lease time.Duration) time.Duration { return min(maxMargin, lease/10) }
+
+// Grace is how long after the end of a lease others wait: min(5 s, initial lease/20).
+func Grace(initial time.Duration) time.Duration { return min(maxGrace, initial/20) }
+
+// TriggerAfter is when a holder starts to hand off: max(¾ lease, lease − 4 min 30 s).
+func TriggerAfter(lease time.Duration) time.Duration { return max(lease*3/4, lease-lastPart) }
+
+// SetupLease is the lease of the one who seeds: min(5 min, initial lease).
+func SetupLease(initial time.Duration) time.Duration { return min(setupLease, initial) }
+
+// RightSize gives the exponent for successors from the lease that ends and the
+// time its holder needed before the first document: under 2.5 % of the lease the
+// successor's lease is halved, over 10 % doubled.
+func RightSize(lease, initial, setup time.Duration) int {
+	if lease <= 0 || initial <= 0 {
+		return 0
+	}
+	k := int(max(0, math.Round(math.Log2(float64(lease)/float64(initial)))))
+	switch {
+	case setup*1000 < lease*25:
+		k--
+	case setup*10 > lease:
+		k++
+	}
+	return max(0, min(k, MaxExponent))
+}

@@ -1,0 +1,326 @@
+package cms
+
+// Verdict is what became of a transition.
+type Verdict uint8
+
+// Verdicts. Only Applied and Exhausted mean that the document changed.
+const (
+	// Applied: the document changed as asked.
+	Applied Verdict = iota + 1
+	// Already: it was so before; a repeated request, or nothing to change.
+	Already
+	// Held: somebody's lease still runs.
+	Held
+	// Done: the item is completed.
+	Done
+	// Exhausted: acquired too often without progress; the item is now FAILED.
+	Exhausted
+	// Lost: the caller does not hold the item (any more).
+	Lost
+	// Mismatch: successors are stored, and not those of the caller.
+	Mismatch
+	// Unset: a hand-off cannot be completed before its successors are stored.
+	Unset
+	// Skewed: the caller's clock is too far from the store's.
+	Skewed
+	// Foreign: the document is of another version than ScriptVersion.
+	Foreign
+)
+
+var verdictNames = [...]string{"", "applied", "already", "held", "done", "exhausted", "lost", "mismatch", "unset", "skewed", "foreign"}
+
+// String names the verdict.
+func (v Verdict) String() string {
+	if int(v) < len(verdictNames) && v > 0 {
+		return verdictNames[v]
+	}
+	return "no verdict"
+}
+
+// ParseVerdict is the reverse of String; ok is false for an unknown name.
+func ParseVerdict(s string) (v Verdict, ok bool) {
+	for i, n := range verdictNames {
+		if i > 0 && n == s {
+			return Verdict(i), true
+		}
+	}
+	return 0, false
+}
+
+// Transition is one change of one item with its arguments. Its JSON form is what
+// a store passes to a script. Times are epoch milliseconds.
+type Transition interface {
+	// Name is the stable name of the kind of transition.
+	Name() string
+	// Apply gives the document after the transition. When the verdict is neither
+	// Applied nor Exhausted the document is returned unchanged.
+	Apply(it Item, nowMs int64) (Item, Verdict)
+}
+
+// Acquire leases a free or expired item.
+type Acquire struct {
+	Holder      string `json:"holder"`      // fresh for each acquisition
+	InitialMs   int64  `json:"initialMs"`   // lease of exponent 0
+	MaxMs       int64  `json:"maxMs"`       // no lease is longer
+	GraceMs     int64  `json:"graceMs"`     // a lease is stolen only this long after its end
+	MaxAttempts int    `json:"maxAttempts"` // acquisitions in a row without progress; 0 = no limit
+	ClientMs    int64  `json:"clientMs"`    // the caller's clock
+	ToleranceMs int64  `json:"toleranceMs"` // allowed distance to the store's clock; 0 = any
+}
+
+// Name is "acquire".
+func (Acquire) Name() string { return "acquire" }
+
+// Apply leases the item, or marks it FAILED when it was tried too often.
+func (a Acquire) Apply(it Item, now int64) (Item, Verdict) {
+	switch {
+	case it.ScriptVersion != ScriptVersion:
+		return it, Foreign
+	case a.ToleranceMs > 0 && abs(a.ClientMs-now) > a.ToleranceMs:
+		return it, Skewed
+	case !it.Open():
+		return it, Done
+	case it.Holder == a.Holder && it.Expiration*1000 > now:
+		return it, Already
+	case it.Expiration*1000+a.GraceMs >= now:
+		return it, Held
+	case a.MaxAttempts > 0 && it.Attempts >= a.MaxAttempts && it.Successors == "":
+		return failed(it, NoProgress, now), Exhausted
+	}
+	k := min(it.Exponent, MaxExponent)
+	it.Holder = a.Holder
+	it.Expiration = ceilSeconds(now + leaseMs(a.InitialMs, int(k), a.MaxMs))
+	it.LeaseExponent, it.Exponent = k, k+1
+	it.Attempts++
+	it.AcquiredAt = now
+	it.ReleasedFor = ""
+	it.Engine = "go"
+	return it, Applied
+}
+
+// NoProgress is the failure of an item that was acquired too often.
+const NoProgress = "no progress in too many acquisitions in a row"
+
+// Progress records how far the holder is. It is also the poll that notices a lost lease.
+type Progress struct {
+	Holder    string `json:"holder"`
+	Begin     int64  `json:"begin"` // where this acquisition began
+	Watermark int64  `json:"watermark"`
+	Counts    Counts `json:"counts"` // from the cursor to Watermark
+	Checks    string `json:"checks"`
+	SetupMs   int64  `json:"setupMs"`
+}
+
+// Name is "progress".
+func (Progress) Name() string { return "progress" }
+
+// Apply stores watermark and counts. A late request that lies behind what is
+// stored changes nothing. The first ordinal beyond the begin of the acquisition
+// clears the count of attempts and lets the next lease be as long as this one.
+func (p Progress) Apply(it Item, _ int64) (Item, Verdict) {
+	if v := holds(it, p.Holder); v != Applied {
+		return it, v
+	}
+	if it.Successors != "" {
+		return it, Mismatch
+	}
+	if p.Watermark <= max(it.Watermark, p.Begin) {
+		return it, Already
+	}
+	it.Watermark, it.Counts, it.Checks, it.SetupMs = p.Watermark, p.Counts, p.Checks, p.SetupMs
+	it.Attempts, it.Exponent = 0, it.LeaseExponent
+	return it, Applied
+}
+
+// SetSuccessors is the second step of a hand-off: from now on anybody can finish it.
+type SetSuccessors struct {
+	Holder       string `json:"holder"`
+	Successors   string `json:"successors"` // ids joined by ","
+	HandExponent int    `json:"successorExponent"`
+	Watermark    int64  `json:"watermark"` // cursor of the first successor
+	Counts       Counts `json:"counts"`    // from the cursor to Watermark
+	Checks       string `json:"checks"`
+	SetupMs      int64  `json:"setupMs"`
+}
+
+// Name is "successors".
+func (SetSuccessors) Name() string { return "successors" }
+
+// Apply stores the successors once; the same again is Already, others a Mismatch.
+func (s SetSuccessors) Apply(it Item, _ int64) (Item, Verdict) {
+	if v := holds(it, s.Holder); v != Applied {
+		if v == Done && it.Successors == s.Successors {
+			return it, Already
+		}
+		return it, v
+	}
+	if it.Successors != "" {
+		if it.Successors == s.Successors {
+			return it, Already
+		}
+		return it, Mismatch
+	}
+	it.Successors, it.HandExponent = s.Successors, Exponent(max(0, s.HandExponent))
+	it.Watermark, it.Counts, it.Checks, it.SetupMs = s.Watermark, s.Counts, s.Checks, s.SetupMs
+	it.Attempts = 0
+	return it, Applied
+}
+
+// Complete ends an item. With successors it is the last step of a hand-off and
+// asserts that they are stored; without, the range was done to its end.
+type Complete struct {
+	Holder     string `json:"holder"`
+	Successors string `json:"successors"`
+	Watermark  int64  `json:"watermark"` // plain completion: end of the range
+	Counts     Counts `json:"counts"`    // plain completion: of the whole range
+	Checks     string `json:"checks"`
+	SetupMs    int64  `json:"setupMs"`
+}
+
+// Name is "complete".
+func (Complete) Name() string { return "complete" }
+
+// Apply completes the item. The time of the first completion is kept. Whether the
+// lease is over does not matter as long as nobody else took the item.
+func (c Complete) Apply(it Item, now int64) (Item, Verdict) {
+	if v := holds(it, c.Holder); v != Applied {
+		if v == Done && it.Status == "" && it.Successors == c.Successors {
+			return it, Already
+		}
+		return it, v
+	}
+	switch {
+	case c.Successors != "" && it.Successors == "":
+		return it, Unset
+	case it.Successors != c.Successors:
+		return it, Mismatch
+	}
+	if c.Successors == "" {
+		it.Watermark, it.Counts, it.Checks, it.SetupMs = max(it.Watermark, c.Watermark), c.Counts, c.Checks, c.SetupMs
+	}
+	it.CompletedAt = max(1, now/1000)
+	it.Attempts = 0
+	return it, Applied
+}
+
+// Release gives the item back before its lease ends.
+type Release struct {
+	Holder  string `json:"holder"`
+	Cause   string `json:"cause"`
+	Counted bool   `json:"counted"` // the acquisition counts as one without progress
+}
+
+// Name is "release".
+func (Release) Name() string { return "release" }
+
+// Apply frees the item. An uncounted release undoes what the acquisition did to
+// the attempts and to the length of the next lease.
+func (r Release) Apply(it Item, _ int64) (Item, Verdict) {
+	if v := holds(it, r.Holder); v != Applied {
+		return it, v
+	}
+	it.Holder, it.Expiration, it.ReleasedFor = "", 0, r.Cause
+	if !r.Counted {
+		it.Attempts, it.Exponent = max(0, it.Attempts-1), it.LeaseExponent
+	}
+	return it, Applied
+}
+
+// Reclaim frees an item whose holder is proven dead, whoever that was. The
+// acquisition counts, because the item may be what killed the holder; the next
+// lease is as long as the last, because time was not what it lacked.
+type Reclaim struct{}
+
+// Name is "reclaim".
+func (Reclaim) Name() string { return "reclaim" }
+
+// Apply frees the item.
+func (Reclaim) Apply(it Item, _ int64) (Item, Verdict) {
+	switch {
+	case it.ScriptVersion != ScriptVersion:
+		return it, Foreign
+	case !it.Open():
+		return it, Done
+	case it.Holder == "" && it.Expiration == 0:
+		return it, Already
+	}
+	it.Holder, it.Expiration, it.ReleasedFor = "", 0, "owner died"
+	it.Exponent = it.LeaseExponent
+	return it, Applied
+}
+
+// Fail gives an item up: by its holder, or by anybody when no lease runs.
+type Fail struct {
+	Holder  string `json:"holder"`
+	Reason  string `json:"reason"`
+	GraceMs int64  `json:"graceMs"`
+}
+
+// Name is "fail".
+func (Fail) Name() string { return "fail" }
+
+// Apply marks the item FAILED unless it is completed or another's lease runs.
+func (f Fail) Apply(it Item, now int64) (Item, Verdict) {
+	switch {
+	case it.ScriptVersion != ScriptVersion:
+		return it, Foreign
+	case it.FailedItem():
+		return it, Already
+	case !it.Open():
+		return it, Done
+	case it.Successors != "":
+		return it, Mismatch
+	case it.Holder != f.Holder && it.Expiration*1000+f.GraceMs >= now:
+		return it, Held
+	}
+	return failed(it, f.Reason, now), Applied
+}
+
+// Unfail opens a FAILED item again, on an operator's word.
+type Unfail struct{}
+
+// Name is "unfail".
+func (Unfail) Name() string { return "unfail" }
+
+// Apply opens the item with a clean count of attempts; watermark and counts stay.
+func (Unfail) Apply(it Item, _ int64) (Item, Verdict) {
+	switch {
+	case it.ScriptVersion != ScriptVersion:
+		return it, Foreign
+	case it.Open():
+		return it, Already
+	case it.Status != StatusFailed:
+		return it, Done
+	}
+	it.CompletedAt, it.Status, it.Failure = 0, "", ""
+	it.Holder, it.Expiration, it.Exponent, it.Attempts = "", 0, 0, 0
+	return it, Applied
+}
+
+// holds is Applied when the open item belongs to holder.
+func holds(it Item, holder string) Verdict {
+	switch {
+	case it.ScriptVersion != ScriptVersion:
+		return Foreign
+	case holder == "" || it.Holder != holder:
+		return Lost
+	case !it.Open():
+		return Done
+	}
+	return Applied
+}
+
+func failed(it Item, reason string, now int64) Item {
+	it.CompletedAt = max(1, now/1000)
+	it.Status, it.Failure = StatusFailed, reason
+	return it
+}
+
+func abs(n int64) int64 {
+	if n < 0 {
+		return -n
+	}
+	return n
+}
+
+func ceilSeconds(ms int64) int64 { return (ms + 999) / 1000 }
