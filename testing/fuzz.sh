@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# fuzz.sh DURATION [PACKAGE...]: runs every Fuzz target of the module (or of PACKAGEs) for DURATION each.
+#
+# Each package's test binary is built once and serves all its targets. New interesting inputs are kept in
+# Go's fuzz cache, so a later run goes on from there; a crash fails the run and its input, written to
+# testdata/fuzz of the package, is named: commit it with the fix.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ $# -lt 1 ]; then
+  echo "usage: $0 duration [package...]" >&2
+  exit 2
+fi
+duration=$1
+shift
+[ $# -gt 0 ] || set -- ./...
+go=${GO:-go}
+parallel=${FUZZPARALLEL:-2}
+cache=$("$go" env GOCACHE)/fuzz
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+targets=0 execs=0 failed=0
+# Only packages whose tests declare a target are built: linking all of them costs more than the fuzzing.
+while IFS=$'\t' read -r package dir files; do
+  [ -n "$files" ] || continue
+  (cd "$dir" && grep -qE '^func Fuzz[A-Z0-9_]' $files) || continue
+  binary=$work/fuzz.test
+  "$go" test -c -fuzz=Fuzz -o "$binary" "$package"
+  mapfile -t names < <(cd "$dir" && "$binary" -test.list '^Fuzz' | grep '^Fuzz' || true)
+  for name in "${names[@]}"; do
+    log=$work/log
+    targets=$((targets + 1))
+    crashed=0
+    (cd "$dir" && "$binary" -test.run='^$' -test.fuzz="^$name\$" -test.fuzztime="$duration" \
+      -test.fuzzcachedir="$cache/$package" -test.parallel="$parallel" -test.timeout=0) >"$log" 2>&1 || crashed=1
+    n=$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' "$log" | tail -1)
+    n=${n:-0}
+    execs=$((execs + n))
+    if [ "$crashed" = 1 ]; then
+      failed=$((failed + 1))
+      printf '%-60s FAILED after %s execs\n' "${package#*/rfsd/rfsd/}.$name" "$n"
+      cat "$log"
+      sed -n "s|.*Failing input written to \(testdata[^ ]*\).*|corpus file: $dir/\1|p" "$log"
+    else
+      printf '%-60s %12s execs\n' "${package#*/rfsd/rfsd/}.$name" "$n"
+    fi
+  done
+  rm -f "$binary"
+done < <("$go" list -f '{{.ImportPath}}{{"\t"}}{{.Dir}}{{"\t"}}{{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' "$@")
+
+echo "fuzz: $targets targets, $execs execs, $failed failed"
+[ "$failed" = 0 ]
