@@ -1,0 +1,97 @@
+package bulk
+
+import (
+	"bytes"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+)
+
+// item is one document in a body: body[start:source] is its action line,
+// body[source:end] its source line, both with their line breaks.
+type item struct {
+	ordinal            int64
+	start, source, end int
+	index              int // into batch.indices
+}
+
+// batch is a run of ordinals that is done or not done as a whole, with the body that
+// carries its documents. The producer fills it, then one goroutine owns it.
+type batch struct {
+	from, to int64 // ordinals [from, to); guarded by Loader.mu
+	done     bool  // guarded by Loader.mu
+	end      int64 // what to becomes when the batch is cut; the producer's
+
+	body     []byte
+	items    []item
+	indices  []indexCount
+	failures []doc.Failure
+	weight   int // bytes of body and failures
+	counts   Counts
+}
+
+// indexCount is what a batch holds for one index.
+type indexCount struct {
+	name []byte
+	sent int64
+}
+
+func (b *batch) reset() {
+	*b = batch{body: b.body[:0], items: b.items[:0], indices: b.indices[:0]}
+}
+
+// append adds a document whose action line is ready.
+func (b *batch) append(d *doc.Document, action []byte) {
+	it := item{ordinal: d.Ordinal, start: len(b.body), index: b.indexOf(d.Index)}
+	b.body = append(append(b.body, action...), '\n')
+	it.source = len(b.body)
+	b.body = append(append(b.body, d.Source...), '\n')
+	it.end = len(b.body)
+	b.weight += it.end - it.start
+	b.indices[it.index].sent++
+	b.items = append(b.items, it)
+	b.counts.Live++
+	b.counts.Bytes += int64(len(d.Source))
+}
+
+// last notes that an ordinal is in the batch.
+func (b *batch) last(ordinal int64) { b.end = max(b.end, ordinal+1) }
+
+func (b *batch) indexOf(name []byte) int {
+	for i := len(b.indices) - 1; i >= 0; i-- {
+		if bytes.Equal(b.indices[i].name, name) {
+			return i
+		}
+	}
+	b.indices = append(b.indices, indexCount{name: bytes.Clone(name)})
+	return len(b.indices) - 1
+}
+
+// compact moves the items at the given positions together, at the place of the first of
+// all, so that they are one body again. Positions ascend.
+func (b *batch) compact(items []item, keep []int) []item {
+	at := items[0].start
+	for n, pos := range keep {
+		it := items[pos]
+		copy(b.body[at:], b.body[it.start:it.end])
+		it.source += at - it.start
+		it.end += at - it.start
+		it.start = at
+		at = it.end
+		items[n] = it
+	}
+	return items[:len(keep)]
+}
+
+// fail turns an item into a failure, with a copy of its source.
+func (b *batch) fail(it item, shard, status int, reason doc.Reason, detail string) error {
+	a, err := parseAction(b.body[it.start:it.source])
+	if err != nil {
+		return err
+	}
+	b.failures = append(b.failures, doc.Failure{
+		Index: a.Index, ID: a.ID, Type: a.Type, Routing: a.Routing, Shard: shard, Ordinal: it.ordinal,
+		Reason: reason, Detail: detail, Status: status,
+		Source: bytes.Clone(b.body[it.source : it.end-1]),
+	})
+	return nil
+}

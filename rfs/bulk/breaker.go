@@ -1,0 +1,74 @@
+package bulk
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+var (
+	// ErrTooManyRefusals: an index refuses so much that going on would only fill the
+	// failed documents. It is a fault.ErrRejected.
+	ErrTooManyRefusals = fmt.Errorf("too many refusals: %w", fault.ErrRejected)
+	// ErrIndexBlocked: the index takes no documents at all (read-only, closed, missing,
+	// forbidden): no document is to blame, none is recorded. It is a fault.ErrRejected.
+	ErrIndexBlocked = fmt.Errorf("index takes no documents: %w", fault.ErrRejected)
+)
+
+// maxReasons bounds the reasons that a Breaker tells apart per index.
+const maxReasons = 100
+
+// Breaker stops the sending to an index that refuses more than a number of documents
+// when these are also more than a tenth of all that got an answer. One Breaker is
+// shared by all Loaders of a process; it is safe for concurrent use.
+type Breaker struct {
+	maxFailed int64
+	mu        sync.Mutex
+	indices   map[string]*tally
+}
+
+type tally struct {
+	sent, refused int64
+	reasons       map[doc.Reason]int64
+	detail        map[doc.Reason]string // the first words for each
+}
+
+// NewBreaker makes a Breaker that tolerates maxFailed refusals per index; with
+// math.MaxInt64 it never trips.
+func NewBreaker(maxFailed int64) *Breaker {
+	return &Breaker{maxFailed: maxFailed, indices: map[string]*tally{}}
+}
+
+// observe counts documents that got their final answer, refused those among them that were refused.
+func (k *Breaker) observe(index string, sent int64, refused []doc.Failure) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.indices[index]
+	if t == nil {
+		t = &tally{reasons: map[doc.Reason]int64{}, detail: map[doc.Reason]string{}}
+		k.indices[index] = t
+	}
+	t.sent += sent
+	t.refused += int64(len(refused))
+	for _, f := range refused {
+		if _, known := t.reasons[f.Reason]; !known {
+			if len(t.reasons) == maxReasons {
+				continue
+			}
+			t.detail[f.Reason] = f.Detail
+		}
+		t.reasons[f.Reason]++
+	}
+	if t.refused <= k.maxFailed || t.refused <= t.sent/10 {
+		return nil
+	}
+	most := slices.MaxFunc(slices.Sorted(maps.Keys(t.reasons)), func(a, b doc.Reason) int {
+		return int(min(max(t.reasons[a]-t.reasons[b], -1), 1))
+	})
+	return fmt.Errorf("index %s refused %d of %d documents, most often (%d times) with %s: %s: %w",
+		index, t.refused, t.sent, t.reasons[most], most, t.detail[most], ErrTooManyRefusals)
+}

@@ -1,0 +1,231 @@
+package bulk
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Backoff between tries: full jitter up to a ceiling that doubles.
+const (
+	firstPause = 500 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+// run brings a batch to its end: sent, failures recorded and synced, then settled. A
+// batch that does not get there stays in the queue and holds the watermark.
+func (l *Loader) run(b *batch) {
+	err := l.deliver(b, b.items)
+	if err == nil {
+		err = l.record(b)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errStopped):
+		return
+	default:
+		l.halt(err)
+		return
+	}
+	refusals := b.refusals()
+	b.counts.Failed = int64(len(b.failures))
+	b.counts.Indexed = b.counts.Live - b.counts.Failed - b.counts.Filtered
+	sent := slices.Clone(b.indices)
+	l.settle(b)
+	if err := l.watch(sent, refusals); err != nil {
+		l.halt(err)
+	}
+}
+
+// deliver sends items until each is taken or refused for good.
+func (l *Loader) deliver(b *batch, items []item) error {
+	var since time.Time // when the target last took something, once it fails to
+	for try := 0; len(items) > 0; try++ {
+		res, err := l.request(b, items, try > 0)
+		cause := err
+		switch {
+		case errors.Is(err, ErrTooLarge) && len(items) == 1:
+			return b.fail(items[0], l.opts.Shard, 413, doc.TooLarge, fmt.Sprintf("%d bytes: %v", items[0].end-items[0].start, err))
+		case errors.Is(err, ErrTooLarge):
+			half := len(items) / 2
+			if err := l.deliver(b, items[:half]); err != nil {
+				return err
+			}
+			return l.deliver(b, items[half:])
+		case errors.Is(err, fault.ErrUnavailable):
+		case err != nil:
+			return err
+		default:
+			rest, why, err := l.sort(b, items, res)
+			if err != nil || len(rest) == 0 {
+				return err
+			}
+			if len(rest) < len(items) {
+				try, since = 0, time.Time{}
+			}
+			items = rest
+			cause = fmt.Errorf("%d documents refused for now, such as %s: %w", len(rest), why, fault.ErrUnavailable)
+		}
+		if err := l.backOff(&since, try, res.RetryAfter, cause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request sends items as one body, when there is a place and it may start.
+func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
+	epoch, err := l.gate.acquire(l.starts)
+	if err != nil {
+		return Result{}, errStopped
+	}
+	if l.starts.Err() != nil {
+		l.gate.release(epoch, neutral)
+		return Result{}, errStopped
+	}
+	if l.opts.MayStart != nil {
+		if err := l.opts.MayStart(); err != nil {
+			l.gate.release(epoch, neutral)
+			return Result{}, err
+		}
+	}
+	c := Counts{Requests: 1}
+	if again {
+		c.Retries, c.Resent = 1, int64(len(items))
+	}
+	b.counts.add(c)
+	l.mu.Lock()
+	l.total.add(c)
+	l.mu.Unlock()
+	res, err := l.opts.Sender.Send(l.ctx, b.body[items[0].start:items[len(items)-1].end], len(items))
+	l.gate.release(epoch, load(res, err))
+	if err != nil && l.ctx.Err() != nil {
+		return res, errStopped
+	}
+	return res, err
+}
+
+// load reads from an answer how loaded the target is.
+func load(res Result, err error) outcome {
+	switch {
+	case errors.Is(err, fault.ErrUnavailable):
+		return overloaded
+	case err != nil:
+		return neutral
+	}
+	for _, r := range res.Refused {
+		if r.Status == 429 || r.Status == 503 {
+			return overloaded
+		}
+	}
+	return welcome
+}
+
+// sort turns permanent refusals into failures and keeps the items to be sent again;
+// why is what the target says of the first of these.
+func (l *Loader) sort(b *batch, items []item, res Result) (rest []item, why string, err error) {
+	var keep []int
+	last := -1
+	for _, r := range res.Refused {
+		if r.Pos <= last || r.Pos >= len(items) {
+			return nil, "", fmt.Errorf("answer for item %d after %d in a request of %d", r.Pos, last, len(items))
+		}
+		last = r.Pos
+		switch {
+		case r.Retryable():
+			if keep == nil {
+				why = fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Reason)
+			}
+			keep = append(keep, r.Pos)
+		case concernsIndex(r):
+			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indices[items[r.Pos].index].name, r.Status, r.Type, r.Reason, ErrIndexBlocked)
+		default:
+			reason := doc.Reason(cmp.Or(r.Type, fmt.Sprintf("status_%d", r.Status)))
+			if err := b.fail(items[r.Pos], l.opts.Shard, r.Status, reason, r.Reason); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	if len(keep) == 0 {
+		return nil, "", nil
+	}
+	return b.compact(items, keep), why, nil
+}
+
+// concernsIndex: every document would be refused alike, and taken once the index is repaired.
+func concernsIndex(r Refusal) bool {
+	switch r.Type {
+	case "cluster_block_exception", "index_closed_exception", "index_not_found_exception", "security_exception":
+		return true
+	}
+	return r.Status == 401 || r.Status == 403
+}
+
+// backOff waits before the next try, and gives up with cause when the target took nothing for too long.
+func (l *Loader) backOff(since *time.Time, try int, atLeast time.Duration, cause error) error {
+	now := l.opts.Now()
+	if since.IsZero() {
+		*since = now
+	}
+	if now.Sub(*since) >= l.opts.GiveUp {
+		return fmt.Errorf("gave up after %v: %w", now.Sub(*since).Round(time.Second), cause)
+	}
+	ceiling := time.Duration(math.Min(float64(firstPause)*math.Pow(2, float64(try)), float64(lastPause)))
+	d := max(time.Duration(l.opts.Jitter()*float64(ceiling)), atLeast)
+	if l.opts.Pause(l.starts, d) != nil {
+		return errStopped
+	}
+	return nil
+}
+
+// record makes the failures of a batch durable.
+func (l *Loader) record(b *batch) error {
+	if len(b.failures) == 0 {
+		return nil
+	}
+	slices.SortFunc(b.failures, func(x, y doc.Failure) int { return cmp.Compare(x.Ordinal, y.Ordinal) })
+	if err := l.opts.Recorder.Record(l.ctx, b.failures); err != nil {
+		return fmt.Errorf("record %d failed documents: %w", len(b.failures), err)
+	}
+	if err := l.opts.Recorder.Sync(l.ctx); err != nil {
+		return fmt.Errorf("sync failed documents: %w", err)
+	}
+	return nil
+}
+
+// refusals are the failures that a target decided.
+func (b *batch) refusals() []doc.Failure {
+	var out []doc.Failure
+	for _, f := range b.failures {
+		if f.Status != 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// watch tells the breaker what became of a batch.
+func (l *Loader) watch(sent []indexCount, refused []doc.Failure) error {
+	if l.opts.Breaker == nil {
+		return nil
+	}
+	var first error
+	for _, x := range sent {
+		var of []doc.Failure
+		for _, f := range refused {
+			if f.Index == string(x.name) {
+				of = append(of, f)
+			}
+		}
+		if err := l.opts.Breaker.observe(string(x.name), x.sent, of); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}

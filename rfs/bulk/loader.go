@@ -1,0 +1,394 @@
+// Package bulk sends documents in ascending order of their ordinals as bulk bodies,
+// several at once, and knows at every moment up to which ordinal everything is done.
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxBytes    = 10 << 20
+	DefaultMaxInFlight = 10
+	DefaultGiveUp      = 10 * time.Minute
+)
+
+// maxFailures bounds the failures that one batch carries.
+const maxFailures = 1000
+
+// Recorder keeps documents that did not arrive. It is safe for concurrent use.
+type Recorder interface {
+	// Record takes failures; they are durable after the next Sync.
+	Record(ctx context.Context, failures []doc.Failure) error
+	Sync(ctx context.Context) error
+}
+
+// Options of a Loader. Sender and Recorder are needed, zero values of the others mean
+// the defaults named there.
+type Options struct {
+	Sender   Sender
+	Recorder Recorder
+	From     int64  // where the watermark begins
+	Index    string // target index that most documents go to; only to be named in errors
+	Shard    int    // shard of the documents, for the record of failures
+	EmitType bool   // write the mapping type into action lines
+
+	MaxBytes    int // bytes of a body, DefaultMaxBytes; a larger document goes alone
+	MaxDocs     int // documents of a body; no limit
+	MaxInFlight int // requests under way, DefaultMaxInFlight
+
+	// MayStart is asked before each request is started; after an error no request is
+	// started any more. nil: always.
+	MayStart func() error
+	Breaker  *Breaker // nil: none
+	// GiveUp is how long a target may take nothing of a body before the Loader stops
+	// with fault.ErrUnavailable; DefaultGiveUp.
+	GiveUp time.Duration
+
+	Now    func() time.Time                                 // time.Now
+	Pause  func(ctx context.Context, d time.Duration) error // waits for d or until ctx ends
+	Jitter func() float64                                   // in [0,1), random
+}
+
+// Counts says what became of documents.
+type Counts struct {
+	Live     int64 // Indexed + Failed + Filtered
+	Indexed  int64 // taken by the target
+	Failed   int64 // recorded as failed
+	Filtered int64 // left out by choice
+	Bytes    int64 // bytes of the sources of documents indexed or failed
+	Requests int64 // requests started
+	Retries  int64 // of these: repetitions, whole or in part
+	Resent   int64 // documents sent more than once, each time counted
+}
+
+func (c *Counts) add(d Counts) {
+	c.Live += d.Live
+	c.Indexed += d.Indexed
+	c.Failed += d.Failed
+	c.Filtered += d.Filtered
+	c.Bytes += d.Bytes
+	c.Requests += d.Requests
+	c.Retries += d.Retries
+	c.Resent += d.Resent
+}
+
+// errStopped ends the goroutine of a batch that may not go on; the batch is not done.
+var errStopped = errors.New("loader stopped")
+
+// Loader loads the documents of one shard. One goroutine calls Add, Fail, Filter, Advance, Flush,
+// Drain and Abort; Watermark, Counts and Settled may be called by any.
+type Loader struct {
+	opts   Options
+	gate   *gate
+	slots  chan struct{} // one per batch that has a goroutine
+	wg     sync.WaitGroup
+	ctx    context.Context // of the goroutines; ended by Abort, and by Drain when its time is over
+	cancel context.CancelFunc
+	starts context.Context // ends when no request may be started any more
+	stop   context.CancelFunc
+
+	cur         *batch // being filled; nil when empty
+	prefix      []byte // of action lines, for prefixIndex
+	prefixIndex []byte
+	action      []byte
+
+	mu      sync.Mutex
+	err     error // first fatal error
+	stopped bool
+	queue   []*batch // not settled, in order of ordinals, the current one last
+	free    []*batch
+	mark    int64 // the watermark
+	settled Counts
+	total   Counts
+}
+
+// New makes a Loader. It holds no goroutine unless documents are under way.
+func New(opts Options) *Loader {
+	if opts.MaxBytes <= 0 {
+		opts.MaxBytes = DefaultMaxBytes
+	}
+	if opts.MaxInFlight <= 0 {
+		opts.MaxInFlight = DefaultMaxInFlight
+	}
+	if opts.GiveUp <= 0 {
+		opts.GiveUp = DefaultGiveUp
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Pause == nil {
+		opts.Pause = pause
+	}
+	if opts.Jitter == nil {
+		opts.Jitter = rand.Float64
+	}
+	l := &Loader{opts: opts, gate: newGate(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), mark: opts.From}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.starts, l.stop = context.WithCancel(l.ctx)
+	return l
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Add takes a document, borrowed until it returns; its ordinal is above all earlier
+// ones, and those in between are done (dead, nested). It blocks while the window is
+// full. An error means that the document was not taken: the first fatal error, or
+// that ctx ended.
+func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
+	if l.prefix == nil || string(l.prefixIndex) != string(d.Index) {
+		l.prefixIndex = append(l.prefixIndex[:0], d.Index...)
+		l.prefix = appendPrefix(l.prefix[:0], d.Index)
+	}
+	l.action = appendAction(l.action[:0], l.prefix, d, l.opts.EmitType)
+	size := len(l.action) + len(d.Source) + 2
+	b, err := l.room(ctx, d.Ordinal, size)
+	if err != nil {
+		return err
+	}
+	if size > l.opts.MaxBytes {
+		b.body = slices.Grow(b.body, size)
+	}
+	b.append(d, l.action)
+	b.last(d.Ordinal)
+	return nil
+}
+
+// Fail takes a live document that is never sent. It is recorded in its turn and then counts as done.
+func (l *Loader) Fail(ctx context.Context, f doc.Failure) error {
+	b, err := l.room(ctx, f.Ordinal, len(f.Source))
+	if err != nil {
+		return err
+	}
+	b.failures = append(b.failures, f)
+	b.weight += len(f.Source)
+	b.counts.Live++
+	b.counts.Bytes += int64(len(f.Source))
+	b.last(f.Ordinal)
+	return nil
+}
+
+// Filter counts a live document that is left out by choice.
+func (l *Loader) Filter(ctx context.Context, ordinal int64) error {
+	b, err := l.room(ctx, ordinal, 0)
+	if err != nil {
+		return err
+	}
+	b.counts.Live++
+	b.counts.Filtered++
+	b.last(ordinal)
+	return nil
+}
+
+// Advance says that everything below the ordinal that was not added is done.
+func (l *Loader) Advance(ordinal int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.queue); n > 0 {
+		l.queue[n-1].to = max(l.queue[n-1].to, ordinal)
+		if l.cur != nil {
+			l.cur.end = max(l.cur.end, ordinal)
+		}
+		return
+	}
+	l.mark = max(l.mark, ordinal)
+}
+
+// room gives the batch that an entry of size bytes goes into; a full one is sent off first.
+func (l *Loader) room(ctx context.Context, ordinal int64, size int) (*batch, error) {
+	if l.starts.Err() != nil {
+		return nil, l.reason()
+	}
+	if b := l.cur; b != nil && (b.weight+size > l.opts.MaxBytes || len(b.failures) >= maxFailures ||
+		l.opts.MaxDocs > 0 && len(b.items) >= l.opts.MaxDocs) {
+		if err := l.cut(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if l.cur == nil {
+		l.cur = l.open(ordinal)
+	}
+	return l.cur, nil
+}
+
+// open starts a batch at an ordinal.
+func (l *Loader) open(ordinal int64) *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := new(batch)
+	if n := len(l.free); n > 0 {
+		b, l.free = l.free[n-1], l.free[:n-1]
+	}
+	b.from, b.to, b.end = ordinal, ordinal, ordinal
+	if len(l.queue) == 0 {
+		l.mark = max(l.mark, ordinal)
+	}
+	l.queue = append(l.queue, b)
+	return b
+}
+
+// cut hands the current batch to a goroutine of its own, when the window has room.
+func (l *Loader) cut(ctx context.Context) error {
+	if l.starts.Err() != nil {
+		return l.reason()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.starts.Done():
+		return l.reason()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	b := l.cur
+	l.cur = nil
+	l.mu.Lock()
+	b.to = max(b.to, b.end)
+	l.mu.Unlock()
+	l.wg.Go(func() {
+		defer func() { <-l.slots }()
+		l.run(b)
+	})
+	return nil
+}
+
+// Flush sends what is buffered and waits until everything is done. It gives the first fatal error.
+func (l *Loader) Flush(ctx context.Context) error {
+	if l.cur != nil {
+		if err := l.cut(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.wait(ctx); err != nil {
+		return err
+	}
+	return l.reason()
+}
+
+// Drain starts nothing any more, not even what is buffered, and waits for the requests
+// under way; when ctx ends they are cancelled. Afterwards nothing of the Loader runs.
+func (l *Loader) Drain(ctx context.Context) {
+	l.halt(nil)
+	if l.wait(ctx) != nil {
+		l.Abort()
+	}
+}
+
+// Abort cancels what is under way and waits for its end.
+func (l *Loader) Abort() {
+	l.halt(nil)
+	l.cancel()
+	l.wg.Wait()
+}
+
+// wait waits for all goroutines, or until ctx ends.
+func (l *Loader) wait(ctx context.Context) error {
+	taken := 0
+	defer func() {
+		for range taken {
+			<-l.slots
+		}
+	}()
+	for ; taken < cap(l.slots); taken++ {
+		select {
+		case l.slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	l.wg.Wait()
+	return nil
+}
+
+// halt lets no request start any more; the first err that is not nil stays as the reason.
+func (l *Loader) halt(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+	l.stopped = true
+	l.stop()
+}
+
+// reason is the first fatal error, errStopped after Drain or Abort, nil when all is well.
+func (l *Loader) reason() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.err != nil:
+		return fmt.Errorf("load index %s, shard %d: %w", l.opts.Index, l.opts.Shard, l.err)
+	case l.stopped:
+		return errStopped
+	}
+	return nil
+}
+
+// Watermark is the lowest ordinal that is not durably done: not acknowledged by the
+// target, and not in the synced record of failures.
+func (l *Loader) Watermark() int64 {
+	w, _ := l.Settled()
+	return w
+}
+
+// Counts describes everything that is decided, also above the watermark.
+func (l *Loader) Counts() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
+}
+
+// Settled gives the watermark and the counts of exactly the documents below it, as of one moment.
+func (l *Loader) Settled() (int64, Counts) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mark, l.settled
+}
+
+// settle marks a batch as done and moves the watermark over all that are done in a row.
+func (l *Loader) settle(b *batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.done = true
+	c := b.counts
+	c.Requests, c.Retries, c.Resent = 0, 0, 0 // counted when they happened
+	l.total.add(c)
+	for len(l.queue) > 0 && l.queue[0].done {
+		head := l.queue[0]
+		l.queue = slices.Delete(l.queue, 0, 1)
+		l.settled.add(head.counts)
+		l.mark = max(l.mark, head.to)
+		l.recycle(head)
+	}
+	if len(l.queue) > 0 {
+		l.mark = max(l.mark, l.queue[0].from)
+	}
+}
+
+// recycle keeps the buffers of a batch, but not the giant one of a giant document.
+func (l *Loader) recycle(b *batch) {
+	b.reset()
+	if cap(b.body) > 2*l.opts.MaxBytes {
+		return
+	}
+	l.free = append(l.free, b)
+}

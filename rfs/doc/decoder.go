@@ -1,0 +1,87 @@
+package doc
+
+import (
+	"bytes"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/rfsd/rfsd/rfs/lucene"
+)
+
+// Decoder makes Documents of the stored fields of one shard. It keeps buffers between
+// documents and is used by one goroutine.
+type Decoder struct {
+	index       []byte
+	shard       int
+	mappingType []byte
+	id, line    []byte // buffers of the current document
+	conv        converter
+}
+
+// NewDecoder makes a Decoder for a shard; index is the name in the snapshot.
+func NewDecoder(index string, shard int) *Decoder {
+	return &Decoder{index: []byte(index), shard: shard}
+}
+
+// SetType names the type of documents that do not store one (from 5.x with a single
+// type on, it is the mapping's only type). "_doc" and "" mean none.
+func (d *Decoder) SetType(mappingType string) { d.mappingType = meaningful([]byte(mappingType)) }
+
+// Type gives the mapping type of a record, nil when it has none that means anything.
+func (d *Decoder) Type(rec *lucene.Record) []byte {
+	typ, _, _, _ := d.identify(rec)
+	return typ
+}
+
+// Decode gives the document of a record, or why there is none that can be sent. The
+// document is borrowed until the next Decode or the reader's next step; a Failure is a copy.
+func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
+	out := Document{Ordinal: rec.Ordinal, Index: d.index, Routing: routingOf(rec)}
+	stored, reason, err := sourceOf(rec)
+	typ, id, idReason, idErr := d.identify(rec)
+	if idErr != nil {
+		return Document{}, d.failure(out, stored, idReason, idErr)
+	}
+	out.Type, out.ID = typ, id
+	if err != nil {
+		return Document{}, d.failure(out, stored, reason, err)
+	}
+	if !utf8.Valid(out.Routing) {
+		return Document{}, d.failure(out, stored, BadID, errors.New("routing is not UTF-8"))
+	}
+	if plain(stored) {
+		out.Source = stored
+		return out, nil
+	}
+	if d.line, err = d.conv.appendLine(d.line[:0], stored); err != nil {
+		reason = BadSource
+		if errors.Is(err, ErrLineBreak) {
+			reason = LineBreak
+		}
+		return Document{}, d.failure(out, stored, reason, err)
+	}
+	out.Source = d.line
+	return out, nil
+}
+
+// sourceOf picks the stored source: _source wins, _recovery_source stands in when it is missing.
+func sourceOf(rec *lucene.Record) ([]byte, Reason, error) {
+	switch {
+	case rec.HasSource && len(rec.Source) > 0:
+		return rec.Source, "", nil
+	case rec.HasRecovery && len(rec.RecoverySource) > 0:
+		return rec.RecoverySource, "", nil
+	case rec.HasSource:
+		return nil, BadSource, errors.New("_source is empty")
+	case rec.SyntheticParts:
+		return nil, NoSource, errors.New("no _source is stored: the source is synthetic")
+	}
+	return nil, NoSource, errors.New("neither _source nor _recovery_source is stored")
+}
+
+func (d *Decoder) failure(out Document, stored []byte, reason Reason, err error) *Failure {
+	return &Failure{
+		Index: string(d.index), ID: string(out.ID), Type: string(out.Type), Routing: string(out.Routing),
+		Shard: d.shard, Ordinal: out.Ordinal, Reason: reason, Detail: err.Error(), Source: bytes.Clone(stored),
+	}
+}

@@ -1,0 +1,105 @@
+package doc
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/rfsd/rfsd/rfs/lucene"
+)
+
+// First bytes of a binary _id (Elasticsearch 6 and later, OpenSearch).
+const (
+	idUTF8    = 0xFF // the rest is the id
+	idNumeric = 0xFE // two decimal digits a byte
+	idEscaped = 0xFD // the rest is base64, its first byte being one of these three or not
+)
+
+// AppendBinaryID appends the decoded form of a binary _id: FF is followed by UTF-8, FE by
+// decimal digits, two a byte, high nibble first, the last low nibble F when their number
+// is odd; after FD, and without any of these, come the bytes of an id that was URL-safe
+// base64 without padding.
+func AppendBinaryID(dst, b []byte) ([]byte, error) {
+	if len(b) == 0 {
+		return dst, errors.New("empty _id")
+	}
+	switch b[0] {
+	case idUTF8:
+		if !utf8.Valid(b[1:]) {
+			return dst, errors.New("_id is not UTF-8")
+		}
+		return append(dst, b[1:]...), nil
+	case idNumeric:
+		return appendDigits(dst, b[1:])
+	case idEscaped:
+		b = b[1:]
+	}
+	return base64.RawURLEncoding.AppendEncode(dst, b), nil
+}
+
+func appendDigits(dst, b []byte) ([]byte, error) {
+	start := len(dst)
+	for i, c := range b {
+		hi, lo := c>>4, c&15
+		odd := lo == 15 && i == len(b)-1
+		if hi > 9 || lo > 9 && !odd {
+			return dst[:start], fmt.Errorf("byte %02x of a numeric _id", c)
+		}
+		dst = append(dst, '0'+hi)
+		if !odd {
+			dst = append(dst, '0'+lo)
+		}
+	}
+	return dst, nil
+}
+
+// identify gives type and id of a record. The type is nil when it means nothing.
+func (d *Decoder) identify(rec *lucene.Record) (typ, id []byte, reason Reason, err error) {
+	switch rec.IDKind {
+	case lucene.IDString:
+		typ, id = d.mappingType, rec.ID
+	case lucene.IDBinary:
+		d.id, err = AppendBinaryID(d.id[:0], rec.ID)
+		typ, id = d.mappingType, d.id
+	case lucene.IDUID:
+		// A type cannot hold '#', an id can.
+		var found bool
+		if typ, id, found = bytes.Cut(rec.ID, []byte("#")); !found {
+			err = errors.New("_uid without '#'")
+		}
+	default:
+		return nil, nil, NoID, errors.New("a root document without a stored id")
+	}
+	switch {
+	case err != nil:
+	case len(id) == 0:
+		err = errors.New("empty id")
+	case rec.IDKind != lucene.IDBinary && !utf8.Valid(rec.ID):
+		err = errors.New("id is not UTF-8")
+	}
+	if err != nil {
+		return nil, nil, BadID, err
+	}
+	return meaningful(typ), id, "", nil
+}
+
+// meaningful drops the type that stands for none.
+func meaningful(typ []byte) []byte {
+	if len(typ) == 0 || string(typ) == "_doc" {
+		return nil
+	}
+	return typ
+}
+
+// routingOf: a child of 1.x and 2.x is routed by its parent when no routing is stored.
+func routingOf(rec *lucene.Record) []byte {
+	if rec.Routing != nil || rec.Parent == nil {
+		return rec.Routing
+	}
+	if _, id, found := bytes.Cut(rec.Parent, []byte("#")); found {
+		return id
+	}
+	return rec.Parent
+}

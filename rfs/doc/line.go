@@ -1,0 +1,122 @@
+package doc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// ErrLineBreak: a JSON string holds a raw line break, so the source is no JSON and
+// cannot be a line of its own.
+var ErrLineBreak = errors.New("raw line break inside a string")
+
+// hasLineBreak says whether b is more than one line.
+func hasLineBreak(b []byte) bool {
+	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
+}
+
+// AppendLine appends a JSON source to dst as a single line; the result never holds a
+// line feed or carriage return that was not in dst before. A source without line breaks
+// is copied as it is. Otherwise line breaks outside strings are removed, a // comment
+// goes with its line break, and a /* */ comment stays with blanks for its line breaks:
+// Elasticsearch and OpenSearch of all versions read such comments (and no others: no
+// '#' comments, no single-quoted strings). Where removing would join two tokens, a
+// blank takes the place of the line break. A raw line break inside a string is ErrLineBreak.
+func AppendLine(dst, source []byte) ([]byte, error) {
+	if !hasLineBreak(source) {
+		return append(dst, source...), nil
+	}
+	start := len(dst)
+	from, i := 0, 0 // source[from:i] is scanned and not yet copied
+	for i < len(source) {
+		next := i + 1
+		switch source[i] {
+		case '"':
+			end, err := skipString(source, i)
+			if err != nil {
+				return dst[:start], err
+			}
+			i = end
+			continue
+		case '\n', '\r':
+		case '/':
+			if next == len(source) || source[next] != '/' && source[next] != '*' {
+				i++
+				continue
+			}
+			if source[next] == '*' {
+				dst = append(dst, source[from:i]...)
+				end := skipComment(source, i)
+				dst = appendBlanked(dst, source[i:end])
+				from, i = end, end
+				continue
+			}
+			next = skipToBreak(source, i)
+		default:
+			i++
+			continue
+		}
+		dst = append(dst, source[from:i]...)
+		for next < len(source) && isBreak(source[next]) {
+			next++
+		}
+		if next < len(source) && len(dst) > start && isWord(dst[len(dst)-1]) && isWord(source[next]) {
+			dst = append(dst, ' ')
+		}
+		from, i = next, next
+	}
+	return append(dst, source[from:]...), nil
+}
+
+// skipString gives the position after the string that begins at i; the end of b when it never ends.
+func skipString(b []byte, i int) (int, error) {
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			return i + 1, nil
+		case '\\':
+			if i+1 < len(b) && !isBreak(b[i+1]) {
+				i++
+			}
+		case '\n', '\r':
+			return i, fmt.Errorf("%w at byte %d", ErrLineBreak, i)
+		}
+	}
+	return len(b), nil
+}
+
+// skipComment gives the position after the /* comment that begins at i.
+func skipComment(b []byte, i int) int {
+	if n := bytes.Index(b[i+2:], []byte("*/")); n >= 0 {
+		return i + 2 + n + 2
+	}
+	return len(b)
+}
+
+func skipToBreak(b []byte, i int) int {
+	for i < len(b) && !isBreak(b[i]) {
+		i++
+	}
+	return i
+}
+
+func appendBlanked(dst, comment []byte) []byte {
+	for _, c := range comment {
+		if isBreak(c) {
+			c = ' '
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+func isBreak(c byte) bool { return c == '\n' || c == '\r' }
+
+// isWord: a byte that two of in a row would be one token.
+func isWord(c byte) bool {
+	switch c {
+	case '{', '}', '[', ']', ',', ':', '"', ' ', '\t', '\n', '\r':
+		return false
+	}
+	return true
+}
