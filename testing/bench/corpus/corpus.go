@@ -1,0 +1,110 @@
+// Package corpus writes the documents that the benchmark migrates: invented, realistic in shape
+// and repetition, and the same on every machine.
+package corpus
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// Kind names a sort of documents.
+type Kind string
+
+// The kinds of documents.
+const (
+	Mixed Kind = "mixed" // a quarter access logs, three quarters orders, 0.9 KB on average
+	Logs  Kind = "logs"  // log lines of 324 bytes on average
+)
+
+// Corpus is a sequence of documents. Document i depends on the kind and i alone.
+// It is not safe for concurrent use.
+type Corpus struct {
+	kind  Kind
+	words []string
+	zipf  *rand.Zipf
+	pcg   *rand.PCG
+	r     *rand.Rand
+}
+
+const (
+	vocabulary = 4000
+	// epoch is 2024-01-01T00:00:00Z in milliseconds.
+	epoch = 1704067200000
+)
+
+// New gives the corpus of a kind.
+func New(kind Kind) (*Corpus, error) {
+	if kind != Mixed && kind != Logs {
+		return nil, fmt.Errorf("no such corpus: %q (there are %q and %q)", kind, Mixed, Logs)
+	}
+	pcg := rand.NewPCG(1, 1)
+	c := &Corpus{kind: kind, pcg: pcg, r: rand.New(pcg)}
+	for range vocabulary {
+		c.words = append(c.words, c.invent())
+	}
+	c.zipf = rand.NewZipf(c.r, 1.05, 8, vocabulary-1)
+	return c, nil
+}
+
+// invent makes a word that can be spoken.
+func (c *Corpus) invent() string {
+	word := make([]byte, 4+c.r.IntN(7))
+	for i := range word {
+		letters := "bcdfghklmnprstvz"
+		if i%2 == 1 {
+			letters = "aeiou"
+		}
+		word[i] = letters[c.r.IntN(len(letters))]
+	}
+	return string(word)
+}
+
+// Append appends document i as one line of JSON without a line break. Another revision of a
+// document is another document under the same id.
+func (c *Corpus) Append(dst []byte, i, revision int) []byte {
+	c.pcg.Seed(uint64(i)+1, uint64(revision)+1)
+	switch {
+	case c.kind == Logs:
+		return c.logLine(dst, i)
+	case i%4 == 0:
+		return c.access(dst, i)
+	default:
+		return c.order(dst, i, revision)
+	}
+}
+
+// word is a word of the vocabulary, common ones more often.
+func (c *Corpus) word() string { return c.words[c.zipf.Uint64()] }
+
+func (c *Corpus) text(dst []byte, n int) []byte {
+	for j := range n {
+		if j > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = append(dst, c.word()...)
+	}
+	return dst
+}
+
+func (c *Corpus) stamp(dst []byte, i, stepMillis int) []byte {
+	t := time.UnixMilli(epoch + int64(i)*int64(stepMillis) + int64(c.r.IntN(stepMillis))).UTC()
+	return t.AppendFormat(dst, "2006-01-02T15:04:05.000Z")
+}
+
+func (c *Corpus) oneOf(choices ...string) string { return choices[c.r.IntN(len(choices))] }
+
+// hexID appends n random hexadecimal digits.
+func (c *Corpus) hexID(dst []byte, n int) []byte {
+	const digits = "0123456789abcdef"
+	for range n {
+		dst = append(dst, digits[c.r.IntN(16)])
+	}
+	return dst
+}
+
+// money appends an amount below limit with two decimals.
+func (c *Corpus) money(dst []byte, limit int) []byte {
+	return strconv.AppendFloat(dst, float64(c.r.IntN(limit*100))/100, 'f', 2, 64)
+}
