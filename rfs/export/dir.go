@@ -1,0 +1,137 @@
+// Package export writes documents into files instead of a cluster: bulk bodies as they
+// would be sent, a folder per index, a file per work item.
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Compression of export files.
+type Compression string
+
+// The ways to compress, and the extension that each adds to .ndjson.
+const (
+	None Compression = "none" // no extension
+	Gzip Compression = "gzip" // .gz
+	Zstd Compression = "zstd" // .zst
+)
+
+// extensions of all finished files of an item.
+var extensions = [...]string{".ndjson", ".ndjson.gz", ".ndjson.zst"}
+
+func (c Compression) extension() (string, error) {
+	switch c {
+	case None, "":
+		return extensions[0], nil
+	case Gzip:
+		return extensions[1], nil
+	case Zstd:
+		return extensions[2], nil
+	}
+	return "", fmt.Errorf("compression %q: none, gzip or zstd: %w", string(c), fault.ErrConfig)
+}
+
+// private is the folder of rfsd itself in an export directory: lock, coordinator, notes.
+const private = ".rfsd"
+
+// unfinished matches the temporary files of items.
+var unfinished = regexp.MustCompile(`^[0-9]+-[0-9]+\.ndjson(\.gz|\.zst)?\.tmp-`)
+
+// Dir is an export directory that this process alone writes to. Create may be called concurrently.
+type Dir struct {
+	path, writer string
+	compression  Compression
+	extension    string
+	lock         *os.File
+}
+
+// Open makes dir (0700) when it is missing, locks it against a second writer, and removes
+// what dead writers left unfinished. Errors are fault.ErrConfig; a locked
+// directory's names the holder.
+func Open(dir, writer string, c Compression) (*Dir, error) {
+	ext, err := c.extension()
+	if err != nil {
+		return nil, err
+	}
+	if writer == "" || writer != filepath.Base(writer) {
+		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, private), 0o700); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	lock, err := acquire(filepath.Join(dir, private, "lock"), writer)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: dir, writer: writer, compression: c, extension: ext, lock: lock}
+	if err := d.clean(); err != nil {
+		return nil, errors.Join(fmt.Errorf("remove unfinished files: %w: %w", err, fault.ErrConfig), d.Close())
+	}
+	return d, nil
+}
+
+// acquire locks the file at path and writes into it who holds it.
+func acquire(path, writer string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	if err := tryLock(f); err != nil {
+		holder, readErr := os.ReadFile(path)
+		if readErr != nil || len(holder) == 0 {
+			holder = []byte("somebody else")
+		}
+		f.Close()
+		return nil, fmt.Errorf("%s is locked by %s (%w): %w", filepath.Dir(filepath.Dir(path)), strings.TrimSpace(string(holder)), err, fault.ErrConfig)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	text := fmt.Sprintf("%s, process %d on %s, since %s\n", writer, os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
+	if err = f.Truncate(0); err == nil {
+		_, err = f.WriteAt([]byte(text), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", err, fault.ErrConfig), f.Close())
+	}
+	return f, nil
+}
+
+// clean removes temporary files. Their writers are dead: this process holds the lock.
+func (d *Dir) clean() error {
+	return filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.Type().IsRegular() && unfinished.MatchString(e.Name()) {
+			return os.Remove(path)
+		}
+		return nil
+	})
+}
+
+// Close gives the directory free.
+func (d *Dir) Close() error { return d.lock.Close() }
+
+// folder is the folder of an index on this file system.
+func (d *Dir) folder(index string) string {
+	return filepath.Join(d.path, filepath.FromSlash(EncodeName(index)))
+}
+
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,231 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+)
+
+// File takes the documents of one work item. Those of the item's own index go to
+// DIR/<index>/<shard>-<cursor>.ndjson; a document of another index (mapping types that
+// were split into indices of their own) goes to the file of the same name in that
+// index's folder. All are finished together.
+type File struct {
+	dir   *Dir
+	index string
+	name  string // <shard>-<cursor>
+
+	mu    sync.Mutex
+	own   []byte // how an action line of the own index begins
+	parts map[string]*part
+	err   error // of a write: what is in the files is not known any more
+	done  bool
+}
+
+// Create starts the output of an item. No file exists before the first document.
+func (d *Dir) Create(index string, shard int, cursor int64) (*File, error) {
+	if shard < 0 || cursor < 0 {
+		return nil, fmt.Errorf("item of shard %d and cursor %d", shard, cursor)
+	}
+	return &File{dir: d, index: index, name: fmt.Sprintf("%d-%d", shard, cursor), parts: map[string]*part{}}, nil
+}
+
+// Send appends a body. After an error the File takes nothing any more: part of
+// the body may be written.
+func (f *File) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return bulk.Result{}, ctx.Err()
+	case f.err != nil:
+		return bulk.Result{}, f.err
+	case f.done:
+		return bulk.Result{}, fs.ErrClosed
+	}
+	if err := f.split(body); err != nil {
+		f.err = fmt.Errorf("export index %s: %w", f.index, err)
+		return bulk.Result{}, f.err
+	}
+	return bulk.Result{}, nil
+}
+
+// split writes each run of documents of one index to that index's file.
+func (f *File) split(body []byte) error {
+	from, run := 0, "" // body[from:at] is not written yet and belongs to the index run
+	for at := 0; at < len(body); {
+		action := bytes.IndexByte(body[at:], '\n') + 1
+		source := bytes.IndexByte(body[at+action:], '\n') + 1
+		if action == 0 || source == 0 {
+			return errors.New("body is not pairs of lines")
+		}
+		index, err := f.indexOf(body[at : at+action])
+		if err != nil {
+			return err
+		}
+		if index != run {
+			if err := f.write(run, body[from:at]); err != nil {
+				return err
+			}
+			from, run = at, index
+		}
+		at += action + source
+	}
+	return f.write(run, body[from:])
+}
+
+// indexOf reads the index of an action line.
+func (f *File) indexOf(line []byte) (string, error) {
+	if f.own != nil && bytes.HasPrefix(line, f.own) {
+		return f.index, nil
+	}
+	var a struct {
+		Index struct {
+			Index string `json:"_index"`
+		} `json:"index"`
+	}
+	if err := json.Unmarshal(line, &a); err != nil {
+		return "", fmt.Errorf("action line: %w", err)
+	}
+	if a.Index.Index == "" {
+		return "", errors.New("action line names no index")
+	}
+	if a.Index.Index == f.index {
+		if i := bytes.Index(line, []byte(`","`)); i >= 0 { // no name holds a quote unescaped
+			f.own = bytes.Clone(line[:i+3])
+		}
+	}
+	return a.Index.Index, nil
+}
+
+func (f *File) write(index string, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	p := f.parts[index]
+	if p == nil {
+		var err error
+		if p, err = f.dir.createPart(index, f.name); err != nil {
+			return err
+		}
+		f.parts[index] = p
+	}
+	return p.write(b)
+}
+
+// Commit finishes the files: flushed, synced, renamed, their folders synced. What an
+// earlier run of the same item left in other places is removed, so that an item that was
+// handed off earlier than last time leaves no document twice. Commit may be repeated,
+// also by a later run of the same item after a crash in its midst.
+func (f *File) Commit(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case f.err != nil:
+		return f.err
+	case f.done:
+		return nil
+	}
+	if err := f.commit(); err != nil {
+		return fmt.Errorf("export index %s, %s: %w", f.index, f.name, err)
+	}
+	f.done = true
+	return nil
+}
+
+func (f *File) commit() error {
+	for _, p := range f.parts {
+		if err := p.finish(); err != nil {
+			return err
+		}
+	}
+	former, err := f.note()
+	if err != nil {
+		return err
+	}
+	for _, p := range f.parts {
+		if err := p.publish(); err != nil {
+			return err
+		}
+	}
+	for _, index := range former {
+		if err := f.dir.removeOthers(index, f.name, f.parts[index]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note keeps in DIR/.rfsd which indices an item has files in, before they appear there.
+// It gives all indices that this or an earlier run of the item may have files in. An
+// item with files in its own index alone needs no note.
+func (f *File) note() ([]string, error) {
+	path := filepath.Join(f.dir.path, private, "items", filepath.FromSlash(EncodeName(f.index)), f.name+".json")
+	indices := []string{f.index}
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, &indices)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	known := len(indices)
+	for index := range f.parts {
+		if !slices.Contains(indices, index) {
+			indices = append(indices, index)
+		}
+	}
+	if len(indices) == known {
+		return indices, nil
+	}
+	if b, err = json.Marshal(indices); err != nil {
+		return nil, err
+	}
+	return indices, replace(path, b)
+}
+
+// replace writes a small file durably: the old or the new content survives a crash.
+func replace(path string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	tmp := path + ".new"
+	t, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = t.Write(b); err == nil {
+		err = t.Sync()
+	}
+	if err = errors.Join(err, t.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// Abort gives up what is not committed.
+func (f *File) Abort() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var err error
+	for _, p := range f.parts {
+		err = errors.Join(err, p.remove())
+	}
+	f.parts = map[string]*part{}
+	f.done = true
+	return err
+}

@@ -1,0 +1,124 @@
+package export
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// part is the file of one item in one index's folder, under its temporary name until it is published.
+type part struct {
+	tmp, final string
+	out        io.Writer
+	closers    []func() error // compressor, buffer, sync, file: what is left of finishing
+	published  bool
+}
+
+// createPart opens the temporary file; a new folder is durable before anything is in it.
+func (d *Dir) createPart(index, name string) (*part, error) {
+	folder := d.folder(index)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	for dir := filepath.Dir(folder); ; dir = filepath.Dir(dir) {
+		if err := syncDir(dir); err != nil {
+			return nil, err
+		}
+		if len(dir) <= len(d.path) {
+			break
+		}
+	}
+	p := &part{final: filepath.Join(folder, name+d.extension)}
+	p.tmp = p.final + ".tmp-" + d.writer
+	f, err := os.OpenFile(p.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	p.out, p.closers = f, []func() error{f.Sync, f.Close}
+	switch d.compression {
+	case Gzip:
+		buf := bufio.NewWriterSize(f, 1<<18)
+		z := gzip.NewWriter(buf)
+		p.out, p.closers = z, []func() error{z.Close, buf.Flush, f.Sync, f.Close}
+	case Zstd:
+		z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return nil, errors.Join(err, p.remove())
+		}
+		p.out, p.closers = z, []func() error{z.Close, f.Sync, f.Close}
+	}
+	return p, nil
+}
+
+func (p *part) write(b []byte) error {
+	if _, err := p.out.Write(b); err != nil {
+		return fmt.Errorf("write %s: %w", p.tmp, err)
+	}
+	return nil
+}
+
+// finish makes the content durable under its temporary name. It goes on where it failed.
+func (p *part) finish() error {
+	for len(p.closers) > 0 {
+		if err := p.closers[0](); err != nil {
+			return fmt.Errorf("finish %s: %w", p.tmp, err)
+		}
+		p.closers = p.closers[1:]
+	}
+	return nil
+}
+
+// publish gives the file its name, durably.
+func (p *part) publish() error {
+	if !p.published {
+		if err := os.Rename(p.tmp, p.final); err != nil {
+			return err
+		}
+		p.published = true
+	}
+	return syncDir(filepath.Dir(p.final))
+}
+
+// remove gives up a file that is not published.
+func (p *part) remove() error {
+	if p.published {
+		return nil
+	}
+	if n := len(p.closers); n > 0 {
+		// Only the file itself is of interest; what is buffered is dropped with it.
+		p.closers[n-1]() //nolint:errcheck // the file goes anyway
+		p.closers = nil
+	}
+	if err := os.Remove(p.tmp); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeOthers removes the finished files of an item in an index's folder but the one just published.
+func (d *Dir) removeOthers(index, name string, keep *part) error {
+	folder := d.folder(index)
+	removed := false
+	for _, ext := range extensions {
+		path := filepath.Join(folder, name+ext)
+		if keep != nil && keep.final == path {
+			continue
+		}
+		err := os.Remove(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		removed = removed || err == nil
+	}
+	if removed {
+		return syncDir(folder)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+// Package failed keeps the documents that did not arrive, and why, as lines of JSON
+// in a directory: one file per writer, appended, synced before any watermark passes them.
+package failed
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+const extension = ".ndjson"
+
+// Writer appends failures to DIR/<writer>.ndjson. It is safe for concurrent use.
+type Writer struct {
+	path string
+
+	mu   sync.Mutex
+	f    *os.File // nil until the first failure: a run without any leaves no file
+	size int64    // bytes of whole lines
+	buf  []byte
+	err  error // a failed write or sync: what is on disk is not known any more
+	open bool
+	todo bool // written, not synced
+}
+
+// Open prepares dir (0700) for a writer, whose id is unique among those that run. The
+// file (0600) appears with the first failure; a line that an earlier process of
+// the same id left unfinished is cut off then.
+func Open(dir, writer string) (*Writer, error) {
+	if writer == "" || writer != filepath.Base(writer) || writer[0] == '.' {
+		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	return &Writer{path: filepath.Join(dir, writer+extension), open: true}, nil
+}
+
+// line is a failure as it is written; the source follows by hand, byte for byte.
+type line struct {
+	Index   string          `json:"index"`
+	ID      string          `json:"id"`
+	Type    string          `json:"type,omitempty"`
+	Routing string          `json:"routing,omitempty"`
+	Shard   int             `json:"shard"`
+	Ordinal int64           `json:"ordinal"`
+	Reason  doc.Reason      `json:"reason"`
+	Status  int             `json:"status"`
+	Detail  string          `json:"detail"`
+	Source  json.RawMessage `json:"source,omitempty"`
+	Base64  []byte          `json:"source_base64,omitempty"`
+}
+
+// appendLine appends one failure. The source is embedded as it is when it is JSON in
+// one line, otherwise its bytes are kept in base64.
+func appendLine(dst []byte, f *doc.Failure) ([]byte, error) {
+	buf := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(line{Index: f.Index, ID: f.ID, Type: f.Type, Routing: f.Routing, Shard: f.Shard,
+		Ordinal: f.Ordinal, Reason: f.Reason, Status: f.Status, Detail: f.Detail})
+	if err != nil {
+		return dst, fmt.Errorf("encode failure: %w", err)
+	}
+	if f.Source == nil {
+		return buf.Bytes(), nil
+	}
+	dst = bytes.TrimSuffix(buf.Bytes(), []byte("}\n"))
+	if !bytes.ContainsAny(f.Source, "\n\r") && utf8.Valid(f.Source) && json.Valid(f.Source) {
+		dst = append(append(dst, `,"source":`...), f.Source...)
+		return append(dst, "}\n"...), nil
+	}
+	dst = append(dst, `,"source_base64":"`...)
+	dst = base64.StdEncoding.AppendEncode(dst, f.Source)
+	return append(dst, "\"}\n"...), nil
+}
+
+// Record appends failures; they are durable after the next Sync. A write that fails
+// leaves whole lines only, and the Writer takes nothing any more.
+func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ready(); err != nil {
+		return err
+	}
+	for i := range failures {
+		var err error
+		if w.buf, err = appendLine(w.buf[:0], &failures[i]); err != nil {
+			return err
+		}
+		if _, err = w.f.Write(w.buf); err != nil {
+			w.err = errors.Join(err, w.f.Truncate(w.size))
+			return w.err
+		}
+		w.size += int64(len(w.buf))
+		w.todo = true
+		if cap(w.buf) > 1<<20 {
+			w.buf = nil
+		}
+	}
+	return nil
+}
+
+// ready opens the file when it is not open yet.
+func (w *Writer) ready() error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case !w.open:
+		return fmt.Errorf("%s: %w", w.path, os.ErrClosed)
+	case w.f != nil:
+		return nil
+	}
+	f, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if w.size, err = wholeLines(f); err == nil {
+		if err = f.Truncate(w.size); err == nil {
+			err = syncDir(filepath.Dir(w.path))
+		}
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	w.f = f
+	return nil
+}
+
+// wholeLines gives the length of f up to its last line feed.
+func wholeLines(f *os.File) (int64, error) {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	buf := make([]byte, 64<<10)
+	for end > 0 {
+		n := min(int64(len(buf)), end)
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return end - n + int64(i) + 1, nil
+		}
+		end -= n
+	}
+	return 0, nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Sync makes everything recorded so far durable. After it failed once nothing is
+// trusted any more: a second fsync may succeed without having written.
+func (w *Writer) Sync(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil || !w.todo {
+		return w.err
+	}
+	if w.err = w.f.Sync(); w.err == nil {
+		w.todo = false
+	}
+	return w.err
+}
+
+// Close syncs and closes the file.
+func (w *Writer) Close() error {
+	err := w.Sync(context.Background())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open = false
+	if w.f != nil {
+		err = errors.Join(err, w.f.Close())
+		w.f = nil
+	}
+	return err
+}
