@@ -79,7 +79,7 @@ type Open struct {
 
 // Auditor is the part of a store that reads every item.
 type Auditor interface {
-	// Scan yields every item, SetupID too, in order of ids. It sees every write
+	// Scan yields every item, SetupID too, in no particular order. It sees every write
 	// acknowledged before the call. An error ends it.
 	Scan(ctx context.Context) iter.Seq2[Item, error]
 }

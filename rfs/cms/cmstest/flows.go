@@ -1,0 +1,240 @@
+package cmstest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// migration runs 6 shards of 100 ordinals, handing each off twice.
+func migration(t *testing.T, s cms.Store) {
+	ctx := t.Context()
+	c := Coordinator(t, s, 10*time.Minute)
+	if _, err := c.AcquireNext(ctx, "early", nil); !isNone(err) {
+		t.Fatalf("work before it is seeded: %v", err)
+	}
+	Seed(t, c, "logs", 6)
+	if err := c.SeedOnce(ctx, "again", func(_ context.Context) error { t.Error("seeded twice"); return nil }, nil); err != nil {
+		t.Fatal(err)
+	}
+	if shards, body, err := c.IndexEntry(ctx, "logs"); err != nil || shards != 6 || string(body) != `{"path":"x"}` {
+		t.Fatalf("%d %s %v", shards, body, err)
+	}
+	for leases := 0; ; leases++ {
+		l, err := c.AcquireNext(ctx, "h", nil)
+		if errors.Is(err, cms.ErrAllDone) {
+			if leases != 18 {
+				t.Errorf("%d leases", leases)
+			}
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if leases > 18 {
+			t.Fatal("too many leases")
+		}
+		n := min(40, 100-l.Start())
+		w := cms.Work{Counts: cms.Counts{Ordinals: n, Live: n, Indexed: n - 1, Failed: 1, Bytes: 10 * n}, Checks: []byte(`{"c":1}`), Setup: 40 * time.Second}
+		if err := l.Progress(ctx, l.Start()+n/2, cms.Work{Counts: cms.Counts{Ordinals: n / 2}}); err != nil {
+			t.Fatal(err)
+		}
+		if l.Start()+n == 100 {
+			err = l.Complete(ctx, w)
+		} else {
+			err = l.Handoff(ctx, l.Start()+n, w)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, err := c.Summary(ctx)
+	want := cms.Counts{Ordinals: 600, Live: 600, Indexed: 582, Failed: 18, Bytes: 6000}
+	if err != nil || sum.Total.Counts != want || !sum.SetupDone || len(sum.Indices) != 1 || sum.Indices[0].Items != 18 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	rep, done, err := c.Finish(ctx)
+	if err != nil || !done || rep.Chains != 6 || rep.Items != 18 || len(rep.Stray) != 0 {
+		t.Errorf("%+v done=%v %v", rep, done, err)
+	}
+}
+
+func isNone(err error) bool {
+	var none *cms.NoneAvailable
+	return errors.As(err, &none)
+}
+
+// poison lets every holder of an item die without progress.
+func poison(t *testing.T, s cms.Store) {
+	ctx := t.Context()
+	c := Coordinator(t, s, 10*time.Minute)
+	Seed(t, c, "a", 1)
+	id := cms.ItemID{Index: "a"}
+	for i := range 3 { // causes outside the item never count
+		l, err := c.AcquireNext(ctx, "h", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Length != 10*time.Minute {
+			t.Errorf("lease %d after uncounted releases: %v", i, l.Length)
+		}
+		if err := l.Release(ctx, pickCause(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range cms.DefaultMaxAttempts {
+		l, err := c.AcquireNext(ctx, "h", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Length != 10*time.Minute<<i {
+			t.Errorf("lease %d: %v", i, l.Length)
+		}
+		if err := l.Release(ctx, cms.CauseNone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.AcquireNext(ctx, "h", nil); !errors.Is(err, cms.ErrAllDone) {
+		t.Fatalf("sixth acquisition: %v", err)
+	}
+	it, err := c.Item(ctx, id)
+	if err != nil || !it.FailedItem() || it.Failure != cms.NoProgress {
+		t.Fatalf("%+v, %v", it, err)
+	}
+	if fresh, err := c.Event(ctx, it.ID, "failed", "again"); err != nil || fresh {
+		t.Errorf("no event was emitted: %v %v", fresh, err)
+	}
+	rep, done, err := c.Finish(ctx)
+	if err != nil || !done || !slices.Equal(rep.Failed, []string{it.ID}) {
+		t.Errorf("%+v %v %v", rep, done, err)
+	}
+	if err := c.Unfail(ctx, id, "operator"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Unfail(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("unfail of an open item: %v", err)
+	}
+	l, err := c.AcquireNext(ctx, "h", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Complete(ctx, cms.Work{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Unfail(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("unfail of a completed item: %v", err)
+	}
+}
+
+func pickCause(i int) cms.Cause {
+	return []cms.Cause{cms.CauseBackpressure, cms.CauseDrain, cms.CauseKilled}[i%3]
+}
+
+// resume leaves an item whose three successors are stored but only one created.
+func resume(t *testing.T, s cms.Store) {
+	ctx := t.Context()
+	c := Coordinator(t, s, 10*time.Minute)
+	Seed(t, c, "other", 0)
+	parent := cms.NewItem(ID("a", 0, 0), "c", 2)
+	parent.Holder, parent.Expiration = "dead", storeNow(t, s).Unix()-3600
+	succ := []string{ID("a", 0, 10), ID("a", 0, 20), ID("a", 0, 30)}
+	parent.Successors, parent.HandExponent, parent.Watermark = strings.Join(succ, ","), 1, 10
+	parent.Counts = cms.Counts{Ordinals: 10}
+	finished := cms.NewItem(succ[1], "c", 0)
+	finished.CompletedAt = storeNow(t, s).Unix() - 60
+	create(t, s, parent, finished)
+	for range 2 {
+		l, err := c.AcquireNext(ctx, "h", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.ID.Cursor == 0 {
+			t.Fatal("the range of the parent was leased again")
+		}
+		if l.Length != 20*time.Minute {
+			t.Errorf("the exponent of the hand-off was not used: %v", l.Length)
+		}
+		if err := l.Complete(ctx, cms.Work{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.AcquireNext(ctx, "h", nil); !errors.Is(err, cms.ErrAllDone) {
+		t.Errorf("got %v", err)
+	}
+	got := get(t, s, parent.ID)
+	if got.Open() || got.Counts != parent.Counts || got.Successors != parent.Successors {
+		t.Errorf("parent %+v", got)
+	}
+	if after := get(t, s, succ[1]); after != finished {
+		t.Errorf("a finished successor changed: %+v", after)
+	}
+}
+
+// audit takes a chain apart as a store does that lost writes.
+func audit(t *testing.T, s cms.Store) {
+	ctx := t.Context()
+	c := Coordinator(t, s, 10*time.Minute)
+	Seed(t, c, "a", 0)
+	now := storeNow(t, s).Unix()
+	if err := c.PutIndexEntry(ctx, "a", 2, []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	root := cms.NewItem(ID("a", 0, 0), "c", 0)
+	root.CompletedAt, root.Successors = now-10, ID("a", 0, 50)
+	stray := cms.NewItem(ID("a", 0, 70), "c", 0)
+	stray.CompletedAt = now - 5
+	create(t, s, root, stray)
+	rep, done, err := c.Finish(ctx)
+	if err != nil || done {
+		t.Fatalf("done=%v %v", done, err)
+	}
+	if want := []string{ID("a", 0, 50), ID("a", 1, 0)}; !slices.Equal(rep.Repaired, want) || !slices.Equal(rep.Stray, []string{stray.ID}) {
+		t.Errorf("%+v", rep)
+	}
+	for range 2 {
+		l, err := c.AcquireNext(ctx, "h", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Complete(ctx, cms.Work{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rep, done, err = c.Finish(ctx); err != nil || !done || len(rep.Repaired) != 0 {
+		t.Errorf("after the repair: %+v %v %v", rep, done, err)
+	}
+}
+
+func mismatch(t *testing.T, s cms.Store) {
+	ctx := t.Context()
+	c := Coordinator(t, s, 10*time.Minute)
+	was := cms.Meta{Settings: map[string]string{"snapshot": "s1", "repository": "r"}}
+	for range 2 {
+		if err := c.Init(ctx, was); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := cms.Meta{Settings: map[string]string{"snapshot": "s2", "repository": "r", "indices": "a*"}}
+	err := c.Init(ctx, is)
+	var m *cms.ConfigMismatch
+	if !errors.As(err, &m) || !errors.Is(err, fault.ErrConfig) {
+		t.Fatalf("got %v", err)
+	}
+	if want := []string{`indices was "", is "a*"`, `snapshot was "s1", is "s2"`}; !slices.Equal(m.Differences, want) {
+		t.Errorf("%v", m.Differences)
+	}
+	is.AcceptChange = true
+	if err := c.Init(ctx, is); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Settings(ctx)
+	if err != nil || got["snapshot"] != "s2" {
+		t.Errorf("%v %v", got, err)
+	}
+}

@@ -1,0 +1,163 @@
+package oscms
+
+import "github.com/rfsd/rfsd/rfs/cms"
+
+// The scripts repeat cms's transitions in Painless. Their text never changes, so
+// that a node compiles each once; every value is a parameter. A refusal is thrown
+// as "rfsd:<verdict>", "nothing to do" is ctx.op none, and both leave the document
+// as it is. The conformance suite holds them against the Go functions.
+const (
+	prelude = `
+long num(def d) { return d instanceof Number ? ((Number) d).longValue() : 0L; }
+long exponent(def d) {
+  if (!(d instanceof Number)) { return 0L; }
+  double f = ((Number) d).doubleValue();
+  return f > 0 && f < 1048576 && f == Math.floor(f) ? (long) f : 0L;
+}
+boolean some(def d) { return d != null && d != ''; }
+void refuse(String verdict) { throw new IllegalArgumentException('rfsd:' + verdict); }
+long clock() { return System.currentTimeMillis(); }
+def s = ctx._source;
+if (s.scriptVersion != params.scriptVersion) { refuse('foreign'); }
+`
+	// holderOnly refuses everybody but the holder of the open item.
+	holderOnly = `
+if (!some(params.holder) || s.leaseHolderId != params.holder) { refuse('lost'); }
+`
+	openOnly = `
+if (num(s.completedAt) != 0) { refuse('done'); }
+`
+
+	acquireScript = prelude + `
+long now = clock();
+if (num(params.toleranceMs) > 0 && Math.abs(num(params.clientMs) - now) > num(params.toleranceMs)) { refuse('skewed'); }
+if (num(s.completedAt) != 0) { ctx.op = 'none'; return; }
+long end = num(s.expiration) * 1000;
+if (end + num(params.graceMs) >= now || (s.leaseHolderId == params.holder && end > now)) { ctx.op = 'none'; return; }
+if (num(params.maxAttempts) > 0 && num(s.attempts) >= num(params.maxAttempts) && !some(s.successor_items)) {
+  s.completedAt = Math.max(1L, now / 1000);
+  s.status = 'FAILED';
+  s.failure = params.failure;
+  return;
+}
+long k = Math.min(exponent(s.nextAcquisitionLeaseExponent), num(params.maxExponent));
+long lease = num(params.initialMs);
+for (int i = 0; i < k && lease < num(params.maxMs); i++) { lease *= 2; }
+lease = Math.min(lease, num(params.maxMs));
+s.leaseHolderId = params.holder;
+s.expiration = (now + lease + 999) / 1000;
+s.leaseExponent = k;
+s.nextAcquisitionLeaseExponent = k + 1;
+s.attempts = num(s.attempts) + 1;
+s.acquiredAt = now;
+s.remove('releasedFor');
+s.engine = 'go';
+`
+
+	progressScript = prelude + holderOnly + openOnly + `
+if (some(s.successor_items)) { refuse('mismatch'); }
+if (num(params.watermark) <= Math.max(num(s.watermark), num(params.begin))) { ctx.op = 'none'; return; }
+s.watermark = params.watermark;
+s.counts = params.counts;
+s.checks = params.checks;
+s.setupMs = params.setupMs;
+s.attempts = 0;
+s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
+`
+
+	successorsScript = prelude + holderOnly + `
+if (some(s.successor_items) && s.successor_items == params.successors) { ctx.op = 'none'; return; }
+` + openOnly + `
+if (some(s.successor_items)) { refuse('mismatch'); }
+s.successor_items = params.successors;
+s.successorExponent = params.successorExponent;
+s.watermark = params.watermark;
+s.counts = params.counts;
+s.checks = params.checks;
+s.setupMs = params.setupMs;
+s.attempts = 0;
+`
+
+	completeScript = prelude + holderOnly + `
+String have = some(s.successor_items) ? s.successor_items : '';
+if (num(s.completedAt) != 0 && !some(s.status) && have == params.successors) { ctx.op = 'none'; return; }
+` + openOnly + `
+if (have == '' && params.successors != '') { refuse('unset'); }
+if (have != params.successors) { refuse('mismatch'); }
+if (have == '') {
+  s.watermark = Math.max(num(s.watermark), num(params.watermark));
+  s.counts = params.counts;
+  s.checks = params.checks;
+  s.setupMs = params.setupMs;
+}
+s.completedAt = Math.max(1L, clock() / 1000);
+s.attempts = 0;
+`
+
+	releaseScript = prelude + holderOnly + openOnly + `
+s.leaseHolderId = null;
+s.expiration = 0;
+s.releasedFor = params.cause;
+if (!params.counted) {
+  s.attempts = Math.max(0L, num(s.attempts) - 1);
+  s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
+}
+`
+
+	failScript = prelude + `
+if (num(s.completedAt) != 0) {
+  if (s.status == 'FAILED') { ctx.op = 'none'; return; }
+  refuse('done');
+}
+if (some(s.successor_items)) { refuse('mismatch'); }
+long now = clock();
+boolean mine = some(params.holder) ? s.leaseHolderId == params.holder : !some(s.leaseHolderId);
+if (!mine && num(s.expiration) * 1000 + num(params.graceMs) >= now) { refuse('held'); }
+s.completedAt = Math.max(1L, now / 1000);
+s.status = 'FAILED';
+s.failure = params.reason;
+`
+
+	unfailScript = prelude + `
+if (num(s.completedAt) == 0) { ctx.op = 'none'; return; }
+if (s.status != 'FAILED') { refuse('done'); }
+s.remove('completedAt');
+s.remove('status');
+s.remove('failure');
+s.leaseHolderId = null;
+s.expiration = 0;
+s.nextAcquisitionLeaseExponent = 0;
+s.attempts = 0;
+`
+
+	reclaimScript = prelude + openOnly + `
+if (!some(s.leaseHolderId) && num(s.expiration) == 0) { ctx.op = 'none'; return; }
+s.leaseHolderId = null;
+s.expiration = 0;
+s.releasedFor = 'owner died';
+s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
+`
+)
+
+// script gives the text for a transition; "" for one this store does not know.
+func script(t cms.Transition) string {
+	switch t.(type) {
+	case cms.Acquire:
+		return acquireScript
+	case cms.Progress:
+		return progressScript
+	case cms.SetSuccessors:
+		return successorsScript
+	case cms.Complete:
+		return completeScript
+	case cms.Release:
+		return releaseScript
+	case cms.Fail:
+		return failScript
+	case cms.Unfail:
+		return unfailScript
+	case cms.Reclaim:
+		return reclaimScript
+	}
+	return ""
+}

@@ -1,0 +1,227 @@
+// Package oscms keeps the coordination of a migration in two indices of an
+// OpenSearch or Elasticsearch cluster.
+//
+// Work items are the wire documents of the existing tool's queue. Each transition
+// is one _update request whose script runs on the node of the primary shard, under
+// its clock; where scripts are disabled it is a read and a conditional write under
+// the cluster's clock. Every write goes through an alias with require_alias, so
+// that a deleted index is never made again by accident.
+package oscms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Client sends a request to the cluster. An error means that there is no answer;
+// then the request may or may not have been applied. It must not repeat requests.
+type Client interface {
+	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
+}
+
+// Mode says how transitions are applied.
+type Mode string
+
+// Modes. Auto asks the cluster whether it runs scripts.
+const (
+	Auto    Mode = ""
+	Scripts Mode = "scripts"
+	CAS     Mode = "cas" // read, then write under the condition of an unchanged sequence number
+)
+
+// Config of a Store.
+type Config struct {
+	Client  Client
+	Session string // [a-z0-9-]{0,64}; "" is the common queue
+	Mode    Mode
+	// Shared says that workers of another engine use the queue: then every write
+	// of an item refreshes the index, because they search what they cannot get.
+	Shared         bool
+	RequestTimeout time.Duration    // default 30 s
+	Now            func() time.Time // default time.Now; for the distance to the cluster's clock
+}
+
+// Store is a cms.Store in a cluster.
+type Store struct {
+	cfg     Config
+	mode    Mode
+	items   string // alias
+	control string // alias
+
+	mu    sync.Mutex
+	clock reading
+}
+
+var (
+	session   = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
+	jsonTrue  = "true"
+	jsonFalse = "false"
+)
+
+const (
+	itemsMapping = `{"properties":{
+		"expiration":{"type":"long"},"completedAt":{"type":"long"},
+		"leaseHolderId":{"type":"keyword","norms":false},"status":{"type":"keyword","norms":false},
+		"successor_items":{"type":"keyword","norms":false},"checks":{"type":"keyword","index":false,"doc_values":false}}}`
+	controlMapping = `{"dynamic":false,"properties":{
+		"kind":{"type":"keyword"},"state":{"type":"keyword"},"holder":{"type":"keyword"},
+		"expire":{"type":"date","format":"epoch_millis"},"createdAt":{"type":"date","format":"epoch_millis"},
+		"updatedAt":{"type":"date","format":"epoch_millis"},"body":{"type":"object","enabled":false}}}`
+)
+
+// names of the indices behind the aliases.
+func names(sess string) (items, itemsAlias, control, controlAlias string) {
+	if sess != "" {
+		sess = "_" + sess
+	}
+	return ".migrations_working_state" + sess, ".rfs_items" + sess, ".rfs_control" + sess, ".rfs_records" + sess
+}
+
+// Open finds or makes the indices of the session. cms.ErrStoreGone when one of
+// them was deleted or replaced since the session began.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if !session.MatchString(cfg.Session) {
+		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", cfg.Session, fault.ErrConfig)
+	}
+	if cfg.RequestTimeout <= 0 {
+		cfg.RequestTimeout = 30 * time.Second
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	items, itemsAlias, control, controlAlias := names(cfg.Session)
+	s := &Store{cfg: cfg, items: itemsAlias, control: controlAlias, mode: cfg.Mode}
+	if err := s.ensure(ctx, control, controlAlias, controlMapping); err != nil {
+		return nil, err
+	}
+	if err := s.incarnation(ctx, items); err != nil {
+		return nil, err
+	}
+	if s.mode == Auto {
+		if err := s.probe(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Mode says how this store applies transitions: Scripts or CAS.
+func (s *Store) Mode() Mode { return s.mode }
+
+// ensure makes the index unless it exists, and its alias.
+func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error {
+	_, err := s.request(ctx, http.MethodHead, "/"+index, nil, nil)
+	if errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrStoreGone) {
+		body := `{"settings":{"index":{"number_of_shards":1,"number_of_replicas":1,"refresh_interval":"30s"}},"mappings":` + mapping + `}`
+		_, err = s.request(ctx, http.MethodPut, "/"+index, nil, []byte(body))
+		if errors.Is(err, fault.ErrRejected) { // somebody else may have made it just now
+			_, herr := s.request(ctx, http.MethodHead, "/"+index, nil, nil)
+			if herr == nil {
+				err = nil
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("coordination index %s: %w", index, err)
+	}
+	body, err := json.Marshal(map[string]any{"actions": []any{map[string]any{"add": map[string]string{"index": index, "alias": alias}}}})
+	if err != nil {
+		return fmt.Errorf("alias %s: %w", alias, err)
+	}
+	if _, err := s.request(ctx, http.MethodPost, "/_aliases", nil, body); err != nil {
+		return fmt.Errorf("alias %s: %w", alias, err)
+	}
+	return nil
+}
+
+// incarnation makes the items index for a new session and remembers its UUID; in a
+// session that has one it must be the same index still.
+func (s *Store) incarnation(ctx context.Context, items string) error {
+	const id = "incarnation"
+	r, err := s.Record(ctx, id)
+	known := err == nil
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return err
+	}
+	if !known {
+		if err := s.ensure(ctx, items, s.items, itemsMapping); err != nil {
+			return err
+		}
+	}
+	uuid, err := s.uuid(ctx, items)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		UUID string `json:"uuid"`
+	}
+	if !known {
+		body.UUID = uuid
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("record %s: %w", id, err)
+		}
+		_, err = s.Put(ctx, cms.Record{ID: id, Kind: id, Body: raw})
+		if err == nil || !errors.Is(err, cms.ErrConflict) {
+			return err
+		}
+		if r, err = s.Record(ctx, id); err != nil {
+			return err
+		}
+	}
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		return fmt.Errorf("record %s: %w: %w", id, err, fault.ErrCorrupt)
+	}
+	if body.UUID != uuid {
+		return fmt.Errorf("index %s is not the one this session began with (uuid %s, was %s): %w", items, uuid, body.UUID, cms.ErrStoreGone)
+	}
+	return nil
+}
+
+func (s *Store) uuid(ctx context.Context, index string) (string, error) {
+	answer, err := s.request(ctx, http.MethodGet, "/"+index+"/_settings", url.Values{"filter_path": {"*.settings.index.uuid"}}, nil)
+	if err != nil {
+		return "", fmt.Errorf("settings of %s: %w", index, err)
+	}
+	var a map[string]struct {
+		Settings struct {
+			Index struct {
+				UUID string `json:"uuid"`
+			} `json:"index"`
+		} `json:"settings"`
+	}
+	if err := json.Unmarshal(answer, &a); err != nil {
+		return "", fmt.Errorf("settings of %s: %w: %w", index, err, fault.ErrUnavailable)
+	}
+	for _, x := range a {
+		if x.Settings.Index.UUID != "" {
+			return x.Settings.Index.UUID, nil
+		}
+	}
+	return "", fmt.Errorf("settings of %s hold no uuid: %w", index, fault.ErrUnavailable)
+}
+
+// probe runs a script that changes nothing on the record of the incarnation.
+func (s *Store) probe(ctx context.Context) error {
+	body := []byte(`{"script":{"lang":"painless","source":"ctx.op = 'none'"}}`)
+	_, err := s.request(ctx, http.MethodPost, "/"+s.control+"/_update/incarnation", url.Values{"require_alias": {jsonTrue}}, body)
+	switch {
+	case err == nil, errors.Is(err, cms.ErrConflict):
+		s.mode = Scripts
+	case errors.Is(err, errScripts):
+		s.mode = CAS
+	default:
+		return fmt.Errorf("probe of scripts: %w", err)
+	}
+	return nil
+}
