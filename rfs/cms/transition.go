@@ -80,7 +80,7 @@ func (a Acquire) Apply(it Item, now int64) (Item, Verdict) {
 		return it, Skewed
 	case !it.Open():
 		return it, Done
-	case it.Holder == a.Holder && it.Expiration*1000 > now:
+	case it.Expiration*1000+a.GraceMs >= now && it.Holder == a.Holder:
 		return it, Already
 	case it.Expiration*1000+a.GraceMs >= now:
 		return it, Held

@@ -255,7 +255,10 @@ func scan(t *testing.T, s cms.Store) {
 	if len(want) != 0 {
 		t.Errorf("%d items not seen", len(want))
 	}
-	for range s.Scan(t.Context()) { // a caller may stop
+	for _, err := range s.Scan(t.Context()) { // a caller may stop
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 }

@@ -57,10 +57,10 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 	}
 	for i, actions := range a.Items {
 		for _, x := range actions {
-			switch {
-			case x.Status == http.StatusCreated:
+			switch x.Status {
+			case http.StatusCreated:
 				created++
-			case x.Status == http.StatusConflict: // it exists; that is as good
+			case http.StatusConflict: // it exists; that is as good
 			default:
 				wrapped := append(append([]byte(`{"error":`), x.Error...), '}')
 				return created, fmt.Errorf("create item %s: %w", items[i].ID, answerError(x.Status, wrapped))

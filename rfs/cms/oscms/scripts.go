@@ -14,6 +14,9 @@ long exponent(def d) {
   double f = ((Number) d).doubleValue();
   return f > 0 && f < 1048576 && f == Math.floor(f) ? (long) f : 0L;
 }
+long high(long a, long b) { return a > b ? a : b; }
+long low(long a, long b) { return a < b ? a : b; }
+long distance(long a, long b) { return a > b ? a - b : b - a; }
 boolean some(def d) { return d != null && d != ''; }
 void refuse(String verdict) { throw new IllegalArgumentException('rfsd:' + verdict); }
 long clock() { return System.currentTimeMillis(); }
@@ -30,20 +33,19 @@ if (num(s.completedAt) != 0) { refuse('done'); }
 
 	acquireScript = prelude + `
 long now = clock();
-if (num(params.toleranceMs) > 0 && Math.abs(num(params.clientMs) - now) > num(params.toleranceMs)) { refuse('skewed'); }
+if (num(params.toleranceMs) > 0 && distance(num(params.clientMs), now) > num(params.toleranceMs)) { refuse('skewed'); }
 if (num(s.completedAt) != 0) { ctx.op = 'none'; return; }
-long end = num(s.expiration) * 1000;
-if (end + num(params.graceMs) >= now || (s.leaseHolderId == params.holder && end > now)) { ctx.op = 'none'; return; }
+if (num(s.expiration) * 1000 + num(params.graceMs) >= now) { ctx.op = 'none'; return; }
 if (num(params.maxAttempts) > 0 && num(s.attempts) >= num(params.maxAttempts) && !some(s.successor_items)) {
-  s.completedAt = Math.max(1L, now / 1000);
+  s.completedAt = high(1L, now / 1000);
   s.status = 'FAILED';
   s.failure = params.failure;
   return;
 }
-long k = Math.min(exponent(s.nextAcquisitionLeaseExponent), num(params.maxExponent));
+long k = low(exponent(s.nextAcquisitionLeaseExponent), num(params.maxExponent));
 long lease = num(params.initialMs);
 for (int i = 0; i < k && lease < num(params.maxMs); i++) { lease *= 2; }
-lease = Math.min(lease, num(params.maxMs));
+lease = low(lease, num(params.maxMs));
 s.leaseHolderId = params.holder;
 s.expiration = (now + lease + 999) / 1000;
 s.leaseExponent = k;
@@ -56,7 +58,7 @@ s.engine = 'go';
 
 	progressScript = prelude + holderOnly + openOnly + `
 if (some(s.successor_items)) { refuse('mismatch'); }
-if (num(params.watermark) <= Math.max(num(s.watermark), num(params.begin))) { ctx.op = 'none'; return; }
+if (num(params.watermark) <= high(num(s.watermark), num(params.begin))) { ctx.op = 'none'; return; }
 s.watermark = params.watermark;
 s.counts = params.counts;
 s.checks = params.checks;
@@ -85,12 +87,12 @@ if (num(s.completedAt) != 0 && !some(s.status) && have == params.successors) { c
 if (have == '' && params.successors != '') { refuse('unset'); }
 if (have != params.successors) { refuse('mismatch'); }
 if (have == '') {
-  s.watermark = Math.max(num(s.watermark), num(params.watermark));
+  s.watermark = high(num(s.watermark), num(params.watermark));
   s.counts = params.counts;
   s.checks = params.checks;
   s.setupMs = params.setupMs;
 }
-s.completedAt = Math.max(1L, clock() / 1000);
+s.completedAt = high(1L, clock() / 1000);
 s.attempts = 0;
 `
 
@@ -99,7 +101,7 @@ s.leaseHolderId = null;
 s.expiration = 0;
 s.releasedFor = params.cause;
 if (!params.counted) {
-  s.attempts = Math.max(0L, num(s.attempts) - 1);
+  s.attempts = high(0L, num(s.attempts) - 1);
   s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
 }
 `
@@ -113,7 +115,7 @@ if (some(s.successor_items)) { refuse('mismatch'); }
 long now = clock();
 boolean mine = some(params.holder) ? s.leaseHolderId == params.holder : !some(s.leaseHolderId);
 if (!mine && num(s.expiration) * 1000 + num(params.graceMs) >= now) { refuse('held'); }
-s.completedAt = Math.max(1L, now / 1000);
+s.completedAt = high(1L, now / 1000);
 s.status = 'FAILED';
 s.failure = params.reason;
 `
