@@ -1,0 +1,127 @@
+package codec
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"strconv"
+	"strings"
+)
+
+/*
+Header and footer of a Lucene file. Both are big-endian in every version.
+
+	header        3F D7 6C 17 | VInt n, n bytes codec name | i32 version
+	index header  header | 16 bytes segment id | u8 n, n bytes suffix      Lucene 5.0 and later
+	footer        C0 28 93 E8 | i32 0 | i64 CRC-32 (IEEE) of everything before the CRC
+	                                                                      Lucene 4.8 and later
+*/
+const (
+	headerMagic = 0x3FD76C17
+	footerMagic = 0xC02893E8
+
+	// FooterLen is the length of a footer in bytes.
+	FooterLen = 16
+	// MaxHeaderLen bounds a header: magic, a name of at most 127 bytes, version, id, suffix.
+	MaxHeaderLen = 4 + 1 + 127 + 4 + 16 + 1 + 255
+)
+
+// Header is the beginning of a Lucene file.
+type Header struct {
+	Codec   string
+	Version int32
+	ID      string // 16 bytes; "" in a plain header
+	Suffix  string // "" in a plain header
+	Len     int    // bytes from the start of the file
+}
+
+// LittleEndian says whether the fixed-width integers of a file with this codec name, but
+// for header and footer, are little-endian: codecs of Lucene 9 and later and those of
+// plug-ins made for it. The product version says nothing: one commit can hold both.
+func LittleEndian(codec string) bool {
+	for _, p := range []string{"ZstdStoredFields", "CustomStoredFields", "QatStoredFields"} {
+		if strings.HasPrefix(codec, p) {
+			return true
+		}
+	}
+	digits, ok := strings.CutPrefix(codec, "Lucene")
+	if !ok {
+		return false
+	}
+	end := 0
+	for end < len(digits) && digits[end] >= '0' && digits[end] <= '9' {
+		end++
+	}
+	n, err := strconv.Atoi(digits[:end])
+	return err == nil && n >= 90
+}
+
+// Header reads a plain header and sets the byte order that follows from its codec name.
+func (in *Input) Header() Header {
+	le := in.le
+	in.le = false
+	if m := uint32(in.I32()); in.err == nil && m != headerMagic {
+		in.pos -= 4
+		in.Fail("not a Lucene header: it begins with %08x", m)
+	}
+	var h Header
+	if n := in.VInt(); n >= 0 && n < 128 {
+		h.Codec = string(in.Take(int(n)))
+	} else {
+		in.Fail("codec name of %d bytes", n)
+	}
+	h.Version = in.I32()
+	in.le = le || LittleEndian(h.Codec)
+	h.Len = in.pos
+	return h
+}
+
+// IndexHeader reads a header with id and suffix.
+func (in *Input) IndexHeader() Header {
+	h := in.Header()
+	h.ID = string(in.Take(16))
+	h.Suffix = string(in.Take(int(in.U8())))
+	h.Len = in.pos
+	return h
+}
+
+// Footer checks the footer of a whole file against the bytes before it and returns the CRC.
+func Footer(file []byte) (uint32, error) {
+	body := len(file) - FooterLen
+	if body < 0 {
+		return 0, Errorf(0, "file of %d bytes is too short for a footer", len(file))
+	}
+	want, err := ParseFooter(file[body:], int64(body))
+	if err != nil {
+		return 0, err
+	}
+	if got := crc32.ChecksumIEEE(file[:len(file)-8]); got != want {
+		return 0, Errorf(int64(body), "checksum %08x, footer says %08x", got, want)
+	}
+	return want, nil
+}
+
+// ParseFooter reads the 16 bytes of a footer that lies at offset off of its file and
+// returns the CRC it states.
+func ParseFooter(p []byte, off int64) (uint32, error) {
+	switch {
+	case len(p) != FooterLen:
+		return 0, Errorf(off, "footer of %d bytes", len(p))
+	case binary.BigEndian.Uint32(p) != footerMagic:
+		return 0, Errorf(off, "no footer: %08x", binary.BigEndian.Uint32(p))
+	case binary.BigEndian.Uint32(p[4:]) != 0:
+		return 0, Errorf(off+4, "unknown checksum algorithm %d", binary.BigEndian.Uint32(p[4:]))
+	}
+	crc := binary.BigEndian.Uint64(p[8:])
+	if crc>>32 != 0 {
+		return 0, Errorf(off+8, "checksum %016x has more than 32 bits", crc)
+	}
+	return uint32(crc), nil
+}
+
+// HasFooter says whether a file ends with something that begins like a footer.
+func HasFooter(file []byte) bool {
+	return len(file) >= FooterLen && binary.BigEndian.Uint32(file[len(file)-FooterLen:]) == footerMagic
+}
+
+// Base36 writes a generation as it occurs in file names and suffixes.
+func Base36(n int64) string { return strconv.FormatInt(n, 36) }

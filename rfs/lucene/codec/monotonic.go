@@ -1,0 +1,80 @@
+package codec
+
+/*
+A monotonic sequence of n values: per block of 2^shift values the metadata hold
+
+	i64 min | f32 avg | i64 offset | u8 bits
+
+and the data file holds, at offset, a DirectReader array of deltas (none when bits is 0):
+
+	value(i) = min + int64(avg * float32(i mod 2^shift)) + delta(i mod 2^shift)
+
+The product is rounded to float32 and truncated toward zero.
+*/
+
+// Monotonic is the metadata of a monotonic sequence.
+type Monotonic struct {
+	n      int64
+	shift  uint
+	blocks []monotonicBlock
+}
+
+type monotonicBlock struct {
+	min  int64
+	avg  float32
+	off  int64
+	bits uint8
+}
+
+const monotonicBlockLen = 8 + 4 + 8 + 1
+
+// Monotonic reads the metadata of n values in blocks of 2^shift.
+func (in *Input) Monotonic(n int64, shift int32) Monotonic {
+	if n < 0 || shift < 0 || shift > 30 {
+		in.Fail("monotonic sequence of %d values in blocks of 2^%d", n, shift)
+		return Monotonic{}
+	}
+	num := n >> shift
+	if n&(1<<shift-1) != 0 {
+		num++
+	}
+	if in.err != nil || num > int64(in.Left())/monotonicBlockLen {
+		in.Fail("%d monotonic blocks do not fit the %d bytes left", num, in.Left())
+		return Monotonic{}
+	}
+	m := Monotonic{n: n, shift: uint(shift), blocks: make([]monotonicBlock, num)}
+	for i := range m.blocks {
+		m.blocks[i] = monotonicBlock{min: in.I64(), avg: in.F32(), off: in.I64(), bits: in.U8()}
+	}
+	return m
+}
+
+// Each calls yield with all values in order; data holds the deltas of the sequence, and
+// base is the place where they begin. It stops when yield gives an error.
+func (m Monotonic) Each(data []byte, base int64, le bool, yield func(i, v int64) error) error {
+	if base < 0 || base > int64(len(data)) {
+		return Errorf(base, "monotonic data beyond the end")
+	}
+	for b, blk := range m.blocks {
+		first := int64(b) << m.shift
+		n := min(m.n-first, 1<<m.shift)
+		var d Direct
+		if blk.bits > 0 {
+			if blk.off < 0 || blk.off > int64(len(data))-base {
+				return Errorf(base, "monotonic block at %d beyond the end", blk.off)
+			}
+			var err error
+			if d, err = NewDirect(data[base+blk.off:], n, int(blk.bits), le); err != nil {
+				return err
+			}
+		}
+		for k := range n {
+			// The conversion to float32 keeps the product from being fused or widened.
+			v := blk.min + int64(float32(blk.avg*float32(k))) + int64(d.At(k))
+			if err := yield(first+k, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,318 @@
+package lucene
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+)
+
+// ReadOptions choose a part of a commit.
+type ReadOptions struct {
+	From, To int64 // ordinals [From, To); To 0 or beyond the last means all
+}
+
+// Reader gives the live root documents of a range of ordinals in order. It belongs to one
+// goroutine.
+//
+// Of each .fdt file with a living document it reads every chunk of its range, also those
+// whose documents are all dead, so that the readers of a shard together read the file once
+// and can check its CRC (Checks). A chunk belongs to the reader in whose range its first
+// ordinal lies; a reader that begins inside of a chunk reads that chunk for its documents
+// but does not own its bytes.
+type Reader struct {
+	commit   *Commit
+	from, to int64
+	err      error
+	trail    trail
+
+	// The segment in work.
+	seg    int // index of the next segment to open
+	cur    *Segment
+	stored *storedFields
+	fields fieldTable
+	unpack compression
+	win    window
+	buf    []byte
+	next   int // index of the next chunk
+
+	// The chunk in work.
+	chunk   chunk
+	raw     []byte // its raw bytes
+	off     int    // where document i begins in raw
+	i       int    // next document of the chunk
+	ordinal int64
+	rec     Record
+}
+
+// maxIdleRaw is how much memory for raw bytes is kept from one chunk to the next.
+const maxIdleRaw = 16 << 20
+
+// Reader begins to read; nothing is fetched before the first Next.
+func (c *Commit) Reader(opt ReadOptions) *Reader {
+	to := opt.To
+	if to <= 0 || to > c.MaxOrdinal {
+		to = c.MaxOrdinal
+	}
+	from := min(max(opt.From, 0), to)
+	return &Reader{commit: c, from: from, to: to, ordinal: from}
+}
+
+// Ordinal is the next ordinal to be looked at: all before it are done.
+func (r *Reader) Ordinal() int64 { return r.ordinal }
+
+// Close ends the reader; Checks may still be asked.
+func (r *Reader) Close() error { return r.win.close() }
+
+// Next gives the next live root document. The record and its slices are valid until the
+// following call. It returns io.EOF when the range ends; after any error it returns that
+// error again. Damage is a fault.Damage.
+func (r *Reader) Next(ctx context.Context) (*Record, error) {
+	for r.err == nil {
+		for r.i < len(r.chunk.lengths) {
+			rec, err := r.document()
+			if err != nil {
+				r.err = err
+				return nil, err
+			}
+			if rec != nil {
+				return rec, nil
+			}
+		}
+		r.err = r.advance(ctx)
+	}
+	return nil, r.err
+}
+
+// document looks at the next document of the chunk; nil when it is not a live root in range.
+func (r *Reader) document() (*Record, error) {
+	doc := r.chunk.first + int32(r.i)
+	begin := r.off
+	r.off += int(r.chunk.lengths[r.i])
+	fields := r.chunk.fields[r.i]
+	r.i++
+	ordinal := r.cur.Base + int64(doc)
+	if ordinal < r.from || ordinal >= r.to {
+		return nil, nil
+	}
+	r.ordinal = ordinal + 1
+	if r.cur.live != nil && !r.cur.live.get(doc) {
+		return nil, nil
+	}
+	r.rec = Record{Ordinal: ordinal, Segment: r.cur, DocID: doc}
+	if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
+		return nil, r.stored.damaged(r.next-1, fmt.Errorf("document %d: %w", doc, err))
+	}
+	if r.rec.IDKind == IDNone && !r.cur.isRoot(doc) {
+		return nil, nil
+	}
+	return &r.rec, nil
+}
+
+// advance brings the next chunk that has something to read, or io.EOF.
+func (r *Reader) advance(ctx context.Context) error {
+	r.chunk.lengths, r.i = r.chunk.lengths[:0], 0
+	if r.stored == nil {
+		return r.openSegment(ctx)
+	}
+	x := &r.stored.index
+	if r.next == x.chunks() {
+		return r.leaveSegment()
+	}
+	k := r.next
+	if r.cur.Base+int64(x.docs[k]) >= r.to {
+		if err := r.leaveSegment(); err != nil {
+			return err
+		}
+		return r.finish()
+	}
+	first, end := x.docs[k], x.docs[k+1]
+	wanted := r.cur.anyLive(max(first, r.clip(r.from)), min(end, r.clip(r.to)))
+	if wanted {
+		if err := r.load(ctx, k); err != nil {
+			return err
+		}
+	}
+	if err := r.win.skip(ctx, x.pointers[k+1]); err != nil {
+		return err
+	}
+	r.next++
+	if r.next < x.chunks() && x.pointers[r.next] > r.win.own {
+		r.trail.border(r.cur.Base+int64(end), x.pointers[r.next], r.win.crc)
+	}
+	if r.next == x.chunks() {
+		if err := r.readTail(ctx); err != nil {
+			return err
+		}
+	}
+	if !wanted {
+		r.ordinal = min(max(r.ordinal, r.cur.Base+int64(end)), r.to)
+	}
+	return ctx.Err()
+}
+
+// clip turns an ordinal into a document of the current segment.
+func (r *Reader) clip(ordinal int64) int32 {
+	return int32(min(max(ordinal-r.cur.Base, 0), int64(r.cur.MaxDoc)))
+}
+
+func (r *Reader) finish() error {
+	r.ordinal = max(r.ordinal, r.to)
+	return io.EOF
+}
+
+// openSegment goes to the next segment of the range in which something lives.
+func (r *Reader) openSegment(ctx context.Context) error {
+	for ; r.seg < len(r.commit.Segments); r.seg++ {
+		s := r.commit.Segments[r.seg]
+		end := s.Base + int64(s.MaxDoc)
+		if end <= r.from || s.MaxDoc == 0 {
+			continue
+		}
+		if s.Base >= r.to {
+			break
+		}
+		if s.LiveCount == 0 {
+			r.ordinal = min(max(r.ordinal, end), r.to)
+			continue
+		}
+		r.seg++
+		return r.enter(ctx, s)
+	}
+	return r.finish()
+}
+
+// enter opens the stored fields of a segment at the first chunk of the range.
+func (r *Reader) enter(ctx context.Context, s *Segment) error {
+	stored, err := openStored(ctx, s)
+	if err != nil {
+		return err
+	}
+	r.cur, r.stored, r.fields, r.unpack = s, stored, s.fields, nil
+	if f := stored.format.compression; f != nil {
+		r.unpack = f()
+	}
+	x := &stored.index
+	size, limit := stored.fdt.size, stored.fdt.size
+	if stored.hasFooter() {
+		limit -= 8
+	}
+	from := r.clip(r.from)
+	r.next = x.find(from)
+	first := r.next // the first chunk that this reader owns
+	if from > x.docs[first] {
+		first++
+	}
+	start, own := x.pointers[r.next], x.pointers[first]
+	switch {
+	case from == 0:
+		start, own = 0, 0
+	case first == x.chunks():
+		own = size
+	}
+	r.win.open(stored.fdt, start, own, limit, r.buf)
+	r.trail.file(s, stored.fdt, own, stored.hasFooter())
+	r.trail.border(s.Base+int64(x.docs[first]), own, 0)
+	return r.win.skip(ctx, x.pointers[r.next])
+}
+
+func (r *Reader) leaveSegment() error {
+	err := r.win.close()
+	r.buf, r.stored = r.win.buf, nil // the buffer serves the next segment
+	return err
+}
+
+// readTail reads what follows the last chunk and, when this reader has read the whole
+// file, compares its CRC with the footer.
+func (r *Reader) readTail(ctx context.Context) error {
+	fdt := r.stored.fdt
+	tail, err := r.win.at(ctx, r.stored.maxPointer, fdt.size-r.stored.maxPointer)
+	if err != nil {
+		return err
+	}
+	if !r.stored.hasFooter() {
+		r.win.pass(fdt.size)
+		r.trail.end(r.win.crc, 0)
+		return nil
+	}
+	at := fdt.size - codec.FooterLen
+	if len(tail) < codec.FooterLen {
+		return fdt.corrupt(at, "the chunks reach into the footer")
+	}
+	want, err := codec.ParseFooter(tail[len(tail)-codec.FooterLen:], at)
+	if err != nil {
+		return fdt.wrap(err)
+	}
+	r.win.pass(fdt.size)
+	r.trail.end(r.win.crc, want)
+	if r.win.own == 0 && r.win.crc != want {
+		return fdt.corrupt(at, "checksum %08x, footer says %08x", r.win.crc, want)
+	}
+	return fdt.compareManifest(want)
+}
+
+// load brings the raw bytes of chunk k.
+func (r *Reader) load(ctx context.Context, k int) error {
+	s := r.stored
+	start, end := s.index.pointers[k], s.index.pointers[k+1]
+	head, err := r.win.at(ctx, start, s.headLen(k))
+	if err != nil {
+		return err
+	}
+	n, err := s.format.layout.header(head, k, s, &r.chunk)
+	if err != nil {
+		return s.fdt.wrapAt(err, start)
+	}
+	if cap(r.raw) > maxIdleRaw && r.chunk.total < maxIdleRaw/4 {
+		r.raw = nil
+	}
+	r.raw, r.off = r.raw[:0], 0
+	if err := r.unpackChunk(ctx, k, start+int64(n), end); err != nil {
+		r.chunk.lengths = r.chunk.lengths[:0]
+		return s.damaged(k, err)
+	}
+	return nil
+}
+
+// unpackChunk decompresses the bytes [pos, end) of .fdt into r.raw.
+func (r *Reader) unpackChunk(ctx context.Context, k int, pos, end int64) error {
+	total := r.chunk.total
+	if total == 0 {
+		return nil // the few bytes that writers leave here mean nothing
+	}
+	if r.unpack == nil {
+		p, err := r.win.at(ctx, pos, end-pos)
+		r.raw = append(r.raw, p...)
+		return err
+	}
+	slice := total
+	if r.chunk.sliced {
+		if slice = min(r.stored.chunkSize, total); slice < 1 {
+			return codec.Errorf(pos, "sliced chunk with slices of %d bytes", slice)
+		}
+	}
+	for left := total; left > 0; left -= slice {
+		slice = min(slice, left)
+		size := end - pos
+		if r.chunk.sliced {
+			size = min(size, unitBound(slice))
+		}
+		p, err := r.win.at(ctx, pos, size)
+		if err != nil {
+			return err
+		}
+		var took int
+		if r.raw, took, err = r.unpack.unit(r.raw, p, int(min(slice, maxPlainUnit+1)), !r.chunk.sliced); err != nil {
+			return err
+		}
+		pos += int64(took)
+		if r.chunk.sliced {
+			r.win.pass(pos)
+		}
+	}
+	if pos != end {
+		return codec.Errorf(pos, "chunk %d ends at %d, the index says %d", k, pos, end)
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package lucene
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+)
+
+const (
+	// maxSmallFile bounds the files that are read whole into memory.
+	maxSmallFile = 256 << 20
+	// cachedCompound is the length up to which a compound file is read once and kept
+	// while a commit is opened: one request instead of five.
+	cachedCompound = 256 << 10
+)
+
+// checksummed is what a File may say about itself: the CRC-32 that the manifest of the
+// snapshot recorded for its footer.
+type checksummed interface {
+	Checksum() (crc uint32, ok bool)
+}
+
+// source is one Lucene file, on its own or as a section of a compound file.
+type source struct {
+	name string // Lucene name, also inside a compound file: _0.fdt
+	file File
+	base int64 // where it begins in file
+	size int64
+	data []byte // all bytes of file, when they are cached
+	own  bool   // it is all of file
+}
+
+func openSource(dir Directory, name string) (*source, error) {
+	f, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Corrupt("", name, -1, "the snapshot does not list this file of the commit")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	return &source{name: name, file: f, size: f.Size(), own: true}, nil
+}
+
+// section is a part of a compound file.
+func (s *source) section(name string, off, size int64) *source {
+	return &source{name: name, file: s.file, base: s.base + off, size: size, data: s.data}
+}
+
+// cache reads a small file once; its sections answer from memory.
+func (s *source) cache(ctx context.Context) error {
+	b, err := s.readAt(ctx, 0, s.size)
+	s.data = b
+	return err
+}
+
+func (s *source) uncached() *source {
+	c := *s
+	c.data = nil
+	return &c
+}
+
+// readAt gives n bytes from off on.
+func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
+	if off < 0 || n < 0 || off > s.size || n > s.size-off {
+		return nil, s.corrupt(off, "%d bytes wanted of a file of %d", n, s.size)
+	}
+	if n > maxSmallFile {
+		return nil, s.corrupt(off, "%d bytes are too many for this file", n)
+	}
+	if s.data != nil {
+		return s.data[s.base+off : s.base+off+n], nil
+	}
+	p := make([]byte, n)
+	if err := s.file.ReadAt(ctx, p, s.base+off); err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.name, err)
+	}
+	return p, nil
+}
+
+// readAll gives the whole file after its footer was checked; files of Lucene before 4.8
+// have none.
+func (s *source) readAll(ctx context.Context) ([]byte, error) {
+	b, err := s.readAt(ctx, 0, s.size)
+	if err != nil {
+		return nil, err
+	}
+	if !codec.HasFooter(b) {
+		return b, nil
+	}
+	crc, err := codec.Footer(b)
+	if err != nil {
+		return nil, s.wrap(err)
+	}
+	return b, s.compareManifest(crc)
+}
+
+// readFooted is readAll for a format that always has a footer.
+func (s *source) readFooted(ctx context.Context) ([]byte, error) {
+	b, err := s.readAll(ctx)
+	if err == nil && !codec.HasFooter(b) {
+		err = s.corrupt(max(0, s.size-codec.FooterLen), "no footer")
+	}
+	return b, err
+}
+
+// compareManifest compares the CRC of the footer with the one in the manifest.
+func (s *source) compareManifest(crc uint32) error {
+	c, ok := s.file.(checksummed)
+	if !ok || !s.own {
+		return nil
+	}
+	if want, ok := c.Checksum(); ok && want != crc {
+		return s.corrupt(s.size-8, "footer says %08x, the snapshot's file list %08x", crc, want)
+	}
+	return nil
+}
+
+// verify reads a file of any length once and compares its CRC with its footer.
+func (s *source) verify(ctx context.Context) error {
+	if s.size < codec.FooterLen {
+		return nil
+	}
+	tail, err := s.readAt(ctx, s.size-codec.FooterLen, codec.FooterLen)
+	if err != nil {
+		return err
+	}
+	if !codec.HasFooter(tail) {
+		return nil
+	}
+	want, err := codec.ParseFooter(tail, s.size-codec.FooterLen)
+	if err != nil {
+		return s.wrap(err)
+	}
+	stream, err := s.stream(ctx, 0, s.size-8)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	h := crc32.NewIEEE()
+	n, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{stream}, make([]byte, min(s.size, windowSize)))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.name, err)
+	}
+	if n != s.size-8 {
+		return s.corrupt(n, "file ends early")
+	}
+	if got := h.Sum32(); got != want {
+		return s.corrupt(s.size-codec.FooterLen, "checksum %08x, footer says %08x", got, want)
+	}
+	return s.compareManifest(want)
+}
+
+func (s *source) stream(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	r, err := s.file.Stream(ctx, s.base+off, n)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.name, err)
+	}
+	return r, nil
+}
+
+// corrupt names blob, file and offset of damage.
+func (s *source) corrupt(off int64, format string, args ...any) error {
+	return s.damage(off, fmt.Errorf(format, args...))
+}
+
+func (s *source) damage(off int64, err error) error {
+	at := min(max(off, 0), max(s.size-1, 0))
+	blob, _ := s.file.Locate(s.base + at)
+	return &fault.Damage{Blob: blob, File: s.name, Offset: off, Err: err}
+}
+
+// wrap turns the error of a parser into a Damage of this file; other errors only get the
+// name of the file.
+func (s *source) wrap(err error) error { return s.wrapAt(err, 0) }
+
+// wrapAt is wrap for a parser that began at offset base of the file.
+func (s *source) wrapAt(err error, base int64) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*codec.Error](err); ok {
+		return s.damage(base+e.Off, e.Err)
+	}
+	if _, ok := errors.AsType[*fault.Damage](err); ok {
+		return err
+	}
+	if errors.Is(err, fault.ErrCorrupt) {
+		return s.damage(base, err)
+	}
+	return fmt.Errorf("%s: %w", s.name, err)
+}

@@ -1,0 +1,111 @@
+package lucene
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// windowSize is how many bytes of .fdt are asked for at once.
+const windowSize = 1 << 20
+
+// window reads a file once from some place to its end and shows a part of it at a time.
+// It keeps the CRC of the bytes from own on that were passed.
+type window struct {
+	src    *source
+	stream io.ReadCloser
+	cancel context.CancelFunc
+	buf    []byte // bytes [start, start+len(buf)) of the file
+	start  int64
+	pos    int64 // everything before it has been passed
+	own    int64 // the CRC begins here
+	limit  int64 // and ends here: the CRC in a footer does not count itself
+	crc    uint32
+}
+
+// open begins at off. buf is a buffer to use again.
+func (w *window) open(src *source, off, own, limit int64, buf []byte) {
+	*w = window{src: src, buf: buf[:0], start: off, pos: off, own: own, limit: limit}
+}
+
+// at shows n bytes from off on, which must not lie before what was passed.
+func (w *window) at(ctx context.Context, off, n int64) ([]byte, error) {
+	if off < w.pos || n < 0 || off+n > w.src.size {
+		return nil, w.src.corrupt(off, "%d bytes wanted of a file of %d", n, w.src.size)
+	}
+	if missing := off + n - (w.start + int64(len(w.buf))); missing > 0 {
+		if err := w.fill(ctx, off+n); err != nil {
+			return nil, err
+		}
+	}
+	return w.buf[off-w.start : off+n-w.start], nil
+}
+
+// fill reads until the buffer reaches end.
+func (w *window) fill(ctx context.Context, end int64) error {
+	if w.stream == nil {
+		// The stream lives longer than the call that opens it; close ends it.
+		sctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		s, err := w.src.stream(sctx, w.start, w.src.size-w.start)
+		if err != nil {
+			cancel()
+			return err
+		}
+		w.stream, w.cancel = s, cancel
+	}
+	defer context.AfterFunc(ctx, w.cancel)()
+	have := copy(w.buf, w.buf[w.pos-w.start:])
+	w.buf, w.start = w.buf[:have], w.pos
+	need := int(end - w.start)
+	if cap(w.buf) < need {
+		w.buf = append(make([]byte, 0, max(windowSize, need+need/4)), w.buf...)
+	}
+	room := w.buf[have:cap(w.buf)]
+	room = room[:min(int64(len(room)), w.src.size-w.start-int64(have))]
+	n, err := io.ReadAtLeast(w.stream, room, need-have)
+	w.buf = w.buf[:have+n]
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
+		return w.src.corrupt(w.start+int64(len(w.buf)), "the file ends early; %d bytes are stated", w.src.size)
+	case err != nil:
+		return fmt.Errorf("read %s: %w", w.src.name, err)
+	}
+	return nil
+}
+
+// pass leaves everything before off behind; the bytes must have been shown.
+func (w *window) pass(off int64) {
+	from, to := max(w.pos, w.own), min(off, w.limit)
+	if from < to {
+		w.crc = crc32.Update(w.crc, crc32.IEEETable, w.buf[from-w.start:to-w.start])
+	}
+	w.pos = off
+}
+
+// skip passes bytes without looking at them.
+func (w *window) skip(ctx context.Context, to int64) error {
+	for w.pos < to {
+		step := min(to, w.pos+windowSize/2)
+		if _, err := w.at(ctx, w.pos, step-w.pos); err != nil {
+			return err
+		}
+		w.pass(step)
+	}
+	return nil
+}
+
+func (w *window) close() error {
+	if w.stream == nil {
+		return nil
+	}
+	err := w.stream.Close()
+	w.cancel()
+	w.stream = nil
+	if err != nil {
+		return fmt.Errorf("close %s: %w", w.src.name, err)
+	}
+	return nil
+}
