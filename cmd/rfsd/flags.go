@@ -1,0 +1,104 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// env gives every flag its variable: --repo-uri is RFS_REPO_URI.
+func env(flag string) []string {
+	return []string{"RFS_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
+}
+
+func str(category, name, value, usage string) cli.Flag {
+	return &cli.StringFlag{Name: name, Value: value, Usage: usage, EnvVars: env(name), Category: category}
+}
+
+func list(category, name, usage string) cli.Flag {
+	return &cli.StringSliceFlag{Name: name, Usage: usage, EnvVars: env(name), Category: category}
+}
+
+func num(category, name string, value int, usage string) cli.Flag {
+	return &cli.IntFlag{Name: name, Value: value, Usage: usage, EnvVars: env(name), Category: category}
+}
+
+func yes(category, name, usage string) cli.Flag {
+	return &cli.BoolFlag{Name: name, Usage: usage, EnvVars: env(name), Category: category}
+}
+
+const (
+	source      = "Source"
+	targetFlags = "Target"
+	output      = "Export instead of a target"
+	selection   = "What is migrated"
+	work        = "How the work is done"
+)
+
+// sourceFlags name the snapshot and how its repository is reached.
+func sourceFlags() []cli.Flag {
+	return []cli.Flag{
+		str(source, "repo-uri", "", "snapshot repository: file:///path, a path, or s3://bucket/prefix"),
+		str(source, "snapshot-name", "", "name of the snapshot"),
+		str(source, "s3-region", "", "region of the bucket"),
+		str(source, "s3-endpoint", "", "endpoint of an S3-compatible store"),
+		yes(source, "s3-path-style", "address buckets by path instead of by host name"),
+		str(source, "s3-role-arn", "", "role to assume for reading the bucket"),
+		yes(source, "s3-requester-pays", "pay for the requests to a requester-pays bucket"),
+		yes(source, "allow-partial", "migrate what a PARTIAL or FAILED snapshot holds (exit code 7 names what is missing)"),
+		yes(source, "verify-first", "read and check each shard completely before sending anything of it (reads it twice)"),
+	}
+}
+
+// destinationFlags name the cluster, or what is done instead.
+func destinationFlags() []cli.Flag {
+	return []cli.Flag{
+		str(targetFlags, "target-host", "", "URL of the target cluster"),
+		str(targetFlags, "target-username", "", "user for basic authentication"),
+		str(targetFlags, "target-password-file", "", "file holding the password (or set RFS_TARGET_PASSWORD)"),
+		&cli.StringFlag{Name: "target-password", Usage: "password; visible to other users of this machine, prefer --target-password-file",
+			EnvVars: env("target-password"), Category: targetFlags},
+		yes(targetFlags, "target-insecure", "do not verify the target's certificate"),
+		str(targetFlags, "target-cacert", "", "PEM file of the authority that signed the target's certificate"),
+		str(targetFlags, "target-client-cert", "", "PEM file of a client certificate"),
+		str(targetFlags, "target-client-cert-key", "", "PEM file of the client certificate's key"),
+		yes(targetFlags, "run-pipelines", "let the target's default pipelines change documents (otherwise pipeline=_none)"),
+		yes(targetFlags, "disable-compression", "send request bodies uncompressed"),
+		str(output, "export-dir", "", "write bulk NDJSON files to this directory instead of a cluster"),
+		str(output, "export-compression", "none", "none, gzip or zstd"),
+		yes(output, "discard", "read everything, build the bulk bodies and send nothing (rehearsal, benchmark)"),
+	}
+}
+
+// selectionFlags say which documents take part and under which names.
+func selectionFlags() []cli.Flag {
+	return []cli.Flag{
+		list(selection, "index-allowlist", "index to migrate: exact name or regex:PATTERN; may be repeated (default: all)"),
+		yes(selection, "include-system", "migrate indices whose names begin with a dot, too"),
+		str(selection, "multi-type", "split", "several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"),
+		str(selection, "emit-doc-type", "AUTO", "write mapping types into the bulk actions: AUTO, ON or OFF; ON keeps index and type as they were"),
+	}
+}
+
+// workFlags bound the run and say where its state is kept.
+func workFlags() []cli.Flag {
+	return []cli.Flag{
+		str(work, "session-name", "", "name of this migration ([a-z0-9-], at most 64); a new name starts afresh"),
+		str(work, "coordinator-file", "", "file holding the state of the work (default: per session, snapshot and target in the user's state directory)"),
+		str(work, "initial-lease-duration", "PT10M", "first lease of a work item, as PT10M or 10m; doubles with each attempt, at most 6h"),
+		num(work, "slots", 0, "shards read at the same time (0: one per processor, at most 8)"),
+		num(work, "documents-per-bulk-request", 0, "most documents in one request (0: no limit)"),
+		num(work, "documents-size-per-bulk-request", defaultBulkBytes, "most bytes in one request; a larger document goes alone"),
+		num(work, "max-connections", defaultConnections, "most requests under way at the same time, over all slots"),
+		str(work, "failed-documents", "", "directory for documents that were refused (default: ./rfsd-failed/<session>)"),
+		str(work, "max-failed-documents", "1000", "pause an index after so many refusals that exceed 10 % of what was sent to it; or unlimited"),
+		str(work, "unavailable-timeout", "PT2M", "give up when the target has not answered for so long"),
+		str(work, "output", "text", "summary as text or json"),
+		str(work, "log-level", "info", "debug, info, warn or error"),
+	}
+}
+
+const (
+	defaultBulkBytes   = 5 << 20
+	defaultConnections = 4
+)

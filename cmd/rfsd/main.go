@@ -1,0 +1,77 @@
+// Command rfsd moves Elasticsearch and OpenSearch clusters to OpenSearch by reading snapshots.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// version is set by the build.
+var version = "dev"
+
+// Exit codes of `rfsd migrate`, documented in its help and in the README.
+const (
+	exitOK       = 0 // every document arrived
+	exitFailed   = 1 // usage, configuration or target; or not complete
+	exitSnapshot = 5 // the snapshot could not be read, before any work was done
+	exitRefused  = 6 // complete, but documents were refused or have no source
+	exitDamaged  = 7 // complete, but shards failed, are damaged or missing
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args)
+	stop()
+	os.Exit(code)
+}
+
+// run executes one command line and gives its exit code.
+func run(ctx context.Context, args []string) int {
+	app := &cli.App{
+		Name:                 "rfsd",
+		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
+		Version:              version,
+		EnableBashCompletion: true,
+		Commands:             []*cli.Command{migrateCommand()},
+		// Exit codes are decided here, not by the library.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return fmt.Errorf("%w (see --help)", err)
+		},
+	}
+	err := app.RunContext(ctx, args)
+	var coded *codedError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &coded):
+		if coded.err != nil {
+			fmt.Fprintln(os.Stderr, "rfsd:", coded.err)
+		}
+		return coded.code
+	default:
+		fmt.Fprintln(os.Stderr, "rfsd:", err)
+		return exitFailed
+	}
+}
+
+// codedError carries an exit code other than 1; without err nothing more is printed.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *codedError) Unwrap() error { return e.err }

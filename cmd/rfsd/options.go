@@ -1,0 +1,258 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// options are the flags of one run, checked.
+type options struct {
+	repoURI      string
+	snapshot     string
+	s3           repo.S3Options
+	allowPartial bool
+	verifyFirst  bool
+
+	target      target.Config
+	exportDir   string
+	compression string
+	discard     bool
+
+	allow         worker.Allowlist
+	includeSystem bool
+	multiType     worker.MultiType
+	emitType      worker.EmitType
+
+	session         string
+	coordinatorFile string
+	lease           time.Duration
+	slots           int
+	bulkDocs        int
+	bulkBytes       int
+	connections     int
+	failedDir       string
+	maxFailed       int64
+	unavailable     time.Duration
+	json            bool
+	logLevel        slog.Level
+}
+
+var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
+
+func usage(format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args, fault.ErrConfig)...)
+}
+
+// parseOptions reads and checks the flags of a command that migrates documents.
+func parseOptions(c *cli.Context) (options, error) {
+	o := options{
+		repoURI:  c.String("repo-uri"),
+		snapshot: c.String("snapshot-name"),
+		s3: repo.S3Options{
+			Region: c.String("s3-region"), Endpoint: c.String("s3-endpoint"), PathStyle: c.Bool("s3-path-style"),
+			RoleARN: c.String("s3-role-arn"), RequesterPays: c.Bool("s3-requester-pays"),
+		},
+		allowPartial:    c.Bool("allow-partial"),
+		verifyFirst:     c.Bool("verify-first"),
+		exportDir:       c.String("export-dir"),
+		compression:     c.String("export-compression"),
+		discard:         c.Bool("discard"),
+		includeSystem:   c.Bool("include-system"),
+		multiType:       worker.MultiType(c.String("multi-type")),
+		emitType:        worker.EmitType(strings.ToUpper(c.String("emit-doc-type"))),
+		session:         c.String("session-name"),
+		coordinatorFile: c.String("coordinator-file"),
+		slots:           c.Int("slots"),
+		bulkDocs:        c.Int("documents-per-bulk-request"),
+		bulkBytes:       c.Int("documents-size-per-bulk-request"),
+		connections:     c.Int("max-connections"),
+		failedDir:       c.String("failed-documents"),
+		json:            c.String("output") == "json",
+	}
+	steps := []func(*cli.Context) error{o.checkSource, o.checkDestination, o.checkSelection, o.checkWork}
+	for _, step := range steps {
+		if err := step(c); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+func (o *options) checkSource(*cli.Context) error {
+	if o.repoURI == "" {
+		return usage("--repo-uri is missing: where is the snapshot repository?")
+	}
+	if o.snapshot == "" {
+		return usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them", o.repoURI)
+	}
+	return nil
+}
+
+func (o *options) checkDestination(c *cli.Context) error {
+	host := c.String("target-host")
+	given := 0
+	for _, is := range []bool{host != "", o.exportDir != "", o.discard} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return usage("exactly one of --target-host, --export-dir and --discard says where the documents go")
+	}
+	switch o.compression {
+	case "none", "gzip", "zstd":
+	default:
+		return usage("--export-compression %q is not none, gzip or zstd", o.compression)
+	}
+	if host == "" {
+		return nil
+	}
+	password, err := o.password(c)
+	if err != nil {
+		return err
+	}
+	o.target = target.Config{
+		URL: host, Username: c.String("target-username"), Password: password,
+		Insecure: c.Bool("target-insecure"), CACert: c.String("target-cacert"),
+		ClientCert: c.String("target-client-cert"), ClientKey: c.String("target-client-cert-key"),
+		RunPipelines: c.Bool("run-pipelines"), MaxConnections: o.connections,
+		CompressRequests: !c.Bool("disable-compression"), UserAgent: "rfsd/" + version,
+	}
+	return nil
+}
+
+// password takes it from the file, the variable or, with a warning, the flag.
+func (o *options) password(c *cli.Context) (string, error) {
+	if name := c.String("target-password-file"); name != "" {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return "", usage("--target-password-file: %w", err)
+		}
+		return strings.TrimRight(string(b), "\r\n"), nil
+	}
+	for _, arg := range os.Args {
+		if arg == "--target-password" || arg == "-target-password" ||
+			strings.HasPrefix(arg, "--target-password=") || strings.HasPrefix(arg, "-target-password=") {
+			fmt.Fprintln(os.Stderr, "rfsd: warning: --target-password is visible to other users of this machine; use --target-password-file or RFS_TARGET_PASSWORD")
+		}
+	}
+	return c.String("target-password"), nil
+}
+
+func (o *options) checkSelection(c *cli.Context) error {
+	allow, err := worker.ParseAllowlist(c.StringSlice("index-allowlist"))
+	if err != nil {
+		return err
+	}
+	o.allow = allow
+	if o.multiType != worker.SplitTypes && o.multiType != worker.UnionTypes {
+		return usage("--multi-type %q is not split or union", o.multiType)
+	}
+	switch o.emitType {
+	case worker.EmitAuto, worker.EmitOn, worker.EmitOff:
+	default:
+		return usage("--emit-doc-type %q is not AUTO, ON or OFF", o.emitType)
+	}
+	return nil
+}
+
+func (o *options) checkWork(c *cli.Context) error {
+	if !sessionName.MatchString(o.session) {
+		return usage("--session-name %q: only a–z, 0–9 and -, at most 64", o.session)
+	}
+	var err error
+	if o.lease, err = parseDuration(c.String("initial-lease-duration")); err != nil {
+		return usage("--initial-lease-duration: %w", err)
+	}
+	if o.lease < time.Second || o.lease > 6*time.Hour {
+		return usage("--initial-lease-duration %v is not between 1s and 6h", o.lease)
+	}
+	if o.unavailable, err = parseDuration(c.String("unavailable-timeout")); err != nil {
+		return usage("--unavailable-timeout: %w", err)
+	}
+	if o.slots == 0 {
+		o.slots = min(runtime.GOMAXPROCS(0), 8)
+	}
+	for _, b := range []struct {
+		name      string
+		v, lo, hi int
+	}{
+		{"slots", o.slots, 1, 64},
+		{"documents-per-bulk-request", o.bulkDocs, 0, math.MaxInt32},
+		{"documents-size-per-bulk-request", o.bulkBytes, 1 << 10, 1 << 30},
+		{"max-connections", o.connections, 1, 256},
+	} {
+		if b.v < b.lo || b.v > b.hi {
+			return usage("--%s %d is not between %d and %d", b.name, b.v, b.lo, b.hi)
+		}
+	}
+	o.maxFailed = math.MaxInt64
+	if s := c.String("max-failed-documents"); s != "unlimited" {
+		if o.maxFailed, err = strconv.ParseInt(s, 10, 64); err != nil || o.maxFailed < 0 {
+			return usage("--max-failed-documents %q is neither a number nor unlimited", s)
+		}
+	}
+	switch c.String("output") {
+	case "text", "json":
+	default:
+		return usage("--output %q is not text or json", c.String("output"))
+	}
+	if err := o.logLevel.UnmarshalText([]byte(c.String("log-level"))); err != nil {
+		return usage("--log-level: %w", err)
+	}
+	return o.defaultPaths()
+}
+
+// defaultPaths derives where state and failed documents are kept.
+func (o *options) defaultPaths() error {
+	session := o.session
+	if session == "" {
+		session = "default"
+	}
+	if o.failedDir == "" {
+		o.failedDir = filepath.Join("rfsd-failed", session)
+	}
+	if o.coordinatorFile != "" || o.discard {
+		return nil
+	}
+	if o.exportDir != "" {
+		o.coordinatorFile = filepath.Join(o.exportDir, ".rfsd", "coordinator.db")
+		return nil
+	}
+	dir, err := stateDir()
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(o.repoURI + "\x00" + o.snapshot + "\x00" + o.target.URL))
+	o.coordinatorFile = filepath.Join(dir, fmt.Sprintf("%s-%s.db", session, hex.EncodeToString(sum[:8])))
+	return nil
+}
+
+// stateDir is the user's directory for state that survives the run.
+func stateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
+		return filepath.Join(dir, "rfsd"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", usage("no home directory for the state of the work: give --coordinator-file")
+	}
+	return filepath.Join(home, ".local", "state", "rfsd"), nil
+}

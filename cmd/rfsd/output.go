@@ -1,0 +1,150 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// progressLine shows on a terminal how far the run is; elsewhere it logs now and then.
+type progressLine struct {
+	meter *worker.Meter
+	total int64 // repository bytes of everything, 0 when not known
+	begin time.Time
+	out   io.Writer
+	tty   bool
+	width int
+}
+
+func newProgressLine(meter *worker.Meter, total int64) *progressLine {
+	p := &progressLine{meter: meter, total: total, begin: time.Now(), out: os.Stderr}
+	if fd := int(os.Stderr.Fd()); term.IsTerminal(fd) {
+		p.tty = true
+		if w, _, err := term.GetSize(fd); err == nil {
+			p.width = w
+		}
+	}
+	return p
+}
+
+// text is the line: documents, bytes, rate, part done and remaining time by bytes.
+func (p *progressLine) text(now time.Time) string {
+	r := p.meter.Read(now)
+	elapsed := now.Sub(p.begin).Seconds()
+	if elapsed < 0.001 {
+		elapsed = 0.001
+	}
+	s := fmt.Sprintf("%s documents, %s, %s documents/s, %s/s", count(r.Documents), size(r.Bytes),
+		count(int64(float64(r.Documents)/elapsed)), size(int64(float64(r.Bytes)/elapsed)))
+	if p.total > 0 && r.ShardBytes > 0 {
+		part := min(float64(r.ShardBytes)/float64(p.total), 1)
+		left := time.Duration(elapsed * (1 - part) / part * float64(time.Second))
+		s += fmt.Sprintf(", %.1f %%, %s left", 100*part, left.Round(time.Second))
+	}
+	if r.Failed > 0 {
+		s += fmt.Sprintf(", %s failed", count(r.Failed))
+	}
+	return s
+}
+
+func (p *progressLine) draw(now time.Time) {
+	s := p.text(now)
+	if p.width > 4 && len(s) > p.width-1 {
+		s = s[:p.width-1]
+	}
+	fmt.Fprintf(p.out, "\r\x1b[K%s", s)
+}
+
+func (p *progressLine) clear() {
+	if p.tty {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}
+
+// count writes a number with thin groups: 1 234 567.
+func count(n int64) string {
+	s := fmt.Sprint(n)
+	var b strings.Builder
+	for i, c := range s {
+		if i > 0 && (len(s)-i)%3 == 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// size writes bytes in the largest decimal unit that fits.
+func size(n int64) string {
+	f := float64(n)
+	for _, unit := range []string{"B", "kB", "MB", "GB"} {
+		if f < 1000 {
+			if unit == "B" {
+				return fmt.Sprintf("%d B", n)
+			}
+			return fmt.Sprintf("%.1f %s", f, unit)
+		}
+		f /= 1000
+	}
+	return fmt.Sprintf("%.2f TB", f)
+}
+
+// report is the end of a run as a script reads it.
+type report struct {
+	*worker.Summary
+	Seconds         float64 `json:"seconds"`
+	RepositoryBytes int64   `json:"repository_bytes"`
+	RepositoryReads int64   `json:"repository_requests"`
+	Resent          int64   `json:"documents_resent"`
+	Retries         int64   `json:"requests_retried"`
+	ExitCode        int     `json:"exit_code"`
+	Error           string  `json:"error,omitempty"`
+}
+
+func (r *report) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// writeText prints one line per index, the totals, and what an operator has to look at.
+func (r *report) writeText(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "index\tshards\tlive\tindexed\tfailed\tfiltered\tbytes\t")
+	for _, x := range r.Indices {
+		shards := fmt.Sprintf("%d/%d", x.Done, x.Shards)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t\n", x.Index, shards, x.Live, x.Indexed, x.Failed, x.Filtered, size(x.Bytes))
+	}
+	fmt.Fprintf(t, "total\t\t%d\t%d\t%d\t%d\t%s\t\n", r.Totals.Live, r.Totals.Indexed, r.Totals.Failed, r.Totals.Filtered, size(r.Totals.Bytes))
+	t.Flush()
+	for _, x := range r.Indices {
+		if x.Reduced != "" {
+			fmt.Fprintf(w, "index %s: stored sources are not what was indexed: %s\n", x.Index, x.Reduced)
+		}
+		if x.Paused != "" {
+			fmt.Fprintf(w, "index %s is paused: %s\n", x.Index, x.Paused)
+		}
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "index %s shard %d failed: %s\n", p.Index, p.Shard, p.Reason)
+	}
+	if len(r.LeftOut) > 0 {
+		fmt.Fprintf(w, "left out (--include-system migrates them): %s\n", strings.Join(r.LeftOut, ", "))
+	}
+	if len(r.NotVerified) > 0 {
+		fmt.Fprintf(w, "%d files were not verified (nothing in them lives, or only a part is needed): %s\n",
+			len(r.NotVerified), strings.Join(r.NotVerified[:min(5, len(r.NotVerified))], ", "))
+	}
+	if r.Totals.Failed > 0 {
+		fmt.Fprintf(w, "%d documents did not arrive; they are in %s with the reason of each\n", r.Totals.Failed, r.FailedDir)
+	}
+	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, size(r.RepositoryBytes))
+}

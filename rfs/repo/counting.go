@@ -1,0 +1,81 @@
+package repo
+
+import (
+	"context"
+	"io"
+	"iter"
+	"sync"
+	"sync/atomic"
+)
+
+// Request is one entry of a request log.
+type Request struct {
+	Verb   string // open, stat, list
+	Name   string
+	Off, N int64
+}
+
+// Counting counts requests and bytes of a repository, and logs requests when asked to.
+type Counting struct {
+	Repository
+	requests atomic.Int64
+	bytes    atomic.Int64
+
+	mu  sync.Mutex
+	log *[]Request
+}
+
+// NewCounting counts what is read from r.
+func NewCounting(r Repository) *Counting { return &Counting{Repository: r} }
+
+// Totals are the requests made and the bytes read so far.
+func (c *Counting) Totals() (requests, bytes int64) { return c.requests.Load(), c.bytes.Load() }
+
+// Log appends every further request to log, which must not be read before the last one.
+func (c *Counting) Log(log *[]Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log = log
+}
+
+func (c *Counting) note(r Request) {
+	c.requests.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log != nil {
+		*c.log = append(*c.log, r)
+	}
+}
+
+// Open opens and counts what is read.
+func (c *Counting) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	c.note(Request{Verb: "open", Name: name, Off: off, N: n})
+	rc, err := c.Repository.Open(ctx, name, off, n)
+	if err != nil {
+		return nil, err
+	}
+	return &countedStream{ReadCloser: rc, bytes: &c.bytes}, nil
+}
+
+// Stat asks and counts.
+func (c *Counting) Stat(ctx context.Context, name string) (int64, error) {
+	c.note(Request{Verb: "stat", Name: name})
+	return c.Repository.Stat(ctx, name)
+}
+
+// List lists and counts.
+func (c *Counting) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
+	c.note(Request{Verb: "list", Name: prefix})
+	return c.Repository.List(ctx, prefix)
+}
+
+type countedStream struct {
+	io.ReadCloser
+	bytes *atomic.Int64
+}
+
+func (s *countedStream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	s.bytes.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,228 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// maxShards bounds the number of shards of an index: 1024 is the default limit of every
+// version, which operators raise; shard numbers are 32 bits.
+const maxShards = 1 << 20
+
+// Index is the metadata of one index of a snapshot.
+type Index struct {
+	Name      string
+	ID        string // folder below indices/
+	NumShards int
+	State     string            // open or close
+	Settings  map[string]string // flat, every key begins with "index."
+	Mappings  []Mapping
+	Aliases   json.RawMessage // object by alias name
+	Locator   Locator
+}
+
+// Mapping is the mapping of one type; Body is what stands below the type's name.
+type Mapping struct {
+	Type string
+	Body json.RawMessage
+}
+
+// Locator is all that is needed to find the shards of one index without reading the
+// catalog or any index metadata. It is stored with the work.
+type Locator struct {
+	SnapshotName string `json:"snapshot"`
+	SnapshotUUID string `json:"snapshot_uuid"`
+	IndexName    string `json:"index"`
+	IndexID      string `json:"index_id"`
+	MetaBlob     string `json:"meta_blob"`
+	PathType     int    `json:"path_type,omitempty"`
+	// Legacy: Elasticsearch 1.x, plain JSON by name.
+	Legacy bool `json:"legacy,omitempty"`
+	// Generations of the shards' own lists, which stand in when a snapshot's list is gone.
+	Generations []string `json:"generations,omitempty"`
+	// Type is the only mapping type that means something, "" otherwise.
+	Type string `json:"type,omitempty"`
+}
+
+// Index reads the metadata of an index. Errors: fault.ErrConfig listing what exists
+// when the snapshot has none of that name; fault.ErrCorrupt; fault.ErrUnsupported for
+// an index whose data lies elsewhere (searchable-snapshot mounts).
+func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
+	ref, ok := s.ref(name)
+	if !ok {
+		return nil, fmt.Errorf("no index %q in snapshot %s; it has: %s: %w", name, s.Name, s.indexNames(), fault.ErrConfig)
+	}
+	entry := s.catalog.indices[name]
+	blob, codec := s.metaBlob(ref)
+	b, err := readJSON(ctx, s.catalog.repo, blob, codec)
+	if err != nil {
+		return nil, fmt.Errorf("metadata of index %s: %w", name, referenced(blob, s.blob, err))
+	}
+	x := &Index{Name: name, ID: ref.ID}
+	if err := x.parse(blob, b); err != nil {
+		return nil, err
+	}
+	if t := x.Settings["index.store.type"]; t == "snapshot" || t == "remote_snapshot" {
+		return nil, fmt.Errorf("index %s is a mount of a searchable snapshot: its documents are in snapshot %q of repository %q, index %q; migrate that snapshot instead: %w",
+			name, x.Settings["index.store.snapshot.snapshot_name"]+x.Settings["index.searchable_snapshot.snapshot_id.name"],
+			x.Settings["index.store.snapshot.repository_name"]+x.Settings["index.searchable_snapshot.repository"],
+			x.Settings["index.store.snapshot.index_name"]+x.Settings["index.searchable_snapshot.index.id"], fault.ErrUnsupported)
+	}
+	x.Locator = Locator{
+		SnapshotName: s.Name, SnapshotUUID: s.UUID, IndexName: name, IndexID: ref.ID, MetaBlob: blob,
+		PathType: entry.pathType, Legacy: s.legacy, Generations: entry.generations,
+	}
+	if types := x.types(); len(types) == 1 {
+		x.Locator.Type = types[0]
+	}
+	return x, nil
+}
+
+func (s *Snapshot) ref(name string) (IndexRef, bool) {
+	i := slices.IndexFunc(s.Indices, func(r IndexRef) bool { return r.Name == name })
+	if i < 0 {
+		return IndexRef{}, false
+	}
+	return s.Indices[i], true
+}
+
+func (s *Snapshot) indexNames() string {
+	names := make([]string, 0, len(s.Indices))
+	for _, x := range s.Indices {
+		names = append(names, x.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// metaBlob names the index metadata: shared between snapshots since 7.9, else by snapshot.
+func (s *Snapshot) metaBlob(ref IndexRef) (name, codec string) {
+	if s.legacy {
+		return "indices/" + ref.ID + "/snapshot-" + s.Name, ""
+	}
+	key := s.UUID
+	if identifier, ok := s.indexMetadata[ref.ID]; ok {
+		if x, ok := s.catalog.identifiers[identifier]; ok {
+			key = x
+		}
+	}
+	return "indices/" + ref.ID + "/meta-" + key + ".dat", codecIndex
+}
+
+func (x *Index) parse(blob string, b []byte) error {
+	var doc map[string]struct {
+		State    string          `json:"state"`
+		Settings map[string]any  `json:"settings"`
+		Mappings json.RawMessage `json:"mappings"`
+		Aliases  json.RawMessage `json:"aliases"`
+	}
+	if err := unmarshal(blob, b, &doc); err != nil {
+		return err
+	}
+	m, ok := doc[x.Name]
+	if !ok {
+		return fault.Corrupt(blob, "", -1, "it does not describe index %s", x.Name)
+	}
+	x.State, x.Aliases, x.Settings = m.State, m.Aliases, map[string]string{}
+	flatten("", m.Settings, x.Settings)
+	n, err := strconv.Atoi(x.Settings["index.number_of_shards"])
+	if err != nil || n < 1 || n > maxShards {
+		return fault.Corrupt(blob, "", -1, "index %s has %q shards", x.Name, x.Settings["index.number_of_shards"])
+	}
+	x.NumShards = n
+	if x.Mappings, err = parseMappings(m.Mappings); err != nil {
+		return inBlob(blob, fmt.Errorf("mappings of index %s: %w", x.Name, err))
+	}
+	return nil
+}
+
+// flatten writes nested settings as dotted keys, with the prefix that some versions leave out.
+func flatten(prefix string, in map[string]any, out map[string]string) {
+	for k, v := range in {
+		key := prefix + k
+		switch v := v.(type) {
+		case map[string]any:
+			flatten(key+".", v, out)
+		case []any:
+			for i, e := range v {
+				setFlat(fmt.Sprintf("%s.%d", key, i), e, out)
+			}
+		default:
+			setFlat(key, v, out)
+		}
+	}
+}
+
+func setFlat(key string, v any, out map[string]string) {
+	if !strings.HasPrefix(key, "index.") {
+		key = "index." + key
+	}
+	switch v := v.(type) {
+	case nil:
+	case string:
+		out[key] = v
+	case float64:
+		out[key] = strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		out[key] = fmt.Sprint(v)
+	}
+}
+
+// parseMappings reads an array of objects by type or of compressed binary values, or
+// a single object, as versions differ.
+func parseMappings(b json.RawMessage) ([]Mapping, error) {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || string(b) == "null" {
+		return nil, nil
+	}
+	parts := []json.RawMessage{b}
+	if b[0] == '[' {
+		parts = nil
+		if err := json.Unmarshal(b, &parts); err != nil {
+			return nil, fault.Corrupt("", "", -1, "%w", err)
+		}
+	}
+	var all []Mapping
+	for _, part := range parts {
+		if len(part) > 0 && part[0] == '"' {
+			var text string
+			if err := json.Unmarshal(part, &text); err != nil {
+				return nil, fault.Corrupt("", "", -1, "%w", err)
+			}
+			raw, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				return nil, fault.Corrupt("", "", -1, "%w", err)
+			}
+			if part, err = payloadJSON(raw); err != nil {
+				return nil, err
+			}
+		}
+		var byType map[string]json.RawMessage
+		if err := json.Unmarshal(part, &byType); err != nil {
+			return nil, fault.Corrupt("", "", -1, "%w", err)
+		}
+		for t, body := range byType {
+			all = append(all, Mapping{Type: t, Body: body})
+		}
+	}
+	slices.SortFunc(all, func(a, b Mapping) int { return strings.Compare(a.Type, b.Type) })
+	return all, nil
+}
+
+// types are the mapping types that documents can have.
+func (x *Index) types() []string {
+	var types []string
+	for _, m := range x.Mappings {
+		if m.Type != "_default_" {
+			types = append(types, m.Type)
+		}
+	}
+	return types
+}

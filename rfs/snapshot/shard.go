@@ -1,0 +1,185 @@
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// ErrShardMissing: the snapshot holds nothing of a shard.
+var ErrShardMissing = errors.New("the snapshot does not hold this shard")
+
+// maxParts bounds the parts of one file; a part is at least a kilobyte in practice.
+const maxParts = 1 << 24
+
+// Shard is the list of files that make up one shard in one snapshot.
+type Shard struct {
+	Index      string
+	Number     int
+	Path       string // folder in the repository
+	Manifest   string // blob that lists the files
+	Files      []File
+	TotalBytes int64
+
+	repo Repository
+}
+
+// File is one Lucene file of a shard and the blob or blobs that hold it.
+type File struct {
+	Blob     string // name below the shard's folder; "v__…" has no blob, its bytes are in Contents
+	Name     string // Lucene's own name
+	Length   int64  // bytes
+	Checksum string // CRC-32 of the Lucene footer in base 36; "" when not recorded
+	PartSize int64  // bytes per part; 0 when the file is one blob
+	Contents []byte // the whole file when it is kept in the manifest
+}
+
+// Virtual says that the file has no blob.
+func (f File) Virtual() bool { return strings.HasPrefix(f.Blob, "v__") }
+
+// Parts is the number of blobs of the file.
+func (f File) Parts() int64 {
+	switch {
+	case f.Virtual():
+		return 0
+	case f.PartSize <= 0 || f.Length <= f.PartSize:
+		return 1
+	}
+	return (f.Length + f.PartSize - 1) / f.PartSize
+}
+
+// OpenShard reads the manifest of one shard and nothing else. Errors: ErrShardMissing,
+// fault.ErrCorrupt naming the blob, fault.ErrUnsupported for shallow snapshots.
+func OpenShard(ctx context.Context, r Repository, loc Locator, number int) (*Shard, error) {
+	path, err := shardPath(loc.PathType, loc.IndexID, number)
+	if err != nil {
+		return nil, fmt.Errorf("index %s shard %d: %w: %w", loc.IndexName, number, err, fault.ErrUnsupported)
+	}
+	s := &Shard{Index: loc.IndexName, Number: number, Path: path, repo: r}
+	s.Manifest = path + "/snap-" + loc.SnapshotUUID + ".dat"
+	codec := codecSnapshot
+	if loc.Legacy {
+		s.Manifest, codec = path+"/snapshot-"+loc.SnapshotName, ""
+	}
+	b, err := readJSON(ctx, r, s.Manifest, codec)
+	if err == nil {
+		return s, s.parse(b)
+	}
+	if !missing(err) {
+		return nil, err
+	}
+	return s, s.withoutManifest(ctx, loc)
+}
+
+// withoutManifest looks for the reasons why a shard has no list of its own: a shallow
+// snapshot, or a lost blob for which the shard's list of all snapshots stands in.
+func (s *Shard) withoutManifest(ctx context.Context, loc Locator) error {
+	shallow := s.Path + "/shallow-snap-" + loc.SnapshotUUID + ".dat"
+	if _, err := s.repo.Stat(ctx, shallow); err == nil {
+		return fmt.Errorf("index %s shard %d: %s is a shallow snapshot, its Lucene files are in the remote store of the cluster; take a full snapshot (remote_store_index_shallow_copy: false): %w",
+			s.Index, s.Number, shallow, fault.ErrUnsupported)
+	}
+	if s.Number < len(loc.Generations) && loc.Generations[s.Number] != "" {
+		list := s.Path + "/index-" + loc.Generations[s.Number]
+		b, err := readJSON(ctx, s.repo, list, codecSnapshots)
+		if err == nil {
+			return s.parseAll(list, b, loc.SnapshotName)
+		}
+		if !missing(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("index %s shard %d: blob %s is missing: %w", s.Index, s.Number, s.Manifest, ErrShardMissing)
+}
+
+type fileEntry struct {
+	Name     string          `json:"name"`
+	Physical string          `json:"physical_name"`
+	Length   int64           `json:"length"`
+	Checksum string          `json:"checksum"`
+	PartSize json.RawMessage `json:"part_size"`
+	MetaHash []byte          `json:"meta_hash"`
+}
+
+// parse reads the files of one snapshot.
+func (s *Shard) parse(b []byte) error {
+	var doc struct {
+		Files []fileEntry `json:"files"`
+	}
+	if err := unmarshal(s.Manifest, b, &doc); err != nil {
+		return err
+	}
+	return s.addFiles(doc.Files)
+}
+
+// parseAll picks the files of one snapshot, by its name, out of the shard's list of all.
+func (s *Shard) parseAll(list string, b []byte, snapshot string) error {
+	var doc struct {
+		Files     []fileEntry `json:"files"`
+		Snapshots map[string]struct {
+			Files []string `json:"files"`
+		} `json:"snapshots"`
+	}
+	if err := unmarshal(list, b, &doc); err != nil {
+		return err
+	}
+	wanted, ok := doc.Snapshots[snapshot]
+	if !ok {
+		return fmt.Errorf("index %s shard %d: neither %s nor an entry of %s exists: %w", s.Index, s.Number, s.Manifest, list, ErrShardMissing)
+	}
+	s.Manifest = list
+	byName := map[string]fileEntry{}
+	for _, f := range doc.Files {
+		byName[f.Name] = f
+	}
+	files := make([]fileEntry, 0, len(wanted.Files))
+	for _, name := range wanted.Files {
+		f, ok := byName[name]
+		if !ok {
+			return fault.Corrupt(list, "", -1, "file %s of snapshot %s is not described", name, snapshot)
+		}
+		files = append(files, f)
+	}
+	return s.addFiles(files)
+}
+
+func (s *Shard) addFiles(entries []fileEntry) error {
+	seen := map[string]bool{}
+	for _, e := range entries {
+		f := File{Blob: e.Name, Name: e.Physical, Length: e.Length, Checksum: e.Checksum, PartSize: partSize(e.PartSize)}
+		switch {
+		case f.Name == "" || strings.ContainsAny(f.Name, "/\\\x00") || seen[f.Name]:
+			return fault.Corrupt(s.Manifest, "", -1, "file name %q", f.Name)
+		case f.Blob == "" || strings.ContainsAny(f.Blob, "/\\\x00"):
+			return fault.Corrupt(s.Manifest, "", -1, "blob name %q of file %s", f.Blob, f.Name)
+		case f.Length < 0 || f.Parts() > maxParts || s.TotalBytes > math.MaxInt64-f.Length:
+			return fault.Corrupt(s.Manifest, "", -1, "length %d of file %s in parts of %d", f.Length, f.Name, f.PartSize)
+		}
+		seen[f.Name] = true
+		// Early versions stored a hash of several files here: only a value of the right length is the file.
+		if int64(len(e.MetaHash)) == f.Length {
+			f.Contents = e.MetaHash
+		}
+		if f.Virtual() && f.Contents == nil {
+			return fault.Corrupt(s.Manifest, "", -1, "file %s has %d bytes, its contents %d", f.Name, f.Length, len(e.MetaHash))
+		}
+		s.Files = append(s.Files, f)
+		s.TotalBytes += f.Length
+	}
+	return nil
+}
+
+// partSize reads a size in bytes; absent, absurd or infinite sizes mean one part.
+func partSize(b json.RawMessage) int64 {
+	n, err := strconv.ParseInt(strings.Trim(string(b), `"`), 10, 64)
+	if err != nil || n <= 0 || n == math.MaxInt64 {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,173 @@
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Snapshot is one snapshot of a repository.
+type Snapshot struct {
+	Ref
+	Indices            []IndexRef // by name
+	DataStreams        []string
+	Failures           []ShardFailure
+	IncludeGlobalState bool
+	StartMillis        int64 // epoch ms
+	EndMillis          int64 // epoch ms
+	TotalShards        int
+	Reason             string
+
+	catalog *Catalog
+	legacy  bool   // Elasticsearch 1.x form: plain JSON blobs by name
+	blob    string // the snapshot's own blob
+}
+
+// IndexRef is an index of a snapshot by name and repository id.
+type IndexRef struct {
+	Name string
+	ID   string
+}
+
+// ShardFailure is a shard that the snapshot says it lacks.
+type ShardFailure struct {
+	Index  string
+	Shard  int
+	Reason string
+}
+
+// Snapshot reads the snapshot's own blob. Errors: fault.ErrConfig listing what exists
+// when there is none of that name; fault.ErrCorrupt.
+func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) {
+	ref, err := c.find(name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Snapshot{Ref: ref, catalog: c, blob: "snap-" + ref.UUID + ".dat"}
+	b, err := readJSON(ctx, c.repo, s.blob, codecSnapshot)
+	if missing(err) && ref.UUID == ref.Name {
+		// Elasticsearch 1.x, also in a repository that later versions went on with.
+		s.legacy, s.blob = true, "snapshot-"+ref.Name
+		b, err = readJSON(ctx, c.repo, s.blob, "")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("snapshot %s: %w", name, referenced(s.blob, c.blob, err))
+	}
+	if err := s.parse(b); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Snapshot) parse(b []byte) error {
+	var doc struct {
+		Snapshot *struct {
+			State       string            `json:"state"`
+			Version     string            `json:"version"`
+			VersionID   int64             `json:"version_id"`
+			Indices     []json.RawMessage `json:"indices"`
+			DataStreams []string          `json:"data_streams"`
+			GlobalState *bool             `json:"include_global_state"`
+			Start       int64             `json:"start_time"`
+			End         int64             `json:"end_time"`
+			TotalShards int               `json:"total_shards"`
+			Reason      string            `json:"reason"`
+			Failures    []struct {
+				Index  string `json:"index"`
+				Shard  int    `json:"shard_id"`
+				Reason string `json:"reason"`
+			} `json:"failures"`
+		} `json:"snapshot"`
+	}
+	if err := unmarshal(s.blob, b, &doc); err != nil {
+		return err
+	}
+	if doc.Snapshot == nil {
+		return fault.Corrupt(s.blob, "", -1, "it describes no snapshot")
+	}
+	d := doc.Snapshot
+	if d.State != "" {
+		s.State = State(d.State)
+	}
+	if s.Version == "" && d.VersionID > 0 {
+		s.Version = versionText(d.VersionID)
+	}
+	s.DataStreams, s.Reason, s.TotalShards = d.DataStreams, d.Reason, d.TotalShards
+	s.StartMillis, s.EndMillis = d.Start, d.End
+	s.IncludeGlobalState = d.GlobalState == nil || *d.GlobalState
+	for _, f := range d.Failures {
+		s.Failures = append(s.Failures, ShardFailure{Index: f.Index, Shard: f.Shard, Reason: firstLine(f.Reason)})
+	}
+	return s.findIndices(d.Indices)
+}
+
+// findIndices takes the indices of the catalog that belong to the snapshot, and for
+// 1.x and 2.x those that the snapshot itself lists.
+func (s *Snapshot) findIndices(listed []json.RawMessage) error {
+	for name, x := range s.catalog.indices {
+		if x.snapshots[s.UUID] {
+			s.Indices = append(s.Indices, IndexRef{Name: name, ID: x.id})
+		}
+	}
+	have := map[string]bool{}
+	for _, x := range s.Indices {
+		have[x.Name] = true
+	}
+	for _, raw := range listed {
+		var name nameOrObject
+		if err := unmarshal(s.blob, raw, &name); err != nil {
+			return err
+		}
+		if have[name.Name] {
+			continue
+		}
+		if s.UUID != s.Name {
+			return fault.Corrupt(s.catalog.blob, "", -1, "index %s of snapshot %s is not in the catalog", name.Name, s.Name)
+		}
+		s.Indices = append(s.Indices, IndexRef{Name: name.Name, ID: name.Name})
+	}
+	slices.SortFunc(s.Indices, func(a, b IndexRef) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// versionText reads an internal version number: 7100299 is 7.10.2.
+func versionText(id int64) string {
+	const openSearchMask = 0x08000000
+	if id&openSearchMask != 0 && id < 2*openSearchMask {
+		id ^= openSearchMask
+	}
+	if id%100 != 99 { // releases end in 99, index versions do not
+		return fmt.Sprintf("index version %d", id)
+	}
+	return fmt.Sprintf("%d.%d.%d", id/1_000_000, id/10_000%100, id/100%100)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// Global is the metadata of the cluster: templates, settings, scripts, as JSON by kind.
+func (s *Snapshot) Global(ctx context.Context) (map[string]json.RawMessage, error) {
+	name, codec := "meta-"+s.UUID+".dat", codecMetadata
+	if s.legacy {
+		name, codec = "metadata-"+s.Name, ""
+	}
+	b, err := readJSON(ctx, s.catalog.repo, name, codec)
+	if err != nil {
+		return nil, fmt.Errorf("global metadata: %w", referenced(name, s.blob, err))
+	}
+	var doc map[string]map[string]json.RawMessage
+	if err := unmarshal(name, b, &doc); err != nil {
+		return nil, err
+	}
+	if g, ok := doc["meta-data"]; ok {
+		return g, nil
+	}
+	return nil, fault.Corrupt(name, "", -1, "it holds no cluster metadata")
+}

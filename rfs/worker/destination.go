@@ -1,0 +1,98 @@
+package worker
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/export"
+)
+
+// Destination is where the documents of items go: a cluster, files, or nowhere.
+type Destination interface {
+	// Open starts the output of one item.
+	Open(ctx context.Context, id cms.ItemID) (Output, error)
+	// Durable says whether a body that was taken survives the death of this process
+	// before Commit. Only then may a watermark be recorded while the item runs.
+	Durable() bool
+}
+
+// Output takes the bodies of one item.
+type Output interface {
+	bulk.Sender
+	// Commit makes everything sent durable; the item may be handed off or completed only after it.
+	Commit(ctx context.Context) error
+	// Abort gives up what is not committed.
+	Abort() error
+}
+
+// limiter bounds the requests under way over all slots of a process.
+type limiter struct {
+	next bulk.Sender
+	free chan struct{}
+}
+
+func newLimiter(next bulk.Sender, connections int) *limiter {
+	return &limiter{next: next, free: make(chan struct{}, connections)}
+}
+
+// Send waits for a free connection, then sends.
+func (l *limiter) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	select {
+	case l.free <- struct{}{}:
+		defer func() { <-l.free }()
+		return l.next.Send(ctx, body, n)
+	case <-ctx.Done():
+		return bulk.Result{}, ctx.Err()
+	}
+}
+
+// cluster sends every item's bodies to the same cluster.
+type cluster struct{ sender bulk.Sender }
+
+// ToCluster makes a Destination of a cluster, with at most connections requests under way.
+func ToCluster(sender bulk.Sender, connections int) Destination {
+	return cluster{newLimiter(sender, connections)}
+}
+
+func (c cluster) Open(context.Context, cms.ItemID) (Output, error) {
+	return clusterOutput{c.sender}, nil
+}
+func (c cluster) Durable() bool { return true }
+
+// clusterOutput: what a cluster acknowledged is durable there.
+type clusterOutput struct{ bulk.Sender }
+
+func (clusterOutput) Commit(context.Context) error { return nil }
+func (clusterOutput) Abort() error                 { return nil }
+
+// files writes each item into files of an export directory.
+type files struct{ dir *export.Dir }
+
+// ToFiles makes a Destination of an export directory.
+func ToFiles(dir *export.Dir) Destination { return files{dir} }
+
+func (f files) Open(_ context.Context, id cms.ItemID) (Output, error) {
+	return f.dir.Create(id.Index, id.Shard, id.Cursor)
+}
+func (f files) Durable() bool { return false }
+
+// nowhere takes every body and drops it.
+type nowhere struct {
+	mu    sync.Mutex
+	bytes int64
+}
+
+// ToNowhere makes a Destination that counts what it is given: rehearsal and benchmark.
+func ToNowhere() Destination { return &nowhere{} }
+
+func (w *nowhere) Open(context.Context, cms.ItemID) (Output, error) { return clusterOutput{w}, nil }
+func (w *nowhere) Durable() bool                                    { return true }
+
+func (w *nowhere) Send(_ context.Context, body []byte, _ int) (bulk.Result, error) {
+	w.mu.Lock()
+	w.bytes += int64(len(body))
+	w.mu.Unlock()
+	return bulk.Result{}, nil
+}

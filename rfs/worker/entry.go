@@ -1,0 +1,38 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// Entry is what a worker must know of an index to run any of its items. It is
+// stored when the work is seeded, so that a worker reads only its shard's manifest.
+type Entry struct {
+	Locator snapshot.Locator `json:"locator"`
+	Naming  Naming           `json:"naming"`
+	Shards  int              `json:"shards"`
+	// Bytes are the sizes of the shards in the repository, for the estimate of the
+	// remaining time; absent when they were not read.
+	Bytes []int64 `json:"bytes,omitempty"`
+	// Reduced says why stored sources are not what was indexed ("" when they are), from the mapping.
+	Reduced string `json:"reduced,omitempty"`
+}
+
+func (e Entry) encode() (json.RawMessage, error) {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("index entry %s: %w", e.Locator.IndexName, err)
+	}
+	return b, nil
+}
+
+func decodeEntry(index string, b []byte) (Entry, error) {
+	var e Entry
+	if err := json.Unmarshal(b, &e); err != nil {
+		return e, fmt.Errorf("index entry %s in the coordination store: %w: %w", index, err, fault.ErrCorrupt)
+	}
+	return e, nil
+}

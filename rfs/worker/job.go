@@ -1,0 +1,233 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// errStop ends the copying of a shard early, in good order: the lease's trigger or a signal.
+var errStop = errors.New("stopped before the end of the shard")
+
+// job is one lease in work: a shard from the item's cursor on.
+type job struct {
+	runner *Runner
+	lease  *cms.Lease
+	id     cms.ItemID
+	begin  int64 // first ordinal of this acquisition
+	entry  Entry
+	log    *slog.Logger
+
+	commit *lucene.Commit
+	reader *lucene.Reader
+	out    Output
+	loader *bulk.Loader
+	loaded atomic.Pointer[bulk.Loader] // what progress reads while the job runs
+
+	maxOrdinal atomic.Int64
+	acquired   time.Duration // monotonic clock
+	firstRead  time.Duration // monotonic clock when setup ended: the first document was read; 0 before
+}
+
+// open finds the shard and everything that is needed to read it.
+func (j *job) open(ctx context.Context) error {
+	shard, err := snapshot.OpenShard(ctx, j.runner.Repo, j.entry.Locator, j.id.Shard)
+	if err != nil {
+		return err
+	}
+	dir := shard.Directory()
+	j.commit, err = lucene.Open(ctx, dir, lucene.Options{})
+	if err != nil {
+		return err
+	}
+	j.maxOrdinal.Store(j.commit.MaxOrdinal)
+	if j.begin > j.commit.MaxOrdinal {
+		return fmt.Errorf("ordinal %d lies beyond the %d of the shard: %w", j.begin, j.commit.MaxOrdinal, fault.ErrCorrupt)
+	}
+	if j.runner.VerifyFirst {
+		if err := verify(ctx, dir); err != nil {
+			return err
+		}
+	}
+	if j.out, err = j.runner.Destination.Open(ctx, j.id); err != nil {
+		return err
+	}
+	j.reader = j.commit.Reader(lucene.ReadOptions{From: j.begin, To: j.commit.MaxOrdinal})
+	opts := j.runner.Bulk
+	opts.Sender, opts.Recorder = j.out, j.runner.Failed
+	opts.From, opts.Index, opts.EmitType = j.begin, j.entry.Naming.Index, j.entry.Naming.Emit
+	opts.MayStart = j.lease.Check
+	j.loader = bulk.New(opts)
+	j.loaded.Store(j.loader)
+	return nil
+}
+
+// verify reads a whole shard and checks it, before anything of it is sent.
+func verify(ctx context.Context, dir lucene.Directory) error {
+	commit, err := lucene.Open(ctx, dir, lucene.Options{VerifyAll: true})
+	if err != nil {
+		return err
+	}
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal})
+	defer r.Close()
+	for {
+		if _, err := r.Next(ctx); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("verify first: %w", err)
+		}
+	}
+}
+
+// copy moves documents until the shard ends (nil), stopping says so (errStop), or something fails.
+func (j *job) copy(ctx context.Context, stopping context.Context) error {
+	var stopped atomic.Bool
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(stopping, func() { stopped.Store(true); cancel() })()
+
+	names := newNamer(j.entry.Naming)
+	decoder := doc.NewDecoder(j.entry.Locator.IndexName, j.id.Shard)
+	for {
+		if stopped.Load() {
+			return errStop
+		}
+		rec, err := j.reader.Next(reading)
+		switch {
+		case errors.Is(err, io.EOF):
+			j.loader.Advance(j.commit.MaxOrdinal)
+			return j.loader.Flush(ctx)
+		case err != nil && stopped.Load():
+			return errStop
+		case err != nil:
+			return err
+		}
+		if j.firstRead == 0 {
+			j.firstRead = j.runner.Clock.Read().Mono
+		}
+		if err := j.take(reading, rec, names, decoder); err != nil {
+			if stopped.Load() && errors.Is(err, context.Canceled) {
+				return errStop
+			}
+			return err
+		}
+	}
+}
+
+// take passes one record on: to the bulk body, or to the failed documents.
+func (j *job) take(ctx context.Context, rec *lucene.Record, names *namer, decoder *doc.Decoder) error {
+	d, failure := decoder.Decode(rec)
+	if failure != nil {
+		return j.loader.Fail(ctx, *failure)
+	}
+	if err := names.name(&d); err != nil {
+		return err
+	}
+	return j.loader.Add(ctx, &d)
+}
+
+// progress is what the job did so far.
+func (j *job) progress() Progress {
+	l := j.loaded.Load()
+	if l == nil {
+		return Progress{}
+	}
+	watermark, _ := l.Settled()
+	c := l.Counts()
+	p := Progress{Documents: c.Indexed + c.Failed, Bytes: c.Bytes, Failed: c.Failed, Resent: c.Resent, Retries: c.Retries}
+	if limit := j.maxOrdinal.Load(); limit > 0 && j.id.Shard < len(j.entry.Bytes) {
+		p.ShardBytes = int64(float64(j.entry.Bytes[j.id.Shard]) * float64(watermark-j.begin) / float64(limit))
+	}
+	return p
+}
+
+// settled gives the watermark and the counts of everything from the begin up to it.
+func (j *job) settled() (int64, cms.Counts) {
+	w, c := j.loader.Settled()
+	return w, cms.Counts{
+		Ordinals: w - j.begin, Live: c.Live, Indexed: c.Indexed, Failed: c.Failed,
+		Filtered: c.Filtered, Bytes: c.Bytes,
+	}
+}
+
+// work is what is stored with the item: counts, and the checksums of the file ranges
+// that this acquisition owns up to the watermark.
+func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
+	b, err := json.Marshal(j.reader.Checks(watermark))
+	if err != nil {
+		return cms.Work{}, fmt.Errorf("checksums of %v: %w", j.id, err)
+	}
+	w := cms.Work{Counts: counts, Checks: b}
+	if j.firstRead != 0 {
+		w.Setup = j.firstRead - j.acquired
+	}
+	return w, nil
+}
+
+// watchInterval is how often a running lease is looked at.
+const watchInterval = 500 * time.Millisecond
+
+// maxGap: a longer silence between two looks means that the machine or the process
+// was stopped, and that somebody else may hold the item by now.
+const maxGap = 2 * time.Second
+
+// watch ends the work when the lease is over by any clock, asks the store again after
+// a gap in time, and records progress now and then, until ctx ends.
+func (j *job) watch(ctx context.Context, end context.CancelFunc) {
+	last := j.runner.Clock.Read()
+	recorded := last.Mono
+	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
+		now := j.runner.Clock.Read()
+		err := j.lease.Check()
+		if err == nil && (now.Boot-last.Boot > maxGap || now.Wall.Sub(last.Wall) > maxGap) {
+			err = j.lease.Validate(ctx)
+		}
+		if err == nil && now.Mono-recorded >= j.runner.recordEvery() {
+			recorded = now.Mono
+			err = j.record(ctx)
+		}
+		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) {
+			j.log.Warn("work ends: the lease is over", "error", err)
+			end()
+			return
+		}
+		last = now
+	}
+}
+
+// record stores the watermark with the item. It is a convenience: an outage of the
+// store is no reason to stop before the lease ends.
+func (j *job) record(ctx context.Context) error {
+	if j.loaded.Load() == nil || !j.runner.Destination.Durable() {
+		return j.lease.Validate(ctx)
+	}
+	watermark, counts := j.settled()
+	if watermark <= j.begin {
+		return nil
+	}
+	w, err := j.work(watermark, counts)
+	if err != nil {
+		return err
+	}
+	return j.lease.Progress(ctx, watermark, w)
+}
+
+func (j *job) close() {
+	if j.reader != nil {
+		if err := j.reader.Close(); err != nil {
+			j.log.Debug("close reader", "error", err)
+		}
+	}
+}

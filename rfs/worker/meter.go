@@ -1,0 +1,64 @@
+package worker
+
+import (
+	"sync"
+	"time"
+)
+
+// Meter tells how far a process is: what finished items did, and what running ones did so far.
+type Meter struct {
+	mu      sync.Mutex
+	done    Progress
+	running map[*job]struct{}
+}
+
+// Progress is a reading of a Meter.
+type Progress struct {
+	Time       time.Time `json:"time"`
+	Documents  int64     `json:"documents"`   // live documents that arrived or were recorded as failed
+	Bytes      int64     `json:"bytes"`       // bytes of their sources
+	Failed     int64     `json:"failed"`      // documents recorded as failed
+	Resent     int64     `json:"resent"`      // documents sent again because the target was busy
+	Retries    int64     `json:"retries"`     // requests repeated, whole or in part
+	Items      int64     `json:"items"`       // items finished by this process
+	ShardBytes int64     `json:"shard_bytes"` // repository bytes of what is done, for the remaining time
+	Running    int       `json:"running"`     // items in work
+}
+
+// NewMeter makes an empty Meter.
+func NewMeter() *Meter { return &Meter{running: map[*job]struct{}{}} }
+
+func (m *Meter) start(j *job) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running[j] = struct{}{}
+}
+
+func (m *Meter) finish(j *job) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.running, j)
+	m.done.add(j.progress())
+	m.done.Items++
+}
+
+// Read sums up at this moment.
+func (m *Meter) Read(now time.Time) Progress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.done
+	for j := range m.running {
+		p.add(j.progress())
+	}
+	p.Time, p.Running = now, len(m.running)
+	return p
+}
+
+func (p *Progress) add(q Progress) {
+	p.Documents += q.Documents
+	p.Bytes += q.Bytes
+	p.Failed += q.Failed
+	p.Resent += q.Resent
+	p.Retries += q.Retries
+	p.ShardBytes += q.ShardBytes
+}

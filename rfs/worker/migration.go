@@ -1,0 +1,334 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Migration runs a plan to its end in the slots of one process.
+type Migration struct {
+	Plan        *Plan
+	Coordinator *cms.Coordinator
+	Runner      *Runner
+	Prepare     func(context.Context, *Plan) error // creates what is missing on the target; may be nil
+	Holder      string                             // of this process; unique over all processes and runs
+	Slots       int
+	// Unavailable is how long the target may be silent before the run gives up.
+	Unavailable time.Duration
+	Log         *slog.Logger
+
+	mu        sync.Mutex
+	paused    map[string]string // index → why
+	lastGood  time.Duration     // monotonic clock when a lease last ended well or moved on
+	lastWords error             // the latest reason for waiting
+	freed     chan struct{}     // closed and replaced whenever a slot gives up a lease
+}
+
+// Run seeds the work if nobody has, then runs leases until none is left. The summary
+// is given whenever the coordination store can be read, also beside an error.
+func (m *Migration) Run(ctx context.Context) (*Summary, error) {
+	m.paused, m.freed = map[string]string{}, make(chan struct{})
+	m.lastGood = m.Runner.Clock.Read().Mono
+	err := m.run(ctx)
+	// The summary is wanted also when the run was interrupted.
+	sum, serr := summarize(context.WithoutCancel(ctx), m.Coordinator, m.Plan)
+	if serr != nil {
+		return nil, errors.Join(err, serr)
+	}
+	for i := range sum.Indices {
+		sum.Indices[i].Paused = m.paused[sum.Indices[i].Index]
+	}
+	return sum, err
+}
+
+func (m *Migration) run(ctx context.Context) error {
+	if err := m.Coordinator.Init(ctx, cms.Meta{Settings: m.Plan.Settings}); err != nil {
+		return err
+	}
+	if m.Prepare != nil {
+		if err := m.Prepare(ctx, m.Plan); err != nil {
+			return err
+		}
+	}
+	if err := m.seed(ctx); err != nil {
+		return err
+	}
+	if err := m.retryFailed(ctx); err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for n := range m.Slots {
+		g.Go(func() error { return m.slot(gctx, n) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
+	}
+	return m.audit(ctx)
+}
+
+// seed stores the index entries and one item per shard, once for all processes.
+func (m *Migration) seed(ctx context.Context) error {
+	waiting := func(busy *cms.NoneAvailable) {
+		m.Log.Info("somebody else prepares the work", "holder", busy.Holder, "until", busy.NextExpiry)
+	}
+	return m.Coordinator.SeedOnce(ctx, m.holder(), func(ctx context.Context) error {
+		for _, x := range m.Plan.Indices {
+			body, err := x.Entry.encode()
+			if err != nil {
+				return err
+			}
+			if err := m.Coordinator.PutIndexEntry(ctx, x.Name, x.Entry.Shards, body); err != nil {
+				return err
+			}
+		}
+		_, err := m.Coordinator.SeedItems(ctx, m.Plan.items())
+		return err
+	}, waiting)
+}
+
+// retryFailed opens failed items again: who runs the command a second time has
+// repaired something, and what is still broken fails again with its reason.
+func (m *Migration) retryFailed(ctx context.Context) error {
+	var failed []cms.ItemID
+	for item, err := range m.Coordinator.Items(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if id, err := item.Range(); err == nil && item.FailedItem() {
+			failed = append(failed, id)
+		}
+	}
+	for _, id := range failed {
+		m.Log.Info("failed item is tried again", "item", id.String(), "index", id.Index, "shard", id.Shard)
+		if err := m.Coordinator.Unfail(ctx, id, "run again"); err != nil {
+			return fmt.Errorf("retry %v: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// slot runs one lease after the other until no work is left.
+func (m *Migration) slot(ctx context.Context, n int) error {
+	holder := fmt.Sprintf("%s_%d", m.Holder, n)
+	for ctx.Err() == nil {
+		freed := m.freedSignal()
+		lease, err := m.Coordinator.AcquireNext(ctx, holder, m.pausedLast)
+		var none *cms.NoneAvailable
+		switch {
+		case errors.Is(err, cms.ErrAllDone):
+			return nil
+		case errors.As(err, &none):
+			m.wait(ctx, none, freed)
+			continue
+		case errors.Is(err, fault.ErrUnavailable):
+			if err := m.silent(err); err != nil {
+				return err
+			}
+			m.pause(ctx, time.Second, nil)
+			continue
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("acquire work: %w", err)
+		}
+		if m.isPaused(lease.ID.Index) {
+			// Paused indices come last: nothing else is free now.
+			if err := lease.Release(ctx, cms.CausePause); err != nil {
+				return err
+			}
+			if left, err := m.otherWork(ctx); err != nil || !left {
+				return err
+			}
+			m.pause(ctx, time.Second, freed)
+			continue
+		}
+		if err := m.work(ctx, lease); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// work runs one lease and decides whether the run goes on.
+func (m *Migration) work(ctx context.Context, lease *cms.Lease) error {
+	defer m.signalFreed()
+	entry, err := m.entry(ctx, lease.ID.Index)
+	if err != nil {
+		return errors.Join(err, lease.Release(ctx, cms.CauseOutage))
+	}
+	outcome, err := m.Runner.Run(ctx, lease, entry)
+	switch {
+	case outcome == Completed || outcome == HandedOff || outcome == Failed:
+		m.good()
+		return nil
+	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
+		m.pauseIndex(lease.ID.Index, err)
+		return nil
+	case errors.Is(err, fault.ErrUnavailable):
+		if err := m.silent(err); err != nil {
+			return err
+		}
+		m.pause(ctx, time.Second, nil)
+		return nil
+	case errors.Is(err, fault.ErrLeaseLost):
+		m.Log.Warn("lease lost; the item is somebody else's now", "item", lease.Item.ID, "error", err)
+		return nil
+	case ctx.Err() != nil, err == nil:
+		return nil
+	}
+	return err
+}
+
+// entry reads how an index is found and named, as it was seeded.
+func (m *Migration) entry(ctx context.Context, index string) (Entry, error) {
+	_, body, err := m.Coordinator.IndexEntry(ctx, index)
+	if err != nil {
+		return Entry{}, err
+	}
+	return decodeEntry(index, body)
+}
+
+func (m *Migration) isPaused(index string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, paused := m.paused[index]
+	return paused
+}
+
+// pausedLast is the hint for acquisitions: items of paused indices come last.
+func (m *Migration) pausedLast(items []cms.Item) {
+	slices.SortStableFunc(items, func(a, b cms.Item) int {
+		return m.rank(a) - m.rank(b)
+	})
+}
+
+func (m *Migration) rank(item cms.Item) int {
+	if id, err := item.Range(); err == nil && m.isPaused(id.Index) {
+		return 1
+	}
+	return 0
+}
+
+// otherWork says whether an open item belongs to an index that is not paused.
+func (m *Migration) otherWork(ctx context.Context) (bool, error) {
+	for item, err := range m.Coordinator.Items(ctx) {
+		if err != nil {
+			return false, fmt.Errorf("list items: %w", err)
+		}
+		if id, err := item.Range(); err == nil && item.Open() && !m.isPaused(id.Index) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (m *Migration) pauseIndex(index string, why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, already := m.paused[index]; !already {
+		m.paused[index] = why.Error()
+		m.Log.Error("index paused", "index", index, "reason", why.Error())
+	}
+}
+
+// good notes that work moved on.
+func (m *Migration) good() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lastGood, m.lastWords = m.Runner.Clock.Read().Mono, nil
+}
+
+// silent decides whether the other side has been unavailable for too long.
+func (m *Migration) silent(why error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lastWords == nil {
+		m.Log.Warn("unavailable; trying again", "error", why, "for_at_most", m.Unavailable)
+	}
+	m.lastWords = why
+	if m.Runner.Clock.Read().Mono-m.lastGood > m.Unavailable {
+		return fmt.Errorf("gave up after %v without an answer; run the same command again to continue: %w", m.Unavailable, why)
+	}
+	return nil
+}
+
+// wait lets time pass until a lease may be free, and says whose it is when it is not ours.
+func (m *Migration) wait(ctx context.Context, none *cms.NoneAvailable, freed <-chan struct{}) {
+	if !strings.HasPrefix(none.Holder, m.Holder) {
+		m.Log.Info("waiting for a lease of somebody else", "holder", none.Holder, "until", none.NextExpiry)
+	}
+	m.pause(ctx, min(max(time.Until(none.NextExpiry), 200*time.Millisecond), 5*time.Second), freed)
+}
+
+func (m *Migration) pause(ctx context.Context, d time.Duration, freed <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-freed:
+	}
+}
+
+func (m *Migration) freedSignal() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.freed
+}
+
+func (m *Migration) signalFreed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.freed)
+	m.freed = make(chan struct{})
+}
+
+// audit proves that every chain of items is free of gaps before the run is called complete.
+func (m *Migration) audit(ctx context.Context) error {
+	if len(m.paused) > 0 {
+		names := make([]string, 0, len(m.paused))
+		for n := range m.paused {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		return &PausedError{Indices: names, Why: m.paused[names[0]]}
+	}
+	for {
+		report, clean, err := m.Coordinator.Finish(ctx)
+		if err != nil {
+			return fmt.Errorf("final audit: %w", err)
+		}
+		if clean || len(report.Repaired) == 0 {
+			return nil
+		}
+		m.Log.Warn("the audit found missing items and created them again", "items", len(report.Repaired))
+		if err := m.slot(ctx, 0); err != nil {
+			return err
+		}
+	}
+}
+
+// PausedError says that indices were left because the target refused their documents.
+type PausedError struct {
+	Indices []string
+	Why     string
+}
+
+func (e *PausedError) Error() string {
+	return fmt.Sprintf("not complete: %d indices paused (%v): %s; repair the target and run the same command again", len(e.Indices), e.Indices, e.Why)
+}

@@ -1,0 +1,255 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// planReaders bounds the metadata blobs that are read at the same time.
+const planReaders = 8
+
+// Request says what is to be migrated.
+type Request struct {
+	SnapshotName  string
+	Session       string
+	Allow         Allowlist
+	IncludeSystem bool
+	AllowPartial  bool
+	MultiType     MultiType
+	EmitType      EmitType
+	// Sizes reads every shard's manifest for an estimate of the remaining time.
+	Sizes bool
+}
+
+// Plan is what a snapshot holds for a Request.
+type Plan struct {
+	Snapshot string
+	UUID     string
+	Session  string
+	State    string
+	Indices  []IndexPlan
+	LeftOut  []string // system indices that were not asked for
+	Missing  []string // shards that the snapshot itself says it lacks: index/shard: reason
+	Warnings []string
+	// Settings decide which documents go where; two runs of a session must agree on them.
+	Settings map[string]string
+}
+
+// IndexPlan is one index with all that creating and reading it needs.
+type IndexPlan struct {
+	Name   string
+	Source *snapshot.Index
+	Entry  Entry
+}
+
+// ErrIncomplete: the snapshot is PARTIAL or FAILED and that was not allowed.
+var ErrIncomplete = errors.New("the snapshot is not complete")
+
+// NewPlan reads catalog, snapshot and index metadata. Errors: fault.ErrConfig for names
+// that do not exist, ErrIncomplete, and what reading the repository gives.
+func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, error) {
+	catalog, err := snapshot.OpenCatalog(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := catalog.Snapshot(ctx, req.SnapshotName)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Snapshot: snap.Name, UUID: snap.UUID, Session: req.Session, State: string(snap.State), Warnings: catalog.Warnings}
+	if err := p.checkState(snap, req.AllowPartial); err != nil {
+		return nil, err
+	}
+	names, err := p.selectIndices(snap, req)
+	if err != nil {
+		return nil, err
+	}
+	p.Indices = make([]IndexPlan, len(names))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(planReaders)
+	for i, name := range names {
+		g.Go(func() error {
+			x, err := planIndex(gctx, repo, snap, name, req)
+			p.Indices[i] = x
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	p.Settings = map[string]string{
+		"snapshot": p.Snapshot, "snapshot uuid": p.UUID, "index-allowlist": strings.Join(req.Allow.Entries(), " "),
+		"include-system": strconv.FormatBool(req.IncludeSystem), "multi-type": string(req.MultiType), "emit-doc-type": string(req.EmitType),
+	}
+	return p, p.checkTargets()
+}
+
+// items yields the root item of every shard.
+func (p *Plan) items() iter.Seq[cms.ItemID] {
+	return func(yield func(cms.ItemID) bool) {
+		for _, x := range p.Indices {
+			for shard := range x.Entry.Shards {
+				if !yield(cms.ItemID{Index: x.Name, Shard: shard}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (p *Plan) checkState(snap *snapshot.Snapshot, allowPartial bool) error {
+	for _, f := range snap.Failures {
+		p.Missing = append(p.Missing, fmt.Sprintf("%s/%d: %s", f.Index, f.Shard, f.Reason))
+	}
+	if snap.State == snapshot.Success && len(p.Missing) == 0 {
+		return nil
+	}
+	if allowPartial && (snap.State == snapshot.Partial || snap.State == snapshot.Failed || snap.State == snapshot.Success) {
+		return nil
+	}
+	what := ""
+	if len(p.Missing) > 0 {
+		what = "; it lacks " + strings.Join(p.Missing[:min(len(p.Missing), 20)], ", ")
+	}
+	return fmt.Errorf("snapshot %s is %s%s; --allow-partial migrates what it holds: %w", snap.Name, snap.State, what, ErrIncomplete)
+}
+
+func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, error) {
+	var all, names []string
+	for _, x := range snap.Indices {
+		all = append(all, x.Name)
+		switch {
+		case !req.Allow.Allows(x.Name):
+		case isSystem(x.Name) && !req.IncludeSystem && !req.Allow.Exact(x.Name):
+			p.LeftOut = append(p.LeftOut, x.Name)
+		default:
+			names = append(names, x.Name)
+		}
+	}
+	if missing := req.Allow.Missing(all); len(missing) > 0 {
+		return nil, fmt.Errorf("snapshot %s has no index %s; it has: %s: %w", snap.Name,
+			strings.Join(missing, ", "), strings.Join(all, ", "), fault.ErrConfig)
+	}
+	if len(names) == 0 && !req.Allow.Empty() {
+		return nil, fmt.Errorf("the allow-list %q matches none of the indices of snapshot %s: %s: %w",
+			req.Allow.Entries(), snap.Name, strings.Join(all, ", "), fault.ErrConfig)
+	}
+	return names, nil
+}
+
+func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (IndexPlan, error) {
+	x, err := snap.Index(ctx, name)
+	if err != nil {
+		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
+	}
+	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x)}
+	types := mappedTypes(x)
+	if len(types) > 1 && req.EmitType != EmitOn {
+		if types, err = typesWithDocuments(ctx, repo, x); err != nil {
+			return IndexPlan{}, fmt.Errorf("index %s: which types have documents: %w", name, err)
+		}
+	}
+	e.Naming = newNaming(name, types, req.MultiType, req.EmitType)
+	if req.Sizes {
+		e.Bytes = shardSizes(ctx, repo, x)
+	}
+	return IndexPlan{Name: name, Source: x, Entry: e}, nil
+}
+
+// mappedTypes are the mapping types of an index, without those that mean nothing.
+func mappedTypes(x *snapshot.Index) []string {
+	var types []string
+	for _, m := range x.Mappings {
+		if m.Type != "_default_" && m.Type != "" {
+			types = append(types, m.Type)
+		}
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+// typesWithDocuments reads ids until documents of two types are seen, and then all
+// that the index has: a split needs the name of every target index beforehand.
+// A shard that cannot be read adds nothing here; its item will fail and say why.
+func typesWithDocuments(ctx context.Context, repo snapshot.Repository, x *snapshot.Index) ([]string, error) {
+	seen := map[string]bool{}
+	for shard := range x.NumShards {
+		err := readTypes(ctx, repo, x.Locator, shard, seen)
+		if err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil) {
+			return nil, err
+		}
+	}
+	types := make([]string, 0, len(seen))
+	for t := range seen {
+		types = append(types, t)
+	}
+	slices.Sort(types)
+	return types, nil
+}
+
+func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locator, shard int, seen map[string]bool) error {
+	s, err := snapshot.OpenShard(ctx, repo, loc, shard)
+	if err != nil {
+		return err
+	}
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	if err != nil {
+		return err
+	}
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal})
+	defer r.Close()
+	decoder := doc.NewDecoder(loc.IndexName, shard)
+	for {
+		rec, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if t := decoder.Type(rec); t != nil && !seen[string(t)] {
+			seen[string(t)] = true
+		}
+	}
+}
+
+// shardSizes are the bytes of each shard in the repository; a shard that cannot be
+// opened counts as nothing here, its item will say why.
+func shardSizes(ctx context.Context, repo snapshot.Repository, x *snapshot.Index) []int64 {
+	sizes := make([]int64, x.NumShards)
+	for i := range sizes {
+		if s, err := snapshot.OpenShard(ctx, repo, x.Locator, i); err == nil {
+			sizes[i] = s.TotalBytes
+		}
+	}
+	return sizes
+}
+
+// checkTargets refuses names that two indices would share.
+func (p *Plan) checkTargets() error {
+	from := map[string]string{}
+	for _, x := range p.Indices {
+		for _, t := range x.Entry.Naming.Targets() {
+			if other, taken := from[t]; taken {
+				return fmt.Errorf("indices %s and %s would both become %s; choose --multi-type union or migrate them in two sessions: %w",
+					other, x.Name, t, fault.ErrConfig)
+			}
+			from[t] = x.Name
+		}
+	}
+	return nil
+}

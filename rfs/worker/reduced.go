@@ -1,0 +1,95 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// reducedSource says why the stored sources of an index are not what was indexed, ""
+// when they are. It is decided from mapping and settings before the run, so that an
+// operator knows which indices cannot arrive whole.
+func reducedSource(x *snapshot.Index) string {
+	var why []string
+	for key, text := range map[string]string{
+		"index.mapping.source.mode":    "source mode %s",
+		"index.derived_source.enabled": "derived source: %s",
+	} {
+		if v := x.Settings[key]; v != "" && v != "stored" && v != "false" {
+			why = append(why, fmt.Sprintf(text, v))
+		}
+	}
+	mode := x.Settings["index.mode"]
+	if (mode == "logsdb" || mode == "time_series") && x.Settings["index.mapping.source.mode"] == "" {
+		why = append(why, "synthetic source ("+mode+")")
+	}
+	if x.Settings["index.knn"] == "true" && x.Settings["index.knn.derived_source.enabled"] == "true" {
+		why = append(why, "vectors are left out (k-NN derived source)")
+	}
+	vectors := false
+	for _, m := range x.Mappings {
+		if s := reducedMapping(m.Body); s != "" {
+			why = append(why, s)
+		}
+		vectors = vectors || hasVector(m.Body)
+	}
+	if vectors && excludesVectors(x) {
+		why = append(why, "vectors are left out of the source")
+	}
+	slices.Sort(why)
+	return strings.Join(slices.Compact(why), "; ")
+}
+
+// excludesVectors: Elasticsearch 9.2 and later leave vectors out of new indices' sources
+// unless the setting says no (index version 9.035.0.00 and later).
+func excludesVectors(x *snapshot.Index) bool {
+	switch x.Settings["index.mapping.exclude_source_vectors"] {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	created := x.Settings["index.version.created"]
+	return len(created) == 7 && created >= "9035000"
+}
+
+func reducedMapping(body json.RawMessage) string {
+	var m struct {
+		Source struct {
+			Enabled  json.RawMessage `json:"enabled"`
+			Mode     string          `json:"mode"`
+			Includes json.RawMessage `json:"includes"`
+			Excludes json.RawMessage `json:"excludes"`
+		} `json:"_source"`
+	}
+	if json.Unmarshal(body, &m) != nil {
+		return ""
+	}
+	listed := func(b json.RawMessage) bool {
+		s := string(bytes.TrimSpace(b))
+		return s != "" && s != "[]" && s != "null" && s != `""`
+	}
+	switch enabled := strings.Trim(string(m.Source.Enabled), `"`); {
+	case enabled == "false":
+		return "_source is disabled"
+	case m.Source.Mode == "synthetic" || m.Source.Mode == "disabled":
+		return "_source mode " + m.Source.Mode
+	case listed(m.Source.Includes) || listed(m.Source.Excludes):
+		return "_source is filtered (includes or excludes)"
+	}
+	return ""
+}
+
+// hasVector says whether a mapping has a field of a vector type anywhere.
+func hasVector(body json.RawMessage) bool {
+	for _, t := range []string{"dense_vector", "sparse_vector", "rank_vectors"} {
+		if bytes.Contains(body, []byte(`"`+t+`"`)) {
+			return true
+		}
+	}
+	return false
+}

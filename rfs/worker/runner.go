@@ -1,0 +1,200 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// drainTime bounds how long requests under way are waited for when a lease is handed off.
+const drainTime = 20 * time.Second
+
+// Outcome says how a lease ended.
+type Outcome int
+
+// The ways in which a lease ends.
+const (
+	Completed Outcome = iota // everything from the cursor to the end of the shard arrived
+	HandedOff                // a successor item holds the rest
+	Released                 // nothing was done; the item is free again
+	Failed                   // the item cannot be migrated and says why
+	Lost                     // the lease was no longer ours, or could not be given back
+)
+
+func (o Outcome) String() string {
+	return [...]string{"completed", "handed off", "released", "failed", "lost"}[o]
+}
+
+// Runner runs leases: one piece of code for slots of `rfsd migrate` and for worker processes.
+type Runner struct {
+	Repo        snapshot.Repository
+	Destination Destination
+	Failed      bulk.Recorder
+	Bulk        bulk.Options // limits; what belongs to one item is filled in
+	Meter       *Meter
+	Clock       cms.Clock
+	Log         *slog.Logger
+	VerifyFirst bool
+	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.
+	RecordEvery time.Duration
+}
+
+func (r *Runner) recordEvery() time.Duration {
+	if r.RecordEvery > 0 {
+		return r.RecordEvery
+	}
+	return 10 * time.Second
+}
+
+// Run works on a lease until it ends. When ctx ends, what was acknowledged is handed
+// off and the rest is left to others. The error says why the lease did not end in
+// Completed or HandedOff; the item itself is already dealt with.
+func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry) (Outcome, error) {
+	j := &job{
+		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), entry: entry, acquired: r.Clock.Read().Mono,
+		log: r.Log.With("item", lease.Item.ID, "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor),
+	}
+	defer j.close()
+	r.Meter.start(j)
+	defer r.Meter.finish(j)
+	j.log.Info("lease acquired", "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
+
+	// Work goes on until the lease's deadline even when ctx ends: handing off takes a moment.
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UntilDeadline())
+	defer cancel()
+	stopping, stop := context.WithTimeout(ctx, lease.UntilTrigger())
+	defer stop()
+	watched := make(chan struct{})
+	go func() { defer close(watched); j.watch(work, cancel) }()
+
+	err := j.open(work)
+	if err == nil {
+		err = j.copy(work, stopping)
+	}
+	outcome, err := j.finish(ctx, work, err)
+	cancel()
+	<-watched
+	j.log.Info("lease ended", "outcome", outcome.String(), "error", errorText(err))
+	return outcome, err
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// finish brings the item into the state that matches how the copying ended.
+func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
+	switch {
+	case err == nil:
+		return j.complete(work)
+	case errors.Is(err, errStop):
+		return j.handOff(work, causeOf(ctx))
+	case errors.Is(err, fault.ErrLeaseLost), work.Err() != nil && !errors.Is(err, errStop):
+		j.abort()
+		return Lost, fmt.Errorf("%v: %w", j.id, err)
+	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported), errors.Is(err, snapshot.ErrShardMissing):
+		return j.fail(work, err)
+	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
+		return j.giveBack(work, cms.CausePause, err)
+	case errors.Is(err, fault.ErrUnavailable):
+		return j.giveBack(work, cms.CauseOutage, err)
+	default:
+		return j.giveBack(work, cms.CauseNone, err)
+	}
+}
+
+// causeOf says why a job was stopped: by an operator or signal, or by its lease's trigger.
+func causeOf(ctx context.Context) cms.Cause {
+	if ctx.Err() != nil {
+		return cms.CauseDrain
+	}
+	return cms.CauseNone
+}
+
+func (j *job) complete(ctx context.Context) (Outcome, error) {
+	watermark, counts := j.settled()
+	if watermark < j.commit.MaxOrdinal { // a document was taken for done that is not
+
+		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, j.commit.MaxOrdinal))
+	}
+	if err := j.out.Commit(ctx); err != nil {
+		return j.giveBack(ctx, cms.CauseNone, err)
+	}
+	did, err := j.work(watermark, counts)
+	if err != nil {
+		return j.giveBack(ctx, cms.CauseNone, err)
+	}
+	if err := j.lease.Complete(ctx, did); err != nil {
+		return Lost, fmt.Errorf("complete %v: %w", j.id, err)
+	}
+	return Completed, nil
+}
+
+// handOff leaves the rest of the shard to a successor item; without progress the item is released.
+func (j *job) handOff(ctx context.Context, cause cms.Cause) (Outcome, error) {
+	drain, cancel := context.WithTimeout(ctx, drainTime)
+	j.loader.Drain(drain)
+	cancel()
+	watermark, counts := j.settled()
+	switch {
+	case watermark >= j.commit.MaxOrdinal:
+		return j.complete(ctx)
+	case watermark <= j.begin:
+		return j.giveBack(ctx, cause, nil)
+	}
+	if err := j.out.Commit(ctx); err != nil {
+		return j.giveBack(ctx, cause, err)
+	}
+	did, err := j.work(watermark, counts)
+	if err != nil {
+		return j.giveBack(ctx, cause, err)
+	}
+	if err := j.lease.Handoff(ctx, watermark, did); err != nil {
+		return Lost, fmt.Errorf("hand off %v: %w", j.id, err)
+	}
+	return HandedOff, nil
+}
+
+// giveBack frees the item with what is wrong. What was sent of it is sent again by the next holder.
+func (j *job) giveBack(ctx context.Context, cause cms.Cause, why error) (Outcome, error) {
+	j.abort()
+	if err := j.lease.Release(ctx, cause); err != nil {
+		return Lost, errors.Join(why, fmt.Errorf("release %v: %w", j.id, err))
+	}
+	return Released, why
+}
+
+// fail marks the item as one that cannot be migrated.
+func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
+	if j.loader != nil {
+		drain, cancel := context.WithTimeout(ctx, drainTime)
+		j.loader.Drain(drain)
+		cancel()
+	}
+	j.abort()
+	if err := j.lease.Fail(ctx, why.Error()); err != nil {
+		return Lost, errors.Join(why, fmt.Errorf("fail %v: %w", j.id, err))
+	}
+	return Failed, why
+}
+
+func (j *job) abort() {
+	if j.loader != nil {
+		j.loader.Abort()
+	}
+	if j.out != nil {
+		if err := j.out.Abort(); err != nil {
+			j.log.Warn("abort output", "error", err)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+// Package truth compares what a migration wrote with what the source cluster
+// itself said it held: one line per live document, dumped from the live cluster.
+package truth
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Key names a document: in old versions the same id may exist under several types.
+type Key struct{ Index, Type, ID, Routing string }
+
+// Docs are documents by key, with their raw source (nil when there is none).
+type Docs map[Key]json.RawMessage
+
+// Load reads dumps of a cluster (gzip NDJSON: _index, _type?, _id, _routing?, _parent?, _source?).
+// Without types, the type of every key is empty.
+func Load(types bool, files ...string) (Docs, error) {
+	docs := Docs{}
+	for _, name := range files {
+		err := lines(name, func(line []byte) error {
+			var d struct {
+				Index   string          `json:"_index"`
+				Type    string          `json:"_type"`
+				ID      string          `json:"_id"`
+				Routing string          `json:"_routing"`
+				Parent  string          `json:"_parent"`
+				Source  json.RawMessage `json:"_source"`
+			}
+			if err := json.Unmarshal(line, &d); err != nil {
+				return err
+			}
+			k := Key{Index: d.Index, ID: d.ID, Routing: d.Routing}
+			if k.Routing == "" {
+				k.Routing = d.Parent
+			}
+			if types && d.Type != "_doc" {
+				k.Type = d.Type
+			}
+			if _, dup := docs[k]; dup {
+				return fmt.Errorf("document %v twice", k)
+			}
+			docs[k] = d.Source
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return docs, nil
+}
+
+// LoadExport reads an export directory: action line, source line.
+func LoadExport(dir string) (Docs, error) {
+	docs := Docs{}
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if e.Name() == ".rfsd" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.Contains(e.Name(), ".ndjson") {
+			return fmt.Errorf("%s is no export file", path)
+		}
+		var action *Key
+		return lines(path, func(line []byte) error {
+			if action == nil {
+				k, err := parseAction(line)
+				if err != nil {
+					return fmt.Errorf("%s: %w", path, err)
+				}
+				action = &k
+				return nil
+			}
+			if _, dup := docs[*action]; dup {
+				return fmt.Errorf("%s: document %v twice", path, *action)
+			}
+			docs[*action] = bytes.Clone(line)
+			action = nil
+			return nil
+		})
+	})
+	return docs, err
+}
+
+func parseAction(line []byte) (Key, error) {
+	var a struct {
+		Index *struct {
+			Index   string `json:"_index"`
+			Type    string `json:"_type"`
+			ID      string `json:"_id"`
+			Routing string `json:"routing"`
+		} `json:"index"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&a); err != nil || a.Index == nil {
+		return Key{}, fmt.Errorf("no action line: %.200q: %w", line, err)
+	}
+	k := Key{Index: a.Index.Index, Type: a.Index.Type, ID: a.Index.ID, Routing: a.Index.Routing}
+	return k, nil
+}
+
+func lines(name string, each func([]byte) error) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var r io.Reader = f
+	switch filepath.Ext(name) {
+	case ".gz":
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r = z
+	case ".zst":
+		z, err := zstd.NewReader(f)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		defer z.Close()
+		r = z
+	}
+	b := bufio.NewReaderSize(r, 1<<20)
+	for {
+		line, err := b.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: no line break at the end: %w", name, err)
+		}
+		if err := each(line[:len(line)-1]); err != nil {
+			return err
+		}
+	}
+}
+
+// Class says how a migrated document relates to the cluster's own.
+type Class int
+
+// The classes, from best to worst.
+const (
+	Equal    Class = iota // byte for byte
+	Minified              // equal after removing blanks and line breaks outside strings
+	Values                // the same JSON values (sources indexed as SMILE, CBOR or YAML)
+	NoTruth               // the cluster had no source to answer with (not stored or rebuilt)
+	Different
+	Missing // in the cluster, not in the output
+	Extra   // in the output, not in the cluster
+)
+
+func (c Class) String() string {
+	return [...]string{"equal", "minified", "values", "no-truth", "different", "missing", "extra"}[c]
+}
+
+// Diff is the outcome of a comparison, per index.
+type Diff struct {
+	Count    map[string]map[Class]int
+	Examples map[Class][]Key // at most 5 each
+}
+
+// Of returns how many documents of an index ("" for all) are in a class.
+func (d Diff) Of(index string, c Class) int {
+	n := 0
+	for name, counts := range d.Count {
+		if index == "" || index == name {
+			n += counts[c]
+		}
+	}
+	return n
+}
+
+// Faults describes every document that is different, missing or extra; "" when none is.
+func (d Diff) Faults() string {
+	var b strings.Builder
+	for _, c := range []Class{Different, Missing, Extra} {
+		if n := d.Of("", c); n > 0 {
+			fmt.Fprintf(&b, "%d %s, such as %v; ", n, c, d.Examples[c])
+		}
+	}
+	return b.String()
+}
+
+// Compare holds the output against the truth.
+func Compare(truth, output Docs) Diff {
+	d := Diff{Count: map[string]map[Class]int{}, Examples: map[Class][]Key{}}
+	add := func(k Key, c Class) {
+		if d.Count[k.Index] == nil {
+			d.Count[k.Index] = map[Class]int{}
+		}
+		d.Count[k.Index][c]++
+		if len(d.Examples[c]) < 5 {
+			d.Examples[c] = append(d.Examples[c], k)
+		}
+	}
+	for k, want := range truth {
+		got, ok := output[k]
+		if !ok {
+			add(k, Missing)
+			continue
+		}
+		add(k, classify(want, got))
+	}
+	for k := range output {
+		if _, ok := truth[k]; !ok {
+			add(k, Extra)
+		}
+	}
+	return d
+}
+
+func classify(want, got []byte) Class {
+	switch {
+	case want == nil:
+		return NoTruth
+	case bytes.Equal(want, got):
+		return Equal
+	case bytes.Equal(Minify(want), Minify(got)):
+		return Minified
+	case sameValues(want, got):
+		return Values
+	}
+	return Different
+}
+
+// Minify removes blanks and line breaks outside strings.
+func Minify(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	inString := false
+	for i := 0; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case inString && c == '\\' && i+1 < len(b):
+			out = append(out, c)
+			i++
+			c = b[i]
+		case c == '"':
+			inString = !inString
+		case !inString && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func sameValues(a, b []byte) bool {
+	decode := func(x []byte) (any, bool) {
+		dec := json.NewDecoder(bytes.NewReader(x))
+		dec.UseNumber()
+		var v any
+		if dec.Decode(&v) != nil {
+			return nil, false
+		}
+		return v, true
+	}
+	va, oka := decode(a)
+	vb, okb := decode(b)
+	return oka && okb && reflect.DeepEqual(va, vb)
+}
