@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/rfsd/rfsd/rfs/lzf"
+	"github.com/rfsd/rfsd/rfs/smile"
 )
 
 // plain says whether a source is JSON in one line already: the usual case, sent as it is.
@@ -17,60 +20,58 @@ func plain(b []byte) bool {
 // converter brings a source of any content type into the form of one line of JSON.
 // The content type is not stored beside a source; it shows in the first bytes.
 type converter struct {
-	text []byte // JSON before it is made one line
+	plain []byte // decompressed LZF
+	text  []byte // JSON before it is made one line
 }
 
 // appendLine appends the source b to dst as one line of JSON.
 func (c *converter) appendLine(dst, b []byte) ([]byte, error) {
-	var err error
-	switch formOf(b) {
-	case formJSON:
-		return AppendLine(dst, b)
-	case formUTF8BOM:
-		return AppendLine(dst, b[3:])
-	case formUTF16, formUTF32:
-		if c.text, err = appendUTF8(c.text[:0], b); err != nil {
+	if lzf.Is(b) { // Elasticsearch 1.x with _source.compress
+		var err error
+		if c.plain, err = lzf.Append(c.plain[:0], b); err != nil {
 			return dst, err
 		}
-		return AppendLine(dst, c.text)
+		b = c.plain
 	}
-	return dst, errors.New("source is neither JSON, SMILE, CBOR nor YAML")
+	text, err := c.json(b)
+	if err != nil {
+		return dst, err
+	}
+	return AppendLine(dst, text)
 }
 
-type form uint8
-
-const (
-	formUnknown form = iota
-	formJSON
-	formUTF8BOM
-	formUTF16
-	formUTF32
-)
-
-// formOf tells the form of a source.
-func formOf(b []byte) form {
+// json gives a source as JSON text in UTF-8; b itself when it is that already.
+func (c *converter) json(b []byte) (text []byte, err error) {
 	switch {
-	case bytes.HasPrefix(b, []byte("\xEF\xBB\xBF")):
-		return formUTF8BOM
-	case wideUnit(b) == 4:
-		return formUTF32
-	case wideUnit(b) == 2:
-		return formUTF16
-	}
-	for i, c := range b {
-		switch c {
-		case ' ', '\t', '\n', '\r':
-			continue
-		case '{':
-			return formJSON
-		case '/': // a comment before the object
-			if i+1 < len(b) && (b[i+1] == '/' || b[i+1] == '*') {
-				return formJSON
-			}
+	case smile.Is(b):
+		c.text, err = smile.AppendJSON(c.text[:0], b)
+	case len(b) > 0 && isCBOR(b):
+		c.text, err = appendCBOR(c.text[:0], b)
+	case wideUnit(b) > 1:
+		if c.text, err = appendUTF8(c.text[:0], b); err == nil && !isJSON(c.text) {
+			err = errors.New("no JSON object in UTF-16 or UTF-32")
 		}
-		break
+	default:
+		b = bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF"))
+		switch {
+		case isJSON(b):
+			return b, nil
+		case utf8.Valid(b):
+			c.text, err = appendYAML(c.text[:0], b)
+		default:
+			err = errors.New("neither JSON, SMILE, CBOR nor YAML")
+		}
 	}
-	return formUnknown
+	if err != nil {
+		return nil, err
+	}
+	return c.text, nil
+}
+
+// isJSON: an object, after blanks and comments at most.
+func isJSON(b []byte) bool {
+	b = bytes.TrimLeft(b, " \t\r\n")
+	return bytes.HasPrefix(b, []byte("{")) || bytes.HasPrefix(b, []byte("//")) || bytes.HasPrefix(b, []byte("/*"))
 }
 
 // wideUnit gives the bytes per code unit of UTF-16 and UTF-32 text, as JSON's own rule
