@@ -1,0 +1,596 @@
+package bulk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// target is a Sender that keeps what it took; answer decides about each request.
+type target struct {
+	mu       sync.Mutex
+	answer   func(ctx context.Context, ids []string, bytes int) (Result, error)
+	requests [][]string
+	taken    map[string]int // by id
+	busy     int
+	peak     int
+}
+
+func (s *target) Send(ctx context.Context, body []byte, n int) (Result, error) {
+	ids := idsOf(body, n)
+	s.mu.Lock()
+	s.requests = append(s.requests, ids)
+	s.busy++
+	s.peak = max(s.peak, s.busy)
+	s.mu.Unlock()
+	var res Result
+	var err error
+	if s.answer != nil {
+		res, err = s.answer(ctx, ids, len(body))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy--
+	if err != nil {
+		return res, err
+	}
+	if s.taken == nil {
+		s.taken = map[string]int{}
+	}
+	refused := map[int]bool{}
+	for _, r := range res.Refused {
+		refused[r.Pos] = true
+	}
+	for i, id := range ids {
+		if !refused[i] {
+			s.taken[id]++
+		}
+	}
+	return res, nil
+}
+
+// idsOf reads the ids of a body and checks its form.
+func idsOf(body []byte, n int) []string {
+	lines := bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n"))
+	if len(lines) != 2*n || !bytes.HasSuffix(body, []byte("\n")) {
+		panic(fmt.Sprintf("%d lines for %d documents", len(lines), n))
+	}
+	var ids []string
+	for i := 0; i < len(lines); i += 2 {
+		a, err := parseAction(lines[i])
+		if err != nil {
+			panic(err)
+		}
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+// records is a Recorder.
+type records struct {
+	mu      sync.Mutex
+	pending []doc.Failure
+	synced  []doc.Failure
+	err     error
+}
+
+func (r *records) Record(_ context.Context, f []doc.Failure) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending = append(r.pending, f...)
+	return r.err
+}
+
+func (r *records) Sync(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.synced = append(r.synced, r.pending...)
+	r.pending = nil
+	return nil
+}
+
+func document(ordinal int64) *doc.Document {
+	return &doc.Document{Ordinal: ordinal, Index: []byte("i"), ID: fmt.Appendf(nil, "%d", ordinal), Source: fmt.Appendf(nil, `{"n":%d}`, ordinal)}
+}
+
+func add(t testing.TB, l *Loader, from, to int64) {
+	t.Helper()
+	for o := from; o < to; o++ {
+		if err := l.Add(t.Context(), document(o)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestActionLinesCarryWhatTheDocumentHas(t *testing.T) {
+	for _, c := range []struct {
+		d    doc.Document
+		emit bool
+		want string
+	}{
+		{doc.Document{Index: []byte("i"), ID: []byte("1")}, false, `{"index":{"_index":"i","_id":"1"}}`},
+		{doc.Document{Index: []byte("i"), Type: []byte("t"), ID: []byte("1"), Routing: []byte("r")}, true, `{"index":{"_index":"i","_type":"t","_id":"1","routing":"r"}}`},
+		{doc.Document{Index: []byte("i"), Type: []byte("t"), ID: []byte("a\"\\\n\x00ü\xFF")}, false, `{"index":{"_index":"i","_id":"a\"\\\u000a\u0000ü` + "\uFFFD" + `"}}`},
+	} {
+		got := appendAction(nil, appendPrefix(nil, c.d.Index), &c.d, c.emit)
+		if string(got) != c.want || !json.Valid(got) {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+}
+
+func TestASourceThatLooksLikeActionsStaysOneLine(t *testing.T) {
+	source, err := doc.AppendLine(nil, []byte("{\"a\":1\n}\n{\"delete\":{\"_index\":\"i\",\"_id\":\"victim\"}}\n{\"index\":{\"_id\":\"evil\"}}\n{}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &target{}
+	l := New(Options{Sender: s, Recorder: &records{}})
+	d := document(0)
+	d.Source = source
+	if err := errors.Join(l.Add(t.Context(), d), l.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.requests) != 1 || !slices.Equal(s.requests[0], []string{"0"}) {
+		t.Errorf("requests %v", s.requests)
+	}
+}
+
+func TestBodiesAreCutByBytesAndDocuments(t *testing.T) {
+	s := &target{}
+	l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 3, MaxBytes: 200, MaxInFlight: 1})
+	add(t, l, 0, 7)
+	big := document(7)
+	big.Source = []byte(`{"x":"` + strings.Repeat("y", 500) + `"}`)
+	if err := l.Add(t.Context(), big); err != nil {
+		t.Fatal(err)
+	}
+	add(t, l, 8, 9)
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{{"0", "1", "2"}, {"3", "4", "5"}, {"6"}, {"7"}, {"8"}}
+	if !slices.EqualFunc(s.requests, want, func(a, b []string) bool { return slices.Equal(a, b) }) {
+		t.Errorf("requests %v, want %v", s.requests, want)
+	}
+}
+
+// The heart of it: whatever completes in whatever order, everything below the
+// watermark is taken or recorded, and the counts describe just that.
+func TestWatermarkIsTheContiguousPrefix(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		n := rapid.IntRange(1, 80).Draw(rt, "documents")
+		perBody := rapid.IntRange(1, 7).Draw(rt, "per body")
+		inFlight := rapid.IntRange(1, 6).Draw(rt, "in flight")
+		stopAt := rapid.IntRange(0, 2*n).Draw(rt, "stop at")
+		synctest.Test(t, func(t *testing.T) { checkWatermark(t, seed, n, perBody, inFlight, stopAt) })
+	})
+}
+
+func checkWatermark(t *testing.T, seed uint64, n, perBody, inFlight, stopAt int) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var mu sync.Mutex
+	random := func(n int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.IntN(n)
+	}
+	s := &target{}
+	s.answer = func(ctx context.Context, ids []string, _ int) (Result, error) {
+		select {
+		case <-time.After(time.Duration(random(1000)) * time.Millisecond):
+		case <-ctx.Done():
+			return Result{}, ctx.Err()
+		}
+		switch random(8) {
+		case 0:
+			return Result{}, fmt.Errorf("busy: %w", fault.ErrUnavailable)
+		case 1:
+			return Result{}, ErrTooLarge
+		}
+		var res Result
+		for pos := range ids {
+			switch random(6) {
+			case 0:
+				res.Refused = append(res.Refused, Refusal{Pos: pos, Status: 429})
+			case 1:
+				res.Refused = append(res.Refused, Refusal{Pos: pos, Status: 400, Type: "mapper_parsing_exception"})
+			}
+		}
+		return res, nil
+	}
+	rec := &records{}
+	l := New(Options{Sender: s, Recorder: rec, From: 10, MaxDocs: perBody, MaxInFlight: inFlight})
+	live := map[int64]string{} // ordinal: what it is
+	check := func() {
+		w, c := l.Settled()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		failed := map[int64]bool{}
+		for _, f := range rec.synced {
+			failed[f.Ordinal] = true
+		}
+		var want Counts
+		for o, kind := range live {
+			if o >= w {
+				continue
+			}
+			want.Live++
+			switch {
+			case kind == "filtered":
+				want.Filtered++
+			case failed[o]:
+				want.Failed++
+			case kind == "added" && s.taken[fmt.Sprint(o)] > 0:
+				want.Indexed++
+			default:
+				t.Errorf("ordinal %d (%s) lies below the watermark %d and is not done", o, kind, w)
+			}
+		}
+		if c.Live != want.Live || c.Filtered != want.Filtered || c.Failed != want.Failed || c.Indexed != want.Indexed {
+			t.Errorf("watermark %d: counts %+v, want %+v", w, c, want)
+		}
+	}
+	o := int64(10)
+	for i := range n {
+		if i == stopAt {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random(2000))*time.Millisecond)
+			defer cancel()
+			l.Drain(ctx)
+			check()
+			return
+		}
+		o += int64(random(3))
+		var err error
+		switch random(10) {
+		case 0:
+			live[o], err = "failed", l.Fail(t.Context(), doc.Failure{Ordinal: o, Reason: doc.NoSource})
+		case 1:
+			live[o], err = "filtered", l.Filter(t.Context(), o)
+		default:
+			live[o], err = "added", l.Add(t.Context(), document(o))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		o++
+		check()
+	}
+	l.Advance(o + 5)
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	if w := l.Watermark(); w != o+5 {
+		t.Errorf("watermark %d at the end of %d", w, o+5)
+	}
+	if c := l.Counts(); c.Live != int64(n) || c.Live != c.Indexed+c.Failed+c.Filtered {
+		t.Errorf("%d documents, counts %+v", n, c)
+	}
+	l.Abort()
+}
+
+func TestOutOfOrderCompletionHoldsTheWatermark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		s := &target{answer: func(_ context.Context, ids []string, _ int) (Result, error) {
+			if ids[0] == "0" {
+				<-release
+			}
+			return Result{}, nil
+		}}
+		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 2})
+		add(t, l, 0, 7)
+		synctest.Wait()
+		if w, c := l.Settled(); w != 0 || c.Live != 0 || l.Counts().Indexed != 4 {
+			t.Errorf("watermark %d, settled %+v, all %+v", w, c, l.Counts())
+		}
+		close(release)
+		synctest.Wait()
+		if w, c := l.Settled(); w != 6 || c.Indexed != 6 {
+			t.Errorf("watermark %d, settled %+v", w, c)
+		}
+		l.Abort()
+	})
+}
+
+func TestOnlyWhatFailedIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := true
+		s := &target{answer: func(context.Context, []string, int) (Result, error) {
+			if !first {
+				return Result{}, nil
+			}
+			first = false
+			return Result{Refused: []Refusal{{Pos: 1, Status: 429}, {Pos: 2, Status: 400, Type: "mapper_parsing_exception", Reason: "no"}, {Pos: 4, Status: 503}}}, nil
+		}}
+		rec := &records{}
+		l := New(Options{Sender: s, Recorder: rec, Shard: 7})
+		add(t, l, 0, 6)
+		if err := l.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.requests) != 2 || !slices.Equal(s.requests[1], []string{"1", "4"}) {
+			t.Errorf("requests %v", s.requests)
+		}
+		want := doc.Failure{Index: "i", ID: "2", Shard: 7, Ordinal: 2, Reason: "mapper_parsing_exception", Detail: "no", Status: 400, Source: []byte(`{"n":2}`)}
+		if len(rec.synced) != 1 || fmt.Sprint(rec.synced[0]) != fmt.Sprint(want) {
+			t.Errorf("recorded %+v", rec.synced)
+		}
+		if c := l.Counts(); c.Indexed != 5 || c.Failed != 1 || c.Requests != 2 || c.Retries != 1 || c.Resent != 2 {
+			t.Errorf("counts %+v", c)
+		}
+	})
+}
+
+func TestATooLargeBodyIsSplitDownToTheDocument(t *testing.T) {
+	s := &target{answer: func(_ context.Context, ids []string, size int) (Result, error) {
+		if size > 150 || slices.Contains(ids, "5") {
+			return Result{}, ErrTooLarge
+		}
+		return Result{}, nil
+	}}
+	rec := &records{}
+	l := New(Options{Sender: s, Recorder: rec})
+	add(t, l, 0, 16)
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.taken) != 15 || len(rec.synced) != 1 || rec.synced[0].ID != "5" || rec.synced[0].Reason != doc.TooLarge || l.Watermark() != 16 {
+		t.Errorf("taken %v, recorded %+v, watermark %d", s.taken, rec.synced, l.Watermark())
+	}
+}
+
+func TestAnOverloadedTargetIsRelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var late, during int
+		s := &target{}
+		s.answer = func(ctx context.Context, ids []string, _ int) (Result, error) {
+			if err := pause(ctx, 100*time.Millisecond); err != nil {
+				return Result{}, err
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if e := time.Since(start); e > 10*time.Second && e < 40*time.Second {
+				during++
+				return Result{}, fmt.Errorf("429: %w", fault.ErrUnavailable)
+			} else if e > 100*time.Second {
+				late = max(late, s.busy)
+			}
+			return Result{}, nil
+		}
+		rec := &records{}
+		l := New(Options{Sender: s, Recorder: rec, MaxDocs: 1})
+		for o := int64(0); time.Since(start) < 110*time.Second; o++ {
+			add(t, l, o, o+1)
+		}
+		if err := l.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c := l.Counts()
+		if len(rec.synced) != 0 || c.Failed != 0 || c.Indexed != c.Live {
+			t.Errorf("lost documents: %+v", c)
+		}
+		if late < 8 {
+			t.Errorf("%d requests at once a minute later, want at least 8 of 10", late)
+		}
+		if during > 150 || float64(c.Requests) > 1.3*float64(c.Live) {
+			t.Errorf("%d requests against an overloaded target, %d for %d documents", during, c.Requests, c.Live)
+		}
+	})
+}
+
+func TestATargetThatStaysAwayEndsTheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		s := &target{answer: func(context.Context, []string, int) (Result, error) {
+			return Result{}, fmt.Errorf("no route: %w", fault.ErrUnavailable)
+		}}
+		l := New(Options{Sender: s, Recorder: &records{}, GiveUp: time.Minute})
+		add(t, l, 0, 3)
+		err := l.Flush(t.Context())
+		if !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "no route") {
+			t.Errorf("error %v", err)
+		}
+		if d := time.Since(start); d < time.Minute || d > 2*time.Minute {
+			t.Errorf("after %v", d)
+		}
+		if l.Watermark() != 0 {
+			t.Errorf("watermark %d", l.Watermark())
+		}
+		if err := l.Add(t.Context(), document(9)); !errors.Is(err, fault.ErrUnavailable) {
+			t.Errorf("a stopped loader takes a document: %v", err)
+		}
+	})
+}
+
+func TestNoRequestStartsAfterTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deadline := time.Now().Add(time.Second)
+		started := 0
+		s := &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
+			started++
+			if time.Now().After(deadline) {
+				t.Error("started after the deadline")
+			}
+			return Result{}, pause(ctx, 300*time.Millisecond)
+		}}
+		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 1, MayStart: func() error {
+			if !time.Now().Before(deadline) {
+				return fault.ErrLeaseLost
+			}
+			return nil
+		}})
+		var err error
+		for o := int64(0); err == nil; o++ {
+			err = l.Add(t.Context(), document(o))
+		}
+		if !errors.Is(err, fault.ErrLeaseLost) || started != 4 || l.Watermark() < 3 {
+			t.Errorf("%v after %d requests, watermark %d", err, started, l.Watermark())
+		}
+		l.Drain(t.Context())
+	})
+}
+
+func TestDrainWaitsForWhatIsUnderWayAndStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &target{answer: func(ctx context.Context, ids []string, _ int) (Result, error) {
+			if ids[0] == "4" {
+				<-ctx.Done() // never answers
+				return Result{}, ctx.Err()
+			}
+			return Result{}, pause(ctx, 5*time.Second)
+		}}
+		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 2})
+		add(t, l, 0, 7)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		l.Drain(ctx)
+		if w, c := l.Settled(); w != 4 || c.Indexed != 4 || len(s.requests) != 3 || s.busy != 0 {
+			t.Errorf("watermark %d, %+v, requests %v, %d under way", w, c, s.requests, s.busy)
+		}
+	})
+}
+
+func TestAddHonoursItsContextWhileTheWindowIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) { return Result{}, pause(ctx, time.Hour) }}
+		l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 2})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var err error
+		o := int64(0)
+		for ; err == nil; o++ {
+			err = l.Add(ctx, document(o))
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || o != 4 {
+			t.Errorf("%v at document %d", err, o)
+		}
+		l.Abort()
+		if s.busy != 0 || l.Watermark() != 0 {
+			t.Errorf("%d requests survive, watermark %d", s.busy, l.Watermark())
+		}
+	})
+}
+
+func TestFailuresAreDurableBeforeTheWatermarkPasses(t *testing.T) {
+	rec := &records{err: errors.New("disk full")}
+	l := New(Options{Sender: &target{}, Recorder: rec, From: 3})
+	if err := l.Fail(t.Context(), doc.Failure{Ordinal: 3, Reason: doc.NoSource}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Flush(t.Context()); err == nil || !strings.Contains(err.Error(), "disk full") || l.Watermark() != 3 {
+		t.Errorf("%v, watermark %d", err, l.Watermark())
+	}
+}
+
+func TestABlockedIndexIsNotTheDocumentsFault(t *testing.T) {
+	for _, r := range []Refusal{{Status: 403, Type: "cluster_block_exception"}, {Status: 404, Type: "index_not_found_exception"},
+		{Status: 400, Type: "index_closed_exception"}, {Status: 403, Type: "security_exception"}} {
+		s := &target{answer: func(context.Context, []string, int) (Result, error) { return Result{Refused: []Refusal{r}}, nil }}
+		rec := &records{}
+		l := New(Options{Sender: s, Recorder: rec})
+		add(t, l, 0, 2)
+		if err := l.Flush(t.Context()); !errors.Is(err, ErrIndexBlocked) || !errors.Is(err, fault.ErrRejected) || len(rec.synced) != 0 || l.Watermark() != 0 {
+			t.Errorf("%s: %v, recorded %v, watermark %d", r.Type, err, rec.synced, l.Watermark())
+		}
+	}
+}
+
+func TestBreakerTripsOnlyOnManyAndLarge(t *testing.T) {
+	refusals := func(n int) []doc.Failure {
+		return slices.Repeat([]doc.Failure{{Reason: "mapper_parsing_exception", Detail: "no date"}}, n)
+	}
+	k := NewBreaker(100)
+	for _, c := range []struct {
+		index         string
+		sent, refused int
+		trips         bool
+	}{
+		{"a", 100, 100, false}, {"a", 1, 1, true},
+		{"b", 5000, 101, false}, {"b", 0, 400, true},
+		{"c", 10, 0, false},
+	} {
+		err := k.observe(c.index, int64(c.sent), refusals(c.refused))
+		if errors.Is(err, ErrTooManyRefusals) != c.trips {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if c.trips && !strings.Contains(err.Error(), "index "+c.index) || c.trips && !strings.Contains(err.Error(), "no date") {
+			t.Errorf("message %q", err)
+		}
+	}
+	if err := NewBreaker(math.MaxInt64).observe("a", 1e6, refusals(1e5)); err != nil {
+		t.Errorf("unlimited: %v", err)
+	}
+}
+
+func TestBreakerStopsALoaderAfterTheRecord(t *testing.T) {
+	s := &target{answer: func(_ context.Context, ids []string, _ int) (Result, error) {
+		var res Result
+		for i := range ids {
+			res.Refused = append(res.Refused, Refusal{Pos: i, Status: 400, Type: "strict_dynamic_mapping_exception"})
+		}
+		return res, nil
+	}}
+	rec := &records{}
+	l := New(Options{Sender: s, Recorder: rec, MaxDocs: 5, MaxInFlight: 1, Breaker: NewBreaker(12)})
+	var err error
+	for o := int64(0); err == nil; o++ {
+		err = l.Add(t.Context(), document(o))
+	}
+	l.Drain(t.Context())
+	if !errors.Is(err, ErrTooManyRefusals) || int64(len(rec.synced)) != l.Watermark() || len(rec.synced) < 13 {
+		t.Errorf("%v; %d recorded, watermark %d", err, len(rec.synced), l.Watermark())
+	}
+}
+
+func TestAnAnswerThatDoesNotFitIsAnError(t *testing.T) {
+	for _, refused := range [][]Refusal{{{Pos: 2, Status: 400}}, {{Pos: 1, Status: 400}, {Pos: 1, Status: 400}}, {{Pos: -1, Status: 429}}} {
+		s := &target{answer: func(context.Context, []string, int) (Result, error) { return Result{Refused: refused}, nil }}
+		l := New(Options{Sender: s, Recorder: &records{}})
+		add(t, l, 0, 2)
+		if err := l.Flush(t.Context()); err == nil || l.Watermark() != 0 {
+			t.Errorf("%v: %v, watermark %d", refused, err, l.Watermark())
+		}
+	}
+}
+
+type sink struct{}
+
+func (sink) Send(context.Context, []byte, int) (Result, error) { return Result{}, nil }
+
+func BenchmarkAdd(b *testing.B) {
+	d := &doc.Document{Index: []byte("logs-2026"), ID: []byte("AVx3kq9XyZ0123456789"), Source: []byte(`{"m":"` + strings.Repeat("x", 316) + `"}`)}
+	l := New(Options{Sender: sink{}, Recorder: &records{}, Breaker: NewBreaker(1000)})
+	b.SetBytes(int64(len(d.Source)))
+	b.ReportAllocs()
+	for b.Loop() {
+		d.Ordinal++
+		if err := l.Add(b.Context(), d); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := l.Flush(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
