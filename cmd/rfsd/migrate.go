@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -130,7 +131,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	give := func(err error) (*worker.Migration, func() error, error) {
 		return nil, nil, errors.Join(err, done())
 	}
-	writer := cms.NewHolder()
+	writer := newHolder()
 	destination, prepare, closeDest, err := openDestination(ctx, o, log, writer, plan)
 	if err != nil {
 		return give(err)
@@ -146,23 +147,28 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		return give(fmt.Errorf("failed documents: %w", err))
 	}
 	closers = append(closers, recorder.Close)
-	coordinator, err := cms.New(cms.Config{Store: store, Session: o.session, InitialLease: o.lease})
+	coordinator, err := cms.New(cms.Config{Store: store, Creator: writer, InitialLease: o.lease})
 	if err != nil {
 		return give(err)
 	}
 	m := &worker.Migration{
-		Plan: plan, Coordinator: coordinator, Prepare: prepare, Slots: o.slots, Unavailable: o.unavailable, Log: log,
+		Plan: plan, Coordinator: coordinator, Prepare: prepare, Holder: writer, Slots: o.slots, Unavailable: o.unavailable, Log: log,
 		Runner: &worker.Runner{
 			Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-			Clock: systemClock{}, Log: log, VerifyFirst: o.verifyFirst, Bulk: bulkOptions(o),
+			Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, Bulk: bulkOptions(o),
 		},
 	}
 	return m, done, nil
 }
 
-type systemClock struct{}
-
-func (systemClock) Now() time.Time { return time.Now() }
+// newHolder names this process so that its leases are never taken for another's.
+func newHolder() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "generated"
+	}
+	return host + "_" + rand.Text()
+}
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
 func bulkOptions(o options) bulk.Options {
@@ -188,7 +194,7 @@ func openStore(o options) (*boltcms.Store, func() error, error) {
 		}
 		temporary, path = dir, filepath.Join(dir, "coordinator.db")
 	}
-	store, err := boltcms.Open(path)
+	store, err := boltcms.Open(path, time.Now)
 	if err != nil {
 		return nil, nil, fmt.Errorf("coordinator file %s: %w", path, err)
 	}

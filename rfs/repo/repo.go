@@ -49,7 +49,11 @@ func Open(ctx context.Context, uri string, s3 S3Options) (Repository, error) {
 		}
 		return NewDir(rest)
 	case scheme == "s3":
-		return NewS3(ctx, uri, s3)
+		r, err := NewS3(ctx, uri, s3)
+		if err != nil {
+			return nil, err
+		}
+		return NewRetrying(r, RetryPolicy{}), nil
 	}
 	return nil, fmt.Errorf("%q: only file:///path, a path, and s3://bucket/prefix are known: %w", uri, fault.ErrConfig)
 }

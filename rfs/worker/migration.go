@@ -86,7 +86,7 @@ func (m *Migration) seed(ctx context.Context) error {
 	waiting := func(busy *cms.NoneAvailable) {
 		m.Log.Info("somebody else prepares the work", "holder", busy.Holder, "until", busy.NextExpiry)
 	}
-	return m.Coordinator.SeedOnce(ctx, m.holder(), func(ctx context.Context) error {
+	return m.Coordinator.SeedOnce(ctx, m.Holder, func(ctx context.Context) error {
 		for _, x := range m.Plan.Indices {
 			body, err := x.Entry.encode()
 			if err != nil {

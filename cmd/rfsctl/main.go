@@ -1,0 +1,68 @@
+// Command rfsctl looks at snapshots and at the work of rfsd.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// version is set by the build.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args)
+	stop()
+	os.Exit(code)
+}
+
+// exit carries an exit code other than 1.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+func run(ctx context.Context, args []string) int {
+	app := &cli.App{
+		Name:                 "rfsctl",
+		Usage:                "look at snapshots and at the work of rfsd",
+		Version:              version,
+		EnableBashCompletion: true,
+		Commands:             []*cli.Command{snapshotCommand()},
+		ExitErrHandler:       func(*cli.Context, error) {},
+	}
+	err := app.RunContext(ctx, args)
+	var coded *exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &coded):
+		if coded.err != nil {
+			fmt.Fprintln(os.Stderr, "rfsctl:", coded.err)
+		}
+		return coded.code
+	}
+	fmt.Fprintln(os.Stderr, "rfsctl:", err)
+	return 1
+}
+
+// env gives every flag its variable: --repo-uri is RFS_REPO_URI.
+func env(flag string) []string {
+	return []string{"RFS_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+func repoFlags(more ...cli.Flag) []cli.Flag {
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "repo-uri", Usage: "snapshot repository: file:///path, a path, or s3://bucket/prefix", EnvVars: env("repo-uri"), Required: true},
+		&cli.StringFlag{Name: "s3-region", Usage: "region of the bucket", EnvVars: env("s3-region")},
+		&cli.StringFlag{Name: "s3-endpoint", Usage: "endpoint of an S3-compatible store", EnvVars: env("s3-endpoint")},
+		&cli.BoolFlag{Name: "s3-path-style", Usage: "address buckets by path instead of by host name", EnvVars: env("s3-path-style")},
+		&cli.StringFlag{Name: "s3-role-arn", Usage: "role to assume for reading the bucket", EnvVars: env("s3-role-arn")},
+		&cli.BoolFlag{Name: "s3-requester-pays", Usage: "pay for the requests to a requester-pays bucket", EnvVars: env("s3-requester-pays")},
+		&cli.StringFlag{Name: "output", Usage: "table or json", Value: "table", EnvVars: env("output")},
+	}
+	return append(flags, more...)
+}
+
+func nameFlag(required bool) cli.Flag {
+	return &cli.StringFlag{Name: "snapshot-name", Usage: "name of the snapshot", EnvVars: env("snapshot-name"), Required: required}
+}
+
+func snapshotCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "snapshot",
+		Usage: "what a repository holds, without any cluster",
+		Subcommands: []*cli.Command{
+			{Name: "list", Usage: "list the snapshots of a repository", Flags: repoFlags(), Action: listSnapshots},
+			{Name: "show", Usage: "show the indices and shards of a snapshot", Flags: repoFlags(nameFlag(true)), Action: showSnapshot},
+		},
+	}
+}
+
+// open opens the repository and its catalog, and checks --output.
+func open(c *cli.Context) (repo.Repository, *snapshot.Catalog, error) {
+	if o := c.String("output"); o != "table" && o != "json" {
+		return nil, nil, fmt.Errorf("--output %q is not table or json: %w", o, fault.ErrConfig)
+	}
+	r, err := repo.Open(c.Context, c.String("repo-uri"), repo.S3Options{
+		Region: c.String("s3-region"), Endpoint: c.String("s3-endpoint"), PathStyle: c.Bool("s3-path-style"),
+		RoleARN: c.String("s3-role-arn"), RequesterPays: c.Bool("s3-requester-pays"),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	catalog, err := snapshot.OpenCatalog(c.Context, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, w := range catalog.Warnings {
+		fmt.Fprintln(os.Stderr, "rfsctl: warning:", w)
+	}
+	return r, catalog, nil
+}
+
+type listed struct {
+	Name    string    `json:"name"`
+	UUID    string    `json:"uuid"`
+	State   string    `json:"state"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Shards  int       `json:"shards"`
+	Indices []string  `json:"indices"`
+	Missing []string  `json:"missing_shards,omitempty"`
+	Error   string    `json:"error,omitempty"`
+}
+
+func listSnapshots(c *cli.Context) error {
+	_, catalog, err := open(c)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Repository string   `json:"repository"`
+		Snapshots  []listed `json:"snapshots"`
+	}{Repository: c.String("repo-uri"), Snapshots: []listed{}}
+	for _, ref := range catalog.Snapshots {
+		out.Snapshots = append(out.Snapshots, describe(c.Context, catalog, ref))
+	}
+	if c.String("output") == "json" {
+		return writeJSON(os.Stdout, out)
+	}
+	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "name\tstate\tversion\tindices\tshards\tstarted")
+	for _, s := range out.Snapshots {
+		started := ""
+		if !s.Started.IsZero() {
+			started = s.Started.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\n", s.Name, s.State+s.Error, s.Version, len(s.Indices), s.Shards, started)
+	}
+	return t.Flush()
+}
+
+func describe(ctx context.Context, catalog *snapshot.Catalog, ref snapshot.Ref) listed {
+	l := listed{Name: ref.Name, UUID: ref.UUID, State: string(ref.State), Version: ref.Version, Indices: []string{}}
+	s, err := catalog.Snapshot(ctx, ref.Name)
+	if err != nil {
+		l.Error = err.Error()
+		return l
+	}
+	l.State, l.Version, l.Shards = string(s.State), s.Version, s.TotalShards
+	if s.StartMillis > 0 {
+		l.Started = time.UnixMilli(s.StartMillis).UTC()
+	}
+	if s.EndMillis > 0 {
+		l.Ended = time.UnixMilli(s.EndMillis).UTC()
+	}
+	for _, x := range s.Indices {
+		l.Indices = append(l.Indices, x.Name)
+	}
+	for _, f := range s.Failures {
+		l.Missing = append(l.Missing, fmt.Sprintf("%s/%d: %s", f.Index, f.Shard, f.Reason))
+	}
+	return l
+}
+
+type shownIndex struct {
+	Index     string       `json:"index"`
+	State     string       `json:"state"`
+	Types     []string     `json:"mapping_types,omitempty"`
+	Documents int64        `json:"lucene_documents"`
+	Deleted   int64        `json:"deleted"`
+	Bytes     int64        `json:"bytes"`
+	Shards    []shownShard `json:"shards"`
+	Error     string       `json:"error,omitempty"`
+}
+
+type shownShard struct {
+	Shard     int      `json:"shard"`
+	Segments  int      `json:"segments"`
+	Documents int64    `json:"lucene_documents"` // live, nested children included
+	Deleted   int64    `json:"deleted"`
+	Bytes     int64    `json:"bytes"`
+	Lucene    []string `json:"lucene,omitempty"`
+	Stored    []string `json:"stored_fields,omitempty"`
+	Error     string   `json:"error,omitempty"`
+}
+
+func showSnapshot(c *cli.Context) error {
+	r, catalog, err := open(c)
+	if err != nil {
+		return err
+	}
+	s, err := catalog.Snapshot(c.Context, c.String("snapshot-name"))
+	if err != nil {
+		return err
+	}
+	out := struct {
+		listed
+		Indices []shownIndex `json:"indices"`
+	}{listed: describe(c.Context, catalog, s.Ref)}
+	broken := false
+	for _, x := range s.Indices {
+		shown := showIndex(c.Context, r, s, x.Name)
+		broken = broken || shown.Error != "" || slices.ContainsFunc(shown.Shards, func(s shownShard) bool { return s.Error != "" })
+		out.Indices = append(out.Indices, shown)
+	}
+	if c.String("output") == "json" {
+		err = writeJSON(os.Stdout, out)
+	} else {
+		err = tableOf(os.Stdout, out.Indices)
+	}
+	if err == nil && broken {
+		return &exit{code: 5}
+	}
+	return err
+}
+
+func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, name string) shownIndex {
+	out := shownIndex{Index: name}
+	x, err := s.Index(ctx, name)
+	if err != nil {
+		out.Error = err.Error()
+		return out
+	}
+	out.State = x.State
+	for _, m := range x.Mappings {
+		out.Types = append(out.Types, m.Type)
+	}
+	for n := range x.NumShards {
+		shard := showShard(ctx, r, x.Locator, n)
+		out.Documents += shard.Documents
+		out.Deleted += shard.Deleted
+		out.Bytes += shard.Bytes
+		out.Shards = append(out.Shards, shard)
+	}
+	return out
+}
+
+func showShard(ctx context.Context, r repo.Repository, loc snapshot.Locator, n int) shownShard {
+	out := shownShard{Shard: n}
+	err := func() error {
+		s, err := snapshot.OpenShard(ctx, r, loc, n)
+		if err != nil {
+			return err
+		}
+		out.Bytes = s.TotalBytes
+		commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+		if err != nil {
+			return err
+		}
+		out.Segments, out.Documents = len(commit.Segments), commit.LiveDocs
+		out.Deleted = commit.MaxOrdinal - commit.LiveDocs
+		for _, seg := range commit.Segments {
+			out.Lucene = append(out.Lucene, seg.Version)
+			out.Stored = append(out.Stored, seg.StoredFormat)
+		}
+		out.Lucene, out.Stored = distinct(out.Lucene), distinct(out.Stored)
+		return nil
+	}()
+	if err != nil {
+		out.Error = err.Error()
+	}
+	return out
+}
+
+func distinct(s []string) []string {
+	slices.Sort(s)
+	return slices.DeleteFunc(slices.Compact(s), func(x string) bool { return x == "" })
+}
+
+func tableOf(w io.Writer, indices []shownIndex) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "index\tshard\tsegments\tdocuments\tdeleted\tbytes\tlucene\tstored fields")
+	for _, x := range indices {
+		if x.Error != "" {
+			fmt.Fprintf(t, "%s\t\t\t\t\t\t%s\n", x.Index, x.Error)
+		}
+		for _, s := range x.Shards {
+			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s%s\n", x.Index, s.Shard, s.Segments, s.Documents, s.Deleted, s.Bytes,
+				strings.Join(s.Lucene, " "), strings.Join(s.Stored, " "), s.Error)
+		}
+	}
+	return t.Flush()
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return errors.Join(errors.New("write output"), err)
+	}
+	return nil
+}

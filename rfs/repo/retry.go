@@ -1,0 +1,180 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// RetryPolicy bounds the repetition of requests that failed with fault.ErrUnavailable.
+type RetryPolicy struct {
+	Tries int           // in a row without a byte; 0 means 8
+	First time.Duration // longest first pause; 0 means 100 ms; doubles, with full jitter
+	Max   time.Duration // longest pause; 0 means 20 s
+	// Sleep waits; nil means a timer. A parameter so that tests do not wait.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Retrying repeats requests of a repository that is not always there. A body that
+// breaks off is gone on with at the byte where it broke.
+type Retrying struct {
+	Repository
+	policy RetryPolicy
+}
+
+// NewRetrying decorates r.
+func NewRetrying(r Repository, p RetryPolicy) *Retrying {
+	if p.Tries == 0 {
+		p.Tries = 8
+	}
+	if p.First == 0 {
+		p.First = 100 * time.Millisecond
+	}
+	if p.Max == 0 {
+		p.Max = 20 * time.Second
+	}
+	if p.Sleep == nil {
+		p.Sleep = sleep
+	}
+	return &Retrying{Repository: r, policy: p}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// again pauses before try number n (from 1) or gives the error back.
+func (p RetryPolicy) again(ctx context.Context, n int, err error) error {
+	if !errors.Is(err, fault.ErrUnavailable) {
+		return err
+	}
+	if n >= p.Tries {
+		return fmt.Errorf("after %d tries: %w", n, err)
+	}
+	longest := min(p.First<<min(n-1, 20), p.Max)
+	if serr := p.Sleep(ctx, rand.N(longest)+1); serr != nil {
+		return errors.Join(serr, err)
+	}
+	return nil
+}
+
+// Open opens, and later goes on with, a part of a blob.
+func (r *Retrying) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	s := &resuming{ctx: ctx, r: r, name: name, off: off, left: n}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Stat asks until it is answered.
+func (r *Retrying) Stat(ctx context.Context, name string) (int64, error) {
+	for n := 1; ; n++ {
+		size, err := r.Repository.Stat(ctx, name)
+		if err == nil {
+			return size, nil
+		}
+		if err := r.policy.again(ctx, n, err); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// List begins again when a page fails, and leaves out what was given already.
+func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
+	return func(yield func(Blob, error) bool) {
+		given := map[string]bool{}
+		for n := 1; ; n++ {
+			var failed error
+			for blob, err := range r.Repository.List(ctx, prefix) {
+				if err != nil {
+					failed = err
+					break
+				}
+				if given[blob.Name] {
+					continue
+				}
+				given[blob.Name] = true
+				n = 1
+				if !yield(blob, nil) {
+					return
+				}
+			}
+			if failed == nil {
+				return
+			}
+			if err := r.policy.again(ctx, n, failed); err != nil {
+				yield(Blob{}, err)
+				return
+			}
+		}
+	}
+}
+
+// resuming is a body that survives breaks.
+type resuming struct {
+	ctx   context.Context
+	r     *Retrying
+	name  string
+	off   int64
+	left  int64 // -1: to the end
+	tries int   // since the last byte
+	cur   io.ReadCloser
+}
+
+func (s *resuming) open() error {
+	for {
+		rc, err := s.r.Repository.Open(s.ctx, s.name, s.off, s.left)
+		if err == nil {
+			s.cur = rc
+			return nil
+		}
+		s.tries++
+		if err := s.r.policy.again(s.ctx, s.tries, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *resuming) Read(p []byte) (int, error) {
+	for {
+		n, err := s.cur.Read(p)
+		s.off += int64(n)
+		if s.left > 0 {
+			s.left -= int64(n)
+		}
+		if n > 0 {
+			s.tries = 0
+			if errors.Is(err, fault.ErrUnavailable) {
+				err = nil // the next Read meets it again
+			}
+			return n, err
+		}
+		if err == nil || !errors.Is(err, fault.ErrUnavailable) {
+			return n, err
+		}
+		s.tries++
+		if err := s.r.policy.again(s.ctx, s.tries, err); err != nil {
+			return 0, err
+		}
+		s.cur.Close()
+		if err := s.open(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (s *resuming) Close() error { return s.cur.Close() }
