@@ -11,10 +11,10 @@ import (
 )
 
 var (
-	// ErrTooManyRefusals: an index refuses so much that going on would only fill the
+	// ErrTooManyRefusals says that an index refuses so much that going on would only fill the
 	// failed documents. It is a fault.ErrRejected.
 	ErrTooManyRefusals = fmt.Errorf("too many refusals: %w", fault.ErrRejected)
-	// ErrIndexBlocked: the index takes no documents at all (read-only, closed, missing,
+	// ErrIndexBlocked says that an index takes no documents at all (read-only, closed, missing,
 	// forbidden): no document is to blame, none is recorded. It is a fault.ErrRejected.
 	ErrIndexBlocked = fmt.Errorf("index takes no documents: %w", fault.ErrRejected)
 )

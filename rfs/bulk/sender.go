@@ -35,5 +35,5 @@ type Refusal struct {
 // Retryable says whether the same item may be taken later (429 and 5xx).
 func (r Refusal) Retryable() bool { return r.Status == 429 || r.Status >= 500 }
 
-// ErrTooLarge: the target takes no request of that size (HTTP 413).
+// ErrTooLarge says that the target takes no request of that size (HTTP 413).
 var ErrTooLarge = errors.New("request too large for the target")

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ErrLineBreak: a JSON string holds a raw line break, so the source is no JSON and
+// ErrLineBreak says that a JSON string holds a raw line break, so the source is no JSON and
 // cannot be a line of its own.
 var ErrLineBreak = errors.New("raw line break inside a string")
 
@@ -28,7 +28,13 @@ func AppendLine(dst, source []byte) ([]byte, error) {
 	}
 	start := len(dst)
 	from, i := 0, 0 // source[from:i] is scanned and not yet copied
-	for i < len(source) {
+	for {
+		for i < len(source) && !outside[source[i]] {
+			i++
+		}
+		if i == len(source) {
+			return append(dst, source[from:]...), nil
+		}
 		next := i + 1
 		switch source[i] {
 		case '"':
@@ -52,9 +58,6 @@ func AppendLine(dst, source []byte) ([]byte, error) {
 				continue
 			}
 			next = skipToBreak(source, i)
-		default:
-			i++
-			continue
 		}
 		dst = append(dst, source[from:i]...)
 		for next < len(source) && isBreak(source[next]) {
@@ -65,12 +68,23 @@ func AppendLine(dst, source []byte) ([]byte, error) {
 		}
 		from, i = next, next
 	}
-	return append(dst, source[from:]...), nil
 }
+
+// The bytes that end a stretch of no interest, outside of strings and inside.
+var (
+	outside = [256]bool{'"': true, '/': true, '\n': true, '\r': true}
+	inside  = [256]bool{'"': true, '\\': true, '\n': true, '\r': true}
+)
 
 // skipString gives the position after the string that begins at i; the end of b when it never ends.
 func skipString(b []byte, i int) (int, error) {
-	for i++; i < len(b); i++ {
+	for i++; ; i++ {
+		for i < len(b) && !inside[b[i]] {
+			i++
+		}
+		if i >= len(b) {
+			return len(b), nil
+		}
 		switch b[i] {
 		case '"':
 			return i + 1, nil
@@ -82,7 +96,6 @@ func skipString(b []byte, i int) (int, error) {
 			return i, fmt.Errorf("%w at byte %d", ErrLineBreak, i)
 		}
 	}
-	return len(b), nil
 }
 
 // skipComment gives the position after the /* comment that begins at i.
