@@ -156,7 +156,7 @@ func uvarint(p []byte) (v uint64, n int) {
 
 // skipNumber gives the offset after a number at p, -1 when the document ends before it.
 func skipNumber(doc []byte, p int, kind uint64, fixed bool) int {
-	size := 0
+	var size int
 	switch {
 	case p >= len(doc) || kind > 5:
 		return -1

@@ -16,7 +16,6 @@ func newBitset(n int32) bitset { return make(bitset, (int64(n)+63)/64) }
 
 func (b bitset) get(d int32) bool { return b[d>>6]>>(d&63)&1 != 0 }
 func (b bitset) set(d int32)      { b[d>>6] |= 1 << (d & 63) }
-func (b bitset) clear(d int32)    { b[d>>6] &^= 1 << (d & 63) }
 
 // count is the number of set bits among the first n, which must be all that can be set.
 func (b bitset) count() (n int) {

@@ -192,10 +192,11 @@ func (g41) parse(doc []byte, fields int32, t fieldTable, rec *Record) error {
 type g50 struct{}
 
 func (g50) open(ctx context.Context, s *storedFields, in *codec.Input) error {
-	from, src, err := in, s.fdt, error(nil)
+	from, src := in, s.fdt
 	var meta *source
 	var metaIn *codec.Input
 	if s.version >= 2 {
+		var err error
 		if meta, metaIn, err = s.openMeta(ctx); err != nil {
 			return err
 		}

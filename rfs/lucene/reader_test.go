@@ -1,0 +1,257 @@
+package lucene
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// layouts are all stored-field formats and versions, with the least chunks that show them.
+func layouts() []segmentSpec {
+	var out []segmentSpec
+	for name, f := range storedFormats {
+		for v := f.minV; v <= f.maxV; v++ {
+			for packed := range 3 {
+				out = append(out, segmentSpec{fdt: name, version: int(v), chunkSize: 600, chunkDocs: 140, packed: packed})
+				if _, ok := f.layout.(g90); ok {
+					break
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b segmentSpec) int { return strings.Compare(a.name(), b.name()) })
+	return out
+}
+
+func (s segmentSpec) name() string { return fmt.Sprintf("%s_v%d_p%d", s.fdt, s.version, s.packed) }
+
+// mixedDocs are documents of all kinds of fields and sizes: nested children without fields,
+// numbers of all types, sources longer than several slices.
+func mixedDocs(s segmentSpec, n int) []testDoc {
+	r := rand.New(rand.NewPCG(3, 4))
+	fixed := storedFormats[s.fdt].plain
+	numbers := []storedField{
+		{numOther, 2, []byte{0x96, 0x01}}, {numOther, 3, []byte{0xFF, 1, 2, 3, 4}}, {numOther, 3, []byte{0x85}}, {numOther, 3, []byte{0x01, 2, 3, 4}},
+		{numOther, 4, []byte{0x45}}, {numOther, 4, []byte{0x65, 0x80, 0x01}}, {numOther, 5, []byte{0xFF, 1, 2, 3, 4, 5, 6, 7, 8}},
+		{numOther, 5, []byte{0xFE, 1, 2, 3, 4}}, {numOther, 5, []byte{0x90}}, {numOther, 5, []byte{0x01, 2, 3, 4, 5, 6, 7, 8}},
+	}
+	if fixed {
+		numbers = []storedField{
+			{numOther, 2, []byte{1, 2, 3, 4}}, {numOther, 3, []byte{1, 2, 3, 4}},
+			{numOther, 4, []byte{1, 2, 3, 4, 5, 6, 7, 8}}, {numOther, 5, []byte{1, 2, 3, 4, 5, 6, 7, 8}},
+		}
+	}
+	docs := make([]testDoc, n)
+	for i := range docs {
+		if i%7 == 3 || i > 200 && i < 500 {
+			continue
+		}
+		size := r.IntN(60)
+		if i%50 == 10 {
+			size = 2000 + r.IntN(3000)
+		}
+		d := testDoc{numbers[r.IntN(len(numbers))], {numSource, 1, someJSON(r, size)}}
+		if i%5 == 0 {
+			d = append(d, storedField{numRouting, 0, []byte(fmt.Sprint("r", i))})
+		}
+		if i%2 == 0 {
+			d = append(d, storedField{numID, 1, fmt.Appendf(nil, "id%d", i)})
+		} else {
+			d = slices.Insert(d, 0, storedField{numUID, 0, fmt.Appendf(nil, "t#%d", i)})
+		}
+		docs[i] = d
+	}
+	return docs
+}
+
+func someJSON(r *rand.Rand, n int) []byte {
+	b := []byte(`{"text":"`)
+	for len(b) < n {
+		b = append(b, [...]string{"alpha ", "beta ", "gamma ", fmt.Sprint(r.IntN(1e9))}[r.IntN(4)]...)
+	}
+	return append(b, `"}`...)
+}
+
+// valueOf is the first value of a field, nil when there is none.
+func valueOf(d testDoc, number int) []byte {
+	for _, f := range d {
+		if f.number == number {
+			return f.value
+		}
+	}
+	return nil
+}
+
+func checkRecord(t *testing.T, rec *Record, d testDoc) {
+	t.Helper()
+	kind, id := IDBinary, valueOf(d, numID)
+	if id == nil {
+		kind, id = IDUID, valueOf(d, numUID)
+	}
+	if rec.IDKind != kind || !bytes.Equal(rec.ID, id) {
+		t.Fatalf("document %d has id %q of kind %d, not %q of %d", rec.DocID, rec.ID, rec.IDKind, id, kind)
+	}
+	if !rec.HasSource || !bytes.Equal(rec.Source, valueOf(d, numSource)) {
+		t.Fatalf("document %d has source %.80q, not %.80q", rec.DocID, rec.Source, valueOf(d, numSource))
+	}
+	if !bytes.Equal(rec.Routing, valueOf(d, numRouting)) {
+		t.Fatalf("document %d has routing %q, not %q", rec.DocID, rec.Routing, valueOf(d, numRouting))
+	}
+}
+
+func TestEveryStoredFormatGivesBackItsDocuments(t *testing.T) {
+	for _, s := range layouts() {
+		t.Run(s.name(), func(t *testing.T) {
+			s.docs = mixedDocs(s, 700)
+			c, err := Open(t.Context(), encodeSegment(t, s), Options{VerifyAll: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := c.Reader(ReadOptions{})
+			defer r.Close()
+			for i, d := range s.docs {
+				if len(d) == 0 {
+					continue
+				}
+				rec, err := r.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if int(rec.DocID) != i {
+					t.Fatalf("document %d after %d", rec.DocID, i-1)
+				}
+				checkRecord(t, rec, d)
+			}
+			if _, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
+				t.Fatalf("at the end: %v", err)
+			}
+			if r.Ordinal() != int64(len(s.docs)) {
+				t.Errorf("the reader ends at %d of %d", r.Ordinal(), len(s.docs))
+			}
+			footed := !storedFormats[s.fdt].plain || s.version >= 2
+			if v := CombineChecks(r.Checks(c.MaxOrdinal)); len(v) != 1 || v[0].Verified != footed || v[0].Err != nil {
+				t.Errorf("verdict %+v", v)
+			}
+		})
+	}
+}
+
+// drain reads a range and returns the ordinals of its documents and the checks up to a watermark.
+func drain(t *testing.T, c *Commit, from, to int64) ([]int64, *Reader) {
+	t.Helper()
+	r := c.Reader(ReadOptions{From: from, To: to})
+	defer r.Close()
+	var got []int64
+	for {
+		rec, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return got, r
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, rec.Ordinal)
+	}
+}
+
+// TestItemsOfAShardReadEveryByteOnce hands a shard over at random watermarks, which lie
+// behind what the first reader has read, and combines what each one checked.
+func TestItemsOfAShardReadEveryByteOnce(t *testing.T) {
+	s := segmentSpec{fdt: "Lucene90StoredFieldsFastData", version: 1, chunkSize: 600, chunkDocs: 40}
+	s.docs = mixedDocs(s, 700)
+	c, err := Open(t.Context(), encodeSegment(t, s), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := drain(t, c, 0, 0)
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for round := range 200 {
+		var checks []Check
+		var got []int64
+		for from := int64(0); from < c.MaxOrdinal; {
+			w := min(c.MaxOrdinal, from+rnd.Int64N(1+c.MaxOrdinal/int64(1+round%5)))
+			ahead := min(c.MaxOrdinal, w+rnd.Int64N(50))
+			docs, r := drain(t, c, from, ahead)
+			for _, o := range docs {
+				if o < w {
+					got = append(got, o)
+				}
+			}
+			checks = append(checks, r.Checks(w)...)
+			from = w
+		}
+		if !slices.Equal(got, all) {
+			t.Fatalf("round %d: %d documents, not %d", round, len(got), len(all))
+		}
+		rnd.Shuffle(len(checks), func(i, j int) { checks[i], checks[j] = checks[j], checks[i] })
+		if v := CombineChecks(checks); len(v) != 1 || !v[0].Verified {
+			t.Fatalf("round %d: %+v of %+v", round, v, checks)
+		}
+		if len(checks) > 1 {
+			if v := CombineChecks(checks[1:]); len(v) != 1 || v[0].Verified || v[0].Err != nil {
+				t.Fatalf("round %d: a gap gives %+v", round, v)
+			}
+			checks[0].CRC ^= 1
+			v := CombineChecks(checks)
+			var d *fault.Damage
+			if len(v) != 1 || v[0].Verified || !errors.As(v[0].Err, &d) || d.File != "_0.fdt" || d.Blob != "___0.fdt" {
+				t.Fatalf("round %d: a wrong checksum gives %+v", round, v)
+			}
+		}
+	}
+}
+
+func TestAWrongByteIsFoundAtTheLatestAtTheEndOfItsFile(t *testing.T) {
+	for _, s := range layouts() {
+		if storedFormats[s.fdt].plain && s.version < 2 || s.packed != 2 && !strings.Contains(s.fdt, "90") {
+			continue
+		}
+		s.docs = mixedDocs(s, 300)
+		clean := encodeSegment(t, s)
+		rnd := rand.New(rand.NewPCG(7, uint64(len(s.fdt))))
+		for range 60 {
+			dir := mapDir{}
+			for k, v := range clean {
+				dir[k] = slices.Clone(v)
+			}
+			name := []string{"_0.fdt", "_0.fdt", "_0.fdx", "segments_1"}[rnd.IntN(4)]
+			if storedFormats[s.fdt].plain && name == "segments_1" {
+				continue
+			}
+			at := rnd.IntN(len(dir[name]))
+			dir[name][at] ^= 1 << rnd.IntN(8)
+			err := readAllOf(t, dir)
+			if err == nil {
+				t.Fatalf("%s: a flipped bit at %d of %s is not found", s.name(), at, name)
+			}
+			var d *fault.Damage
+			if !errors.Is(err, fault.ErrUnsupported) && (!errors.As(err, &d) || d.Blob == "") {
+				t.Errorf("%s: a flipped bit at %d of %s gives %v, which names no blob", s.name(), at, name, err)
+			}
+		}
+	}
+}
+
+func readAllOf(t *testing.T, dir Directory) error {
+	t.Helper()
+	c, err := Open(t.Context(), dir, Options{})
+	if err != nil {
+		return err
+	}
+	r := c.Reader(ReadOptions{})
+	defer r.Close()
+	for {
+		if _, err := r.Next(t.Context()); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
