@@ -63,3 +63,8 @@ ci:
 
 clean:
 	rm -rf $(BIN)
+
+## bench: reading beside Lucene, exporting, and into a real OpenSearch beside a minimal client
+bench: build
+	$(GO) build -o $(BIN)/bench ./testing/bench
+	$(BIN)/bench $(BENCHFLAGS)

@@ -60,7 +60,7 @@ func (c *Corpus) item(dst []byte) []byte {
 func (c *Corpus) logLine(dst []byte, i int) []byte {
 	dst = append(dst, `{"@timestamp":"`...)
 	dst = c.stamp(dst, i, 130)
-	dst = fmt.Appendf(dst, `","level":%q,"service":"svc-%s","host":"node-%03d","pid":%d,"thread":"worker-%d","logger":"com.example.%s.%s","trace":"`,
+	dst = fmt.Appendf(dst, `","level":%q,"service":"svc-%s","host":"node-%03d","pid":%d,"thread":"worker-%d","logger":"com.example.%s.%s","trace_id":"`,
 		c.oneOf("INFO", "INFO", "INFO", "INFO", "WARN", "DEBUG", "ERROR"), c.words[i%50], c.r.IntN(60), 1000+c.r.IntN(30000), c.r.IntN(16), c.words[i%97], c.words[i%50])
 	dst = c.hexID(dst, 16)
 	dst = append(dst, `","message":"`...)

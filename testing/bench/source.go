@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/rfsd/rfsd/testing/bench/corpus"
+	"github.com/rfsd/rfsd/testing/rest"
+)
+
+const (
+	indexName    = "bench"
+	shards       = 4
+	snapshotName = "snap1"
+	fillBody     = 4 << 20 // bytes of one bulk request
+	// layout changes whenever what fill writes changes, so that an old snapshot is not measured.
+	layout = 1
+)
+
+// source is a snapshot to be measured, kept in the cache between runs.
+type source struct {
+	Kind      corpus.Kind `json:"kind"`
+	Documents int         `json:"documents"` // live
+	Bytes     int64       `json:"bytes"`     // of their _source
+	Repo      string      `json:"-"`         // directory
+}
+
+const indexBody = `{
+ "settings": {"number_of_shards": 4, "number_of_replicas": 0, "refresh_interval": "30s", "translog.durability": "async"},
+ "mappings": {"dynamic": false, "properties": {
+  "@timestamp": {"type": "date"}, "order_id": {"type": "long"}, "status": {"type": "keyword"},
+  "message": {"type": "text"}, "total": {"type": "double"}, "trace": {"properties": {"id": {"type": "keyword"}}}}}}`
+
+// cached gives the snapshot of a corpus that an earlier run left in dir; fs.ErrNotExist when there is none.
+func cached(dir string, kind corpus.Kind, documents int) (*source, string, error) {
+	home := filepath.Join(dir, "bench", fmt.Sprintf("%s-%d-v%d", kind, documents, layout))
+	raw, err := os.ReadFile(filepath.Join(home, "source.json"))
+	if err != nil {
+		return nil, home, err
+	}
+	s := &source{Repo: filepath.Join(home, "repo")}
+	if err := json.Unmarshal(raw, s); err != nil {
+		return nil, home, fmt.Errorf("%s: %w", home, err)
+	}
+	return s, home, nil
+}
+
+// keep copies the repository at from to home; source.json, written last, says that it is whole.
+func (s *source) keep(home, from string) error {
+	if err := os.RemoveAll(home); err != nil {
+		return err
+	}
+	s.Repo = filepath.Join(home, "repo")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return err
+	}
+	if err := os.CopyFS(s.Repo, os.DirFS(from)); err != nil {
+		return fmt.Errorf("keeping the snapshot: %w", err)
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(home, "source.json"), raw, 0o644)
+}
+
+// fill indexes n documents of a kind into a real cluster, deletes 2 % and overwrites 1 % of them, and makes a
+// snapshot of the index in the directory location, which the cluster must be allowed to write.
+func fill(ctx context.Context, c rest.Client, location string, kind corpus.Kind, n int) (*source, error) {
+	docs, err := corpus.New(kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.JSON(ctx, http.MethodPut, "/"+indexName, indexBody, nil); err != nil {
+		return nil, err
+	}
+	f := filler{c: c, docs: docs}
+	s := &source{Kind: kind}
+	sizes := make([]int, n)
+	for i := range n {
+		if sizes[i], err = f.index(ctx, i, 0); err != nil {
+			return nil, err
+		}
+	}
+	for i := range n {
+		switch {
+		case i%50 == 25:
+			err, sizes[i] = f.remove(ctx, i), -1
+		case i%100 == 7:
+			sizes[i], err = f.index(ctx, i, 1)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := f.flush(ctx); err != nil {
+		return nil, err
+	}
+	for _, size := range sizes {
+		if size >= 0 {
+			s.Documents++
+			s.Bytes += int64(size)
+		}
+	}
+	return s, takeSnapshot(ctx, c, location)
+}
+
+// takeSnapshot makes the snapshot of the index.
+func takeSnapshot(ctx context.Context, c rest.Client, location string) error {
+	if err := c.JSON(ctx, http.MethodPost, "/"+indexName+"/_flush", nil, nil); err != nil {
+		return err
+	}
+	repository := map[string]any{"type": "fs", "settings": map[string]any{"location": location}}
+	if err := c.JSON(ctx, http.MethodPut, "/_snapshot/bench", repository, nil); err != nil {
+		return err
+	}
+	var done struct {
+		Snapshot struct{ State string }
+	}
+	path := "/_snapshot/bench/" + snapshotName + "?wait_for_completion=true"
+	if err := c.JSON(ctx, http.MethodPut, path, `{"indices":"`+indexName+`","include_global_state":false}`, &done); err != nil {
+		return err
+	}
+	if done.Snapshot.State != "SUCCESS" {
+		return fmt.Errorf("the snapshot ended as %s", done.Snapshot.State)
+	}
+	return nil
+}
+
+// filler collects bulk bodies and sends the full ones.
+type filler struct {
+	c    rest.Client
+	docs *corpus.Corpus
+	body []byte
+}
+
+// id is the id of document i: every third is a number, the others look like those that clusters make.
+func id(i int) string {
+	if i%3 == 0 {
+		return strconv.Itoa(i)
+	}
+	r := rand.NewPCG(uint64(i), 7)
+	var raw [15]byte
+	for j := range raw {
+		raw[j] = byte(r.Uint64())
+	}
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// index adds a revision of document i and gives the size of its source.
+func (f *filler) index(ctx context.Context, i, revision int) (int, error) {
+	f.body = fmt.Appendf(f.body, "{\"index\":{\"_id\":%q}}\n", id(i))
+	begin := len(f.body)
+	f.body = f.docs.Append(f.body, i, revision)
+	size := len(f.body) - begin
+	f.body = append(f.body, '\n')
+	return size, f.flushIfFull(ctx)
+}
+
+func (f *filler) remove(ctx context.Context, i int) error {
+	f.body = fmt.Appendf(f.body, "{\"delete\":{\"_id\":%q}}\n", id(i))
+	return f.flushIfFull(ctx)
+}
+
+func (f *filler) flushIfFull(ctx context.Context) error {
+	if len(f.body) < fillBody {
+		return nil
+	}
+	return f.flush(ctx)
+}
+
+func (f *filler) flush(ctx context.Context) error {
+	if len(f.body) == 0 {
+		return nil
+	}
+	err := f.c.Bulk(ctx, "/"+indexName+"/_bulk", f.body)
+	f.body = f.body[:0]
+	return err
+}
+
+// isAbsent says that a file is not there, as opposed to not readable.
+func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/rfsd/rfsd/testing/rest"
+)
+
+// intoTarget measures rfsd and the minimal client against the cluster at url, in turn on empty indices with
+// the same settings, after one round of the client that warms the node up.
+func intoTarget(ctx context.Context, rfsd string, s *source, name, url string, rounds int) (run, *targetResult, error) {
+	dir, err := os.MkdirTemp("", "rfsd-bench-bodies-")
+	if err != nil {
+		return run{}, nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if _, err := migration(ctx, rfsd, s, "preparing bodies", "--export-dir", dir); err != nil {
+		return run{}, nil, err
+	}
+	bodies, err := prepareBodies(dir)
+	if err != nil {
+		return run{}, nil, err
+	}
+	t := &targetResult{Name: name}
+	node := rest.Client{URL: url}
+	var definition []byte
+	r, err := best(rounds, func() (run, error) {
+		r, err := migration(ctx, rfsd, s, "→ "+name, "--target-host", url)
+		if err != nil {
+			return r, err
+		}
+		if err := t.check(ctx, node, s); err != nil {
+			return r, err
+		}
+		if definition == nil {
+			if definition, err = indexDefinition(ctx, node); err != nil {
+				return r, err
+			}
+			// Warm: from here on both find the same node.
+			if _, err := t.clientRound(ctx, node, definition, bodies); err != nil {
+				return r, err
+			}
+		}
+		seconds, err := t.clientRound(ctx, node, definition, bodies)
+		if err != nil {
+			return r, err
+		}
+		if t.ClientSeconds == 0 || seconds < t.ClientSeconds {
+			t.ClientSeconds = seconds
+		}
+		return r, node.JSON(ctx, http.MethodDelete, "/"+indexName, nil, nil)
+	})
+	return r, t, err
+}
+
+// clientRound sends the bodies into an empty index of the given definition.
+func (t *targetResult) clientRound(ctx context.Context, node rest.Client, definition []byte, bodies [][]byte) (float64, error) {
+	if err := node.JSON(ctx, http.MethodDelete, "/"+indexName, nil, nil); err != nil {
+		return 0, err
+	}
+	if err := node.JSON(ctx, http.MethodPut, "/"+indexName, string(definition), nil); err != nil {
+		return 0, err
+	}
+	return sendAll(ctx, node.URL, bodies)
+}
+
+// check compares what the cluster holds with the source, and counts what it indexed twice or rejected.
+func (t *targetResult) check(ctx context.Context, node rest.Client, s *source) error {
+	if err := node.JSON(ctx, http.MethodPost, "/"+indexName+"/_refresh", nil, nil); err != nil {
+		return err
+	}
+	var stats struct {
+		All struct {
+			Primaries struct {
+				Docs     struct{ Count int64 }
+				Indexing struct {
+					Total int64 `json:"index_total"`
+				}
+			}
+		} `json:"_all"`
+	}
+	if err := node.JSON(ctx, http.MethodGet, "/"+indexName+"/_stats/docs,indexing", nil, &stats); err != nil {
+		return err
+	}
+	p := stats.All.Primaries
+	if p.Docs.Count != int64(s.Documents) {
+		return fmt.Errorf("%s holds %d documents, want %d", t.Name, p.Docs.Count, s.Documents)
+	}
+	t.IndexedTwice = max(t.IndexedTwice, p.Indexing.Total-int64(s.Documents))
+	rejected, err := rejections(ctx, node)
+	t.Rejected = max(t.Rejected, rejected)
+	return err
+}
+
+// rejections sums up what the nodes refused because of overload since they were started.
+func rejections(ctx context.Context, node rest.Client) (int64, error) {
+	var stats struct {
+		Nodes map[string]struct {
+			ThreadPool struct {
+				Write struct{ Rejected int64 }
+			} `json:"thread_pool"`
+			IndexingPressure struct {
+				Memory struct {
+					Total struct {
+						Coordinating int64 `json:"coordinating_rejections"`
+						Primary      int64 `json:"primary_rejections"`
+					}
+				}
+			} `json:"indexing_pressure"`
+		}
+	}
+	if err := node.JSON(ctx, http.MethodGet, "/_nodes/stats/thread_pool,indexing_pressure", nil, &stats); err != nil {
+		return 0, err
+	}
+	var n int64
+	for _, x := range stats.Nodes {
+		n += x.ThreadPool.Write.Rejected + x.IndexingPressure.Memory.Total.Coordinating + x.IndexingPressure.Memory.Total.Primary
+	}
+	return n, nil
+}
+
+// indexDefinition is the body that creates an index like the one that rfsd created.
+func indexDefinition(ctx context.Context, node rest.Client) ([]byte, error) {
+	var got map[string]struct {
+		Settings struct{ Index map[string]any }
+		Mappings json.RawMessage
+	}
+	if err := node.JSON(ctx, http.MethodGet, "/"+indexName, nil, &got); err != nil {
+		return nil, err
+	}
+	index, ok := got[indexName]
+	if !ok {
+		return nil, fmt.Errorf("the cluster does not know the index %s", indexName)
+	}
+	for _, own := range []string{"uuid", "version", "creation_date", "provided_name"} {
+		delete(index.Settings.Index, own)
+	}
+	return json.Marshal(map[string]any{"settings": map[string]any{"index": index.Settings.Index}, "mappings": index.Mappings})
+}
