@@ -1,0 +1,22 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// DataFrom starts the node on a copy of a data directory that another node left behind (Node.Dir/data),
+// as an upgrade in place does.
+func DataFrom(dir string) Option { return func(s *spec) { s.data = dir } }
+
+// takeData copies the data of the earlier node.
+func (s *spec) takeData(n *Node) error {
+	if s.data == "" {
+		return nil
+	}
+	if err := os.CopyFS(filepath.Join(n.Dir, "data"), os.DirFS(s.data)); err != nil {
+		return fmt.Errorf("data of the earlier node: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/rfsd/rfsd/testing/rest"
+)
+
+// Client gives a plain client for the node: any certificate authority of the node is trusted and
+// its user is signed in. It is not the project's own client.
+func (n *Node) Client() (rest.Client, error) {
+	if n.CACert == "" {
+		return rest.Client{URL: n.URL}, nil
+	}
+	pem, err := os.ReadFile(n.CACert)
+	if err != nil {
+		return rest.Client{}, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return rest.Client{}, fmt.Errorf("%s holds no certificate", n.CACert)
+	}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}
+	return rest.Client{URL: n.URL, HTTP: &http.Client{Transport: signedIn{tr, n.Username, n.Password}}}, nil
+}
+
+// Send is rest.Client.Send on this node.
+func (n *Node) Send(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
+	c, err := n.Client()
+	if err != nil {
+		return nil, err
+	}
+	return c.Send(ctx, method, path, contentType, body)
+}
+
+// JSON is rest.Client.JSON on this node.
+func (n *Node) JSON(ctx context.Context, method, path string, body, out any) error {
+	c, err := n.Client()
+	if err != nil {
+		return err
+	}
+	return c.JSON(ctx, method, path, body, out)
+}
+
+// Snapshot registers an fs repository in its own directory below Repos, takes a snapshot of
+// the indices (all when empty) and gives the directory of the repository.
+func (n *Node) Snapshot(ctx context.Context, repo, snapshot, indices string) (string, error) {
+	if n.Repos == "" {
+		return "", fmt.Errorf("node %s has no directory for repositories", n.URL)
+	}
+	dir := n.Repos + "/" + repo
+	settings := map[string]any{"type": "fs", "settings": map[string]any{"location": dir}}
+	if err := n.JSON(ctx, "PUT", "/_snapshot/"+repo, settings, nil); err != nil {
+		return "", err
+	}
+	what := map[string]any{"include_global_state": true}
+	if indices != "" {
+		what["indices"] = indices
+	}
+	return dir, n.JSON(ctx, "PUT", "/_snapshot/"+repo+"/"+snapshot+"?wait_for_completion=true", what, nil)
+}
+
+// signedIn adds basic auth to every request.
+type signedIn struct {
+	next           http.RoundTripper
+	user, password string
+}
+
+func (s signedIn) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(s.user+":"+s.password)))
+	return s.next.RoundTrip(req)
+}

@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// module is a published plugin that older zips lack; its descriptor is written here.
+type module struct {
+	artifact, name, class, extends string
+}
+
+// openSearchModules are what a plain installation has beyond the transport, as far as migrations need it.
+var openSearchModules = []module{
+	{"lang-painless", "lang-painless", "org.opensearch.painless.PainlessPlugin", ""},
+	{"reindex-client", "reindex", "org.opensearch.index.reindex.ReindexPlugin", ""},
+	{"parent-join-client", "parent-join", "org.opensearch.join.ParentJoinPlugin", ""},
+	{"analysis-common", "analysis-common", "org.opensearch.analysis.common.CommonAnalysisPlugin", "lang-painless"},
+	{"mapper-extras-client", "mapper-extras", "org.opensearch.index.mapper.MapperExtrasPlugin", ""},
+	{"ingest-common", "ingest-common", "org.opensearch.ingest.common.IngestCommonPlugin", "lang-painless"},
+	{"aggs-matrix-stats-client", "aggs-matrix-stats", "org.opensearch.search.aggregations.matrix.MatrixAggregationPlugin", ""},
+	{"rank-eval-client", "rank-eval", "org.opensearch.index.rankeval.RankEvalPlugin", ""},
+	{"percolator-client", "percolator", "org.opensearch.percolator.PercolatorPlugin", ""},
+	{"lang-mustache-client", "lang-mustache", "org.opensearch.script.mustache.MustachePlugin", ""},
+}
+
+// complete is the version whose published zip holds every module; its security policies serve older ones.
+const complete = "3.8.0"
+
+func major(version string) int {
+	n := 0
+	for _, c := range version {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// openSearchDist assembles the distribution of a version in the cache.
+func openSearchDist(ctx context.Context, version string) (string, error) {
+	return assembled("opensearch-"+version, func(dir string) error {
+		work, err := os.MkdirTemp("", "rfsd-fetch-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work) //nolint:errcheck // only temporary files
+		zipOf := func(v string) coordinate {
+			return coordinate("org.opensearch.distribution.integ-test-zip:opensearch:" + v + ":zip")
+		}
+		parts := map[string][]coordinate{"dist": {zipOf(version)}}
+		old := major(version) < 3
+		if old {
+			parts["policies"] = []coordinate{zipOf(complete)}
+			for _, m := range openSearchModules {
+				parts[m.artifact] = []coordinate{coordinate("org.opensearch.plugin:" + m.artifact + ":" + version)}
+			}
+		}
+		if err := fetch(ctx, work, parts); err != nil {
+			return err
+		}
+		if err := unzip(filepath.Join(work, "dist", "jars", "opensearch-"+version+".zip"), dir, 1, nil); err != nil {
+			return err
+		}
+		if !old {
+			return nil
+		}
+		for _, m := range openSearchModules {
+			if err := addModule(dir, filepath.Join(work, m.artifact, "jars"), version, m); err != nil {
+				return fmt.Errorf("module %s: %w", m.name, err)
+			}
+		}
+		return unzip(filepath.Join(work, "policies", "jars", "opensearch-"+complete+".zip"), dir, 1, func(name string) bool {
+			f := strings.Split(name, "/")
+			if len(f) != 3 || f[0] != "modules" || f[2] != "plugin-security.policy" {
+				return false
+			}
+			_, err := os.Stat(filepath.Join(dir, "modules", f[1], "plugin-descriptor.properties"))
+			_, there := os.Stat(filepath.Join(dir, name))
+			return err == nil && there != nil
+		})
+	})
+}
+
+// addModule copies the jars that the distribution lacks and writes the descriptor.
+func addModule(dist, jars, version string, m module) error {
+	found, err := filepath.Glob(filepath.Join(jars, "*.jar"))
+	if err != nil || len(found) == 0 {
+		return fmt.Errorf("no jars in %s: %w", jars, err)
+	}
+	to := filepath.Join(dist, "modules", m.name)
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, jar := range found {
+		base := filepath.Base(jar)
+		if _, err := os.Stat(filepath.Join(dist, "lib", base)); err == nil {
+			continue // the same class may not lie in two places
+		}
+		if err := copyFile(jar, filepath.Join(to, base)); err != nil {
+			return err
+		}
+	}
+	java := "11"
+	if major(version) == 1 {
+		java = "1.8"
+	}
+	return write(filepath.Join(to, "plugin-descriptor.properties"), fmt.Sprintf(
+		"description=%s\nversion=%s\nname=%s\nclassname=%s\njava.version=%s\nopensearch.version=%s\nextended.plugins=%s\nhas.native.controller=false\n",
+		m.name, version, m.name, m.class, java, version, m.extends))
+}
+
+const log4j2 = `status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d{ISO8601}][%-5p][%c{1.}] %m%n
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+`
+
+// openSearch prepares a node of OpenSearch.
+func openSearch(ctx context.Context, s *spec) (*launch, error) {
+	m := major(s.version)
+	low, high := 17, 20 // the security manager of 1.x and 2.x is gone later
+	if m >= 3 {
+		low, high = 21, 99
+	}
+	java, err := javaHome(low, high)
+	if err != nil {
+		return nil, err
+	}
+	dist, err := openSearchDist(ctx, s.version)
+	if err == nil && s.secured {
+		dist, err = securedDist(ctx, s.version, dist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n, ports, err := newNode(s)
+	if err != nil {
+		return nil, err
+	}
+	conf := s.config(n, ports)
+	if s.secured {
+		extra, err := secure(n, dist)
+		if err != nil {
+			return nil, err
+		}
+		conf = append(conf, extra...)
+	}
+	conf = append(conf, "transport.port: "+fmt.Sprint(ports[1]), "bootstrap.memory_lock: false", "node.store.allow_mmap: false",
+		"discovery.type: single-node")
+	for _, kv := range s.settings {
+		k, v, _ := strings.Cut(kv, "=")
+		conf = append(conf, k+": "+v)
+	}
+	if err := write(filepath.Join(n.Dir, "config", "opensearch.yml"), strings.Join(conf, "\n")+"\n"); err != nil {
+		return nil, err
+	}
+	if err := write(filepath.Join(n.Dir, "config", "log4j2.properties"), log4j2); err != nil {
+		return nil, err
+	}
+	args := []string{"-Xms" + s.heap, "-Xmx" + s.heap, "-XX:+UseSerialGC", "-Xss1m", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8",
+		"-Djna.nosys=true", "-Dio.netty.noUnsafe=true", "-Dio.netty.noKeySetOptimization=true", "-Dio.netty.recycler.maxCapacityPerThread=0",
+		"-Dio.netty.allocator.numDirectArenas=0", "-Dlog4j.shutdownHookEnabled=false", "-Dlog4j2.disable.jmx=true",
+		"-Djava.locale.providers=SPI,CLDR", "-Djava.io.tmpdir=" + filepath.Join(n.Dir, "tmp")}
+	if m >= 3 {
+		args = append(args, "-javaagent:"+dist+"/agent/opensearch-agent.jar", "--add-opens=java.base/java.nio=ALL-UNNAMED",
+			"--add-modules=jdk.incubator.vector", "-Dorg.apache.lucene.store.MMapDirectory.sharedArenaMaxPermits=1")
+	} else {
+		args = append(args, "-Djava.security.manager=allow")
+	}
+	args = append(args, "-Dopensearch.path.home="+dist, "-Dopensearch.path.conf="+filepath.Join(n.Dir, "config"),
+		"-Dopensearch.distribution.type=zip", "-Dopensearch.bundled_jdk=false", "-cp", dist+"/lib/*", "org.opensearch.bootstrap.OpenSearch")
+	return &launch{node: n, java: filepath.Join(java, "bin", "java"), args: args, dir: dist}, nil
+}
+
+// newNode makes the working directory, finds ports (HTTP, transport) and gives the node a name of its own.
+func newNode(s *spec) (*Node, []int, error) {
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := workDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	n := &Node{
+		URL: fmt.Sprintf("http://127.0.0.1:%d", ports[0]), Product: s.product, Version: s.version,
+		Dir: dir, Repos: filepath.Join(dir, "repos"), name: fmt.Sprintf("rfsd-%d-%d", os.Getpid(), ports[0]),
+	}
+	return n, ports, s.takeData(n)
+}
+
+// config gives the settings that every product and version understands.
+func (s *spec) config(n *Node, ports []int) []string {
+	repos := append([]string{n.Repos}, s.repos...)
+	return []string{
+		"cluster.name: " + n.name, "node.name: " + n.name, "network.host: 127.0.0.1", fmt.Sprintf("http.port: %d", ports[0]),
+		"path.data: " + filepath.Join(n.Dir, "data"), "path.logs: " + filepath.Join(n.Dir, "logs"),
+		`path.repo: ["` + strings.Join(repos, `","`) + `"]`, "cluster.routing.allocation.disk.threshold_enabled: false",
+	}
+}

@@ -1,0 +1,15 @@
+package cluster
+
+import (
+	"os"
+	"syscall"
+)
+
+// attributes: a group of its own, killed when this process dies, never root.
+func attributes() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		a.Credential = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
+	}
+	return a
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package cluster
+
+import "syscall"
+
+// attributes: a group of its own. Without a parent death signal a killed test leaves its nodes behind.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
