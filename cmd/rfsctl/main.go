@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // version is set by the build.
@@ -54,11 +56,11 @@ func run(ctx context.Context, args []string) int {
 		return 0
 	case errors.As(err, &coded):
 		if coded.err != nil {
-			fmt.Fprintln(os.Stderr, "rfsctl:", coded.err)
+			fmt.Fprintln(os.Stderr, "rfsctl:", fault.Text(coded.err))
 		}
 		return coded.code
 	}
-	fmt.Fprintln(os.Stderr, "rfsctl:", err)
+	fmt.Fprintln(os.Stderr, "rfsctl:", fault.Text(err))
 	return 1
 }
 

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // version is set by the build.
@@ -52,11 +54,11 @@ func run(ctx context.Context, args []string) int {
 		return exitOK
 	case errors.As(err, &coded):
 		if coded.err != nil {
-			fmt.Fprintln(os.Stderr, "rfsd:", coded.err)
+			fmt.Fprintln(os.Stderr, "rfsd:", fault.Text(coded.err))
 		}
 		return coded.code
 	default:
-		fmt.Fprintln(os.Stderr, "rfsd:", err)
+		fmt.Fprintln(os.Stderr, "rfsd:", fault.Text(err))
 		return exitFailed
 	}
 }

@@ -35,8 +35,22 @@ type Damage struct {
 	Err    error  // what is wrong
 }
 
-// Error names blob, file and offset, then the cause.
+// Error names blob, file and offset, then the cause. Where one Damage wraps another,
+// the inner one knows the place better and the outer one fills in what it lacks.
 func (d *Damage) Error() string {
+	for inner, ok := d.Err.(*Damage); ok; inner, ok = d.Err.(*Damage) { //nolint:errorlint // only the direct cause is merged
+		merged := *inner
+		if merged.Blob == "" {
+			merged.Blob = d.Blob
+		}
+		if merged.File == "" {
+			merged.File = d.File
+		}
+		if merged.Offset < 0 {
+			merged.Offset = d.Offset
+		}
+		d = &merged
+	}
 	var b strings.Builder
 	b.WriteString("corrupt")
 	if d.Blob != "" {
@@ -64,4 +78,14 @@ func (d *Damage) Is(target error) bool { return target == ErrCorrupt }
 // Corrupt makes a Damage for a place in a blob or Lucene file.
 func Corrupt(blob, file string, offset int64, format string, args ...any) error {
 	return &Damage{Blob: blob, File: file, Offset: offset, Err: fmt.Errorf(format, args...)}
+}
+
+// Text is the message of an error for a person: without the names of the categories,
+// which the message itself makes plain.
+func Text(err error) string {
+	s := err.Error()
+	for _, category := range []error{ErrConfig, ErrUnavailable, ErrRejected, ErrUnsupported} {
+		s = strings.TrimSuffix(s, ": "+category.Error())
+	}
+	return s
 }

@@ -223,5 +223,5 @@ func (c *Catalog) find(name string) (Ref, error) {
 			return s, nil
 		}
 	}
-	return Ref{}, fmt.Errorf("no snapshot %q in the repository; it has: %s: %w", name, c.names(), fault.ErrConfig)
+	return Ref{}, fmt.Errorf("no snapshot %q in the repository; %s lists: %s: %w", name, c.blob, c.names(), fault.ErrConfig)
 }

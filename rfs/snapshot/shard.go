@@ -98,6 +98,19 @@ func (s *Shard) withoutManifest(ctx context.Context, loc Locator) error {
 	return fmt.Errorf("index %s shard %d: blob %s is missing: %w", s.Index, s.Number, s.Manifest, ErrShardMissing)
 }
 
+// Blame names the manifest in an error that names no blob yet: when no file of the
+// shard is to blame, the list of the files is.
+func (s *Shard) Blame(err error) error {
+	var d *fault.Damage
+	switch {
+	case errors.As(err, &d) && d.Blob == "":
+		return &fault.Damage{Blob: s.Manifest, File: d.File, Offset: -1, Err: err}
+	case errors.Is(err, fault.ErrUnsupported):
+		return fmt.Errorf("%s: %w", s.Path, err)
+	}
+	return err
+}
+
 type fileEntry struct {
 	Name     string          `json:"name"`
 	Physical string          `json:"physical_name"`

@@ -94,6 +94,9 @@ func (s *Snapshot) parse(b []byte) error {
 	if d.State != "" {
 		s.State = State(d.State)
 	}
+	if s.State != InProgress && !slices.Contains(stateNumbers, s.State) {
+		return fault.Corrupt(s.blob, "", -1, "state %q of the snapshot is unknown", s.State)
+	}
 	if s.Version == "" && d.VersionID > 0 {
 		s.Version = versionText(d.VersionID)
 	}

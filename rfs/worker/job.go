@@ -30,6 +30,7 @@ type job struct {
 	entry  Entry
 	log    *slog.Logger
 
+	shard  *snapshot.Shard
 	commit *lucene.Commit
 	reader *lucene.Reader
 	out    Output
@@ -48,9 +49,10 @@ func (j *job) open(ctx context.Context) error {
 		return err
 	}
 	dir := shard.Directory()
+	j.shard = shard
 	j.commit, err = lucene.Open(ctx, dir, lucene.Options{})
 	if err != nil {
-		return err
+		return shard.Blame(err)
 	}
 	j.maxOrdinal.Store(j.commit.MaxOrdinal)
 	if j.begin > j.commit.MaxOrdinal {
@@ -112,7 +114,7 @@ func (j *job) copy(ctx context.Context, stopping context.Context) error {
 		case err != nil && stopped.Load():
 			return errStop
 		case err != nil:
-			return err
+			return j.shard.Blame(err)
 		}
 		if j.firstRead == 0 {
 			j.firstRead = j.runner.Clock.Read().Mono

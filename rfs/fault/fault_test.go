@@ -1,0 +1,24 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+func TestNestedDamageIsToldOnceWithAllThatIsKnown(t *testing.T) {
+	inner := Corrupt("blob", "", 7, "wrong byte")
+	outer := &Damage{File: "_0.cfs", Offset: -1, Err: inner}
+	if got, want := outer.Error(), "corrupt blob blob file _0.cfs at offset 7: wrong byte"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if !errors.Is(fmt.Errorf("read: %w", outer), ErrCorrupt) {
+		t.Error("no ErrCorrupt")
+	}
+}
+
+func TestTextLeavesOutTheCategory(t *testing.T) {
+	if got := Text(fmt.Errorf("no such flag: %w", ErrConfig)); got != "no such flag" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,292 @@
+// Package corrupt damages every blob of real repositories in every way that disks
+// and networks do, and demands that no damage passes for a smaller or other snapshot.
+package corrupt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// memory is a repository in memory, one blob of which may be replaced or missing.
+type memory struct {
+	blobs   map[string][]byte
+	name    string
+	content []byte // nil: the blob is missing
+}
+
+func (m *memory) get(name string) ([]byte, error) {
+	b, ok := m.blobs[name]
+	if m.name == name {
+		b, ok = m.content, m.content != nil
+	}
+	if !ok {
+		return nil, fmt.Errorf("blob %s: %w", name, fs.ErrNotExist)
+	}
+	return b, nil
+}
+
+func (m *memory) Open(_ context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	b, err := m.get(name)
+	if err != nil {
+		return nil, err
+	}
+	if n < 0 {
+		return io.NopCloser(bytes.NewReader(b[min(off, int64(len(b))):])), nil
+	}
+	if off+n > int64(len(b)) {
+		return nil, fault.Corrupt(name, "", int64(len(b)), "ends early")
+	}
+	return io.NopCloser(bytes.NewReader(b[off : off+n])), nil
+}
+
+func (m *memory) Stat(_ context.Context, name string) (int64, error) {
+	b, err := m.get(name)
+	return int64(len(b)), err
+}
+
+func (m *memory) List(_ context.Context, prefix string) iter.Seq2[repo.Blob, error] {
+	return func(yield func(repo.Blob, error) bool) {
+		for name := range m.blobs {
+			if b, err := m.get(name); err == nil && strings.HasPrefix(name, prefix) && !yield(repo.Blob{Name: name, Size: int64(len(b))}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// read goes the way of a migration, from the catalog to the documents, and gives a
+// digest of the documents, or the first error.
+func read(ctx context.Context, r snapshot.Repository, name string) (uint64, error) {
+	plan, err := worker.NewPlan(ctx, r, worker.Request{SnapshotName: name, IncludeSystem: true, EmitType: worker.EmitOn})
+	if err != nil {
+		return 0, err
+	}
+	var sum uint64
+	for _, x := range plan.Indices {
+		for shard := range x.Entry.Shards {
+			n, err := readShard(ctx, r, x.Entry.Locator, shard)
+			if err != nil {
+				return 0, fmt.Errorf("index %s shard %d: %w", x.Name, shard, err)
+			}
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
+func readShard(ctx context.Context, r snapshot.Repository, loc snapshot.Locator, number int) (uint64, error) {
+	s, err := snapshot.OpenShard(ctx, r, loc, number)
+	if err != nil {
+		return 0, err
+	}
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	if err != nil {
+		return 0, s.Blame(err)
+	}
+	reader := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal})
+	defer reader.Close()
+	decoder := doc.NewDecoder(loc.IndexName, number)
+	var sum uint64
+	for {
+		rec, err := reader.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, s.Blame(err)
+		}
+		d, failure := decoder.Decode(rec)
+		h := fnv.New64a()
+		if failure != nil {
+			fmt.Fprintf(h, "%s|%d|%s|%s|%s", loc.IndexName, failure.Ordinal, failure.ID, failure.Reason, failure.Source)
+		} else {
+			fmt.Fprintf(h, "%s|%s|%s|%s|%s", loc.IndexName, d.Type, d.ID, d.Routing, d.Source)
+		}
+		sum += h.Sum64() // order does not matter
+	}
+	for _, v := range lucene.CombineChecks(reader.Checks(commit.MaxOrdinal)) {
+		if v.Err != nil {
+			return 0, v.Err
+		}
+	}
+	return sum, nil
+}
+
+func load(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	blobs := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(dir, path)
+		blobs[filepath.ToSlash(rel)] = b
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blobs
+}
+
+// repositories are the folders below the roots that hold a repository of at most limit bytes.
+func repositories(t *testing.T, limit int) []string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Dir(strings.TrimSpace(string(out)))
+	var dirs []string
+	for _, base := range []string{filepath.Join(root, "testing", "fixtures"), filepath.Join(root, "testing", "demo"), filepath.Join(root, "..", "shared", "fixtures")} {
+		entries, err := os.ReadDir(base)
+		if err != nil {
+			t.Logf("%s: absent", base)
+			continue
+		}
+		for _, e := range entries {
+			dir := filepath.Join(base, e.Name())
+			size := 0
+			for _, b := range load(t, dir) {
+				size += len(b)
+			}
+			if e.IsDir() && size <= limit {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	if len(dirs) == 0 {
+		t.Fatal("no repository to damage")
+	}
+	return dirs
+}
+
+// damage is one way to spoil a blob; nil content means that the blob is gone.
+type damage struct {
+	what    string
+	content []byte
+}
+
+// damages lists the ways for one blob: flips at every position (or n random ones),
+// truncations, deletion, zeroes, an appended byte, and another blob's content.
+func damages(b, other []byte, n int, rng *rand.Rand) iter.Seq[damage] {
+	return func(yield func(damage) bool) {
+		simple := []damage{{"delete", nil}, {"zero", make([]byte, len(b))}, {"append", append(slices.Clone(b), 0)}, {"swap", other}}
+		for _, d := range simple {
+			if !yield(d) {
+				return
+			}
+		}
+		cuts := min(len(b), max(1, n/10))
+		for range cuts {
+			if !yield(damage{"truncate", slices.Clone(b[:rng.IntN(len(b))])}) {
+				return
+			}
+		}
+		for i := range min(n, len(b)) {
+			pos := i
+			if n < len(b) {
+				pos = rng.IntN(len(b))
+			}
+			c := slices.Clone(b)
+			c[pos] ^= 1 << rng.IntN(8)
+			if !yield(damage{fmt.Sprintf("flip %d", pos), c}) {
+				return
+			}
+		}
+	}
+}
+
+// TestNoDamagePassesForAnotherSnapshot sweeps small repositories of every generation.
+// RFSD_CORRUPT=full flips every byte of every blob up to 64 KiB, and 2,000 others.
+func TestNoDamagePassesForAnotherSnapshot(t *testing.T) {
+	flips, limit := 12, 200<<10
+	if os.Getenv("RFSD_CORRUPT") == "full" {
+		flips, limit = 64<<10, 2<<20
+	}
+	if testing.Short() {
+		flips = 3
+	}
+	for _, dir := range repositories(t, limit) {
+		t.Run(filepath.Base(dir), func(t *testing.T) { sweep(t, dir, flips) })
+	}
+}
+
+// namesABlob says whether an error names a blob of the repository, or a folder of one.
+func namesABlob(err error, blobs map[string][]byte) bool {
+	for name := range blobs {
+		if strings.Contains(err.Error(), name) || strings.Contains(err.Error(), filepath.ToSlash(filepath.Dir(name))+":") {
+			return true
+		}
+	}
+	return false
+}
+
+func sweep(t *testing.T, dir string, flips int) {
+	ctx := t.Context()
+	m := &memory{blobs: load(t, dir)}
+	catalog, err := snapshot.OpenCatalog(ctx, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := catalog.Snapshots[len(catalog.Snapshots)-1].Name
+	want, err := read(ctx, m, snap)
+	if err != nil {
+		t.Skipf("not whole to begin with: %v", err)
+	}
+	names := make([]string, 0, len(m.blobs))
+	for name := range m.blobs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	rng := rand.New(rand.NewPCG(1, uint64(len(names))))
+	refused, harmless, unnamed := 0, 0, 0
+	for i, name := range names {
+		b, n := m.blobs[name], flips
+		if len(b) == 0 {
+			continue
+		}
+		if len(b) > 64<<10 {
+			n = min(n, 2000)
+		}
+		for d := range damages(b, m.blobs[names[(i+1)%len(names)]], n, rng) {
+			m.name, m.content = name, d.content
+			got, err := read(ctx, m, snap)
+			switch {
+			case err == nil && got == want:
+				harmless++
+			case err == nil:
+				t.Errorf("%s of blob %s: other documents and no error", d.what, name)
+			default:
+				refused++
+				if !namesABlob(err, m.blobs) {
+					unnamed++
+					t.Errorf("%s of blob %s: the error names no blob: %v", d.what, name, err)
+				}
+			}
+		}
+	}
+	m.name = ""
+	t.Logf("%d blobs: %d damages refused by name, %d harmless (nothing needed was hit), 0 silent", len(names), refused, harmless)
+}
