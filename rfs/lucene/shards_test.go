@@ -1,0 +1,106 @@
+package lucene
+
+import (
+	"archive/zip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// documentsFile lists the documents of a test shard as an independent reader found them:
+// ordinal, kind of id, id, routing, SHA-256 of the source; "-" for what is not stored.
+const documentsFile = "documents.txt"
+
+// testShards are small shards of real snapshots, which together show every format of which
+// there are real files: testdata/shards/*.zip.
+func testShards(t testing.TB) map[string]mapDir {
+	t.Helper()
+	names, err := filepath.Glob("testdata/shards/*.zip")
+	if err != nil || len(names) < 15 {
+		t.Fatalf("%d shards in testdata: %v", len(names), err)
+	}
+	out := map[string]mapDir{}
+	for _, name := range names {
+		z, err := zip.OpenReader(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := mapDir{}
+		for _, f := range z.File {
+			r, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if dir[f.Name], err = io.ReadAll(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		out[strings.TrimSuffix(filepath.Base(name), ".zip")] = dir
+	}
+	return out
+}
+
+// without gives a copy of a directory that lacks a file.
+func (d mapDir) without(name string) mapDir {
+	c := mapDir{}
+	for k, v := range d {
+		if k != name {
+			c[k] = v
+		}
+	}
+	return c
+}
+
+func describe(r *Record) string {
+	orDash := func(ok bool, format string, v any) string {
+		if !ok {
+			return "-"
+		}
+		return fmt.Sprintf(format, v)
+	}
+	return fmt.Sprintf("%d %s %s %s %s", r.Ordinal, [...]string{"none", "string", "binary", "uid"}[r.IDKind],
+		orDash(len(r.ID) > 0, "%x", r.ID), orDash(r.Routing != nil, "%x", r.Routing),
+		orDash(r.HasSource, "%x", sha256.Sum256(r.Source)))
+}
+
+func TestRealShardsGiveTheDocumentsThatAnIndependentReaderFound(t *testing.T) {
+	for name, dir := range testShards(t) {
+		t.Run(name, func(t *testing.T) {
+			want := strings.Fields(strings.ReplaceAll(strings.TrimSpace(string(dir[documentsFile])), " ", "_"))
+			c, err := Open(t.Context(), dir.without(documentsFile), Options{VerifyAll: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := c.Reader(ReadOptions{})
+			defer r.Close()
+			n := 0
+			for ; ; n++ {
+				rec, err := r.Next(t.Context())
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.ReplaceAll(describe(rec), " ", "_"); n >= len(want) || got != want[n] {
+					t.Fatalf("document %d: read %s, want %v", n, got, want[min(n, len(want)):min(n+1, len(want))])
+				}
+			}
+			if n != len(want) {
+				t.Errorf("%d documents, want %d", n, len(want))
+			}
+			for _, v := range CombineChecks(r.Checks(c.MaxOrdinal)) {
+				if !v.Verified || v.Err != nil {
+					t.Errorf("%+v", v)
+				}
+			}
+		})
+	}
+}
