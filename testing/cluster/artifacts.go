@@ -149,7 +149,7 @@ func unzip(archive, dir string, strip int, want func(name string) bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", archive, err)
 	}
-	defer z.Close()
+	defer z.Close() //nolint:errcheck // only read
 	for _, f := range z.File {
 		parts := strings.SplitN(f.Name, "/", strip+1)
 		name := parts[len(parts)-1]

@@ -55,7 +55,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("free port: %w", err)
 		}
-		defer l.Close() //nolint:revive // all are held until every one is found
+		defer l.Close() //nolint:errcheck,revive // all are held until every one is found
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

@@ -1,0 +1,207 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+)
+
+// parseBulk reads the answer to a bulk request: {"took":1,"errors":true,"items":[{"index":
+// {"status":201}},{"index":{"status":400,"error":{…}}}]}. It gives the refused items (status
+// of 300 and more, or an error) and the number of items spoken of; it allocates for refused
+// items only.
+func parseBulk(b []byte) (refused []bulk.Refusal, items int, err error) {
+	s := scanner{b: b}
+	err = s.object(func(key []byte) error {
+		if string(key) != "items" {
+			return s.skip(0)
+		}
+		return s.array(func() error {
+			r, bad, err := s.item()
+			if err != nil {
+				return fmt.Errorf("item %d: %w", items, err)
+			}
+			if bad {
+				r.Pos = items
+				refused = append(refused, r)
+			}
+			items++
+			return nil
+		})
+	})
+	if err == nil {
+		if s.space(); s.i != len(s.b) {
+			err = s.wrong("more bytes after the end")
+		}
+	}
+	return refused, items, err
+}
+
+// item reads {"index":{"status":201,"error":{…}}}.
+func (s *scanner) item() (r bulk.Refusal, bad bool, err error) {
+	err = s.object(func([]byte) error {
+		return s.object(func(key []byte) error {
+			switch string(key) {
+			case "status":
+				r.Status, err = s.integer()
+				return err
+			case "error":
+				start := s.i
+				if err := s.skip(0); err != nil {
+					return err
+				}
+				if raw := s.b[start:s.i]; string(raw) != "null" {
+					bad = true
+					r.Type, r.Reason = errorWords(raw)
+				}
+				return nil
+			}
+			return s.skip(0)
+		})
+	})
+	if err == nil && r.Status == 0 {
+		err = s.wrong("item without a status")
+	}
+	return r, bad || r.Status >= 300, err
+}
+
+var errShort = errors.New("ends early")
+
+// scanner walks over JSON without building anything.
+type scanner struct {
+	b []byte
+	i int
+}
+
+func (s *scanner) wrong(what string) error {
+	if s.i >= len(s.b) {
+		return errShort
+	}
+	return fmt.Errorf("no bulk answer: %s at byte %d", what, s.i)
+}
+
+// space skips white space and gives the next byte, 0 at the end.
+func (s *scanner) space() byte {
+	for ; s.i < len(s.b); s.i++ {
+		switch c := s.b[s.i]; c {
+		case ' ', '\n', '\r', '\t':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (s *scanner) expect(c byte) error {
+	if s.space() != c {
+		return s.wrong("expected " + string(rune(c)))
+	}
+	s.i++
+	return nil
+}
+
+// object calls member with each key; member consumes the value.
+func (s *scanner) object(member func(key []byte) error) error {
+	return s.list('{', '}', func() error {
+		s.space()
+		key, err := s.text()
+		if err != nil {
+			return err
+		}
+		if err := s.expect(':'); err != nil {
+			return err
+		}
+		s.space()
+		return member(key)
+	})
+}
+
+func (s *scanner) array(element func() error) error { return s.list('[', ']', element) }
+
+func (s *scanner) list(open, end byte, element func() error) error {
+	if err := s.expect(open); err != nil {
+		return err
+	}
+	if s.space() == end {
+		s.i++
+		return nil
+	}
+	for {
+		if err := element(); err != nil {
+			return err
+		}
+		switch s.space() {
+		case ',':
+			s.i++
+		case end:
+			s.i++
+			return nil
+		default:
+			return s.wrong("expected , or " + string(rune(end)))
+		}
+	}
+}
+
+// text reads a string and gives what stands between the quotes, escapes as they are.
+func (s *scanner) text() ([]byte, error) {
+	if s.i >= len(s.b) || s.b[s.i] != '"' {
+		return nil, s.wrong("expected a string")
+	}
+	start := s.i + 1
+	for j := start; j < len(s.b); j++ {
+		switch s.b[j] {
+		case '\\':
+			j++
+		case '"':
+			s.i = j + 1
+			return s.b[start:j], nil
+		}
+	}
+	return nil, errShort
+}
+
+// integer reads an HTTP status.
+func (s *scanner) integer() (int, error) {
+	n, start := 0, s.i
+	for ; s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9' && n < 1e6; s.i++ {
+		n = n*10 + int(s.b[s.i]-'0')
+	}
+	if s.i == start || n > 999 {
+		return 0, s.wrong("no status")
+	}
+	return n, nil
+}
+
+// deepest bounds the nesting of a value that is skipped.
+const deepest = 200
+
+// skip moves behind the value at s.i.
+func (s *scanner) skip(depth int) error {
+	if depth > deepest {
+		return s.wrong("nested too deeply")
+	}
+	switch s.space() {
+	case '{':
+		return s.object(func([]byte) error { return s.skip(depth + 1) })
+	case '[':
+		return s.array(func() error { return s.skip(depth + 1) })
+	case '"':
+		_, err := s.text()
+		return err
+	}
+	start := s.i
+	for ; s.i < len(s.b); s.i++ {
+		switch s.b[s.i] {
+		case ',', '}', ']', ' ', '\n', '\r', '\t', '{', '[', '"', ':':
+			if s.i == start {
+				return s.wrong("expected a value")
+			}
+			return nil
+		}
+	}
+	if s.i == start {
+		return errShort
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Client is what rfs/bulk sends through.
+var _ bulk.Sender = (*Client)(nil)
+
+// keepAnswer is the largest answer buffer that is kept for the next request, in bytes.
+const keepAnswer = 4 << 20
+
+// Send posts one bulk body of n items; see bulk.Sender. The answer has to speak of every
+// item: one that does not is fault.ErrUnavailable, because nobody knows what happened.
+// Default pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
+func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	query := url.Values{"filter_path": {"took,errors,items.*.status,items.*.error"}}
+	if !c.conf.RunPipelines {
+		query.Set("pipeline", "_none")
+	}
+	encoding := ""
+	if c.conf.CompressRequests {
+		s := c.squeezer()
+		defer c.gzips.Put(s)
+		packed, err := s.pack(body)
+		if err != nil {
+			return bulk.Result{}, fmt.Errorf("compress bulk body: %w", err)
+		}
+		body, encoding = packed, "gzip"
+	}
+	buf := c.answerBuffer()
+	defer func() {
+		if buf.Cap() <= keepAnswer {
+			c.answers.Put(buf)
+		}
+	}()
+	const call = "POST /_bulk"
+	res, err := c.send(ctx, http.MethodPost, "/_bulk", query, "application/x-ndjson", encoding, body, buf)
+	if err != nil {
+		return bulk.Result{}, err
+	}
+	if res.StatusCode == http.StatusRequestEntityTooLarge {
+		return bulk.Result{}, fmt.Errorf("%s of %d bytes: status 413: %w", call, len(body), bulk.ErrTooLarge)
+	}
+	if err := c.judge(call, res.StatusCode, buf.Bytes()); err != nil {
+		return bulk.Result{RetryAfter: retryAfter(res.Header, time.Now())}, err
+	}
+	refused, seen, err := parseBulk(buf.Bytes())
+	if err != nil {
+		return bulk.Result{}, fmt.Errorf("%s: answer of %s: %w: %w", call, c.name, err, fault.ErrUnavailable)
+	}
+	if seen != n {
+		return bulk.Result{}, fmt.Errorf("%s: %s answers for %d items of %d: %w", call, c.name, seen, n, fault.ErrUnavailable)
+	}
+	return bulk.Result{Refused: refused, RetryAfter: retryAfter(res.Header, time.Now())}, nil
+}
+
+func (c *Client) answerBuffer() *bytes.Buffer {
+	if b, ok := c.answers.Get().(*bytes.Buffer); ok {
+		b.Reset()
+		return b
+	}
+	return new(bytes.Buffer)
+}
+
+// squeezer compresses bodies, one at a time.
+type squeezer struct {
+	buf bytes.Buffer
+	w   *gzip.Writer
+}
+
+func (c *Client) squeezer() *squeezer {
+	if s, ok := c.gzips.Get().(*squeezer); ok {
+		return s
+	}
+	s := &squeezer{}
+	s.w, _ = gzip.NewWriterLevel(&s.buf, gzip.BestSpeed) // the level is valid
+	return s
+}
+
+// pack gives the compressed body; it is valid until the next call.
+func (s *squeezer) pack(body []byte) ([]byte, error) {
+	s.buf.Reset()
+	s.w.Reset(&s.buf)
+	if _, err := s.w.Write(body); err != nil {
+		return nil, err
+	}
+	if err := s.w.Close(); err != nil {
+		return nil, err
+	}
+	return s.buf.Bytes(), nil
+}

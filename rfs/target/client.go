@@ -1,0 +1,292 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opensearch-project/opensearch-go/v4/opensearchtransport"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// maxAnswer bounds what is read of one answer, in bytes.
+const maxAnswer = 256 << 20
+
+// Client is a connection to one cluster. It is safe for concurrent use.
+type Client struct {
+	conf      Config
+	name      string
+	transport *opensearchtransport.Client
+	gzips     sync.Pool // *squeezer
+	answers   sync.Pool // *bytes.Buffer
+}
+
+// New checks the configuration; it sends nothing. The client's connections end with ctx or
+// Close. Errors: fault.ErrConfig.
+func New(ctx context.Context, conf Config) (*Client, error) {
+	conf = conf.withDefaults()
+	if err := refuseEnvironment(os.Environ()); err != nil {
+		return nil, err
+	}
+	u, err := conf.address()
+	if err != nil {
+		return nil, err
+	}
+	tlsConf, err := conf.tls()
+	if err != nil {
+		return nil, err
+	}
+	var tr http.RoundTripper = &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:     tlsConf,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConns:        conf.MaxConnections + spare,
+		MaxIdleConnsPerHost: conf.MaxConnections + spare,
+		IdleConnTimeout:     50 * time.Second, // servers and balancers close after 60 s
+		WriteBufferSize:     64 << 10,
+	}
+	if conf.Wrap != nil {
+		tr = conf.Wrap(tr)
+	}
+	headers := http.Header{}
+	if conf.Username != "" {
+		headers.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(conf.Username+":"+conf.Password)))
+	}
+	transport, err := opensearchtransport.New(opensearchtransport.Config{
+		URLs: []*url.URL{u}, Header: headers, Transport: agent{tr, conf.UserAgent}, Context: ctx,
+		DisableRetry: true, // who sends decides what may be sent again
+		HealthCheck:  opensearchtransport.NoOpHealthCheck, HealthCheckMaxRetries: -1, MaxRetryClusterHealth: -1,
+		NodeStatsInterval: -1, ActiveListCap: -1, StandbyRotationInterval: -1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w: %w", u, err, fault.ErrConfig)
+	}
+	return &Client{conf: conf, name: u.String(), transport: transport}, nil
+}
+
+// Name is the URL of the target without user and password.
+func (c *Client) Name() string { return c.name }
+
+// Close ends idle connections.
+func (c *Client) Close() error { return c.transport.Close() }
+
+// agent states who asks.
+type agent struct {
+	next http.RoundTripper
+	name string
+}
+
+func (a agent) RoundTrip(req *http.Request) (*http.Response, error) {
+	req.Header.Set("User-Agent", a.name)
+	return a.next.RoundTrip(req)
+}
+
+// Do sends one request and gives status and whole answer, whatever the status is: the
+// caller judges it. path begins with "/" and is escaped. Nothing is ever sent twice.
+// Errors: fault.ErrUnavailable (no answer; the request may have been applied),
+// fault.ErrConfig (certificates, redirects), the error of ctx.
+func (c *Client) Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error) {
+	var buf bytes.Buffer
+	res, err := c.send(ctx, method, path, query, "application/json", "", body, &buf)
+	if err != nil {
+		return 0, nil, err
+	}
+	return res.StatusCode, buf.Bytes(), nil
+}
+
+// send does one round trip; the answer is read into buf.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, contentType, encoding string, body []byte, buf *bytes.Buffer) (*http.Response, error) {
+	inner, cancel := context.WithTimeout(ctx, c.conf.Timeout)
+	defer cancel()
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	var in io.Reader
+	if body != nil {
+		in = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(inner, method, path, in)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %w", method, path, err, fault.ErrConfig)
+	}
+	call := method + " " + req.URL.Path
+	if method != http.MethodGet && method != http.MethodHead {
+		req.GetBody = nil // keeps the HTTP transport from repeating what may have arrived
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if encoding != "" {
+		req.Header.Set("Content-Encoding", encoding)
+	}
+	res, err := c.transport.Stream(req)
+	if res == nil {
+		return nil, c.noAnswer(ctx, call, err)
+	}
+	defer res.Body.Close() //nolint:errcheck // everything that counts has been read
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		return nil, fmt.Errorf("%s: target %s redirects to %s; give the address it redirects to: %w",
+			call, c.name, redacted(res.Header.Get("Location")), fault.ErrConfig)
+	}
+	n, err := buf.ReadFrom(io.LimitReader(res.Body, maxAnswer+1))
+	if err != nil {
+		return nil, c.noAnswer(ctx, call, err)
+	}
+	if n > maxAnswer {
+		return nil, fmt.Errorf("%s: target %s answers with more than %d bytes: %w", call, c.name, maxAnswer, fault.ErrUnavailable)
+	}
+	return res, nil
+}
+
+func redacted(location string) string {
+	u, err := url.Parse(location)
+	if err != nil || location == "" {
+		return "an address that it does not name"
+	}
+	return u.Redacted()
+}
+
+// noAnswer puts a failure below HTTP into its category.
+func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: target %s: %w", call, c.name, context.Cause(ctx))
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: target %s: no answer within %v: %w", call, c.name, c.conf.Timeout, fault.ErrUnavailable)
+	}
+	var (
+		unknown  x509.UnknownAuthorityError
+		hostname x509.HostnameError
+		invalid  x509.CertificateInvalidError
+		record   tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &unknown), errors.As(err, &hostname), errors.As(err, &invalid):
+		return fmt.Errorf("%s: target %s: its certificate is not trusted: %w: %w", call, c.name, err, fault.ErrConfig)
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("%s: target %s speaks no TLS there: %w: %w", call, c.name, err, fault.ErrConfig)
+	}
+	return fmt.Errorf("%s: target %s: %w: %w", call, c.name, err, fault.ErrUnavailable)
+}
+
+// judge makes an error of a status of 300 and more. Errors: fault.ErrConfig for 401 and 403,
+// fault.ErrUnavailable for 408, 429 and 5xx, else fault.ErrRejected with the target's words.
+func (c *Client) judge(call string, status int, answer []byte) error {
+	if status < 300 {
+		return nil
+	}
+	e := &StatusError{Call: call, Status: status}
+	e.Type, e.Reason = words(answer)
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		e.User, e.category = c.conf.Username, fault.ErrConfig
+		if e.User == "" {
+			e.User = "anonymous"
+		}
+	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500:
+		e.category = fault.ErrUnavailable
+	default:
+		e.category = fault.ErrRejected
+	}
+	return e
+}
+
+// StatusError is an answer that is no success.
+type StatusError struct {
+	Call         string // method and path
+	Status       int    // HTTP status
+	Type, Reason string // the target's words; Type is "" when the answer is no JSON error
+	User         string // who was refused, for 401 and 403
+	category     error
+}
+
+// Error gives call, status and the target's words.
+func (e *StatusError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: status %d", e.Call, e.Status)
+	if e.User != "" {
+		fmt.Fprintf(&b, " for user %s", e.User)
+	}
+	if e.Type != "" {
+		b.WriteString(": " + e.Type)
+	}
+	if e.Reason != "" {
+		b.WriteString(": " + e.Reason)
+	}
+	return b.String() + ": " + e.category.Error()
+}
+
+// Unwrap gives the category.
+func (e *StatusError) Unwrap() error { return e.category }
+
+// words takes type and reason out of an error answer; any other answer is quoted in part.
+func words(answer []byte) (kind, reason string) {
+	var a struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(answer, &a) == nil && len(a.Error) > 0 {
+		return errorWords(a.Error)
+	}
+	const most = 300
+	s := strings.ToValidUTF8(string(answer[:min(len(answer), most)]), "")
+	return "", strings.Join(strings.Fields(s), " ")
+}
+
+// errorWords reads an error object {"type","reason","caused_by":{…}} or a plain string.
+func errorWords(raw []byte) (kind, reason string) {
+	type cause struct {
+		Type, Reason string
+		CausedBy     json.RawMessage `json:"caused_by"`
+	}
+	var e cause
+	if json.Unmarshal(raw, &e) != nil {
+		var s string
+		if json.Unmarshal(raw, &s) != nil {
+			s = string(raw)
+		}
+		return "", s
+	}
+	kind, reason = e.Type, e.Reason
+	const deepest = 5
+	for range deepest {
+		if len(e.CausedBy) == 0 {
+			break
+		}
+		next := e.CausedBy
+		e = cause{}
+		if json.Unmarshal(next, &e) != nil || e.Reason == "" {
+			break
+		}
+		if !strings.Contains(reason, e.Reason) {
+			reason += "; caused by " + e.Reason
+		}
+	}
+	return kind, reason
+}
+
+// retryAfter reads the header of that name: seconds or a date.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := h.Get("Retry-After")
+	if s, err := strconv.Atoi(v); err == nil && s > 0 {
+		return time.Duration(min(s, 3600)) * time.Second
+	}
+	if at, err := http.ParseTime(v); err == nil && at.After(now) {
+		return min(at.Sub(now), time.Hour)
+	}
+	return 0
+}

@@ -1,0 +1,122 @@
+// Package target talks to the cluster that documents go to: OpenSearch, or Elasticsearch
+// from 7.10 on. It never repeats a request and never follows a redirect; every error
+// falls into a category of rfs/fault, and no error or log line holds a password.
+package target
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Config says how to reach the target.
+type Config struct {
+	URL                string // http(s)://host:port[/prefix]; a user in it counts when Username is ""
+	Username, Password string
+
+	CACert                string // PEM file of further authorities, "" for those of the system
+	ClientCert, ClientKey string // PEM files, both or none
+	Insecure              bool   // accept any certificate
+
+	// RunPipelines lets default ingest pipelines of indices change documents. A final
+	// pipeline runs in any case; FinalPipelines finds them.
+	RunPipelines bool
+	// CompressRequests sends bulk bodies as gzip.
+	CompressRequests bool
+
+	MaxConnections int           // idle connections that are kept; 0 means 8
+	Timeout        time.Duration // of one request with its answer; 0 means two minutes
+	UserAgent      string
+
+	// Wrap decorates the transport (RequestLog); nil for none.
+	Wrap func(http.RoundTripper) http.RoundTripper
+}
+
+// spare connections keep leases alive while bulk requests hold the others.
+const spare = 8
+
+func (c Config) withDefaults() Config {
+	if c.MaxConnections <= 0 {
+		c.MaxConnections = 8
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 2 * time.Minute
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = "rfsd"
+	}
+	return c
+}
+
+// address checks the URL and takes the user out of it.
+func (c *Config) address() (*url.URL, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		// url.Error repeats the URL, which may hold a password.
+		if ue := (*url.Error)(nil); errors.As(err, &ue) {
+			err = ue.Err
+		}
+		return nil, fmt.Errorf("target URL: %w: %w", err, fault.ErrConfig)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("target URL %s is not http(s)://host:port: %w", u.Redacted(), fault.ErrConfig)
+	}
+	if u.User != nil {
+		if c.Username == "" {
+			c.Username = u.User.Username()
+			c.Password, _ = u.User.Password()
+		}
+		u.User = nil
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	return u, nil
+}
+
+// tls reads certificates and keys.
+func (c Config) tls() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.Insecure} //nolint:gosec // the user asked for it
+	if c.CACert != "" {
+		pem, err := os.ReadFile(c.CACert)
+		if err != nil {
+			return nil, fmt.Errorf("certificate authority: %w: %w", err, fault.ErrConfig)
+		}
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("certificate authority: %s holds no PEM certificate: %w", c.CACert, fault.ErrConfig)
+		}
+		conf.RootCAs = pool
+	}
+	if (c.ClientCert == "") != (c.ClientKey == "") {
+		return nil, fmt.Errorf("a client certificate needs its key, and a key its certificate: %w", fault.ErrConfig)
+	}
+	if c.ClientCert != "" {
+		pair, err := tls.LoadX509KeyPair(c.ClientCert, c.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate %s with key %s: %w: %w", c.ClientCert, c.ClientKey, err, fault.ErrConfig)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	return conf, nil
+}
+
+// refuseEnvironment: variables of the client library override what is set in code, such as
+// timeouts and routing, behind the user's back.
+func refuseEnvironment(environ []string) error {
+	for _, kv := range environ {
+		if name, value, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "OPENSEARCH_GO_") && value != "" {
+			return fmt.Errorf("unset %s: it would override the options of this program: %w", name, fault.ErrConfig)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package target
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Version says what the target is.
+type Version struct {
+	Distribution string // opensearch or elasticsearch
+	Number       string // 2.19.4
+	Major, Minor int
+}
+
+// Info asks the target what it is. A node of OpenSearch that calls itself 7.10.2
+// (compatibility.override_main_response_version) is seen through.
+func (c *Client) Info(ctx context.Context) (Version, error) {
+	var info struct {
+		Version struct{ Distribution, Number string }
+		Tagline string
+	}
+	if err := c.get(ctx, "/", nil, &info); err != nil {
+		return Version{}, err
+	}
+	v := Version{Distribution: info.Version.Distribution, Number: info.Version.Number}
+	if v.Distribution == "" && strings.Contains(info.Tagline, "OpenSearch") {
+		v.Distribution = "opensearch"
+		var nodes struct {
+			Nodes map[string]struct{ Version string }
+		}
+		if err := c.get(ctx, "/_nodes/_local", url.Values{"filter_path": {"nodes.*.version"}}, &nodes); err != nil {
+			return Version{}, err
+		}
+		for _, n := range nodes.Nodes {
+			v.Number = n.Version
+		}
+	}
+	if v.Distribution == "" {
+		v.Distribution = "elasticsearch"
+	}
+	numbers := strings.SplitN(v.Number, ".", 3)
+	var err, err2 error
+	if len(numbers) >= 2 {
+		v.Major, err = strconv.Atoi(numbers[0])
+		v.Minor, err2 = strconv.Atoi(numbers[1])
+	}
+	if len(numbers) < 2 || err != nil || err2 != nil {
+		return Version{}, fmt.Errorf("target %s calls its version %q; is it an OpenSearch? %w", c.name, v.Number, fault.ErrConfig)
+	}
+	return v, nil
+}
+
+// IndexExists says whether the name is taken by an index, alias or data stream.
+func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {
+	path := "/" + url.PathEscape(name)
+	status, answer, err := c.Do(ctx, http.MethodHead, path, nil, nil)
+	switch {
+	case err != nil:
+		return false, err
+	case status == http.StatusNotFound:
+		return false, nil
+	}
+	return status < 300, c.judge("HEAD "+path, status, answer)
+}
+
+// CreateIndex creates an index. body is {"settings":…,"mappings":…,"aliases":…}. When an
+// index of that name is there already the error is a *StatusError of type
+// resource_already_exists_exception.
+func (c *Client) CreateIndex(ctx context.Context, name string, body []byte) error {
+	return c.call(ctx, http.MethodPut, "/"+url.PathEscape(name), nil, body, nil)
+}
+
+// IsExists says that an index was not created because its name is taken.
+func IsExists(err error) bool {
+	var e *StatusError
+	return errors.As(err, &e) && (e.Type == "resource_already_exists_exception" || e.Type == "index_already_exists_exception")
+}
+
+// Index is an index of the target.
+type Index struct {
+	Name     string
+	UUID     string
+	Settings map[string]string // flat, every key begins with "index."; lists are JSON
+	Mappings json.RawMessage
+	Aliases  json.RawMessage
+}
+
+// GetIndex reads the indices behind a name: one, or all of an alias. None is an error.
+func (c *Client) GetIndex(ctx context.Context, name string) ([]Index, error) {
+	var answer map[string]struct {
+		Settings map[string]json.RawMessage
+		Mappings json.RawMessage
+		Aliases  json.RawMessage
+	}
+	if err := c.get(ctx, "/"+url.PathEscape(name), url.Values{"flat_settings": {"true"}}, &answer); err != nil {
+		return nil, err
+	}
+	all := make([]Index, 0, len(answer))
+	for name, a := range answer {
+		x := Index{Name: name, Settings: make(map[string]string, len(a.Settings)), Mappings: a.Mappings, Aliases: a.Aliases}
+		for k, v := range a.Settings {
+			x.Settings[k] = plainText(v)
+		}
+		x.UUID = x.Settings["index.uuid"]
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// plainText gives a string as it is and anything else as JSON.
+func plainText(v json.RawMessage) string {
+	var s string
+	if json.Unmarshal(v, &s) == nil {
+		return s
+	}
+	return string(v)
+}
+
+// FinalPipelines gives the final ingest pipeline of those indices that have one. Nothing
+// in a bulk request can switch it off. Names that do not exist are left out.
+func (c *Client) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
+	found := map[string]string{}
+	const most = 2000 // bytes of names in one path; servers take 4096 of a request line
+	for len(indices) > 0 {
+		n, size := 0, 0
+		for n < len(indices) && (n == 0 || size+len(indices[n]) < most) {
+			size += 3*len(indices[n]) + 1 // escaped at worst
+			n++
+		}
+		names := make([]string, n)
+		for i, x := range indices[:n] {
+			names[i] = url.PathEscape(x)
+		}
+		indices = indices[n:]
+		var answer map[string]struct{ Settings map[string]json.RawMessage }
+		query := url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
+		if err := c.get(ctx, "/"+strings.Join(names, ",")+"/_settings/index.final_pipeline", query, &answer); err != nil {
+			return nil, err
+		}
+		for name, a := range answer {
+			if p := plainText(a.Settings["index.final_pipeline"]); p != "" && p != "_none" {
+				found[name] = p
+			}
+		}
+	}
+	return found, nil
+}
+
+// Refresh makes everything taken visible to Count and searches.
+func (c *Client) Refresh(ctx context.Context, index string) error {
+	return c.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_refresh", nil, nil, nil)
+}
+
+// Count gives the number of visible root documents.
+func (c *Client) Count(ctx context.Context, index string) (int64, error) {
+	var answer struct {
+		Count  *int64
+		Shards struct{ Failed int } `json:"_shards"`
+	}
+	if err := c.get(ctx, "/"+url.PathEscape(index)+"/_count", nil, &answer); err != nil {
+		return 0, err
+	}
+	if answer.Count == nil || answer.Shards.Failed > 0 {
+		return 0, fmt.Errorf("count of %s: %d shards did not answer: %w", index, answer.Shards.Failed, fault.ErrUnavailable)
+	}
+	return *answer.Count, nil
+}
+
+func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
+	return c.call(ctx, http.MethodGet, path, query, nil, out)
+}
+
+// call sends a request, judges its status and decodes the answer into out unless that is nil.
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, body []byte, out any) error {
+	status, answer, err := c.Do(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	name := method + " " + path
+	if err := c.judge(name, status, answer); err != nil || out == nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("%s: answer of %s is no JSON: %w: %w", name, c.name, err, fault.ErrUnavailable)
+	}
+	return nil
+}
