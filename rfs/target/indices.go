@@ -193,3 +193,21 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	}
 	return nil
 }
+
+// IndexUUID gives the UUID of the index behind a name. An error that is fs.ErrNotExist
+// when there is none; fault.ErrConfig when the name is an alias of several.
+func (c *Client) IndexUUID(ctx context.Context, name string) (string, error) {
+	found, err := c.GetIndex(ctx, name)
+	var status *StatusError
+	switch {
+	case errors.As(err, &status) && status.Status == http.StatusNotFound:
+		return "", fmt.Errorf("index %s: %w", name, fs.ErrNotExist)
+	case err != nil:
+		return "", err
+	case len(found) == 0:
+		return "", fmt.Errorf("index %s: %w", name, fs.ErrNotExist)
+	case len(found) > 1:
+		return "", fmt.Errorf("%s is an alias of %d indices of the target: documents need one index: %w", name, len(found), fault.ErrConfig)
+	}
+	return found[0].UUID, nil
+}
