@@ -67,19 +67,23 @@ func migrate(ctx context.Context, o options) error {
 		return &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
 	}
 	counted := repo.NewCounting(blobs)
-	plan, err := worker.NewPlan(ctx, counted, worker.Request{
+	request := worker.Request{
 		SnapshotName: o.snapshot, Session: o.session, Allow: o.allow, IncludeSystem: o.includeSystem,
 		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Sizes: true,
-	})
+	}
+	plan, err := worker.NewPlan(ctx, counted, request)
 	if err != nil {
 		return planError(err)
 	}
 	announce(log, plan)
 
-	m, done, err := wire(ctx, o, log, counted, plan)
+	s, done, err := wire(ctx, o, log, counted)
 	if err != nil {
 		return err
 	}
+	s.Settings = request.Settings(repositoryIdentity(counted.URI()))
+	s.Plan = func(context.Context) (*worker.Plan, error) { return plan, nil }
+	m := &worker.Migration{Session: s, Plan: plan, Slots: o.slots, Unavailable: o.unavailable}
 	stopProgress := showProgress(m.Runner.Meter, plan, log)
 	sum, err := m.Run(ctx)
 	stopProgress()
@@ -90,6 +94,15 @@ func migrate(ctx context.Context, o options) error {
 	p := m.Runner.Meter.Read(time.Now())
 	r.Resent, r.Retries = p.Resent, p.Retries
 	return conclude(o, r, plan, err)
+}
+
+// repositoryIdentity names a repository for the settings of a session; a path means
+// something on one machine only.
+func repositoryIdentity(uri string) string {
+	if strings.HasPrefix(uri, "file://") {
+		return ""
+	}
+	return uri
 }
 
 // planError gives what NewPlan refuses its exit code: wrong names are the user's, the rest is the snapshot's.
@@ -119,7 +132,7 @@ func announce(log *slog.Logger, plan *worker.Plan) {
 }
 
 // wire puts the parts together; done closes them.
-func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting, plan *worker.Plan) (*worker.Migration, func() error, error) {
+func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting) (*worker.Session, func() error, error) {
 	var closers []func() error
 	done := func() error {
 		var errs []error
@@ -128,11 +141,12 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		}
 		return errors.Join(errs...)
 	}
-	give := func(err error) (*worker.Migration, func() error, error) {
+	give := func(err error) (*worker.Session, func() error, error) {
 		return nil, nil, errors.Join(err, done())
 	}
 	writer := newHolder()
-	destination, prepare, closeDest, err := openDestination(ctx, o, log, writer, plan)
+	s := &worker.Session{Holder: writer, Log: log}
+	destination, closeDest, err := openDestination(ctx, o, s)
 	if err != nil {
 		return give(err)
 	}
@@ -147,18 +161,15 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		return give(fmt.Errorf("failed documents: %w", err))
 	}
 	closers = append(closers, recorder.Close)
-	coordinator, err := cms.New(cms.Config{Store: store, Creator: writer, InitialLease: o.lease})
+	s.Coordinator, err = cms.New(cms.Config{Store: store, Creator: writer, InitialLease: o.lease})
 	if err != nil {
 		return give(err)
 	}
-	m := &worker.Migration{
-		Plan: plan, Coordinator: coordinator, Prepare: prepare, Holder: writer, Slots: o.slots, Unavailable: o.unavailable, Log: log,
-		Runner: &worker.Runner{
-			Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-			Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, Bulk: bulkOptions(o),
-		},
+	s.Runner = &worker.Runner{
+		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
+		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, Bulk: bulkOptions(o),
 	}
-	return m, done, nil
+	return s, done, nil
 }
 
 // newHolder names this process so that its leases are never taken for another's.
@@ -208,32 +219,32 @@ func openStore(o options) (*boltcms.Store, func() error, error) {
 }
 
 // openDestination connects to the cluster, opens the export directory, or rehearses.
-func openDestination(ctx context.Context, o options, log *slog.Logger, writer string, plan *worker.Plan) (
-	worker.Destination, func(context.Context, *worker.Plan) error, func() error, error) {
+func openDestination(ctx context.Context, o options, s *worker.Session) (worker.Destination, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
 	case o.discard:
-		return worker.ToNowhere(), nil, nothing, nil
+		return worker.ToNowhere(), nothing, nil
 	case o.exportDir != "":
-		dir, err := export.Open(o.exportDir, writer, export.Compression(o.compression))
+		dir, err := export.Open(o.exportDir, s.Holder, export.Compression(o.compression))
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
+			return nil, nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
 		}
-		return worker.ToFiles(dir), nil, dir.Close, nil
+		return worker.ToFiles(dir), dir.Close, nil
 	}
 	client, err := target.New(ctx, o.target)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	v, err := client.Info(ctx)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("target %s: %w", client.Name(), err)
+		return nil, nil, fmt.Errorf("target %s: %w", client.Name(), err)
 	}
-	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
-	prepare := func(ctx context.Context, plan *worker.Plan) error {
-		return worker.PrepareTarget(ctx, client, v, plan, log)
+	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
+	s.Targets = client
+	s.Prepare = func(ctx context.Context, plan *worker.Plan) error {
+		return worker.PrepareTarget(ctx, client, v, plan, s.Log)
 	}
-	return worker.ToCluster(client, o.connections), prepare, nothing, nil
+	return worker.ToCluster(client, o.connections), nothing, nil
 }
 
 // newLogger logs JSON unless a person is watching.

@@ -28,6 +28,7 @@ type job struct {
 	id     cms.ItemID
 	begin  int64 // first ordinal of this acquisition
 	entry  Entry
+	guard  func(context.Context) error
 	log    *slog.Logger
 
 	shard  *snapshot.Shard
@@ -38,12 +39,16 @@ type job struct {
 	loaded atomic.Pointer[bulk.Loader] // what progress reads while the job runs
 
 	maxOrdinal atomic.Int64
-	acquired   time.Duration // monotonic clock
-	firstRead  time.Duration // monotonic clock when setup ended: the first document was read; 0 before
+	broken     atomic.Pointer[error] // why the watch ended the work
+	acquired   time.Duration         // monotonic clock
+	firstRead  time.Duration         // monotonic clock when setup ended: the first document was read; 0 before
 }
 
 // open finds the shard and everything that is needed to read it.
 func (j *job) open(ctx context.Context) error {
+	if err := j.guard(ctx); err != nil {
+		return err
+	}
 	shard, err := snapshot.OpenShard(ctx, j.runner.Repo, j.entry.Locator, j.id.Shard)
 	if err != nil {
 		return err
@@ -69,7 +74,7 @@ func (j *job) open(ctx context.Context) error {
 	j.reader = j.commit.Reader(lucene.ReadOptions{From: j.begin, To: j.commit.MaxOrdinal})
 	opts := j.runner.Bulk
 	opts.Sender, opts.Recorder = j.out, j.runner.Failed
-	opts.From, opts.Index, opts.EmitType = j.begin, j.entry.Naming.Index, j.entry.Naming.Emit
+	opts.From, opts.Index, opts.Shard, opts.EmitType = j.begin, j.entry.Naming.Index, j.id.Shard, j.entry.Naming.Emit
 	opts.MayStart = j.lease.Check
 	j.loader = bulk.New(opts)
 	j.loaded.Store(j.loader)
@@ -102,6 +107,7 @@ func (j *job) copy(ctx context.Context, stopping context.Context) error {
 
 	names := newNamer(j.entry.Naming)
 	decoder := doc.NewDecoder(j.entry.Locator.IndexName, j.id.Shard)
+	decoder.SetType(j.entry.Locator.Type)
 	for {
 		if stopped.Load() {
 			return errStop
@@ -181,6 +187,9 @@ func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 // watchInterval is how often a running lease is looked at.
 const watchInterval = 500 * time.Millisecond
 
+// guardInterval is how often a running lease asks whether the target is still the same.
+const guardInterval = 30 * time.Second
+
 // maxGap: a longer silence between two looks means that the machine or the process
 // was stopped, and that somebody else may hold the item by now.
 const maxGap = 2 * time.Second
@@ -189,7 +198,7 @@ const maxGap = 2 * time.Second
 // a gap in time, and records progress now and then, until ctx ends.
 func (j *job) watch(ctx context.Context, end context.CancelFunc) {
 	last := j.runner.Clock.Read()
-	recorded := last.Mono
+	recorded, guarded := last.Mono, last.Mono
 	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
 		now := j.runner.Clock.Read()
 		err := j.lease.Check()
@@ -200,8 +209,13 @@ func (j *job) watch(ctx context.Context, end context.CancelFunc) {
 			recorded = now.Mono
 			err = j.record(ctx)
 		}
-		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) {
-			j.log.Warn("work ends: the lease is over", "error", err)
+		if err == nil && now.Mono-guarded >= guardInterval {
+			guarded = now.Mono
+			err = j.guard(ctx)
+		}
+		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) {
+			j.log.Warn("work ends: lease or target are not ours any more", "error", err)
+			j.broken.Store(&err)
 			end()
 			return
 		}

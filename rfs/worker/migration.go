@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -19,15 +18,11 @@ import (
 
 // Migration runs a plan to its end in the slots of one process.
 type Migration struct {
-	Plan        *Plan
-	Coordinator *cms.Coordinator
-	Runner      *Runner
-	Prepare     func(context.Context, *Plan) error // creates what is missing on the target; may be nil
-	Holder      string                             // of this process; unique over all processes and runs
-	Slots       int
+	*Session
+	Plan  *Plan
+	Slots int
 	// Unavailable is how long the target may be silent before the run gives up.
 	Unavailable time.Duration
-	Log         *slog.Logger
 
 	mu        sync.Mutex
 	paused    map[string]string // index → why
@@ -41,7 +36,7 @@ type Migration struct {
 func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	m.paused, m.freed = map[string]string{}, make(chan struct{})
 	m.lastGood = m.Runner.Clock.Read().Mono
-	err := m.run(ctx)
+	err := m.toTheEnd(ctx)
 	// The summary is wanted also when the run was interrupted.
 	sum, serr := summarize(context.WithoutCancel(ctx), m.Coordinator, m.Plan)
 	if serr != nil {
@@ -53,17 +48,14 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	return sum, err
 }
 
-func (m *Migration) run(ctx context.Context) error {
-	if err := m.Coordinator.Init(ctx, cms.Meta{Settings: m.Plan.Settings}); err != nil {
+func (m *Migration) toTheEnd(ctx context.Context) error {
+	if err := m.Join(ctx); err != nil {
 		return err
 	}
-	if m.Prepare != nil {
-		if err := m.Prepare(ctx, m.Plan); err != nil {
+	for _, x := range m.Plan.Indices {
+		if err := m.checkTargets(ctx, x.Entry); err != nil {
 			return err
 		}
-	}
-	if err := m.seed(ctx); err != nil {
-		return err
 	}
 	if err := m.retryFailed(ctx); err != nil {
 		return err
@@ -79,26 +71,6 @@ func (m *Migration) run(ctx context.Context) error {
 		return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
 	}
 	return m.audit(ctx)
-}
-
-// seed stores the index entries and one item per shard, once for all processes.
-func (m *Migration) seed(ctx context.Context) error {
-	waiting := func(busy *cms.NoneAvailable) {
-		m.Log.Info("somebody else prepares the work", "holder", busy.Holder, "until", busy.NextExpiry)
-	}
-	return m.Coordinator.SeedOnce(ctx, m.Holder, func(ctx context.Context) error {
-		for _, x := range m.Plan.Indices {
-			body, err := x.Entry.encode()
-			if err != nil {
-				return err
-			}
-			if err := m.Coordinator.PutIndexEntry(ctx, x.Name, x.Entry.Shards, body); err != nil {
-				return err
-			}
-		}
-		_, err := m.Coordinator.SeedItems(ctx, m.Plan.items())
-		return err
-	}, waiting)
 }
 
 // retryFailed opens failed items again: who runs the command a second time has
@@ -167,11 +139,7 @@ func (m *Migration) slot(ctx context.Context, n int) error {
 // work runs one lease and decides whether the run goes on.
 func (m *Migration) work(ctx context.Context, lease *cms.Lease) error {
 	defer m.signalFreed()
-	entry, err := m.entry(ctx, lease.ID.Index)
-	if err != nil {
-		return errors.Join(err, lease.Release(ctx, cms.CauseOutage))
-	}
-	outcome, err := m.Runner.Run(ctx, lease, entry)
+	outcome, err := m.Session.run(ctx, lease)
 	switch {
 	case outcome == Completed || outcome == HandedOff || outcome == Failed:
 		m.good()
@@ -192,15 +160,6 @@ func (m *Migration) work(ctx context.Context, lease *cms.Lease) error {
 		return nil
 	}
 	return err
-}
-
-// entry reads how an index is found and named, as it was seeded.
-func (m *Migration) entry(ctx context.Context, index string) (Entry, error) {
-	_, body, err := m.Coordinator.IndexEntry(ctx, index)
-	if err != nil {
-		return Entry{}, err
-	}
-	return decodeEntry(index, body)
 }
 
 func (m *Migration) isPaused(index string) bool {

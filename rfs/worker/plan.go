@@ -35,6 +35,15 @@ type Request struct {
 	Sizes bool
 }
 
+// Settings decide which documents go where; two processes of a session must agree on
+// them. Repositories are named by repository, which is "" for a path of one machine.
+func (r Request) Settings(repository string) map[string]string {
+	return map[string]string{
+		"repository": repository, "snapshot": r.SnapshotName, "index-allowlist": strings.Join(r.Allow.Entries(), " "),
+		"include-system": strconv.FormatBool(r.IncludeSystem), "multi-type": string(r.MultiType), "emit-doc-type": string(r.EmitType),
+	}
+}
+
 // Plan is what a snapshot holds for a Request.
 type Plan struct {
 	Snapshot string
@@ -45,8 +54,6 @@ type Plan struct {
 	LeftOut  []string // system indices that were not asked for
 	Missing  []string // shards that the snapshot itself says it lacks: index/shard: reason
 	Warnings []string
-	// Settings decide which documents go where; two runs of a session must agree on them.
-	Settings map[string]string
 }
 
 // IndexPlan is one index with all that creating and reading it needs.
@@ -90,10 +97,6 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
-	}
-	p.Settings = map[string]string{
-		"snapshot": p.Snapshot, "snapshot uuid": p.UUID, "index-allowlist": strings.Join(req.Allow.Entries(), " "),
-		"include-system": strconv.FormatBool(req.IncludeSystem), "multi-type": string(req.MultiType), "emit-doc-type": string(req.EmitType),
 	}
 	return p, p.checkTargets()
 }

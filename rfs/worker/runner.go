@@ -56,9 +56,11 @@ func (r *Runner) recordEvery() time.Duration {
 // Run works on a lease until it ends. When ctx ends, what was acknowledged is handed
 // off and the rest is left to others. The error says why the lease did not end in
 // Completed or HandedOff; the item itself is already dealt with.
-func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry) (Outcome, error) {
+// guard says whether the target is still the one the work is for; it is asked before
+// the first document, every 30 s, and before the item is completed.
+func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard func(context.Context) error) (Outcome, error) {
 	j := &job{
-		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), entry: entry, acquired: r.Clock.Read().Mono,
+		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), entry: entry, guard: guard, acquired: r.Clock.Read().Mono,
 		log: r.Log.With("item", lease.Item.ID, "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor),
 	}
 	defer j.close()
@@ -77,6 +79,12 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry) (Outcom
 	err := j.open(work)
 	if err == nil {
 		err = j.copy(work, stopping)
+	}
+	if why := j.broken.Load(); why != nil && err != nil {
+		err = *why // the watch ended the work; saying so needs a moment more
+		var more context.CancelFunc
+		work, more = context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer more()
 	}
 	outcome, err := j.finish(ctx, work, err)
 	cancel()
@@ -102,7 +110,8 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 	case errors.Is(err, fault.ErrLeaseLost), work.Err() != nil && !errors.Is(err, errStop):
 		j.abort()
 		return Lost, fmt.Errorf("%v: %w", j.id, err)
-	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported), errors.Is(err, snapshot.ErrShardMissing):
+	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported),
+		errors.Is(err, snapshot.ErrShardMissing), errors.Is(err, ErrTargetReplaced):
 		return j.fail(work, err)
 	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
 		return j.giveBack(work, cms.CausePause, err)
@@ -126,6 +135,9 @@ func (j *job) complete(ctx context.Context) (Outcome, error) {
 	if watermark < j.commit.MaxOrdinal { // a document was taken for done that is not
 
 		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, j.commit.MaxOrdinal))
+	}
+	if err := j.guard(ctx); err != nil {
+		return j.finish(ctx, ctx, err)
 	}
 	if err := j.out.Commit(ctx); err != nil {
 		return j.giveBack(ctx, cms.CauseNone, err)

@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// copyTree copies a repository so that a test may damage it.
+func copyTree(t *testing.T, from string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "repo")
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// demo is the snapshot that lies in the checkout itself.
+func demo(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(Root(), "testing", "demo", "repo")
+	if !exists(dir) {
+		t.Fatalf("%s is missing", dir)
+	}
+	return dir
+}
+
+func exportArgs(repo, out string, more ...string) []string {
+	return append([]string{"migrate", "--repo-uri", repo, "--snapshot-name", "snap1", "--export-dir", out, "--output", "json", "--include-system"}, more...)
+}
+
+func TestKilledExportContinuesAndLosesNothing(t *testing.T) {
+	repo := filepath.Join(Shared(t), "7.10.2-updates-deletes")
+	want, err := truth.Load(false, repo+".ndjson.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	killed := 0
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rng.IntN(60))*time.Millisecond)
+		cmd := exec.CommandContext(ctx, Binary(t, "rfsd"), exportArgs(repo, out)...) // killed with SIGKILL
+		cmd.Dir = dir
+		if err := cmd.Run(); err != nil {
+			killed++
+		}
+		cancel()
+	}
+	res := RunIn(t, dir, nil, "rfsd", exportArgs(repo, out)...)
+	if res.Code != 0 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	got, err := truth.LoadExport(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := truth.Compare(want, got).Faults(); f != "" {
+		t.Errorf("after %d kills: %s", killed, f)
+	}
+	sum := parseSummary(t, res)
+	if len(sum.Indices) == 0 || sum.total() != len(want) {
+		t.Errorf("the summary counts %d documents of %d after %d kills", sum.total(), len(want), killed)
+	}
+	t.Logf("%d of 10 runs were killed", killed)
+}
+
+func (s summary) total() int {
+	n := 0
+	for _, i := range s.Indices {
+		n += i.Live
+	}
+	return n
+}
+
+func TestSecondExportIntoTheSameDirectoryChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	for run := range 2 {
+		if res := RunIn(t, dir, nil, "rfsd", exportArgs(demo(t), out)...); res.Code != 0 {
+			t.Fatalf("run %d: exit %d: %s", run, res.Code, res.Stderr)
+		}
+	}
+	first, err := truth.LoadExport(out)
+	if err != nil || len(first) == 0 {
+		t.Fatalf("%d documents: %v", len(first), err)
+	}
+}
+
+func TestTwoWritersOfOneExportDirectoryAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	if err := os.MkdirAll(filepath.Join(out, ".rfsd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock := exec.Command("flock", "--exclusive", "--nonblock", filepath.Join(out, ".rfsd", "lock"), "sh", "-c", "echo locked; cat")
+	stdin, err := lock.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := lock.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Start(); err != nil {
+		t.Skipf("flock is not installed: %v", err)
+	}
+	defer lock.Wait() //nolint:errcheck // it ends with its input
+	defer stdin.Close()
+	if _, err := stdout.Read(make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	res := RunIn(t, dir, nil, "rfsd", exportArgs(demo(t), out)...)
+	if res.Code != 1 || !strings.Contains(res.Stderr, out) {
+		t.Errorf("exit %d: %s", res.Code, res.Stderr)
+	}
+}
+
+func TestBadInputIsNamedWithTheRightExitCode(t *testing.T) {
+	damaged := func(pattern string, change func(t *testing.T, path string)) func(t *testing.T) string {
+		return func(t *testing.T) string {
+			repo := copyTree(t, demo(t))
+			files, err := filepath.Glob(filepath.Join(repo, pattern))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("nothing matches %s: %v", pattern, err)
+			}
+			change(t, largest(t, files))
+			return repo
+		}
+	}
+	remove := func(t *testing.T, path string) { must(t, os.Remove(path)) }
+	flip := func(t *testing.T, path string) {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		b[len(b)/2] ^= 4
+		must(t, os.WriteFile(path, b, 0o600))
+	}
+	cut := func(t *testing.T, path string) {
+		info, err := os.Stat(path)
+		must(t, err)
+		must(t, os.Truncate(path, info.Size()/2))
+	}
+	whole := func(t *testing.T) string { return demo(t) }
+	for _, c := range []struct {
+		name string
+		repo func(t *testing.T) string
+		args []string
+		code int
+		says []string
+	}{
+		{"unknown snapshot", whole, []string{"--snapshot-name", "other"}, 1, []string{"other", "snap1"}},
+		{"unknown index", whole, []string{"--index-allowlist", "no-such-index"}, 1, []string{"no-such-index", "it has"}},
+		{"no repository", func(t *testing.T) string { return t.TempDir() }, nil, 5, []string{"no snapshot repository"}},
+		{"bad flag value", whole, []string{"--initial-lease-duration", "soon"}, 1, []string{"--initial-lease-duration", "PT10M"}},
+		{"two destinations", whole, []string{"--discard"}, 1, []string{"--export-dir", "--discard"}},
+		{"bad session", whole, []string{"--session-name", "A_B"}, 1, []string{"--session-name"}},
+		{"catalog damaged", damaged("index-*", cut), nil, 5, []string{"index-"}},
+		{"snapshot blob missing", damaged("snap-*.dat", remove), nil, 5, []string{"snap-", "missing"}},
+		{"snapshot blob flipped", damaged("snap-*.dat", flip), nil, 5, []string{"snap-", "offset"}},
+		{"index metadata flipped", damaged("indices/*/meta-*.dat", flip), nil, 5, []string{"meta-", "offset"}},
+		{"manifest flipped", damaged("indices/*/*/snap-*.dat", flip), nil, 7, []string{"indices/", "snap-", "offset"}},
+		{"manifest cut", damaged("indices/*/*/snap-*.dat", cut), nil, 7, []string{"indices/", "snap-"}},
+		{"data missing", damaged("indices/*/*/__*", remove), nil, 7, []string{"indices/", "__", "missing"}},
+		{"data flipped", damaged("indices/*/*/__*", flip), nil, 7, []string{"indices/", "__", "offset"}},
+		{"data cut", damaged("indices/*/*/__*", cut), nil, 7, []string{"indices/", "__", "bytes"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			res := RunIn(t, dir, nil, "rfsd", append(exportArgs(c.repo(t), filepath.Join(dir, "out")), c.args...)...)
+			if res.Code != c.code {
+				t.Errorf("exit %d, want %d: %s", res.Code, c.code, res.Stderr)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(res.Stderr+res.Stdout, s) {
+					t.Errorf("%q is not said: %s%s", s, res.Stderr, res.Stdout)
+				}
+			}
+		})
+	}
+}
+
+func TestRepairedRepositoryIsFinishedByTheSecondRun(t *testing.T) {
+	repo := copyTree(t, demo(t))
+	files, err := filepath.Glob(filepath.Join(repo, "indices/*/*/__*"))
+	must(t, err)
+	victim := largest(t, files)
+	b, err := os.ReadFile(victim)
+	must(t, err)
+	must(t, os.Remove(victim))
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	if res := RunIn(t, dir, nil, "rfsd", exportArgs(repo, out)...); res.Code != 7 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	must(t, os.WriteFile(victim, b, 0o600))
+	res := RunIn(t, dir, nil, "rfsd", exportArgs(repo, out)...)
+	if res.Code != 0 {
+		t.Fatalf("exit %d after the repair: %s", res.Code, res.Stderr)
+	}
+	got, err := truth.LoadExport(out)
+	must(t, err)
+	if n := parseSummary(t, res).total(); n != len(got) {
+		t.Errorf("%d documents exported, the summary counts %d", len(got), n)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func largest(t *testing.T, files []string) string {
+	t.Helper()
+	best, size := "", int64(-1)
+	for _, f := range files {
+		info, err := os.Stat(f)
+		must(t, err)
+		if info.Size() > size {
+			best, size = f, info.Size()
+		}
+	}
+	return best
+}
