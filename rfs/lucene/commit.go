@@ -6,12 +6,13 @@ package lucene
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
 )
 
 // Options say how a commit is opened.
@@ -275,14 +276,16 @@ func (o *segmentOpener) readLive(ctx context.Context) (bitset, error) {
 	maxDoc := int32(s.MaxDoc)
 	parse := func(b []byte) (bitset, error) { return parseLive(b, s.id, gen, maxDoc) }
 	src, err := s.files.later(gen, ".liv")
-	if err != nil {
-		// Lucene 4 has the older kind of file.
-		old, oldErr := s.files.later(gen, ".del")
-		if oldErr != nil {
-			return nil, fmt.Errorf("live documents of %s: %w", s.Name, err)
+	if errors.Is(err, fault.ErrCorrupt) {
+		// Segments of Lucene 4 have the older kind of file.
+		stem := s.Name + "_" + codec.Base36(gen)
+		if src, err = s.files.later(gen, ".del"); errors.Is(err, fault.ErrCorrupt) {
+			return nil, fault.Corrupt("", stem+".liv", -1, "the snapshot lists neither this file of the commit nor the older %s.del", stem)
 		}
-		src = old
 		parse = func(b []byte) (bitset, error) { return parseDel(b, maxDoc) }
+	}
+	if err != nil {
+		return nil, err
 	}
 	b, err := src.readAll(ctx)
 	if err != nil {

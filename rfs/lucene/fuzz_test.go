@@ -1,0 +1,264 @@
+package lucene
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+)
+
+// seedFiles adds the real files of a kind, also those inside of compound files.
+func seedFiles(f *testing.F, ext string, add func(b []byte)) {
+	f.Helper()
+	n := 0
+	for _, dir := range testShards(f) {
+		for name, b := range dir {
+			if strings.HasSuffix(name, ext) || ext == "segments" && strings.HasPrefix(name, ext) {
+				add(b)
+				n++
+			}
+			if !strings.HasSuffix(name, ".cfe") {
+				continue
+			}
+			sections, err := parseCompound(b, "")
+			if err != nil {
+				f.Fatal(err)
+			}
+			for s, at := range sections {
+				if strings.HasSuffix(s, ext) {
+					add(dir[strings.TrimSuffix(name, "e")+"s"][at.off : at.off+at.size])
+					n++
+				}
+			}
+		}
+	}
+	if n == 0 {
+		f.Fatalf("no seed ends with %s", ext)
+	}
+}
+
+// wellBehaved fails when an error has no category, or when a small input took much memory.
+func wellBehaved(t *testing.T, input int, parse func() error) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := parse()
+	runtime.ReadMemStats(&after)
+	if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrUnsupported) {
+		t.Fatalf("error without a category: %v", err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; input < 1<<20 && took > 64<<20 {
+		t.Fatalf("%d bytes of input took %d bytes of memory", input, took)
+	}
+}
+
+// reseal makes the checksum in the footer right again, so that damage reaches the parsers.
+func reseal(b []byte) []byte {
+	if !codec.HasFooter(b) {
+		return b
+	}
+	b = bytes.Clone(b)
+	binary.BigEndian.PutUint64(b[len(b)-8:], uint64(crc32.ChecksumIEEE(b[:len(b)-8])))
+	return b
+}
+
+// FuzzCommit changes one byte of a real shard and makes the checksum right again: whatever
+// comes of it, there is no panic, no error without a category and no great use of memory.
+func FuzzCommit(f *testing.F) {
+	var dirs []mapDir
+	shards := testShards(f)
+	for _, name := range slices.Sorted(maps.Keys(shards)) {
+		dirs = append(dirs, shards[name].without(documentsFile))
+		for file := range dirs[len(dirs)-1].List() {
+			f.Add(len(dirs)-1, file, 60, byte(1))
+		}
+	}
+	f.Fuzz(func(t *testing.T, dir, file, off int, flip byte) {
+		d := maps.Clone(dirs[uint(dir)%uint(len(dirs))])
+		name := d.List()[uint(file)%uint(len(d))]
+		if len(d[name]) == 0 {
+			t.Skip("nothing to change")
+		}
+		b := bytes.Clone(d[name])
+		b[uint(off)%uint(len(b))] ^= flip
+		d[name] = reseal(b)
+		wellBehaved(t, 0, func() error { return readAllOf(t, d) })
+	})
+}
+
+func FuzzSegments(f *testing.F) {
+	seedFiles(f, "segments", func(b []byte) { f.Add(b) })
+	for format := range 11 {
+		f.Add(segmentsFile(format, 1))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		wellBehaved(t, len(b), func() error { _, err := parseSegments("segments_1", reseal(b)); return err })
+	})
+}
+
+func FuzzSegmentInfo(f *testing.F) {
+	seedFiles(f, ".si", func(b []byte) { f.Add(b) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		wellBehaved(t, len(b), func() error { _, err := parseSegmentInfo(b); return err })
+	})
+}
+
+func FuzzFieldInfos(f *testing.F) {
+	seedFiles(f, ".fnm", func(b []byte) { f.Add(b) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		wellBehaved(t, len(b), func() error {
+			fi, err := parseFieldInfos(b, "")
+			if err == nil {
+				newFieldTable(fi)
+			}
+			return err
+		})
+	})
+}
+
+func FuzzCompound(f *testing.F) {
+	seedFiles(f, ".cfe", func(b []byte) { f.Add(b) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		wellBehaved(t, len(b), func() error { _, err := parseCompound(b, ""); return err })
+	})
+}
+
+func FuzzLive(f *testing.F) {
+	seedFiles(f, ".liv", func(b []byte) { f.Add(b, int64(1), int32(100)) })
+	f.Fuzz(func(t *testing.T, b []byte, gen int64, maxDoc int32) {
+		if gen < 0 || maxDoc < 0 || int(maxDoc) > 1024*len(b) {
+			t.Skip("the caller has bounded both")
+		}
+		wellBehaved(t, len(b), func() error { _, err := parseLive(b, "", gen, maxDoc); return err })
+	})
+}
+
+func FuzzDel(f *testing.F) {
+	seedFiles(f, ".del", func(b []byte) { f.Add(b, int32(100)) })
+	for v := range int32(4) {
+		for _, gaps := range []bool{true, false} {
+			f.Add(delFile(v-1, gaps, []int{1, 5, 90}, 100), int32(100))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, maxDoc int32) {
+		if maxDoc < 0 || int(maxDoc) > 1024*len(b) {
+			t.Skip("the caller has bounded the documents")
+		}
+		wellBehaved(t, len(b), func() error { _, err := parseDel(b, maxDoc); return err })
+	})
+}
+
+func FuzzDocValuesMeta(f *testing.F) {
+	seedFiles(f, ".dvm", func(b []byte) {
+		if i := bytes.Index(b, []byte("Lucene")); i >= 0 && i < 8 {
+			f.Add(b, "Lucene90_0")
+		}
+	})
+	fields := map[int32]*fieldInfo{}
+	for i := range int32(64) {
+		fields[i] = &fieldInfo{number: i, skipIndex: i%8 == 7, attrs: map[string]string{"Lucene80DocValuesFormat.mode": "BEST_COMPRESSION"}}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, suffix string) {
+		wellBehaved(t, len(b), func() error { _, err := parseDocValuesMeta(b, "", suffix, fields); return err })
+	})
+}
+
+func FuzzDocSet(f *testing.F) {
+	f.Add(docSet(false, -1, []int32{1, 2, 70000, 200000}), false, int8(-1), int32(300000))
+	f.Add(docSet(true, 9, denseDocs(10000)), true, int8(9), int32(300000))
+	f.Fuzz(func(t *testing.T, b []byte, le bool, rank int8, maxDoc int32) {
+		wellBehaved(t, len(b), func() error {
+			last := int32(-1)
+			_, err := parseSet(b, le, rank, maxDoc, func(d int32) {
+				if d <= last || d >= maxDoc {
+					t.Fatalf("document %d after %d of %d", d, last, maxDoc)
+				}
+				last = d
+			})
+			return err
+		})
+	})
+}
+
+// FuzzStored damages the stored fields of segments of all formats, or gives others to them.
+func FuzzStored(f *testing.F) {
+	for _, s := range layouts() {
+		s.docs = mixedDocs(s, 40)
+		dir := encodeSegment(f, s)
+		f.Add(dir["_0.fdt"], dir["_0.fdx"], dir["_0.fdm"])
+	}
+	f.Fuzz(func(t *testing.T, fdt, fdx, fdm []byte) {
+		dir := mapDir{"_0.fdt": reseal(fdt), "_0.fdx": reseal(fdx), "_0.fdm": reseal(fdm)}
+		wellBehaved(t, len(fdt)+len(fdx)+len(fdm), func() error {
+			seg := &Segment{Name: "_0", MaxDoc: 40, LiveCount: 40, files: &files{dir: dir, segment: "_0"}, fields: fieldTable{roleID, roleSource, roleRouting, roleSkip, roleUID}}
+			c := &Commit{Segments: []*Segment{seg}, MaxOrdinal: 40, LiveDocs: 40}
+			r := c.Reader(ReadOptions{})
+			defer r.Close()
+			for {
+				rec, err := r.Next(t.Context())
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				if len(rec.Source) > 1<<31 {
+					t.Fatal("impossible source")
+				}
+			}
+		})
+	})
+}
+
+// FuzzCompression gives any bytes to every way of decompressing.
+func FuzzCompression(f *testing.F) {
+	var names []string
+	for _, s := range layouts() {
+		if storedFormats[s.fdt].compression != nil && (len(names) == 0 || names[len(names)-1] != s.fdt) {
+			names = append(names, s.fdt)
+		}
+	}
+	text := bytes.Repeat([]byte("some text that repeats itself; "), 40)
+	for i, n := range names {
+		f.Add(i, compressUnit(f, n, text), len(text))
+	}
+	f.Fuzz(func(t *testing.T, i int, b []byte, n int) {
+		if n < 1 || n > 1<<31 {
+			t.Skip("the caller has bounded the length")
+		}
+		unit := storedFormats[names[uint(i)%uint(len(names))]].compression()
+		wellBehaved(t, len(b), func() error {
+			for _, exact := range []bool{true, false} {
+				out, took, err := unit.unit([]byte("kept"), b, n, exact)
+				if err != nil {
+					continue
+				}
+				if len(out) != n+4 || string(out[:4]) != "kept" || took > len(b) {
+					t.Fatalf("%d bytes of %d, %d taken of %d", len(out), n+4, took, len(b))
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func FuzzDocument(f *testing.F) {
+	s := segmentSpec{fdt: "Lucene90StoredFieldsFastData"}
+	for _, d := range mixedDocs(s, 20) {
+		f.Add(d.encode(false), int32(len(d)), false)
+	}
+	table := fieldTable{roleID, roleSource, roleRouting, roleSkip, roleUID}
+	f.Fuzz(func(t *testing.T, b []byte, fields int32, fixed bool) {
+		wellBehaved(t, len(b), func() error { return parseBody(b, fields, table, &Record{}, fixed) })
+		wellBehaved(t, len(b), func() error { return g40{}.parse(b, fields, table, &Record{}) })
+	})
+}
