@@ -52,7 +52,7 @@ func LittleEndian(codec string) bool {
 		end++
 	}
 	n, err := strconv.Atoi(digits[:end])
-	return err == nil && n >= 90
+	return err == nil && n >= 90 && n != 410 // 410 is Lucene 4.10
 }
 
 // Header reads a plain header and sets the byte order that follows from its codec name.
