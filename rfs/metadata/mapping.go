@@ -1,0 +1,279 @@
+package metadata
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+func newReader(b []byte) io.Reader { return bytes.NewReader(b) }
+
+func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// defaultType held defaults for new types up to Elasticsearch 6; every type repeats them.
+const defaultType = "_default_"
+
+// mapping merges the wanted types and converts the result.
+func (e *edit) mapping(w Wanted) (map[string]any, error) {
+	var (
+		out   map[string]any
+		names []string
+	)
+	for _, m := range w.Index.Mappings {
+		if m.Type == defaultType {
+			e.note("default-mapping", defaultType, "dropped: types that existed have it already")
+			continue
+		}
+		names = append(names, m.Type)
+		if w.Type != "" && m.Type != w.Type {
+			continue
+		}
+		body, err := decode(m.Body)
+		if err != nil {
+			return nil, fmt.Errorf("mapping of type %s: %w", m.Type, err)
+		}
+		if body == nil {
+			continue
+		}
+		e.root(body)
+		if out == nil {
+			out = body
+			continue
+		}
+		e.union("", out, body, m.Type)
+	}
+	if w.Type != "" && !slices.Contains(names, w.Type) {
+		return nil, fmt.Errorf("the snapshot has no type %q in index %s; it has: %s: %w", w.Type, w.Index.Name, strings.Join(names, ", "), fault.ErrConfig)
+	}
+	return out, nil
+}
+
+// union adds what b has to a; where both differ a stays.
+func (e *edit) union(path string, a, b map[string]any, typ string) {
+	for _, k := range keys(b) {
+		at := strings.TrimPrefix(path+"."+k, ".")
+		old, ok := a[k]
+		if !ok {
+			a[k] = b[k]
+			continue
+		}
+		oldMap, isMap := old.(map[string]any)
+		newMap, isMap2 := b[k].(map[string]any)
+		switch {
+		case isMap && isMap2:
+			e.union(at, oldMap, newMap, typ)
+		case k == "dynamic_templates":
+			a[k] = joinLists(old, b[k])
+		case !reflect.DeepEqual(old, b[k]):
+			e.note("type-union", at, "%s of type %s differs from an earlier type, which counts", brief(b[k]), typ)
+		}
+	}
+}
+
+func joinLists(a, b any) any {
+	x, ok := a.([]any)
+	y, ok2 := b.([]any)
+	if !ok || !ok2 {
+		return a
+	}
+	for _, v := range y {
+		if !slices.ContainsFunc(x, func(o any) bool { return reflect.DeepEqual(o, v) }) {
+			x = append(x, v)
+		}
+	}
+	return x
+}
+
+// rootKeys is what the top of a mapping keeps.
+var rootKeys = map[string]bool{
+	"properties": true, "dynamic": true, "dynamic_templates": true, "date_detection": true, "dynamic_date_formats": true,
+	"numeric_detection": true, "_source": true, "_routing": true, "_meta": true,
+}
+
+// root converts the mapping of one type in place.
+func (e *edit) root(m map[string]any) {
+	for _, k := range keys(m) {
+		if !rootKeys[k] {
+			e.note("root-field", k, "dropped: %s", brief(m[k]))
+			delete(m, k)
+		}
+	}
+	e.keep(m, "_source", "enabled", "includes", "excludes")
+	e.keep(m, "_routing", "required")
+	if r, ok := m["_routing"].(map[string]any); ok {
+		boolean(r, "required")
+	}
+	if s, ok := m["_source"].(map[string]any); ok {
+		boolean(s, "enabled")
+	}
+	e.dynamic("", m)
+	for _, k := range []string{"date_detection", "numeric_detection"} {
+		boolean(m, k)
+	}
+	if formats, ok := m["dynamic_date_formats"].([]any); ok {
+		for i, f := range formats {
+			if s, ok := f.(string); ok {
+				formats[i] = e.dateFormat("dynamic_date_formats", s)
+			}
+		}
+	}
+	e.templates(m)
+	e.properties("", m)
+}
+
+// keep drops members of m[key] that are not listed.
+func (e *edit) keep(m map[string]any, key string, allowed ...string) {
+	sub, ok := m[key].(map[string]any)
+	if !ok {
+		return
+	}
+	for _, k := range keys(sub) {
+		if !slices.Contains(allowed, k) {
+			e.note("root-field", key+"."+k, "dropped: %s", brief(sub[k]))
+			delete(sub, k)
+		}
+	}
+	if len(sub) == 0 {
+		delete(m, key)
+	}
+}
+
+// dynamic converts the values that only Elasticsearch knows.
+func (e *edit) dynamic(path string, m map[string]any) {
+	if m["dynamic"] == "runtime" {
+		e.note("dynamic-runtime", path, "dynamic: true instead of runtime")
+		m["dynamic"] = "true"
+	}
+}
+
+// templates converts the mappings of dynamic templates.
+func (e *edit) templates(m map[string]any) {
+	list, ok := m["dynamic_templates"].([]any)
+	if !ok {
+		return
+	}
+	var kept []any
+	for _, t := range list {
+		named, ok := t.(map[string]any)
+		if !ok {
+			continue
+		}
+		for _, name := range keys(named) {
+			body, ok := named[name].(map[string]any)
+			if !ok {
+				continue
+			}
+			path := "dynamic_templates." + name
+			if _, ok := body["runtime"]; ok {
+				e.note("runtime-fields", path, "dropped: the target has no runtime fields")
+				continue
+			}
+			field, ok := body["mapping"].(map[string]any)
+			if !ok {
+				field = map[string]any{}
+				body["mapping"] = field
+			}
+			if _, typed := field["type"]; !typed && body["match_mapping_type"] == "string" && field["index"] != nil {
+				field["type"] = "string"
+			}
+			e.field(path, field)
+			for _, one := range e.matchTypes(path, body) {
+				kept = append(kept, map[string]any{one.name(name): one.body})
+			}
+		}
+	}
+	if len(kept) == 0 {
+		delete(m, "dynamic_templates")
+		return
+	}
+	m["dynamic_templates"] = kept
+}
+
+type template struct {
+	suffix string
+	body   map[string]any
+}
+
+func (t template) name(base string) string { return base + t.suffix }
+
+// matchTypes splits a template for several types, which Elasticsearch 8 allows, into one per type.
+func (e *edit) matchTypes(path string, body map[string]any) []template {
+	types, ok := body["match_mapping_type"].([]any)
+	if !ok {
+		return []template{{body: body}}
+	}
+	var all []template
+	for _, t := range types {
+		one := maps.Clone(body)
+		one["match_mapping_type"] = t
+		all = append(all, template{suffix: fmt.Sprintf("_%v", t), body: one})
+	}
+	e.note("template-types", path, "split into %d templates", len(all))
+	return all
+}
+
+// properties converts the fields of an object in place.
+func (e *edit) properties(path string, m map[string]any) {
+	props, ok := m["properties"].(map[string]any)
+	if !ok {
+		return
+	}
+	for _, name := range keys(props) {
+		field, ok := props[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		at := name
+		if path != "" {
+			at = path + "." + name
+		}
+		e.field(at, field)
+	}
+}
+
+// field converts one field, its subfields and the fields below it.
+func (e *edit) field(path string, f map[string]any) {
+	for _, r := range fieldRules {
+		r.apply(e, r.name, path, f)
+	}
+	e.dynamic(path, f)
+	e.properties(path, f)
+	subs, ok := f["fields"].(map[string]any)
+	if !ok {
+		return
+	}
+	for _, name := range keys(subs) {
+		sub, ok := subs[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		e.field(path+"."+name, sub)
+		if sub["type"] == "object" {
+			e.note("sub-field", path+"."+name, "dropped: a subfield cannot be an object")
+			delete(subs, name)
+		}
+	}
+	if f["type"] == "object" || len(subs) == 0 {
+		delete(f, "fields")
+	}
+}
+
+// brief quotes a value in a report.
+func brief(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	const most = 120
+	if len(b) > most {
+		return strings.ToValidUTF8(string(b[:most]), "") + "…"
+	}
+	return string(b)
+}

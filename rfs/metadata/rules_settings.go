@@ -1,0 +1,260 @@
+package metadata
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// keptSettings is what an index keeps; a name that ends in a dot keeps all below it.
+var keptSettings = []string{
+	"index.number_of_shards", "index.number_of_replicas", "index.auto_expand_replicas", "index.number_of_routing_shards",
+	"index.routing_partition_size", "index.refresh_interval", "index.hidden",
+	"index.max_result_window", "index.max_inner_result_window", "index.max_rescore_window", "index.max_docvalue_fields_search",
+	"index.max_script_fields", "index.max_ngram_diff", "index.max_shingle_diff", "index.max_terms_count", "index.max_regex_length",
+	"index.max_slices_per_scroll", "index.analyze.max_token_count", "index.highlight.max_analyzed_offset",
+	"index.query.default_field", "index.mapping.total_fields.limit", "index.mapping.depth.limit", "index.mapping.nested_fields.limit",
+	"index.mapping.nested_objects.limit", "index.mapping.field_name_length.limit", "index.mapping.coerce",
+	"index.mapping.ignore_malformed", "index.sort.", "index.analysis.", "index.similarity.",
+}
+
+// silentSettings belong to the old index itself; that they are left out is no news.
+var silentSettings = []string{
+	"index.uuid", "index.creation_date", "index.creation_date_string", "index.version.", "index.provided_name", "index.history.",
+	"index.soft_deletes.", "index.resize.", "index.shrink.", "index.routing.", "index.allocation.", "index.verified_before_close",
+	"index.replication.", "index.blocks.", "index.frozen", "index.transport_version", "index.legacy.", "index.state",
+}
+
+func listed(list []string, key string) bool {
+	return slices.ContainsFunc(list, func(k string) bool {
+		return k == key || strings.HasSuffix(k, ".") && strings.HasPrefix(key, k)
+	})
+}
+
+// settings takes what the new index keeps, lists put together again.
+func (e *edit) settings(in map[string]string) map[string]any {
+	kept := map[string]string{}
+	for _, k := range keys(in) {
+		switch {
+		case listed(keptSettings, withoutElement(k)):
+			kept[k] = in[k]
+		case !listed(silentSettings, k):
+			e.note("setting", k, "dropped: %q", in[k])
+		}
+	}
+	out := lists(kept)
+	for _, r := range settingRules {
+		r(e, out)
+	}
+	return out
+}
+
+// withoutElement takes the position off the name of a list element: a.b.0 is a.b.
+func withoutElement(key string) string {
+	dot := strings.LastIndexByte(key, '.')
+	if _, err := strconv.ParseUint(key[dot+1:], 10, 31); err != nil || dot < 0 {
+		return key
+	}
+	return key[:dot]
+}
+
+// lists makes a list of the elements a.0, a.1, … when none is missing.
+func lists(in map[string]string) map[string]any {
+	sizes := map[string]int{}
+	for k := range in {
+		if base := withoutElement(k); base != k {
+			sizes[base]++
+		}
+	}
+	out := make(map[string]any, len(in))
+	for k, v := range in {
+		base := withoutElement(k)
+		i, err := strconv.Atoi(strings.TrimPrefix(k[len(base):], "."))
+		if base == k || err != nil || i >= sizes[base] || hasAll(in, base, sizes[base]) != true {
+			out[k] = v
+			continue
+		}
+		list, ok := out[base].([]any)
+		if !ok {
+			list = make([]any, sizes[base])
+			out[base] = list
+		}
+		list[i] = v
+	}
+	return out
+}
+
+func hasAll(in map[string]string, base string, n int) bool {
+	for i := range n {
+		if _, ok := in[base+"."+strconv.Itoa(i)]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// settingRules convert settings in place.
+var settingRules = []func(*edit, map[string]any){
+	allField, similarities, componentNames, standardFilter, gramLimits,
+}
+
+// allField: _all is gone, and queries need no default field to search everything.
+func allField(e *edit, s map[string]any) {
+	if s["index.query.default_field"] == "_all" {
+		e.note("all-field", "index.query.default_field", "dropped: _all is no field")
+		delete(s, "index.query.default_field")
+	}
+}
+
+// similarities drops definitions of types that no longer exist.
+func similarities(e *edit, s map[string]any) {
+	for _, k := range keys(s) {
+		name, ok := strings.CutSuffix(strings.TrimPrefix(k, "index.similarity."), ".type")
+		if !ok || !strings.HasPrefix(k, "index.similarity.") {
+			continue
+		}
+		if t := s[k]; t == "default" || t == "classic" || name == "base" {
+			e.note("legacy-similarity", k, "dropped: %v", t)
+			maps.DeleteFunc(s, func(o string, _ any) bool { return strings.HasPrefix(o, "index.similarity."+name+".") })
+		}
+	}
+}
+
+// newNames of analysis components that lost their first spelling.
+var newNames = map[string]string{
+	"nGram": "ngram", "edgeNGram": "edge_ngram", "htmlStrip": "html_strip", "delimited_payload_filter": "delimited_payload",
+	"PathHierarchy": "path_hierarchy",
+}
+
+// componentNames gives analysis components their present names, where they are defined and where they are used.
+func componentNames(e *edit, s map[string]any) {
+	for _, k := range keys(s) {
+		if !strings.HasPrefix(k, "index.analysis.") {
+			continue
+		}
+		last := k[strings.LastIndexByte(k, '.')+1:]
+		if last != "type" && last != "tokenizer" && last != "filter" && last != "char_filter" {
+			continue
+		}
+		defined := func(name string) bool {
+			_, ok := s["index.analysis."+last+"."+name+".type"]
+			return ok
+		}
+		s[k] = each(s[k], func(name string) (string, bool) {
+			to, ok := newNames[name]
+			if !ok || defined(name) {
+				return name, true
+			}
+			e.note("analysis-name", k, "%s is %s", name, to)
+			return to, true
+		})
+	}
+}
+
+// standardFilter: the token filter "standard" did nothing and is gone.
+func standardFilter(e *edit, s map[string]any) {
+	for _, k := range keys(s) {
+		if !strings.HasPrefix(k, "index.analysis.analyzer.") || !strings.HasSuffix(k, ".filter") {
+			continue
+		}
+		if _, own := s["index.analysis.filter.standard.type"]; own {
+			return
+		}
+		s[k] = each(s[k], func(name string) (string, bool) {
+			if name == "standard" {
+				e.note("standard-filter", k, "dropped: it did nothing")
+			}
+			return name, name != "standard"
+		})
+		if s[k] == nil {
+			delete(s, k)
+		}
+	}
+}
+
+// each applies f to a name, a comma-separated list of names or a list; nil when none is left.
+func each(v any, f func(string) (string, bool)) any {
+	var in []any
+	single := false
+	switch v := v.(type) {
+	case string:
+		if !strings.Contains(v, ",") {
+			single = true
+		}
+		for _, p := range strings.Split(v, ",") {
+			in = append(in, strings.TrimSpace(p))
+		}
+	case []any:
+		in = v
+	default:
+		return v
+	}
+	var out []any
+	for _, x := range in {
+		name, ok := x.(string)
+		keep := true
+		if ok {
+			name, keep = f(name)
+			x = name
+		}
+		if keep {
+			out = append(out, x)
+		}
+	}
+	switch {
+	case len(out) == 0:
+		return nil
+	case single:
+		return out[0]
+	}
+	return out
+}
+
+// gramLimits raises the limits that newer versions put on ngram and shingle sizes.
+func gramLimits(e *edit, s map[string]any) {
+	limits := []struct {
+		types                   []string
+		low, high, setting      string
+		lowDefault, highDefault int
+		allowed                 int
+	}{
+		{[]string{"ngram"}, ".min_gram", ".max_gram", "index.max_ngram_diff", 1, 2, 1},
+		{[]string{"shingle"}, ".min_shingle_size", ".max_shingle_size", "index.max_shingle_diff", 2, 2, 3},
+	}
+	for _, l := range limits {
+		most := l.allowed
+		if n, ok := number(s[l.setting]); ok {
+			most = n
+		}
+		before := most
+		for k, v := range s {
+			name, ok := strings.CutSuffix(k, ".type")
+			if t, isText := v.(string); !ok || !isText || !slices.Contains(l.types, t) {
+				continue
+			}
+			low, ok := number(s[name+l.low])
+			if !ok {
+				low = l.lowDefault
+			}
+			high, ok := number(s[name+l.high])
+			if !ok {
+				high = l.highDefault
+			}
+			most = max(most, high-low)
+		}
+		if most > before {
+			e.note("gram-limit", l.setting, "raised to %d", most)
+			s[l.setting] = strconv.Itoa(most)
+		}
+	}
+}
+
+func number(v any) (int, bool) {
+	s, ok := v.(string)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil
+}
