@@ -2,6 +2,8 @@ package cms
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -233,7 +235,17 @@ func (c *Coordinator) Event(ctx context.Context, subject, code, detail string) (
 	if err != nil {
 		return false, fmt.Errorf("event %s: %w", code, err)
 	}
-	return c.createRecord(ctx, Record{ID: kindEvent + ":" + indexKey(subject) + ":" + code, Kind: kindEvent, State: code, Body: body})
+	return c.createRecord(ctx, Record{ID: kindEvent + ":" + EventKey(subject) + ":" + code, Kind: kindEvent, State: code, Body: body})
+}
+
+// EventKey is the part of an event's id that stands for its subject: base64url, or
+// a hash when that would make the id too long.
+func EventKey(subject string) string {
+	if k := indexKey(subject); len(k) <= 320 {
+		return k
+	}
+	sum := sha256.Sum256([]byte(subject))
+	return hex.EncodeToString(sum[:])
 }
 
 // Pending counts the open items.
