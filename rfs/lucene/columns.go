@@ -101,7 +101,7 @@ func (o *segmentOpener) openColumn(ctx context.Context, fi *fieldInfos, f *field
 	if err != nil {
 		return nil, err
 	}
-	b, err := meta.readFooted(ctx)
+	b, err := meta.readAll(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (c *column) read(ctx context.Context) ([]byte, error) {
 		}
 		return c.data.readAt(ctx, e.off, e.size)
 	}
-	b, err := c.data.readFooted(ctx)
+	b, err := c.data.readAll(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -624,10 +624,11 @@ func zstdFrame(t testing.TB, p, dict []byte) []byte {
 	if len(dict) > 0 {
 		opts = append(opts, zstd.WithEncoderDictRaw(0, dict))
 	}
-	w, err := zstd.NewWriter(nil, opts...)
+	w, err := zstd.NewWriter(nil, append(opts, zstd.WithWindowSize(1<<17), zstd.WithLowerEncoderMem(true))...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer w.Close()
 	return w.EncodeAll(p, nil)
 }
 

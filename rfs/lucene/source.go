@@ -90,7 +90,7 @@ func (s *source) readAll(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !codec.HasFooter(b) {
+	if !codec.HasFooter(b) && !codec.WantsFooter(b) {
 		return b, nil
 	}
 	crc, err := codec.Footer(b)
@@ -98,15 +98,6 @@ func (s *source) readAll(ctx context.Context) ([]byte, error) {
 		return nil, s.wrap(err)
 	}
 	return b, s.compareManifest(crc)
-}
-
-// readFooted is readAll for a format that always has a footer.
-func (s *source) readFooted(ctx context.Context) ([]byte, error) {
-	b, err := s.readAll(ctx)
-	if err == nil && !codec.HasFooter(b) {
-		err = s.corrupt(max(0, s.size-codec.FooterLen), "no footer")
-	}
-	return b, err
 }
 
 // compareManifest compares the CRC of the footer with the one in the manifest.
@@ -131,7 +122,10 @@ func (s *source) verify(ctx context.Context) error {
 		return err
 	}
 	if !codec.HasFooter(tail) {
-		return nil
+		head, err := s.readAt(ctx, 0, min(s.size, codec.MaxHeaderLen))
+		if err != nil || !codec.WantsFooter(head) {
+			return err
+		}
 	}
 	want, err := codec.ParseFooter(tail, s.size-codec.FooterLen)
 	if err != nil {

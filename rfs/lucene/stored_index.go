@@ -129,7 +129,7 @@ func (s *storedFields) readModernIndex(ctx context.Context, meta *source, in *co
 	if err != nil {
 		return err
 	}
-	b, err := fdx.readFooted(ctx)
+	b, err := fdx.readAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (s *storedFields) openMeta(ctx context.Context) (*source, *codec.Input, err
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := fdm.readFooted(ctx)
+	b, err := fdm.readAll(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

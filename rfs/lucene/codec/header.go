@@ -43,16 +43,54 @@ func LittleEndian(codec string) bool {
 			return true
 		}
 	}
+	return generation(codec) >= 90
+}
+
+// generation is the number in a codec name of Lucene, 87 in Lucene87StoredFieldsFastData;
+// 41 for Lucene 4.10, 0 for other names.
+func generation(codec string) int {
 	digits, ok := strings.CutPrefix(codec, "Lucene")
 	if !ok {
-		return false
+		return 0
 	}
 	end := 0
 	for end < len(digits) && digits[end] >= '0' && digits[end] <= '9' {
 		end++
 	}
 	n, err := strconv.Atoi(digits[:end])
-	return err == nil && n >= 90 && n != 410 // 410 is Lucene 4.10
+	if err != nil {
+		return 0
+	}
+	if n == 410 {
+		return 41
+	}
+	return n
+}
+
+// footedSince is the header version from which files of Lucene 4 have a footer.
+var footedSince = map[string]int32{
+	"Lucene46SegmentInfo":       1,
+	"Lucene46FieldInfos":        1,
+	"CompoundFileWriterEntries": 1,
+	"CompoundFileWriterData":    1,
+	"Lucene41StoredFieldsIndex": 2,
+	"Lucene41StoredFieldsData":  2,
+	"BitVector":                 2,
+}
+
+// WantsFooter says whether a file that begins with these bytes must have a footer, as far
+// as its header tells: all of Lucene 5 and later, and some of Lucene 4.8 and later.
+func WantsFooter(file []byte) bool {
+	if len(file) > 4 && binary.BigEndian.Uint32(file) == 0xFFFFFFFE {
+		file = file[4:] // what precedes the header of a BitVector
+	}
+	in := NewInput(file)
+	h := in.Header()
+	if in.Err() != nil {
+		return false
+	}
+	since, ok := footedSince[h.Codec]
+	return ok && h.Version >= since || generation(h.Codec) >= 50 || LittleEndian(h.Codec)
 }
 
 // Header reads a plain header and sets the byte order that follows from its codec name.
