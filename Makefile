@@ -13,7 +13,7 @@ FUZZTIME   ?= 5s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all build test unit race lint fuzz fuzz-short sim e2e ci bench demo corrupt mutants tools clean
+.PHONY: all build test unit race lint fuzz fuzz-short sim e2e ci bench demo fixtures corrupt mutants tools clean
 
 all: build
 
@@ -68,3 +68,11 @@ clean:
 bench: build
 	$(GO) build -o $(BIN)/bench ./testing/bench
 	$(BIN)/bench $(BENCHFLAGS)
+
+## demo: migrates a bundled real snapshot into files; TARGET=opensearch starts a real one and migrates into it
+demo: build
+	@$(GO) run ./testing/demo $(if $(TARGET),-target $(TARGET))
+
+## fixtures: makes testing/fixtures again from real clusters (FIXTURES="name …" for some of them)
+fixtures:
+	$(GO) run ./testing/snapgen $(FIXTURES)

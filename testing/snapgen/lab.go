@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/rest"
+)
+
+// unprivileged is the user that servers run as when this program runs as root.
+const unprivileged = 65534
+
+// lab is where one fixture is made: a repository that several nodes may write in turn, one node at a time,
+// and the truths collected from them.
+type lab struct {
+	rest.Client // of the running node
+
+	name string
+	dir  string
+	node *cluster.Node
+	data string // data directory that the next node goes on with, "" for an empty one
+	// truths are the documents of each snapshot, or of all under "".
+	truths map[string][]document
+	// accounts is what the clusters reported about each snapshot.
+	accounts []account
+}
+
+func newLab(name string) (*lab, error) {
+	dir, err := os.MkdirTemp("", "rfsd-snapgen-")
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{name: name, dir: dir, truths: map[string][]document{}}
+	return l, errors.Join(os.Mkdir(l.repo(), 0o755), os.Chmod(dir, 0o755))
+}
+
+// repo is the directory of the repository.
+func (l *lab) repo() string { return filepath.Join(l.dir, "repo") }
+
+func (l *lab) close() error {
+	return errors.Join(l.stop(), os.RemoveAll(l.dir))
+}
+
+// boot starts a node ("7.10.2" is Elasticsearch, "os2.19.4" OpenSearch) that may write the repository.
+func (l *lab) boot(ctx context.Context, version string, opts ...cluster.Option) error {
+	if err := l.start(ctx, version, opts...); err != nil {
+		return err
+	}
+	return l.WaitReady(ctx)
+}
+
+// bootWounded starts a node that cannot find all of its shards, and waits for those that it can.
+func (l *lab) bootWounded(ctx context.Context, version string, active int) error {
+	if err := l.start(ctx, version); err != nil {
+		return err
+	}
+	return l.put(ctx, http.MethodGet, fmt.Sprintf("/_cluster/health?wait_for_active_shards=%d&timeout=60s", active), nil)
+}
+
+func (l *lab) start(ctx context.Context, version string, opts ...cluster.Option) error {
+	if err := l.stop(); err != nil {
+		return err
+	}
+	product := "elasticsearch"
+	if v, ok := strings.CutPrefix(version, "os"); ok {
+		product, version = "opensearch", v
+	}
+	if err := l.handOver(); err != nil {
+		return err
+	}
+	opts = append(opts, cluster.RepoDir(l.dir))
+	if l.data != "" {
+		opts = append(opts, cluster.DataFrom(l.data))
+	}
+	node, err := cluster.Boot(ctx, product, version, opts...)
+	if err != nil {
+		return err
+	}
+	l.node = node
+	l.Client, err = node.Client()
+	return err
+}
+
+// handOver lets servers that refuse root write the repository.
+func (l *lab) handOver() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return filepath.WalkDir(l.repo(), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, unprivileged, unprivileged)
+	})
+}
+
+func (l *lab) stop() error {
+	if l.node == nil {
+		return nil
+	}
+	node := l.node
+	l.node = nil
+	return node.Stop()
+}
+
+// park stops the node and keeps its data for the next one.
+func (l *lab) park(ctx context.Context) error {
+	if err := l.put(ctx, http.MethodPost, "/_flush", nil); err != nil {
+		return err
+	}
+	l.node.Kill()
+	data := filepath.Join(l.dir, fmt.Sprintf("data-%d", len(l.accounts)))
+	if err := os.CopyFS(data, os.DirFS(filepath.Join(l.node.Dir, "data"))); err != nil {
+		return fmt.Errorf("keeping the data: %w", err)
+	}
+	l.data = data
+	return l.stop()
+}
+
+// put sends a JSON body and expects success.
+func (l *lab) put(ctx context.Context, method, path string, body any) error {
+	return l.JSON(ctx, method, path, body, nil)
+}
+
+// steps runs requests in order, each "METHOD path" with a body.
+func (l *lab) steps(ctx context.Context, steps ...step) error {
+	for _, s := range steps {
+		method, path, ok := strings.Cut(s.request, " ")
+		if !ok {
+			return fmt.Errorf("no request: %q", s.request)
+		}
+		var body any
+		if s.body != "" {
+			body = s.body
+		}
+		if strings.HasSuffix(path, "/_bulk") {
+			if err := l.Bulk(ctx, path, []byte(s.body)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.put(ctx, method, path, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type step struct{ request, body string }
+
+// typed says whether indices of this node have mapping types in paths and actions.
+func (l *lab) typed() bool {
+	return l.node.Product == "elasticsearch" && l.node.Version < "7"
+}
+
+// register makes the repository known to the node.
+func (l *lab) register(ctx context.Context, settings map[string]any) error {
+	all := map[string]any{"location": l.repo()}
+	for k, v := range settings {
+		all[k] = v
+	}
+	return l.put(ctx, http.MethodPut, "/_snapshot/fixture", map[string]any{"type": "fs", "settings": all})
+}
+
+// account is what the cluster itself said about a snapshot.
+type account struct {
+	Version  string          `json:"version"`
+	Name     string          `json:"snapshot"`
+	Info     json.RawMessage `json:"info"`
+	Indices  json.RawMessage `json:"indices"`
+	Segments string          `json:"segments,omitempty"`
+}
+
+// snapshot takes a snapshot of the indices ("" for all); want is the state it has to end in.
+func (l *lab) snapshot(ctx context.Context, name, indices, want string, partial bool) error {
+	body := map[string]any{"include_global_state": true, "partial": partial}
+	if indices != "" {
+		body["indices"] = indices
+	}
+	// A snapshot that fails answers with an error, too: the state decides.
+	err := l.put(ctx, http.MethodPut, "/_snapshot/fixture/"+name+"?wait_for_completion=true", body)
+	if err != nil && want != "FAILED" {
+		return err
+	}
+	a := account{Version: l.node.Product + " " + l.node.Version, Name: name}
+	var info struct {
+		Snapshots []struct{ State string }
+	}
+	if a.Info, err = l.Send(ctx, http.MethodGet, "/_snapshot/fixture/"+name, "", nil); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(a.Info, &info); err != nil || len(info.Snapshots) != 1 || info.Snapshots[0].State != want {
+		return fmt.Errorf("snapshot %s: want state %s, got %s: %w", name, want, a.Info, err)
+	}
+	if a.Indices, err = l.Send(ctx, http.MethodGet, "/_all", "", nil); err != nil {
+		return err
+	}
+	segments, err := l.Send(ctx, http.MethodGet, "/_cat/segments?v", "", nil)
+	if err != nil {
+		return err
+	}
+	a.Segments = string(segments)
+	l.accounts = append(l.accounts, a)
+	return nil
+}
+
+// take dumps the live documents of the indices as the truth of the snapshot and takes it.
+func (l *lab) take(ctx context.Context, name, indices string) error {
+	if err := l.put(ctx, http.MethodPost, "/_refresh", nil); err != nil {
+		return err
+	}
+	docs, err := l.dump(ctx, indices)
+	if err != nil {
+		return err
+	}
+	l.truths[name] = docs
+	return l.snapshot(ctx, name, indices, "SUCCESS", false)
+}
