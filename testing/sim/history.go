@@ -24,7 +24,6 @@ type op struct {
 	answered   int64
 	it         cms.Item
 	v          cms.Verdict
-	superseded bool
 }
 
 func (h *History) tick() int64 { h.step++; return h.step }

@@ -1,0 +1,120 @@
+package primitive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Node is one member of the fleet as it advertises itself.
+type Node struct {
+	Token   string `json:"token"`
+	Workers int    `json:"workers"`
+	Seen    int64  `json:"seen"` // epoch ms of the store's clock
+}
+
+// Nodes is the list of nodes: one record, changed by versioned updates. It is
+// advice only; nothing is granted or refused by it.
+type Nodes struct {
+	Store Store
+	Clock cms.Clock
+}
+
+const (
+	nodesID    = "nodes"
+	maxNodes   = 4096
+	nodesTries = 20
+)
+
+type nodesBody struct {
+	Nodes []Node `json:"nodes"`
+}
+
+// List gives the nodes in order of tokens.
+func (n *Nodes) List(ctx context.Context) ([]Node, error) {
+	_, body, err := n.read(ctx)
+	return body.Nodes, err
+}
+
+func (n *Nodes) read(ctx context.Context) (cms.Record, nodesBody, error) {
+	var body nodesBody
+	r, err := n.Store.Record(ctx, nodesID)
+	if errors.Is(err, cms.ErrNotFound) {
+		return cms.Record{ID: nodesID, Kind: nodesID}, body, nil
+	}
+	if err != nil {
+		return r, body, fmt.Errorf("list of nodes: %w", err)
+	}
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		return r, body, fmt.Errorf("list of nodes: %w: %w", err, fault.ErrCorrupt)
+	}
+	return r, body, nil
+}
+
+// Advertise adds or refreshes a node.
+func (n *Nodes) Advertise(ctx context.Context, token string, workers int) error {
+	now, _, err := n.Store.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("advertise node: %w", err)
+	}
+	return n.update(ctx, func(nodes []Node) []Node {
+		nodes = slices.DeleteFunc(nodes, func(x Node) bool { return x.Token == token })
+		return append(nodes, Node{Token: token, Workers: workers, Seen: now.UnixMilli()})
+	})
+}
+
+// Expire removes the nodes that were not seen for longer than age.
+func (n *Nodes) Expire(ctx context.Context, age time.Duration) error {
+	now, _, err := n.Store.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("expire nodes: %w", err)
+	}
+	return n.update(ctx, func(nodes []Node) []Node {
+		return slices.DeleteFunc(nodes, func(x Node) bool { return now.UnixMilli()-x.Seen > age.Milliseconds() })
+	})
+}
+
+func (n *Nodes) update(ctx context.Context, change func([]Node) []Node) error {
+	var err error
+	for try := range nodesTries {
+		r, body, rerr := n.read(ctx)
+		if rerr != nil {
+			return rerr
+		}
+		body.Nodes = change(body.Nodes)
+		if len(body.Nodes) > maxNodes {
+			return fmt.Errorf("list of nodes: more than %d: %w", maxNodes, fault.ErrUnsupported)
+		}
+		slices.SortFunc(body.Nodes, func(a, b Node) int { return strings.Compare(a.Token, b.Token) })
+		if r.Body, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("list of nodes: %w", err)
+		}
+		if _, err = n.Store.Put(ctx, r); !errors.Is(err, cms.ErrConflict) {
+			break
+		}
+		if serr := n.Clock.Sleep(ctx, pause(time.Duration(try+1)*20*time.Millisecond)); serr != nil {
+			return errors.Join(err, serr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("list of nodes: %w", err)
+	}
+	return nil
+}
+
+// Position is the place of the token among the nodes, and how many there are; an
+// unknown token is at 0 of 1.
+func Position(nodes []Node, token string) (position, count int) {
+	i := slices.IndexFunc(nodes, func(x Node) bool { return x.Token == token })
+	if i < 0 {
+		return 0, 1
+	}
+	return i, len(nodes)
+}

@@ -1,0 +1,419 @@
+package primitive_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// bubbleClock reads the virtual time of a synctest bubble on every clock.
+type bubbleClock struct{ start time.Time }
+
+func (c bubbleClock) Read() cms.Reading {
+	now := time.Now()
+	return cms.Reading{Wall: now, Mono: now.Sub(c.start), Boot: now.Sub(c.start)}
+}
+
+func (bubbleClock) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// counting counts reads of records.
+type counting struct {
+	primitive.Store
+	reads atomic.Int64
+}
+
+func (c *counting) Record(ctx context.Context, id string) (cms.Record, error) {
+	c.reads.Add(1)
+	return c.Store.Record(ctx, id)
+}
+
+// run gives the test a store and locks on it, in virtual time.
+func run(t *testing.T, f func(t *testing.T, s *counting, l *primitive.Locks)) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		c := &counting{Store: s}
+		f(t, c, &primitive.Locks{Store: c, Clock: bubbleClock{time.Now()}})
+	})
+}
+
+func try(t *testing.T, l *primitive.Locks, name string, ttl time.Duration) *primitive.Lock {
+	t.Helper()
+	lock, err := l.Try(t.Context(), name, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+func TestALockHasOneHolderUntilItExpires(t *testing.T) {
+	run(t, func(t *testing.T, s *counting, l *primitive.Locks) {
+		a := try(t, l, "x", time.Minute)
+		_, err := l.Try(t.Context(), "x", time.Minute)
+		var held *primitive.Held
+		if !errors.As(err, &held) || held.Holder != a.Token() || held.Until.Sub(time.Now()) != time.Minute {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(50 * time.Second)
+		if err := a.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Second)
+		if _, err := l.Try(t.Context(), "x", time.Minute); !errors.As(err, &held) {
+			t.Fatalf("renewed lock was taken: %v", err)
+		}
+		time.Sleep(11 * time.Second)
+		b := try(t, l, "x", time.Minute)
+		if err := a.Renew(t.Context()); !errors.Is(err, fault.ErrLeaseLost) {
+			t.Errorf("renewal of a lost lock: %v", err)
+		}
+		if err := a.Unlock(t.Context()); err != nil { // must not free b's
+			t.Error(err)
+		}
+		if _, err := l.Try(t.Context(), "x", time.Minute); !errors.As(err, &held) || held.Holder != b.Token() {
+			t.Errorf("got %v", err)
+		}
+		if err := b.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Record(t.Context(), "lock:x")
+		if err != nil || r.Expire != 0 || r.Holder != b.Token() {
+			t.Errorf("%+v %v", r, err)
+		}
+		try(t, l, "x", time.Minute)
+	})
+}
+
+func TestNobodyPollsBeforeALockExpires(t *testing.T) {
+	run(t, func(t *testing.T, s *counting, l *primitive.Locks) {
+		try(t, l, "x", time.Hour)
+		before, start := s.reads.Load(), time.Now()
+		if _, err := l.Acquire(t.Context(), "x", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.reads.Load() - before; n > 2 {
+			t.Errorf("%d reads", n)
+		}
+		if d := time.Since(start); d < time.Hour || d > time.Hour+time.Second {
+			t.Errorf("waited %v", d)
+		}
+	})
+}
+
+func TestTheGuardEndsBeforeTheLock(t *testing.T) {
+	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
+		a := try(t, l, "x", time.Minute)
+		ctx, stop := a.Guard(t.Context())
+		defer stop()
+		start := time.Now()
+		<-ctx.Done()
+		if d := time.Since(start); d >= time.Minute || d < 50*time.Second || !errors.Is(context.Cause(ctx), fault.ErrLeaseLost) {
+			t.Errorf("ended after %v: %v", d, context.Cause(ctx))
+		}
+	})
+}
+
+func TestOneOfManyGetsTheLock(t *testing.T) {
+	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
+		var got atomic.Int64
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if _, err := l.Try(t.Context(), "x", time.Minute); err == nil {
+					got.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if got.Load() != 1 {
+			t.Errorf("%d holders", got.Load())
+		}
+	})
+}
+
+func TestASemaphoreAdmitsSoMany(t *testing.T) {
+	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
+		s := &primitive.Semaphore{Locks: l, Name: "bulk", Size: 3}
+		var locks []*primitive.Lock
+		for range 3 {
+			k, err := s.Try(t.Context(), time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			locks = append(locks, k)
+			time.Sleep(time.Second)
+		}
+		var held *primitive.Held
+		if _, err := s.Try(t.Context(), time.Minute); !errors.As(err, &held) || held.Holder != locks[0].Token() {
+			t.Errorf("got %v", err)
+		}
+		if err := locks[1].Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Try(t.Context(), time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestALeaderThatStopsIsReplacedAndNeverTwoLead(t *testing.T) {
+	run(t, func(t *testing.T, s *counting, l *primitive.Locks) {
+		var leading, most, terms atomic.Int64
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				err := l.Lead(t.Context(), "fleet", time.Minute, func(ctx context.Context) error {
+					most.Store(max(most.Load(), leading.Add(1)))
+					defer leading.Add(-1)
+					terms.Add(1)
+					select {
+					case <-time.After(5 * time.Minute): // longer than the lock: it is renewed
+					case <-ctx.Done():
+						t.Error("a healthy leader was stopped")
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if terms.Load() != 5 || most.Load() != 1 {
+			t.Errorf("%d terms, %d leaders at a time", terms.Load(), most.Load())
+		}
+	})
+}
+
+func TestALeaderWhoseLockWasTakenIsStopped(t *testing.T) {
+	run(t, func(t *testing.T, s *counting, l *primitive.Locks) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		n := 0
+		err := l.Lead(ctx, "fleet", time.Minute, func(ctx context.Context) error {
+			if n++; n == 2 {
+				return nil
+			}
+			r, err := s.Record(t.Context(), "lock:leader/fleet")
+			if err != nil {
+				return err
+			}
+			r.Holder, r.Expire = "thief", time.Now().Add(time.Minute).UnixMilli()
+			if _, err := s.Put(t.Context(), r); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if err != nil || n != 2 {
+			t.Errorf("%d terms, %v", n, err)
+		}
+	})
+}
+
+func TestNodesAdvertiseThemselvesAtTheSameTime(t *testing.T) {
+	run(t, func(t *testing.T, s *counting, l *primitive.Locks) {
+		n := &primitive.Nodes{Store: s, Clock: l.Clock}
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				if err := n.Advertise(t.Context(), fmt.Sprintf("n%d", i), i); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		got, err := n.List(t.Context())
+		if err != nil || len(got) != 8 || got[3].Token != "n3" || got[3].Workers != 3 {
+			t.Fatalf("%+v %v", got, err)
+		}
+		if p, c := primitive.Position(got, "n5"); p != 5 || c != 8 {
+			t.Errorf("%d of %d", p, c)
+		}
+		time.Sleep(time.Hour)
+		if err := n.Advertise(t.Context(), "n5", 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Expire(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = n.List(t.Context()); err != nil || len(got) != 1 || got[0].Token != "n5" {
+			t.Errorf("%+v %v", got, err)
+		}
+	})
+}
+
+func TestPartitionsAreEachDoneByOneNode(t *testing.T) {
+	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
+		ctx := t.Context()
+		p := &primitive.Partitions{Locks: l}
+		for i := range 12 {
+			for range 2 { // a second leader adds the same
+				if err := p.Add(ctx, fmt.Sprintf("%02d", i), []byte{byte(i), 0xff}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var mu sync.Mutex
+		done := map[string]int{}
+		var wg sync.WaitGroup
+		for node := range 3 {
+			wg.Go(func() {
+				for first := true; ; first = false {
+					task, err := p.Claim(ctx, fmt.Sprintf("n%d", node), node, 3, time.Minute)
+					if err != nil || task == nil {
+						if err != nil {
+							t.Error(err)
+						}
+						return
+					}
+					if len(task.Data) != 2 || task.Data[1] != 0xff {
+						t.Errorf("task %s holds %v", task.ID, task.Data)
+					}
+					if first {
+						if err := task.Report(ctx, json.RawMessage(`{"at":5}`)); err != nil {
+							t.Error(err)
+						}
+					}
+					mu.Lock()
+					done[task.ID]++
+					mu.Unlock()
+					if err := task.Done(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for id, n := range done {
+			if n != 1 {
+				t.Errorf("%s was done %d times", id, n)
+			}
+		}
+		if len(done) != 12 {
+			t.Errorf("%d partitions done", len(done))
+		}
+		if err := p.Sweep(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := p.List(ctx); err != nil || len(left) != 0 {
+			t.Errorf("%+v %v", left, err)
+		}
+	})
+}
+
+func TestClaimsBeginAtTheNodesPosition(t *testing.T) {
+	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
+		p := &primitive.Partitions{Locks: l}
+		for i := range 8 {
+			if err := p.Add(t.Context(), fmt.Sprint(i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for node := range 4 {
+			task, err := p.Claim(t.Context(), "n", node, 4, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, task.ID)
+		}
+		// 8 free: 0; then 7 of 1..7 at 1·7/4: 2; 6 of {1,3,…} at 3: 5; 5 of {1,3,4,6,7} at 3: 6.
+		if !slices.Equal(got, []string{"0", "2", "5", "6"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestAFailedTaskGoesToTheFailureHandlerAndACancelledOneStops(t *testing.T) {
+	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
+		ctx := t.Context()
+		p := &primitive.Partitions{Locks: l}
+		if err := p.Add(ctx, "a", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		task, err := p.Claim(ctx, "n", 0, 1, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := task.Report(ctx, json.RawMessage(`{"at":7}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := task.Fail(ctx, "no luck"); err != nil {
+			t.Fatal(err)
+		}
+		var seen primitive.Status
+		if err := p.Sweep(ctx, func(s primitive.Status) bool { seen = s; return true }); err != nil {
+			t.Fatal(err)
+		}
+		if seen.ID != "a" || seen.Error != "no luck" || seen.Attempts != 1 || string(seen.Progress) != `{"at":7}` {
+			t.Errorf("%+v", seen)
+		}
+		if task, err = p.Claim(ctx, "n", 0, 1, time.Minute); err != nil || task == nil {
+			t.Fatalf("not given out again: %v", err)
+		}
+		if err := p.Cancel(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		if err := task.Report(ctx, json.RawMessage(`{}`)); !errors.Is(err, primitive.ErrCancelled) {
+			t.Errorf("got %v", err)
+		}
+		if err := task.Done(ctx); !errors.Is(err, primitive.ErrCancelled) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := p.Sweep(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := p.List(ctx); err != nil || len(left) != 0 {
+			t.Errorf("%+v %v", left, err)
+		}
+	})
+}
+
+func TestATaskOfADeadNodeIsClaimedByAnother(t *testing.T) {
+	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
+		ctx := t.Context()
+		p := &primitive.Partitions{Locks: l}
+		if err := p.Add(ctx, "a", nil); err != nil {
+			t.Fatal(err)
+		}
+		dead, err := p.Claim(ctx, "n1", 0, 2, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := p.Claim(ctx, "n2", 1, 2, time.Minute); err != nil || other != nil {
+			t.Fatalf("claimed twice: %v", err)
+		}
+		time.Sleep(61 * time.Second)
+		if other, err := p.Claim(ctx, "n2", 1, 2, time.Minute); err != nil || other == nil {
+			t.Fatalf("not claimed: %v", err)
+		}
+		if err := dead.Done(ctx); !errors.Is(err, fault.ErrLeaseLost) {
+			t.Errorf("the dead node ended it: %v", err)
+		}
+	})
+}
