@@ -74,6 +74,14 @@ type countedStream struct {
 	bytes *atomic.Int64
 }
 
+// Total passes on what the stream below knows.
+func (s *countedStream) Total() int64 {
+	if n, ok := Total(s.ReadCloser); ok {
+		return n
+	}
+	return -1
+}
+
 func (s *countedStream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	s.bytes.Add(int64(n))

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -38,9 +39,16 @@ func NewDir(root string) (*Dir, error) {
 func (d *Dir) URI() string { return "file://" + d.path }
 
 // Open streams a part of a file.
-func (d *Dir) Open(_ context.Context, name string, off, n int64) (io.ReadCloser, error) {
-	if err := checkName(name); err != nil {
+func (d *Dir) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	size, err := d.Stat(ctx, name) // also keeps off what would block, such as a pipe
+	if err != nil {
 		return nil, err
+	}
+	if n < 0 {
+		n = max(size-off, 0)
+	}
+	if off < 0 || off > size-n {
+		return nil, fault.Corrupt(name, "", size, "the file ends before the %d bytes from %d on", n, off)
 	}
 	f, err := d.root.Open(name)
 	if err != nil {
@@ -52,12 +60,23 @@ func (d *Dir) Open(_ context.Context, name string, off, n int64) (io.ReadCloser,
 			return nil, fileError(name, err)
 		}
 	}
-	if n < 0 {
-		return f, nil
-	}
-	return &exact{ReadCloser: f, name: name, left: n, short: func(name string, left int64) error {
+	return &exact{ReadCloser: &openFile{File: f, name: name}, left: n, total: size, short: func(left int64) error {
 		return fault.Corrupt(name, "", off+n-left, "the file ends %d bytes early", left)
 	}}, nil
+}
+
+// openFile gives errors of the file system their category.
+type openFile struct {
+	*os.File
+	name string
+}
+
+func (f *openFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return n, fileError(f.name, err)
+	}
+	return n, err
 }
 
 // Stat gives the size of a file.
@@ -118,8 +137,8 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 // fs.ErrNotExist, anything else (permission, input/output) is not the snapshot's fault.
 func fileError(name string, err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("blob %s: %w", name, err)
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("blob %s: %w: %w", name, err, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("blob %s: %w: %w", name, err, fault.ErrConfig)
 	}

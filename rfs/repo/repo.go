@@ -6,7 +6,6 @@ package repo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -27,7 +26,8 @@ type Repository interface {
 	// Open streams n bytes of a blob from off on, to the end when n < 0. A blob that is
 	// not there is an error that is fs.ErrNotExist. The stream never ends before n
 	// bytes without an error: fault.ErrCorrupt when the blob is shorter,
-	// fault.ErrUnavailable when the store gave up in between.
+	// fault.ErrUnavailable when the store gave up in between. A stream that knows how long
+	// the whole blob is has a method Total() int64 (see Total).
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 	// Stat gives the size of a blob in bytes.
 	Stat(ctx context.Context, name string) (int64, error)
@@ -53,7 +53,7 @@ func Open(ctx context.Context, uri string, s3 S3Options) (Repository, error) {
 		if err != nil {
 			return nil, err
 		}
-		return NewRetrying(r, RetryPolicy{}), nil
+		return NewReadAhead(NewRetrying(r, RetryPolicy{}), ReadAheadOptions{}), nil
 	}
 	return nil, fmt.Errorf("%q: only file:///path, a path, and s3://bucket/prefix are known: %w", uri, fault.ErrConfig)
 }
@@ -87,27 +87,4 @@ func ReadAll(ctx context.Context, r Opener, name string, limit int64) ([]byte, e
 		return nil, fault.Corrupt(name, "", limit, "longer than the %d bytes that such a blob may have", limit)
 	}
 	return b, nil
-}
-
-// exact is a stream that must give n bytes: an earlier end is the error short.
-type exact struct {
-	io.ReadCloser
-	name  string
-	left  int64
-	short func(name string, left int64) error
-}
-
-func (e *exact) Read(p []byte) (int, error) {
-	if e.left == 0 {
-		return 0, io.EOF
-	}
-	if int64(len(p)) > e.left {
-		p = p[:e.left]
-	}
-	n, err := e.ReadCloser.Read(p)
-	e.left -= int64(n)
-	if errors.Is(err, io.EOF) && e.left > 0 {
-		return n, e.short(e.name, e.left)
-	}
-	return n, err
 }

@@ -73,11 +73,16 @@ func (p RetryPolicy) again(ctx context.Context, n int, err error) error {
 
 // Open opens, and later goes on with, a part of a blob.
 func (r *Retrying) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
-	s := &resuming{ctx: ctx, r: r, name: name, off: off, left: n}
+	rc, _, err := r.openVersion(ctx, name, off, n, "")
+	return rc, err
+}
+
+func (r *Retrying) openVersion(ctx context.Context, name string, off, n int64, version string) (io.ReadCloser, string, error) {
+	s := &resuming{ctx: ctx, r: r, name: name, off: off, left: n, total: -1, version: version}
 	if err := s.open(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return s, nil
+	return s, s.version, nil
 }
 
 // Stat asks until it is answered.
@@ -126,20 +131,32 @@ func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, erro
 
 // resuming is a body that survives breaks.
 type resuming struct {
-	ctx   context.Context
-	r     *Retrying
-	name  string
-	off   int64
-	left  int64 // -1: to the end
-	tries int   // since the last byte
-	cur   io.ReadCloser
+	ctx     context.Context
+	r       *Retrying
+	name    string
+	off     int64
+	left    int64  // -1: to the end
+	total   int64  // of the blob; -1 when not known
+	version string // of the blob, from the first answer on
+	tries   int    // since the last byte
+	cur     io.ReadCloser
+	err     error // for good
 }
+
+// Total is the length of the blob.
+func (s *resuming) Total() int64 { return s.total }
 
 func (s *resuming) open() error {
 	for {
-		rc, err := s.r.Repository.Open(s.ctx, s.name, s.off, s.left)
+		rc, version, err := openVersion(s.ctx, s.r.Repository, s.name, s.off, s.left, s.version)
 		if err == nil {
-			s.cur = rc
+			s.cur, s.version = rc, version
+			if n, ok := Total(rc); ok {
+				s.total = n
+				if s.left < 0 {
+					s.left = max(n-s.off, 0)
+				}
+			}
 			return nil
 		}
 		s.tries++
@@ -150,11 +167,17 @@ func (s *resuming) open() error {
 }
 
 func (s *resuming) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
 	for {
 		n, err := s.cur.Read(p)
 		s.off += int64(n)
 		if s.left > 0 {
 			s.left -= int64(n)
+		}
+		if s.left == 0 && n > 0 { // all is there, whatever became of the connection
+			return n, nil
 		}
 		if n > 0 {
 			s.tries = 0
@@ -171,10 +194,17 @@ func (s *resuming) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		s.cur.Close()
+		s.cur = nil
 		if err := s.open(); err != nil {
+			s.err = err
 			return 0, err
 		}
 	}
 }
 
-func (s *resuming) Close() error { return s.cur.Close() }
+func (s *resuming) Close() error {
+	if s.cur == nil {
+		return nil
+	}
+	return s.cur.Close()
+}

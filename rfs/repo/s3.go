@@ -2,13 +2,12 @@ package repo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"github.com/aws/smithy-go"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -73,6 +71,9 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 	if o.RoleARN != "" {
 		cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), o.RoleARN))
 	}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil { // now rather than at the first blob
+		return nil, fmt.Errorf("credentials for %s: %w: %w", uri, err, fault.ErrConfig)
+	}
 	r := &S3{bucket: bucket, prefix: prefix}
 	if o.RequesterPays {
 		r.payer = types.RequestPayerRequester
@@ -98,11 +99,16 @@ func (r *S3) URI() string { return "s3://" + r.bucket + "/" + strings.TrimSuffix
 
 // Open streams a part of an object.
 func (r *S3) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	rc, _, err := r.openVersion(ctx, name, off, n, "")
+	return rc, err
+}
+
+func (r *S3) openVersion(ctx context.Context, name string, off, n int64, version string) (io.ReadCloser, string, error) {
 	if err := checkName(name); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if n == 0 {
-		return io.NopCloser(strings.NewReader("")), nil
+		return io.NopCloser(strings.NewReader("")), version, nil
 	}
 	in := &s3.GetObjectInput{Bucket: &r.bucket, Key: aws.String(r.prefix + name), RequestPayer: r.payer}
 	switch {
@@ -111,25 +117,55 @@ func (r *S3) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser
 	case off > 0:
 		in.Range = aws.String(fmt.Sprintf("bytes=%d-", off))
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	out, err := r.client.GetObject(ctx, in)
+	if version != "" {
+		in.IfMatch = &version
+	}
+	rctx, cancel := context.WithCancel(ctx)
+	out, err := r.client.GetObject(rctx, in)
 	if err != nil {
 		cancel()
-		return nil, r.failed("get", name, err)
+		return nil, "", r.failed(ctx, "get", name, err)
 	}
-	have := aws.ToInt64(out.ContentLength)
-	if n > 0 && have != n {
+	if err := checkAnswer(name, off, n, version, out); err != nil {
+		cancel() // closing alone would first read the rest
 		out.Body.Close()
-		cancel()
-		if have < n { // the object ends before the range does
-			return nil, fault.Corrupt(name, "", off+have, "the object ends %d bytes early", n-have)
-		}
-		return nil, fmt.Errorf("blob %s: the store answered %d bytes to a range of %d; it must support range requests: %w", name, have, n, fault.ErrConfig)
+		return nil, "", err
 	}
-	body := &stallGuard{ReadCloser: out.Body, cancel: cancel, timer: time.AfterFunc(stallTimeout, cancel)}
-	return &exact{ReadCloser: body, name: name, left: have, short: func(name string, left int64) error {
+	have, total := aws.ToInt64(out.ContentLength), aws.ToInt64(out.ContentLength)
+	if in.Range != nil {
+		total = totalOf(aws.ToString(out.ContentRange))
+	}
+	body := &stallGuard{ReadCloser: out.Body, ctx: ctx, cancel: cancel, timer: time.AfterFunc(stallTimeout, cancel)}
+	body.timer.Stop()
+	return &exact{ReadCloser: body, left: have, total: total, short: func(left int64) error {
 		return fmt.Errorf("blob %s: the answer broke off with %d bytes missing: %w", name, left, fault.ErrUnavailable)
-	}}, nil
+	}}, aws.ToString(out.ETag), nil
+}
+
+// checkAnswer compares what the store says it sends with what was asked for.
+func checkAnswer(name string, off, n int64, version string, out *s3.GetObjectOutput) error {
+	etag, have := aws.ToString(out.ETag), aws.ToInt64(out.ContentLength)
+	switch {
+	case version != "" && etag != version:
+		return fault.Corrupt(name, "", off, "the object changed while it was read (ETag %s, then %s)", version, etag)
+	case out.ContentLength == nil:
+		return fmt.Errorf("blob %s: the store answered without a length: %w", name, fault.ErrUnavailable)
+	case n > 0 && have < n: // the object ends before the range does
+		return fault.Corrupt(name, "", off+have, "the object ends %d bytes early", n-have)
+	case n > 0 && have > n || off > 0 && out.ContentRange == nil:
+		return fmt.Errorf("blob %s: the store answered %d bytes to a range of %d; it must support range requests: %w", name, have, n, fault.ErrConfig)
+	}
+	return nil
+}
+
+// totalOf reads the length of the object out of "bytes 0-9/1000"; -1 when it is not there.
+func totalOf(contentRange string) int64 {
+	_, length, _ := strings.Cut(contentRange, "/")
+	n, err := strconv.ParseInt(length, 10, 64)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
 }
 
 // Stat asks for the size of an object.
@@ -139,7 +175,7 @@ func (r *S3) Stat(ctx context.Context, name string) (int64, error) {
 	}
 	out, err := r.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &r.bucket, Key: aws.String(r.prefix + name), RequestPayer: r.payer})
 	if err != nil {
-		return 0, r.failed("head", name, err)
+		return 0, r.failed(ctx, "head", name, err)
 	}
 	return aws.ToInt64(out.ContentLength), nil
 }
@@ -153,7 +189,7 @@ func (r *S3) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(Blob{}, r.failed("list", prefix, err))
+				yield(Blob{}, r.failed(ctx, "list", prefix, err))
 				return
 			}
 			for _, o := range page.Contents {
@@ -167,60 +203,4 @@ func (r *S3) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 			}
 		}
 	}
-}
-
-// failed gives an error of the store its category.
-func (r *S3) failed(verb, name string, err error) error {
-	what := fmt.Sprintf("%s s3://%s/%s%s", verb, r.bucket, r.prefix, name)
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	var api smithy.APIError
-	code := ""
-	if errors.As(err, &api) {
-		code = api.ErrorCode()
-	}
-	var response *awshttp.ResponseError
-	status := 0
-	if errors.As(err, &response) {
-		status = response.HTTPStatusCode()
-	}
-	switch {
-	case code == "NoSuchBucket":
-		return fmt.Errorf("%s: the bucket does not exist: %w", what, fault.ErrConfig)
-	case code == "NoSuchKey" || code == "NotFound" || status == http.StatusNotFound:
-		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
-	case status == http.StatusRequestedRangeNotSatisfiable:
-		return fault.Corrupt(name, "", -1, "the object ends before the range that is needed")
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("%s: %s; the credentials may not do this (s3:GetObject and s3:ListBucket are needed): %w", what, code, fault.ErrConfig)
-	case status == http.StatusMovedPermanently || code == "PermanentRedirect" || code == "AuthorizationHeaderMalformed":
-		return fmt.Errorf("%s: %s; is --s3-region the bucket's region?: %w", what, code, fault.ErrConfig)
-	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
-		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrConfig)
-	}
-	return fmt.Errorf("%s: %w: %w", what, err, fault.ErrUnavailable)
-}
-
-// stallGuard ends a body that gives no byte for stallTimeout.
-type stallGuard struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-	timer  *time.Timer
-}
-
-func (g *stallGuard) Read(p []byte) (int, error) {
-	n, err := g.ReadCloser.Read(p)
-	g.timer.Reset(stallTimeout)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return n, fmt.Errorf("read body: %w: %w", err, fault.ErrUnavailable)
-	}
-	return n, err
-}
-
-func (g *stallGuard) Close() error {
-	g.timer.Stop()
-	err := g.ReadCloser.Close()
-	g.cancel()
-	return err
 }

@@ -1,0 +1,63 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// Total is the length in bytes of the whole blob of which rc streams a part; false when
+// the stream does not know it.
+func Total(rc io.ReadCloser) (int64, bool) {
+	t, ok := rc.(interface{ Total() int64 })
+	if !ok {
+		return 0, false
+	}
+	n := t.Total()
+	return n, n >= 0
+}
+
+// pinned opens a part of a blob in the version that an earlier part had (an ETag; "" for
+// any), so that what is put together from several requests is one object. A blob that
+// changed in between is a fault.Damage.
+type pinned interface {
+	openVersion(ctx context.Context, name string, off, n int64, version string) (rc io.ReadCloser, got string, err error)
+}
+
+// openVersion asks r for a version when it keeps any.
+func openVersion(ctx context.Context, r Repository, name string, off, n int64, version string) (io.ReadCloser, string, error) {
+	if p, ok := r.(pinned); ok {
+		return p.openVersion(ctx, name, off, n, version)
+	}
+	rc, err := r.Open(ctx, name, off, n)
+	return rc, "", err
+}
+
+// exact is a stream that must give left bytes: an earlier end is the error of short.
+type exact struct {
+	io.ReadCloser
+	left  int64
+	total int64 // of the blob; -1 when not known
+	short func(left int64) error
+}
+
+// Total is the length of the blob.
+func (e *exact) Total() int64 { return e.total }
+
+func (e *exact) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > e.left {
+		p = p[:e.left]
+	}
+	n, err := e.ReadCloser.Read(p)
+	e.left -= int64(n)
+	switch {
+	case errors.Is(err, io.EOF) && e.left > 0:
+		return n, e.short(e.left)
+	case errors.Is(err, io.EOF) && n > 0:
+		return n, nil
+	}
+	return n, err
+}

@@ -1,0 +1,89 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"slices"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// passing are error codes of S3 and stores like it that mean "later", whatever the status.
+var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling",
+	"ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded", "OperationAborted"}
+
+// failed gives an error of the store its category. ctx is the caller's: when it is over,
+// the error says that and nothing about the store.
+func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
+	what := fmt.Sprintf("%s s3://%s/%s%s", verb, r.bucket, r.prefix, name)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+	}
+	var api smithy.APIError
+	code := ""
+	if errors.As(err, &api) {
+		code = api.ErrorCode()
+	}
+	var response *awshttp.ResponseError
+	status := 0
+	if errors.As(err, &response) {
+		status = response.HTTPStatusCode()
+	}
+	switch {
+	case slices.Contains(passing, code):
+		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrUnavailable)
+	case code == "NoSuchBucket":
+		return fmt.Errorf("%s: the bucket does not exist: %w", what, fault.ErrConfig)
+	case code == "NoSuchKey" || code == "NotFound" || status == http.StatusNotFound:
+		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		return fault.Corrupt(name, "", -1, "the object ends before the range that is needed")
+	case status == http.StatusPreconditionFailed:
+		return fault.Corrupt(name, "", -1, "the object changed while it was read")
+	case code == "InvalidObjectState":
+		return fmt.Errorf("%s: the object is archived; restore it first: %w", what, fault.ErrConfig)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return fmt.Errorf("%s: %s; the credentials may not do this (s3:GetObject and s3:ListBucket are needed): %w", what, code, fault.ErrConfig)
+	case status == http.StatusMovedPermanently || code == "PermanentRedirect" || code == "AuthorizationHeaderMalformed":
+		return fmt.Errorf("%s: %s; is --s3-region the bucket's region?: %w", what, code, fault.ErrConfig)
+	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
+		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrConfig)
+	}
+	return fmt.Errorf("%s: %w: %w", what, err, fault.ErrUnavailable)
+}
+
+// stallGuard ends a Read that gives no byte for stallTimeout. Time in which nobody
+// reads does not count.
+type stallGuard struct {
+	io.ReadCloser
+	ctx    context.Context // the caller's
+	cancel context.CancelFunc
+	timer  *time.Timer
+}
+
+func (g *stallGuard) Read(p []byte) (int, error) {
+	g.timer.Reset(stallTimeout)
+	n, err := g.ReadCloser.Read(p)
+	g.timer.Stop()
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+		return n, err
+	case g.ctx.Err() != nil:
+		return n, fmt.Errorf("read body: %w", context.Cause(g.ctx))
+	}
+	return n, fmt.Errorf("read body: %w: %w", err, fault.ErrUnavailable)
+}
+
+func (g *stallGuard) Close() error {
+	g.timer.Stop()
+	g.cancel() // else closing would wait for the rest of the body
+	return g.ReadCloser.Close()
+}

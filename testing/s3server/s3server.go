@@ -1,0 +1,147 @@
+// Package s3server starts a real S3 server (versitygw over a directory) for tests: it
+// checks signatures, answers ranges and pages of listings as S3 does.
+package s3server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Module and version of the server that is installed when none is there.
+const (
+	module  = "github.com/versity/versitygw/cmd/versitygw"
+	version = "v1.8.0"
+)
+
+const (
+	startTimeout   = time.Minute
+	installTimeout = 8 * time.Minute
+)
+
+// Server is a running server. It is stopped when the test ends.
+type Server struct {
+	Endpoint  string // http://127.0.0.1:port
+	AccessKey string
+	SecretKey string
+	Region    string
+}
+
+// Start serves the folders of dir as buckets. It skips the test when the server cannot be
+// installed, as on a machine without network.
+func Start(t testing.TB, dir string) Server {
+	t.Helper()
+	bin, err := binary(t.Context())
+	if err != nil {
+		t.Skipf("no S3 server: %v", err)
+	}
+	addr := freeAddress(t)
+	s := Server{Endpoint: "http://" + addr, AccessKey: "rfsd-test", SecretKey: "rfsd-test-key", Region: "us-east-1"}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, bin, "--port", addr, "--quiet", "posix", dir)
+	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKey, "ROOT_SECRET_KEY="+s.SecretKey)
+	log, err := os.Create(filepath.Join(t.TempDir(), "versitygw.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", bin, err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait() //nolint:errcheck // it is killed in the end
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		log.Close()
+	})
+	if err := waitFor(addr, ended); err != nil {
+		b, _ := os.ReadFile(log.Name())
+		t.Fatalf("the S3 server does not answer: %v\n%s", err, b)
+	}
+	return s
+}
+
+// Setenv gives the process of the test the server's credentials and nobody else's.
+func (s Server) Setenv(t *testing.T) {
+	t.Helper()
+	none := filepath.Join(t.TempDir(), "none")
+	for k, v := range map[string]string{
+		"AWS_ACCESS_KEY_ID": s.AccessKey, "AWS_SECRET_ACCESS_KEY": s.SecretKey, "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
+		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_EC2_METADATA_DISABLED": "true",
+	} {
+		t.Setenv(k, v)
+	}
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+// waitFor dials until somebody listens.
+func waitFor(addr string, ended <-chan struct{}) error {
+	deadline := time.After(startTimeout)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-again.C:
+		case <-ended:
+			return fmt.Errorf("it ended: %w", err)
+		case <-deadline:
+			return err
+		}
+	}
+}
+
+// binary finds the server on the path or in the cache of the user, or installs it there.
+func binary(ctx context.Context) (string, error) {
+	if bin, err := exec.LookPath("versitygw"); err == nil {
+		return bin, nil
+	}
+	cache := os.Getenv("RFSD_CACHE")
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return "", err
+		}
+		cache = filepath.Join(dir, "rfsd")
+	}
+	dir := filepath.Join(cache, "versitygw-"+version)
+	bin := filepath.Join(dir, "versitygw")
+	if _, err := os.Stat(bin); err == nil {
+		return bin, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "install", module+"@"+version) // go install renames into place
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go install %s@%s: %w\n%s", module, version, err, out)
+	}
+	return bin, nil
+}
