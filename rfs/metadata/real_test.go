@@ -1,0 +1,88 @@
+package metadata_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// TestARealTargetTakesTheIndicesOfEverySnapshot creates each index of each snapshot at hand
+// on a real node, by its converted metadata.
+func TestARealTargetTakesTheIndicesOfEverySnapshot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no real servers")
+	}
+	root, err := filepath.Abs("../../../shared/fixtures")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Skipf("the collection of snapshots is not here: %v", err)
+	}
+	for _, version := range []string{"2.19.4", "3.8.0"} {
+		t.Run(version, func(t *testing.T) {
+			node := cluster.OpenSearch(t, version)
+			c, err := target.New(t.Context(), target.Config{URL: node.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := c.Info(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if e.IsDir() {
+					t.Run(e.Name(), func(t *testing.T) { create(t, node, c, v, filepath.Join(root, e.Name())) })
+				}
+			}
+		})
+	}
+}
+
+func create(t *testing.T, node *cluster.Node, c *target.Client, v target.Version, dir string) {
+	ctx := t.Context()
+	blobs, err := repo.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := snapshot.OpenCatalog(ctx, blobs)
+	if err != nil {
+		t.Skipf("no repository: %v", err)
+	}
+	for _, ref := range catalog.Snapshots {
+		s, err := catalog.Snapshot(ctx, ref.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ref := range s.Indices {
+			x, err := s.Index(ctx, ref.Name)
+			if err != nil {
+				t.Logf("not readable: %v", err)
+				continue
+			}
+			in := metadata.Index{Name: x.Name, Settings: x.Settings, Aliases: x.Aliases}
+			for _, m := range x.Mappings {
+				in.Mappings = append(in.Mappings, metadata.Mapping{Type: m.Type, Body: m.Body})
+			}
+			const name = "metadata-test"
+			r, err := metadata.Ensure(ctx, c, v, []metadata.Wanted{{Name: name, Index: in}})
+			if err != nil {
+				t.Errorf("%s: %v", x.Name, err)
+				continue
+			}
+			for _, change := range r.Changes {
+				t.Logf("%s: %s %s: %s", x.Name, change.Rule, change.Path, change.Detail)
+			}
+			if err := node.JSON(ctx, "DELETE", "/"+name, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
