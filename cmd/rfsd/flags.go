@@ -33,6 +33,8 @@ const (
 	output      = "Export instead of a target"
 	selection   = "What is migrated"
 	work        = "How the work is done"
+
+	coordination = "Coordination"
 )
 
 // sourceFlags name the snapshot and how its repository is reached.
@@ -50,24 +52,39 @@ func sourceFlags() []cli.Flag {
 	}
 }
 
+// clusterFlags are the flags of one cluster: target or coordinator.
+func clusterFlags(category, which, host string) []cli.Flag {
+	return []cli.Flag{
+		str(category, which+"-host", "", host),
+		str(category, which+"-username", "", "user for basic authentication"),
+		str(category, which+"-password-file", "", "file holding the password (or set "+env(which + "-password")[0]+")"),
+		str(category, which+"-password", "", "password; visible to other users of this machine, prefer the file or the variable"),
+		yes(category, which+"-insecure", "do not verify the certificate"),
+		str(category, which+"-cacert", "", "PEM file of the authority that signed the certificate"),
+		str(category, which+"-client-cert", "", "PEM file of a client certificate"),
+		str(category, which+"-client-cert-key", "", "PEM file of the client certificate's key"),
+	}
+}
+
 // destinationFlags name the cluster, or what is done instead.
 func destinationFlags() []cli.Flag {
-	return []cli.Flag{
-		str(targetFlags, "target-host", "", "URL of the target cluster"),
-		str(targetFlags, "target-username", "", "user for basic authentication"),
-		str(targetFlags, "target-password-file", "", "file holding the password (or set RFS_TARGET_PASSWORD)"),
-		&cli.StringFlag{Name: "target-password", Usage: "password; visible to other users of this machine, prefer --target-password-file",
-			EnvVars: env("target-password"), Category: targetFlags},
-		yes(targetFlags, "target-insecure", "do not verify the target's certificate"),
-		str(targetFlags, "target-cacert", "", "PEM file of the authority that signed the target's certificate"),
-		str(targetFlags, "target-client-cert", "", "PEM file of a client certificate"),
-		str(targetFlags, "target-client-cert-key", "", "PEM file of the client certificate's key"),
+	return append(clusterFlags(targetFlags, "target", "URL of the target cluster"),
 		yes(targetFlags, "run-pipelines", "let the target's default pipelines change documents (otherwise pipeline=_none)"),
 		yes(targetFlags, "disable-compression", "send request bodies uncompressed"),
 		str(output, "export-dir", "", "write bulk NDJSON files to this directory instead of a cluster"),
 		str(output, "export-compression", "none", "none, gzip or zstd"),
 		yes(output, "discard", "read everything, build the bulk bodies and send nothing (rehearsal, benchmark)"),
-	}
+	)
+}
+
+// coordinationFlags say where the state of the work is kept, and the rules of leases.
+func coordinationFlags() []cli.Flag {
+	return append(clusterFlags(coordination, "coordinator", "URL of an OpenSearch that keeps the state of the work (default: the target)"),
+		str(coordination, "coordinator-file", "", "file that keeps the state of the work, for one process (default for an export: DIR/.rfsd/coordinator.db)"),
+		str(coordination, "session-name", "", "name of this migration ([a-z0-9-], at most 64); a new name starts afresh"),
+		str(coordination, "initial-lease-duration", "PT10M", "first lease of a work item, as PT10M or 10m; doubles with each attempt, at most 6h"),
+		str(coordination, "clock-skew-tolerance", "PT15S", "refuse leases when this machine's clock is further off the coordinator's; 0s: off"),
+	)
 }
 
 // selectionFlags say which documents take part and under which names.
@@ -80,12 +97,9 @@ func selectionFlags() []cli.Flag {
 	}
 }
 
-// workFlags bound the run and say where its state is kept.
+// workFlags bound the run.
 func workFlags() []cli.Flag {
 	return []cli.Flag{
-		str(work, "session-name", "", "name of this migration ([a-z0-9-], at most 64); a new name starts afresh"),
-		str(work, "coordinator-file", "", "file holding the state of the work (default: per session, snapshot and target in the user's state directory)"),
-		str(work, "initial-lease-duration", "PT10M", "first lease of a work item, as PT10M or 10m; doubles with each attempt, at most 6h"),
 		num(work, "slots", 0, "shards read at the same time (0: one per processor, at most 8)"),
 		num(work, "documents-per-bulk-request", 0, "most documents in one request (0: no limit)"),
 		num(work, "documents-size-per-bulk-request", defaultBulkBytes, "most bytes in one request; a larger document goes alone"),

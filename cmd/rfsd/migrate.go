@@ -2,26 +2,18 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -37,7 +29,7 @@ const migrateHelp = `Reads a snapshot and writes every live document to a cluste
 
 func migrateCommand() *cli.Command {
 	var flags []cli.Flag
-	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags()} {
+	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
 		flags = append(flags, group...)
 	}
 	return &cli.Command{
@@ -81,13 +73,17 @@ func migrate(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	owner, err := claimOwnership(o, s.Holder)
+	if err != nil {
+		return errors.Join(err, done())
+	}
 	s.Settings = request.Settings(repositoryIdentity(counted.URI()))
 	s.Plan = func(context.Context) (*worker.Plan, error) { return plan, nil }
-	m := &worker.Migration{Session: s, Plan: plan, Slots: o.slots, Unavailable: o.unavailable}
+	m := &worker.Migration{Session: s, Plan: plan, Dead: owner.dead, Slots: o.slots, Unavailable: o.unavailable}
 	stopProgress := showProgress(m.Runner.Meter, plan, log)
 	sum, err := m.Run(ctx)
 	stopProgress()
-	err = errors.Join(err, done())
+	err = errors.Join(err, done(), owner.release())
 
 	r := &report{Summary: sum, Seconds: time.Since(begin).Seconds()}
 	r.RepositoryReads, r.RepositoryBytes = counted.Totals()
@@ -129,122 +125,6 @@ func announce(log *slog.Logger, plan *worker.Plan) {
 	if len(plan.LeftOut) > 0 {
 		log.Info("system indices are left out; --include-system migrates them", "indices", strings.Join(plan.LeftOut, ", "))
 	}
-}
-
-// wire puts the parts together; done closes them.
-func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting) (*worker.Session, func() error, error) {
-	var closers []func() error
-	done := func() error {
-		var errs []error
-		for i := len(closers) - 1; i >= 0; i-- {
-			errs = append(errs, closers[i]())
-		}
-		return errors.Join(errs...)
-	}
-	give := func(err error) (*worker.Session, func() error, error) {
-		return nil, nil, errors.Join(err, done())
-	}
-	writer := newHolder()
-	s := &worker.Session{Holder: writer, Log: log}
-	destination, closeDest, err := openDestination(ctx, o, s)
-	if err != nil {
-		return give(err)
-	}
-	closers = append(closers, closeDest)
-	store, closeStore, err := openStore(o)
-	if err != nil {
-		return give(err)
-	}
-	closers = append(closers, closeStore)
-	recorder, err := failed.Open(o.failedDir, writer)
-	if err != nil {
-		return give(fmt.Errorf("failed documents: %w", err))
-	}
-	closers = append(closers, recorder.Close)
-	s.Coordinator, err = cms.New(cms.Config{Store: store, Creator: writer, InitialLease: o.lease})
-	if err != nil {
-		return give(err)
-	}
-	s.Runner = &worker.Runner{
-		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, Bulk: bulkOptions(o),
-	}
-	return s, done, nil
-}
-
-// newHolder names this process so that its leases are never taken for another's.
-func newHolder() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "generated"
-	}
-	return host + "_" + rand.Text()
-}
-
-// bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
-func bulkOptions(o options) bulk.Options {
-	opts := bulk.Options{
-		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
-		MaxInFlight: max(1, (o.connections+o.slots-1)/o.slots),
-		Breaker:     bulk.NewBreaker(o.maxFailed),
-		GiveUp:      o.unavailable,
-	}
-	if o.exportDir != "" {
-		opts.MaxInFlight = 1 // a file is written in order
-	}
-	return opts
-}
-
-// openStore opens the state of the work. A rehearsal keeps its state in a file of its own that goes with it.
-func openStore(o options) (*boltcms.Store, func() error, error) {
-	path, temporary := o.coordinatorFile, ""
-	if path == "" {
-		dir, err := os.MkdirTemp("", "rfsd-discard-")
-		if err != nil {
-			return nil, nil, fmt.Errorf("state of the rehearsal: %w", err)
-		}
-		temporary, path = dir, filepath.Join(dir, "coordinator.db")
-	}
-	store, err := boltcms.Open(path, time.Now)
-	if err != nil {
-		return nil, nil, fmt.Errorf("coordinator file %s: %w", path, err)
-	}
-	return store, func() error {
-		err := store.Close()
-		if temporary != "" {
-			err = errors.Join(err, os.RemoveAll(temporary))
-		}
-		return err
-	}, nil
-}
-
-// openDestination connects to the cluster, opens the export directory, or rehearses.
-func openDestination(ctx context.Context, o options, s *worker.Session) (worker.Destination, func() error, error) {
-	nothing := func() error { return nil }
-	switch {
-	case o.discard:
-		return worker.ToNowhere(), nothing, nil
-	case o.exportDir != "":
-		dir, err := export.Open(o.exportDir, s.Holder, export.Compression(o.compression))
-		if err != nil {
-			return nil, nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
-		}
-		return worker.ToFiles(dir), dir.Close, nil
-	}
-	client, err := target.New(ctx, o.target)
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := client.Info(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("target %s: %w", client.Name(), err)
-	}
-	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
-	s.Targets = client
-	s.Prepare = func(ctx context.Context, plan *worker.Plan) error {
-		return worker.PrepareTarget(ctx, client, v, plan, s.Log)
-	}
-	return worker.ToCluster(client, o.connections), nothing, nil
 }
 
 // newLogger logs JSON unless a person is watching.

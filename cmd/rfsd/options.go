@@ -42,6 +42,9 @@ type options struct {
 
 	session         string
 	coordinatorFile string
+	coordinator     target.Config // another cluster for the state of the work; no URL: the target
+	ownerFile       string
+	skew            time.Duration
 	lease           time.Duration
 	slots           int
 	bulkDocs        int
@@ -124,36 +127,48 @@ func (o *options) checkDestination(c *cli.Context) error {
 	if host == "" {
 		return nil
 	}
-	password, err := o.password(c)
-	if err != nil {
+	var err error
+	if o.target, err = o.cluster(c, "target"); err != nil {
 		return err
 	}
-	o.target = target.Config{
-		URL: host, Username: c.String("target-username"), Password: password,
-		Insecure: c.Bool("target-insecure"), CACert: c.String("target-cacert"),
-		ClientCert: c.String("target-client-cert"), ClientKey: c.String("target-client-cert-key"),
-		RunPipelines: c.Bool("run-pipelines"), MaxConnections: o.connections,
-		CompressRequests: !c.Bool("disable-compression"), UserAgent: "rfsd/" + version,
+	o.target.RunPipelines, o.target.CompressRequests = c.Bool("run-pipelines"), !c.Bool("disable-compression")
+	if c.String("coordinator-host") != "" {
+		if o.coordinatorFile != "" {
+			return usage("--coordinator-host and --coordinator-file exclude each other")
+		}
+		o.coordinator, err = o.cluster(c, "coordinator")
 	}
-	return nil
+	return err
+}
+
+// cluster reads the flags of one cluster: target or coordinator.
+func (o *options) cluster(c *cli.Context, which string) (target.Config, error) {
+	password, err := o.password(c, which)
+	return target.Config{
+		URL: c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
+		Insecure: c.Bool(which + "-insecure"), CACert: c.String(which + "-cacert"),
+		ClientCert: c.String(which + "-client-cert"), ClientKey: c.String(which + "-client-cert-key"),
+		MaxConnections: o.connections, UserAgent: "rfsd/" + version,
+	}, err
 }
 
 // password takes it from the file, the variable or, with a warning, the flag.
-func (o *options) password(c *cli.Context) (string, error) {
-	if name := c.String("target-password-file"); name != "" {
+func (o *options) password(c *cli.Context, which string) (string, error) {
+	flag := which + "-password"
+	if name := c.String(flag + "-file"); name != "" {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			return "", usage("--target-password-file: %w", err)
+			return "", usage("--%s-file: %w", flag, err)
 		}
 		return strings.TrimRight(string(b), "\r\n"), nil
 	}
 	for _, arg := range os.Args {
-		if arg == "--target-password" || arg == "-target-password" ||
-			strings.HasPrefix(arg, "--target-password=") || strings.HasPrefix(arg, "-target-password=") {
-			fmt.Fprintln(os.Stderr, "rfsd: warning: --target-password is visible to other users of this machine; use --target-password-file or RFS_TARGET_PASSWORD")
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if name == flag && strings.HasPrefix(arg, "-") {
+			fmt.Fprintf(os.Stderr, "rfsd: warning: --%s is visible to other users of this machine; use --%s-file or %s\n", flag, flag, env(flag)[0])
 		}
 	}
-	return c.String("target-password"), nil
+	return c.String(flag), nil
 }
 
 func (o *options) checkSelection(c *cli.Context) error {
@@ -183,6 +198,9 @@ func (o *options) checkWork(c *cli.Context) error {
 	}
 	if o.lease < time.Second || o.lease > 6*time.Hour {
 		return usage("--initial-lease-duration %v is not between 1s and 6h", o.lease)
+	}
+	if o.skew, err = parseDuration(c.String("clock-skew-tolerance")); err != nil {
+		return usage("--clock-skew-tolerance: %w", err)
 	}
 	if o.unavailable, err = parseDuration(c.String("unavailable-timeout")); err != nil {
 		return usage("--unavailable-timeout: %w", err)
@@ -240,8 +258,11 @@ func (o *options) defaultPaths() error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(o.repoURI + "\x00" + o.snapshot + "\x00" + o.target.URL))
-	o.coordinatorFile = filepath.Join(dir, fmt.Sprintf("%s-%s.db", session, hex.EncodeToString(sum[:8])))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return usage("state directory: %w", err)
+	}
+	sum := sha256.Sum256([]byte(o.repoURI + "\x00" + o.snapshot + "\x00" + o.target.URL + "\x00" + o.coordinator.URL))
+	o.ownerFile = filepath.Join(dir, fmt.Sprintf("%s-%s.owner", session, hex.EncodeToString(sum[:8])))
 	return nil
 }
 

@@ -21,6 +21,8 @@ type Migration struct {
 	*Session
 	Plan  *Plan
 	Slots int
+	// Dead is the holder of a former process that is proven dead; its leases are freed at once.
+	Dead string
 	// Unavailable is how long the target may be silent before the run gives up.
 	Unavailable time.Duration
 
@@ -49,6 +51,13 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 }
 
 func (m *Migration) toTheEnd(ctx context.Context) error {
+	if m.Dead != "" {
+		// Its first acquisition was the right to seed.
+		err := m.Coordinator.ReleaseHolder(ctx, cms.SetupID, m.Dead+"_1", cms.CauseKilled)
+		if err != nil && !errors.Is(err, cms.ErrNotFound) {
+			return err
+		}
+	}
 	if err := m.Join(ctx); err != nil {
 		return err
 	}
@@ -58,6 +67,9 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		}
 	}
 	if err := m.retryFailed(ctx); err != nil {
+		return err
+	}
+	if err := m.reclaim(ctx); err != nil {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
@@ -89,6 +101,26 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 		m.Log.Info("failed item is tried again", "item", id.String(), "index", id.Index, "shard", id.Shard)
 		if err := m.Coordinator.Unfail(ctx, id, "run again"); err != nil {
 			return fmt.Errorf("retry %v: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// reclaim frees the leases of a former process that is proven dead.
+func (m *Migration) reclaim(ctx context.Context) error {
+	if m.Dead == "" {
+		return nil
+	}
+	for item, err := range m.Coordinator.Items(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if !item.Open() || !strings.HasPrefix(item.Holder, m.Dead+"_") {
+			continue
+		}
+		m.Log.Info("lease of a dead process is freed", "item", item.ID, "holder", item.Holder)
+		if err := m.Coordinator.ReleaseHolder(ctx, item.ID, item.Holder, cms.CauseKilled); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// wire puts the parts together; done closes them.
+func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting) (*worker.Session, func() error, error) {
+	var closers []func() error
+	done := func() error {
+		var errs []error
+		for i := len(closers) - 1; i >= 0; i-- {
+			errs = append(errs, closers[i]())
+		}
+		return errors.Join(errs...)
+	}
+	give := func(err error) (*worker.Session, func() error, error) {
+		return nil, nil, errors.Join(err, done())
+	}
+	writer := newHolder()
+	s := &worker.Session{Holder: writer, Log: log}
+	destination, client, closeDest, err := openDestination(ctx, o, s)
+	if err != nil {
+		return give(err)
+	}
+	closers = append(closers, closeDest)
+	store, closeStore, err := openStore(ctx, o, client)
+	if err != nil {
+		return give(err)
+	}
+	closers = append(closers, closeStore)
+	recorder, err := failed.Open(o.failedDir, writer)
+	if err != nil {
+		return give(fmt.Errorf("failed documents: %w", err))
+	}
+	closers = append(closers, recorder.Close)
+	s.Coordinator, err = cms.New(cms.Config{Store: store, Creator: writer, InitialLease: o.lease, SkewTolerance: o.skew})
+	if err != nil {
+		return give(err)
+	}
+	s.Runner = &worker.Runner{
+		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
+		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, Bulk: bulkOptions(o),
+	}
+	return s, done, nil
+}
+
+// newHolder names this process so that its leases are never taken for another's.
+func newHolder() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "generated"
+	}
+	return host + "_" + rand.Text()
+}
+
+// bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
+func bulkOptions(o options) bulk.Options {
+	opts := bulk.Options{
+		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
+		MaxInFlight: max(1, (o.connections+o.slots-1)/o.slots),
+		Breaker:     bulk.NewBreaker(o.maxFailed),
+		GiveUp:      o.unavailable,
+	}
+	if o.exportDir != "" {
+		opts.MaxInFlight = 1 // a file is written in order
+	}
+	return opts
+}
+
+// openStore opens the state of the work: a file when one is named or no cluster takes
+// part, otherwise a cluster: the coordinator's when one is named, else the target.
+func openStore(ctx context.Context, o options, client *target.Client) (cms.Store, func() error, error) {
+	if o.coordinatorFile != "" || client == nil {
+		return openFile(o)
+	}
+	if o.coordinator.URL != "" {
+		own, err := target.New(ctx, o.coordinator)
+		if err != nil {
+			return nil, nil, fmt.Errorf("coordinator: %w", err)
+		}
+		client = own
+	}
+	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: o.session})
+	if err != nil {
+		return nil, nil, fmt.Errorf("coordination in %s: %w", client.Name(), err)
+	}
+	return store, func() error { return nil }, nil
+}
+
+// openFile opens the state in a file. A rehearsal keeps its state in a file of its own that goes with it.
+func openFile(o options) (cms.Store, func() error, error) {
+	path, temporary := o.coordinatorFile, ""
+	if path == "" {
+		dir, err := os.MkdirTemp("", "rfsd-discard-")
+		if err != nil {
+			return nil, nil, fmt.Errorf("state of the rehearsal: %w", err)
+		}
+		temporary, path = dir, filepath.Join(dir, "coordinator.db")
+	}
+	store, err := boltcms.Open(path, time.Now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("coordinator file %s: %w", path, err)
+	}
+	return store, func() error {
+		err := store.Close()
+		if temporary != "" {
+			err = errors.Join(err, os.RemoveAll(temporary))
+		}
+		return err
+	}, nil
+}
+
+// openDestination connects to the cluster, opens the export directory, or rehearses.
+func openDestination(ctx context.Context, o options, s *worker.Session) (worker.Destination, *target.Client, func() error, error) {
+	nothing := func() error { return nil }
+	switch {
+	case o.discard:
+		return worker.ToNowhere(), nil, nothing, nil
+	case o.exportDir != "":
+		dir, err := export.Open(o.exportDir, s.Holder, export.Compression(o.compression))
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
+		}
+		return worker.ToFiles(dir), nil, dir.Close, nil
+	}
+	client, err := target.New(ctx, o.target)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	v, err := client.Info(ctx)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("target %s: %w", client.Name(), err)
+	}
+	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
+	s.Targets = client
+	s.Prepare = func(ctx context.Context, plan *worker.Plan) error {
+		return worker.PrepareTarget(ctx, client, v, plan, s.Log)
+	}
+	return worker.ToCluster(client, o.connections), client, nothing, nil
+}

@@ -1,0 +1,376 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// targets are the OpenSearch versions that documents are sent to.
+var targets = []string{"2.19.4", "3.8.0"}
+
+func call(t *testing.T, n *cluster.Node, method, path string, body any) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := n.JSON(t.Context(), method, path, body, &out); err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return out
+}
+
+// wipe deletes all indices of a test node but those of the system.
+func wipe(t *testing.T, n *cluster.Node) {
+	t.Helper()
+	var indices []struct{ Index string }
+	if err := n.JSON(t.Context(), "GET", "/_cat/indices?format=json&h=index&expand_wildcards=all", nil, &indices); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range indices {
+		if _, err := n.Send(t.Context(), "DELETE", "/"+i.Index, "", nil); err != nil {
+			t.Logf("delete %s: %v", i.Index, err)
+		}
+	}
+}
+
+// landed reads everything back through the search API.
+func landed(t *testing.T, n *cluster.Node) truth.Docs {
+	t.Helper()
+	call(t, n, "POST", "/_refresh", nil)
+	type page struct {
+		Scroll string `json:"_scroll_id"`
+		Hits   struct {
+			Hits []struct {
+				Index   string          `json:"_index"`
+				ID      string          `json:"_id"`
+				Routing string          `json:"_routing"`
+				Source  json.RawMessage `json:"_source"`
+			} `json:"hits"`
+		} `json:"hits"`
+	}
+	docs := truth.Docs{}
+	var p page
+	err := n.JSON(t.Context(), "POST", "/*,-.rfs*,-.migrations*/_search?scroll=1m&size=500&expand_wildcards=open,hidden", map[string]any{"sort": []string{"_doc"}}, &p)
+	for err == nil && len(p.Hits.Hits) > 0 {
+		for _, h := range p.Hits.Hits {
+			docs[truth.Key{Index: h.Index, ID: h.ID, Routing: h.Routing}] = bytes.Clone(h.Source)
+		}
+		scroll := p.Scroll
+		p = page{}
+		err = n.JSON(t.Context(), "POST", "/_search/scroll", map[string]any{"scroll": "1m", "scroll_id": scroll}, &p)
+	}
+	if err != nil {
+		t.Fatalf("read back: %v", err)
+	}
+	return docs
+}
+
+func targetArgs(url, repo string, more ...string) []string {
+	return append([]string{"migrate", "--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", url, "--output", "json"}, more...)
+}
+
+// visible is the truth of the indices that a default run migrates.
+func visible(docs truth.Docs) truth.Docs {
+	out := truth.Docs{}
+	for k, v := range docs {
+		if !strings.HasPrefix(k.Index, ".") {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func TestDocumentsLandedEqualTheTruth(t *testing.T) {
+	shared := Shared(t)
+	for _, version := range targets {
+		t.Run(version, func(t *testing.T) {
+			n := cluster.OpenSearch(t, version)
+			repos, err := filepath.Glob(filepath.Join(shared, "7.10.2-*"))
+			must(t, err)
+			for _, repo := range repos {
+				if info, err := os.Stat(repo); err != nil || !info.IsDir() {
+					continue
+				}
+				t.Run(filepath.Base(repo), func(t *testing.T) {
+					wipe(t, n)
+					dir := t.TempDir()
+					landsEqual(t, n, dir, repo)
+					// A second run changes nothing.
+					if res := RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, repo)...); res.Code != 0 {
+						t.Errorf("second run: exit %d: %s", res.Code, res.Stderr)
+					}
+					compareLanded(t, n, repo)
+				})
+			}
+		})
+	}
+}
+
+func landsEqual(t *testing.T, n *cluster.Node, dir, repo string) {
+	t.Helper()
+	res := RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, repo)...)
+	if res.Code != 0 {
+		t.Fatalf("exit %d: %s%s", res.Code, res.Stderr, res.Stdout)
+	}
+	parseSummary(t, res)
+	compareLanded(t, n, repo)
+}
+
+func compareLanded(t *testing.T, n *cluster.Node, repo string) {
+	t.Helper()
+	files := []string{repo + ".ndjson.gz"}
+	want, err := truth.Load(false, files...)
+	must(t, err)
+	got := landed(t, n)
+	// The truth of documents without a stored source is none; what arrives is the recovery source.
+	if f := truth.Compare(visible(want), got).Faults(); f != "" {
+		t.Error(f)
+	}
+}
+
+func TestKilledMigrationContinuesAndLosesNothing(t *testing.T) {
+	shared := Shared(t)
+	for _, version := range targets {
+		t.Run(version, func(t *testing.T) {
+			n := cluster.OpenSearch(t, version)
+			wipe(t, n)
+			repo := filepath.Join(shared, "7.10.2-codec")
+			dir := t.TempDir()
+			rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))
+			killed := 0
+			for range 10 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+rng.IntN(400))*time.Millisecond)
+				cmd := exec.CommandContext(ctx, Binary(t, "rfsd"), targetArgs(n.URL, repo, "--documents-per-bulk-request", "50")...)
+				cmd.Dir = dir
+				cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+				if cmd.Run() != nil {
+					killed++
+				}
+				cancel()
+			}
+			landsEqual(t, n, dir, repo)
+			t.Logf("%d of 10 runs were killed", killed)
+		})
+	}
+}
+
+func TestRefusedDocumentsAreNamedAndTheRestArrives(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	index := demoIndex(t)
+	// A mapping that refuses whatever is no object makes some documents fail.
+	call(t, n, "PUT", "/"+index, map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
+	dir := t.TempDir()
+	res := RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--max-failed-documents", "unlimited")...)
+	if res.Code != 6 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	sum := parseSummary(t, res)
+	files, err := filepath.Glob(filepath.Join(dir, "rfsd-failed", "default", "*"))
+	must(t, err)
+	lines := 0
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		must(t, err)
+		lines += bytes.Count(b, []byte("\n"))
+		if !bytes.Contains(b, []byte("strict_dynamic_mapping_exception")) {
+			t.Errorf("%s does not hold the target's words", f)
+		}
+	}
+	if failed := sum.Indices[0].Failed; failed == 0 || lines != failed {
+		t.Errorf("%d documents failed, %d are in the files %v", failed, lines, files)
+	}
+}
+
+// demoIndex is an index of the bundled snapshot that has documents.
+func demoIndex(t *testing.T) string {
+	t.Helper()
+	res := Run(t, "rfsd", "migrate", "--repo-uri", demo(t), "--snapshot-name", "snap1", "--discard", "--output", "json")
+	for _, i := range parseSummary(t, res).Indices {
+		if i.Live > 0 {
+			return i.Index
+		}
+	}
+	t.Fatalf("no documents in the bundled snapshot: %s", res.Stderr)
+	return ""
+}
+
+func TestReadOnlyTargetIndexStopsTheIndexAndIsFinishedAfterwards(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	index := demoIndex(t)
+	call(t, n, "PUT", "/"+index, map[string]any{"settings": map[string]any{"index.blocks.write": true}})
+	dir := t.TempDir()
+	res := RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index)...)
+	if res.Code != 1 || !strings.Contains(res.Stderr, index) || !strings.Contains(res.Stderr, "block") {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	call(t, n, "PUT", "/"+index+"/_settings", map[string]any{"index.blocks.write": false})
+	if res := RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index)...); res.Code != 0 {
+		t.Errorf("exit %d after the block was lifted: %s", res.Code, res.Stderr)
+	}
+}
+
+func TestExistingIndexKeepsItsSettingsAndMappings(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	index := demoIndex(t)
+	call(t, n, "PUT", "/"+index, map[string]any{
+		"settings": map[string]any{"number_of_shards": 4, "number_of_replicas": 0, "refresh_interval": "7s"},
+		"mappings": map[string]any{"_meta": map[string]any{"mine": true}, "dynamic": false},
+	})
+	before := call(t, n, "GET", "/"+index, nil)
+	if res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index)...); res.Code != 0 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	after := call(t, n, "GET", "/"+index, nil)
+	if b, a := fmt.Sprint(before), fmt.Sprint(after); a != b {
+		t.Errorf("the index changed:\n%s\n%s", b, a)
+	}
+}
+
+func TestDefaultPipelineDoesNotTouchDocuments(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	index := demoIndex(t)
+	call(t, n, "PUT", "/_ingest/pipeline/stamp", map[string]any{"processors": []any{map[string]any{"set": map[string]any{"field": "stamped", "value": true}}}})
+	call(t, n, "PUT", "/"+index, map[string]any{"settings": map[string]any{"index.default_pipeline": "stamp"}})
+	if res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index)...); res.Code != 0 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	for k, source := range landed(t, n) {
+		if bytes.Contains(source, []byte(`"stamped"`)) {
+			t.Fatalf("%v was changed: %s", k, source)
+		}
+	}
+	res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--run-pipelines")...)
+	if res.Code != 0 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	stamped := 0
+	for _, source := range landed(t, n) {
+		if bytes.Contains(source, []byte(`"stamped"`)) {
+			stamped++
+		}
+	}
+	if stamped == 0 {
+		t.Error("--run-pipelines ran no pipeline")
+	}
+	if _, err := n.Send(t.Context(), "DELETE", "/"+index, "", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadTargetsAreNamedWithTheRightExitCode(t *testing.T) {
+	answer := func(status int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	for _, c := range []struct {
+		name, url string
+		says      string
+	}{
+		{"nobody listens", "http://127.0.0.1:9", "127.0.0.1:9"},
+		{"wrong password", answer(401, `{"error":"Unauthorized"}`), "401"},
+		{"forbidden", answer(403, `{"error":"no"}`), "403"},
+		{"not OpenSearch", answer(200, `<html>`), "no JSON"},
+		{"no URL", "search.example.com", "http(s)://"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res := Run(t, "rfsd", targetArgs(c.url, demo(t), "--unavailable-timeout", "2s")...)
+			if res.Code != 1 {
+				t.Errorf("exit %d: %s", res.Code, res.Stderr)
+			}
+			if !strings.Contains(res.Stderr, c.says) {
+				t.Errorf("%q is not said: %s", c.says, res.Stderr)
+			}
+		})
+	}
+}
+
+// TestBusyTargetLosesNothing puts a proxy before a real node that answers 413, 429 and 503.
+func TestBusyTargetLosesNothing(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	var bulks, tooLarge atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/_bulk") {
+			if r.ContentLength > 20_000 {
+				tooLarge.Add(1)
+				w.WriteHeader(http.StatusRequestEntityTooLarge)
+				return
+			}
+			switch bulks.Add(1) % 5 {
+			case 1:
+				w.Header().Set("Retry-After", "0")
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			case 3:
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+		}
+		forward(w, r, n.URL)
+	}))
+	defer proxy.Close()
+	repo := filepath.Join(Shared(t), "7.10.2-codec")
+	dir := t.TempDir()
+	res := RunIn(t, dir, nil, "rfsd", targetArgs(proxy.URL, repo, "--disable-compression", "--documents-per-bulk-request", "200")...)
+	if res.Code != 6 && res.Code != 0 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	sum := parseSummary(t, res)
+	failed := 0
+	for _, i := range sum.Indices {
+		failed += i.Failed
+	}
+	want, err := truth.Load(false, repo+".ndjson.gz")
+	must(t, err)
+	d := truth.Compare(want, landed(t, n))
+	if d.Of("", truth.Different)+d.Of("", truth.Extra) > 0 || d.Of("", truth.Missing) != failed {
+		t.Errorf("%s; %d counted as too large", d.Faults(), failed)
+	}
+	t.Logf("%d bulk requests, %d refused for their size, %d documents too large", bulks.Load(), tooLarge.Load(), failed)
+}
+
+func forward(w http.ResponseWriter, r *http.Request, base string) {
+	req, err := http.NewRequestWithContext(r.Context(), r.Method, base+r.URL.RequestURI(), r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	req.Header = r.Header.Clone()
+	req.ContentLength = r.ContentLength
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer resp.Body.Close()
+	for k, v := range resp.Header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(resp.StatusCode)
+	var buf bytes.Buffer
+	if _, err := buf.ReadFrom(resp.Body); err == nil {
+		w.Write(buf.Bytes()) //nolint:errcheck // the client is gone then
+	}
+}
