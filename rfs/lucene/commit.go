@@ -102,7 +102,7 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(cmp.Or(opt.Concurrency, defaultConcurrency))
 	for i, e := range info.segments {
-		openers[i] = segmentOpener{dir: dir, entry: e, format: info.format, all: opt.VerifyAll}
+		openers[i] = segmentOpener{dir: dir, commit: src, entry: e, all: opt.VerifyAll}
 		g.Go(func() error { return openers[i].open(gctx) })
 	}
 	if err := g.Wait(); err != nil {
@@ -137,7 +137,7 @@ func verifyAll(ctx context.Context, dir Directory, names []string) error {
 type segmentOpener struct {
 	dir        Directory
 	entry      segmentEntry
-	format     int32 // of segments_N
+	commit     *source
 	all        bool
 	seg        *Segment
 	unverified []string
@@ -248,7 +248,7 @@ func (o *segmentOpener) readDeletions(ctx context.Context, fi *fieldInfos) error
 		dead = s.MaxDoc - s.live.count()
 	}
 	if dead != s.DelCount {
-		return fault.Corrupt("", s.Name+".liv", -1, "%d documents are dead, the commit says %d", dead, s.DelCount)
+		return o.commit.corrupt(-1, "segment %s has %d deleted documents, the commit says %d", s.Name, dead, s.DelCount)
 	}
 	soft, err := o.readColumns(ctx, fi)
 	if err != nil {
@@ -265,7 +265,7 @@ func (o *segmentOpener) readDeletions(ctx context.Context, fi *fieldInfos) error
 		s.SoftDelCount = s.MaxDoc - s.live.count() - dead
 	}
 	if e.softDelCount >= 0 && s.SoftDelCount != int(e.softDelCount) {
-		return fault.Corrupt("", s.Name, -1, "%d documents are soft-deleted, the commit says %d", s.SoftDelCount, e.softDelCount)
+		return o.commit.corrupt(-1, "segment %s has %d soft-deleted documents, the commit says %d", s.Name, s.SoftDelCount, e.softDelCount)
 	}
 	s.LiveCount = s.MaxDoc - dead - s.SoftDelCount
 	return nil

@@ -2,6 +2,7 @@ package lucene
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -253,5 +254,65 @@ func readAllOf(t *testing.T, dir Directory) error {
 		} else if err != nil {
 			return err
 		}
+	}
+}
+
+// TestDocumentsOfManyMegabytesAreRead reads documents that are longer than any buffer, as
+// one unit (Lucene 4.1) and in slices.
+func TestDocumentsOfManyMegabytesAreRead(t *testing.T) {
+	big := someJSON(rand.New(rand.NewPCG(8, 9)), 40<<20)
+	for _, s := range []segmentSpec{
+		{fdt: "Lucene41StoredFieldsData", version: 0, chunkSize: 16 << 10, chunkDocs: 128},
+		{fdt: "Lucene41StoredFieldsData", version: 2, chunkSize: 16 << 10, chunkDocs: 128},
+		{fdt: "Lucene87StoredFieldsFastData", version: 3, chunkSize: 600 << 10, chunkDocs: 1024},
+	} {
+		s.docs = []testDoc{
+			{{numID, 1, []byte("a")}, {numSource, 1, []byte(`{}`)}},
+			{{numID, 1, []byte("b")}, {numSource, 1, big}},
+			{{numID, 1, []byte("c")}, {numSource, 1, []byte(`{}`)}},
+		}
+		c, err := Open(t.Context(), encodeSegment(t, s), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := c.Reader(ReadOptions{})
+		for _, d := range s.docs {
+			rec, err := r.Next(t.Context())
+			if err != nil {
+				t.Fatalf("%s: %v", s.name(), err)
+			}
+			checkRecord(t, rec, d)
+		}
+		if _, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
+			t.Errorf("%s ends with %v", s.name(), err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestACancelledReaderStops gives up between two chunks and says why.
+func TestACancelledReaderStops(t *testing.T) {
+	s := segmentSpec{fdt: "Lucene90StoredFieldsFastData", version: 1, chunkSize: 600, chunkDocs: 5}
+	s.docs = mixedDocs(s, 100)
+	c, err := Open(t.Context(), encodeSegment(t, s), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.Reader(ReadOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := r.Next(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for err == nil {
+		_, err = r.Next(ctx)
+	}
+	if !errors.Is(err, context.Canceled) || r.Ordinal() > 20 {
+		t.Errorf("%v at %d", err, r.Ordinal())
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }

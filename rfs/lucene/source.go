@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
@@ -18,6 +19,8 @@ const (
 	// cachedCompound is the length up to which a compound file is read once and kept
 	// while a commit is opened: one request instead of five.
 	cachedCompound = 256 << 10
+	// firstRead is how much memory a length may take before any byte was read.
+	firstRead = 16 << 20
 )
 
 // checksummed is what a File may say about itself: the CRC-32 that the manifest of the
@@ -76,9 +79,14 @@ func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
 	if s.data != nil {
 		return s.data[s.base+off : s.base+off+n], nil
 	}
-	p := make([]byte, n)
-	if err := s.file.ReadAt(ctx, p, s.base+off); err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.name, err)
+	// A length is only as true as the manifest: memory grows with the bytes that come.
+	p := make([]byte, 0, min(n, firstRead))
+	for have := int64(0); have < n; have = int64(len(p)) {
+		step := min(n-have, max(have, firstRead))
+		p = slices.Grow(p, int(step))[:have+step]
+		if err := s.file.ReadAt(ctx, p[have:], s.base+off+have); err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.name, err)
+		}
 	}
 	return p, nil
 }

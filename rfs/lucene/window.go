@@ -2,6 +2,7 @@ package lucene
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -57,23 +58,33 @@ func (w *window) fill(ctx context.Context, end int64) error {
 	defer context.AfterFunc(ctx, w.cancel)()
 	have := copy(w.buf, w.buf[w.pos-w.start:])
 	w.buf, w.start = w.buf[:have], w.pos
-	need := int(end - w.start)
-	if cap(w.buf) < need {
-		w.buf = append(make([]byte, 0, max(windowSize, need+need/4)), w.buf...)
+	for need := int(end - w.start); len(w.buf) < need; {
+		if err := w.read(ctx, min(need, max(2*len(w.buf), firstRead))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read makes the buffer at least size bytes long.
+func (w *window) read(ctx context.Context, size int) error {
+	have := len(w.buf)
+	if cap(w.buf) < size {
+		w.buf = append(make([]byte, 0, max(windowSize, size+size/4)), w.buf...)
 	}
 	room := w.buf[have:cap(w.buf)]
 	room = room[:min(int64(len(room)), w.src.size-w.start-int64(have))]
-	n, err := io.ReadAtLeast(w.stream, room, need-have)
+	n, err := io.ReadAtLeast(w.stream, room, size-have)
 	w.buf = w.buf[:have+n]
 	switch {
+	case err == nil:
+		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err == io.EOF || err == io.ErrUnexpectedEOF:
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return w.src.corrupt(w.start+int64(len(w.buf)), "the file ends early; %d bytes are stated", w.src.size)
-	case err != nil:
-		return fmt.Errorf("read %s: %w", w.src.name, err)
 	}
-	return nil
+	return fmt.Errorf("read %s: %w", w.src.name, err)
 }
 
 // pass leaves everything before off behind; the bytes must have been shown.
