@@ -35,7 +35,7 @@ func demo(ctx context.Context, l *lab) error {
 	if err := l.create(ctx, "weblogs", `"number_of_shards":1,"codec":"best_compression"`, logs); err != nil {
 		return err
 	}
-	if err := l.create(ctx, "catalogue", `"number_of_shards":1`, `"name":{"type":"text"},"price":{"type":"double"}`); err != nil {
+	if err := l.create(ctx, "catalogue", `"number_of_shards":1`, `"name":{"type":"text"},"price":{"type":"double"},"sku":{"type":"keyword"}`); err != nil {
 		return err
 	}
 	if err := l.fillShop(ctx); err != nil {
