@@ -79,6 +79,22 @@ func (c *Client) CreateIndex(ctx context.Context, name string, body []byte) erro
 	return c.call(ctx, http.MethodPut, "/"+url.PathEscape(name), nil, body, nil)
 }
 
+// CreateTypedIndex creates an index with a mapping type, which OpenSearch 1 and Elasticsearch 7
+// still take; body is as for CreateIndex, its mapping becomes that of typ.
+func (c *Client) CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error {
+	var parts map[string]json.RawMessage
+	err := json.Unmarshal(body, &parts)
+	if mapping, ok := parts["mappings"]; ok && err == nil {
+		if parts["mappings"], err = json.Marshal(map[string]json.RawMessage{typ: mapping}); err == nil {
+			body, err = json.Marshal(parts)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("index %s: body of its creation: %w", name, err)
+	}
+	return c.call(ctx, http.MethodPut, "/"+url.PathEscape(name), url.Values{"include_type_name": {"true"}}, body, nil)
+}
+
 // IsExists says that an index was not created because its name is taken.
 func IsExists(err error) bool {
 	var e *StatusError

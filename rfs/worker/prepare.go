@@ -1,0 +1,146 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+// TargetCluster is what PrepareTarget needs of the target.
+type TargetCluster interface {
+	metadata.Cluster
+	// CreateTypedIndex creates an index whose documents have a mapping type, where the target knows types.
+	CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error
+	// FinalPipelines gives the final ingest pipeline of those indices that have one.
+	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+}
+
+// PrepareTarget creates every index of the plan that the target lacks, from the metadata
+// in the snapshot, and leaves those that exist as they are. It logs what differs from
+// the snapshot and warns of final pipelines, which would change documents. It may be
+// repeated and run by several processes at once. Errors name the index and carry the
+// target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
+func PrepareTarget(ctx context.Context, c TargetCluster, v target.Version, plan *Plan, log *slog.Logger) error {
+	var names []string
+	for _, x := range plan.Indices {
+		if x.Entry.Naming.Emit && !knowsTypes(v) {
+			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", v.Distribution, v.Number, fault.ErrConfig)
+		}
+		done, err := metadata.Ensure(ctx, creator(c, x), v, wanted(x))
+		logPrepared(ctx, log, done)
+		if err != nil {
+			return refusedIndex(x, err)
+		}
+		names = append(names, x.Entry.Naming.Targets()...)
+	}
+	final, err := c.FinalPipelines(ctx, names)
+	if err != nil {
+		return fmt.Errorf("final pipelines of the target's indices: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(final)) {
+		log.Warn("the index has a final pipeline, which may change or drop documents and cannot be switched off by requests",
+			"index", name, "pipeline", final[name])
+	}
+	return nil
+}
+
+// knowsTypes: mapping types went with OpenSearch 2 and Elasticsearch 8.
+func knowsTypes(v target.Version) bool {
+	if v.Distribution == "opensearch" {
+		return v.Major < 2
+	}
+	return v.Major < 8
+}
+
+// wanted lists the target indices of an index of the snapshot.
+func wanted(x IndexPlan) []metadata.Wanted {
+	n, source := x.Entry.Naming, metadataOf(x.Source)
+	targets := n.Targets()
+	all := make([]metadata.Wanted, 0, len(targets))
+	for _, name := range targets {
+		w := metadata.Wanted{Name: name, Index: source, Type: n.TypeOf(name)}
+		if w.Type == "" && len(n.Types) == 1 {
+			w.Type = n.Types[0] // no document is of the other types
+		}
+		if w.Type != "" && !slices.ContainsFunc(source.Mappings, func(m metadata.Mapping) bool { return m.Type == w.Type }) {
+			w.Type, w.Index.Mappings = "", nil
+		}
+		if len(targets) > 1 {
+			w.Index.Aliases = nil // an alias of one index must not become one of several
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+func metadataOf(x *snapshot.Index) metadata.Index {
+	mappings := make([]metadata.Mapping, 0, len(x.Mappings))
+	for _, m := range x.Mappings {
+		mappings = append(mappings, metadata.Mapping{Type: m.Type, Body: m.Body})
+	}
+	return metadata.Index{Name: x.Name, Settings: x.Settings, Mappings: mappings, Aliases: x.Aliases}
+}
+
+// creator creates indices that keep their mapping type when that is to be emitted.
+func creator(c TargetCluster, x IndexPlan) metadata.Cluster {
+	if n := x.Entry.Naming; n.Emit && len(n.Types) == 1 {
+		return typed{c, n.Types[0]}
+	}
+	return c
+}
+
+type typed struct {
+	TargetCluster
+	typ string
+}
+
+func (t typed) CreateIndex(ctx context.Context, name string, body []byte) error {
+	return t.CreateTypedIndex(ctx, name, t.typ, body)
+}
+
+// refusedIndex adds what can be done to a refusal.
+func refusedIndex(x IndexPlan, err error) error {
+	if errors.Is(err, fault.ErrRejected) && x.Entry.Naming.Multi == SplitTypes {
+		return fmt.Errorf("%w (index %s is split by type; --multi-type union keeps one index)", err, x.Name)
+	}
+	return err
+}
+
+// logPrepared tells what was created and, rule by rule, how it differs from the source.
+func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result) {
+	for _, name := range done.Created {
+		log.InfoContext(ctx, "index created", "index", name)
+	}
+	for _, name := range done.Existed {
+		log.InfoContext(ctx, "index exists on the target and is left as it is", "index", name)
+	}
+	type key struct{ index, rule string }
+	var order []key
+	byRule := map[key][]metadata.Change{}
+	for _, ch := range done.Changes {
+		k := key{ch.Index, ch.Rule}
+		if byRule[k] == nil {
+			order = append(order, k)
+		}
+		byRule[k] = append(byRule[k], ch)
+		log.DebugContext(ctx, "index differs from the snapshot", "index", ch.Index, "rule", ch.Rule, "path", ch.Path, "detail", ch.Detail)
+	}
+	const examples = 5
+	for _, k := range order {
+		changes := byRule[k]
+		var some []string
+		for _, ch := range changes[:min(len(changes), examples)] {
+			some = append(some, ch.Path+": "+ch.Detail)
+		}
+		log.InfoContext(ctx, "index differs from the snapshot", "index", k.index, "rule", k.rule, "changes", len(changes), "such as", strings.Join(some, "; "))
+	}
+}
