@@ -44,8 +44,17 @@ func snapshotCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{Name: "list", Usage: "list the snapshots of a repository", Flags: repoFlags(), Action: listSnapshots},
 			{Name: "show", Usage: "show the indices and shards of a snapshot", Flags: repoFlags(nameFlag(true)), Action: showSnapshot},
+			checkCommand(),
 		},
 	}
+}
+
+// unreadable gives a repository whose catalog is damaged the exit code of damage.
+func unreadable(err error) error {
+	if errors.Is(err, fault.ErrCorrupt) {
+		return &exit{code: exitDamage, err: err}
+	}
+	return err
 }
 
 // open opens the repository and its catalog, and checks --output.
@@ -86,7 +95,7 @@ type listed struct {
 func listSnapshots(c *cli.Context) error {
 	_, catalog, err := open(c)
 	if err != nil {
-		return err
+		return unreadable(err)
 	}
 	out := struct {
 		Repository string   `json:"repository"`
@@ -158,7 +167,7 @@ type shownShard struct {
 func showSnapshot(c *cli.Context) error {
 	r, catalog, err := open(c)
 	if err != nil {
-		return err
+		return unreadable(err)
 	}
 	s, err := catalog.Snapshot(c.Context, c.String("snapshot-name"))
 	if err != nil {
@@ -180,7 +189,7 @@ func showSnapshot(c *cli.Context) error {
 		err = tableOf(os.Stdout, out.Indices)
 	}
 	if err == nil && broken {
-		return &exit{code: 5}
+		return &exit{code: exitDamage}
 	}
 	return err
 }

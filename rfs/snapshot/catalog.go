@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"slices"
 	"strconv"
@@ -72,7 +73,7 @@ type catalogIndex struct {
 }
 
 // OpenCatalog reads the newest catalog. Errors: fault.ErrCorrupt with the blob,
-// fault.ErrConfig when there is no repository here.
+// fs.ErrNotExist when there is no repository here.
 func OpenCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	c := &Catalog{repo: r, Generation: -1, identifiers: map[string]string{}, indices: map[string]catalogIndex{}}
 	if err := c.findGeneration(ctx); err != nil {
@@ -85,7 +86,7 @@ func OpenCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	b, err := readJSON(ctx, r, c.blob, "")
 	switch {
 	case missing(err) && c.Generation < 0:
-		return nil, fmt.Errorf("no snapshot repository here: neither index-N nor index exists: %w", fault.ErrConfig)
+		return nil, fmt.Errorf("no snapshot repository here: neither index-N nor index exists: %w", fs.ErrNotExist)
 	case err != nil:
 		return nil, referenced(c.blob, "index.latest", err)
 	}
@@ -216,8 +217,9 @@ func (c *Catalog) names() string {
 	return strings.Join(names, ", ")
 }
 
-// find gives the newest entry of a name: a name may be used again after a deletion.
-func (c *Catalog) find(name string) (Ref, error) {
+// Find gives the newest entry of a name: a name may be used again after a deletion.
+// Errors: fault.ErrConfig listing what exists.
+func (c *Catalog) Find(name string) (Ref, error) {
 	for _, s := range slices.Backward(c.Snapshots) {
 		if s.Name == name {
 			return s, nil

@@ -57,9 +57,9 @@ func (f File) Parts() int64 {
 // OpenShard reads the manifest of one shard and nothing else. Errors: ErrShardMissing,
 // fault.ErrCorrupt naming the blob, fault.ErrUnsupported for shallow snapshots.
 func OpenShard(ctx context.Context, r Repository, loc Locator, number int) (*Shard, error) {
-	path, err := shardPath(loc.PathType, loc.IndexID, number)
+	path, err := loc.ShardFolder(number)
 	if err != nil {
-		return nil, fmt.Errorf("index %s shard %d: %w: %w", loc.IndexName, number, err, fault.ErrUnsupported)
+		return nil, err
 	}
 	s := &Shard{Index: loc.IndexName, Number: number, Path: path, repo: r}
 	s.Manifest = path + "/snap-" + loc.SnapshotUUID + ".dat"

@@ -44,7 +44,7 @@ type ShardFailure struct {
 // Snapshot reads the snapshot's own blob. Errors: fault.ErrConfig listing what exists
 // when there is none of that name; fault.ErrCorrupt.
 func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) {
-	ref, err := c.find(name)
+	ref, err := c.Find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -157,10 +157,7 @@ func firstLine(s string) string {
 
 // Global is the metadata of the cluster: templates, settings, scripts, as JSON by kind.
 func (s *Snapshot) Global(ctx context.Context) (map[string]json.RawMessage, error) {
-	name, codec := "meta-"+s.UUID+".dat", codecMetadata
-	if s.legacy {
-		name, codec = "metadata-"+s.Name, ""
-	}
+	name, codec := s.globalBlob()
 	b, err := readJSON(ctx, s.catalog.repo, name, codec)
 	if err != nil {
 		return nil, fmt.Errorf("global metadata: %w", referenced(name, s.blob, err))
@@ -173,4 +170,11 @@ func (s *Snapshot) Global(ctx context.Context) (map[string]json.RawMessage, erro
 		return g, nil
 	}
 	return nil, fault.Corrupt(name, "", -1, "it holds no cluster metadata")
+}
+
+func (s *Snapshot) globalBlob() (name, codec string) {
+	if s.legacy {
+		return "metadata-" + s.Name, ""
+	}
+	return "meta-" + s.UUID + ".dat", codecMetadata
 }

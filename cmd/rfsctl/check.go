@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Exit codes of check: that of the gravest finding.
+const (
+	exitNotice     = 4 // nothing is lost: unreferenced blobs, notices
+	exitDamage     = 5 // something is missing or has other bytes than it should
+	exitIncomplete = 6 // nothing is damaged, but shards are not in the snapshot, or cannot be read by rfsd
+)
+
+const checkHelp = `Follows every reference from the catalog to the files of Lucene: that each blob is there, has its
+length, and that its checksum is right; opens each shard and counts its live documents; names blobs
+that nothing refers to (only when all snapshots are checked). Nothing is written.
+
+--read-data-subset n/t reads the data of one t-th of the files, so that t runs with n = 1 to t read
+all of them; 0/1 reads none and checks names, lengths and metadata only. Metadata is always read.
+
+Exit codes: 0 nothing found; 4 notices and unreferenced blobs only; 6 shards that the snapshot was
+made without, or that rfsd cannot read; 5 damage; 1 the check itself could not be done.`
+
+func checkCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "check",
+		Usage:       "prove that snapshots are whole",
+		Description: checkHelp,
+		Flags: repoFlags(nameFlag(false),
+			&cli.StringFlag{Name: "read-data-subset", Usage: "read the data of part n of t of all files", Value: "1/1", EnvVars: env("read-data-subset")},
+			&cli.IntFlag{Name: "concurrency", Usage: "shards of an index that are read at once", Value: 4, EnvVars: env("concurrency")},
+		),
+		Action: checkSnapshots,
+	}
+}
+
+func checkSnapshots(c *cli.Context) error {
+	part, err := parseSubset(c.String("read-data-subset"))
+	if err != nil {
+		return err
+	}
+	r, catalog, err := open(c)
+	if err != nil {
+		return unreadable(err)
+	}
+	name := c.String("snapshot-name")
+	if name != "" {
+		if _, err := catalog.Find(name); err != nil {
+			return err
+		}
+	}
+	out, err := newChecker(r, catalog, part, max(1, c.Int("concurrency"))).run(c.Context, name)
+	if err != nil {
+		return err
+	}
+	if c.String("output") == "json" {
+		err = writeJSON(os.Stdout, out)
+	} else {
+		err = out.table(os.Stdout)
+	}
+	if code := out.exitCode(); err == nil && code != 0 {
+		return &exit{code: code}
+	}
+	return err
+}
+
+// exitCode is that of the gravest finding.
+func (c checked) exitCode() int {
+	code := 0
+	for _, f := range c.Findings {
+		switch f.Kind {
+		case kindDamage:
+			return exitDamage
+		case kindIncomplete, kindUnsupported:
+			code = exitIncomplete
+		default:
+			code = max(code, exitNotice)
+		}
+	}
+	return code
+}
+
+func (c checked) table(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "snapshot\tstate\tindex\tshards\tdocuments\tdeleted\tbytes")
+	for _, s := range c.Snapshots {
+		if len(s.Indices) == 0 {
+			fmt.Fprintf(t, "%s\t%s\t\t\t\t\t\n", s.Name, s.State)
+		}
+		for _, x := range s.Indices {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\n", s.Name, s.State, x.Index, x.Shards, x.Documents, x.Deleted, x.Bytes)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%d of %d blobs are referenced; %d of %d files read whole (%d bytes), %d of them too old for a checksum\n",
+		c.Referenced, c.Blobs, c.FilesRead, c.Files, c.BytesRead, c.Unverified)
+	for _, f := range c.Findings {
+		where := f.Blob
+		if f.Index != "" {
+			where = fmt.Sprintf("%s (snapshot %s, index %s", where, f.Snapshot, f.Index)
+			if f.Shard != nil {
+				where += fmt.Sprintf(", shard %d", *f.Shard)
+			}
+			where += ")"
+		}
+		fmt.Fprintf(w, "%s: %s: %s\n", f.Kind, where, f.Text)
+	}
+	_, err := fmt.Fprintf(w, "%d findings\n", len(c.Findings))
+	return err
+}

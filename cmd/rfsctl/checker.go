@@ -1,0 +1,381 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// Kinds of findings, from harmless to grave.
+const (
+	kindNotice       = "notice"       // something to know; nothing is lost
+	kindUnreferenced = "unreferenced" // no snapshot needs the blob
+	kindIncomplete   = "incomplete"   // the snapshot itself says that a shard is not in it
+	kindUnsupported  = "unsupported"  // intact, but rfsd cannot read it
+	kindDamage       = "damage"       // missing, of another length, or with other bytes
+)
+
+// finding is one thing that is not as it should be.
+type finding struct {
+	Kind     string `json:"kind"`
+	Blob     string `json:"blob,omitempty"`
+	Snapshot string `json:"snapshot,omitempty"`
+	Index    string `json:"index,omitempty"`
+	Shard    *int   `json:"shard,omitempty"`
+	Text     string `json:"text"`
+}
+
+type checkedSnapshot struct {
+	Name    string         `json:"name"`
+	State   string         `json:"state"`
+	Indices []checkedIndex `json:"indices"`
+}
+
+type checkedIndex struct {
+	Index     string `json:"index"`
+	Shards    int    `json:"shards"`
+	Documents int64  `json:"lucene_documents"` // live, nested children included
+	Deleted   int64  `json:"deleted"`
+	Bytes     int64  `json:"bytes"`
+}
+
+// checked is the outcome.
+type checked struct {
+	Repository string            `json:"repository"`
+	Generation int64             `json:"generation"`
+	Snapshots  []checkedSnapshot `json:"snapshots"`
+	Blobs      int               `json:"blobs"`
+	Referenced int               `json:"referenced"`
+	Files      int               `json:"files"`      // Lucene files that the snapshots refer to
+	FilesRead  int               `json:"files_read"` // of which every byte was read
+	BytesRead  int64             `json:"bytes_read"`
+	Unverified int               `json:"unverified"` // read, but old enough to have no checksum
+	Findings   []finding         `json:"findings"`
+}
+
+// checker walks from the catalog to every file. Metadata is read in order; shards are
+// checked side by side.
+type checker struct {
+	repo    repo.Repository
+	catalog *snapshot.Catalog
+	subset  subset
+	limit   int
+
+	present map[string]int64 // blobs of the repository
+
+	mu         sync.Mutex
+	out        checked
+	referenced map[string]bool
+	read       map[string]bool // files whose data was read or left out already
+	unknown    []string        // parts of names of blobs that cannot be judged, as what refers to them is lost
+}
+
+func newChecker(r repo.Repository, c *snapshot.Catalog, s subset, limit int) *checker {
+	return &checker{repo: r, catalog: c, subset: s, limit: limit, present: map[string]int64{},
+		referenced: map[string]bool{}, read: map[string]bool{},
+		out: checked{Repository: r.URI(), Generation: c.Generation, Snapshots: []checkedSnapshot{}, Findings: []finding{}}}
+}
+
+// run checks one snapshot, or all when name is "". An error is one of the repository
+// that says nothing about the snapshots: it does not answer, or ctx is over.
+func (k *checker) run(ctx context.Context, name string) (checked, error) {
+	for blob, err := range k.repo.List(ctx, "") {
+		if err != nil {
+			return k.out, fmt.Errorf("list the repository: %w", err)
+		}
+		k.present[blob.Name] = blob.Size
+	}
+	for _, w := range k.catalog.Warnings {
+		k.add(finding{Kind: kindNotice, Text: w})
+	}
+	k.refer(k.catalog.Blob())
+	for _, ref := range k.catalog.Snapshots {
+		if name != "" && ref.Name != name {
+			continue
+		}
+		if err := k.snapshot(ctx, ref); err != nil {
+			return k.out, err
+		}
+	}
+	if name == "" {
+		k.orphans()
+	}
+	k.out.Blobs, k.out.Referenced = len(k.present), len(k.referenced)
+	k.out.Findings = distinctFindings(k.out.Findings)
+	return k.out, nil
+}
+
+func (k *checker) add(f finding) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.out.Findings = append(k.out.Findings, f)
+}
+
+func (k *checker) refer(blob string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.referenced[blob] = true
+}
+
+// lost notes that blobs with part in their names cannot be called unreferenced.
+func (k *checker) lost(part string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unknown = append(k.unknown, part)
+}
+
+// judge makes a finding of an error; it gives back those that are no verdict on the snapshot.
+func (k *checker) judge(at finding, err error) error {
+	var d *fault.Damage
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &d):
+		at.Kind, at.Blob = kindDamage, d.Blob
+	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fs.ErrNotExist), errors.Is(err, snapshot.ErrShardMissing):
+		at.Kind = kindDamage
+	case errors.Is(err, fault.ErrUnsupported):
+		at.Kind = kindUnsupported
+	default:
+		return err
+	}
+	at.Text = fault.Text(err)
+	k.add(at)
+	return nil
+}
+
+func (k *checker) snapshot(ctx context.Context, ref snapshot.Ref) error {
+	at := finding{Snapshot: ref.Name}
+	out := checkedSnapshot{Name: ref.Name, State: string(ref.State), Indices: []checkedIndex{}}
+	s, err := k.catalog.Snapshot(ctx, ref.Name)
+	if err != nil {
+		k.lost("") // which indices belong to it is not known
+		k.out.Snapshots = append(k.out.Snapshots, out)
+		return k.judge(at, err)
+	}
+	out.State = string(s.State)
+	k.refer(s.Blob())
+	k.refer(s.GlobalBlob())
+	if _, err := s.Global(ctx); err != nil {
+		if err := k.judge(at, err); err != nil {
+			return err
+		}
+	}
+	for _, x := range s.Indices {
+		index, err := k.index(ctx, s, x)
+		if err != nil {
+			return err
+		}
+		out.Indices = append(out.Indices, index)
+	}
+	k.out.Snapshots = append(k.out.Snapshots, out)
+	return nil
+}
+
+func (k *checker) index(ctx context.Context, s *snapshot.Snapshot, ref snapshot.IndexRef) (checkedIndex, error) {
+	out := checkedIndex{Index: ref.Name}
+	x, err := s.Index(ctx, ref.Name)
+	if err != nil {
+		k.lost("indices/" + ref.ID + "/")
+		return out, k.judge(finding{Snapshot: s.Name, Index: ref.Name}, err)
+	}
+	k.refer(x.Locator.MetaBlob)
+	out.Shards = x.NumShards
+	shards := make([]checkedIndex, x.NumShards)
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(k.limit)
+	for n := range shards {
+		g.Go(func() error { return k.shard(gctx, s, x.Locator, n, &shards[n]) })
+	}
+	err = g.Wait()
+	for _, one := range shards {
+		out.Documents += one.Documents
+		out.Deleted += one.Deleted
+		out.Bytes += one.Bytes
+	}
+	return out, err
+}
+
+func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.Locator, n int, out *checkedIndex) error {
+	at := finding{Snapshot: s.Name, Index: loc.IndexName, Shard: &n}
+	if list := loc.ShardList(n); list != "" && k.first(list) {
+		k.refer(list)
+		if err := k.judge(at, snapshot.CheckShardList(ctx, k.repo, list)); err != nil {
+			return err
+		}
+	}
+	shard, err := snapshot.OpenShard(ctx, k.repo, loc, n)
+	if err != nil {
+		return k.noShard(s, loc, at, err)
+	}
+	k.refer(shard.Manifest)
+	out.Bytes = shard.TotalBytes
+	if err := k.files(ctx, shard, at); err != nil {
+		return err
+	}
+	commit, err := lucene.Open(ctx, shard.Directory(), lucene.Options{})
+	if err != nil {
+		return k.judge(at, shard.Blame(err))
+	}
+	out.Documents, out.Deleted = commit.LiveDocs, commit.MaxOrdinal-commit.LiveDocs
+	return nil
+}
+
+// noShard judges a shard without a readable manifest: a snapshot that is not whole may say so itself.
+func (k *checker) noShard(s *snapshot.Snapshot, loc snapshot.Locator, at finding, err error) error {
+	i := slices.IndexFunc(s.Failures, func(f snapshot.ShardFailure) bool { return f.Index == loc.IndexName && f.Shard == *at.Shard })
+	if i >= 0 && errors.Is(err, snapshot.ErrShardMissing) {
+		at.Kind, at.Text = kindIncomplete, "the snapshot was made without this shard: "+s.Failures[i].Reason
+		k.add(at)
+		return nil
+	}
+	if folder, err := loc.ShardFolder(*at.Shard); err == nil {
+		k.lost(folder + "/")
+	}
+	return k.judge(at, err)
+}
+
+// first says whether a file or blob is met for the first time.
+func (k *checker) first(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.read[name] {
+		return false
+	}
+	k.read[name] = true
+	return true
+}
+
+// files compares the blobs of a shard with the listing and reads those of the subset
+// that no other snapshot had.
+func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) error {
+	whole := map[string]bool{}
+	for f, blob := range s.Blobs() {
+		k.refer(blob.Name)
+		size, ok := k.present[blob.Name]
+		at := at
+		at.Kind, at.Blob = kindDamage, blob.Name
+		switch {
+		case !ok:
+			at.Text = fmt.Sprintf("the blob is missing; it holds %s", f.Name)
+			k.add(at)
+		case size != blob.Size:
+			at.Text = fmt.Sprintf("the blob has %d bytes, %s says %d; it holds %s", size, s.Manifest, blob.Size, f.Name)
+			k.add(at)
+		default:
+			continue
+		}
+		whole[f.Name] = false
+	}
+	dir := s.Directory()
+	for _, f := range s.Files {
+		name := s.Path + "/" + f.Blob
+		if _, broken := whole[f.Name]; broken || !k.first(name) {
+			continue
+		}
+		err := k.data(ctx, dir, f, name)
+		if err := k.judge(at, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// data reads a file when it belongs to the subset.
+func (k *checker) data(ctx context.Context, dir lucene.Directory, f snapshot.File, name string) error {
+	wanted := k.subset.has(name)
+	k.mu.Lock()
+	k.out.Files++
+	k.mu.Unlock()
+	if !wanted {
+		return nil
+	}
+	file, err := dir.Open(f.Name)
+	if err != nil {
+		return err
+	}
+	err = verifyFile(ctx, file, f.Checksum)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.out.FilesRead++
+	k.out.BytesRead += f.Length
+	if errors.Is(err, errNoChecksum) {
+		k.out.Unverified++
+		return nil
+	}
+	return err
+}
+
+// passing are blobs that belong to a repository although no snapshot refers to them.
+var passing = regexp.MustCompile(`^(index\.latest|index|index-\d+|incompatible-snapshots|snapshot_shard_paths/.*)$`)
+
+// orphans names the blobs that nothing refers to. A shard's newest list with a number for
+// a name is in use where the catalog does not name the list (before Elasticsearch 7.6).
+func (k *checker) orphans() {
+	inUse, named := map[string]bool{}, map[string]bool{} // folders
+	for blob := range k.referenced {
+		folder, name := path.Split(blob)
+		inUse[folder] = true
+		named[folder] = named[folder] || strings.HasPrefix(name, "index-")
+	}
+	newest := map[string]int64{}
+	lists := map[string]int64{} // blobs
+	var left []string
+	for name := range k.present {
+		if k.referenced[name] || passing.MatchString(name) || k.undecided(name) {
+			continue
+		}
+		left = append(left, name)
+		folder, last := path.Split(name)
+		n, err := strconv.ParseInt(strings.TrimPrefix(last, "index-"), 10, 64)
+		if err == nil && inUse[folder] && !named[folder] {
+			lists[name] = n
+			newest[folder] = max(newest[folder], n)
+		}
+	}
+	slices.Sort(left)
+	for _, name := range left {
+		folder, _ := path.Split(name)
+		if n, ok := lists[name]; ok && n == newest[folder] {
+			continue
+		}
+		k.add(finding{Kind: kindUnreferenced, Blob: name, Text: fmt.Sprintf("no snapshot needs it (%d bytes)", k.present[name])})
+	}
+}
+
+func (k *checker) undecided(name string) bool {
+	return slices.ContainsFunc(k.unknown, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// distinctFindings leaves out what was found more than once, as when several snapshots
+// need one blob: the first stays.
+func distinctFindings(all []finding) []finding {
+	type key struct{ kind, blob, text string }
+	seen := map[key]bool{}
+	out := []finding{}
+	for _, f := range all {
+		id := key{f.Kind, f.Blob, f.Text}
+		if f.Blob == "" {
+			id.text = fmt.Sprint(f.Snapshot, "/", f.Index, "/", f.Text)
+		}
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, f)
+		}
+	}
+	return out
+}
