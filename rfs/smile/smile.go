@@ -25,6 +25,9 @@ const (
 	maxDepth    = 1000 // nested arrays and objects
 	maxDigits   = 1 << 16
 	sharedLimit = 1024
+	// minLimit is the size of a result that is never refused; a longer one must not be more
+	// than 64 times its input. No real document comes near; crafted back-references do.
+	minLimit = 256 << 20
 )
 
 // Is says whether b begins like a SMILE document.
@@ -39,7 +42,7 @@ func AppendJSON(dst, b []byte) ([]byte, error) {
 	if b[3]&0xF0 != 0 {
 		return dst, fault.Corrupt("", "", 3, "SMILE version %d is unknown", b[3]>>4)
 	}
-	d := decoder{b: b, pos: 4, out: dst, limit: 64*len(b) + 1<<16}
+	d := decoder{b: b, pos: 4, out: dst, limit: max(64*len(b), minLimit)}
 	d.names.on, d.values.on = b[3]&1 != 0, b[3]&2 != 0
 	if err := d.value(0); err != nil {
 		return dst, err
