@@ -71,7 +71,7 @@ func lists(in map[string]string) map[string]any {
 	for k, v := range in {
 		base := withoutElement(k)
 		i, err := strconv.Atoi(strings.TrimPrefix(k[len(base):], "."))
-		if base == k || err != nil || i >= sizes[base] || hasAll(in, base, sizes[base]) != true {
+		if base == k || err != nil || i >= sizes[base] || !hasAll(in, base, sizes[base]) {
 			out[k] = v
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -33,9 +34,34 @@ type process struct {
 // unprivileged is the user that servers run as when the tests run as root, which servers refuse.
 const unprivileged = 65534
 
+// dirPrefix and the process that owns the node begin the name of a working directory.
+const dirPrefix = "rfsd-node-"
+
+// sweep removes what nodes left behind whose owner, and they with it, were killed.
+func sweep(tmp string) error {
+	left, err := filepath.Glob(filepath.Join(tmp, dirPrefix+"*-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
+		pid, err := strconv.Atoi(owner)
+		if err != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil && !errors.Is(err, os.ErrPermission) {
+			return fmt.Errorf("sweep: %w", err)
+		}
+	}
+	return nil
+}
+
 // workDir makes the directory of one node, with its subdirectories.
 func workDir() (string, error) {
-	dir, err := os.MkdirTemp("", "rfsd-node-")
+	if err := sweep(os.TempDir()); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 	if err != nil {
 		return "", err
 	}
