@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/repo"
 )
 
 // directory gives the files of a shard by their Lucene names.
@@ -51,7 +52,7 @@ type file struct {
 	shard *Shard
 
 	mu      sync.Mutex
-	checked map[int64]bool // parts whose length was compared with the manifest
+	checked map[int64]bool // parts whose length the repository was asked for
 }
 
 // Size is the length that the manifest states.
@@ -145,28 +146,39 @@ func (f *file) inFile(off int64, err error) error {
 	return fmt.Errorf("file %s of index %s shard %d: %w", f.Name, f.shard.Index, f.shard.Number, err)
 }
 
-// check compares the length of a part with the manifest, once.
-func (f *file) check(ctx context.Context, number, length int64) error {
-	f.mu.Lock()
-	done := f.checked[number]
-	f.mu.Unlock()
-	if done {
-		return nil
+// check compares the length of a part with the manifest: the stream knows it, or the
+// repository is asked, once.
+func (f *file) check(ctx context.Context, rc io.ReadCloser, number, length int64) error {
+	size, known := repo.Total(rc)
+	if !known {
+		f.mu.Lock()
+		done := f.checked[number]
+		f.mu.Unlock()
+		if done {
+			return nil
+		}
+		var err error
+		if size, err = f.shard.repo.Stat(ctx, f.partName(number)); err != nil {
+			return f.blameMissing(number, err)
+		}
 	}
-	name := f.partName(number)
-	size, err := f.shard.repo.Stat(ctx, name)
-	switch {
-	case missing(err):
-		return fault.Corrupt(name, f.Name, -1, "the blob is missing, but %s refers to it", f.shard.Manifest)
-	case err != nil:
-		return err
-	case size != length:
-		return fault.Corrupt(name, f.Name, min(size, length), "the blob has %d bytes, %s says %d", size, f.shard.Manifest, length)
+	if size != length {
+		return fault.Corrupt(f.partName(number), f.Name, min(size, length), "the blob has %d bytes, %s says %d", size, f.shard.Manifest, length)
 	}
-	f.mu.Lock()
-	f.checked[number] = true
-	f.mu.Unlock()
+	if !known {
+		f.mu.Lock()
+		f.checked[number] = true
+		f.mu.Unlock()
+	}
 	return nil
+}
+
+// blameMissing says who refers to a blob that is not there.
+func (f *file) blameMissing(number int64, err error) error {
+	if missing(err) {
+		return fault.Corrupt(f.partName(number), f.Name, -1, "the blob is missing, but %s refers to it", f.shard.Manifest)
+	}
+	return err
 }
 
 // stream reads a range that may span parts; one part is open at a time.
@@ -211,12 +223,13 @@ func (s *stream) Read(p []byte) (int, error) {
 
 func (s *stream) open() error {
 	number, at, length := s.f.part(s.off)
-	if err := s.f.check(s.ctx, number, length); err != nil {
-		return s.f.inFile(s.off, err)
-	}
 	s.rest = min(s.left, length-at)
 	rc, err := s.f.shard.repo.Open(s.ctx, s.f.partName(number), at, s.rest)
 	if err != nil {
+		return s.f.inFile(s.off, s.f.blameMissing(number, err))
+	}
+	if err := s.f.check(s.ctx, rc, number, length); err != nil {
+		rc.Close()
 		return s.f.inFile(s.off, err)
 	}
 	s.cur = rc
