@@ -20,9 +20,9 @@ func layouts() []segmentSpec {
 	for name, f := range storedFormats {
 		for v := f.minV; v <= f.maxV; v++ {
 			for packed := range 3 {
-				out = append(out, segmentSpec{fdt: name, version: int(v), chunkSize: 1200, chunkDocs: 140, packed: packed})
-				if _, ok := f.layout.(g90); ok {
-					break
+				out = append(out, segmentSpec{fdt: name, version: int(v), chunkSize: 2000, chunkDocs: 140, packed: packed})
+				if _, ok := f.layout.(g90); ok || strings.Contains(name, "High") {
+					break // g90 has no packed integers, and one compression shows them as well as another
 				}
 			}
 		}
@@ -56,7 +56,7 @@ func mixedDocs(s segmentSpec, n int) []testDoc {
 		}
 		size := r.IntN(60)
 		if i%50 == 10 {
-			size = 2000 + r.IntN(3000)
+			size = 3000 + r.IntN(6000)
 		}
 		d := testDoc{numbers[r.IntN(len(numbers))], {numSource, 1, someJSON(r, size)}}
 		if i%5 == 0 {
@@ -211,7 +211,7 @@ func TestItemsOfAShardReadEveryByteOnce(t *testing.T) {
 
 func TestAWrongByteIsFoundAtTheLatestAtTheEndOfItsFile(t *testing.T) {
 	for _, s := range layouts() {
-		if storedFormats[s.fdt].plain && s.version < 2 || s.packed != 2 && !strings.Contains(s.fdt, "90") {
+		if storedFormats[s.fdt].plain && s.version < 2 || s.packed > 0 {
 			continue
 		}
 		s.docs = mixedDocs(s, 300)
@@ -260,7 +260,7 @@ func readAllOf(t *testing.T, dir Directory) error {
 // TestDocumentsOfManyMegabytesAreRead reads documents that are longer than any buffer, as
 // one unit (Lucene 4.1) and in slices.
 func TestDocumentsOfManyMegabytesAreRead(t *testing.T) {
-	big := someJSON(rand.New(rand.NewPCG(8, 9)), 40<<20)
+	big := someJSON(rand.New(rand.NewPCG(8, 9)), 20<<20)
 	for _, s := range []segmentSpec{
 		{fdt: "Lucene41StoredFieldsData", version: 0, chunkSize: 16 << 10, chunkDocs: 128},
 		{fdt: "Lucene41StoredFieldsData", version: 2, chunkSize: 16 << 10, chunkDocs: 128},

@@ -108,7 +108,7 @@ func TestRealShardsGiveTheDocumentsThatAnIndependentReaderFound(t *testing.T) {
 	}
 }
 
-// TestNoFlippedBitLosesADocument flips a bit of every byte of small real shards: what is
+// TestNoFlippedBitLosesADocument flips bits all over small real shards: what is
 // read must be the same, or there must be an error that says where.
 func TestNoFlippedBitLosesADocument(t *testing.T) {
 	for name, dir := range testShards(t) {
@@ -121,6 +121,10 @@ func TestNoFlippedBitLosesADocument(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			stride := 3
+			if testing.Short() {
+				stride = 11
+			}
 			dir := dir.without(documentsFile)
 			clean, err := documents(t, dir)
 			if err != nil {
@@ -129,7 +133,7 @@ func TestNoFlippedBitLosesADocument(t *testing.T) {
 			silent, n := 0, 0
 			for _, file := range dir.List() {
 				orig := dir[file]
-				for i := range orig {
+				for i := n % stride; i < len(orig); i += stride {
 					b := bytes.Clone(orig)
 					b[i] ^= 1 << (i % 8)
 					dir[file] = b

@@ -70,7 +70,8 @@ func (w *window) fill(ctx context.Context, end int64) error {
 func (w *window) read(ctx context.Context, size int) error {
 	have := len(w.buf)
 	if cap(w.buf) < size {
-		w.buf = append(make([]byte, 0, max(windowSize, size+size/4)), w.buf...)
+		rest := w.src.size - w.start
+		w.buf = append(make([]byte, 0, max(int64(size), min(rest, max(windowSize, int64(size+size/4))))), w.buf...)
 	}
 	room := w.buf[have:cap(w.buf)]
 	room = room[:min(int64(len(room)), w.src.size-w.start-int64(have))]
