@@ -25,7 +25,8 @@ import (
 //	3F D7 6C 17 | VInt length, codec name | i32 version 1 | payload | C0 28 93 E8 | i32 0 | i64 CRC-32
 //
 // all integers big-endian; the CRC-32 (IEEE) covers everything before itself.
-// The payload is sniffed: "DFL\0" and raw DEFLATE, a zstd frame, LZF chunks, SMILE, or JSON.
+// The payload is sniffed: "DFL\0" and raw DEFLATE, a zstd frame (after "ZSTD\0" as OpenSearch 2.19
+// writes it), LZF chunks, SMILE, or JSON.
 const (
 	headerMagic = 0x3FD76C17
 	footerMagic = 0xC02893E8
@@ -117,6 +118,8 @@ func payloadJSON(b []byte) ([]byte, error) {
 			return nil, err
 		}
 		return payloadJSON(raw)
+	case bytes.HasPrefix(b, []byte("ZSTD\x00\x28\xB5\x2F\xFD")):
+		return payloadJSON(b[5:])
 	case bytes.HasPrefix(b, []byte{0x28, 0xB5, 0x2F, 0xFD}):
 		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxMetadata))
 		if err != nil {

@@ -117,8 +117,15 @@ func (l *lab) park(ctx context.Context) error {
 		return err
 	}
 	l.node.Kill()
-	data := filepath.Join(l.dir, fmt.Sprintf("data-%d", len(l.accounts)))
-	if err := os.CopyFS(data, os.DirFS(filepath.Join(l.node.Dir, "data"))); err != nil {
+	from := filepath.Join(l.node.Dir, "data")
+	if old, err := filepath.Glob(filepath.Join(from, "*", "nodes")); err == nil && len(old) == 1 {
+		from = filepath.Dir(old[0]) // up to 2.x below the name of the cluster, which is another one each time
+	}
+	data, err := os.MkdirTemp(l.dir, "data-")
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(data, os.DirFS(from)); err != nil {
 		return fmt.Errorf("keeping the data: %w", err)
 	}
 	l.data = data

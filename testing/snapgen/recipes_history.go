@@ -136,6 +136,8 @@ func (l *lab) inPlace(ctx context.Context, chain []string) error {
 			if err := l.create(ctx, "kept", `"number_of_shards":1`, plain); err != nil {
 				return err
 			}
+		} else if err := l.put(ctx, http.MethodGet, "/kept", nil); err != nil {
+			return fmt.Errorf("the index did not survive the upgrade: %w", err)
 		}
 		var x body
 		for n := range 50 {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -24,7 +25,7 @@ type Key struct{ Index, Type, ID, Routing string }
 // Docs are documents by key, with their raw source (nil when there is none).
 type Docs map[Key]json.RawMessage
 
-// Load reads dumps of a cluster (gzip NDJSON: _index, _type?, _id, _routing?, _parent?, _source?).
+// Load reads dumps of a cluster (gzip NDJSON: _index, _type?, _id, _routing?, _parent?, _source or _line?).
 // Without types, the type of every key is empty.
 func Load(types bool, files ...string) (Docs, error) {
 	docs := Docs{}
@@ -37,6 +38,8 @@ func Load(types bool, files ...string) (Docs, error) {
 				Routing string          `json:"_routing"`
 				Parent  string          `json:"_parent"`
 				Source  json.RawMessage `json:"_source"`
+				// Line is the exact line of a source with comments, which is no plain JSON.
+				Line string `json:"_line"`
 			}
 			if err := json.Unmarshal(line, &d); err != nil {
 				return err
@@ -53,6 +56,9 @@ func Load(types bool, files ...string) (Docs, error) {
 				return fmt.Errorf("document %v twice, and different", k)
 			}
 			docs[k] = d.Source
+			if d.Line != "" {
+				docs[k] = json.RawMessage(d.Line)
+			}
 			return nil
 		})
 		if err != nil {
@@ -275,5 +281,28 @@ func sameValues(a, b []byte) bool {
 	}
 	va, oka := decode(a)
 	vb, okb := decode(b)
-	return oka && okb && reflect.DeepEqual(va, vb)
+	return oka && okb && reflect.DeepEqual(canonical(va), canonical(vb))
+}
+
+// canonical writes every fraction of a JSON value in one way: 1.0E-7 and 1e-07 are the same, 1.0 and 1 are not.
+func canonical(v any) any {
+	switch x := v.(type) {
+	case json.Number:
+		if !strings.ContainsAny(x.String(), ".eE") {
+			return x
+		}
+		const bits = 512 // enough to tell the number of a document from its neighbours
+		if f, _, err := big.ParseFloat(x.String(), 10, bits, big.ToNearestEven); err == nil {
+			return json.Number(f.Text('p', 0))
+		}
+	case map[string]any:
+		for k, e := range x {
+			x[k] = canonical(e)
+		}
+	case []any:
+		for i, e := range x {
+			x[i] = canonical(e)
+		}
+	}
+	return v
 }
