@@ -88,7 +88,7 @@ func migrate(ctx context.Context, o options) error {
 	r := &report{Summary: sum, Seconds: time.Since(begin).Seconds()}
 	r.RepositoryReads, r.RepositoryBytes = counted.Totals()
 	p := m.Runner.Meter.Read(time.Now())
-	r.Resent, r.Retries = p.Resent, p.Retries
+	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
 	return conclude(o, r, plan, err)
 }
 

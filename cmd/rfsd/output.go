@@ -105,6 +105,7 @@ type report struct {
 	RepositoryReads int64   `json:"repository_requests"`
 	Resent          int64   `json:"documents_resent"`
 	Retries         int64   `json:"requests_retried"`
+	ItemsRun        int64   `json:"items_run"` // work items that this run worked on
 	ExitCode        int     `json:"exit_code"`
 	Error           string  `json:"error,omitempty"`
 }
@@ -124,7 +125,9 @@ func (r *report) writeText(w io.Writer) {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t\n", x.Index, shards, x.Live, x.Indexed, x.Failed, x.Filtered, size(x.Bytes))
 	}
 	fmt.Fprintf(t, "total\t\t%d\t%d\t%d\t%d\t%s\t\n", r.Totals.Live, r.Totals.Indexed, r.Totals.Failed, r.Totals.Filtered, size(r.Totals.Bytes))
-	t.Flush()
+	if err := t.Flush(); err != nil {
+		fmt.Fprintln(os.Stderr, "rfsd: write summary:", err)
+	}
 	for _, x := range r.Indices {
 		if x.Reduced != "" {
 			fmt.Fprintf(w, "index %s: stored sources are not what was indexed: %s\n", x.Index, x.Reduced)
@@ -145,6 +148,9 @@ func (r *report) writeText(w io.Writer) {
 	}
 	if r.Totals.Failed > 0 {
 		fmt.Fprintf(w, "%d documents did not arrive; they are in %s with the reason of each\n", r.Totals.Failed, r.FailedDir)
+	}
+	if r.Complete && r.ItemsRun == 0 {
+		fmt.Fprintln(w, "everything was done before this run; a new --session-name begins afresh")
 	}
 	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, size(r.RepositoryBytes))
 }

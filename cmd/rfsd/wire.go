@@ -68,7 +68,7 @@ func newHolder() string {
 	if err != nil || host == "" {
 		host = "generated"
 	}
-	return host + "_" + rand.Text()
+	return fmt.Sprintf("%s_pid%d_%s", host, os.Getpid(), rand.Text())
 }
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.

@@ -13,17 +13,17 @@ import (
 )
 
 var (
-	// ErrCorrupt: bytes of the repository are not what they should be. Never retried.
+	// ErrCorrupt means that bytes of the repository are not what they should be. Never retried.
 	ErrCorrupt = errors.New("corrupt")
-	// ErrUnsupported: a form that is intact but that rfsd refuses; the message says what to do.
+	// ErrUnsupported means a form that is intact but that rfsd refuses; the message says what to do.
 	ErrUnsupported = errors.New("unsupported")
-	// ErrLeaseLost: the work item belongs to somebody else, or its time is over. Stop at once.
+	// ErrLeaseLost means that the work item belongs to somebody else, or its time is over. Stop at once.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrRejected: the target refuses, and would refuse again. Permanent.
+	// ErrRejected means that the target refuses, and would refuse again. Permanent.
 	ErrRejected = errors.New("rejected by target")
-	// ErrUnavailable: the other side cannot answer now. Retried with backoff.
+	// ErrUnavailable means that the other side cannot answer now. Retried with backoff.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrConfig: the user has to change an option, a permission or a name before a new run.
+	// ErrConfig means that the user has to change an option, a permission or a name before a new run.
 	ErrConfig = errors.New("configuration")
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// ErrShardMissing: the snapshot holds nothing of a shard.
+// ErrShardMissing means that the snapshot holds nothing of a shard.
 var ErrShardMissing = errors.New("the snapshot does not hold this shard")
 
 // maxParts bounds the parts of one file; a part is at least a kilobyte in practice.
@@ -55,26 +55,53 @@ func (f File) Parts() int64 {
 }
 
 // OpenShard reads the manifest of one shard and nothing else. Errors: ErrShardMissing,
-// fault.ErrCorrupt naming the blob, fault.ErrUnsupported for shallow snapshots.
+// fault.ErrCorrupt naming the blob, fault.ErrUnsupported for shallow snapshots and for
+// shards that lie outside of the repository's path.
 func OpenShard(ctx context.Context, r Repository, loc Locator, number int) (*Shard, error) {
+	s := &Shard{Index: loc.IndexName, Number: number, repo: r}
 	path, err := loc.ShardFolder(number)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = s.openAt(ctx, loc, path)
 	}
-	s := &Shard{Index: loc.IndexName, Number: number, Path: path, repo: r}
+	if loc.PathType == pathFixed || err == nil || !errors.Is(err, ErrShardMissing) && !errors.Is(err, errPathType) {
+		return s, err
+	}
+	recorded, rerr := recordedPath(ctx, r, loc, number)
+	switch {
+	case rerr != nil:
+		return s, rerr
+	case recorded == "" || recorded == path:
+		return s, err
+	}
+	if err := s.openAt(ctx, loc, recorded); !errors.Is(err, ErrShardMissing) {
+		return s, err
+	}
+	return s, fmt.Errorf("index %s shard %d lies at %s, as seen from the root of the store; it is not below this repository's path. Copy it to %s below that path: %w",
+		s.Index, s.Number, recorded, path, fault.ErrUnsupported)
+}
+
+// openAt reads the manifest of a shard in a folder.
+func (s *Shard) openAt(ctx context.Context, loc Locator, path string) error {
+	s.Path = path
 	s.Manifest = path + "/snap-" + loc.SnapshotUUID + ".dat"
 	codec := codecSnapshot
 	if loc.Legacy {
 		s.Manifest, codec = path+"/snapshot-"+loc.SnapshotName, ""
 	}
-	b, err := readJSON(ctx, r, s.Manifest, codec)
-	if err == nil {
-		return s, s.parse(b)
+	b, err := readJSON(ctx, s.repo, s.Manifest, codec)
+	switch {
+	case err == nil:
+		return s.parse(b)
+	case !missing(err):
+		return err
+	case loc.Legacy:
+		return s.missing()
 	}
-	if !missing(err) {
-		return nil, err
-	}
-	return s, s.withoutManifest(ctx, loc)
+	return s.withoutManifest(ctx, loc)
+}
+
+func (s *Shard) missing() error {
+	return fmt.Errorf("index %s shard %d: blob %s is missing: %w", s.Index, s.Number, s.Manifest, ErrShardMissing)
 }
 
 // withoutManifest looks for the reasons why a shard has no list of its own: a shallow
@@ -85,17 +112,41 @@ func (s *Shard) withoutManifest(ctx context.Context, loc Locator) error {
 		return fmt.Errorf("index %s shard %d: %s is a shallow snapshot, its Lucene files are in the remote store of the cluster; take a full snapshot (remote_store_index_shallow_copy: false): %w",
 			s.Index, s.Number, shallow, fault.ErrUnsupported)
 	}
+	list := ""
 	if s.Number < len(loc.Generations) && loc.Generations[s.Number] != "" {
-		list := s.Path + "/index-" + loc.Generations[s.Number]
-		b, err := readJSON(ctx, s.repo, list, codecSnapshots)
-		if err == nil {
-			return s.parseAll(list, b, loc.SnapshotName)
-		}
-		if !missing(err) {
+		list = s.Path + "/index-" + loc.Generations[s.Number]
+	} else if len(loc.Generations) == 0 { // before Elasticsearch 7.6 the newest number counts
+		var err error
+		if list, err = s.newestList(ctx); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("index %s shard %d: blob %s is missing: %w", s.Index, s.Number, s.Manifest, ErrShardMissing)
+	if list == "" {
+		return s.missing()
+	}
+	b, err := readJSON(ctx, s.repo, list, codecSnapshots)
+	switch {
+	case missing(err):
+		return s.missing()
+	case err != nil:
+		return err
+	}
+	return s.parseAll(list, b, loc.SnapshotName)
+}
+
+// newestList finds the list index-<G> with the greatest number; "" when there is none.
+func (s *Shard) newestList(ctx context.Context) (string, error) {
+	newest, list := int64(-1), ""
+	for blob, err := range s.repo.List(ctx, s.Path+"/index-") {
+		if err != nil {
+			return "", fmt.Errorf("find the list of shard %s: %w", s.Path, err)
+		}
+		n, err := strconv.ParseInt(strings.TrimPrefix(blob.Name, s.Path+"/index-"), 10, 64)
+		if err == nil && n > newest {
+			newest, list = n, blob.Name
+		}
+	}
+	return list, nil
 }
 
 // Blame names the manifest in an error that names no blob yet: when no file of the

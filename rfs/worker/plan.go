@@ -63,7 +63,7 @@ type IndexPlan struct {
 	Entry  Entry
 }
 
-// ErrIncomplete: the snapshot is PARTIAL or FAILED and that was not allowed.
+// ErrIncomplete means that the snapshot is PARTIAL or FAILED and that was not allowed.
 var ErrIncomplete = errors.New("the snapshot is not complete")
 
 // NewPlan reads catalog, snapshot and index metadata. Errors: fault.ErrConfig for names

@@ -17,7 +17,7 @@ type Targets interface {
 	IndexUUID(ctx context.Context, name string) (string, error)
 }
 
-// ErrTargetReplaced: a target index is not the one this migration began with. What was
+// ErrTargetReplaced means that a target index is not the one this migration began with. What was
 // sent to the former one is gone, so nothing may be called complete.
 var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejected)
 
@@ -121,4 +121,37 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 		}
 	}
 	return outcome, err
+}
+
+// RunOne joins the session, leases one item and works on it to the lease's end.
+// started, when not nil, is given the lease before the work begins. Errors beside those
+// of the work: cms.ErrAllDone after an audit that found every chain whole, and a
+// *cms.NoneAvailable when others hold what is left.
+func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome, cms.Item, error) {
+	if err := s.Join(ctx); err != nil {
+		return Released, cms.Item{}, err
+	}
+	lease, err := s.Coordinator.AcquireNext(ctx, s.Holder, nil)
+	if errors.Is(err, cms.ErrAllDone) {
+		report, clean, ferr := s.Coordinator.Finish(ctx)
+		switch {
+		case ferr != nil:
+			return Released, cms.Item{}, fmt.Errorf("final audit: %w", ferr)
+		case !clean:
+			return Released, cms.Item{}, &cms.NoneAvailable{Holder: "nobody", Open: int64(report.Open + len(report.Repaired))}
+		}
+		return Released, cms.Item{}, err
+	}
+	if err != nil {
+		return Released, cms.Item{}, err
+	}
+	if started != nil {
+		started(lease)
+	}
+	outcome, err := s.run(ctx, lease)
+	item := lease.Item
+	if now, gerr := s.Coordinator.Item(context.WithoutCancel(ctx), lease.ID); gerr == nil {
+		item = now
+	}
+	return outcome, item, err
 }

@@ -256,7 +256,7 @@ func TestDefaultPipelineDoesNotTouchDocuments(t *testing.T) {
 			t.Fatalf("%v was changed: %s", k, source)
 		}
 	}
-	res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--run-pipelines")...)
+	res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--run-pipelines", "--session-name", "again")...)
 	if res.Code != 0 {
 		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
 	}
