@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -59,9 +58,9 @@ func checkSnapshots(c *cli.Context) error {
 		return err
 	}
 	if c.String("output") == "json" {
-		err = writeJSON(os.Stdout, out)
+		err = writeJSON(c.App.Writer, out)
 	} else {
-		err = out.table(os.Stdout)
+		err = out.table(c.App.Writer)
 	}
 	if code := out.exitCode(); err == nil && code != 0 {
 		return &exit{code: code}

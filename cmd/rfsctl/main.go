@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -20,7 +21,7 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args)
+	code := run(ctx, os.Args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
@@ -40,13 +41,15 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-func run(ctx context.Context, args []string) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:                 "rfsctl",
 		Usage:                "look at snapshots and at the work of rfsd",
 		Version:              version,
 		EnableBashCompletion: true,
 		Commands:             []*cli.Command{snapshotCommand()},
+		Writer:               stdout,
+		ErrWriter:            stderr,
 		ExitErrHandler:       func(*cli.Context, error) {},
 	}
 	err := app.RunContext(ctx, args)
@@ -56,11 +59,11 @@ func run(ctx context.Context, args []string) int {
 		return 0
 	case errors.As(err, &coded):
 		if coded.err != nil {
-			fmt.Fprintln(os.Stderr, "rfsctl:", fault.Text(coded.err))
+			fmt.Fprintln(stderr, "rfsctl:", fault.Text(coded.err))
 		}
 		return coded.code
 	}
-	fmt.Fprintln(os.Stderr, "rfsctl:", fault.Text(err))
+	fmt.Fprintln(stderr, "rfsctl:", fault.Text(err))
 	return 1
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/target"
 )
 
 func repoFlags(more ...cli.Flag) []cli.Flag {
@@ -37,13 +37,21 @@ func nameFlag(required bool) cli.Flag {
 	return &cli.StringFlag{Name: "snapshot-name", Usage: "name of the snapshot", EnvVars: env("snapshot-name"), Required: required}
 }
 
+const showHelp = `Opens every shard of a snapshot and counts segments, live Lucene documents (nested children
+included), deletions and bytes, and says which Lucene wrote them. With --target-version it tells, by the
+rules of the migration, what of settings, mappings and aliases an OpenSearch of that version would not
+take as it is.
+
+Exit codes: 0; 5 when an index or a shard could not be read.`
+
 func snapshotCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "snapshot",
 		Usage: "what a repository holds, without any cluster",
 		Subcommands: []*cli.Command{
 			{Name: "list", Usage: "list the snapshots of a repository", Flags: repoFlags(), Action: listSnapshots},
-			{Name: "show", Usage: "show the indices and shards of a snapshot", Flags: repoFlags(nameFlag(true)), Action: showSnapshot},
+			{Name: "show", Usage: "show the indices and shards of a snapshot", Description: showHelp, Flags: repoFlags(nameFlag(true),
+				&cli.StringFlag{Name: "target-version", Usage: "version of OpenSearch: tell what would differ there", EnvVars: env("target-version")}), Action: showSnapshot},
 			checkCommand(),
 		},
 	}
@@ -74,7 +82,7 @@ func open(c *cli.Context) (repo.Repository, *snapshot.Catalog, error) {
 		return nil, nil, err
 	}
 	for _, w := range catalog.Warnings {
-		fmt.Fprintln(os.Stderr, "rfsctl: warning:", w)
+		fmt.Fprintln(c.App.ErrWriter, "rfsctl: warning:", w)
 	}
 	return r, catalog, nil
 }
@@ -105,9 +113,9 @@ func listSnapshots(c *cli.Context) error {
 		out.Snapshots = append(out.Snapshots, describe(c.Context, catalog, ref))
 	}
 	if c.String("output") == "json" {
-		return writeJSON(os.Stdout, out)
+		return writeJSON(c.App.Writer, out)
 	}
-	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "name\tstate\tversion\tindices\tshards\tstarted")
 	for _, s := range out.Snapshots {
 		started := ""
@@ -150,6 +158,7 @@ type shownIndex struct {
 	Deleted   int64        `json:"deleted"`
 	Bytes     int64        `json:"bytes"`
 	Shards    []shownShard `json:"shards"`
+	Risks     []risk       `json:"risks,omitempty"` // with --target-version
 	Error     string       `json:"error,omitempty"`
 }
 
@@ -165,6 +174,10 @@ type shownShard struct {
 }
 
 func showSnapshot(c *cli.Context) error {
+	version, err := parseVersion(c.String("target-version"))
+	if err != nil {
+		return err
+	}
 	r, catalog, err := open(c)
 	if err != nil {
 		return unreadable(err)
@@ -179,14 +192,14 @@ func showSnapshot(c *cli.Context) error {
 	}{listed: describe(c.Context, catalog, s.Ref)}
 	broken := false
 	for _, x := range s.Indices {
-		shown := showIndex(c.Context, r, s, x.Name)
+		shown := showIndex(c.Context, r, s, x.Name, version)
 		broken = broken || shown.Error != "" || slices.ContainsFunc(shown.Shards, func(s shownShard) bool { return s.Error != "" })
 		out.Indices = append(out.Indices, shown)
 	}
 	if c.String("output") == "json" {
-		err = writeJSON(os.Stdout, out)
+		err = writeJSON(c.App.Writer, out)
 	} else {
-		err = tableOf(os.Stdout, out.Indices)
+		err = tableOf(c.App.Writer, out.Indices)
 	}
 	if err == nil && broken {
 		return &exit{code: exitDamage}
@@ -194,7 +207,7 @@ func showSnapshot(c *cli.Context) error {
 	return err
 }
 
-func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, name string) shownIndex {
+func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, name string, v *target.Version) shownIndex {
 	out := shownIndex{Index: name}
 	x, err := s.Index(ctx, name)
 	if err != nil {
@@ -204,6 +217,11 @@ func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, nam
 	out.State = x.State
 	for _, m := range x.Mappings {
 		out.Types = append(out.Types, m.Type)
+	}
+	if v != nil {
+		if out.Risks, err = risksOf(*v, x); err != nil {
+			out.Error = err.Error()
+		}
 	}
 	for n := range x.NumShards {
 		shard := showShard(ctx, r, x.Locator, n)
@@ -259,7 +277,15 @@ func tableOf(w io.Writer, indices []shownIndex) error {
 				strings.Join(s.Lucene, " "), strings.Join(s.Stored, " "), s.Error)
 		}
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, x := range indices {
+		for _, r := range x.Risks {
+			fmt.Fprintf(w, "%s %s: %s: %s\n", x.Index, strings.TrimSpace(r.Type+" "+r.Path), r.Rule, r.Detail)
+		}
+	}
+	return nil
 }
 
 func writeJSON(w io.Writer, v any) error {
