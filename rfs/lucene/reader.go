@@ -33,6 +33,7 @@ type Reader struct {
 	stored *storedFields
 	fields fieldTable
 	unpack compression
+	codec  string // that unpack serves
 	win    window
 	buf    []byte
 	next   int // index of the next chunk
@@ -189,10 +190,13 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	if err != nil {
 		return err
 	}
-	r.cur, r.stored, r.fields, r.unpack = s, stored, s.fields, nil
-	if f := stored.format.compression; f != nil {
+	r.cur, r.stored, r.fields = s, stored, s.fields
+	if f := stored.format.compression; f == nil {
+		r.unpack = nil
+	} else if r.unpack == nil || r.codec != stored.codec {
 		r.unpack = f()
 	}
+	r.codec = stored.codec
 	x := &stored.index
 	size, limit := stored.fdt.size, stored.fdt.size
 	if stored.hasFooter() {

@@ -214,10 +214,10 @@ func TestAWrongByteIsFoundAtTheLatestAtTheEndOfItsFile(t *testing.T) {
 		if storedFormats[s.fdt].plain && s.version < 2 || s.packed > 0 {
 			continue
 		}
-		s.docs = mixedDocs(s, 300)
+		s.docs = mixedDocs(s, 120)
 		clean := encodeSegment(t, s)
 		rnd := rand.New(rand.NewPCG(7, uint64(len(s.fdt))))
-		for range 100 {
+		for range 40 {
 			dir := mapDir{}
 			for k, v := range clean {
 				dir[k] = slices.Clone(v)
@@ -260,7 +260,7 @@ func readAllOf(t *testing.T, dir Directory) error {
 // TestDocumentsOfManyMegabytesAreRead reads documents that are longer than any buffer, as
 // one unit (Lucene 4.1) and in slices.
 func TestDocumentsOfManyMegabytesAreRead(t *testing.T) {
-	big := someJSON(rand.New(rand.NewPCG(8, 9)), 20<<20)
+	big := someJSON(rand.New(rand.NewPCG(8, 9)), 17<<20)
 	for _, s := range []segmentSpec{
 		{fdt: "Lucene41StoredFieldsData", version: 0, chunkSize: 16 << 10, chunkDocs: 128},
 		{fdt: "Lucene41StoredFieldsData", version: 2, chunkSize: 16 << 10, chunkDocs: 128},
