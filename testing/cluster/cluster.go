@@ -30,6 +30,7 @@ type Node struct {
 	Username, Password          string
 	CACert, AdminCert, AdminKey string // PEM files
 	name                        string
+	launch                      *launch
 	process                     *process
 }
 
@@ -47,6 +48,9 @@ func Heap(size string) Option { return func(s *spec) { s.heap = size } }
 // Secured adds TLS, basic auth and an admin client certificate (OpenSearch 1.x and 2.x only).
 func Secured() Option { return func(s *spec) { s.secured = true } }
 
+// Port sets the HTTP port on loopback of a single node; a free one is the default.
+func Port(port int) Option { return func(s *spec) { s.port = port } }
+
 // RepoDir allows fs repositories below a further directory.
 func RepoDir(dir string) Option { return func(s *spec) { s.repos = append(s.repos, dir) } }
 
@@ -57,6 +61,9 @@ type spec struct {
 	secured          bool
 	settings, repos  []string
 	data             string // directory to start from, "" for none
+	port             int    // HTTP port, 0 for a free one
+	place            place
+	peers            []place // all nodes of the cluster; empty for a single node
 }
 
 // OpenSearch gives a running OpenSearch node. Without options the node is shared by all
@@ -75,20 +82,16 @@ func Elasticsearch(t testing.TB, version string, opts ...Option) *Node {
 
 func give(t testing.TB, product, version string, opts []Option) *Node {
 	t.Helper()
+	if len(opts) > 0 {
+		return giveNodes(t, product, version, 1, opts)[0]
+	}
+	if testing.Short() {
+		t.Skip("-short: no real servers")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
 	defer cancel()
-	if len(opts) == 0 {
-		n, err := sharedNodes.get(ctx, product, version)
-		check(t, err)
-		return n
-	}
-	n, err := Boot(ctx, product, version, opts...)
+	n, err := sharedNodes.get(ctx, product, version)
 	check(t, err)
-	t.Cleanup(func() {
-		if err := n.Stop(); err != nil {
-			t.Errorf("stop %s %s: %v", product, version, err)
-		}
-	})
 	return n
 }
 
@@ -124,9 +127,8 @@ func (s *shared) get(ctx context.Context, product, version string) (*Node, error
 			if url := os.Getenv(variable(product, version)); url != "" {
 				return adopt(ctx, product, version, url)
 			}
-			if os.Getenv("RFSD_E2E") == "" && !ready(product, version) {
-				return nil, fmt.Errorf("%s %s is not assembled yet (RFSD_E2E=1 downloads it; so does go run ./testing/cluster/boot): %w",
-					product, version, ErrMissing)
+			if err := allowed(product, version); err != nil {
+				return nil, err
 			}
 			return Boot(ctx, product, version)
 		})
@@ -134,6 +136,15 @@ func (s *shared) get(ctx context.Context, product, version string) (*Node, error
 	}
 	s.mu.Unlock()
 	return start()
+}
+
+// allowed says why a test may not boot a node: what is not in the cache is only downloaded when RFSD_E2E is set.
+func allowed(product, version string) error {
+	if os.Getenv("RFSD_E2E") != "" || ready(product, version) {
+		return nil
+	}
+	return fmt.Errorf("%s %s is not assembled yet (RFSD_E2E=1 downloads it; so does go run ./testing/cluster/boot): %w",
+		product, version, ErrMissing)
 }
 
 // variable names the environment variable that holds the URL of a running node.
@@ -144,14 +155,15 @@ func variable(product, version string) string {
 // adopt uses a node that runs already, if it is of the wanted version.
 func adopt(ctx context.Context, product, version, url string) (*Node, error) {
 	n := &Node{URL: strings.TrimSuffix(url, "/"), Product: product, Version: version}
-	var info struct {
-		Version struct{ Number string }
-	}
-	if err := n.JSON(ctx, "GET", "/", nil, &info); err != nil {
+	// GET / is not served by every assembly of Elasticsearch.
+	b, err := n.Send(ctx, "GET", "/_cat/nodes?h=version", "", nil)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", variable(product, version), err)
 	}
-	if info.Version.Number != version {
-		return nil, fmt.Errorf("%s: the node at %s has version %q", variable(product, version), url, info.Version.Number)
+	for _, v := range strings.Fields(string(b)) {
+		if v != version {
+			return nil, fmt.Errorf("%s: the node at %s has version %q", variable(product, version), url, v)
+		}
 	}
 	return n, nil
 }
@@ -159,42 +171,32 @@ func adopt(ctx context.Context, product, version, url string) (*Node, error) {
 // Boot assembles and starts a node and waits for it. The caller stops it; it dies with the
 // calling process in any case. ErrMissing says what this machine lacks.
 func Boot(ctx context.Context, product, version string, opts ...Option) (*Node, error) {
-	s := &spec{product: product, version: version, heap: "512m"}
-	for _, o := range opts {
-		o(s)
-	}
-	var (
-		l   *launch
-		err error
-	)
-	switch product {
-	case "opensearch":
-		l, err = openSearch(ctx, s)
-	case "elasticsearch":
-		l, err = elasticsearch(ctx, s)
-	default:
-		err = fmt.Errorf("unknown product %q", product)
-	}
+	nodes, err := BootNodes(ctx, product, version, 1, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", product, version, err)
+		return nil, err
 	}
-	n := l.node
-	if n.process, err = start(l); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s %s: %w", product, version, err), os.RemoveAll(n.Dir))
+	return nodes[0], nil
+}
+
+// prepare assembles what the node needs and writes its files.
+func (s *spec) prepare(ctx context.Context) (*launch, error) {
+	switch s.product {
+	case "opensearch":
+		return openSearch(ctx, s)
+	case "elasticsearch":
+		return elasticsearch(ctx, s)
 	}
-	if err := n.wait(ctx); err != nil {
-		err = fmt.Errorf("%s %s: %w; its log ends with:\n%s", product, version, err, n.process.tail())
-		return nil, errors.Join(err, n.Stop())
-	}
-	return n, nil
+	return nil, fmt.Errorf("unknown product %q", s.product)
 }
 
 // Stop ends the node, waits for it and removes its files. A node that somebody else started is left alone.
 func (n *Node) Stop() error {
-	if n.process == nil {
+	if n.process != nil {
+		n.process.stop()
+	}
+	if n.Dir == "" {
 		return nil
 	}
-	n.process.stop()
 	return os.RemoveAll(n.Dir)
 }
 

@@ -176,19 +176,19 @@ func elasticsearch(ctx context.Context, s *spec) (*launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, ports, err := newNode(s)
+	n, err := newNode(s)
 	if err != nil {
 		return nil, err
 	}
 	if r.program == "" {
-		return s.distribution(n, ports, dist, java)
+		return s.distribution(n, dist, java)
 	}
 	args := []string{"-Xms256m", "-Xmx" + s.heap, "-XX:+UseSerialGC", "-Dlog4j2.formatMsgNoLookups=true", "-Dio.netty.noUnsafe=true",
 		"-Dlog4j.configurationFile=" + filepath.Join(n.Dir, "config", "log4j2.properties"),
 		"-Djava.io.tmpdir=" + filepath.Join(n.Dir, "tmp"),
 		"--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED"}
 	args = append(append(args, r.java...), "-cp", classPath(dist, r), "Launch")
-	args = append(args, s.arguments(n, ports, r)...)
+	args = append(args, s.arguments(n, r)...)
 	if err := write(filepath.Join(n.Dir, "config", "log4j2.properties"), log4j2); err != nil {
 		return nil, err
 	}
@@ -196,9 +196,9 @@ func elasticsearch(ctx context.Context, s *spec) (*launch, error) {
 }
 
 // arguments are settings as key=value, and the plugins to load.
-func (s *spec) arguments(n *Node, ports []int, r recipe) []string {
-	args := []string{"path.home=" + n.Dir, "http.max_content_length=64mb", fmt.Sprintf("%s=%d", r.transport, ports[1])}
-	for _, line := range s.config(n, ports) {
+func (s *spec) arguments(n *Node, r recipe) []string {
+	args := []string{"path.home=" + n.Dir, "http.max_content_length=64mb", fmt.Sprintf("%s=%d", r.transport, s.place.transport)}
+	for _, line := range s.config(n) {
 		k, v, _ := strings.Cut(line, ": ")
 		if k == "path.repo" { // plain lists are comma-separated
 			v = strings.Join(append([]string{n.Repos}, s.repos...), ",")
@@ -207,7 +207,7 @@ func (s *spec) arguments(n *Node, ports []int, r recipe) []string {
 	}
 	if r.program == "v2" {
 		args = append(args, "path.conf="+filepath.Join(n.Dir, "config"), "discovery.zen.ping.multicast.enabled=false",
-			fmt.Sprintf("discovery.zen.ping.unicast.hosts=127.0.0.1:%d", ports[1]))
+			fmt.Sprintf("discovery.zen.ping.unicast.hosts=127.0.0.1:%d", s.place.transport))
 	} else {
 		args = append(args, "discovery.type=single-node")
 		for _, c := range candidates {
@@ -218,7 +218,7 @@ func (s *spec) arguments(n *Node, ports []int, r recipe) []string {
 }
 
 // distribution starts a node by the script of its own distribution.
-func (s *spec) distribution(n *Node, ports []int, dist, java string) (*launch, error) {
+func (s *spec) distribution(n *Node, dist, java string) (*launch, error) {
 	conf := filepath.Join(n.Dir, "config")
 	sub, err := fs.Sub(os.DirFS(dist), "config")
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *spec) distribution(n *Node, ports []int, dist, java string) (*launch, e
 	if err := os.CopyFS(conf, filesWithout{sub, []string{"elasticsearch.yml"}}); err != nil {
 		return nil, err
 	}
-	lines := append(s.config(n, ports), fmt.Sprintf("transport.port: %d", ports[1]), "discovery.type: single-node", "xpack.security.enabled: false")
+	lines := append(s.config(n), fmt.Sprintf("transport.port: %d", s.place.transport), "discovery.type: single-node", "xpack.security.enabled: false")
 	for _, kv := range s.settings {
 		k, v, _ := strings.Cut(kv, "=")
 		lines = append(lines, k+": "+v)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -141,11 +142,11 @@ func openSearch(ctx context.Context, s *spec) (*launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, ports, err := newNode(s)
+	n, err := newNode(s)
 	if err != nil {
 		return nil, err
 	}
-	conf := s.config(n, ports)
+	conf := s.config(n)
 	if s.secured {
 		extra, err := secure(n, dist)
 		if err != nil {
@@ -153,8 +154,8 @@ func openSearch(ctx context.Context, s *spec) (*launch, error) {
 		}
 		conf = append(conf, extra...)
 	}
-	conf = append(conf, "transport.port: "+fmt.Sprint(ports[1]), "bootstrap.memory_lock: false", "node.store.allow_mmap: false",
-		"discovery.type: single-node")
+	conf = append(conf, fmt.Sprintf("transport.port: %d", s.place.transport), "bootstrap.memory_lock: false", "node.store.allow_mmap: false")
+	conf = append(conf, s.discovery()...)
 	for _, kv := range s.settings {
 		k, v, _ := strings.Cut(kv, "=")
 		conf = append(conf, k+": "+v)
@@ -180,28 +181,48 @@ func openSearch(ctx context.Context, s *spec) (*launch, error) {
 	return &launch{node: n, java: filepath.Join(java, "bin", "java"), args: args, dir: dist}, nil
 }
 
-// newNode makes the working directory, finds ports (HTTP, transport) and gives the node a name of its own.
-func newNode(s *spec) (*Node, []int, error) {
-	ports, err := freePorts(2)
-	if err != nil {
-		return nil, nil, err
+// discovery says with whom the node forms a cluster.
+func (s *spec) discovery() []string {
+	if len(s.peers) == 0 {
+		return []string{"discovery.type: single-node"}
 	}
-	dir, err := workDir()
+	var seeds, names []string
+	for _, p := range s.peers {
+		seeds = append(seeds, fmt.Sprintf(`"127.0.0.1:%d"`, p.transport))
+		names = append(names, `"`+p.name+`"`)
+	}
+	first := "cluster.initial_cluster_manager_nodes"
+	if major(s.version) == 1 {
+		first = "cluster.initial_master_nodes"
+	}
+	return []string{"discovery.seed_hosts: [" + strings.Join(seeds, ",") + "]", first + ": [" + strings.Join(names, ",") + "]"}
+}
+
+// newNode makes the working directory of the node at the place of the spec.
+func newNode(s *spec) (*Node, error) {
+	dir, err := workDir(os.TempDir())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	n := &Node{
-		URL: fmt.Sprintf("http://127.0.0.1:%d", ports[0]), Product: s.product, Version: s.version,
-		Dir: dir, Repos: filepath.Join(dir, "repos"), name: fmt.Sprintf("rfsd-%d-%d", os.Getpid(), ports[0]),
+		URL: fmt.Sprintf("http://127.0.0.1:%d", s.place.http), Product: s.product, Version: s.version,
+		Dir: dir, Repos: filepath.Join(dir, "repos"), name: s.place.name,
 	}
-	return n, ports, s.takeData(n)
+	if err := s.takeData(n); err != nil {
+		return nil, errors.Join(err, n.Stop())
+	}
+	return n, nil
 }
 
 // config gives the settings that every product and version understands.
-func (s *spec) config(n *Node, ports []int) []string {
+func (s *spec) config(n *Node) []string {
 	repos := append([]string{n.Repos}, s.repos...)
+	name := n.name
+	if len(s.peers) > 0 {
+		name = s.peers[0].name
+	}
 	return []string{
-		"cluster.name: " + n.name, "node.name: " + n.name, "network.host: 127.0.0.1", fmt.Sprintf("http.port: %d", ports[0]),
+		"cluster.name: " + name, "node.name: " + n.name, "network.host: 127.0.0.1", fmt.Sprintf("http.port: %d", s.place.http),
 		"path.data: " + filepath.Join(n.Dir, "data"), "path.logs: " + filepath.Join(n.Dir, "logs"),
 		`path.repo: ["` + strings.Join(repos, `","`) + `"]`, "cluster.routing.allocation.disk.threshold_enabled: false",
 	}

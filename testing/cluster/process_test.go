@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -32,16 +35,35 @@ func TestSweepTakesOnlyWhatDeadProcessesLeft(t *testing.T) {
 	}
 }
 
-func TestFreePortsDiffer(t *testing.T) {
-	ports, err := freePorts(5)
+func TestPlacesAreDistinctFreeAndOutOfTheWayOfOutgoingConnections(t *testing.T) {
+	places, err := free(5, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[int]bool{}
-	for _, p := range ports {
-		if seen[p] {
-			t.Errorf("port %d twice", p)
+	for _, p := range places {
+		for _, port := range []int{p.http, p.transport} {
+			if seen[port] || port < lowPort || port >= highPort {
+				t.Errorf("port %d: twice, or not from %d to %d", port, lowPort, highPort)
+			}
+			seen[port] = true
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
 		}
-		seen[p] = true
+	}
+}
+
+func TestATakenPortIsRefused(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).Port
+	if places, err := free(1, taken); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("%v, %v", places, err)
 	}
 }
