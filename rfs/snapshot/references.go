@@ -41,7 +41,7 @@ func (s *Shard) Blobs() iter.Seq2[File, repo.Blob] {
 func (l Locator) ShardFolder(number int) (string, error) {
 	path, err := shardPath(l.PathType, l.IndexID, number)
 	if err != nil {
-		return "", fmt.Errorf("index %s shard %d: %w: %w", l.IndexName, number, err, fault.ErrUnsupported)
+		return "", fmt.Errorf("index %s shard %d: %w", l.IndexName, number, err)
 	}
 	return path, nil
 }
