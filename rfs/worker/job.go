@@ -173,7 +173,7 @@ func (j *job) settled() (int64, cms.Counts) {
 // work is what is stored with the item: counts, and the checksums of the file ranges
 // that this acquisition owns up to the watermark.
 func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
-	b, err := json.Marshal(j.reader.Checks(watermark))
+	b, err := json.Marshal(verification{Files: j.reader.Checks(watermark), NotVerified: j.commit.Unverified})
 	if err != nil {
 		return cms.Work{}, fmt.Errorf("checksums of %v: %w", j.id, err)
 	}
@@ -182,6 +182,13 @@ func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 		w.Setup = j.firstRead - j.acquired
 	}
 	return w, nil
+}
+
+// verification is what one acquisition knows of the checksums of its shard's files. It is
+// stored with the item and put together with those of the other items at the end.
+type verification struct {
+	Files       []lucene.Check `json:"files"`
+	NotVerified []string       `json:"not_verified,omitempty"`
 }
 
 // watchInterval is how often a running lease is looked at.

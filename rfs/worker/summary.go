@@ -99,6 +99,7 @@ func summarize(ctx context.Context, coordinator *cms.Coordinator, plan *Plan) (*
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Item, b.Item))
 	})
 	slices.Sort(s.NotVerified)
+	s.NotVerified = slices.Compact(s.NotVerified)
 	return s, nil
 }
 
@@ -116,12 +117,15 @@ func (s *Summary) addItem(x *IndexSummary, chain *shardChain, id cms.ItemID, ite
 	if item.Checks == "" {
 		return nil
 	}
-	var parts [][]lucene.Check
+	var parts []verification
 	if err := json.Unmarshal([]byte(item.Checks), &parts); err != nil {
 		return fmt.Errorf("checksums of %v: %w: %w", id, err, fault.ErrCorrupt)
 	}
 	for _, p := range parts {
-		chain.checks = append(chain.checks, p...)
+		chain.checks = append(chain.checks, p.Files...)
+		for _, name := range p.NotVerified {
+			s.NotVerified = append(s.NotVerified, fmt.Sprintf("%s/%d: %s", x.Index, id.Shard, name))
+		}
 	}
 	return nil
 }
