@@ -220,9 +220,17 @@ func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.
 	}
 	shard, err := snapshot.OpenShard(ctx, k.repo, loc, n)
 	if err != nil {
+		if errors.Is(err, snapshot.ErrShardMissing) {
+			at.Blob = shard.Manifest
+		}
 		return k.noShard(s, loc, at, err)
 	}
 	k.refer(shard.Manifest)
+	if own := shard.Path + "/snap-" + loc.SnapshotUUID + ".dat"; !loc.Legacy && shard.Manifest != own {
+		at := at
+		at.Kind, at.Blob, at.Text = kindDamage, own, "the blob is missing; "+shard.Manifest+" lists the same files, so that the shard can be read"
+		k.add(at)
+	}
 	out.Bytes = shard.TotalBytes
 	if err := k.files(ctx, shard, at); err != nil {
 		return err
@@ -281,7 +289,7 @@ func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) erro
 		}
 		whole[f.Name] = false
 	}
-	dir := s.Directory()
+	dir := blobsOnly(s)
 	for _, f := range s.Files {
 		name := s.Path + "/" + f.Blob
 		if _, broken := whole[f.Name]; broken || !k.first(name) {
@@ -293,6 +301,19 @@ func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) erro
 		}
 	}
 	return nil
+}
+
+// blobsOnly gives the files as their blobs hold them: of small files the manifest has a
+// copy, which readers prefer, but the blob must be whole as well.
+func blobsOnly(s *snapshot.Shard) lucene.Directory {
+	bare := *s
+	bare.Files = slices.Clone(s.Files)
+	for i := range bare.Files {
+		if !bare.Files[i].Virtual() {
+			bare.Files[i].Contents = nil
+		}
+	}
+	return bare.Directory()
 }
 
 // data reads a file when it belongs to the subset.
