@@ -16,14 +16,14 @@ type History struct {
 }
 
 type op struct {
-	client     int
-	id         string
-	t          cms.Transition
-	call       int64
-	effects    []int64 // when the server applied it: not at all, once, or more often
-	answered   int64
-	it         cms.Item
-	v          cms.Verdict
+	client   int
+	id       string
+	t        cms.Transition
+	call     int64
+	effects  []int64 // when the server applied it: not at all, once, or more often
+	answered int64
+	it       cms.Item
+	v        cms.Verdict
 }
 
 func (h *History) tick() int64 { h.step++; return h.step }

@@ -13,8 +13,8 @@ import (
 
 // Faults are chances per request to the store, but Bulk, which is per bulk request.
 type Faults struct {
-	Lost, Twice, Late, Die float64
-	Bulk                   float64
+	Lost, Twice, Late, Die, Conflict float64
+	Bulk                             float64
 }
 
 // Config of a simulated migration.

@@ -22,7 +22,7 @@ func config(seed uint64) Config {
 	cfg := Config{
 		Seed: seed, Workers: 50, Shards: 1000, Ordinal: 3000,
 		Lease:  []time.Duration{20 * time.Second, 2 * time.Minute, 10 * time.Minute}[seed%3],
-		Faults: Faults{Lost: 0.02, Twice: 0.02, Late: 0.01, Die: 0.005, Bulk: 0.02},
+		Faults: Faults{Lost: 0.02, Twice: 0.02, Late: 0.01, Die: 0.005, Conflict: 0.02, Bulk: 0.02},
 		Quiet:  6 * time.Hour, Limit: 60 * time.Hour,
 		Kill: 3 * time.Minute, Stop: 2 * time.Minute,
 	}

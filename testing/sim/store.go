@@ -185,12 +185,13 @@ const (
 	Late            // the answer never arrives, and the request is applied only later
 	DieBefore       // the worker dies before the request arrives
 	DieAfter        // the worker dies before the answer arrives
+	Conflict        // refused: somebody else wrote the document at the same moment
 	fates
 )
 
 // String names the fate.
 func (f Fate) String() string {
-	return [...]string{"fine", "request lost", "answer lost", "duplicated", "late", "crash before", "crash after"}[f]
+	return [...]string{"fine", "request lost", "answer lost", "duplicated", "late", "crash before", "crash after", "conflict"}[f]
 }
 
 func (n *network) fate() Fate {
@@ -212,6 +213,8 @@ func (n *network) fate() Fate {
 		return DieBefore
 	case x < f.Lost+f.Twice+f.Late+f.Die:
 		return DieAfter
+	case x < f.Lost+f.Twice+f.Late+f.Die+f.Conflict:
+		return Conflict
 	}
 	return Fine
 }
@@ -234,6 +237,9 @@ func call[T any](n *network, do func() (T, error)) (T, error) {
 	case DieBefore:
 		n.p.Kill()
 		n.p.park(delay())
+	case Conflict:
+		n.p.park(delay() + delay())
+		return none, cms.ErrConflict
 	case Late:
 		again(w.between(time.Second, 40*time.Minute))
 		n.p.park(delay() + 30*time.Second)

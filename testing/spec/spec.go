@@ -1,0 +1,336 @@
+// Package spec is the lease protocol as a state machine small enough to visit
+// every state. One shard of a few documents is moved by a few acquisitions; each
+// acquisition is an agent that may stop for ever after any step, or go on long
+// after somebody else took its item (unbounded skew and pauses), so crashes need
+// no action of their own. What must hold is checked in every state.
+package spec
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Size of the model. Ordinals are 0..Docs-1; an item is named by its cursor.
+const (
+	Docs   = 4
+	Agents = 3
+)
+
+// Variant chooses what the environment may do and which rule is broken.
+type Variant struct {
+	Name string
+	// Timely: clocks and pauses keep within margin and grace, so an item is taken
+	// only after its holder stopped starting requests. Then nobody may trespass.
+	Timely bool
+	// Forget: the store may lose up to this many of its last acknowledged writes, once.
+	Forget int
+
+	CountCursor     bool // hand off at start + number of finished documents
+	CompleteFirst   bool // complete the parent before its successor is created
+	NoAssertion     bool // complete a hand-off without looking at the stored successor
+	NoDeadline      bool // send without looking at the lease
+	BlindAfterLost  bool // go on as if a refused acquisition (409) had been won
+	NoHolderCheck   bool // the store does not look at who writes
+	RestartAtCursor bool // ignore the recorded watermark
+}
+
+type item struct {
+	exists, done, expired bool
+	holder                int8 // agent + 1
+	succ                  int8 // cursor of the successor, 0 = none
+	mark                  int8 // recorded watermark
+}
+
+// Phases of an agent.
+const (
+	unused int8 = iota
+	working
+	named   // the successor is stored
+	created // the successor exists
+	ended
+)
+
+type agent struct {
+	phase, item, start, succ int8
+	acked                    uint8 // documents whose acknowledgement it saw
+	overdue                  bool  // its deadline passed
+}
+
+type items [Docs]item
+
+type state struct {
+	items  items
+	past   [2]items // before the last write, and the one before that
+	target uint8    // documents that arrived
+	agents [Agents]agent
+	forgot bool
+}
+
+// step is a successor state and how it came about; bad is a broken rule.
+type step struct {
+	action string
+	next   state
+	bad    string
+}
+
+func initial() state {
+	var s state
+	s.items[0] = item{exists: true, expired: true}
+	s.past = [2]items{s.items, s.items}
+	return s
+}
+
+// write keeps the past that a failover may bring back.
+func (s *state) write(f func(*items)) {
+	s.past[1], s.past[0] = s.past[0], s.items
+	f(&s.items)
+}
+
+// steps gives every possible next state.
+func (v Variant) steps(s state) (out []step) {
+	add := func(next state, bad string, format string, args ...any) {
+		out = append(out, step{fmt.Sprintf(format, args...), next, bad})
+	}
+	for i := range s.agents {
+		if s.agents[i].phase == unused {
+			v.acquire(s, i, add)
+			break // agents are numbered in the order of their acquisitions
+		}
+	}
+	for i, a := range s.agents {
+		switch a.phase {
+		case working:
+			v.work(s, i, add)
+		case named, created:
+			v.finish(s, i, add)
+		}
+		if a.phase != unused && v.Timely && !a.overdue {
+			next := s
+			next.agents[i].overdue = true
+			add(next, "", "deadline of agent %d", i)
+		}
+		if a.overdue && s.items[a.item].holder == int8(i)+1 && !s.items[a.item].expired {
+			next := s
+			next.items[a.item].expired = true
+			add(next, "", "lease of agent %d ends", i)
+		}
+	}
+	if v.Forget > 0 && !s.forgot {
+		for n := range v.Forget {
+			next := s
+			next.items = s.past[n]
+			next.past = [2]items{next.items, next.items}
+			next.forgot = true
+			add(next, "", "the store forgets %d writes", n+1)
+		}
+	}
+	return out
+}
+
+type adder func(next state, bad string, format string, args ...any)
+
+func (v Variant) acquire(s state, i int, add adder) {
+	for c, it := range s.items {
+		if !it.exists || it.done {
+			continue
+		}
+		next := s
+		a := agent{phase: working, item: int8(c), start: max(int8(c), it.mark)}
+		if v.RestartAtCursor {
+			a.start = int8(c)
+		}
+		if it.succ != 0 { // half a hand-off: finish it
+			a.phase, a.succ = named, it.succ
+		}
+		next.agents[i] = a
+		if !v.Timely || it.expired || it.holder == 0 {
+			next.write(func(all *items) { all[c].holder, all[c].expired = int8(i)+1, false })
+			add(next, "", "agent %d acquires %d", i, c)
+		} else if v.BlindAfterLost {
+			add(next, "", "agent %d is refused %d and goes on", i, c)
+		}
+	}
+}
+
+// prefix is the contiguous watermark of an agent.
+func (a agent) prefix() int8 {
+	w := a.start
+	for w < Docs && a.acked&(1<<w) != 0 {
+		w++
+	}
+	return w
+}
+
+func (v Variant) mine(s state, i int) bool {
+	it := s.items[s.agents[i].item]
+	return it.exists && !it.done && (v.NoHolderCheck || it.holder == int8(i)+1)
+}
+
+func (v Variant) work(s state, i int, add adder) {
+	a := s.agents[i]
+	for d := a.start; d < Docs; d++ {
+		if a.acked&(1<<d) != 0 || a.overdue && !v.NoDeadline {
+			continue
+		}
+		next := s
+		next.target |= 1 << d
+		next.agents[i].acked |= 1 << d
+		bad := ""
+		if it := s.items[a.item]; v.Timely && it.exists && !it.done && it.holder != int8(i)+1 {
+			bad = fmt.Sprintf("agent %d sends for item %d, which agent %d holds", i, a.item, it.holder-1)
+		}
+		add(next, bad, "agent %d moves %d", i, d)
+	}
+	if !v.mine(s, i) {
+		return
+	}
+	it, w := s.items[a.item], a.prefix()
+	if it.succ == 0 && w > max(it.mark, a.start) {
+		next := s
+		next.write(func(all *items) { all[a.item].mark = w })
+		add(next, "", "agent %d records %d", i, w)
+	}
+	if it.succ == 0 && w == Docs {
+		next := s
+		next.write(func(all *items) { all[a.item].done = true })
+		next.agents[i].phase = ended
+		add(next, "", "agent %d completes %d", i, a.item)
+	}
+	cut := w
+	if v.CountCursor {
+		cut = a.start + int8(bits.OnesCount8(a.acked))
+	}
+	if cut > a.start && cut < Docs && (it.succ == 0 || it.succ == cut || v.NoHolderCheck) {
+		next := s
+		next.write(func(all *items) { all[a.item].succ = cut })
+		next.agents[i].phase, next.agents[i].succ = named, cut
+		add(next, "", "agent %d names successor %d", i, cut)
+	}
+}
+
+// finish does the last steps of a hand-off.
+func (v Variant) finish(s state, i int, add adder) {
+	a := s.agents[i]
+	create := func() {
+		next := s
+		next.write(func(all *items) {
+			if it := &all[a.succ]; !it.exists {
+				*it = item{exists: true, expired: true}
+			}
+		})
+		next.agents[i].phase++
+		add(next, "", "agent %d creates %d", i, a.succ)
+	}
+	complete := func() {
+		it := s.items[a.item]
+		if !v.mine(s, i) || !v.NoAssertion && it.succ != a.succ {
+			return
+		}
+		next := s
+		next.write(func(all *items) { all[a.item].done = true })
+		next.agents[i].phase++
+		add(next, "", "agent %d completes %d after hand-off", i, a.item)
+	}
+	if (a.phase == named) != v.CompleteFirst {
+		create()
+	} else {
+		complete()
+	}
+}
+
+// lost gives a document that is neither there nor covered by an open item, or -1.
+// A completed item whose successor is missing counts as covering it, when the
+// store may forget: the audit makes the successor again.
+func (v Variant) lost(s state) int {
+	for d := range int8(Docs) {
+		if s.target&(1<<d) != 0 {
+			continue
+		}
+		covered := false
+		for c, it := range s.items {
+			switch {
+			case !it.exists && c == 0 && v.Forget > 0:
+				covered = true
+			case !it.exists || int8(c) > d:
+			case !it.done && (it.succ == 0 && d >= it.mark || it.succ != 0 && d >= it.succ && !s.items[it.succ].exists):
+				covered = true
+			case it.done && it.succ != 0 && d >= it.succ && !s.items[it.succ].exists && v.Forget > 0:
+				covered = true
+			}
+		}
+		if !covered {
+			return int(d)
+		}
+	}
+	return -1
+}
+
+// Result of a visit of all states.
+type Result struct {
+	States    int
+	Violation string   // "" when every state is good
+	Trace     []string // the shortest way to the violation
+}
+
+// Explore visits the states breadth first, at most limit of them.
+func (v Variant) Explore(limit int) Result {
+	type node struct {
+		s      state
+		parent int32
+		action string
+	}
+	nodes := []node{{s: initial(), parent: -1}}
+	seen := map[state]struct{}{nodes[0].s: {}}
+	fail := func(n int, action, what string) Result {
+		trace := []string{action}
+		for ; n > 0; n = int(nodes[n].parent) {
+			trace = append([]string{nodes[n].action}, trace...)
+		}
+		return Result{States: len(nodes), Violation: what, Trace: trace}
+	}
+	for n := 0; n < len(nodes); n++ {
+		for _, st := range v.steps(nodes[n].s) {
+			if st.bad != "" {
+				return fail(n, st.action, st.bad)
+			}
+			if v.Forget == 0 {
+				st.next.past = [2]items{}
+			}
+			if bad := broken(nodes[n].s, st.next); bad != "" {
+				return fail(n, st.action, bad)
+			}
+			if d := v.lost(st.next); d >= 0 {
+				return fail(n, st.action, fmt.Sprintf("document %d is lost", d))
+			}
+			if _, ok := seen[st.next]; ok {
+				continue
+			}
+			if len(nodes) >= limit {
+				return Result{States: len(nodes), Violation: "too many states"}
+			}
+			seen[st.next] = struct{}{}
+			nodes = append(nodes, node{st.next, int32(n), st.action})
+		}
+	}
+	return Result{States: len(nodes)}
+}
+
+// broken says which rule about single items a step breaks: done is for ever,
+// successors are written once and lie beyond the cursor. Forgetting is exempt.
+func broken(s, next state) string {
+	if next.forgot != s.forgot {
+		return ""
+	}
+	for c := range s.items {
+		was, is := s.items[c], next.items[c]
+		switch {
+		case was.done && !is.done:
+			return fmt.Sprintf("item %d is open again", c)
+		case was.succ != 0 && is.succ != was.succ && was.exists:
+			return fmt.Sprintf("item %d changed its successor", c)
+		case is.succ != 0 && int(is.succ) <= c:
+			return fmt.Sprintf("item %d names itself or an earlier one", c)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,53 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+)
+
+const limit = 3_000_000
+
+func TestTheProtocolHoldsInEveryState(t *testing.T) {
+	for _, v := range []Variant{
+		{Name: "leases may end at any moment, zombies go on"},
+		{Name: "clocks within margin and grace", Timely: true},
+		{Name: "the store forgets two acknowledged writes", Forget: 2},
+		{Name: "watermarks are not used for restarts", RestartAtCursor: true},
+	} {
+		t.Run(v.Name, func(t *testing.T) {
+			if testing.Short() && v.Forget > 0 {
+				t.Skip("-short: more than a million states")
+			}
+			r := v.Explore(limit)
+			t.Logf("%d states", r.States)
+			if r.Violation != "" {
+				t.Errorf("%s:\n  %s", r.Violation, strings.Join(r.Trace, "\n  "))
+			}
+			if r.States < 10_000 {
+				t.Errorf("only %d states: the model does nothing", r.States)
+			}
+		})
+	}
+}
+
+func TestEveryMutantIsCaught(t *testing.T) {
+	for _, tc := range []struct {
+		v    Variant
+		want string
+	}{
+		{Variant{Name: "cursor counts finished documents", CountCursor: true}, "is lost"},
+		{Variant{Name: "complete before create", CompleteFirst: true}, "is lost"},
+		{Variant{Name: "stored successor not asserted", NoAssertion: true, Forget: 2}, "is lost"},
+		{Variant{Name: "send without lease check", NoDeadline: true, Timely: true}, "sends for item"},
+		{Variant{Name: "refused acquisition (409) taken for won", BlindAfterLost: true, Timely: true}, "sends for item"},
+		{Variant{Name: "no holder check", NoHolderCheck: true}, "changed its successor"},
+	} {
+		t.Run(tc.v.Name, func(t *testing.T) {
+			r := tc.v.Explore(limit)
+			t.Logf("%d states: %s\n  %s", r.States, r.Violation, strings.Join(r.Trace, "\n  "))
+			if !strings.Contains(r.Violation, tc.want) {
+				t.Errorf("not caught: %q", r.Violation)
+			}
+		})
+	}
+}
