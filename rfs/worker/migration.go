@@ -185,8 +185,9 @@ func (m *Migration) work(ctx context.Context, lease *cms.Lease) error {
 		}
 		m.pause(ctx, time.Second, nil)
 		return nil
-	case errors.Is(err, fault.ErrLeaseLost):
-		m.Log.Warn("lease lost; the item is somebody else's now", "item", lease.Item.ID, "error", err)
+	case outcome == Lost && ctx.Err() == nil:
+		// Its lease runs out and the item is done again, by whoever comes first.
+		m.Log.Warn("lease lost", "item", lease.Item.ID, "error", err)
 		return nil
 	case ctx.Err() != nil, err == nil:
 		return nil
