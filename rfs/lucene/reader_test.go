@@ -316,3 +316,31 @@ func TestACancelledReaderStops(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestADocumentWithoutAnIDIsReturnedWhenItIsARoot: time series of Elasticsearch 9.5 store no
+// id; such a document is told from a nested child by its value in _primary_term.
+func TestADocumentWithoutAnIDIsReturnedWhenItIsARoot(t *testing.T) {
+	s := segmentSpec{fdt: "Lucene90StoredFieldsFastData", version: 1, chunkSize: 600, chunkDocs: 5}
+	s.docs = []testDoc{{}, {}, {{numID, 1, []byte("a")}}, {}}
+	c, err := Open(t.Context(), encodeSegment(t, s), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	some := newBitset(4)
+	some.set(1)
+	some.set(2)
+	for _, test := range []struct {
+		name  string
+		roots rootTest
+		want  []int64
+	}{
+		{"no column", rootTest{}, []int64{2}},
+		{"some have a value", rootTest{known: true, docs: some}, []int64{1, 2}},
+		{"all have a value", rootTest{known: true}, []int64{0, 1, 2, 3}},
+	} {
+		c.Segments[0].roots = test.roots
+		if got, _ := drain(t, c, 0, 0); !slices.Equal(got, test.want) {
+			t.Errorf("%s: documents %v, not %v", test.name, got, test.want)
+		}
+	}
+}
