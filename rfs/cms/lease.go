@@ -105,11 +105,8 @@ func (l *Lease) Validate(ctx context.Context) error {
 		return err
 	}
 	it, err := l.c.get(ctx, l.Item.ID)
-	if errors.Is(err, ErrNotFound) {
-		return l.lose(fmt.Errorf("item %s is gone: %w", l.Item.ID, ErrStoreGone))
-	}
 	if err != nil {
-		return fmt.Errorf("validate lease of %s: %w", l.Item.ID, err)
+		return l.failed("validate lease of", err)
 	}
 	if it.Holder != l.Holder || !it.Open() {
 		return l.lose(fmt.Errorf("item %s belongs to %q now: %w", l.Item.ID, it.Holder, fault.ErrLeaseLost))
@@ -270,7 +267,10 @@ func (l *Lease) expect(v Verdict, good ...Verdict) error {
 }
 
 func (l *Lease) failed(what string, err error) error {
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case errors.Is(err, ErrStoreGone):
+		return l.lose(fmt.Errorf("%s item %s: %w", what, l.Item.ID, err))
+	case errors.Is(err, ErrNotFound):
 		return l.lose(fmt.Errorf("%s item %s: %w: %w", what, l.Item.ID, err, ErrStoreGone))
 	}
 	return fmt.Errorf("%s item %s: %w", what, l.Item.ID, err)

@@ -1,10 +1,8 @@
 package oscms_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,36 +11,42 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/testing/cluster"
 )
 
-// plain is a client without any policy of its own.
-type plain struct {
-	base string
-	http *http.Client
+var versions = []string{"1.3.14", "2.19.4", "3.8.0"}
+
+// connect gives the program's own client of a real node, or skips.
+func connect(t testing.TB, version string) *target.Client {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no real servers")
+	}
+	return connectURL(t, cluster.OpenSearch(t, version).URL)
 }
 
-func newPlain(base string) *plain {
-	return &plain{base: base, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+func connectURL(t testing.TB, url string) *target.Client {
+	t.Helper()
+	c, err := target.New(t.Context(), target.Config{URL: url, MaxConnections: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
-func (p *plain) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
-	u := p.base + path
-	if len(query) > 0 {
-		u += "?" + query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, method, u, bytes.NewReader(body))
+func openStore(t testing.TB, cfg oscms.Config) *oscms.Store {
+	t.Helper()
+	s, err := oscms.Open(t.Context(), cfg)
 	if err != nil {
-		return 0, nil, err
+		t.Fatal(err)
 	}
-	req.GetBody = nil // no repetition by the transport
-	req.Header.Set("Content-Type", "application/json")
-	res, err := p.http.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	return res.StatusCode, answer, err
+	return s
 }
 
 var sessions atomic.Int64
@@ -52,7 +56,7 @@ func session(t testing.TB, c oscms.Client) string {
 	t.Helper()
 	s := fmt.Sprintf("t%x-%d", time.Now().UnixNano(), sessions.Add(1))
 	t.Cleanup(func() {
-		for _, index := range []string{".migrations_working_state_" + s, ".rfs_control_" + s} {
+		for _, index := range []string{itemsIndex(s), controlIndex(s)} {
 			status, answer, err := c.Do(context.Background(), http.MethodDelete, "/"+index, nil, nil)
 			if err != nil || status >= 300 && status != http.StatusNotFound {
 				t.Errorf("delete %s: %d %s %v", index, status, strings.TrimSpace(string(answer)), err)
@@ -60,4 +64,40 @@ func session(t testing.TB, c oscms.Client) string {
 		}
 	})
 	return s
+}
+
+func itemsIndex(session string) string   { return ".migrations_working_state_" + session }
+func controlIndex(session string) string { return ".rfs_control_" + session }
+
+// send is one raw request that must succeed.
+func send(t testing.TB, c oscms.Client, method, path, body string) string {
+	t.Helper()
+	path, query, _ := strings.Cut(path, "?")
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, answer, err := c.Do(t.Context(), method, path, q, []byte(body))
+	if err != nil || status >= 300 {
+		t.Fatalf("%s %s: %d %s %v", method, path, status, answer, err)
+	}
+	return string(answer)
+}
+
+// hooked asks before and after each request whether it shall fail.
+type hooked struct {
+	next oscms.Client
+	hook func(method, path string) (status int, answer string, lost bool)
+}
+
+func (h *hooked) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
+	status, answer, lost := h.hook(method, path)
+	if status != 0 {
+		return status, []byte(answer), nil
+	}
+	s, a, err := h.next.Do(ctx, method, path, query, body)
+	if lost {
+		return 0, nil, fmt.Errorf("connection reset after the request was sent")
+	}
+	return s, a, err
 }
