@@ -52,7 +52,45 @@ func (e *edit) mapping(w Wanted) (map[string]any, error) {
 	if w.Type != "" && !slices.Contains(names, w.Type) {
 		return nil, fmt.Errorf("the snapshot has no type %q in index %s; it has: %s: %w", w.Type, w.Index.Name, strings.Join(names, ", "), fault.ErrConfig)
 	}
+	if props, ok := out["properties"].(map[string]any); ok {
+		e.fieldAliases(props, "", opaqueFields(props, "", nil))
+	}
 	return out, nil
+}
+
+// opaqueFields lists the fields that are not indexed.
+func opaqueFields(props map[string]any, path string, found []string) []string {
+	for _, name := range keys(props) {
+		f, ok := props[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		if f["enabled"] == false {
+			found = append(found, path+name)
+		}
+		if below, ok := f["properties"].(map[string]any); ok {
+			found = opaqueFields(below, path+name+".", found)
+		}
+	}
+	return found
+}
+
+// fieldAliases drops fields of type alias that name a field which is not indexed: targets refuse them.
+func (e *edit) fieldAliases(props map[string]any, path string, opaque []string) {
+	for _, name := range keys(props) {
+		f, ok := props[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		if to := text(f["path"]); f["type"] == "alias" && slices.Contains(opaque, to) {
+			e.note("alias-field", path+name, "dropped: %s is not indexed", to)
+			delete(props, name)
+			continue
+		}
+		if below, ok := f["properties"].(map[string]any); ok {
+			e.fieldAliases(below, path+name+".", opaque)
+		}
+	}
 }
 
 // union adds what b has to a; where both differ a stays.
@@ -100,7 +138,7 @@ var rootKeys = map[string]bool{
 // root converts the mapping of one type in place.
 func (e *edit) root(m map[string]any) {
 	for _, k := range keys(m) {
-		if !rootKeys[k] {
+		if !rootKeys[k] || e.lacks.root[k] {
 			e.note("root-field", k, "dropped: %s", brief(m[k]))
 			delete(m, k)
 		}
@@ -243,6 +281,7 @@ func (e *edit) field(path string, f map[string]any) {
 	for _, r := range fieldRules {
 		r.apply(e, r.name, path, f)
 	}
+	e.unknownOptions(path, f)
 	e.dynamic(path, f)
 	e.properties(path, f)
 	subs, ok := f["fields"].(map[string]any)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -72,11 +73,7 @@ func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (
 			r.Existed = append(r.Existed, w.Name)
 			continue
 		}
-		body, changes, err := Convert(v, w)
-		if err != nil {
-			return r, fmt.Errorf("index %s: %w", w.Name, err)
-		}
-		switch err := c.CreateIndex(ctx, w.Name, body); {
+		switch changes, err := create(ctx, c, v, w); {
 		case err == nil:
 			r.Created = append(r.Created, w.Name)
 			r.Changes = append(r.Changes, changes...)
@@ -89,9 +86,38 @@ func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (
 	return r, nil
 }
 
-// Convert gives the body of the request that creates the index, and what it changes. It asks nobody.
+// mostTries bounds how often one index is offered; each refusal but the last teaches something.
+const mostTries = 100
+
+// create offers an index, and again without what the target says it does not know.
+func create(ctx context.Context, c Cluster, v target.Version, w Wanted) ([]Change, error) {
+	var (
+		lacks   = newLacks()
+		refused error
+	)
+	for range mostTries {
+		body, changes, err := convert(v, w, lacks)
+		if err != nil {
+			return nil, err
+		}
+		if refused = c.CreateIndex(ctx, w.Name, body); refused == nil {
+			return changes, nil
+		}
+		if !lacks.learn(refused) {
+			break
+		}
+	}
+	return nil, refused
+}
+
+// Convert gives the body of the request that creates the index, and what it changes. It asks nobody:
+// types of plugins stay, which Ensure replaces when the target refuses them.
 func Convert(v target.Version, w Wanted) (body []byte, changes []Change, err error) {
-	e := &edit{version: v, index: w.Name}
+	return convert(v, w, newLacks())
+}
+
+func convert(v target.Version, w Wanted, lacks *lacks) (body []byte, changes []Change, err error) {
+	e := &edit{version: v, index: w.Name, lacks: lacks, created: createdMajor(w.Index.Settings["index.version.created"])}
 	out := map[string]any{"settings": e.settings(w.Index.Settings)}
 	mapping, err := e.mapping(w)
 	if err != nil {
@@ -117,7 +143,18 @@ func Convert(v target.Version, w Wanted) (body []byte, changes []Change, err err
 type edit struct {
 	version target.Version
 	index   string
+	lacks   *lacks
+	created int // major version of Elasticsearch that made the index
 	changes []Change
+}
+
+// createdMajor reads index.version.created: 2040699 is 2.4.6. OpenSearch, which began as 7, sets bit 27.
+func createdMajor(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1_000_000 || n&(1<<27) != 0 {
+		return 7
+	}
+	return n / 1_000_000
 }
 
 func (e *edit) note(rule, path, format string, args ...any) {

@@ -6,22 +6,36 @@ import (
 )
 
 // dateFormats converts the format of date fields.
-func dateFormats(e *edit, _, path string, f map[string]any) {
+func dateFormats(e *edit, rule, path string, f map[string]any) {
 	s, ok := f["format"].(string)
-	if t := f["type"]; ok && (t == "date" || t == "date_nanos" || t == "date_range") {
-		f["format"] = e.dateFormat(path, s)
+	if t := f["type"]; !ok || t != "date" && t != "date_nanos" && t != "date_range" {
+		return
 	}
+	s = e.dateFormat(path, s)
+	if e.created < 2 && !strings.Contains(s, "epoch_") {
+		e.note(rule, path, "epoch_millis is added: Elasticsearch 1 took milliseconds besides any format")
+		s += "||epoch_millis"
+	}
+	f["format"] = s
 }
 
 // dateFormat writes built-in names in the only spelling that every target takes
-// (dateOptionalTime is date_optional_time) and drops the mark "8" that versions 6.8 gave
-// to java.time patterns. Patterns stay as they are.
+// (dateOptionalTime is date_optional_time) and patterns in the letters of java.time:
+// Elasticsearch 7 does; before it, patterns were Joda's unless they began with the mark "8".
 func (e *edit) dateFormat(path, format string) string {
+	joda := e.created < 7
+	if e.created >= 6 && strings.HasPrefix(format, "8") {
+		joda, format = false, format[1:]
+	}
 	parts := strings.Split(format, "||")
 	for i, p := range parts {
-		p = strings.TrimPrefix(p, "8")
-		if snake := snakeCase(p); snake != p && dateNames[strings.TrimPrefix(snake, "strict_")] {
+		p, marked := strings.CutPrefix(p, "8")
+		snake := snakeCase(p)
+		switch {
+		case snake != p && dateNames[strings.TrimPrefix(snake, "strict_")]:
 			p = snake
+		case joda && !marked && !isName(p):
+			p = jodaPattern(p)
 		}
 		parts[i] = p
 	}
@@ -30,6 +44,44 @@ func (e *edit) dateFormat(path, format string) string {
 		e.note("date-format", path, "%s is %s", format, out)
 	}
 	return out
+}
+
+// isName tells the names of built-in formats from patterns.
+func isName(s string) bool {
+	switch s {
+	case "date", "hour", "year", "weekyear":
+		return true
+	}
+	return strings.Contains(s, "_") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") == ""
+}
+
+// jodaPattern writes a Joda pattern in the letters of java.time: year of era Y is y, week
+// year x is Y, offsets Z (+0100) and ZZ (+01:00) are XX and XXX, zone ids ZZZ are VV.
+// What is quoted stays.
+func jodaPattern(p string) string {
+	var b strings.Builder
+	quoted := false
+	for i := 0; i < len(p); {
+		n := 1
+		for i+n < len(p) && p[i+n] == p[i] && p[i] != '\'' {
+			n++
+		}
+		letter, run := p[i], p[i:i+n]
+		i += n
+		switch {
+		case letter == '\'':
+			quoted = !quoted
+		case quoted:
+		case letter == 'Y':
+			run = strings.Repeat("y", n)
+		case letter == 'x':
+			run = strings.Repeat("Y", n)
+		case letter == 'Z':
+			run = [...]string{"XX", "XXX", "VV"}[min(n, 3)-1]
+		}
+		b.WriteString(run)
+	}
+	return b.String()
 }
 
 // dateNames are the built-in formats whose name has more than one word, without strict_.

@@ -91,6 +91,7 @@ func stringType(e *edit, rule, path string, f map[string]any) {
 type replacement struct {
 	major, minor int // first OpenSearch that has the type; 0 for none
 	native       string
+	plugin       bool // kept until the target refuses it
 	otherwise    map[string]any
 }
 
@@ -99,22 +100,22 @@ var opaque = map[string]any{"type": "object", "enabled": false}
 
 // elasticTypes lists types that not every OpenSearch has.
 var elasticTypes = map[string]replacement{
-	"flattened":               {2, 7, "flat_object", opaque},
-	"flat_object":             {2, 7, "flat_object", opaque},
-	"wildcard":                {2, 15, "wildcard", map[string]any{"type": "keyword"}},
-	"constant_keyword":        {2, 14, "constant_keyword", map[string]any{"type": "keyword"}},
-	"match_only_text":         {2, 12, "match_only_text", map[string]any{"type": "text"}},
-	"unsigned_long":           {2, 8, "unsigned_long", map[string]any{"type": "double"}},
+	"flattened":               {major: 2, minor: 7, native: "flat_object", otherwise: opaque},
+	"flat_object":             {major: 2, minor: 7, native: "flat_object", otherwise: opaque},
+	"wildcard":                {major: 2, minor: 15, native: "wildcard", otherwise: map[string]any{"type": "keyword"}},
+	"constant_keyword":        {major: 2, minor: 14, native: "constant_keyword", otherwise: map[string]any{"type": "keyword"}},
+	"match_only_text":         {major: 2, minor: 12, native: "match_only_text", otherwise: map[string]any{"type": "text"}},
+	"unsigned_long":           {major: 2, minor: 8, native: "unsigned_long", otherwise: map[string]any{"type": "double"}},
 	"version":                 {otherwise: map[string]any{"type": "keyword"}},
-	"icu_collation_keyword":   {otherwise: map[string]any{"type": "keyword"}},
+	"icu_collation_keyword":   {plugin: true, otherwise: map[string]any{"type": "keyword"}},
 	"counted_keyword":         {otherwise: map[string]any{"type": "keyword"}},
 	"pattern_text":            {otherwise: map[string]any{"type": "text"}},
-	"annotated_text":          {otherwise: map[string]any{"type": "text"}},
-	"semantic_text":           {otherwise: map[string]any{"type": "text"}},
+	"annotated_text":          {plugin: true, otherwise: map[string]any{"type": "text"}},
+	"semantic_text":           {otherwise: opaque}, // documents of 8.15–8.17 hold objects there
 	"dense_vector":            {otherwise: opaque},
 	"sparse_vector":           {otherwise: opaque},
 	"rank_vectors":            {otherwise: opaque},
-	"knn_vector":              {otherwise: opaque},
+	"knn_vector":              {plugin: true, otherwise: opaque},
 	"histogram":               {otherwise: opaque},
 	"exponential_histogram":   {otherwise: opaque},
 	"tdigest":                 {otherwise: opaque},
@@ -122,7 +123,7 @@ var elasticTypes = map[string]replacement{
 	"point":                   {otherwise: opaque},
 	"shape":                   {otherwise: opaque},
 	"attachment":              {otherwise: opaque},
-	"murmur3":                 {otherwise: opaque},
+	"murmur3":                 {plugin: true, otherwise: opaque},
 	"passthrough":             {otherwise: map[string]any{"type": "object"}},
 }
 
@@ -130,13 +131,18 @@ var elasticTypes = map[string]replacement{
 func elasticType(e *edit, rule, path string, f map[string]any) {
 	old, _ := f["type"].(string)
 	r, ok := elasticTypes[old]
-	if !ok {
+	switch {
+	case e.lacks.types[old]:
+		if r.major = 0; r.otherwise == nil {
+			r.otherwise = opaque
+		}
+	case !ok, r.plugin, e.version.Distribution == "elasticsearch":
 		return
 	}
 	if old == "constant_keyword" && f["value"] == nil {
 		r.major = 0 // the target demands the value, which later documents would set
 	}
-	if r.major > 0 && e.since(r.major, r.minor) {
+	if r.major > 0 && e.since(r.major, r.minor) && !e.lacks.types[r.native] {
 		if r.native == old {
 			return
 		}

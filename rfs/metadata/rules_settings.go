@@ -16,7 +16,8 @@ var keptSettings = []string{
 	"index.max_slices_per_scroll", "index.analyze.max_token_count", "index.highlight.max_analyzed_offset",
 	"index.query.default_field", "index.mapping.total_fields.limit", "index.mapping.depth.limit", "index.mapping.nested_fields.limit",
 	"index.mapping.nested_objects.limit", "index.mapping.field_name_length.limit", "index.mapping.coerce",
-	"index.mapping.ignore_malformed", "index.sort.", "index.analysis.", "index.similarity.",
+	"index.mapping.ignore_malformed", "index.sort.", "index.analysis.", "index.similarity.", "index.knn",
+	"index.codec",
 }
 
 // silentSettings belong to the old index itself; that they are left out is no news.
@@ -37,6 +38,8 @@ func (e *edit) settings(in map[string]string) map[string]any {
 	kept := map[string]string{}
 	for _, k := range keys(in) {
 		switch {
+		case e.lacks.settings[withoutElement(k)]:
+			e.note("unknown-setting", k, "dropped, the target does not know it: %q", in[k])
 		case listed(keptSettings, withoutElement(k)):
 			kept[k] = in[k]
 		case !listed(silentSettings, k):
@@ -96,7 +99,15 @@ func hasAll(in map[string]string, base string, n int) bool {
 
 // settingRules convert settings in place.
 var settingRules = []func(*edit, map[string]any){
-	allField, similarities, componentNames, standardFilter, gramLimits,
+	codecs, allField, similarities, componentNames, standardFilter, gramLimits,
+}
+
+// codecs keeps the two that every target has; others need plugins and change nothing that is found.
+func codecs(e *edit, s map[string]any) {
+	if c, ok := s["index.codec"]; ok && c != "default" && c != "best_compression" {
+		e.note("codec", "index.codec", "dropped: %v", c)
+		delete(s, "index.codec")
+	}
 }
 
 // allField: _all is gone, and queries need no default field to search everything.

@@ -106,7 +106,7 @@ func TestTheTopOfAMappingAndItsTypes(t *testing.T) {
 
 func TestSettingsKeepWhatTheIndexMeansAndNothingOfItsPast(t *testing.T) {
 	body, changes, err := Convert(os219, Wanted{Name: "i", Index: Index{Settings: map[string]string{
-		"index.number_of_shards": "3", "index.uuid": "x", "index.version.created": "1", "index.codec": "best_compression", "index.blocks.write": "true",
+		"index.number_of_shards": "3", "index.uuid": "x", "index.version.created": "1", "index.codec": "best_compression", "index.blocks.write": "true", "index.lifecycle.name": "hot",
 		"index.analysis.analyzer.a.type": "custom", "index.analysis.analyzer.a.tokenizer": "nGram",
 		"index.analysis.analyzer.a.filter.0": "standard", "index.analysis.analyzer.a.filter.1": "lowercase", "index.analysis.analyzer.a.filter.2": "f",
 		"index.analysis.filter.f.type": "edgeNGram", "index.analysis.filter.g.type": "nGram", "index.analysis.filter.g.min_gram": "2", "index.analysis.filter.g.max_gram": "9",
@@ -115,7 +115,7 @@ func TestSettingsKeepWhatTheIndexMeansAndNothingOfItsPast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := tree(t, []byte(`{"index.number_of_shards":"3","index.analysis.analyzer.a.type":"custom","index.analysis.analyzer.a.tokenizer":"ngram",
+	want := tree(t, []byte(`{"index.number_of_shards":"3","index.codec":"best_compression","index.analysis.analyzer.a.type":"custom","index.analysis.analyzer.a.tokenizer":"ngram",
  "index.analysis.analyzer.a.filter":["lowercase","f"],"index.analysis.filter.f.type":"edge_ngram","index.analysis.filter.g.type":"ngram","index.analysis.filter.g.min_gram":"2",
  "index.analysis.filter.g.max_gram":"9","index.analysis.analyzer.1.type":"keyword","index.mapping.total_fields.limit":"5000","index.max_ngram_diff":"7"}`))
 	if got := tree(t, body)["settings"]; !reflect.DeepEqual(got, any(want)) {

@@ -228,7 +228,10 @@ func (e *StatusError) Error() string {
 	if e.Reason != "" {
 		b.WriteString(": " + e.Reason)
 	}
-	return b.String() + ": " + e.category.Error()
+	if e.category != nil {
+		b.WriteString(": " + e.category.Error())
+	}
+	return b.String()
 }
 
 // Unwrap gives the category.
