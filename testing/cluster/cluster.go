@@ -160,10 +160,8 @@ func adopt(ctx context.Context, product, version, url string) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", variable(product, version), err)
 	}
-	for _, v := range strings.Fields(string(b)) {
-		if v != version {
-			return nil, fmt.Errorf("%s: the node at %s has version %q", variable(product, version), url, v)
-		}
+	if found := slices.Compact(strings.Fields(string(b))); len(found) != 1 || found[0] != version {
+		return nil, fmt.Errorf("%s: the node at %s has version %q", variable(product, version), url, found)
 	}
 	return n, nil
 }

@@ -27,7 +27,7 @@ func free(count, port int) ([]place, error) {
 	var held []net.Listener
 	defer func() {
 		for _, l := range held { // all are held until every one is found
-			l.Close()
+			_ = l.Close()
 		}
 	}()
 	listen := func(port int) error {

@@ -5,6 +5,9 @@ import (
 	"syscall"
 )
 
+// diesWithParent: the kernel tells a node that the process which started it died.
+const diesWithParent = true
+
 // attributes: a group of its own, killed when this process dies, never root.
 func attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
