@@ -91,7 +91,7 @@ func (s *Shard) openAt(ctx context.Context, loc Locator, path string) error {
 	b, err := readJSON(ctx, s.repo, s.Manifest, codec)
 	switch {
 	case err == nil:
-		return s.parse(b)
+		return s.parse(b, loc.SnapshotName)
 	case !missing(err):
 		return err
 	case loc.Legacy:
@@ -171,13 +171,17 @@ type fileEntry struct {
 	MetaHash []byte          `json:"meta_hash"`
 }
 
-// parse reads the files of one snapshot.
-func (s *Shard) parse(b []byte) error {
+// parse reads the files of one snapshot, whose name the manifest repeats.
+func (s *Shard) parse(b []byte, snapshot string) error {
 	var doc struct {
+		Name  string      `json:"name"`
 		Files []fileEntry `json:"files"`
 	}
 	if err := unmarshal(s.Manifest, b, &doc); err != nil {
 		return err
+	}
+	if doc.Files == nil || doc.Name != snapshot {
+		return fault.Corrupt(s.Manifest, "", -1, "it does not list the files of snapshot %s but of %q", snapshot, doc.Name)
 	}
 	return s.addFiles(doc.Files)
 }

@@ -67,6 +67,8 @@ func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) 
 func (s *Snapshot) parse(b []byte) error {
 	var doc struct {
 		Snapshot *struct {
+			Name        string            `json:"name"`
+			UUID        string            `json:"uuid"`
 			State       string            `json:"state"`
 			Version     string            `json:"version"`
 			VersionID   int64             `json:"version_id"`
@@ -91,6 +93,9 @@ func (s *Snapshot) parse(b []byte) error {
 		return fault.Corrupt(s.blob, "", -1, "it describes no snapshot")
 	}
 	d := doc.Snapshot
+	if d.Name != s.Name || d.UUID != "" && d.UUID != s.UUID {
+		return fault.Corrupt(s.blob, "", -1, "it describes snapshot %q %s, not %q %s", d.Name, d.UUID, s.Name, s.UUID)
+	}
 	if d.State != "" {
 		s.State = State(d.State)
 	}
