@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,5 +175,48 @@ func documents(t *testing.T, dir Directory) (string, error) {
 			return "", err
 		}
 		b.WriteString(describe(rec) + "\n")
+	}
+}
+
+// TestHandOffsOfRealShardsReadEveryByteOnce divides shards of many segments, with dead
+// documents, dead chunks and dead segments, at random ordinals.
+func TestHandOffsOfRealShardsReadEveryByteOnce(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(10, 11))
+	for name, dir := range testShards(t) {
+		c, err := Open(t.Context(), dir.without(documentsFile), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, _ := drain(t, c, 0, 0)
+		alive := 0
+		for _, s := range c.Segments {
+			if s.LiveCount > 0 {
+				alive++
+			}
+		}
+		for round := range 12 {
+			var checks []Check
+			var got []int64
+			for from := int64(0); from < c.MaxOrdinal; {
+				w := min(c.MaxOrdinal, from+1+rnd.Int64N(1+c.MaxOrdinal/int64(1+round)))
+				docs, r := drain(t, c, from, min(c.MaxOrdinal, w+rnd.Int64N(30)))
+				for _, o := range docs {
+					if o < w {
+						got = append(got, o)
+					}
+				}
+				checks = append(checks, r.Checks(w)...)
+				from = w
+			}
+			verdicts := CombineChecks(checks)
+			if !slices.Equal(got, all) || len(verdicts) != alive {
+				t.Fatalf("%s: %d documents of %d, %d files of %d", name, len(got), len(all), len(verdicts), alive)
+			}
+			for _, v := range verdicts {
+				if !v.Verified || v.Err != nil {
+					t.Errorf("%s round %d: %+v of %+v", name, round, v, checks)
+				}
+			}
+		}
 	}
 }
