@@ -32,7 +32,7 @@ func makeSource(ctx context.Context, home string, kind corpus.Kind, documents in
 
 // bootTarget starts a real OpenSearch with default settings and gives its URL.
 func bootTarget(ctx context.Context, version string) (string, func() error, error) {
-	node, err := cluster.Boot(ctx, "opensearch", version, cluster.Heap(heap))
+	node, err := cluster.Boot(ctx, "opensearch", version, cluster.Heap(heap), cluster.Collector("G1"))
 	if err != nil {
 		return "", nil, err
 	}

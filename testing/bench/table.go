@@ -24,7 +24,7 @@ type targetResult struct {
 	ClientSeconds float64 `json:"client_seconds"`
 	// IndexedTwice is how many more documents the cluster indexed than there are.
 	IndexedTwice int64 `json:"documents_indexed_twice"`
-	// Rejected counts the cluster's own rejections: of its write queue and of its indexing pressure.
+	// Rejected counts the cluster's own rejections: of its write queue, indexing pressure and circuit breakers.
 	Rejected int64 `json:"rejected"`
 }
 

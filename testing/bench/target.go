@@ -103,6 +103,7 @@ func rejections(ctx context.Context, node rest.Client) (int64, error) {
 			ThreadPool struct {
 				Write struct{ Rejected int64 }
 			} `json:"thread_pool"`
+			Breakers         map[string]struct{ Tripped int64 }
 			IndexingPressure struct {
 				Memory struct {
 					Total struct {
@@ -113,12 +114,15 @@ func rejections(ctx context.Context, node rest.Client) (int64, error) {
 			} `json:"indexing_pressure"`
 		}
 	}
-	if err := node.JSON(ctx, http.MethodGet, "/_nodes/stats/thread_pool,indexing_pressure", nil, &stats); err != nil {
+	if err := node.JSON(ctx, http.MethodGet, "/_nodes/stats/thread_pool,indexing_pressure,breaker", nil, &stats); err != nil {
 		return 0, err
 	}
 	var n int64
 	for _, x := range stats.Nodes {
 		n += x.ThreadPool.Write.Rejected + x.IndexingPressure.Memory.Total.Coordinating + x.IndexingPressure.Memory.Total.Primary
+		for _, b := range x.Breakers {
+			n += b.Tripped
+		}
 	}
 	return n, nil
 }

@@ -45,6 +45,10 @@ func Setting(key, value string) Option {
 // Heap sets the Java heap, such as "1g"; 512m is the default.
 func Heap(size string) Option { return func(s *spec) { s.heap = size } }
 
+// Collector sets the garbage collector, such as "G1", the servers' own default; "Serial" is ours, for it is small.
+// Under load it matters: with Serial, OpenSearch's circuit breaker counts garbage as memory in use.
+func Collector(name string) Option { return func(s *spec) { s.collector = name } }
+
 // Secured adds TLS, basic auth and an admin client certificate (OpenSearch 1.x and 2.x only).
 func Secured() Option { return func(s *spec) { s.secured = true } }
 
@@ -58,6 +62,7 @@ func RepoDir(dir string) Option { return func(s *spec) { s.repos = append(s.repo
 type spec struct {
 	product, version string
 	heap             string
+	collector        string // "" for Serial
 	secured          bool
 	settings, repos  []string
 	data             string // directory to start from, "" for none

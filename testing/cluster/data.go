@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,3 +21,6 @@ func (s *spec) takeData(n *Node) error {
 	}
 	return nil
 }
+
+// gc is the JVM's option for the garbage collector.
+func (s *spec) gc() string { return "-XX:+Use" + cmp.Or(s.collector, "Serial") + "GC" }

@@ -183,7 +183,7 @@ func elasticsearch(ctx context.Context, s *spec) (*launch, error) {
 	if r.program == "" {
 		return s.distribution(n, dist, java)
 	}
-	args := []string{"-Xms256m", "-Xmx" + s.heap, "-XX:+UseSerialGC", "-Dlog4j2.formatMsgNoLookups=true", "-Dio.netty.noUnsafe=true",
+	args := []string{"-Xms256m", "-Xmx" + s.heap, s.gc(), "-Dlog4j2.formatMsgNoLookups=true", "-Dio.netty.noUnsafe=true",
 		"-Dlog4j.configurationFile=" + filepath.Join(n.Dir, "config", "log4j2.properties"),
 		"-Djava.io.tmpdir=" + filepath.Join(n.Dir, "tmp"),
 		"--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED"}
