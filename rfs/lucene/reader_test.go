@@ -260,6 +260,9 @@ func readAllOf(t *testing.T, dir Directory) error {
 // TestDocumentsOfManyMegabytesAreRead reads documents that are longer than any buffer, as
 // one unit (Lucene 4.1) and in slices.
 func TestDocumentsOfManyMegabytesAreRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: compresses 50 MB")
+	}
 	big := someJSON(rand.New(rand.NewPCG(8, 9)), 17<<20)
 	for _, s := range []segmentSpec{
 		{fdt: "Lucene41StoredFieldsData", version: 0, chunkSize: 16 << 10, chunkDocs: 128},
