@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -71,7 +70,7 @@ func twoTypes(n Naming) *Plan {
 
 var opensearch2 = target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19}
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestEveryTargetIndexGetsTheMappingOfTheDocumentsThatLandInIt(t *testing.T) {
 	for _, c := range []struct {

@@ -1,0 +1,38 @@
+package worker
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+func TestReducedSourcesAreFoundInMappingAndSettings(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		settings map[string]string
+		mapping  string
+		says     string // "" when the source is whole
+	}{
+		{"whole", nil, `{"properties":{"a":{"type":"text"}}}`, ""},
+		{"disabled", nil, `{"_source":{"enabled":false}}`, "disabled"},
+		{"disabled as text", nil, `{"_source":{"enabled":"false"}}`, "disabled"},
+		{"excludes", nil, `{"_source":{"excludes":["a.*"]}}`, "filtered"},
+		{"empty lists", nil, `{"_source":{"includes":[],"excludes":[]}}`, ""},
+		{"synthetic mapping", nil, `{"_source":{"mode":"synthetic"}}`, "synthetic"},
+		{"synthetic setting", map[string]string{"index.mapping.source.mode": "synthetic"}, `{}`, "synthetic"},
+		{"logsdb", map[string]string{"index.mode": "logsdb"}, `{}`, "logsdb"},
+		{"logsdb with stored source", map[string]string{"index.mode": "logsdb", "index.mapping.source.mode": "stored"}, `{}`, ""},
+		{"vectors of 9.2", map[string]string{"index.version.created": "9035000"}, `{"properties":{"v":{"type":"dense_vector"}}}`, "vectors"},
+		{"vectors kept", map[string]string{"index.version.created": "9035000", "index.mapping.exclude_source_vectors": "false"}, `{"properties":{"v":{"type":"dense_vector"}}}`, ""},
+		{"vectors of 8", map[string]string{"index.version.created": "8537000"}, `{"properties":{"v":{"type":"dense_vector"}}}`, ""},
+		{"derived", map[string]string{"index.derived_source.enabled": "true"}, `{}`, "derived"},
+	} {
+		x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
+		got := reducedSource(x)
+		if (c.says == "") != (got == "") || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.says)
+		}
+	}
+}
