@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -241,7 +240,7 @@ func listItems(c *cli.Context) (err error) {
 		return err
 	}
 	if c.String("output") == "json" {
-		return writeIndented(c.App.Writer, l)
+		return writeJSON(c.App.Writer, l)
 	}
 	return l.print(c.App.Writer)
 }
@@ -273,7 +272,7 @@ func showItem(c *cli.Context) (err error) {
 		Stored cms.Item `json:"stored"`
 	}{newItemRow(id, it, now), it}
 	if c.String("output") == "json" {
-		return writeIndented(c.App.Writer, shown)
+		return writeJSON(c.App.Writer, shown)
 	}
 	return shown.print(c.App.Writer, it)
 }
@@ -329,7 +328,7 @@ func retryItems(c *cli.Context) (err error) {
 		retried = append(retried, id.String())
 	}
 	if c.String("output") == "json" {
-		return errors.Join(append(errs, writeIndented(c.App.Writer, map[string]any{"retried": retried}))...)
+		return errors.Join(append(errs, writeJSON(c.App.Writer, map[string]any{"retried": retried}))...)
 	}
 	for _, id := range retried {
 		fmt.Fprintf(c.App.Writer, "%s is open again\n", id)
@@ -348,10 +347,4 @@ func operator() string {
 		return name
 	}
 	return name + " on " + host
-}
-
-func writeIndented(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

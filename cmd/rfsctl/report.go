@@ -173,7 +173,7 @@ func showReport(c *cli.Context) (err error) {
 	}
 	r.finish(by)
 	if c.String("output") == "json" {
-		return writeIndented(c.App.Writer, r)
+		return writeJSON(c.App.Writer, r)
 	}
 	return r.print(c.App.Writer)
 }

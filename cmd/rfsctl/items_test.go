@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+)
+
+// kept makes a coordination file whose last write was ago before now: logs/0 handed off and
+// done, logs/1 FAILED, logs/2 FAILED, metrics/0 done.
+func kept(t *testing.T, ago time.Duration) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "coordinator.db")
+	now := time.Now().Add(-ago)
+	store, err := boltcms.Open(path, func() time.Time { now = now.Add(time.Second); return now })
+	must(t, err)
+	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
+	must(t, err)
+	ctx := t.Context()
+	ids := []cms.ItemID{{Index: "logs"}, {Index: "logs", Shard: 1}, {Index: "logs", Shard: 2}, {Index: "metrics"}}
+	seed, err := c.AcquireSetup(ctx, "seeder")
+	must(t, err)
+	_, err = c.SeedItems(ctx, slices.Values(ids))
+	must(t, err)
+	must(t, seed.Complete(ctx, cms.Work{}))
+	for {
+		l, err := c.AcquireNext(ctx, "worker", nil)
+		if err != nil {
+			break
+		}
+		w := cms.Work{Counts: cms.Counts{Ordinals: 10, Live: 8, Indexed: 7, Failed: 1, Bytes: 700}, Setup: 500 * time.Millisecond}
+		switch {
+		case l.ID == ids[0]:
+			must(t, l.Handoff(ctx, 10, w))
+		case l.ID.Index == "logs" && l.ID.Shard > 0:
+			must(t, l.Fail(ctx, "segment _3: checksum"))
+		default:
+			must(t, l.Complete(ctx, w))
+		}
+	}
+	must(t, store.Close())
+	return path
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rfsctl runs the program in this process.
+func rfsctl(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"rfsctl"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func itemList(t *testing.T, args ...string) listing {
+	t.Helper()
+	code, out, errs := rfsctl(t, append([]string{"items", "list", "--output", "json"}, args...)...)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var l listing
+	if err := json.Unmarshal([]byte(out), &l); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return l
+}
+
+func TestItemsAreListedWithStatesSumsAndFilters(t *testing.T) {
+	path := kept(t, time.Hour)
+	l := itemList(t, "--coordinator-file", path)
+	var got []string
+	for _, r := range l.Items {
+		got = append(got, r.Index+" "+r.State)
+	}
+	want := []string{"logs handed off", "logs done", "logs FAILED", "logs FAILED", "metrics done"}
+	if !slices.Equal(got, want) {
+		t.Errorf("items %q, want %q", got, want)
+	}
+	if l.Items[1].Cursor != 10 || l.Items[2].Failure != "segment _3: checksum" {
+		t.Errorf("%+v", l.Items)
+	}
+	if l.Total != 5 || l.States[stateFailed] != 2 || l.Totals.Live != 24 || l.Totals.Indexed != 21 {
+		t.Errorf("totals %+v of %d items, %v", l.Totals, l.Total, l.States)
+	}
+	if !l.Safe || !l.Seeded {
+		t.Errorf("an hour after the last request the target is not safe to write: %+v", l)
+	}
+	for _, c := range []struct {
+		args []string
+		n    int
+	}{
+		{[]string{"--index", "metrics"}, 1},
+		{[]string{"--index", "nothing"}, 0},
+		{[]string{"--state", "failed"}, 2},
+		{[]string{"--state", "handed-off", "--state", "done"}, 3},
+		{[]string{"--state", "done", "--index", "logs"}, 1},
+	} {
+		l := itemList(t, append([]string{"--coordinator-file", path}, c.args...)...)
+		if len(l.Items) != c.n || l.Total != 5 {
+			t.Errorf("%q lists %d items of %d, want %d", c.args, len(l.Items), l.Total, c.n)
+		}
+	}
+	code, out, _ := rfsctl(t, "items", "list", "--coordinator-file", path)
+	if code != 0 || !strings.Contains(out, "5 items: 2 done, 1 handed off, 2 FAILED") || !strings.Contains(out, "safe to write: yes") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
+func TestSafeToWriteWaitsForTheLastRequest(t *testing.T) {
+	path := kept(t, 10*time.Second)
+	l := itemList(t, "--coordinator-file", path)
+	if l.Safe || l.SafeFrom == nil || l.SafeFrom.Before(l.Now) || l.SafeFrom.After(l.Now.Add(3*time.Minute)) {
+		t.Errorf("seconds after the last request: safe %v from %v, now %v", l.Safe, l.SafeFrom, l.Now)
+	}
+	_, out, _ := rfsctl(t, "items", "list", "--coordinator-file", path)
+	if !strings.Contains(out, "safe to write: not before ") {
+		t.Error(out)
+	}
+}
+
+func TestStatesTellLeasedFromExpired(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		want string
+		it   cms.Item
+	}{
+		{stateOpen, cms.Item{}},
+		{stateLeased, cms.Item{Holder: "a", Expiration: 1_000_001}},
+		{stateExpired, cms.Item{Holder: "a", Expiration: 1_000_000}},
+		{stateDone, cms.Item{Holder: "a", CompletedAt: 5}},
+		{stateHanded, cms.Item{Holder: "a", CompletedAt: 5, Successors: "x"}},
+		{stateFailed, cms.Item{CompletedAt: 5, Status: cms.StatusFailed}},
+	} {
+		if got := stateOf(c.it, now); got != c.want {
+			t.Errorf("%+v is %s, want %s", c.it, got, c.want)
+		}
+	}
+}
+
+func TestRetryOpensFailedItemsAndOnlyThose(t *testing.T) {
+	path := kept(t, time.Hour)
+	failed := itemList(t, "--coordinator-file", path, "--state", "failed").Items
+	done := itemList(t, "--coordinator-file", path, "--state", "done").Items[0]
+	code, out, errs := rfsctl(t, "items", "retry", "--coordinator-file", path, failed[0].ID, done.ID, failed[1].ID)
+	if code != 1 || strings.Count(out, "is open again") != 2 || !strings.Contains(errs, "is not FAILED") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	l := itemList(t, "--coordinator-file", path)
+	if l.States[stateOpen] != 2 || l.States[stateFailed] != 0 || l.Safe || l.SafeFrom != nil {
+		t.Errorf("%+v", l)
+	}
+	store, err := boltcms.Open(path, time.Now)
+	must(t, err)
+	defer store.Close()
+	events := 0
+	for r, err := range store.List(t.Context(), "event") {
+		must(t, err)
+		if strings.HasPrefix(r.State, "retried-") {
+			events++
+			if !strings.Contains(string(r.Body), operator()) {
+				t.Errorf("the event does not name the operator: %s", r.Body)
+			}
+		}
+	}
+	if events != 2 {
+		t.Errorf("%d events for 2 retries", events)
+	}
+}
+
+func TestShowTellsEverythingOfAnItem(t *testing.T) {
+	path := kept(t, time.Hour)
+	id := itemList(t, "--coordinator-file", path, "--state", "failed").Items[0].ID
+	code, out, errs := rfsctl(t, "items", "show", "--coordinator-file", path, id)
+	if code != 0 || !strings.Contains(out, "segment _3: checksum") || !strings.Contains(out, "FAILED") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	code, out, _ = rfsctl(t, "items", "show", "--coordinator-file", path, "--output", "json", id)
+	var shown struct {
+		State  string
+		Stored cms.Item
+	}
+	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != 0 || shown.State != stateFailed || shown.Stored.Status != cms.StatusFailed {
+		t.Errorf("exit %d, %v: %s", code, err, out)
+	}
+	unknown := cms.ItemID{Index: "none"}.String()
+	if code, _, errs := rfsctl(t, "items", "show", "--coordinator-file", path, unknown); code != 1 || !strings.Contains(errs, unknown) {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+func TestReportSumsUpAndSuggestsALease(t *testing.T) {
+	path := kept(t, time.Hour)
+	code, out, errs := rfsctl(t, "report", "--coordinator-file", path, "--output", "json")
+	var r workReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
+	}
+	if len(r.Indices) != 2 || r.Total.Items != 5 || r.Total.Ended != 5 || r.Total.Failed != 2 || r.Total.Indexed != 21 {
+		t.Errorf("%+v", r)
+	}
+	if r.Total.Setup != 1.5 || r.SetupP90 != 0.5 || r.Total.Rate <= 0 || r.SuggestedLease != "PT1M" {
+		t.Errorf("%+v", r)
+	}
+	if _, out, _ := rfsctl(t, "report", "--coordinator-file", path); !strings.Contains(out, "--initial-lease-duration PT1M") {
+		t.Error(out)
+	}
+}
+
+func TestSuggestedLeaseFitsSetupAndDuration(t *testing.T) {
+	for _, c := range []struct{ setup, work, want time.Duration }{
+		{0, time.Second, time.Minute},
+		{30 * time.Second, time.Minute, 10 * time.Minute},
+		{time.Second, 30 * time.Minute, 40 * time.Minute},
+		{time.Second, 5 * time.Hour, time.Hour},
+		{time.Hour, time.Hour, 6 * time.Hour},
+	} {
+		if got := suggestLease(c.setup, c.work); got != c.want {
+			t.Errorf("setup %v, work %v: %v, want %v", c.setup, c.work, got, c.want)
+		}
+	}
+	ten := make([]time.Duration, 10)
+	for i := range ten {
+		ten[i] = time.Duration(i + 1)
+	}
+	if p50, p90 := percentile(ten, 50), percentile(ten, 90); p50 != 5 || p90 != 9 {
+		t.Errorf("p50 %d, p90 %d", p50, p90)
+	}
+}
+
+func TestCoordinationFlagsAreChecked(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "none.db")
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"say where", nil},
+		{"exclude each other", []string{"--coordinator-file", "x", "--coordinator-host", "http://127.0.0.1:9"}},
+		{"does not exist", []string{"--coordinator-file", missing}},
+		{"--session-name", []string{"--coordinator-file", "x", "--session-name", "Big"}},
+		{"--output", []string{"--coordinator-file", "x", "--output", "yaml"}},
+		{"--state", []string{"--coordinator-file", "x", "--state", "lost"}},
+		{"password-file", []string{"--target-host", "http://127.0.0.1:9", "--target-password-file", missing}},
+		{"127.0.0.1:9", []string{"--target-host", "http://127.0.0.1:9"}},
+	} {
+		code, _, errs := rfsctl(t, append([]string{"items", "list"}, c.args...)...)
+		if code != 1 || !strings.Contains(errs, c.says) {
+			t.Errorf("%q: exit %d: %s", c.args, code, errs)
+		}
+	}
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("a file that was only asked for was made")
+	}
+}
