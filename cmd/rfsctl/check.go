@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -32,7 +33,7 @@ func checkCommand() *cli.Command {
 		Description: checkHelp,
 		Flags: repoFlags(nameFlag(false),
 			&cli.StringFlag{Name: "read-data-subset", Usage: "read the data of part n of t of all files", Value: "1/1", EnvVars: env("read-data-subset")},
-			&cli.IntFlag{Name: "concurrency", Usage: "shards of an index that are read at once", Value: 4, EnvVars: env("concurrency")},
+			&cli.IntFlag{Name: "concurrency", Usage: "shards that are read at once", Value: 4, EnvVars: env("concurrency")},
 		),
 		Action: checkSnapshots,
 	}
@@ -102,12 +103,17 @@ func (c checked) table(w io.Writer) error {
 		c.Referenced, c.Blobs, c.FilesRead, c.Files, c.BytesRead, c.Unverified)
 	for _, f := range c.Findings {
 		where := f.Blob
-		if f.Index != "" {
-			where = fmt.Sprintf("%s (snapshot %s, index %s", where, f.Snapshot, f.Index)
+		switch {
+		case f.Index != "":
+			where = strings.TrimSpace(where) + fmt.Sprintf(" (snapshot %s, index %s", f.Snapshot, f.Index)
 			if f.Shard != nil {
 				where += fmt.Sprintf(", shard %d", *f.Shard)
 			}
 			where += ")"
+		case f.Snapshot != "" && where == "":
+			where = "snapshot " + f.Snapshot
+		case where == "":
+			where = "repository"
 		}
 		fmt.Fprintf(w, "%s: %s: %s\n", f.Kind, where, f.Text)
 	}

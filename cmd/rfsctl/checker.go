@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -67,13 +69,14 @@ type checked struct {
 	Findings   []finding         `json:"findings"`
 }
 
-// checker walks from the catalog to every file. Metadata is read in order; shards are
-// checked side by side.
+// checker walks from the catalog to every file: snapshots in order, their indices and
+// shards side by side. It keeps the names of all blobs in memory.
 type checker struct {
 	repo    repo.Repository
 	catalog *snapshot.Catalog
 	subset  subset
 	limit   int
+	slots   *semaphore.Weighted // shards that are read at once
 
 	present map[string]int64 // blobs of the repository
 
@@ -85,7 +88,7 @@ type checker struct {
 }
 
 func newChecker(r repo.Repository, c *snapshot.Catalog, s subset, limit int) *checker {
-	return &checker{repo: r, catalog: c, subset: s, limit: limit, present: map[string]int64{},
+	return &checker{repo: r, catalog: c, subset: s, limit: limit, slots: semaphore.NewWeighted(int64(limit)), present: map[string]int64{},
 		referenced: map[string]bool{}, read: map[string]bool{},
 		out: checked{Repository: r.URI(), Generation: c.Generation, Snapshots: []checkedSnapshot{}, Findings: []finding{}}}
 }
@@ -115,7 +118,7 @@ func (k *checker) run(ctx context.Context, name string) (checked, error) {
 		k.orphans()
 	}
 	k.out.Blobs, k.out.Referenced = len(k.present), len(k.referenced)
-	k.out.Findings = distinctFindings(k.out.Findings)
+	k.out.Findings = inOrder(k.out.Findings)
 	return k.out, nil
 }
 
@@ -175,15 +178,17 @@ func (k *checker) snapshot(ctx context.Context, ref snapshot.Ref) error {
 			return err
 		}
 	}
-	for _, x := range s.Indices {
-		index, err := k.index(ctx, s, x)
-		if err != nil {
+	out.Indices = make([]checkedIndex, len(s.Indices))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(k.limit)
+	for i, x := range s.Indices {
+		g.Go(func() (err error) {
+			out.Indices[i], err = k.index(gctx, s, x)
 			return err
-		}
-		out.Indices = append(out.Indices, index)
+		})
 	}
 	k.out.Snapshots = append(k.out.Snapshots, out)
-	return nil
+	return g.Wait()
 }
 
 func (k *checker) index(ctx context.Context, s *snapshot.Snapshot, ref snapshot.IndexRef) (checkedIndex, error) {
@@ -197,11 +202,16 @@ func (k *checker) index(ctx context.Context, s *snapshot.Snapshot, ref snapshot.
 	out.Shards = x.NumShards
 	shards := make([]checkedIndex, x.NumShards)
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(k.limit)
 	for n := range shards {
-		g.Go(func() error { return k.shard(gctx, s, x.Locator, n, &shards[n]) })
+		if err := k.slots.Acquire(gctx, 1); err != nil {
+			break // a shard or the caller has given up; Wait or ctx say why
+		}
+		g.Go(func() error {
+			defer k.slots.Release(1)
+			return k.shard(gctx, s, x.Locator, n, &shards[n])
+		})
 	}
-	err = g.Wait()
+	err = errors.Join(g.Wait(), ctx.Err())
 	for _, one := range shards {
 		out.Documents += one.Documents
 		out.Deleted += one.Deleted
@@ -382,9 +392,14 @@ func (k *checker) undecided(name string) bool {
 	return slices.ContainsFunc(k.unknown, func(part string) bool { return strings.Contains(name, part) })
 }
 
-// distinctFindings leaves out what was found more than once, as when several snapshots
-// need one blob: the first stays.
-func distinctFindings(all []finding) []finding {
+// inOrder sorts findings by place, the gravest first, and leaves out what was found more
+// than once, as when several snapshots need one blob.
+func inOrder(all []finding) []finding {
+	grave := []string{kindDamage, kindUnsupported, kindIncomplete, kindUnreferenced, kindNotice}
+	slices.SortStableFunc(all, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(slices.Index(grave, a.Kind), slices.Index(grave, b.Kind)), cmp.Compare(a.Snapshot, b.Snapshot),
+			cmp.Compare(a.Index, b.Index), cmp.Compare(a.shard(), b.shard()), cmp.Compare(a.Blob, b.Blob), cmp.Compare(a.Text, b.Text))
+	})
 	type key struct{ kind, blob, text string }
 	seen := map[key]bool{}
 	out := []finding{}
@@ -399,4 +414,12 @@ func distinctFindings(all []finding) []finding {
 		}
 	}
 	return out
+}
+
+// shard is the number of the shard, -1 for findings about a whole index or more.
+func (f finding) shard() int {
+	if f.Shard == nil {
+		return -1
+	}
+	return *f.Shard
 }

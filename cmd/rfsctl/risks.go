@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
@@ -71,4 +73,30 @@ func risksOf(v target.Version, x *snapshot.Index) ([]risk, error) {
 		}
 	}
 	return out, nil
+}
+
+// shownPaths is how many fields a line of the table names.
+const shownPaths = 3
+
+// writeRisks writes a line for each thing that happens, however many fields it happens to.
+func writeRisks(w io.Writer, x shownIndex) {
+	type what struct{ rule, detail string }
+	var order []what
+	paths := map[what][]string{}
+	for _, r := range x.Risks {
+		id := what{r.Rule, r.Detail}
+		if paths[id] == nil {
+			order = append(order, id)
+		}
+		paths[id] = append(paths[id], strings.TrimSpace(r.Type+" "+r.Path))
+	}
+	for _, id := range order {
+		where := paths[id]
+		more := ""
+		if len(where) > shownPaths {
+			more = fmt.Sprintf(" and %d more", len(where)-shownPaths)
+			where = where[:shownPaths]
+		}
+		fmt.Fprintf(w, "%s: %s: %s (%s%s)\n", x.Index, id.rule, id.detail, strings.Join(where, ", "), more)
+	}
 }

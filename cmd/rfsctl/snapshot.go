@@ -281,9 +281,7 @@ func tableOf(w io.Writer, indices []shownIndex) error {
 		return err
 	}
 	for _, x := range indices {
-		for _, r := range x.Risks {
-			fmt.Fprintf(w, "%s %s: %s: %s\n", x.Index, strings.TrimSpace(r.Type+" "+r.Path), r.Rule, r.Detail)
-		}
+		writeRisks(w, x)
 	}
 	return nil
 }
