@@ -100,7 +100,7 @@ func openStore(ctx context.Context, o options, client *target.Client) (cms.Store
 	}
 	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: o.session})
 	if err != nil {
-		return nil, nil, fmt.Errorf("coordination in %s: %w", client.Name(), err)
+		return nil, nil, fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-file keeps it in a file): %w", client.Name(), err)
 	}
 	return store, func() error { return nil }, nil
 }
