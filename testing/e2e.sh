@@ -57,12 +57,14 @@ boot() {
   echo "e2e: OpenSearch $version: ${!variable}"
 }
 
-# skipped prints the tests of the log that did not run, each with its reason, the reasons first.
+# skipped prints the tests of the log that did not run, below their reasons. What a test says comes before its verdict.
 skipped() {
   awk '
-    /^ *--- SKIP: / { sub(/^ *--- SKIP: /, ""); name = $1; skip = 1; n++; next }
-    skip { sub(/^ +[^ ]+\.go:[0-9]+: /, ""); reasons[$0] = reasons[$0] "\n    " name; skip = 0 }
-    END { if (n) { print "e2e: " n " tests did not run:"; for (r in reasons) print "  " r ":" reasons[r] } }
+    /^=== (RUN|NAME|CONT) / { name = $3; next }
+    /^ +[^ ]+\.go:[0-9]+: / { sub(/^ +[^ ]+\.go:[0-9]+: /, ""); said[name] = $0; next }
+    /^ *--- SKIP: / { names[said[$3]] = names[said[$3]] "\n    " $3; n++ }
+    /^(ok|FAIL)[ \t]/ { delete said }
+    END { if (n) { print "e2e: " n " tests did not run:"; for (why in names) print "  " why ":" names[why] } }
   ' "$log"
 }
 
