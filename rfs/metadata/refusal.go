@@ -28,7 +28,7 @@ func newLacks() *lacks {
 
 // The words of OpenSearch 1–3 and Elasticsearch 7–9.
 var (
-	noHandler      = regexp.MustCompile(`No handler for type \[([^\]]+)\] declared on field`)
+	noHandler      = regexp.MustCompile(`(?i)no handler for type \[([^\]]+)\] declared on field`)
 	unknownOption  = regexp.MustCompile(`unknown parameter \[([^\]]+)\] on mapper \[[^\]]*\] of type \[([^\]]+)\]`)
 	unsupported    = regexp.MustCompile(`Mapping definition for \[([^\]]*)\] has unsupported parameters:\s+(.*)`)
 	unsupportedTop = regexp.MustCompile(`Root mapping definition has unsupported parameters:\s+(.*)`)
