@@ -13,8 +13,9 @@ import (
 
 // Destination is where the documents of items go: a cluster, files, or nowhere.
 type Destination interface {
-	// Open starts the output of one item.
-	Open(ctx context.Context, id cms.ItemID) (Output, error)
+	// Open starts the output of one item. mayStart is asked immediately before a request is
+	// started, after every wait for a free connection; its error is given instead of sending.
+	Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error)
 	// Durable says whether a body that was taken survives the death of this process
 	// before Commit. Only then may a watermark be recorded while the item runs.
 	Durable() bool
@@ -39,32 +40,44 @@ func newLimiter(next bulk.Sender, connections int) *limiter {
 	return &limiter{next: next, free: make(chan struct{}, connections)}
 }
 
-// Send waits for a free connection, then sends.
-func (l *limiter) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+// send waits for a free connection, then sends if it still may: the wait can be longer than a lease.
+func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() error) (bulk.Result, error) {
 	select {
 	case l.free <- struct{}{}:
 		defer func() { <-l.free }()
-		return l.next.Send(ctx, body, n)
 	case <-ctx.Done():
 		return bulk.Result{}, ctx.Err()
 	}
+	if err := mayStart(); err != nil {
+		return bulk.Result{}, err
+	}
+	return l.next.Send(ctx, body, n)
 }
 
 // cluster sends every item's bodies to the same cluster.
-type cluster struct{ sender bulk.Sender }
+type cluster struct{ limiter *limiter }
 
 // ToCluster makes a Destination of a cluster, with at most connections requests under way.
 func ToCluster(sender bulk.Sender, connections int) Destination {
 	return cluster{newLimiter(sender, connections)}
 }
 
-func (c cluster) Open(context.Context, cms.ItemID) (Output, error) {
-	return clusterOutput{c.sender}, nil
+// Open is ready at once.
+func (c cluster) Open(_ context.Context, _ cms.ItemID, mayStart func() error) (Output, error) {
+	return clusterOutput{c.limiter, mayStart}, nil
 }
 func (c cluster) Durable() bool { return true }
 
 // clusterOutput: what a cluster acknowledged is durable there.
-type clusterOutput struct{ bulk.Sender }
+type clusterOutput struct {
+	limiter  *limiter
+	mayStart func() error
+}
+
+// Send sends one body.
+func (o clusterOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	return o.limiter.send(ctx, body, n, o.mayStart)
+}
 
 func (clusterOutput) Commit(context.Context) error { return nil }
 func (clusterOutput) Abort() error                 { return nil }
@@ -75,7 +88,7 @@ type files struct{ dir *export.Dir }
 // ToFiles makes a Destination of an export directory.
 func ToFiles(dir *export.Dir) Destination { return files{dir} }
 
-func (f files) Open(_ context.Context, id cms.ItemID) (Output, error) {
+func (f files) Open(_ context.Context, id cms.ItemID, _ func() error) (Output, error) {
 	return f.dir.Create(id.Index, id.Shard, id.Cursor)
 }
 func (f files) Durable() bool { return false }
@@ -86,5 +99,13 @@ type nowhere struct{ *export.Discard }
 // ToNowhere makes a Destination that takes everything and keeps nothing: rehearsal and benchmark.
 func ToNowhere() Destination { return nowhere{&export.Discard{}} }
 
-func (w nowhere) Open(context.Context, cms.ItemID) (Output, error) { return clusterOutput{w}, nil }
-func (w nowhere) Durable() bool                                    { return true }
+func (w nowhere) Open(context.Context, cms.ItemID, func() error) (Output, error) {
+	return discarded{w}, nil
+}
+func (w nowhere) Durable() bool { return true }
+
+// discarded is an output that needs no end.
+type discarded struct{ bulk.Sender }
+
+func (discarded) Commit(context.Context) error { return nil }
+func (discarded) Abort() error                 { return nil }

@@ -40,12 +40,14 @@ type job struct {
 
 	maxOrdinal atomic.Int64
 	broken     atomic.Pointer[error] // why the watch ended the work
+	gaps       gapGuard
 	acquired   time.Duration         // monotonic clock
 	firstRead  time.Duration         // monotonic clock when setup ended: the first document was read; 0 before
 }
 
-// open finds the shard and everything that is needed to read it.
-func (j *job) open(ctx context.Context) error {
+// open finds the shard and everything that is needed to read it. Requests are started as
+// long as work lasts and the lease is ours.
+func (j *job) open(ctx, work context.Context) error {
 	if err := j.guard(ctx); err != nil {
 		return err
 	}
@@ -68,14 +70,15 @@ func (j *job) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if j.out, err = j.runner.Destination.Open(ctx, j.id); err != nil {
+	mayStart := func() error { return j.mayStart(work) }
+	if j.out, err = j.runner.Destination.Open(ctx, j.id, mayStart); err != nil {
 		return err
 	}
 	j.reader = j.commit.Reader(lucene.ReadOptions{From: j.begin, To: j.commit.MaxOrdinal})
 	opts := j.runner.Bulk
 	opts.Sender, opts.Recorder = j.out, j.runner.Failed
 	opts.From, opts.Index, opts.Shard, opts.EmitType = j.begin, j.entry.Naming.Index, j.id.Shard, j.entry.Naming.Emit
-	opts.MayStart = j.lease.Check
+	opts.MayStart = mayStart
 	j.loader = bulk.New(opts)
 	j.loaded.Store(j.loader)
 	return nil
@@ -98,37 +101,46 @@ func verify(ctx context.Context, dir lucene.Directory) error {
 	}
 }
 
-// copy moves documents until the shard ends (nil), stopping says so (errStop), or something fails.
-func (j *job) copy(ctx context.Context, stopping context.Context) error {
+// run opens the shard and copies it until it ends (nil), stopping says so (errStop), or something fails.
+func (j *job) run(work, stopping context.Context) error {
 	var stopped atomic.Bool
-	reading, cancel := context.WithCancel(ctx)
+	reading, cancel := context.WithCancel(work)
 	defer cancel()
 	defer context.AfterFunc(stopping, func() { stopped.Store(true); cancel() })()
 
+	err := j.open(reading, work)
+	if err == nil {
+		err = j.copy(reading)
+	}
+	if err != nil && stopped.Load() && errors.Is(err, context.Canceled) {
+		return errStop
+	}
+	return err
+}
+
+// copy moves documents until the shard ends, ctx ends, or something fails.
+func (j *job) copy(ctx context.Context) error {
 	names := newNamer(j.entry.Naming)
 	decoder := doc.NewDecoder(j.entry.Locator.IndexName, j.id.Shard)
 	decoder.SetType(j.entry.Locator.Type)
 	for {
-		if stopped.Load() {
-			return errStop
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		rec, err := j.reader.Next(reading)
+		rec, err := j.reader.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
 			j.loader.Advance(j.commit.MaxOrdinal)
 			return j.loader.Flush(ctx)
-		case err != nil && stopped.Load():
-			return errStop
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
 		case err != nil:
 			return j.shard.Blame(err)
 		}
 		if j.firstRead == 0 {
 			j.firstRead = j.runner.Clock.Read().Mono
 		}
-		if err := j.take(reading, rec, names, decoder); err != nil {
-			if stopped.Load() && errors.Is(err, context.Canceled) {
-				return errStop
-			}
+		if err := j.take(ctx, rec, names, decoder); err != nil {
 			return err
 		}
 	}
@@ -197,37 +209,59 @@ const watchInterval = 500 * time.Millisecond
 // guardInterval is how often a running lease asks whether the target is still the same.
 const guardInterval = 30 * time.Second
 
-// maxGap: a longer silence between two looks means that the machine or the process
-// was stopped, and that somebody else may hold the item by now.
-const maxGap = 2 * time.Second
+// shutdownTime bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
+const shutdownTime = 25 * time.Second
+
+// errNoTime ends the work when a hand-off after a signal takes too long, as with a target that hangs.
+var errNoTime = errors.New("no time left to hand off after the signal")
 
 // watch ends the work when the lease is over by any clock, asks the store again after
-// a gap in time, and records progress now and then, until ctx ends.
-func (j *job) watch(ctx context.Context, end context.CancelFunc) {
-	last := j.runner.Clock.Read()
-	recorded, guarded := last.Mono, last.Mono
+// a gap in time, and records progress now and then, until ctx ends. stopped is closed by
+// a signal.
+func (j *job) watch(ctx context.Context, stopped <-chan struct{}, end context.CancelFunc) {
+	begin := j.runner.Clock.Read().Mono
+	recorded, guarded := begin, begin
+	var signalled time.Duration // since when it is closed; 0 before
 	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
-		now := j.runner.Clock.Read()
+		now := j.runner.Clock.Read().Mono
 		err := j.lease.Check()
-		if err == nil && (now.Boot-last.Boot > maxGap || now.Wall.Sub(last.Wall) > maxGap) {
-			err = j.lease.Validate(ctx)
+		if err == nil {
+			err = j.gaps.check(ctx, j.runner.Clock, j.lease)
+			j.gaps.look(j.runner.Clock.Read())
 		}
-		if err == nil && now.Mono-recorded >= j.runner.recordEvery() {
-			recorded = now.Mono
+		if err == nil && now-recorded >= j.runner.recordEvery() {
+			recorded = now
 			err = j.record(ctx)
 		}
-		if err == nil && now.Mono-guarded >= guardInterval {
-			guarded = now.Mono
+		if err == nil && now-guarded >= guardInterval {
+			guarded = now
 			err = j.guard(ctx)
 		}
-		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) {
-			j.log.Warn("work ends: lease or target are not ours any more", "error", err)
+		select {
+		case <-stopped:
+			if signalled == 0 {
+				signalled = now
+			}
+			if now-signalled >= shutdownTime {
+				err = errNoTime
+			}
+		default:
+		}
+		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) || errors.Is(err, errNoTime) {
+			j.log.Warn("work ends: lease or target are not ours any more, or time is up", "error", err)
 			j.broken.Store(&err)
 			end()
 			return
 		}
-		last = now
 	}
+}
+
+// mayStart says whether a request may be started now.
+func (j *job) mayStart(ctx context.Context) error {
+	if err := j.lease.Check(); err != nil {
+		return err
+	}
+	return j.gaps.check(ctx, j.runner.Clock, j.lease)
 }
 
 // record stores the watermark with the item. It is a convenience: an outage of the
@@ -238,7 +272,7 @@ func (j *job) record(ctx context.Context) error {
 	}
 	watermark, counts := j.settled()
 	if watermark <= j.begin {
-		return nil
+		return j.lease.Validate(ctx)
 	}
 	w, err := j.work(watermark, counts)
 	if err != nil {

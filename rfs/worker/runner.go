@@ -68,18 +68,16 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 	defer r.Meter.finish(j)
 	j.log.Info("lease acquired", "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
 
-	// Work goes on until the lease's deadline even when ctx ends: handing off takes a moment.
+	// Work goes on until the lease's deadline (or shutdownTime) even when ctx ends: handing off takes a moment.
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UntilDeadline())
 	defer cancel()
 	stopping, stop := context.WithTimeout(ctx, lease.UntilTrigger())
 	defer stop()
 	watched := make(chan struct{})
-	go func() { defer close(watched); j.watch(work, cancel) }()
+	j.gaps.look(r.Clock.Read())
+	go func() { defer close(watched); j.watch(work, ctx.Done(), cancel) }()
 
-	err := j.open(work)
-	if err == nil {
-		err = j.copy(work, stopping)
-	}
+	err := j.run(work, stopping)
 	if why := j.broken.Load(); why != nil && err != nil {
 		err = *why // the watch ended the work; saying so needs a moment more
 		var more context.CancelFunc
@@ -133,7 +131,6 @@ func causeOf(ctx context.Context) cms.Cause {
 func (j *job) complete(ctx context.Context) (Outcome, error) {
 	watermark, counts := j.settled()
 	if watermark < j.commit.MaxOrdinal { // a document was taken for done that is not
-
 		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, j.commit.MaxOrdinal))
 	}
 	if err := j.guard(ctx); err != nil {
@@ -154,7 +151,11 @@ func (j *job) complete(ctx context.Context) (Outcome, error) {
 
 // handOff leaves the rest of the shard to a successor item; without progress the item is released.
 func (j *job) handOff(ctx context.Context, cause cms.Cause) (Outcome, error) {
-	drain, cancel := context.WithTimeout(ctx, drainTime)
+	if j.loader == nil { // stopped before the first document
+		return j.giveBack(ctx, cause, nil)
+	}
+	// What does not answer in half of the time is given up; the other half is for the hand-off.
+	drain, cancel := context.WithTimeout(ctx, min(drainTime, j.lease.UntilDeadline()/2))
 	j.loader.Drain(drain)
 	cancel()
 	watermark, counts := j.settled()

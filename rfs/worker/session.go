@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -123,6 +124,9 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 	return outcome, err
 }
 
+// lastWord bounds the reading of the item after its lease has ended.
+const lastWord = 3 * time.Second
+
 // RunOne joins the session, leases one item and works on it to the lease's end.
 // started, when not nil, is given the lease before the work begins. Errors beside those
 // of the work: cms.ErrAllDone after an audit that found every chain whole, and a
@@ -150,7 +154,10 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 	}
 	outcome, err := s.run(ctx, lease)
 	item := lease.Item
-	if now, gerr := s.Coordinator.Item(context.WithoutCancel(ctx), lease.ID); gerr == nil {
+	// Only for the record of this process, which must end even when the store hangs.
+	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	defer cancel()
+	if now, gerr := s.Coordinator.Item(rctx, lease.ID); gerr == nil {
 		item = now
 	}
 	return outcome, item, err
