@@ -215,3 +215,39 @@ func BenchmarkReadAhead(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkRealS3Server(b *testing.B) {
+	dir := b.TempDir()
+	content := bytes.Repeat([]byte("0123456789abcdef"), 8<<20)
+	if err := os.MkdirAll(filepath.Join(dir, "bucket"), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bucket", "blob"), content, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	server := s3server.Start(b, dir)
+	b.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
+	b.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
+	s3, err := repo.NewS3(b.Context(), "s3://bucket", s3Options(server))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		r    repo.Repository
+	}{{"one stream", s3}, {"ahead", repo.NewReadAhead(s3, repo.ReadAheadOptions{})}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(content)))
+			for b.Loop() {
+				rc, err := c.r.Open(b.Context(), "blob", 0, int64(len(content)))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, rc); err != nil {
+					b.Fatal(err)
+				}
+				rc.Close()
+			}
+		})
+	}
+}
