@@ -131,7 +131,7 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial time.Duration, attempts int) (*Lease, Item, Verdict, error) {
 	mine := holder + "_" + strconv.FormatInt(c.seq.Add(1), 10)
 	for try := 0; ; try++ {
-		before := c.clock.Read()
+		before, readBack := c.clock.Read(), false
 		it, v, err := c.store.Apply(ctx, id, Acquire{
 			Holder: mine, InitialMs: initial.Milliseconds(), MaxMs: max(initial, c.cfg.MaxLease).Milliseconds(),
 			GraceMs: c.grace.Milliseconds(), MaxAttempts: attempts,
@@ -148,7 +148,7 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 			if it.Holder != mine || !it.Open() {
 				return nil, it, Held, nil
 			}
-			v = Already
+			v, readBack = Already, true
 		case err != nil:
 			return nil, it, 0, fmt.Errorf("acquire %s: %w", id, err)
 		}
@@ -165,7 +165,9 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 			return nil, it, Held, nil
 		case Applied, Already:
 			l := c.newLease(it, before, initial)
-			if l.UntilTrigger() <= 0 { // the answer came too late to start anything
+			// An answer may come too late to start anything; a lease that had to be read
+			// back is worth keeping while half of it is left.
+			if l.UntilTrigger() <= 0 || readBack && l.UntilEnd() < l.Length/2 {
 				return nil, it, Held, errors.Join(l.Release(ctx, CauseOutage), ctx.Err())
 			}
 			return l, it, v, nil

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -246,6 +247,11 @@ func (m *migration) report(ended bool) Report {
 	}
 	if m.cfg.Jump == 0 && m.cfg.Lose == 0 { // the store's own clock and memory are good
 		r.Problems = append(r.Problems, m.trespasses...)
+	}
+	for id := range m.server.records {
+		if m.cfg.Lose == 0 && strings.HasSuffix(id, ":audit_repair") {
+			bad("the audit had to repair %s", id)
+		}
 	}
 	failed := map[cms.ItemID]bool{}
 	counted := map[cms.ItemID]int64{}

@@ -14,7 +14,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay this seed only")
-	seedsFlag = flag.Int("seeds", 12, "how many seeds")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds; 0 = 3 with -short, else 12")
 )
 
 // config draws what goes wrong in the world of a seed.
@@ -42,8 +42,13 @@ func config(seed uint64) Config {
 
 func TestNoDocumentIsLostWhateverFails(t *testing.T) {
 	first, n := uint64(time.Now().UnixNano()), *seedsFlag
-	if *seedFlag != 0 {
+	switch {
+	case *seedFlag != 0:
 		first, n = *seedFlag, 1
+	case n == 0 && testing.Short():
+		n = 3
+	case n == 0:
+		n = 12
 	}
 	for seed := first; seed < first+uint64(n); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
