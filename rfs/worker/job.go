@@ -41,8 +41,8 @@ type job struct {
 	maxOrdinal atomic.Int64
 	broken     atomic.Pointer[error] // why the watch ended the work
 	gaps       gapGuard
-	acquired   time.Duration         // monotonic clock
-	firstRead  time.Duration         // monotonic clock when setup ended: the first document was read; 0 before
+	acquired   time.Duration // monotonic clock
+	firstRead  time.Duration // monotonic clock when setup ended: the first document was read; 0 before
 }
 
 // open finds the shard and everything that is needed to read it. Requests are started as
@@ -112,8 +112,8 @@ func (j *job) run(work, stopping context.Context) error {
 	if err == nil {
 		err = j.copy(reading)
 	}
-	if err != nil && stopped.Load() && errors.Is(err, context.Canceled) {
-		return errStop
+	if err != nil && stopped.Load() && !errors.Is(err, fault.ErrLeaseLost) {
+		return errStop // whatever else is wrong, the next holder finds it too
 	}
 	return err
 }
@@ -227,6 +227,8 @@ func (j *job) watch(ctx context.Context, stopped <-chan struct{}, end context.Ca
 		err := j.lease.Check()
 		if err == nil {
 			err = j.gaps.check(ctx, j.runner.Clock, j.lease)
+		}
+		if err == nil {
 			j.gaps.look(j.runner.Clock.Read())
 		}
 		if err == nil && now-recorded >= j.runner.recordEvery() {

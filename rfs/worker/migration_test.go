@@ -29,8 +29,10 @@ type sink struct {
 	end   context.CancelFunc
 }
 
-func (s *sink) Open(context.Context, cms.ItemID) (Output, error) { return clusterOutput{s}, nil }
-func (s *sink) Durable() bool                                    { return true }
+func (s *sink) Open(context.Context, cms.ItemID, func() error) (Output, error) { return s, nil }
+func (s *sink) Durable() bool                                                  { return true }
+func (s *sink) Commit(context.Context) error                                   { return nil }
+func (s *sink) Abort() error                                                   { return nil }
 
 func (s *sink) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
 	s.mu.Lock()

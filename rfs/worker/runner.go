@@ -165,6 +165,9 @@ func (j *job) handOff(ctx context.Context, cause cms.Cause) (Outcome, error) {
 	case watermark <= j.begin:
 		return j.giveBack(ctx, cause, nil)
 	}
+	if err := j.guard(ctx); errors.Is(err, ErrTargetReplaced) {
+		return j.fail(ctx, err)
+	} // no answer is no reason to give up what is done: the end of the chain asks again
 	if err := j.out.Commit(ctx); err != nil {
 		return j.giveBack(ctx, cause, err)
 	}
