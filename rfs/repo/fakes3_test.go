@@ -260,3 +260,66 @@ func TestCancellingEndsAStreamAndBlamesNobody(t *testing.T) {
 	}
 	rc.Close()
 }
+
+func TestAStalledBodyIsBrokenOffAndGoneOnWith(t *testing.T) {
+	content := body()
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if requests.Add(1) > 1 {
+			http.ServeContent(w, req, "object", time.Time{}, bytes.NewReader(content))
+			return
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		w.Write(content[:1000])
+		w.(http.Flusher).Flush()
+		<-req.Context().Done() // until the client gives up
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", "k")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
+	r, err := repo.NewS3(t.Context(), "s3://bucket", repo.S3Options{Region: "r", Endpoint: server.URL, PathStyle: true, Stall: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := repo.NewRetrying(r, quick()).Open(t.Context(), "b", 0, int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	got, err := io.ReadAll(rc)
+	if err != nil || !bytes.Equal(got, content) || requests.Load() != 2 {
+		t.Errorf("%d bytes by %d requests, %v", len(got), requests.Load(), err)
+	}
+}
+
+// Credentials that expire are asked for anew in the middle of a shard.
+func TestExpiredCredentialsAreRenewed(t *testing.T) {
+	content := body()
+	var given atomic.Int64
+	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"AccessKeyId":"key-%d","SecretAccessKey":"s","Token":"t","Expiration":"2100-01-01T00:00:00Z"}`, given.Add(1))
+	}))
+	t.Cleanup(role.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if strings.Contains(req.Header.Get("Authorization"), "key-1/") {
+			xmlError(w, 400, "ExpiredToken")
+			return
+		}
+		http.ServeContent(w, req, "object", time.Time{}, bytes.NewReader(content))
+	}))
+	t.Cleanup(server.Close)
+	for _, k := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"} {
+		t.Setenv(k, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", role.URL)
+	r, err := repo.NewS3(t.Context(), "s3://bucket", repo.S3Options{Region: "r", Endpoint: server.URL, PathStyle: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := repo.ReadAll(t.Context(), repo.NewRetrying(r, quick()), "b", 1<<20)
+	if err != nil || !bytes.Equal(got, content) || given.Load() != 2 {
+		t.Errorf("%d bytes with credentials number %d, %v", len(got), given.Load(), err)
+	}
+}

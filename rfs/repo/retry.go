@@ -14,7 +14,7 @@ import (
 
 // RetryPolicy bounds the repetition of requests that failed with fault.ErrUnavailable.
 type RetryPolicy struct {
-	Tries int           // in a row without a byte; 0 means 8
+	Tries int           // in a row without a byte; 0 means 10, some 20 s in all
 	First time.Duration // longest first pause; 0 means 100 ms; doubles, with full jitter
 	Max   time.Duration // longest pause; 0 means 20 s
 	// Sleep waits; nil means a timer. A parameter so that tests do not wait.
@@ -31,7 +31,7 @@ type Retrying struct {
 // NewRetrying decorates r.
 func NewRetrying(r Repository, p RetryPolicy) *Retrying {
 	if p.Tries == 0 {
-		p.Tries = 8
+		p.Tries = 10
 	}
 	if p.First == 0 {
 		p.First = 100 * time.Millisecond

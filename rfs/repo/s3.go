@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -30,6 +31,8 @@ type S3Options struct {
 	PathStyle     bool   // bucket in the path instead of in the host name
 	RoleARN       string // role to assume with the default credentials; "" for none
 	RequesterPays bool
+	// Stall is how long an answer may give no byte; 0 means 30 s.
+	Stall time.Duration
 }
 
 // S3 is a repository in a bucket, read by ranges.
@@ -38,6 +41,8 @@ type S3 struct {
 	bucket string
 	prefix string // "" or ending in "/"
 	payer  types.RequestPayer
+	creds  aws.CredentialsProvider
+	stall  time.Duration
 }
 
 // NewS3 opens s3://bucket/prefix. Errors: fault.ErrConfig for a URI or options that make no sense.
@@ -50,12 +55,13 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
+	stall := cmp.Or(o.Stall, defaultStall)
 	load := []func(*config.LoadOptions) error{
 		// The retry decorator resumes broken bodies and knows when to stop; one layer retries.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConnsPerHost = maxIdleConns
-			t.ResponseHeaderTimeout = stallTimeout
+			t.ResponseHeaderTimeout = stall
 		}).WithDialerOptions(func(d *net.Dialer) { d.Timeout = 10 * time.Second })),
 	}
 	if o.Region != "" {
@@ -74,7 +80,7 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil { // now rather than at the first blob
 		return nil, fmt.Errorf("credentials for %s: %w: %w", uri, err, fault.ErrConfig)
 	}
-	r := &S3{bucket: bucket, prefix: prefix}
+	r := &S3{bucket: bucket, prefix: prefix, creds: cfg.Credentials, stall: stall}
 	if o.RequesterPays {
 		r.payer = types.RequestPayerRequester
 	}
@@ -91,7 +97,7 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 
 const (
 	maxIdleConns = 64
-	stallTimeout = 30 * time.Second // without a byte
+	defaultStall = 30 * time.Second
 )
 
 // URI is the URI of bucket and prefix.
@@ -135,7 +141,7 @@ func (r *S3) openVersion(ctx context.Context, name string, off, n int64, version
 	if in.Range != nil {
 		total = totalOf(aws.ToString(out.ContentRange))
 	}
-	body := &stallGuard{ReadCloser: out.Body, ctx: ctx, cancel: cancel, timer: time.AfterFunc(stallTimeout, cancel)}
+	body := &stallGuard{ReadCloser: out.Body, ctx: ctx, cancel: cancel, timer: time.AfterFunc(r.stall, cancel), stall: r.stall}
 	body.timer.Stop()
 	return &exact{ReadCloser: body, left: have, total: total, short: func(left int64) error {
 		return fmt.Errorf("blob %s: the answer broke off with %d bytes missing: %w", name, left, fault.ErrUnavailable)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 
@@ -19,6 +20,23 @@ import (
 // passing are error codes of S3 and stores like it that mean "later", whatever the status.
 var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling",
 	"ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded", "OperationAborted"}
+
+// expired are error codes for credentials that were good once.
+var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
+
+// renew drops credentials that can be had anew, such as those of a role, so that the
+// next try asks for them; false for keys that somebody has to replace.
+func (r *S3) renew(ctx context.Context) bool {
+	cache, ok := r.creds.(*aws.CredentialsCache)
+	if !ok {
+		return false
+	}
+	if c, err := cache.Retrieve(ctx); err == nil && !c.CanExpire {
+		return false
+	}
+	cache.Invalidate()
+	return true
+}
 
 // failed gives an error of the store its category. ctx is the caller's: when it is over,
 // the error says that and nothing about the store.
@@ -38,7 +56,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 		status = response.HTTPStatusCode()
 	}
 	switch {
-	case slices.Contains(passing, code):
+	case slices.Contains(passing, code) || slices.Contains(expired, code) && r.renew(ctx):
 		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrUnavailable)
 	case code == "NoSuchBucket":
 		return fmt.Errorf("%s: the bucket does not exist: %w", what, fault.ErrConfig)
@@ -60,17 +78,18 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, err, fault.ErrUnavailable)
 }
 
-// stallGuard ends a Read that gives no byte for stallTimeout. Time in which nobody
+// stallGuard ends a Read that gives no byte for too long. Time in which nobody
 // reads does not count.
 type stallGuard struct {
 	io.ReadCloser
 	ctx    context.Context // the caller's
 	cancel context.CancelFunc
 	timer  *time.Timer
+	stall  time.Duration
 }
 
 func (g *stallGuard) Read(p []byte) (int, error) {
-	g.timer.Reset(stallTimeout)
+	g.timer.Reset(g.stall)
 	n, err := g.ReadCloser.Read(p)
 	g.timer.Stop()
 	switch {
