@@ -10,10 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 
 	"github.com/rfsd/rfsd/testing/bench/corpus"
+	"github.com/rfsd/rfsd/testing/cluster"
 )
 
 type options struct {
@@ -72,20 +72,8 @@ func parse(args []string) (options, error) {
 		}
 	}
 	var err error
-	o.cache, err = cacheDir()
+	o.cache, err = cluster.CacheDir()
 	return o, err
-}
-
-// cacheDir is where what is expensive to make is kept between runs.
-func cacheDir() (string, error) {
-	if dir := os.Getenv("RFSD_CACHE"); dir != "" {
-		return dir, nil
-	}
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("no cache directory, set RFSD_CACHE: %w", err)
-	}
-	return filepath.Join(base, "rfsd"), nil
 }
 
 func bench(ctx context.Context, args []string) error {

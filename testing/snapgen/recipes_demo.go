@@ -57,16 +57,16 @@ func (l *lab) fillShop(ctx context.Context) error {
 		return err
 	}
 	var placed, changed, logged, offered body
-	for i := range 120 {
+	for i := range 80 {
 		if i%4 != 0 { // every fourth is an access log
 			placed.index(strconv.Itoa(1_000_000+i), string(mixed.Append(nil, i, 0)), `"routing":`+quote(strconv.Itoa(i%7)))
 		}
 	}
-	for i := 1; i < 120; i += 12 {
+	for i := 1; i < 80; i += 12 {
 		changed.index(strconv.Itoa(1_000_000+i), string(mixed.Append(nil, i, 1)), `"routing":`+quote(strconv.Itoa(i%7)))
 		fmt.Fprintf(&changed.b, "{\"delete\":{\"_id\":\"%d\",\"routing\":\"%d\"}}\n", 1_000_001+i, (i+1)%7)
 	}
-	for i := range 200 {
+	for i := range 100 {
 		logged.auto(string(lines.Append(nil, i, 0)))
 	}
 	for i, name := range []string{"Kaffeemühle", "théière", "чашка", "湯呑み", "кофе ☕", "sugar bowl"} {
