@@ -45,6 +45,16 @@ fuzz-short:
 fuzz:
 	@testing/fuzz.sh $${FUZZTIME:-5m}
 
+## sim: the lease protocol in virtual time, SEEDS worlds; replay one with go test ./testing/sim -seed=N
+SEEDS      ?= 100
+sim:
+	$(GO) test ./testing/spec
+	$(GO) test ./testing/sim -timeout 30m -seeds=$(SEEDS)
+
+## mutants: break one rule at a time in a copy; every mutant must turn a test red
+mutants:
+	$(GO) run ./testing/mutants
+
 ## e2e: the built programs against real servers
 e2e: build
 	@testing/e2e.sh $(TARGETS)
