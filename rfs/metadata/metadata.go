@@ -191,7 +191,16 @@ func (e *edit) aliases(raw json.RawMessage) (map[string]any, error) {
 			delete(all, name)
 			continue
 		}
+		if _, ok := a["filter"].(map[string]any); !ok && a["filter"] != nil {
+			e.note("alias-filter", name, "dropped the alias: its filter is unreadable, and without it more would be seen")
+			delete(all, name)
+			continue
+		}
 		for _, k := range keys(a) {
+			if a[k] == nil {
+				delete(a, k)
+				continue
+			}
 			if !aliasKeys[k] {
 				e.note("alias-option", name, "dropped %s", k)
 				delete(a, k)

@@ -132,14 +132,14 @@ func TestTemplatesAndAliases(t *testing.T) {
 	body, _, err := Convert(os219, Wanted{Name: "i", Index: Index{
 		Mappings: []Mapping{{"_doc", json.RawMessage(`{"dynamic_templates":[{"s":{"match_mapping_type":"string","mapping":{"index":"not_analyzed"}}},
  {"r":{"match":"*","runtime":{}}},{"m":{"match_mapping_type":["long","double"],"mapping":{"type":"keyword"}}}]}`)}},
-		Aliases: json.RawMessage(`{"x":{"filter":{"term":{"a":1}},"index_routing":"1","is_write_index":true,"secret":1},"i":{}}`),
+		Aliases: json.RawMessage(`{"x":{"filter":{"term":{"a":1}},"index_routing":"1","is_write_index":true,"secret":1},"i":{},"hidden":{"filter":"REZMAA=="},"plain":{"filter":null}}`),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := tree(t, []byte(`{"settings":{},"mappings":{"dynamic_templates":[{"s":{"match_mapping_type":"string","mapping":{"type":"keyword","index":true}}},
  {"m_long":{"match_mapping_type":"long","mapping":{"type":"keyword"}}},{"m_double":{"match_mapping_type":"double","mapping":{"type":"keyword"}}}]},
- "aliases":{"x":{"filter":{"term":{"a":1}},"index_routing":"1","is_write_index":true}}}`))
+ "aliases":{"x":{"filter":{"term":{"a":1}},"index_routing":"1","is_write_index":true},"plain":{}}}`))
 	if got := tree(t, body); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %s", body)
 	}

@@ -43,11 +43,15 @@ func PrepareTarget(ctx context.Context, c TargetCluster, v target.Version, plan 
 		names = append(names, x.Entry.Naming.Targets()...)
 	}
 	final, err := c.FinalPipelines(ctx, names)
-	if err != nil {
+	switch {
+	case errors.Is(err, fault.ErrConfig): // it is a warning only: nobody needs the permission for it
+		log.WarnContext(ctx, "the target does not let see whether indices have a final pipeline, which would change documents", "reason", err.Error())
+		return nil
+	case err != nil:
 		return fmt.Errorf("final pipelines of the target's indices: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(final)) {
-		log.Warn("the index has a final pipeline, which may change or drop documents and cannot be switched off by requests",
+		log.WarnContext(ctx, "the index has a final pipeline, which may change or drop documents and cannot be switched off by requests",
 			"index", name, "pipeline", final[name])
 	}
 	return nil

@@ -21,6 +21,7 @@ type indices struct {
 	typed  map[string]string
 	final  map[string]string
 	refuse error
+	hide   error // what the settings of indices are refused with
 }
 
 func (x *indices) IndexExists(_ context.Context, name string) (bool, error) {
@@ -42,6 +43,9 @@ func (x *indices) CreateTypedIndex(ctx context.Context, name, typ string, body [
 }
 
 func (x *indices) FinalPipelines(_ context.Context, names []string) (map[string]string, error) {
+	if x.hide != nil {
+		return nil, x.hide
+	}
 	found := map[string]string{}
 	for _, n := range names {
 		if p, ok := x.final[n]; ok {
@@ -160,5 +164,21 @@ func TestFinalPipelinesAndDifferencesAreTold(t *testing.T) {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("log lacks %s: %s", word, out.String())
 		}
+	}
+}
+
+func TestAMissingPermissionForAWarningStopsNothing(t *testing.T) {
+	on := newIndices()
+	on.hide = fmt.Errorf("no permissions for [indices:monitor/settings/get]: %w", fault.ErrConfig)
+	var out bytes.Buffer
+	if err := PrepareTarget(t.Context(), on, opensearch2, twoTypes(Naming{}), slog.New(slog.NewTextHandler(&out, nil))); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "level=WARN") || !strings.Contains(out.String(), "settings/get") {
+		t.Errorf("log %s", out.String())
+	}
+	on.hide = fault.ErrUnavailable
+	if err := PrepareTarget(t.Context(), on, opensearch2, twoTypes(Naming{}), quiet()); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("%v", err)
 	}
 }
