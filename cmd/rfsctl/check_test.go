@@ -293,6 +293,12 @@ func TestShardsThatAPartialSnapshotLacksAreNoDamage(t *testing.T) {
 	if out, err = check(t, dir, everything); err != nil || out.exitCode() != exitDamage {
 		t.Errorf("the snapshot says it has the shard: exit code %d, %v, %+v", out.exitCode(), err, out.Findings)
 	}
+	for _, state := range []string{"FAILED", "IN_PROGRESS"} {
+		put(t, dir, "snap-u.dat", frame("snapshot", `{"snapshot":{"name":"s","uuid":"u","state":"`+state+`","indices":["x"]}}`))
+		if out, err = check(t, dir, everything); err != nil || out.exitCode() != exitIncomplete {
+			t.Errorf("%s: exit code %d, %v, %+v", state, out.exitCode(), err, out.Findings)
+		}
+	}
 	put(t, dir, "indices/i/0/shallow-snap-u.dat", []byte("x"))
 	if out, err = check(t, dir, everything); err != nil || out.exitCode() != exitIncomplete {
 		t.Errorf("shallow: exit code %d, %v, %+v", out.exitCode(), err, out.Findings)

@@ -255,9 +255,8 @@ func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.
 
 // noShard judges a shard without a readable manifest: a snapshot that is not whole may say so itself.
 func (k *checker) noShard(s *snapshot.Snapshot, loc snapshot.Locator, at finding, err error) error {
-	i := slices.IndexFunc(s.Failures, func(f snapshot.ShardFailure) bool { return f.Index == loc.IndexName && f.Shard == *at.Shard })
-	if i >= 0 && errors.Is(err, snapshot.ErrShardMissing) {
-		at.Kind, at.Text = kindIncomplete, "the snapshot was made without this shard: "+s.Failures[i].Reason
+	if reason := absence(s, loc.IndexName, *at.Shard); reason != "" && errors.Is(err, snapshot.ErrShardMissing) {
+		at.Kind, at.Text = kindIncomplete, "the snapshot was made without this shard: "+reason
 		k.add(at)
 		return nil
 	}
@@ -265,6 +264,22 @@ func (k *checker) noShard(s *snapshot.Snapshot, loc snapshot.Locator, at finding
 		k.lost(folder + "/")
 	}
 	return k.judge(at, err)
+}
+
+// absence is why a snapshot need not hold a shard; "" when it has to.
+func absence(s *snapshot.Snapshot, index string, shard int) string {
+	for _, f := range s.Failures {
+		if f.Index == index && f.Shard == shard {
+			return cmp.Or(f.Reason, "no reason is recorded")
+		}
+	}
+	switch s.State {
+	case snapshot.Failed:
+		return cmp.Or(s.Reason, "it failed")
+	case snapshot.InProgress:
+		return "it is not finished"
+	}
+	return ""
 }
 
 // first says whether a file or blob is met for the first time.
