@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -49,6 +50,15 @@ type Change struct {
 	Path   string // where: a field (a.b), a setting (index.codec) or an alias
 	Detail string // what was done
 }
+
+// losing are the rules after which a search may find less, or something else, than before.
+var losing = []string{
+	"elastic-type", "root-field", "runtime-fields", "sub-field", "alias-field", "alias-filter", "alias-of-own-name", "type-union",
+	"legacy-similarity", "unknown-option",
+}
+
+// Loses says that searches may find less, or something else, than at the source.
+func (c Change) Loses() bool { return slices.Contains(losing, c.Rule) }
 
 // Result says what Ensure did.
 type Result struct {

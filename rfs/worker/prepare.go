@@ -145,6 +145,10 @@ func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result) {
 		for _, ch := range changes[:min(len(changes), examples)] {
 			some = append(some, ch.Path+": "+ch.Detail)
 		}
-		log.InfoContext(ctx, "index differs from the snapshot", "index", k.index, "rule", k.rule, "changes", len(changes), "such as", strings.Join(some, "; "))
+		level := slog.LevelInfo
+		if changes[0].Loses() {
+			level = slog.LevelWarn
+		}
+		log.Log(ctx, level, "index differs from the snapshot", "index", k.index, "rule", k.rule, "changes", len(changes), "such as", strings.Join(some, "; "))
 	}
 }

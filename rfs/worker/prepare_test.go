@@ -155,12 +155,12 @@ func TestFinalPipelinesAndDifferencesAreTold(t *testing.T) {
 	on := newIndices()
 	on.final["blog"] = "spoil"
 	plan := twoTypes(Naming{Types: []string{"post"}})
-	plan.Indices[0].Source.Mappings[0].Body = json.RawMessage(`{"properties":{"a":{"type":"string"},"b":{"type":"string"}}}`)
+	plan.Indices[0].Source.Mappings[0].Body = json.RawMessage(`{"properties":{"a":{"type":"string"},"b":{"type":"string"},"v":{"type":"dense_vector"}}}`)
 	var out bytes.Buffer
 	if err := PrepareTarget(t.Context(), on, opensearch2, plan, slog.New(slog.NewJSONHandler(&out, nil))); err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{`"level":"WARN"`, `"pipeline":"spoil"`, `"changes":2`, `"rule":"string-to-text"`, `"msg":"index created","index":"blog"`} {
+	for _, word := range []string{`"pipeline":"spoil"`, `"changes":2`, `"level":"INFO","msg":"index differs from the snapshot","index":"blog","rule":"string-to-text"`, `"level":"WARN","msg":"index differs from the snapshot","index":"blog","rule":"elastic-type"`, `"msg":"index created","index":"blog"`} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("log lacks %s: %s", word, out.String())
 		}
