@@ -439,3 +439,44 @@ func TestRisksFollowTheTargetVersion(t *testing.T) {
 		t.Errorf("%d documents", out.Indices[i].Documents)
 	}
 }
+
+func TestBundledSnapshotsAreWholeButForWhatTheySayTheyLack(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join("..", "..", "testing", "fixtures", "*", "index.latest"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no bundled snapshots: %v", err)
+	}
+	lacking := 0
+	for _, latest := range dirs {
+		dir := filepath.Dir(latest)
+		out, err := check(t, dir, everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		for _, s := range out.Snapshots {
+			if s.State != string(snapshot.Success) {
+				want = exitIncomplete
+				lacking++
+				show(t, dir, s.Name)
+			}
+		}
+		if out.exitCode() != want {
+			t.Errorf("%s: exit code %d, %+v", dir, out.exitCode(), out.Findings)
+		}
+	}
+	if lacking == 0 {
+		t.Error("no snapshot lacked a shard")
+	}
+}
+
+// show demands that a snapshot that lacks shards can be shown, and that it says which.
+func show(t *testing.T, dir, name string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"rfsctl", "snapshot", "show", "--repo-uri", dir, "--snapshot-name", name}, &stdout, &stderr); code != 0 {
+		t.Errorf("show %s of %s: exit code %d, %s%s", name, dir, code, stdout.String(), stderr.String())
+	}
+	if !strings.Contains(stdout.String(), "not in the snapshot: ") {
+		t.Errorf("show %s of %s does not say what is missing:\n%s", name, dir, stdout.String())
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -170,6 +171,7 @@ type shownShard struct {
 	Bytes     int64    `json:"bytes"`
 	Lucene    []string `json:"lucene,omitempty"`
 	Stored    []string `json:"stored_fields,omitempty"`
+	Missing   string   `json:"missing,omitempty"` // why the snapshot was made without the shard
 	Error     string   `json:"error,omitempty"`
 }
 
@@ -223,17 +225,28 @@ func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, nam
 			out.Error = err.Error()
 		}
 	}
-	for n := range x.NumShards {
-		shard := showShard(ctx, r, x.Locator, n)
+	out.Shards = make([]shownShard, x.NumShards)
+	var g errgroup.Group
+	g.SetLimit(shownAtOnce)
+	for n := range out.Shards {
+		g.Go(func() error {
+			out.Shards[n] = showShard(ctx, r, s, x.Locator, n)
+			return nil
+		})
+	}
+	g.Wait() //nolint:errcheck // a shard keeps its own error
+	for _, shard := range out.Shards {
 		out.Documents += shard.Documents
 		out.Deleted += shard.Deleted
 		out.Bytes += shard.Bytes
-		out.Shards = append(out.Shards, shard)
 	}
 	return out
 }
 
-func showShard(ctx context.Context, r repo.Repository, loc snapshot.Locator, n int) shownShard {
+// shownAtOnce is how many shards are opened at once.
+const shownAtOnce = 4
+
+func showShard(ctx context.Context, r repo.Repository, of *snapshot.Snapshot, loc snapshot.Locator, n int) shownShard {
 	out := shownShard{Shard: n}
 	err := func() error {
 		s, err := snapshot.OpenShard(ctx, r, loc, n)
@@ -254,7 +267,9 @@ func showShard(ctx context.Context, r repo.Repository, loc snapshot.Locator, n i
 		out.Lucene, out.Stored = distinct(out.Lucene), distinct(out.Stored)
 		return nil
 	}()
-	if err != nil {
+	if reason := absence(of, loc.IndexName, n); reason != "" && errors.Is(err, snapshot.ErrShardMissing) {
+		out.Missing = reason
+	} else if err != nil {
 		out.Error = err.Error()
 	}
 	return out
@@ -274,7 +289,7 @@ func tableOf(w io.Writer, indices []shownIndex) error {
 		}
 		for _, s := range x.Shards {
 			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s%s\n", x.Index, s.Shard, s.Segments, s.Documents, s.Deleted, s.Bytes,
-				strings.Join(s.Lucene, " "), strings.Join(s.Stored, " "), s.Error)
+				strings.Join(s.Lucene, " "), strings.Join(s.Stored, " "), missing(s.Missing)+s.Error)
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -284,6 +299,13 @@ func tableOf(w io.Writer, indices []shownIndex) error {
 		writeRisks(w, x)
 	}
 	return nil
+}
+
+func missing(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return "not in the snapshot: " + reason
 }
 
 func writeJSON(w io.Writer, v any) error {
