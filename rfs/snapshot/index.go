@@ -54,7 +54,7 @@ type Locator struct {
 
 // Index reads the metadata of an index. Errors: fault.ErrConfig listing what exists
 // when the snapshot has none of that name; fault.ErrCorrupt; fault.ErrUnsupported for
-// an index whose data lies elsewhere (searchable-snapshot mounts).
+// an index whose data lies in another repository (searchable-snapshot mounts).
 func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	ref, ok := s.ref(name)
 	if !ok {
@@ -71,10 +71,10 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 		return nil, err
 	}
 	if t := x.Settings["index.store.type"]; t == "snapshot" || t == "remote_snapshot" {
-		return nil, fmt.Errorf("index %s is a mount of a searchable snapshot: its documents are in snapshot %q of repository %q, index %q; migrate that snapshot instead: %w",
-			name, x.Settings["index.store.snapshot.snapshot_name"]+x.Settings["index.searchable_snapshot.snapshot_id.name"],
-			x.Settings["index.store.snapshot.repository_name"]+x.Settings["index.searchable_snapshot.repository"],
-			x.Settings["index.store.snapshot.index_name"]+x.Settings["index.searchable_snapshot.index.id"], fault.ErrUnsupported)
+		if err := s.follow(x, blob); err != nil {
+			return nil, err
+		}
+		return x, nil
 	}
 	x.Locator = Locator{
 		SnapshotName: s.Name, SnapshotUUID: s.UUID, IndexName: name, IndexID: ref.ID, MetaBlob: blob,
@@ -84,6 +84,43 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 		x.Locator.Type = types[0]
 	}
 	return x, nil
+}
+
+// follow leads a mount of a searchable snapshot to the snapshot that holds its documents,
+// when that lies in the same repository. Otherwise fault.ErrUnsupported says where it is.
+// The settings are those of Elasticsearch 7.10 and later and OpenSearch 2.4 and later.
+func (s *Snapshot) follow(x *Index, blob string) error {
+	first := func(keys ...string) string {
+		for _, k := range keys {
+			if v := x.Settings[k]; v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	uuid := first("index.store.snapshot.snapshot_uuid", "index.searchable_snapshot.snapshot_id.uuid")
+	id := first("index.store.snapshot.index_uuid", "index.searchable_snapshot.index.id")
+	for _, ref := range s.catalog.Snapshots {
+		if ref.UUID != uuid || uuid == "" {
+			continue
+		}
+		for _, entry := range s.catalog.indices {
+			if entry.id == id && entry.snapshots[uuid] {
+				x.Locator = Locator{
+					SnapshotName: ref.Name, SnapshotUUID: uuid, IndexName: x.Name, IndexID: id,
+					MetaBlob: blob, PathType: entry.pathType, Generations: entry.generations,
+				}
+				if types := x.types(); len(types) == 1 {
+					x.Locator.Type = types[0]
+				}
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("index %s is a mount of a searchable snapshot: its documents are in snapshot %q of repository %q, index %q; migrate that snapshot instead: %w",
+		x.Name, first("index.store.snapshot.snapshot_name", "index.searchable_snapshot.snapshot_id.name"),
+		first("index.store.snapshot.repository_name", "index.searchable_snapshot.repository"),
+		first("index.store.snapshot.index_name", "index.searchable_snapshot.index.id"), fault.ErrUnsupported)
 }
 
 func (s *Snapshot) ref(name string) (IndexRef, bool) {
