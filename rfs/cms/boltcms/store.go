@@ -58,12 +58,21 @@ func Open(path string, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the coordination file: %w: %w", err, fault.ErrConfig)
 	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+	if err := checkLength(path); err != nil {
+		return nil, err
+	}
+	var db *bolt.DB
+	err := safely(path, func() (err error) {
+		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+		return err
+	})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, fmt.Errorf("%s: %w%s", path, cms.ErrLocked, owner(path))
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
 		return nil, fmt.Errorf("%s is no coordination file: %w: %w", path, err, fault.ErrCorrupt)
+	case errors.Is(err, fault.ErrCorrupt):
+		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("open coordination file %s: %w: %w", path, err, fault.ErrConfig)
 	}
@@ -142,21 +151,24 @@ func reclaim(tx *bolt.Tx, now int64) error {
 
 // update runs f in a write transaction with a clock that never runs backwards.
 func (s *Store) update(f func(tx *bolt.Tx, now int64) error) error {
-	err := s.db.Update(func(tx *bolt.Tx) error {
-		meta, err := tx.CreateBucketIfNotExists(metaBucket)
-		if err != nil {
-			return err
-		}
-		now := max(s.now().UnixMilli(), clockHigh(tx))
-		if err := meta.Put(clockKey, binary.BigEndian.AppendUint64(nil, uint64(now))); err != nil {
-			return err
-		}
-		return f(tx, now)
-	})
-	return storeError(err)
+	return storeError(safely(s.path, func() error {
+		return s.db.Update(func(tx *bolt.Tx) error {
+			meta, err := tx.CreateBucketIfNotExists(metaBucket)
+			if err != nil {
+				return err
+			}
+			now := max(s.now().UnixMilli(), clockHigh(tx))
+			if err := meta.Put(clockKey, binary.BigEndian.AppendUint64(nil, uint64(now))); err != nil {
+				return err
+			}
+			return f(tx, now)
+		})
+	}))
 }
 
-func (s *Store) view(f func(tx *bolt.Tx) error) error { return storeError(s.db.View(f)) }
+func (s *Store) view(f func(tx *bolt.Tx) error) error {
+	return storeError(safely(s.path, func() error { return s.db.View(f) }))
+}
 
 // storeError gives errors of the file itself a category.
 func storeError(err error) error {

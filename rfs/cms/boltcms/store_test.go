@@ -190,3 +190,100 @@ func TestForeignFileIsNotTouched(t *testing.T) {
 		t.Errorf("file changed: %v", err)
 	}
 }
+
+// TestATornFileIsRefusedOrWhole cuts the file as a power loss may, at many places:
+// it opens with a whole state, or is refused; it never opens with half an item.
+func TestATornFileIsRefusedOrWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "cms.db")
+	s := open(t, path)
+	c := coordinator(t, s)
+	seed(t, c, cms.ItemID{Index: "a"}, cms.ItemID{Index: "b"})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, refused := 0, 0
+	for cut := len(whole); cut > 0; cut -= 1024 {
+		torn := filepath.Join(dir, "torn.db")
+		if err := os.WriteFile(torn, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := boltcms.Open(torn, time.Now)
+		if err != nil {
+			refused++
+			continue
+		}
+		opened++
+		n := 0
+		for _, err := range s.Scan(t.Context()) {
+			if err != nil {
+				t.Errorf("cut at %d: %v", cut, err)
+				break
+			}
+			n++
+		}
+		if n != 3 {
+			t.Errorf("cut at %d: %d items", cut, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d opened, %d refused", opened, refused)
+	if opened == 0 || refused == 0 {
+		t.Error("nothing was tested")
+	}
+}
+
+// TestADamagedFileNeverKillsTheProcess turns over bytes all over the file.
+func TestADamagedFileNeverKillsTheProcess(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "cms.db")
+	s := open(t, path)
+	c := coordinator(t, s)
+	seed(t, c, cms.ItemID{Index: "a"}, cms.ItemID{Index: "b"})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, errs := 0, 0
+	for at := 0; at < len(whole); at += 31 {
+		if whole[at] == 0 && at%4096 > 256 {
+			continue // empty space
+		}
+		bad := append([]byte(nil), whole...)
+		bad[at] ^= 0xff
+		torn := filepath.Join(dir, "bad.db")
+		if err := os.WriteFile(torn, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := boltcms.Open(torn, time.Now)
+		if err != nil {
+			refused++
+			continue
+		}
+		for _, err := range s.Scan(t.Context()) {
+			if err != nil {
+				errs++
+				break
+			}
+		}
+		if _, err := s.Candidates(t.Context(), 0, 8); err != nil {
+			errs++
+		}
+		if err := s.Close(); err != nil {
+			errs++
+		}
+	}
+	t.Logf("%d of the files refused, %d errors", refused, errs)
+	if refused == 0 {
+		t.Error("no damage was noticed")
+	}
+}
