@@ -305,6 +305,23 @@ func TestShardsThatAPartialSnapshotLacksAreNoDamage(t *testing.T) {
 	}
 }
 
+func TestAbsurdNumbersOfPartsGiveFewFindings(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "index", []byte(`{"snapshots":["s"]}`))
+	put(t, dir, "snapshot-s", []byte(`{"snapshot":{"name":"s","state":"SUCCESS","indices":["x"]}}`))
+	put(t, dir, "metadata-s", []byte(`{"meta-data":{}}`))
+	put(t, dir, "indices/x/snapshot-s", []byte(`{"x":{"state":"open","settings":{"index.number_of_shards":"1"}}}`))
+	put(t, dir, "indices/x/0/snapshot-s", []byte(`{"name":"s","files":[{"name":"__0","physical_name":"segments_1","length":1000000,"part_size":1}]}`))
+	put(t, dir, "indices/x/0/__0.part999999", []byte("x"))
+	out, err := check(t, dir, everything)
+	if err != nil || out.exitCode() != exitDamage {
+		t.Fatal(err, out.exitCode())
+	}
+	if n := len(out.Findings); n < maxBadParts || n > maxBadParts+1 {
+		t.Errorf("%d findings, the last %+v", n, out.Findings[n-1])
+	}
+}
+
 func TestFilesOfEveryAgeAreJudgedByTheirOwnChecksum(t *testing.T) {
 	body := []byte("the body of a file of Lucene")
 	footed := append(slices.Clone(body), 0xC0, 0x28, 0x93, 0xE8, 0, 0, 0, 0)

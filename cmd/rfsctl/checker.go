@@ -138,6 +138,9 @@ func (k *checker) refer(blob string) {
 func (k *checker) lost(part string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if slices.Contains(k.unknown, part) {
+		return
+	}
 	k.unknown = append(k.unknown, part)
 }
 
@@ -293,31 +296,30 @@ func (k *checker) first(name string) bool {
 	return true
 }
 
+// maxBadParts bounds the findings about one file: a manifest may speak of millions of parts.
+const maxBadParts = 100
+
 // files compares the blobs of a shard with the listing and reads those of the subset
 // that no other snapshot had.
 func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) error {
-	whole := map[string]bool{}
+	bad := map[string]int{}
 	for f, blob := range s.Blobs() {
-		k.refer(blob.Name)
-		size, ok := k.present[blob.Name]
-		at := at
-		at.Kind, at.Blob = kindDamage, blob.Name
-		switch {
-		case !ok:
-			at.Text = fmt.Sprintf("the blob is missing; it holds %s", f.Name)
-			k.add(at)
-		case size != blob.Size:
-			at.Text = fmt.Sprintf("the blob has %d bytes, %s says %d; it holds %s", size, s.Manifest, blob.Size, f.Name)
-			k.add(at)
-		default:
+		if bad[f.Name] == maxBadParts {
+			k.lost(s.Path + "/" + f.Blob)
 			continue
 		}
-		whole[f.Name] = false
+		k.refer(blob.Name)
+		if text := k.differs(s, f, blob); text != "" {
+			at := at
+			at.Kind, at.Blob, at.Text = kindDamage, blob.Name, text
+			k.add(at)
+			bad[f.Name]++
+		}
 	}
 	dir := blobsOnly(s)
 	for _, f := range s.Files {
 		name := s.Path + "/" + f.Blob
-		if _, broken := whole[f.Name]; broken || !k.first(name) {
+		if bad[f.Name] > 0 || !k.first(name) {
 			continue
 		}
 		err := k.data(ctx, dir, f, name)
@@ -326,6 +328,18 @@ func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) erro
 		}
 	}
 	return nil
+}
+
+// differs says how a blob differs from what its manifest says of it; "" when it does not.
+func (k *checker) differs(s *snapshot.Shard, f snapshot.File, blob repo.Blob) string {
+	size, ok := k.present[blob.Name]
+	switch {
+	case !ok:
+		return "the blob is missing; it holds " + f.Name
+	case size != blob.Size:
+		return fmt.Sprintf("the blob has %d bytes, %s says %d; it holds %s", size, s.Manifest, blob.Size, f.Name)
+	}
+	return ""
 }
 
 // blobsOnly gives the files as their blobs hold them: of small files the manifest has a
