@@ -136,11 +136,11 @@ func TestTheBestRoundCountsWithTheLargestMemory(t *testing.T) {
 		{usage: usage{CPUSeconds: 2, PeakBytes: 7}, Retried: 1},
 	}
 	i := 0
-	got, err := best(len(rounds), func() (run, error) { i++; return rounds[i-1], nil })
+	got, err := best(len(rounds), byCPU, func() (run, error) { i++; return rounds[i-1], nil })
 	if err != nil || got.CPUSeconds != 1 || got.PeakBytes != 10 || got.Resent != 2 || got.Retried != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := best(2, func() (run, error) { return run{}, errors.New("lost a document") }); err == nil {
+	if _, err := best(2, byTime, func() (run, error) { return run{}, errors.New("lost a document") }); err == nil {
 		t.Error("a failed round passed")
 	}
 }

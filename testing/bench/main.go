@@ -123,12 +123,12 @@ func (r *report) reading(ctx context.Context, o options, s *source) error {
 		}
 	}
 	progress("reading with rfsd")
-	discard, err := best(o.rounds, func() (run, error) { return migration(ctx, o.rfsd, s, "--discard", "--discard") })
+	discard, err := best(o.rounds, byCPU, func() (run, error) { return migration(ctx, o.rfsd, s, "--discard", "--discard") })
 	if err != nil {
 		return err
 	}
 	progress("exporting with rfsd")
-	export, err := best(o.rounds, func() (run, error) {
+	export, err := best(o.rounds, byCPU, func() (run, error) {
 		dir, err := os.MkdirTemp("", "rfsd-bench-export-")
 		if err != nil {
 			return run{}, err

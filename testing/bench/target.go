@@ -28,7 +28,7 @@ func intoTarget(ctx context.Context, rfsd string, s *source, name, url string, r
 	t := &targetResult{Name: name}
 	node := rest.Client{URL: url}
 	var definition []byte
-	r, err := best(rounds, func() (run, error) {
+	r, err := best(rounds, byTime, func() (run, error) {
 		r, err := migration(ctx, rfsd, s, "→ "+name, "--target-host", url)
 		if err != nil {
 			return r, err
