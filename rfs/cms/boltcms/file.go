@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Layout of a bbolt file, as far as its length can be checked before it is mapped:
+// Layout of a bbolt file, as far as it has to be checked before it is mapped:
 // the first two pages are copies of the meta page, the valid one with the higher
 // transaction id counts. After a page header of 16 bytes: magic, version, page
 // size, flags (4 bytes each), root (16), freelist (8), number of pages in use (8),
@@ -25,9 +25,9 @@ const (
 	maxPage    = 1 << 24
 )
 
-// checkLength refuses a file that is shorter than its pages in use: reading a
-// missing page of a mapped file kills the process. A new or empty file is fine.
-func checkLength(path string) error {
+// check refuses a file that is shorter than its pages in use: reading a missing
+// page of a mapped file kills the process. A new or empty file is fine.
+func check(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -49,6 +49,24 @@ func checkLength(path string) error {
 	}
 	if pages > uint64(st.Size())/pageSize {
 		return fmt.Errorf("%s is cut off: %d bytes, %d pages of %d in use: %w", path, st.Size(), pages, pageSize, fault.ErrCorrupt)
+	}
+	return checkPages(f, path, pages, pageSize)
+}
+
+// checkPages refuses a page that claims to go on beyond the file: freeing it would
+// take memory and time without bound. The header of a page is its own number (8
+// bytes), flags (2), count (2) and the number of pages it goes on for (4); pages
+// whose first bytes are not their number are the inside of another, or never used.
+func checkPages(f io.ReaderAt, path string, pages, pageSize uint64) error {
+	var h [pageHeader]byte
+	for i := uint64(2); i < pages; i++ {
+		if _, err := f.ReadAt(h[:], int64(i*pageSize)); err != nil {
+			return fmt.Errorf("coordination file %s: %w: %w", path, err, fault.ErrConfig)
+		}
+		more := uint64(binary.NativeEndian.Uint32(h[12:]))
+		if binary.NativeEndian.Uint64(h[:]) == i && more >= pages-i {
+			return fmt.Errorf("%s: page %d of %d claims %d more: %w", path, i, pages, more, fault.ErrCorrupt)
+		}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func Open(path string, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the coordination file: %w: %w", err, fault.ErrConfig)
 	}
-	if err := checkLength(path); err != nil {
+	if err := check(path); err != nil {
 		return nil, err
 	}
 	var db *bolt.DB

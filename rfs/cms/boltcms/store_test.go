@@ -284,6 +284,6 @@ func TestADamagedFileNeverKillsTheProcess(t *testing.T) {
 	}
 	t.Logf("%d of the files refused, %d errors", refused, errs)
 	if refused == 0 {
-		t.Error("no damage was noticed")
+		t.Error("damage is not noticed")
 	}
 }
