@@ -70,7 +70,7 @@ func clusterFlags(category, which, host string) []cli.Flag {
 func destinationFlags() []cli.Flag {
 	return append(clusterFlags(targetFlags, "target", "URL of the target cluster"),
 		yes(targetFlags, "run-pipelines", "let the target's default pipelines change documents (otherwise pipeline=_none)"),
-		yes(targetFlags, "disable-compression", "send request bodies uncompressed"),
+		yes(targetFlags, "disable-compression", "send request bodies uncompressed (to this machine they always are)"),
 		str(output, "export-dir", "", "write bulk NDJSON files to this directory instead of a cluster"),
 		str(output, "export-compression", "none", "none, gzip or zstd"),
 		yes(output, "discard", "read everything, build the bulk bodies and send nothing (rehearsal, benchmark)"),

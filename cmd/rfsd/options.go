@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -131,7 +133,9 @@ func (o *options) checkDestination(c *cli.Context) error {
 	if o.target, err = o.cluster(c, "target"); err != nil {
 		return err
 	}
-	o.target.RunPipelines, o.target.CompressRequests = c.Bool("run-pipelines"), !c.Bool("disable-compression")
+	o.target.RunPipelines = c.Bool("run-pipelines")
+	// Compressing for one's own machine costs the processor and saves nothing.
+	o.target.CompressRequests = !c.Bool("disable-compression") && !isLoopback(host)
 	if c.String("coordinator-host") != "" {
 		if o.coordinatorFile != "" {
 			return usage("--coordinator-host and --coordinator-file exclude each other")
@@ -139,6 +143,16 @@ func (o *options) checkDestination(c *cli.Context) error {
 		o.coordinator, err = o.cluster(c, "coordinator")
 	}
 	return err
+}
+
+// isLoopback says whether a URL names this machine.
+func isLoopback(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // cluster reads the flags of one cluster: target or coordinator.

@@ -31,8 +31,8 @@ const (
 const workerHelp = `Leases one work item, works on it, and exits. A fleet is many of these, on any number of machines, started again
    and again by a parent. The first of a session seeds the work and creates missing target indices, the others wait for that.
 
-   Exit codes: 0 done (refused documents are counted, not an error; also after a clean SIGTERM); 2 the lease ended first and
-   the rest was handed off; 3 no work left; 4 none available now; 5 snapshot unreadable; 1 anything else. A crash also
+   Exit codes: 0 done (refused documents are counted, not an error; also after a clean SIGTERM); 2 the lease ended first: the
+   rest was handed off, or is free for the next worker; 3 no work left; 4 none available now; 5 snapshot unreadable; 1 anything else. A crash also
    exits with 2: believe 2 only together with the final record on --status-fd.`
 
 func workerCommand() *cli.Command {
@@ -119,8 +119,9 @@ func work1(ctx context.Context, o options, st *status) error {
 	stop := make(chan struct{})
 	watched := make(chan struct{})
 	close(watched)
+	var lease *cms.Lease
 	outcome, item, err := s.RunOne(ctx, func(l *cms.Lease) {
-		r.Item = l.Item.ID
+		lease, r.Item = l, l.Item.ID
 		watched = make(chan struct{})
 		go func() { defer close(watched); endAtDeadline(l, stop, st) }()
 	})
@@ -130,7 +131,11 @@ func work1(ctx context.Context, o options, st *status) error {
 	err = errors.Join(err, done())
 	requests, bytes := counted.Totals()
 	log.Info("worker ends", "item", r.Item, "outcome", r.Outcome, "repository_requests", requests, "repository_bytes", bytes)
-	return finishWorker(st, r, workerExit(ctx, outcome, unreadable, err), err)
+	code := workerExit(ctx, outcome, unreadable, err)
+	if outcome == worker.Lost && lease != nil && lease.UntilDeadline() <= 0 {
+		code = workerTimeout // it was too late to hand off; what was recorded counts
+	}
+	return finishWorker(st, r, code, err)
 }
 
 // endAtDeadline ends the process when its lease is over, even when the main flow hangs.
