@@ -86,3 +86,7 @@ demo: build
 ## fixtures: makes testing/fixtures again from real clusters (FIXTURES="name …" for some of them)
 fixtures:
 	$(GO) run ./testing/snapgen $(FIXTURES)
+
+## corrupt: every byte of every blob of small repositories of each generation, and cuts, swaps, deletions
+corrupt:
+	RFSD_CORRUPT=full $(GO) test -count=1 -timeout 6h -v -run NoDamage ./testing/corrupt
