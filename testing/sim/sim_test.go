@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 )
 
 var (
@@ -117,4 +119,16 @@ func TestCountingFinishedDocumentsLosesSome(t *testing.T) {
 		}
 	}
 	t.Error("the simulation does not notice a cursor that counts finished documents")
+}
+
+func TestTheFileIsARegisterForManyClients(t *testing.T) {
+	s, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	n, fits, err := Hammer(t.Context(), s, 32, 40, 12, 1)
+	if err != nil || !fits {
+		t.Errorf("%d operations: fits %v, %v", n, fits, err)
+	}
 }
