@@ -70,6 +70,9 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	if err := x.parse(blob, b); err != nil {
 		return nil, err
 	}
+	if err := s.noFurtherShard(ctx, x, blob); err != nil {
+		return nil, err
+	}
 	if t := x.Settings["index.store.type"]; t == "snapshot" || t == "remote_snapshot" {
 		if err := s.follow(x, blob); err != nil {
 			return nil, err
@@ -84,6 +87,24 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 		x.Locator.Type = types[0]
 	}
 	return x, nil
+}
+
+// noFurtherShard holds the number of shards against the folders, where the metadata has
+// no checksum (Elasticsearch 1.x): one changed digit must not drop a shard.
+func (s *Snapshot) noFurtherShard(ctx context.Context, x *Index, blob string) error {
+	if !s.legacy {
+		return nil
+	}
+	further := fmt.Sprintf("indices/%s/%d/snapshot-%s", x.ID, x.NumShards, s.Name)
+	rc, err := s.catalog.repo.Open(ctx, further, 0, 1)
+	switch {
+	case err == nil:
+		rc.Close()
+		return fault.Corrupt(blob, "", -1, "index %s is said to have %d shards, but %s exists", x.Name, x.NumShards, further)
+	case missing(err):
+		return nil
+	}
+	return err
 }
 
 // follow leads a mount of a searchable snapshot to the snapshot that holds its documents,

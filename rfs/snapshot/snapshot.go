@@ -93,6 +93,9 @@ func (s *Snapshot) parse(b []byte) error {
 		return fault.Corrupt(s.blob, "", -1, "it describes no snapshot")
 	}
 	d := doc.Snapshot
+	if d.Indices == nil { // every version writes the list; without a checksum (1.x) this is how its loss shows
+		return fault.Corrupt(s.blob, "", -1, "it lists no indices")
+	}
 	if d.Name != s.Name || d.UUID != "" && d.UUID != s.UUID {
 		return fault.Corrupt(s.blob, "", -1, "it describes snapshot %q %s, not %q %s", d.Name, d.UUID, s.Name, s.UUID)
 	}
