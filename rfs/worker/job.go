@@ -210,24 +210,43 @@ const watchInterval = 500 * time.Millisecond
 const guardInterval = 30 * time.Second
 
 // shutdownTime bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
-const shutdownTime = 25 * time.Second
+const shutdownTime = 20 * time.Second
 
 // errNoTime ends the work when a hand-off after a signal takes too long, as with a target that hangs.
 var errNoTime = errors.New("no time left to hand off after the signal")
 
-// watch ends the work when the lease is over by any clock, asks the store again after
-// a gap in time, and records progress now and then, until ctx ends. stopped is closed by
-// a signal.
+// watch ends the work when the lease is over by any clock, or too long after stopped was
+// closed by a signal. It waits for nobody: whatever hangs, the time is kept.
 func (j *job) watch(ctx context.Context, stopped <-chan struct{}, end context.CancelFunc) {
-	begin := j.runner.Clock.Read().Mono
-	recorded, guarded := begin, begin
-	var signalled time.Duration // since when it is closed; 0 before
+	var signalled time.Duration // since when stopped is closed; 0 before
 	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
 		now := j.runner.Clock.Read().Mono
 		err := j.lease.Check()
-		if err == nil {
-			err = j.gaps.check(ctx, j.runner.Clock, j.lease)
+		select {
+		case <-stopped:
+			if signalled == 0 {
+				signalled = now
+			}
+			if err == nil && now-signalled >= shutdownTime {
+				err = errNoTime
+			}
+		default:
 		}
+		if err != nil {
+			j.endWith(err, end)
+			return
+		}
+	}
+}
+
+// report records progress now and then, and asks whether lease and target are still ours
+// (after a gap in time at once), until ctx ends.
+func (j *job) report(ctx context.Context, end context.CancelFunc) {
+	begin := j.runner.Clock.Read().Mono
+	recorded, guarded := begin, begin
+	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
+		now := j.runner.Clock.Read().Mono
+		err := j.gaps.check(ctx, j.runner.Clock, j.lease)
 		if err == nil {
 			j.gaps.look(j.runner.Clock.Read())
 		}
@@ -239,23 +258,19 @@ func (j *job) watch(ctx context.Context, stopped <-chan struct{}, end context.Ca
 			guarded = now
 			err = j.guard(ctx)
 		}
-		select {
-		case <-stopped:
-			if signalled == 0 {
-				signalled = now
-			}
-			if now-signalled >= shutdownTime {
-				err = errNoTime
-			}
-		default:
-		}
-		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) || errors.Is(err, errNoTime) {
-			j.log.Warn("work ends: lease or target are not ours any more, or time is up", "error", err)
-			j.broken.Store(&err)
-			end()
+		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) {
+			j.endWith(err, end)
 			return
 		}
 	}
+}
+
+// endWith ends the work and keeps the first reason.
+func (j *job) endWith(err error, end context.CancelFunc) {
+	if j.broken.CompareAndSwap(nil, &err) {
+		j.log.Warn("work ends", "error", err)
+	}
+	end()
 }
 
 // mayStart says whether a request may be started now.

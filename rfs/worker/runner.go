@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
@@ -14,7 +15,8 @@ import (
 )
 
 // drainTime bounds how long requests under way are waited for when a lease is handed off.
-const drainTime = 20 * time.Second
+// What is not answered by then is sent again by the next holder.
+const drainTime = 12 * time.Second
 
 // Outcome says how a lease ended.
 type Outcome int
@@ -73,20 +75,26 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 	defer cancel()
 	stopping, stop := context.WithTimeout(ctx, lease.UntilTrigger())
 	defer stop()
-	watched := make(chan struct{})
 	j.gaps.look(r.Clock.Read())
-	go func() { defer close(watched); j.watch(work, ctx.Done(), cancel) }()
+	var beside sync.WaitGroup
+	watched, unwatch := work, cancel
+	beside.Go(func() { j.watch(watched, ctx.Done(), unwatch) })
+	beside.Go(func() { j.report(watched, unwatch) })
 
 	err := j.run(work, stopping)
 	if why := j.broken.Load(); why != nil && err != nil {
 		err = *why // the watch ended the work; saying so needs a moment more
 		var more context.CancelFunc
-		work, more = context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		moment := 10 * time.Second
+		if errors.Is(err, errNoTime) {
+			moment = lastWord
+		}
+		work, more = context.WithTimeout(context.WithoutCancel(ctx), moment)
 		defer more()
 	}
 	outcome, err := j.finish(ctx, work, err)
 	cancel()
-	<-watched
+	beside.Wait()
 	j.log.Info("lease ended", "outcome", outcome.String(), "error", errorText(err))
 	return outcome, err
 }
@@ -112,6 +120,9 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 		errors.Is(err, snapshot.ErrShardMissing), errors.Is(err, ErrTargetReplaced):
 		return j.fail(work, err)
 	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
+		if gerr := j.guard(work); errors.Is(gerr, ErrTargetReplaced) { // gone, not only blocked
+			return j.fail(work, gerr)
+		}
 		return j.giveBack(work, cms.CausePause, err)
 	case errors.Is(err, fault.ErrUnavailable):
 		return j.giveBack(work, cms.CauseOutage, err)

@@ -85,6 +85,7 @@ type summary struct {
 	Indices  []struct {
 		Index    string `json:"index"`
 		Reduced  string `json:"reduced_source"`
+		Shards   int    `json:"shards"`
 		Live     int    `json:"live"`
 		Indexed  int    `json:"indexed"`
 		Failed   int    `json:"failed"`
