@@ -97,7 +97,7 @@ func runOnce(t *testing.T, dir, repository, state string, s *sink, after int) (*
 // of its shards; the pieces hold every document, the counts of all items add up to one
 // uninterrupted run, and the checksums of pieces combine to those of whole files.
 func TestInterruptedMigrationAddsUp(t *testing.T) {
-	repository := filepath.Join("..", "..", "testing", "demo", "repo")
+	repository := filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo")
 	dir := t.TempDir()
 	whole := &sink{docs: map[string][32]byte{}}
 	want, err := runOnce(t, dir, repository, "whole.db", whole, 0)

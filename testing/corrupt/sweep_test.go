@@ -159,7 +159,7 @@ func repositories(t *testing.T, limit int) []string {
 	}
 	root := filepath.Dir(strings.TrimSpace(string(out)))
 	var dirs []string
-	for _, base := range []string{filepath.Join(root, "testing", "fixtures"), filepath.Join(root, "testing", "demo"), filepath.Join(root, "..", "shared", "fixtures")} {
+	for _, base := range []string{filepath.Join(root, "testing", "fixtures"), filepath.Join(root, "..", "shared", "fixtures")} {
 		entries, err := os.ReadDir(base)
 		if err != nil {
 			t.Logf("%s: absent", base)

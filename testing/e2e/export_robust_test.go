@@ -26,7 +26,7 @@ func copyTree(t *testing.T, from string) string {
 // demo is the snapshot that lies in the checkout itself.
 func demo(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(Root(), "testing", "demo", "repo")
+	dir := filepath.Join(Root(), "testing", "fixtures", "7.10.2-demo")
 	if !exists(dir) {
 		t.Fatalf("%s is missing", dir)
 	}
