@@ -170,7 +170,8 @@ func TestBadInputIsNamedWithTheRightExitCode(t *testing.T) {
 		{"manifest flipped", damaged("indices/*/*/snap-*.dat", flip), nil, 7, []string{"indices/", "snap-", "offset"}},
 		{"manifest cut", damaged("indices/*/*/snap-*.dat", cut), nil, 7, []string{"indices/", "snap-"}},
 		{"data missing", damaged("indices/*/*/__*", remove), nil, 7, []string{"indices/", "__", "missing"}},
-		{"data flipped", damaged("indices/*/*/__*", flip), nil, 7, []string{"indices/", "__", "offset"}},
+		// The byte may lie where no document is read from: only --verify-first reads that.
+		{"data flipped", damaged("indices/*/*/__*", flip), []string{"--verify-first"}, 7, []string{"indices/", "__", "offset"}},
 		{"data cut", damaged("indices/*/*/__*", cut), nil, 7, []string{"indices/", "__", "bytes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
