@@ -24,7 +24,8 @@ const (
 // Half-done hand-offs that it meets are finished on the way.
 //
 // A *NoneAvailable says that others work and until when; ErrAllDone that no item
-// is open; ErrClockSkew that the clocks differ too much. An item acquired too often
+// is open; ErrClockSkew that the clocks differ too much; ErrForeignItem that only items
+// in mid-shard of another engine are free. An item acquired too often
 // without progress is marked FAILED, with one event, and passed over.
 func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (*Lease, error) {
 	for range acquireRounds {
@@ -98,7 +99,12 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 	if hints != nil {
 		hints(found)
 	}
+	foreign := ""
 	for _, it := range found {
+		if it.foreignCursor() {
+			foreign = it.ID
+			continue
+		}
 		if _, err := it.Range(); err != nil { // no item of this protocol; nobody may lease it
 			if _, err := c.Event(ctx, it.ID, "foreign_document", "in the index of work items"); err != nil {
 				return nil, err
@@ -122,6 +128,9 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 				return nil, err
 			}
 		}
+	}
+	if foreign != "" { // nothing else was free
+		return nil, fmt.Errorf("item %s: %w", foreign, ErrForeignItem)
 	}
 	return nil, nil
 }

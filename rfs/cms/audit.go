@@ -112,7 +112,7 @@ func (r *AuditReport) walk(k shard, items map[string]Item) {
 
 func (c *Coordinator) repair(ctx context.Context, missing []string) error {
 	for _, id := range missing {
-		if _, err := c.create(ctx, []Item{NewItem(id, c.cfg.Creator, 0)}); err != nil {
+		if _, err := c.create(ctx, []Item{newSuccessor(id, c.cfg.Creator, 0)}); err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}
 		if _, err := c.Event(ctx, id, "audit_repair", "the item was missing from its chain"); err != nil {

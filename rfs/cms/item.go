@@ -136,7 +136,7 @@ type Item struct {
 	Checks        string   `json:"checks,omitempty"`            // JSON array, one opaque element per acquisition that did a part
 	SetupMs       int64    `json:"setupMs,omitempty"`           // from acquisition to the first document read, ms
 	ReleasedFor   string   `json:"releasedFor,omitempty"`       // cause of the last release
-	Engine        string   `json:"engine,omitempty"`            // "go" when one of ours acquired it
+	Engine        string   `json:"engine,omitempty"`            // "go" when one of ours acquired it, or created it in mid-shard
 }
 
 // Exponent is a small non-negative integer. Whatever else a document holds there reads as 0.
@@ -155,6 +155,24 @@ func (e *Exponent) UnmarshalJSON(b []byte) error {
 // NewItem is a free item that nobody held yet, as it is seeded or as a successor is created.
 func NewItem(id string, creator string, exponent int) Item {
 	return Item{ID: id, ScriptVersion: ScriptVersion, CreatorID: creator, Exponent: Exponent(max(0, exponent))}
+}
+
+// engine marks the items of this program.
+const engine = "go"
+
+// newSuccessor is NewItem for an item in the middle of a shard. Its cursor is an
+// ordinal as this program counts them, which is written down.
+func newSuccessor(id, creator string, exponent int) Item {
+	it := NewItem(id, creator, exponent)
+	it.Engine = engine
+	return it
+}
+
+// foreignCursor says that another engine chose the item's cursor; whether it counts
+// ordinals alike is not proven.
+func (it Item) foreignCursor() bool {
+	id, err := it.Range()
+	return err == nil && id.Cursor > 0 && it.Engine != engine
 }
 
 // Range parses the item's id; not for SetupID.

@@ -164,7 +164,11 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 	ids := it.SuccessorIDs()
 	items := make([]Item, 0, len(ids))
 	for _, id := range ids {
-		items = append(items, NewItem(id, l.c.cfg.Creator, int(it.HandExponent)))
+		next := newSuccessor(id, l.c.cfg.Creator, int(it.HandExponent))
+		if it.Watermark == 0 { // only another engine names successors without a watermark
+			next.Engine = ""
+		}
+		items = append(items, next)
 	}
 	err := l.c.retries.do(ctx, createBudget.before(l.end), func(ctx context.Context) error {
 		_, err := l.c.store.Create(ctx, items)

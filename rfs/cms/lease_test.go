@@ -477,3 +477,20 @@ func TestAParentReleasesTheLeaseOfItsDeadChild(t *testing.T) {
 		t.Errorf("again: %v", err)
 	}
 }
+
+func TestAnItemInMidShardOfAnotherEngineIsNotShared(t *testing.T) {
+	b := newBench(t, 0)
+	foreign := cms.NewItem(cmstest.ID("a", 0, 500), "java", 0)
+	if _, err := b.store.Create(t.Context(), []cms.Item{foreign}); err != nil {
+		t.Fatal(err)
+	}
+	if l := b.lease(t); l.ID.Cursor != 0 { // whoever seeded a root, it begins at 0
+		t.Fatalf("leased %+v", l.ID)
+	}
+	if _, err := b.AcquireNext(t.Context(), "h", nil); !errors.Is(err, cms.ErrForeignItem) || !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("got %v", err)
+	}
+	if got, err := b.store.Get(t.Context(), foreign.ID); err != nil || got != foreign {
+		t.Errorf("it was touched: %+v %v", got, err)
+	}
+}

@@ -94,7 +94,7 @@ func (a Acquire) Apply(it Item, now int64) (Item, Verdict) {
 	it.Attempts++
 	it.AcquiredAt = now
 	it.ReleasedFor = ""
-	it.Engine = "go"
+	it.Engine = engine
 	return it, Applied
 }
 
