@@ -415,11 +415,11 @@ func TestNoneAvailableSaysWhoAndUntilWhen(t *testing.T) {
 
 func TestAnotherVersionOfTheQueueIsRefused(t *testing.T) {
 	b := newBench(t, 0)
+	b.lease(t)
 	old := cms.Item{ID: cmstest.ID("old", 0, 0), ScriptVersion: "2.0"}
 	if _, err := b.store.Create(t.Context(), []cms.Item{old}); err != nil {
 		t.Fatal(err)
 	}
-	b.lease(t)
 	if _, err := b.AcquireNext(t.Context(), "h", nil); !errors.Is(err, cms.ErrSchemaMismatch) {
 		t.Errorf("got %v", err)
 	}
