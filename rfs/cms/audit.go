@@ -28,10 +28,11 @@ type shard struct {
 
 // Audit walks every chain from its root. Missing roots of shards that an index
 // entry names, and missing successors of completed items, are created again: the
-// store may have lost acknowledged writes.
+// store may have lost acknowledged writes. Events of failed items are made up for.
 func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 	var rep AuditReport
 	chains := map[shard]map[string]Item{}
+	why := map[string]string{} // failed items
 	for it, err := range c.Items(ctx) {
 		if err != nil {
 			return rep, fmt.Errorf("audit: %w", err)
@@ -51,6 +52,7 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 		}
 		if it.FailedItem() {
 			rep.Failed = append(rep.Failed, it.ID)
+			why[it.ID] = it.Failure
 		}
 	}
 	for r, err := range c.store.List(ctx, kindIndex) {
@@ -74,6 +76,11 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 	slices.Sort(rep.Repaired)
 	slices.Sort(rep.Failed)
 	slices.Sort(rep.Stray)
+	for _, id := range rep.Failed { // whoever marked it may have died before it said so
+		if _, err := c.Event(ctx, id, "failed", why[id]); err != nil {
+			return rep, err
+		}
+	}
 	return rep, c.repair(ctx, rep.Repaired)
 }
 
