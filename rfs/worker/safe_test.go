@@ -1,0 +1,41 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+func TestQuietWaitsForWhateverMayStillBeSent(t *testing.T) {
+	const begin = 1_000_000
+	at := func(s int64) time.Time { return time.Unix(begin+s, 0) }
+	for _, c := range []struct {
+		name  string
+		items []cms.Item
+		until time.Time // when it is safe; zero: never while an item is open
+	}{
+		{"ended item: its last request may be a repetition", []cms.Item{{ID: "a", CompletedAt: begin, AcquiredAt: begin * 1000}}, at(121)},
+		{"ended late", []cms.Item{{ID: "a", CompletedAt: begin + 50}, {ID: "b", CompletedAt: begin}}, at(171)},
+		{"stolen item: the former holder sent until the acquisition", []cms.Item{{ID: "a", CompletedAt: begin, AcquiredAt: (begin + 10) * 1000}}, at(130)},
+		{"lease of the one who seeds", []cms.Item{{ID: cms.SetupID, Holder: "x", Expiration: begin}}, at(140)},
+		{"open item that nobody holds", []cms.Item{{ID: "a"}}, time.Time{}},
+		{"lease that is long over", []cms.Item{{ID: "a", Holder: "x", Expiration: begin - 100_000}}, time.Time{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var q Quiet
+			for _, it := range c.items {
+				q.Add(it)
+			}
+			if c.until.IsZero() {
+				if q.Safe(at(1_000_000_000)) {
+					t.Error("safe although somebody may lease an item")
+				}
+				return
+			}
+			if q.Safe(c.until.Add(-time.Second)) || !q.Safe(c.until) {
+				t.Errorf("quiet from %v on, want %v", q.Until, c.until)
+			}
+		})
+	}
+}
