@@ -181,7 +181,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 	if r.Summary == nil {
 		return err
 	}
-	r.FailedDir = o.failedDir
+	r.FailedDir, r.Cluster = o.failedDir, o.target.URL != ""
 	code := exitOK
 	switch {
 	case err != nil || !r.Complete:

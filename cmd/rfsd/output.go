@@ -107,6 +107,7 @@ type report struct {
 	Retries         int64   `json:"requests_retried"`
 	ItemsRun        int64   `json:"items_run"` // work items that this run worked on
 	ExitCode        int     `json:"exit_code"`
+	Cluster         bool    `json:"-"` // documents went to a cluster
 	Error           string  `json:"error,omitempty"`
 }
 
@@ -149,8 +150,19 @@ func (r *report) writeText(w io.Writer) {
 	if r.Totals.Failed > 0 {
 		fmt.Fprintf(w, "%d documents did not arrive; they are in %s with the reason of each\n", r.Totals.Failed, r.FailedDir)
 	}
+	if r.SafeFrom != nil && r.Cluster {
+		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))
+	}
 	if r.Complete && r.ItemsRun == 0 {
 		fmt.Fprintln(w, "everything was done before this run; a new --session-name begins afresh")
 	}
 	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, size(r.RepositoryBytes))
+}
+
+// safety says whether others may write to the migrated indices.
+func safety(from, now time.Time) string {
+	if !now.Before(from) {
+		return "safe to write: yes"
+	}
+	return fmt.Sprintf("safe to write: not before %s: until then a request that was sent before may still arrive", from.UTC().Format(time.RFC3339))
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -37,5 +38,21 @@ func TestQuietWaitsForWhateverMayStillBeSent(t *testing.T) {
 				t.Errorf("quiet from %v on, want %v", q.Until, c.until)
 			}
 		})
+	}
+}
+
+func TestSummaryTellsWhenOthersMayWrite(t *testing.T) {
+	repository := filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo")
+	dir := t.TempDir()
+	s := &sink{docs: map[string][32]byte{}}
+	if sum, err := runOnce(t, dir, repository, "state.db", s, 1); err == nil || sum.SafeFrom != nil {
+		t.Errorf("interrupted: %v, safe to write from %v", err, sum.SafeFrom)
+	}
+	sum, err := runOnce(t, dir, repository, "state.db", s, 0)
+	if err != nil || sum.SafeFrom == nil {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if left := time.Until(*sum.SafeFrom); left < time.Second || left > requestTimeout+2*time.Second {
+		t.Errorf("safe to write in %v", left)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -29,6 +30,9 @@ type Summary struct {
 	// nothing in them lives or only a part of them is needed.
 	NotVerified []string `json:"not_verified,omitempty"`
 	FailedDir   string   `json:"failed_documents,omitempty"`
+	// SafeFrom is when others may write to the migrated indices, by the clock of the
+	// coordination (Quiet); absent while an item is open.
+	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
 }
 
 // IndexSummary is the outcome for one index of the snapshot.
@@ -68,10 +72,12 @@ func summarize(ctx context.Context, coordinator *cms.Coordinator, plan *Plan) (*
 		byIndex[p.Name] = &IndexSummary{Index: p.Name, Targets: p.Entry.Naming.Targets(), Shards: p.Entry.Shards, Reduced: p.Entry.Reduced}
 	}
 	chains := map[string]map[int]*shardChain{}
+	var quiet Quiet
 	for item, err := range coordinator.Items(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("summary: %w", err)
 		}
+		quiet.Add(item)
 		id, err := item.Range()
 		x := byIndex[id.Index]
 		if err != nil || x == nil {
@@ -88,6 +94,10 @@ func summarize(ctx context.Context, coordinator *cms.Coordinator, plan *Plan) (*
 		if err := s.addItem(x, chain, id, item); err != nil {
 			return nil, err
 		}
+	}
+	if quiet.Open == 0 && !quiet.Until.IsZero() {
+		from := quiet.Until.UTC()
+		s.SafeFrom = &from
 	}
 	for _, x := range byIndex {
 		s.addChains(x, chains[x.Index])
