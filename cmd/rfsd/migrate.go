@@ -79,7 +79,7 @@ func migrate(ctx context.Context, o options) error {
 	}
 	s.Settings = request.Settings(repositoryIdentity(counted.URI()))
 	s.Plan = func(context.Context) (*worker.Plan, error) { return plan, nil }
-	m := &worker.Migration{Session: s, Plan: plan, Dead: owner.dead, Slots: o.slots, Unavailable: o.unavailable}
+	m := &worker.Migration{Session: s, Plan: plan, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
 	stopProgress := showProgress(m.Runner.Meter, plan, log)
 	sum, err := m.Run(ctx)
 	stopProgress()

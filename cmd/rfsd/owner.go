@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -12,8 +13,9 @@ import (
 // dead: it held the lock on a file for as long as it lived and left its name there.
 // The leases that it held in a cluster's store need not be waited for.
 type owner struct {
-	file *os.File
-	dead string // holder of the former process; "" when there was none
+	file   *os.File
+	holder string
+	dead   []string // holders of former processes whose leases nobody freed yet
 }
 
 // claimOwnership takes the lock. Without a file (a coordinator file is its own proof)
@@ -33,18 +35,42 @@ func claimOwnership(o options, holder string) (*owner, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", o.ownerFile, err)
 	}
-	was, err := io.ReadAll(io.LimitReader(f, 1<<10))
+	was, err := io.ReadAll(io.LimitReader(f, maxOwnerFile))
+	w := &owner{file: f, holder: holder, dead: strings.Fields(string(was))}
 	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
-		_, err = f.WriteAt([]byte(holder), 0)
+		// The dead stay in the file until their leases are freed: this process may die before.
+		err = w.write(append(slices.Clone(w.dead), holder))
 	}
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("state of the migration %s: %w", o.ownerFile, err)
 	}
-	return &owner{file: f, dead: strings.TrimSpace(string(was))}, nil
+	return w, nil
+}
+
+// maxOwnerFile bounds the file: some thousand processes that died one after the other.
+const maxOwnerFile = 1 << 18
+
+// write replaces the names in the file. A torn write loses names, not documents: leases
+// of the forgotten run out by themselves.
+func (w *owner) write(holders []string) error {
+	if err := w.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := w.file.WriteAt([]byte(strings.Join(holders, "\n")+"\n"), 0)
+	return err
+}
+
+// freed notes that the leases of the dead are freed.
+func (w *owner) freed() error {
+	if w.file == nil || len(w.dead) == 0 {
+		return nil
+	}
+	w.dead = nil
+	if err := w.write([]string{w.holder}); err != nil {
+		return fmt.Errorf("state of the migration: %w", err)
+	}
+	return nil
 }
 
 // release gives the lock up.

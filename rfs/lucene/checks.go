@@ -3,6 +3,7 @@ package lucene
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
@@ -140,7 +141,10 @@ func square(dst, m *[32]uint32) {
 // trail remembers the CRC at the borders of chunks, so that a reader can say for an ordinal
 // that it has passed what it owned before it. The newest borders are kept; an ordinal that
 // lies further back leaves a gap, which is not verified but never wrong.
+//
+// It is written by the reader and may be asked by others meanwhile.
 type trail struct {
+	mu      sync.Mutex
 	files   []trailFile
 	borders []border
 	dropped bool
@@ -170,10 +174,14 @@ const maxBorders = 1 << 16
 
 // file begins a file of which the bytes from own on are owned.
 func (t *trail) file(s *Segment, src *source, own int64, footed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.files = append(t.files, trailFile{segment: s, src: src, own: own, footed: footed})
 }
 
 func (t *trail) border(ordinal, off int64, crc uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if len(t.borders) >= 2*maxBorders {
 		t.borders = append(t.borders[:0], t.borders[maxBorders:]...)
 		t.dropped = true
@@ -184,6 +192,8 @@ func (t *trail) border(ordinal, off int64, crc uint32) {
 }
 
 func (t *trail) end(crc, footer uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	f := &t.files[len(t.files)-1]
 	f.done, f.crc, f.footer = true, crc, footer
 }
@@ -202,8 +212,11 @@ func (t *trail) find(file int, ordinal int64) (border, bool) {
 
 // Checks gives the parts of files that this reader owns when its range ends at the ordinal
 // upTo, which must not lie beyond Ordinal. The range of an item that goes on elsewhere ends
-// where that one begins, so both together cover each byte once.
+// where that one begins, so both together cover each byte once. It may be called while
+// another goroutine reads.
 func (r *Reader) Checks(upTo int64) []Check {
+	r.trail.mu.Lock()
+	defer r.trail.mu.Unlock()
 	var out []Check
 	for i, f := range r.trail.files {
 		if f.segment.Base >= upTo {

@@ -244,14 +244,15 @@ func (j *job) watch(ctx context.Context, stopped <-chan struct{}, end context.Ca
 func (j *job) report(ctx context.Context, end context.CancelFunc) {
 	begin := j.runner.Clock.Read().Mono
 	recorded, guarded := begin, begin
+	moved := false // whether the first progress is recorded: it tells a slow shard from a deadly one
 	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
 		now := j.runner.Clock.Read().Mono
 		err := j.gaps.check(ctx, j.runner.Clock, j.lease)
 		if err == nil {
 			j.gaps.look(j.runner.Clock.Read())
 		}
-		if err == nil && now-recorded >= j.runner.recordEvery() {
-			recorded = now
+		if err == nil && (now-recorded >= j.runner.recordEvery() || !moved && j.moved()) {
+			recorded, moved = now, moved || j.moved()
 			err = j.record(ctx)
 		}
 		if err == nil && now-guarded >= guardInterval {
@@ -279,6 +280,12 @@ func (j *job) mayStart(ctx context.Context) error {
 		return err
 	}
 	return j.gaps.check(ctx, j.runner.Clock, j.lease)
+}
+
+// moved says whether there is progress that can be recorded.
+func (j *job) moved() bool {
+	l := j.loaded.Load()
+	return l != nil && j.runner.Destination.Durable() && l.Watermark() > j.begin
 }
 
 // record stores the watermark with the item. It is a convenience: an outage of the

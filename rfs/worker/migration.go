@@ -21,8 +21,10 @@ type Migration struct {
 	*Session
 	Plan  *Plan
 	Slots int
-	// Dead is the holder of a former process that is proven dead; its leases are freed at once.
-	Dead string
+	// Dead are the holders of former processes that are proven dead; their leases are
+	// freed at once, and Freed, when not nil, is told when that is done.
+	Dead  []string
+	Freed func() error
 	// Unavailable is how long the target may be silent before the run gives up.
 	Unavailable time.Duration
 
@@ -51,9 +53,9 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 }
 
 func (m *Migration) toTheEnd(ctx context.Context) error {
-	if m.Dead != "" {
+	for _, dead := range m.Dead {
 		// Its first acquisition was the right to seed.
-		err := m.Coordinator.ReleaseHolder(ctx, cms.SetupID, m.Dead+"_1", cms.CauseKilled)
+		err := m.Coordinator.ReleaseHolder(ctx, cms.SetupID, dead+"_1", cms.CauseKilled)
 		if err != nil && !errors.Is(err, cms.ErrNotFound) {
 			return err
 		}
@@ -108,20 +110,23 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 
 // reclaim frees the leases of a former process that is proven dead.
 func (m *Migration) reclaim(ctx context.Context) error {
-	if m.Dead == "" {
+	if len(m.Dead) == 0 {
 		return nil
 	}
 	for item, err := range m.Coordinator.Items(ctx) {
 		if err != nil {
 			return fmt.Errorf("list items: %w", err)
 		}
-		if !item.Open() || !strings.HasPrefix(item.Holder, m.Dead+"_") {
+		if !item.Open() || !slices.ContainsFunc(m.Dead, func(dead string) bool { return strings.HasPrefix(item.Holder, dead+"_") }) {
 			continue
 		}
 		m.Log.Info("lease of a dead process is freed", "item", item.ID, "holder", item.Holder)
 		if err := m.Coordinator.ReleaseHolder(ctx, item.ID, item.Holder, cms.CauseKilled); err != nil {
 			return err
 		}
+	}
+	if m.Freed != nil {
+		return m.Freed()
 	}
 	return nil
 }
