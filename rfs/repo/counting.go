@@ -18,6 +18,11 @@ type Request struct {
 // Counting counts requests and bytes of a repository, and logs requests when asked to.
 type Counting struct {
 	Repository
+	*tally
+}
+
+// tally is shared by a repository and the store that it lies in.
+type tally struct {
 	requests atomic.Int64
 	bytes    atomic.Int64
 
@@ -26,7 +31,7 @@ type Counting struct {
 }
 
 // NewCounting counts what is read from r.
-func NewCounting(r Repository) *Counting { return &Counting{Repository: r} }
+func NewCounting(r Repository) *Counting { return &Counting{Repository: r, tally: &tally{}} }
 
 // Totals are the requests made and the bytes read so far.
 func (c *Counting) Totals() (requests, bytes int64) { return c.requests.Load(), c.bytes.Load() }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/repo"
 )
 
 // ErrShardMissing means that the snapshot holds nothing of a shard.
@@ -75,6 +76,17 @@ func OpenShard(ctx context.Context, r Repository, loc Locator, number int) (*Sha
 	}
 	if err := s.openAt(ctx, loc, recorded); !errors.Is(err, ErrShardMissing) {
 		return s, err
+	}
+	// The hash may stand before the base path: then the shard lies elsewhere in the store.
+	if within, ok := r.(interface {
+		Store() (repo.Repository, bool)
+	}); ok {
+		if store, ok := within.Store(); ok {
+			s.repo = store
+			if err := s.openAt(ctx, loc, recorded); !errors.Is(err, ErrShardMissing) {
+				return s, err
+			}
+		}
 	}
 	return s, fmt.Errorf("index %s shard %d lies at %s, as seen from the root of the store; it is not below this repository's path. Copy it to %s below that path: %w",
 		s.Index, s.Number, recorded, path, fault.ErrUnsupported)
