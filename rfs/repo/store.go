@@ -28,11 +28,11 @@ func (r *Retrying) Store() (Repository, bool) {
 }
 
 // Store gives the whole store with read-ahead of the same budget.
-func (r *ReadAhead) Store() (Repository, bool) {
-	whole, ok := storeOf(r.Repository)
-	ahead := NewReadAhead(whole, ReadAheadOptions{Chunk: r.chunk, Depth: r.depth})
-	ahead.budget = r.budget
-	return ahead, ok
+func (a *ReadAhead) Store() (Repository, bool) {
+	whole, ok := storeOf(a.Repository)
+	wider := NewReadAhead(whole, ReadAheadOptions{Chunk: a.chunk, Depth: a.depth})
+	wider.budget = a.budget
+	return wider, ok
 }
 
 // Store gives the whole store with the same counts and log.
