@@ -15,9 +15,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -233,6 +235,17 @@ func TestNoDamagePassesForAnotherSnapshot(t *testing.T) {
 	}
 }
 
+// allocationLimit is for all shards of a repository of at most some hundred kB, read one
+// after the other, buffers of every reader included.
+const allocationLimit = 64 << 20
+
+// allocated is how many bytes the process has allocated since its start.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
 // namesABlob says whether an error names a blob of the repository, or a folder of one.
 func namesABlob(err error, blobs map[string][]byte) bool {
 	for name := range blobs {
@@ -261,7 +274,9 @@ func sweep(t *testing.T, dir string, flips int) {
 	}
 	slices.Sort(names)
 	rng := rand.New(rand.NewPCG(1, uint64(len(names))))
-	refused, harmless, unnamed := 0, 0, 0
+	refused, harmless := 0, 0
+	var most uint64 // bytes allocated by one reading
+	var longest time.Duration
 	for i, name := range names {
 		b, n := m.blobs[name], flips
 		if len(b) == 0 {
@@ -272,7 +287,9 @@ func sweep(t *testing.T, dir string, flips int) {
 		}
 		for d := range damages(b, m.blobs[names[(i+1)%len(names)]], n, rng) {
 			m.name, m.content = name, d.content
+			before, begin := allocated(), time.Now()
 			got, err := read(ctx, m, snap)
+			most, longest = max(most, allocated()-before), max(longest, time.Since(begin))
 			switch {
 			case err == nil && got == want:
 				harmless++
@@ -281,12 +298,16 @@ func sweep(t *testing.T, dir string, flips int) {
 			default:
 				refused++
 				if !namesABlob(err, m.blobs) {
-					unnamed++
 					t.Errorf("%s of blob %s: the error names no blob: %v", d.what, name, err)
 				}
 			}
 		}
 	}
 	m.name = ""
-	t.Logf("%d blobs: %d damages refused by name, %d harmless (nothing needed was hit), 0 silent", len(names), refused, harmless)
+	// A length that was believed instead of bounded shows here.
+	if most > allocationLimit {
+		t.Errorf("one reading of a damaged repository allocated %d bytes", most)
+	}
+	t.Logf("%d blobs: %d damages refused by name, %d harmless (nothing needed was hit); at most %d MiB allocated and %v for one reading",
+		len(names), refused, harmless, most>>20, longest.Round(time.Millisecond))
 }
