@@ -77,13 +77,13 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 		if err := s.follow(x, blob); err != nil {
 			return nil, err
 		}
-		return x, nil
+	} else {
+		x.Locator = Locator{
+			SnapshotName: s.Name, SnapshotUUID: s.UUID, IndexName: name, IndexID: ref.ID, MetaBlob: blob,
+			PathType: entry.pathType, Legacy: s.legacy, Generations: entry.generations,
+		}
 	}
-	x.Locator = Locator{
-		SnapshotName: s.Name, SnapshotUUID: s.UUID, IndexName: name, IndexID: ref.ID, MetaBlob: blob,
-		PathType: entry.pathType, Legacy: s.legacy, Generations: entry.generations,
-	}
-	if types := x.types(); len(types) == 1 {
+	if types := x.Types(); len(types) == 1 {
 		x.Locator.Type = types[0]
 	}
 	return x, nil
@@ -130,9 +130,6 @@ func (s *Snapshot) follow(x *Index, blob string) error {
 				x.Locator = Locator{
 					SnapshotName: ref.Name, SnapshotUUID: uuid, IndexName: x.Name, IndexID: id,
 					MetaBlob: blob, PathType: entry.pathType, Generations: entry.generations,
-				}
-				if types := x.types(); len(types) == 1 {
-					x.Locator.Type = types[0]
 				}
 				return nil
 			}
@@ -274,13 +271,13 @@ func parseMappings(b json.RawMessage) ([]Mapping, error) {
 	return all, nil
 }
 
-// types are the mapping types that documents can have.
-func (x *Index) types() []string {
+// Types are the mapping types that documents can have, sorted.
+func (x *Index) Types() []string {
 	var types []string
 	for _, m := range x.Mappings {
-		if m.Type != "_default_" {
+		if m.Type != "_default_" && m.Type != "" {
 			types = append(types, m.Type)
 		}
 	}
-	return types
+	return slices.Compact(types) // parseMappings sorts
 }

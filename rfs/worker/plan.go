@@ -160,7 +160,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
 	}
 	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x)}
-	types := mappedTypes(x)
+	types := x.Types()
 	if len(types) > 1 && req.EmitType != EmitOn {
 		if types, err = typesWithDocuments(ctx, repo, x); err != nil {
 			return IndexPlan{}, fmt.Errorf("index %s: which types have documents: %w", name, err)
@@ -171,18 +171,6 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 		e.Bytes = shardSizes(ctx, repo, x)
 	}
 	return IndexPlan{Name: name, Source: x, Entry: e}, nil
-}
-
-// mappedTypes are the mapping types of an index, without those that mean nothing.
-func mappedTypes(x *snapshot.Index) []string {
-	var types []string
-	for _, m := range x.Mappings {
-		if m.Type != "_default_" && m.Type != "" {
-			types = append(types, m.Type)
-		}
-	}
-	slices.Sort(types)
-	return slices.Compact(types)
 }
 
 // typesWithDocuments reads ids until documents of two types are seen, and then all
