@@ -1,0 +1,60 @@
+// Package status is what a node says of itself and of the migration: the answer of the API, read
+// by rfsctl and by the page.
+package status
+
+import (
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// Report is the whole answer of a node.
+type Report struct {
+	Node      Node                `json:"node"`
+	Migration *progress.Migration `json:"migration,omitempty"` // nil until the store was read once
+	// Stale is the age of Migration in seconds; the store may be out of reach while a node still answers.
+	Stale float64 `json:"stale_seconds"`
+	// StoreError says why the store could not be read last time.
+	StoreError string   `json:"store_error,omitempty"`
+	Rate       Rate     `json:"rate"`
+	Workers    []Worker `json:"workers"`
+	Nodes      []Node   `json:"nodes,omitempty"` // of the fleet, when gossip runs
+}
+
+// Node is one daemon.
+type Node struct {
+	Name    string    `json:"name"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	State   string    `json:"state"` // starting, running, paused, draining, done, stopping, failed
+	Reason  string    `json:"reason,omitempty"`
+	Wanted  int       `json:"workers_wanted"`
+	Running int       `json:"workers_running"`
+	Address string    `json:"address,omitempty"`
+	Zone    string    `json:"zone,omitempty"`
+}
+
+// Rate is measured over the last minute.
+type Rate struct {
+	Documents float64 `json:"documents_per_second"`
+	Bytes     float64 `json:"bytes_per_second"` // repository bytes
+	// Left is the estimated time to the end by bytes, in seconds; nil when nothing moves.
+	Left *float64 `json:"eta_seconds,omitempty"`
+}
+
+// Worker is one lease in work on this node, or a slot between two.
+type Worker struct {
+	Slot     int        `json:"slot"`
+	PID      int        `json:"pid,omitempty"` // 0 for a slot inside the daemon
+	State    string     `json:"state"`         // starting, working, handing off, waiting, backing off, stopped
+	Item     string     `json:"item,omitempty"`
+	Index    string     `json:"index,omitempty"`
+	Shard    int        `json:"shard,omitempty"`
+	Started  time.Time  `json:"started"`
+	Expiry   *time.Time `json:"lease_expiry,omitempty"`
+	Indexed  int64      `json:"documents_indexed"`
+	Rate     float64    `json:"documents_per_second"`
+	Resident int64      `json:"resident_bytes,omitempty"`
+	Restarts int        `json:"restarts,omitempty"`
+	LastExit string     `json:"last_exit,omitempty"` // reason of the last end that was not clean
+}

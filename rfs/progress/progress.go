@@ -1,0 +1,89 @@
+// Package progress tells how far a migration is, from nothing but its coordination store: phases,
+// indices, shards, documents, bytes, failures and events. Daemons, rfsctl and the page show the same.
+package progress
+
+import "time"
+
+// Migration is the state of one session at one instant.
+type Migration struct {
+	Session    string    `json:"session"`
+	Repository string    `json:"repository,omitempty"`
+	Snapshot   string    `json:"snapshot,omitempty"`
+	ReadAt     time.Time `json:"read_at"` // when the store was read, by the store's clock
+	Intent     Intent    `json:"intent"`
+	Phases     []Phase   `json:"phases"`
+	Totals     Counts    `json:"totals"`
+	Indices    []Index   `json:"indices"`
+	// Failures are items, indices and phases that were given up, grouped by reason.
+	Failures []Failure `json:"failures,omitempty"`
+	Complete bool      `json:"complete"` // every phase has ended and no item is open
+	// SafeFrom is when others may write to the migrated indices; absent while an item is open.
+	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
+}
+
+// Intent is what the operator wants of the fleet. It is authoritative in the store.
+type Intent struct {
+	State   string `json:"state"`             // run, pause or drain
+	Workers *int   `json:"workers,omitempty"` // wanted number of workers of the fleet; nil: each node decides
+}
+
+// Phase is one of snapshot, metadata, indices, documents.
+type Phase struct {
+	Name     string     `json:"name"`
+	State    string     `json:"state"` // the record's: NOT_STARTED, SETUP, IN_PROGRESS, AUDIT, COMPLETED, FAILED, SKIPPED
+	Attempts int        `json:"attempts,omitempty"`
+	Holder   string     `json:"holder,omitempty"`
+	Error    string     `json:"error,omitempty"`
+	Done     int64      `json:"done,omitempty"`  // in Unit
+	Total    int64      `json:"total,omitempty"` // in Unit; 0 when not known
+	Unit     string     `json:"unit,omitempty"`  // bytes, templates, indices, items
+	Started  *time.Time `json:"started,omitempty"`
+	Finished *time.Time `json:"finished,omitempty"`
+}
+
+// Counts add up: live = indexed + failed + filtered when everything is done.
+type Counts struct {
+	Items      int64 `json:"items"`
+	ItemsOpen  int64 `json:"items_open"`
+	Leased     int64 `json:"items_leased"`
+	ItemsBad   int64 `json:"items_failed"`
+	Shards     int64 `json:"shards"`
+	ShardsDone int64 `json:"shards_done"`
+	Indexed    int64 `json:"documents_indexed"`
+	Failed     int64 `json:"documents_failed"`
+	Filtered   int64 `json:"documents_filtered"`
+	// Bytes of the shards in the repository; Done is estimated by the ordinals behind the watermark.
+	Bytes     int64 `json:"bytes"`
+	BytesDone int64 `json:"bytes_done"`
+}
+
+// Index is one index of the snapshot.
+type Index struct {
+	Name    string   `json:"name"`
+	Targets []string `json:"targets"`
+	State   string   `json:"state"` // NOT_STARTED, IN_PROGRESS, COMPLETED, FAILED
+	Error   string   `json:"error,omitempty"`
+	Reduced string   `json:"reduced_source,omitempty"`
+	Counts  Counts   `json:"counts"`
+	Shards  []Shard  `json:"shards"`
+}
+
+// Shard is derived from the chain of its items and stored nowhere.
+type Shard struct {
+	Number   int        `json:"shard"`
+	State    string     `json:"state"` // NOT_STARTED, IN_PROGRESS, COMPLETED, FAILED
+	Bytes    int64      `json:"bytes"`
+	Fraction float64    `json:"fraction"` // done, 0 to 1
+	Counts   Counts     `json:"counts"`
+	Attempts int        `json:"attempts,omitempty"`
+	Holder   string     `json:"holder,omitempty"`
+	Expiry   *time.Time `json:"lease_expiry,omitempty"`
+	Error    string     `json:"error,omitempty"`
+}
+
+// Failure is what was given up for one reason.
+type Failure struct {
+	Reason   string   `json:"reason"`
+	Count    int64    `json:"count"`
+	Examples []string `json:"examples,omitempty"` // at most five: items, indices or phases
+}
