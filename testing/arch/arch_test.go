@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"cmd/rfsd":      {"rfs", "daemon", "cmd/rfsd"},
 	"cmd/rfsctl":    {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/rfsctl"},
 	"deploy":        {"deploy"},
-	"testing":      {"rfs", "cmd", "daemon", "store", "gossip", "testing"},
+	"testing":       {"rfs", "cmd", "daemon", "store", "gossip", "testing"},
 }
 
 type pkg struct {
