@@ -17,7 +17,11 @@ import (
 type Node struct {
 	Token   string `json:"token"`
 	Workers int    `json:"workers"`
-	Seen    int64  `json:"seen"` // epoch ms of the store's clock
+	Seen    int64  `json:"seen"` // epoch ms of the store's clock; filled by Advertise
+	// Gossip and API are where the node is reached (host:port), so that a fleet whose
+	// nodes all went down finds itself again.
+	Gossip string `json:"gossip,omitempty"`
+	API    string `json:"api,omitempty"`
 }
 
 // Nodes is the list of nodes: one record, changed by versioned updates. It is
@@ -59,14 +63,15 @@ func (n *Nodes) read(ctx context.Context) (cms.Record, nodesBody, error) {
 }
 
 // Advertise adds or refreshes a node.
-func (n *Nodes) Advertise(ctx context.Context, token string, workers int) error {
+func (n *Nodes) Advertise(ctx context.Context, self Node) error {
 	now, _, err := n.Store.Now(ctx)
 	if err != nil {
 		return fmt.Errorf("advertise node: %w", err)
 	}
+	self.Seen = now.UnixMilli()
 	return n.update(ctx, func(nodes []Node) []Node {
-		nodes = slices.DeleteFunc(nodes, func(x Node) bool { return x.Token == token })
-		return append(nodes, Node{Token: token, Workers: workers, Seen: now.UnixMilli()})
+		nodes = slices.DeleteFunc(nodes, func(x Node) bool { return x.Token == self.Token })
+		return append(nodes, self)
 	})
 }
 

@@ -240,7 +240,7 @@ func TestNodesAdvertiseThemselvesAtTheSameTime(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
-				if err := n.Advertise(t.Context(), fmt.Sprintf("n%d", i), i); err != nil {
+				if err := n.Advertise(t.Context(), primitive.Node{Token: fmt.Sprintf("n%d", i), Workers: i}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -254,7 +254,7 @@ func TestNodesAdvertiseThemselvesAtTheSameTime(t *testing.T) {
 			t.Errorf("%d of %d", p, c)
 		}
 		time.Sleep(time.Hour)
-		if err := n.Advertise(t.Context(), "n5", 1); err != nil {
+		if err := n.Advertise(t.Context(), primitive.Node{Token: "n5", Workers: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if err := n.Expire(t.Context(), time.Minute); err != nil {

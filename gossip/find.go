@@ -1,0 +1,196 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+const (
+	findTimeout = 20 * time.Second // of all finders together
+	firstPause  = time.Second      // until a node that is still alone looks again
+	maxAddress  = 32               // addresses that are tried at once; one that answers leads to all
+)
+
+// List is a fixed list of addresses.
+type List []string
+
+// Find gives the list.
+func (l List) Find(context.Context) ([]string, error) { return l, nil }
+
+// String is the list.
+func (l List) String() string { return "list " + strings.Join(l, ",") }
+
+// DNS looks a name up: SRV records when the name begins with "_", else addresses.
+type DNS struct {
+	Name     string
+	Port     int           // for addresses without one
+	Resolver *net.Resolver // nil is the machine's
+}
+
+// String names the name.
+func (d DNS) String() string { return "dns " + d.Name }
+
+// Find asks the resolver.
+func (d DNS) Find(ctx context.Context) ([]string, error) {
+	r := d.Resolver
+	if r == nil {
+		r = net.DefaultResolver
+	}
+	if strings.HasPrefix(d.Name, "_") {
+		_, records, err := r.LookupSRV(ctx, "", "", d.Name)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", err, fault.ErrUnavailable)
+		}
+		all := make([]string, 0, len(records))
+		for _, s := range records {
+			all = append(all, net.JoinHostPort(strings.TrimSuffix(s.Target, "."), strconv.Itoa(int(s.Port))))
+		}
+		return all, nil
+	}
+	hosts, err := r.LookupHost(ctx, d.Name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrUnavailable)
+	}
+	all := make([]string, 0, len(hosts))
+	for _, h := range hosts {
+		all = append(all, net.JoinHostPort(h, strconv.Itoa(d.Port)))
+	}
+	return all, nil
+}
+
+// NodeList is the list of nodes in the coordination store: it finds a fleet whose nodes all went
+// down and came back under other addresses (seed 004, distributed state).
+type NodeList struct{ Nodes *primitive.Nodes }
+
+// String names the place.
+func (NodeList) String() string { return "node list of the coordination store" }
+
+// Find gives the addresses in the list, those that were seen last first.
+func (n NodeList) Find(ctx context.Context) ([]string, error) {
+	nodes, err := n.Nodes.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(nodes, func(a, b primitive.Node) int { return int(b.Seen - a.Seen) })
+	var all []string
+	for _, x := range nodes {
+		if x.Gossip != "" {
+			all = append(all, x.Gossip)
+		}
+	}
+	return all, nil
+}
+
+// ParseFinder reads one --join value: host:port, host, dns:name[:port], or a cloud's
+// "provider=aws tag_key=K tag_value=V [region=R] [port=N] [endpoint=URL]".
+func ParseFinder(s string) (Finder, error) {
+	switch {
+	case strings.HasPrefix(s, "provider="):
+		return parseCloud(s)
+	case strings.HasPrefix(s, "dns:"):
+		name, port, ok := strings.Cut(strings.TrimPrefix(s, "dns:"), ":")
+		d := DNS{Name: name, Port: DefaultPort}
+		if ok {
+			n, err := strconv.ParseUint(port, 10, 16)
+			if err != nil {
+				return nil, fmt.Errorf("--join %q: port %q: %w", s, port, fault.ErrConfig)
+			}
+			d.Port = int(n)
+		}
+		if d.Name == "" {
+			return nil, fmt.Errorf("--join %q names nothing: %w", s, fault.ErrConfig)
+		}
+		return d, nil
+	case s == "" || strings.ContainsAny(s, " =/"):
+		return nil, fmt.Errorf("--join %q is neither host:port nor dns:NAME nor provider=aws tag_key=K tag_value=V: %w", s, fault.ErrConfig)
+	}
+	if _, _, err := net.SplitHostPort(s); err != nil {
+		s = net.JoinHostPort(strings.Trim(s, "[]"), strconv.Itoa(DefaultPort))
+	}
+	if _, _, err := hostPort(s); err != nil {
+		return nil, fmt.Errorf("--join %q: %w", s, err)
+	}
+	return List{s}, nil
+}
+
+// findOthers looks for nodes that are not known, at once and then again and again: this is also
+// what joins two halves of a fleet that lost each other.
+func (g *Gossip) findOthers(ctx context.Context) {
+	for pause := firstPause; len(g.conf.Finders) > 0; {
+		joined := g.findOnce(ctx)
+		if joined || g.size() > 1 {
+			pause = g.conf.Rejoin
+		} else {
+			pause = min(2*pause, g.conf.Rejoin)
+		}
+		t := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// findOnce asks every finder and joins those addresses where no living member is.
+func (g *Gossip) findOnce(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	var missing []string
+	for _, f := range g.conf.Finders {
+		found, err := f.Find(ctx)
+		if err != nil && ctx.Err() == nil {
+			g.log.Warn("nodes could not be looked up", "by", f.String(), "error", err)
+		}
+		missing = append(missing, found...)
+	}
+	missing = g.unknown(ctx, missing)
+	if len(missing) == 0 || ctx.Err() != nil {
+		return false
+	}
+	rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
+	joined, err := g.list.Join(missing[:min(len(missing), maxAddress)])
+	if err != nil && joined == 0 && g.size() == 1 {
+		g.log.Info("no other node answered yet", "tried", len(missing), "error", oneLine(err))
+	}
+	return joined > 0
+}
+
+// unknown leaves out the addresses of living members and this node's own.
+func (g *Gossip) unknown(ctx context.Context, found []string) []string {
+	alive := map[string]bool{}
+	for _, n := range g.list.Members() {
+		alive[net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))] = true
+	}
+	var rest []string
+	for _, a := range found {
+		host, port, err := net.SplitHostPort(a)
+		if err != nil {
+			continue
+		}
+		known := alive[a]
+		if net.ParseIP(host) == nil && !known {
+			ips, err := net.DefaultResolver.LookupHost(ctx, host)
+			known = err == nil && slices.ContainsFunc(ips, func(ip string) bool { return alive[net.JoinHostPort(ip, port)] })
+		}
+		if !known && !slices.Contains(rest, a) {
+			rest = append(rest, a)
+		}
+	}
+	return rest
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(errors.Join(err).Error()), " ")
+}

@@ -1,0 +1,247 @@
+// Package gossip lets the nodes of a fleet know each other: who is alive, where it answers, and short
+// notes with a time to live. Nothing that is learnt here grants, extends, completes or skips work.
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// DefaultPort is the TCP and UDP port of gossip.
+const DefaultPort = 7946
+
+// Config says who this node is and how it finds the others.
+type Config struct {
+	Fleet     string // the label of every packet: two fleets never merge
+	Name      string // of this node; unique over all nodes and restarts (host and boot)
+	Bind      string // host:port; port 0 takes a free one; "" is loopback with DefaultPort
+	Advertise string // host:port others reach this node by; "" is Bind
+	Keys      Keys   // none is allowed on loopback only
+	Meta      Meta
+	Finders   []Finder      // asked in turn until somebody answers, and again when nodes are missing
+	Rejoin    time.Duration // how often nodes are looked for; 0 is 30 s
+	// Quick shortens the failure detector for nodes on one machine (tests, a laptop).
+	Quick bool
+	Log   *slog.Logger
+}
+
+// Finder knows addresses (host:port) where nodes may be.
+type Finder interface {
+	// Find gives addresses; those that are dead or our own do no harm.
+	Find(ctx context.Context) ([]string, error)
+	// String names the finder in logs.
+	String() string
+}
+
+// Member is a node that is believed to be alive.
+type Member struct {
+	Name    string
+	Address string // host:port of its gossip
+	Meta    Meta
+}
+
+// Gossip is this node's part in the fleet.
+type Gossip struct {
+	conf  Config
+	list  *memberlist.Memberlist
+	ring  *memberlist.Keyring
+	notes *notes
+	log   *slog.Logger
+	alive atomic.Int64 // members, this one too; known before list is
+
+	mu      sync.Mutex
+	meta    Meta
+	changed chan struct{} // closed and replaced whenever the members change
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// Start opens the port and begins to look for the others. It does not wait for them: a node alone is
+// a fleet of one. fault.ErrConfig when the configuration would be open to strangers or is wrong.
+func Start(ctx context.Context, conf Config) (*Gossip, error) {
+	if conf.Bind == "" {
+		conf.Bind = net.JoinHostPort("127.0.0.1", strconv.Itoa(DefaultPort))
+	}
+	if conf.Rejoin <= 0 {
+		conf.Rejoin = 30 * time.Second
+	}
+	g := &Gossip{conf: conf, log: conf.Log, meta: conf.Meta, changed: make(chan struct{})}
+	mc, err := g.memberlist()
+	if err != nil {
+		return nil, err
+	}
+	g.notes = newNotes(conf.Name, g.size)
+	if g.list, err = memberlist.Create(mc); err != nil {
+		return nil, fmt.Errorf("gossip on %s: %w: %w", conf.Bind, err, fault.ErrConfig)
+	}
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	g.stop = stop
+	g.done.Go(func() { g.findOthers(lasting) })
+	return g, nil
+}
+
+// memberlist turns the configuration into the library's.
+func (g *Gossip) memberlist() (*memberlist.Config, error) {
+	host, port, err := hostPort(g.conf.Bind)
+	if err != nil {
+		return nil, fmt.Errorf("gossip address %q: %w", g.conf.Bind, err)
+	}
+	if g.conf.Fleet == "" || len(g.conf.Fleet) > memberlist.LabelMaxSize {
+		return nil, fmt.Errorf("gossip: the fleet's name must have 1 to %d bytes: %w", memberlist.LabelMaxSize, fault.ErrConfig)
+	}
+	if len(g.conf.Keys) == 0 && !loopback(host) {
+		return nil, fmt.Errorf("gossip on %s is reachable from other machines and has no key: give --gossip-keys FILE (`rfsctl cert gossip-key` makes one), or bind to 127.0.0.1: %w",
+			g.conf.Bind, fault.ErrConfig)
+	}
+	c := memberlist.DefaultLANConfig()
+	if g.conf.Quick {
+		c = memberlist.DefaultLocalConfig()
+		c.ProbeInterval, c.ProbeTimeout = 300*time.Millisecond, 150*time.Millisecond
+		c.SuspicionMult, c.PushPullInterval = 2, 5*time.Second
+	}
+	c.Name, c.Label, c.BindAddr, c.BindPort = g.conf.Name, g.conf.Fleet, host, port
+	c.AdvertisePort = port
+	if g.conf.Advertise != "" {
+		if c.AdvertiseAddr, c.AdvertisePort, err = hostPort(g.conf.Advertise); err != nil {
+			return nil, fmt.Errorf("gossip address to advertise %q: %w", g.conf.Advertise, err)
+		}
+	}
+	c.UDPBufferSize = 1400
+	c.DeadNodeReclaimTime = 30 * time.Second // clouds give addresses of the dead to the living
+	c.RequireNodeNames = true
+	c.Delegate, c.Events = delegate{g}, events{g}
+	c.Logger = nil
+	c.LogOutput = newLogWriter(g.log)
+	if g.ring, err = g.conf.Keys.ring(); err != nil {
+		return nil, err
+	}
+	c.Keyring = g.ring
+	return c, nil
+}
+
+// Address is where this node's gossip is reached (host:port).
+func (g *Gossip) Address() string {
+	n := g.list.LocalNode()
+	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
+}
+
+// Name is this node's name.
+func (g *Gossip) Name() string { return g.conf.Name }
+
+// Members gives the nodes that are believed to be alive, this one too, by name.
+func (g *Gossip) Members() []Member {
+	nodes := g.list.Members()
+	all := make([]Member, 0, len(nodes))
+	for _, n := range nodes {
+		meta, err := decodeMeta(n.Meta)
+		if err != nil {
+			continue // of another protocol; it is no peer of ours
+		}
+		all = append(all, Member{Name: n.Name, Address: net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port))), Meta: meta})
+	}
+	slices.SortFunc(all, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (g *Gossip) size() int { return max(1, int(g.alive.Load())) }
+
+// Changed is closed when members have come, gone or changed since the call.
+func (g *Gossip) Changed() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.changed
+}
+
+func (g *Gossip) signal() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// SetMeta tells the others what changed about this node.
+func (g *Gossip) SetMeta(meta Meta) error {
+	if _, err := meta.encode(memberlist.MetaMaxSize); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.meta = meta
+	g.mu.Unlock()
+	if err := g.list.UpdateNode(2 * time.Second); err != nil {
+		return fmt.Errorf("gossip of this node's change: %w: %w", err, fault.ErrUnavailable)
+	}
+	return nil
+}
+
+func (g *Gossip) currentMeta() Meta {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.meta
+}
+
+// Tell sends a note to all nodes.
+func (g *Gossip) Tell(n Note) error { return g.notes.tell(n) }
+
+// Notes gives the notes of a kind that have not expired, this node's too, the newest
+// of each origin and key, in order of origin and key.
+func (g *Gossip) Notes(kind string) []Note { return g.notes.list(kind) }
+
+// Rotate takes a new set of keys: new ones are added, the first is used from now on, those that
+// are missing are forgotten. To rotate a fleet, give all nodes [old new], then [new old], then [new].
+func (g *Gossip) Rotate(keys Keys) error {
+	if g.ring == nil || len(keys) == 0 {
+		return fmt.Errorf("gossip keys cannot be switched on or off while the node runs: %w", fault.ErrConfig)
+	}
+	return keys.replace(g.ring)
+}
+
+// Leave tells the others that this node goes and closes the port. It waits at most timeout for that.
+func (g *Gossip) Leave(timeout time.Duration) error {
+	g.stop()
+	lerr := g.list.Leave(timeout)
+	err := g.list.Shutdown()
+	g.done.Wait()
+	if err = errors.Join(lerr, err); err != nil {
+		return fmt.Errorf("leave the fleet: %w", err)
+	}
+	return nil
+}
+
+// Abandon closes the port without a word, as a crash would.
+func (g *Gossip) Abandon() error {
+	g.stop()
+	err := g.list.Shutdown()
+	g.done.Wait()
+	return err
+}
+
+func hostPort(s string) (string, int, error) {
+	host, p, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	port, err := strconv.ParseUint(p, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("port %q: %w: %w", p, err, fault.ErrConfig)
+	}
+	return host, int(port), nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,61 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// logWriter turns memberlist's lines into records, and keeps a stranger who sends rubbish
+// from filling the disk: at most perSecond lines are written, the others are counted.
+type logWriter struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	second  time.Time
+	lines   int
+	dropped int
+}
+
+const perSecond = 5
+
+func newLogWriter(log *slog.Logger) *logWriter { return &logWriter{log: log} }
+
+func (w *logWriter) Write(b []byte) (int, error) {
+	line := string(bytes.TrimSpace(b))
+	level := slog.LevelDebug
+	for mark, l := range map[string]slog.Level{"[ERR]": slog.LevelWarn, "[WARN]": slog.LevelInfo, "[INFO]": slog.LevelDebug} {
+		if strings.Contains(line, mark) {
+			level = l
+		}
+	}
+	if _, words, ok := strings.Cut(line, "memberlist: "); ok {
+		line = words
+	}
+	dropped, write := w.admit()
+	if dropped > 0 {
+		w.log.Warn("gossip: messages of the network left out", "messages", dropped)
+	}
+	if write {
+		w.log.Log(context.Background(), level, "gossip: "+line)
+	}
+	return len(b), nil
+}
+
+// admit says whether a line may be written, and how many were not in the second before.
+func (w *logWriter) admit() (dropped int, ok bool) {
+	now := time.Now().Truncate(time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !now.Equal(w.second) {
+		dropped, w.second, w.lines, w.dropped = w.dropped, now, 0, 0
+	}
+	if w.lines++; w.lines > perSecond {
+		w.dropped++
+		return dropped, false
+	}
+	return dropped, true
+}

@@ -1,0 +1,211 @@
+package gossip
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Note is something one node tells all others. It is forgotten when its time to live has passed
+// since it arrived, by each node's own monotonic clock.
+type Note struct {
+	Origin  string          `json:"o"` // node that said it; filled by Tell
+	Kind    string          `json:"k"`
+	Key     string          `json:"i,omitempty"` // the same origin, kind and key: the newer note replaces the older
+	Seq     uint64          `json:"n"`           // filled by Tell
+	TTL     int             `json:"t"`           // seconds, 1 to 3600
+	Payload json.RawMessage `json:"p,omitempty"` // at most 512 bytes
+}
+
+const (
+	maxPayload   = 512
+	maxNote      = 1024 // bytes in JSON; it must fit a packet of 1,400
+	maxNotes     = 8192 // of all nodes together; beyond, the ones that expire first go
+	maxNoteTTL   = 3600
+	maxNoteState = 1 << 20
+)
+
+type noteKey struct{ origin, kind, key string }
+
+type held struct {
+	note  Note
+	until time.Time // with the monotonic clock
+}
+
+// notes are the notes this node knows, and the queue of those it passes on.
+type notes struct {
+	origin string
+
+	mu    sync.Mutex
+	known map[noteKey]held
+	seq   uint64
+	queue *memberlist.TransmitLimitedQueue
+}
+
+func newNotes(origin string, size func() int) *notes {
+	return &notes{
+		origin: origin, known: map[noteKey]held{},
+		// A node that starts again goes on beyond what it said before.
+		seq:   uint64(time.Now().UnixMilli()) << 8,
+		queue: &memberlist.TransmitLimitedQueue{NumNodes: size, RetransmitMult: 3},
+	}
+}
+
+func (s *notes) tell(n Note) error {
+	if n.TTL < 1 || n.TTL > maxNoteTTL || len(n.Payload) > maxPayload || n.Kind == "" {
+		return fmt.Errorf("note %s/%s: time to live %d s, %d bytes: %w", n.Kind, n.Key, n.TTL, len(n.Payload), fault.ErrConfig)
+	}
+	s.mu.Lock()
+	s.seq++
+	n.Origin, n.Seq = s.origin, s.seq
+	s.mu.Unlock()
+	b, err := json.Marshal(n)
+	if err != nil || len(b) > maxNote {
+		return fmt.Errorf("note %s/%s of %d bytes: %w: %w", n.Kind, n.Key, len(b), err, fault.ErrConfig)
+	}
+	s.take(n, b)
+	return nil
+}
+
+// hear takes a note from another node; a note that is wrong, old or known already goes no further.
+func (s *notes) hear(b []byte) {
+	var n Note
+	if len(b) > maxNote || json.Unmarshal(b, &n) != nil {
+		return
+	}
+	if n.Kind == "" || n.Origin == "" || n.Origin == s.origin || n.TTL < 1 || n.TTL > maxNoteTTL || len(n.Payload) > maxPayload {
+		return
+	}
+	s.take(n, slices.Clone(b))
+}
+
+// take keeps a note if it is news, and queues it for the others.
+func (s *notes) take(n Note, b []byte) {
+	key := noteKey{n.Origin, n.Kind, n.Key}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was, ok := s.known[key]; ok && was.note.Seq >= n.Seq {
+		return
+	}
+	s.known[key] = held{n, now.Add(time.Duration(n.TTL) * time.Second)}
+	s.shrink(now)
+	s.queue.QueueBroadcast(&broadcast{key, b})
+}
+
+// shrink forgets what has expired, and what expires first when there is too much.
+func (s *notes) shrink(now time.Time) {
+	if len(s.known) <= maxNotes {
+		return
+	}
+	for k, h := range s.known {
+		if h.until.Before(now) {
+			delete(s.known, k)
+		}
+	}
+	for len(s.known) > maxNotes {
+		var first noteKey
+		var until time.Time
+		for k, h := range s.known {
+			if until.IsZero() || h.until.Before(until) {
+				first, until = k, h.until
+			}
+		}
+		delete(s.known, first)
+	}
+}
+
+func (s *notes) list(kind string) []Note {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Note
+	for k, h := range s.known {
+		if h.until.Before(now) {
+			delete(s.known, k)
+			continue
+		}
+		if k.kind == kind {
+			all = append(all, h.note)
+		}
+	}
+	slices.SortFunc(all, func(a, b Note) int { return cmp.Or(cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.Key, b.Key)) })
+	return all
+}
+
+// state is every note with the time that is left of it, for a node that has just come.
+func (s *notes) state() []byte {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Note
+	size := 2
+	for _, h := range s.known {
+		n := h.note
+		if n.TTL = int(h.until.Sub(now) / time.Second); n.TTL < 1 {
+			continue
+		}
+		if size += len(n.Payload) + len(n.Origin) + len(n.Kind) + len(n.Key) + 64; size > maxNoteState {
+			break
+		}
+		all = append(all, n)
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+func (s *notes) merge(b []byte) {
+	var all []json.RawMessage
+	if len(b) > 2*maxNoteState || json.Unmarshal(b, &all) != nil || len(all) > maxNotes {
+		return
+	}
+	for _, n := range all {
+		s.hear(n)
+	}
+}
+
+// broadcast is a note on its way; a newer one of the same key replaces it in the queue.
+type broadcast struct {
+	key  noteKey
+	body []byte
+}
+
+func (b *broadcast) Invalidates(other memberlist.Broadcast) bool {
+	o, ok := other.(*broadcast)
+	return ok && o.key == b.key
+}
+func (b *broadcast) Message() []byte { return b.body }
+func (b *broadcast) Finished()       {}
+
+// delegate answers memberlist. None of its methods waits for anything.
+type delegate struct{ g *Gossip }
+
+func (d delegate) NodeMeta(limit int) []byte {
+	b, err := d.g.currentMeta().encode(limit)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+func (d delegate) NotifyMsg(b []byte) { d.g.notes.hear(b) }
+func (d delegate) GetBroadcasts(overhead, limit int) [][]byte {
+	return d.g.notes.queue.GetBroadcasts(overhead, limit)
+}
+func (d delegate) LocalState(bool) []byte            { return d.g.notes.state() }
+func (d delegate) MergeRemoteState(b []byte, _ bool) { d.g.notes.merge(b) }
+
+type events struct{ g *Gossip }
+
+func (e events) NotifyJoin(*memberlist.Node)   { e.g.alive.Add(1); e.g.signal() }
+func (e events) NotifyLeave(*memberlist.Node)  { e.g.alive.Add(-1); e.g.signal() }
+func (e events) NotifyUpdate(*memberlist.Node) { e.g.signal() }
