@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 func TestQuietWaitsForWhateverMayStillBeSent(t *testing.T) {
@@ -52,7 +53,7 @@ func TestSummaryTellsWhenOthersMayWrite(t *testing.T) {
 	if err != nil || sum.SafeFrom == nil {
 		t.Fatalf("%+v, %v", sum, err)
 	}
-	if left := time.Until(*sum.SafeFrom); left < time.Second || left > requestTimeout+2*time.Second {
+	if left := time.Until(*sum.SafeFrom); left < time.Second || left > progress.RequestTimeout+2*time.Second {
 		t.Errorf("safe to write in %v", left)
 	}
 }

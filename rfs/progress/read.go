@@ -1,0 +1,253 @@
+package progress
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// States of shards and indices, and of phases that were left out; the others are those of records.
+const (
+	NotStarted = "NOT_STARTED"
+	InProgress = "IN_PROGRESS"
+	Completed  = "COMPLETED"
+	Failed     = "FAILED"
+	Skipped    = "SKIPPED"
+)
+
+// maxExamples bounds the examples of a failure.
+const maxExamples = 5
+
+// Read sums up the coordination store: every item and every record of phases and indices is
+// read once. What is not known yet is absent, not an error.
+func Read(ctx context.Context, c *cms.Coordinator) (*Migration, error) {
+	m, _, err := ReadItems(ctx, c)
+	return m, err
+}
+
+// ReadItems is Read and gives the items that it read, too, in order of ids.
+func ReadItems(ctx context.Context, c *cms.Coordinator) (*Migration, []cms.Item, error) {
+	now, _, err := c.Now(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &reader{m: &Migration{ReadAt: now.UTC()}, now: now, indices: map[string]*index{}, reasons: map[string]*Failure{}}
+	if err := r.intent(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	if err := r.settings(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	for rec, err := range c.Records(ctx, "index") {
+		if err != nil {
+			return nil, nil, fmt.Errorf("progress: index entries: %w", err)
+		}
+		r.entry(rec)
+	}
+	for it, err := range c.Items(ctx) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("progress: items: %w", err)
+		}
+		r.item(it)
+	}
+	for rec, err := range c.Records(ctx, "phase") {
+		if err != nil {
+			return nil, nil, fmt.Errorf("progress: phases: %w", err)
+		}
+		r.phase(rec)
+	}
+	r.conclude()
+	r.phases()
+	return r.m, r.items, nil
+}
+
+// reader collects what one reading of the store says.
+type reader struct {
+	m       *Migration
+	now     time.Time
+	items   []cms.Item
+	indices map[string]*index
+	reasons map[string]*Failure
+	quiet   Quiet
+	entries int64 // index entries
+	created int64 // of them, those whose creation has ended
+}
+
+// index is one index while it is summed up.
+type index struct {
+	Index
+	shards int     // as the entry says; 0 without one
+	bytes  []int64 // of its shards, when they are known
+	chains map[int][]cms.Item
+}
+
+func (r *reader) intent(ctx context.Context, c *cms.Coordinator) error {
+	i, err := c.Intent(ctx)
+	if err != nil {
+		return err
+	}
+	r.m.Intent = Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers}
+	return nil
+}
+
+func (r *reader) settings(ctx context.Context, c *cms.Coordinator) error {
+	s, err := c.Settings(ctx)
+	if err != nil {
+		if isNotFound(err) {
+			return nil // nobody has begun
+		}
+		return err
+	}
+	r.m.Repository, r.m.Snapshot = s["repository"], s["snapshot"]
+	return nil
+}
+
+// entryBody is what progress reads of the body of an index entry (rfs/worker stores it).
+type entryBody struct {
+	Name    string `json:"name"`
+	Shards  int    `json:"shards"`
+	Locator struct {
+		Naming struct {
+			Index string   `json:"index"`
+			Types []string `json:"types"`
+			Multi string   `json:"multi"`
+		} `json:"naming"`
+		Bytes   []int64 `json:"bytes"`
+		Reduced string  `json:"reduced"`
+	} `json:"locator"`
+}
+
+func (r *reader) entry(rec cms.Record) {
+	var b entryBody
+	if json.Unmarshal(rec.Body, &b) != nil || b.Name == "" {
+		return // whoever works on it says so
+	}
+	x := r.index(b.Name)
+	x.shards, x.bytes, x.Reduced = b.Shards, b.Locator.Bytes, b.Locator.Reduced
+	n := b.Locator.Naming
+	switch {
+	case n.Multi == "split":
+		for _, t := range n.Types {
+			x.Targets = append(x.Targets, n.Index+"_"+t)
+		}
+		slices.Sort(x.Targets)
+	case n.Index != "":
+		x.Targets = []string{n.Index}
+	}
+	r.entries++
+	switch rec.State {
+	case Completed:
+		r.created++
+	case Failed:
+		r.created++
+		x.State, x.Error = Failed, rec.Error
+		r.failure(rec.Error, "index "+b.Name)
+	}
+}
+
+func (r *reader) index(name string) *index {
+	x := r.indices[name]
+	if x == nil {
+		x = &index{Index: Index{Name: name}, chains: map[int][]cms.Item{}}
+		r.indices[name] = x
+	}
+	return x
+}
+
+func (r *reader) item(it cms.Item) {
+	id, err := it.Range()
+	if err != nil {
+		return // no item of this protocol
+	}
+	r.quiet.Add(it)
+	r.items = append(r.items, it)
+	x := r.index(id.Index)
+	x.chains[id.Shard] = append(x.chains[id.Shard], it)
+}
+
+func (r *reader) failure(reason, example string) {
+	if reason == "" {
+		reason = "no reason was recorded"
+	}
+	f := r.reasons[reason]
+	if f == nil {
+		f = &Failure{Reason: reason}
+		r.reasons[reason] = f
+	}
+	if f.Count++; len(f.Examples) < maxExamples {
+		f.Examples = append(f.Examples, example)
+	}
+}
+
+// conclude derives shards, indices and totals from the items.
+func (r *reader) conclude() {
+	slices.SortFunc(r.items, func(a, b cms.Item) int { return strings.Compare(a.ID, b.ID) })
+	density := r.density()
+	for _, name := range sortedKeys(r.indices) {
+		x := r.indices[name]
+		for n := range max(x.shards, highest(x.chains)) {
+			s := r.shard(x, n, density)
+			x.Shards = append(x.Shards, s)
+			x.Counts.add(s.Counts)
+		}
+		x.conclude()
+		r.m.Totals.add(x.Counts)
+		r.m.Indices = append(r.m.Indices, x.Index)
+	}
+	for _, reason := range sortedKeys(r.reasons) {
+		r.m.Failures = append(r.m.Failures, *r.reasons[reason])
+	}
+	slices.SortStableFunc(r.m.Failures, func(a, b Failure) int { return int(b.Count - a.Count) })
+	if r.quiet.Open == 0 && !r.quiet.Until.IsZero() {
+		from := r.quiet.Until.UTC()
+		r.m.SafeFrom = &from
+	}
+}
+
+func (x *index) conclude() {
+	states := map[string]int{}
+	for _, s := range x.Shards {
+		states[s.State]++
+		if s.State == Failed && x.Error == "" {
+			x.Error = s.Error
+		}
+	}
+	switch {
+	case x.State == Failed:
+	case states[Failed] > 0 && states[InProgress]+states[NotStarted] == 0:
+		x.State = Failed
+	case states[Completed] == len(x.Shards) && len(x.Shards) > 0:
+		x.State = Completed
+	case states[NotStarted] == len(x.Shards):
+		x.State = NotStarted
+	default:
+		x.State = InProgress
+	}
+}
+
+func (c *Counts) add(o Counts) {
+	c.Items += o.Items
+	c.ItemsOpen += o.ItemsOpen
+	c.Leased += o.Leased
+	c.ItemsBad += o.ItemsBad
+	c.Shards += o.Shards
+	c.ShardsDone += o.ShardsDone
+	c.Indexed += o.Indexed
+	c.Failed += o.Failed
+	c.Filtered += o.Filtered
+	c.Bytes += o.Bytes
+	c.BytesDone += o.BytesDone
+}
+
+func highest(chains map[int][]cms.Item) int {
+	n := 0
+	for shard := range chains {
+		n = max(n, shard+1)
+	}
+	return n
+}

@@ -1,0 +1,151 @@
+package progress
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// shard derives the state of a shard from its chain of items.
+func (r *reader) shard(x *index, n int, density float64) Shard {
+	s := Shard{Number: n, State: NotStarted, Counts: Counts{Shards: 1}}
+	if n < len(x.bytes) {
+		s.Bytes = x.bytes[n]
+	}
+	chain := x.chains[n]
+	var passed int64
+	touched, open := false, false
+	for _, it := range chain {
+		s.Counts.Items++
+		s.Counts.Indexed += it.Counts.Indexed
+		s.Counts.Failed += it.Counts.Failed
+		s.Counts.Filtered += it.Counts.Filtered
+		passed += it.Counts.Ordinals
+		s.Attempts += it.Attempts
+		touched = touched || it.AcquiredAt != 0 || !it.Open()
+		switch {
+		case it.FailedItem():
+			s.Counts.ItemsBad++
+			s.Error = it.Failure
+			r.failure(it.Failure, it.ID)
+		case it.Open():
+			open = true
+			s.Counts.ItemsOpen++
+			r.lease(&s, it)
+		}
+	}
+	switch {
+	case len(chain) == 0:
+	case s.Counts.ItemsBad > 0:
+		s.State = Failed
+	case open && !touched:
+	case open || !whole(chain):
+		s.State = InProgress
+	default:
+		s.State = Completed
+		s.Counts.ShardsDone = 1
+	}
+	if s.Counts.ItemsBad > 0 && !open && len(chain) > 0 {
+		s.Counts.ShardsDone = 1 // it has ended, even though not well
+	}
+	s.Fraction = fraction(s, chain, passed, density)
+	s.Counts.Bytes = s.Bytes
+	s.Counts.BytesDone = int64(math.Round(s.Fraction * float64(s.Bytes)))
+	return s
+}
+
+// lease notes the running lease of an open item.
+func (r *reader) lease(s *Shard, it cms.Item) {
+	if it.Holder == "" || it.Expiration == 0 {
+		return
+	}
+	expiry := time.Unix(it.Expiration, 0).UTC()
+	if !expiry.After(r.now) {
+		return
+	}
+	s.Counts.Leased++
+	s.Holder, s.Expiry = it.Holder, &expiry
+}
+
+// whole says that every successor that a completed item names exists.
+func whole(chain []cms.Item) bool {
+	have := map[string]bool{}
+	for _, it := range chain {
+		have[it.ID] = true
+	}
+	for _, it := range chain {
+		for _, next := range it.SuccessorIDs() {
+			if !have[next] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// fraction is how much of a shard is done: exact when a worker has recorded how many ordinals it
+// has, else estimated by how many there are per byte of the shards that are done.
+func fraction(s Shard, chain []cms.Item, passed int64, density float64) float64 {
+	if s.State == Completed || s.Counts.ShardsDone == 1 {
+		return 1
+	}
+	total := float64(ordinals(chain))
+	if total == 0 {
+		total = density * float64(s.Bytes)
+	}
+	if total <= 0 || passed <= 0 {
+		return 0
+	}
+	return min(float64(passed)/total, 0.99)
+}
+
+// ordinals is how many ordinals the shard has, as a worker wrote down with its checks; 0 when none has.
+func ordinals(chain []cms.Item) int64 {
+	for _, it := range chain {
+		if it.Checks == "" {
+			continue
+		}
+		var parts []struct {
+			Ordinals int64 `json:"ordinals"`
+		}
+		if json.Unmarshal([]byte(it.Checks), &parts) != nil {
+			continue
+		}
+		for _, p := range parts {
+			if p.Ordinals > 0 {
+				return p.Ordinals
+			}
+		}
+	}
+	return 0
+}
+
+// density is the number of ordinals per byte over all shards that are done.
+func (r *reader) density() float64 {
+	var passed, bytes float64
+	for _, x := range r.indices {
+		for n, chain := range x.chains {
+			if n >= len(x.bytes) || slices.ContainsFunc(chain, func(it cms.Item) bool { return it.Open() || it.FailedItem() }) {
+				continue
+			}
+			for _, it := range chain {
+				passed += float64(it.Counts.Ordinals)
+			}
+			bytes += float64(x.bytes[n])
+		}
+	}
+	if bytes == 0 {
+		return 0
+	}
+	return passed / bytes
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func isNotFound(err error) bool { return errors.Is(err, cms.ErrNotFound) }
