@@ -170,8 +170,8 @@ func (g *Gossip) findOnce(ctx context.Context) bool {
 // unknown leaves out the addresses of living members and this node's own.
 func (g *Gossip) unknown(ctx context.Context, found []string) []string {
 	alive := map[string]bool{}
-	for _, n := range g.list.Members() {
-		alive[net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))] = true
+	for _, n := range g.Members() {
+		alive[n.Address] = true
 	}
 	var rest []string
 	for _, a := range found {

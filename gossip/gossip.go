@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -60,11 +60,11 @@ type Gossip struct {
 	ring  *memberlist.Keyring
 	notes *notes
 	log   *slog.Logger
-	alive atomic.Int64 // members, this one too; known before list is
 
 	mu      sync.Mutex
 	meta    Meta
-	changed chan struct{} // closed and replaced whenever the members change
+	members map[string]Member // the library changes its own nodes without a lock of ours
+	changed chan struct{}     // closed and replaced whenever the members change
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -79,7 +79,7 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	if conf.Rejoin <= 0 {
 		conf.Rejoin = 30 * time.Second
 	}
-	g := &Gossip{conf: conf, log: conf.Log, meta: conf.Meta, changed: make(chan struct{})}
+	g := &Gossip{conf: conf, log: conf.Log, meta: conf.Meta, members: map[string]Member{}, changed: make(chan struct{})}
 	mc, err := g.memberlist()
 	if err != nil {
 		return nil, err
@@ -122,7 +122,6 @@ func (g *Gossip) memberlist() (*memberlist.Config, error) {
 	}
 	c.UDPBufferSize = 1400
 	c.DeadNodeReclaimTime = 30 * time.Second // clouds give addresses of the dead to the living
-	c.RequireNodeNames = true
 	c.Delegate, c.Events = delegate{g}, events{g}
 	c.Logger = nil
 	c.LogOutput = newLogWriter(g.log)
@@ -144,20 +143,18 @@ func (g *Gossip) Name() string { return g.conf.Name }
 
 // Members gives the nodes that are believed to be alive, this one too, by name.
 func (g *Gossip) Members() []Member {
-	nodes := g.list.Members()
-	all := make([]Member, 0, len(nodes))
-	for _, n := range nodes {
-		meta, err := decodeMeta(n.Meta)
-		if err != nil {
-			continue // of another protocol; it is no peer of ours
-		}
-		all = append(all, Member{Name: n.Name, Address: net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port))), Meta: meta})
-	}
+	g.mu.Lock()
+	all := slices.Collect(maps.Values(g.members))
+	g.mu.Unlock()
 	slices.SortFunc(all, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-func (g *Gossip) size() int { return max(1, int(g.alive.Load())) }
+func (g *Gossip) size() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return max(1, len(g.members))
+}
 
 // Changed is closed when members have come, gone or changed since the call.
 func (g *Gossip) Changed() <-chan struct{} {
@@ -166,9 +163,27 @@ func (g *Gossip) Changed() <-chan struct{} {
 	return g.changed
 }
 
-func (g *Gossip) signal() {
+// seen keeps a node that came or changed; one of another protocol is no peer of ours.
+func (g *Gossip) seen(n *memberlist.Node) {
+	meta, err := decodeMeta(n.Meta)
+	if err != nil {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.members[n.Name] = Member{Name: n.Name, Address: net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port))), Meta: meta}
+	g.signal()
+}
+
+func (g *Gossip) gone(n *memberlist.Node) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.members, n.Name)
+	g.signal()
+}
+
+// signal tells those who wait that the members changed; g.mu is held.
+func (g *Gossip) signal() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }

@@ -33,7 +33,7 @@ func LoadKeys(name string) (Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gossip keys: %w: %w", err, fault.ErrConfig)
 	}
-	if info.Mode().Perm()&0o077 != 0 && info.Mode().Perm()&0o037 != 0 {
+	if info.Mode().Perm()&0o037 != 0 {
 		return nil, fmt.Errorf("gossip keys: %s has mode %v and may be read or written by others; chmod 600 (or 640 for a group): %w", name, info.Mode().Perm(), fault.ErrConfig)
 	}
 	b, err := os.ReadFile(name)

@@ -97,7 +97,8 @@ func (s *notes) take(n Note, b []byte) {
 	}
 	s.known[key] = held{n, now.Add(time.Duration(n.TTL) * time.Second)}
 	s.shrink(now)
-	s.queue.QueueBroadcast(&broadcast{key, b})
+	s.queue.QueueBroadcast(&broadcast{b})
+	s.queue.Prune(maxNotes)
 }
 
 // shrink forgets what has expired, and what expires first when there is too much.
@@ -174,18 +175,16 @@ func (s *notes) merge(b []byte) {
 	}
 }
 
-// broadcast is a note on its way; a newer one of the same key replaces it in the queue.
-type broadcast struct {
-	key  noteKey
-	body []byte
-}
+// broadcast is a note on its way. A newer note of the same key does not take it out of the queue:
+// memberlist 0.6.0 then numbers its entries anew and loses one of two of equal length. The older
+// one goes out as well and is known to be old where it arrives.
+type broadcast struct{ body []byte }
 
-func (b *broadcast) Invalidates(other memberlist.Broadcast) bool {
-	o, ok := other.(*broadcast)
-	return ok && o.key == b.key
-}
-func (b *broadcast) Message() []byte { return b.body }
-func (b *broadcast) Finished()       {}
+// UniqueBroadcast tells memberlist not to look for notes that this one replaces.
+func (b *broadcast) UniqueBroadcast()                      {}
+func (b *broadcast) Invalidates(memberlist.Broadcast) bool { return false }
+func (b *broadcast) Message() []byte                       { return b.body }
+func (b *broadcast) Finished()                             {}
 
 // delegate answers memberlist. None of its methods waits for anything.
 type delegate struct{ g *Gossip }
@@ -206,6 +205,6 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.g.notes.merge(b) }
 
 type events struct{ g *Gossip }
 
-func (e events) NotifyJoin(*memberlist.Node)   { e.g.alive.Add(1); e.g.signal() }
-func (e events) NotifyLeave(*memberlist.Node)  { e.g.alive.Add(-1); e.g.signal() }
-func (e events) NotifyUpdate(*memberlist.Node) { e.g.signal() }
+func (e events) NotifyJoin(n *memberlist.Node)   { e.g.seen(n) }
+func (e events) NotifyLeave(n *memberlist.Node)  { e.g.gone(n) }
+func (e events) NotifyUpdate(n *memberlist.Node) { e.g.seen(n) }
