@@ -1,0 +1,181 @@
+package metrics
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// histogram is a distribution of durations.
+type histogram struct {
+	family
+	latency func(Sample) Latency
+}
+
+func histograms() []histogram {
+	return []histogram{
+		{family{name: "rfsd_bulk_request_duration_seconds", help: "Time from sending a bulk request to the target to its answer, in seconds."},
+			func(s Sample) Latency { return s.Bulk }},
+		{family{name: "rfsd_store_request_duration_seconds", help: "Time of requests to the coordination store, in seconds."},
+			func(s Sample) Latency { return s.Store }},
+	}
+}
+
+// families lists every metric of this program but the histograms. Names end in their unit.
+func families() []family {
+	return slices.Concat(workFamilies(), nodeFamilies(), migrationFamilies())
+}
+
+// total is a counter without labels.
+func total(name, help string, read func(Sample) int64) family {
+	return family{name: name, help: help, read: func(emit emitter, s state) {
+		emit(prometheus.CounterValue, float64(read(s.sum)))
+	}}
+}
+
+// workFamilies say what the workers of this node did.
+func workFamilies() []family {
+	return []family{
+		{"rfsd_documents_total", "Documents that this node's workers are done with: indexed by the target, or recorded as failed.", []string{"result"},
+			func(emit emitter, s state) {
+				emit(prometheus.CounterValue, float64(s.sum.Documents-s.sum.Failed), "indexed")
+				emit(prometheus.CounterValue, float64(s.sum.Failed), "failed")
+			}},
+		total("rfsd_documents_resent_total", "Documents that were sent again because the target was busy.", func(s Sample) int64 { return s.Resent }),
+		total("rfsd_documents_refused_total", "Documents that the target refused for good, as it answered.", func(s Sample) int64 { return s.BulkRefused }),
+		total("rfsd_source_bytes_total", "Bytes of the sources of indexed documents.", func(s Sample) int64 { return s.SourceBytes }),
+		total("rfsd_bulk_bytes_total", "Bytes of bulk bodies sent to the target, before compression.", func(s Sample) int64 { return s.BulkBytes }),
+		total("rfsd_bulk_retries_total", "Bulk requests that were repeated, whole or in part.", func(s Sample) int64 { return s.Retries }),
+		total("rfsd_bulk_throttled_total", "Bulk requests that the target answered with 429 for the whole or for documents in it.", func(s Sample) int64 { return s.BulkBusy }),
+		total("rfsd_bulk_errors_total", "Bulk requests without a usable answer.", func(s Sample) int64 { return s.BulkErrors }),
+		total("rfsd_repository_requests_total", "Requests to the snapshot repository.", func(s Sample) int64 { return s.RepoRequests }),
+		total("rfsd_repository_bytes_total", "Bytes read from the snapshot repository.", func(s Sample) int64 { return s.RepoBytes }),
+		total("rfsd_repository_errors_total", "Requests to the snapshot repository that failed after their retries.", func(s Sample) int64 { return s.RepoErrors }),
+		total("rfsd_store_errors_total", "Requests to the coordination store that failed.", func(s Sample) int64 { return s.StoreErrors }),
+		{"rfsd_leases_total", "Leases of this node's workers by how they ended.", []string{"outcome"},
+			func(emit emitter, s state) { counts(emit, s.leases) }},
+		{"rfsd_worker_crashes_total", "Workers that did not end cleanly, by what ended them.", []string{"class"},
+			func(emit emitter, s state) { counts(emit, s.ends) }},
+		{"rfsd_worker_restarts_total", "Workers that were started in place of one that ended.", nil,
+			func(emit emitter, s state) { emit(prometheus.CounterValue, float64(s.restarts)) }},
+		{"rfsd_workers_reaped_total", "Workers that were killed because their lease was over by the store's clock.", nil,
+			func(emit emitter, s state) { emit(prometheus.CounterValue, float64(s.reaped)) }},
+		{"rfsd_events_sent_total", "Events for the webhook or the command, by what became of them.", []string{"sink", "result"},
+			func(emit emitter, s state) {
+				keys := slices.SortedFunc(maps.Keys(s.events), func(a, b [2]string) int {
+					return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+				})
+				for _, k := range keys {
+					emit(prometheus.CounterValue, float64(s.events[k]), k[0], k[1])
+				}
+			}},
+		{"rfsd_rate_limit_bytes_per_second", "Bytes per second that this node sends at most; 0 is no limit.", nil,
+			func(emit emitter, s state) { emit(prometheus.GaugeValue, float64(s.limit)) }},
+	}
+}
+
+// nodeFamilies say how the node is.
+func nodeFamilies() []family {
+	return []family{
+		{"rfsd_node_info", "Always 1; version and state of the node are labels.", []string{"version", "state"}, func(emit emitter, s state) {
+			if s.report != nil {
+				emit(prometheus.GaugeValue, 1, s.report.Node.Version, s.report.Node.State)
+			}
+		}},
+		{"rfsd_workers_wanted", "Workers that this node wants to run.", nil, func(emit emitter, s state) {
+			if s.report != nil {
+				emit(prometheus.GaugeValue, float64(s.report.Node.Wanted))
+			}
+		}},
+		{"rfsd_workers_running", "Workers that run on this node.", nil, func(emit emitter, s state) {
+			if s.report != nil {
+				emit(prometheus.GaugeValue, float64(s.report.Node.Running))
+			}
+		}},
+		{"rfsd_worker_resident_bytes", "Resident memory of a worker process.", []string{"slot"}, func(emit emitter, s state) {
+			if s.report == nil {
+				return
+			}
+			for _, w := range s.report.Workers {
+				if w.Resident > 0 {
+					emit(prometheus.GaugeValue, float64(w.Resident), strconv.Itoa(w.Slot))
+				}
+			}
+		}},
+		{"rfsd_store_reachable", "1 when the last reading of the coordination store succeeded, else 0.", nil, func(emit emitter, s state) {
+			if s.report != nil {
+				emit(prometheus.GaugeValue, truth(s.report.StoreError == "" && s.report.Migration != nil))
+			}
+		}},
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// migration is a gauge about the whole migration, as the store said last; nothing when it was never read.
+func migration(name, help string, labels []string, read func(emitter, *progress.Migration, state)) family {
+	return family{name, help, labels, func(emit emitter, s state) {
+		if s.report != nil && s.report.Migration != nil {
+			read(emit, s.report.Migration, s)
+		}
+	}}
+}
+
+// migrationFamilies say how far the whole migration is; every node says the same.
+func migrationFamilies() []family {
+	return []family{
+		migration("rfsd_migration_age_seconds", "Age of the last reading of the coordination store.", nil, func(emit emitter, _ *progress.Migration, s state) {
+			emit(prometheus.GaugeValue, s.report.Stale)
+		}),
+		migration("rfsd_migration_complete", "1 when every phase has ended and no work item is open.", nil, func(emit emitter, m *progress.Migration, _ state) {
+			emit(prometheus.GaugeValue, truth(m.Complete))
+		}),
+		migration("rfsd_migration_items", "Work items of the migration by state.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
+			t := m.Totals
+			emit(prometheus.GaugeValue, float64(t.ItemsOpen-t.Leased), "free")
+			emit(prometheus.GaugeValue, float64(t.Leased), "leased")
+			emit(prometheus.GaugeValue, float64(t.Items-t.ItemsOpen-t.ItemsBad), "done")
+			emit(prometheus.GaugeValue, float64(t.ItemsBad), "failed")
+		}),
+		migration("rfsd_migration_shards", "Shards of the migration by state.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
+			emit(prometheus.GaugeValue, float64(m.Totals.Shards-m.Totals.ShardsDone), "open")
+			emit(prometheus.GaugeValue, float64(m.Totals.ShardsDone), "ended")
+		}),
+		migration("rfsd_migration_documents", "Documents of the migration that are dealt with, as recorded in the store.", []string{"result"}, func(emit emitter, m *progress.Migration, _ state) {
+			emit(prometheus.GaugeValue, float64(m.Totals.Indexed), "indexed")
+			emit(prometheus.GaugeValue, float64(m.Totals.Failed), "failed")
+			emit(prometheus.GaugeValue, float64(m.Totals.Filtered), "filtered")
+		}),
+		migration("rfsd_migration_bytes", "Repository bytes of the shards of the migration.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
+			emit(prometheus.GaugeValue, float64(m.Totals.BytesDone), "done")
+			emit(prometheus.GaugeValue, float64(m.Totals.Bytes-m.Totals.BytesDone), "open")
+		}),
+		migration("rfsd_migration_eta_seconds", "Estimated time to the end by bytes; absent when nothing moves.", nil, func(emit emitter, _ *progress.Migration, s state) {
+			if s.report.Rate.Left != nil {
+				emit(prometheus.GaugeValue, *s.report.Rate.Left)
+			}
+		}),
+		migration("rfsd_phase_duration_seconds", "Time from the begin of a phase to its end, or to now.", []string{"phase"}, func(emit emitter, m *progress.Migration, s state) {
+			for _, p := range m.Phases {
+				if p.Started == nil {
+					continue
+				}
+				end := m.ReadAt
+				if p.Finished != nil {
+					end = *p.Finished
+				}
+				emit(prometheus.GaugeValue, max(end.Sub(*p.Started).Seconds(), 0), p.Name)
+			}
+		}),
+	}
+}

@@ -1,0 +1,78 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// Store measures the requests to a coordination store. Listings are not measured: their
+// time is that of whoever reads them.
+func (c *Counters) Store(next cms.Store) cms.Store { return &store{next, c} }
+
+type store struct {
+	next cms.Store
+	c    *Counters
+}
+
+// took notes one request; answers that are decisions are no errors.
+func (s *store) took(begin time.Time, err error) {
+	s.c.store.add(time.Since(begin))
+	if err != nil && !errors.Is(err, cms.ErrNotFound) && !errors.Is(err, cms.ErrConflict) && !errors.Is(err, context.Canceled) {
+		s.c.storeErrors.Add(1)
+	}
+}
+
+func (s *store) Create(ctx context.Context, items []cms.Item) (created int, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Create(ctx, items)
+}
+
+func (s *store) Apply(ctx context.Context, id string, t cms.Transition) (it cms.Item, v cms.Verdict, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Apply(ctx, id, t)
+}
+
+func (s *store) Get(ctx context.Context, id string) (it cms.Item, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Get(ctx, id)
+}
+
+func (s *store) Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Now(ctx)
+}
+
+func (s *store) Candidates(ctx context.Context, grace time.Duration, n int) (items []cms.Item, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Candidates(ctx, grace, n)
+}
+
+func (s *store) Open(ctx context.Context) (o cms.Open, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Open(ctx)
+}
+
+func (s *store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] { return s.next.Scan(ctx) }
+
+func (s *store) Record(ctx context.Context, id string) (r cms.Record, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Record(ctx, id)
+}
+
+func (s *store) Put(ctx context.Context, r cms.Record) (rev cms.Revision, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Put(ctx, r)
+}
+
+func (s *store) Delete(ctx context.Context, r cms.Record) (err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Delete(ctx, r)
+}
+
+func (s *store) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
+	return s.next.List(ctx, kind)
+}
