@@ -90,6 +90,7 @@ func coordinationFlags() []cli.Flag {
 // selectionFlags say which documents take part and under which names.
 func selectionFlags() []cli.Flag {
 	return []cli.Flag{
+		str(selection, "phases", "", "which of snapshot,metadata,indices,documents to run (default: all that the options make possible)"),
 		list(selection, "index-allowlist", "index to migrate: exact name or regex:PATTERN; may be repeated (default: all)"),
 		yes(selection, "include-system", "migrate indices whose names begin with a dot, too"),
 		str(selection, "multi-type", "split", "several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"),

@@ -59,28 +59,37 @@ func migrate(ctx context.Context, o options) error {
 		return &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
 	}
 	counted := repo.NewCounting(blobs)
-	request := worker.Request{
-		SnapshotName: o.snapshot, Session: o.session, Allow: o.allow, IncludeSystem: o.includeSystem,
-		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Sizes: true,
+	var plan *worker.Plan
+	read := func(ctx context.Context, name string) (*worker.Plan, error) {
+		if plan != nil {
+			return plan, nil
+		}
+		request := o.request()
+		request.SnapshotName, request.Sizes = name, true
+		p, err := worker.NewPlan(ctx, counted, request)
+		if err != nil {
+			return nil, planError(err)
+		}
+		plan = p
+		announce(log, plan)
+		return plan, nil
 	}
-	plan, err := worker.NewPlan(ctx, counted, request)
-	if err != nil {
-		return planError(err)
+	if o.snapshot != "" { // it is there already: what cannot be read is told before anything is asked
+		if _, err := read(ctx, o.snapshot); err != nil {
+			return err
+		}
 	}
-	announce(log, plan)
-
 	s, done, err := wire(ctx, o, log, counted)
 	if err != nil {
 		return err
 	}
+	s.Plan = read
 	owner, err := claimOwnership(o, s.Holder)
 	if err != nil {
 		return errors.Join(err, done())
 	}
-	s.Settings = request.Settings(repositoryIdentity(counted.URI()))
-	s.Plan = func(context.Context) (*worker.Plan, error) { return plan, nil }
-	m := &worker.Migration{Session: s, Plan: plan, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
-	stopProgress := showProgress(m.Runner.Meter, plan, log)
+	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
+	stopProgress := showProgress(m.Runner.Meter, s.Size, log)
 	sum, err := m.Run(ctx)
 	stopProgress()
 	err = errors.Join(err, done(), owner.release())
@@ -90,6 +99,14 @@ func migrate(ctx context.Context, o options) error {
 	p := m.Runner.Meter.Read(time.Now())
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
 	return conclude(o, r, plan, err)
+}
+
+// request says what is read of the snapshot.
+func (o options) request() worker.Request {
+	return worker.Request{
+		SnapshotName: o.snapshot, Session: o.session, Allow: o.allow, IncludeSystem: o.includeSystem,
+		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType,
+	}
 }
 
 // repositoryIdentity names a repository for the settings of a session; a path means
@@ -139,14 +156,9 @@ func newLogger(o options) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
 }
 
-// showProgress draws or logs until the returned function is called.
-func showProgress(meter *worker.Meter, plan *worker.Plan, log *slog.Logger) func() {
-	var total int64
-	for _, x := range plan.Indices {
-		for _, b := range x.Entry.Bytes {
-			total += b
-		}
-	}
+// showProgress draws or logs until the returned function is called. total gives the bytes
+// of all shards, 0 while they are not known.
+func showProgress(meter *worker.Meter, total func() int64, log *slog.Logger) func() {
 	line := newProgressLine(meter, total)
 	every := 30 * time.Second
 	if line.tty {
@@ -186,7 +198,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 	switch {
 	case err != nil || !r.Complete:
 		code = exitFailed
-	case len(r.Problems) > 0 || len(plan.Missing) > 0:
+	case len(r.Problems) > 0 || plan != nil && len(plan.Missing) > 0:
 		code = exitDamaged
 	case r.Totals.Failed > 0:
 		code = exitRefused

@@ -39,6 +39,7 @@ type options struct {
 
 	allow         worker.Allowlist
 	includeSystem bool
+	phases        worker.Phases
 	multiType     worker.MultiType
 	emitType      worker.EmitType
 
@@ -91,7 +92,7 @@ func parseOptions(c *cli.Context) (options, error) {
 		failedDir:       c.String("failed-documents"),
 		json:            c.String("output") == "json",
 	}
-	steps := []func(*cli.Context) error{o.checkSource, o.checkDestination, o.checkSelection, o.checkWork}
+	steps := []func(*cli.Context) error{o.checkSource, o.checkDestination, o.checkPhases, o.checkSelection, o.checkWork}
 	for _, step := range steps {
 		if err := step(c); err != nil {
 			return o, err
@@ -183,6 +184,28 @@ func (o *options) password(c *cli.Context, which string) (string, error) {
 		}
 	}
 	return c.String(flag), nil
+}
+
+// checkPhases takes the phases that were asked for, or all that are possible.
+func (o *options) checkPhases(c *cli.Context) error {
+	var possible worker.Phases
+	if o.target.URL != "" {
+		possible = append(possible, worker.PhaseMetadata, worker.PhaseIndices)
+	}
+	possible = append(possible, worker.PhaseDocuments)
+	wanted, err := worker.ParsePhases(c.String("phases"))
+	if err != nil {
+		return err
+	}
+	if o.phases = wanted; len(wanted) == 0 {
+		o.phases = possible
+	}
+	for _, name := range o.phases {
+		if !possible.Has(name) {
+			return usage("--phases: %s needs a target cluster (--target-host)", name)
+		}
+	}
+	return nil
 }
 
 func (o *options) checkSelection(c *cli.Context) error {

@@ -17,14 +17,14 @@ import (
 // progressLine shows on a terminal how far the run is; elsewhere it logs now and then.
 type progressLine struct {
 	meter *worker.Meter
-	total int64 // repository bytes of everything, 0 when not known
+	total func() int64 // repository bytes of everything, 0 when not known
 	begin time.Time
 	out   io.Writer
 	tty   bool
 	width int
 }
 
-func newProgressLine(meter *worker.Meter, total int64) *progressLine {
+func newProgressLine(meter *worker.Meter, total func() int64) *progressLine {
 	p := &progressLine{meter: meter, total: total, begin: time.Now(), out: os.Stderr}
 	if fd := int(os.Stderr.Fd()); term.IsTerminal(fd) {
 		p.tty = true
@@ -44,8 +44,8 @@ func (p *progressLine) text(now time.Time) string {
 	}
 	s := fmt.Sprintf("%s documents, %s, %s documents/s, %s/s", count(r.Documents), size(r.Bytes),
 		count(int64(float64(r.Documents)/elapsed)), size(int64(float64(r.Bytes)/elapsed)))
-	if p.total > 0 && r.ShardBytes > 0 {
-		part := min(float64(r.ShardBytes)/float64(p.total), 1)
+	if total := p.total(); total > 0 && r.ShardBytes > 0 {
+		part := min(float64(r.ShardBytes)/float64(total), 1)
 		left := time.Duration(elapsed * (1 - part) / part * float64(time.Second))
 		s += fmt.Sprintf(", %.1f %%, %s left", 100*part, left.Round(time.Second))
 	}

@@ -35,7 +35,10 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		return nil, nil, errors.Join(err, done())
 	}
 	writer := newHolder()
-	s := &worker.Session{Holder: writer, Log: log}
+	s := &worker.Session{
+		Holder: writer, Log: log, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
+		Snapshot: worker.SnapshotOptions{Name: o.snapshot, AllowPartial: o.allowPartial},
+	}
 	destination, client, closeDest, err := openDestination(ctx, o, s)
 	if err != nil {
 		return give(err)
@@ -151,8 +154,6 @@ func openDestination(ctx context.Context, o options, s *worker.Session) (worker.
 	}
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	s.Targets = client
-	s.Prepare = func(ctx context.Context, plan *worker.Plan) error {
-		return worker.PrepareTarget(ctx, client, v, plan, s.Log)
-	}
+	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Log: s.Log}
 	return worker.ToCluster(client, o.connections), client, nothing, nil
 }

@@ -105,13 +105,10 @@ func work1(ctx context.Context, o options, st *status) error {
 	if err != nil {
 		return finishWorker(st, r, workerFailed, err)
 	}
-	request := worker.Request{
-		SnapshotName: o.snapshot, Session: o.session, Allow: o.allow, IncludeSystem: o.includeSystem,
-		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType,
-	}
-	s.Settings = request.Settings(repositoryIdentity(counted.URI()))
 	unreadable := false
-	s.Plan = func(ctx context.Context) (*worker.Plan, error) {
+	s.Plan = func(ctx context.Context, name string) (*worker.Plan, error) {
+		request := o.request()
+		request.SnapshotName = name
 		plan, err := worker.NewPlan(ctx, counted, request)
 		unreadable = err != nil && !errors.Is(err, fault.ErrConfig) && !errors.Is(err, fault.ErrUnavailable)
 		return plan, err
@@ -166,7 +163,7 @@ func workerExit(ctx context.Context, outcome worker.Outcome, unreadable bool, er
 		return workerNoneFree
 	case unreadable:
 		return workerUnreadble
-	case outcome == worker.Completed, outcome == worker.Failed:
+	case outcome == worker.Completed, outcome == worker.Failed, outcome == worker.Stepped:
 		return workerDone
 	case outcome == worker.HandedOff && ctx.Err() == nil:
 		return workerTimeout

@@ -32,7 +32,8 @@ type shard struct {
 func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 	var rep AuditReport
 	chains := map[shard]map[string]Item{}
-	why := map[string]string{} // failed items
+	why := map[string]string{}   // failed items
+	missing := map[string]bool{} // reasons why an index is not on the target
 	for it, err := range c.Items(ctx) {
 		if err != nil {
 			return rep, fmt.Errorf("audit: %w", err)
@@ -63,6 +64,12 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 		if err != nil {
 			return rep, err
 		}
+		if e.State == PhaseFailed {
+			missing[e.Error] = true
+			if err := c.IndexEvent(ctx, e); err != nil {
+				return rep, err
+			}
+		}
 		for n := range e.Shards {
 			if k := (shard{e.Name, n}); chains[k] == nil {
 				chains[k] = map[string]Item{}
@@ -77,6 +84,9 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 	slices.Sort(rep.Failed)
 	slices.Sort(rep.Stray)
 	for _, id := range rep.Failed { // whoever marked it may have died before it said so
+		if missing[why[id]] {
+			continue // said once for the whole index
+		}
 		if _, err := c.Event(ctx, id, "failed", why[id]); err != nil {
 			return rep, err
 		}
@@ -129,12 +139,6 @@ func (c *Coordinator) repair(ctx context.Context, missing []string) error {
 	return nil
 }
 
-// PhaseDocs is the state of the phase that moves documents.
-const (
-	PhaseInProgress = "IN_PROGRESS"
-	PhaseCompleted  = "COMPLETED"
-)
-
 // Finish audits the items and, when every chain is whole and ended, records that
 // the documents are complete. The second result says whether they are.
 func (c *Coordinator) Finish(ctx context.Context) (AuditReport, bool, error) {
@@ -151,5 +155,5 @@ func (c *Coordinator) Finish(ctx context.Context) (AuditReport, bool, error) {
 		state = PhaseCompleted
 	}
 	body := fmt.Appendf(nil, `{"items":%d,"failedItems":%d}`, rep.Items, len(rep.Failed))
-	return rep, state == PhaseCompleted, c.putRecord(ctx, Record{ID: kindPhase + ":docs", Kind: kindPhase, State: state, Body: body})
+	return rep, state == PhaseCompleted, c.putRecord(ctx, Record{ID: phaseID(DocsPhase), Kind: kindPhase, State: state, Body: body})
 }

@@ -170,41 +170,6 @@ func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(con
 	}
 }
 
-// PutIndexEntry stores what a worker needs to find the shards of an index: body is
-// an opaque JSON object. An entry that exists is replaced.
-func (c *Coordinator) PutIndexEntry(ctx context.Context, index string, shards int, body json.RawMessage) error {
-	entry := indexEntry{Name: index, Shards: shards, Locator: body}
-	raw, err := json.Marshal(entry)
-	if err != nil {
-		return fmt.Errorf("index entry %s: %w", index, err)
-	}
-	return c.putRecord(ctx, Record{ID: kindIndex + ":" + indexKey(index), Kind: kindIndex, State: "COMPLETED", Body: raw})
-}
-
-// IndexEntry reads what PutIndexEntry stored.
-func (c *Coordinator) IndexEntry(ctx context.Context, index string) (shards int, body json.RawMessage, err error) {
-	r, err := c.record(ctx, kindIndex+":"+indexKey(index))
-	if err != nil {
-		return 0, nil, fmt.Errorf("index entry %s: %w", index, err)
-	}
-	e, err := decodeEntry(r)
-	return e.Shards, e.Locator, err
-}
-
-type indexEntry struct {
-	Name    string          `json:"name"`
-	Shards  int             `json:"shards"`
-	Locator json.RawMessage `json:"locator"`
-}
-
-func decodeEntry(r Record) (indexEntry, error) {
-	var e indexEntry
-	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return e, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
-	}
-	return e, nil
-}
-
 // ClaimTarget records the UUID of the target index when none is recorded yet, and
 // gives the recorded one. A worker that finds another index under the name stops.
 func (c *Coordinator) ClaimTarget(ctx context.Context, index, uuid string) (recorded string, err error) {

@@ -19,6 +19,10 @@ type Entry struct {
 	Bytes []int64 `json:"bytes,omitempty"`
 	// Reduced says why stored sources are not what was indexed ("" when they are), from the mapping.
 	Reduced string `json:"reduced,omitempty"`
+	// Ours are the target indices that this session created; all others were there before.
+	Ours []string `json:"ours,omitempty"`
+	// Late are aliases, by target index, that are set when the documents of the index are complete.
+	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
 }
 
 func (e Entry) encode() (json.RawMessage, error) {

@@ -16,10 +16,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Migration runs a plan to its end in the slots of one process.
+// Migration runs all phases to their end in one process, and items in its slots.
 type Migration struct {
 	*Session
-	Plan  *Plan
 	Slots int
 	// Dead are the holders of former processes that are proven dead; their leases are
 	// freed at once, and Freed, when not nil, is told when that is done.
@@ -35,14 +34,14 @@ type Migration struct {
 	freed     chan struct{}     // closed and replaced whenever a slot gives up a lease
 }
 
-// Run seeds the work if nobody has, then runs leases until none is left. The summary
-// is given whenever the coordination store can be read, also beside an error.
+// Run does what the phases ask for until nothing is left. The summary is given whenever
+// the coordination store can be read, also beside an error.
 func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	m.paused, m.freed = map[string]string{}, make(chan struct{})
 	m.lastGood = m.Runner.Clock.Read().Mono
 	err := m.toTheEnd(ctx)
 	// The summary is wanted also when the run was interrupted.
-	sum, serr := summarize(context.WithoutCancel(ctx), m.Coordinator, m.Plan)
+	sum, serr := summarize(context.WithoutCancel(ctx), m.Session)
 	if serr != nil {
 		return nil, errors.Join(err, serr)
 	}
@@ -53,18 +52,33 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 }
 
 func (m *Migration) toTheEnd(ctx context.Context) error {
-	for _, dead := range m.Dead {
-		// Its first acquisition was the right to seed.
-		err := m.Coordinator.ReleaseHolder(ctx, cms.SetupID, dead+"_1", cms.CauseKilled)
-		if err != nil && !errors.Is(err, cms.ErrNotFound) {
-			return err
-		}
-	}
 	if err := m.Join(ctx); err != nil {
 		return err
 	}
-	for _, x := range m.Plan.Indices {
-		if err := m.checkTargets(ctx, x.Entry); err != nil {
+	for _, dead := range m.Dead {
+		if err := m.Coordinator.ReleaseDead(ctx, dead+"_"); err != nil {
+			return err
+		}
+	}
+	if err := m.reopenIndices(ctx); err != nil {
+		return err
+	}
+	if err := m.throughPhases(ctx); err != nil || !m.Phases.Has(PhaseDocuments) {
+		return err
+	}
+	entries, err := m.entries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.State != cms.PhaseCompleted {
+			continue
+		}
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return err
+		}
+		if err := m.checkTargets(ctx, entry); err != nil {
 			return err
 		}
 	}
@@ -87,15 +101,76 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 	return m.audit(ctx)
 }
 
+// throughPhases does the phases before the documents, and seeds the items.
+func (m *Migration) throughPhases(ctx context.Context) error {
+	for {
+		st, err := m.look(ctx)
+		if err == nil && st.Phase != PhaseSnapshot {
+			if _, err := m.plan(ctx); err != nil {
+				return err
+			}
+		}
+		if err == nil {
+			st, _, err = m.next(ctx)
+		}
+		var busy *cms.NoneAvailable
+		var failed *PhaseFailed
+		switch {
+		case errors.Is(err, cms.ErrAllDone):
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
+		case errors.As(err, &busy):
+			err = m.waitForOthers(ctx, st, busy)
+		case errors.Is(err, fault.ErrUnavailable):
+			if err = m.silent(err); err == nil {
+				err = m.Runner.Clock.Sleep(ctx, time.Second)
+			}
+		case err == nil && st.Does == WorkOnItem:
+			return nil
+		case err == nil:
+			m.good()
+		case errors.As(err, &failed), errors.Is(err, fault.ErrConfig), errors.Is(err, ErrTargetReplaced):
+		default:
+			// It counts as an attempt; after too many the phase is FAILED and says so.
+			m.Log.WarnContext(ctx, "attempt at a phase failed", "phase", st.Phase, "error", err)
+			if err = leasedAgain(st, err); err == nil {
+				err = m.Runner.Clock.Sleep(ctx, m.pauseBetween())
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// leasedAgain says whether an error is counted by the record of a phase, so that trying
+// again comes to an end.
+func leasedAgain(st step, err error) error {
+	switch st.Does {
+	case MakeSnapshot, MoveGlobals, ListIndices:
+		return nil
+	}
+	return err
+}
+
 // retryFailed opens failed items again: who runs the command a second time has
 // repaired something, and what is still broken fails again with its reason.
 func (m *Migration) retryFailed(ctx context.Context) error {
+	entries, err := m.entries(ctx)
+	if err != nil {
+		return err
+	}
+	missing := map[string]bool{}
+	for _, e := range entries {
+		missing[e.Name] = e.State != cms.PhaseCompleted
+	}
 	var failed []cms.ItemID
 	for item, err := range m.Coordinator.Items(ctx) {
 		if err != nil {
 			return fmt.Errorf("list items: %w", err)
 		}
-		if id, err := item.Range(); err == nil && item.FailedItem() {
+		if id, err := item.Range(); err == nil && item.FailedItem() && !missing[id.Index] {
 			failed = append(failed, id)
 		}
 	}
@@ -105,7 +180,10 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 			return fmt.Errorf("retry %v: %w", id, err)
 		}
 	}
-	return nil
+	if len(failed) > 0 {
+		_, err = m.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
+	}
+	return err
 }
 
 // reclaim frees the leases of a former process that is proven dead.
@@ -306,9 +384,9 @@ func (m *Migration) audit(ctx context.Context) error {
 		return &PausedError{Indices: names, Why: m.paused[names[0]]}
 	}
 	for {
-		report, clean, err := m.Coordinator.Finish(ctx)
+		report, clean, err := m.endDocuments(ctx)
 		if err != nil {
-			return fmt.Errorf("final audit: %w", err)
+			return err
 		}
 		if clean || len(report.Repaired) == 0 {
 			return nil

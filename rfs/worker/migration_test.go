@@ -80,10 +80,11 @@ func runOnce(t *testing.T, dir, repository, state string, s *sink, after int) (*
 	}
 	defer recorder.Close()
 	m := &Migration{
-		Plan: plan, Slots: 2, Unavailable: time.Minute,
+		Slots: 2, Unavailable: time.Minute,
 		Session: &Session{
 			Coordinator: coordinator, Holder: fmt.Sprintf("test_%d", rand.Int()), Settings: req.Settings(""), Log: slog.New(slog.DiscardHandler),
-			Plan: func(context.Context) (*Plan, error) { return plan, nil },
+			Phases: Phases{PhaseDocuments},
+			Plan:   func(context.Context, string) (*Plan, error) { return plan, nil },
 			Runner: &Runner{
 				Repo: blobs, Destination: s, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(),
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,44 +16,80 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
-// TargetCluster is what PrepareTarget needs of the target.
+// TargetCluster is what TargetIndices needs of the target.
 type TargetCluster interface {
 	metadata.Cluster
 	// CreateTypedIndex creates an index whose documents have a mapping type, where the target knows types.
 	CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error
 	// FinalPipelines gives the final ingest pipeline of those indices that have one.
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+	// SetAliases adds aliases to an index.
+	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
 }
 
-// PrepareTarget creates every index of the plan that the target lacks, from the metadata
-// in the snapshot, and leaves those that exist as they are. It logs what differs from
-// the snapshot and warns of final pipelines, which would change documents. It may be
+// TargetIndices creates indices on a target from the metadata in the snapshot. It logs what
+// differs from the snapshot and warns of final pipelines, which would change documents.
+type TargetIndices struct {
+	Cluster TargetCluster
+	Version target.Version
+	Log     *slog.Logger
+}
+
+// Absent gives those of the names that neither an index nor an alias of the target has.
+func (t *TargetIndices) Absent(ctx context.Context, names []string) ([]string, error) {
+	var absent []string
+	for _, name := range names {
+		there, err := t.Cluster.IndexExists(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("index %s: %w", name, err)
+		}
+		if !there {
+			absent = append(absent, name)
+		}
+	}
+	return absent, nil
+}
+
+// Make creates what the target lacks of an index and leaves what exists as it is. It may be
 // repeated and run by several processes at once. Errors name the index and carry the
 // target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
-func PrepareTarget(ctx context.Context, c TargetCluster, v target.Version, plan *Plan, log *slog.Logger) error {
-	var names []string
-	for _, x := range plan.Indices {
-		if x.Entry.Naming.Emit && !knowsTypes(v) {
-			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", v.Distribution, v.Number, fault.ErrConfig)
-		}
-		done, err := metadata.Ensure(ctx, creator(c, x), v, wanted(x))
-		logPrepared(ctx, log, done)
-		if err != nil {
-			return refusedIndex(x, err)
-		}
-		names = append(names, x.Entry.Naming.Targets()...)
+func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
+	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, wanted(x))
+	logPrepared(ctx, t.Log, done)
+	if err != nil {
+		return Made{}, refusedIndex(x, err)
 	}
-	final, err := c.FinalPipelines(ctx, names)
+	return Made{}, t.warnOfPipelines(ctx, x.Entry.Naming.Targets())
+}
+
+// SetAliases adds aliases to an index.
+func (t *TargetIndices) SetAliases(ctx context.Context, index string, aliases json.RawMessage) error {
+	return t.Cluster.SetAliases(ctx, index, aliases)
+}
+
+// warnOfPipelines tells of what changes documents and cannot be switched off by a request.
+func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) error {
+	final, err := t.Cluster.FinalPipelines(ctx, names)
 	switch {
 	case errors.Is(err, fault.ErrConfig): // it is a warning only: nobody needs the permission for it
-		log.WarnContext(ctx, "the target does not let see whether indices have a final pipeline, which would change documents", "reason", err.Error())
+		t.Log.WarnContext(ctx, "the target does not let see whether indices have a final pipeline, which would change documents", "reason", err.Error())
 		return nil
 	case err != nil:
 		return fmt.Errorf("final pipelines of the target's indices: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(final)) {
-		log.WarnContext(ctx, "the index has a final pipeline, which may change or drop documents and cannot be switched off by requests",
+		t.Log.WarnContext(ctx, "the index has a final pipeline, which may change or drop documents and cannot be switched off by requests",
 			"index", name, "pipeline", final[name])
+	}
+	return nil
+}
+
+// Check refuses a plan that emits mapping types to a target that takes none.
+func (t *TargetIndices) Check(plan *Plan) error {
+	for _, x := range plan.Indices {
+		if x.Entry.Naming.Emit && !knowsTypes(t.Version) {
+			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", t.Version.Distribution, t.Version.Number, fault.ErrConfig)
+		}
 	}
 	return nil
 }

@@ -56,8 +56,11 @@ func TestRealTargetsTakeNamesOfEveryKind(t *testing.T) {
 			var out bytes.Buffer
 			log := slog.New(slog.NewTextHandler(&out, nil))
 			for range 2 {
-				if err := worker.PrepareTarget(t.Context(), client, v, plan, log); err != nil {
-					t.Fatal(err)
+				on := &worker.TargetIndices{Cluster: client, Version: v, Log: log}
+				for _, x := range plan.Indices {
+					if _, err := on.Make(t.Context(), x); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			for i, name := range names {

@@ -17,11 +17,12 @@ import (
 
 // indices is a target that remembers what was created, by name.
 type indices struct {
-	bodies map[string]string
-	typed  map[string]string
-	final  map[string]string
-	refuse error
-	hide   error // what the settings of indices are refused with
+	bodies  map[string]string
+	typed   map[string]string
+	final   map[string]string
+	aliases map[string]string
+	refuse  error
+	hide    error // what the settings of indices are refused with
 }
 
 func (x *indices) IndexExists(_ context.Context, name string) (bool, error) {
@@ -55,8 +56,27 @@ func (x *indices) FinalPipelines(_ context.Context, names []string) (map[string]
 	return found, nil
 }
 
+func (x *indices) SetAliases(_ context.Context, index string, aliases json.RawMessage) error {
+	x.aliases[index] = string(aliases)
+	return nil
+}
+
+// prepare checks a plan and creates all its indices.
+func prepare(ctx context.Context, on *indices, v target.Version, plan *Plan, log *slog.Logger) error {
+	c := &TargetIndices{Cluster: on, Version: v, Log: log}
+	if err := c.Check(plan); err != nil {
+		return err
+	}
+	for _, x := range plan.Indices {
+		if _, err := c.Make(ctx, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func newIndices() *indices {
-	return &indices{bodies: map[string]string{}, typed: map[string]string{}, final: map[string]string{}}
+	return &indices{bodies: map[string]string{}, typed: map[string]string{}, aliases: map[string]string{}, final: map[string]string{}}
 }
 
 // twoTypes is an index in which documents of the given types exist.
@@ -94,7 +114,7 @@ func TestEveryTargetIndexGetsTheMappingOfTheDocumentsThatLandInIt(t *testing.T) 
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on := newIndices()
-			if err := PrepareTarget(t.Context(), on, opensearch2, twoTypes(c.naming), quiet()); err != nil {
+			if err := prepare(t.Context(), on, opensearch2, twoTypes(c.naming), quiet()); err != nil {
 				t.Fatal(err)
 			}
 			if len(on.bodies) != len(c.want) {
@@ -116,7 +136,7 @@ func TestWhatExistsIsLeftAsItIsAndARepetitionChangesNothing(t *testing.T) {
 	on := newIndices()
 	on.bodies["blog"] = "made by hand"
 	for range 2 {
-		if err := PrepareTarget(t.Context(), on, opensearch2, twoTypes(Naming{}), quiet()); err != nil {
+		if err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{}), quiet()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,12 +147,12 @@ func TestWhatExistsIsLeftAsItIsAndARepetitionChangesNothing(t *testing.T) {
 
 func TestMappingTypesAreEmittedOnlyWhereTheTargetTakesThem(t *testing.T) {
 	emit := Naming{Types: []string{"post"}, Emit: true}
-	err := PrepareTarget(t.Context(), newIndices(), opensearch2, twoTypes(emit), quiet())
+	err := prepare(t.Context(), newIndices(), opensearch2, twoTypes(emit), quiet())
 	if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "opensearch 2.19.4") {
 		t.Errorf("%v", err)
 	}
 	on := newIndices()
-	if err := PrepareTarget(t.Context(), on, target.Version{Distribution: "elasticsearch", Number: "7.10.2", Major: 7, Minor: 10}, twoTypes(emit), quiet()); err != nil {
+	if err := prepare(t.Context(), on, target.Version{Distribution: "elasticsearch", Number: "7.10.2", Major: 7, Minor: 10}, twoTypes(emit), quiet()); err != nil {
 		t.Fatal(err)
 	}
 	if on.typed["blog"] != "post" {
@@ -143,7 +163,7 @@ func TestMappingTypesAreEmittedOnlyWhereTheTargetTakesThem(t *testing.T) {
 func TestARefusalNamesTheIndexAndKeepsTheTargetsWords(t *testing.T) {
 	on := newIndices()
 	on.refuse = fmt.Errorf("must be lowercase: %w", fault.ErrRejected)
-	err := PrepareTarget(t.Context(), on, opensearch2, twoTypes(Naming{Types: []string{"post", "user"}, Multi: SplitTypes}), quiet())
+	err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{Types: []string{"post", "user"}, Multi: SplitTypes}), quiet())
 	for _, word := range []string{"blog_post", "must be lowercase", "--multi-type union"} {
 		if !errors.Is(err, fault.ErrRejected) || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v; want %s", err, word)
@@ -157,7 +177,7 @@ func TestFinalPipelinesAndDifferencesAreTold(t *testing.T) {
 	plan := twoTypes(Naming{Types: []string{"post"}})
 	plan.Indices[0].Source.Mappings[0].Body = json.RawMessage(`{"properties":{"a":{"type":"string"},"b":{"type":"string"},"v":{"type":"dense_vector"}}}`)
 	var out bytes.Buffer
-	if err := PrepareTarget(t.Context(), on, opensearch2, plan, slog.New(slog.NewJSONHandler(&out, nil))); err != nil {
+	if err := prepare(t.Context(), on, opensearch2, plan, slog.New(slog.NewJSONHandler(&out, nil))); err != nil {
 		t.Fatal(err)
 	}
 	for _, word := range []string{`"pipeline":"spoil"`, `"changes":2`, `"level":"INFO","msg":"index differs from the snapshot","index":"blog","rule":"string-to-text"`, `"level":"WARN","msg":"index differs from the snapshot","index":"blog","rule":"elastic-type"`, `"msg":"index created","index":"blog"`} {
@@ -171,14 +191,14 @@ func TestAMissingPermissionForAWarningStopsNothing(t *testing.T) {
 	on := newIndices()
 	on.hide = fmt.Errorf("no permissions for [indices:monitor/settings/get]: %w", fault.ErrConfig)
 	var out bytes.Buffer
-	if err := PrepareTarget(t.Context(), on, opensearch2, twoTypes(Naming{}), slog.New(slog.NewTextHandler(&out, nil))); err != nil {
+	if err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{}), slog.New(slog.NewTextHandler(&out, nil))); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "level=WARN") || !strings.Contains(out.String(), "settings/get") {
 		t.Errorf("log %s", out.String())
 	}
 	on.hide = fault.ErrUnavailable
-	if err := PrepareTarget(t.Context(), on, opensearch2, twoTypes(Naming{}), quiet()); !errors.Is(err, fault.ErrUnavailable) {
+	if err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{}), quiet()); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 }

@@ -28,10 +28,11 @@ const (
 	Released                 // nothing was done; the item is free again
 	Failed                   // the item cannot be migrated and says why
 	Lost                     // the lease was no longer ours, or could not be given back
+	Stepped                  // no lease of an item: a step of a phase before the documents
 )
 
 func (o Outcome) String() string {
-	return [...]string{"completed", "handed off", "released", "failed", "lost"}[o]
+	return [...]string{"completed", "handed off", "released", "failed", "lost", "phase"}[o]
 }
 
 // Runner runs leases: one piece of code for slots of `rfsd migrate` and for worker processes.

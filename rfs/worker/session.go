@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // Targets knows the indices of a target cluster.
@@ -22,65 +24,50 @@ type Targets interface {
 // sent to the former one is gone, so nothing may be called complete.
 var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejected)
 
-// Session is what all processes of one migration share: the coordination, and how the
-// work is prepared, once, by whoever comes first.
+// Session is what all processes of one migration share: the coordination, and the means
+// of each phase. A phase without means must not be among Phases.
 type Session struct {
 	Coordinator *cms.Coordinator
 	Runner      *Runner
 	Holder      string            // of this process; unique over all processes and runs
 	Settings    map[string]string // two processes of a session must agree on them
-	// Plan reads the snapshot; only the process that seeds the work needs it.
-	Plan    func(context.Context) (*Plan, error)
-	Prepare func(context.Context, *Plan) error // creates what is missing on the target; may be nil
-	Targets Targets                            // nil when there is no cluster
+	Phases      Phases
+	Snapshot    SnapshotOptions
+	Snapshots   Snapshots // the source; nil when no snapshot is created
+	// Plan reads the snapshot of that name; only a process that prepares work needs it.
+	Plan func(ctx context.Context, snapshot string) (*Plan, error)
+	// Globals migrates what belongs to no index.
+	Globals func(context.Context, *Plan) (GlobalsRecord, error)
+	Indices Indices // of the target; nil when there is no cluster
+	Targets Targets // nil when there is no cluster
 	Log     *slog.Logger
+
+	mu      sync.Mutex
+	planned *Plan
+	opened  *snapshot.Snapshot
 }
 
-// Join begins the session or joins it; afterwards the work is seeded.
+// Join begins the session or joins it.
 func (s *Session) Join(ctx context.Context) error {
 	if err := s.Coordinator.Init(ctx, cms.Meta{Settings: s.Settings}); err != nil {
 		return err
 	}
-	waiting := func(busy *cms.NoneAvailable) {
-		s.Log.Info("somebody else prepares the work", "holder", busy.Holder, "until", busy.NextExpiry)
-	}
-	return s.Coordinator.SeedOnce(ctx, s.Holder, s.seed, waiting)
+	return s.retrySnapshot(ctx)
 }
 
-// seed creates the target indices and stores the index entries and one item per shard.
-func (s *Session) seed(ctx context.Context) error {
-	plan, err := s.Plan(ctx)
-	if err != nil {
-		return err
-	}
-	if s.Prepare != nil {
-		if err := s.Prepare(ctx, plan); err != nil {
-			return err
-		}
-	}
-	for _, x := range plan.Indices {
-		body, err := x.Entry.encode()
-		if err != nil {
-			return err
-		}
-		if err := s.Coordinator.PutIndexEntry(ctx, x.Name, x.Entry.Shards, body); err != nil {
-			return err
-		}
-		if err := s.checkTargets(ctx, x.Entry); err != nil {
-			return err
-		}
-	}
-	_, err = s.Coordinator.SeedItems(ctx, plan.items())
-	return err
-}
+// errNoIndex means that the index of an item could not be created.
+var errNoIndex = errors.New("the index is not on the target")
 
 // entry reads how an index is found and named, as it was seeded.
 func (s *Session) entry(ctx context.Context, index string) (Entry, error) {
-	_, body, err := s.Coordinator.IndexEntry(ctx, index)
+	e, err := s.Coordinator.IndexEntry(ctx, index)
 	if err != nil {
 		return Entry{}, err
 	}
-	return decodeEntry(index, body)
+	if e.State == cms.PhaseFailed {
+		return Entry{}, fmt.Errorf("%s: %w", e.Error, errNoIndex)
+	}
+	return decodeEntry(index, e.Body)
 }
 
 // checkTargets compares the target indices of an entry with those that were recorded
@@ -112,6 +99,9 @@ func (s *Session) checkTargets(ctx context.Context, e Entry) error {
 // run works on one lease.
 func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 	entry, err := s.entry(ctx, lease.ID.Index)
+	if errors.Is(err, errNoIndex) {
+		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err)))
+	}
 	if err != nil {
 		return Released, errors.Join(err, lease.Release(ctx, cms.CauseOutage))
 	}
@@ -127,20 +117,33 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 // lastWord bounds the reading of the item after its lease has ended.
 const lastWord = 3 * time.Second
 
-// RunOne joins the session, leases one item and works on it to the lease's end.
-// started, when not nil, is given the lease before the work begins. Errors beside those
-// of the work: cms.ErrAllDone after an audit that found every chain whole, and a
-// *cms.NoneAvailable when others hold what is left.
+// RunOne joins the session and does one step of it: what one phase before the documents
+// needs (Stepped), or one lease of an item to its end. started, when not nil, is given the
+// lease before the work begins. Errors beside those of the work: cms.ErrAllDone when
+// every phase of this run is complete, for documents after an audit that found every chain
+// whole; a *cms.NoneAvailable when others hold what is left; a *PhaseFailed.
 func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome, cms.Item, error) {
 	if err := s.Join(ctx); err != nil {
 		return Released, cms.Item{}, err
 	}
+	for {
+		st, worked, err := s.next(ctx)
+		if err != nil {
+			return Released, cms.Item{}, err
+		}
+		if worked {
+			return Stepped, cms.Item{}, nil
+		}
+		if st.Does == WorkOnItem {
+			break
+		}
+	}
 	lease, err := s.Coordinator.AcquireNext(ctx, s.Holder, nil)
 	if errors.Is(err, cms.ErrAllDone) {
-		report, clean, ferr := s.Coordinator.Finish(ctx)
+		report, clean, ferr := s.endDocuments(ctx)
 		switch {
 		case ferr != nil:
-			return Released, cms.Item{}, fmt.Errorf("final audit: %w", ferr)
+			return Released, cms.Item{}, ferr
 		case !clean:
 			return Released, cms.Item{}, &cms.NoneAvailable{Holder: "nobody", Open: int64(report.Open + len(report.Repaired))}
 		}
@@ -161,4 +164,22 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 		item = now
 	}
 	return outcome, item, err
+}
+
+// next does what the machine says now, unless that is work on an item. It waits for others
+// that do short work; a snapshot that somebody else watches is a *cms.NoneAvailable.
+func (s *Session) next(ctx context.Context) (st step, worked bool, err error) {
+	if st, err = s.look(ctx); err != nil {
+		return st, false, err
+	}
+	if st.over {
+		return st, false, cms.ErrAllDone
+	}
+	worked, err = s.act(ctx, st)
+	var busy *cms.NoneAvailable
+	if errors.As(err, &busy) && st.Does != MakeSnapshot {
+		return st, false, s.waitForOthers(ctx, st, busy)
+	}
+	// Listing the indices is half of the phase only.
+	return st, worked && st.Does != ListIndices, err
 }

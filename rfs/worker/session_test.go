@@ -35,27 +35,33 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 	}
 	defer recorder.Close()
 	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
-	session := func(holder string, r *repo.Counting, plan func(context.Context) (*Plan, error)) *Session {
+	session := func(holder string, r *repo.Counting, plan func(context.Context, string) (*Plan, error)) *Session {
 		coordinator, err := cms.New(cms.Config{Store: store, Creator: holder})
 		if err != nil {
 			t.Fatal(err)
 		}
 		log := slog.New(slog.DiscardHandler)
 		return &Session{
-			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Plan: plan,
+			Coordinator: coordinator, Holder: holder, Settings: req.Settings(""), Log: log, Plan: plan, Phases: Phases{PhaseDocuments},
 			Runner: &Runner{Repo: r, Destination: ToNowhere(), Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log},
 		}
 	}
-	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context) (*Plan, error) { return NewPlan(ctx, blobs, req) })
+	seeder := session("seeder", repo.NewCounting(blobs), func(ctx context.Context, _ string) (*Plan, error) { return NewPlan(ctx, blobs, req) })
 	if err := seeder.Join(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	for st := (step{}); st.Does != WorkOnItem; {
+		var err error
+		if st, _, err = seeder.next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	workers := 0
 	for ; ; workers++ {
 		counted := repo.NewCounting(blobs)
 		var log []repo.Request
 		counted.Log(&log)
-		w := session(fmt.Sprint("worker", workers), counted, func(context.Context) (*Plan, error) {
+		w := session(fmt.Sprint("worker", workers), counted, func(context.Context, string) (*Plan, error) {
 			return nil, errors.New("the work is seeded already")
 		})
 		var id cms.ItemID

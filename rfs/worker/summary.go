@@ -18,7 +18,13 @@ import (
 type Summary struct {
 	Snapshot string `json:"snapshot"`
 	Session  string `json:"session"`
-	Complete bool   `json:"complete"` // no item is open
+	Complete bool   `json:"complete"` // every phase of the run has ended, and no item is open
+	// Phases are those that began, in order.
+	Phases []PhaseSummary `json:"phases"`
+	// Globals is what became of templates and all else that belongs to no index.
+	Globals *GlobalsRecord `json:"cluster_metadata,omitempty"`
+	// Events are what was told once: failures, retries, repairs.
+	Events []Event `json:"events,omitempty"`
 	// Counts of all indices: live = indexed + failed + filtered.
 	Totals  cms.Counts     `json:"totals"`
 	Indices []IndexSummary `json:"indices"`
@@ -43,10 +49,33 @@ type IndexSummary struct {
 	Done    int      `json:"shards_done"`
 	Damaged int      `json:"shards_failed"`
 	Open    int      `json:"items_open"`
+	// State is COMPLETED when the target indices are there, FAILED when they could not be created.
+	State string `json:"state"`
+	Error string `json:"error,omitempty"` // why they could not, or why the last attempt did not
+	// Created are the targets that this session created; the others were there before.
+	Created []string `json:"created,omitempty"`
+	// AliasesWait says that aliases are not set yet, because documents are missing.
+	AliasesWait bool `json:"aliases_wait,omitempty"`
 	// Reduced says why the stored sources are not what was indexed.
 	Reduced string `json:"reduced_source,omitempty"`
 	Paused  string `json:"paused,omitempty"`
 	cms.Counts
+}
+
+// PhaseSummary is the outcome of one phase.
+type PhaseSummary struct {
+	Phase    string `json:"phase"` // as in --phases
+	State    string `json:"state"` // of the record
+	Attempts int    `json:"attempts,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// Event is something that was told once.
+type Event struct {
+	Subject string    `json:"subject"`
+	Code    string    `json:"code"`
+	Detail  string    `json:"detail,omitempty"`
+	Time    time.Time `json:"time"`
 }
 
 // Problem is an item that could not be migrated, and why.
@@ -63,13 +92,19 @@ type shardChain struct {
 	checks       []lucene.Check
 }
 
-// summarize sums up the items of a coordination store.
-func summarize(ctx context.Context, coordinator *cms.Coordinator, plan *Plan) (*Summary, error) {
-	s := &Summary{Snapshot: plan.Snapshot, Session: plan.Session, LeftOut: plan.LeftOut, Complete: true}
-	byIndex := map[string]*IndexSummary{}
-	for i := range plan.Indices {
-		p := &plan.Indices[i]
-		byIndex[p.Name] = &IndexSummary{Index: p.Name, Targets: p.Entry.Naming.Targets(), Shards: p.Entry.Shards, Reduced: p.Entry.Reduced}
+// summarize sums up the phases, indices and items of a session.
+func summarize(ctx context.Context, session *Session) (*Summary, error) {
+	coordinator := session.Coordinator
+	s := &Summary{Complete: true}
+	if p := session.planned; p != nil {
+		s.Snapshot, s.Session, s.LeftOut = p.Snapshot, p.Session, p.LeftOut
+	}
+	if err := s.addPhases(ctx, session); err != nil {
+		return nil, err
+	}
+	byIndex, err := session.indexSummaries(ctx)
+	if err != nil {
+		return nil, err
 	}
 	chains := map[string]map[int]*shardChain{}
 	var quiet Quiet
@@ -81,7 +116,7 @@ func summarize(ctx context.Context, coordinator *cms.Coordinator, plan *Plan) (*
 		id, err := item.Range()
 		x := byIndex[id.Index]
 		if err != nil || x == nil {
-			continue // no item of this plan
+			continue // no item of this protocol
 		}
 		if chains[x.Index] == nil {
 			chains[x.Index] = map[int]*shardChain{}
@@ -111,6 +146,72 @@ func summarize(ctx context.Context, coordinator *cms.Coordinator, plan *Plan) (*
 	slices.Sort(s.NotVerified)
 	s.NotVerified = slices.Compact(s.NotVerified)
 	return s, nil
+}
+
+// addPhases adds what the records of the phases say, and the events.
+func (s *Summary) addPhases(ctx context.Context, session *Session) error {
+	for _, name := range cms.Phases() {
+		row, err := rowFor(name, "")
+		if err != nil {
+			return err
+		}
+		p, err := session.Coordinator.Phase(ctx, name)
+		if err != nil {
+			return fmt.Errorf("summary: %w", err)
+		}
+		if session.Phases.Has(row.Phase) && p.State != cms.PhaseCompleted {
+			s.Complete = false
+		}
+		if p.State == "" {
+			continue
+		}
+		s.Phases = append(s.Phases, PhaseSummary{Phase: row.Phase, State: p.State, Attempts: p.Attempts, Error: p.Error})
+		switch {
+		case name == cms.SnapshotPhase:
+			r, err := decodeSnapshot(p.Body)
+			if err != nil {
+				return err
+			}
+			s.Snapshot = r.Name
+		case name == cms.MetadataPhase && len(p.Body) > 0:
+			s.Globals = &GlobalsRecord{}
+			if err := json.Unmarshal(p.Body, s.Globals); err != nil {
+				return fmt.Errorf("record of the metadata: %w: %w", err, fault.ErrCorrupt)
+			}
+		}
+	}
+	for r, err := range session.Coordinator.Records(ctx, "event") {
+		if err != nil {
+			return fmt.Errorf("summary: %w", err)
+		}
+		e := Event{Time: time.UnixMilli(r.CreatedAt).UTC()}
+		if err := json.Unmarshal(r.Body, &e); err != nil {
+			return fmt.Errorf("event %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+		}
+		s.Events = append(s.Events, e)
+	}
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	return nil
+}
+
+// indexSummaries are the indices of the session, without their documents.
+func (s *Session) indexSummaries(ctx context.Context) (map[string]*IndexSummary, error) {
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := make(map[string]*IndexSummary, len(entries))
+	for _, e := range entries {
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		by[e.Name] = &IndexSummary{
+			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced,
+			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0,
+		}
+	}
+	return by, nil
 }
 
 func (s *Summary) addItem(x *IndexSummary, chain *shardChain, id cms.ItemID, item cms.Item) error {

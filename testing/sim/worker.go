@@ -75,7 +75,7 @@ func (k *worker) run() {
 func (k *worker) seed(ctx context.Context) bool {
 	err := k.c.SeedOnce(ctx, k.name, func(ctx context.Context) error {
 		for name, n := range k.m.shards() {
-			if err := k.c.PutIndexEntry(ctx, name, n, json.RawMessage(`{}`)); err != nil {
+			if _, err := k.c.CreateIndexEntry(ctx, cms.IndexEntry{Name: name, State: cms.PhaseCompleted, Shards: n, Body: json.RawMessage(`{}`)}); err != nil {
 				return err
 			}
 		}

@@ -23,8 +23,8 @@ func migration(t *testing.T, s cms.Store) {
 	if err := c.SeedOnce(ctx, "again", func(_ context.Context) error { t.Error("seeded twice"); return nil }, nil); err != nil {
 		t.Fatal(err)
 	}
-	if shards, body, err := c.IndexEntry(ctx, "logs"); err != nil || shards != 6 || string(body) != `{"path":"x"}` {
-		t.Fatalf("%d %s %v", shards, body, err)
+	if e, err := c.IndexEntry(ctx, "logs"); err != nil || e.Shards != 6 || string(e.Body) != `{"path":"x"}` {
+		t.Fatalf("%+v %v", e, err)
 	}
 	for leases := 0; ; leases++ {
 		l, err := c.AcquireNext(ctx, "h", nil)
@@ -180,11 +180,14 @@ func resume(t *testing.T, s cms.Store) {
 func audit(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)
-	Seed(t, c, "a", 0)
-	now := storeNow(t, s).Unix()
-	if err := c.PutIndexEntry(ctx, "a", 2, []byte(`{}`)); err != nil {
+	err := c.SeedOnce(ctx, "seeder", func(ctx context.Context) error {
+		_, err := c.CreateIndexEntry(ctx, cms.IndexEntry{Name: "a", State: cms.PhaseCompleted, Shards: 2, Body: []byte(`{}`)})
+		return err
+	}, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	now := storeNow(t, s).Unix()
 	root := cms.NewItem(ID("a", 0, 0), "c", 0)
 	root.CompletedAt, root.Successors = now-10, ID("a", 0, 50)
 	stray := cms.NewItem(ID("a", 0, 70), "c", 0)

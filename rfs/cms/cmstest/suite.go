@@ -64,7 +64,7 @@ func Coordinator(t *testing.T, s cms.Store, lease time.Duration) *cms.Coordinato
 func Seed(t *testing.T, c *cms.Coordinator, index string, n int) {
 	t.Helper()
 	err := c.SeedOnce(t.Context(), "seeder", func(ctx context.Context) error {
-		if err := c.PutIndexEntry(ctx, index, n, json.RawMessage(`{"path":"x"}`)); err != nil {
+		if _, err := c.CreateIndexEntry(ctx, cms.IndexEntry{Name: index, State: cms.PhaseCompleted, Shards: n, Body: json.RawMessage(`{"path":"x"}`)}); err != nil {
 			return err
 		}
 		_, err := c.SeedItems(ctx, func(yield func(cms.ItemID) bool) {

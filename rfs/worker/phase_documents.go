@@ -1,0 +1,204 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// seedItems creates the items, in one process at a time, and returns when they are there.
+func (s *Session) seedItems(ctx context.Context, st step) error {
+	if st.State == "" {
+		if _, err := s.Coordinator.MovePhase(ctx, cms.DocsPhase, "", cms.PhaseSetup, nil); err != nil {
+			return err
+		}
+	}
+	waiting := func(busy *cms.NoneAvailable) {
+		s.Log.InfoContext(ctx, "somebody else prepares the work", "holder", busy.Holder, "until", busy.NextExpiry)
+	}
+	if err := s.Coordinator.SeedOnce(ctx, s.Holder, s.seed, waiting); err != nil {
+		return err
+	}
+	_, err := s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseSetup, cms.PhaseInProgress, nil)
+	return err
+}
+
+// seed creates one item per shard. An index that is not on the target has items that are
+// FAILED from the beginning.
+func (s *Session) seed(ctx context.Context) error {
+	if !s.Phases.Has(PhaseIndices) {
+		if err := s.takeIndices(ctx); err != nil {
+			return err
+		}
+	}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	var roots []cms.ItemID
+	for _, e := range entries {
+		switch e.State {
+		case cms.PhaseFailed:
+			if err := s.Coordinator.CreateFailedItems(ctx, e.Name, e.Shards, e.Error); err != nil {
+				return err
+			}
+		case cms.PhaseCompleted:
+			for shard := range e.Shards {
+				roots = append(roots, cms.ItemID{Index: e.Name, Shard: shard})
+			}
+		default:
+			return fmt.Errorf("index %s is not on the target yet: %w", e.Name, fault.ErrUnavailable)
+		}
+	}
+	_, err = s.Coordinator.SeedItems(ctx, func(yield func(cms.ItemID) bool) {
+		for _, id := range roots {
+			if !yield(id) {
+				return
+			}
+		}
+	})
+	return err
+}
+
+// takeIndices makes entries where the phase indices is off: nothing is created on the
+// target, and an index that it lacks is FAILED.
+func (s *Session) takeIndices(ctx context.Context) error {
+	plan, err := s.plan(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.createEntries(ctx, plan); err != nil {
+		return err
+	}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.State != cms.PhaseNotStarted {
+			continue
+		}
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return err
+		}
+		err = s.haveTargets(ctx, entry)
+		if err == nil {
+			err = s.checkTargets(ctx, entry)
+		}
+		switch {
+		case err == nil:
+			_, err = s.Coordinator.CompleteIndex(ctx, e.Name, nil)
+		case errors.Is(err, ErrTargetMissing):
+			s.Log.WarnContext(ctx, "index fails", "index", e.Name, "error", err)
+			_, err = s.Coordinator.FailIndexEntry(ctx, e.Name, fault.Text(err))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// auditItems proves that the documents are complete, and sets the aliases that waited for them.
+func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error) {
+	if err := s.setLateAliases(ctx); err != nil {
+		return cms.AuditReport{}, false, err
+	}
+	report, clean, err := s.Coordinator.Finish(ctx)
+	if err != nil {
+		return report, false, fmt.Errorf("final audit: %w", err)
+	}
+	return report, clean, nil
+}
+
+// endDocuments is what follows when no item is open.
+func (s *Session) endDocuments(ctx context.Context) (cms.AuditReport, bool, error) {
+	if _, err := s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseInProgress, cms.PhaseAudit, nil); err != nil {
+		return cms.AuditReport{}, false, err
+	}
+	return s.auditItems(ctx)
+}
+
+// lookForItems gives cms.ErrAllDone, unless an operator has opened an item again.
+func (s *Session) lookForItems(ctx context.Context) error {
+	open, err := s.Coordinator.Pending(ctx)
+	switch {
+	case err != nil:
+		return err
+	case open == 0:
+		return cms.ErrAllDone
+	}
+	_, err = s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
+	return err
+}
+
+// setLateAliases gives target indices the aliases that were kept back, where every item of
+// the index is done and none failed. It is recorded in the entry, and may be repeated.
+func (s *Session) setLateAliases(ctx context.Context) error {
+	if s.Indices == nil {
+		return nil
+	}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	waiting := map[string]Entry{}
+	for _, e := range entries {
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return err
+		}
+		if len(entry.Late) > 0 && e.State == cms.PhaseCompleted {
+			waiting[e.Name] = entry
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	for item, err := range s.Coordinator.Items(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if id, err := item.Range(); err == nil && (item.Open() || item.FailedItem()) {
+			delete(waiting, id.Index)
+		}
+	}
+	for name, entry := range waiting {
+		if err := s.setAliases(ctx, name, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) setAliases(ctx context.Context, index string, entry Entry) error {
+	for name, aliases := range entry.Late {
+		if err := s.Indices.SetAliases(ctx, name, aliases); err != nil {
+			if !errors.Is(err, fault.ErrRejected) {
+				return fmt.Errorf("aliases of %s: %w", name, err)
+			}
+			// The documents are there; that an alias is not is told and stops nothing.
+			s.Log.ErrorContext(ctx, "the target refuses aliases", "index", name, "error", err)
+			if _, err := s.Coordinator.Event(ctx, "alias:"+name, "refused", fault.Text(err)); err != nil {
+				return err
+			}
+		}
+	}
+	return s.Coordinator.UpdateIndexBody(ctx, index, func(was json.RawMessage) json.RawMessage {
+		e, err := decodeEntry(index, was)
+		if err != nil {
+			return nil
+		}
+		e.Late = nil
+		body, err := e.encode()
+		if err != nil {
+			return nil
+		}
+		return body
+	})
+}

@@ -1,0 +1,282 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// IndicesRecord is the body of phase:index: what the plan found.
+type IndicesRecord struct {
+	Snapshot string   `json:"snapshot"`
+	UUID     string   `json:"snapshotUUID"`
+	Indices  int      `json:"indices"`
+	LeftOut  []string `json:"left_out,omitempty"`
+	Missing  []string `json:"missing_shards,omitempty"`
+}
+
+// listIndices creates an entry for each index.
+func (s *Session) listIndices(ctx context.Context, lease *cms.PhaseLease) error {
+	plan, err := s.plan(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.createEntries(ctx, plan); err != nil {
+		return err
+	}
+	body, err := json.Marshal(IndicesRecord{Snapshot: plan.Snapshot, UUID: plan.UUID, Indices: len(plan.Indices), LeftOut: plan.LeftOut, Missing: plan.Missing})
+	if err != nil {
+		return fmt.Errorf("record of the indices: %w", err)
+	}
+	return lease.Advance(ctx, cms.PhaseInProgress, body)
+}
+
+func (s *Session) createEntries(ctx context.Context, plan *Plan) error {
+	for _, x := range plan.Indices {
+		body, err := x.Entry.encode()
+		if err != nil {
+			return err
+		}
+		e := cms.IndexEntry{Name: x.Name, State: cms.PhaseNotStarted, Shards: x.Entry.Shards, Body: body}
+		if _, err := s.Coordinator.CreateIndexEntry(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeIndices creates target indices until no entry is left to do. Several workers may
+// do the same index: it is created once, and the first to say so has said it.
+func (s *Session) makeIndices(ctx context.Context) (worked bool, err error) {
+	for {
+		entries, err := s.entries(ctx)
+		if err != nil {
+			return worked, err
+		}
+		entries = slices.DeleteFunc(entries, func(e cms.IndexEntry) bool { return e.State != cms.PhaseNotStarted })
+		if len(entries) == 0 {
+			_, err := s.Coordinator.MovePhase(ctx, cms.IndexPhase, cms.PhaseInProgress, cms.PhaseCompleted, nil)
+			return worked, err
+		}
+		rand.Shuffle(len(entries), func(a, b int) { entries[a], entries[b] = entries[b], entries[a] })
+		for _, e := range entries {
+			did, err := s.makeIndex(ctx, e.Name)
+			worked = worked || did
+			if err != nil {
+				return worked, err
+			}
+		}
+	}
+}
+
+func (s *Session) entries(ctx context.Context) ([]cms.IndexEntry, error) {
+	var all []cms.IndexEntry
+	for e, err := range s.Coordinator.IndexEntries(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list indices: %w", err)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// makeIndex creates the target indices of one entry, unless somebody has done it by now.
+func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, err error) {
+	e, err := s.Coordinator.IndexEntry(ctx, name)
+	if err != nil || e.State != cms.PhaseNotStarted {
+		return false, err
+	}
+	entry, err := decodeEntry(name, e.Body)
+	if err != nil {
+		return false, err
+	}
+	if entry, err = s.tryIndex(ctx, entry); err == nil {
+		body, err := entry.encode()
+		if err != nil {
+			return true, err
+		}
+		_, err = s.Coordinator.CompleteIndex(ctx, name, body)
+		return true, err
+	}
+	if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+		return true, err // no fault of the index
+	}
+	s.Log.WarnContext(ctx, "index cannot be created", "index", name, "attempt", e.Attempts+1, "error", err)
+	_, err = s.Coordinator.AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
+	return true, err
+}
+
+// tryIndex creates what is missing of an entry and claims its target indices.
+func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
+	source, err := s.sourceIndex(ctx, entry.Locator.IndexName)
+	if err != nil {
+		return entry, err
+	}
+	if s.Indices != nil {
+		// Before anything is created it is written down what was not there: those are ours.
+		absent, err := s.Indices.Absent(ctx, entry.Naming.Targets())
+		if err != nil {
+			return entry, err
+		}
+		if len(absent) > 0 {
+			if entry, err = s.noteOurs(ctx, entry, absent); err != nil {
+				return entry, err
+			}
+		}
+		made, err := s.Indices.Make(ctx, IndexPlan{Name: entry.Locator.IndexName, Source: source, Entry: entry})
+		if err != nil {
+			return entry, err
+		}
+		entry.Late = made.Late
+	}
+	return entry, s.checkTargets(ctx, entry)
+}
+
+// noteOurs records that this session creates target indices.
+func (s *Session) noteOurs(ctx context.Context, entry Entry, absent []string) (Entry, error) {
+	for _, name := range absent {
+		if !slices.Contains(entry.Ours, name) {
+			entry.Ours = append(entry.Ours, name)
+		}
+	}
+	body, err := entry.encode()
+	if err != nil {
+		return entry, err
+	}
+	return entry, s.Coordinator.UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
+}
+
+// sourceIndex reads what the snapshot says about an index.
+func (s *Session) sourceIndex(ctx context.Context, name string) (*snapshot.Index, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.planned != nil {
+		for _, x := range s.planned.Indices {
+			if x.Name == name {
+				return x.Source, nil
+			}
+		}
+	}
+	if s.opened == nil {
+		from, _, err := s.snapshotName(ctx)
+		if err != nil {
+			return nil, err
+		}
+		catalog, err := snapshot.OpenCatalog(ctx, s.Runner.Repo)
+		if err != nil {
+			return nil, err
+		}
+		if s.opened, err = catalog.Snapshot(ctx, from); err != nil {
+			return nil, err
+		}
+	}
+	return s.opened.Index(ctx, name)
+}
+
+// Indices are the indices of a target cluster, as the phase indices needs them.
+type Indices interface {
+	// Check refuses a plan that the target cannot take, before anything is written.
+	Check(plan *Plan) error
+	// Absent gives those of the names that nothing on the target has.
+	Absent(ctx context.Context, names []string) ([]string, error)
+	// Make creates what is missing of an index and leaves alone what exists.
+	Make(ctx context.Context, x IndexPlan) (Made, error)
+	// SetAliases adds aliases to an index of the target.
+	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
+}
+
+// Made is what is left to do after an index was created.
+type Made struct {
+	Late map[string]json.RawMessage // target index → aliases that wait for its documents
+}
+
+// reopenIndices lets indices that failed be created again, and phases that failed begin again:
+// who runs the command a second time has repaired something.
+func (s *Session) reopenIndices(ctx context.Context) error {
+	for _, name := range []string{cms.MetadataPhase, cms.IndexPhase} {
+		row, err := rowFor(name, "")
+		if err != nil {
+			return err
+		}
+		if !s.Phases.Has(row.Phase) {
+			continue
+		}
+		if _, err := s.Coordinator.ReopenPhase(ctx, name, "run again", nil); err != nil {
+			return err
+		}
+	}
+	if !s.needs(PhaseIndices, PhaseDocuments) {
+		return nil
+	}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	again := false
+	for _, e := range entries {
+		if e.State != cms.PhaseFailed {
+			continue
+		}
+		if s.Phases.Has(PhaseIndices) {
+			s.Log.InfoContext(ctx, "failed index is tried again", "index", e.Name)
+			_, err = s.Coordinator.ReopenIndex(ctx, e.Name, "run again")
+			again = true
+		} else {
+			err = s.adoptLate(ctx, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if again {
+		_, err = s.Coordinator.MovePhase(ctx, cms.IndexPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
+	}
+	return err
+}
+
+// adoptLate takes an index into the migration that was missing before, when somebody has
+// created it on the target by now.
+func (s *Session) adoptLate(ctx context.Context, e cms.IndexEntry) error {
+	entry, err := decodeEntry(e.Name, e.Body)
+	if err != nil {
+		return err
+	}
+	if err := s.haveTargets(ctx, entry); errors.Is(err, ErrTargetMissing) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if _, err := s.Coordinator.ReopenIndex(ctx, e.Name, "run again"); err != nil {
+		return err
+	}
+	_, err = s.Coordinator.CompleteIndex(ctx, e.Name, nil)
+	return err
+}
+
+// ErrTargetMissing means that an index is not on the target and that this run does not create indices.
+var ErrTargetMissing = fmt.Errorf("does not exist on the target, and the phase indices is off: create it, or let --phases contain indices: %w", fault.ErrRejected)
+
+// haveTargets says whether every target index of an entry is there.
+func (s *Session) haveTargets(ctx context.Context, entry Entry) error {
+	if s.Targets == nil {
+		return nil
+	}
+	for _, name := range entry.Naming.Targets() {
+		_, err := s.Targets.IndexUUID(ctx, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("index %s %w", name, ErrTargetMissing)
+		case err != nil:
+			return fmt.Errorf("target index %s: %w", name, err)
+		}
+	}
+	return nil
+}
