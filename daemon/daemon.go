@@ -1,0 +1,277 @@
+// Package daemon is one node of a migration: it keeps workers running, reaps the dead and the
+// hung, reads how far the migration is, and tells all of it. It assigns no work.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// Config of a Daemon. Zero values of durations mean the defaults.
+type Config struct {
+	Name, Version string
+	Session       string
+	// Open connects to the coordination store; it is tried again while it is fault.ErrUnavailable.
+	Open    func(context.Context) (*cms.Coordinator, error)
+	Starter Starter
+	Workers int   // wanted number; 0: automatic, by cores, memory and how busy the target is
+	Most    int   // at most so many on this node, whatever is wanted; default 64
+	Memory  int64 // bytes a worker may use before it is ended; 0: no limit
+	MaxRate int64 // bytes per second of all workers of this node; 0: no limit
+	// Share gives this node's place among the nodes of the fleet, for a number of workers that is
+	// wanted of the fleet; nil: the node is alone.
+	Share func() (position, count int)
+	// EndWhenDone ends Run when no work is left.
+	EndWhenDone bool
+	Rate        func(bytesPerSecond int64) // told the share of a worker inside this process; may be nil
+	Sinks       []Sink                     // get every event
+	Logs        *LogRing
+	Log         *slog.Logger
+	Notify      *Notifier // of the service manager; nil: none
+	Reload      func() (logLevel string, err error)
+
+	PollIntent time.Duration // default 2 s
+	ReadStore  time.Duration // default 3 s
+	Patience   time.Duration // between asking a worker to end and killing it; default 27 s
+}
+
+// Daemon is a node. Its methods may be called by several goroutines.
+type Daemon struct {
+	conf    Config
+	log     *slog.Logger
+	metrics *metrics.Registry
+	news    *newsroom
+	started time.Time
+	beside  sync.WaitGroup // short errands of the loop: releases of leases, questions to the store
+	wake    chan struct{}  // something happened that the loop should look at
+	alive   chan struct{}  // closed when the loop has ended
+
+	mu       sync.Mutex
+	store    *cms.Coordinator // nil until it was reached
+	slots    []*slot
+	wanted   int
+	intent   cms.Intent
+	known    bool      // the intent was read
+	done     bool      // no work is left
+	waiting  time.Time // until then no worker is started: others hold what is left
+	stopping bool
+	hurry    bool
+	failed   error  // why the daemon cannot go on
+	trouble  string // last reason of a worker that ended with an error; "" after a good one
+	auto     autoscale
+	seen     reading
+	rates    []ratePoint
+	watchers map[chan struct{}]struct{}
+	reloads  chan struct{}
+	beat     time.Time // the loop's last round
+}
+
+// reading is what the store said last.
+type reading struct {
+	migration *progress.Migration
+	items     []cms.Item
+	at        time.Time // monotonic
+	offset    time.Duration
+	err       string // of the last try
+	tried     bool
+}
+
+// New makes a Daemon; Run runs it.
+func New(conf Config) *Daemon {
+	defaults := func(d *time.Duration, is time.Duration) {
+		if *d <= 0 {
+			*d = is
+		}
+	}
+	defaults(&conf.PollIntent, 2*time.Second)
+	defaults(&conf.ReadStore, 3*time.Second)
+	defaults(&conf.Patience, 27*time.Second)
+	if conf.Most <= 0 {
+		conf.Most = 64
+	}
+	if conf.Logs == nil {
+		conf.Logs = NewLogRing(2000)
+	}
+	d := &Daemon{
+		conf: conf, log: conf.Log, started: time.Now(), wake: make(chan struct{}, 1), alive: make(chan struct{}),
+		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1),
+		beat: time.Now(),
+	}
+	d.metrics = metrics.NewRegistry(func() status.Report { return d.Status(context.Background()) })
+	d.metrics.Limit(conf.MaxRate)
+	d.news = newNewsroom(conf.Name, conf.Sinks, d.metrics, conf.Log)
+	d.auto = newAutoscale(conf.Most, conf.Memory)
+	return d
+}
+
+// loopEvery is the longest time between two looks at the workers.
+const loopEvery = 250 * time.Millisecond
+
+// Run runs the node until ctx ends, then has every worker hand off. It gives an error when the
+// coordination store refuses the node for good.
+func (d *Daemon) Run(ctx context.Context) error {
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // readers live until the workers are gone
+	defer cancel()
+	var readers sync.WaitGroup
+	readers.Go(func() { d.news.run(inner) })
+	readers.Go(func() { d.keepReading(inner) })
+	readers.Go(func() { d.keepIntent(inner) })
+	d.conf.Notify.Send("READY=1", "STATUS=starting")
+	d.loop(ctx)
+	close(d.alive)
+	d.beside.Wait()
+	cancel()
+	readers.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
+}
+
+// loop looks at the workers again and again until it may end. The watchdog is fed from here only:
+// it bites when this hangs.
+func (d *Daemon) loop(ctx context.Context) {
+	tick := time.NewTicker(loopEvery)
+	defer tick.Stop()
+	ended := ctx.Done()
+	said := ""
+	for {
+		d.tick(time.Now())
+		d.conf.Notify.Feed(time.Now())
+		if now := d.headline(); now != said {
+			said = now
+			d.conf.Notify.Send("STATUS=" + now)
+		}
+		if d.over() {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-d.wake:
+		case <-d.reloads:
+			d.reload()
+		case <-ended:
+			ended = nil
+			d.stop()
+		}
+	}
+}
+
+// stop begins the end: no worker is started any more, and every one hands off.
+func (d *Daemon) stop() {
+	d.conf.Notify.Send("STOPPING=1")
+	d.log.Info("stopping: every worker hands its lease off", "patience", d.conf.Patience)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopping = true
+}
+
+// Hurry ends workers that have not handed off yet at once; for a second signal.
+func (d *Daemon) Hurry() {
+	d.mu.Lock()
+	d.hurry = true
+	d.mu.Unlock()
+	d.nudge()
+}
+
+// Reload asks the configuration for certificates and log level again.
+func (d *Daemon) Reload() {
+	select {
+	case d.reloads <- struct{}{}:
+	default: // one is waiting
+	}
+}
+
+func (d *Daemon) reload() {
+	d.conf.Notify.Reloading()
+	defer d.conf.Notify.Send("READY=1")
+	if d.conf.Reload == nil {
+		return
+	}
+	level, err := d.conf.Reload()
+	if err != nil {
+		d.log.Error("reload: what was in use stays in use", "error", err)
+		return
+	}
+	d.log.Info("reloaded", "log_level", level)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.slots {
+		if s.worker != nil {
+			d.order(s.worker, Order{LogLevel: level})
+		}
+	}
+}
+
+// order passes an order on without waiting for a worker that does not read. It holds no lock meanwhile.
+func (d *Daemon) order(w Worker, o Order) {
+	d.beside.Go(func() { w.Order(o) })
+}
+
+// over says that Run may end.
+func (d *Daemon) over() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running() > 0 {
+		return false
+	}
+	return d.stopping || d.failed != nil || d.conf.EndWhenDone && d.done && d.seen.migration != nil && d.seen.migration.Complete
+}
+
+func (d *Daemon) nudge() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// headline is one line for the service manager.
+func (d *Daemon) headline() string {
+	r := d.Status(context.Background())
+	s := fmt.Sprintf("%s: %d of %d workers", r.Node.State, r.Node.Running, r.Node.Wanted)
+	if m := r.Migration; m != nil {
+		s += fmt.Sprintf(", %d of %d shards", m.Totals.ShardsDone, m.Totals.Shards)
+	}
+	if r.Node.Reason != "" {
+		s += ": " + r.Node.Reason
+	}
+	return s
+}
+
+// coordinator gives the store, or nil while it was never reached.
+func (d *Daemon) coordinator() *cms.Coordinator {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.store
+}
+
+// connect tries to open the store once.
+func (d *Daemon) connect(ctx context.Context) error {
+	if d.coordinator() != nil {
+		return nil
+	}
+	c, err := d.conf.Open(ctx)
+	if err != nil {
+		if !errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil {
+			d.mu.Lock()
+			d.failed = err
+			d.mu.Unlock()
+			d.nudge()
+		}
+		return err
+	}
+	d.mu.Lock()
+	d.store = c
+	d.mu.Unlock()
+	d.nudge()
+	return nil
+}

@@ -1,0 +1,309 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// intentTime bounds the writing of an intent: whoever asked waits for it.
+const intentTime = 10 * time.Second
+
+// Status is what the node knows at this moment. It asks nobody.
+func (d *Daemon) Status(context.Context) status.Report {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	r := status.Report{StoreError: d.seen.err, Migration: d.seen.migration, Rate: d.rate(now)}
+	if d.seen.migration != nil {
+		r.Stale = now.Sub(d.seen.at).Seconds()
+	}
+	state, reason := d.state()
+	r.Node = status.Node{
+		Name: d.conf.Name, Version: d.conf.Version, Started: d.started.UTC(), State: state, Reason: reason,
+		Wanted: d.wanted, Running: d.running(),
+	}
+	r.Workers = make([]status.Worker, 0, len(d.slots))
+	for _, s := range d.slots {
+		if s.worker != nil || s.n < d.wanted {
+			r.Workers = append(r.Workers, d.worker(s, now))
+		}
+	}
+	return r
+}
+
+// state names what the node does, and why when that is not obvious.
+func (d *Daemon) state() (state, reason string) {
+	switch {
+	case d.failed != nil:
+		return "failed", fault.Text(d.failed)
+	case d.stopping:
+		return "stopping", ""
+	case d.store == nil || !d.known:
+		return "starting", d.seen.err
+	case d.intent.State == cms.Pause:
+		return "paused", "by " + d.intent.Who
+	case d.intent.State == cms.Drain:
+		return "draining", "by " + d.intent.Who
+	case d.done:
+		return "done", ""
+	case d.trouble != "" && !slices.ContainsFunc(d.slots, func(s *slot) bool { return s.lease != nil }):
+		return "failed", d.trouble // nothing works, though it is tried again
+	}
+	return "running", d.trouble
+}
+
+func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
+	w := status.Worker{
+		Slot: s.n, Started: s.since.UTC(), Indexed: s.sample.Documents - s.sample.Failed, Rate: s.rate,
+		Resident: s.memory, Restarts: s.restarts, LastExit: s.lastExit,
+	}
+	if s.worker == nil {
+		w.Indexed = 0
+		switch {
+		case now.Before(s.earliest):
+			w.State = "backing off"
+		case now.Before(d.waiting):
+			w.State = "waiting"
+		default:
+			w.State = "starting"
+		}
+		return w
+	}
+	w.PID = s.worker.PID()
+	if s.lease != nil {
+		w.Item, w.Index, w.Shard = s.lease.Item, s.lease.Index, s.lease.Shard
+		expiry := s.over.Add(d.seen.offset).UTC()
+		w.Expiry = &expiry
+	}
+	switch {
+	case !s.stopped.IsZero():
+		w.State = "handing off"
+	case s.lease != nil:
+		w.State = "working"
+	default:
+		w.State = "starting"
+	}
+	return w
+}
+
+// rate is measured over the readings of the last minute, and by the workers of this node while
+// the store has not been told yet.
+func (d *Daemon) rate(now time.Time) status.Rate {
+	var r status.Rate
+	if n := len(d.rates); n >= 2 {
+		first, last := d.rates[0], d.rates[n-1]
+		if dt := last.at.Sub(first.at).Seconds(); dt > 0 && now.Sub(last.at) < rateWindow {
+			r.Documents = max(float64(last.documents-first.documents)/dt, 0)
+			r.Bytes = max(float64(last.bytes-first.bytes)/dt, 0)
+		}
+	}
+	var here float64
+	for _, s := range d.slots {
+		if s.worker != nil {
+			here += s.rate
+		}
+	}
+	r.Documents = max(r.Documents, here)
+	if m := d.seen.migration; m != nil && r.Bytes > 0 {
+		left := float64(m.Totals.Bytes-m.Totals.BytesDone) / r.Bytes
+		r.Left = &left
+	}
+	return r
+}
+
+// Pause has every worker of the fleet hand off; it is no attempt.
+func (d *Daemon) Pause(ctx context.Context, who string) error {
+	return d.want1(ctx, who, func(i *cms.Intent) { i.State = cms.Pause })
+}
+
+// Resume lets the fleet run.
+func (d *Daemon) Resume(ctx context.Context, who string) error {
+	return d.want1(ctx, who, func(i *cms.Intent) { i.State = cms.Run })
+}
+
+// Drain has every worker of the fleet hand off, because the nodes are going to be stopped.
+func (d *Daemon) Drain(ctx context.Context, who string) error {
+	return d.want1(ctx, who, func(i *cms.Intent) { i.State = cms.Drain })
+}
+
+// Scale sets the wanted number of workers of the fleet; nil: each node decides.
+func (d *Daemon) Scale(ctx context.Context, who string, workers *int) error {
+	return d.want1(ctx, who, func(i *cms.Intent) { i.Workers = workers })
+}
+
+// want1 writes one change of the intent and follows it at once. Errors: fault.ErrUnavailable
+// when the store does not answer, fault.ErrConfig for a number that means nothing.
+func (d *Daemon) want1(ctx context.Context, who string, change func(*cms.Intent)) error {
+	store := d.coordinator()
+	if store == nil {
+		return fmt.Errorf("the coordination store was not reached yet: %w", fault.ErrUnavailable)
+	}
+	ctx, cancel := context.WithTimeout(ctx, intentTime)
+	defer cancel()
+	i, err := store.SetIntent(ctx, who, change)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the coordination store does not answer within %v: %w", intentTime, fault.ErrUnavailable)
+	}
+	if err != nil {
+		return err
+	}
+	d.apply(i)
+	return nil
+}
+
+// Events gives at most limit events of store and node, newest last; limit ≤ 0: all that are kept.
+func (d *Daemon) Events(_ context.Context, limit int) ([]status.Event, error) {
+	return d.news.last(limit), nil
+}
+
+// Items gives the work items of the last reading, in order of ids.
+func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
+	d.mu.Lock()
+	items, tried, why := d.seen.items, d.seen.migration != nil, d.seen.err
+	var now time.Time
+	if d.seen.migration != nil {
+		now = d.seen.migration.ReadAt
+	}
+	d.mu.Unlock()
+	if !tried {
+		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 1000
+	}
+	out := []status.Item{}
+	for _, it := range items {
+		x, ok := itemOf(it, now)
+		if !ok || f.Index != "" && x.Index != f.Index || f.State != "" && x.State != f.State {
+			continue
+		}
+		out = append(out, x)
+	}
+	slices.SortStableFunc(out, func(a, b status.Item) int {
+		return cmp.Or(strings.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Cursor, b.Cursor))
+	})
+	return out[:min(len(out), limit)], nil
+}
+
+func itemOf(it cms.Item, now time.Time) (status.Item, bool) {
+	id, err := it.Range()
+	if err != nil {
+		return status.Item{}, false
+	}
+	x := status.Item{
+		ID: it.ID, Index: id.Index, Shard: id.Shard, Cursor: id.Cursor, Holder: it.Holder, Attempts: it.Attempts,
+		Watermark: it.Watermark, Indexed: it.Counts.Indexed, Failed: it.Counts.Failed, Filtered: it.Counts.Filtered,
+		Failure: it.Failure, Successors: it.SuccessorIDs(),
+	}
+	switch {
+	case it.FailedItem():
+		x.State = "failed"
+	case !it.Open() && it.Successors != "":
+		x.State = "handed off"
+	case !it.Open():
+		x.State = "done"
+	case it.Holder != "" && it.Expiration >= now.Unix():
+		x.State = "leased"
+	default:
+		x.State = "open"
+	}
+	if it.Open() && it.Expiration != 0 {
+		t := time.Unix(it.Expiration, 0).UTC()
+		x.Expiry = &t
+	}
+	return x, true
+}
+
+// Failures gives what was given up, grouped by reason.
+func (d *Daemon) Failures(context.Context) ([]progress.Failure, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen.migration == nil {
+		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", d.seen.err, fault.ErrUnavailable)
+	}
+	return d.seen.migration.Failures, nil
+}
+
+// Logs gives at most limit last log lines of the node and its workers; limit ≤ 0: all that are kept.
+func (d *Daemon) Logs(_ context.Context, limit int) []status.LogLine { return d.conf.Logs.Last(limit) }
+
+// Metrics serves the node's metrics as Prometheus reads them.
+func (d *Daemon) Metrics() http.Handler { return d.metrics.Handler() }
+
+// loopLate is when the loop counts as hanging.
+const loopLate = 10 * time.Second
+
+// Healthy says why the process should be started again, or nil.
+func (d *Daemon) Healthy() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.alive:
+		return errors.New("the daemon has ended")
+	default:
+	}
+	if late := time.Since(d.beat); late > loopLate {
+		return fmt.Errorf("the main loop hangs since %v", late.Round(time.Second))
+	}
+	return nil
+}
+
+// Ready says why the node does no work for the migration, or nil. Paused and done are ready.
+func (d *Daemon) Ready() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.failed != nil:
+		return d.failed
+	case d.stopping:
+		return errors.New("the node is stopping")
+	case d.seen.err != "":
+		return fmt.Errorf("the coordination store: %s", d.seen.err)
+	case d.store == nil || !d.known || d.seen.migration == nil:
+		return errors.New("the coordination store was not read yet")
+	}
+	if state, why := d.state(); state == "failed" {
+		return errors.New(why)
+	}
+	return nil
+}
+
+// Subscribe gives a signal whenever the status has changed, at most one waiting, until ctx ends;
+// then the channel is closed.
+func (d *Daemon) Subscribe(ctx context.Context) <-chan struct{} {
+	ch := make(chan struct{}, 1)
+	d.mu.Lock()
+	d.watchers[ch] = struct{}{}
+	d.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.watchers, ch)
+		close(ch)
+	})
+	return ch
+}
+
+// tell signals a change. The mutex is held.
+func (d *Daemon) tell() {
+	for ch := range d.watchers {
+		select {
+		case ch <- struct{}{}:
+		default: // it has not seen the last one yet
+		}
+	}
+}
+
+func lower(s cms.FleetState) string { return strings.ToLower(string(s)) }

@@ -1,0 +1,216 @@
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Processes starts each worker as a process. Options reach it by a pipe, so that no secret is in
+// its arguments or its environment.
+type Processes struct {
+	Program string   // the rfsd binary
+	Args    []string // before the flags for the pipes: worker
+	Env     []string
+	Options map[string][]string
+	Memory  int64                            // GOMEMLIMIT of each, bytes; 0: none
+	Line    func(slot, pid int, line []byte) // gets every line a worker writes to stderr
+}
+
+const (
+	maxLine     = 1 << 20 // bytes of a record or a line of stderr
+	stderrLines = 20      // kept for the reason of a crash
+	// orderTime bounds the writing of an order: a worker that is stopped reads none.
+	orderTime = time.Second
+)
+
+type process struct {
+	cmd    *exec.Cmd
+	orders *os.File
+
+	mu sync.Mutex // of orders
+}
+
+// Start starts a process.
+func (p *Processes) Start(slot int, first Order, report func(Record), ended func(End)) (Worker, error) {
+	var pipes pipes
+	statusR, statusW := pipes.open()
+	ordersR, ordersW := pipes.open()
+	errR, errW := pipes.open()
+	if pipes.err != nil {
+		pipes.close()
+		return nil, fmt.Errorf("start a worker: %w", pipes.err)
+	}
+	cmd := exec.Command(p.Program, append(slices.Clone(p.Args), "--status-fd", "3", "--parent-fd", "4")...)
+	cmd.Env = p.environment()
+	cmd.Stderr = errW
+	cmd.ExtraFiles = []*os.File{statusW, ordersR}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is the daemon's to pass on
+	oom := oomKills()
+	if err := cmd.Start(); err != nil {
+		pipes.close()
+		return nil, fmt.Errorf("start a worker: %w", err)
+	}
+	statusW.Close()
+	ordersR.Close()
+	errW.Close()
+	w := &process{cmd: cmd, orders: ordersW}
+	first.Options, first.Slot = p.Options, slot
+	go w.Order(first) // a worker that does not read must not hold up the others
+	go w.wait(p, slot, statusR, errR, oom, report, ended)
+	return w, nil
+}
+
+// wait reads the pipes to their ends, waits for the process, and says how it ended.
+func (w *process) wait(p *Processes, slot int, status, stderr *os.File, oom int64, report func(Record), ended func(End)) {
+	var readers sync.WaitGroup
+	var last *Record
+	var words []string
+	readers.Go(func() { last = readRecords(status, report) })
+	readers.Go(func() {
+		words = readLines(stderr, func(line []byte) {
+			if p.Line != nil {
+				p.Line(slot, w.PID(), line)
+			}
+		})
+	})
+	err := w.cmd.Wait()
+	readers.Wait()
+	status.Close()
+	stderr.Close()
+	w.orders.Close()
+	e := End{Code: w.cmd.ProcessState.ExitCode(), Last: last, Stderr: words}
+	if ws, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		e.Signal = unix.SignalName(ws.Signal())
+		e.OOM = ws.Signal() == syscall.SIGKILL && oomKills() > oom
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		e.Stderr = append(e.Stderr, err.Error())
+	}
+	ended(e)
+}
+
+func (w *process) PID() int { return w.cmd.Process.Pid }
+func (w *process) Stop()    { w.signal(syscall.SIGTERM) }
+func (w *process) Kill()    { w.signal(syscall.SIGKILL) }
+
+// signal may be late: os.Process never signals another process of the same number.
+func (w *process) signal(s syscall.Signal) {
+	if err := w.cmd.Process.Signal(s); err != nil {
+		return // it has ended; wait says so
+	}
+}
+
+// Order writes one line. A worker that does not read for a second misses it, which it says of itself by hanging.
+func (w *process) Order(o Order) {
+	line, err := json.Marshal(o)
+	if err != nil {
+		return // an Order is plain data
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.orders.SetWriteDeadline(time.Now().Add(orderTime)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
+		return // closed: the worker has ended
+	}
+	if _, err := w.orders.Write(append(line, '\n')); err != nil {
+		return
+	}
+}
+
+// environment is the daemon's without its own settings, which the pipe carries.
+func (p *Processes) environment() []string {
+	env := p.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		return strings.HasPrefix(v, "RFS_") || strings.HasPrefix(v, "NOTIFY_SOCKET=") || strings.HasPrefix(v, "WATCHDOG_") ||
+			strings.HasPrefix(v, "LISTEN_") || strings.HasPrefix(v, "GOMEMLIMIT=")
+	})
+	if p.Memory > 0 {
+		env = append(env, "GOMEMLIMIT="+strconv.FormatInt(p.Memory, 10))
+	}
+	return env
+}
+
+// readRecords reports every record and gives the final one, or nil.
+func readRecords(in io.Reader, report func(Record)) *Record {
+	var last *Record
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		var r Record
+		if json.Unmarshal(lines.Bytes(), &r) != nil {
+			continue // a torn line of a process that was killed
+		}
+		if r.Exit != nil {
+			last = &r
+		}
+		report(r)
+	}
+	drain(in)
+	return last
+}
+
+// readLines passes the lines on and gives the last of those that may explain a crash.
+func readLines(in io.Reader, pass func([]byte)) []string {
+	var words []string
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		line := lines.Bytes()
+		pass(line)
+		if bytes.HasPrefix(line, []byte("{")) && !bytes.Contains(line, []byte(`"level":"ERROR"`)) {
+			continue
+		}
+		if words = append(words, string(line[:min(len(line), 500)])); len(words) > 2*stderrLines {
+			// The first line of a panic is worth more than the last of its trace.
+			words = append(words[:stderrLines:stderrLines], words[len(words)-stderrLines:]...)
+		}
+	}
+	drain(in)
+	return words
+}
+
+// drain lets a writer go on whose line was too long for us.
+func drain(in io.Reader) {
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return // closed
+	}
+}
+
+// pipes opens pairs and remembers them all for the case that something fails.
+type pipes struct {
+	files []*os.File
+	err   error
+}
+
+func (p *pipes) open() (r, w *os.File) {
+	if p.err != nil {
+		return nil, nil
+	}
+	if r, w, p.err = os.Pipe(); p.err == nil {
+		p.files = append(p.files, r, w)
+	}
+	return r, w
+}
+
+func (p *pipes) close() {
+	for _, f := range p.files {
+		f.Close()
+	}
+}

@@ -1,0 +1,156 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+const (
+	leaseOver = "lease over"
+	askTime   = 10 * time.Second
+	// silentReap is how long after the end of a lease, by this machine's clock, a worker is
+	// ended although the store cannot be asked: it may not send anything any more.
+	silentReap = 30 * time.Second
+	// releaseTime bounds the freeing of a dead worker's lease; after that it runs out by itself.
+	releaseTime = 5 * time.Minute
+)
+
+// askStore asks the store beside the loop whether the lease of a worker is over, and has the
+// worker ended when it is: by now it should have ended by itself.
+func (d *Daemon) askStore(s *slot, w Worker, l Lease, late time.Duration) {
+	store := d.store
+	d.beside.Go(func() {
+		over, err := leaseIsOver(store, l)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if s.worker != w || s.lease == nil || s.lease.Item != l.Item || s.lease.Holder != l.Holder {
+			return // it ended meanwhile
+		}
+		switch {
+		case err != nil && late > silentReap:
+			over = fmt.Sprintf("%s since %v by this machine's clock, and the store does not answer", leaseOver, late.Round(time.Second))
+		case err != nil || over == "":
+			return
+		}
+		d.end(s, time.Now(), over)
+		d.nudge()
+	})
+}
+
+// leaseIsOver says why a lease is over by the store's clock, or "".
+func leaseIsOver(store *cms.Coordinator, l Lease) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	id, err := cms.ParseID(l.Item)
+	if err != nil {
+		return "", err // not an item; its phase ends by itself
+	}
+	it, err := store.Item(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	now, _, err := store.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case it.Holder != l.Holder:
+		return leaseOver + ": somebody else has the item", nil
+	case it.Open() && now.Unix() > it.Expiration:
+		return fmt.Sprintf("%s: it ended at %s", leaseOver, time.Unix(it.Expiration, 0).UTC().Format(time.RFC3339)), nil
+	}
+	return "", nil
+}
+
+// release gives back what a dead worker held, beside the loop, as long as it takes.
+func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
+	store := d.store
+	if store == nil || holder == "" && l == nil {
+		return
+	}
+	d.beside.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+		defer cancel()
+		for ctx.Err() == nil {
+			err := releaseOnce(ctx, store, holder, l, cause)
+			if err == nil {
+				d.mu.Lock()
+				d.waiting = time.Time{} // its item is free now
+				d.mu.Unlock()
+				d.nudge()
+				return
+			}
+			d.log.Warn("the lease of a dead worker is not freed yet", "holder", holder, "error", err)
+			if d.isStopping() {
+				return // it runs out by itself
+			}
+			if !sleep(ctx, 2*time.Second) {
+				return
+			}
+		}
+	})
+}
+
+func releaseOnce(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error {
+	if l != nil {
+		err := store.ReleaseHolder(ctx, l.Item, l.Holder, cause)
+		if err != nil && !errors.Is(err, cms.ErrNotFound) {
+			return err
+		}
+		return nil
+	}
+	// It died before it said what it had: the right to prepare the work, or an item whose
+	// acquisition it could not report any more.
+	for it, err := range store.Items(ctx) {
+		if err != nil {
+			return err
+		}
+		if it.Open() && strings.HasPrefix(it.Holder, holder+"_") {
+			if err := store.ReleaseHolder(ctx, it.ID, it.Holder, cms.CauseKilled); err != nil {
+				return err
+			}
+		}
+	}
+	return releaseSetup(ctx, store, holder)
+}
+
+// maxSetupTries bounds the acquisitions of one worker among which the setup may be.
+const maxSetupTries = 8
+
+// releaseSetup frees the right to prepare the work. The number after the holder counts the
+// acquisitions of the process; the release of what is not held does nothing.
+func releaseSetup(ctx context.Context, store *cms.Coordinator, holder string) error {
+	for n := range maxSetupTries {
+		err := store.ReleaseHolder(ctx, cms.SetupID, fmt.Sprintf("%s_%d", holder, n+1), cms.CauseKilled)
+		if errors.Is(err, cms.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) isStopping() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stopping
+}
+
+// sleep waits and says whether ctx is still alive.
+func sleep(ctx context.Context, t time.Duration) bool {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

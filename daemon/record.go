@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// Record is one line of JSON that a worker writes to its status pipe: who it is at its begin, the
+// lease when it has one, a sample now and then, and how it ended (Exit set) as the last line.
+type Record struct {
+	Holder string          `json:"holder,omitempty"` // prefix of the holders of all its leases
+	Lease  *Lease          `json:"lease,omitempty"`
+	Sample *metrics.Sample `json:"sample,omitempty"`
+
+	Exit    *int       `json:"exit,omitempty"` // code with which the process is going to end
+	Outcome string     `json:"outcome,omitempty"`
+	Item    string     `json:"item,omitempty"`
+	Counts  cms.Counts `json:"counts,omitzero"`
+	Error   string     `json:"error,omitempty"`
+	// NextMs says with code 4 in how many ms, by the store's clock, work may be free.
+	NextMs int64 `json:"next_ms,omitempty"`
+}
+
+// Lease is the lease of a worker.
+type Lease struct {
+	Item   string `json:"item"`
+	Holder string `json:"holder"`
+	Index  string `json:"index,omitempty"`
+	Shard  int    `json:"shard,omitempty"`
+	// LeftMs is how long the lease lasts from this record on, in ms, as the store granted it.
+	LeftMs int64 `json:"left_ms"`
+}
+
+// Order is one line of JSON that the daemon writes to a worker: the options as the first, changes
+// later. The end of the pipe means that the daemon is gone: the worker hands off and ends.
+type Order struct {
+	Options  map[string][]string `json:"options,omitempty"`   // name of a flag → its values
+	MaxRate  *int64              `json:"max_rate,omitempty"`  // bytes per second; 0: no limit
+	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
+	Slot     int                 `json:"slot,omitempty"`      // with the options: for its log lines
+	Every    time.Duration       `json:"sample_ns,omitempty"` // with the options: interval of samples
+}
+
+// Exit codes of a worker, as `rfsd worker --help` states them.
+const (
+	ExitDone       = 0
+	ExitFailed     = 1
+	ExitTimeout    = 2 // the lease ended first; to be believed only with a final record
+	ExitNoneLeft   = 3
+	ExitNoneFree   = 4
+	ExitUnreadable = 5
+)
+
+// End is how a worker ended; the process is proven dead.
+type End struct {
+	Code   int      // exit code; -1 when a signal ended it
+	Signal string   // name of the signal; "" when it exited
+	Last   *Record  // its final record; nil when it gave none
+	Stderr []string // last lines, without what is JSON of level INFO
+	OOM    bool     // the kernel killed a process for lack of memory meanwhile
+}
+
+// clean says that the worker ended as it meant to.
+func (e End) clean() bool { return e.Last != nil && e.Last.Exit != nil && e.Signal == "" }

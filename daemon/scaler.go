@@ -1,0 +1,370 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// slot is the place of one worker after the other. It is guarded by the daemon's mutex.
+type slot struct {
+	n      int
+	worker Worker    // nil between two
+	since  time.Time // the worker's start
+	holder string    // of the worker, as it said itself
+	lease  *Lease
+	over   time.Time // when the lease is over, by this machine's monotonic clock
+	asked  time.Time // when the store was last asked whether it is over
+
+	sample  metrics.Sample // the worker's last
+	rated   time.Time
+	rate    float64 // documents per second
+	memory  int64   // resident bytes
+	weighed time.Time
+	fat     int // readings in a row beyond the limit
+
+	stopped time.Time // when it was asked to end; zero: not yet
+	killed  bool
+	why     string // why this daemon ends it against its will
+
+	backoff  time.Duration // before the next start after the next crash
+	earliest time.Time     // of the next start
+	restarts int
+	lastExit string
+}
+
+const (
+	firstBackoff = time.Second
+	maxBackoff   = time.Minute
+	// proven is how long a worker must have worked to count as a good start.
+	proven = 30 * time.Second
+	// reapPatience is between SIGTERM and SIGKILL for a worker whose lease is over, or that takes too much memory.
+	reapPatience = 3 * time.Second
+	// maxWait bounds the waiting for others: they may hand off before their leases end.
+	maxWait = 30 * time.Second
+)
+
+// tick makes the workers what they should be.
+func (d *Daemon) tick(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.beat = now
+	d.wanted = d.want(now)
+	for len(d.slots) < d.wanted {
+		d.slots = append(d.slots, &slot{n: len(d.slots)})
+	}
+	changed := false
+	for _, s := range d.slots {
+		switch {
+		case s.worker != nil && s.n >= d.wanted && s.stopped.IsZero():
+			d.end(s, now, "")
+		case s.worker != nil:
+			d.watch(s, now)
+		case s.n < d.wanted && !now.Before(s.earliest) && !now.Before(d.waiting):
+			d.start(s, now)
+			changed = true
+		}
+	}
+	if changed {
+		d.shareRate()
+		d.tell()
+	}
+}
+
+// want is how many workers should run now.
+func (d *Daemon) want(now time.Time) int {
+	if d.stopping || d.failed != nil || d.store == nil || !d.known || d.done || d.intent.State != cms.Run {
+		return 0
+	}
+	n := d.conf.Workers
+	switch {
+	case d.intent.Workers != nil:
+		position, count := 0, 1
+		if d.conf.Share != nil {
+			position, count = d.conf.Share()
+		}
+		n = share(*d.intent.Workers, position, count)
+	case n <= 0:
+		n = d.auto.wanted(now, d.metrics.Total())
+	}
+	return min(n, d.conf.Most)
+}
+
+// share is this node's part of a number for the fleet.
+func share(total, position, count int) int {
+	count = max(count, 1)
+	n := total / count
+	if position < total%count {
+		n++
+	}
+	return n
+}
+
+// running counts the workers.
+func (d *Daemon) running() int {
+	n := 0
+	for _, s := range d.slots {
+		if s.worker != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// start starts a worker in a slot.
+func (d *Daemon) start(s *slot, now time.Time) {
+	rate := d.rateOf(d.running() + 1)
+	w, err := d.conf.Starter.Start(s.n, Order{MaxRate: &rate, Every: time.Second},
+		func(r Record) { d.report(s, r) }, func(e End) { d.ended(s, e) })
+	if err != nil {
+		d.back(s, now, err.Error())
+		d.log.Error("a worker cannot be started", "slot", s.n, "error", err)
+		return
+	}
+	if s.lastExit != "" || s.restarts > 0 || !s.since.IsZero() {
+		s.restarts++
+		d.metrics.Restart()
+	}
+	*s = slot{n: s.n, worker: w, since: now, backoff: s.backoff, restarts: s.restarts, lastExit: s.lastExit}
+	d.log.Debug("worker started", "slot", s.n, "pid", w.PID())
+}
+
+// rateOf is the share of one of n workers of the node's rate.
+func (d *Daemon) rateOf(n int) int64 {
+	if d.conf.MaxRate == 0 {
+		return 0
+	}
+	return max(d.conf.MaxRate/int64(max(n, 1)), 1)
+}
+
+// shareRate tells every worker its share. Workers inside the process share one bucket.
+func (d *Daemon) shareRate() {
+	if d.conf.MaxRate == 0 {
+		return
+	}
+	rate := d.rateOf(d.running())
+	for _, s := range d.slots {
+		if s.worker != nil {
+			d.order(s.worker, Order{MaxRate: &rate})
+		}
+	}
+}
+
+// end asks a worker to hand off and end; why is "" when that is the operator's wish.
+func (d *Daemon) end(s *slot, now time.Time, why string) {
+	if s.stopped.IsZero() {
+		s.stopped = now
+		s.worker.Stop()
+	}
+	if why != "" && s.why == "" {
+		s.why = why
+		d.log.Warn("worker is ended", "slot", s.n, "pid", s.worker.PID(), "reason", why)
+	}
+}
+
+// watch looks after one running worker.
+func (d *Daemon) watch(s *slot, now time.Time) {
+	patience := d.conf.Patience
+	if s.why != "" {
+		patience = reapPatience
+	}
+	if !s.killed && !s.stopped.IsZero() && (d.hurry || now.Sub(s.stopped) >= patience) {
+		s.killed = true
+		d.log.Warn("worker does not end and is killed", "slot", s.n, "pid", s.worker.PID(), "after", now.Sub(s.stopped).Round(time.Millisecond))
+		s.worker.Kill()
+		return
+	}
+	d.weigh(s, now)
+	if s.lease != nil && now.After(s.over) && now.Sub(s.asked) > time.Second && s.why == "" {
+		s.asked = now
+		d.askStore(s, s.worker, *s.lease, now.Sub(s.over))
+	}
+}
+
+// weigh looks at the memory of a worker process and ends it when it has too much three times in a row.
+func (d *Daemon) weigh(s *slot, now time.Time) {
+	pid := s.worker.PID()
+	if pid == 0 || now.Sub(s.weighed) < time.Second {
+		return
+	}
+	s.weighed, s.memory = now, resident(pid)
+	limit := memoryLimit(d.conf.Memory)
+	if limit == 0 || s.memory <= limit {
+		s.fat = 0
+		return
+	}
+	if s.fat++; s.fat >= 3 {
+		d.end(s, now, fmt.Sprintf("memory: %d MB resident, more than %d MB", s.memory>>20, limit>>20))
+	}
+}
+
+// memoryLimit is the resident size at which a worker is ended: GOMEMLIMIT is soft, and maps and stacks come on top.
+func memoryLimit(soft int64) int64 {
+	if soft == 0 {
+		return 0
+	}
+	return soft + soft/2 + 64<<20
+}
+
+// report takes a record of a worker.
+func (d *Daemon) report(s *slot, r Record) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	if r.Holder != "" {
+		s.holder = r.Holder
+	}
+	if r.Lease != nil {
+		s.lease, s.over = r.Lease, now.Add(time.Duration(r.Lease.LeftMs)*time.Millisecond)
+		d.tell()
+	}
+	if r.Sample == nil {
+		return
+	}
+	more := r.Sample.Minus(s.sample)
+	if !s.rated.IsZero() {
+		if dt := now.Sub(s.rated).Seconds(); dt > 0.05 {
+			s.rate = float64(more.Documents) / dt
+			s.rated = now
+		}
+	} else {
+		s.rated = now
+	}
+	d.metrics.Add(more)
+	s.sample = *r.Sample
+	if r.Sample.Documents > 0 {
+		s.backoff = 0
+	}
+}
+
+// ended takes the end of a worker, which is proven to be gone.
+func (d *Daemon) ended(s *slot, e End) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer d.nudge()
+	now := time.Now()
+	d.verdict(s, e, now)
+	s.worker, s.lease, s.memory, s.rate = nil, nil, 0, 0
+	d.shareRate()
+	d.tell()
+}
+
+// verdict decides what the end of a worker means for its slot, for its lease and for the others.
+func (d *Daemon) verdict(s *slot, e End, now time.Time) {
+	if e.clean() && e.Last.Outcome != "" && e.Last.Item != "" {
+		d.metrics.Lease(e.Last.Outcome)
+	}
+	if !e.clean() {
+		d.crashed(s, e, now)
+		return
+	}
+	if s.why != "" { // it could hand off before it was killed
+		d.failedStart(s, now, s.why, "memory")
+		return
+	}
+	switch *e.Last.Exit {
+	case ExitDone, ExitTimeout:
+		s.backoff, s.earliest = 0, now
+		d.waiting, d.trouble = time.Time{}, "" // a hand-off leaves a successor behind
+	case ExitNoneLeft:
+		d.trouble = ""
+		if !d.done {
+			d.done = true
+			d.log.Info("no work is left")
+		}
+	case ExitNoneFree:
+		wait := min(max(time.Duration(e.Last.NextMs)*time.Millisecond, 300*time.Millisecond), maxWait)
+		d.waiting, d.trouble = now.Add(wait), ""
+	case ExitUnreadable:
+		d.failedStart(s, now, "snapshot unreadable: "+e.Last.Error, "unreadable")
+	default:
+		d.failedStart(s, now, e.Last.Error, "error")
+	}
+}
+
+// failedStart notes a worker that ended with an error of its own.
+func (d *Daemon) failedStart(s *slot, now time.Time, why, class string) {
+	if why == "" {
+		why = "it gave no reason"
+	}
+	d.trouble = why
+	d.metrics.Crash(class)
+	d.back(s, now, why)
+	d.log.Error("worker ended with an error", "slot", s.n, "error", why, "next_start_in", time.Until(s.earliest).Round(time.Millisecond))
+	d.news.add("worker", "worker_failed", why)
+}
+
+// crashed notes a worker that did not end by itself, and frees what it held: it is dead for certain.
+func (d *Daemon) crashed(s *slot, e End, now time.Time) {
+	class, counted := classify(s, e)
+	why := describe(s, e)
+	d.metrics.Crash(class)
+	if strings.HasPrefix(s.why, leaseOver) {
+		d.metrics.Reaped()
+	}
+	d.back(s, now, why)
+	d.log.Error("worker crashed", "slot", s.n, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
+	subject := "worker"
+	if s.lease != nil {
+		subject = s.lease.Item
+	}
+	d.news.add(subject, "worker_"+class, why)
+	cause := cms.CauseKilled
+	if counted {
+		cause = cms.CauseNone // it may be the item that killed it
+	}
+	d.release(s.holder, s.lease, cause)
+}
+
+// classify names what ended a worker, in a few words, and says whether the item may be to blame.
+func classify(s *slot, e End) (class string, counted bool) {
+	switch {
+	case strings.HasPrefix(s.why, leaseOver):
+		return "hung", true
+	case s.why != "", e.OOM:
+		return "memory", true
+	case s.killed, e.Signal == "SIGKILL", e.Signal == "SIGTERM", e.Signal == "SIGINT", e.Signal == "SIGHUP":
+		return "killed", false
+	case e.Signal != "":
+		return "signal", true
+	case e.Code == ExitTimeout:
+		return "panic", true // the runtime of Go ends a panic with 2
+	}
+	return "exit", true
+}
+
+// describe says in one line how a worker ended.
+func describe(s *slot, e End) string {
+	var parts []string
+	if s.why != "" {
+		parts = append(parts, s.why)
+	}
+	switch {
+	case e.OOM:
+		parts = append(parts, "killed by the kernel for lack of memory")
+	case e.Signal != "":
+		parts = append(parts, "ended by "+e.Signal)
+	default:
+		parts = append(parts, fmt.Sprintf("exit code %d without a last word", e.Code))
+	}
+	for _, line := range e.Stderr { // the first line that looks like a reason
+		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "rfsd:") {
+			parts = append(parts, line)
+			break
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// back makes the slot wait before its next start: longer with each failure in a row.
+func (d *Daemon) back(s *slot, now time.Time, why string) {
+	if !s.since.IsZero() && now.Sub(s.since) >= proven {
+		s.backoff = 0
+	}
+	s.lastExit = why
+	s.backoff = min(max(2*s.backoff, firstBackoff), maxBackoff)
+	s.earliest = now.Add(s.backoff)
+}

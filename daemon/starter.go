@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"context"
+	"time"
+)
+
+// Starter starts workers. Both functions are called from other goroutines: report for every
+// record, ended once, after the last record, when the worker is proven to be gone.
+type Starter interface {
+	Start(slot int, first Order, report func(Record), ended func(End)) (Worker, error)
+}
+
+// Worker is a running worker.
+type Worker interface {
+	PID() int    // 0 for a slot inside the daemon
+	Stop()       // asks it to hand off and end
+	Kill()       // ends it at once
+	Order(Order) // passes a change on
+}
+
+// Inside runs workers as goroutines of this process, for a store that only one process can open.
+type Inside struct {
+	// Run runs one lease to its end; ctx ends when it has to hand off.
+	Run func(ctx context.Context, slot int, report func(Record)) Record
+	// Exit ends the process: called when a slot that was to be killed has not returned within Patience.
+	Exit     func(reason string)
+	Patience time.Duration // default 10 s
+}
+
+type insideWorker struct {
+	stop context.CancelFunc
+	done chan struct{}
+	in   *Inside
+}
+
+// Start runs a lease in a goroutine.
+func (s *Inside) Start(slot int, _ Order, report func(Record), ended func(End)) (Worker, error) {
+	ctx, cancel := context.WithCancel(context.Background()) // its owner stops it
+	w := &insideWorker{stop: cancel, done: make(chan struct{}), in: s}
+	go func() {
+		defer cancel()
+		last := s.Run(ctx, slot, report)
+		close(w.done)
+		code := ExitFailed
+		if last.Exit != nil {
+			code = *last.Exit
+		}
+		ended(End{Code: code, Last: &last})
+	}()
+	return w, nil
+}
+
+func (w *insideWorker) PID() int    { return 0 }
+func (w *insideWorker) Stop()       { w.stop() }
+func (w *insideWorker) Order(Order) {}
+
+// Kill cancels the slot; only the end of the process proves that one which hangs is gone.
+func (w *insideWorker) Kill() {
+	w.stop()
+	patience := w.in.Patience
+	if patience <= 0 {
+		patience = 10 * time.Second
+	}
+	go func() {
+		t := time.NewTimer(patience)
+		defer t.Stop()
+		select {
+		case <-w.done:
+		case <-t.C:
+			w.in.Exit("a slot did not return after its lease was over")
+		}
+	}()
+}
