@@ -50,6 +50,17 @@ func (w *slowWork) args(lease string, more ...string) []string {
 		"--disable-compression", "--max-connections", "2", "--initial-lease-duration", lease}, more...)...)
 }
 
+// start lets two workers do what comes before the documents, and starts one that gets a lease.
+func (w *slowWork) start(t *testing.T, args []string) *process {
+	t.Helper()
+	for range 2 {
+		if r, _, code := runWorker(t.Context(), t, w.dir, args); code != 0 || r.Outcome != "phase" {
+			t.Fatalf("exit %d, record %+v before the documents", code, r)
+		}
+	}
+	return startWorker(t, w.dir, args)
+}
+
 // underWay waits until a worker has sent some documents.
 func (w *slowWork) underWay(t *testing.T) {
 	t.Helper()
@@ -113,7 +124,7 @@ func (w *slowWork) compare(t *testing.T) {
 func TestTerminatedWorkerHandsOffAndTheNextContinues(t *testing.T) {
 	w := newSlowWork(t, "term", 50*time.Millisecond, 10*time.Minute)
 	args := w.args("10m")
-	p := startWorker(t, w.dir, args)
+	p := w.start(t, args)
 	w.underWay(t)
 	p.signal(t, syscall.SIGTERM)
 	asked := time.Now()
@@ -159,7 +170,7 @@ func TestShortLeasesHandOffUntilTheWorkIsDone(t *testing.T) {
 	w := newSlowWork(t, "short", 200*time.Millisecond, 8*time.Second)
 	args := w.args("8s")
 	timeouts := 0
-	for range 10 {
+	for range 12 {
 		r, ok, code := runWorker(t.Context(), t, w.dir, args)
 		if !ok || r.Exit != code {
 			t.Fatalf("exit %d, record %+v (%v)", code, r, ok)
@@ -186,7 +197,7 @@ func TestShortLeasesHandOffUntilTheWorkIsDone(t *testing.T) {
 func TestStoppedWorkerStartsNoRequestAfterItsLease(t *testing.T) {
 	w := newSlowWork(t, "stopped", 100*time.Millisecond, 4*time.Second)
 	args := w.args("4s")
-	p := startWorker(t, w.dir, args)
+	p := w.start(t, args)
 	w.underWay(t)
 	p.signal(t, syscall.SIGSTOP)
 	until(t, "the lease is over", func() bool { return len(w.items(t, leased)) == 0 })
@@ -208,7 +219,7 @@ func TestStoppedWorkerStartsNoRequestAfterItsLease(t *testing.T) {
 func TestHungWorkerEndsAtItsDeadline(t *testing.T) {
 	w := newSlowWork(t, "hung", 50*time.Millisecond, 4*time.Second)
 	args := w.args("4s")
-	p := startWorker(t, w.dir, args)
+	p := w.start(t, args)
 	w.underWay(t)
 	w.proxy.silent.Store(true)
 	held := w.items(t, leased)
@@ -230,7 +241,7 @@ func TestHungWorkerEndsAtItsDeadline(t *testing.T) {
 
 func TestTerminatedWorkerEndsWithinHalfAMinuteOfASilentTarget(t *testing.T) {
 	w := newSlowWork(t, "silent", 50*time.Millisecond, 10*time.Minute)
-	p := startWorker(t, w.dir, w.args("10m"))
+	p := w.start(t, w.args("10m"))
 	w.underWay(t)
 	w.proxy.silent.Store(true)
 	p.signal(t, syscall.SIGTERM)
@@ -247,7 +258,7 @@ func TestTerminatedWorkerEndsWithinHalfAMinuteOfASilentTarget(t *testing.T) {
 func TestReplacedTargetIndexFailsTheItems(t *testing.T) {
 	w := newSlowWork(t, "replaced", 60*time.Millisecond, 10*time.Minute)
 	args := w.args("10m")
-	p := startWorker(t, w.dir, args)
+	p := w.start(t, args)
 	w.underWay(t)
 	if _, err := w.node.Send(t.Context(), "DELETE", "/"+w.index, "", nil); err != nil {
 		t.Fatal(err)
@@ -275,7 +286,7 @@ func TestReplacedTargetIndexFailsTheItems(t *testing.T) {
 
 func TestDeletedCoordinationStopsWorkAndIsNotMadeAgain(t *testing.T) {
 	w := newSlowWork(t, "gone", 400*time.Millisecond, 10*time.Minute)
-	p := startWorker(t, w.dir, w.args("10m"))
+	p := w.start(t, w.args("10m"))
 	w.underWay(t)
 	for _, index := range []string{".migrations_working_state_gone", ".rfs_control_gone"} {
 		if _, err := w.node.Send(t.Context(), "DELETE", "/"+index, "", nil); err != nil {
