@@ -1,0 +1,276 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/klauspost/compress/zstd"
+	"go.etcd.io/bbolt"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+var (
+	bucketHints  = []byte("hints")  // kind 0x00 key → hint
+	bucketExpiry = []byte("expiry") // expiry (8 bytes, big-endian) kind 0x00 key → nothing
+	bucketMeta   = []byte("meta")
+	keyBytes     = []byte("bytes")
+)
+
+// machine is Raft's finite state machine: hints in a bbolt file. The file is made anew at every start
+// from Raft's snapshot and log, so it needs no syncing and cannot be damaged by a crash.
+type machine struct {
+	path  string
+	limit int64 // bytes of all hints
+
+	mu sync.RWMutex // guards db against its replacement by Restore
+	db *bbolt.DB
+}
+
+func newMachine(dir string, limit int64) (*machine, error) {
+	m := &machine{path: filepath.Join(dir, "hints.db"), limit: limit}
+	if err := os.Remove(m.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("hints of the run before: %w", err)
+	}
+	var err error
+	m.db, err = openHints(m.path)
+	return m, err
+}
+
+// mapped is address space for the file to grow into: growing beyond it would have to wait for
+// whoever reads, and so would let a snapshot stop Apply.
+const mapped = 4 * maxBytes
+
+func openHints(path string) (*bbolt.DB, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true, NoFreelistSync: true, InitialMmapSize: mapped})
+	if err != nil {
+		return nil, fmt.Errorf("hints file: %w", err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketHints, bucketExpiry, bucketMeta} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("hints file: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+func (m *machine) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.db.Close()
+}
+
+// Apply applies one entry of the log.
+func (m *machine) Apply(l *raft.Log) any { return m.ApplyBatch([]*raft.Log{l})[0] }
+
+// ApplyBatch applies entries in one transaction. What cannot be read is left out, by every node alike.
+func (m *machine) ApplyBatch(logs []*raft.Log) []any {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	results := make([]any, len(logs))
+	err := m.db.Update(func(tx *bbolt.Tx) error {
+		for i, l := range logs {
+			if l.Type != raft.LogCommand {
+				continue
+			}
+			c, err := decodeCommand(l.Data)
+			if err != nil {
+				results[i] = err
+				continue
+			}
+			if err := apply(tx, c, m.limit); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil { // the disk is full or gone: hints are lost, nothing else
+		for i := range results {
+			results[i] = fmt.Errorf("hints file: %w: %w", err, fault.ErrUnavailable)
+		}
+	}
+	return results
+}
+
+func apply(tx *bbolt.Tx, c command, limit int64) error {
+	total := int64(0)
+	if b := tx.Bucket(bucketMeta).Get(keyBytes); len(b) == 8 {
+		total = int64(binary.BigEndian.Uint64(b))
+	}
+	var err error
+	for _, h := range c.Put {
+		if total, err = replace(tx, h, total); err != nil {
+			return err
+		}
+	}
+	expiry := tx.Bucket(bucketExpiry)
+	for total > 0 {
+		k, _ := expiry.Cursor().First()
+		if k == nil || total <= limit && int64(binary.BigEndian.Uint64(k)) >= c.Sweep {
+			break
+		}
+		if total, err = forget(tx, bytes.Clone(k), total); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(bucketMeta).Put(keyBytes, binary.BigEndian.AppendUint64(nil, uint64(total)))
+}
+
+func hintKey(kind, key string) []byte { return append(append([]byte(kind), 0), key...) }
+
+func expiryKey(h Hint) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(h.Expires)), hintKey(h.Kind, h.Key)...)
+}
+
+func replace(tx *bbolt.Tx, h Hint, total int64) (int64, error) {
+	hints, key := tx.Bucket(bucketHints), hintKey(h.Kind, h.Key)
+	if old := hints.Get(key); old != nil {
+		var was Hint
+		if err := json.Unmarshal(old, &was); err != nil {
+			return total, err
+		}
+		if err := tx.Bucket(bucketExpiry).Delete(expiryKey(was)); err != nil {
+			return total, err
+		}
+		total -= was.size()
+	}
+	b, err := json.Marshal(h)
+	if err != nil {
+		return total, err
+	}
+	if err := hints.Put(key, b); err != nil {
+		return total, err
+	}
+	return total + h.size(), tx.Bucket(bucketExpiry).Put(expiryKey(h), nil)
+}
+
+func forget(tx *bbolt.Tx, expiry []byte, total int64) (int64, error) {
+	hints, key := tx.Bucket(bucketHints), expiry[8:]
+	var was Hint
+	if err := json.Unmarshal(hints.Get(key), &was); err != nil {
+		return total, err
+	}
+	if err := hints.Delete(key); err != nil {
+		return total, err
+	}
+	return total - was.size(), tx.Bucket(bucketExpiry).Delete(expiry)
+}
+
+// list gives the living hints of a kind whose keys begin with prefix, in order of keys.
+func (m *machine) list(kind, prefix string, now time.Time) ([]Hint, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var all []Hint
+	err := m.db.View(func(tx *bbolt.Tx) error {
+		from := hintKey(kind, prefix)
+		cursor := tx.Bucket(bucketHints).Cursor()
+		for k, v := cursor.Seek(from); bytes.HasPrefix(k, from); k, v = cursor.Next() {
+			var h Hint
+			if err := json.Unmarshal(v, &h); err != nil {
+				return err
+			}
+			if h.alive(now) {
+				all = append(all, h)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("hints of kind %s: %w: %w", kind, err, fault.ErrUnavailable)
+	}
+	return all, nil
+}
+
+// Snapshot takes a view of the hints; it is written while Apply goes on.
+func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	tx, err := m.db.Begin(false)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of hints: %w", err)
+	}
+	return &image{tx}, nil
+}
+
+type image struct{ tx *bbolt.Tx }
+
+// Persist writes the bbolt file, compressed.
+func (s *image) Persist(sink raft.SnapshotSink) error {
+	err := func() error {
+		z, err := zstd.NewWriter(sink, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		if _, err := s.tx.WriteTo(z); err != nil {
+			return errors.Join(err, z.Close())
+		}
+		return z.Close()
+	}()
+	if err != nil {
+		return errors.Join(fmt.Errorf("write snapshot of hints: %w", err), sink.Cancel())
+	}
+	return sink.Close()
+}
+
+// Release ends the view.
+func (s *image) Release() { _ = s.tx.Rollback() }
+
+// Restore replaces all hints by those of a snapshot: written beside, synced, checked, renamed.
+func (m *machine) Restore(from io.ReadCloser) error {
+	defer from.Close()
+	next := m.path + ".next"
+	if err := unpack(from, next, 4*m.limit+1<<20); err != nil {
+		return errors.Join(fmt.Errorf("restore hints: %w", err), os.Remove(next))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.db.Close(); err != nil {
+		return fmt.Errorf("restore hints: %w", err)
+	}
+	if err := os.Rename(next, m.path); err != nil {
+		return fmt.Errorf("restore hints: %w", err)
+	}
+	var err error
+	m.db, err = openHints(m.path)
+	return err
+}
+
+// unpack writes at most limit bytes to the file; a snapshot that unpacks to more is refused.
+func unpack(from io.Reader, name string, limit int64) error {
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20))
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(f, io.LimitReader(z, limit+1))
+	if err == nil && n > limit {
+		err = fmt.Errorf("more than %d bytes: %w", limit, fault.ErrCorrupt)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	db, err := openHints(name)
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}

@@ -1,0 +1,263 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Config says who this node is among the voters.
+type Config struct {
+	Dir     string // its files; those of other clusters and epochs in it are removed
+	ID      string // the node's name in gossip
+	Address string // where others reach its Raft
+	Streams Streams
+	Cluster Cluster
+	// Found makes this node the first voter. Only who has just written Cluster into the
+	// coordination store may do it.
+	Found bool
+	// Quick shortens elections for nodes on one machine.
+	Quick bool
+	Log   *slog.Logger
+}
+
+// Store is this node's copy of the hints.
+type Store struct {
+	conf    Config
+	machine *machine
+	raft    *raft.Raft
+	closers []func() error // in order
+}
+
+// Open joins or founds the cluster of hints. A node that founds nothing waits silently until the
+// leader adds it. fault.ErrConfig when the files cannot be used.
+func Open(conf Config) (*Store, error) {
+	streams, err := newLayer(conf.Streams, conf.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: streams, MaxPool: 2, Timeout: 5 * time.Second, Logger: logger{log: conf.Log},
+	})
+	s, err := open(conf, transport)
+	if err != nil {
+		return nil, errors.Join(err, transport.Close(), streams.Close())
+	}
+	s.closers = append([]func() error{transport.Close, streams.Close}, s.closers...)
+	return s, nil
+}
+
+// open is Open over any transport.
+func open(conf Config, transport raft.Transport) (*Store, error) {
+	dir, err := claim(conf)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{conf: conf}
+	if s.machine, err = newMachine(dir, maxBytes); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	s.closers = append(s.closers, s.machine.close)
+	logs, err := raftboltdb.NewBoltStore(filepath.Join(dir, "raft.db"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("raft's log in %s: %w: %w", dir, err, fault.ErrConfig), s.closeFiles())
+	}
+	s.closers = append([]func() error{logs.Close}, s.closers...)
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger{log: conf.Log})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("raft's snapshots in %s: %w: %w", dir, err, fault.ErrConfig), s.closeFiles())
+	}
+	rc := conf.raft()
+	if conf.Found {
+		first := raft.Configuration{Servers: []raft.Server{{ID: rc.LocalID, Address: raft.ServerAddress(conf.Address)}}}
+		if err := raft.BootstrapCluster(rc, logs, logs, snapshots, transport, first); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+			return nil, errors.Join(fmt.Errorf("found the cluster of hints: %w", err), s.closeFiles())
+		}
+	}
+	if s.raft, err = raft.NewRaft(rc, s.machine, logs, logs, snapshots, transport); err != nil {
+		return nil, errors.Join(fmt.Errorf("raft: %w: %w", err, fault.ErrConfig), s.closeFiles())
+	}
+	return s, nil
+}
+
+// raft gives timeouts that busy processors and slow networks can keep: hints are not urgent.
+func (c Config) raft() *raft.Config {
+	rc := raft.DefaultConfig()
+	rc.LocalID = raft.ServerID(c.ID)
+	rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = 3*time.Second, 3*time.Second, 1500*time.Millisecond
+	if c.Quick {
+		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = 300*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
+	}
+	rc.ShutdownOnRemove = false // a node that lost its vote still works
+	rc.NoLegacyTelemetry = true
+	rc.BatchApplyCh = true
+	rc.Logger = logger{log: c.Log}
+	return rc
+}
+
+// claim makes the directory of this cluster and epoch and removes those of others.
+func claim(conf Config) (string, error) {
+	name := fmt.Sprintf("hints-%s-%d", clean(conf.Cluster.ID), conf.Cluster.Epoch)
+	dir := filepath.Join(conf.Dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("directory of the hints: %w: %w", err, fault.ErrConfig)
+	}
+	entries, err := os.ReadDir(conf.Dir)
+	if err != nil {
+		return "", fmt.Errorf("directory of the hints: %w: %w", err, fault.ErrConfig)
+	}
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), "hints-") && e.Name() != name {
+			if err := os.RemoveAll(filepath.Join(conf.Dir, e.Name())); err != nil {
+				return "", fmt.Errorf("hints of a former epoch: %w: %w", err, fault.ErrConfig)
+			}
+		}
+	}
+	return dir, nil
+}
+
+func clean(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '_'
+	}, id)
+}
+
+// applyTimeout is how long a hint waits for the leader's queue; then it is dropped.
+const applyTimeout = 2 * time.Second
+
+// Put proposes hints. ErrNotLeader on every node but the leader; the hints may be lost on any error.
+func (s *Store) Put(ctx context.Context, hints ...Hint) error {
+	for from := 0; from < len(hints); from += maxBatch {
+		if err := s.apply(ctx, command{Put: hints[from:min(from+maxBatch, len(hints))]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) apply(ctx context.Context, c command) error {
+	b, err := c.encode()
+	if err != nil {
+		return err
+	}
+	if s.raft.State() != raft.Leader {
+		return ErrNotLeader
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// It ends soon in any case: a leader without a majority steps down within its lease.
+	future := s.raft.Apply(b, applyTimeout)
+	if err := future.Error(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	}
+	if err, ok := future.Response().(error); ok {
+		return err
+	}
+	return nil
+}
+
+// List gives the hints of a kind that have not expired, in order of keys. It never waits for
+// others: without a majority it is what was known last.
+func (s *Store) List(kind string) ([]Hint, error) { return s.machine.list(kind, "", time.Now()) }
+
+// Leader is the node that takes Put, "" when there is none.
+func (s *Store) Leader() (id string) {
+	_, leader := s.raft.LeaderWithID()
+	return string(leader)
+}
+
+// Leading says whether this node takes Put.
+func (s *Store) Leading() bool { return s.raft.State() == raft.Leader }
+
+// Servers are the members of the cluster of hints as this node knows them.
+func (s *Store) Servers() []Server {
+	f := s.raft.GetConfiguration()
+	if f.Error() != nil {
+		return nil
+	}
+	var all []Server
+	for _, x := range f.Configuration().Servers {
+		all = append(all, Server{ID: string(x.ID), Voter: x.Suffrage == raft.Voter})
+	}
+	return all
+}
+
+// Silent is how long no leader has been heard of; 0 on the leader.
+func (s *Store) Silent() time.Duration {
+	if s.Leading() {
+		return 0
+	}
+	return time.Since(s.raft.LastContact())
+}
+
+// Tend keeps the cluster of hints in order as long as this node leads it: every interval it removes
+// what expired and makes at most one change of the voters. It returns when ctx ends.
+func (s *Store) Tend(ctx context.Context, every time.Duration, nodes func() []Node) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if !s.Leading() {
+				continue
+			}
+			if err := s.apply(ctx, command{Sweep: now.UnixMilli()}); err != nil {
+				s.conf.Log.Debug("expired hints stay for now", "error", err)
+			}
+			s.change(nodes(), now)
+		}
+	}
+}
+
+func (s *Store) change(nodes []Node, now time.Time) {
+	c, ok := NextChange(s.conf.ID, s.Servers(), nodes, now)
+	if !ok {
+		return
+	}
+	var f raft.IndexFuture
+	if c.Add != nil {
+		f = s.raft.AddVoter(raft.ServerID(c.Add.ID), raft.ServerAddress(c.Add.Address), 0, applyTimeout)
+		s.conf.Log.Info("a node gets a vote about hints", "node", c.Add.ID, "zone", c.Add.Zone)
+	} else {
+		f = s.raft.RemoveServer(raft.ServerID(c.Remove), 0, applyTimeout)
+		s.conf.Log.Info("a node loses its vote about hints", "node", c.Remove)
+	}
+	if err := f.Error(); err != nil {
+		s.conf.Log.Info("the voters stay as they are for now", "error", err)
+	}
+}
+
+// Close gives leadership away if it can and ends this node's part.
+func (s *Store) Close() error {
+	if s.Leading() && len(s.Servers()) > 1 {
+		if err := s.raft.LeadershipTransfer().Error(); err != nil {
+			s.conf.Log.Debug("leadership of hints was not taken over", "error", err)
+		}
+	}
+	return errors.Join(s.raft.Shutdown().Error(), s.closeFiles())
+}
+
+func (s *Store) closeFiles() error {
+	var errs []error
+	for _, c := range s.closers {
+		errs = append(errs, c())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}

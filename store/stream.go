@@ -1,0 +1,158 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Streams carries Raft's connections: a listener and a way to reach others, both with TLS and the
+// role "node" checked by whoever makes them.
+type Streams interface {
+	net.Listener
+	// Dial connects to another node's Raft.
+	Dial(address string, timeout time.Duration) (net.Conn, error)
+}
+
+// Cluster names one life of the hints. Another epoch is another, empty cluster.
+type Cluster struct {
+	ID    string `json:"id"` // at most 64 bytes
+	Epoch uint64 `json:"epoch"`
+}
+
+const (
+	helloMagic   = "rfsd-raft/1\n"
+	helloTimeout = 5 * time.Second
+	maxClusterID = 64
+	maxGreetings = 64 // connections in their first frame at once
+	helloOK      = 0x06
+)
+
+// layer is a raft.StreamLayer whose connections begin with the cluster's id and epoch, so that a
+// node of a former life, or of another fleet with the same certificates, is turned away.
+type layer struct {
+	Streams
+	cluster Cluster
+
+	ready chan net.Conn
+	slots chan struct{}
+	quit  chan struct{}
+	done  sync.WaitGroup
+	once  sync.Once
+}
+
+func newLayer(s Streams, c Cluster) (*layer, error) {
+	if c.ID == "" || len(c.ID) > maxClusterID {
+		return nil, fmt.Errorf("cluster id of %d bytes: %w", len(c.ID), fault.ErrConfig)
+	}
+	l := &layer{Streams: s, cluster: c, ready: make(chan net.Conn), slots: make(chan struct{}, maxGreetings), quit: make(chan struct{})}
+	l.done.Go(l.listen)
+	return l, nil
+}
+
+// listen greets every connection beside the others: a slow stranger keeps nobody waiting.
+func (l *layer) listen() {
+	for {
+		conn, err := l.Streams.Accept()
+		if err != nil {
+			return
+		}
+		select {
+		case l.slots <- struct{}{}:
+		case <-l.quit:
+			conn.Close()
+			return
+		}
+		l.done.Go(func() {
+			defer func() { <-l.slots }()
+			if err := l.welcome(conn); err != nil {
+				conn.Close()
+				return
+			}
+			select {
+			case l.ready <- conn:
+			case <-l.quit:
+				conn.Close()
+			}
+		})
+	}
+}
+
+// hello is the first frame: magic, length of the id (1 byte), id, epoch (8 bytes, big-endian).
+func (l *layer) hello() []byte {
+	b := append([]byte(helloMagic), byte(len(l.cluster.ID)))
+	b = append(b, l.cluster.ID...)
+	return binary.BigEndian.AppendUint64(b, l.cluster.Epoch)
+}
+
+func (l *layer) welcome(conn net.Conn) error {
+	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return err
+	}
+	want := l.hello()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(conn, got); err != nil {
+		return err
+	}
+	if string(got) != string(want) {
+		return fmt.Errorf("first frame of another cluster or epoch: %w", fault.ErrRejected)
+	}
+	if _, err := conn.Write([]byte{helloOK}); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// Accept gives the next connection that has greeted rightly.
+func (l *layer) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.ready:
+		return conn, nil
+	case <-l.quit:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends the listener and waits for the greetings.
+func (l *layer) Close() error {
+	var err error
+	l.once.Do(func() {
+		close(l.quit)
+		err = l.Streams.Close()
+		l.done.Wait()
+	})
+	return err
+}
+
+// Dial connects and greets.
+func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	conn, err := l.Streams.Dial(string(address), timeout)
+	if err != nil {
+		return nil, err
+	}
+	err = func() error {
+		if err := conn.SetDeadline(time.Now().Add(min(timeout, helloTimeout))); err != nil {
+			return err
+		}
+		if _, err := conn.Write(l.hello()); err != nil {
+			return err
+		}
+		var ok [1]byte
+		if _, err := io.ReadFull(conn, ok[:]); err != nil {
+			return fmt.Errorf("%s turned the connection away, or is of another epoch: %w", address, err)
+		}
+		return conn.SetDeadline(time.Time{})
+	}()
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}

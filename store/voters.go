@@ -1,0 +1,124 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Node is a member of the fleet as gossip knows it.
+type Node struct {
+	ID      string
+	Address string // of its Raft
+	Zone    string
+	Spot    bool
+	Started int64 // epoch ms
+	// Gone is how long it has been missing; 0 while gossip believes it alive.
+	Gone time.Duration
+}
+
+// Server is a member of the Raft cluster.
+type Server struct {
+	ID    string
+	Voter bool
+}
+
+// Change is one step of the membership.
+type Change struct {
+	Add    *Node // as a voter
+	Remove string
+}
+
+const (
+	goneLongEnough = 60 * time.Second
+	oldEnough      = 30 * time.Second // a node that has just come is not trusted with a vote yet
+)
+
+// Voters is how many votes a fleet of n nodes has.
+func Voters(n int) int {
+	switch {
+	case n <= 2:
+		return 1
+	case n <= 10:
+		return 3
+	default:
+		return 5
+	}
+}
+
+// NextChange is the one change of the voters that is best now, if any. A missing voter goes only when
+// the others keep a majority without it; first a new one comes in when there is one that is fit.
+func NextChange(self string, servers []Server, nodes []Node, now time.Time) (Change, bool) {
+	byID := map[string]Node{}
+	for _, n := range nodes {
+		byID[n.ID] = n
+	}
+	alive := 0
+	for _, n := range nodes {
+		if n.Gone == 0 {
+			alive++
+		}
+	}
+	want := Voters(alive)
+	var here, missing []string
+	for _, s := range servers {
+		n, known := byID[s.ID]
+		if s.ID != self && (!known || n.Gone > 0) {
+			if !known || n.Gone >= goneLongEnough {
+				missing = append(missing, s.ID)
+			}
+			continue
+		}
+		here = append(here, s.ID)
+	}
+	if len(here) < want || len(missing) > 0 && len(here) <= want {
+		if n, ok := best(nodes, servers, here, byID, now); ok && len(here) < want {
+			return Change{Add: &n}, true
+		}
+	}
+	if len(missing) > 0 && 2*len(here) > len(servers) {
+		return Change{Remove: missing[0]}, true
+	}
+	if len(here) > want && len(here) == len(servers) {
+		// Too many: the one that helps least goes, never the leader itself.
+		slices.SortFunc(here, func(a, b string) int { return rank(byID[b], here, byID) - rank(byID[a], here, byID) })
+		for _, id := range here {
+			if id != self {
+				return Change{Remove: id}, true
+			}
+		}
+	}
+	return Change{}, false
+}
+
+// best is the node that should get a vote: in a zone with few votes, not to be taken away, the oldest.
+func best(nodes []Node, servers []Server, here []string, byID map[string]Node, now time.Time) (Node, bool) {
+	var fit []Node
+	for _, n := range nodes {
+		isServer := slices.ContainsFunc(servers, func(s Server) bool { return s.ID == n.ID })
+		if n.Gone == 0 && !isServer && n.Address != "" && now.UnixMilli()-n.Started >= oldEnough.Milliseconds() {
+			fit = append(fit, n)
+		}
+	}
+	if len(fit) == 0 {
+		return Node{}, false
+	}
+	slices.SortFunc(fit, func(a, b Node) int {
+		return cmp.Or(rank(a, here, byID)-rank(b, here, byID), cmp.Compare(a.Started, b.Started), cmp.Compare(a.ID, b.ID))
+	})
+	return fit[0], true
+}
+
+// rank is lower for a node that makes the votes safer.
+func rank(n Node, here []string, byID map[string]Node) int {
+	r := 0
+	for _, id := range here {
+		if id != n.ID && byID[id].Zone == n.Zone {
+			r += 2
+		}
+	}
+	if n.Spot {
+		r++
+	}
+	return r
+}
