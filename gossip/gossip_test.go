@@ -21,7 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func key(b byte) []byte {
 	k := make([]byte, 32)

@@ -75,7 +75,7 @@ func newFleet(t *testing.T, size int) *fleet {
 		l := listen(t, "127.0.0.1:0")
 		conf := Config{
 			Dir: t.TempDir(), ID: fmt.Sprintf("n%d", i), Address: l.Addr().String(), Streams: l, Cluster: Cluster{ID: "blue", Epoch: 1},
-			Found: i == 0, Quick: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Found: i == 0, Quick: true, Log: slog.New(slog.DiscardHandler),
 		}
 		confs = append(confs, conf)
 		all = append(all, Node{ID: conf.ID, Address: conf.Address, Zone: fmt.Sprint("z", i%3), Started: 1})
