@@ -38,7 +38,7 @@ var leasedStates = map[string][]string{
 	IndexPhase:    {PhaseSetup},
 }
 
-// ErrPhaseMoved: the phase is no longer in a state that is worked on under a lease.
+// ErrPhaseMoved means that the phase is no longer in a state that is worked on under a lease.
 var ErrPhaseMoved = errors.New("the phase has moved on")
 
 // phaseLease is the window of the first attempt at a phase.

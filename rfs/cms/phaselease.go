@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -246,32 +245,4 @@ func (c *Coordinator) ReopenPhase(ctx context.Context, name, operator string, bo
 	}
 	_, err = c.Event(ctx, phaseID(name), "retried-"+strconv.FormatInt(ch.Now.UnixMilli(), 10), operator)
 	return true, err
-}
-
-// ReleaseDead gives back what a process that is proven dead held of phases and of SetupID;
-// its holders all begin with prefix. Its attempts do not count.
-func (c *Coordinator) ReleaseDead(ctx context.Context, prefix string) error {
-	it, err := c.get(ctx, SetupID)
-	switch {
-	case errors.Is(err, ErrNotFound):
-	case err != nil:
-		return fmt.Errorf("read %s: %w", SetupID, err)
-	case it.Open() && strings.HasPrefix(it.Holder, prefix):
-		if err := c.ReleaseHolder(ctx, SetupID, it.Holder, CauseKilled); err != nil {
-			return err
-		}
-	}
-	for _, name := range Phases() {
-		_, err := c.change(ctx, phaseID(name), kindPhase, func(r Record, _ time.Time) (Record, Verdict) {
-			if r.Holder == "" || !strings.HasPrefix(r.Holder, prefix) {
-				return r, Already
-			}
-			r.Holder, r.Expire, r.Attempts = "", 0, max(r.Attempts-1, 0)
-			return r, Applied
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -55,10 +55,8 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 	if err := m.Join(ctx); err != nil {
 		return err
 	}
-	for _, dead := range m.Dead {
-		if err := m.Coordinator.ReleaseDead(ctx, dead+"_"); err != nil {
-			return err
-		}
+	if err := m.reclaim(ctx); err != nil {
+		return err
 	}
 	if err := m.reopenIndices(ctx); err != nil {
 		return err
@@ -83,9 +81,6 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		}
 	}
 	if err := m.retryFailed(ctx); err != nil {
-		return err
-	}
-	if err := m.reclaim(ctx); err != nil {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
@@ -186,24 +181,15 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 	return err
 }
 
-// reclaim frees the leases of a former process that is proven dead.
+// reclaim frees what former processes held that are proven dead.
 func (m *Migration) reclaim(ctx context.Context) error {
-	if len(m.Dead) == 0 {
-		return nil
-	}
-	for item, err := range m.Coordinator.Items(ctx) {
-		if err != nil {
-			return fmt.Errorf("list items: %w", err)
-		}
-		if !item.Open() || !slices.ContainsFunc(m.Dead, func(dead string) bool { return strings.HasPrefix(item.Holder, dead+"_") }) {
-			continue
-		}
-		m.Log.Info("lease of a dead process is freed", "item", item.ID, "holder", item.Holder)
-		if err := m.Coordinator.ReleaseHolder(ctx, item.ID, item.Holder, cms.CauseKilled); err != nil {
+	for _, dead := range m.Dead {
+		m.Log.InfoContext(ctx, "leases of a dead process are freed", "holder", dead)
+		if err := m.Coordinator.ReleaseDead(ctx, dead, cms.CauseKilled); err != nil {
 			return err
 		}
 	}
-	if m.Freed != nil {
+	if len(m.Dead) > 0 && m.Freed != nil {
 		return m.Freed()
 	}
 	return nil

@@ -15,6 +15,7 @@ type GlobalsRecord struct {
 	Existed []string        `json:"existed,omitempty"` // left as they are
 	LeftOut []GlobalLeftOut `json:"left_out,omitempty"`
 	Warning string          `json:"warning,omitempty"`
+	Measure
 }
 
 // GlobalLeftOut is an object that was not migrated.
@@ -43,6 +44,8 @@ func (s *Session) moveGlobals(ctx context.Context, lease *cms.PhaseLease) error 
 			return err
 		}
 	}
+	n := int64(len(done.Created) + len(done.Existed))
+	done.Measure = Measure{Done: n, Total: n, Unit: "objects"}
 	body, err := json.Marshal(done)
 	if err != nil {
 		return fmt.Errorf("record of the metadata: %w", err)

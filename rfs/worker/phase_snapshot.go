@@ -68,6 +68,14 @@ type SnapshotRecord struct {
 	BytesTotal   int64    `json:"bytesTotal,omitempty"`
 	BytesDone    int64    `json:"bytesDone,omitempty"`
 	Failures     []string `json:"failures,omitempty"`
+	Measure
+}
+
+// Measure is how far a phase is, as a reader of any phase understands it.
+type Measure struct {
+	Done  int64  `json:"done"`
+	Total int64  `json:"total"` // 0 when not known
+	Unit  string `json:"unit"`  // bytes, shards, objects, indices
 }
 
 func decodeSnapshot(b json.RawMessage) (SnapshotRecord, error) {
@@ -163,6 +171,9 @@ func (s *Session) watchSnapshot(ctx context.Context, lease *cms.PhaseLease, r Sn
 			r = SnapshotRecord{
 				Name: r.Name, Repository: r.Repository, UUID: id, Anonymous: anonymous, State: st.State, Failures: st.Failures[:min(len(st.Failures), 20)],
 				ShardsTotal: st.ShardsTotal, ShardsDone: st.ShardsDone, ShardsFailed: st.ShardsFailed, BytesTotal: st.BytesTotal, BytesDone: st.BytesDone,
+			}
+			if r.Measure = (Measure{st.BytesDone, st.BytesTotal, "bytes"}); st.BytesTotal == 0 {
+				r.Measure = Measure{st.ShardsDone, st.ShardsTotal, "shards"}
 			}
 			if err := lease.Save(ctx, "", r.encode(), moved); err != nil {
 				return err

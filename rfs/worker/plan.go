@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -99,19 +97,6 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 		return nil, err
 	}
 	return p, p.checkTargets()
-}
-
-// items yields the root item of every shard.
-func (p *Plan) items() iter.Seq[cms.ItemID] {
-	return func(yield func(cms.ItemID) bool) {
-		for _, x := range p.Indices {
-			for shard := range x.Entry.Shards {
-				if !yield(cms.ItemID{Index: x.Name, Shard: shard}) {
-					return
-				}
-			}
-		}
-	}
 }
 
 func (p *Plan) checkState(snap *snapshot.Snapshot, allowPartial bool) error {
