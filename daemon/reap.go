@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -96,43 +95,14 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 	})
 }
 
+// releaseOnce frees the lease that the worker told of. Without one it died before it said what
+// it had: the right to prepare the work, a phase, or an item it could not report any more.
 func releaseOnce(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error {
-	if l != nil {
-		err := store.ReleaseHolder(ctx, l.Item, l.Holder, cause)
-		if err != nil && !errors.Is(err, cms.ErrNotFound) {
-			return err
-		}
-		return nil
+	if l == nil {
+		return store.ReleaseDead(ctx, holder, cause)
 	}
-	// It died before it said what it had: the right to prepare the work, or an item whose
-	// acquisition it could not report any more.
-	for it, err := range store.Items(ctx) {
-		if err != nil {
-			return err
-		}
-		if it.Open() && strings.HasPrefix(it.Holder, holder+"_") {
-			if err := store.ReleaseHolder(ctx, it.ID, it.Holder, cms.CauseKilled); err != nil {
-				return err
-			}
-		}
-	}
-	return releaseSetup(ctx, store, holder)
-}
-
-// maxSetupTries bounds the acquisitions of one worker among which the setup may be.
-const maxSetupTries = 8
-
-// releaseSetup frees the right to prepare the work. The number after the holder counts the
-// acquisitions of the process; the release of what is not held does nothing.
-func releaseSetup(ctx context.Context, store *cms.Coordinator, holder string) error {
-	for n := range maxSetupTries {
-		err := store.ReleaseHolder(ctx, cms.SetupID, fmt.Sprintf("%s_%d", holder, n+1), cms.CauseKilled)
-		if errors.Is(err, cms.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	if err := store.ReleaseHolder(ctx, l.Item, l.Holder, cause); err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return err
 	}
 	return nil
 }

@@ -155,5 +155,5 @@ func openDestination(ctx context.Context, o options, s *worker.Session) (worker.
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	s.Targets = client
 	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Log: s.Log}
-	return worker.ToCluster(client, o.connections), client, nothing, nil
+	return worker.ToCluster(client, o.connections, nil), client, nothing, nil
 }

@@ -30,14 +30,15 @@ type Output interface {
 	Abort() error
 }
 
-// limiter bounds the requests under way over all slots of a process.
+// limiter bounds the requests under way over all slots of a process, and their rate.
 type limiter struct {
-	next bulk.Sender
-	free chan struct{}
+	next  bulk.Sender
+	free  chan struct{}
+	admit func(ctx context.Context, bytes int) error // waits until so much may be sent; may be nil
 }
 
-func newLimiter(next bulk.Sender, connections int) *limiter {
-	return &limiter{next: next, free: make(chan struct{}, connections)}
+func newLimiter(next bulk.Sender, connections int, admit func(context.Context, int) error) *limiter {
+	return &limiter{next: next, free: make(chan struct{}, connections), admit: admit}
 }
 
 // send waits for a free connection, then sends if it still may: the wait can be longer than a lease.
@@ -48,6 +49,11 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 	case <-ctx.Done():
 		return bulk.Result{}, ctx.Err()
 	}
+	if l.admit != nil {
+		if err := l.admit(ctx, len(body)); err != nil {
+			return bulk.Result{}, err
+		}
+	}
 	if err := mayStart(); err != nil {
 		return bulk.Result{}, err
 	}
@@ -57,9 +63,10 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 // cluster sends every item's bodies to the same cluster.
 type cluster struct{ limiter *limiter }
 
-// ToCluster makes a Destination of a cluster, with at most connections requests under way.
-func ToCluster(sender bulk.Sender, connections int) Destination {
-	return cluster{newLimiter(sender, connections)}
+// ToCluster makes a Destination of a cluster, with at most connections requests under way. Before
+// each request admit, when not nil, waits until its bytes may be sent.
+func ToCluster(sender bulk.Sender, connections int, admit func(ctx context.Context, bytes int) error) Destination {
+	return cluster{newLimiter(sender, connections, admit)}
 }
 
 // Open is ready at once.

@@ -108,7 +108,7 @@ func (h held) Send(context.Context, []byte, int) (bulk.Result, error) {
 
 func TestALeaseThatEndsWhileAConnectionIsWaitedForSendsNothing(t *testing.T) {
 	sender := held{started: make(chan struct{}, 2), end: make(chan struct{})}
-	d := ToCluster(sender, 1)
+	d := ToCluster(sender, 1, nil)
 	over := false // read only after the first request has ended
 	first, err := d.Open(t.Context(), cms.ItemID{}, func() error { return nil })
 	if err != nil {

@@ -185,7 +185,7 @@ func (j *job) settled() (int64, cms.Counts) {
 // work is what is stored with the item: counts, and the checksums of the file ranges
 // that this acquisition owns up to the watermark.
 func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
-	b, err := json.Marshal(verification{Files: j.reader.Checks(watermark), NotVerified: j.commit.Unverified})
+	b, err := json.Marshal(verification{Files: j.reader.Checks(watermark), NotVerified: j.commit.Unverified, Ordinals: j.commit.MaxOrdinal})
 	if err != nil {
 		return cms.Work{}, fmt.Errorf("checksums of %v: %w", j.id, err)
 	}
@@ -201,6 +201,7 @@ func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 type verification struct {
 	Files       []lucene.Check `json:"files"`
 	NotVerified []string       `json:"not_verified,omitempty"`
+	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items
 }
 
 // watchInterval is how often a running lease is looked at.

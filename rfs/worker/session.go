@@ -40,7 +40,9 @@ type Session struct {
 	Globals func(context.Context, *Plan) (GlobalsRecord, error)
 	Indices Indices // of the target; nil when there is no cluster
 	Targets Targets // nil when there is no cluster
-	Log     *slog.Logger
+	// Order puts the items that are wanted first to the front; nil: none.
+	Order cms.Hints
+	Log   *slog.Logger
 
 	mu      sync.Mutex
 	planned *Plan
@@ -138,7 +140,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 			break
 		}
 	}
-	lease, err := s.Coordinator.AcquireNext(ctx, s.Holder, nil)
+	lease, err := s.Coordinator.AcquireNext(ctx, s.Holder, s.Order)
 	if errors.Is(err, cms.ErrAllDone) {
 		report, clean, ferr := s.endDocuments(ctx)
 		switch {
