@@ -34,6 +34,7 @@ var allowed = map[string][]string{
 	"rfs/progress": {"rfs/fault", "rfs/cms", "rfs/progress"},
 	"rfs/rules":    {"rfs/fault", "rfs/doc", "rfs/rules"},
 	"rfs/care":     {"rfs/fault", "rfs/cms", "rfs/target", "rfs/care"},
+	"rfs/schedule": {"rfs/cms", "rfs/schedule"},
 	"rfs/importer": {"rfs"},
 	"rfs/worker":   {"rfs"},
 	"gossip":       {"rfs/fault", "rfs/cms", "gossip"},
