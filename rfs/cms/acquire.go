@@ -15,7 +15,9 @@ import (
 type Hints func([]Item)
 
 const (
-	candidates    = 32
+	candidates = 32
+	// hinted is how many candidates are looked at when a hint orders them; the first are tried.
+	hinted        = 1024
 	acquireRounds = 8 // of candidates that all went to others, before NoneAvailable
 )
 
@@ -88,8 +90,12 @@ func (c *Coordinator) now(ctx context.Context) (now time.Time, maxErr time.Durat
 
 func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints Hints) (*Lease, error) {
 	var found []Item
+	n := candidates
+	if hints != nil {
+		n = hinted
+	}
 	err := c.retries.do(ctx, readBudget, func(ctx context.Context) (err error) {
-		found, err = c.store.Candidates(ctx, c.grace, candidates)
+		found, err = c.store.Candidates(ctx, c.grace, n)
 		return err
 	})
 	if err != nil {
@@ -98,6 +104,7 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 	c.retries.rand.shuffle(found)
 	if hints != nil {
 		hints(found)
+		found = found[:min(len(found), candidates)]
 	}
 	foreign := ""
 	for _, it := range found {

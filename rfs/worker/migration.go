@@ -200,7 +200,7 @@ func (m *Migration) slot(ctx context.Context, n int) error {
 	holder := fmt.Sprintf("%s_%d", m.Holder, n)
 	for ctx.Err() == nil {
 		freed := m.freedSignal()
-		lease, err := m.Coordinator.AcquireNext(ctx, holder, m.pausedLast)
+		lease, err := m.Coordinator.AcquireNext(ctx, holder, m.hints())
 		var none *cms.NoneAvailable
 		switch {
 		case errors.Is(err, cms.ErrAllDone):
@@ -271,8 +271,21 @@ func (m *Migration) isPaused(index string) bool {
 	return paused
 }
 
-// pausedLast is the hint for acquisitions: items of paused indices come last.
+// hints is the order of acquisitions, nil when nothing is wanted.
+func (m *Migration) hints() cms.Hints {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Order == nil && len(m.paused) == 0 {
+		return nil
+	}
+	return m.pausedLast
+}
+
+// pausedLast is the session's order, with the items of paused indices last.
 func (m *Migration) pausedLast(items []cms.Item) {
+	if m.Order != nil {
+		m.Order(items)
+	}
 	slices.SortStableFunc(items, func(a, b cms.Item) int {
 		return m.rank(a) - m.rank(b)
 	})
