@@ -5,13 +5,10 @@ package metrics
 import (
 	"context"
 	"errors"
-	"io"
-	"io/fs"
 	"sync/atomic"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -76,14 +73,14 @@ func (l Latency) with(o Latency, f func(a, b int64) int64, g func(a, b float64) 
 type Counters struct {
 	bulk, store                       latency
 	bulkBytes, busy, errored, refused atomic.Int64
-	repoErrors, storeErrors           atomic.Int64
+	storeErrors                       atomic.Int64
 }
 
 // Sample reads the counters; what the stages of the work count is the caller's.
 func (c *Counters) Sample() Sample {
 	return Sample{
 		Bulk: c.bulk.read(), BulkBytes: c.bulkBytes.Load(), BulkBusy: c.busy.Load(), BulkErrors: c.errored.Load(), BulkRefused: c.refused.Load(),
-		RepoErrors: c.repoErrors.Load(), Store: c.store.read(), StoreErrors: c.storeErrors.Load(),
+		Store: c.store.read(), StoreErrors: c.storeErrors.Load(),
 	}
 }
 
@@ -141,29 +138,4 @@ func (s sender) Send(ctx context.Context, body []byte, n int) (bulk.Result, erro
 		s.c.busy.Add(1)
 	}
 	return result, err
-}
-
-// Repository counts the requests of a repository that fail.
-func (c *Counters) Repository(next repo.Repository) repo.Repository { return repository{next, c} }
-
-type repository struct {
-	repo.Repository
-	c *Counters
-}
-
-func (r repository) failed(err error) error {
-	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, fs.ErrNotExist) {
-		r.c.repoErrors.Add(1)
-	}
-	return err
-}
-
-func (r repository) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
-	in, err := r.Repository.Open(ctx, name, off, n)
-	return in, r.failed(err)
-}
-
-func (r repository) Stat(ctx context.Context, name string) (int64, error) {
-	n, err := r.Repository.Stat(ctx, name)
-	return n, r.failed(err)
 }

@@ -2,7 +2,9 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -25,6 +27,7 @@ type Counting struct {
 type tally struct {
 	requests atomic.Int64
 	bytes    atomic.Int64
+	errors   atomic.Int64
 
 	mu  sync.Mutex
 	log *[]Request
@@ -35,6 +38,16 @@ func NewCounting(r Repository) *Counting { return &Counting{Repository: r, tally
 
 // Totals are the requests made and the bytes read so far.
 func (c *Counting) Totals() (requests, bytes int64) { return c.requests.Load(), c.bytes.Load() }
+
+// Errors is how many requests failed, after what retries there were; a blob that is not there is no failure.
+func (c *Counting) Errors() int64 { return c.errors.Load() }
+
+func (t *tally) failed(err error) error {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
+		t.errors.Add(1)
+	}
+	return err
+}
 
 // Log appends every further request to log, which must not be read before the last one.
 func (c *Counting) Log(log *[]Request) {
@@ -57,15 +70,16 @@ func (c *Counting) Open(ctx context.Context, name string, off, n int64) (io.Read
 	c.note(Request{Verb: "open", Name: name, Off: off, N: n})
 	rc, err := c.Repository.Open(ctx, name, off, n)
 	if err != nil {
-		return nil, err
+		return nil, c.failed(err)
 	}
-	return &countedStream{ReadCloser: rc, bytes: &c.bytes}, nil
+	return &countedStream{ReadCloser: rc, tally: c.tally}, nil
 }
 
 // Stat asks and counts.
 func (c *Counting) Stat(ctx context.Context, name string) (int64, error) {
 	c.note(Request{Verb: "stat", Name: name})
-	return c.Repository.Stat(ctx, name)
+	n, err := c.Repository.Stat(ctx, name)
+	return n, c.failed(err)
 }
 
 // List lists and counts.
@@ -76,7 +90,7 @@ func (c *Counting) List(ctx context.Context, prefix string) iter.Seq2[Blob, erro
 
 type countedStream struct {
 	io.ReadCloser
-	bytes *atomic.Int64
+	tally *tally
 }
 
 // Total passes on what the stream below knows.
@@ -89,6 +103,6 @@ func (s *countedStream) Total() int64 {
 
 func (s *countedStream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
-	s.bytes.Add(int64(n))
-	return n, err
+	s.tally.bytes.Add(int64(n))
+	return n, s.tally.failed(err)
 }
