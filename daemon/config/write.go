@@ -1,0 +1,84 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+const hidden = "***"
+
+// Write prints the values as a file, without what is secret: secrets, and whatever a URL may hold
+// of them.
+func Write(w io.Writer, sections []Section, values Values) error {
+	for _, s := range sections {
+		begun := false
+		for _, k := range s.Keys {
+			texts, ok := values[k.Name]
+			if !ok {
+				continue
+			}
+			if !begun {
+				begun = true
+				if _, err := fmt.Fprintf(w, "[%s]\n", s.Name); err != nil {
+					return err
+				}
+			}
+			if err := writeKey(w, k, texts); err != nil {
+				return err
+			}
+		}
+		if begun {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writeKey(w io.Writer, k Key, texts []string) error {
+	if k.Secret {
+		_, err := fmt.Fprintf(w, "# %s is set, and not shown\n", k.Name)
+		return err
+	}
+	shown := make([]string, len(texts))
+	for i, t := range texts {
+		shown[i] = redacted(t)
+	}
+	var value any = shown
+	switch {
+	case k.Kind == List:
+	case len(shown) == 0:
+		return nil
+	case k.Kind == Text:
+		value = shown[0]
+	default:
+		_, err := fmt.Fprintf(w, "%s = %s\n", k.Name, shown[0])
+		return err
+	}
+	b, err := toml.Marshal(map[string]any{k.Name: value})
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.Name, err)
+	}
+	_, err = fmt.Fprintln(w, strings.TrimSpace(string(b)))
+	return err
+}
+
+// redacted hides user, password and query of a URL.
+func redacted(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User == nil && u.RawQuery == "" {
+		return text
+	}
+	if u.User != nil {
+		u.User = url.User(hidden)
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = hidden
+	}
+	return u.String()
+}
