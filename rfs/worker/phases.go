@@ -82,6 +82,7 @@ type Row struct {
 	State  string // of the record; "" when there is none
 	Does   Action
 	Next   []string // states of the same record, or numbers of phases
+	Again  []string // states that follow when somebody has failed things tried again
 }
 
 // Start and End are where the machine begins and stops.
@@ -93,28 +94,28 @@ const (
 // Machine is the whole state machine, phase by phase.
 func Machine() []Row {
 	return []Row{
-		{"1", PhaseSnapshot, cms.SnapshotPhase, "", MakeSnapshot, []string{cms.PhaseInProgress, cms.PhaseFailed}},
-		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseNotStarted, MakeSnapshot, []string{cms.PhaseInProgress, cms.PhaseFailed}},
-		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseInProgress, MakeSnapshot, []string{cms.PhaseCompleted, cms.PhaseFailed}},
-		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseCompleted, Proceed, []string{"2"}},
-		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseFailed, Stop, []string{End}},
+		{"1", PhaseSnapshot, cms.SnapshotPhase, "", MakeSnapshot, []string{cms.PhaseNotStarted}, nil},
+		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseNotStarted, MakeSnapshot, []string{cms.PhaseInProgress, cms.PhaseFailed}, nil},
+		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseInProgress, MakeSnapshot, []string{cms.PhaseCompleted, cms.PhaseFailed}, nil},
+		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseCompleted, Proceed, []string{"2"}, nil},
+		{"1", PhaseSnapshot, cms.SnapshotPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseNotStarted}},
 
-		{"2", PhaseMetadata, cms.MetadataPhase, "", MoveGlobals, []string{cms.PhaseCompleted, cms.PhaseFailed}},
-		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseInProgress, MoveGlobals, []string{cms.PhaseCompleted, cms.PhaseFailed}},
-		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseCompleted, Proceed, []string{"3.1"}},
-		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseFailed, Stop, []string{End}},
+		{"2", PhaseMetadata, cms.MetadataPhase, "", MoveGlobals, []string{cms.PhaseInProgress}, nil},
+		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseInProgress, MoveGlobals, []string{cms.PhaseCompleted, cms.PhaseFailed}, nil},
+		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseCompleted, Proceed, []string{"3.1"}, nil},
+		{"2", PhaseMetadata, cms.MetadataPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseInProgress}},
 
-		{"3.1", PhaseIndices, cms.IndexPhase, "", ListIndices, []string{cms.PhaseInProgress, cms.PhaseFailed}},
-		{"3.1", PhaseIndices, cms.IndexPhase, cms.PhaseSetup, ListIndices, []string{cms.PhaseInProgress, cms.PhaseFailed}},
-		{"3.2", PhaseIndices, cms.IndexPhase, cms.PhaseInProgress, MakeIndices, []string{cms.PhaseInProgress, cms.PhaseCompleted}},
-		{"3.2", PhaseIndices, cms.IndexPhase, cms.PhaseCompleted, Proceed, []string{"4.1"}},
-		{"3.1", PhaseIndices, cms.IndexPhase, cms.PhaseFailed, Stop, []string{End}},
+		{"3.1", PhaseIndices, cms.IndexPhase, "", ListIndices, []string{cms.PhaseSetup}, nil},
+		{"3.1", PhaseIndices, cms.IndexPhase, cms.PhaseSetup, ListIndices, []string{cms.PhaseInProgress, cms.PhaseFailed}, nil},
+		{"3.1", PhaseIndices, cms.IndexPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseSetup}},
+		{"3.2", PhaseIndices, cms.IndexPhase, cms.PhaseInProgress, MakeIndices, []string{cms.PhaseCompleted}, nil},
+		{"3.2", PhaseIndices, cms.IndexPhase, cms.PhaseCompleted, Proceed, []string{"4.1"}, []string{cms.PhaseInProgress}},
 
-		{"4.1", PhaseDocuments, cms.DocsPhase, "", SeedItems, []string{cms.PhaseSetup}},
-		{"4.1", PhaseDocuments, cms.DocsPhase, cms.PhaseSetup, SeedItems, []string{cms.PhaseInProgress}},
-		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseInProgress, WorkOnItem, []string{cms.PhaseInProgress, cms.PhaseAudit}},
-		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseAudit, AuditItems, []string{cms.PhaseInProgress, cms.PhaseCompleted}},
-		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseCompleted, LookForItems, []string{cms.PhaseInProgress, End}},
+		{"4.1", PhaseDocuments, cms.DocsPhase, "", SeedItems, []string{cms.PhaseSetup}, nil},
+		{"4.1", PhaseDocuments, cms.DocsPhase, cms.PhaseSetup, SeedItems, []string{cms.PhaseInProgress}, nil},
+		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseInProgress, WorkOnItem, []string{cms.PhaseAudit}, nil},
+		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseAudit, AuditItems, []string{cms.PhaseInProgress, cms.PhaseCompleted}, nil},
+		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseCompleted, LookForItems, []string{End}, []string{cms.PhaseInProgress}},
 	}
 }
 

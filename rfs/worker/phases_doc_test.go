@@ -1,0 +1,131 @@
+package worker
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	docBegin = "<!-- generated from the table in rfs/worker/phases.go: RFSD_UPDATE=1 go test ./rfs/worker -run PhasesDocument -->\n"
+	docEnd   = "<!-- end of the generated part -->\n"
+)
+
+// stateOf names a state for people.
+func stateOf(state string) string {
+	if state == "" {
+		return "(no record)"
+	}
+	return state
+}
+
+// phaseTable is the state machine as a table and as a diagram.
+func phaseTable() string {
+	var b strings.Builder
+	b.WriteString("\n| phase | record | state | what a worker does | what follows | when tried again |\n|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "| %s | `meta` | | begin the session or join it; other settings than those it was begun with are refused | 1 | |\n", Start)
+	for _, r := range Machine() {
+		fmt.Fprintf(&b, "| %s %s | `phase:%s` | %s | %s | %s | %s |\n", r.Number, r.Phase, r.Record, stateOf(r.State), r.Does,
+			strings.Join(r.Next, ", "), strings.Join(r.Again, ", "))
+	}
+	b.WriteString("\n```mermaid\nstateDiagram-v2\n    [*] --> snapshot_none: container start\n")
+	first := map[string]string{} // number of a phase → its first state
+	for _, r := range Machine() {
+		if _, ok := first[r.Number]; !ok {
+			first[r.Number] = node(r.Record, r.State)
+		}
+	}
+	for _, r := range Machine() {
+		for _, next := range r.Next {
+			to := node(r.Record, next)
+			switch {
+			case next == End:
+				to = "[*]"
+			case first[next] != "":
+				to = first[next]
+			}
+			fmt.Fprintf(&b, "    %s --> %s\n", node(r.Record, r.State), to)
+		}
+		for _, again := range r.Again {
+			fmt.Fprintf(&b, "    %s --> %s: try again\n", node(r.Record, r.State), node(r.Record, again))
+		}
+	}
+	b.WriteString("```\n\n")
+	return b.String()
+}
+
+func node(record, state string) string {
+	if state == "" {
+		state = "none"
+	}
+	return record + "_" + state
+}
+
+func TestPhasesDocumentShowsTheTable(t *testing.T) {
+	name := filepath.Join("..", "..", "docs", "PHASES.md")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(b), docBegin)
+	_, tail, ok2 := strings.Cut(rest, docEnd)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks the marks of its generated part", name)
+	}
+	want := head + docBegin + phaseTable() + docEnd + tail
+	if want == string(b) {
+		return
+	}
+	if os.Getenv("RFSD_UPDATE") == "" {
+		t.Fatalf("%s differs from the table in phases.go; RFSD_UPDATE=1 writes it", name)
+	}
+	if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryStateIsReachedAndLeadsToTheEnd walks the table.
+func TestEveryStateIsReachedAndLeadsToTheEnd(t *testing.T) {
+	rows := Machine()
+	at := func(record, state string) int {
+		return slices.IndexFunc(rows, func(r Row) bool { return r.Record == record && r.State == state })
+	}
+	reached, ends := map[int]bool{}, false
+	next := []int{0}
+	for len(next) > 0 {
+		i := next[0]
+		next = next[1:]
+		if reached[i] {
+			continue
+		}
+		reached[i] = true
+		for _, to := range rows[i].Next {
+			j := at(rows[i].Record, to)
+			if j < 0 {
+				j = slices.IndexFunc(rows, func(r Row) bool { return r.Number == to })
+			}
+			switch {
+			case to == End:
+				ends = true
+			case j < 0:
+				t.Errorf("%s in %s is followed by %q, which is no line", rows[i].Record, stateOf(rows[i].State), to)
+			default:
+				next = append(next, j)
+			}
+		}
+	}
+	for i, r := range rows {
+		if !reached[i] {
+			t.Errorf("%s in %s is never reached", r.Record, stateOf(r.State))
+		}
+		if r.Does.String() == "" {
+			t.Errorf("%s in %s: no description of what is done", r.Record, stateOf(r.State))
+		}
+	}
+	if !ends {
+		t.Error("nothing ends")
+	}
+}
