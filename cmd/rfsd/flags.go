@@ -52,7 +52,7 @@ func sourceFlags() []cli.Flag {
 	}
 }
 
-// clusterFlags are the flags of one cluster: target or coordinator.
+// clusterFlags are the flags of one cluster: source, target or coordinator.
 func clusterFlags(category, which, host string) []cli.Flag {
 	return []cli.Flag{
 		str(category, which+"-host", "", host),
@@ -92,6 +92,10 @@ func selectionFlags() []cli.Flag {
 	return []cli.Flag{
 		str(selection, "phases", "", "which of snapshot,metadata,indices,documents to run (default: all that the options make possible)"),
 		list(selection, "index-allowlist", "index to migrate: exact name or regex:PATTERN; may be repeated (default: all)"),
+		list(selection, "template-allowlist", "legacy template to migrate: exact name or regex:PATTERN; may be repeated (default: all)"),
+		list(selection, "component-template-allowlist", "component template to migrate, likewise"),
+		list(selection, "index-template-allowlist", "index template to migrate, likewise"),
+		list(selection, "include", "what else of the cluster's state is migrated: pipelines, scripts, policies (ILM, as ISM), managed; may be repeated"),
 		yes(selection, "include-system", "migrate indices whose names begin with a dot, too"),
 		str(selection, "multi-type", "split", "several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"),
 		str(selection, "emit-doc-type", "AUTO", "write mapping types into the bulk actions: AUTO, ON or OFF; ON keeps index and type as they were"),
@@ -105,6 +109,9 @@ func workFlags() []cli.Flag {
 		num(work, "documents-per-bulk-request", 0, "most documents in one request (0: no limit)"),
 		num(work, "documents-size-per-bulk-request", defaultBulkBytes, "most bytes in one request; a larger document goes alone"),
 		num(work, "max-connections", defaultConnections, "most requests under way at the same time, over all slots"),
+		str(work, "max-rate", "0", "most megabytes (10^6 bytes) per second to send, over all slots or workers of this node (0: no limit)"),
+		list(work, "first", "index whose shards are done first: exact name or regex:PATTERN; may be repeated, in order"),
+		list(work, "index-priority", "INDEX=N or regex:PATTERN=N: a higher N is done earlier (default 0); may be repeated"),
 		str(work, "failed-documents", "", "directory for documents that were refused (default: ./rfsd-failed/<session>)"),
 		str(work, "max-failed-documents", "1000", "pause an index after so many refusals that exceed 10 % of what was sent to it; or unlimited"),
 		str(work, "unavailable-timeout", "PT2M", "give up when the target has not answered for so long"),

@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -40,6 +41,7 @@ type options struct {
 	allow         worker.Allowlist
 	includeSystem bool
 	phases        worker.Phases
+	globals       metadata.Selection // what of the cluster's state is migrated
 	multiType     worker.MultiType
 	emitType      worker.EmitType
 
@@ -214,6 +216,9 @@ func (o *options) checkSelection(c *cli.Context) error {
 		return err
 	}
 	o.allow = allow
+	if err := o.checkGlobals(c); err != nil {
+		return err
+	}
 	if o.multiType != worker.SplitTypes && o.multiType != worker.UnionTypes {
 		return usage("--multi-type %q is not split or union", o.multiType)
 	}

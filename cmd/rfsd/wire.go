@@ -155,5 +155,6 @@ func openDestination(ctx context.Context, o options, s *worker.Session) (worker.
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	s.Targets = client
 	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Log: s.Log}
+	s.Globals = (&worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}).Migrate
 	return worker.ToCluster(client, o.connections, nil), client, nothing, nil
 }

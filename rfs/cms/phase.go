@@ -49,6 +49,15 @@ func PhaseWindow(initial time.Duration, attempt int) time.Duration {
 	return time.Duration(max(attempt, 1)) * min(phaseLease, initial)
 }
 
+// SnapshotName is the name of the snapshot that a session creates: every worker derives the
+// same one. It has at most 85 bytes, all of them a–z, 0–9 and "-".
+func SnapshotName(session string, settings map[string]string) string {
+	if session == "" {
+		session = "default"
+	}
+	return "rfs-" + session + "-" + digest(settings)[:16]
+}
+
 // Phase is the record of a phase.
 type Phase struct {
 	Name     string

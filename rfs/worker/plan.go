@@ -52,6 +52,8 @@ type Plan struct {
 	LeftOut  []string // system indices that were not asked for
 	Missing  []string // shards that the snapshot itself says it lacks: index/shard: reason
 	Warnings []string
+	// Source is the snapshot that was read.
+	Source *snapshot.Snapshot
 }
 
 // IndexPlan is one index with all that creating and reading it needs.
@@ -75,7 +77,7 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Snapshot: snap.Name, UUID: snap.UUID, Session: req.Session, State: string(snap.State), Warnings: catalog.Warnings}
+	p := &Plan{Snapshot: snap.Name, UUID: snap.UUID, Session: req.Session, State: string(snap.State), Warnings: catalog.Warnings, Source: snap}
 	if err := p.checkState(snap, req.AllowPartial); err != nil {
 		return nil, err
 	}

@@ -164,10 +164,15 @@ func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result) {
 	for _, name := range done.Existed {
 		log.InfoContext(ctx, "index exists on the target and is left as it is", "index", name)
 	}
+	logChanges(ctx, log, done.Changes)
+}
+
+// logChanges tells how things differ from the snapshot, one line for each rule.
+func logChanges(ctx context.Context, log *slog.Logger, changes []metadata.Change) {
 	type key struct{ index, rule string }
 	var order []key
 	byRule := map[key][]metadata.Change{}
-	for _, ch := range done.Changes {
+	for _, ch := range changes {
 		k := key{ch.Index, ch.Rule}
 		if byRule[k] == nil {
 			order = append(order, k)

@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+// TargetGlobals creates on a target what a snapshot holds that belongs to no index.
+type TargetGlobals struct {
+	Cluster metadata.Requester
+	Version target.Version
+	Wanted  metadata.Selection
+	Log     *slog.Logger
+}
+
+// Migrate creates what is missing and never touches what exists. A snapshot that was taken
+// without the state of its cluster is no error: there is nothing to do, and a warning says so.
+func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan) (GlobalsRecord, error) {
+	if !plan.Source.IncludeGlobalState {
+		return GlobalsRecord{Warning: fmt.Sprintf(
+			"the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot)}, nil
+	}
+	sections, err := plan.Source.Global(ctx)
+	if err != nil {
+		return GlobalsRecord{}, err
+	}
+	all, err := metadata.ParseGlobals(sections)
+	if err != nil {
+		return GlobalsRecord{}, err
+	}
+	wanted, err := metadata.ConvertGlobals(t.Version, all, t.Wanted)
+	if err != nil {
+		return GlobalsRecord{}, err
+	}
+	done, err := metadata.EnsureGlobals(ctx, t.Cluster, wanted)
+	t.tell(ctx, done)
+	r := GlobalsRecord{Created: done.Created, Existed: done.Existed}
+	for _, left := range done.Left {
+		r.LeftOut = append(r.LeftOut, GlobalLeftOut{Kind: string(left.Kind), Name: left.Name, Reason: left.Reason})
+	}
+	return r, err
+}
+
+// tell logs what was done, object by object.
+func (t *TargetGlobals) tell(ctx context.Context, done metadata.GlobalResult) {
+	for _, name := range done.Created {
+		t.Log.InfoContext(ctx, "created", "object", name)
+	}
+	for _, name := range done.Existed {
+		t.Log.InfoContext(ctx, "exists on the target and is left as it is", "object", name)
+	}
+	for _, left := range done.Left {
+		t.Log.WarnContext(ctx, "not migrated", "kind", string(left.Kind), "name", left.Name, "reason", left.Reason)
+	}
+	logChanges(ctx, t.Log, done.Changes)
+}
