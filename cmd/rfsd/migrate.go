@@ -79,7 +79,7 @@ func migrate(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	s, done, err := wire(ctx, o, log, counted)
+	s, done, err := wire(ctx, o, log, counted, newInstruments(o))
 	if err != nil {
 		return err
 	}

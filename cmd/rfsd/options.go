@@ -18,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -55,6 +56,8 @@ type options struct {
 	bulkDocs        int
 	bulkBytes       int
 	connections     int
+	maxRate         int64 // bytes per second; 0: no limit
+	order           cms.Hints
 	failedDir       string
 	maxFailed       int64
 	unavailable     time.Duration
@@ -262,6 +265,14 @@ func (o *options) checkWork(c *cli.Context) error {
 		if b.v < b.lo || b.v > b.hi {
 			return usage("--%s %d is not between %d and %d", b.name, b.v, b.lo, b.hi)
 		}
+	}
+	rate, err := strconv.ParseFloat(c.String("max-rate"), 64)
+	if err != nil || math.IsNaN(rate) || rate < 0 || rate > 1e6 {
+		return usage("--max-rate %q is no number of megabytes per second between 0 and 1000000", c.String("max-rate"))
+	}
+	o.maxRate = int64(rate * 1e6)
+	if o.order, err = worker.NewOrder(c.StringSlice("first"), c.StringSlice("index-priority")); err != nil {
+		return err
 	}
 	o.maxFailed = math.MaxInt64
 	if s := c.String("max-failed-documents"); s != "unlimited" {

@@ -22,7 +22,7 @@ import (
 )
 
 // wire puts the parts together; done closes them.
-func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting) (*worker.Session, func() error, error) {
+func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting, in *instruments) (*worker.Session, func() error, error) {
 	var closers []func() error
 	done := func() error {
 		var errs []error
@@ -36,25 +36,28 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	writer := newHolder()
 	s := &worker.Session{
-		Holder: writer, Log: log, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
+		Holder: writer, Log: log, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
 		Snapshot: worker.SnapshotOptions{Name: o.snapshot, AllowPartial: o.allowPartial},
 	}
-	destination, client, closeDest, err := openDestination(ctx, o, s)
+	destination, client, closeDest, err := openDestination(ctx, o, s, in)
 	if err != nil {
 		return give(err)
 	}
 	closers = append(closers, closeDest)
-	store, closeStore, err := openStore(ctx, o, client)
-	if err != nil {
-		return give(err)
+	store := in.store
+	if store == nil {
+		var closeStore func() error
+		if store, closeStore, err = openStore(ctx, o, client); err != nil {
+			return give(err)
+		}
+		closers = append(closers, closeStore)
 	}
-	closers = append(closers, closeStore)
 	recorder, err := failed.Open(o.failedDir, writer)
 	if err != nil {
 		return give(fmt.Errorf("failed documents: %w", err))
 	}
 	closers = append(closers, recorder.Close)
-	s.Coordinator, err = cms.New(cms.Config{Store: store, Creator: writer, InitialLease: o.lease, SkewTolerance: o.skew})
+	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.lease, SkewTolerance: o.skew})
 	if err != nil {
 		return give(err)
 	}
@@ -132,7 +135,7 @@ func openFile(o options) (cms.Store, func() error, error) {
 }
 
 // openDestination connects to the cluster, opens the export directory, or rehearses.
-func openDestination(ctx context.Context, o options, s *worker.Session) (worker.Destination, *target.Client, func() error, error) {
+func openDestination(ctx context.Context, o options, s *worker.Session, in *instruments) (worker.Destination, *target.Client, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
 	case o.discard:
@@ -156,5 +159,5 @@ func openDestination(ctx context.Context, o options, s *worker.Session) (worker.
 	s.Targets = client
 	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Log: s.Log}
 	s.Globals = (&worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}).Migrate
-	return worker.ToCluster(client, o.connections, nil), client, nothing, nil
+	return worker.ToCluster(in.counters.Sender(client), o.connections, in.bucket.Take), client, nothing, nil
 }

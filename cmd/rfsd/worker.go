@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -40,103 +37,51 @@ func workerCommand() *cli.Command {
 	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
 		flags = append(flags, group...)
 	}
-	flags = append(flags, num(work, "status-fd", 0, "inherited file descriptor that gets one JSON record when the process ends"))
+	flags = append(flags, linkFlags()...)
 	return &cli.Command{
 		Name: "worker", Usage: "work on one lease of a migration, then exit", Description: workerHelp, Flags: flags,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usage("unexpected argument %q: every option begins with --", c.Args().First())
 			}
-			o, err := parseOptions(c)
+			l, err := openLink(c)
 			if err != nil {
 				return err
 			}
-			return work1(c.Context, o, newStatus(c.Int("status-fd")))
+			o, err := parseOptions(c)
+			if err != nil {
+				return l.finish(failedRecord(err), err)
+			}
+			return work1(c.Context, o, l)
 		},
 	}
 }
 
-// status is the final record of a worker, written once.
-type status struct {
-	once sync.Once
-	out  *os.File
-}
-
-type statusRecord struct {
-	Exit    int        `json:"exit"`
-	Outcome string     `json:"outcome,omitempty"`
-	Item    string     `json:"item,omitempty"`
-	Counts  cms.Counts `json:"counts"`
-	Error   string     `json:"error,omitempty"`
-}
-
-func newStatus(fd int) *status {
-	if fd < 3 {
-		return &status{}
-	}
-	return &status{out: os.NewFile(uintptr(fd), "status")}
-}
-
-func (s *status) write(r statusRecord) {
-	s.once.Do(func() {
-		if s.out == nil {
-			return
-		}
-		if err := json.NewEncoder(s.out).Encode(r); err != nil {
-			fmt.Fprintln(os.Stderr, "rfsd: status record:", err)
-		}
-		s.out.Close()
-	})
-}
-
 // work1 runs one lease and turns its end into an exit code and a status record.
-func work1(ctx context.Context, o options, st *status) error {
-	o.slots = 1
-	log := newLogger(o)
-	r := statusRecord{Exit: workerFailed}
-	blobs, err := repo.Open(ctx, o.repoURI, o.s3)
+func work1(ctx context.Context, o options, l *link) error {
+	in := newInstruments(o)
+	ctx, cancel := l.obey(ctx, in)
+	defer cancel()
+	h, err := openHand(ctx, o, l.logger(o), in)
 	if err != nil {
-		r.Exit, r.Error = workerUnreadble, fault.Text(err)
-		st.write(r)
-		return &codedError{workerUnreadble, fmt.Errorf("repository %s: %w", o.repoURI, err)}
+		return l.finish(h.failed(err), err)
 	}
-	counted := repo.NewCounting(blobs)
-	s, done, err := wire(ctx, o, log, counted)
-	if err != nil {
-		return finishWorker(st, r, workerFailed, err)
-	}
-	unreadable := false
-	s.Plan = func(ctx context.Context, name string) (*worker.Plan, error) {
-		request := o.request()
-		request.SnapshotName = name
-		plan, err := worker.NewPlan(ctx, counted, request)
-		unreadable = err != nil && !errors.Is(err, fault.ErrConfig) && !errors.Is(err, fault.ErrUnavailable)
-		return plan, err
-	}
-	stop := make(chan struct{})
-	watched := make(chan struct{})
+	l.begin(h)
+	stop, watched := make(chan struct{}), make(chan struct{})
 	close(watched)
-	var lease *cms.Lease
-	outcome, item, err := s.RunOne(ctx, func(l *cms.Lease) {
-		lease, r.Item = l, l.Item.ID
+	r, err := h.work(ctx, l.poll(), func(lease *cms.Lease) {
+		l.leased(lease)
 		watched = make(chan struct{})
-		go func() { defer close(watched); endAtDeadline(l, stop, st) }()
+		go func() { defer close(watched); endAtDeadline(lease, stop, l) }()
 	})
 	close(stop)
 	<-watched
-	r.Outcome, r.Counts = outcome.String(), item.Counts
-	err = errors.Join(err, done())
-	requests, bytes := counted.Totals()
-	log.Info("worker ends", "item", r.Item, "outcome", r.Outcome, "repository_requests", requests, "repository_bytes", bytes)
-	code := workerExit(ctx, outcome, unreadable, err)
-	if outcome == worker.Lost && lease != nil && lease.UntilDeadline() <= 0 {
-		code = workerTimeout // it was too late to hand off; what was recorded counts
-	}
-	return finishWorker(st, r, code, err)
+	err = errors.Join(err, h.close())
+	return l.finish(r, err)
 }
 
 // endAtDeadline ends the process when its lease is over, even when the main flow hangs.
-func endAtDeadline(l *cms.Lease, stop <-chan struct{}, st *status) {
+func endAtDeadline(l *cms.Lease, stop <-chan struct{}, link *link) {
 	t := time.NewTicker(250 * time.Millisecond)
 	defer t.Stop()
 	for {
@@ -145,7 +90,8 @@ func endAtDeadline(l *cms.Lease, stop <-chan struct{}, st *status) {
 			return
 		case <-t.C:
 			if l.UntilDeadline() <= 0 {
-				st.write(statusRecord{Exit: workerTimeout, Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
+				code := workerTimeout
+				link.last(daemon.Record{Exit: &code, Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
 				fmt.Fprintln(os.Stderr, "rfsd: the lease is over; the process ends")
 				os.Exit(workerTimeout)
 			}
@@ -173,16 +119,4 @@ func workerExit(ctx context.Context, outcome worker.Outcome, unreadable bool, er
 		return workerTimeout
 	}
 	return workerFailed
-}
-
-func finishWorker(st *status, r statusRecord, code int, err error) error {
-	r.Exit = code
-	if err != nil {
-		r.Error = fault.Text(err)
-	}
-	st.write(r)
-	if code == workerDone && err == nil {
-		return nil
-	}
-	return &codedError{code, err}
 }

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/throttle"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// instruments are what counts and bounds the work of one worker.
+type instruments struct {
+	counters metrics.Counters
+	bucket   *throttle.Bucket
+	store    cms.Store // opened already, for a slot inside a daemon; nil: open the one of the options
+}
+
+func newInstruments(o options) *instruments { return &instruments{bucket: throttle.New(o.maxRate)} }
+
+// sample is what the worker did so far.
+func (in *instruments) sample(s *worker.Session, blobs *repo.Counting) metrics.Sample {
+	sum := in.counters.Sample()
+	p := s.Runner.Meter.Read(time.Now())
+	sum.Documents, sum.Failed, sum.SourceBytes, sum.Resent, sum.Retries = p.Documents, p.Failed, p.Bytes, p.Resent, p.Retries
+	sum.RepoRequests, sum.RepoBytes = blobs.Totals()
+	sum.RepoErrors = blobs.Errors()
+	return sum
+}

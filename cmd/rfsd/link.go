@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// pollIntent is how often a worker without a daemon asks what the operator wants.
+const pollIntent = 15 * time.Second
+
+// maxOrder bounds a line on the parent's pipe: all options of a run.
+const maxOrder = 4 << 20
+
+func linkFlags() []cli.Flag {
+	return []cli.Flag{
+		num(work, "status-fd", 0, "inherited file descriptor that gets JSON records; the last one when the process ends"),
+		num(work, "parent-fd", 0, "inherited file descriptor that gives options and changes as JSON lines; at its end the worker hands off"),
+		str(work, "metrics-file", "", "file that gets the worker's metrics in Prometheus' text format, now and then and at its end"),
+	}
+}
+
+// link is what a worker says to and hears of whoever started it.
+type link struct {
+	metricsFile string
+	every       time.Duration // between samples; 0: none
+	slot        int
+	level       slog.LevelVar
+	parent      *os.File // nil: nobody
+	orders      *bufio.Scanner
+
+	stop    chan struct{} // ends the sampling
+	sampler sync.WaitGroup
+
+	mu  sync.Mutex // of out
+	out *os.File   // nil: nobody listens, or the last word is said
+}
+
+// openLink opens the pipes and takes over the options that come through them.
+func openLink(c *cli.Context) (*link, error) {
+	l := &link{metricsFile: c.String("metrics-file"), stop: make(chan struct{})}
+	if fd := c.Int("status-fd"); fd >= 3 {
+		l.out = os.NewFile(uintptr(fd), "status")
+	}
+	fd := c.Int("parent-fd")
+	if fd < 3 {
+		if l.metricsFile != "" {
+			l.every = 10 * time.Second
+		}
+		return l, nil
+	}
+	l.parent = os.NewFile(uintptr(fd), "parent")
+	l.orders = bufio.NewScanner(l.parent)
+	l.orders.Buffer(nil, maxOrder)
+	if !l.orders.Scan() {
+		return nil, usage("--parent-fd: no options came (%w)", errors.Join(io.ErrUnexpectedEOF, l.orders.Err()))
+	}
+	var first daemon.Order
+	if err := json.Unmarshal(l.orders.Bytes(), &first); err != nil {
+		return nil, usage("--parent-fd: %w", err)
+	}
+	l.every, l.slot = first.Every, first.Slot
+	for name, values := range first.Options {
+		if err := setOption(c, name, values); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// setOption sets a flag as if it had been given.
+func setOption(c *cli.Context, name string, values []string) error {
+	if len(values) == 0 {
+		return nil
+	}
+	value := values[0]
+	if _, isList := c.Value(name).(cli.StringSlice); isList {
+		value = cli.NewStringSlice(values...).Serialize()
+	}
+	if err := c.Set(name, value); err != nil {
+		return usage("--%s: %w", name, err)
+	}
+	return nil
+}
+
+// logger logs as the run does; under a daemon always JSON that names the slot, of a level that may change.
+func (l *link) logger(o options) *slog.Logger {
+	if l.parent == nil {
+		return newLogger(o)
+	}
+	l.level.Set(o.logLevel)
+	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: &l.level})).With("slot", l.slot, "pid", os.Getpid())
+}
+
+// obey follows the parent's orders; the context ends when the parent is gone.
+func (l *link) obey(ctx context.Context, in *instruments) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if l.parent == nil {
+		return ctx, cancel
+	}
+	go func() { // it ends with the process, or with the parent
+		defer cancel()
+		for l.orders.Scan() {
+			var order daemon.Order
+			if json.Unmarshal(l.orders.Bytes(), &order) != nil {
+				continue
+			}
+			if order.MaxRate != nil {
+				in.bucket.SetRate(*order.MaxRate)
+			}
+			if order.LogLevel != "" {
+				var level slog.Level
+				if level.UnmarshalText([]byte(order.LogLevel)) == nil {
+					l.level.Set(level)
+				}
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// poll is how often the worker has to ask itself what the operator wants; 0: its parent does.
+func (l *link) poll() time.Duration {
+	if l.parent != nil {
+		return 0
+	}
+	return pollIntent
+}
+
+// begin says who works, and samples from then on.
+func (l *link) begin(h *hand) {
+	if l.parent != nil {
+		l.send(daemon.Record{Holder: h.Holder})
+	}
+	if l.every <= 0 {
+		return
+	}
+	l.sampler.Go(func() {
+		t := time.NewTicker(l.every)
+		defer t.Stop()
+		for {
+			select {
+			case <-l.stop:
+				return
+			case <-t.C:
+			}
+			sample := h.in.sample(h.Session, h.blobs)
+			if l.parent != nil {
+				l.send(daemon.Record{Sample: &sample})
+			}
+			if err := l.writeMetrics(sample, ""); err != nil {
+				h.Log.Warn("metrics", "error", err)
+			}
+		}
+	})
+}
+
+// leased tells of the lease.
+func (l *link) leased(lease *cms.Lease) {
+	if l.parent != nil {
+		r := daemon.Lease{Item: lease.Item.ID, Holder: lease.Holder, Index: lease.ID.Index, Shard: lease.ID.Shard, LeftMs: lease.UntilEnd().Milliseconds()}
+		l.send(daemon.Record{Lease: &r})
+	}
+}
+
+// send writes one record. A parent that is gone is noticed on its other pipe.
+func (l *link) send(r daemon.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.out == nil {
+		return
+	}
+	if err := json.NewEncoder(l.out).Encode(r); err != nil {
+		fmt.Fprintln(os.Stderr, "rfsd: status record:", err)
+		l.out = nil
+	}
+}
+
+// last says the last word; nothing is said after it.
+func (l *link) last(r daemon.Record) {
+	l.send(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.out != nil {
+		l.out.Close()
+		l.out = nil
+	}
+}
+
+// finish says how the worker ends, and makes an exit code of it.
+func (l *link) finish(r daemon.Record, err error) error {
+	close(l.stop)
+	l.sampler.Wait()
+	if err != nil && r.Error == "" {
+		r.Error = fault.Text(err)
+	}
+	if r.Sample != nil {
+		err = errors.Join(err, l.writeMetrics(*r.Sample, r.Outcome))
+	}
+	l.last(r)
+	if *r.Exit == workerDone && err == nil {
+		return nil
+	}
+	return &codedError{*r.Exit, err}
+}
+
+// writeMetrics writes the file, when one is wanted; outcome is that of a lease that ended.
+func (l *link) writeMetrics(sample metrics.Sample, outcome string) error {
+	if l.metricsFile == "" {
+		return nil
+	}
+	registry := metrics.NewRegistry(nil)
+	registry.Add(sample)
+	if outcome != "" {
+		registry.Lease(outcome)
+	}
+	return registry.WriteFile(l.metricsFile)
+}
