@@ -5,6 +5,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/throttle"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -14,7 +15,9 @@ import (
 type instruments struct {
 	counters metrics.Counters
 	bucket   *throttle.Bucket
-	store    cms.Store // opened already, for a slot inside a daemon; nil: open the one of the options
+	// Opened already, for a slot inside a daemon; nil: open those of the options.
+	store cms.Store
+	files *export.Dir
 }
 
 func newInstruments(o options) *instruments { return &instruments{bucket: throttle.New(o.maxRate)} }

@@ -140,6 +140,8 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	switch {
 	case o.discard:
 		return worker.ToNowhere(), nil, nothing, nil
+	case in.files != nil:
+		return worker.ToFiles(in.files), nil, nothing, nil
 	case o.exportDir != "":
 		dir, err := export.Open(o.exportDir, s.Holder, export.Compression(o.compression))
 		if err != nil {

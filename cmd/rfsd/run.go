@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+const runHelp = `Keeps workers running on this machine until no work is left, and goes on telling how far the migration is. Each worker
+   is a process that leases one work item (rfsd worker); with a coordinator file, which one process can open, they run inside.
+
+   Settings come from the file (--config; strict TOML, see rfsd config check), the environment (RFS_*) and flags, the latter over the former.
+   SIGTERM hands every lease off within 30 s, a second one ends the workers at once; SIGHUP reads certificates and log level again.`
+
+// runFlags are the flags of a node: those of its workers, and its own.
+func runFlags() []cli.Flag {
+	return append(workerFlags(), nodeFlags()...)
+}
+
+// workerFlags are the settings that workers get.
+func workerFlags() []cli.Flag {
+	var flags []cli.Flag
+	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
+		flags = append(flags, group...)
+	}
+	return flags
+}
+
+func nodeFlags() []cli.Flag {
+	return []cli.Flag{
+		str(node, "node-name", "", "name of this node (default: the host's)"),
+		str(node, "workers", "auto", "workers of this node: a number, or auto (processors, memory, and how busy the target is)"),
+		num(node, "max-workers", 64, "most workers of this node, whatever is wanted of the fleet"),
+		str(node, "worker-memory", "1GiB", "memory of each worker process, as 1GiB or 512MB; one that grows beyond 1.5 times of it is ended (0: no limit)"),
+		yes(node, "exit-when-done", "end when no work is left"),
+		str(events, "webhook", "", "URL to which each event is posted as JSON"),
+		str(events, "webhook-file", "", "file holding the URL, when it is a secret"),
+		list(events, "command", "program that is run for each event, with the event as JSON on its standard input; further entries are its arguments"),
+	}
+}
+
+func runCommand() *cli.Command {
+	flags := append(runFlags(), str(node, "config", "", "configuration file"))
+	return &cli.Command{
+		Name: "run", Usage: "run this machine's part of a migration: the daemon", Description: runHelp, Flags: flags,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usage("unexpected argument %q: every option begins with --", c.Args().First())
+			}
+			if err := readSettings(c, flags, c.String("config")); err != nil {
+				return err
+			}
+			o, err := parseRun(c)
+			if err != nil {
+				return err
+			}
+			return runNode(c.Context, o)
+		},
+	}
+}
+
+// runOptions are the options of a node, checked.
+type runOptions struct {
+	options
+	name        string
+	workers     int // 0: automatic
+	most        int
+	memory      int64
+	endWhenDone bool
+	webhook     string
+	command     []string
+	settings    map[string][]string // for workers
+	config      string
+}
+
+// parseRun reads and checks the flags of a node.
+func parseRun(c *cli.Context) (runOptions, error) {
+	r := runOptions{
+		name: c.String("node-name"), most: c.Int("max-workers"), endWhenDone: c.Bool("exit-when-done"),
+		webhook: c.String("webhook"), command: c.StringSlice("command"), config: c.String("config"),
+	}
+	var err error
+	if r.options, err = parseOptions(c); err != nil {
+		return r, err
+	}
+	if r.name == "" {
+		if r.name, err = os.Hostname(); err != nil || r.name == "" {
+			return r, usage("this machine has no name: give --node-name")
+		}
+	}
+	if s := c.String("workers"); s != "auto" {
+		if r.workers, err = strconv.Atoi(s); err != nil || r.workers < 1 || r.workers > 256 {
+			return r, usage("--workers %q is neither auto nor a number between 1 and 256", s)
+		}
+	}
+	if r.most < 1 || r.most > 256 {
+		return r, usage("--max-workers %d is not between 1 and 256", r.most)
+	}
+	if r.memory, err = parseSize(c.String("worker-memory")); err != nil {
+		return r, usage("--worker-memory: %w", err)
+	}
+	if r.memory != 0 && r.memory < 64<<20 {
+		return r, usage("--worker-memory %s: a worker needs at least 64MiB", c.String("worker-memory"))
+	}
+	if name := c.String("webhook-file"); name != "" {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return r, usage("--webhook-file: %w", err)
+		}
+		r.webhook = strings.TrimSpace(string(b))
+	}
+	if r.webhook != "" && !strings.HasPrefix(r.webhook, "https://") && !strings.HasPrefix(r.webhook, "http://") {
+		return r, usage("the webhook is no URL of http or https")
+	}
+	r.settings = effective(c, workerFlags())
+	delete(r.settings, "max-rate") // the node's; each worker is told its share
+	delete(r.settings, "slots")
+	return r, nil
+}
+
+// parseSize reads bytes: 512MB (10^6), 1GiB (2^30), or a plain number.
+func parseSize(s string) (int64, error) {
+	units := []struct {
+		name string
+		size int64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
+	s = strings.TrimSpace(s)
+	for _, u := range units {
+		number, ok := strings.CutSuffix(s, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if err != nil || n < 0 || n > (1<<50)/u.size {
+			return 0, fmt.Errorf("%q is no size such as 512MB or 1GiB", s)
+		}
+		return n * u.size, nil
+	}
+	return 0, fmt.Errorf("%q is no size such as 512MB or 1GiB", s)
+}
+
+// inside says that workers run in this process: only it can open their store.
+func (r runOptions) inside() bool { return r.coordinatorFile != "" || r.target.URL == "" }
+
+// runNode runs the daemon.
+func runNode(ctx context.Context, r runOptions) error {
+	notify, err := daemon.NewNotifier(os.Getenv)
+	if err != nil {
+		return err
+	}
+	var level slog.LevelVar
+	level.Set(r.logLevel)
+	ring := daemon.NewLogRing(2000)
+	log := slog.New(slog.NewJSONHandler(io.MultiWriter(os.Stderr, ring), &slog.HandlerOptions{Level: &level})).With("node", r.name)
+	conf := daemon.Config{
+		Name: r.name, Version: version, Session: r.session, Workers: r.workers, Most: r.most, Memory: r.memory, MaxRate: r.maxRate,
+		EndWhenDone: r.endWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
+		Reload: func() (string, error) { return reloadLevel(r, &level) },
+	}
+	closeStore := func() error { return nil }
+	if r.inside() {
+		host := newSlotHost(r.options, log)
+		conf.Open, conf.Starter, closeStore = host.open, host.starter(), host.close
+	} else {
+		program, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("the program's own file: %w", err)
+		}
+		conf.Open = func(ctx context.Context) (*cms.Coordinator, error) { return openCoordinator(ctx, r.options) }
+		conf.Starter = &daemon.Processes{
+			Program: program, Args: []string{"worker"}, Options: r.settings, Memory: r.memory,
+			Line: func(_, _ int, line []byte) {
+				ring.Add(line)
+				fmt.Fprintf(os.Stderr, "%s\n", line)
+			},
+		}
+	}
+	d := daemon.New(conf)
+	hear := hearSignals(d)
+	defer hear()
+	err = d.Run(ctx)
+	if cerr := closeStore(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// openCoordinator connects to the store that the workers use.
+func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
+	client, err := target.New(ctx, o.target)
+	if err != nil {
+		return nil, err
+	}
+	store, _, err := openStore(ctx, o, client)
+	if err != nil {
+		return nil, err
+	}
+	return cms.New(cms.Config{Store: store, Creator: newHolder(), InitialLease: o.lease, SkewTolerance: o.skew})
+}
+
+func sinks(r runOptions) []daemon.Sink {
+	var all []daemon.Sink
+	if r.webhook != "" {
+		all = append(all, daemon.NewWebhook(r.webhook))
+	}
+	if len(r.command) > 0 {
+		all = append(all, daemon.NewCommand(r.command))
+	}
+	return all
+}
+
+// hearSignals passes SIGHUP on, and the second of the signals that end the daemon: the first ends its context.
+func hearSignals(d *daemon.Daemon) (stop func()) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, os.Interrupt)
+	quit := make(chan struct{})
+	go func() {
+		ends := 0
+		for {
+			select {
+			case <-quit:
+				return
+			case s := <-signals:
+				if s == syscall.SIGHUP {
+					d.Reload()
+					continue
+				}
+				if ends++; ends > 1 {
+					d.Hurry()
+				}
+			}
+		}
+	}()
+	return func() { signal.Stop(signals); close(quit) }
+}
+
+// reloadLevel reads the log level of the file again.
+func reloadLevel(r runOptions, level *slog.LevelVar) (string, error) {
+	if r.config == "" {
+		return level.Level().String(), nil
+	}
+	values, err := loadSettings(r.config)
+	if err != nil {
+		return "", err
+	}
+	given := values["log-level"]
+	if len(given) == 0 || os.Getenv(env("log-level")[0]) != "" {
+		return level.Level().String(), nil
+	}
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(given[0])); err != nil {
+		return "", fmt.Errorf("log-level: %w: %w", err, fault.ErrConfig)
+	}
+	level.Set(l)
+	return l.String(), nil
+}

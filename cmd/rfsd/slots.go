@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/throttle"
+)
+
+// slotHost runs workers inside the daemon, with one store for all.
+type slotHost struct {
+	o      options
+	log    *slog.Logger
+	bucket *throttle.Bucket
+
+	mu    sync.Mutex
+	store cms.Store
+	files *export.Dir
+	shut  []func() error
+	hands map[int]*hand // by slot; each has connections, counters and a name of its own
+}
+
+func newSlotHost(o options, log *slog.Logger) *slotHost {
+	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), hands: map[int]*hand{}}
+}
+
+// open opens the store, once.
+func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.store == nil {
+		store, shut, err := openStore(ctx, h.o, nil)
+		if err != nil {
+			return nil, err
+		}
+		h.store, h.shut = store, append(h.shut, shut)
+	}
+	if h.files == nil && h.o.exportDir != "" {
+		dir, err := export.Open(h.o.exportDir, newHolder(), export.Compression(h.o.compression))
+		if err != nil {
+			return nil, fmt.Errorf("export directory %s: %w", h.o.exportDir, err)
+		}
+		h.files, h.shut = dir, append(h.shut, dir.Close)
+	}
+	return cms.New(cms.Config{Store: h.store, Creator: newHolder(), InitialLease: h.o.lease, SkewTolerance: h.o.skew})
+}
+
+func (h *slotHost) starter() daemon.Starter {
+	return &daemon.Inside{Run: h.run, Exit: func(reason string) {
+		fmt.Fprintln(os.Stderr, "rfsd:", reason)
+		os.Exit(workerFailed)
+	}}
+}
+
+// hand gives the slot its own, made the first time.
+func (h *slotHost) hand(ctx context.Context, slot int) (*hand, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.hands[slot]; x != nil {
+		return x, nil
+	}
+	x, err := openHand(ctx, h.o, h.log.With("slot", slot), &instruments{bucket: h.bucket, store: h.store, files: h.files})
+	if err == nil {
+		h.hands[slot] = x
+	}
+	return x, err
+}
+
+// run runs one lease in a slot. Samples count from the begin of the lease, as a process does.
+func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
+	x, err := h.hand(ctx, slot)
+	if err != nil {
+		return x.failed(err)
+	}
+	before := x.in.sample(x.Session, x.blobs)
+	stop := make(chan struct{})
+	var sampler sync.WaitGroup
+	sampler.Go(func() {
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-t.C:
+				sample := x.in.sample(x.Session, x.blobs).Minus(before)
+				report(daemon.Record{Sample: &sample})
+			}
+		}
+	})
+	r, err := x.work(ctx, 0, func(l *cms.Lease) {
+		report(daemon.Record{Lease: &daemon.Lease{Item: l.Item.ID, Holder: l.Holder, Index: l.ID.Index, Shard: l.ID.Shard, LeftMs: l.UntilEnd().Milliseconds()}})
+	})
+	close(stop)
+	sampler.Wait()
+	if r.Sample != nil {
+		sample := r.Sample.Minus(before)
+		report(daemon.Record{Sample: &sample})
+	}
+	if err != nil && r.Error == "" {
+		r.Error = fault.Text(err)
+	}
+	return r
+}
+
+// close closes the slots and then the store.
+func (h *slotHost) close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var errs []error
+	for _, x := range h.hands {
+		errs = append(errs, x.close())
+	}
+	for i := len(h.shut) - 1; i >= 0; i-- {
+		errs = append(errs, h.shut[i]())
+	}
+	return errors.Join(errs...)
+}
