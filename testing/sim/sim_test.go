@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,26 @@ func TestASeedReplays(t *testing.T) {
 	a, b := summaryOf(Run(cfg)), summaryOf(Run(cfg))
 	if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", b) {
 		t.Errorf("two runs of a seed differ:\n%+v\n%+v", a, b)
+	}
+}
+
+// TestAWorldLeavesNoGoroutineBehind ends worlds with processes that are dead or stopped,
+// and one whose time is over before its work.
+func TestAWorldLeavesNoGoroutineBehind(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for _, limit := range []time.Duration{60 * time.Hour, time.Minute} {
+		cfg := config(11)
+		cfg.Workers, cfg.Shards, cfg.Kill, cfg.Stop = 20, 60, 20*time.Second, 20*time.Second
+		cfg.Limit = limit
+		if r := Run(cfg); r.Ended != (limit > time.Hour) || r.Ended && r.Kills == 0 {
+			t.Errorf("ended %v after %v with %d kills", r.Ended, r.Virtual, r.Kills)
+		}
+	}
+	for n := 0; runtime.NumGoroutine() > before; n++ { // the last ones have said so and are on their way out
+		if n == 1_000_000 {
+			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
+		}
+		runtime.Gosched()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -45,12 +46,15 @@ type World struct {
 	queue events
 	yield chan struct{} // the running process gives control back
 	live  int           // processes that run, or died and were not replaced yet
-	stop  bool
+	stop  bool          // every process ends as soon as it gets control
+
+	processes map[*Process]struct{} // whose goroutines have not ended
+	running   sync.WaitGroup        // those goroutines
 }
 
 // NewWorld makes an empty world.
 func NewWorld(seed uint64) *World {
-	return &World{r: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), yield: make(chan struct{})}
+	return &World{r: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), yield: make(chan struct{}), processes: map[*Process]struct{}{}}
 }
 
 // After runs f at a later time, on the scheduler.
@@ -60,18 +64,30 @@ func (w *World) After(d time.Duration, f func()) {
 }
 
 // Run executes events until no process lives or the time is over; it reports
-// whether all processes ended by themselves.
+// whether all processes ended by themselves. No goroutine of the world is left.
 func (w *World) Run(limit time.Duration) bool {
+	defer w.end()
 	for w.queue.Len() > 0 && w.live > 0 {
 		e := heap.Pop(&w.queue).(event)
 		if e.at > limit {
-			w.stop = true // let every process end; none may be left behind
-		} else {
-			w.now = e.at
+			return false
 		}
+		w.now = e.at
 		e.run()
 	}
-	return !w.stop
+	return true
+}
+
+// end lets every process end that stands still: dead ones whose next moment lies
+// beyond the end of the world, and live ones when the time is over. The scheduler has
+// control, so each goroutine that has not ended waits to be woken.
+func (w *World) end() {
+	w.stop = true
+	for p := range w.processes {
+		p.wake <- struct{}{}
+		<-w.yield
+	}
+	w.running.Wait()
 }
 
 // Process is a machine with one worker. Its clocks may be wrong.
@@ -89,9 +105,11 @@ type Process struct {
 func (w *World) Go(f func(*Process)) *Process {
 	p := &Process{w: w, wake: make(chan struct{})}
 	w.live++
-	go func() {
+	w.processes[p] = struct{}{}
+	w.running.Go(func() {
 		defer func() {
-			if !p.dead || w.stop {
+			delete(w.processes, p)
+			if !p.dead {
 				w.live--
 			}
 			w.yield <- struct{}{}
@@ -101,7 +119,7 @@ func (w *World) Go(f func(*Process)) *Process {
 			return
 		}
 		f(p)
-	}()
+	})
 	w.After(0, p.resume)
 	return p
 }
@@ -110,7 +128,7 @@ func (p *Process) gone() bool { return p.dead || p.w.stop }
 
 // resume gives the process control until it parks or ends.
 func (p *Process) resume() {
-	if p.until > p.w.now && !p.gone() {
+	if p.until > p.w.now && !p.dead {
 		p.w.After(p.until-p.w.now, p.resume)
 		return
 	}
