@@ -31,6 +31,9 @@ type Place struct {
 
 // Scheduler keeps the hints of one node. The zero value has none.
 type Scheduler struct {
+	// Rand gives numbers in [0, 1); nil is the process's own. A simulation gives its seed's.
+	Rand func() float64
+
 	mu        sync.Mutex
 	place     Place
 	catalogue []Shard                // biggest first
@@ -77,6 +80,10 @@ func (s *Scheduler) HandedOff(item string) {
 func (s *Scheduler) Taken(item string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.take(item, until)
+}
+
+func (s *Scheduler) take(item string, until time.Time) {
 	if s.taken == nil {
 		s.taken = map[string]time.Time{}
 	}
@@ -142,45 +149,74 @@ func (s *Scheduler) free(id, index string, now time.Time) bool {
 // jitter is the share of chance in the order, so that equal hints do not send all nodes to one item.
 const jitter = 0.2
 
-// Order sorts candidates of a search, the best first: big shards before small ones, items that nothing
-// is known against before the others. None is removed.
-func (s *Scheduler) Order(items []cms.Item, now time.Time) {
+// fresh is how long a successor that nobody has leased yet is left to the node that created it.
+const fresh = 15 * time.Second
+
+// Choose orders the candidates of a search, the best first: big shards before small ones. It leaves out,
+// until their time, items that somebody else holds, those of a throttled target, and successors that
+// their creator is about to go on with. Items that broke a worker here come last. Without hints all
+// candidates stay, in the order they had.
+func (s *Scheduler) Choose(items []cms.Item, now time.Time) []cms.Item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.place.Nodes == 0 && len(s.catalogue) == 0 {
+		return items
+	}
+	chance := s.Rand
+	if chance == nil {
+		chance = rand.Float64
+	}
 	score := make(map[string]float64, len(items))
+	chosen := items[:0]
 	for _, it := range items {
-		v := jitter * rand.Float64()
-		if id, err := it.Range(); err == nil {
-			if !s.free(it.ID, id.Index, now) {
-				v -= 2
-			}
-			id.Cursor = 0
-			v += s.share[id]
+		id, err := it.Range()
+		if err == nil && !s.mayTry(it, id, now) {
+			continue
+		}
+		v := jitter * chance()
+		if err == nil {
+			v += s.share[cms.ItemID{Index: id.Index, Shard: id.Shard}]
+		}
+		if s.poisoned[it.ID] {
+			v -= 2
 		}
 		score[it.ID] = v
+		chosen = append(chosen, it)
 	}
-	slices.SortStableFunc(items, func(a, b cms.Item) int { return cmp.Compare(score[b.ID], score[a.ID]) })
+	slices.SortStableFunc(chosen, func(a, b cms.Item) int { return cmp.Compare(score[b.ID], score[a.ID]) })
+	return chosen
 }
 
-// Budget is how many operations per second a fleet may ask of the coordination store.
-const Budget = 150
+// mayTry says whether nothing keeps an item back now; s.mu is held.
+func (s *Scheduler) mayTry(it cms.Item, id cms.ItemID, now time.Time) bool {
+	until, known := s.taken[it.ID]
+	if !known && s.place.Nodes > 1 && id.Cursor > 0 && it.AcquiredAt == 0 {
+		s.take(it.ID, now.Add(fresh))
+		return false
+	}
+	return !until.After(now) && !s.throttled[id.Index].After(now)
+}
+
+// Shares of what a fleet may ask of the coordination store, in operations per second. Recording
+// progress takes another 100 (every worker once in workers ÷ 100 seconds). Workers that start one after
+// the other also hand off one after the other, at four operations each.
+const (
+	startBudget   = 15
+	handOffBudget = 4 * startBudget
+)
 
 // Pause is how long one node waits between two acquisitions while it fills its slots, so that a whole
-// fleet that starts at once stays within half of the budget. 0 without a hint.
+// fleet that starts at once keeps within its budget. 0 without a hint.
 func (p Place) Pause() time.Duration {
-	if p.Nodes == 0 {
-		return 0
-	}
-	return time.Duration(float64(p.Nodes) / (Budget / 2) * float64(time.Second))
+	return time.Duration(float64(p.Nodes) / startBudget * float64(time.Second))
 }
 
-// Exponent is the least lease exponent of a successor, so that the hand-offs of the fleet take at most
-// a third of the budget: one costs four operations. 0 without a hint.
+// Exponent is the least lease exponent of a new item, so that the hand-offs of the fleet keep within
+// their budget: one costs four operations. 0 without a hint.
 func (p Place) Exponent(initial time.Duration) int {
 	if p.Workers == 0 || initial <= 0 {
 		return 0
 	}
-	const handOff = 4
-	wanted := float64(p.Workers) * handOff / (Budget / 3) // seconds
+	wanted := float64(p.Workers) * 4 / handOffBudget // seconds
 	return min(bits.Len(uint(math.Ceil(wanted/initial.Seconds()))-1), cms.MaxExponent)
 }

@@ -60,32 +60,37 @@ func TestWhatWasHandedOffComesFirstAndWhatIsKnownAgainstAnItemKeepsItBack(t *tes
 	}
 }
 
-func TestAnOrderNeitherAddsNorRemovesWork(t *testing.T) {
+func TestCandidatesAreOrderedAndOnlyDelayed(t *testing.T) {
 	var s Scheduler
 	s.Learn(catalogue(40))
-	items := []cms.Item{{ID: "rubbish"}}
+	s.Stand(Place{Nodes: 2})
+	var items []cms.Item
 	for i := range 40 {
-		items = append(items, cms.NewItem(id("logs", i, int64(i%2*5)), "c", 0))
+		items = append(items, cms.NewItem(id("logs", i, 0), "c", 0))
 	}
-	sorted := slices.Clone(items)
-	s.Order(sorted, now)
-	if len(sorted) != len(items) {
-		t.Fatalf("%d items of %d", len(sorted), len(items))
-	}
-	for _, it := range items {
-		if !slices.ContainsFunc(sorted, func(x cms.Item) bool { return x.ID == it.ID }) {
-			t.Errorf("%s is gone", it.ID)
+	theirs := cms.NewItem(id("logs", 3, 500), "c", 0) // its creator is about to go on with it
+	items = append(items, cms.Item{ID: "rubbish"}, theirs)
+	s.Taken(id("logs", 38, 0), now.Add(time.Minute))
+	s.Poisoned(id("logs", 39, 0))
+	ids := func(at time.Time) (all []string) {
+		for _, it := range s.Choose(slices.Clone(items), at) {
+			all = append(all, it.ID)
 		}
+		return all
 	}
-	bad := []string{id("logs", 38, 0), id("logs", 39, 5)} // what is known against them puts them last
-	s.Taken(bad[0], now.Add(time.Minute))
-	s.Poisoned(bad[1])
-	s.Order(sorted, now)
-	if last := sorted[len(sorted)-2:]; !slices.Contains(bad, last[0].ID) || !slices.Contains(bad, last[1].ID) {
-		t.Errorf("the last are %s, %s", last[0].ID, last[1].ID)
+	first := ids(now)
+	if len(first) != 40 || slices.Contains(first, id("logs", 38, 0)) || slices.Contains(first, theirs.ID) {
+		t.Errorf("%d items: %v", len(first), first)
 	}
-	if sorted[0].ID == "rubbish" {
-		t.Error("what is no item comes first")
+	if last := first[len(first)-1]; last != id("logs", 39, 0) {
+		t.Errorf("an item that broke a worker here is not the last, but %s", last)
+	}
+	if later := ids(now.Add(2 * time.Minute)); len(later) != len(items) {
+		t.Errorf("after a while %d of %d items are offered", len(later), len(items))
+	}
+	var none Scheduler
+	if all := none.Choose(slices.Clone(items), now); len(all) != len(items) {
+		t.Errorf("without hints %d of %d items are offered", len(all), len(items))
 	}
 }
 
@@ -109,9 +114,9 @@ func TestBigFleetsTakeLongerLeasesAndStartSlowly(t *testing.T) {
 		exponent int
 		pause    time.Duration
 	}{
-		{Place{Nodes: 3, Workers: 12}, 0, 40 * time.Millisecond},
-		{Place{Nodes: 50, Workers: 2000}, 0, 666 * time.Millisecond},
-		{Place{Nodes: 500, Workers: 20000}, 2, 6666 * time.Millisecond},
+		{Place{Nodes: 3, Workers: 12}, 0, 200 * time.Millisecond},
+		{Place{Nodes: 50, Workers: 2000}, 0, 3333 * time.Millisecond},
+		{Place{Nodes: 500, Workers: 20000}, 2, 33333 * time.Millisecond},
 	} {
 		if got := c.place.Exponent(10 * time.Minute); got != c.exponent {
 			t.Errorf("%+v: exponent %d", c.place, got)
@@ -139,7 +144,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 }
 
-func BenchmarkOrder(b *testing.B) {
+func BenchmarkChoose(b *testing.B) {
 	var s Scheduler
 	s.Learn(catalogue(20000))
 	items := make([]cms.Item, 32)
@@ -147,6 +152,6 @@ func BenchmarkOrder(b *testing.B) {
 		items[i] = cms.NewItem(id("logs", i*100, 0), "c", 0)
 	}
 	for b.Loop() {
-		s.Order(items, now)
+		s.Choose(slices.Clone(items), now)
 	}
 }
