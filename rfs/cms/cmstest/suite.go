@@ -39,6 +39,8 @@ func Run(t *testing.T, open Factory) {
 		{"TheSixthAcquisitionWithoutProgressFailsTheItem", poison},
 		{"HalfDoneHandoffIsFinishedByTheNextHolder", resume},
 		{"AuditRepairsWhatTheStoreLost", audit},
+		{"APhaseHasOneHolderAndMovesOn", phases},
+		{"AnIndexEntryIsChangedByWhoeverIsFirst", entries},
 		{"AnotherMigrationIsRefused", mismatch},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
