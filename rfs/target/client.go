@@ -2,6 +2,7 @@ package target
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -187,6 +188,18 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 // judge makes an error of a status of 300 and more. Errors: fault.ErrConfig for 401 and 403,
 // fault.ErrUnavailable for 408, 429 and 5xx, else fault.ErrRejected with the target's words.
 func (c *Client) judge(call string, status int, answer []byte) error {
+	err := Judge(call, status, answer)
+	var e *StatusError
+	if errors.As(err, &e) && e.category == fault.ErrConfig {
+		e.User = cmp.Or(c.conf.Username, "anonymous")
+	}
+	return err
+}
+
+// Judge makes an error of the answer to a call: method and path, for the message. It is nil
+// for a status below 300, otherwise a *StatusError: fault.ErrConfig for 401 and 403,
+// fault.ErrUnavailable for 408, 429 and 5xx, else fault.ErrRejected.
+func Judge(call string, status int, answer []byte) error {
 	if status < 300 {
 		return nil
 	}
@@ -194,10 +207,7 @@ func (c *Client) judge(call string, status int, answer []byte) error {
 	e.Type, e.Reason = words(answer)
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		e.User, e.category = c.conf.Username, fault.ErrConfig
-		if e.User == "" {
-			e.User = "anonymous"
-		}
+		e.category = fault.ErrConfig
 	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500:
 		e.category = fault.ErrUnavailable
 	default:
