@@ -33,12 +33,13 @@ type Config struct {
 	Share func() (position, count int)
 	// EndWhenDone ends Run when no work is left.
 	EndWhenDone bool
-	Rate        func(bytesPerSecond int64) // told the share of a worker inside this process; may be nil
-	Sinks       []Sink                     // get every event
+	Sinks       []Sink // get every event
 	Logs        *LogRing
 	Log         *slog.Logger
 	Notify      *Notifier // of the service manager; nil: none
 	Reload      func() (logLevel string, err error)
+	// Serve serves the node to operators until ctx ends; its error ends the node. May be nil.
+	Serve func(context.Context, *Daemon) error
 
 	PollIntent time.Duration // default 2 s
 	ReadStore  time.Duration // default 3 s
@@ -126,6 +127,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	readers.Go(func() { d.news.run(inner) })
 	readers.Go(func() { d.keepReading(inner) })
 	readers.Go(func() { d.keepIntent(inner) })
+	if d.conf.Serve != nil {
+		readers.Go(func() {
+			if err := d.conf.Serve(inner, d); err != nil && inner.Err() == nil {
+				d.fail(err)
+			}
+		})
+	}
 	d.conf.Notify.Send("READY=1", "STATUS=starting")
 	d.loop(ctx)
 	close(d.alive)
@@ -254,6 +262,16 @@ func (d *Daemon) coordinator() *cms.Coordinator {
 	return d.store
 }
 
+// fail ends the node: it cannot go on.
+func (d *Daemon) fail(err error) {
+	d.mu.Lock()
+	if d.failed == nil {
+		d.failed = err
+	}
+	d.mu.Unlock()
+	d.nudge()
+}
+
 // connect tries to open the store once.
 func (d *Daemon) connect(ctx context.Context) error {
 	if d.coordinator() != nil {
@@ -262,10 +280,7 @@ func (d *Daemon) connect(ctx context.Context) error {
 	c, err := d.conf.Open(ctx)
 	if err != nil {
 		if !errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil {
-			d.mu.Lock()
-			d.failed = err
-			d.mu.Unlock()
-			d.nudge()
+			d.fail(err)
 		}
 		return err
 	}
