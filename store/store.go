@@ -36,58 +36,61 @@ type Store struct {
 	conf    Config
 	machine *machine
 	raft    *raft.Raft
+	layer   *layer
+	opened  chan struct{}  // closed when all of the above is there
 	closers []func() error // in order
 }
 
 // Open joins or founds the cluster of hints. A node that founds nothing waits silently until the
 // leader adds it. fault.ErrConfig when the files cannot be used.
 func Open(conf Config) (*Store, error) {
-	streams, err := newLayer(conf.Streams, conf.Cluster)
-	if err != nil {
+	s := &Store{conf: conf, opened: make(chan struct{})}
+	var err error
+	if s.layer, err = newLayer(conf.Streams, conf.Cluster, s.answer); err != nil {
 		return nil, err
 	}
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: streams, MaxPool: 2, Timeout: 5 * time.Second, Logger: logger{log: conf.Log},
+		Stream: s.layer, MaxPool: 2, Timeout: 5 * time.Second, Logger: logger{log: conf.Log},
 	})
-	s, err := open(conf, transport)
-	if err != nil {
-		return nil, errors.Join(err, transport.Close(), streams.Close())
+	if err := s.open(transport); err != nil {
+		return nil, errors.Join(err, transport.Close(), s.layer.Close())
 	}
-	s.closers = append([]func() error{transport.Close, streams.Close}, s.closers...)
+	s.closers = append([]func() error{transport.Close, s.layer.Close}, s.closers...)
+	close(s.opened)
 	return s, nil
 }
 
-// open is Open over any transport.
-func open(conf Config, transport raft.Transport) (*Store, error) {
+// open opens the files and begins to vote.
+func (s *Store) open(transport raft.Transport) error {
+	conf := s.conf
 	dir, err := claim(conf)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &Store{conf: conf}
 	if s.machine, err = newMachine(dir, maxBytes); err != nil {
-		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
 	s.closers = append(s.closers, s.machine.close)
 	logs, err := raftboltdb.NewBoltStore(filepath.Join(dir, "raft.db"))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("raft's log in %s: %w: %w", dir, err, fault.ErrConfig), s.closeFiles())
+		return errors.Join(fmt.Errorf("raft's log in %s: %w: %w", dir, err, fault.ErrConfig), s.closeFiles())
 	}
 	s.closers = append([]func() error{logs.Close}, s.closers...)
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger{log: conf.Log})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("raft's snapshots in %s: %w: %w", dir, err, fault.ErrConfig), s.closeFiles())
+		return errors.Join(fmt.Errorf("raft's snapshots in %s: %w: %w", dir, err, fault.ErrConfig), s.closeFiles())
 	}
 	rc := conf.raft()
 	if conf.Found {
 		first := raft.Configuration{Servers: []raft.Server{{ID: rc.LocalID, Address: raft.ServerAddress(conf.Address)}}}
 		if err := raft.BootstrapCluster(rc, logs, logs, snapshots, transport, first); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
-			return nil, errors.Join(fmt.Errorf("found the cluster of hints: %w", err), s.closeFiles())
+			return errors.Join(fmt.Errorf("found the cluster of hints: %w", err), s.closeFiles())
 		}
 	}
 	if s.raft, err = raft.NewRaft(rc, s.machine, logs, logs, snapshots, transport); err != nil {
-		return nil, errors.Join(fmt.Errorf("raft: %w: %w", err, fault.ErrConfig), s.closeFiles())
+		return errors.Join(fmt.Errorf("raft: %w: %w", err, fault.ErrConfig), s.closeFiles())
 	}
-	return s, nil
+	return nil
 }
 
 // raft gives timeouts that busy processors and slow networks can keep: hints are not urgent.
@@ -138,10 +141,16 @@ func clean(id string) string {
 // applyTimeout is how long a hint waits for the leader's queue; then it is dropped.
 const applyTimeout = 2 * time.Second
 
-// Put proposes hints. ErrNotLeader on every node but the leader; the hints may be lost on any error.
+// Put proposes hints, through the leader. The hints may be lost on any error; ErrNotLeader when
+// nobody leads now.
 func (s *Store) Put(ctx context.Context, hints ...Hint) error {
 	for from := 0; from < len(hints); from += maxBatch {
-		if err := s.apply(ctx, command{Put: hints[from:min(from+maxBatch, len(hints))]}); err != nil {
+		c := command{Put: hints[from:min(from+maxBatch, len(hints))]}
+		err := s.apply(ctx, c)
+		if errors.Is(err, ErrNotLeader) && !s.Leading() {
+			err = s.forward(c)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -194,6 +203,16 @@ func (s *Store) Servers() []Server {
 		all = append(all, Server{ID: string(x.ID), Voter: x.Suffrage == raft.Voter})
 	}
 	return all
+}
+
+// Member says whether this node has a copy of the hints that the leader keeps up to date.
+func (s *Store) Member() bool {
+	for _, x := range s.Servers() {
+		if x.ID == s.conf.ID {
+			return true
+		}
+	}
+	return false
 }
 
 // Silent is how long no leader has been heard of; 0 on the leader.

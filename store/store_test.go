@@ -177,8 +177,38 @@ func TestExpiredHintsAreSwept(t *testing.T) {
 	f.nodes[0].stop(t)
 }
 
+func nobody(byte, net.Conn) {}
+
+func TestAnyNodeMayPutAndOneWithoutACopyAsksAnother(t *testing.T) {
+	f := newFleet(t, 2) // two nodes need one vote: the second has no copy
+	later := time.Now().Add(time.Hour).UnixMilli()
+	f.put(hint("size", "a", later, "1"))
+	first, second := f.nodes[0], f.nodes[1]
+	if second.Member() {
+		t.Error("the second node has a copy")
+	}
+	eventually(t, "the second reads what the first has", func() bool {
+		all, err := second.Ask(first.conf.Address, "size")
+		return err == nil && len(all) == 1 && string(all[0].Payload) == "1"
+	})
+	f.nodes[1].stop(t)
+	f.nodes[0].stop(t)
+
+	three := newFleet(t, 3)
+	eventually(t, "three votes", func() bool { return len(three.nodes[0].Servers()) == 3 })
+	three.put(hint("size", "a", later, "1"))
+	three.everywhere("size", "1")
+	for i, n := range three.nodes { // whoever leads
+		eventually(t, "every node may put", func() bool { return n.Put(t.Context(), hint("size", "a", later, fmt.Sprint(i+2))) == nil })
+	}
+	three.everywhere("size", "4")
+	for _, n := range three.nodes {
+		n.stop(t)
+	}
+}
+
 func TestAnotherEpochAndStrangersAreTurnedAwayAndKeepNobodyWaiting(t *testing.T) {
-	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue", Epoch: 2})
+	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue", Epoch: 2}, nobody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +222,7 @@ func TestAnotherEpochAndStrangersAreTurnedAwayAndKeepNobodyWaiting(t *testing.T)
 		defer silent.Close()
 	}
 	for _, c := range []Cluster{{"blue", 1}, {"green", 2}, {"blu", 2}} {
-		own, err := newLayer(listen(t, "127.0.0.1:0"), c)
+		own, err := newLayer(listen(t, "127.0.0.1:0"), c, nobody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +236,7 @@ func TestAnotherEpochAndStrangersAreTurnedAwayAndKeepNobodyWaiting(t *testing.T)
 		}
 		own.Close()
 	}
-	right, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{"blue", 2})
+	right, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{"blue", 2}, nobody)
 	if err != nil {
 		t.Fatal(err)
 	}

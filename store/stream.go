@@ -33,6 +33,11 @@ const (
 	maxClusterID = 64
 	maxGreetings = 64 // connections in their first frame at once
 	helloOK      = 0x06
+
+	// After the greeting the caller says what the connection is for, in one byte.
+	forRaft = 'R'
+	forPut  = 'P'
+	forList = 'L'
 )
 
 // layer is a raft.StreamLayer whose connections begin with the cluster's id and epoch, so that a
@@ -41,6 +46,8 @@ type layer struct {
 	Streams
 	cluster Cluster
 
+	serve func(what byte, conn net.Conn) // answers what is not Raft's; it closes nothing
+
 	ready chan net.Conn
 	slots chan struct{}
 	quit  chan struct{}
@@ -48,11 +55,11 @@ type layer struct {
 	once  sync.Once
 }
 
-func newLayer(s Streams, c Cluster) (*layer, error) {
+func newLayer(s Streams, c Cluster, serve func(byte, net.Conn)) (*layer, error) {
 	if c.ID == "" || len(c.ID) > maxClusterID {
 		return nil, fmt.Errorf("cluster id of %d bytes: %w", len(c.ID), fault.ErrConfig)
 	}
-	l := &layer{Streams: s, cluster: c, ready: make(chan net.Conn), slots: make(chan struct{}, maxGreetings), quit: make(chan struct{})}
+	l := &layer{Streams: s, cluster: c, serve: serve, ready: make(chan net.Conn), slots: make(chan struct{}, maxGreetings), quit: make(chan struct{})}
 	l.done.Go(l.listen)
 	return l, nil
 }
@@ -72,7 +79,11 @@ func (l *layer) listen() {
 		}
 		l.done.Go(func() {
 			defer func() { <-l.slots }()
-			if err := l.welcome(conn); err != nil {
+			what, err := l.welcome(conn)
+			if err != nil || what != forRaft {
+				if err == nil {
+					l.serve(what, conn)
+				}
 				conn.Close()
 				return
 			}
@@ -92,22 +103,31 @@ func (l *layer) hello() []byte {
 	return binary.BigEndian.AppendUint64(b, l.cluster.Epoch)
 }
 
-func (l *layer) welcome(conn net.Conn) error {
+// welcome checks the first frame and gives what the connection is for. Other uses than Raft keep
+// the deadline.
+func (l *layer) welcome(conn net.Conn) (what byte, err error) {
 	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
-		return err
+		return 0, err
 	}
 	want := l.hello()
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(conn, got); err != nil {
-		return err
+		return 0, err
 	}
 	if string(got) != string(want) {
-		return fmt.Errorf("first frame of another cluster or epoch: %w", fault.ErrRejected)
+		return 0, fmt.Errorf("first frame of another cluster or epoch: %w", fault.ErrRejected)
 	}
 	if _, err := conn.Write([]byte{helloOK}); err != nil {
-		return err
+		return 0, err
 	}
-	return conn.SetDeadline(time.Time{})
+	var b [1]byte
+	if _, err := io.ReadFull(conn, b[:]); err != nil {
+		return 0, err
+	}
+	if b[0] != forRaft {
+		return b[0], nil
+	}
+	return forRaft, conn.SetDeadline(time.Time{})
 }
 
 // Accept gives the next connection that has greeted rightly.
@@ -131,9 +151,22 @@ func (l *layer) Close() error {
 	return err
 }
 
-// Dial connects and greets.
+// Dial connects and greets, for Raft.
 func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	conn, err := l.Streams.Dial(string(address), timeout)
+	conn, err := l.call(string(address), timeout, forRaft)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// call connects, greets and says what for; the connection has a deadline.
+func (l *layer) call(address string, timeout time.Duration, what byte) (net.Conn, error) {
+	conn, err := l.Streams.Dial(address, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +181,8 @@ func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 		if _, err := io.ReadFull(conn, ok[:]); err != nil {
 			return fmt.Errorf("%s turned the connection away, or is of another epoch: %w", address, err)
 		}
-		return conn.SetDeadline(time.Time{})
+		_, err := conn.Write([]byte{what})
+		return err
 	}()
 	if err != nil {
 		conn.Close()

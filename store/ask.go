@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Messages between nodes beside Raft's: length (4 bytes, big-endian), then JSON.
+const (
+	maxMessage = 8 << 20
+	askTimeout = 2 * time.Second
+)
+
+// reply is the answer to a put or a list.
+type reply struct {
+	Error     string `json:"error,omitempty"`
+	NotLeader bool   `json:"not_leader,omitempty"`
+	Hints     []Hint `json:"hints,omitempty"`
+}
+
+func writeMessage(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(b) > maxMessage {
+		return fmt.Errorf("message of %d bytes: %w", len(b), fault.ErrUnsupported)
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...))
+	return err
+}
+
+func readMessage(r io.Reader, v any) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxMessage {
+		return fmt.Errorf("message of %d bytes: %w", n, fault.ErrCorrupt)
+	}
+	b, err := io.ReadAll(io.LimitReader(r, int64(n))) // grows with what comes, not with what is promised
+	if err != nil {
+		return err
+	}
+	if len(b) != int(n) {
+		return io.ErrUnexpectedEOF
+	}
+	return json.Unmarshal(b, v)
+}
+
+// answer serves another node's put or list.
+func (s *Store) answer(what byte, conn net.Conn) {
+	select {
+	case <-s.opened:
+	default:
+		return
+	}
+	var r reply
+	switch what {
+	case forPut:
+		var c command
+		if err := readMessage(conn, &c); err != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+		defer cancel()
+		if err := s.apply(ctx, command{Put: c.Put}); err != nil {
+			r.Error, r.NotLeader = err.Error(), errors.Is(err, ErrNotLeader)
+		}
+	case forList:
+		var kind string
+		if err := readMessage(conn, &kind); err != nil || len(kind) > maxKind {
+			return
+		}
+		var err error
+		if r.Hints, err = s.List(kind); err != nil {
+			r.Error = err.Error()
+		}
+	default:
+		return
+	}
+	_ = writeMessage(conn, r) // who asked sees that nothing came
+}
+
+func (s *Store) ask(address string, what byte, question any) (r reply, err error) {
+	conn, err := s.layer.call(address, askTimeout, what)
+	if err != nil {
+		return r, fmt.Errorf("hints of %s: %w: %w", address, err, fault.ErrUnavailable)
+	}
+	defer conn.Close()
+	if err := writeMessage(conn, question); err != nil {
+		return r, fmt.Errorf("hints of %s: %w: %w", address, err, fault.ErrUnavailable)
+	}
+	if err := readMessage(conn, &r); err != nil {
+		return r, fmt.Errorf("hints of %s: %w: %w", address, err, fault.ErrUnavailable)
+	}
+	if r.NotLeader {
+		return r, ErrNotLeader
+	}
+	if r.Error != "" {
+		return r, fmt.Errorf("hints of %s: %s: %w", address, r.Error, fault.ErrUnavailable)
+	}
+	return r, nil
+}
+
+// forward sends hints to the leader.
+func (s *Store) forward(c command) error {
+	address, _ := s.raft.LeaderWithID()
+	if address == "" || s.layer == nil {
+		return ErrNotLeader
+	}
+	_, err := s.ask(string(address), forPut, c)
+	return err
+}
+
+// Ask reads the hints of a kind from another node, for a node that has no copy of its own.
+func (s *Store) Ask(address, kind string) ([]Hint, error) {
+	r, err := s.ask(address, forList, kind)
+	if err != nil {
+		return nil, err
+	}
+	now, living := time.Now(), r.Hints[:0]
+	for _, h := range r.Hints {
+		if h.check() == nil && h.alive(now) {
+			living = append(living, h)
+		}
+	}
+	return living, nil
+}
