@@ -159,6 +159,7 @@ func newStore(t *testing.T, shards int) *cms.Coordinator {
 // runNode runs a daemon until the test ends.
 func runNode(t *testing.T, conf Config, starter *fakeStarter) *node {
 	t.Helper()
+	t.Parallel() // they wait most of the time
 	n := &node{store: newStore(t, 4), starter: starter}
 	if conf.Open == nil {
 		conf.Open = func(context.Context) (*cms.Coordinator, error) { return n.store, nil }

@@ -1,0 +1,238 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/store"
+)
+
+// founding is the record that names the cluster of hints; whoever has written it founds it.
+const (
+	foundingID   = "raft:cluster"
+	foundingKind = "raft"
+	foundingLock = "raft-bootstrap"
+	foundingTTL  = 20 * time.Second
+)
+
+type founding struct {
+	store.Cluster
+	First string `json:"first"` // node that founds it
+}
+
+func (f *Fleet) founded(ctx context.Context) (cms.Record, founding, error) {
+	var is founding
+	r, err := f.conf.Store.Record(ctx, foundingID)
+	if errors.Is(err, cms.ErrNotFound) {
+		return cms.Record{ID: foundingID, Kind: foundingKind}, is, nil
+	}
+	if err != nil {
+		return r, is, fmt.Errorf("founding record of the hints: %w", err)
+	}
+	if err := json.Unmarshal(r.Body, &is); err != nil {
+		return r, is, fmt.Errorf("founding record of the hints: %w: %w", err, fault.ErrCorrupt)
+	}
+	return r, is, nil
+}
+
+// keepHints opens the hints of the epoch that is written down, writes the first or the next one when
+// there is none that works, and never does more than read that record while all is well.
+func (f *Fleet) keepHints(ctx context.Context) error {
+	_, is, err := f.founded(ctx)
+	if err != nil {
+		return err
+	}
+	if is.ID == "" || f.hopeless(is) {
+		if is, err = f.found(ctx, is); err != nil {
+			return err
+		}
+	}
+	return f.open(is)
+}
+
+// hopeless says whether the hints have no leader, and cannot get one because most voters are gone.
+func (f *Fleet) hopeless(is founding) bool {
+	s := f.current()
+	if s == nil || s.Cluster() != is.Cluster || s.Silent() < f.every.lost {
+		return false
+	}
+	servers := s.Servers()
+	if len(servers) == 0 { // this node was never let in: nobody is there to do it
+		return len(f.gossip.Members()) == 1 || !f.known(is.First)
+	}
+	here := 0
+	for _, x := range servers {
+		if f.known(x.ID) {
+			here++
+		}
+	}
+	return 2*here <= len(servers)
+}
+
+func (f *Fleet) known(node string) bool {
+	for _, m := range f.gossip.Members() {
+		if m.Name == node {
+			return true
+		}
+	}
+	return false
+}
+
+// found writes the next epoch, under a lock: of several nodes that want to one does.
+func (f *Fleet) found(ctx context.Context, was founding) (founding, error) {
+	lock, err := f.locks.Try(ctx, foundingLock, foundingTTL)
+	if err != nil {
+		return founding{}, fmt.Errorf("found the hints: %w", err)
+	}
+	guarded, end := lock.Guard(ctx)
+	defer end()
+	r, is, err := f.founded(guarded)
+	if err != nil || is.Cluster != was.Cluster {
+		return is, errors.Join(err, lock.Unlock(ctx)) // somebody else was quicker
+	}
+	is = founding{Cluster: store.Cluster{ID: f.conf.Gossip.Fleet, Epoch: was.Epoch + 1}, First: f.gossip.Name()}
+	if r.Body, err = json.Marshal(is); err != nil {
+		return was, errors.Join(err, lock.Unlock(ctx))
+	}
+	if _, err := f.conf.Store.Put(guarded, r); err != nil {
+		return was, errors.Join(fmt.Errorf("found the hints: %w", err), lock.Unlock(ctx))
+	}
+	f.log.Info("fleet: hints begin anew", "epoch", is.Epoch)
+	return is, lock.Unlock(ctx)
+}
+
+// open makes sure that the hints of this epoch are open, and no others.
+func (f *Fleet) open(is founding) error {
+	s := f.current()
+	if s != nil && s.Cluster() == is.Cluster {
+		return nil
+	}
+	if s != nil {
+		f.use(nil)
+		if err := s.Close(); err != nil {
+			f.log.Debug("fleet: hints of the epoch before", "error", err)
+		}
+	}
+	opened, err := store.Open(store.Config{
+		Dir: f.conf.Dir, ID: f.gossip.Name(), Address: f.conf.RaftAddress, Streams: f.conf.Streams, Cluster: is.Cluster,
+		Found: is.First == f.gossip.Name(), Quick: f.conf.Quick, Log: f.log,
+	})
+	if err != nil {
+		return err
+	}
+	f.use(opened)
+	return nil
+}
+
+func (f *Fleet) use(s *store.Store) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hints = s
+}
+
+func (f *Fleet) current() *store.Store {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hints
+}
+
+func (f *Fleet) voter() bool {
+	s := f.current()
+	return s != nil && s.Member()
+}
+
+// tend keeps the voters in order while this node leads the hints.
+func (f *Fleet) tend(ctx context.Context) error {
+	s := f.current()
+	if s == nil {
+		return nil
+	}
+	now := time.Now()
+	var nodes []store.Node
+	seen := map[string]bool{}
+	for _, m := range f.gossip.Members() {
+		seen[m.Name] = true
+		nodes = append(nodes, store.Node{ID: m.Name, Address: m.Meta.Raft, Zone: m.Meta.Zone, Spot: m.Meta.Spot, Started: m.Meta.Started})
+	}
+	f.mu.Lock()
+	for _, x := range s.Servers() {
+		if seen[x.ID] {
+			delete(f.missing, x.ID)
+			continue
+		}
+		if f.missing[x.ID].IsZero() {
+			f.missing[x.ID] = now
+		}
+		nodes = append(nodes, store.Node{ID: x.ID, Gone: max(1, now.Sub(f.missing[x.ID]))})
+	}
+	f.mu.Unlock()
+	return s.Tend(ctx, nodes)
+}
+
+// Kinds of hints.
+const (
+	kindShards = "shards" // part of the catalogue: a list of shards in each
+	partShards = 40       // in one hint
+	shardsLife = 24 * time.Hour
+)
+
+// publish puts the catalogue among the hints. Only the leader does.
+func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
+	s := f.current()
+	if s == nil {
+		return nil
+	}
+	var hints []store.Hint
+	expires := time.Now().Add(shardsLife).UnixMilli()
+	for from := 0; from < len(shards); from += partShards {
+		b, err := json.Marshal(shards[from:min(from+partShards, len(shards))])
+		if err != nil {
+			return err
+		}
+		if len(b) <= 4<<10 { // a part with very long names is left out: those shards come by chance
+			hints = append(hints, store.Hint{Kind: kindShards, Key: fmt.Sprintf("%06d", from/partShards), Expires: expires, Payload: b})
+		}
+	}
+	return s.Put(ctx, hints...)
+}
+
+// learn takes what the fleet knows: the catalogue from this node's copy of the hints, or from a voter.
+func (f *Fleet) learn(ctx context.Context) error {
+	s := f.current()
+	if s == nil {
+		return nil
+	}
+	if err := f.tend(ctx); err != nil {
+		return err
+	}
+	hints, err := s.List(kindShards)
+	if !s.Member() || err != nil {
+		hints = nil
+		for _, m := range f.gossip.Members() {
+			if !m.Meta.Voter || m.Meta.Raft == "" {
+				continue
+			}
+			if hints, err = s.Ask(m.Meta.Raft, kindShards); err == nil {
+				break
+			}
+		}
+	}
+	if err != nil || len(hints) == 0 {
+		return err
+	}
+	var all []schedule.Shard
+	for _, h := range hints {
+		var part []schedule.Shard
+		if json.Unmarshal(h.Payload, &part) == nil {
+			all = append(all, part...)
+		}
+	}
+	f.conf.Scheduler.Learn(all)
+	return nil
+}

@@ -1,0 +1,48 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rfsd/rfsd/rfs/schedule"
+)
+
+// leadAgain takes part in the election of the leader until ctx ends. The leader is the only author of
+// what concerns the whole fleet; losing it stops nothing.
+func (f *Fleet) leadAgain(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := f.locks.Lead(ctx, "fleet", f.every.leadership, f.lead)
+		if err != nil && ctx.Err() == nil {
+			f.log.Debug("fleet: no leader could be chosen", "error", err)
+			if f.conf.Clock.Sleep(ctx, f.every.lead) != nil {
+				return
+			}
+		}
+	}
+}
+
+// lead is a term as leader: it cleans the node list, conservatively, and publishes the catalogue.
+func (f *Fleet) lead(ctx context.Context) error {
+	f.setLeading(true)
+	defer f.setLeading(false)
+	f.log.Info("fleet: this node leads")
+	var shards []schedule.Shard
+	f.repeat(ctx, f.every.lead, func(ctx context.Context) error {
+		err := f.nodes.Expire(ctx, f.every.expire)
+		if len(shards) == 0 && f.conf.Shards != nil {
+			found, serr := f.conf.Shards(ctx)
+			if serr != nil {
+				return errors.Join(err, serr)
+			}
+			shards = found
+		}
+		return errors.Join(err, f.publish(ctx, shards))
+	})
+	return ctx.Err()
+}
+
+func (f *Fleet) setLeading(is bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leading = is
+}

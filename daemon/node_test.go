@@ -1,0 +1,235 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// silentStore does not answer while it is silent.
+type silentStore struct {
+	cms.Store
+	silent atomic.Bool
+}
+
+func (s *silentStore) wait(ctx context.Context) error {
+	if !s.silent.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *silentStore) Now(ctx context.Context) (time.Time, time.Duration, error) {
+	if err := s.wait(ctx); err != nil {
+		return time.Time{}, 0, err
+	}
+	return s.Store.Now(ctx)
+}
+
+func (s *silentStore) Record(ctx context.Context, id string) (cms.Record, error) {
+	if err := s.wait(ctx); err != nil {
+		return cms.Record{}, err
+	}
+	return s.Store.Record(ctx, id)
+}
+
+func (s *silentStore) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
+	return func(yield func(cms.Item, error) bool) {
+		if err := s.wait(ctx); err != nil {
+			yield(cms.Item{}, err)
+			return
+		}
+		s.Store.Scan(ctx)(yield)
+	}
+}
+
+func TestStatusAnswersAtOnceWhileTheStoreIsSilent(t *testing.T) {
+	bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bolt.Close() })
+	store := &silentStore{Store: bolt}
+	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := runNode(t, Config{Workers: 1, Open: func(context.Context) (*cms.Coordinator, error) { return c, nil }}, &fakeStarter{stopped: handsOff})
+	until(t, "the store was read", func() bool { return n.Ready() == nil })
+	store.silent.Store(true)
+	until(t, "the answer grows old", func() bool { return n.Status(t.Context()).Stale > 0.5 })
+	begin := time.Now()
+	r := n.Status(t.Context())
+	_, ierr := n.Items(t.Context(), status.ItemFilter{})
+	_, ferr := n.Failures(t.Context())
+	_, eerr := n.Events(t.Context(), 10)
+	n.Logs(t.Context(), 10)
+	rec := httptest.NewRecorder()
+	n.Metrics().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if took := time.Since(begin); took > 100*time.Millisecond {
+		t.Errorf("the answers took %v", took)
+	}
+	if r.Migration == nil || errors.Join(ierr, ferr, eerr) != nil || !strings.Contains(rec.Body.String(), "rfsd_migration_age_seconds") {
+		t.Errorf("%+v, %v", r, errors.Join(ierr, ferr, eerr))
+	}
+	if n.Healthy() != nil {
+		t.Error("a silent store is taken for a sick process")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := n.Pause(ctx, "ann"); err == nil {
+		t.Error("an intent that nobody stored was taken for stored")
+	}
+	store.silent.Store(false)
+}
+
+func TestANodeThatNeverReachedItsStoreSaysSo(t *testing.T) {
+	n := runNode(t, Config{Open: func(context.Context) (*cms.Coordinator, error) { return nil, fault.ErrUnavailable }}, &fakeStarter{})
+	until(t, "it has tried", func() bool { return n.Status(t.Context()).StoreError != "" })
+	r := n.Status(t.Context())
+	if r.Node.State != "starting" || r.Migration != nil || n.Ready() == nil || n.Healthy() != nil {
+		t.Errorf("%+v, ready %v, healthy %v", r.Node, n.Ready(), n.Healthy())
+	}
+	if _, err := n.Items(t.Context(), status.ItemFilter{}); !errors.Is(err, fault.ErrUnavailable) {
+		t.Error(err)
+	}
+	if err := n.Pause(t.Context(), "ann"); !errors.Is(err, fault.ErrUnavailable) {
+		t.Error(err)
+	}
+}
+
+func TestItemsAreListedAsTheyAre(t *testing.T) {
+	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
+	l := map[int]*cms.Lease{}
+	for range 3 {
+		x, err := n.store.AcquireNext(t.Context(), "w", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l[x.ID.Shard] = x
+	}
+	var shards []int
+	for s := range l {
+		shards = append(shards, s)
+	}
+	if err := errors.Join(l[shards[0]].Handoff(t.Context(), 10, cms.Work{Counts: cms.Counts{Indexed: 10}}), l[shards[1]].Fail(t.Context(), "bad")); err != nil {
+		t.Fatal(err)
+	}
+	var all []status.Item
+	until(t, "the node has read them", func() bool {
+		var err error
+		all, err = n.Items(t.Context(), status.ItemFilter{})
+		return err == nil && len(all) == 5
+	})
+	states := map[string]int{}
+	for _, it := range all {
+		states[it.State]++
+	}
+	if states["handed off"] != 1 || states["failed"] != 1 || states["leased"] != 1 || states["open"] != 2 {
+		t.Errorf("%v", states)
+	}
+	if some, err := n.Items(t.Context(), status.ItemFilter{State: "failed"}); err != nil || len(some) != 1 || some[0].Failure != "bad" {
+		t.Errorf("%+v, %v", some, err)
+	}
+	if some, err := n.Items(t.Context(), status.ItemFilter{Index: "none"}); err != nil || some == nil || len(some) != 0 {
+		t.Errorf("%+v, %v", some, err)
+	}
+	if some, err := n.Items(t.Context(), status.ItemFilter{Limit: 2}); err != nil || len(some) != 2 {
+		t.Errorf("%+v, %v", some, err)
+	}
+}
+
+func TestSubscribersHearOfChangesAndOfTheirEnd(t *testing.T) {
+	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
+	ctx, cancel := context.WithCancel(t.Context())
+	ch := n.Subscribe(ctx)
+	for range 3 {
+		select {
+		case <-ch:
+		case <-time.After(5 * time.Second):
+			t.Fatal("nothing is heard")
+		}
+	}
+	cancel()
+	until(t, "the channel is closed", func() bool {
+		select {
+		case _, ok := <-ch:
+			return !ok
+		default:
+			return false
+		}
+	})
+}
+
+func TestTheRateIsThatOfTheLastMinute(t *testing.T) {
+	begin := time.Now()
+	var points []ratePoint
+	for s := range 300 {
+		docs := int64(s * 10)
+		if s > 200 {
+			docs = 2000 + int64(s-200)*100
+		}
+		points = addPoint(points, ratePoint{at: begin.Add(time.Duration(s) * time.Second), documents: docs, bytes: docs})
+	}
+	if dt := points[len(points)-1].at.Sub(points[0].at); dt < rateWindow || dt > rateWindow+2*time.Second {
+		t.Errorf("window of %v", dt)
+	}
+	d := New(Config{Log: discard(), Starter: &fakeStarter{}})
+	d.rates = points
+	if r := d.rate(points[len(points)-1].at); r.Documents != 100 {
+		t.Errorf("%+v", r)
+	}
+	if r := d.rate(begin.Add(time.Hour)); r.Documents != 0 {
+		t.Errorf("%+v an hour later", r)
+	}
+}
+
+func TestTheNumberOfWorkersFollowsTheTarget(t *testing.T) {
+	a := autoscale{most: 8, n: 8}
+	now := time.Now()
+	var total metrics.Sample
+	a.wanted(now, total)
+	step := func(requests, busy int64) int {
+		total.Bulk.Count += requests
+		total.BulkBusy += busy
+		now = now.Add(autoEvery)
+		return a.wanted(now, total)
+	}
+	var got []int
+	for range 10 {
+		got = append(got, step(100, 50))
+	}
+	if got[0] != 6 || got[9] != 1 {
+		t.Errorf("while the target is busy: %v", got)
+	}
+	if n := step(100, 5); n != 1 {
+		t.Errorf("%d when it is a little busy", n)
+	}
+	if n := step(0, 0); n != 1 {
+		t.Errorf("%d when nothing is sent", n)
+	}
+	got = nil
+	for range 10 {
+		got = append(got, step(100, 0))
+	}
+	if got[0] != 2 || got[9] != 8 {
+		t.Errorf("when it is not: %v", got)
+	}
+	if n := newAutoscale(3, 1<<60); n.n != 1 {
+		t.Errorf("%d workers without memory for one", n.n)
+	}
+}
