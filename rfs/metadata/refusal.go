@@ -17,12 +17,14 @@ type lacks struct {
 	fields   map[string]bool // "<last part of the field's name> <option>"
 	root     map[string]bool // key of the mapping itself
 	settings map[string]bool // "index.x"
+
+	pipelines map[string]bool // refused by the target
 }
 
 func newLacks() *lacks {
 	return &lacks{
 		types: map[string]bool{}, options: map[string]bool{}, fields: map[string]bool{},
-		root: map[string]bool{}, settings: map[string]bool{},
+		root: map[string]bool{}, settings: map[string]bool{}, pipelines: map[string]bool{},
 	}
 }
 
