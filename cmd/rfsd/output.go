@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -117,8 +118,10 @@ func (r *report) writeJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// writeText prints one line per index, the totals, and what an operator has to look at.
+// writeText prints what became of the phases, one line per index, the totals, and what an
+// operator has to look at.
 func (r *report) writeText(w io.Writer) {
+	r.writePhases(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "index\tshards\tlive\tindexed\tfailed\tfiltered\tbytes\t")
 	for _, x := range r.Indices {
@@ -130,6 +133,12 @@ func (r *report) writeText(w io.Writer) {
 		fmt.Fprintln(os.Stderr, "rfsd: write summary:", err)
 	}
 	for _, x := range r.Indices {
+		if x.State == cms.PhaseFailed {
+			fmt.Fprintf(w, "index %s was not created: %s\n", x.Index, x.Error)
+		}
+		if x.AliasesWait {
+			fmt.Fprintf(w, "index %s: aliases wait until all of its documents have arrived\n", x.Index)
+		}
 		if x.Reduced != "" {
 			fmt.Fprintf(w, "index %s: stored sources are not what was indexed: %s\n", x.Index, x.Reduced)
 		}
@@ -138,6 +147,9 @@ func (r *report) writeText(w io.Writer) {
 		}
 	}
 	for _, p := range r.Problems {
+		if r.failedIndex(p.Index) {
+			continue // said once above
+		}
 		fmt.Fprintf(w, "index %s shard %d failed: %s\n", p.Index, p.Shard, p.Reason)
 	}
 	if len(r.LeftOut) > 0 {
@@ -157,6 +169,59 @@ func (r *report) writeText(w io.Writer) {
 		fmt.Fprintln(w, "everything was done before this run; a new --session-name begins afresh")
 	}
 	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, size(r.RepositoryBytes))
+}
+
+func (r *report) failedIndex(name string) bool {
+	for _, x := range r.Indices {
+		if x.Index == name {
+			return x.State == cms.PhaseFailed
+		}
+	}
+	return false
+}
+
+// writePhases prints the state of each phase, and what was done for the cluster and its indices.
+func (r *report) writePhases(w io.Writer) {
+	for _, p := range r.Phases {
+		fmt.Fprintf(w, "phase %s: %s", p.Phase, strings.ToLower(p.State))
+		switch {
+		case p.Error != "":
+			fmt.Fprintf(w, ": %s", p.Error)
+		case p.Phase == worker.PhaseSnapshot:
+			fmt.Fprintf(w, ": %s", r.Snapshot)
+		case p.Phase == worker.PhaseMetadata && r.Globals != nil:
+			fmt.Fprintf(w, ": %d created, %d existed, %d left out", len(r.Globals.Created), len(r.Globals.Existed), len(r.Globals.LeftOut))
+		case p.Phase == worker.PhaseIndices:
+			created, existed, failed := r.indexCounts()
+			fmt.Fprintf(w, ": %d created, %d existed, %d failed", created, existed, failed)
+		}
+		fmt.Fprintln(w)
+	}
+	if r.Globals != nil {
+		if r.Globals.Warning != "" {
+			fmt.Fprintln(w, r.Globals.Warning)
+		}
+		for _, left := range r.Globals.LeftOut {
+			fmt.Fprintf(w, "left out: %s %s: %s\n", left.Kind, left.Name, left.Reason)
+		}
+	}
+	for _, e := range r.Events {
+		fmt.Fprintf(w, "event %s %s %s: %s\n", e.Time.Format(time.RFC3339), e.Subject, e.Code, e.Detail)
+	}
+}
+
+// indexCounts counts target indices.
+func (r *report) indexCounts() (created, existed, failed int) {
+	for _, x := range r.Indices {
+		switch x.State {
+		case cms.PhaseCompleted:
+			created += len(x.Created)
+			existed += len(x.Targets) - len(x.Created)
+		case cms.PhaseFailed:
+			failed += len(x.Targets)
+		}
+	}
+	return created, existed, failed
 }
 
 // safety says whether others may write to the migrated indices.

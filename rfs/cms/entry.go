@@ -29,6 +29,9 @@ type storedEntry struct {
 	Locator json.RawMessage `json:"locator"`
 }
 
+// indexSubject is what events of an index are about.
+func indexSubject(index string) string { return "index " + index }
+
 func entryID(index string) string { return kindIndex + ":" + indexKey(index) }
 
 func decodeEntry(r Record) (IndexEntry, error) {
@@ -105,7 +108,7 @@ func (c *Coordinator) IndexEvent(ctx context.Context, e IndexEntry) error {
 	if e.State != PhaseFailed {
 		return nil
 	}
-	_, err := c.Event(ctx, entryID(e.Name), "failed", e.Error)
+	_, err := c.Event(ctx, indexSubject(e.Name), "failed", e.Error)
 	return err
 }
 
@@ -128,7 +131,7 @@ func (c *Coordinator) ReopenIndex(ctx context.Context, index, operator string) (
 	if err != nil || ch.Verdict != Applied {
 		return false, err
 	}
-	_, err = c.Event(ctx, entryID(index), "retried-"+strconv.FormatInt(ch.Now.UnixMilli(), 10), operator)
+	_, err = c.Event(ctx, indexSubject(index), "retried-"+strconv.FormatInt(ch.Now.UnixMilli(), 10), operator)
 	return true, err
 }
 

@@ -74,6 +74,9 @@ type Phase struct {
 // Over says that nobody needs to work on the phase any more.
 func (p Phase) Over() bool { return p.State == PhaseCompleted || p.State == PhaseFailed }
 
+// phaseSubject is what events of a phase are about.
+func phaseSubject(name string) string { return "phase " + name }
+
 func phaseID(name string) string { return kindPhase + ":" + name }
 
 func phaseOf(r Record) Phase {

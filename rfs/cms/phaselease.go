@@ -95,7 +95,7 @@ func (c *Coordinator) PhaseEvent(ctx context.Context, p Phase) error {
 	if p.State != PhaseFailed {
 		return nil
 	}
-	_, err := c.Event(ctx, phaseID(p.Name), "failed", p.Error)
+	_, err := c.Event(ctx, phaseSubject(p.Name), "failed", p.Error)
 	return err
 }
 
@@ -243,6 +243,6 @@ func (c *Coordinator) ReopenPhase(ctx context.Context, name, operator string, bo
 	if err != nil || ch.Verdict != Applied {
 		return false, err
 	}
-	_, err = c.Event(ctx, phaseID(name), "retried-"+strconv.FormatInt(ch.Now.UnixMilli(), 10), operator)
+	_, err = c.Event(ctx, phaseSubject(name), "retried-"+strconv.FormatInt(ch.Now.UnixMilli(), 10), operator)
 	return true, err
 }

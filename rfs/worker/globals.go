@@ -32,7 +32,14 @@ func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan) (GlobalsRecord,
 	if err != nil {
 		return GlobalsRecord{}, err
 	}
-	wanted, err := metadata.ConvertGlobals(t.Version, all, t.Wanted)
+	for _, x := range plan.Source.Indices {
+		all.Indices = append(all.Indices, x.Name)
+	}
+	sel := t.Wanted
+	for _, x := range plan.Indices {
+		sel.Ordinary = append(sel.Ordinary, x.Entry.Naming.Targets()...)
+	}
+	wanted, err := metadata.ConvertGlobals(t.Version, all, sel)
 	if err != nil {
 		return GlobalsRecord{}, err
 	}

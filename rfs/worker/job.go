@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,7 @@ type job struct {
 	shard  *snapshot.Shard
 	commit *lucene.Commit
 	reader *lucene.Reader
+	editor DocumentEditor // nil: documents stay as they are
 	out    Output
 	loader *bulk.Loader
 	loaded atomic.Pointer[bulk.Loader] // what progress reads while the job runs
@@ -121,6 +123,9 @@ func (j *job) run(work, stopping context.Context) error {
 // copy moves documents until the shard ends, ctx ends, or something fails.
 func (j *job) copy(ctx context.Context) error {
 	names := newNamer(j.entry.Naming)
+	if j.runner.Edit != nil {
+		j.editor = j.runner.Edit(j.entry.Locator.IndexName)
+	}
 	decoder := doc.NewDecoder(j.entry.Locator.IndexName, j.id.Shard)
 	decoder.SetType(j.entry.Locator.Type)
 	for {
@@ -155,7 +160,24 @@ func (j *job) take(ctx context.Context, rec *lucene.Record, names *namer, decode
 	if err := names.name(&d); err != nil {
 		return err
 	}
+	if j.editor != nil {
+		keep, err := j.editor.Edit(&d)
+		switch {
+		case err != nil:
+			return j.loader.Fail(ctx, unreadable(j, &d, err))
+		case !keep:
+			return j.loader.Filter(ctx, d.Ordinal)
+		}
+	}
 	return j.loader.Add(ctx, &d)
+}
+
+// unreadable is a document that the user's rules cannot be applied to.
+func unreadable(j *job, d *doc.Document, err error) doc.Failure {
+	return doc.Failure{
+		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: j.id.Shard, Ordinal: d.Ordinal,
+		Reason: doc.BadSource, Detail: "the rules cannot be applied: " + err.Error(), Source: bytes.Clone(d.Source),
+	}
 }
 
 // progress is what the job did so far.

@@ -184,7 +184,7 @@ func (s *Session) setAliases(ctx context.Context, index string, entry Entry) err
 			}
 			// The documents are there; that an alias is not is told and stops nothing.
 			s.Log.ErrorContext(ctx, "the target refuses aliases", "index", name, "error", err)
-			if _, err := s.Coordinator.Event(ctx, "alias:"+name, "refused", fault.Text(err)); err != nil {
+			if _, err := s.Coordinator.Event(ctx, "aliases of "+name, "refused", fault.Text(err)); err != nil {
 				return err
 			}
 		}

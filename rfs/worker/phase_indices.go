@@ -110,6 +110,9 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, err 
 		return true, err // no fault of the index
 	}
 	s.Log.WarnContext(ctx, "index cannot be created", "index", name, "attempt", e.Attempts+1, "error", err)
+	if ferr := s.forgetOurs(ctx, entry); ferr != nil {
+		return true, errors.Join(err, ferr)
+	}
 	_, err = s.Coordinator.AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
 	return true, err
 }
@@ -138,6 +141,24 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 		entry.Late = made.Late
 	}
 	return entry, s.checkTargets(ctx, entry)
+}
+
+// forgetOurs takes back what noteOurs recorded of indices that were not created after all:
+// somebody may create them by hand.
+func (s *Session) forgetOurs(ctx context.Context, entry Entry) error {
+	if s.Indices == nil || len(entry.Ours) == 0 {
+		return nil
+	}
+	absent, err := s.Indices.Absent(ctx, entry.Ours)
+	if err != nil || len(absent) == 0 {
+		return err
+	}
+	entry.Ours = slices.DeleteFunc(entry.Ours, func(name string) bool { return slices.Contains(absent, name) })
+	body, err := entry.encode()
+	if err != nil {
+		return err
+	}
+	return s.Coordinator.UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
 // noteOurs records that this session creates target indices.

@@ -40,7 +40,7 @@ func (s *Session) moveGlobals(ctx context.Context, lease *cms.PhaseLease) error 
 	}
 	if done.Warning != "" {
 		s.Log.WarnContext(ctx, done.Warning)
-		if _, err := s.Coordinator.Event(ctx, "phase:"+cms.MetadataPhase, "warning", done.Warning); err != nil {
+		if _, err := s.Coordinator.Event(ctx, "phase "+cms.MetadataPhase, "warning", done.Warning); err != nil {
 			return err
 		}
 	}

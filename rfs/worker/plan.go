@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -29,6 +30,8 @@ type Request struct {
 	AllowPartial  bool
 	MultiType     MultiType
 	EmitType      EmitType
+	// Rules are the user's own changes; nil: none.
+	Rules *rules.Set
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
 	Sizes bool
 }
@@ -36,10 +39,14 @@ type Request struct {
 // Settings decide which documents go where; two processes of a session must agree on
 // them. Repositories are named by repository, which is "" for a path of one machine.
 func (r Request) Settings(repository string) map[string]string {
-	return map[string]string{
+	settings := map[string]string{
 		"repository": repository, "snapshot": r.SnapshotName, "index-allowlist": strings.Join(r.Allow.Entries(), " "),
 		"include-system": strconv.FormatBool(r.IncludeSystem), "multi-type": string(r.MultiType), "emit-doc-type": string(r.EmitType),
 	}
+	if r.Rules != nil {
+		settings["rules"] = r.Rules.Digest()
+	}
+	return settings
 }
 
 // Plan is what a snapshot holds for a Request.
@@ -153,7 +160,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 			return IndexPlan{}, fmt.Errorf("index %s: which types have documents: %w", name, err)
 		}
 	}
-	e.Naming = newNaming(name, types, req.MultiType, req.EmitType)
+	e.Naming = newNaming(req.Rules.IndexName(name), types, req.MultiType, req.EmitType)
 	if req.Sizes {
 		e.Bytes = shardSizes(ctx, repo, x)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
 )
@@ -32,6 +33,7 @@ type TargetCluster interface {
 type TargetIndices struct {
 	Cluster TargetCluster
 	Version target.Version
+	Rules   *rules.Set // the user's own changes; nil: none
 	Log     *slog.Logger
 }
 
@@ -54,7 +56,7 @@ func (t *TargetIndices) Absent(ctx context.Context, names []string) ([]string, e
 // repeated and run by several processes at once. Errors name the index and carry the
 // target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
 func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
-	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, wanted(x))
+	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, wanted(x, t.Rules))
 	logPrepared(ctx, t.Log, done)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
@@ -103,12 +105,12 @@ func knowsTypes(v target.Version) bool {
 }
 
 // wanted lists the target indices of an index of the snapshot.
-func wanted(x IndexPlan) []metadata.Wanted {
+func wanted(x IndexPlan, own *rules.Set) []metadata.Wanted {
 	n, source := x.Entry.Naming, metadataOf(x.Source)
 	targets := n.Targets()
 	all := make([]metadata.Wanted, 0, len(targets))
 	for _, name := range targets {
-		w := metadata.Wanted{Name: name, Index: source, Type: n.TypeOf(name)}
+		w := metadata.Wanted{Name: name, Index: source, Type: n.TypeOf(name), Rules: own}
 		if w.Type == "" && len(n.Types) == 1 {
 			w.Type = n.Types[0] // no document is of the other types
 		}

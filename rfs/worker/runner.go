@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
@@ -45,8 +46,19 @@ type Runner struct {
 	Clock       cms.Clock
 	Log         *slog.Logger
 	VerifyFirst bool
+	// Edit gives what changes the documents of an index of the snapshot, nil when they stay
+	// as they are; Edit itself may be nil.
+	Edit func(index string) DocumentEditor
 	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.
 	RecordEvery time.Duration
+}
+
+// DocumentEditor changes documents by rules of the user. It is used by one goroutine.
+type DocumentEditor interface {
+	// Edit changes index and source; keep is false when the document is left out. After an
+	// error, which means that the source cannot be read, the document is as it was. What it
+	// gives is borrowed until the next Edit.
+	Edit(d *doc.Document) (keep bool, err error)
 }
 
 func (r *Runner) recordEvery() time.Duration {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,13 @@ type proxy struct {
 	conflicts atomic.Int64 // answers with status 409
 	mu        sync.Mutex
 	paths     []string
+	answers   []answered
+}
+
+// answered is a request that the node has answered.
+type answered struct {
+	request string // PUT /index
+	status  int
 }
 
 func newProxy(t *testing.T, node string, delay time.Duration) *proxy {
@@ -69,6 +77,9 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer := &statusRecorder{ResponseWriter: w}
 	forward(answer, r, p.node)
+	p.mu.Lock()
+	p.answers = append(p.answers, answered{r.Method + " " + r.URL.Path, answer.status})
+	p.mu.Unlock()
 	if answer.status == http.StatusConflict {
 		p.conflicts.Add(1)
 	}
@@ -84,6 +95,18 @@ func (p *proxy) called(part string) bool {
 		}
 	}
 	return false
+}
+
+// answered lists the requests that were answered with one of the statuses.
+func (p *proxy) answered(statuses ...int) (requests []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.answers {
+		if slices.Contains(statuses, a.status) {
+			requests = append(requests, a.request)
+		}
+	}
+	return requests
 }
 
 type statusRecorder struct {

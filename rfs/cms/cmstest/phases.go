@@ -109,7 +109,7 @@ func entries(t *testing.T, s cms.Store) {
 	if e.Attempts != cms.DefaultMaxAttempts+1 || e.State != cms.PhaseFailed || e.Error != "no" || string(e.Body) != `{"n":1}` {
 		t.Errorf("%+v", e)
 	}
-	if again, err := c.Event(ctx, "index:"+cms.EventKey("bad"), "failed", ""); err != nil || again {
+	if again, err := c.Event(ctx, "index bad", "failed", ""); err != nil || again {
 		t.Errorf("the failure was not told: %v, %v", again, err)
 	}
 	if err := c.CreateFailedItems(ctx, "bad", 3, "no"); err != nil {

@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// phasesReport is what the tests of phases read of a summary.
+type phasesReport struct {
+	Complete bool
+	Phases   []struct{ Phase, State, Error string }
+	Indices  []struct {
+		Index, State, Error string
+		Targets, Created    []string
+		Live, Indexed       int64
+	}
+	Events   []struct{ Subject, Code, Detail string }
+	Problems []struct{ Index, Reason string }
+}
+
+func phasesOf(t *testing.T, r Result) phasesReport {
+	t.Helper()
+	var p phasesReport
+	if err := json.Unmarshal([]byte(r.Stdout), &p); err != nil {
+		t.Fatalf("summary: %v\nexit %d\nstdout: %s\nstderr: %s", err, r.Code, r.Stdout, r.Stderr)
+	}
+	return p
+}
+
+func demoRepo() string { return filepath.Join(Root(), "testing", "fixtures", "7.10.2-demo") }
+
+// demoIndices are the indices of the demo snapshot that have documents, by a rehearsal.
+func demoIndices(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, x := range phasesOf(t, Run(t, "rfsd", "migrate", "--repo-uri", demoRepo(), "--snapshot-name", "snap1", "--discard", "--output", "json")).Indices {
+		if x.Live > 0 {
+			names = append(names, x.Index)
+		}
+	}
+	if len(names) < 2 {
+		t.Fatalf("only %v", names)
+	}
+	return names
+}
+
+func TestAnIndexThatTheTargetRefusesFailsAloneAndIsMendedByTheNextRun(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	bad := demoIndices(t)[0]
+	// The target gives each new index of this name an alias that is taken.
+	call(t, n, "PUT", "/_index_template/spoils", map[string]any{"index_patterns": []string{bad}, "priority": 1000, "template": map[string]any{"aliases": map[string]any{"taken": map[string]any{}}}})
+	call(t, n, "PUT", "/taken", nil)
+	t.Cleanup(func() {
+		if _, err := n.Send(context.WithoutCancel(t.Context()), "DELETE", "/_index_template/spoils", "", nil); err != nil {
+			t.Error(err)
+		}
+	})
+	dir := t.TempDir()
+	args := targetArgs(n.URL, demoRepo(), "--session-name", "spoiled")
+	res := RunIn(t, dir, nil, "rfsd", args...)
+	p := phasesOf(t, res)
+	if res.Code != 7 || !p.Complete {
+		t.Fatalf("exit %d, complete %v: %s", res.Code, p.Complete, res.Stderr)
+	}
+	for _, x := range p.Indices {
+		switch {
+		case x.Index == bad && (x.State != cms.PhaseFailed || !strings.Contains(x.Error, "Invalid alias name [taken]") || x.Live != 0 || len(x.Created) != 0):
+			t.Errorf("%+v", x)
+		case x.Index != bad && (x.State != cms.PhaseCompleted || x.Indexed != x.Live):
+			t.Errorf("%+v", x)
+		}
+	}
+	if len(p.Events) != 1 || p.Events[0].Subject != "index "+bad || p.Events[0].Code != "failed" {
+		t.Errorf("events %+v", p.Events)
+	}
+	for _, problem := range p.Problems {
+		if problem.Index != bad || !strings.Contains(problem.Reason, "alias") {
+			t.Errorf("%+v", problem)
+		}
+	}
+	// Repaired, the same command does the rest.
+	call(t, n, "DELETE", "/_index_template/spoils", nil)
+	call(t, n, "PUT", "/_index_template/spoils", map[string]any{"index_patterns": []string{"nothing-of-this-name"}})
+	res = RunIn(t, dir, nil, "rfsd", args...)
+	if res.Code != 0 {
+		t.Fatalf("after the repair: exit %d: %s", res.Code, res.Stderr)
+	}
+	for _, x := range phasesOf(t, res).Indices {
+		if x.State != cms.PhaseCompleted || x.Indexed != x.Live || x.Live == 0 && x.Index == bad {
+			t.Errorf("%+v", x)
+		}
+	}
+	call(t, n, "DELETE", "/taken", nil)
+	compareLanded(t, n, demoRepo())
+}
+
+func TestIndicesAndTemplatesOfTheTargetKeepEverySetting(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	name := demoIndices(t)[0]
+	call(t, n, "PUT", "/"+name, map[string]any{
+		"settings": map[string]any{"index": map[string]any{"number_of_shards": 2, "refresh_interval": "17s", "number_of_replicas": 0}},
+		"mappings": map[string]any{"dynamic": false, "_meta": map[string]any{"mine": true}},
+		"aliases":  map[string]any{"mine": map[string]any{}},
+	})
+	call(t, n, "PUT", "/_index_template/mine", map[string]any{"index_patterns": []string{"mine-*"}, "version": 7})
+	t.Cleanup(func() {
+		if _, err := n.Send(context.WithoutCancel(t.Context()), "DELETE", "/_index_template/mine", "", nil); err != nil {
+			t.Error(err)
+		}
+	})
+	before := []map[string]any{call(t, n, "GET", "/"+name, nil), call(t, n, "GET", "/_index_template/mine", nil)}
+	res := Run(t, "rfsd", targetArgs(n.URL, demoRepo(), "--session-name", "kept")...)
+	if res.Code != 0 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	after := []map[string]any{call(t, n, "GET", "/"+name, nil), call(t, n, "GET", "/_index_template/mine", nil)}
+	if !reflect.DeepEqual(before, after) {
+		t.Errorf("before %v\nafter %v", before, after)
+	}
+	for _, x := range phasesOf(t, res).Indices {
+		if created := len(x.Created) > 0; created != (x.Index != name) {
+			t.Errorf("%+v", x)
+		}
+	}
+	compareLanded(t, n, demoRepo())
+}
+
+func TestWithoutThePhaseIndicesTheMissingFailAndNothingIsCreated(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	names := demoIndices(t)
+	call(t, n, "PUT", "/"+names[0], map[string]any{"settings": map[string]any{"number_of_replicas": 0}, "mappings": map[string]any{"dynamic": false}})
+	p := newProxy(t, n.URL, 0)
+	res := Run(t, "rfsd", targetArgs(p.URL, demoRepo(), "--session-name", "documents-only", "--phases", "documents")...)
+	r := phasesOf(t, res)
+	if res.Code != 7 || !r.Complete {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	for _, x := range r.Indices {
+		if x.Index == names[0] && x.Indexed != x.Live || x.Index != names[0] && !strings.Contains(x.Error, "does not exist on the target") {
+			t.Errorf("%+v", x)
+		}
+	}
+	for _, request := range p.answered(201, 200) {
+		for _, name := range names {
+			if strings.HasPrefix(request, "PUT /"+name) {
+				t.Errorf("created: %s", request)
+			}
+		}
+	}
+	for index := range call(t, n, "GET", "/_settings?expand_wildcards=all", nil) {
+		if !strings.HasPrefix(index, ".") && index != names[0] {
+			t.Errorf("index %s is there", index)
+		}
+	}
+}
+
+// TestFiveWorkersCreateEverythingOnce starts five processes at once, again and again until the
+// work is done, and kills some at random. The request log of the target shows one creation per
+// index.
+func TestFiveWorkersCreateEverythingOnce(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	for _, wanted := range []int64{0, 10} {
+		t.Run(fmt.Sprintf("%d killed", wanted), func(t *testing.T) {
+			wipe(t, n)
+			p := newProxy(t, n.URL, 0)
+			session := fmt.Sprint("five-", wanted)
+			dir := t.TempDir()
+			args := workerArgs(p.URL, demoRepo(), session, "--initial-lease-duration", "4s")
+			coord := coordinator(t, n, session, 4*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			defer cancel()
+			var killed atomic.Int64
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						life, end := context.WithCancel(ctx)
+						if killed.Load() < wanted {
+							life, end = context.WithTimeout(ctx, time.Duration(30+rand.IntN(250))*time.Millisecond)
+						}
+						_, ok, code := runWorker(life, t, dir, args)
+						if life.Err() != nil && !ok && code == -1 {
+							killed.Add(1)
+						}
+						end()
+						switch {
+						case ok && code == 3:
+							return
+						case ok && code != 0 && code != 2 && code != 4:
+							t.Errorf("exit %d", code)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if ctx.Err() != nil {
+				t.Fatalf("not finished in time after %d kills", killed.Load())
+			}
+			compareLanded(t, n, demoRepo())
+			created := map[string]int{}
+			for _, request := range p.answered(200) {
+				if name, ok := strings.CutPrefix(request, "PUT /"); ok && !strings.ContainsAny(name, "/.") {
+					created[name]++
+				}
+			}
+			for _, name := range demoIndices(t) {
+				if created[name] != 1 {
+					t.Errorf("index %s was created %d times: %v", name, created[name], created)
+				}
+			}
+			for _, phase := range []string{cms.MetadataPhase, cms.IndexPhase, cms.DocsPhase} {
+				if r, err := coord.Phase(t.Context(), phase); err != nil || r.State != cms.PhaseCompleted {
+					t.Errorf("phase %s: %+v, %v", phase, r, err)
+				}
+			}
+			for e, err := range coord.Records(t.Context(), "event") {
+				must(t, err)
+				t.Errorf("event %s: %s", e.ID, e.Body)
+			}
+			t.Logf("%d killed, created %v", killed.Load(), slices.Sorted(maps.Keys(created)))
+		})
+	}
+}
