@@ -96,6 +96,7 @@ func selectionFlags() []cli.Flag {
 		list(selection, "component-template-allowlist", "component template to migrate, likewise"),
 		list(selection, "index-template-allowlist", "index template to migrate, likewise"),
 		list(selection, "include", "what else of the cluster's state is migrated: pipelines, scripts, policies (ILM, as ISM), managed; may be repeated"),
+		str(selection, "rules", "", "file with your own rules for names, metadata and documents (see docs/RULES-FILE.md)"),
 		yes(selection, "include-system", "migrate indices whose names begin with a dot, too"),
 		str(selection, "multi-type", "split", "several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"),
 		str(selection, "emit-doc-type", "AUTO", "write mapping types into the bulk actions: AUTO, ON or OFF; ON keeps index and type as they were"),

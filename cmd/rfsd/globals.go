@@ -30,7 +30,7 @@ func (o *options) checkGlobals(c *cli.Context) error {
 				o.globals.Pipelines = true
 			case "scripts":
 				o.globals.Scripts = true
-			case "policies":
+			case "policies", "ilm":
 				o.globals.Policies = true
 			case "managed":
 				o.globals.Managed = true
@@ -38,6 +38,14 @@ func (o *options) checkGlobals(c *cli.Context) error {
 				return usage("--include %q is not pipelines, scripts, policies or managed", name)
 			}
 		}
+	}
+	return nil
+}
+
+// editor gives the rules about the documents of an index, nil when there are none.
+func (o options) editor(index string) worker.DocumentEditor {
+	if e := o.rules.Documents(index); e != nil {
+		return e
 	}
 	return nil
 }

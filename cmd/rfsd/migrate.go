@@ -105,7 +105,7 @@ func migrate(ctx context.Context, o options) error {
 func (o options) request() worker.Request {
 	return worker.Request{
 		SnapshotName: o.snapshot, Session: o.session, Allow: o.allow, IncludeSystem: o.includeSystem,
-		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType,
+		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Rules: o.rules,
 	}
 }
 

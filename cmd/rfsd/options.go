@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -43,6 +44,7 @@ type options struct {
 	includeSystem bool
 	phases        worker.Phases
 	globals       metadata.Selection // what of the cluster's state is migrated
+	rules         *rules.Set         // nil: none
 	multiType     worker.MultiType
 	emitType      worker.EmitType
 
@@ -221,6 +223,12 @@ func (o *options) checkSelection(c *cli.Context) error {
 	o.allow = allow
 	if err := o.checkGlobals(c); err != nil {
 		return err
+	}
+	if name := c.String("rules"); name != "" {
+		if o.rules, err = rules.Load(name); err != nil {
+			return err
+		}
+		o.globals.Rules = o.rules
 	}
 	if o.multiType != worker.SplitTypes && o.multiType != worker.UnionTypes {
 		return usage("--multi-type %q is not split or union", o.multiType)

@@ -63,7 +63,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, Bulk: bulkOptions(o),
+		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, Bulk: bulkOptions(o), Edit: o.editor,
 	}
 	return s, done, nil
 }
@@ -159,7 +159,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	}
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	s.Targets = client
-	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Log: s.Log}
+	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Log: s.Log}
 	s.Globals = (&worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}).Migrate
 	return worker.ToCluster(in.counters.Sender(client), o.connections, in.bucket.Take), client, nothing, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -41,6 +42,8 @@ type Wanted struct {
 	Index Index
 	// Type takes the mapping of one type only; "" takes the union of all.
 	Type string
+	// Rules are the user's own changes, which come last; nil: none.
+	Rules *rules.Set
 }
 
 // Change is one difference between the index in the snapshot and the one that is created.
@@ -142,6 +145,9 @@ func convert(v target.Version, w Wanted, lacks *lacks) (body []byte, changes []C
 	}
 	if len(aliases) > 0 {
 		out["aliases"] = aliases
+	}
+	for _, done := range w.Rules.EditIndex(w.Index.Name, out) {
+		e.note("user-rule", done.Path, "%s", done.Detail)
 	}
 	if body, err = json.Marshal(out); err != nil {
 		return nil, nil, fmt.Errorf("encode: %w", err)

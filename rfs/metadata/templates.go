@@ -37,9 +37,6 @@ func (p *planner) template(kind Kind, name string, raw json.RawMessage, l *lacks
 
 // userRules applies the user's own changes, which come last: nothing overrides them.
 func (p *planner) userRules(e *edit, kind Kind, name string, out map[string]any) {
-	if p.sel.Rules == nil {
-		return
-	}
 	body := out
 	if inner, ok := out["template"].(map[string]any); ok && kind != LegacyTemplate {
 		body = inner
