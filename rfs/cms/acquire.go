@@ -26,9 +26,10 @@ const (
 // Half-done hand-offs that it meets are finished on the way.
 //
 // A *NoneAvailable says that others work and until when; ErrAllDone that no item
-// is open; ErrClockSkew that the clocks differ too much; ErrForeignItem that only items
-// in mid-shard of another engine are free. An item acquired too often
-// without progress is marked FAILED, with one event, and passed over.
+// is open; ErrClockSkew that the clocks differ too much. An item acquired too often
+// without progress is marked FAILED, with one event, and passed over. When only items are
+// free that another engine began in mid-shard, they are taken over; a *ForeignWorker when
+// one of its workers is active.
 func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (*Lease, error) {
 	for range acquireRounds {
 		l, err := c.fromCandidates(ctx, holder, hints)
@@ -106,10 +107,10 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 		hints(found)
 		found = found[:min(len(found), candidates)]
 	}
-	foreign := ""
+	foreign := false
 	for _, it := range found {
-		if it.foreignCursor() {
-			foreign = it.ID
+		if it.foreignCursor() || it.foreignSuccessors() {
+			foreign = true
 			continue
 		}
 		if _, err := it.Range(); err != nil { // no item of this protocol; nobody may lease it
@@ -131,13 +132,20 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 			if got.Successors == "" {
 				return l, nil
 			}
+			if got.foreignSuccessors() { // the search was stale
+				foreign = true
+				if err := l.Release(ctx, CauseDrain); err != nil {
+					return nil, err
+				}
+				continue
+			}
 			if err := l.finish(ctx, got); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
 				return nil, err
 			}
 		}
 	}
-	if foreign != "" { // nothing else was free
-		return nil, fmt.Errorf("item %s: %w", foreign, ErrForeignItem)
+	if foreign { // nothing else was free
+		return nil, c.TakeOver(ctx, false)
 	}
 	return nil, nil
 }

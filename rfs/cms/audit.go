@@ -28,7 +28,8 @@ type shard struct {
 
 // Audit walks every chain from its root. Missing roots of shards that an index
 // entry names, and missing successors of completed items, are created again: the
-// store may have lost acknowledged writes. Events of failed items are made up for.
+// store may have lost acknowledged writes. Events of failed items are made up for. What
+// another engine left half done is taken over.
 func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 	var rep AuditReport
 	chains := map[shard]map[string]Item{}
@@ -76,10 +77,14 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 			}
 		}
 	}
+	rep.Chains = len(chains)
+	if plans := takeovers(chains); len(plans) > 0 { // another engine came between
+		rep.Open += len(plans)
+		return rep, c.TakeOver(ctx, false)
+	}
 	for k, items := range chains {
 		rep.walk(k, items)
 	}
-	rep.Chains = len(chains)
 	slices.Sort(rep.Repaired)
 	slices.Sort(rep.Failed)
 	slices.Sort(rep.Stray)
@@ -120,8 +125,8 @@ func (r *AuditReport) walk(k shard, items map[string]Item) {
 			}
 		}
 	}
-	for id := range items {
-		if !reached[id] {
+	for id, it := range items {
+		if !reached[id] && it.Status != StatusReplaced {
 			r.Stray = append(r.Stray, id)
 		}
 	}

@@ -131,6 +131,8 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 		return nil, err
 	case v == Done:
 		return nil, ErrSetupDone
+	case v == Held && it.foreignHolder():
+		return nil, &ForeignWorker{Holder: it.Holder, Item: SetupID, Until: time.Unix(it.Expiration, 0).Add(c.grace)}
 	case v == Held:
 		return nil, &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1}
 	}
@@ -139,13 +141,18 @@ func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, 
 
 // SeedOnce runs seed in exactly one process at a time until one has completed it,
 // and returns when it is completed. waiting, when not nil, is told whose lease is
-// waited for. An error of seed gives the lease back and is returned.
+// waited for. An error of seed gives the lease back and is returned. A queue that another
+// engine seeded is taken over, and seed adds what it lacks; a *ForeignWorker when one of
+// its workers is active.
 func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(context.Context) error, waiting func(*NoneAvailable)) error {
 	for {
 		l, err := c.AcquireSetup(ctx, holder)
 		var busy *NoneAvailable
 		switch {
 		case errors.Is(err, ErrSetupDone):
+			if err := c.inherit(ctx, seed); err != nil {
+				return err
+			}
 			c.seeded.Store(true)
 			return nil
 		case errors.As(err, &busy):

@@ -124,7 +124,7 @@ type Item struct {
 	Exponent      Exponent `json:"nextAcquisitionLeaseExponent"` // the next lease lasts 2^this × the initial lease
 	CompletedAt   int64    `json:"completedAt,omitempty"`        // epoch seconds; 0 = open
 	Successors    string   `json:"successor_items,omitempty"`    // ids joined by ","; written once
-	Status        string   `json:"status,omitempty"`             // "" or StatusFailed
+	Status        string   `json:"status,omitempty"`             // "", StatusFailed or StatusReplaced
 
 	Failure       string   `json:"failure,omitempty"`           // why it is FAILED
 	Attempts      int      `json:"attempts,omitempty"`          // acquisitions in a row without progress
@@ -166,13 +166,6 @@ func newSuccessor(id, creator string, exponent int) Item {
 	it := NewItem(id, creator, exponent)
 	it.Engine = engine
 	return it
-}
-
-// foreignCursor says that another engine chose the item's cursor; whether it counts
-// ordinals alike is not proven.
-func (it Item) foreignCursor() bool {
-	id, err := it.Range()
-	return err == nil && id.Cursor > 0 && it.Engine != engine
 }
 
 // Range parses the item's id; not for SetupID.

@@ -164,18 +164,21 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 	ids := it.SuccessorIDs()
 	items := make([]Item, 0, len(ids))
 	for _, id := range ids {
-		next := newSuccessor(id, l.c.cfg.Creator, int(it.HandExponent))
-		if it.Watermark == 0 { // only another engine names successors without a watermark
-			next.Engine = ""
-		}
-		items = append(items, next)
+		items = append(items, newSuccessor(id, l.c.cfg.Creator, int(it.HandExponent)))
 	}
+	created := 0
 	err := l.c.retries.do(ctx, createBudget.before(l.end), func(ctx context.Context) error {
-		_, err := l.c.store.Create(ctx, items)
+		n, err := l.c.store.Create(ctx, items)
+		created += n
 		return err
 	})
 	if err != nil {
 		return l.failed("create successor of", err)
+	}
+	if created < len(items) { // whose are those that exist?
+		if err := l.c.adopt(ctx, createBudget.before(l.end), items); err != nil {
+			return l.failed("adopt successor of", err)
+		}
 	}
 	_, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, Complete{Holder: l.Holder, Successors: it.Successors})
 	if err != nil {

@@ -478,7 +478,7 @@ func TestAParentReleasesTheLeaseOfItsDeadChild(t *testing.T) {
 	}
 }
 
-func TestAnItemInMidShardOfAnotherEngineIsNotShared(t *testing.T) {
+func TestAnItemInMidShardOfAnotherEngineIsNeverLeased(t *testing.T) {
 	b := newBench(t, 0)
 	foreign := cms.NewItem(cmstest.ID("a", 0, 500), "java", 0)
 	if _, err := b.store.Create(t.Context(), []cms.Item{foreign}); err != nil {
@@ -487,10 +487,11 @@ func TestAnItemInMidShardOfAnotherEngineIsNotShared(t *testing.T) {
 	if l := b.lease(t); l.ID.Cursor != 0 { // whoever seeded a root, it begins at 0
 		t.Fatalf("leased %+v", l.ID)
 	}
-	if _, err := b.AcquireNext(t.Context(), "h", nil); !errors.Is(err, cms.ErrForeignItem) || !errors.Is(err, fault.ErrConfig) {
+	var none *cms.NoneAvailable
+	if _, err := b.AcquireNext(t.Context(), "h", nil); !errors.As(err, &none) || none.Open != 1 {
 		t.Errorf("got %v", err)
 	}
-	if got, err := b.store.Get(t.Context(), foreign.ID); err != nil || got != foreign {
-		t.Errorf("it was touched: %+v %v", got, err)
+	if got, err := b.store.Get(t.Context(), foreign.ID); err != nil || got.Status != cms.StatusReplaced || got.Holder != "" {
+		t.Errorf("%+v %v", got, err)
 	}
 }

@@ -26,8 +26,6 @@ var (
 	ErrLocked = fmt.Errorf("the coordination file is in use: %w", fault.ErrConfig)
 	// ErrClockSkew: this machine's clock is too far from the store's.
 	ErrClockSkew = fmt.Errorf("clock skew: %w", fault.ErrConfig)
-	// ErrForeignItem: an item in mid-shard was made by another engine, whose ordinals may differ.
-	ErrForeignItem = fmt.Errorf("work item in mid-shard of another engine; use a new session: %w", fault.ErrConfig)
 	// ErrAllDone: no item is open.
 	ErrAllDone = errors.New("no work left")
 	// ErrSetupDone: the items are seeded.

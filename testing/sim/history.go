@@ -145,7 +145,7 @@ func unknown(s lease, t cms.Transition) []any {
 		s.done, s.failed = true, true
 		return []any{s}
 	}
-	return nil
+	return nil // cms.Adopt leaves the items of our own workers as they are
 }
 
 // known gives the state after an answered request; ok is false when the answer is wrong.
@@ -169,6 +169,8 @@ func known(s lease, t cms.Transition, o output, grace int64) (lease, bool) {
 			return s, s.done
 		}
 		return s, o.v == cms.Skewed
+	case cms.Adopt:
+		return s, o.v == cms.Already
 	case cms.Progress:
 		return s, held(s, t.Holder, o.v, s.succ == "", "")
 	case cms.SetSuccessors:

@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-const differentialCases = 300
+const differentialCases = 400
 
 // differential applies random transitions to random documents, once in the store
 // and once by the pure functions.
@@ -57,7 +57,8 @@ func sameItem(a, b cms.Item) bool {
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func randomItem(r *rand.Rand, n int, now int64) cms.Item {
-	it := cms.NewItem(ID("d", n, 0), "c", pick(r, 0, 1, 3, 9, 10, 15))
+	it := cms.NewItem(ID("d", n, pick[int64](r, 0, 0, 20)), "c", pick(r, 0, 1, 3, 9, 10, 15))
+	it.Engine = pick(r, "", "go")
 	it.Holder = pick(r, "", "h1", "h1", "h2")
 	it.Expiration = pick(r, 0, now-3600, now-60, now+600, now+3600)
 	it.LeaseExponent = pick[cms.Exponent](r, 0, 1, 4)
@@ -84,7 +85,7 @@ func randomTransition(r *rand.Rand, now int64) cms.Transition {
 	holder := pick(r, "h1", "h1", "h1", "h2", "h3")
 	counts := cms.Counts{Ordinals: 100, Live: 90, Indexed: 80, Failed: 5, Filtered: 5, Bytes: 1 << 41}
 	succ := pick(r, "", fmt.Sprintf("s%d", r.IntN(3)))
-	switch r.IntN(8) {
+	switch r.IntN(11) {
 	case 0, 1:
 		return cms.Acquire{
 			Holder: holder, InitialMs: pick[int64](r, 20_000, 600_000), MaxMs: 6 * 3600_000, GraceMs: pick[int64](r, 0, 5000, 120_000),
@@ -101,5 +102,6 @@ func randomTransition(r *rand.Rand, now int64) cms.Transition {
 	case 6:
 		return cms.Fail{Holder: pick(r, "", "h1", "h2"), Reason: "r", GraceMs: 5000}
 	}
-	return pick[cms.Transition](r, cms.Unfail{}, cms.Unfail{}, cms.Reclaim{})
+	return pick[cms.Transition](r, cms.Unfail{}, cms.Unfail{}, cms.Reclaim{}, cms.Restart{GraceMs: 5000}, cms.Restart{GraceMs: 5000},
+		cms.Replace{GraceMs: 5000}, cms.Replace{GraceMs: 5000}, cms.Adopt{Creator: "x", Exponent: 2})
 }

@@ -147,6 +147,7 @@ func resume(t *testing.T, s cms.Store) {
 	parent.Successors, parent.HandExponent, parent.Watermark = strings.Join(succ, ","), 1, 10
 	parent.Counts = cms.Counts{Ordinals: 10}
 	finished := cms.NewItem(succ[1], "c", 0)
+	finished.Engine = "go"
 	finished.CompletedAt = storeNow(t, s).Unix() - 60
 	create(t, s, parent, finished)
 	for range 2 {
@@ -189,7 +190,7 @@ func audit(t *testing.T, s cms.Store) {
 	}
 	now := storeNow(t, s).Unix()
 	root := cms.NewItem(ID("a", 0, 0), "c", 0)
-	root.CompletedAt, root.Successors = now-10, ID("a", 0, 50)
+	root.CompletedAt, root.Successors, root.Watermark = now-10, ID("a", 0, 50), 50
 	stray := cms.NewItem(ID("a", 0, 70), "c", 0)
 	stray.CompletedAt = now - 5
 	create(t, s, root, stray)

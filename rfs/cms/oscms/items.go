@@ -187,6 +187,9 @@ func updateBody(t cms.Transition) ([]byte, error) {
 	if _, ok := t.(cms.Acquire); ok {
 		params["failure"], params["maxExponent"] = cms.NoProgress, cms.MaxExponent
 	}
+	if _, ok := t.(cms.Adopt); ok {
+		params["fields"] = itemFields
+	}
 	return json.Marshal(map[string]any{
 		"_source": true,
 		"script":  map[string]any{"lang": "painless", "source": text, "params": params},
