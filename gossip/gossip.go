@@ -55,11 +55,12 @@ type Member struct {
 
 // Gossip is this node's part in the fleet.
 type Gossip struct {
-	conf  Config
-	list  *memberlist.Memberlist
-	ring  *memberlist.Keyring
-	notes *notes
-	log   *slog.Logger
+	conf    Config
+	address string
+	list    *memberlist.Memberlist
+	ring    *memberlist.Keyring
+	notes   *notes
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	meta    Meta
@@ -88,6 +89,8 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	if g.list, err = memberlist.Create(mc); err != nil {
 		return nil, fmt.Errorf("gossip on %s: %w: %w", conf.Bind, err, fault.ErrConfig)
 	}
+	self := g.list.LocalNode() // later the library changes it without a lock of ours
+	g.address = net.JoinHostPort(self.Addr.String(), strconv.Itoa(int(self.Port)))
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.stop = stop
 	g.done.Go(func() { g.findOthers(lasting) })
@@ -133,10 +136,7 @@ func (g *Gossip) memberlist() (*memberlist.Config, error) {
 }
 
 // Address is where this node's gossip is reached (host:port).
-func (g *Gossip) Address() string {
-	n := g.list.LocalNode()
-	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
-}
+func (g *Gossip) Address() string { return g.address }
 
 // Name is this node's name.
 func (g *Gossip) Name() string { return g.conf.Name }
@@ -194,8 +194,12 @@ func (g *Gossip) SetMeta(meta Meta) error {
 		return err
 	}
 	g.mu.Lock()
+	same := g.meta == meta
 	g.meta = meta
 	g.mu.Unlock()
+	if same {
+		return nil
+	}
 	if err := g.list.UpdateNode(2 * time.Second); err != nil {
 		return fmt.Errorf("gossip of this node's change: %w: %w", err, fault.ErrUnavailable)
 	}

@@ -10,6 +10,7 @@ import (
 // Meta is what every node says of itself; at most 512 bytes in JSON.
 type Meta struct {
 	API     string `json:"a,omitempty"` // host:port of the daemon's API; "" when it has none for others
+	Raft    string `json:"t,omitempty"` // host:port of its Raft; "" when it has none
 	Version string `json:"v,omitempty"`
 	Zone    string `json:"z,omitempty"`
 	Voter   bool   `json:"r,omitempty"` // takes part in the votes about hints

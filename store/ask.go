@@ -73,7 +73,11 @@ func (s *Store) answer(what byte, conn net.Conn) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 		defer cancel()
-		if err := s.apply(ctx, command{Put: c.Put}); err != nil {
+		err := s.apply(ctx, command{Put: c.Put})
+		if errors.Is(err, ErrNotLeader) && !c.Forwarded {
+			err = s.forward(c)
+		}
+		if err != nil {
 			r.Error, r.NotLeader = err.Error(), errors.Is(err, ErrNotLeader)
 		}
 	case forList:
@@ -118,8 +122,18 @@ func (s *Store) forward(c command) error {
 	if address == "" || s.layer == nil {
 		return ErrNotLeader
 	}
-	_, err := s.ask(string(address), forPut, c)
+	_, err := s.ask(string(address), forPut, command{Put: c.Put, Forwarded: true})
 	return err
+}
+
+// PutAt proposes hints through another node, for a node that has no copy and so knows no leader.
+func (s *Store) PutAt(address string, hints ...Hint) error {
+	for from := 0; from < len(hints); from += maxBatch {
+		if _, err := s.ask(address, forPut, command{Put: hints[from:min(from+maxBatch, len(hints))]}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Ask reads the hints of a kind from another node, for a node that has no copy of its own.

@@ -50,6 +50,8 @@ type command struct {
 	Put []Hint `json:"put,omitempty"`
 	// Sweep removes what expired before this instant, epoch ms of the leader.
 	Sweep int64 `json:"sweep,omitempty"`
+	// Forwarded once already: it goes no further. It is never in the log.
+	Forwarded bool `json:"forwarded,omitempty"`
 }
 
 func (c command) encode() ([]byte, error) {

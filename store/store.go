@@ -223,25 +223,18 @@ func (s *Store) Silent() time.Duration {
 	return time.Since(s.raft.LastContact())
 }
 
-// Tend keeps the cluster of hints in order as long as this node leads it: every interval it removes
-// what expired and makes at most one change of the voters. It returns when ctx ends.
-func (s *Store) Tend(ctx context.Context, every time.Duration, nodes func() []Node) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			if !s.Leading() {
-				continue
-			}
-			if err := s.apply(ctx, command{Sweep: now.UnixMilli()}); err != nil {
-				s.conf.Log.Debug("expired hints stay for now", "error", err)
-			}
-			s.change(nodes(), now)
-		}
+// Cluster is the life of the hints that this is a copy of.
+func (s *Store) Cluster() Cluster { return s.conf.Cluster }
+
+// Tend keeps the cluster of hints in order when this node leads it: it removes what expired and makes
+// at most one change of the voters. It is to be called every few seconds.
+func (s *Store) Tend(ctx context.Context, nodes []Node) error {
+	if !s.Leading() {
+		return nil
 	}
+	now := time.Now()
+	s.change(nodes, now)
+	return s.apply(ctx, command{Sweep: now.UnixMilli()})
 }
 
 func (s *Store) change(nodes []Node, now time.Time) {

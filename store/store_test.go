@@ -62,7 +62,18 @@ func (f *fleet) start(conf Config) *testNode {
 	}
 	ctx, cancel := context.WithCancel(f.t.Context())
 	n := &testNode{Store: s, conf: conf, cancel: cancel, tended: make(chan struct{})}
-	go func() { defer close(n.tended); s.Tend(ctx, 50*time.Millisecond, f.known) }()
+	go func() {
+		defer close(n.tended)
+		for tick := time.NewTicker(50 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				_ = s.Tend(ctx, f.known()) // a leader that has just lost the majority cannot
+			}
+		}
+	}()
 	return n
 }
 

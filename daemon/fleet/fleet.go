@@ -28,10 +28,10 @@ type Config struct {
 	Store  primitive.Store
 	Clock  cms.Clock
 	Gossip gossip.Config
-	// Dir keeps the hints' files; Streams carries Raft and RaftAddress is where others reach it. No
-	// Streams: no Raft, and hints travel by gossip only.
+	// Dir keeps the hints' files; Streams opens what carries Raft, once per epoch, and RaftAddress is where
+	// others reach it. No Streams: no Raft, and hints travel by gossip only.
 	Dir         string
-	Streams     store.Streams
+	Streams     func() (store.Streams, error)
 	RaftAddress string
 	// Shards reads the catalogue from the coordination store; only the leader asks for it.
 	Shards    func(context.Context) ([]schedule.Shard, error)

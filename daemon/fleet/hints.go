@@ -48,12 +48,17 @@ func (f *Fleet) keepHints(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	mine := false
 	if is.ID == "" || f.hopeless(is) {
+		was := is.Epoch
 		if is, err = f.found(ctx, is); err != nil {
 			return err
 		}
+		// Only right after writing the record: a founder whose files were wiped since must not
+		// found the same epoch again beside those that go on with it.
+		mine = is.First == f.gossip.Name() && is.Epoch == was+1
 	}
-	return f.open(is)
+	return f.open(is, mine)
 }
 
 // hopeless says whether the hints have no leader, and cannot get one because most voters are gone.
@@ -63,8 +68,13 @@ func (f *Fleet) hopeless(is founding) bool {
 		return false
 	}
 	servers := s.Servers()
-	if len(servers) == 0 { // this node was never let in: nobody is there to do it
-		return len(f.gossip.Members()) == 1 || !f.known(is.First)
+	if len(servers) == 0 { // this node was never let in; is there anybody to do it?
+		for _, m := range f.gossip.Members() {
+			if m.Meta.Voter {
+				return false
+			}
+		}
+		return true
 	}
 	here := 0
 	for _, x := range servers {
@@ -108,7 +118,7 @@ func (f *Fleet) found(ctx context.Context, was founding) (founding, error) {
 }
 
 // open makes sure that the hints of this epoch are open, and no others.
-func (f *Fleet) open(is founding) error {
+func (f *Fleet) open(is founding, found bool) error {
 	s := f.current()
 	if s != nil && s.Cluster() == is.Cluster {
 		return nil
@@ -119,9 +129,13 @@ func (f *Fleet) open(is founding) error {
 			f.log.Debug("fleet: hints of the epoch before", "error", err)
 		}
 	}
+	streams, err := f.conf.Streams()
+	if err != nil {
+		return fmt.Errorf("connections of the hints: %w", err)
+	}
 	opened, err := store.Open(store.Config{
-		Dir: f.conf.Dir, ID: f.gossip.Name(), Address: f.conf.RaftAddress, Streams: f.conf.Streams, Cluster: is.Cluster,
-		Found: is.First == f.gossip.Name(), Quick: f.conf.Quick, Log: f.log,
+		Dir: f.conf.Dir, ID: f.gossip.Name(), Address: f.conf.RaftAddress, Streams: streams, Cluster: is.Cluster,
+		Found: found, Quick: f.conf.Quick, Log: f.log,
 	})
 	if err != nil {
 		return err
@@ -188,6 +202,9 @@ func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
 	if s == nil {
 		return nil
 	}
+	if there, err := f.list(kindShards); err == nil && len(there) >= (len(shards)+partShards-1)/partShards {
+		return nil // until they expire or the hints begin anew
+	}
 	var hints []store.Hint
 	expires := time.Now().Add(shardsLife).UnixMilli()
 	for from := 0; from < len(shards); from += partShards {
@@ -199,7 +216,44 @@ func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
 			hints = append(hints, store.Hint{Kind: kindShards, Key: fmt.Sprintf("%06d", from/partShards), Expires: expires, Payload: b})
 		}
 	}
-	return s.Put(ctx, hints...)
+	if s.Member() {
+		return s.Put(ctx, hints...)
+	}
+	err := store.ErrNotLeader
+	for _, voter := range f.voters() {
+		if err = s.PutAt(voter, hints...); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// list reads the hints of a kind: this node's copy, or a voter's when it has none.
+func (f *Fleet) list(kind string) (hints []store.Hint, err error) {
+	s := f.current()
+	if s == nil {
+		return nil, store.ErrNotLeader
+	}
+	if s.Member() {
+		return s.List(kind)
+	}
+	err = store.ErrNotLeader
+	for _, voter := range f.voters() {
+		if hints, err = s.Ask(voter, kind); err == nil {
+			return hints, nil
+		}
+	}
+	return nil, err
+}
+
+// voters are the addresses of nodes that have a copy of the hints.
+func (f *Fleet) voters() (all []string) {
+	for _, m := range f.gossip.Members() {
+		if m.Meta.Voter && m.Meta.Raft != "" && m.Name != f.gossip.Name() {
+			all = append(all, m.Meta.Raft)
+		}
+	}
+	return all
 }
 
 // learn takes what the fleet knows: the catalogue from this node's copy of the hints, or from a voter.
@@ -211,18 +265,7 @@ func (f *Fleet) learn(ctx context.Context) error {
 	if err := f.tend(ctx); err != nil {
 		return err
 	}
-	hints, err := s.List(kindShards)
-	if !s.Member() || err != nil {
-		hints = nil
-		for _, m := range f.gossip.Members() {
-			if !m.Meta.Voter || m.Meta.Raft == "" {
-				continue
-			}
-			if hints, err = s.Ask(m.Meta.Raft, kindShards); err == nil {
-				break
-			}
-		}
-	}
+	hints, err := f.list(kindShards)
 	if err != nil || len(hints) == 0 {
 		return err
 	}

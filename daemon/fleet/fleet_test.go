@@ -1,0 +1,200 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/gossip"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/store"
+)
+
+type tcp struct{ net.Listener }
+
+func (tcp) Dial(address string, timeout time.Duration) (net.Conn, error) {
+	return net.DialTimeout("tcp", address, timeout)
+}
+
+type testFleet struct {
+	t     *testing.T
+	store *boltcms.Store
+	nodes map[string]*testNode
+	dirs  map[string]string
+}
+
+type testNode struct {
+	*Fleet
+	sched *schedule.Scheduler
+}
+
+func newTestFleet(t *testing.T) *testFleet {
+	t.Helper()
+	s, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &testFleet{t: t, store: s, nodes: map[string]*testNode{}, dirs: map[string]string{}}
+	t.Cleanup(func() {
+		for name := range f.nodes {
+			f.stop(name)
+		}
+		_ = s.Close()
+	})
+	return f
+}
+
+func shards(n int) (all []schedule.Shard) {
+	for i := range n {
+		all = append(all, schedule.Shard{Index: "logs", Shard: i, Bytes: int64(1000 + i)})
+	}
+	return all
+}
+
+func (f *testFleet) start(name string) *testNode { return f.startWith(name, true) }
+
+func (f *testFleet) startWith(name string, raft bool) *testNode {
+	f.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	address := l.Addr().String()
+	first := true
+	streams := func() (store.Streams, error) {
+		if first {
+			first = false
+			return tcp{l}, nil
+		}
+		again, err := net.Listen("tcp", address)
+		return tcp{again}, err
+	}
+	if !raft {
+		streams = nil
+		_ = l.Close()
+	}
+	if f.dirs[name] == "" {
+		f.dirs[name] = f.t.TempDir()
+	}
+	n := &testNode{sched: &schedule.Scheduler{}}
+	n.Fleet, err = Start(f.t.Context(), Config{
+		Store: f.store, Clock: cms.SystemClock(), Dir: f.dirs[name], Streams: streams, RaftAddress: address, Quick: true,
+		Gossip: gossip.Config{
+			Fleet: "blue", Name: name, Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, Rejoin: 500 * time.Millisecond,
+			Meta: gossip.Meta{API: name + ":1", Version: "1", Zone: name, Started: 1}, Log: slog.New(slog.DiscardHandler),
+		},
+		Shards:    func(context.Context) ([]schedule.Shard, error) { return shards(90), nil },
+		Workers:   func() int { return 2 },
+		Scheduler: n.sched, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.nodes[name] = n
+	return n
+}
+
+func (f *testFleet) stop(name string) {
+	f.t.Helper()
+	if err := f.nodes[name].Close(); err != nil {
+		f.t.Logf("%s: %v", name, err)
+	}
+	delete(f.nodes, name)
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.After(60 * time.Second)
+	for !is() {
+		select {
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// agree waits until all nodes know each other, one leads, and each proposes its own share of the catalogue.
+func (f *testFleet) agree() {
+	f.t.Helper()
+	eventually(f.t, "all know all", func() bool {
+		for _, n := range f.nodes {
+			if _, count := n.Share(); count != len(f.nodes) {
+				return false
+			}
+		}
+		return true
+	})
+	eventually(f.t, "exactly one leads", func() bool {
+		leaders := 0
+		for _, n := range f.nodes {
+			if n.Leading() {
+				leaders++
+			}
+		}
+		return leaders == 1
+	})
+	eventually(f.t, "each shard is proposed by one node", func() bool {
+		seen, twice := map[string]bool{}, false
+		for _, n := range f.nodes {
+			for _, id := range n.sched.Propose(time.Now(), 100) {
+				twice = twice || seen[id]
+				seen[id] = true
+			}
+		}
+		return len(seen) == 90 && !twice
+	})
+}
+
+func TestNodesMeetByTheStoreAndShareTheCatalogue(t *testing.T) {
+	f := newTestFleet(t)
+	for i := range 3 {
+		f.start(fmt.Sprint("n", i))
+	}
+	f.agree()
+	if got := f.nodes["n0"].Nodes(); len(got) != 3 || got[1].Address != "n1:1" || got[1].Zone != "n1" {
+		t.Errorf("nodes %+v", got)
+	}
+	eventually(t, "three vote about hints", func() bool { return len(f.nodes["n0"].current().Servers()) == 3 })
+
+	// The majority of voters goes for good: hints begin anew, empty, and are filled again.
+	for _, gone := range []string{"n0", "n1"} {
+		f.stop(gone)
+	}
+	f.start("n3")
+	f.agree()
+	eventually(t, "hints began anew", func() bool { s := f.nodes["n2"].current(); return s != nil && s.Cluster().Epoch == 2 })
+
+	// Every directory is wiped while all are down.
+	for name := range f.nodes {
+		f.stop(name)
+		if err := os.RemoveAll(f.dirs[name]); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(f.dirs[name], 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"n2", "n3"} {
+		f.start(name)
+	}
+	f.agree()
+}
+
+func TestWithoutRaftANodeStillKnowsItsPlace(t *testing.T) {
+	f := newTestFleet(t)
+	for _, name := range []string{"a", "b"} {
+		f.startWith(name, false)
+	}
+	eventually(t, "two", func() bool { _, count := f.nodes["a"].Share(); return count == 2 })
+	if p, count := f.nodes["b"].Share(); p != 1 || count != 2 {
+		t.Errorf("b is %d of %d", p, count)
+	}
+}
