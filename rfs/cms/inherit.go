@@ -164,7 +164,7 @@ func (c *Coordinator) carryOut(ctx context.Context, p takeover) error {
 	for _, s := range steps {
 		slices.Sort(s.ids)
 		for _, id := range s.ids {
-			it, v, err := c.apply(ctx, readBudget, id, s.t)
+			_, v, err := c.apply(ctx, readBudget, id, s.t)
 			switch {
 			case errors.Is(err, ErrNotFound): // the store forgot it; the audit sees to that
 			case err != nil:
@@ -172,7 +172,8 @@ func (c *Coordinator) carryOut(ctx context.Context, p takeover) error {
 			case v == Foreign:
 				return fmt.Errorf("item %s: %w", id, ErrSchemaMismatch)
 			case v == Held: // taken since the items were read
-				if it, err = c.get(ctx, id); err != nil {
+				it, err := c.get(ctx, id)
+				if err != nil {
 					return fmt.Errorf("read item %s: %w", id, err)
 				}
 				return &ForeignWorker{Holder: it.Holder, Item: id, Until: time.Unix(it.Expiration, 0).Add(c.grace)}

@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-const differentialCases = 400
+const differentialCases = 300
 
 // differential applies random transitions to random documents, once in the store
 // and once by the pure functions.

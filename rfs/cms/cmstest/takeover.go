@@ -52,8 +52,8 @@ func ForeignQueue(now int64) []cms.Item {
 	}
 }
 
-// join seeds six shards of index a, as the first of our workers does.
-func join(ctx context.Context, c *cms.Coordinator) error {
+// Join seeds six shards of index a, as the first of our workers does.
+func Join(ctx context.Context, c *cms.Coordinator) error {
 	return c.SeedOnce(ctx, "ours", func(ctx context.Context) error {
 		if _, err := c.CreateIndexEntry(ctx, cms.IndexEntry{Name: "a", State: cms.PhaseCompleted, Shards: 6, Body: json.RawMessage(`{}`)}); err != nil {
 			return err
@@ -69,9 +69,9 @@ func join(ctx context.Context, c *cms.Coordinator) error {
 	}, nil)
 }
 
-// drain does all work that is left, 40 ordinals per lease of 100 per shard, and gives the
+// Drain does all work that is left, 40 ordinals per lease of 100 per shard, and gives the
 // ranges by shard.
-func drain(t *testing.T, c *cms.Coordinator) map[int][]int64 {
+func Drain(t *testing.T, c *cms.Coordinator) map[int][]int64 {
 	t.Helper()
 	did := map[int][]int64{}
 	for range 100 {
@@ -103,7 +103,7 @@ func inherited(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	create(t, s, ForeignQueue(storeNow(t, s).Unix())...)
 	for range 2 { // by every process that joins
-		if err := join(t.Context(), c); err != nil {
+		if err := Join(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +115,7 @@ func inherited(t *testing.T, s cms.Store) {
 			t.Errorf("%s: %+v", id, it)
 		}
 	}
-	did := drain(t, c)
+	did := Drain(t, c)
 	for n := range 6 {
 		var want []int64
 		if n >= 2 {
@@ -141,7 +141,7 @@ func inheritedTooEarly(t *testing.T, s cms.Store) {
 	working := foreign("a", 2, 0, now+600, 0)
 	create(t, s, working)
 	create(t, s, queue...)
-	err := join(t.Context(), c)
+	err := Join(t.Context(), c)
 	var busy *cms.ForeignWorker
 	if !errors.As(err, &busy) || busy.Holder != Foreign || busy.Item != working.ID || busy.Until.Unix() < now+600 || busy.Until.Unix() > now+610 {
 		t.Fatalf("got %v", err)
@@ -166,7 +166,7 @@ func comesBack(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	now := storeNow(t, s).Unix()
 	create(t, s, ForeignQueue(now)...)
-	if err := join(ctx, c); err != nil {
+	if err := Join(ctx, c); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{ID("a", 3, 40), ID("a", 4, 0)} {
@@ -177,6 +177,9 @@ func comesBack(t *testing.T, s cms.Store) {
 	// The bulk request of its hand-off arrives late; and another of its workers has done a
 	// range of ours and handed it off, after ours had died in it.
 	if _, err := s.Create(ctx, []cms.Item{foreign("a", 4, 70, 0, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(ctx); err != nil { // searches see the roots that are open again
 		t.Fatal(err)
 	}
 	l, err := c.AcquireNext(ctx, "ours", func(items []cms.Item) {
@@ -197,7 +200,7 @@ func comesBack(t *testing.T, s cms.Store) {
 	if _, err := s.Create(ctx, []cms.Item{foreign("a", 5, 90, 0, 0)}); err != nil {
 		t.Fatal(err)
 	}
-	did := drain(t, c)
+	did := Drain(t, c)
 	if !slices.Equal(did[4], []int64{0, 40, 80}) || !slices.Equal(did[5], []int64{30, 70}) {
 		t.Errorf("done from %v", did)
 	}
