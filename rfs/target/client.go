@@ -32,6 +32,7 @@ type Client struct {
 	conf      Config
 	name      string
 	transport *opensearchtransport.Client
+	signing   *signing  // nil when requests are not signed
 	gzips     sync.Pool // *squeezer
 	answers   sync.Pool // *bytes.Buffer
 }
@@ -64,6 +65,14 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	if conf.Wrap != nil {
 		tr = conf.Wrap(tr)
 	}
+	var sign *signing
+	if conf.SigV4 != nil {
+		if sign, err = newSigning(ctx, conf, u); err != nil {
+			return nil, err
+		}
+		sign.next = tr
+		tr = sign
+	}
 	headers := http.Header{}
 	if conf.Username != "" {
 		headers.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(conf.Username+":"+conf.Password)))
@@ -77,7 +86,7 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w: %w", u, err, fault.ErrConfig)
 	}
-	return &Client{conf: conf, name: u.String(), transport: transport}, nil
+	return &Client{conf: conf, name: u.String(), transport: transport, signing: sign}, nil
 }
 
 // Name is the URL of the target without user and password.
@@ -135,6 +144,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if encoding != "" {
 		req.Header.Set("Content-Encoding", encoding)
 	}
+	if c.signing != nil {
+		req.Header.Set(hashHeader, bodyHash(body))
+	}
 	res, err := c.transport.Stream(req)
 	if res == nil {
 		return nil, c.noAnswer(ctx, call, err)
@@ -147,6 +159,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	n, err := buf.ReadFrom(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
 		return nil, c.noAnswer(ctx, call, err)
+	}
+	if c.signing != nil && c.signing.renew(ctx, res.StatusCode, buf.Bytes()) {
+		return nil, fmt.Errorf("%s: target %s: the AWS session token had expired and is fetched anew: %w", call, c.name, fault.ErrUnavailable)
 	}
 	if n > maxAnswer {
 		return nil, fmt.Errorf("%s: target %s answers with more than %d bytes: %w", call, c.name, maxAnswer, fault.ErrUnavailable)
@@ -166,6 +181,9 @@ func redacted(location string) string {
 func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: target %s: %w", call, c.name, context.Cause(ctx))
+	}
+	if unsigned(err) {
+		return fmt.Errorf("%s: target %s: %w: %w", call, c.name, err, fault.ErrUnavailable)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: target %s: no answer within %v: %w", call, c.name, c.conf.Timeout, fault.ErrUnavailable)
@@ -192,6 +210,10 @@ func (c *Client) judge(call string, status int, answer []byte) error {
 	var e *StatusError
 	if errors.As(err, &e) && e.category == fault.ErrConfig {
 		e.User = cmp.Or(c.conf.Username, "anonymous")
+		if c.signing != nil {
+			e.Type, e.Reason = awsWords(answer)
+			e.User, e.Remedy = c.signing.identity(), advice(e.Reason)
+		}
 	}
 	return err
 }
@@ -222,6 +244,7 @@ type StatusError struct {
 	Status       int    // HTTP status
 	Type, Reason string // the target's words; Type is "" when the answer is no JSON error
 	User         string // who was refused, for 401 and 403
+	Remedy       string // what to look at, "" when the words say it all
 	category     error
 }
 
@@ -237,6 +260,9 @@ func (e *StatusError) Error() string {
 	}
 	if e.Reason != "" {
 		b.WriteString(": " + e.Reason)
+	}
+	if e.Remedy != "" {
+		b.WriteString("; " + e.Remedy)
 	}
 	if e.category != nil {
 		b.WriteString(": " + e.category.Error())
@@ -258,6 +284,17 @@ func words(answer []byte) (kind, reason string) {
 	const most = 300
 	s := strings.ToValidUTF8(string(answer[:min(len(answer), most)]), "")
 	return "", strings.Join(strings.Fields(s), " ")
+}
+
+// awsWords reads the answer of AWS's own front door, {"message":"…"}, and else what words reads.
+func awsWords(answer []byte) (kind, reason string) {
+	var a struct {
+		Message string `json:"message"` // in either case
+	}
+	if json.Unmarshal(answer, &a) == nil && a.Message != "" {
+		return "", a.Message
+	}
+	return words(answer)
 }
 
 // errorWords reads an error object {"type","reason","caused_by":{…}} or a plain string.

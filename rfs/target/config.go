@@ -26,6 +26,8 @@ type Config struct {
 	ClientCert, ClientKey string // PEM files, both or none
 	Insecure              bool   // accept any certificate
 
+	SigV4 *SigV4 // signs every request; nil for none
+
 	// RunPipelines lets default ingest pipelines of indices change documents. A final
 	// pipeline runs in any case; FinalPipelines finds them.
 	RunPipelines bool

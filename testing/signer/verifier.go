@@ -23,6 +23,7 @@ import (
 type Key struct {
 	Secret string
 	Token  string // session token of temporary credentials, "" for lasting ones
+	over   bool
 }
 
 // Refusal says why a request is not let in: the code and the words of the services.
@@ -59,6 +60,16 @@ func (v *Verifier) Remove(id string) {
 	delete(v.keys, id)
 }
 
+// Expire ends all temporary credentials that are known.
+func (v *Verifier) Expire() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, k := range v.keys {
+		k.over = k.Token != ""
+		v.keys[id] = k
+	}
+}
+
 // maxSkew is how far the date of a request may be off.
 const maxSkew = 5 * time.Minute
 
@@ -90,6 +101,9 @@ func (v *Verifier) Verify(r *http.Request) error {
 	v.mu.Unlock()
 	if !known || key.Token != r.Header.Get(tokenHeader) {
 		return &Refusal{"UnrecognizedClientException", badToken}
+	}
+	if key.over {
+		return &Refusal{"ExpiredToken", "The security token included in the request is expired"}
 	}
 	if a.region != v.Region {
 		return &Refusal{"InvalidSignatureException", "Credential should be scoped to a valid region."}
