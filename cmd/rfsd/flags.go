@@ -37,11 +37,11 @@ const (
 	coordination = "Coordination"
 )
 
-// sourceFlags name the snapshot and how its repository is reached.
+// sourceFlags name the snapshot, how its repository is reached, and where it is created.
 func sourceFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		str(source, "repo-uri", "", "snapshot repository: file:///path, a path, or s3://bucket/prefix"),
-		str(source, "snapshot-name", "", "name of the snapshot"),
+		str(source, "snapshot-name", "", "name of the snapshot; without it, one is created on --source-host"),
 		str(source, "s3-region", "", "region of the bucket"),
 		str(source, "s3-endpoint", "", "endpoint of an S3-compatible store"),
 		yes(source, "s3-path-style", "address buckets by path instead of by host name"),
@@ -49,7 +49,7 @@ func sourceFlags() []cli.Flag {
 		yes(source, "s3-requester-pays", "pay for the requests to a requester-pays bucket"),
 		yes(source, "allow-partial", "migrate what a PARTIAL or FAILED snapshot holds (exit code 7 names what is missing)"),
 		yes(source, "verify-first", "read and check each shard completely before sending anything of it (reads it twice)"),
-	}
+	}, originFlags()...)
 }
 
 // clusterFlags are the flags of one cluster: source, target or coordinator.

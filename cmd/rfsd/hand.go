@@ -27,7 +27,7 @@ type hand struct {
 func openHand(ctx context.Context, o options, log *slog.Logger, in *instruments) (*hand, error) {
 	o.slots = 1
 	h := &hand{in: in, done: func() error { return nil }}
-	blobs, err := repo.Open(ctx, o.repoURI, o.s3)
+	blobs, err := openRepository(ctx, o)
 	if err != nil {
 		h.unreadable = true
 		return h, fmt.Errorf("repository %s: %w", o.repoURI, err)

@@ -17,15 +17,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const migrateHelp = `Reads a snapshot and writes every live document to a cluster or to files, in the foreground, to its end.
-   Interrupted or killed, the same command continues where it was; documents are overwritten by id, never doubled.
+const migrateHelp = `Creates a snapshot (with --source-host) or reads one that is there, and brings templates, indices and every live document to a
+   cluster, or the documents to files: in the foreground, to its end. Interrupted or killed, the same command continues where it
+   was; documents are overwritten by id, never doubled. What exists on the target is never changed.
 
    Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request), one body more
    per slot, and per slot one decompressed chunk (at most some MB, or the largest document); nothing is unpacked to disk.
 
    Exit codes: 0 every document arrived; 6 complete, but documents were refused or have no source (the failed-document
-   file names them); 7 complete, but shards failed, are damaged or missing; 5 snapshot unreadable before any work;
-   1 usage, configuration or target, or not complete. 7 wins over 6.`
+   file names them); 7 complete, but shards failed, are damaged or missing, or an index could not be created; 5 the snapshot could
+   not be made, or not be read before any work; 1 usage, configuration, source or target, or not complete. 7 wins over 6.`
 
 func migrateCommand() *cli.Command {
 	var flags []cli.Flag
@@ -54,7 +55,7 @@ func migrateCommand() *cli.Command {
 func migrate(ctx context.Context, o options) error {
 	log := newLogger(o)
 	begin := time.Now()
-	blobs, err := repo.Open(ctx, o.repoURI, o.s3)
+	blobs, err := openRepository(ctx, o)
 	if err != nil {
 		return &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
 	}
@@ -195,7 +196,13 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 	}
 	r.FailedDir, r.Cluster = o.failedDir, o.target.URL != ""
 	code := exitOK
+	var failed *worker.PhaseFailed
+	var coded *codedError
 	switch {
+	case errors.As(err, &coded):
+		code = coded.code
+	case errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
+		code = exitSnapshot
 	case err != nil || !r.Complete:
 		code = exitFailed
 	case len(r.Problems) > 0 || plan != nil && len(plan.Missing) > 0:

@@ -35,6 +35,7 @@ type options struct {
 	allowPartial bool
 	verifyFirst  bool
 
+	origin      origin // the source cluster
 	target      target.Config
 	exportDir   string
 	compression string
@@ -99,7 +100,7 @@ func parseOptions(c *cli.Context) (options, error) {
 		failedDir:       c.String("failed-documents"),
 		json:            c.String("output") == "json",
 	}
-	steps := []func(*cli.Context) error{o.checkSource, o.checkDestination, o.checkPhases, o.checkSelection, o.checkWork}
+	steps := []func(*cli.Context) error{o.checkSource, o.checkOrigin, o.checkDestination, o.checkPhases, o.checkSelection, o.checkWork}
 	for _, step := range steps {
 		if err := step(c); err != nil {
 			return o, err
@@ -108,12 +109,12 @@ func parseOptions(c *cli.Context) (options, error) {
 	return o, nil
 }
 
-func (o *options) checkSource(*cli.Context) error {
+func (o *options) checkSource(c *cli.Context) error {
 	if o.repoURI == "" {
 		return usage("--repo-uri is missing: where is the snapshot repository?")
 	}
-	if o.snapshot == "" {
-		return usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them", o.repoURI)
+	if o.snapshot == "" && c.String("source-host") == "" {
+		return usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them; with --source-host a snapshot is created", o.repoURI)
 	}
 	return nil
 }
@@ -196,6 +197,9 @@ func (o *options) password(c *cli.Context, which string) (string, error) {
 // checkPhases takes the phases that were asked for, or all that are possible.
 func (o *options) checkPhases(c *cli.Context) error {
 	var possible worker.Phases
+	if o.origin.derived {
+		possible = append(possible, worker.PhaseSnapshot)
+	}
 	if o.target.URL != "" {
 		possible = append(possible, worker.PhaseMetadata, worker.PhaseIndices)
 	}
@@ -209,6 +213,9 @@ func (o *options) checkPhases(c *cli.Context) error {
 	}
 	for _, name := range o.phases {
 		if !possible.Has(name) {
+			if name == worker.PhaseSnapshot {
+				return usage("--phases: %s needs a source cluster (--source-host), and no --snapshot-name", name)
+			}
 			return usage("--phases: %s needs a target cluster (--target-host)", name)
 		}
 	}

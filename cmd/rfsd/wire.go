@@ -37,7 +37,10 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	writer := newHolder()
 	s := &worker.Session{
 		Holder: writer, Log: log, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
-		Snapshot: worker.SnapshotOptions{Name: o.snapshot, AllowPartial: o.allowPartial},
+	}
+	s.Snapshot = o.snapshotOptions(s.Settings)
+	if o.origin.derived {
+		s.Snapshots = &snapshots{o: o}
 	}
 	destination, client, closeDest, err := openDestination(ctx, o, s, in)
 	if err != nil {

@@ -25,12 +25,12 @@ const (
 	workerUnreadble = 5 // the snapshot cannot be read
 )
 
-const workerHelp = `Leases one work item, works on it, and exits. A fleet is many of these, on any number of machines, started again
-   and again by a parent. The first of a session seeds the work and creates missing target indices, the others wait for that.
+const workerHelp = `Does one step of a phase before the documents (snapshot, cluster metadata, indices), or leases one work item and works on it,
+   and exits. A fleet is many of these, on any number of machines, started again and again by a parent.
 
    Exit codes: 0 done (refused documents are counted, not an error; also after a clean SIGTERM); 2 the lease ended first: the
-   rest was handed off, or is free for the next worker; 3 no work left; 4 none available now; 5 snapshot unreadable; 1 anything else. A crash also
-   exits with 2: believe 2 only together with the final record on --status-fd.`
+   rest was handed off, or is free for the next worker; 3 no work left; 4 none available now; 5 snapshot unreadable, or not made;
+   1 anything else. A crash also exits with 2: believe 2 only together with the final record on --status-fd.`
 
 func workerCommand() *cli.Command {
 	var flags []cli.Flag
@@ -102,12 +102,13 @@ func endAtDeadline(l *cms.Lease, stop <-chan struct{}, link *link) {
 // workerExit maps the end of a lease to an exit code.
 func workerExit(ctx context.Context, outcome worker.Outcome, unreadable bool, err error) int {
 	var none *cms.NoneAvailable
+	var failed *worker.PhaseFailed
 	switch {
 	case errors.Is(err, cms.ErrAllDone):
 		return workerNoneLeft
 	case errors.As(err, &none):
 		return workerNoneFree
-	case unreadable:
+	case unreadable, errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
 		return workerUnreadble
 	case outcome == worker.Completed, outcome == worker.Failed, outcome == worker.Stepped:
 		return workerDone

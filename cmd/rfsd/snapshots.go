@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	origincluster "github.com/rfsd/rfsd/rfs/source"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// snapshots creates snapshots on the source cluster, which it asks for the first time when a snapshot is due.
+type snapshots struct {
+	o       options
+	mu      sync.Mutex
+	cluster *origincluster.Cluster
+}
+
+func (s *snapshots) open(ctx context.Context) (*origincluster.Cluster, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster != nil {
+		return s.cluster, nil
+	}
+	client, err := target.New(ctx, s.o.origin.cluster)
+	if err != nil {
+		return nil, fmt.Errorf("source: %w", err)
+	}
+	s.cluster, err = origincluster.Open(ctx, client)
+	return s.cluster, err
+}
+
+// Register makes the repository known to the source.
+func (s *snapshots) Register(ctx context.Context) error {
+	c, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	return c.RegisterRepository(ctx, origincluster.Repository{Name: s.o.origin.name, Type: s.o.origin.kind, Settings: s.o.origin.settings})
+}
+
+// Create starts the snapshot, of the allowed indices when all of them are named.
+func (s *snapshots) Create(ctx context.Context, name string) (created bool, err error) {
+	c, err := s.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	r := origincluster.Request{Repository: s.o.origin.name, Name: name, Global: s.o.origin.global, Partial: s.o.allowPartial}
+	if entries := s.o.allow.Entries(); !slices.ContainsFunc(entries, func(e string) bool { return strings.HasPrefix(e, "regex:") }) {
+		r.Indices = entries
+	}
+	return c.CreateSnapshot(ctx, r)
+}
+
+// State is the snapshot as the source sees it.
+func (s *snapshots) State(ctx context.Context, name string) (worker.SnapshotState, error) {
+	c, err := s.open(ctx)
+	if err != nil {
+		return worker.SnapshotState{}, err
+	}
+	st, err := c.Snapshot(ctx, s.o.origin.name, name)
+	return worker.SnapshotState{
+		UUID: st.UUID, Started: st.Started, State: st.State, ShardsTotal: st.ShardsTotal, ShardsDone: st.ShardsDone, ShardsFailed: st.ShardsFailed,
+		BytesTotal: st.BytesTotal, BytesDone: st.BytesDone, Failures: st.Failures,
+	}, err
+}

@@ -1,0 +1,193 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Repository is a repository as the source is told of it.
+type Repository struct {
+	Name     string
+	Type     string            // fs, s3
+	Settings map[string]string // location, bucket, base_path, …
+}
+
+// identifying are the settings that say where a repository is.
+var identifying = []string{"location", "bucket", "base_path"}
+
+// RegisterRepository makes the repository known. One of that name that is at the same place
+// is left as it is; one at another place is a fault.ErrConfig. The source checks that every
+// node can write to it: its words are in the error.
+func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) error {
+	path := "/_snapshot/" + url.PathEscape(r.Name)
+	var there map[string]struct {
+		Type     string
+		Settings map[string]any
+	}
+	err := c.get(ctx, path, nil, &there)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return unusable(r, c.call(ctx, http.MethodPut, path, nil, map[string]any{"type": r.Type, "settings": r.Settings}, nil))
+	case err != nil:
+		return err
+	}
+	was := there[r.Name]
+	if was.Type != r.Type {
+		return fmt.Errorf("the source knows a repository %s of the type %s, not %s; choose another --snapshot-repo-name: %w", r.Name, was.Type, r.Type, fault.ErrConfig)
+	}
+	for _, key := range identifying {
+		is, _ := was.Settings[key].(string)
+		if strings.Trim(is, "/") != strings.Trim(r.Settings[key], "/") {
+			return fmt.Errorf("the source knows a repository %s whose %s is %q, not %q; choose another --snapshot-repo-name, or --source-repo-location: %w",
+				r.Name, key, is, r.Settings[key], fault.ErrConfig)
+		}
+	}
+	// A source may keep a repository that it found no node can write to.
+	return unusable(r, c.call(ctx, http.MethodPost, path+"/_verify", nil, nil, nil))
+}
+
+// unusable says that somebody has to repair the repository first.
+func unusable(r Repository, err error) error {
+	if errors.Is(err, fault.ErrRejected) {
+		return fmt.Errorf("the source cannot use the repository %s (%s): %w: %w", r.Name, r.Type, err, fault.ErrConfig)
+	}
+	return err
+}
+
+// Request says what a snapshot holds.
+type Request struct {
+	Repository string
+	Name       string
+	Indices    []string // names; none: all
+	Global     bool     // the cluster's state: templates and the like
+	Partial    bool     // also when shards are not there
+}
+
+// CreateSnapshot starts a snapshot and does not wait for its end. created is false when there is one of that name.
+func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, err error) {
+	body := map[string]any{"include_global_state": r.Global, "partial": r.Partial}
+	if len(r.Indices) > 0 {
+		body["indices"] = strings.Join(r.Indices, ",")
+	}
+	err = c.call(ctx, http.MethodPut, snapshotPath(r.Repository, r.Name), url.Values{"wait_for_completion": {"false"}}, body, nil)
+	if err == nil {
+		return true, nil
+	}
+	if _, serr := c.Snapshot(ctx, r.Repository, r.Name); serr == nil {
+		return false, nil // whatever the refusal calls it
+	}
+	return false, err
+}
+
+func snapshotPath(repository, name string) string {
+	return "/_snapshot/" + url.PathEscape(repository) + "/" + url.PathEscape(name)
+}
+
+// State is a snapshot as the source sees it.
+type State struct {
+	UUID         string // "" before Elasticsearch 5
+	State        string // IN_PROGRESS, SUCCESS, PARTIAL, FAILED, INCOMPATIBLE
+	Started      int64  // epoch ms
+	ShardsTotal  int64
+	ShardsDone   int64
+	ShardsFailed int64
+	BytesTotal   int64 // of the files to write; 0 when it has ended, or is not told
+	BytesDone    int64
+	Failures     []string // index[shard]: reason
+}
+
+type snapshotInfo struct {
+	Snapshot string
+	UUID     string
+	State    string
+	Started  int64 `json:"start_time_in_millis"`
+	Reason   string
+	Failures []struct {
+		Index  string
+		Shard  json.RawMessage `json:"shard_id"`
+		Reason string
+	}
+	Shards struct{ Total, Failed, Successful int64 }
+}
+
+// Snapshot reads the state of a snapshot; an error that is fs.ErrNotExist when there is none.
+func (c *Cluster) Snapshot(ctx context.Context, repository, name string) (State, error) {
+	var a struct {
+		Snapshots []snapshotInfo
+		Responses []struct { // Elasticsearch 7.6 and later minors list by repository
+			Snapshots []snapshotInfo
+			Error     json.RawMessage
+		}
+	}
+	path := snapshotPath(repository, name)
+	if err := c.get(ctx, path, nil, &a); err != nil {
+		return State{}, err
+	}
+	found := a.Snapshots
+	for _, r := range a.Responses {
+		found = append(found, r.Snapshots...)
+		if len(r.Error) > 0 {
+			why := reasons(r.Error)
+			if strings.Contains(why, "snapshot_missing") {
+				return State{}, fmt.Errorf("%s: %s: %w", path, why, fs.ErrNotExist)
+			}
+			return State{}, fmt.Errorf("%s: %s: %w", path, why, fault.ErrRejected)
+		}
+	}
+	for _, s := range found {
+		if s.Snapshot != name {
+			continue
+		}
+		st := State{
+			UUID: s.UUID, State: s.State, Started: s.Started, ShardsTotal: s.Shards.Total, ShardsDone: s.Shards.Successful, ShardsFailed: s.Shards.Failed,
+		}
+		if s.Reason != "" {
+			st.Failures = append(st.Failures, s.Reason)
+		}
+		for _, f := range s.Failures {
+			st.Failures = append(st.Failures, fmt.Sprintf("%s[%s]: %s", f.Index, f.Shard, f.Reason))
+		}
+		if s.State == "IN_PROGRESS" {
+			return c.progress(ctx, path, st)
+		}
+		return st, nil
+	}
+	return State{}, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+}
+
+// progress adds shards and bytes of a running snapshot. A source that does not tell them
+// only leaves them out.
+func (c *Cluster) progress(ctx context.Context, path string, st State) (State, error) {
+	type size struct {
+		Bytes int64 `json:"size_in_bytes"`
+	}
+	var a struct {
+		Snapshots []struct {
+			Shards struct{ Done, Failed, Total int64 } `json:"shards_stats"`
+			Stats  struct {
+				Incremental, Total, Processed size
+				OldTotal                      int64 `json:"total_size_in_bytes"` // before Elasticsearch 6.4
+				OldDone                       int64 `json:"processed_size_in_bytes"`
+			}
+		}
+	}
+	err := c.get(ctx, path+"/_status", nil, &a)
+	if errors.Is(err, fault.ErrUnavailable) {
+		return st, err
+	}
+	if err != nil || len(a.Snapshots) == 0 {
+		return st, nil
+	}
+	s := a.Snapshots[0]
+	st.ShardsTotal, st.ShardsDone, st.ShardsFailed = s.Shards.Total, s.Shards.Done, s.Shards.Failed
+	st.BytesTotal, st.BytesDone = max(s.Stats.Incremental.Bytes, s.Stats.OldTotal), max(s.Stats.Processed.Bytes, s.Stats.OldDone)
+	return st, nil
+}
