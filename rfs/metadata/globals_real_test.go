@@ -147,38 +147,61 @@ func returned(t *testing.T, c *target.Client, created []string) map[string]any {
 	return all
 }
 
-// TestTargetsReturnTheTemplatesOfEveryVersion compares what real targets say of the objects that
-// were created with golden files that were read by people against the source's own words.
-func TestTargetsReturnTheTemplatesOfEveryVersion(t *testing.T) {
+// TestGlobalsOnRealTargets holds the promises about everything that belongs to no index
+// against real nodes.
+func TestGlobalsOnRealTargets(t *testing.T) {
+	targets(t, func(t *testing.T, c *target.Client, v target.Version) {
+		for _, promise := range []struct {
+			name string
+			hold func(*testing.T, *target.Client, target.Version)
+		}{
+			{"templates of every version are returned as the source had them", returnsTheTemplates},
+			{"what is there keeps every setting", leavesWhatIsThere},
+			{"several at once create everything once", createsOnce},
+			{"what the target lacks is left out and told", tellsWhatIsLacking},
+		} {
+			t.Run(promise.name, func(t *testing.T) {
+				clean(t, c)
+				promise.hold(t, c, v)
+			})
+		}
+	})
+}
+
+// returnsTheTemplates compares what real targets say of the objects that were created with
+// golden files that were read by people, and with the source's own words.
+func returnsTheTemplates(t *testing.T, c *target.Client, v target.Version) {
 	files, err := filepath.Glob("testdata/globals/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no cases", err)
 	}
-	targets(t, func(t *testing.T, c *target.Client, v target.Version) {
-		for _, file := range files {
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
-				in := readCase(t, file)
-				clean(t, c)
-				plan, err := metadata.ConvertGlobals(v, parse(t, in.Sections), everything)
-				if err != nil {
-					t.Fatal(err)
-				}
-				done, err := metadata.EnsureGlobals(t.Context(), c, plan)
-				defer clean(t, c, done.Created...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := map[string]any{"created": returned(t, c, done.Created), "changes": done.Changes, "left": done.Left}
-				golden(t, strings.TrimSuffix(file, ".json")+".golden", got)
-				sameAsSource(t, in, got["created"].(map[string]any))
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			in := readCase(t, file)
+			clean(t, c)
+			plan, err := metadata.ConvertGlobals(v, parse(t, in.Sections), everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done, err := metadata.EnsureGlobals(t.Context(), c, plan)
+			defer clean(t, c, done.Created...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var changes []string
+			for _, ch := range done.Changes {
+				changes = append(changes, ch.Index+": "+ch.Rule+" "+ch.Path)
+			}
+			got := map[string]any{"created": returned(t, c, done.Created), "changes": changes, "left": done.Left}
+			golden(t, strings.TrimSuffix(file, ".json")+".golden", got)
+			sameAsSource(t, in, got["created"].(map[string]any))
 
-				again, err := metadata.EnsureGlobals(t.Context(), c, plan)
-				if err != nil || len(again.Created) > 0 || !slices.Equal(again.Existed, done.Created) {
-					t.Errorf("a second run: %+v, %v", again, err)
-				}
-			})
-		}
-	})
+			again, err := metadata.EnsureGlobals(t.Context(), c, plan)
+			if err != nil || len(again.Created) > 0 || !slices.Equal(again.Existed, done.Created) {
+				t.Errorf("a second run: %+v, %v", again, err)
+			}
+		})
+	}
 }
 
 func golden(t *testing.T, name string, got any) {
@@ -293,8 +316,7 @@ func stringsToKeywords(v any) {
 		return
 	}
 	if m["type"] == "string" && m["index"] == "not_analyzed" {
-		m["type"] = "keyword"
-		delete(m, "index")
+		m["type"], m["index"] = "keyword", true
 	}
 	for _, x := range m {
 		stringsToKeywords(x)
@@ -330,7 +352,16 @@ func nested(in map[string]any) map[string]any {
 	return out
 }
 
-func TestAPreMadeTemplateKeepsEverySetting(t *testing.T) {
+func convert(t *testing.T, v target.Version, sections map[string]json.RawMessage) metadata.GlobalPlan {
+	t.Helper()
+	plan, err := metadata.ConvertGlobals(v, parse(t, sections), everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func leavesWhatIsThere(t *testing.T, c *target.Client, v target.Version) {
 	sections := map[string]json.RawMessage{
 		"templates":          json.RawMessage(`{"own":{"order":7,"index_patterns":["x-*"],"settings":{"index":{"number_of_shards":"9"}},"mappings":{},"aliases":{}}}`),
 		"component_template": json.RawMessage(`{"component_template":{"own":{"template":{"settings":{"index":{"number_of_shards":"9"}}},"version":9}}}`),
@@ -345,72 +376,130 @@ func TestAPreMadeTemplateKeepsEverySetting(t *testing.T) {
 		"/_ingest/pipeline/own":    `{"description":"mine","processors":[{"set":{"field":"a","value":1}}]}`,
 		"/_scripts/own":            `{"script":{"lang":"painless","source":"1"}}`,
 	}
-	targets(t, func(t *testing.T, c *target.Client, v target.Version) {
-		clean(t, c)
-		defer clean(t, c, "script own")
-		before := map[string]any{}
-		for path, body := range made {
-			status, answer, err := c.Do(t.Context(), http.MethodPut, path, nil, []byte(body))
-			if err == nil {
-				err = target.Judge(path, status, answer)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			var is any
-			get(t, c, path, &is)
-			before[path] = is
+	defer clean(t, c, "script own")
+	before := map[string]any{}
+	for path, body := range made {
+		status, answer, err := c.Do(t.Context(), http.MethodPut, path, nil, []byte(body))
+		if err == nil {
+			err = target.Judge(path, status, answer)
 		}
-		plan, err := metadata.ConvertGlobals(v, parse(t, sections), everything)
 		if err != nil {
 			t.Fatal(err)
 		}
-		done, err := metadata.EnsureGlobals(t.Context(), c, plan)
-		if err != nil || len(done.Created) > 0 || len(done.Existed) != len(made) {
-			t.Errorf("%+v, %v", done, err)
+		var is any
+		get(t, c, path, &is)
+		before[path] = is
+	}
+	done, err := metadata.EnsureGlobals(t.Context(), c, convert(t, v, sections))
+	if err != nil || len(done.Created) > 0 || len(done.Existed) != len(made) {
+		t.Errorf("%+v, %v", done, err)
+	}
+	for path := range made {
+		var is any
+		if get(t, c, path, &is); !reflect.DeepEqual(is, before[path]) {
+			t.Errorf("%s is %v, was %v", path, is, before[path])
 		}
-		for path := range made {
-			var is any
-			if get(t, c, path, &is); !reflect.DeepEqual(is, before[path]) {
-				t.Errorf("%s is %v, was %v", path, is, before[path])
-			}
-		}
-	})
+	}
 }
 
-func TestTwoAtOnceCreateEverythingOnce(t *testing.T) {
-	in := readCase(t, "testdata/globals/7.10.2.json")
-	targets(t, func(t *testing.T, c *target.Client, v target.Version) {
-		clean(t, c)
-		plan, err := metadata.ConvertGlobals(v, parse(t, in.Sections), everything)
-		if err != nil {
-			t.Fatal(err)
-		}
-		const many = 4
-		var wg sync.WaitGroup
-		created := make([][]string, many)
-		for i := range many {
-			wg.Go(func() {
-				done, err := metadata.EnsureGlobals(t.Context(), c, plan)
-				if err != nil {
-					t.Error(err)
-				}
-				if len(done.Created)+len(done.Existed) != len(plan.Objects) {
-					t.Errorf("%d created and %d there of %d", len(done.Created), len(done.Existed), len(plan.Objects))
-				}
-				created[i] = done.Created
-			})
-		}
-		wg.Wait()
-		defer clean(t, c, slices.Concat(created...)...)
-		times := map[string]int{}
-		for _, label := range slices.Concat(created...) {
-			times[label]++
-		}
-		for _, o := range plan.Objects {
-			if n := times[string(o.Kind)+" "+o.Name]; n == 0 || n > 1 && o.Kind != metadata.Pipeline && o.Kind != metadata.Script {
-				t.Errorf("%s %s was created %d times", o.Kind, o.Name, n)
+func createsOnce(t *testing.T, c *target.Client, v target.Version) {
+	plan := convert(t, v, readCase(t, "testdata/globals/7.10.2.json").Sections)
+	const many = 4
+	var wg sync.WaitGroup
+	created := make([][]string, many)
+	for i := range many {
+		wg.Go(func() {
+			done, err := metadata.EnsureGlobals(t.Context(), c, plan)
+			if err != nil {
+				t.Error(err)
 			}
+			if len(done.Created)+len(done.Existed) != len(plan.Objects) {
+				t.Errorf("%d created and %d there of %d", len(done.Created), len(done.Existed), len(plan.Objects))
+			}
+			created[i] = done.Created
+		})
+	}
+	wg.Wait()
+	defer clean(t, c, slices.Concat(created...)...)
+	times := map[string]int{}
+	for _, label := range slices.Concat(created...) {
+		times[label]++
+	}
+	for _, o := range plan.Objects {
+		// Pipelines and scripts have no request that only creates: all write the same.
+		if n := times[string(o.Kind)+" "+o.Name]; n == 0 || n > 1 && o.Kind != metadata.Pipeline && o.Kind != metadata.Script {
+			t.Errorf("%s %s was created %d times", o.Kind, o.Name, n)
 		}
-	})
+	}
+}
+
+func tellsWhatIsLacking(t *testing.T, c *target.Client, v target.Version) {
+	sections := map[string]json.RawMessage{
+		"cluster_coordination": json.RawMessage(`{}`),
+		"ingest": json.RawMessage(`{"pipeline":[
+ {"id":"good","config":{"processors":[{"set":{"field":"a","value":1}}],"_meta":{"a":1},"version":3}},
+ {"id":"infers","config":{"processors":[{"foreach":{"field":"x","processor":{"inference":{"model_id":"m"}}}}]}},
+ {"id":"unheard","config":{"processors":[{"unheard_of":{"field":"x"}}]}},
+ {"id":"copies","config":{"processors":[{"set":{"field":"x","copy_from":"y"}}]}}]}`),
+		"stored_scripts": json.RawMessage(`{"old":{"lang":"groovy","source":"1"},"broken":{"lang":"expression","source":"(("},"search":{"lang":"mustache","source":"{\"query\":{\"match_all\":{}}}","options":{"content_type":"application/json;charset=utf-8"}},"painless#half":{"lang":"painless","source":"doc['a'].value / 2","options":{}}}`),
+		"index_template": json.RawMessage(`{"index_template":{
+ "piped":{"index_patterns":["piped-*"],"priority":5,"composed_of":["there","away"],"ignore_missing_component_templates":["away"],"template":{"settings":{"index":{"default_pipeline":"good","final_pipeline":"unheard","lifecycle":{"name":"p","rollover_alias":"w"},"mode":"logsdb"}},"mappings":{"properties":{"v":{"type":"dense_vector","dims":3}}},"lifecycle":{"data_retention":"7d"}}},
+ "rival":{"index_patterns":["taken-*"],"priority":77,"composed_of":[]},
+ "stream":{"index_patterns":["stream-*"],"priority":6,"data_stream":{"hidden":true,"allow_custom_routing":false},"composed_of":["metrics-mappings"]},
+ "logs":{"index_patterns":["logs-*-*"],"priority":100,"data_stream":{},"composed_of":["logs-mappings"],"_meta":{"managed":true}}}}`),
+		"component_template": json.RawMessage(`{"component_template":{"there":{"template":{"settings":{"index":{"number_of_replicas":"0"}}}},
+ "metrics-mappings":{"template":{"mappings":{"properties":{"@timestamp":{"type":"date"}}}},"_meta":{"managed":true}},"logs-mappings":{"template":{},"_meta":{"managed":true}}}}`),
+		"index_lifecycle": json.RawMessage(`{"policies":{"p":{"policy":{"phases":{"hot":{"min_age":"0ms","actions":{"rollover":{"max_age":"1d"}}},"delete":{"min_age":"30d","actions":{"delete":{}}}}}}}}`),
+	}
+	for path, body := range map[string]string{"/_index_template/own": `{"index_patterns":["taken-*"],"priority":77}`} {
+		if status, answer, err := c.Do(t.Context(), http.MethodPut, path, nil, []byte(body)); err != nil || status != http.StatusOK {
+			t.Fatalf("%s, %v", answer, err)
+		}
+	}
+	done, err := metadata.EnsureGlobals(t.Context(), c, convert(t, v, sections))
+	defer clean(t, c, done.Created...)
+	if err != nil {
+		t.Error(err)
+	}
+	want := []string{"script half", "script search", "pipeline good", "component-template metrics-mappings", "component-template there", "index-template piped", "index-template stream"}
+	slices.Sort(want)
+	created := slices.Sorted(slices.Values(done.Created))
+	if !slices.Equal(created, want) {
+		t.Errorf("created %q, want %q", created, want)
+	}
+	left := map[string]string{}
+	for _, x := range done.Left {
+		left[string(x.Kind)+" "+x.Name] = x.Reason
+	}
+	for name, words := range map[string]string{
+		"pipeline infers": "processor inference", "pipeline unheard": "No processor type exists with name [unheard_of]", "pipeline copies": "[value] required property is missing",
+		"script old": "no script language groovy", "script broken": "the target refuses it", "index-template rival": "same priority", "index-template logs": "made it for itself",
+		"component-template logs-mappings": "made it for itself", "ilm-policy p": "the target has no ISM",
+	} {
+		if !strings.Contains(left[name], words) {
+			t.Errorf("%s was left out because: %q, want %q", name, left[name], words)
+		}
+		delete(left, name)
+	}
+	if len(left) > 0 {
+		t.Errorf("also left out: %v", left)
+	}
+	changes := ""
+	for _, ch := range done.Changes {
+		changes += ch.Index + ": " + ch.Rule + " " + ch.Path + ": " + ch.Detail + "\n"
+	}
+	for _, words := range []string{
+		"pipeline good: pipeline-option _meta", "index-template piped: pipeline-setting index.final_pipeline", "index-template piped: missing-component composed_of: away",
+		"index-template piped: template-option template.lifecycle", "index-template piped: lifecycle index.lifecycle.name", "index-template piped: lifecycle index.lifecycle.rollover_alias: dropped",
+		"index-template stream: data-stream-option data_stream.hidden", " v: ",
+	} {
+		if !strings.Contains(changes, words) {
+			t.Errorf("no change %q among\n%s", words, changes)
+		}
+	}
+	piped := returned(t, c, []string{"index-template piped"})["index-template piped"].(map[string]any)
+	settings := nested(piped["template"].(map[string]any)["settings"].(map[string]any))
+	if s, ok := settings["index"].(map[string]any); !ok || s["default_pipeline"] != "good" || s["final_pipeline"] != nil {
+		t.Errorf("settings %v", settings)
+	}
 }

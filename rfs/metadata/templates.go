@@ -201,7 +201,7 @@ func (p *planner) settings(e *edit, in map[string]any) map[string]any {
 				e.note("lifecycle", k, "dropped, the target has no ISM: %q", v)
 			}
 		case k == "index.lifecycle.name" && p.sel.Policies && p.taken[Policy][v]:
-			e.note("lifecycle", k, "the ISM policy %s names the patterns of this template", v)
+			e.note("lifecycle", k, "dropped: ISM has no such setting; add the policy %s to the indices when the documents are complete", v)
 		case strings.HasPrefix(k, "index.lifecycle."):
 			e.note("lifecycle", k, "dropped, ILM has no equal without --include policies: %q", v)
 		case listed(silentSettings, k):
