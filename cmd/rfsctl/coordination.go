@@ -46,6 +46,10 @@ func clusterFlags(which, host string) []cli.Flag {
 		str("-cacert", "PEM file of the authority that signed the certificate"),
 		str("-client-cert", "PEM file of a client certificate"),
 		str("-client-cert-key", "PEM file of the client certificate's key"),
+		&cli.BoolFlag{Name: which + "-aws-sigv4", Usage: "sign requests with AWS Signature Version 4", EnvVars: env(which + "-aws-sigv4")},
+		str("-aws-region", "region of the domain or collection (default: from its host name, else AWS_REGION)"),
+		str("-aws-service", "es for domains, aoss for serverless collections (default: from its host name, else es)"),
+		str("-aws-role-arn", "role to assume for the requests"),
 	}
 }
 
@@ -108,8 +112,13 @@ func openCluster(c *cli.Context, which string) (*coordination, error) {
 	if err != nil {
 		return nil, err
 	}
+	var sign *target.SigV4
+	if c.Bool(which + "-aws-sigv4") {
+		sign = &target.SigV4{Region: c.String(which + "-aws-region"), Service: c.String(which + "-aws-service"), RoleARN: c.String(which + "-aws-role-arn")}
+	}
 	client, err := target.New(c.Context, target.Config{
-		URL: c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
+		SigV4: sign,
+		URL:   c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
 		Insecure: c.Bool(which + "-insecure"), CACert: c.String(which + "-cacert"),
 		ClientCert: c.String(which + "-client-cert"), ClientKey: c.String(which + "-client-cert-key"),
 		UserAgent: "rfsctl/" + version,

@@ -54,7 +54,7 @@ func sourceFlags() []cli.Flag {
 
 // clusterFlags are the flags of one cluster: source, target or coordinator.
 func clusterFlags(category, which, host string) []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		str(category, which+"-host", "", host),
 		str(category, which+"-username", "", "user for basic authentication"),
 		str(category, which+"-password-file", "", "file holding the password (or set "+env(which + "-password")[0]+")"),
@@ -63,7 +63,7 @@ func clusterFlags(category, which, host string) []cli.Flag {
 		str(category, which+"-cacert", "", "PEM file of the authority that signed the certificate"),
 		str(category, which+"-client-cert", "", "PEM file of a client certificate"),
 		str(category, which+"-client-cert-key", "", "PEM file of the client certificate's key"),
-	}
+	}, sigV4Flags(category, which)...)
 }
 
 // destinationFlags name the cluster, or what is done instead.

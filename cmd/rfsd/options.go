@@ -167,8 +167,13 @@ func isLoopback(raw string) bool {
 // cluster reads the flags of one cluster: target or coordinator.
 func (o *options) cluster(c *cli.Context, which string) (target.Config, error) {
 	password, err := o.password(c, which)
+	if err != nil {
+		return target.Config{}, err
+	}
+	sign, err := sigV4(c, which)
 	return target.Config{
-		URL: c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
+		SigV4: sign,
+		URL:   c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
 		Insecure: c.Bool(which + "-insecure"), CACert: c.String(which + "-cacert"),
 		ClientCert: c.String(which + "-client-cert"), ClientKey: c.String(which + "-client-cert-key"),
 		MaxConnections: o.connections, UserAgent: "rfsd/" + version,
