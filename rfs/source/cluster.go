@@ -138,12 +138,12 @@ func (r *Refusal) Error() string {
 
 // Is puts refusals into the categories of fault; a 404 is fs.ErrNotExist as well.
 func (r *Refusal) Is(target error) bool {
-	switch {
-	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
 		return target == fault.ErrConfig
-	case r.Status == http.StatusNotFound:
+	case http.StatusNotFound:
 		return target == fs.ErrNotExist || target == fault.ErrConfig
-	case r.Status == http.StatusTooManyRequests || r.Status == http.StatusBadGateway || r.Status == http.StatusServiceUnavailable || r.Status == http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return target == fault.ErrUnavailable
 	}
 	return target == fault.ErrRejected

@@ -227,7 +227,6 @@ func (m mortal) Record(ctx context.Context, id string) (r cms.Record, err error)
 type outside struct {
 	mu        sync.Mutex
 	snapshots map[string]SnapshotState
-	polls     int // at a running snapshot until it succeeds
 	ends      string
 	created   map[string]int // accepted creations by what was created
 	uuids     map[string]string
