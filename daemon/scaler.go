@@ -39,6 +39,7 @@ type slot struct {
 const (
 	firstBackoff = time.Second
 	maxBackoff   = time.Minute
+	afterKill    = 500 * time.Millisecond
 	// proven is how long a worker must have worked to count as a good start.
 	proven = 30 * time.Second
 	// reapPatience is between SIGTERM and SIGKILL for a worker whose lease is over, or that takes too much memory.
@@ -305,7 +306,11 @@ func (d *Daemon) crashed(s *slot, e End, now time.Time) {
 	if strings.HasPrefix(s.why, leaseOver) {
 		d.metrics.Reaped()
 	}
-	d.back(s, now, why)
+	if counted {
+		d.back(s, now, why)
+	} else { // somebody killed it: that says nothing about the next one
+		s.lastExit, s.earliest = why, now.Add(afterKill)
+	}
 	d.log.Error("worker crashed", "slot", s.n, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
 	subject := "worker"
 	if s.lease != nil {
