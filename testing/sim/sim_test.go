@@ -40,6 +40,9 @@ func config(seed uint64) Config {
 	if seed%5 == 4 {
 		cfg.Lose = 5 * time.Second
 	}
+	if seed%7 == 6 && cfg.Poison == 0 {
+		cfg.Foreign = 200
+	}
 	return cfg
 }
 
@@ -105,7 +108,7 @@ func TestAWorldLeavesNoGoroutineBehind(t *testing.T) {
 func TestLeaseHistoriesAreThoseOfARegister(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		cfg := config(seed)
-		cfg.Workers, cfg.Shards, cfg.Lose = 20, 100, 0
+		cfg.Workers, cfg.Shards, cfg.Lose, cfg.Foreign = 20, 100, 0, 0
 		r := Run(cfg)
 		ops := r.History.operations()
 		grace := cms.Grace(cfg.Lease)
