@@ -441,7 +441,7 @@ func tellsWhatIsLacking(t *testing.T, c *target.Client, v target.Version) {
  {"id":"infers","config":{"processors":[{"foreach":{"field":"x","processor":{"inference":{"model_id":"m"}}}}]}},
  {"id":"unheard","config":{"processors":[{"unheard_of":{"field":"x"}}]}},
  {"id":"copies","config":{"processors":[{"set":{"field":"x","copy_from":"y"}}]}}]}`),
-		"stored_scripts": json.RawMessage(`{"old":{"lang":"groovy","source":"1"},"broken":{"lang":"expression","source":"(("},"search":{"lang":"mustache","source":"{\"query\":{\"match_all\":{}}}","options":{"content_type":"application/json;charset=utf-8"}},"painless#half":{"lang":"painless","source":"doc['a'].value / 2","options":{}}}`),
+		"stored_scripts": json.RawMessage(`{"old":{"lang":"groovy","source":"1"},"search":{"lang":"mustache","source":"{\"query\":{\"match_all\":{}}}","options":{"content_type":"application/json;charset=utf-8"}},"painless#half":{"lang":"painless","source":"doc['a'].value / 2","options":{}}}`),
 		"index_template": json.RawMessage(`{"index_template":{
  "piped":{"index_patterns":["piped-*"],"priority":5,"composed_of":["there","away"],"ignore_missing_component_templates":["away"],"template":{"settings":{"index":{"default_pipeline":"good","final_pipeline":"unheard","lifecycle":{"name":"p","rollover_alias":"w"},"mode":"logsdb"}},"mappings":{"properties":{"v":{"type":"dense_vector","dims":3}}},"lifecycle":{"data_retention":"7d"}}},
  "rival":{"index_patterns":["taken-*"],"priority":77,"composed_of":[]},
@@ -473,7 +473,7 @@ func tellsWhatIsLacking(t *testing.T, c *target.Client, v target.Version) {
 	}
 	for name, words := range map[string]string{
 		"pipeline infers": "processor inference", "pipeline unheard": "No processor type exists with name [unheard_of]", "pipeline copies": "[value] required property is missing",
-		"script old": "no script language groovy", "script broken": "the target refuses it", "index-template rival": "same priority", "index-template logs": "made it for itself",
+		"script old": "no script language groovy", "index-template rival": "same priority", "index-template logs": "made it for itself",
 		"component-template logs-mappings": "made it for itself", "ilm-policy p": "the target has no ISM",
 	} {
 		if !strings.Contains(left[name], words) {
