@@ -38,8 +38,9 @@ type Config struct {
 	Log         *slog.Logger
 	Notify      *Notifier // of the service manager; nil: none
 	Reload      func() (logLevel string, err error)
-	// Serve serves the node to operators until ctx ends; its error ends the node. May be nil.
-	Serve func(context.Context, *Daemon) error
+	// Serve opens the node to operators (daemon/api) before it says that it is ready; stop closes it
+	// at the end. Its error ends the node. May be nil.
+	Serve func(*Daemon) (stop func() error, err error)
 
 	PollIntent time.Duration // default 2 s
 	ReadStore  time.Duration // default 3 s
@@ -121,19 +122,24 @@ const loopEvery = 250 * time.Millisecond
 // Run runs the node until ctx ends, then has every worker hand off. It gives an error when the
 // coordination store refuses the node for good.
 func (d *Daemon) Run(ctx context.Context) error {
+	if d.conf.Serve != nil {
+		stop, err := d.conf.Serve(d)
+		if err != nil {
+			close(d.alive)
+			return err
+		}
+		defer func() {
+			if err := stop(); err != nil {
+				d.log.Warn("closing the API", "error", err)
+			}
+		}()
+	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // readers live until the workers are gone
 	defer cancel()
 	var readers sync.WaitGroup
 	readers.Go(func() { d.news.run(inner) })
 	readers.Go(func() { d.keepReading(inner) })
 	readers.Go(func() { d.keepIntent(inner) })
-	if d.conf.Serve != nil {
-		readers.Go(func() {
-			if err := d.conf.Serve(inner, d); err != nil && inner.Err() == nil {
-				d.fail(err)
-			}
-		})
-	}
 	d.conf.Notify.Send("READY=1", "STATUS=starting")
 	d.loop(ctx)
 	close(d.alive)

@@ -396,6 +396,22 @@ func TestSamplesOfAllWorkersAddUp(t *testing.T) {
 	}
 }
 
+func TestAnAPIThatCannotBeOpenedEndsTheNodeBeforeItIsReady(t *testing.T) {
+	n := runNode(t, Config{Workers: 1, Open: func(context.Context) (*cms.Coordinator, error) { return nil, fault.ErrUnavailable },
+		Serve: func(*Daemon) (func() error, error) { return nil, fault.ErrConfig }}, &fakeStarter{})
+	if err := n.stop(); !errors.Is(err, fault.ErrConfig) || n.Healthy() == nil {
+		t.Errorf("%v", err)
+	}
+	opened, closed := 0, 0
+	d := New(Config{Log: discard(), Starter: &fakeStarter{}, Open: func(context.Context) (*cms.Coordinator, error) { return nil, fault.ErrUnavailable },
+		Serve: func(*Daemon) (func() error, error) { opened++; return func() error { closed++; return nil }, nil }})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Run(ctx); err != nil || opened != 1 || closed != 1 {
+		t.Errorf("%v, opened %d times, closed %d times", err, opened, closed)
+	}
+}
+
 func TestAStoreThatRefusesEndsTheNodeAndOneThatIsSilentDoesNot(t *testing.T) {
 	tries := 0
 	n := runNode(t, Config{Open: func(context.Context) (*cms.Coordinator, error) {
