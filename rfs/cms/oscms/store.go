@@ -101,18 +101,40 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	items, itemsAlias, control, controlAlias := names(cfg.Session)
 	s := &Store{cfg: cfg, items: itemsAlias, control: controlAlias, mode: cfg.Mode}
-	if err := s.ensure(ctx, control, controlAlias, controlMapping); err != nil {
-		return nil, err
-	}
-	if err := s.incarnation(ctx, items); err != nil {
-		return nil, err
-	}
-	if s.mode == Auto {
-		if err := s.probe(ctx); err != nil {
-			return nil, err
+	// An index that another worker has made this moment answers 503 until its shard has started.
+	var err error
+	for range openTries {
+		if err = s.begin(ctx, items, control); !errors.Is(err, fault.ErrUnavailable) {
+			break
+		}
+		if serr := cms.SystemClock().Sleep(ctx, openPause); serr != nil {
+			return nil, errors.Join(err, serr)
 		}
 	}
+	if err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// How long Open waits for a cluster that does not answer, or not yet: 2 s.
+const (
+	openTries = 10
+	openPause = 200 * time.Millisecond
+)
+
+// begin makes the indices of the session or finds them, and looks how to write to them.
+func (s *Store) begin(ctx context.Context, items, control string) error {
+	if err := s.ensure(ctx, control, s.control, controlMapping); err != nil {
+		return err
+	}
+	if err := s.incarnation(ctx, items); err != nil {
+		return err
+	}
+	if s.mode == Auto {
+		return s.probe(ctx)
+	}
+	return nil
 }
 
 // Mode says how this store applies transitions: Scripts or CAS.

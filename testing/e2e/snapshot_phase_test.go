@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// repositoryOn is the directory in which a node may keep repositories, or the test is skipped.
+func repositoryOn(t *testing.T, n *cluster.Node) string {
+	t.Helper()
+	dir := n.Repos
+	if dir == "" { // a node that somebody else started
+		var nodes struct {
+			Nodes map[string]struct {
+				Settings struct{ Path struct{ Repo []string } }
+			}
+		}
+		if err := n.JSON(t.Context(), "GET", "/_nodes/settings", nil, &nodes); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range nodes.Nodes {
+			if len(x.Settings.Path.Repo) > 0 {
+				dir = x.Settings.Path.Repo[0]
+			}
+		}
+	}
+	if _, err := os.Stat(dir); err != nil || dir == "" {
+		t.Skipf("the repositories of the node are not on this machine: %q", dir)
+	}
+	return filepath.Join(dir, fmt.Sprintf("%s-%d", strings.ToLower(filepath.Base(t.Name())), rand.Int32()))
+}
+
+// filled makes a cluster that holds the documents of the demo snapshot, and forgets how.
+func filled(t *testing.T, n *cluster.Node) {
+	t.Helper()
+	wipe(t, n)
+	if res := Run(t, "rfsd", targetArgs(n.URL, demoRepo(), "--session-name", "filled")...); res.Code != 0 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	for _, index := range []string{".migrations_working_state_filled", ".rfs_control_filled"} {
+		call(t, n, "DELETE", "/"+index, nil)
+	}
+}
+
+func sourceArgs(command, source, target, repo, session string, more ...string) []string {
+	return append([]string{command, "--repo-uri", repo, "--source-host", source, "--snapshot-repo-name", "repo-of-" + session,
+		"--target-host", target, "--session-name", session}, more...)
+}
+
+// forget removes what a test registered on the source.
+func forget(t *testing.T, n *cluster.Node, session string) {
+	t.Cleanup(func() {
+		if _, err := n.Send(context.WithoutCancel(t.Context()), "DELETE", "/_snapshot/repo-of-"+session, "", nil); err != nil {
+			t.Logf("nothing to forget: %v", err)
+		}
+	})
+}
+
+// TestOneCommandTakesTheSnapshotAndMigratesIt takes a snapshot of a cluster, empties it, and brings
+// everything back into it, phase by phase and in one go.
+func TestOneCommandTakesTheSnapshotAndMigratesIt(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	filled(t, n)
+	want := landed(t, n)
+	repo := repositoryOn(t, n)
+	forget(t, n, "whole")
+	dir := t.TempDir()
+	// The phases in steps of their own, by the same session.
+	res := RunIn(t, dir, nil, "rfsd", sourceArgs("migrate", n.URL, n.URL, repo, "whole", "--phases", "snapshot", "--output", "json")...)
+	if p := phasesOf(t, res); res.Code != 0 || len(p.Phases) != 1 || p.Phases[0].State != cms.PhaseCompleted || len(p.Indices) != 0 {
+		t.Fatalf("exit %d: %+v: %s", res.Code, p, res.Stderr)
+	}
+	for _, index := range demoIndices(t) {
+		call(t, n, "DELETE", "/"+index, nil)
+	}
+	res = RunIn(t, dir, nil, "rfsd", sourceArgs("migrate", n.URL, n.URL, repo, "whole", "--phases", "metadata,indices", "--output", "json")...)
+	if p := phasesOf(t, res); res.Code != 0 || !p.Complete {
+		t.Fatalf("exit %d: %+v: %s", res.Code, p, res.Stderr)
+	}
+	res = RunIn(t, dir, nil, "rfsd", sourceArgs("migrate", n.URL, n.URL, repo, "whole", "--output", "json")...)
+	if p := phasesOf(t, res); res.Code != 0 || !p.Complete || len(p.Phases) != 4 {
+		t.Fatalf("exit %d: %+v: %s", res.Code, p, res.Stderr)
+	}
+	if f := truth.Compare(want, landed(t, n)).Faults(); f != "" {
+		t.Error(f)
+	}
+}
+
+// TestFiveWorkersTakeOneSnapshot starts five processes at once against source and target, and
+// kills some; the request log of the source shows one snapshot.
+func TestFiveWorkersTakeOneSnapshot(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	for _, wanted := range []int64{0, 8} {
+		t.Run(fmt.Sprint(wanted), func(t *testing.T) {
+			filled(t, n)
+			want := landed(t, n)
+			session := fmt.Sprint("snapshots-", wanted)
+			repo := repositoryOn(t, n)
+			forget(t, n, session)
+			source := newProxy(t, n.URL, 0)
+			args := sourceArgs("worker", source.URL, n.URL, repo, session, "--status-fd", "3", "--initial-lease-duration", "4s")
+			dir := t.TempDir()
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			defer cancel()
+			var killed atomic.Int64
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						life, end := context.WithCancel(ctx)
+						if killed.Load() < wanted {
+							life, end = context.WithTimeout(ctx, time.Duration(30+rand.IntN(1200))*time.Millisecond)
+						}
+						_, ok, code := runWorker(life, t, dir, args)
+						if life.Err() != nil && !ok && code == -1 {
+							killed.Add(1)
+						}
+						end()
+						switch {
+						case ok && code == 3:
+							return
+						case ok && code != 0 && code != 2 && code != 4:
+							t.Errorf("exit %d", code)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if ctx.Err() != nil {
+				t.Fatalf("not finished in time after %d kills", killed.Load())
+			}
+			var made []string
+			for _, request := range source.answered(200) {
+				if strings.HasPrefix(request, "PUT /_snapshot/repo-of-"+session+"/") {
+					made = append(made, request)
+				}
+			}
+			// The answer to a process that was killed meanwhile is not in the log.
+			if len(made) > 1 || len(made) == 0 && wanted == 0 {
+				t.Errorf("snapshots that were begun: %v", made)
+			}
+			if f := truth.Compare(want, landed(t, n)).Faults(); f != "" {
+				t.Error(f)
+			}
+			t.Logf("%d killed, %s", killed.Load(), made)
+		})
+	}
+}
+
+func TestASourceThatCannotMakeTheSnapshotIsToldPlainly(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo := repositoryOn(t, n)
+	forget(t, n, "plain")
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"no source", sourceArgs("migrate", "http://127.0.0.1:9", n.URL, repo, "unreachable", "--unavailable-timeout", "1s"), 1, "127.0.0.1:9"},
+		{"not writable", sourceArgs("migrate", n.URL, n.URL, "/proc/nowhere", "plain"), 1, "/proc/nowhere"},
+		{"no such phase", sourceArgs("migrate", n.URL, n.URL, repo, "plain", "--phases", "snapshots"), 1, "snapshots"},
+		{"a named snapshot is not made", sourceArgs("migrate", n.URL, n.URL, repo, "plain", "--snapshot-name", "x", "--phases", "snapshot"), 1, "--snapshot-name"},
+		{"the snapshot is not there yet", sourceArgs("migrate", n.URL, n.URL, repo, "early", "--phases", "indices"), 1, "--phases"},
+	} {
+		if res := Run(t, "rfsd", c.args...); res.Code != c.code || !strings.Contains(res.Stderr, c.says) {
+			t.Errorf("%s: exit %d: %s", c.name, res.Code, res.Stderr)
+		}
+	}
+}
+
+// TestASnapshotOfOurNameThatWeDidNotMakeIsRefused makes one by hand under the name that the session
+// will derive, and then lets the session take another.
+func TestASnapshotOfOurNameThatWeDidNotMakeIsRefused(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	filled(t, n)
+	repo := repositoryOn(t, n)
+	forget(t, n, "foreign")
+	dir := t.TempDir()
+	args := sourceArgs("migrate", n.URL, n.URL, repo, "foreign", "--phases", "snapshot", "--output", "json", "--index-allowlist", demoIndices(t)[0])
+	if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 0 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	// The session's memory is lost, the snapshot is still there.
+	for _, index := range []string{".migrations_working_state_foreign", ".rfs_control_foreign"} {
+		call(t, n, "DELETE", "/"+index, nil)
+	}
+	res := RunIn(t, dir, nil, "rfsd", args...)
+	if p := phasesOf(t, res); res.Code != 5 || !strings.Contains(res.Stderr, "did not create") || len(p.Events) != 1 {
+		t.Errorf("exit %d, %+v: %s", res.Code, p.Events, res.Stderr)
+	}
+	res = RunIn(t, dir, nil, "rfsd", append(args, "--retry-snapshot")...)
+	if res.Code != 0 {
+		t.Errorf("exit %d: %s", res.Code, res.Stderr)
+	}
+	if name := phasesOf(t, res).Snapshot; !strings.HasSuffix(name, "-2") {
+		t.Errorf("snapshot %q", name)
+	}
+}
