@@ -1,0 +1,265 @@
+// Package api is how a node is asked and steered: versioned JSON over a Unix socket, over loopback for
+// readers, or over one TLS 1.3 port where certificates carry roles. Every route names who may use it.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/cert"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// Viewer shows how far the migration is. All answer from memory.
+type Viewer interface {
+	Status(ctx context.Context) status.Report
+	Subscribe(ctx context.Context) <-chan struct{}
+	Failures(ctx context.Context) ([]progress.Failure, error)
+	Items(ctx context.Context, f status.ItemFilter) ([]status.Item, error)
+}
+
+// Teller tells what happened.
+type Teller interface {
+	Events(ctx context.Context, limit int) ([]status.Event, error)
+	Logs(ctx context.Context, limit int) []status.LogLine
+	Metrics() http.Handler
+}
+
+// Controller takes an operator's wishes. who is written down beside them.
+type Controller interface {
+	Pause(ctx context.Context, who string) error
+	Resume(ctx context.Context, who string) error
+	Drain(ctx context.Context, who string) error
+	Scale(ctx context.Context, who string, workers *int) error
+}
+
+// Health says whether the node is well.
+type Health interface {
+	Healthy() error
+	Ready() error
+}
+
+// Node is all of it: *daemon.Daemon.
+type Node interface {
+	Viewer
+	Teller
+	Controller
+	Health
+}
+
+// Config says where a node listens.
+type Config struct {
+	Socket       string // Unix socket of operators, 0660; "" for none
+	StatusSocket string // Unix socket of readers, 0666; "" for none
+	Listen       string // host:port; beyond loopback only with an Identity
+	Identity     *cert.Identity
+	Hosts        []string // further names by which clients reach the port
+	Page         http.Handler
+	// Raft takes over connections of the protocol RaftProtocol from nodes; nil refuses them.
+	Raft *Streams
+	Log  *slog.Logger
+}
+
+// Bounds of a server.
+const (
+	maxBody      = 64 << 10
+	maxStreams   = 32 // clients of the event stream
+	maxConns     = 512
+	headTimeout  = 10 * time.Second
+	idleTimeout  = 2 * time.Minute
+	writeTimeout = 30 * time.Second
+)
+
+// Server answers for one node.
+type Server struct {
+	conf    Config
+	node    Node
+	log     *slog.Logger
+	streams chan struct{}
+
+	listeners []net.Listener
+	servers   []*http.Server
+	done      sync.WaitGroup
+}
+
+// New opens the sockets and the port. fault.ErrConfig when the port would be open to strangers.
+func New(conf Config, node Node) (*Server, error) {
+	s := &Server{conf: conf, node: node, log: conf.Log, streams: make(chan struct{}, maxStreams)}
+	if err := s.listen(); err != nil {
+		for _, l := range s.listeners {
+			l.Close()
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) listen() error {
+	for _, x := range []struct {
+		path string
+		mode os.FileMode
+		role cert.Role
+	}{{s.conf.Socket, 0o660, cert.Operator}, {s.conf.StatusSocket, 0o666, cert.Reader}} {
+		if x.path == "" {
+			continue
+		}
+		l, err := listenUnix(x.path, x.mode)
+		if err != nil {
+			return err
+		}
+		s.serve(l, s.handler(socketDoor(x.role)), nil)
+	}
+	if s.conf.Listen == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(s.conf.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen %q: %w: %w", s.conf.Listen, err, fault.ErrConfig)
+	}
+	if s.conf.Identity == nil && !loopback(host) {
+		return fmt.Errorf("--listen %s is reachable from other machines: give --tls-cert, --tls-key and --tls-ca (`rfsctl cert create` makes them), or listen on 127.0.0.1: %w", s.conf.Listen, fault.ErrConfig)
+	}
+	if id := s.conf.Identity; id != nil && id.Role() != cert.Node {
+		return fmt.Errorf("the certificate of a node has the role %s, not node: %w", id.Role(), fault.ErrConfig)
+	}
+	l, err := net.Listen("tcp", s.conf.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w: %w", err, fault.ErrConfig)
+	}
+	l = &boundListener{Listener: l, free: make(chan struct{}, maxConns)}
+	door := portDoor{s: s, hosts: append(s.conf.Hosts, hostsOf(l.Addr(), s.conf.Identity != nil)...), tls: s.conf.Identity != nil}
+	s.serve(l, s.handler(door), s.conf.Identity)
+	return nil
+}
+
+func (s *Server) serve(l net.Listener, h http.Handler, id *cert.Identity) {
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	if id != nil {
+		s.secure(server, id)
+	}
+	s.listeners, s.servers = append(s.listeners, l), append(s.servers, server)
+}
+
+// Addr is the address of the port, "" without one.
+func (s *Server) Addr() string {
+	for _, l := range s.listeners {
+		if l.Addr().Network() == "tcp" {
+			return l.Addr().String()
+		}
+	}
+	return ""
+}
+
+// Serve answers until ctx ends, then lets requests end for a moment.
+func (s *Server) Serve(ctx context.Context) error {
+	errs := make(chan error, len(s.servers))
+	for i, server := range s.servers {
+		server.BaseContext = func(net.Listener) context.Context { return ctx }
+		s.done.Go(func() {
+			var err error
+			if server.TLSConfig != nil {
+				err = server.ServeTLS(s.listeners[i], "", "")
+			} else {
+				err = server.Serve(s.listeners[i])
+			}
+			if !errors.Is(err, http.ErrServerClosed) {
+				errs <- err
+			}
+		})
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-errs:
+		err = fmt.Errorf("API: %w", err)
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	for _, server := range s.servers {
+		if serr := server.Shutdown(last); serr != nil {
+			server.Close()
+		}
+	}
+	if s.conf.Raft != nil {
+		s.conf.Raft.close()
+	}
+	s.done.Wait()
+	return err
+}
+
+// listenUnix replaces a socket that nobody serves any more, never one that is in use.
+func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
+	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		conn.Close()
+		return nil, fmt.Errorf("socket %s is served by another process: %w", path, fault.ErrConfig)
+	}
+	if info, err := os.Lstat(path); err == nil {
+		if info.Mode()&os.ModeSocket == 0 {
+			return nil, fmt.Errorf("%s is there and no socket: %w", path, fault.ErrConfig)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("socket: %w: %w", err, fault.ErrConfig)
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w: %w", err, fault.ErrConfig)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		return nil, errors.Join(fmt.Errorf("socket: %w: %w", err, fault.ErrConfig), l.Close())
+	}
+	// Operators are the group rfsd, where it exists and this process may give to it.
+	if g, err := user.LookupGroup("rfsd"); err == nil {
+		if id, err := strconv.Atoi(g.Gid); err == nil {
+			_ = os.Chown(path, -1, id)
+		}
+	}
+	return l, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// boundListener keeps the number of open connections below a bound.
+type boundListener struct {
+	net.Listener
+	free chan struct{}
+}
+
+func (l *boundListener) Accept() (net.Conn, error) {
+	l.free <- struct{}{}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.free
+		return nil, err
+	}
+	return &boundConn{Conn: conn, free: l.free}, nil
+}
+
+type boundConn struct {
+	net.Conn
+	free chan struct{}
+	once sync.Once
+}
+
+func (c *boundConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { <-c.free })
+	return err
+}

@@ -1,0 +1,451 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/cert"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// fakeNode records what is wanted of it.
+type fakeNode struct {
+	mu      sync.Mutex
+	wishes  []string
+	changed chan struct{}
+	err     error
+}
+
+func (n *fakeNode) wish(s string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wishes = append(n.wishes, s)
+	return n.err
+}
+
+func (n *fakeNode) Status(context.Context) status.Report {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return status.Report{Node: status.Node{Name: "n1", State: fmt.Sprint("wishes ", len(n.wishes))}, Workers: []status.Worker{}}
+}
+func (n *fakeNode) Subscribe(context.Context) <-chan struct{} { return n.changed }
+func (n *fakeNode) Failures(context.Context) ([]progress.Failure, error) {
+	return nil, n.err
+}
+func (n *fakeNode) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
+	return []status.Item{{ID: f.Index + "/" + f.State + "/" + fmt.Sprint(f.Limit)}}, nil
+}
+func (n *fakeNode) Events(context.Context, int) ([]status.Event, error) { return nil, nil }
+func (n *fakeNode) Logs(context.Context, int) []status.LogLine          { return nil }
+func (n *fakeNode) Metrics() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+}
+func (n *fakeNode) Pause(_ context.Context, who string) error  { return n.wish("pause " + who) }
+func (n *fakeNode) Resume(_ context.Context, who string) error { return n.wish("resume " + who) }
+func (n *fakeNode) Drain(_ context.Context, who string) error  { return n.wish("drain " + who) }
+func (n *fakeNode) Scale(_ context.Context, who string, w *int) error {
+	if w == nil {
+		return n.wish("scale free " + who)
+	}
+	return n.wish(fmt.Sprintf("scale %d %s", *w, who))
+}
+func (n *fakeNode) Healthy() error { return nil }
+func (n *fakeNode) Ready() error   { return n.err }
+
+func serve(t *testing.T, conf Config, n *fakeNode) *Server {
+	t.Helper()
+	conf.Log = slog.New(slog.DiscardHandler)
+	s, err := New(conf, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func over(socket string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}}}
+}
+
+func ask(t *testing.T, c *http.Client, method, url, body string, header ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
+	dir, n := t.TempDir(), &fakeNode{}
+	serve(t, Config{Socket: filepath.Join(dir, "op"), StatusSocket: filepath.Join(dir, "ro")}, n)
+	op, ro := over(filepath.Join(dir, "op")), over(filepath.Join(dir, "ro"))
+	for _, c := range []struct {
+		client             *http.Client
+		method, path, body string
+		code               int
+		answer             string
+	}{
+		{op, "GET", "/v1/status", "", 200, `"name":"n1"`},
+		{ro, "GET", "/v1/status", "", 200, `"name":"n1"`},
+		{op, "POST", "/v1/pause", "", 200, `"paused"`},
+		{op, "POST", "/v1/scale", `{"workers":7}`, 200, `"scaled"`},
+		{op, "POST", "/v1/scale", `{"workers":null}`, 200, `"scaled"`},
+		{op, "POST", "/v1/scale", `{"wokers":7}`, 400, "wokers"},
+		{op, "POST", "/v1/scale", `{"workers":` + strings.Repeat(" ", maxBody) + `7}`, 400, "too large"},
+		{ro, "POST", "/v1/pause", "", 403, "the role reader may not"},
+		{ro, "GET", "/v1/logs", "", 403, "the role reader may not"},
+		{ro, "GET", "/v1/items?index=logs&state=failed&limit=5", "", 200, "logs/failed/5"},
+		{ro, "GET", "/v1/items?limit=-5", "", 400, "limit"},
+		{ro, "GET", "/v1/failures", "", 200, "[]"},
+		{ro, "GET", "/metrics", "", 200, "up 1"},
+		{ro, "GET", "/readyz", "", 200, "well"},
+		{ro, "GET", "/v2/status", "", 404, ""},
+		{ro, "DELETE", "/v1/status", "", 405, ""},
+	} {
+		code, answer := ask(t, c.client, c.method, "http://rfsd"+c.path, c.body)
+		if code != c.code || !strings.Contains(answer, c.answer) {
+			t.Errorf("%s %s: %d %s", c.method, c.path, code, answer)
+		}
+	}
+	if want := []string{"pause socket", "scale 7 socket", "scale free socket"}; !slices.Equal(n.wishes, want) {
+		t.Errorf("wishes %v", n.wishes)
+	}
+	n.err = fmt.Errorf("no answer: %w", fault.ErrUnavailable)
+	if code, answer := ask(t, op, "POST", "http://rfsd/v1/drain", ""); code != 503 || !strings.Contains(answer, `"category":"unavailable"`) {
+		t.Errorf("%d %s", code, answer)
+	}
+	if code, _ := ask(t, ro, "GET", "http://rfsd/readyz", ""); code != 503 {
+		t.Errorf("ready: %d", code)
+	}
+}
+
+func TestFollowersSeeEveryChangeAndAreBounded(t *testing.T) {
+	dir, n := t.TempDir(), &fakeNode{changed: make(chan struct{}, 1)}
+	serve(t, Config{Socket: filepath.Join(dir, "op")}, n)
+	c := over(filepath.Join(dir, "op"))
+	follow := func() *http.Response {
+		req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://rfsd/v1/stream", nil)
+		res, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	first := follow()
+	lines := bufio.NewScanner(first.Body)
+	next := func() (r status.Report) {
+		for lines.Scan() {
+			if b, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				if err := json.Unmarshal([]byte(b), &r); err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+		}
+		t.Fatal("the stream ended", lines.Err())
+		return r
+	}
+	if r := next(); r.Node.State != "wishes 0" {
+		t.Errorf("%+v", r.Node)
+	}
+	_ = n.wish("x")
+	n.changed <- struct{}{}
+	if r := next(); r.Node.State != "wishes 1" {
+		t.Errorf("%+v", r.Node)
+	}
+	all := []*http.Response{first}
+	for range maxStreams - 1 {
+		all = append(all, follow())
+	}
+	if res := follow(); res.StatusCode != 503 {
+		t.Errorf("follower %d: %d", maxStreams+1, res.StatusCode)
+	}
+	for _, r := range all {
+		r.Body.Close()
+	}
+}
+
+func TestNothingListensForOthersWithoutCertificates(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
+		if _, err := New(Config{Listen: address, Log: slog.New(slog.DiscardHandler)}, &fakeNode{}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "--tls-cert") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestOtherSitesMayNotAskThroughABrowser(t *testing.T) {
+	s := serve(t, Config{Listen: "127.0.0.1:0", Hosts: []string{"status.example"}}, &fakeNode{})
+	c := &http.Client{}
+	for _, x := range []struct {
+		header []string
+		code   int
+	}{
+		{nil, 200},
+		{[]string{"Host", "evil.example"}, 403},
+		{[]string{"Host", "status.example"}, 200},
+		{[]string{"Origin", "http://evil.example"}, 403},
+		{[]string{"Origin", "http://" + s.Addr()}, 200},
+		{[]string{"Origin", "https://" + s.Addr()}, 403},
+		{[]string{"Origin", "null"}, 403},
+	} {
+		if code, answer := ask(t, c, "GET", "http://"+s.Addr()+"/v1/status", "", x.header...); code != x.code {
+			t.Errorf("%v: %d %s", x.header, code, answer)
+		}
+	}
+	if code, _ := ask(t, c, "POST", "http://"+s.Addr()+"/v1/pause", ""); code != 403 {
+		t.Errorf("loopback without a certificate paused the fleet: %d", code)
+	}
+}
+
+// identities makes certificates of a fleet by role, and some that must not pass.
+func identities(t *testing.T) map[string]*cert.Identity {
+	t.Helper()
+	all := map[string]*cert.Identity{}
+	now := time.Now()
+	for _, fleet := range []struct{ dir, name string }{{t.TempDir(), "blue"}, {t.TempDir(), "blue"}} {
+		if _, err := cert.CreateAuthority(fleet.dir, fleet.name, now.Add(-30*24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		for _, role := range cert.Roles {
+			for _, life := range []struct {
+				name string
+				at   time.Time
+			}{{"", now}, {"expired ", now.Add(-20 * 24 * time.Hour)}} {
+				name := strings.TrimSpace(life.name) + string(role)
+				if err := cert.Create(fleet.dir, cert.Request{Fleet: fleet.name, Name: name, Role: role, Life: 10 * 24 * time.Hour}, life.at); err != nil {
+					t.Fatal(err)
+				}
+				id, err := cert.Load(cert.Files{Cert: filepath.Join(fleet.dir, name+".crt"), Key: filepath.Join(fleet.dir, name+".key"), CA: filepath.Join(fleet.dir, cert.CAFile)}, fleet.name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				key := life.name + string(role)
+				if all[key] != nil {
+					key = "stranger " + string(role)
+				}
+				all[key] = id
+			}
+		}
+	}
+	return all
+}
+
+// TestOnlyTheRightRolePasses asks every route of the router in every way there is.
+func TestOnlyTheRightRolePasses(t *testing.T) {
+	ids := identities(t)
+	n := &fakeNode{changed: make(chan struct{})}
+	s := serve(t, Config{Listen: "127.0.0.1:0", Identity: ids["node"], Page: http.NotFoundHandler()}, n)
+	base := "https://" + s.Addr()
+	clients := map[string]*http.Client{"plaintext": {}}
+	for name, id := range ids {
+		conf, err := id.Client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(name, "stranger") { // it believes the node; the node must not believe it
+			right, err := ids["node"].Client()
+			if err != nil {
+				t.Fatal(err)
+			}
+			conf.RootCAs = right.RootCAs
+		}
+		clients[name] = &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
+	}
+	for name, change := range map[string]func(*tls.Config){
+		"no certificate": func(c *tls.Config) { c.Certificates = nil },
+		"TLS 1.2":        func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 },
+	} {
+		conf, err := ids["operator"].Client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(conf)
+		clients[name] = &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
+	}
+	rows := 0
+	for name, c := range clients {
+		for _, r := range routes() {
+			rows++
+			path := strings.NewReplacer("{$}", "", "{file}", "x").Replace(r.path)
+			url := base + path
+			if name == "plaintext" {
+				url = "http://" + s.Addr() + path
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			req, _ := http.NewRequestWithContext(ctx, r.method, url, nil)
+			res, err := c.Do(req)
+			code := 0
+			if err == nil {
+				code = res.StatusCode
+				res.Body.Close()
+			}
+			cancel()
+			mayPass := slices.Contains(r.roles, cert.Role(name))
+			switch {
+			case mayPass && (code == 0 || code == http.StatusForbidden):
+				t.Errorf("%s may %s %s, and got %d %v", name, r.method, r.path, code, err)
+			case !mayPass && slices.Contains(cert.Roles, cert.Role(name)) && code != http.StatusForbidden:
+				t.Errorf("%s may not %s %s, and got %d %v", name, r.method, r.path, code, err)
+			case !mayPass && !slices.Contains(cert.Roles, cert.Role(name)) && code != 0 && code != http.StatusBadRequest:
+				t.Errorf("%s: %s %s got %d", name, r.method, r.path, code)
+			}
+		}
+	}
+	t.Logf("%d rows", rows)
+	if len(n.wishes) != 4 || slices.ContainsFunc(n.wishes, func(w string) bool { return !strings.HasSuffix(w, " operator operator") }) {
+		t.Errorf("wishes %v", n.wishes)
+	}
+}
+
+func TestOnlyNodesSpeakRaftOverThePort(t *testing.T) {
+	ids := identities(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	streams := NewStreams(ids["node"], address)
+	serve(t, Config{Listen: address, Identity: ids["node"], Raft: streams}, &fakeNode{})
+	here := streams.Open()
+	defer here.Close()
+	go func() {
+		for {
+			c, err := here.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(c, c)
+			c.Close()
+		}
+	}()
+	conn, err := here.Dial(address, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 5)
+	if _, err := io.ReadFull(conn, b); err != nil || string(b) != "hello" {
+		t.Fatalf("%q %v", b, err)
+	}
+	conn.Close()
+	for _, name := range []string{"operator", "reader", "stranger node", "expired node"} {
+		conf, err := ids[name].Client(RaftProtocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		right, _ := ids["node"].Client()
+		conf.RootCAs = right.RootCAs
+		c, err := tls.Dial("tcp", address, conf)
+		if err != nil {
+			continue
+		}
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		_, _ = c.Write([]byte("hello"))
+		if n, err := c.Read(b); n > 0 || err == nil {
+			t.Errorf("%s spoke Raft", name)
+		}
+		c.Close()
+	}
+}
+
+func TestCertificatesAreReplacedWhileTheNodeRuns(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	if _, err := cert.CreateAuthority(dir, "blue", now); err != nil {
+		t.Fatal(err)
+	}
+	file := func(name string) cert.Files {
+		return cert.Files{Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, cert.CAFile)}
+	}
+	for _, name := range []string{"n1", "n2"} {
+		if err := cert.Create(dir, cert.Request{Fleet: "blue", Name: name, Role: cert.Node, Life: time.Hour}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cert.Create(dir, cert.Request{Fleet: "blue", Name: "n1", Role: cert.Node, Life: time.Hour}, now); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("a certificate was overwritten: %v", err)
+	}
+	id, err := cert.Load(file("n1"), "blue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, Config{Listen: "127.0.0.1:0", Identity: id}, &fakeNode{})
+	shown := func() string {
+		conf, _ := id.Client()
+		c, err := tls.Dial("tcp", s.Addr(), conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].Subject.CommonName
+	}
+	if got := shown(); got != "n1" {
+		t.Error(got)
+	}
+	for _, kind := range []string{".crt", ".key"} {
+		copyFile(t, filepath.Join(dir, "n2"+kind), filepath.Join(dir, "n1"+kind))
+	}
+	if err := id.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); got != "n2" {
+		t.Error(got)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

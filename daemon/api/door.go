@@ -1,0 +1,226 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/cert"
+)
+
+// door settles who asks.
+type door interface {
+	who(r *http.Request) (caller, error)
+}
+
+// socketDoor: the file's permissions have let the caller in.
+type socketDoor cert.Role
+
+func (d socketDoor) who(*http.Request) (caller, error) {
+	return caller{role: cert.Role(d), name: "socket"}, nil
+}
+
+// portDoor: a certificate says who asks; on loopback without certificates everybody is a reader.
+type portDoor struct {
+	s     *Server
+	hosts []string
+	tls   bool
+}
+
+func (d portDoor) who(r *http.Request) (caller, error) {
+	if err := d.sameSite(r); err != nil {
+		return caller{}, err
+	}
+	if !d.tls {
+		return caller{role: cert.Reader, name: "loopback"}, nil
+	}
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return caller{}, denied("no certificate")
+	}
+	leaf := r.TLS.VerifiedChains[0][0]
+	role, err := cert.RoleOf(leaf)
+	if err != nil {
+		return caller{}, denied(err.Error())
+	}
+	return caller{role: role, name: string(role) + " " + leaf.Subject.CommonName}, nil
+}
+
+// sameSite keeps other sites' pages in a browser from asking: the Host must be one of ours, and an
+// Origin, when there is one, must be that host.
+func (d portDoor) sameSite(r *http.Request) error {
+	if !slices.Contains(d.hosts, strings.ToLower(r.Host)) {
+		return denied(fmt.Sprintf("host %q is not this node's; --allowed-hosts names further ones", r.Host))
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	u, err := url.Parse(origin)
+	scheme := "http"
+	if d.tls {
+		scheme = "https"
+	}
+	if err != nil || u.Scheme != scheme || !strings.EqualFold(u.Host, r.Host) {
+		return denied(fmt.Sprintf("origin %q is another site", origin))
+	}
+	return nil
+}
+
+// hostsOf are the names by which a port is reached: its own address; with certificates any address of
+// this machine, since a stranger without a certificate gets no further anyway.
+func hostsOf(a net.Addr, withTLS bool) []string {
+	host, port, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return nil
+	}
+	names := []string{host}
+	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+		names = append(names, "localhost", "127.0.0.1", "::1")
+	}
+	if withTLS {
+		if addrs, err := net.InterfaceAddrs(); err == nil {
+			for _, x := range addrs {
+				if n, ok := x.(*net.IPNet); ok {
+					names = append(names, n.IP.String())
+				}
+			}
+		}
+	}
+	var all []string
+	for _, n := range names {
+		all = append(all, strings.ToLower(net.JoinHostPort(n, port)))
+	}
+	return append(all, "rfsd") // what our own client sends, whatever the address is
+}
+
+// RaftProtocol is the ALPN name of connections between nodes about hints.
+const RaftProtocol = "rfsd-raft/1"
+
+// secure switches TLS on, and hands connections of nodes that speak RaftProtocol over.
+func (s *Server) secure(server *http.Server, id *cert.Identity) {
+	server.TLSConfig = id.Server("http/1.1", RaftProtocol)
+	server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
+		RaftProtocol: func(_ *http.Server, conn *tls.Conn, _ http.Handler) {
+			role := cert.Role("")
+			if chains := conn.ConnectionState().VerifiedChains; len(chains) > 0 {
+				role, _ = cert.RoleOf(chains[0][0])
+			}
+			if role != cert.Node || s.conf.Raft == nil {
+				conn.Close()
+				return
+			}
+			s.conf.Raft.take(conn)
+		},
+	}
+}
+
+// Streams carries Raft over the API's port: it is a listener for what nodes bring, and dials nodes.
+type Streams struct {
+	id    *cert.Identity
+	addr  string
+	conns chan net.Conn
+	quit  chan struct{}
+
+	mu    sync.Mutex
+	ended bool
+}
+
+// NewStreams makes the connections of a node whose port is reached at addr.
+func NewStreams(id *cert.Identity, addr string) *Streams {
+	return &Streams{id: id, addr: addr, conns: make(chan net.Conn), quit: make(chan struct{})}
+}
+
+// take hands a connection to whoever accepts and waits until it is closed: net/http closes it on return.
+func (s *Streams) take(conn net.Conn) {
+	c := &waitedConn{Conn: conn, closed: make(chan struct{})}
+	_ = conn.SetDeadline(time.Time{}) // the server's, for requests
+	wait := time.NewTimer(headTimeout)
+	defer wait.Stop()
+	select {
+	case s.conns <- c:
+	case <-wait.C:
+		return // nobody keeps hints now
+	case <-s.quit:
+		return
+	}
+	select {
+	case <-c.closed:
+	case <-s.quit:
+		c.Close()
+	}
+}
+
+func (s *Streams) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.ended = true
+		close(s.quit)
+	}
+}
+
+// Open gives a listener. Closing it leaves the port open for the next: each epoch of the hints has one.
+func (s *Streams) Open() *Stream { return &Stream{s: s, quit: make(chan struct{})} }
+
+// Stream is a net.Listener with a way to dial.
+type Stream struct {
+	s    *Streams
+	quit chan struct{}
+	once sync.Once
+}
+
+// Accept gives the next connection of a node.
+func (l *Stream) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.s.conns:
+		return c, nil
+	case <-l.quit:
+	case <-l.s.quit:
+	}
+	return nil, net.ErrClosed
+}
+
+// Close ends Accept.
+func (l *Stream) Close() error {
+	l.once.Do(func() { close(l.quit) })
+	return nil
+}
+
+// Addr is where others reach this node.
+func (l *Stream) Addr() net.Addr { return streamAddr(l.s.addr) }
+
+type streamAddr string
+
+func (streamAddr) Network() string  { return "tcp" }
+func (a streamAddr) String() string { return string(a) }
+
+// Dial connects to another node's port.
+func (l *Stream) Dial(address string, timeout time.Duration) (net.Conn, error) {
+	conf, err := l.s.id.Client(RaftProtocol)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	d := tls.Dialer{NetDialer: &net.Dialer{}, Config: conf}
+	return d.DialContext(ctx, "tcp", address)
+}
+
+type waitedConn struct {
+	net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (c *waitedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { close(c.closed) })
+	return err
+}

@@ -1,0 +1,314 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	_ "embed" // the description of the API
+
+	"github.com/rfsd/rfsd/daemon/cert"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// caller is who asks: a role and a name for the records.
+type caller struct {
+	role cert.Role
+	name string
+}
+
+// route is one thing that can be asked. A route without roles is refused when the server is made.
+type route struct {
+	method, path string
+	roles        []cert.Role
+	summary      string
+	query        []string // names of parameters
+	answer       any      // a value of the answer's type; nil for other than JSON
+	body         any      // a value of the request's type
+	serve        func(s *Server, w http.ResponseWriter, r *http.Request, who caller) error
+}
+
+var (
+	everybody = []cert.Role{cert.Reader, cert.Operator, cert.Node}
+	operators = []cert.Role{cert.Operator}
+)
+
+//go:embed openapi.json
+var description []byte
+
+// Answers and bodies beside those of status.
+type (
+	// Done is the answer to a wish that was written down.
+	Done struct {
+		Done string `json:"done"`
+	}
+	// Failed is every answer that is none.
+	Failed struct {
+		Error    string `json:"error"`
+		Category string `json:"category"` // unavailable, config, rejected, internal
+	}
+	// Scaling is the wanted number of workers of the fleet; null lets each node decide.
+	Scaling struct {
+		Workers *int `json:"workers"`
+	}
+)
+
+// routes is the whole API.
+func routes() []route {
+	return []route{
+		{method: "GET", path: "/v1/status", roles: everybody, summary: "Node, workers and migration, with its age", answer: status.Report{}, serve: (*Server).status},
+		{method: "GET", path: "/v1/stream", roles: everybody, summary: "The status again whenever it changes, as server-sent events", serve: (*Server).stream},
+		{method: "GET", path: "/v1/items", roles: everybody, summary: "Work items", query: []string{"index", "state", "limit"}, answer: []status.Item{}, serve: (*Server).items},
+		{method: "GET", path: "/v1/events", roles: everybody, summary: "Events, newest last", query: []string{"limit"}, answer: []status.Event{}, serve: (*Server).events},
+		{method: "GET", path: "/v1/failures", roles: everybody, summary: "What was given up, by reason", answer: []progress.Failure{}, serve: (*Server).failures},
+		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
+		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Done{}, serve: wish(Controller.Pause, "paused")},
+		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again", answer: Done{}, serve: wish(Controller.Resume, "resumed")},
+		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, because nodes are going to stop", answer: Done{}, serve: wish(Controller.Drain, "draining")},
+		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: Scaling{}, answer: Done{}, serve: (*Server).scale},
+		{method: "GET", path: "/v1/openapi.json", roles: everybody, summary: "This description", serve: (*Server).describe},
+		{method: "GET", path: "/metrics", roles: everybody, summary: "Metrics as Prometheus reads them", serve: (*Server).metrics},
+		{method: "GET", path: "/healthz", roles: everybody, summary: "200 while the process need not be started again", answer: Done{}, serve: (*Server).healthz},
+		{method: "GET", path: "/readyz", roles: everybody, summary: "200 while the node works for the migration", answer: Done{}, serve: (*Server).readyz},
+		{method: "GET", path: "/{$}", roles: everybody, summary: "The status page", serve: (*Server).page},
+		{method: "GET", path: "/page/{file}", roles: everybody, summary: "Parts of the status page", serve: (*Server).page},
+	}
+}
+
+// handler is the router behind a door.
+func (s *Server) handler(d door) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range routes() {
+		if len(r.roles) == 0 {
+			panic("route " + r.path + " names nobody who may use it")
+		}
+		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) { s.admit(w, req, r, d) })
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		// Who asks is settled before anything else is told, also of paths that do not exist.
+		if _, err := d.who(req); err != nil {
+			s.fail(w, err)
+			return
+		}
+		mux.ServeHTTP(w, req)
+	})
+}
+
+func (s *Server) admit(w http.ResponseWriter, req *http.Request, r route, d door) {
+	who, err := d.who(req)
+	if err == nil && !slices.Contains(r.roles, who.role) {
+		err = denied(fmt.Sprintf("the role %s may not %s %s", who.role, r.method, req.URL.Path))
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	req.Body = http.MaxBytesReader(w, req.Body, maxBody)
+	if r.path != "/v1/stream" {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	}
+	if err := r.serve(s, w, req, who); err != nil {
+		s.fail(w, err)
+	}
+}
+
+// deniedError is a 403.
+type deniedError struct{ why string }
+
+func (e *deniedError) Error() string { return e.why }
+func (e *deniedError) Unwrap() error { return fault.ErrRejected }
+
+func denied(why string) error { return &deniedError{why} }
+
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	code, category := http.StatusInternalServerError, "internal"
+	var no *deniedError
+	switch {
+	case errors.As(err, &no):
+		code, category = http.StatusForbidden, "rejected"
+	case errors.Is(err, fault.ErrUnavailable):
+		code, category = http.StatusServiceUnavailable, "unavailable"
+	case errors.Is(err, fault.ErrConfig):
+		code, category = http.StatusBadRequest, "config"
+	}
+	writeJSON(w, code, Failed{Error: fault.Text(err), Category: category})
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v) // who asked is gone
+}
+
+func ok(w http.ResponseWriter, v any, err error) error {
+	if err == nil {
+		writeJSON(w, http.StatusOK, v)
+	}
+	return err
+}
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request, _ caller) error {
+	return ok(w, s.node.Status(r.Context()), nil)
+}
+
+func (s *Server) items(w http.ResponseWriter, r *http.Request, _ caller) error {
+	limit, err := number(r, "limit")
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	all, err := s.node.Items(r.Context(), status.ItemFilter{Index: q.Get("index"), State: q.Get("state"), Limit: limit})
+	return ok(w, all, err)
+}
+
+func (s *Server) events(w http.ResponseWriter, r *http.Request, _ caller) error {
+	limit, err := number(r, "limit")
+	if err != nil {
+		return err
+	}
+	all, err := s.node.Events(r.Context(), limit)
+	return ok(w, orEmpty(all), err)
+}
+
+func (s *Server) failures(w http.ResponseWriter, r *http.Request, _ caller) error {
+	all, err := s.node.Failures(r.Context())
+	return ok(w, orEmpty(all), err)
+}
+
+func (s *Server) logs(w http.ResponseWriter, r *http.Request, _ caller) error {
+	limit, err := number(r, "limit")
+	if err != nil {
+		return err
+	}
+	return ok(w, orEmpty(s.node.Logs(r.Context(), limit)), nil)
+}
+
+func orEmpty[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
+
+func number(r *http.Request, name string) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 1_000_000 {
+		return 0, fmt.Errorf("%s=%q is not a number between 0 and 1000000: %w", name, text, fault.ErrConfig)
+	}
+	return n, nil
+}
+
+// wish passes an operator's wish on.
+func wish(do func(Controller, context.Context, string) error, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
+	return func(s *Server, w http.ResponseWriter, r *http.Request, who caller) error {
+		return ok(w, Done{done}, do(s.node, r.Context(), who.name))
+	}
+}
+
+func (s *Server) scale(w http.ResponseWriter, r *http.Request, who caller) error {
+	var want Scaling
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&want); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("body: %w: %w", err, fault.ErrConfig)
+	}
+	return ok(w, Done{"scaled"}, s.node.Scale(r.Context(), who.name, want.Workers))
+}
+
+func (s *Server) describe(w http.ResponseWriter, _ *http.Request, _ caller) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(description)
+	return nil
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request, _ caller) error {
+	s.node.Metrics().ServeHTTP(w, r)
+	return nil
+}
+
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ caller) error {
+	return well(w, s.node.Healthy())
+}
+
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request, _ caller) error {
+	return well(w, s.node.Ready())
+}
+
+func well(w http.ResponseWriter, err error) error {
+	if err != nil {
+		writeJSON(w, http.StatusServiceUnavailable, Failed{Error: fault.Text(err), Category: "unavailable"})
+		return nil
+	}
+	return ok(w, Done{"well"}, nil)
+}
+
+func (s *Server) page(w http.ResponseWriter, r *http.Request, _ caller) error {
+	if s.conf.Page == nil {
+		http.NotFound(w, r)
+		return nil
+	}
+	s.conf.Page.ServeHTTP(w, r)
+	return nil
+}
+
+// Intervals of the event stream.
+const (
+	streamEvery = 500 * time.Millisecond // at most
+	streamBeat  = 15 * time.Second
+)
+
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, _ caller) error {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		return fmt.Errorf("%d clients follow already: %w", maxStreams, fault.ErrUnavailable)
+	}
+	ctx := r.Context()
+	changed := s.node.Subscribe(ctx)
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	beat := time.NewTicker(streamBeat)
+	defer beat.Stop()
+	for {
+		b, err := json.Marshal(s.node.Status(ctx))
+		if err != nil {
+			return fmt.Errorf("status: %w", err)
+		}
+		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if _, err := fmt.Fprintf(w, "event: status\ndata: %s\n\n", b); err != nil {
+			return nil // the client is gone
+		}
+		if out.Flush() != nil {
+			return nil
+		}
+		pause := time.NewTimer(streamEvery)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		case <-pause.C:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-beat.C:
+		}
+	}
+}
