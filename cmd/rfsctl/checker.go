@@ -239,7 +239,7 @@ func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.
 		return k.noShard(s, loc, at, err)
 	}
 	k.refer(shard.Manifest)
-	if own := shard.Path + "/snap-" + loc.SnapshotUUID + ".dat"; !loc.Legacy && shard.Manifest != own {
+	if own := shard.Path + "/snap-" + loc.SnapshotUUID + ".dat"; !loc.Legacy && !shard.Shallow && shard.Manifest != own {
 		at := at
 		at.Kind, at.Blob, at.Text = kindDamage, own, "the blob is missing; "+shard.Manifest+" lists the same files, so that the shard can be read"
 		k.add(at)
@@ -309,6 +309,12 @@ func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) erro
 			continue
 		}
 		k.refer(blob.Name)
+		if s.Shallow { // its blobs may lie in another repository: they are asked for one by one
+			if err := k.judge(at, s.CheckLength(ctx, blob)); err != nil {
+				return err
+			}
+			continue
+		}
 		if text := k.differs(s, f, blob); text != "" {
 			at := at
 			at.Kind, at.Blob, at.Text = kindDamage, blob.Name, text
@@ -383,6 +389,10 @@ func (k *checker) data(ctx context.Context, dir lucene.Directory, f snapshot.Fil
 // passing are blobs that belong to a repository although no snapshot refers to them.
 var passing = regexp.MustCompile(`^(index\.latest|index|index-\d+|incompatible-snapshots|snapshot_shard_paths/.*)$`)
 
+// remoteStore are the folders of a cluster's remote store, which may share the repository: what
+// is in use there only the cluster knows.
+var remoteStore = regexp.MustCompile(`(^|/)\d+/(segments|translog)/(data|metadata|lock_files)/[^/]+$`)
+
 // orphans names the blobs that nothing refers to. A shard's newest list with a number for
 // a name is in use where the catalog does not name the list (before Elasticsearch 7.6).
 func (k *checker) orphans() {
@@ -396,7 +406,7 @@ func (k *checker) orphans() {
 	lists := map[string]int64{} // blobs
 	var left []string
 	for name := range k.present {
-		if k.referenced[name] || passing.MatchString(name) || k.undecided(name) {
+		if k.referenced[name] || remoteStore.MatchString(name) || passing.MatchString(name) || k.undecided(name) {
 			continue
 		}
 		left = append(left, name)

@@ -24,6 +24,7 @@ import (
 func repoFlags(more ...cli.Flag) []cli.Flag {
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "repo-uri", Usage: "snapshot repository: file:///path, a path, or s3://bucket/prefix", EnvVars: env("repo-uri"), Required: true},
+		&cli.StringSliceFlag{Name: "remote-store-uri", Usage: "URI or NAME=URI of a remote store that a shallow snapshot refers to (default: the repository itself); may be repeated", EnvVars: env("remote-store-uri")},
 		&cli.StringFlag{Name: "s3-region", Usage: "region of the bucket", EnvVars: env("s3-region")},
 		&cli.StringFlag{Name: "s3-endpoint", Usage: "endpoint of an S3-compatible store", EnvVars: env("s3-endpoint")},
 		&cli.BoolFlag{Name: "s3-path-style", Usage: "address buckets by path instead of by host name", EnvVars: env("s3-path-style")},
@@ -71,7 +72,7 @@ func open(c *cli.Context) (repo.Repository, *snapshot.Catalog, error) {
 	if o := c.String("output"); o != "table" && o != "json" {
 		return nil, nil, fmt.Errorf("--output %q is not table or json: %w", o, fault.ErrConfig)
 	}
-	r, err := repo.Open(c.Context, c.String("repo-uri"), repo.S3Options{
+	r, err := repo.OpenFederation(c.Context, c.String("repo-uri"), c.StringSlice("remote-store-uri"), repo.S3Options{
 		Region: c.String("s3-region"), Endpoint: c.String("s3-endpoint"), PathStyle: c.Bool("s3-path-style"),
 		RoleARN: c.String("s3-role-arn"), RequesterPays: c.Bool("s3-requester-pays"),
 	})

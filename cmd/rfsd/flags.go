@@ -41,6 +41,7 @@ const (
 func sourceFlags() []cli.Flag {
 	return append([]cli.Flag{
 		str(source, "repo-uri", "", "snapshot repository: file:///path, a path, or s3://bucket/prefix"),
+		list(source, "remote-store-uri", "URI or NAME=URI of a remote store that a shallow snapshot of OpenSearch refers to (default: the repository itself); may be repeated"),
 		str(source, "snapshot-name", "", "name of the snapshot; without it, one is created on --source-host"),
 		str(source, "s3-region", "", "region of the bucket"),
 		str(source, "s3-endpoint", "", "endpoint of an S3-compatible store"),

@@ -17,7 +17,7 @@ func openRepository(ctx context.Context, o options) (repo.Repository, error) {
 	if o.origin.derived {
 		return &lateRepository{o: o}, nil
 	}
-	return repo.Open(ctx, o.repoURI, o.s3)
+	return repo.OpenFederation(ctx, o.repoURI, o.remotes, o.s3)
 }
 
 // lateRepository is opened by its first use that succeeds.

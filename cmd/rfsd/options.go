@@ -32,6 +32,7 @@ type options struct {
 	repoURI      string
 	snapshot     string
 	s3           repo.S3Options
+	remotes      []string // remote stores that shallow snapshots refer to: URI or NAME=URI
 	allowPartial bool
 	verifyFirst  bool
 
@@ -78,6 +79,7 @@ func usage(format string, args ...any) error {
 func parseOptions(c *cli.Context) (options, error) {
 	o := options{
 		repoURI:  c.String("repo-uri"),
+		remotes:  c.StringSlice("remote-store-uri"),
 		snapshot: c.String("snapshot-name"),
 		s3: repo.S3Options{
 			Region: c.String("s3-region"), Endpoint: c.String("s3-endpoint"), PathStyle: c.Bool("s3-path-style"),

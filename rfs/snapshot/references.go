@@ -37,6 +37,19 @@ func (s *Shard) Blobs() iter.Seq2[File, repo.Blob] {
 	}
 }
 
+// CheckLength asks for a blob of Blobs where it lies and compares its length. Errors:
+// fault.ErrCorrupt naming the blob.
+func (s *Shard) CheckLength(ctx context.Context, blob repo.Blob) error {
+	size, err := s.repo.Stat(ctx, blob.Name)
+	switch {
+	case err != nil:
+		return referenced(blob.Name, s.Manifest, err)
+	case size != blob.Size:
+		return fault.Corrupt(blob.Name, "", min(size, blob.Size), "the blob has %d bytes, %s says %d", size, s.Manifest, blob.Size)
+	}
+	return nil
+}
+
 // ShardFolder is the folder of one shard. Errors: fault.ErrUnsupported.
 func (l Locator) ShardFolder(number int) (string, error) {
 	path, err := shardPath(l.PathType, l.IndexID, number)

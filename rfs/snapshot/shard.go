@@ -27,6 +27,7 @@ type Shard struct {
 	Manifest   string // blob that lists the files
 	Files      []File
 	TotalBytes int64
+	Shallow    bool // the files are in a remote store, Path is their folder there
 
 	repo Repository
 }
@@ -56,8 +57,8 @@ func (f File) Parts() int64 {
 }
 
 // OpenShard reads the manifest of one shard and nothing else. Errors: ErrShardMissing,
-// fault.ErrCorrupt naming the blob, fault.ErrUnsupported for shallow snapshots and for
-// shards that lie outside of the repository's path.
+// fault.ErrCorrupt naming the blob, fault.ErrUnsupported for shallow snapshots whose remote
+// store is not at hand and for shards that lie outside of the repository's path.
 func OpenShard(ctx context.Context, r Repository, loc Locator, number int) (*Shard, error) {
 	s := &Shard{Index: loc.IndexName, Number: number, repo: r}
 	path, err := loc.ShardFolder(number)
@@ -119,10 +120,8 @@ func (s *Shard) missing() error {
 // withoutManifest looks for the reasons why a shard has no list of its own: a shallow
 // snapshot, or a lost blob for which the shard's list of all snapshots stands in.
 func (s *Shard) withoutManifest(ctx context.Context, loc Locator) error {
-	shallow := s.Path + "/shallow-snap-" + loc.SnapshotUUID + ".dat"
-	if _, err := s.repo.Stat(ctx, shallow); err == nil {
-		return fmt.Errorf("index %s shard %d: %s is a shallow snapshot, its Lucene files are in the remote store of the cluster; take a full snapshot (remote_store_index_shallow_copy: false): %w",
-			s.Index, s.Number, shallow, fault.ErrUnsupported)
+	if err := s.openShallow(ctx, loc, s.Path+"/shallow-snap-"+loc.SnapshotUUID+".dat"); !missing(err) {
+		return err
 	}
 	list := ""
 	if s.Number < len(loc.Generations) && loc.Generations[s.Number] != "" {
