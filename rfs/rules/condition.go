@@ -227,6 +227,9 @@ func compare(raw []byte, with any) (order int, ok bool) {
 		}
 		return 1, true
 	case int64:
+		if !isNumber(raw) {
+			return 0, false
+		}
 		if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 			return cmp.Compare(n, with), true
 		}
@@ -239,9 +242,11 @@ func compare(raw []byte, with any) (order int, ok bool) {
 	return 0, false
 }
 
+func isNumber(raw []byte) bool { return raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' }
+
 // number reads a JSON number; what is too large for a float64 is infinite.
 func number(raw []byte) (float64, bool) {
-	if c := raw[0]; c != '-' && (c < '0' || c > '9') {
+	if !isNumber(raw) {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(raw), 64)

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -84,7 +85,8 @@ func Parse(name string, b []byte) (*Set, error) {
 		return nil, fmt.Errorf("rules %s: %w: %w", name, err, fault.ErrConfig)
 	}
 	text := lines(strings.Split(string(b), "\n"))
-	if unknown := md.Undecoded(); len(unknown) > 0 {
+	unknown := slices.DeleteFunc(md.Undecoded(), ofValue)
+	if len(unknown) > 0 {
 		return nil, fmt.Errorf("rules %s:%d: key %s is unknown: %w", name, text.ofKey(unknown[0]), unknown[0], fault.ErrConfig)
 	}
 	sum := sha256.Sum256(b)
@@ -93,6 +95,11 @@ func Parse(name string, b []byte) (*Set, error) {
 		return nil, fmt.Errorf("rules %s:%d: %s: %w: %w", name, text.ofTable(section, n), section, err, fault.ErrConfig)
 	}
 	return s, nil
+}
+
+// ofValue says that a key stands within a value that is set, where all keys mean something.
+func ofValue(k toml.Key) bool {
+	return len(k) > 3 && (k[0] == "index" || k[0] == "template") && k[1] == "set" && k[2] == "value"
 }
 
 // compile checks every rule; on an error it gives the section and the number of the rule, from 0.
