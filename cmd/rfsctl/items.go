@@ -24,7 +24,8 @@ const itemsHelp = `A shard of the snapshot is a chain of work items; each covers
    file can be read only while no rfsd has it open.
 
    States: open; leased; expired (its lease is over: the next worker takes it); done; handed off (a successor has the
-   rest); FAILED (given up, the reason is told; retry opens it again).
+   rest); replaced (another tool began it, its range is done by other items); FAILED (given up, the reason is told; retry
+   opens it again).
 
    "safe to write" is said only when nothing is open and every lease, margin and request timeout has passed: until
    then the last request of a worker that was stopped may still arrive and overwrite what others wrote.
@@ -38,7 +39,7 @@ func itemsCommand() *cli.Command {
 			{Name: "list", Usage: "list work items, their sums, and whether the target is safe to write", Description: itemsHelp, Action: listItems,
 				Flags: coordinationFlags(
 					&cli.StringFlag{Name: "index", Usage: "only items of this index of the snapshot", EnvVars: env("index")},
-					&cli.StringSliceFlag{Name: "state", Usage: "only items in this state; may be repeated: open, leased, expired, done, handed-off, failed", EnvVars: env("state")})},
+					&cli.StringSliceFlag{Name: "state", Usage: "only items in this state; may be repeated: open, leased, expired, done, handed-off, replaced, failed", EnvVars: env("state")})},
 			{Name: "show", Usage: "show everything about one item", ArgsUsage: "ID", Description: itemsHelp, Flags: coordinationFlags(), Action: showItem},
 			{Name: "retry", Usage: "open FAILED items again; an event records who did", ArgsUsage: "ID...", Description: itemsHelp, Flags: coordinationFlags(), Action: retryItems},
 		},
@@ -47,20 +48,23 @@ func itemsCommand() *cli.Command {
 
 // States of items, as they are listed.
 const (
-	stateOpen    = "open"
-	stateLeased  = "leased"
-	stateExpired = "expired"
-	stateDone    = "done"
-	stateHanded  = "handed off"
-	stateFailed  = "FAILED"
+	stateOpen     = "open"
+	stateLeased   = "leased"
+	stateExpired  = "expired"
+	stateDone     = "done"
+	stateHanded   = "handed off"
+	stateReplaced = "replaced"
+	stateFailed   = "FAILED"
 )
 
-var states = []string{stateOpen, stateLeased, stateExpired, stateDone, stateHanded, stateFailed}
+var states = []string{stateOpen, stateLeased, stateExpired, stateDone, stateHanded, stateReplaced, stateFailed}
 
 func stateOf(it cms.Item, now time.Time) string {
 	switch {
 	case it.FailedItem():
 		return stateFailed
+	case it.Status == cms.StatusReplaced:
+		return stateReplaced
 	case !it.Open() && it.Successors != "":
 		return stateHanded
 	case !it.Open():

@@ -1,15 +1,18 @@
 package oscms_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,132 +20,249 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/testing/cluster"
 )
 
-// conflicts counts the updates that lost a race.
+// conflicts counts the updates that lost a race, and those that the cluster refused (429).
 type conflicts struct {
 	oscms.Client
-	n, requests atomic.Int64
+	n, refused, requests atomic.Int64
 }
 
 func (c *conflicts) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
 	c.requests.Add(1)
 	status, answer, err := c.Client.Do(ctx, method, path, query, body)
-	if status == http.StatusConflict && strings.Contains(path, "/_update/") {
+	switch {
+	case !strings.Contains(path, "/_update"):
+	case status == http.StatusConflict:
 		c.n.Add(1)
+	case status == http.StatusTooManyRequests:
+		c.refused.Add(1)
 	}
 	return status, answer, err
 }
 
-// TestFortyWorkersLeaseWithoutAConvoy: 40 workers with coordinators of their own
-// lease 200 of 400 items. Beside it the same by one _update_by_query per lease,
-// sorted by index order as that call does by itself, for the figures in the log.
-func TestFortyWorkersLeaseWithoutAConvoy(t *testing.T) {
-	c := connect(t, real)
-	if n := crowd(t, c, 40, 5, 400); n >= 100 {
+// TestFortyProcessesLeaseWithoutAConvoy: 40 processes lease 200 items. Beside it the same by
+// one _update_by_query per lease, in the order of the index as that call does by itself.
+func TestFortyProcessesLeaseWithoutAConvoy(t *testing.T) {
+	url := crowdTarget(t)
+	if n := crowd(t, url, leaseOrder{Each: 5, Items: 200}, 40); n >= 100 {
 		t.Errorf("%d conflicts", n)
 	}
-	base, n := baseline(t, c, 40, 5, 400)
-	t.Logf("_update_by_query: 200 leases in %v, %d conflicts", base.Round(time.Millisecond), n)
+	crowd(t, url, leaseOrder{Each: 5, Items: 200, ByQuery: true, Limit: 15 * time.Second}, 40)
 }
 
-// TestTwoHundredWorkersLeaseAThousandItems reports what a large fleet sees at its start.
-func TestTwoHundredWorkersLeaseAThousandItems(t *testing.T) {
-	c := connect(t, real)
-	if n := crowd(t, c, 200, 5, 1000); n >= 1000 {
+// TestTwoHundredProcessesLeaseAThousandItems reports what a large fleet sees at its start.
+func TestTwoHundredProcessesLeaseAThousandItems(t *testing.T) {
+	if os.Getenv("RFSD_TEST_FLEET") == "" {
+		t.Skip("200 processes need several GB of memory; RFSD_TEST_FLEET=1 runs them")
+	}
+	url := crowdTarget(t)
+	if n := crowd(t, url, leaseOrder{Each: 5, Items: 1000}, 200); n >= 1000 {
 		t.Errorf("%d conflicts", n)
+	}
+	crowd(t, url, leaseOrder{Each: 5, Items: 1000, ByQuery: true, Limit: time.Minute}, 200)
+}
+
+func crowdTarget(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no real servers")
+	}
+	return cluster.OpenSearch(t, real).URL
+}
+
+// leaserVariable holds the order of a process that this test binary starts of itself.
+const leaserVariable = "RFSD_TEST_LEASER"
+
+// leaseOrder is what one process has to do.
+type leaseOrder struct {
+	URL, Session, Name string
+	Each, Items        int
+	ByQuery            bool          // by _update_by_query
+	Limit              time.Duration // then it gives up; 0 = 2 min
+}
+
+// leaseResult is what it did.
+type leaseResult struct {
+	Leased                       []string
+	Waits                        []time.Duration
+	Conflicts, Refused, Requests int64
+}
+
+func TestMain(m *testing.M) {
+	if order := os.Getenv(leaserVariable); order != "" {
+		if err := leaser(order, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// leaser is the main function of a leasing process. It says when it is ready and begins
+// when its input ends, so that all begin at the same time.
+func leaser(arg string, in io.Reader, out io.Writer) error {
+	var o leaseOrder
+	if err := json.Unmarshal([]byte(arg), &o); err != nil {
+		return err
+	}
+	if o.Limit == 0 {
+		o.Limit = 2 * time.Minute
+	}
+	c, err := target.New(context.Background(), target.Config{URL: o.URL, MaxConnections: 1})
+	if err != nil {
+		return err
+	}
+	counted := &conflicts{Client: c}
+	s, err := oscms.Open(context.Background(), oscms.Config{Client: counted, Session: o.Session, Mode: oscms.Scripts})
+	if err != nil {
+		return err
+	}
+	co, err := cms.New(cms.Config{Store: s, Creator: o.Name})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "ready")
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return err
+	}
+	counted.requests.Store(0)
+	ctx, cancel := context.WithTimeout(context.Background(), o.Limit)
+	defer cancel()
+	var r leaseResult
+	for len(r.Waits) < o.Each && err == nil {
+		asked, id := time.Now(), ""
+		if o.ByQuery {
+			id, err = leaseByQuery(ctx, counted, o)
+		} else {
+			var l *cms.Lease
+			if l, err = co.AcquireNext(ctx, o.Name, nil); err == nil {
+				id = l.Item.ID
+			}
+		}
+		if err == nil && id != "" {
+			r.Leased, r.Waits = append(r.Leased, id), append(r.Waits, time.Since(asked))
+		}
+	}
+	if err != nil && !(o.ByQuery && ctx.Err() != nil) {
+		return err
+	}
+	r.Conflicts, r.Refused, r.Requests = counted.n.Load(), counted.refused.Load(), counted.requests.Load()
+	return errors.Join(json.NewEncoder(out).Encode(r), c.Close())
+}
+
+// leaseByQuery leases by _update_by_query with max_docs=1 until it has got something.
+func leaseByQuery(ctx context.Context, c oscms.Client, o leaseOrder) (string, error) {
+	for {
+		now := time.Now().Unix()
+		body := fmt.Sprintf(`{"query":{"bool":{"filter":[{"range":{"expiration":{"lt":%d}}}],"must_not":[{"exists":{"field":"completedAt"}}]}},
+			"script":{"lang":"painless","source":"ctx._source.expiration=params.e;ctx._source.leaseHolderId=params.h","params":{"e":%d,"h":%q}}}`, now, now+600, o.Name)
+		status, answer, err := c.Do(ctx, http.MethodPost, "/"+itemsIndex(o.Session)+"/_update_by_query", url.Values{"refresh": {"true"}, "max_docs": {"1"}}, []byte(body))
+		if err != nil {
+			return "", err
+		}
+		var a struct {
+			Updated int `json:"updated"`
+		}
+		if status != http.StatusConflict && status != http.StatusTooManyRequests { // its memory may not suffice
+			if err := json.Unmarshal(answer, &a); err != nil || status >= 300 {
+				return "", errors.Join(fmt.Errorf("%d %s", status, answer), err)
+			}
+		}
+		if a.Updated == 1 {
+			return "an item", nil // which one it does not say
+		}
 	}
 }
 
-// crowd lets workers lease items at the same time and gives the number of lost races.
-func crowd(t *testing.T, c oscms.Client, workers, each, items int) int64 {
-	count := &conflicts{Client: c}
-	sess := session(t, c)
-	cmstest.Seed(t, cmstest.Coordinator(t, openStore(t, oscms.Config{Client: c, Session: sess}), 10*time.Minute), "a", items)
-	var mu sync.Mutex
-	var waits []time.Duration
-	leased := map[string]bool{}
+// crowd lets processes lease items at the same time and gives the number of lost races.
+func crowd(t *testing.T, url string, order leaseOrder, processes int) (lost int64) {
+	t.Helper()
+	c := connectURL(t, url)
+	order.URL, order.Session = url, session(t, c)
+	cmstest.Seed(t, cmstest.Coordinator(t, openStore(t, oscms.Config{Client: c, Session: order.Session}), 10*time.Minute), "a", order.Items)
+	send(t, c, http.MethodPost, "/"+itemsIndex(order.Session)+"/_refresh", "")
+	leasers := make([]*leaserProcess, processes)
+	for i := range leasers {
+		order.Name = fmt.Sprintf("w%d", i)
+		leasers[i] = startLeaser(t, order)
+	}
+	for _, l := range leasers {
+		if line, err := l.out.ReadString('\n'); err != nil || line != "ready\n" {
+			t.Fatalf("%q %v", line, err)
+		}
+	}
 	start := time.Now()
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			s, err := oscms.Open(t.Context(), oscms.Config{Client: count, Session: sess, Mode: oscms.Scripts})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			co := cmstest.Coordinator(t, s, 10*time.Minute)
-			for range each {
-				asked := time.Now()
-				l, err := co.AcquireNext(t.Context(), fmt.Sprintf("w%d", w), nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				waits = append(waits, time.Since(asked))
-				if leased[l.Item.ID] {
-					t.Errorf("%s was leased twice", l.Item.ID)
-				}
-				leased[l.Item.ID] = true
-				mu.Unlock()
-			}
-		})
+	for _, l := range leasers {
+		if err := l.in.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	wg.Wait()
-	if len(waits) == 0 {
-		t.Fatal("nobody leased anything")
+	var waits []time.Duration
+	var requests, refused int64
+	by := map[string]bool{}
+	for _, l := range leasers {
+		var r leaseResult
+		if err := json.NewDecoder(l.out).Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		waits = append(waits, r.Waits...)
+		lost, refused, requests = lost+r.Conflicts, refused+r.Refused, requests+r.Requests
+		for _, id := range r.Leased {
+			if by[id] && !order.ByQuery {
+				t.Errorf("%s was leased twice", id)
+			}
+			by[id] = true
+		}
+		if err := l.cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	took := time.Since(start)
+	if want := processes * order.Each; len(waits) != want && !order.ByQuery || len(waits) == 0 {
+		t.Fatalf("%d leases, want %d", len(waits), want)
 	}
 	slices.Sort(waits)
-	t.Logf("candidates and single updates: %d leases by %d workers in %v, p99 %v, %d conflicts, %d requests", len(waits), workers,
-		time.Since(start).Round(time.Millisecond), waits[len(waits)*99/100].Round(time.Millisecond), count.n.Load(), count.requests.Load())
-	return count.n.Load()
+	how := map[bool]string{false: "candidates and single updates", true: "_update_by_query"}[order.ByQuery]
+	t.Logf("%s: %d leases by %d processes in %v, p99 %v, %d conflicts, %d refused (429), %d requests", how, len(waits), processes,
+		took.Round(time.Millisecond), waits[len(waits)*99/100].Round(time.Millisecond), lost, refused, requests)
+	return lost
 }
 
-// baseline leases by _update_by_query with max_docs=1, at most 20 s.
-func baseline(t *testing.T, c oscms.Client, workers, each, items int) (time.Duration, int64) {
-	sess := session(t, c)
-	s := openStore(t, oscms.Config{Client: c, Session: sess})
-	var all []cms.Item
-	for i := range items {
-		all = append(all, cms.NewItem(cmstest.ID("a", i, 0), "c", 0))
-	}
-	if _, err := s.Create(t.Context(), all); err != nil {
+type leaserProcess struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startLeaser starts this test binary as a leasing process; it does not outlive the test.
+func startLeaser(t *testing.T, order leaseOrder) *leaserProcess {
+	t.Helper()
+	raw, err := json.Marshal(order)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Open(t.Context()); err != nil {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), leaserVariable+"="+string(raw), "GOMAXPROCS=1")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
-	var lost atomic.Int64
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	start := time.Now()
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for got := 0; got < each; {
-				now := time.Now().Unix()
-				body := fmt.Sprintf(`{"query":{"bool":{"filter":[{"range":{"expiration":{"lt":%d}}}],"must_not":[{"exists":{"field":"completedAt"}}]}},
-					"script":{"lang":"painless","source":"ctx._source.expiration=params.e;ctx._source.leaseHolderId=params.h","params":{"e":%d,"h":"w%d"}}}`, now, now+600, w)
-				status, answer, err := c.Do(ctx, http.MethodPost, "/"+itemsIndex(sess)+"/_update_by_query", url.Values{"refresh": {"true"}, "max_docs": {"1"}}, []byte(body))
-				if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-					return
-				}
-				var a struct {
-					Updated int `json:"updated"`
-				}
-				if err == nil && status == http.StatusConflict {
-					lost.Add(1)
-					continue
-				}
-				if err != nil || json.Unmarshal(answer, &a) != nil {
-					t.Errorf("%d %s %v", status, answer, err)
-					return
-				}
-				got += a.Updated
-			}
-		})
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	wg.Wait()
-	return time.Since(start), lost.Load()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil { // the test failed; its context kills the process
+			_ = cmd.Wait()
+		}
+	})
+	return &leaserProcess{cmd: cmd, in: in, out: bufio.NewReader(out)}
 }
