@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Usage:                "look at snapshots and at the work of rfsd",
 		Version:              version,
 		EnableBashCompletion: true,
-		Commands:             []*cli.Command{snapshotCommand(), itemsCommand(), reportCommand()},
+		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), reportCommand(), certCommand()}, nodeCommands()...),
 		Writer:               stdout,
 		ErrWriter:            stderr,
 		ExitErrHandler:       func(*cli.Context, error) {},

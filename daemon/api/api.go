@@ -98,7 +98,7 @@ func New(conf Config, node Node) (*Server, error) {
 	s := &Server{conf: conf, node: node, log: conf.Log, streams: make(chan struct{}, maxStreams)}
 	if err := s.listen(); err != nil {
 		for _, l := range s.listeners {
-			l.Close()
+			_ = l.Close() // the first error counts
 		}
 		return nil, err
 	}
@@ -190,8 +190,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	for _, server := range s.servers {
-		if serr := server.Shutdown(last); serr != nil {
-			server.Close()
+		if serr := server.Shutdown(last); serr != nil { // streams may last for ever
+			err = errors.Join(err, server.Close())
 		}
 	}
 	if s.conf.Raft != nil {

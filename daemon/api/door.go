@@ -113,7 +113,7 @@ func (s *Server) secure(server *http.Server, id *cert.Identity) {
 				role, _ = cert.RoleOf(chains[0][0])
 			}
 			if role != cert.Node || s.conf.Raft == nil {
-				conn.Close()
+				_ = conn.Close() // the answer to a stranger
 				return
 			}
 			s.conf.Raft.take(conn)
@@ -153,7 +153,7 @@ func (s *Streams) take(conn net.Conn) {
 	select {
 	case <-c.closed:
 	case <-s.quit:
-		c.Close()
+		_ = c.Close() // nobody is left to hear of an error
 	}
 }
 

@@ -1,0 +1,224 @@
+// Package client asks nodes over their API: several in turn until one answers.
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/api"
+	"github.com/rfsd/rfsd/daemon/cert"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Options say whom to ask.
+type Options struct {
+	// Nodes are asked in turn: host:port, or the path of a socket.
+	Nodes    []string
+	Identity *cert.Identity // needed for nodes beyond loopback
+	Timeout  time.Duration  // of one node's answer; 0 is 5 s
+}
+
+// Client asks nodes.
+type Client struct {
+	nodes   []node
+	timeout time.Duration
+}
+
+type node struct {
+	name string
+	base string
+	http *http.Client
+}
+
+// New makes a Client. fault.ErrConfig when a node cannot be asked without a certificate.
+func New(o Options) (*Client, error) {
+	c := &Client{timeout: o.Timeout}
+	if c.timeout <= 0 {
+		c.timeout = 5 * time.Second
+	}
+	if len(o.Nodes) == 0 {
+		return nil, fmt.Errorf("no node is named: --node HOST:PORT or a socket's path: %w", fault.ErrConfig)
+	}
+	for _, name := range o.Nodes {
+		n, err := reach(name, o.Identity)
+		if err != nil {
+			return nil, err
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	return c, nil
+}
+
+func reach(name string, id *cert.Identity) (node, error) {
+	n := node{name: name, base: "http://rfsd"}
+	dialer := &net.Dialer{Timeout: 2 * time.Second}
+	tr := &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second}
+	n.http = &http.Client{Transport: tr}
+	if strings.Contains(name, "/") {
+		path := strings.TrimPrefix(name, "unix://")
+		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
+		return n, nil
+	}
+	host, _, err := net.SplitHostPort(name)
+	if err != nil {
+		return n, fmt.Errorf("node %q is neither host:port nor the path of a socket: %w", name, fault.ErrConfig)
+	}
+	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", name) }
+	ip := net.ParseIP(host)
+	local := host == "localhost" || ip != nil && ip.IsLoopback()
+	switch {
+	case id != nil:
+		n.base = "https://rfsd"
+		if tr.TLSClientConfig, err = id.Client("http/1.1"); err != nil {
+			return n, err
+		}
+	case !local:
+		return n, fmt.Errorf("node %s needs a certificate: --tls-cert, --tls-key, --tls-ca and --fleet: %w", name, fault.ErrConfig)
+	}
+	return n, nil
+}
+
+// RefusedError is a node's own refusal: another node would say the same.
+type RefusedError struct {
+	Node   string
+	Code   int
+	Words  string
+	reason error
+}
+
+// Error gives the node's words.
+func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %s", e.Node, e.Words) }
+
+// Unwrap gives the category.
+func (e *RefusedError) Unwrap() error { return e.reason }
+
+// Get asks the nodes in turn and decodes the first answer. It names the node that answered.
+func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) (string, error) {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return c.do(ctx, http.MethodGet, path, nil, out)
+}
+
+// Post tells a wish to the first node that answers.
+func (c *Client) Post(ctx context.Context, path string, body any) (string, error) {
+	var b []byte
+	if body != nil {
+		var err error
+		if b, err = json.Marshal(body); err != nil {
+			return "", fmt.Errorf("request: %w", err)
+		}
+	}
+	var done api.Done
+	return c.do(ctx, http.MethodPost, path, b, &done)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, body []byte, out any) (string, error) {
+	var errs []error
+	for _, n := range c.nodes {
+		err := c.one(ctx, n, method, path, body, out)
+		var refused *RefusedError
+		if err == nil || ctx.Err() != nil || errors.As(err, &refused) && refused.Code != http.StatusServiceUnavailable {
+			return n.name, err
+		}
+		errs = append(errs, err)
+	}
+	return "", errors.Join(errs...)
+}
+
+func (c *Client) one(ctx context.Context, n node, method, path string, body []byte, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	res, err := c.send(ctx, n, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(res.Body, 256<<20)).Decode(out); err != nil {
+		return fmt.Errorf("%s: answer: %w: %w", n.name, err, fault.ErrUnavailable)
+	}
+	return nil
+}
+
+func (c *Client) send(ctx context.Context, n node, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, n.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", n.name, err, fault.ErrConfig)
+	}
+	res, err := n.http.Do(req)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return nil, fmt.Errorf("%s does not answer: %w: %w", n.name, err, fault.ErrUnavailable)
+	}
+	if res.StatusCode == http.StatusOK {
+		return res, nil
+	}
+	defer res.Body.Close()
+	var f api.Failed
+	b, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	if err != nil || json.Unmarshal(b, &f) != nil || f.Error == "" {
+		f.Error = fmt.Sprintf("status %d", res.StatusCode)
+	}
+	refused := &RefusedError{Node: n.name, Code: res.StatusCode, Words: f.Error, reason: fault.ErrRejected}
+	switch f.Category {
+	case "unavailable":
+		refused.reason = fault.ErrUnavailable
+	case "config":
+		refused.reason = fault.ErrConfig
+	}
+	return nil, refused
+}
+
+// Follow gives every status of the first node that answers until ctx ends, the connection breaks or
+// each says no.
+func (c *Client) Follow(ctx context.Context, each func(json.RawMessage) bool) error {
+	var errs []error
+	for _, n := range c.nodes {
+		res, err := c.send(ctx, n, http.MethodGet, "/v1/stream", nil)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		defer res.Body.Close() //nolint:revive // one of them is open: it returns
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			b, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
+			if ok && !each(b) {
+				return nil
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%s ended the stream: %w", n.name, errors.Join(lines.Err(), fault.ErrUnavailable))
+	}
+	return errors.Join(errs...)
+}
+
+// Dial opens a raw connection to the first node that answers, with its certificate checked; for a proxy.
+func (c *Client) Dial(ctx context.Context) (*http.Client, string, error) {
+	var errs []error
+	for _, n := range c.nodes {
+		var well api.Done
+		if err := c.one(ctx, n, http.MethodGet, "/healthz", nil, &well); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		return n.http, n.base, nil
+	}
+	return nil, "", errors.Join(errs...)
+}
