@@ -18,7 +18,7 @@ const (
 
 // sectionNames give each category of flags its section in the configuration file.
 var sectionNames = map[string]string{
-	source: "source", targetFlags: "target", output: "export", selection: "selection", work: "work", coordination: "coordination",
+	source: "source", originFlagsCategory: "source-cluster", targetFlags: "target", output: "export", selection: "selection", work: "work", coordination: "coordination",
 	node: "daemon", events: "events",
 }
 
