@@ -57,8 +57,9 @@ func clusterFlags(which, host string) []cli.Flag {
 type coordination struct {
 	*cms.Coordinator
 	store cms.Store
-	place string // where it is kept, for messages
-	close func() error
+	place  string         // where it is kept, for messages
+	client *target.Client // nil for a file
+	close  func() error
 }
 
 var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
@@ -134,7 +135,7 @@ func openCluster(c *cli.Context, which string) (*coordination, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("coordination in %s: %w", client.Name(), err), client.Close())
 	}
-	return &coordination{store: store, place: client.Name(), close: client.Close}, nil
+	return &coordination{store: store, place: client.Name(), client: client, close: client.Close}, nil
 }
 
 // password takes it from the file, or from the flag or its variable.

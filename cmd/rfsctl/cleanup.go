@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state and .rfs_control of its session (with
+   _SESSION behind their names) and their aliases, or the coordinator file. Migrated indices are not touched, other sessions neither.
+   Only a migration that is complete is forgotten, unless --force says otherwise. Stop the daemons of the session first.
+
+   Exit codes: 0; 1 usage, not complete, or the store cannot be reached.`
+
+func cleanupCommand() *cli.Command {
+	return &cli.Command{
+		Name: "cleanup", Usage: "remove what is kept about a migration that is complete", Description: cleanupHelp, Action: cleanup,
+		Flags: coordinationFlags(&cli.BoolFlag{Name: "force", Usage: "also when it is not complete: it begins anew when it is run again"}),
+	}
+}
+
+func cleanup(c *cli.Context) error {
+	s, err := openCoordination(c)
+	if err != nil {
+		return err
+	}
+	m, err := progress.Read(c.Context, s.Coordinator)
+	if err != nil && !c.Bool("force") {
+		return errors.Join(err, s.close())
+	}
+	if err == nil && !m.Complete && !c.Bool("force") {
+		return errors.Join(fmt.Errorf("the migration kept in %s is not complete (%d items open); --force forgets it all the same: %w", s.place, m.Totals.ItemsOpen, fault.ErrConfig), s.close())
+	}
+	if client, ok := s.cluster(); ok {
+		dropped, err := oscms.Drop(c.Context, client, c.String("session-name"))
+		if len(dropped) > 0 {
+			fmt.Fprintf(c.App.Writer, "removed from %s: %s\n", s.place, strings.Join(dropped, ", "))
+		}
+		return errors.Join(err, s.close())
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	if err := os.Remove(s.place); err != nil {
+		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	fmt.Fprintf(c.App.Writer, "removed %s\n", s.place)
+	return nil
+}
+
+// cluster is the client of the cluster that keeps the state, when a cluster does.
+func (s *coordination) cluster() (*target.Client, bool) { return s.client, s.client != nil }

@@ -1,0 +1,34 @@
+package oscms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Drop removes the two indices of one session, by their names and never by a pattern; their aliases
+// go with them. It gives the names of those that were there. Nobody may work on the session any more.
+func Drop(ctx context.Context, c Client, sess string) (dropped []string, err error) {
+	if !session.MatchString(sess) {
+		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", sess, fault.ErrConfig)
+	}
+	items, _, control, _ := names(sess)
+	// The items go first: a session without items but with its records is found again by the next call.
+	for _, index := range []string{items, control} {
+		status, answer, err := c.Do(ctx, http.MethodDelete, "/"+url.PathEscape(index), url.Values{"expand_wildcards": {"none"}}, nil)
+		switch {
+		case err != nil:
+			return dropped, errors.Join(fmt.Errorf("remove %s: %w", index, err), fault.ErrUnavailable)
+		case status == http.StatusNotFound:
+		case status != http.StatusOK:
+			return dropped, fmt.Errorf("remove %s: status %d: %.300s: %w", index, status, answer, fault.ErrConfig)
+		default:
+			dropped = append(dropped, index)
+		}
+	}
+	return dropped, nil
+}
