@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,7 +72,7 @@ func (s *Shard) openShallow(ctx context.Context, loc Locator, blob string) error
 		return fault.Corrupt(blob, "", -1, "it names no commit of an index")
 	}
 	s.Manifest, s.Shallow = blob, true
-	store, metadata, err := s.findCommit(ctx, &doc, loc.SnapshotUUID)
+	store, candidates, err := s.findCommit(ctx, &doc, loc.SnapshotUUID)
 	if err != nil {
 		return err
 	}
@@ -80,11 +82,16 @@ func (s *Shard) openShallow(ctx context.Context, loc Locator, blob string) error
 	}
 	s.repo = store.Repository
 	s.Path = store.folder("data")
-	entries, err := readSegmentMetadata(ctx, store, metadata, &doc)
-	if err != nil {
-		return err
+	for _, name := range candidates {
+		var entries []fileEntry
+		if entries, err = readSegmentMetadata(ctx, store, name, &doc); err == nil {
+			return s.addFiles(entries)
+		}
+		if !errors.Is(err, fault.ErrCorrupt) {
+			break
+		}
 	}
-	return s.addFiles(entries)
+	return err
 }
 
 // place is where the folders of a shard lie in a store.
@@ -127,9 +134,9 @@ type remotes interface {
 	Remote(name string) (repo.Repository, bool)
 }
 
-// findCommit gives the store that holds the commit and the metadata blob in it; no store when
+// findCommit gives the store that holds the commit and the metadata blobs it may be in; no store when
 // none that is at hand does.
-func (s *Shard) findCommit(ctx context.Context, doc *shallow, snapshotUUID string) (*place, string, error) {
+func (s *Shard) findCommit(ctx context.Context, doc *shallow, snapshotUUID string) (*place, []string, error) {
 	stores := []Repository{s.repo}
 	if r, ok := s.repo.(remotes); ok {
 		if remote, ok := r.Remote(doc.Repository); ok {
@@ -146,42 +153,41 @@ func (s *Shard) findCommit(ctx context.Context, doc *shallow, snapshotUUID strin
 	for i, r := range stores {
 		p := &place{Repository: r, doc: doc, shard: s.Number, whole: i > 0}
 		if p.folder("metadata") == "" {
-			return nil, "", fmt.Errorf("%s: path hash algorithm %d is unknown: %w", s.Manifest, doc.Algorithm, fault.ErrUnsupported)
+			return nil, nil, fmt.Errorf("%s: path hash algorithm %d is unknown: %w", s.Manifest, doc.Algorithm, fault.ErrUnsupported)
 		}
-		name, err := p.commit(ctx, snapshotUUID)
-		if err != nil || name != "" {
-			return p, name, err
+		names, err := p.commits(ctx, snapshotUUID)
+		if err != nil || len(names) > 0 {
+			return p, names, err
 		}
 	}
-	return nil, "", nil
+	return nil, nil, nil
 }
 
-// commit finds the metadata blob of the commit: by the lock of the snapshot, else the newest of
-// its term and generation; "" when there is none.
-func (p *place) commit(ctx context.Context, snapshotUUID string) (string, error) {
+// commits finds the metadata blob of the commit: by the lock of the snapshot, else all of its term
+// and generation, the newest first; none when the store does not hold the shard.
+func (p *place) commits(ctx context.Context, snapshotUUID string) ([]string, error) {
 	prefix := fmt.Sprintf("metadata__%019d__%019d__", math.MaxInt64-p.doc.Term, math.MaxInt64-p.doc.Generation)
 	locks := p.folder("lock_files") + "/"
 	for blob, err := range p.List(ctx, locks+prefix) {
 		if err != nil {
-			return "", fmt.Errorf("find the commit of a shallow snapshot: %w", err)
+			return nil, fmt.Errorf("find the commit of a shallow snapshot: %w", err)
 		}
 		name := strings.TrimPrefix(blob.Name, locks)
 		for _, end := range []string{"..." + snapshotUUID + ".v2_lock", "___" + snapshotUUID + ".lock"} {
 			if at, ok := strings.CutSuffix(name, end); ok {
-				return p.folder("metadata") + "/" + at, nil
+				return []string{p.folder("metadata") + "/" + at}, nil
 			}
 		}
 	}
-	first := ""
+	var names []string
 	for blob, err := range p.List(ctx, p.folder("metadata")+"/"+prefix) {
 		if err != nil {
-			return "", fmt.Errorf("find the commit of a shallow snapshot: %w", err)
+			return nil, fmt.Errorf("find the commit of a shallow snapshot: %w", err)
 		}
-		if first == "" || blob.Name < first {
-			first = blob.Name
-		}
+		names = append(names, blob.Name)
 	}
-	return first, nil
+	slices.Sort(names)
+	return names, nil
 }
 
 // readSegmentMetadata reads where the files of the commit are.
@@ -234,7 +240,7 @@ func parseSegmentMetadata(b []byte) (map[string]fileEntry, []byte, error) {
 		return nil, nil, fmt.Errorf("codec %q version %d where segment_md 1 or 2 is expected: %w", h.Codec, h.Version, fault.ErrUnsupported)
 	}
 	n := in.Count(2)
-	files := make(map[string]fileEntry, n)
+	files := map[string]fileEntry{}
 	for range n {
 		name, value := in.String(), in.String()
 		if in.Err() != nil {
