@@ -56,7 +56,7 @@ func clusterFlags(which, host string) []cli.Flag {
 // coordination is the opened state of one migration.
 type coordination struct {
 	*cms.Coordinator
-	store cms.Store
+	store  cms.Store
 	place  string         // where it is kept, for messages
 	client *target.Client // nil for a file
 	close  func() error
