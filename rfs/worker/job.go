@@ -274,7 +274,9 @@ func (j *job) report(ctx context.Context, end context.CancelFunc) {
 		if err == nil {
 			j.gaps.look(j.runner.Clock.Read())
 		}
-		if err == nil && (now-recorded >= j.runner.recordEvery() || !moved && j.moved()) {
+		// Often at first: whatever kills workers early must not undo all they did.
+		due := min(j.runner.recordEvery(), (now-begin)/2)
+		if err == nil && (now-recorded >= j.runner.recordEvery() || moved && now-recorded >= due || !moved && j.moved()) {
 			recorded, moved = now, moved || j.moved()
 			err = j.record(ctx)
 		}

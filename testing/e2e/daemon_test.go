@@ -150,7 +150,7 @@ func checkStatus(t *testing.T, m, before *progress.Migration, live int64) {
 func TestADaemonWhoseWorkersAreKilledMigratesEverything(t *testing.T) {
 	delay, every := 40*time.Millisecond, 900*time.Millisecond
 	if long() {
-		delay, every = 1200*time.Millisecond, 5*time.Second
+		delay, every = 500*time.Millisecond, 5*time.Second
 	}
 	f := newFleet(t, "daemon-kills", delay, 10*time.Minute)
 	f.start(t, 4)
