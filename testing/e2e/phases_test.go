@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -238,5 +239,39 @@ func TestFiveWorkersCreateEverythingOnce(t *testing.T) {
 			}
 			t.Logf("%d killed, created %v", killed.Load(), slices.Sorted(maps.Keys(created)))
 		})
+	}
+}
+
+// TestWhatThePlanRefusesIsRefusedBeforeAnythingIsWritten lets two indices get one name, and a target be too
+// old for what is asked of it: no template and no index is created.
+func TestWhatThePlanRefusesIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	rules := filepath.Join(t.TempDir(), "rules.toml")
+	must(t, os.WriteFile(rules, []byte("[[rename-index]]\nmatch = \"regex:.*\"\nto = \"all\"\n"), 0o600))
+	for _, c := range []struct {
+		name string
+		args []string
+		says string
+	}{
+		{"one name for all", []string{"--rules", rules}, "would both become all"},
+		{"mapping types", []string{"--emit-doc-type", "ON"}, "takes no mapping types"},
+		{"no such index", []string{"--index-allowlist", "nothing"}, "no index nothing"},
+	} {
+		for _, command := range []string{"migrate", "worker"} {
+			p := newProxy(t, n.URL, 0)
+			args := append([]string{command, "--repo-uri", demoRepo(), "--snapshot-name", "snap1", "--target-host", p.URL, "--session-name", "refused"}, c.args...)
+			res := Run(t, "rfsd", args...)
+			if res.Code != 1 || !strings.Contains(res.Stderr, c.says) {
+				t.Errorf("%s, %s: exit %d: %s", command, c.name, res.Code, res.Stderr)
+			}
+			for _, request := range p.answered(200, 201) {
+				method, path, _ := strings.Cut(request, " ")
+				if method != "GET" && method != "HEAD" && !strings.HasPrefix(path, "/.rfs") && !strings.HasPrefix(path, "/.migrations") && path != "/_aliases" && !strings.HasPrefix(path, "/_search") {
+					t.Errorf("%s, %s: %s", command, c.name, request)
+				}
+			}
+			wipe(t, n)
+		}
 	}
 }

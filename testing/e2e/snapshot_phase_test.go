@@ -210,3 +210,15 @@ func TestASnapshotOfOurNameThatWeDidNotMakeIsRefused(t *testing.T) {
 		t.Errorf("snapshot %q", name)
 	}
 }
+
+func TestASnapshotWithoutTheClustersStateIsMigratedWithAWarning(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	filled(t, n)
+	repo := repositoryOn(t, n)
+	forget(t, n, "stateless")
+	res := Run(t, "rfsd", sourceArgs("migrate", n.URL, n.URL, repo, "stateless", "--without-global-state", "--output", "json")...)
+	p := phasesOf(t, res)
+	if res.Code != 0 || !p.Complete || len(p.Events) != 1 || p.Events[0].Code != "warning" || !strings.Contains(p.Events[0].Detail, "without the cluster's state") {
+		t.Errorf("exit %d, %+v: %s", res.Code, p.Events, res.Stderr)
+	}
+}
