@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
 // Config of a Daemon. Zero values of durations mean the defaults.
@@ -31,6 +32,11 @@ type Config struct {
 	// Share gives this node's place among the nodes of the fleet, for a number of workers that is
 	// wanted of the fleet; nil: the node is alone.
 	Share func() (position, count int)
+	// Scheduler keeps hints about the order of work; nil: none. Place is where the node stands.
+	Scheduler *schedule.Scheduler
+	Place     func() schedule.Place
+	// Nodes are the living nodes of the fleet; nil: the node is alone.
+	Nodes func() []status.Node
 	// EndWhenDone ends Run when no work is left.
 	EndWhenDone bool
 	Sinks       []Sink // get every event
@@ -66,6 +72,7 @@ type Daemon struct {
 	known    bool      // the intent was read
 	done     bool      // no work is left
 	waiting  time.Time // until then no worker is started: others hold what is left
+	paced    time.Time // nor until then, so that a big fleet does not start all at once
 	stopping bool
 	hurry    bool
 	failed   error  // why the daemon cannot go on

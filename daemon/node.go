@@ -28,6 +28,9 @@ func (d *Daemon) Status(context.Context) status.Report {
 	if d.seen.migration != nil {
 		r.Stale = now.Sub(d.seen.at).Seconds()
 	}
+	if d.conf.Nodes != nil {
+		r.Nodes = d.conf.Nodes()
+	}
 	state, reason := d.state()
 	r.Node = status.Node{
 		Name: d.conf.Name, Version: d.conf.Version, Started: d.started.UTC(), State: state, Reason: reason,

@@ -19,6 +19,8 @@ type Record struct {
 	Item    string     `json:"item,omitempty"`
 	Counts  cms.Counts `json:"counts,omitzero"`
 	Error   string     `json:"error,omitempty"`
+	// Next are the items that the lease left behind: to go on with them costs no search.
+	Next []string `json:"next,omitempty"`
 	// NextMs says with code 4 in how many ms, by the store's clock, work may be free.
 	NextMs int64 `json:"next_ms,omitempty"`
 }
@@ -37,6 +39,8 @@ type Lease struct {
 // later. The end of the pipe means that the daemon is gone: the worker hands off and ends.
 type Order struct {
 	Options  map[string][]string `json:"options,omitempty"`   // name of a flag → its values
+	Prefer   []string            `json:"prefer,omitempty"`    // with the options: items to try before a search
+	Exponent int                 `json:"exponent,omitempty"`  // with the options: least lease exponent of new items
 	MaxRate  *int64              `json:"max_rate,omitempty"`  // bytes per second; 0: no limit
 	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
 	Slot     int                 `json:"slot,omitempty"`      // with the options: for its log lines

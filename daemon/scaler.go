@@ -64,7 +64,7 @@ func (d *Daemon) tick(now time.Time) {
 			d.end(s, now, "")
 		case s.worker != nil:
 			d.watch(s, now)
-		case s.n < d.wanted && !now.Before(s.earliest) && !now.Before(d.waiting):
+		case s.n < d.wanted && !now.Before(s.earliest) && !now.Before(d.waiting) && !now.Before(d.paced):
 			d.start(s, now)
 			changed = true
 		}
@@ -118,7 +118,9 @@ func (d *Daemon) running() int {
 // start starts a worker in a slot.
 func (d *Daemon) start(s *slot, now time.Time) {
 	rate := d.rateOf(d.running() + 1)
-	w, err := d.conf.Starter.Start(s.n, Order{MaxRate: &rate, Every: time.Second},
+	order := Order{MaxRate: &rate, Every: time.Second}
+	d.hint(&order, now)
+	w, err := d.conf.Starter.Start(s.n, order,
 		func(r Record) { d.report(s, r) }, func(e End) { d.ended(s, e) })
 	if err != nil {
 		d.back(s, now, err.Error())
@@ -132,6 +134,43 @@ func (d *Daemon) start(s *slot, now time.Time) {
 	*s = slot{n: s.n, worker: w, since: now, backoff: s.backoff, restarts: s.restarts, lastExit: s.lastExit}
 	d.log.Debug("worker started", "slot", s.n, "pid", w.PID())
 }
+
+// preferred is how many items a worker tries before it searches.
+const preferred = 4
+
+// hint adds to an order what the fleet knows, and paces the next start. Without hints it does nothing.
+func (d *Daemon) hint(o *Order, now time.Time) {
+	if d.conf.Place != nil {
+		place := d.conf.Place()
+		d.paced = now.Add(place.Pause())
+		o.Exponent = place.Exponent(cms.DefaultInitialLease)
+	}
+	if d.conf.Scheduler != nil {
+		o.Prefer = d.conf.Scheduler.Propose(now, preferred)
+	}
+}
+
+// learn takes from a worker's lease and end what the scheduler should know.
+func (d *Daemon) learn(lease *Lease, e *End) {
+	s := d.conf.Scheduler
+	switch {
+	case s == nil || lease == nil:
+	case e == nil:
+		s.Taken(lease.Item, time.Now().Add(time.Duration(lease.LeftMs)*time.Millisecond))
+	case !e.clean():
+		s.Poisoned(lease.Item)
+	case len(e.Last.Next) > 0:
+		for _, next := range e.Last.Next {
+			s.HandedOff(next)
+		}
+		s.Taken(lease.Item, time.Now().Add(doneFor))
+	case *e.Last.Exit == ExitDone:
+		s.Taken(lease.Item, time.Now().Add(doneFor))
+	}
+}
+
+// doneFor is how long an item that ended is not proposed again: an operator may open it again.
+const doneFor = time.Hour
 
 // rateOf is the share of one of n workers of the node's rate.
 func (d *Daemon) rateOf(n int) int64 {
@@ -220,6 +259,7 @@ func (d *Daemon) report(s *slot, r Record) {
 	}
 	if r.Lease != nil {
 		s.lease, s.over = r.Lease, now.Add(time.Duration(r.Lease.LeftMs)*time.Millisecond)
+		d.learn(s.lease, nil)
 		d.tell()
 	}
 	if r.Sample == nil {
@@ -247,6 +287,7 @@ func (d *Daemon) ended(s *slot, e End) {
 	defer d.mu.Unlock()
 	defer d.nudge()
 	now := time.Now()
+	d.learn(s.lease, &e)
 	d.verdict(s, e, now)
 	s.worker, s.lease, s.memory, s.rate = nil, nil, 0, 0
 	d.shareRate()

@@ -85,7 +85,7 @@ func (h *hand) work(ctx context.Context, poll time.Duration, started func(*cms.L
 		code = workerTimeout // it was too late to hand off; what was recorded counts
 	}
 	sample := h.in.sample(h.Session, h.blobs)
-	r := daemon.Record{Exit: &code, Outcome: outcome.String(), Counts: item.Counts, Sample: &sample}
+	r := daemon.Record{Exit: &code, Outcome: outcome.String(), Counts: item.Counts, Sample: &sample, Next: item.SuccessorIDs()}
 	if lease != nil {
 		r.Item = lease.Item.ID
 	}

@@ -39,6 +39,8 @@ type link struct {
 	metricsFile string
 	every       time.Duration // between samples; 0: none
 	slot        int
+	prefer      []string // items to try before a search
+	exponent    int      // least lease exponent of new items
 	level       slog.LevelVar
 	parent      *os.File // nil: nobody
 	orders      *bufio.Scanner
@@ -73,7 +75,7 @@ func openLink(c *cli.Context) (*link, error) {
 	if err := json.Unmarshal(l.orders.Bytes(), &first); err != nil {
 		return nil, usage("--parent-fd: %w", err)
 	}
-	l.every, l.slot = first.Every, first.Slot
+	l.every, l.slot, l.prefer, l.exponent = first.Every, first.Slot, first.Prefer, first.Exponent
 	for name, values := range first.Options {
 		if err := setOption(c, name, values); err != nil {
 			return nil, err

@@ -62,10 +62,12 @@ func work1(ctx context.Context, o options, l *link) error {
 	in := newInstruments(o)
 	ctx, cancel := l.obey(ctx, in)
 	defer cancel()
+	o.leastExponent = l.exponent
 	h, err := openHand(ctx, o, l.logger(o), in)
 	if err != nil {
 		return l.finish(h.failed(err), err)
 	}
+	h.Prefer = l.prefer
 	l.begin(h)
 	stop, watched := make(chan struct{}), make(chan struct{})
 	close(watched)

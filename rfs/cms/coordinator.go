@@ -29,6 +29,9 @@ type Config struct {
 	// Shared says that workers of another engine use the queue: margin and grace
 	// are then fixed at 15 s and 5 s, and the initial lease is at least 2 min.
 	Shared bool
+	// LeastExponent is the least lease exponent of the items this process creates: a hint for big
+	// fleets, whose hand-offs would keep the store busy otherwise. 0 = none.
+	LeastExponent int
 	// Rand drives pauses; nil means a fresh seed.
 	Rand *rand.Rand
 }
@@ -85,7 +88,7 @@ func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (crea
 		if s := id.String(); len(s) > MaxIDLength {
 			return created, fmt.Errorf("index name %q is too long for a work item: %w", id.Index, fault.ErrUnsupported)
 		}
-		it := NewItem(id.String(), c.cfg.Creator, 0)
+		it := NewItem(id.String(), c.cfg.Creator, c.cfg.LeastExponent)
 		it.IndexName = id.Index
 		if items = append(items, it); len(items) == batch {
 			if err := flush(); err != nil {

@@ -144,7 +144,7 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 	}
 	next := ItemID{Index: l.ID.Index, Shard: l.ID.Shard, Cursor: watermark}.String()
 	it, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID, SetSuccessors{
-		Holder: l.Holder, Successors: next, HandExponent: RightSize(l.Length, l.c.cfg.InitialLease, w.Setup),
+		Holder: l.Holder, Successors: next, HandExponent: max(RightSize(l.Length, l.c.cfg.InitialLease, w.Setup), min(l.c.cfg.LeastExponent, MaxExponent)),
 		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(),
 	})
 	if err != nil {

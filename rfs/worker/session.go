@@ -42,7 +42,9 @@ type Session struct {
 	Targets Targets // nil when there is no cluster
 	// Order puts the items that are wanted first to the front; nil: none.
 	Order cms.Hints
-	Log   *slog.Logger
+	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
+	Prefer []string
+	Log    *slog.Logger
 
 	mu      sync.Mutex
 	planned *Plan
@@ -116,6 +118,18 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 	return outcome, err
 }
 
+// acquire leases an item: one that hints prefer, else what a search finds. Preferences are given up
+// after one use, because they were right for one moment only.
+func (s *Session) acquire(ctx context.Context) (*cms.Lease, error) {
+	prefer := s.Prefer
+	s.Prefer = nil
+	lease, err := s.Coordinator.AcquireOneOf(ctx, s.Holder, prefer)
+	if lease != nil || err != nil {
+		return lease, err
+	}
+	return s.Coordinator.AcquireNext(ctx, s.Holder, s.Order)
+}
+
 // lastWord bounds the reading of the item after its lease has ended.
 const lastWord = 3 * time.Second
 
@@ -140,7 +154,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 			break
 		}
 	}
-	lease, err := s.Coordinator.AcquireNext(ctx, s.Holder, s.Order)
+	lease, err := s.acquire(ctx)
 	if errors.Is(err, cms.ErrAllDone) {
 		report, clean, ferr := s.endDocuments(ctx)
 		switch {

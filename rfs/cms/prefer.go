@@ -1,0 +1,51 @@
+package cms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// AcquireOneOf tries to lease one of the items, in their order, without a search. The ids are hints: they
+// may be taken, done, another engine's or not exist, and then the next one is tried. nil without an
+// error says that none was free; AcquireNext finds what is.
+func (c *Coordinator) AcquireOneOf(ctx context.Context, holder string, ids []string) (*Lease, error) {
+	for _, id := range ids {
+		r, err := ParseID(id)
+		if err != nil {
+			continue
+		}
+		if r.Cursor > 0 { // who chose the cursor has to be seen before the item is touched
+			it, err := c.get(ctx, id)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", id, err)
+			}
+			if !it.Open() || it.foreignCursor() {
+				continue
+			}
+		}
+		l, got, v, err := c.acquire(ctx, id, holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case v == Exhausted:
+			if _, err := c.Event(ctx, id, "failed", got.Failure); err != nil {
+				return nil, err
+			}
+		case l == nil:
+		case got.Successors == "":
+			return l, nil
+		default:
+			if err := l.finish(ctx, got); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
+				return nil, err
+			}
+		}
+	}
+	return nil, nil
+}
