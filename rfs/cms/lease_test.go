@@ -495,3 +495,23 @@ func TestAnItemInMidShardOfAnotherEngineIsNeverLeased(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 }
+
+func TestALostRaceIsNoLease(t *testing.T) {
+	b := newBench(t, 0)
+	asked := 0
+	b.store.before = func(tr cms.Transition) error {
+		if _, ok := tr.(cms.Acquire); ok {
+			asked++
+			return cms.ErrConflict
+		}
+		return nil
+	}
+	l, err := b.AcquireNext(t.Context(), "h", nil)
+	var none *cms.NoneAvailable
+	if l != nil || !errors.As(err, &none) || asked < 2 {
+		t.Errorf("after %d lost races: %+v %v", asked, l, err)
+	}
+	if it := b.item(t); it.Holder != "" {
+		t.Errorf("%+v", it)
+	}
+}
