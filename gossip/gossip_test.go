@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -407,6 +408,7 @@ func FuzzHear(f *testing.F) {
 	f.Add([]byte(`{"o":"a","k":"pressure","i":"x","n":5,"t":10,"p":{"a":1}}`), false)
 	f.Add([]byte(`[{"o":"a","k":"pressure","n":5,"t":10},{"o":"b","k":"lease","n":1,"t":99999}]`), true)
 	f.Fuzz(func(t *testing.T, b []byte, state bool) {
+		defer fuzzing.Bounded(t, len(b))()
 		s := newNotes("me", func() int { return 3 })
 		if state {
 			s.merge(b)

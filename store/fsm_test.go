@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func testMachine(t testing.TB, limit int64) *machine {
@@ -171,6 +172,7 @@ func FuzzApply(f *testing.F) {
 	f.Add([]byte(`{"sweep":9223372036854775807}`), int64(-1))
 	m := testMachine(f, 4<<10)
 	f.Fuzz(func(t *testing.T, b []byte, sweep int64) {
+		defer fuzzing.Bounded(t, len(b))()
 		for _, l := range []*raft.Log{{Type: raft.LogCommand, Data: b}, entry(t, command{Sweep: sweep})} {
 			if err, ok := m.Apply(l).(error); ok && !errors.Is(err, errCommand) {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 var sections = []Section{
@@ -95,6 +96,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("[source]\nrepo-uri = 'x'\n[work]\nslots = 1\nfirst = ['a']\n")
 	f.Add("a = 1\n[x]\n[[y]]\nb.c = '''\n'''")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer fuzzing.Bounded(t, len(text))()
 		values, err := Parse("f", text, sections)
 		if err != nil && !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("error without a category: %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func TestIDsRoundTripForEveryLegalName(t *testing.T) {
@@ -52,6 +53,7 @@ func FuzzParseID(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer fuzzing.Bounded(t, len(s))()
 		id, err := cms.ParseID(s)
 		if err == nil && id.String() != s {
 			t.Errorf("%q parsed to %+v, which is %q", s, id, id.String())

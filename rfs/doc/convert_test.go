@@ -9,6 +9,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func convert(t testing.TB, in []byte) (string, error) {
@@ -112,6 +114,7 @@ func FuzzConvert(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		if len(b) > 64<<10 {
 			return
 		}
@@ -132,6 +135,7 @@ func FuzzCBORAgreesWithAnotherReader(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		out, err := appendCBOR(nil, b)
 		if err == nil && !json.Valid(out) {
 			t.Fatalf("%x became %q", b, out)

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func TestStoredIdsAreDecoded(t *testing.T) {
@@ -52,6 +53,7 @@ func FuzzBinaryIDIsTextOrRefused(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		id, err := AppendBinaryID(nil, b)
 		if err == nil && !utf8.Valid(id) {
 			t.Fatalf("%x became %q", b, id)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func TestSourceBecomesOneLine(t *testing.T) {
@@ -66,6 +68,7 @@ func FuzzAppendLine(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		got, err := AppendLine([]byte("x"), b)
 		if hasLineBreak(got) {
 			t.Fatalf("line break in %q", got)

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func openDir(t testing.TB, dir, writer string, c Compression) *Dir {
@@ -278,6 +279,7 @@ func FuzzNamesComeBack(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
+		defer fuzzing.Bounded(t, len(name))()
 		path := EncodeName(name)
 		back, err := DecodeName(path)
 		if err != nil || back != name {
@@ -295,6 +297,7 @@ func FuzzDecodeName(f *testing.F) {
 	f.Add("%2Ekibana")
 	f.Add("a%/b")
 	f.Fuzz(func(t *testing.T, path string) {
+		defer fuzzing.Bounded(t, len(path))()
 		if name, err := DecodeName(path); err == nil && EncodeName(name) != path {
 			t.Fatalf("%q stands for %q", path, name)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func open(t testing.TB, dir, writer string) *Writer {
@@ -226,6 +227,7 @@ func FuzzParseLine(f *testing.F) {
 	f.Add([]byte(`{"index":"i","id":"1","ordinal":3,"source":{"a":1}}`))
 	f.Add([]byte(`{"source_base64":"YQpi"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		x, err := parseLine(b)
 		if err != nil {
 			return

@@ -7,13 +7,13 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 // seedFiles adds the real files of a kind, also those inside of compound files.
@@ -46,18 +46,14 @@ func seedFiles(f *testing.F, ext string, add func(b []byte)) {
 	}
 }
 
-// wellBehaved fails when an error has no category, or when a small input took much memory.
+// wellBehaved fails when an error has no category, or when a small input took much memory or time.
 func wellBehaved(t *testing.T, input int, parse func() error) {
 	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	end := fuzzing.Bounded(t, input)
 	err := parse()
-	runtime.ReadMemStats(&after)
+	end()
 	if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrUnsupported) {
 		t.Fatalf("error without a category: %v", err)
-	}
-	if took := after.TotalAlloc - before.TotalAlloc; input < 1<<20 && took > 64<<20 {
-		t.Fatalf("%d bytes of input took %d bytes of memory", input, took)
 	}
 }
 

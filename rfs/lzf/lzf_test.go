@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func TestChunksBecomeTheirBytes(t *testing.T) {
@@ -38,6 +39,7 @@ func FuzzAppend(f *testing.F) {
 	f.Add([]byte("ZV\x01\x00\x06\x00\x06\x02abc\x20\x02"))
 	f.Add([]byte("ZV\x00\x00\x03abc"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		out, err := Append([]byte("kept"), b)
 		if !bytes.HasPrefix(out, []byte("kept")) {
 			t.Fatal("dst was changed")

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 var (
@@ -336,6 +337,7 @@ func FuzzGlobals(f *testing.F) {
 	}
 	f.Add(`{"index_lifecycle":{"policies":{"p":{"policy":{"phases":{"hot":{"actions":{"rollover":null}}}}}}},"templates":{"a":{"mappings":[[{}]],"settings":{"a":[{}]}}}}`)
 	f.Fuzz(func(t *testing.T, in string) {
+		defer fuzzing.Bounded(t, len(in))()
 		var s map[string]json.RawMessage
 		if json.Unmarshal([]byte(in), &s) != nil {
 			return

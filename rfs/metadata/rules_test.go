@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 var (
@@ -178,6 +179,7 @@ func FuzzConvert(f *testing.F) {
 	f.Add([]byte(`{"_all":{"enabled":false},"properties":{"a":{"type":"string","fields":{"raw":{"type":"string","index":"not_analyzed"}}}}}`), []byte(`{"x":{"filter":{}}}`))
 	f.Add([]byte(`{"dynamic_templates":[{"a":{"mapping":{"type":"multi_field","fields":{}}}}],"properties":{"v":{"type":"dense_vector","dims":2}}}`), []byte(`{}`))
 	f.Fuzz(func(t *testing.T, mapping, aliases []byte) {
+		defer fuzzing.Bounded(t, len(mapping)+len(aliases))()
 		body, _, err := Convert(os219, Wanted{Name: "i", Index: Index{Mappings: []Mapping{{"t", mapping}}, Aliases: aliases}})
 		if err == nil && !json.Valid(body) {
 			t.Fatalf("no JSON: %s", body)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func parse(t testing.TB, text string) *Set {
@@ -271,6 +272,7 @@ func FuzzDocuments(f *testing.F) {
 		f.Add([]byte(s), "a.b", "a.c")
 	}
 	f.Fuzz(func(t *testing.T, source []byte, from, to string) {
+		defer fuzzing.Bounded(t, len(source)+len(from)+len(to))()
 		if checkField(from) != nil || checkField(to) != nil {
 			return
 		}

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func unhex(t testing.TB, s string) []byte {
@@ -347,6 +348,7 @@ func FuzzAppendJSON(f *testing.F) {
 	}
 	f.Add(unhex(f, valueHeader+"FA 80 61 F8 42 616263 01 F9 34 6161 FC 2A 82 81 07 01 40 E8 82 7F 7F 03 FB"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		got, err := AppendJSON(nil, b)
 		if err != nil {
 			if !errors.Is(err, fault.ErrCorrupt) {

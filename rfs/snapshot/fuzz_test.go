@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 // seeds gives the blobs of all real repositories of which the name fits.
@@ -31,6 +32,7 @@ func mustBeCorrupt(t *testing.T, err error) {
 func FuzzBlobFraming(f *testing.F) {
 	seeds(f, func(name string) bool { return strings.HasSuffix(name, ".dat") })
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		for _, codec := range []string{codecSnapshot, codecIndex, ""} {
 			out, err := decodeBlob("x.dat", codec, b)
 			mustBeCorrupt(t, err)
@@ -44,6 +46,7 @@ func FuzzBlobFraming(f *testing.F) {
 func FuzzCatalog(f *testing.F) {
 	seeds(f, func(name string) bool { return strings.HasPrefix(name, "index") })
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		c, err := OpenCatalog(t.Context(), memory{"index-3": b})
 		mustBeCorrupt(t, err)
 		if err != nil {
@@ -81,6 +84,7 @@ func payloads(f *testing.F, fits func(name string) bool) {
 func FuzzShardManifest(f *testing.F) {
 	payloads(f, func(name string) bool { return strings.Count(name, "/") >= 3 })
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		for _, parse := range []func(s *Shard) error{
 			func(s *Shard) error { return s.parse(b, "snap1") }, func(s *Shard) error { return s.parseAll("p/index-1", b, "snap1") },
 		} {
@@ -109,6 +113,7 @@ func FuzzShardManifest(f *testing.F) {
 func FuzzIndexMetadata(f *testing.F) {
 	payloads(f, func(name string) bool { return strings.HasPrefix(name, "indices/") && strings.Count(name, "/") == 2 })
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		var names map[string]json.RawMessage
 		if json.Unmarshal(b, &names) != nil {
 			names = map[string]json.RawMessage{"i": nil}
@@ -127,6 +132,7 @@ func FuzzIndexMetadata(f *testing.F) {
 func FuzzSnapshotInfo(f *testing.F) {
 	payloads(f, func(name string) bool { return strings.HasPrefix(name, "snap") && !strings.Contains(name, "/") })
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		s := &Snapshot{Ref: Ref{Name: "s", UUID: "s"}, catalog: &Catalog{}, blob: "snap-s.dat"}
 		mustBeCorrupt(t, s.parse(b))
 	})

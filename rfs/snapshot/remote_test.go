@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 // shallowRepositories are real ones, each sharing its place with the remote store of its cluster.
@@ -310,6 +311,7 @@ func FuzzSegmentMetadata(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		_, _, err := parseSegmentMetadata(resealed(b))
 		if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrUnsupported) {
 			t.Errorf("error without a category: %v", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 // serve gives a client of a server with one handler.
@@ -264,6 +265,7 @@ func FuzzParseBulk(f *testing.F) {
 	f.Add([]byte(`{"items":[{"index":{"status":400,"error":{"type":"a","reason":"b\"","caused_by":{"reason":"c"}}}}]}`))
 	f.Add([]byte(`{"items":[],"x":[[{"y":null}],1e5,true]} `))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer fuzzing.Bounded(t, len(b))()
 		refused, items, err := parseBulk(b)
 		if err == nil && len(refused) > items {
 			t.Fatalf("%d refused of %d", len(refused), items)

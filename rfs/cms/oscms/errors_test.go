@@ -6,6 +6,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func TestAnswersFallIntoOneCategory(t *testing.T) {
@@ -51,6 +52,7 @@ func FuzzAnswerError(f *testing.F) {
 	f.Add(404, []byte(`{"error":"x"}`))
 	f.Add(500, []byte(``))
 	f.Fuzz(func(t *testing.T, status int, answer []byte) {
+		defer fuzzing.Bounded(t, len(answer))()
 		if status >= 300 && answerError(status, answer) == nil {
 			t.Error("a failed request is no error")
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 func TestByteOrderFollowsFromTheCodecName(t *testing.T) {
@@ -206,6 +207,7 @@ func TestMonotonicSequencesRoundTheirProductToFloat32(t *testing.T) {
 func FuzzInput(f *testing.F) {
 	f.Add([]byte{0x3F, 0xD7, 0x6C, 0x17, 1, 'x', 0, 0, 0, 0}, int64(3), int32(2))
 	f.Fuzz(func(t *testing.T, b []byte, n int64, shift int32) {
+		defer fuzzing.Bounded(t, len(b))()
 		in := NewInput(b)
 		in.IndexHeader()
 		in.Map(false)

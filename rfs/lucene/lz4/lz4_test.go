@@ -9,6 +9,7 @@ import (
 	oracle "github.com/pierrec/lz4/v4"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
 // texts are raw bytes of all kinds: random, runs, repeats at all distances.
@@ -100,6 +101,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(compress(f, p), len(p), []byte("dictionary"))
 	}
 	f.Fuzz(func(t *testing.T, src []byte, n int, dict []byte) {
+		defer fuzzing.Bounded(t, len(src)+len(dict))()
 		if n < 1 || n > 1<<20 {
 			t.Skip("the caller has bounded the length")
 		}
