@@ -443,7 +443,8 @@ func tellsWhatIsLacking(t *testing.T, c *target.Client, v target.Version) {
  {"id":"copies","config":{"processors":[{"set":{"field":"x","copy_from":"y"}}]}}]}`),
 		"stored_scripts": json.RawMessage(`{"old":{"lang":"groovy","source":"1"},"search":{"lang":"mustache","source":"{\"query\":{\"match_all\":{}}}","options":{"content_type":"application/json;charset=utf-8"}},"painless#half":{"lang":"painless","source":"doc['a'].value / 2","options":{}}}`),
 		"index_template": json.RawMessage(`{"index_template":{
- "piped":{"index_patterns":["piped-*"],"priority":5,"composed_of":["there","away"],"ignore_missing_component_templates":["away"],"template":{"settings":{"index":{"default_pipeline":"good","final_pipeline":"unheard","lifecycle":{"name":"p","rollover_alias":"w"},"mode":"logsdb"}},"mappings":{"properties":{"v":{"type":"dense_vector","dims":3}}},"lifecycle":{"data_retention":"7d"}}},
+ "piped":{"index_patterns":["piped-*"],"priority":5,"composed_of":["there","away"],"ignore_missing_component_templates":["away"],"template":{"settings":{"index":{"default_pipeline":"good","final_pipeline":"good","lifecycle":{"name":"p","rollover_alias":"w"},"mode":"logsdb"}},"mappings":{"properties":{"v":{"type":"dense_vector","dims":3}}},"lifecycle":{"data_retention":"7d"}}},
+ "lost":{"index_patterns":["lost-*"],"priority":5,"template":{"settings":{"index.default_pipeline":"unheard"}}},
  "rival":{"index_patterns":["taken-*"],"priority":77,"composed_of":[]},
  "stream":{"index_patterns":["stream-*"],"priority":6,"data_stream":{"hidden":true,"allow_custom_routing":false},"composed_of":["metrics-mappings"]},
  "logs":{"index_patterns":["logs-*-*"],"priority":100,"data_stream":{},"composed_of":["logs-mappings"],"_meta":{"managed":true}}}}`),
@@ -461,7 +462,7 @@ func tellsWhatIsLacking(t *testing.T, c *target.Client, v target.Version) {
 	if err != nil {
 		t.Error(err)
 	}
-	want := []string{"script half", "script search", "pipeline good", "component-template metrics-mappings", "component-template there", "index-template piped", "index-template stream"}
+	want := []string{"script half", "script search", "pipeline good", "component-template metrics-mappings", "component-template there", "index-template piped", "index-template stream", "index-template lost"}
 	slices.Sort(want)
 	created := slices.Sorted(slices.Values(done.Created))
 	if !slices.Equal(created, want) {
@@ -489,7 +490,7 @@ func tellsWhatIsLacking(t *testing.T, c *target.Client, v target.Version) {
 		changes += ch.Index + ": " + ch.Rule + " " + ch.Path + ": " + ch.Detail + "\n"
 	}
 	for _, words := range []string{
-		"pipeline good: pipeline-option _meta", "index-template piped: pipeline-setting index.final_pipeline", "index-template piped: missing-component composed_of: away",
+		"pipeline good: pipeline-option _meta", "index-template piped: pipeline-setting index.final_pipeline", "index-template lost: pipeline-setting index.default_pipeline: dropped: the pipeline unheard", "index-template piped: missing-component composed_of: away",
 		"index-template piped: template-option template.lifecycle", "index-template piped: lifecycle index.lifecycle.name", "index-template piped: lifecycle index.lifecycle.rollover_alias: dropped",
 		"index-template stream: data-stream-option data_stream.hidden", " v: ",
 	} {

@@ -185,13 +185,13 @@ func (p *planner) settings(e *edit, in map[string]any) map[string]any {
 	for _, k := range keys(flat) {
 		v := flat[k]
 		switch {
+		case k == "index.final_pipeline" && v != "_none":
+			// Nothing in a request can switch it off: it would change the documents of this migration once more.
+			e.note("pipeline-setting", k, "dropped: set it to %s when the documents are complete", v)
+		case k == "index.default_pipeline" && v != "_none" && (!p.taken[Pipeline][v] || e.lacks.pipelines[v]):
+			e.note("pipeline-setting", k, "dropped: the pipeline %s is not migrated", v)
 		case k == "index.default_pipeline" || k == "index.final_pipeline":
-			switch {
-			case v != "_none" && (!p.taken[Pipeline][v] || e.lacks.pipelines[v]):
-				e.note("pipeline-setting", k, "dropped: the pipeline %s is not migrated", v)
-			default:
-				kept[k] = v
-			}
+			kept[k] = v
 		case k == "index.lifecycle.rollover_alias" && p.sel.Policies && p.v.Distribution == "opensearch":
 			const ism = "index.plugins.index_state_management.rollover_alias"
 			if !e.lacks.settings[ism] {

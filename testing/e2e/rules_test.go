@@ -119,52 +119,48 @@ func TestBadRulesAreRefusedBeforeAnythingIsDone(t *testing.T) {
 // TestRulesAndTemplatesReachARealTarget migrates with rules, and the templates of an old
 // cluster with all that can be asked for.
 func TestRulesAndTemplatesReachARealTarget(t *testing.T) {
-	for _, version := range targets {
-		t.Run(version, func(t *testing.T) {
-			n := cluster.OpenSearch(t, version)
-			wipe(t, n)
-			dir := t.TempDir()
-			res := RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, demo(t), "--session-name", "rules", "--rules", writeRules(t, userRules))...)
-			got := landed(t, n)
-			for k := range got {
-				if !strings.HasPrefix(k.Index, "moved-") {
-					delete(got, k)
-				}
-			}
-			checkRuled(t, res, got)
-			var made map[string]struct {
-				Settings struct {
-					Index struct {
-						Replicas string `json:"number_of_replicas"`
-					}
-				}
-				Mappings struct {
-					Meta map[string]any `json:"_meta"`
-				}
-			}
-			must(t, n.JSON(t.Context(), "GET", "/moved-orders", nil, &made))
-			if x := made["moved-orders"]; x.Settings.Index.Replicas != "0" || x.Mappings.Meta["by"] != "rules" {
-				t.Errorf("%+v", x)
-			}
-
-			wipe(t, n)
-			repo := filepath.Join(Root(), "testing", "fixtures", "1.7.6-templates")
-			for range 2 { // the second run finds everything there
-				res = RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, repo, "--session-name", "templates", "--template-allowlist", "legacy1", "--include", "pipelines,scripts,ilm")...)
-				if res.Code != 0 {
-					t.Fatalf("exit %d: %s", res.Code, res.Stderr)
-				}
-			}
-			var names map[string]struct{ Order int }
-			must(t, n.JSON(t.Context(), "GET", "/_template/legacy*?filter_path="+url.QueryEscape("*.order"), nil, &names))
-			var list []string
-			for name := range names {
-				list = append(list, name)
-			}
-			if !slices.Equal(list, []string{"legacy1"}) || names["legacy1"].Order != 5 {
-				t.Errorf("templates %v", names)
-			}
-			call(t, n, "DELETE", "/_template/legacy1", nil)
-		})
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir := t.TempDir()
+	res := RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, demo(t), "--session-name", "rules", "--rules", writeRules(t, userRules))...)
+	got := landed(t, n)
+	for k := range got {
+		if !strings.HasPrefix(k.Index, "moved-") {
+			delete(got, k)
+		}
 	}
+	checkRuled(t, res, got)
+	var made map[string]struct {
+		Settings struct {
+			Index struct {
+				Replicas string `json:"number_of_replicas"`
+			}
+		}
+		Mappings struct {
+			Meta map[string]any `json:"_meta"`
+		}
+	}
+	must(t, n.JSON(t.Context(), "GET", "/moved-orders", nil, &made))
+	if x := made["moved-orders"]; x.Settings.Index.Replicas != "0" || x.Mappings.Meta["by"] != "rules" {
+		t.Errorf("%+v", x)
+	}
+
+	wipe(t, n)
+	repo := filepath.Join(Root(), "testing", "fixtures", "1.7.6-templates")
+	for range 2 { // the second run finds everything there
+		res = RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, repo, "--session-name", "templates", "--template-allowlist", "legacy1", "--include", "pipelines,scripts,ilm")...)
+		if res.Code != 0 {
+			t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+		}
+	}
+	var names map[string]struct{ Order int }
+	must(t, n.JSON(t.Context(), "GET", "/_template/legacy*?filter_path="+url.QueryEscape("*.order"), nil, &names))
+	var list []string
+	for name := range names {
+		list = append(list, name)
+	}
+	if !slices.Equal(list, []string{"legacy1"}) || names["legacy1"].Order != 5 {
+		t.Errorf("templates %v", names)
+	}
+	call(t, n, "DELETE", "/_template/legacy1", nil)
 }
