@@ -1,0 +1,346 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/daemon/web"
+	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/testing/browser"
+)
+
+func TestThePageComesWithAStrictPolicyAndLoadsNothingElse(t *testing.T) {
+	s := httptest.NewServer(web.Handler())
+	defer s.Close()
+	for path, kind := range map[string]string{"/": "text/html", "/page/page.js": "text/javascript", "/page/page.css": "text/css", "/page/icon.svg": "image/svg+xml"} {
+		res, err := http.Get(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 200 || !strings.HasPrefix(res.Header.Get("Content-Type"), kind) {
+			t.Errorf("%s: %d %s", path, res.StatusCode, res.Header.Get("Content-Type"))
+		}
+		policy := res.Header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
+			t.Errorf("%s: policy %q", path, policy)
+		}
+		if res.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s may be sniffed", path)
+		}
+	}
+	for _, path := range []string{"/page/web.go", "/page/..%2fweb.go", "/page/nothing", "/page/"} {
+		res, err := http.Get(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", path, res.StatusCode)
+		}
+	}
+	for _, name := range []string{"index.html", "page.js", "page.css"} {
+		b, err := os.ReadFile("page/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bad := range []string{"http://", "https://", "innerHTML", "insertAdjacentHTML", "document.write", "eval(", "<style", " style="} {
+			if text := strings.ReplaceAll(string(b), "http://www.w3.org/2000/svg", ""); strings.Contains(text, bad) {
+				t.Errorf("%s contains %q", name, bad)
+			}
+		}
+	}
+}
+
+func TestColoursOfTextAreReadable(t *testing.T) {
+	css, err := os.ReadFile("page/page.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllSubmatch(css, -1)
+	if len(blocks) != 2 {
+		t.Fatalf("%d schemes of colours, want light and dark", len(blocks))
+	}
+	for _, block := range blocks {
+		colours := map[string]float64{}
+		for _, m := range regexp.MustCompile(`--([a-z]+): #([0-9a-f]+)`).FindAllSubmatch(block[1], -1) {
+			colours[string(m[1])] = luminance(t, string(m[2]))
+		}
+		for name, least := range map[string]float64{"ink": 7, "quiet": 4.5, "done": 4.5, "bad": 4.5, "wait": 4.5, "doing": 3} {
+			for _, ground := range []string{"card", "paper"} {
+				if got := contrast(colours[name], colours[ground]); got < least {
+					t.Errorf("contrast of %s on %s is %.2f, want %.1f", name, ground, got, least)
+				}
+			}
+		}
+	}
+}
+
+// luminance is the relative luminance of WCAG 2, 0 to 1.
+func luminance(t *testing.T, hex string) float64 {
+	t.Helper()
+	if len(hex) == 3 {
+		hex = string([]byte{hex[0], hex[0], hex[1], hex[1], hex[2], hex[2]})
+	}
+	sum := 0.0
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		n, err := strconv.ParseUint(hex[2*i:2*i+2], 16, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := float64(n) / 255
+		if x <= 0.04045 {
+			x /= 12.92
+		} else {
+			x = math.Pow((x+0.055)/1.055, 2.4)
+		}
+		sum += weight * x
+	}
+	return sum
+}
+
+func contrast(a, b float64) float64 { return (max(a, b) + 0.05) / (min(a, b) + 0.05) }
+
+// site is a node as the page sees it; tell changes what it tells.
+type site struct {
+	*httptest.Server
+	mu      sync.Mutex
+	report  status.Report
+	changed chan struct{}
+}
+
+func (s *site) tell(r status.Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report = r
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *site) now() (status.Report, chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.report, s.changed
+}
+
+func newSite(t *testing.T, r status.Report, events []status.Event) *site {
+	s := &site{report: r, changed: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.Handle("/", web.Handler())
+	mux.HandleFunc("/v1/events", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(events) })
+	mux.HandleFunc("/v1/stream", func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			r, changed := s.now()
+			b, _ := json.Marshal(r)
+			fmt.Fprintf(w, "event: status\ndata: %s\n\n", b)
+			w.(http.Flusher).Flush()
+			select {
+			case <-req.Context().Done():
+				return
+			case <-changed:
+			}
+		}
+	})
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
+}
+
+const hostile = `<img src=x onerror="document.body.dataset.owned=1">"'><script>document.body.dataset.owned=1</script>`
+
+// migration makes one of 20 indices with 5 shards each, done to the part done.
+func migration(done float64) status.Report {
+	m := &progress.Migration{Session: "night", ReadAt: time.Now(), Intent: progress.Intent{State: "run"}}
+	for i, name := range []string{"snapshot", "metadata", "indices", "documents"} {
+		state := "COMPLETED"
+		if i == 3 {
+			state = "IN_PROGRESS"
+		}
+		m.Phases = append(m.Phases, progress.Phase{Name: name, State: state})
+	}
+	for i := range 20 {
+		x := progress.Index{Name: fmt.Sprintf("logs-2026-%02d", i), State: "IN_PROGRESS"}
+		if i == 3 {
+			x.Name = hostile
+		}
+		x.Targets = []string{x.Name}
+		for n := range 5 {
+			size := int64((i + 1) * (n + 1) * 40_000_000)
+			s := progress.Shard{Number: n, State: "IN_PROGRESS", Bytes: size, Fraction: math.Min(1, math.Max(0, done*25-float64(i)))}
+			switch {
+			case i == 5 && n == 2:
+				s.State, s.Error, s.Fraction = "FAILED", "segment _3: checksum "+hostile, 0.4
+			case s.Fraction == 1:
+				s.State = "COMPLETED"
+			case s.Fraction == 0:
+				s.State = "NOT_STARTED"
+			}
+			s.Counts = progress.Counts{Shards: 1, Bytes: size, BytesDone: int64(float64(size) * s.Fraction), Indexed: int64(float64(size) / 900 * s.Fraction)}
+			x.Shards = append(x.Shards, s)
+			x.Counts.Bytes += size
+			x.Counts.BytesDone += s.Counts.BytesDone
+			x.Counts.Indexed += s.Counts.Indexed
+		}
+		m.Totals.Bytes += x.Counts.Bytes
+		m.Totals.BytesDone += x.Counts.BytesDone
+		m.Totals.Indexed += x.Counts.Indexed
+		m.Indices = append(m.Indices, x)
+	}
+	m.Totals.Shards, m.Totals.ShardsDone = 100, int64(done*100)
+	m.Failures = []progress.Failure{{Reason: "segment _3: checksum " + hostile, Count: 1, Examples: []string{hostile}}}
+	left := 3725.0
+	return status.Report{
+		Node: status.Node{Name: "mover-1", Version: "1.0", State: "running", Wanted: 2, Running: 2}, Migration: m,
+		Rate: status.Rate{Documents: 41_000 * (1 + done), Bytes: 62e6, Left: &left},
+		Workers: []status.Worker{
+			{Slot: 0, PID: 100, State: "working", Item: "i", Index: hostile, Shard: 4, Rate: 20_500, Resident: 180 << 20},
+			{Slot: 1, PID: 101, State: "backing off", Restarts: 2, LastExit: "signal: killed"},
+		},
+	}
+}
+
+func chromium(t *testing.T, ctx context.Context) *browser.Browser {
+	t.Helper()
+	b, err := browser.Start(ctx)
+	if errors.Is(err, browser.ErrNone) {
+		t.Skip("not run: ", err)
+	}
+	must(t, err)
+	t.Cleanup(b.Close)
+	return b
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keep leaves a screenshot where the environment says, for people to look at.
+func keep(t *testing.T, ctx context.Context, b *browser.Browser, name string) {
+	t.Helper()
+	png, err := b.Screenshot(ctx)
+	must(t, err)
+	if len(png) < 10_000 {
+		t.Errorf("screenshot %s of %d bytes: the page is empty", name, len(png))
+	}
+	if dir := os.Getenv("RFSD_ARTIFACTS"); dir != "" {
+		must(t, os.MkdirAll(dir, 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name), png, 0o644))
+	}
+}
+
+func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	b := chromium(t, ctx)
+	s := newSite(t, migration(0.3), []status.Event{{Time: time.Now(), Subject: hostile, Code: "failed", Detail: hostile}})
+	eval := func(expression string, out any) { t.Helper(); must(t, b.Eval(ctx, expression, out)) }
+	must(t, b.Look(ctx, 1280, 1500, false))
+	must(t, b.Open(ctx, s.URL+"/"))
+	must(t, b.Wait(ctx, "document.querySelectorAll('.shard').length === 100 && document.querySelectorAll('#events tbody tr').length === 1"))
+
+	var name string
+	eval("document.querySelectorAll('#indices .name')[3].textContent", &name)
+	if name != hostile {
+		t.Errorf("hostile name is shown as %q", name)
+	}
+	var labels []string
+	eval("[...document.querySelectorAll('.shard')].map((c) => c.getAttribute('aria-label'))", &labels)
+	for _, l := range labels {
+		if !strings.Contains(l, "shard ") || !strings.Contains(l, "% of ") {
+			t.Errorf("text of a shard: %q", l)
+		}
+	}
+	if !strings.Contains(labels[27], "failed") || !strings.Contains(labels[27], "checksum") {
+		t.Errorf("the failed shard says %q", labels[27])
+	}
+	var widths []float64
+	eval("[...document.querySelectorAll('#indices > li:first-child .shard')].map((c) => c.getBoundingClientRect().width)", &widths)
+	if len(widths) != 5 || widths[4]/widths[0] < 4 || widths[4]/widths[0] > 5.5 {
+		t.Errorf("widths of shards of 1 to 5 times the bytes: %v", widths)
+	}
+	keep(t, ctx, b, "page-light.png")
+	must(t, b.Look(ctx, 1280, 1500, true))
+	keep(t, ctx, b, "page-dark.png")
+
+	// Live: a change arrives without loading anything again.
+	var before, after float64
+	filled := "[...document.querySelectorAll('.shard .fill')].reduce((sum, f) => sum + f.getBoundingClientRect().width, 0)"
+	eval(filled, &before)
+	s.tell(migration(0.6))
+	must(t, b.Wait(ctx, "document.body.dataset.updates >= 2"))
+	eval(filled, &after)
+	if after < 1.5*before {
+		t.Errorf("cells are filled to %.0f pixels, then to %.0f", before, after)
+	}
+	var rate string
+	eval("document.getElementById('rate').textContent", &rate)
+	if !strings.HasPrefix(rate, "65,600 documents per second") {
+		t.Errorf("throughput %q", rate)
+	}
+
+	// A store that does not answer is told, with the age of what is shown.
+	r := migration(0.6)
+	r.Stale, r.StoreError = 75, "coordination store: no answer"
+	s.tell(r)
+	must(t, b.Wait(ctx, "!document.getElementById('alarm').hidden && /1 min 1\\d s old.*no answer/.test(document.getElementById('alarm').textContent)"))
+
+	must(t, b.Look(ctx, 400, 900, false))
+	var wide bool
+	eval("document.documentElement.scrollWidth > innerWidth", &wide)
+	if wide {
+		t.Error("on a narrow screen the page has to be moved sideways")
+	}
+	var owned bool
+	eval("document.body.dataset.owned !== undefined || document.scripts.length !== 1 || document.images.length !== 0", &owned)
+	if owned {
+		t.Error("an index's name became markup")
+	}
+	complaints(t, b, s.URL)
+
+	s.CloseClientConnections()
+	s.Close()
+	must(t, b.Wait(ctx, "/does not answer/.test(document.getElementById('alarm').textContent)"))
+}
+
+// complaints fails when the page broke, broke its own policy, or asked anybody but its node.
+func complaints(t *testing.T, b *browser.Browser, origin string) {
+	t.Helper()
+	for _, method := range []string{"Runtime.exceptionThrown", "Log.entryAdded"} {
+		for _, e := range b.Events(method) {
+			t.Errorf("%s: %s", method, e.Params)
+		}
+	}
+	requests := b.Events("Network.requestWillBeSent")
+	if len(requests) < 5 {
+		t.Errorf("only %d requests were seen", len(requests))
+	}
+	for _, e := range requests {
+		var p struct {
+			Request struct {
+				URL string `json:"url"`
+			} `json:"request"`
+		}
+		must(t, json.Unmarshal(e.Params, &p))
+		if !strings.HasPrefix(p.Request.URL, origin+"/") {
+			t.Errorf("the page asked for %s", p.Request.URL)
+		}
+	}
+}
