@@ -45,11 +45,13 @@ fuzz-short:
 fuzz:
 	@testing/fuzz.sh $${FUZZTIME:-5m}
 
-## sim: the lease protocol in virtual time, SEEDS worlds; replay one with go test ./testing/sim -seed=N
+## sim: the lease protocol in virtual time, as many worlds as SIMTIME allows but at least SEEDS; replay one with
+## go test ./testing/sim -seed=N
 SEEDS      ?= 100
+SIMTIME    ?= 3m
 sim:
 	$(GO) test ./testing/spec
-	$(GO) test ./testing/sim -timeout 30m -seeds=$(SEEDS)
+	$(GO) test ./testing/sim -timeout 60m -seeds=$(SEEDS) -for=$(SIMTIME)
 
 ## mutants: break one rule at a time in a copy; every mutant must turn a test red
 mutants:
@@ -69,6 +71,7 @@ test:
 ci:
 	$(MAKE) lint
 	$(MAKE) test
+	$(MAKE) sim
 	$(MAKE) fuzz-short
 
 clean:

@@ -17,7 +17,8 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay this seed only")
-	seedsFlag = flag.Int("seeds", 0, "how many seeds; 0 = 3 with -short, else 12")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds at least; 0 = 3 with -short, else 12")
+	forFlag   = flag.Duration("for", 0, "go on with further seeds for so long")
 )
 
 // config draws what goes wrong in the world of a seed.
@@ -56,19 +57,35 @@ func TestNoDocumentIsLostWhateverFails(t *testing.T) {
 	case n == 0:
 		n = 12
 	}
-	for seed := first; seed < first+uint64(n); seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			r := Run(config(seed))
-			t.Logf("%+v", summaryOf(r))
-			for i, p := range r.Problems {
-				if i == 10 {
-					t.Fatalf("and %d more; replay with -seed=%d", len(r.Problems)-i, seed)
-				}
-				t.Errorf("%s; replay with -seed=%d", p, seed)
+	start, done := time.Now(), 0
+	for done < n || *seedFlag == 0 && time.Since(start) < *forFlag {
+		some := runtime.GOMAXPROCS(0)
+		if done < n {
+			some = min(some, n-done)
+		}
+		t.Run("together", func(t *testing.T) { // ends when all of them have
+			for range some {
+				world(t, first+uint64(done))
+				done++
 			}
 		})
 	}
+	t.Logf("%d seeds from %d on", done, first)
+}
+
+// world runs the world of a seed in parallel.
+func world(t *testing.T, seed uint64) {
+	t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Parallel()
+		r := Run(config(seed))
+		t.Logf("%+v", summaryOf(r))
+		for i, p := range r.Problems {
+			if i == 10 {
+				t.Fatalf("and %d more; replay with -seed=%d", len(r.Problems)-i, seed)
+			}
+			t.Errorf("%s; replay with -seed=%d", p, seed)
+		}
+	})
 }
 
 func summaryOf(r Report) Report {
