@@ -45,6 +45,13 @@ func (d *Daemon) Status(context.Context) status.Report {
 	return r
 }
 
+// Running is how many workers run on this node now.
+func (d *Daemon) Running() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.running()
+}
+
 // state names what the node does, and why when that is not obvious.
 func (d *Daemon) state() (state, reason string) {
 	switch {

@@ -2,20 +2,25 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/schedule"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -27,7 +32,7 @@ const runHelp = `Keeps workers running on this machine until no work is left, an
 
 // runFlags are the flags of a node: those of its workers, and its own.
 func runFlags() []cli.Flag {
-	return append(workerFlags(), nodeFlags()...)
+	return slices.Concat(workerFlags(), nodeFlags(), apiFlags(), fleetFlags())
 }
 
 // workerFlags are the settings that workers get.
@@ -83,7 +88,10 @@ type runOptions struct {
 	webhook     string
 	command     []string
 	settings    map[string][]string // for workers
+	api         apiOptions
+	fleet       fleetOptions
 	config      string
+	api         apiOptions
 }
 
 // parseRun reads and checks the flags of a node.
@@ -94,6 +102,9 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	}
 	var err error
 	if r.options, err = parseOptions(c); err != nil {
+		return r, err
+	}
+	if r.api, err = parseAPI(c); err != nil {
 		return r, err
 	}
 	if r.name == "" {
@@ -124,6 +135,15 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	}
 	if r.webhook != "" && !strings.HasPrefix(r.webhook, "https://") && !strings.HasPrefix(r.webhook, "http://") {
 		return r, usage("the webhook is no URL of http or https")
+	}
+	if r.api, err = parseAPI(c); err != nil {
+		return r, err
+	}
+	if r.fleet, err = parseFleet(c, r.name); err != nil {
+		return r, err
+	}
+	if r.fleet.gossip.Bind != "" && r.inside() {
+		return r, usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster")
 	}
 	r.settings = effective(c, workerFlags())
 	delete(r.settings, "max-rate") // the node's; each worker is told its share
@@ -165,10 +185,15 @@ func runNode(ctx context.Context, r runOptions) error {
 	level.Set(r.logLevel)
 	ring := daemon.NewLogRing(2000)
 	log := slog.New(slog.NewJSONHandler(io.MultiWriter(os.Stderr, ring), &slog.HandlerOptions{Level: &level})).With("node", r.name)
+	id, err := r.api.identity()
+	if err != nil {
+		return err
+	}
 	conf := daemon.Config{
 		Name: r.name, Version: version, Session: r.session, Workers: r.workers, Most: r.most, Memory: r.memory, MaxRate: r.maxRate,
 		EndWhenDone: r.endWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
-		Reload: func() (string, error) { return reloadLevel(r, &level) },
+		Reload: func() (string, error) { return reload(r, id, &level) },
+		Serve:  func(d *daemon.Daemon) (func() error, error) { return r.api.open(d, id, log) },
 	}
 	closeStore := func() error { return nil }
 	if r.inside() {
@@ -188,14 +213,59 @@ func runNode(ctx context.Context, r runOptions) error {
 			},
 		}
 	}
-	d := daemon.New(conf)
-	hear := hearSignals(d)
-	defer hear()
-	err = d.Run(ctx)
+	err = runParts(ctx, r, conf, log)
 	if cerr := closeStore(); err == nil {
 		err = cerr
 	}
 	return err
+}
+
+// runParts runs the daemon with what answers for it and its part of the fleet.
+func runParts(ctx context.Context, r runOptions, conf daemon.Config, log *slog.Logger) error {
+	streams, err := raftStreams(r.api)
+	if err != nil {
+		return err
+	}
+	var d *daemon.Daemon
+	conf.Scheduler = &schedule.Scheduler{}
+	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, running: func() int { return d.Running() }}
+	if r.fleet.gossip.Bind != "" {
+		conf.Share, conf.Nodes, conf.Place = self.share, self.nodes, conf.Scheduler.Place
+	}
+	level := conf.Reload
+	conf.Reload = func() (string, error) {
+		if r.api.identity != nil {
+			if err := r.api.identity.Reload(); err != nil {
+				return "", err
+			}
+		}
+		if err := self.rotate(); err != nil {
+			return "", err
+		}
+		return level()
+	}
+	d = daemon.New(conf)
+	server, err := openAPI(r.api, d, streams, log)
+	if err != nil {
+		return err
+	}
+	hear := hearSignals(d)
+	defer hear()
+	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // until the workers are gone
+	defer end()
+	answered := serveAPI(beside, server)
+	var joined sync.WaitGroup
+	if r.fleet.gossip.Bind != "" {
+		joined.Go(func() {
+			if err := self.run(beside); err != nil {
+				log.Info("the fleet was left without a word", "error", fault.Text(err))
+			}
+		})
+	}
+	err = d.Run(ctx)
+	end()
+	joined.Wait()
+	return errors.Join(err, <-answered)
 }
 
 // openCoordinator connects to the store that the workers use.
@@ -245,6 +315,16 @@ func hearSignals(d *daemon.Daemon) (stop func()) {
 		}
 	}()
 	return func() { signal.Stop(signals); close(quit) }
+}
+
+// reload reads certificates and log level again.
+func reload(r runOptions, id *cert.Identity, level *slog.LevelVar) (string, error) {
+	if id != nil {
+		if err := id.Reload(); err != nil {
+			return "", err
+		}
+	}
+	return reloadLevel(r, level)
 }
 
 // reloadLevel reads the log level of the file again.

@@ -54,6 +54,13 @@ func (s *Scheduler) Stand(p Place) {
 	s.place = p
 }
 
+// Place is where the node stands, as it was told last.
+func (s *Scheduler) Place() Place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.place
+}
+
 // Learn gives the sizes of the shards. It keeps a copy in order of size.
 func (s *Scheduler) Learn(shards []Shard) {
 	all := slices.Clone(shards)
