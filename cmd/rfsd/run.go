@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -193,7 +193,6 @@ func runNode(ctx context.Context, r runOptions) error {
 		Name: r.name, Version: version, Session: r.session, Workers: r.workers, Most: r.most, Memory: r.memory, MaxRate: r.maxRate,
 		EndWhenDone: r.endWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
-		Serve:  func(d *daemon.Daemon) (func() error, error) { return r.api.open(d, id, log) },
 	}
 	closeStore := func() error { return nil }
 	if r.inside() {
@@ -213,59 +212,50 @@ func runNode(ctx context.Context, r runOptions) error {
 			},
 		}
 	}
-	err = runParts(ctx, r, conf, log)
+	err = runParts(ctx, r, conf, id, log)
 	if cerr := closeStore(); err == nil {
 		err = cerr
 	}
 	return err
 }
 
-// runParts runs the daemon with what answers for it and its part of the fleet.
-func runParts(ctx context.Context, r runOptions, conf daemon.Config, log *slog.Logger) error {
-	streams, err := raftStreams(r.api)
-	if err != nil {
-		return err
+// runParts runs the daemon and its part of the fleet.
+func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Identity, log *slog.Logger) error {
+	var streams *api.Streams
+	if id != nil && r.fleet.gossip.Bind != "" {
+		streams = api.NewStreams(id, r.api.advertise)
+	}
+	conf.Serve = func(d *daemon.Daemon) (func() error, error) { return r.api.open(d, id, streams, log) }
+	if r.fleet.gossip.Bind == "" {
+		d := daemon.New(conf)
+		defer hearSignals(d)()
+		return d.Run(ctx)
 	}
 	var d *daemon.Daemon
 	conf.Scheduler = &schedule.Scheduler{}
 	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, running: func() int { return d.Running() }}
-	if r.fleet.gossip.Bind != "" {
-		conf.Share, conf.Nodes, conf.Place = self.share, self.nodes, conf.Scheduler.Place
-	}
-	level := conf.Reload
+	conf.Share, conf.Nodes, conf.Place = self.share, self.nodes, conf.Scheduler.Place
+	inner := conf.Reload
 	conf.Reload = func() (string, error) {
-		if r.api.identity != nil {
-			if err := r.api.identity.Reload(); err != nil {
-				return "", err
-			}
-		}
 		if err := self.rotate(); err != nil {
 			return "", err
 		}
-		return level()
+		return inner()
 	}
 	d = daemon.New(conf)
-	server, err := openAPI(r.api, d, streams, log)
-	if err != nil {
-		return err
-	}
-	hear := hearSignals(d)
-	defer hear()
+	defer hearSignals(d)()
 	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // until the workers are gone
 	defer end()
-	answered := serveAPI(beside, server)
 	var joined sync.WaitGroup
-	if r.fleet.gossip.Bind != "" {
-		joined.Go(func() {
-			if err := self.run(beside); err != nil {
-				log.Info("the fleet was left without a word", "error", fault.Text(err))
-			}
-		})
-	}
-	err = d.Run(ctx)
+	joined.Go(func() {
+		if err := self.run(beside); err != nil {
+			log.Info("the fleet was left without a word", "error", fault.Text(err))
+		}
+	})
+	err := d.Run(ctx)
 	end()
 	joined.Wait()
-	return errors.Join(err, <-answered)
+	return err
 }
 
 // openCoordinator connects to the store that the workers use.

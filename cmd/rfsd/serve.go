@@ -26,6 +26,7 @@ func apiFlags() []cli.Flag {
 		str(apiCategory, "socket", "auto", "Unix socket of operators (mode 0660, group rfsd where there is one); off: none; auto: operator.sock in the service's RUNTIME_DIRECTORY, else none"),
 		str(apiCategory, "status-socket", "auto", "Unix socket that tells everybody on this machine and takes no orders, likewise (auto: status.sock)"),
 		str(apiCategory, "listen", "", "HOST:PORT of the API; beyond loopback only with --tls-cert, --tls-key and --tls-ca; on loopback without them everybody may read"),
+		str(apiCategory, "advertise", "", "HOST:PORT by which other nodes reach the API (default: that of --listen)"),
 		str(apiCategory, "tls-cert", "", "PEM file of this node's certificate (rfsctl cert create)"),
 		str(apiCategory, "tls-key", "", "PEM file of its key"),
 		str(apiCategory, "tls-ca", "", "PEM file of the fleet's authority"),
@@ -37,6 +38,7 @@ func apiFlags() []cli.Flag {
 // apiOptions are those flags, checked.
 type apiOptions struct {
 	socket, statusSocket, listen string
+	advertise                    string // where others reach it
 	files                        cert.Files
 	fleet                        string
 	hosts                        []string
@@ -45,8 +47,11 @@ type apiOptions struct {
 func parseAPI(c *cli.Context) (apiOptions, error) {
 	o := apiOptions{
 		socket: socketPath(c.String("socket"), "operator.sock"), statusSocket: socketPath(c.String("status-socket"), "status.sock"),
-		listen: c.String("listen"), fleet: c.String("fleet"), hosts: c.StringSlice("allowed-hosts"),
+		listen: c.String("listen"), advertise: c.String("advertise"), fleet: c.String("fleet"), hosts: c.StringSlice("allowed-hosts"),
 		files: cert.Files{Cert: c.String("tls-cert"), Key: c.String("tls-key"), CA: c.String("tls-ca")},
+	}
+	if o.advertise == "" {
+		o.advertise = o.listen
 	}
 	if o.files != (cert.Files{}) && !o.files.Complete() {
 		var missing []string
@@ -90,10 +95,10 @@ func (o apiOptions) identity() (*cert.Identity, error) {
 // certificateLook is how often changed certificates are looked for.
 const certificateLook = 10 * time.Second
 
-// open opens a node to operators; stop closes it and waits.
-func (o apiOptions) open(d *daemon.Daemon, id *cert.Identity, log *slog.Logger) (stop func() error, err error) {
+// open opens a node to operators; stop closes it and waits. streams take Raft's connections; nil: none.
+func (o apiOptions) open(d *daemon.Daemon, id *cert.Identity, streams *api.Streams, log *slog.Logger) (stop func() error, err error) {
 	server, err := api.New(api.Config{
-		Socket: o.socket, StatusSocket: o.statusSocket, Listen: o.listen, Identity: id, Hosts: o.hosts, Page: web.Handler(), Log: log,
+		Socket: o.socket, StatusSocket: o.statusSocket, Listen: o.listen, Identity: id, Hosts: o.hosts, Page: web.Handler(), Raft: streams, Log: log,
 	}, d)
 	if err != nil {
 		return nil, err
