@@ -35,6 +35,11 @@ func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan) (GlobalsRecord,
 	for _, x := range plan.Source.Indices {
 		all.Indices = append(all.Indices, x.Name)
 	}
+	if t.Wanted.Scripts {
+		if err := addIndexedScripts(ctx, plan.Source, &all); err != nil {
+			return GlobalsRecord{}, err
+		}
+	}
 	sel := t.Wanted
 	for _, x := range plan.Indices {
 		sel.Ordinary = append(sel.Ordinary, x.Entry.Naming.Targets()...)
