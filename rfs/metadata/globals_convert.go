@@ -148,7 +148,7 @@ var managedNames = map[Kind][]string{
 		".*", "ilm-history*", "*@template", "slm-history*", "behavioral_analytics-events-*", "elastic-connectors-*", "search-acl-filter", "profiling-*", "ss4o_*",
 	},
 	Pipeline: {
-		".*", "xpack_monitoring_*", "logs-default-pipeline", "*@default-pipeline", "*@json-pipeline", "*@json-message", "*@pipeline", "*@custom", "ent-search-generic-ingestion",
+		".*", "xpack_monitoring_*", "logs-default-pipeline", "*@default-pipeline", "*@json-pipeline", "*@json-message", "ent-search-generic-ingestion",
 		"search-default-ingestion", "behavioral_analytics-events-final_pipeline", "reindex-data-stream-pipeline",
 	},
 	Policy: {

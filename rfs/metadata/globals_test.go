@@ -235,11 +235,12 @@ func TestPoliciesBecomeStatesWithTheSameAges(t *testing.T) {
 			`[{"name":"hot","actions":[],"transitions":[{"state_name":"warm"}]},{"name":"warm","actions":[{"read_only":{}}],"transitions":[{"state_name":"delete","conditions":{"min_index_age":"7d"}}]},{"name":"delete","actions":[{"delete":{}}],"transitions":[]}]`, "", "",
 		},
 		{
-			"what has no equal is told", `{"hot":{"actions":{"downsample":{"fixed_interval":"1h"},"rollover":{"max_primary_shard_docs":7}}},"frozen":{"min_age":"1d","actions":{"searchable_snapshot":{"snapshot_repository":"r"}}},
+			"what has no equal is told", `{"hot":{"actions":{"downsample":{"fixed_interval":"1h"},"rollover":{"max_primary_shard_docs":7,"max_docs":9}}},"frozen":{"min_age":"1d","actions":{"searchable_snapshot":{"snapshot_repository":"r"}}},
  "cold":{"min_age":"1d","actions":{"freeze":{},"migrate":{"enabled":false},"allocate":{"require":{"data":"cold"}}}}}`,
-			`[{"name":"hot","actions":[{"rollover":{}}],"transitions":[]}]`,
+			`[{"name":"hot","actions":[{"rollover":{"min_doc_count":9}}],"transitions":[]}]`,
 			"ism-action hot.downsample, ism-option hot.rollover.max_primary_shard_docs, ism-action cold.freeze, ism-action cold.migrate, ism-option cold.allocate.require, ism-phase cold, ism-action frozen.searchable_snapshot, ism-phase frozen", "",
 		},
+		{"nothing rolls over earlier than at the source", `{"hot":{"actions":{"rollover":{"max_primary_shard_docs":7}}}}`, "", "", "at once"},
 		{"nothing is deleted earlier than at the source", `{"delete":{"min_age":"7d","actions":{"wait_for_snapshot":{"policy":"nightly"},"delete":{}}}}`, "", "", "only after a snapshot"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

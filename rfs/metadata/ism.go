@@ -49,6 +49,9 @@ func (p *planner) policy(name string, raw json.RawMessage) (body json.RawMessage
 			continue
 		}
 		actions := e.actions(phase, in.Actions)
+		if slices.ContainsFunc(actions, rollsAtOnce) {
+			return nil, nil, "ISM knows none of the conditions of its rollover; without any it would roll over at once", nil
+		}
 		if phase != "hot" && len(actions) == 0 {
 			e.note("ism-phase", phase, "dropped: nothing of it is left")
 			continue
@@ -78,6 +81,12 @@ func (p *planner) policy(name string, raw json.RawMessage) (body json.RawMessage
 		return nil, nil, "", fmt.Errorf("encode: %w", err)
 	}
 	return body, e.changes, "", nil
+}
+
+// rollsAtOnce says that an action is a rollover without a condition.
+func rollsAtOnce(action map[string]any) bool {
+	conditions, ok := action["rollover"].(map[string]any)
+	return ok && len(conditions) == 0
 }
 
 // isZeroAge says that an age such as "0ms" is none: no condition means at once.
