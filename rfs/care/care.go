@@ -1,0 +1,191 @@
+// Package care keeps the target from harm and gives it back as it was: settings that are changed only
+// for the time of the migration, and no document while its disks are nearly full.
+package care
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// API is the target cluster; an error means that there was no answer.
+type API interface {
+	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
+}
+
+// Records keeps what was changed: *cms.Coordinator.
+type Records interface {
+	NoteTuned(ctx context.Context, t cms.Tuned) (created bool, err error)
+	AllTuned(ctx context.Context) iter.Seq2[cms.Tuned, error]
+	ForgetTuned(ctx context.Context, target string) error
+}
+
+// tuned is what helps while documents come: no refreshes, and each document written once.
+var tuned = map[string]string{"index.refresh_interval": "-1", "index.number_of_replicas": "0"}
+
+// Tuner changes settings of indices for the time of a migration.
+type Tuner struct {
+	API     API
+	Records Records
+	Log     *slog.Logger
+}
+
+// Tune changes the settings of target indices that this migration has created. What they were is
+// recorded first, so that any process can restore them. It may be repeated.
+func (t *Tuner) Tune(ctx context.Context, targets []string) error {
+	for _, target := range targets {
+		uuid, now, err := t.settings(ctx, target)
+		if err != nil {
+			return err
+		}
+		was := map[string]*string{}
+		for key := range tuned {
+			was[key] = nil
+			if v, set := now[key]; set {
+				was[key] = &v
+			}
+		}
+		created, err := t.Records.NoteTuned(ctx, cms.Tuned{Target: target, UUID: uuid, Was: was, Set: tuned})
+		if err != nil {
+			return fmt.Errorf("tune %s: %w", target, err)
+		}
+		set := map[string]*string{}
+		for key, v := range tuned {
+			set[key] = &v
+		}
+		if err := t.put(ctx, target, set); err != nil {
+			return fmt.Errorf("tune %s: %w", target, err)
+		}
+		if created {
+			t.Log.InfoContext(ctx, "settings are changed while documents come", "index", target, "settings", tuned)
+		}
+	}
+	return nil
+}
+
+// Restored says what became of one index.
+type Restored struct {
+	Target string   `json:"index"`
+	Keys   []string `json:"restored,omitempty"`
+	Left   []string `json:"left,omitempty"`   // somebody else changed them meanwhile
+	Reason string   `json:"reason,omitempty"` // why nothing was done: the index is gone, or is another one
+}
+
+// Restore gives every index its settings back: only those that still are as they were set. It may be
+// repeated and done by several at a time. All are tried; the errors are given together.
+func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
+	var all []Restored
+	var errs []error
+	for x, err := range t.Records.AllTuned(ctx) {
+		if err != nil {
+			return all, errors.Join(append(errs, fmt.Errorf("tuned indices: %w", err))...)
+		}
+		done, err := t.restore(ctx, x)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("restore settings of %s: %w", x.Target, err))
+			continue
+		}
+		all = append(all, done)
+		t.Log.InfoContext(ctx, "settings are restored", "index", x.Target, "settings", done.Keys, "left", done.Left, "reason", done.Reason)
+	}
+	return all, errors.Join(errs...)
+}
+
+func (t *Tuner) restore(ctx context.Context, x cms.Tuned) (Restored, error) {
+	done := Restored{Target: x.Target}
+	uuid, now, err := t.settings(ctx, x.Target)
+	switch {
+	case errors.Is(err, errGone):
+		done.Reason = "the index is gone"
+		return done, t.Records.ForgetTuned(ctx, x.Target)
+	case err != nil:
+		return done, err
+	case uuid != x.UUID:
+		done.Reason = "another index of that name"
+		return done, t.Records.ForgetTuned(ctx, x.Target)
+	}
+	back := map[string]*string{}
+	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
+		if is, set := now[key]; !set || is != x.Set[key] {
+			done.Left = append(done.Left, key)
+			continue
+		}
+		back[key] = x.Was[key]
+		done.Keys = append(done.Keys, key)
+	}
+	if len(back) > 0 {
+		if err := t.put(ctx, x.Target, back); err != nil {
+			return done, err
+		}
+	}
+	return done, t.Records.ForgetTuned(ctx, x.Target)
+}
+
+var errGone = fmt.Errorf("no such index: %w", fault.ErrRejected)
+
+// settings reads what is set of the tuned settings, and the index's UUID.
+func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set map[string]string, err error) {
+	status, b, err := t.API.Do(ctx, http.MethodGet, "/"+url.PathEscape(target)+"/_settings", url.Values{"flat_settings": {"true"}}, nil)
+	if err != nil {
+		return "", nil, err
+	}
+	if status == http.StatusNotFound {
+		return "", nil, errGone
+	}
+	if err := judge("settings of "+target, status, b); err != nil {
+		return "", nil, err
+	}
+	var answer map[string]struct {
+		Settings map[string]json.RawMessage `json:"settings"`
+	}
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return "", nil, fmt.Errorf("settings of %s: %w: %w", target, err, fault.ErrUnavailable)
+	}
+	x, is := answer[target]
+	if !is {
+		return "", nil, fmt.Errorf("%s is no index but an alias: %w", target, errGone)
+	}
+	set = map[string]string{}
+	for key, raw := range x.Settings {
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			set[key] = text
+		}
+	}
+	return set["index.uuid"], set, nil
+}
+
+func (t *Tuner) put(ctx context.Context, target string, settings map[string]*string) error {
+	body, err := json.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	status, b, err := t.API.Do(ctx, http.MethodPut, "/"+url.PathEscape(target)+"/_settings", nil, body)
+	if err != nil {
+		return err
+	}
+	return judge("settings of "+target, status, b)
+}
+
+// judge makes an error of an answer that is none.
+func judge(what string, status int, answer []byte) error {
+	switch {
+	case status < 300:
+		return nil
+	case status == http.StatusTooManyRequests || status >= 500:
+		return fmt.Errorf("%s: status %d: %.300s: %w", what, status, answer, fault.ErrUnavailable)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return fmt.Errorf("%s: status %d: the user may not do that: %.300s: %w", what, status, answer, fault.ErrConfig)
+	}
+	return fmt.Errorf("%s: status %d: %.300s: %w", what, status, answer, fault.ErrRejected)
+}

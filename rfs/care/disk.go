@@ -1,0 +1,207 @@
+package care
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Disks lets documents pass while every data node of the target is below its high disk watermark. It
+// asks the target while somebody wants to send, at most once in an interval.
+type Disks struct {
+	API   API
+	Log   *slog.Logger
+	Every time.Duration // default 30 s
+
+	mu      sync.Mutex
+	asked   time.Time
+	full    []Full
+	refused bool // the target does not let see its disks
+}
+
+// Full is a node above the high watermark.
+type Full struct {
+	Node      string  `json:"node"`
+	Used      float64 `json:"used"` // share, 0 to 1
+	Watermark string  `json:"high_watermark"`
+}
+
+// Wait returns when documents may be sent, or with the context's error. A target that does not tell of
+// its disks is taken at its word: it refuses documents itself when it must.
+func (d *Disks) Wait(ctx context.Context) error {
+	for {
+		full, every := d.look(ctx)
+		if len(full) == 0 {
+			return ctx.Err()
+		}
+		t := time.NewTimer(every/2 + rand.N(every/2+1))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+// Full are the nodes above the watermark when it was looked last.
+func (d *Disks) Full() []Full {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.full)
+}
+
+func (d *Disks) look(ctx context.Context) ([]Full, time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	every := d.Every
+	if every <= 0 {
+		every = 30 * time.Second
+	}
+	if d.refused || !d.asked.IsZero() && time.Since(d.asked) < every*3/4 {
+		return d.full, every
+	}
+	d.asked = time.Now()
+	full, err := ReadDisks(ctx, d.API)
+	switch {
+	case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
+		return d.full, every // what was known stays
+	case err != nil:
+		d.refused, d.full = true, nil
+		d.Log.WarnContext(ctx, "the target does not let see its disks; documents are sent until it refuses them", "reason", fault.Text(err))
+		return nil, every
+	}
+	switch {
+	case len(full) > 0 && len(d.full) == 0:
+		d.Log.WarnContext(ctx, "indexing pauses: a node of the target is above its high disk watermark", "node", full[0].Node, "used_percent", int(100*full[0].Used), "watermark", full[0].Watermark)
+	case len(full) == 0 && len(d.full) > 0:
+		d.Log.InfoContext(ctx, "indexing goes on: every node of the target is below its high disk watermark again")
+	}
+	d.full = full
+	return full, every
+}
+
+// ReadDisks lists the data nodes that are above the high watermark.
+func ReadDisks(ctx context.Context, api API) ([]Full, error) {
+	mark, on, err := watermark(ctx, api)
+	if err != nil || !on {
+		return nil, err
+	}
+	var stats struct {
+		Nodes map[string]struct {
+			Name  string   `json:"name"`
+			Roles []string `json:"roles"`
+			FS    struct {
+				Total struct {
+					Total     int64 `json:"total_in_bytes"`
+					Available int64 `json:"available_in_bytes"`
+				} `json:"total"`
+			} `json:"fs"`
+		} `json:"nodes"`
+	}
+	q := url.Values{"filter_path": {"nodes.*.name,nodes.*.roles,nodes.*.fs.total"}}
+	if err := get(ctx, api, "/_nodes/stats/fs", q, &stats); err != nil {
+		return nil, err
+	}
+	var full []Full
+	for _, n := range stats.Nodes {
+		isData := slices.ContainsFunc(n.Roles, func(r string) bool { return strings.HasPrefix(r, "data") })
+		if t := n.FS.Total; isData && t.Total > 0 && mark.above(t.Total, t.Available) {
+			full = append(full, Full{Node: n.Name, Used: 1 - float64(t.Available)/float64(t.Total), Watermark: mark.text})
+		}
+	}
+	slices.SortFunc(full, func(a, b Full) int { return strings.Compare(a.Node, b.Node) })
+	return full, nil
+}
+
+// limit is a watermark: a share of the disk that may be used, or bytes that must be free.
+type limit struct {
+	text string
+	used float64
+	free int64
+}
+
+func (l limit) above(total, available int64) bool {
+	if l.free > 0 {
+		return available < l.free
+	}
+	return float64(total-available) > l.used*float64(total)
+}
+
+// watermark reads the setting that counts: transient before persistent before the default.
+func watermark(ctx context.Context, api API) (limit, bool, error) {
+	const prefix = "cluster.routing.allocation.disk."
+	var settings map[string]map[string]any
+	q := url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}, "filter_path": {"*." + prefix + "*"}}
+	if err := get(ctx, api, "/_cluster/settings", q, &settings); err != nil {
+		return limit{}, false, err
+	}
+	value := func(name, def string) string {
+		for _, level := range []string{"transient", "persistent", "defaults"} {
+			if v, ok := settings[level][prefix+name].(string); ok {
+				return v
+			}
+		}
+		return def
+	}
+	if value("threshold_enabled", "true") == "false" {
+		return limit{}, false, nil
+	}
+	l, err := parseLimit(value("watermark.high", "90%"))
+	return l, true, err
+}
+
+// parseLimit reads "90%", "0.9" (both: used) or "20gb" (free).
+func parseLimit(s string) (limit, error) {
+	l := limit{text: s}
+	text := strings.ToLower(strings.TrimSpace(s))
+	if p, ok := strings.CutSuffix(text, "%"); ok {
+		f, err := strconv.ParseFloat(p, 64)
+		if err == nil && f >= 0 && f <= 100 {
+			l.used = f / 100
+			return l, nil
+		}
+	} else if f, err := strconv.ParseFloat(text, 64); err == nil && f >= 0 && f <= 1 {
+		l.used = f
+		return l, nil
+	}
+	for _, u := range []struct {
+		name string
+		size float64
+	}{{"pb", 1 << 50}, {"tb", 1 << 40}, {"gb", 1 << 30}, {"mb", 1 << 20}, {"kb", 1 << 10}, {"b", 1}} {
+		if n, ok := strings.CutSuffix(text, u.name); ok {
+			f, err := strconv.ParseFloat(n, 64)
+			if err == nil && f >= 0 && f*u.size < 1<<62 {
+				l.free = max(1, int64(f*u.size))
+				return l, nil
+			}
+		}
+	}
+	return l, fmt.Errorf("disk watermark %q is not understood: %w", s, fault.ErrConfig)
+}
+
+func get(ctx context.Context, api API, path string, q url.Values, out any) error {
+	status, b, err := api.Do(ctx, http.MethodGet, path, q, nil)
+	if err != nil {
+		return err
+	}
+	if err := judge("GET "+path, status, b); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, out); err != nil {
+		return fmt.Errorf("GET %s: %w: %w", path, err, fault.ErrUnavailable)
+	}
+	return nil
+}

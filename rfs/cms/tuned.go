@@ -1,0 +1,67 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+const kindTuned = "tuned"
+
+// Tuned is a target index whose settings were changed for the time of the migration: what they were
+// and what they were set to, as the target writes them. A setting that was not set is null.
+type Tuned struct {
+	Target string             `json:"target"`
+	UUID   string             `json:"uuid"`
+	Was    map[string]*string `json:"was"`
+	Set    map[string]string  `json:"set"`
+}
+
+func tunedID(target string) string { return kindTuned + ":" + indexKey(target) }
+
+// NoteTuned records what is going to be changed, before it is. The first record of an index counts:
+// created is false when there is one already.
+func (c *Coordinator) NoteTuned(ctx context.Context, t Tuned) (created bool, err error) {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return false, fmt.Errorf("record of tuned index %s: %w", t.Target, err)
+	}
+	return c.createRecord(ctx, Record{ID: tunedID(t.Target), Kind: kindTuned, Body: raw})
+}
+
+// AllTuned yields what was changed and not restored yet.
+func (c *Coordinator) AllTuned(ctx context.Context) iter.Seq2[Tuned, error] {
+	return func(yield func(Tuned, error) bool) {
+		for r, err := range c.store.List(ctx, kindTuned) {
+			var t Tuned
+			if err == nil {
+				if jerr := json.Unmarshal(r.Body, &t); jerr != nil {
+					err = fmt.Errorf("record %s: %w: %w", r.ID, jerr, fault.ErrCorrupt)
+				}
+			}
+			if !yield(t, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// ForgetTuned removes the record of an index that was restored, or is none of ours any more.
+func (c *Coordinator) ForgetTuned(ctx context.Context, target string) error {
+	r, err := c.record(ctx, tunedID(target))
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = c.store.Delete(ctx, r)
+	if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
+		return nil // somebody else has done it
+	}
+	return err
+}
