@@ -47,8 +47,6 @@ type options struct {
 	phases        worker.Phases
 	globals       metadata.Selection // what of the cluster's state is migrated
 	rules         *rules.Set         // nil: none
-	aliases       worker.AliasTime
-	replicas      *int // of created indices; nil: as at the source
 	multiType     worker.MultiType
 	emitType      worker.EmitType
 
@@ -246,16 +244,6 @@ func (o *options) checkSelection(c *cli.Context) error {
 			return err
 		}
 		o.globals.Rules = o.rules
-	}
-	if o.aliases, err = worker.ParseAliasTime(c.String("aliases")); err != nil {
-		return err
-	}
-	if s := c.String("replicas"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 0 || n > 100 {
-			return usage("--replicas %q is not between 0 and 100", s)
-		}
-		o.replicas = &n
 	}
 	if o.multiType != worker.SplitTypes && o.multiType != worker.UnionTypes {
 		return usage("--multi-type %q is not split or union", o.multiType)

@@ -91,7 +91,6 @@ type runOptions struct {
 	api         apiOptions
 	fleet       fleetOptions
 	config      string
-	api         apiOptions
 }
 
 // parseRun reads and checks the flags of a node.

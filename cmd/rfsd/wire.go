@@ -162,7 +162,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	}
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	s.Targets = client
-	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Aliases: o.aliases, Replicas: o.replicas, Log: s.Log}
+	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Log: s.Log}
 	s.Globals = (&worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}).Migrate
 	return worker.ToCluster(in.counters.Sender(client), o.connections, in.bucket.Take), client, nothing, nil
 }
