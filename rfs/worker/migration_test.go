@@ -27,6 +27,7 @@ type sink struct {
 	sends int
 	after int // bodies after which end is called; 0: never
 	end   context.CancelFunc
+	edit  func(index string) DocumentEditor // of the run; nil: none
 }
 
 func (s *sink) Open(context.Context, cms.ItemID, func() error) (Output, error) { return s, nil }
@@ -86,7 +87,7 @@ func runOnce(t *testing.T, dir, repository, state string, s *sink, after int) (*
 			Phases: Phases{PhaseDocuments},
 			Plan:   func(context.Context, string) (*Plan, error) { return plan, nil },
 			Runner: &Runner{
-				Repo: blobs, Destination: s, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(),
+				Repo: blobs, Destination: s, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Edit: s.edit,
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},
 			},
 		},
