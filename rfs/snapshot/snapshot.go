@@ -78,6 +78,7 @@ func (s *Snapshot) parse(b []byte) error {
 			Start       int64             `json:"start_time"`
 			End         int64             `json:"end_time"`
 			TotalShards int               `json:"total_shards"`
+			Pinned      int64             `json:"pinned_timestamp"` // epoch ms; OpenSearch 2.17 and later
 			Reason      string            `json:"reason"`
 			Failures    []struct {
 				Index  string `json:"index"`
@@ -98,6 +99,9 @@ func (s *Snapshot) parse(b []byte) error {
 	}
 	if d.Name != s.Name || d.UUID != "" && d.UUID != s.UUID {
 		return fault.Corrupt(s.blob, "", -1, "it describes snapshot %q %s, not %q %s", d.Name, d.UUID, s.Name, s.UUID)
+	}
+	if d.Pinned > 0 {
+		return fmt.Errorf("snapshot %s only pins a moment of the cluster's remote store (shallow_snapshot_v2) and lists nothing of its shards; take a full snapshot (remote_store_index_shallow_copy: false): %w", s.Name, fault.ErrUnsupported)
 	}
 	if d.State != "" {
 		s.State = State(d.State)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,28 +15,21 @@ func remoteRecipes() []recipe {
 		all = append(all, recipe{
 			name: v + "-shallow", holds: "shallow snapshots of indices in a remote store that shares the repository",
 			make: func(ctx context.Context, l *lab) error {
-				return l.shallow(ctx, v, nil, cluster.Setting("cluster.remote_store.index.path.type", "fixed"))
+				return l.shallow(ctx, v, cluster.Setting("cluster.remote_store.index.path.type", "fixed"))
 			},
 		}, recipe{
 			name: v + "-shallow-hashed", holds: "shallow snapshots of indices in a remote store with hashed paths",
 			make: func(ctx context.Context, l *lab) error {
-				return l.shallow(ctx, v, nil, cluster.Setting("cluster.remote_store.index.path.type", "hashed_prefix"))
+				return l.shallow(ctx, v, cluster.Setting("cluster.remote_store.index.path.type", "hashed_prefix"))
 			},
 		})
 	}
-	return append(all, recipe{
-		name: "os3.8.0-shallow-pinned", holds: "snapshots that pin a timestamp of the remote store and list nothing of their shards",
-		make: func(ctx context.Context, l *lab) error {
-			return l.shallow(ctx, "os3.8.0", map[string]any{"shallow_snapshot_v2": true},
-				cluster.Setting("cluster.remote_store.index.path.type", "hashed_prefix"),
-				cluster.Setting("cluster.remote_store.pinned_timestamps.enabled", "true"))
-		},
-	})
+	return all
 }
 
 // shallow boots a node that keeps its segments in the folder of the repository, and takes snapshots that only
 // refer to them: two, with deletions and merges in between, so that commits have to be told apart.
-func (l *lab) shallow(ctx context.Context, version string, repository map[string]any, opts ...cluster.Option) error {
+func (l *lab) shallow(ctx context.Context, version string, opts ...cluster.Option) error {
 	translog := filepath.Join(l.dir, "translog")
 	if err := os.Mkdir(translog, 0o755); err != nil {
 		return err
@@ -57,9 +49,7 @@ func (l *lab) shallow(ctx context.Context, version string, repository map[string
 	if err := l.boot(ctx, version, opts...); err != nil {
 		return err
 	}
-	settings := map[string]any{"remote_store_index_shallow_copy": true}
-	maps.Copy(settings, repository)
-	if err := l.register(ctx, settings); err != nil {
+	if err := l.register(ctx, map[string]any{"remote_store_index_shallow_copy": true}); err != nil {
 		return err
 	}
 	if err := l.create(ctx, "remote", `"number_of_shards":2`, plain); err != nil {
