@@ -113,6 +113,11 @@ func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error)
 	if err != nil {
 		return report, false, fmt.Errorf("final audit: %w", err)
 	}
+	if clean && s.Tuner != nil { // also what a run with another wish has changed
+		if _, err := s.Tuner.Restore(ctx); err != nil {
+			return report, false, err
+		}
+	}
 	return report, clean, nil
 }
 

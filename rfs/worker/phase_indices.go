@@ -139,6 +139,11 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 			return entry, err
 		}
 		entry.Late = made.Late
+		if s.Tune && len(entry.Ours) > 0 {
+			if err := s.Tuner.Tune(ctx, entry.Ours); err != nil {
+				return entry, err
+			}
+		}
 	}
 	return entry, s.checkTargets(ctx, entry)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/care"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/snapshot"
@@ -23,6 +24,12 @@ type Targets interface {
 // ErrTargetReplaced means that a target index is not the one this migration began with. What was
 // sent to the former one is gone, so nothing may be called complete.
 var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejected)
+
+// Tuner changes settings of target indices for the time of the migration.
+type Tuner interface {
+	Tune(ctx context.Context, targets []string) error
+	Restore(ctx context.Context) ([]care.Restored, error)
+}
 
 // Session is what all processes of one migration share: the coordination, and the means
 // of each phase. A phase without means must not be among Phases.
@@ -42,6 +49,10 @@ type Session struct {
 	Targets Targets // nil when there is no cluster
 	// Order puts the items that are wanted first to the front; nil: none.
 	Order cms.Hints
+	// Tuner changes settings of the indices this session creates while documents come, when Tune is
+	// set, and restores what any run of the session has changed; nil when there is no cluster.
+	Tuner Tuner
+	Tune  bool
 	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
 	Prefer []string
 	Log    *slog.Logger
