@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// javaWorker is named as workers of the Java tool are.
+const javaWorker = "generated__5d1f0a9b-e3d4-4d52-8f0e-0b2f6c1e9a37"
+
+// indicesOf lists the indices of a repository.
+func indicesOf(t *testing.T, repo string) (names []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(repo, "index-*"))
+	must(t, err)
+	if len(found) == 0 {
+		t.Fatalf("%s has no list of snapshots", repo)
+	}
+	raw, err := os.ReadFile(found[len(found)-1])
+	must(t, err)
+	var list struct{ Indices map[string]json.RawMessage }
+	must(t, json.Unmarshal(raw, &list))
+	for name := range list.Indices {
+		if !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestWorkersGoOnWithAQueueOfTheJavaTool begins a session as the Java tool does, leaves every
+// index in the middle of a shard, and lets our workers end it: refused while one of the
+// tool's workers has a lease, complete afterwards.
+func TestWorkersGoOnWithAQueueOfTheJavaTool(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo := filepath.Join(Shared(t), "7.10.2-basic")
+	const session = "java"
+	now := time.Now().Unix()
+	put := func(id, doc string) {
+		t.Helper()
+		must(t, n.JSON(t.Context(), "PUT", "/.migrations_working_state_"+session+"/_doc/"+id+"?refresh=true", json.RawMessage(doc), nil))
+	}
+	must(t, n.JSON(t.Context(), "PUT", "/.migrations_working_state_"+session, json.RawMessage(`{"settings":{"index":{"refresh_interval":"30s"}},
+		"mappings":{"properties":{"expiration":{"type":"long"},"completedAt":{"type":"long"},"leaseHolderId":{"type":"keyword"},
+		"status":{"type":"keyword"},"successor_items":{"type":"keyword"}}}}`), nil))
+	put(cms.SetupID, fmt.Sprintf(`{"scriptVersion":"3.0","expiration":%d,"creatorId":%q,"nextAcquisitionLeaseExponent":1,"leaseHolderId":%q,"completedAt":%d}`,
+		now-600, javaWorker, javaWorker, now-800))
+	var last string
+	for _, index := range indicesOf(t, repo) {
+		root, next := cms.ItemID{Index: index}.String(), cms.ItemID{Index: index, Cursor: 3}.String()
+		put(root, fmt.Sprintf(`{"scriptVersion":"3.0","indexName":%q,"expiration":%d,"creatorId":%q,"nextAcquisitionLeaseExponent":1,"leaseHolderId":%q,"successor_items":%q,"completedAt":%d}`,
+			index, now-60, javaWorker, javaWorker, next, now-100))
+		put(next, fmt.Sprintf(`{"nextAcquisitionLeaseExponent":0,"scriptVersion":"3.0","creatorId":%q,"expiration":0}`, javaWorker))
+		last = next
+	}
+	held := func(end int64) {
+		put(last, fmt.Sprintf(`{"nextAcquisitionLeaseExponent":1,"scriptVersion":"3.0","creatorId":%q,"expiration":%d,"leaseHolderId":%q}`, javaWorker, end, javaWorker))
+	}
+	held(now + 3600)
+	dir := t.TempDir()
+	args := workerArgs(n.URL, repo, session)
+	refused := false
+	for range 8 {
+		r, ok, code := runWorker(t.Context(), t, dir, args)
+		if ok && code == 1 {
+			refused = strings.Contains(r.Error, javaWorker) && strings.Contains(r.Error, time.Unix(now+3600, 0).UTC().Format("2006-01-02T15:04"))
+			break
+		}
+	}
+	if !refused {
+		t.Error("a queue was taken whose worker is alive, or nobody was told which and until when")
+	}
+	held(now - 60)
+	code := 0
+	for n := 0; n < 20 && code != 3; n++ {
+		_, _, code = runWorker(t.Context(), t, dir, args)
+	}
+	if code != 3 {
+		t.Fatalf("the work does not end: exit %d", code)
+	}
+	compareLanded(t, n, repo)
+	replaced := 0
+	for item, err := range coordinator(t, n, session, time.Minute).Items(t.Context()) {
+		must(t, err)
+		if item.Status == cms.StatusReplaced {
+			replaced++
+		}
+		if item.Open() || item.FailedItem() {
+			t.Errorf("%s: %+v", item.ID, item)
+		}
+	}
+	if replaced == 0 {
+		t.Error("nothing was taken over")
+	}
+}
