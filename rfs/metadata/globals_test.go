@@ -227,7 +227,7 @@ func TestPoliciesBecomeStatesWithTheSameAges(t *testing.T) {
  "delete":{"min_age":"30d","actions":{"delete":{"delete_searchable_snapshot":true}}}}`,
 			`[{"name":"hot","actions":[{"index_priority":{"priority":100}},{"rollover":{"min_index_age":"1d","min_size":"50gb","min_doc_count":5,"min_primary_shard_size":"10gb"}},{"read_only":{}}],"transitions":[{"state_name":"warm","conditions":{"min_rollover_age":"2d"}}]},
  {"name":"warm","actions":[{"replica_count":{"number_of_replicas":0}},{"shrink":{"num_new_shards":1}},{"force_merge":{"max_num_segments":1}}],"transitions":[{"state_name":"delete","conditions":{"min_rollover_age":"30d"}}]},
- {"name":"delete","actions":[{"delete":{}}],"transitions":[]}]`, "", "",
+ {"name":"delete","actions":[{"delete":{}}],"transitions":[]}]`, "ism-action warm.shrink", "",
 		},
 		{
 			"ages count from the creation without a rollover, and the first state has no actions",

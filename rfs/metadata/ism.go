@@ -124,6 +124,7 @@ func (e *edit) actions(phase string, in map[string]map[string]any) []map[string]
 			}
 		case "shrink":
 			if to := e.options(at, options, "number_of_shards", "num_new_shards", "max_primary_shard_size", "max_shard_size"); len(to) > 0 {
+				e.note("ism-action", at, "unlike ILM, ISM leaves the original index where it is, and does not manage the smaller one")
 				out = append(out, map[string]any{"shrink": to})
 			}
 		case "forcemerge":
