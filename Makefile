@@ -13,7 +13,7 @@ FUZZTIME   ?= 5s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all build test unit race lint fuzz fuzz-short sim e2e ci bench demo fixtures corrupt mutants tools clean
+.PHONY: all packages build test unit race lint fuzz fuzz-short sim e2e ci bench demo fixtures corrupt mutants tools clean
 
 all: build
 
@@ -73,6 +73,10 @@ ci:
 	$(MAKE) test
 	$(MAKE) sim
 	$(MAKE) fuzz-short
+
+## packages: deb and rpm of this machine's architecture in dist/
+packages: build
+	@deploy/package/build.sh $(VERSION)
 
 clean:
 	rm -rf $(BIN)

@@ -70,6 +70,7 @@ func routes() []route {
 		{method: "GET", path: "/v1/events", roles: everybody, summary: "Events, newest last", query: []string{"limit"}, answer: []status.Event{}, serve: (*Server).events},
 		{method: "GET", path: "/v1/failures", roles: everybody, summary: "What was given up, by reason", answer: []progress.Failure{}, serve: (*Server).failures},
 		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
+		{method: "GET", path: "/v1/report", roles: everybody, summary: "An account of the migration: status, items by state, events", answer: Account{}, serve: (*Server).account},
 		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Done{}, serve: wish(Controller.Pause, "paused")},
 		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again", answer: Done{}, serve: wish(Controller.Resume, "resumed")},
 		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, because nodes are going to stop", answer: Done{}, serve: wish(Controller.Drain, "draining")},

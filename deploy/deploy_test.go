@@ -1,0 +1,345 @@
+// Package deploy_test holds what lies beside the programs to what the guide promises of it.
+package deploy_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func need(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("not run: %s is not installed", program)
+	}
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestTheUnitIsHardenedAndStopsGently(t *testing.T) {
+	unit := string(read(t, "systemd/rfsd.service"))
+	for _, line := range []string{"Type=notify", "KillMode=mixed", "TimeoutStopSec=45s", "OOMPolicy=continue", "WatchdogSec=30s",
+		"RuntimeDirectory=rfsd", "StateDirectory=rfsd", "Group=rfsd", "NoNewPrivileges=yes"} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("the unit has no line %s", line)
+		}
+	}
+	need(t, "systemd-analyze")
+	out := run(t, "systemd-analyze", "security", "--offline=true", "systemd/rfsd.service")
+	m := regexp.MustCompile(`Overall exposure level for rfsd.service: ([0-9.]+)`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("no level in\n%s", out)
+	}
+	level, err := strconv.ParseFloat(m[1], 64)
+	if err != nil || level > 2.0 {
+		t.Errorf("exposure %s, want at most 2.0", m[1])
+	}
+}
+
+// calls maps each action of IAM to the words in the product that need it.
+var calls = map[string]struct{ dir, word string }{
+	"s3:ListBucket":                       {"../rfs/repo", "NewListObjectsV2Paginator("},
+	"s3:GetObject":                        {"../rfs/repo", ".GetObject("},
+	"ec2:DescribeInstances":               {"../gossip", "NewDescribeInstancesPaginator("},
+	"es:ESHttpGet":                        {"../rfs", "http.MethodGet"},
+	"es:ESHttpHead":                       {"../rfs", "http.MethodHead"},
+	"es:ESHttpPost":                       {"../rfs", "http.MethodPost"},
+	"es:ESHttpPut":                        {"../rfs", "http.MethodPut"},
+	"es:ESHttpDelete":                     {"../rfs", "http.MethodDelete"},
+	"autoscaling:CompleteLifecycleAction": {"aws", "autoscaling complete-lifecycle-action"},
+	"sts:AssumeRole":                      {"aws", `"Service": "ec2.amazonaws.com"`}, // of the machine itself
+}
+
+func TestEveryPermissionIsOneThatIsUsed(t *testing.T) {
+	files, err := filepath.Glob("aws/*.json")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	granted := map[string]bool{}
+	for _, name := range files {
+		var doc map[string]any
+		if err := json.Unmarshal(read(t, name), &doc); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		statements, _ := doc["Statement"].([]any)
+		if strings.HasSuffix(name, "policy.json") && len(statements) == 0 {
+			t.Errorf("%s grants nothing", name)
+		}
+		for _, x := range statements {
+			s := x.(map[string]any)
+			for _, action := range list(s["Action"]) {
+				granted[action] = true
+				if strings.Contains(action, "*") {
+					t.Errorf("%s grants %s", name, action)
+				}
+				if resources := list(s["Resource"]); slices.Contains(resources, "*") && action != "ec2:DescribeInstances" {
+					t.Errorf("%s grants %s on everything", name, action) // describing knows no resources
+				}
+			}
+		}
+	}
+	for action := range granted {
+		use, ok := calls[action]
+		if !ok || !contains(t, use.dir, use.word) {
+			t.Errorf("%s is granted, and nothing needs it", action)
+		}
+	}
+	for action := range calls {
+		if !granted[action] {
+			t.Errorf("%s is needed and not granted", action)
+		}
+	}
+}
+
+func list(v any) (all []string) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, x := range v {
+			all = append(all, x.(string))
+		}
+	}
+	return all
+}
+
+func contains(t *testing.T, dir, word string) (found bool) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "node-policy.json") {
+			return err
+		}
+		found = found || bytes.Contains(read(t, name), []byte(word))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestAnInstanceThatIsTakenAwayHandsItsWorkOver runs the real script beside a server of metadata and
+// stand-ins for systemctl and aws.
+func TestAnInstanceThatIsTakenAwayHandsItsWorkOver(t *testing.T) {
+	need(t, "curl")
+	for _, script := range []string{"aws/lifecycle.sh", "aws/user-data.sh", "package/postinstall.sh", "package/preremove.sh", "package/build.sh"} {
+		run(t, "bash", "-n", script)
+	}
+	var state atomic.Value
+	state.Store("InService")
+	asked := make(chan struct{}, 100)
+	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPut && r.URL.Path == "/latest/api/token":
+			fmt.Fprint(w, "t0ken")
+		case r.Header.Get("X-Aws-Ec2-Metadata-Token") != "t0ken":
+			w.WriteHeader(http.StatusUnauthorized)
+		case strings.HasSuffix(r.URL.Path, "/target-lifecycle-state"):
+			fmt.Fprint(w, state.Load())
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		case strings.HasSuffix(r.URL.Path, "/instance-id"):
+			fmt.Fprint(w, "i-0123")
+		case strings.HasSuffix(r.URL.Path, "/placement/region"):
+			fmt.Fprint(w, "eu-central-1")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer metadata.Close()
+	bin := t.TempDir()
+	said := filepath.Join(bin, "said")
+	for _, name := range []string{"systemctl", "aws"} {
+		script := "#!/bin/sh\necho " + name + " \"$@\" >> " + said + "\n"
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "aws/lifecycle.sh")
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "RFSD_METADATA="+metadata.URL, "RFSD_METADATA_EVERY=0.05")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	<-asked // it looked twice and did nothing
+	if b, err := os.ReadFile(said); err == nil {
+		t.Fatalf("in service, and yet: %s", b)
+	}
+	state.Store("Terminated")
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(read(t, said))), "\n")
+	want := []string{"systemctl stop rfsd.service",
+		"aws autoscaling complete-lifecycle-action --lifecycle-hook-name rfsd-hand-over --auto-scaling-group-name rfsd --lifecycle-action-result CONTINUE --instance-id i-0123 --region eu-central-1",
+		"systemctl stop rfsd-lifecycle.service"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("it did\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// packageFor builds both packages from the tree as it is and gives their directory.
+func packageFor(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("RFSD_PACKAGES") != "1" {
+		t.Skip("not run: RFSD_PACKAGES=1 builds and installs the packages (make packages-test)")
+	}
+	run(t, "make", "-C", "..", "packages", "VERSION=v0.0.1")
+	return "../dist"
+}
+
+func TestThePackageInstallsInAFreshDebian(t *testing.T) {
+	dist := packageFor(t)
+	if os.Getuid() != 0 {
+		t.Skip("not run: debootstrap and chroot need root")
+	}
+	need(t, "debootstrap")
+	root := os.Getenv("RFSD_DEBIAN_ROOT") // kept between runs when named
+	if root == "" {
+		root = filepath.Join(t.TempDir(), "root")
+	}
+	if _, err := os.Stat(filepath.Join(root, "usr/bin/dpkg")); err != nil {
+		mirror := os.Getenv("RFSD_DEBIAN_MIRROR")
+		args := []string{"--variant=minbase", "--include=systemd,ca-certificates", "bookworm", root}
+		if mirror != "" {
+			args = append(args, mirror)
+		}
+		if out, err := exec.CommandContext(t.Context(), "debootstrap", args...).CombinedOutput(); err != nil {
+			t.Skipf("not run: no Debian root: %v: %s", err, out[max(0, len(out)-300):])
+		}
+	}
+	debs, err := filepath.Glob(dist + "/rfsd_0.0.1*.deb")
+	if err != nil || len(debs) != 1 {
+		t.Fatalf("packages %v, %v", debs, err)
+	}
+	copyTo(t, debs[0], filepath.Join(root, "rfsd.deb"))
+	in := func(args ...string) string { t.Helper(); return run(t, "chroot", append([]string{root}, args...)...) }
+	in("dpkg", "-i", "/rfsd.deb")
+	in("systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/rfsd.service")
+	if out := in("sh", "-c", "getent group rfsd && stat -c '%U:%G %a' /etc/rfsd /var/lib/rfsd"); !strings.Contains(out, "root:rfsd 750") || !strings.Contains(out, "rfsd:rfsd 750") {
+		t.Errorf("group and directories: %s", out)
+	}
+	for _, program := range []string{"rfsd", "rfsctl"} {
+		if out := in(program, "--version"); !strings.Contains(out, "v0.0.1") {
+			t.Errorf("%s --version: %s", program, out)
+		}
+	}
+	in("rfsd", "config", "check", "/usr/share/doc/rfsd/rfsd.toml")
+	status(t, root)
+	in("dpkg", "-r", "rfsd")
+	if _, err := os.Stat(filepath.Join(root, "usr/bin/rfsd")); err == nil {
+		t.Error("the program is there after the package was removed")
+	}
+}
+
+// status starts the installed daemon as its user, as systemd would, and asks it as somebody else.
+func status(t *testing.T, root string) {
+	t.Helper()
+	in := func(args ...string) *exec.Cmd {
+		return exec.CommandContext(t.Context(), "chroot", append([]string{root}, args...)...)
+	}
+	if out, err := in("install", "-d", "-o", "rfsd", "-g", "rfsd", "-m", "0755", "/run/rfsd").CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	// Nothing listens on the discard port: a node answers while its target is out of reach.
+	daemon := exec.CommandContext(t.Context(), "chroot", "--userspec=rfsd:rfsd", root, "/usr/bin/rfsd", "run", "--target-host", "http://127.0.0.1:9",
+		"--repo-uri", "file:///var/lib/rfsd/snapshots", "--snapshot-name", "none", "--node-name", "fresh")
+	daemon.Env = []string{"RUNTIME_DIRECTORY=/run/rfsd", "PATH=/usr/bin:/bin"}
+	var log bytes.Buffer
+	daemon.Stdout, daemon.Stderr = io.Discard, &log
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = daemon.Process.Signal(os.Interrupt)
+		_ = daemon.Wait()
+	}()
+	deadline, tick := time.After(20*time.Second), time.NewTicker(100*time.Millisecond)
+	defer tick.Stop()
+	for {
+		if info, err := os.Stat(filepath.Join(root, "run/rfsd/status.sock")); err == nil && info.Mode()&0o666 == 0o666 {
+			break
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("no socket after 20 s\n%s", &log)
+		case <-tick.C:
+		}
+	}
+	nobody := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), "chroot", append([]string{"--userspec=nobody:nogroup", root, "rfsctl"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := nobody("status"); err != nil || !strings.Contains(out, "node fresh") {
+		t.Errorf("rfsctl status as nobody: %v\n%s\n%s", err, out, &log)
+	}
+	if out, err := nobody("pause"); err == nil || !strings.Contains(out, "reader") {
+		t.Errorf("nobody may pause the fleet: %v %s", err, out)
+	}
+	info, err := os.Stat(filepath.Join(root, "run/rfsd/operator.sock"))
+	if err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("operators' socket: %v, %v", info, err)
+	}
+}
+
+func copyTo(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.WriteFile(to, read(t, from), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheRPMHoldsWhatTheDebHolds(t *testing.T) {
+	dist := packageFor(t)
+	need(t, "rpm")
+	rpms, err := filepath.Glob(dist + "/rfsd-0.0.1*.rpm")
+	if err != nil || len(rpms) != 1 {
+		t.Fatalf("packages %v, %v", rpms, err)
+	}
+	out := run(t, "rpm", "-qpl", rpms[0])
+	for _, name := range []string{"/usr/bin/rfsd", "/usr/bin/rfsctl", "/usr/lib/systemd/system/rfsd.service", "/usr/lib/sysusers.d/rfsd.conf",
+		"/usr/lib/tmpfiles.d/rfsd.conf", "/usr/share/rfsd/aws/lifecycle.sh"} {
+		if !strings.Contains(out, name+"\n") {
+			t.Errorf("the rpm has no %s", name)
+		}
+	}
+}
