@@ -307,6 +307,14 @@ func (d *Daemon) verdict(s *slot, e End, now time.Time) {
 		d.failedStart(s, now, s.why, "memory")
 		return
 	}
+	if s.lease == nil && (!s.stopped.IsZero() || *e.Last.Exit == ExitFailed) {
+		// It may have been granted a lease that it did not live to hear of.
+		d.release(s.holder, nil, cms.CauseDrain)
+	}
+	if code := *e.Last.Exit; !s.stopped.IsZero() && code != ExitNoneLeft {
+		s.earliest = now // however far it was: it ended because it was asked to
+		return
+	}
 	switch *e.Last.Exit {
 	case ExitDone, ExitTimeout:
 		s.backoff, s.earliest = 0, now

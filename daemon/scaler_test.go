@@ -348,6 +348,35 @@ func TestAWorkerThatDoesNotEndInTimeIsKilled(t *testing.T) {
 	}
 }
 
+func TestAWorkerThatIsStoppedBeforeItHeardOfItsLeaseLeavesNoneBehind(t *testing.T) {
+	starter := &fakeStarter{stopped: func(w *fakeWorker) { w.exit(ExitFailed, Record{Error: "context canceled"}) }}
+	n := runNode(t, Config{Workers: 1}, starter)
+	n.untilRunning(t, 1)
+	l, err := n.store.AcquireNext(t.Context(), "w1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.starter.living()[0].report(Record{Holder: "w1"})
+	if err := n.Pause(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "its item is free", func() bool {
+		it, err := n.store.Item(t.Context(), l.ID)
+		return err == nil && it.Holder == "" && it.Attempts == 0
+	})
+	if err := n.Resume(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	n.untilRunning(t, 1)
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("started again after %v: it was asked to end, and is not to blame", took)
+	}
+	if events, err := n.Events(t.Context(), 0); err != nil || len(events) != 2 { // pause and resume
+		t.Errorf("%+v, %v", events, err)
+	}
+}
+
 func TestEachWorkerGetsItsShareOfTheRate(t *testing.T) {
 	n := runNode(t, Config{Workers: 2, MaxRate: 1000}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 2)

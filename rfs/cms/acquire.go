@@ -156,11 +156,13 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 	mine := holder + "_" + strconv.FormatInt(c.seq.Add(1), 10)
 	for try := 0; ; try++ {
 		before, readBack := c.clock.Read(), false
-		it, v, err := c.store.Apply(ctx, id, Acquire{
+		asking, answered := outlive(ctx, answerTime)
+		it, v, err := c.store.Apply(asking, id, Acquire{
 			Holder: mine, InitialMs: initial.Milliseconds(), MaxMs: max(initial, c.cfg.MaxLease).Milliseconds(),
 			GraceMs: c.grace.Milliseconds(), MaxAttempts: attempts,
 			ClientMs: before.Wall.UnixMilli(), ToleranceMs: c.cfg.SkewTolerance.Milliseconds(),
 		})
+		answered()
 		switch {
 		case errors.Is(err, ErrConflict), errors.Is(err, ErrNotFound):
 			return nil, it, Held, nil // somebody else was quicker
@@ -199,6 +201,17 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 			return nil, it, v, nil
 		}
 	}
+}
+
+// answerTime is how long an acquisition under way is waited for when its caller is told to
+// stop: a lease that was granted and is not known of would keep the item from others.
+const answerTime = 3 * time.Second
+
+// outlive gives a context that ends some time after ctx does. done frees it.
+func outlive(ctx context.Context, more time.Duration) (longer context.Context, done func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(more, cancel) })
+	return longer, func() { stop(); cancel() }
 }
 
 // skew measures the distance of the clocks and gives an ErrClockSkew when it is

@@ -118,7 +118,10 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err)))
 	}
 	if err != nil {
-		return Released, errors.Join(err, lease.Release(ctx, cms.CauseOutage))
+		// Also when ctx has ended: nobody else gives it back.
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+		defer cancel()
+		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
 	outcome, err := s.Runner.Run(ctx, lease, entry, func(ctx context.Context) error { return s.checkTargets(ctx, entry) })
 	if errors.Is(err, ErrTargetReplaced) && ctx.Err() == nil {
