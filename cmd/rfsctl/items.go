@@ -21,7 +21,8 @@ import (
 
 const itemsHelp = `A shard of the snapshot is a chain of work items; each covers the ordinals from its cursor to its
    successor's. These commands work on the stored state itself, while workers run or after they died. A coordinator
-   file can be read only while no rfsd has it open.
+   file can be read only while no rfsd has it open; list and show ask a node instead with --node, or when no store is named and a node
+   runs on this machine.
 
    States: open; leased; expired (its lease is over: the next worker takes it); done; handed off (a successor has the
    rest); replaced (another tool began it, its range is done by other items); FAILED (given up, the reason is told; retry
@@ -37,10 +38,10 @@ func itemsCommand() *cli.Command {
 		Name: "items", Usage: "the work items of a migration", Description: itemsHelp,
 		Subcommands: []*cli.Command{
 			{Name: "list", Usage: "list work items, their sums, and whether the target is safe to write", Description: itemsHelp, Action: listItems,
-				Flags: coordinationFlags(
+				Flags: eitherFlags(
 					&cli.StringFlag{Name: "index", Usage: "only items of this index of the snapshot", EnvVars: env("index")},
 					&cli.StringSliceFlag{Name: "state", Usage: "only items in this state; may be repeated: open, leased, expired, done, handed-off, replaced, failed", EnvVars: env("state")})},
-			{Name: "show", Usage: "show everything about one item", ArgsUsage: "ID", Description: itemsHelp, Flags: coordinationFlags(), Action: showItem},
+			{Name: "show", Usage: "show everything about one item", ArgsUsage: "ID", Description: itemsHelp, Flags: eitherFlags(), Action: showItem},
 			{Name: "retry", Usage: "open FAILED items again; an event records who did", ArgsUsage: "ID...", Description: itemsHelp, Flags: coordinationFlags(), Action: retryItems},
 		},
 	}
@@ -234,6 +235,9 @@ func listItems(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if throughNode(c) {
+		return askedItems(c, f)
+	}
 	s, err := openCoordination(c)
 	if err != nil {
 		return err
@@ -257,6 +261,9 @@ func showItem(c *cli.Context) (err error) {
 	id, err := cms.ParseID(c.Args().First())
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
+	if throughNode(c) {
+		return askedItem(c, id.String())
 	}
 	s, err := openCoordination(c)
 	if err != nil {

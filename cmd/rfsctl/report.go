@@ -22,12 +22,15 @@ const reportHelp = `Sums up what the work items recorded: documents and bytes pe
    The suggested initial lease is 20 times the setup of the slowest tenth (then setup is about 5 % of a lease), or long
    enough that nine of ten items end within it (4/3 of their duration, at most 1 h), whichever is longer; from 1 min to 6 h.
 
+   With --node, or when no store is named and a node runs on this machine, the node gives its account instead: status, items by
+   state, events.
+
    Exit codes: 0; 1 usage, or the store cannot be reached or holds no such session.`
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name: "report", Usage: "how long the work took, and which initial lease fits it", Description: reportHelp,
-		Flags: coordinationFlags(), Action: showReport,
+		Flags: eitherFlags(), Action: showReport,
 	}
 }
 
@@ -149,6 +152,9 @@ func suggestLease(setup, work time.Duration) time.Duration {
 func isoMinutes(d time.Duration) string { return fmt.Sprintf("PT%dM", d/time.Minute) }
 
 func showReport(c *cli.Context) (err error) {
+	if throughNode(c) {
+		return askedReport(c)
+	}
 	if c.Args().Present() {
 		return fmt.Errorf("unexpected argument %q: every option begins with --: %w", c.Args().First(), fault.ErrConfig)
 	}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/daemon/api"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// eitherFlags are the flags of commands that read the store itself or ask a node.
+func eitherFlags(more ...cli.Flag) []cli.Flag {
+	flags := coordinationFlags(more...)
+	for _, f := range nodeFlags() {
+		if f.Names()[0] != "output" { // both have it
+			flags = append(flags, f)
+		}
+	}
+	return flags
+}
+
+// throughNode says whether a node is asked: one is named, or no store is and a node runs here.
+func throughNode(c *cli.Context) bool {
+	if len(c.StringSlice("node")) > 0 {
+		return true
+	}
+	for _, place := range []string{"target-host", "coordinator-host", "coordinator-file"} {
+		if c.String(place) != "" {
+			return false
+		}
+	}
+	return len(localSockets()) > 0
+}
+
+// everyItem is the limit that asks for all.
+const everyItem = "1000000"
+
+// askedItems lists the items that a node read last.
+func askedItems(c *cli.Context, f filter) error {
+	q := url.Values{"limit": {everyItem}}
+	if f.index != "" {
+		q.Set("index", f.index)
+	}
+	n, err := openNodes(c)
+	if err != nil {
+		return err
+	}
+	all := []status.Item{}
+	if _, err := n.Get(c.Context, "/v1/items", q, &all); err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(x status.Item) bool { return !f.takesState(x.State) })
+	if c.String("output") == "json" {
+		return printJSON(c.App.Writer, all)
+	}
+	printItems(c.App.Writer, all)
+	return nil
+}
+
+func printItems(w io.Writer, all []status.Item) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tINDEX\tSHARD\tCURSOR\tSTATE\tHOLDER\tLEASE END\tATTEMPTS\tWATERMARK\tINDEXED\tFAILED\tREASON")
+	for _, x := range all {
+		end := "-"
+		if x.Expiry != nil {
+			end = x.Expiry.Format(time.RFC3339)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", clean(x.ID), clean(x.Index), x.Shard, x.Cursor, x.State,
+			orDash(x.Holder), end, x.Attempts, x.Watermark, x.Indexed, x.Failed, orDash(clean(x.Failure)))
+	}
+	t.Flush()
+	fmt.Fprintf(w, "\n%d items\n", len(all))
+}
+
+// takesState compares a state as nodes tell it: a lease that is over is open again.
+func (f filter) takesState(state string) bool {
+	return len(f.states) == 0 || slices.ContainsFunc(f.states, func(s string) bool {
+		return strings.EqualFold(s, state) || s == stateExpired && state == "open"
+	})
+}
+
+// askedItem shows one item that a node read last.
+func askedItem(c *cli.Context, id string) error {
+	n, err := openNodes(c)
+	if err != nil {
+		return err
+	}
+	var all []status.Item
+	who, err := n.Get(c.Context, "/v1/items", url.Values{"limit": {everyItem}}, &all)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(x status.Item) bool { return x.ID == id })
+	if i < 0 {
+		return fmt.Errorf("%s knows no item %s: %w", who, id, fault.ErrConfig)
+	}
+	return printJSON(c.App.Writer, all[i])
+}
+
+// askedReport shows the account that a node gives.
+func askedReport(c *cli.Context) error {
+	return get(c, "/v1/report", nil, func(w io.Writer, r api.Account) {
+		fmt.Fprintf(w, "%s\n", r.Written.Format(time.RFC3339))
+		printStatus(w, r.Status, false)
+		states := make([]string, 0, len(r.Items))
+		for s, n := range r.Items {
+			states = append(states, strconv.Itoa(n)+" "+s)
+		}
+		slices.Sort(states)
+		fmt.Fprintf(w, "items: %s\n", orDash(strings.Join(states, ", ")))
+		for _, e := range r.Events {
+			fmt.Fprintf(w, "%s  %-16s %s  %s\n", e.Time.Local().Format(time.DateTime), e.Code, clean(e.Subject), clean(e.Detail))
+		}
+	})
+}
