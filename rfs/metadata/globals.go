@@ -61,6 +61,8 @@ type Selection struct {
 	Ordinary []string
 	// Rules are the user's own changes; nil: none.
 	Rules *rules.Set
+	// Without are rules that are not applied, by their names (RuleNames).
+	Without []string
 }
 
 // Global is one object to create.
@@ -333,7 +335,7 @@ var systemIndices = []struct{ prefix, what string }{
 	{".fleet-", "Elastic Agent keeps its state in this index; it has no equal on the target"},
 	{".opendistro-ism-config", "ISM policies are kept in this index; read them from the source's ISM API"},
 	{".opendistro-alerting-config", "monitors are kept in this index; read them from the source's Alerting API"},
-	{".scripts", "scripts of Elasticsearch before 5 are documents of this index; store those that are needed with PUT _scripts"},
+	{".scripts", "scripts of Elasticsearch before 5 are documents of this index (--include scripts reads them)"},
 }
 
 // kept lists what the indices of the snapshot say about the cluster.

@@ -27,7 +27,7 @@ func (e *edit) mapping(w Wanted) (map[string]any, error) {
 		names []string
 	)
 	for _, m := range w.Index.Mappings {
-		if m.Type == defaultType {
+		if m.Type == defaultType && e.on("default-mapping") {
 			e.note("default-mapping", defaultType, "dropped: types that existed have it already")
 			continue
 		}
@@ -47,6 +47,7 @@ func (e *edit) mapping(w Wanted) (map[string]any, error) {
 			out = body
 			continue
 		}
+		e.note("mapping-types", m.Type, "fields of the type are part of the one mapping")
 		e.union("", out, body, m.Type)
 	}
 	if w.Type != "" && !slices.Contains(names, w.Type) {
@@ -138,7 +139,12 @@ var rootKeys = map[string]bool{
 // root converts the mapping of one type in place.
 func (e *edit) root(m map[string]any) {
 	for _, k := range keys(m) {
-		if !rootKeys[k] || e.lacks.root[k] {
+		rule, named := rootRules[k]
+		switch {
+		case named && e.on(rule):
+			e.dropRoot(rule, k, m[k])
+			delete(m, k)
+		case !named && !rootKeys[k], e.lacks.root[k]:
 			e.note("root-field", k, "dropped: %s", brief(m[k]))
 			delete(m, k)
 		}
@@ -166,6 +172,31 @@ func (e *edit) root(m map[string]any) {
 	e.properties("", m)
 }
 
+// rootRules are the rules about members of a mapping that have a name of their own.
+var rootRules = map[string]string{
+	"_all": "all-field", "_timestamp": "timestamp-field", "_ttl": "timestamp-field", "_parent": "parent-field",
+	"runtime": "runtime-fields", "include_in_all": "include-in-all",
+}
+
+// dropRoot reports a member of the mapping that the target has no equal for.
+func (e *edit) dropRoot(rule, key string, v any) {
+	m, _ := v.(map[string]any)
+	switch {
+	case key == "_all" && text(m["enabled"]) == "false", key == "include_in_all":
+		e.note(rule, key, "dropped: there is no _all")
+	case key == "_all":
+		e.lose(rule, key, "dropped: queries for the field _all find nothing; those without a field search all of them")
+	case key == "_parent":
+		e.lose(rule, key, "dropped: documents are children of type %v; has_child and has_parent find nothing, documents keep their routing", m["type"])
+	case key == "runtime":
+		e.lose(rule, key, "dropped %s: the target has no runtime fields", brief(keys(m)))
+	case text(m["enabled"]) == "true":
+		e.lose(rule, key, "dropped %s: the value is no part of documents", brief(v))
+	default:
+		e.note(rule, key, "dropped %s", brief(v))
+	}
+}
+
 // keep drops members of m[key] that are not listed.
 func (e *edit) keep(m map[string]any, key string, allowed ...string) {
 	sub, ok := m[key].(map[string]any)
@@ -185,7 +216,7 @@ func (e *edit) keep(m map[string]any, key string, allowed ...string) {
 
 // dynamic converts the values that only Elasticsearch knows.
 func (e *edit) dynamic(path string, m map[string]any) {
-	if m["dynamic"] == "runtime" {
+	if m["dynamic"] == "runtime" && e.on("dynamic-runtime") {
 		e.note("dynamic-runtime", path, "dynamic: true instead of runtime")
 		m["dynamic"] = "true"
 	}
@@ -209,8 +240,8 @@ func (e *edit) templates(m map[string]any) {
 				continue
 			}
 			path := "dynamic_templates." + name
-			if _, ok := body["runtime"]; ok {
-				e.note("runtime-fields", path, "dropped: the target has no runtime fields")
+			if _, ok := body["runtime"]; ok && e.on("runtime-fields") {
+				e.lose("runtime-fields", path, "dropped: the target has no runtime fields")
 				continue
 			}
 			field, ok := body["mapping"].(map[string]any)
@@ -244,7 +275,7 @@ func (t template) name(base string) string { return base + t.suffix }
 // matchTypes splits a template for several types, which Elasticsearch 8 allows, into one per type.
 func (e *edit) matchTypes(path string, body map[string]any) []template {
 	types, ok := body["match_mapping_type"].([]any)
-	if !ok {
+	if !ok || !e.on("dynamic-templates") {
 		return []template{{body: body}}
 	}
 	var all []template
@@ -253,7 +284,7 @@ func (e *edit) matchTypes(path string, body map[string]any) []template {
 		one["match_mapping_type"] = t
 		all = append(all, template{suffix: fmt.Sprintf("_%v", t), body: one})
 	}
-	e.note("template-types", path, "split into %d templates", len(all))
+	e.note("dynamic-templates", path, "split into %d templates", len(all))
 	return all
 }
 
@@ -279,7 +310,9 @@ func (e *edit) properties(path string, m map[string]any) {
 // field converts one field, its subfields and the fields below it.
 func (e *edit) field(path string, f map[string]any) {
 	for _, r := range fieldRules {
-		r.apply(e, r.name, path, f)
+		if e.on(r.name) {
+			r.apply(e, path, f)
+		}
 	}
 	e.unknownOptions(path, f)
 	e.dynamic(path, f)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -42,6 +41,8 @@ type Wanted struct {
 	Index Index
 	// Type takes the mapping of one type only; "" takes the union of all.
 	Type string
+	// Overrides are the user's wishes about all indices. Renaming is the caller's (Overrides.Names): Name counts.
+	Overrides Overrides
 	// Rules are the user's own changes, which come last; nil: none.
 	Rules *rules.Set
 }
@@ -52,22 +53,22 @@ type Change struct {
 	Rule   string // stable name of the rule, such as string-to-text
 	Path   string // where: a field (a.b), a setting (index.codec) or an alias
 	Detail string // what was done
-}
-
-// losing are the rules after which a search may find less, or something else, than before.
-var losing = []string{
-	"elastic-type", "root-field", "runtime-fields", "sub-field", "alias-field", "alias-filter", "alias-of-own-name", "type-union",
-	"legacy-similarity", "unknown-option",
+	// Lossy says that by this one change searches may find less, or something else.
+	Lossy bool
 }
 
 // Loses says that searches may find less, or something else, than at the source.
-func (c Change) Loses() bool { return slices.Contains(losing, c.Rule) }
+func (c Change) Loses() bool { return c.Lossy || losing(c.Rule) }
 
 // Result says what Ensure did.
 type Result struct {
 	Created []string // in the order wanted
 	Existed []string // left as they are
 	Changes []Change // of created indices only
+	// Late are the aliases, by index, that wait for the documents (AliasActions), of existing indices
+	// as well: a worker that was killed after it created one has to find them again. Only indices
+	// that the migration itself created may get them.
+	Late map[string]json.RawMessage
 }
 
 // Ensure creates the indices that the target does not have; those that are there are never
@@ -76,24 +77,29 @@ type Result struct {
 // rfs/target); fault.ErrConfig when a wanted type does not exist; fault.ErrCorrupt when
 // metadata of the snapshot is no JSON.
 func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (Result, error) {
-	var r Result
+	r := Result{Late: map[string]json.RawMessage{}}
 	for _, w := range wanted {
 		there, err := c.IndexExists(ctx, w.Name)
 		if err != nil {
 			return r, fmt.Errorf("index %s: %w", w.Name, err)
 		}
+		var done Converted
 		if there {
-			r.Existed = append(r.Existed, w.Name)
-			continue
+			done, err = ConvertIndex(v, w)
+		} else {
+			done, err = create(ctx, c, v, w)
 		}
-		switch changes, err := create(ctx, c, v, w); {
+		switch {
+		case there && err == nil || target.IsExists(err): // another worker was faster
+			r.Existed = append(r.Existed, w.Name)
 		case err == nil:
 			r.Created = append(r.Created, w.Name)
-			r.Changes = append(r.Changes, changes...)
-		case target.IsExists(err): // another worker was faster
-			r.Existed = append(r.Existed, w.Name)
+			r.Changes = append(r.Changes, done.Changes...)
 		default:
 			return r, fmt.Errorf("create index %s (create it by hand to go on without its mapping): %w", w.Name, err)
+		}
+		if len(done.Late) > 0 {
+			r.Late[w.Name] = done.Late
 		}
 	}
 	return r, nil
@@ -102,69 +108,130 @@ func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (
 // mostTries bounds how often one index is offered; each refusal but the last teaches something.
 const mostTries = 100
 
-// create offers an index, and again without what the target says it does not know.
-func create(ctx context.Context, c Cluster, v target.Version, w Wanted) ([]Change, error) {
-	var (
-		lacks   = newLacks()
-		refused error
-	)
+// create offers an index, and again without what the target says it does not know. What it
+// offered last is given beside an error as well.
+func create(ctx context.Context, c Cluster, v target.Version, w Wanted) (done Converted, refused error) {
+	lacks := newLacks()
 	for range mostTries {
-		body, changes, err := convert(v, w, lacks)
-		if err != nil {
-			return nil, err
+		var err error
+		if done, err = convert(v, w, lacks); err != nil {
+			return done, err
 		}
-		if refused = c.CreateIndex(ctx, w.Name, body); refused == nil {
-			return changes, nil
+		if refused = c.CreateIndex(ctx, w.Name, done.Body); refused == nil {
+			return done, nil
 		}
 		if !lacks.learn(refused) {
 			break
 		}
 	}
-	return nil, refused
+	return done, refused
 }
 
-// Convert gives the body of the request that creates the index, and what it changes. It asks nobody:
-// types of plugins stay, which Ensure replaces when the target refuses them.
-func Convert(v target.Version, w Wanted) (body []byte, changes []Change, err error) {
+// Converted is an index as the target is asked to have it.
+type Converted struct {
+	Body    []byte          // of the request that creates it, with the aliases that are set at once
+	Late    json.RawMessage // aliases by name that wait for the documents, for AliasActions; nil: none
+	Changes []Change
+}
+
+// ConvertIndex says how an index is created and what that changes. It asks nobody: types of
+// plugins stay, which Ensure replaces when the target refuses them.
+func ConvertIndex(v target.Version, w Wanted) (Converted, error) {
 	return convert(v, w, newLacks())
 }
 
-func convert(v target.Version, w Wanted, lacks *lacks) (body []byte, changes []Change, err error) {
-	e := &edit{version: v, index: w.Name, lacks: lacks, created: createdMajor(w.Index.Settings["index.version.created"])}
-	out := map[string]any{"settings": e.settings(w.Index.Settings)}
+// Convert is ConvertIndex with all aliases in the body.
+func Convert(v target.Version, w Wanted) (body []byte, changes []Change, err error) {
+	w.Overrides.Aliases = AliasesEarly
+	done, err := ConvertIndex(v, w)
+	return done.Body, done.Changes, err
+}
+
+func convert(v target.Version, w Wanted, lacks *lacks) (Converted, error) {
+	e := newEdit(v, w.Name, w.Index.Settings["index.version.created"], w.Overrides.Without, lacks)
+	settings := e.settings(w.Index.Settings)
 	mapping, err := e.mapping(w)
 	if err != nil {
-		return nil, nil, err
-	}
-	if len(mapping) > 0 {
-		out["mappings"] = mapping
+		return Converted{}, err
 	}
 	aliases, err := e.aliases(w.Index.Aliases)
 	if err != nil {
-		return nil, nil, err
+		return Converted{}, err
 	}
-	if len(aliases) > 0 {
-		out["aliases"] = aliases
-	}
+	out := e.body(settings, mapping, aliases)
+	out["settings"] = settings
+	e.override(w.Overrides, w.Index.Name, settings)
 	for _, done := range w.Rules.EditIndex(w.Index.Name, out) {
 		e.note("user-rule", done.Path, "%s", done.Detail)
 	}
-	if body, err = json.Marshal(out); err != nil {
-		return nil, nil, fmt.Errorf("encode: %w", err)
+	var done Converted
+	if all, ok := out["aliases"].(map[string]any); ok {
+		early, late := splitAliases(all, w.Overrides.Aliases)
+		if delete(out, "aliases"); len(early) > 0 {
+			out["aliases"] = early
+		}
+		if len(late) > 0 {
+			if done.Late, err = json.Marshal(late); err != nil {
+				return done, fmt.Errorf("encode: %w", err)
+			}
+		}
 	}
-	return body, e.changes, nil
+	if done.Body, err = json.Marshal(out); err != nil {
+		return done, fmt.Errorf("encode: %w", err)
+	}
+	done.Changes = e.changes
+	return done, nil
 }
 
-// edit collects the changes to one index.
+// body puts the converted parts of an index or of a template together; parts that are empty
+// are left out. What one part needs of another (vectors of a setting) is seen to here.
+func (e *edit) body(settings, mapping, aliases map[string]any) map[string]any {
+	if mapping == nil {
+		mapping = map[string]any{}
+	}
+	if settings == nil {
+		settings = map[string]any{}
+	}
+	e.betweenParts(settings, mapping)
+	out := map[string]any{}
+	for name, part := range map[string]map[string]any{"settings": settings, "mappings": mapping, "aliases": aliases} {
+		if len(part) > 0 {
+			out[name] = part
+		}
+	}
+	return out
+}
+
+// edit collects the changes to one index or template.
 type edit struct {
 	version target.Version
 	index   string
 	lacks   *lacks
 	created int // major version of Elasticsearch that made the index
+	exactly int // the number in index.version.created; 0 when not known
+	without map[string]bool
 	changes []Change
+
+	noDynamic bool           // a setting said that no fields are added
+	vectors   bool           // there are vectors to be searched
+	moved     map[string]any // what settings leave to the mapping
 }
 
-// createdMajor reads index.version.created: 2040699 is 2.4.6. OpenSearch, which began as 7, sets bit 27.
+// newEdit begins an edit; created is the setting index.version.created.
+func newEdit(v target.Version, name, created string, without []string, lacks *lacks) *edit {
+	e := &edit{version: v, index: name, lacks: lacks, created: createdMajor(created), without: map[string]bool{}, moved: map[string]any{}}
+	e.exactly, _ = strconv.Atoi(created) //nolint:errcheck // 0 is for what cannot be read
+	for _, rule := range without {
+		e.without[rule] = true
+	}
+	return e
+}
+
+// on says whether a rule is applied.
+func (e *edit) on(rule string) bool { return !e.without[rule] }
+
+// createdMajor reads index.version.created: 2040699 is 2.4.6. Since Elasticsearch 8.11 the number
+// counts the format, which is below the version's own (8500003). OpenSearch, which began as 7, sets bit 27.
 func createdMajor(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1_000_000 || n&(1<<27) != 0 {
@@ -177,53 +244,16 @@ func (e *edit) note(rule, path, format string, args ...any) {
 	e.changes = append(e.changes, Change{Index: e.index, Rule: rule, Path: path, Detail: fmt.Sprintf(format, args...)})
 }
 
+// lose is note for what may let searches find less, or something else.
+func (e *edit) lose(rule, path, format string, args ...any) {
+	e.note(rule, path, format, args...)
+	e.changes[len(e.changes)-1].Lossy = true
+}
+
 // since says whether the target is an OpenSearch of at least that version.
 func (e *edit) since(major, minor int) bool {
 	v := e.version
 	return v.Distribution == "opensearch" && (v.Major > major || v.Major == major && v.Minor >= minor)
-}
-
-// aliasKeys is what an alias keeps.
-var aliasKeys = map[string]bool{
-	"filter": true, "routing": true, "index_routing": true, "search_routing": true, "is_write_index": true, "is_hidden": true,
-}
-
-func (e *edit) aliases(raw json.RawMessage) (map[string]any, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	all, err := decode(raw)
-	if err != nil {
-		return nil, fmt.Errorf("aliases: %w", err)
-	}
-	for _, name := range keys(all) {
-		a, ok := all[name].(map[string]any)
-		if !ok {
-			all[name] = map[string]any{}
-			continue
-		}
-		if name == e.index {
-			e.note("alias-of-own-name", name, "dropped: an alias cannot bear the name of its index")
-			delete(all, name)
-			continue
-		}
-		if _, ok := a["filter"].(map[string]any); !ok && a["filter"] != nil {
-			e.note("alias-filter", name, "dropped the alias: its filter is unreadable, and without it more would be seen")
-			delete(all, name)
-			continue
-		}
-		for _, k := range keys(a) {
-			if a[k] == nil {
-				delete(a, k)
-				continue
-			}
-			if !aliasKeys[k] {
-				e.note("alias-option", name, "dropped %s", k)
-				delete(a, k)
-			}
-		}
-	}
-	return all, nil
 }
 
 // decode reads a JSON object and keeps numbers exact.

@@ -35,6 +35,7 @@ var (
 	unsupported    = regexp.MustCompile(`Mapping definition for \[([^\]]*)\] has unsupported parameters:\s+(.*)`)
 	unsupportedTop = regexp.MustCompile(`Root mapping definition has unsupported parameters:\s+(.*)`)
 	parameter      = regexp.MustCompile(`\[(\w+) : `)
+	unknownCodec   = regexp.MustCompile(`unknown value for \[index\.codec\]`)
 	unknownSetting = regexp.MustCompile(`unknown setting \[([^\]]+)\]`)
 )
 
@@ -57,6 +58,9 @@ func (l *lacks) learn(err error) bool {
 	}
 	for _, m := range unknownSetting.FindAllStringSubmatch(refused.Reason, -1) {
 		note(l.settings, m[1])
+	}
+	if unknownCodec.MatchString(refused.Reason) {
+		note(l.settings, "index.codec")
 	}
 	for _, m := range unsupportedTop.FindAllStringSubmatch(refused.Reason, -1) {
 		for _, p := range parameter.FindAllStringSubmatch(m[1], -1) {

@@ -6,14 +6,14 @@ import (
 )
 
 // dateFormats converts the format of date fields.
-func dateFormats(e *edit, rule, path string, f map[string]any) {
+func dateFormats(e *edit, path string, f map[string]any) {
 	s, ok := f["format"].(string)
 	if t := f["type"]; !ok || t != "date" && t != "date_nanos" && t != "date_range" {
 		return
 	}
 	s = e.dateFormat(path, s)
 	if e.created < 2 && !strings.Contains(s, "epoch_") {
-		e.note(rule, path, "epoch_millis is added: Elasticsearch 1 took milliseconds besides any format")
+		e.note("date-format", path, "epoch_millis is added: Elasticsearch 1 took milliseconds besides any format")
 		s += "||epoch_millis"
 	}
 	f["format"] = s
@@ -23,6 +23,9 @@ func dateFormats(e *edit, rule, path string, f map[string]any) {
 // (dateOptionalTime is date_optional_time) and patterns in the letters of java.time:
 // Elasticsearch 7 does; before it, patterns were Joda's unless they began with the mark "8".
 func (e *edit) dateFormat(path, format string) string {
+	if !e.on("date-format") {
+		return format
+	}
 	joda := e.created < 7
 	if e.created >= 6 && strings.HasPrefix(format, "8") {
 		joda, format = false, format[1:]

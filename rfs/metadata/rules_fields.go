@@ -2,30 +2,129 @@ package metadata
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 )
 
 // fieldRule converts one thing about a field in place. Rules run in order: first those that
-// give old types their new names, then those that clean options of the new types.
+// give old types their new names, then those that clean options of the new types. "" is for
+// rules that look up their name by the type.
 type fieldRule struct {
 	name  string
-	apply func(e *edit, rule, path string, f map[string]any)
+	apply func(e *edit, path string, f map[string]any)
 }
 
 var fieldRules = []fieldRule{
 	{"multi-field", multiField},
 	{"string-to-text", stringType},
-	{"elastic-type", elasticType},
+	{"dense-vector", denseVector},
+	{"knn-engine", knnEngine},
+	{"aggregate-metric", aggregateMetric},
+	{"", elasticType},
+	{"include-in-all", dropping("include-in-all", "include_in_all")},
+	{"geo-shape", geoShape},
+	{"field-boost", fieldBoost},
+	{"time-series", dropping("time-series", "time_series_dimension", "time_series_metric")},
+	{"script-field", scriptField},
+	{"norms", norms},
+	{"index-options", indexOptions},
 	{"old-option", oldOption},
 	{"boolean-option", booleanOption},
 	{"legacy-similarity", legacySimilarity},
 	{"date-format", dateFormats},
 }
 
+// dropping makes a rule that drops options.
+func dropping(rule string, options ...string) func(*edit, string, map[string]any) {
+	return func(e *edit, path string, f map[string]any) {
+		for _, k := range options {
+			if v, ok := f[k]; ok {
+				e.note(rule, path, "dropped %s: %s", k, brief(v))
+				delete(f, k)
+			}
+		}
+	}
+}
+
+// scriptField: a field whose values a script computes keeps none.
+func scriptField(e *edit, path string, f map[string]any) {
+	if v, ok := f["script"]; ok {
+		e.lose("script-field", path, "dropped script: %s", brief(v))
+	}
+	drop(f, []string{"script", "on_script_error"})
+}
+
+// geoShape: shapes were approximated by the cells of a prefix tree before Elasticsearch 6.6.
+func geoShape(e *edit, path string, f map[string]any) {
+	if f["type"] == "geo_shape" {
+		dropping("geo-shape", "tree", "tree_levels", "precision", "strategy", "distance_error_pct", "points_only")(e, path, f)
+	}
+}
+
+// fieldBoost: 1.0 says nothing.
+func fieldBoost(e *edit, path string, f map[string]any) {
+	if b, ok := f["boost"]; ok && text(b) != "1" && text(b) != "1.0" {
+		e.lose("field-boost", path, "dropped boost: %s", brief(b))
+	}
+	delete(f, "boost")
+}
+
+// norms writes old forms as a boolean.
+func norms(e *edit, path string, f map[string]any) {
+	old := map[string]any{}
+	if n, ok := f["norms"].(map[string]any); ok {
+		old["norms"] = n
+		delete(f, "norms")
+		if n["enabled"] != nil {
+			f["norms"] = n["enabled"]
+			boolean(f, "norms")
+		}
+	}
+	if v, ok := f["omit_norms"]; ok {
+		old["omit_norms"] = v
+		delete(f, "omit_norms")
+		if f["norms"] == nil {
+			f["norms"] = text(v) != "true"
+		}
+	}
+	if t := f["type"]; t != "text" && t != "keyword" && f["norms"] != nil {
+		old["norms"] = f["norms"]
+		delete(f, "norms") // other types never have any
+	}
+	if len(old) > 0 {
+		e.note("norms", path, "%s is norms: %s", brief(old), brief(f["norms"]))
+	}
+}
+
+// indexOptions: before Elasticsearch 0.20 omit_term_freq_and_positions said what index_options say.
+func indexOptions(e *edit, path string, f map[string]any) {
+	if v, ok := f["omit_term_freq_and_positions"]; ok {
+		delete(f, "omit_term_freq_and_positions")
+		if f["index_options"] == nil && text(v) == "true" && f["type"] == "text" {
+			f["index_options"] = "docs"
+		}
+		e.note("index-options", path, "omit_term_freq_and_positions: %s is index_options: %s", brief(v), brief(f["index_options"]))
+	}
+	o, ok := f["index_options"].(string)
+	if !ok {
+		return
+	}
+	switch f["type"] {
+	case "text", "search_as_you_type":
+	case "keyword":
+		if o == "docs" || o == "freqs" {
+			return
+		}
+		f["index_options"] = "freqs"
+		e.note("index-options", path, "freqs instead of %s, which only text has", o)
+	default:
+		delete(f, "index_options")
+		e.note("index-options", path, "dropped %s: only text and keyword have it", o)
+	}
+}
+
 // multiField: Elasticsearch 1.x had a type for what is now "fields"; the subfield that bears
 // the field's own name is the field itself.
-func multiField(e *edit, rule, path string, f map[string]any) {
+func multiField(e *edit, path string, f map[string]any) {
 	if f["type"] != "multi_field" {
 		return
 	}
@@ -45,33 +144,23 @@ func multiField(e *edit, rule, path string, f map[string]any) {
 	if len(subs) == 0 {
 		delete(f, "fields")
 	}
-	e.note(rule, path, "one field of type %v with subfields", f["type"])
+	e.note("multi-field", path, "one field of type %v with subfields", f["type"])
 }
 
 // keywordOnly and textOnly are options that the other one refuses.
 var (
 	keywordOnly = []string{"ignore_above", "doc_values", "null_value", "normalizer", "eager_global_ordinals"}
 	textOnly    = []string{"analyzer", "search_analyzer", "search_quote_analyzer", "index_options", "term_vector", "position_increment_gap",
-		"fielddata", "fielddata_frequency_filter", "index_prefixes", "index_phrases", "norms"}
+		"fielddata", "fielddata_frequency_filter", "index_prefixes", "index_phrases", "norms", "omit_norms", "omit_term_freq_and_positions"}
 )
 
 // stringType: string became text (analyzed) and keyword (not analyzed) in Elasticsearch 5.
-func stringType(e *edit, rule, path string, f map[string]any) {
+func stringType(e *edit, path string, f map[string]any) {
 	if f["type"] != "string" {
 		return
 	}
 	rename(f, "index_analyzer", "analyzer")
 	rename(f, "position_offset_gap", "position_increment_gap")
-	if n, ok := f["norms"].(map[string]any); ok {
-		f["norms"] = n["enabled"]
-		if n["enabled"] == nil {
-			delete(f, "norms")
-		}
-	}
-	if v, ok := f["omit_norms"]; ok {
-		f["norms"] = text(v) != "true"
-		delete(f, "omit_norms")
-	}
 	if _, ok := f["fielddata"].(map[string]any); ok {
 		delete(f, "fielddata")
 	}
@@ -84,124 +173,32 @@ func stringType(e *edit, rule, path string, f map[string]any) {
 		delete(f, "index")
 		drop(f, keywordOnly)
 	}
-	e.note(rule, path, "string (index: %s) is %v", orDefault(index, "analyzed"), f["type"])
-}
-
-// kept as it is when the target is young enough, else replaced.
-type replacement struct {
-	major, minor int // first OpenSearch that has the type; 0 for none
-	native       string
-	plugin       bool // kept until the target refuses it
-	otherwise    map[string]any
-}
-
-// opaque keeps the value in the document and indexes nothing of it, whatever it is.
-var opaque = map[string]any{"type": "object", "enabled": false}
-
-// elasticTypes lists types that not every OpenSearch has.
-var elasticTypes = map[string]replacement{
-	"flattened":               {major: 2, minor: 7, native: "flat_object", otherwise: opaque},
-	"flat_object":             {major: 2, minor: 7, native: "flat_object", otherwise: opaque},
-	"wildcard":                {major: 2, minor: 15, native: "wildcard", otherwise: map[string]any{"type": "keyword"}},
-	"constant_keyword":        {major: 2, minor: 14, native: "constant_keyword", otherwise: map[string]any{"type": "keyword"}},
-	"match_only_text":         {major: 2, minor: 12, native: "match_only_text", otherwise: map[string]any{"type": "text"}},
-	"unsigned_long":           {major: 2, minor: 8, native: "unsigned_long", otherwise: map[string]any{"type": "double"}},
-	"version":                 {otherwise: map[string]any{"type": "keyword"}},
-	"icu_collation_keyword":   {plugin: true, otherwise: map[string]any{"type": "keyword"}},
-	"counted_keyword":         {otherwise: map[string]any{"type": "keyword"}},
-	"pattern_text":            {otherwise: map[string]any{"type": "text"}},
-	"annotated_text":          {plugin: true, otherwise: map[string]any{"type": "text"}},
-	"semantic_text":           {otherwise: opaque}, // documents of 8.15–8.17 hold objects there
-	"dense_vector":            {otherwise: opaque},
-	"sparse_vector":           {otherwise: opaque},
-	"rank_vectors":            {otherwise: opaque},
-	"knn_vector":              {plugin: true, otherwise: opaque},
-	"histogram":               {otherwise: opaque},
-	"exponential_histogram":   {otherwise: opaque},
-	"tdigest":                 {otherwise: opaque},
-	"aggregate_metric_double": {otherwise: opaque},
-	"point":                   {otherwise: opaque},
-	"shape":                   {otherwise: opaque},
-	"attachment":              {otherwise: opaque},
-	"murmur3":                 {plugin: true, otherwise: opaque},
-	"passthrough":             {otherwise: map[string]any{"type": "object"}},
-}
-
-// elasticType replaces types that the target lacks; options of the old type go with it.
-func elasticType(e *edit, rule, path string, f map[string]any) {
-	old, _ := f["type"].(string)
-	r, ok := elasticTypes[old]
-	switch {
-	case e.lacks.types[old]:
-		if r.major = 0; r.otherwise == nil {
-			r.otherwise = opaque
-		}
-	case !ok, r.plugin, e.version.Distribution == "elasticsearch":
-		return
-	}
-	if old == "constant_keyword" && f["value"] == nil {
-		r.major = 0 // the target demands the value, which later documents would set
-	}
-	if r.major > 0 && e.since(r.major, r.minor) && !e.lacks.types[r.native] {
-		if r.native == old {
-			return
-		}
-		r.otherwise = map[string]any{"type": r.native}
-	}
-	for _, k := range keys(f) {
-		if !survives(r.otherwise["type"], k) {
-			delete(f, k)
-		}
-	}
-	for k, v := range r.otherwise {
-		f[k] = v
-	}
-	if r.otherwise["enabled"] == false {
-		e.note(rule, path, "%s is kept in documents but not indexed: the target has no such type", old)
-		return
-	}
-	e.note(rule, path, "%s is %v", old, f["type"])
-}
-
-// survives says which options of a replaced type mean the same for the new one.
-func survives(typ any, option string) bool {
-	switch typ {
-	case "keyword":
-		return slices.Contains([]string{"fields", "copy_to", "ignore_above", "null_value", "index", "doc_values", "store"}, option)
-	case "text":
-		return slices.Contains([]string{"fields", "copy_to", "analyzer", "store"}, option)
-	case "double":
-		return slices.Contains([]string{"fields", "copy_to", "null_value", "index", "doc_values", "store", "ignore_malformed"}, option)
-	case "object":
-		return option == "properties"
-	}
-	return false
+	e.note("string-to-text", path, "string (index: %s) is %v", orDefault(index, "analyzed"), f["type"])
 }
 
 // oldOptions are dropped wherever they stand: they steered how an index was built and no target knows them.
 var oldOptions = []string{
-	"include_in_all", "index_name", "postings_format", "doc_values_format", "precision_step", "fuzzy_factor", "numeric_resolution",
-	"omit_norms", "omit_term_freq_and_positions", "geohash", "geohash_prefix", "geohash_precision", "lat_lon", "validate", "validate_lat",
-	"validate_lon", "normalize", "normalize_lat", "normalize_lon", "tree", "tree_levels", "precision", "strategy", "distance_error_pct",
-	"points_only", "payloads", "compress", "compress_threshold", "boost", "rounding",
+	"index_name", "postings_format", "doc_values_format", "precision_step", "fuzzy_factor", "numeric_resolution",
+	"geohash", "geohash_prefix", "geohash_precision", "lat_lon", "validate", "validate_lat",
+	"validate_lon", "normalize", "normalize_lat", "normalize_lon", "payloads", "compress", "compress_threshold", "rounding",
 	// of Elasticsearch 7.11 and later
-	"time_series_dimension", "time_series_metric", "synthetic_source_keep", "script", "on_script_error", "subobjects", "priority",
+	"synthetic_source_keep", "subobjects", "priority",
 }
 
 // oldOption drops options that no target knows.
-func oldOption(e *edit, rule, path string, f map[string]any) {
+func oldOption(e *edit, path string, f map[string]any) {
 	for _, k := range oldOptions {
 		if v, ok := f[k]; ok {
-			e.note(rule, path, "dropped %s: %s", k, brief(v))
+			e.note("old-option", path, "dropped %s: %s", k, brief(v))
 			delete(f, k)
 		}
 	}
 	if v, ok := f["path"]; ok && f["type"] != "alias" {
-		e.note(rule, path, "dropped path: %s", brief(v))
+		e.note("old-option", path, "dropped path: %s", brief(v))
 		delete(f, "path")
 	}
 	if _, ok := f["fielddata"].(map[string]any); ok {
-		e.note(rule, path, "dropped fielddata: %s", brief(f["fielddata"]))
+		e.note("old-option", path, "dropped fielddata: %s", brief(f["fielddata"]))
 		delete(f, "fielddata")
 	}
 	switch f["type"] {
@@ -210,12 +207,12 @@ func oldOption(e *edit, rule, path string, f map[string]any) {
 	case "completion":
 		rename(f, "index_analyzer", "analyzer")
 		if v, ok := f["context"]; ok {
-			e.note(rule, path, "dropped context: %s", brief(v))
+			e.note("old-option", path, "dropped context: %s", brief(v))
 			delete(f, "context")
 		}
 	case "text", "keyword":
 	default:
-		drop(f, []string{"norms", "analyzer_name", "similarity"})
+		drop(f, []string{"analyzer_name", "similarity"})
 	}
 	if f["type"] == "text" {
 		rename(f, "index_analyzer", "analyzer")
@@ -227,16 +224,9 @@ var booleans = []string{"index", "store", "doc_values", "norms", "enabled", "ign
 	"eager_global_ordinals", "include_in_parent", "include_in_root", "ignore_z_value"}
 
 // booleanOption writes old words (not_analyzed, no, yes, on, "true") as booleans.
-func booleanOption(_ *edit, _, _ string, f map[string]any) {
+func booleanOption(_ *edit, _ string, f map[string]any) {
 	for _, k := range booleans {
 		boolean(f, k)
-	}
-	if n, ok := f["norms"].(map[string]any); ok {
-		delete(f, "norms")
-		if n["enabled"] != nil {
-			f["norms"] = n["enabled"]
-			boolean(f, "norms")
-		}
 	}
 }
 
@@ -255,9 +245,9 @@ func boolean(m map[string]any, key string) {
 }
 
 // legacySimilarity drops names of similarities that are built in no longer.
-func legacySimilarity(e *edit, rule, path string, f map[string]any) {
+func legacySimilarity(e *edit, path string, f map[string]any) {
 	if s := text(f["similarity"]); s == "default" || s == "classic" {
-		e.note(rule, path, "BM25 instead of %s", s)
+		e.lose("legacy-similarity", path, "BM25 instead of %s", s)
 		delete(f, "similarity")
 	}
 }

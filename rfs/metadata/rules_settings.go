@@ -16,8 +16,8 @@ var keptSettings = []string{
 	"index.max_slices_per_scroll", "index.analyze.max_token_count", "index.highlight.max_analyzed_offset",
 	"index.query.default_field", "index.mapping.total_fields.limit", "index.mapping.depth.limit", "index.mapping.nested_fields.limit",
 	"index.mapping.nested_objects.limit", "index.mapping.field_name_length.limit", "index.mapping.coerce",
-	"index.mapping.ignore_malformed", "index.sort.", "index.analysis.", "index.similarity.", "index.knn",
-	"index.codec",
+	"index.mapping.ignore_malformed", "index.sort.", "index.analysis.", "index.similarity.", "index.knn", "index.knn.",
+	"index.codec", "index.codec.", "index.mapper.dynamic",
 }
 
 // silentSettings belong to the old index itself; that they are left out is no news.
@@ -48,7 +48,9 @@ func (e *edit) settings(in map[string]string) map[string]any {
 	}
 	out := lists(kept)
 	for _, r := range settingRules {
-		r(e, out)
+		if e.on(r.name) {
+			r.apply(e, out)
+		}
 	}
 	return out
 }
@@ -98,15 +100,56 @@ func hasAll(in map[string]string, base string, n int) bool {
 }
 
 // settingRules convert settings in place.
-var settingRules = []func(*edit, map[string]any){
-	codecs, allField, similarities, componentNames, standardFilter, gramLimits,
+var settingRules = []struct {
+	name  string
+	apply func(*edit, map[string]any)
+}{
+	{"codec", codecs}, {"dynamic-setting", dynamicSetting}, {"all-field", allField}, {"legacy-similarity", similarities},
+	{"default-index-analyzer", defaultIndex}, {"analysis-name", componentNames}, {"standard-filter", standardFilter},
+	{"gram-limit", gramLimits}, {"knn-engine", knnSettings},
 }
 
-// codecs keeps the two that every target has; others need plugins and change nothing that is found.
+// foreignCodecs are of Elasticsearch only.
+var foreignCodecs = []string{"legacy_default", "legacy_best_compression", "lucene_default"}
+
+// codecs drops what no OpenSearch has. Those of plugins (zstd) are offered: a target without says so.
 func codecs(e *edit, s map[string]any) {
-	if c, ok := s["index.codec"]; ok && c != "default" && c != "best_compression" {
-		e.note("codec", "index.codec", "dropped: %v", c)
-		delete(s, "index.codec")
+	c := text(s["index.codec"])
+	if c == "" || !slices.Contains(foreignCodecs, c) {
+		return
+	}
+	e.note("codec", "index.codec", "dropped: %v", c)
+	delete(s, "index.codec")
+}
+
+// dynamicSetting: that no fields are added was a setting before it was part of the mapping.
+func dynamicSetting(e *edit, s map[string]any) {
+	if v, ok := s["index.mapper.dynamic"]; ok {
+		delete(s, "index.mapper.dynamic")
+		if v == "false" {
+			e.noDynamic = true
+			e.note("dynamic-setting", "index.mapper.dynamic", "dynamic: false of the mapping")
+		}
+	}
+}
+
+// defaultIndex: the default analyzer for documents lost its own name in Elasticsearch 5.
+func defaultIndex(e *edit, s map[string]any) {
+	const old, now = "index.analysis.analyzer.default_index.", "index.analysis.analyzer.default."
+	if e.created >= 5 {
+		return
+	}
+	for _, k := range keys(s) {
+		if strings.HasPrefix(k, now) {
+			return
+		}
+	}
+	for _, k := range keys(s) {
+		if option, ok := strings.CutPrefix(k, old); ok {
+			s[now+option] = s[k]
+			delete(s, k)
+			e.note("default-index-analyzer", k, "is %s%s", now, option)
+		}
 	}
 }
 
@@ -126,7 +169,7 @@ func similarities(e *edit, s map[string]any) {
 			continue
 		}
 		if t := s[k]; t == "default" || t == "classic" || name == "base" {
-			e.note("legacy-similarity", k, "dropped: %v", t)
+			e.lose("legacy-similarity", k, "dropped: %v", t)
 			maps.DeleteFunc(s, func(o string, _ any) bool { return strings.HasPrefix(o, "index.similarity."+name+".") })
 		}
 	}

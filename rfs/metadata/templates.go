@@ -17,7 +17,8 @@ func (p *planner) template(kind Kind, name string, raw json.RawMessage, l *lacks
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &edit{version: p.v, index: label(kind, name), lacks: l, created: p.g.created}
+	e := newEdit(p.v, label(kind, name), "", p.sel.Without, l)
+	e.created = p.g.created
 	var out map[string]any
 	if kind == LegacyTemplate {
 		out, err = p.legacy(e, in)
@@ -152,30 +153,27 @@ func dataStream(e *edit, out map[string]any) {
 
 // content converts settings, mappings and aliases with the rules that indices have.
 func (p *planner) content(e *edit, in, out map[string]any) error {
+	var settings, aliases map[string]any
 	if s, ok := in["settings"].(map[string]any); ok {
-		if settings := p.settings(e, s); len(settings) > 0 {
-			out["settings"] = settings
-		}
+		settings = p.settings(e, s)
 	}
 	mapping, err := e.templateMapping(in["mappings"])
 	if err != nil {
 		return err
 	}
-	if len(mapping) > 0 {
-		out["mappings"] = mapping
+	if in["aliases"] != nil {
+		raw, err := json.Marshal(in["aliases"])
+		if err != nil {
+			return fmt.Errorf("aliases: %w", err)
+		}
+		if aliases, err = e.aliases(raw); err != nil {
+			return err
+		}
 	}
-	if in["aliases"] == nil {
-		return nil
+	for part, v := range e.body(settings, mapping, aliases) {
+		out[part] = v
 	}
-	raw, err := json.Marshal(in["aliases"])
-	if err != nil {
-		return fmt.Errorf("aliases: %w", err)
-	}
-	aliases, err := e.aliases(raw)
-	if err == nil && len(aliases) > 0 {
-		out["aliases"] = aliases
-	}
-	return err
+	return nil
 }
 
 // settings converts the settings of a template. Unlike those of an index, all of them are

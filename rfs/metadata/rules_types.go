@@ -1,0 +1,151 @@
+package metadata
+
+import "slices"
+
+// replacement says what becomes of a type that not every target has.
+type replacement struct {
+	rule         string
+	major, minor int // first OpenSearch that has the native type; 0 for none
+	native       string
+	plugin       bool // kept until the target refuses it
+	otherwise    map[string]any
+	lossy        bool // otherwise finds less, or something else
+}
+
+// opaque keeps the value in the document and indexes nothing of it, whatever it is.
+var opaque = map[string]any{"type": "object", "enabled": false}
+
+func typed(name string) map[string]any { return map[string]any{"type": name} }
+
+// elasticTypes lists types that not every OpenSearch has.
+var elasticTypes = map[string]replacement{
+	"flattened":               {rule: "flattened", major: 2, minor: 7, native: "flat_object", otherwise: opaque, lossy: true},
+	"flat_object":             {rule: "flattened", major: 2, minor: 7, native: "flat_object", otherwise: opaque, lossy: true},
+	"wildcard":                {rule: "wildcard", major: 2, minor: 15, native: "wildcard", otherwise: typed("keyword")},
+	"constant_keyword":        {rule: "constant-keyword", major: 2, minor: 14, native: "constant_keyword", otherwise: typed("keyword")},
+	"match_only_text":         {rule: "match-only-text", major: 2, minor: 12, native: "match_only_text", otherwise: typed("text")},
+	"pattern_text":            {rule: "match-only-text", otherwise: typed("text")},
+	"annotated_text":          {rule: "match-only-text", plugin: true, otherwise: typed("text")},
+	"unsigned_long":           {rule: "unsigned-long", major: 2, minor: 8, native: "unsigned_long", otherwise: typed("double"), lossy: true},
+	"version":                 {rule: "version-type", otherwise: typed("keyword"), lossy: true},
+	"icu_collation_keyword":   {rule: "elastic-type", plugin: true, otherwise: typed("keyword"), lossy: true},
+	"counted_keyword":         {rule: "elastic-type", otherwise: typed("keyword")},
+	"semantic_text":           {rule: "semantic-text", otherwise: opaque, lossy: true}, // documents of 8.15–8.17 hold objects there
+	"dense_vector":            {rule: "dense-vector", otherwise: opaque, lossy: true},  // what knnVector does not take
+	"sparse_vector":           {rule: "sparse-vector", otherwise: opaque, lossy: true},
+	"rank_vectors":            {rule: "sparse-vector", otherwise: opaque, lossy: true},
+	"knn_vector":              {rule: "dense-vector", plugin: true, otherwise: opaque, lossy: true},
+	"histogram":               {rule: "histogram", otherwise: histogramParts, lossy: true},
+	"exponential_histogram":   {rule: "histogram", otherwise: opaque, lossy: true},
+	"tdigest":                 {rule: "histogram", otherwise: opaque, lossy: true},
+	"aggregate_metric_double": {rule: "aggregate-metric", otherwise: opaque, lossy: true}, // what aggregateMetric does not take
+	"point":                   {rule: "elastic-type", otherwise: opaque, lossy: true},
+	"shape":                   {rule: "elastic-type", otherwise: opaque, lossy: true},
+	"attachment":              {rule: "elastic-type", otherwise: opaque, lossy: true},
+	"murmur3":                 {rule: "elastic-type", plugin: true, otherwise: opaque, lossy: true},
+	"passthrough":             {rule: "elastic-type", otherwise: typed("object")},
+}
+
+// histogramParts keeps that documents with a histogram are found, and those with a value in it.
+var histogramParts = map[string]any{"type": "object", "dynamic": false, "properties": map[string]any{
+	"values": map[string]any{"type": "double", "ignore_malformed": true}, "counts": map[string]any{"type": "long", "ignore_malformed": true},
+}}
+
+// elasticType replaces types that the target lacks; options of the old type go with it.
+func elasticType(e *edit, path string, f map[string]any) {
+	old, _ := f["type"].(string)
+	r, ok := elasticTypes[old]
+	if !ok {
+		r.rule = "elastic-type"
+	}
+	switch {
+	case !e.on(r.rule):
+		return
+	case e.lacks.types[old]:
+		if r.major = 0; r.otherwise == nil {
+			r.otherwise, r.lossy = opaque, true
+		}
+	case !ok, r.plugin, e.version.Distribution == "elasticsearch":
+		return
+	}
+	if old == "constant_keyword" && f["value"] == nil {
+		r.major = 0 // the target demands the value, which later documents would set
+	}
+	if r.major > 0 && e.since(r.major, r.minor) && !e.lacks.types[r.native] {
+		if r.native == old {
+			return
+		}
+		r.otherwise, r.lossy = typed(r.native), false
+	}
+	e.replace(r, path, f)
+}
+
+// replace gives a field another type.
+func (e *edit) replace(r replacement, path string, f map[string]any) {
+	old := f["type"]
+	for _, k := range keys(f) {
+		if !survives(r.otherwise["type"], k) {
+			delete(f, k)
+		}
+	}
+	for k, v := range r.otherwise {
+		f[k] = cloned(v)
+	}
+	note := e.note
+	if r.lossy {
+		note = e.lose
+	}
+	if r.otherwise["enabled"] == false {
+		note(r.rule, path, "%v is kept in documents but not indexed: the target has no such type", old)
+		return
+	}
+	note(r.rule, path, "%v is %v", old, f["type"])
+}
+
+// cloned copies objects, so that no table is changed through a mapping.
+func cloned(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = cloned(v)
+	}
+	return out
+}
+
+// survives says which options of a replaced type mean the same for the new one.
+func survives(typ any, option string) bool {
+	switch typ {
+	case "keyword":
+		return slices.Contains([]string{"fields", "copy_to", "ignore_above", "null_value", "index", "doc_values", "store"}, option)
+	case "text":
+		return slices.Contains([]string{"fields", "copy_to", "analyzer", "store"}, option)
+	case "double":
+		return slices.Contains([]string{"fields", "copy_to", "null_value", "index", "doc_values", "store", "ignore_malformed"}, option)
+	case "object":
+		return option == "properties"
+	}
+	return false
+}
+
+// aggregateMetric: an aggregate_metric_double is written as an object of its metrics, each of
+// which can be searched and aggregated by its own name.
+func aggregateMetric(e *edit, path string, f map[string]any) {
+	metrics, ok := f["metrics"].([]any)
+	if f["type"] != "aggregate_metric_double" || !ok || text(f["ignore_malformed"]) == "true" {
+		return
+	}
+	parts := map[string]any{}
+	for _, m := range metrics {
+		if name := text(m); name != "" {
+			parts[name] = typed("double")
+		}
+	}
+	for _, k := range keys(f) {
+		delete(f, k)
+	}
+	f["type"], f["dynamic"], f["properties"] = "object", false, parts
+	e.lose("aggregate-metric", path, "an object with a field for each metric; aggregations name %s.<metric>", path)
+}
