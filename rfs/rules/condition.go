@@ -150,7 +150,7 @@ func (c *condition) holds(f *finder, source []byte) (bool, error) {
 	}
 	found := false
 	for _, h := range f.hits {
-		ok, err := c.anyValue(source[h.val:h.end], 0)
+		ok, err := c.anyValue(source[h.val:h.end])
 		if err != nil {
 			return false, err
 		}
@@ -162,26 +162,43 @@ func (c *condition) holds(f *finder, source []byte) (bool, error) {
 	return found, nil
 }
 
-// anyValue asks for one value, or for each of a list.
-func (c *condition) anyValue(raw []byte, depth int) (bool, error) {
-	if len(raw) == 0 || raw[0] != '[' || depth > deepest {
+// anyValue asks for one value, or for each of a list and of the lists in it.
+func (c *condition) anyValue(raw []byte) (bool, error) {
+	if len(raw) == 0 || raw[0] != '[' {
 		return c.value(raw), nil
 	}
-	f := finder{b: raw, i: 1}
-	for f.space() != ']' {
+	return c.element(&finder{b: raw}, 0)
+}
+
+// element asks for the value at f's position and moves behind it, unless it fits.
+func (c *condition) element(f *finder, depth int) (bool, error) {
+	if f.space() != '[' {
 		start := f.i
-		if err := f.value("", depth); err != nil {
-			return false, err
-		}
-		if ok, err := c.anyValue(raw[start:f.i], depth+1); ok || err != nil {
+		err := f.value("", depth)
+		return err == nil && c.value(f.b[start:f.i]), err
+	}
+	if depth > deepest {
+		return false, f.wrong("nested too deeply")
+	}
+	f.i++
+	if f.space() == ']' {
+		f.i++
+		return false, nil
+	}
+	for {
+		if ok, err := c.element(f, depth+1); ok || err != nil {
 			return ok, err
 		}
-		if f.space() == ',' {
+		switch f.space() {
+		case ',':
 			f.i++
-			f.space()
+		case ']':
+			f.i++
+			return false, nil
+		default:
+			return false, f.wrong("no comma or ]")
 		}
 	}
-	return false, nil
 }
 
 // value asks for one value that is no list; null is none.
