@@ -62,7 +62,7 @@ func askedItems(c *cli.Context, f filter) error {
 	if c.String("output") == "json" {
 		return printJSON(c.App.Writer, all)
 	}
-	printItems(c.App.Writer, all)
+	printItems(plain{c.App.Writer}, all)
 	return nil
 }
 

@@ -163,7 +163,7 @@ func get[T any](c *cli.Context, path string, query url.Values, table func(io.Wri
 	if c.String("output") == "json" {
 		return printJSON(c.App.Writer, v)
 	}
-	table(c.App.Writer, v)
+	table(plain{c.App.Writer}, v)
 	return nil
 }
 
@@ -261,6 +261,20 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	}
+}
+
+// plain passes text on without what would steer the terminal; lines stay lines.
+type plain struct{ to io.Writer }
+
+func (p plain) Write(b []byte) (int, error) {
+	lines := strings.Split(string(b), "\n")
+	for i := range lines {
+		lines[i] = clean(lines[i])
+	}
+	if _, err := io.WriteString(p.to, strings.Join(lines, "\n")); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // clean keeps what a node tells from steering the terminal.

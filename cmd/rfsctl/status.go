@@ -82,7 +82,8 @@ func outcome(c *cli.Context, r status.Report) error {
 	return nil
 }
 
-func printStatus(w io.Writer, r status.Report, shards bool) {
+func printStatus(to io.Writer, r status.Report, shards bool) {
+	w := plain{to} // names of indices come from strangers
 	fmt.Fprintf(w, "node %s (%s) %s", r.Node.Name, r.Node.Version, r.Node.State)
 	if r.Node.Reason != "" {
 		fmt.Fprintf(w, ": %s", clean(r.Node.Reason))
