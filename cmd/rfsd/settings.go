@@ -19,7 +19,7 @@ const (
 // sectionNames give each category of flags its section in the configuration file.
 var sectionNames = map[string]string{
 	source: "source", originFlagsCategory: "source-cluster", targetFlags: "target", output: "export", selection: "selection", work: "work", coordination: "coordination",
-	node: "daemon", events: "events", apiCategory: "api", fleetCategory: "fleet",
+	node: "daemon", events: "events", apiCategory: "api", fleetCategory: "fleet", careCategory: "care",
 }
 
 // notInFile are flags that are no settings of a node: its slots are its workers.
