@@ -89,6 +89,11 @@ func migrate(ctx context.Context, o options) error {
 	if err != nil {
 		return errors.Join(err, done())
 	}
+	end, err := (&hand{Session: s}).watchIntent(ctx, pollIntent, &ctx)
+	defer end()
+	if err != nil {
+		return errors.Join(err, done(), owner.release())
+	}
 	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
 	stopProgress := showProgress(m.Runner.Meter, s.Size, log)
 	sum, err := m.Run(ctx)
