@@ -69,7 +69,7 @@ func clusterFlags(category, which, host string) []cli.Flag {
 
 // destinationFlags name the cluster, or what is done instead.
 func destinationFlags() []cli.Flag {
-	return append(clusterFlags(targetFlags, "target", "URL of the target cluster"),
+	return append(append(clusterFlags(targetFlags, "target", "URL of the target cluster"), careFlags()...),
 		yes(targetFlags, "run-pipelines", "let the target's default pipelines change documents (otherwise pipeline=_none)"),
 		yes(targetFlags, "disable-compression", "send request bodies uncompressed (to this machine they always are)"),
 		str(output, "export-dir", "", "write bulk NDJSON files to this directory instead of a cluster"),
@@ -98,6 +98,11 @@ func selectionFlags() []cli.Flag {
 		list(selection, "index-template-allowlist", "index template to migrate, likewise"),
 		list(selection, "include", "what else of the cluster's state is migrated: pipelines, scripts, policies (ILM, as ISM), managed; may be repeated"),
 		str(selection, "rules", "", "file with your own rules for names, metadata and documents (see docs/RULES-FILE.md)"),
+		str(selection, "aliases", "", "when aliases of created indices are set: early, or late: when all documents have arrived (default: late where one is for writing or has a filter)"),
+		str(selection, "replicas", "", "replicas of created indices (default: as at the source)"),
+		list(selection, "shards", "shards of created indices, PATTERN=NUMBER such as logs-*=3; may be repeated, the first that matches counts"),
+		list(selection, "index-rename", "names of indices on the target, REGEXP=NAME such as ^logs-(.*)$=old-$1; may be repeated, the first that matches counts"),
+		list(selection, "without-rule", "conversion rule that is not applied, by its name; may be repeated"),
 		yes(selection, "include-system", "migrate indices whose names begin with a dot, too"),
 		str(selection, "multi-type", "split", "several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"),
 		str(selection, "emit-doc-type", "AUTO", "write mapping types into the bulk actions: AUTO, ON or OFF; ON keeps index and type as they were"),

@@ -47,6 +47,7 @@ type options struct {
 	phases        worker.Phases
 	globals       metadata.Selection // what of the cluster's state is migrated
 	rules         *rules.Set         // nil: none
+	overrides     metadata.Overrides // wishes about every created index
 	multiType     worker.MultiType
 	emitType      worker.EmitType
 
@@ -56,6 +57,7 @@ type options struct {
 	ownerFile       string
 	skew            time.Duration
 	leastExponent   int // of new items' leases; a hint of the fleet
+	care            careOptions
 	lease           time.Duration
 	slots           int
 	bulkDocs        int
@@ -103,6 +105,7 @@ func parseOptions(c *cli.Context) (options, error) {
 		failedDir:       c.String("failed-documents"),
 		json:            c.String("output") == "json",
 	}
+	o.care = parseCare(c)
 	steps := []func(*cli.Context) error{o.checkSource, o.checkOrigin, o.checkDestination, o.checkPhases, o.checkSelection, o.checkWork}
 	for _, step := range steps {
 		if err := step(c); err != nil {
@@ -244,6 +247,9 @@ func (o *options) checkSelection(c *cli.Context) error {
 			return err
 		}
 		o.globals.Rules = o.rules
+	}
+	if err := o.checkOverrides(c); err != nil {
+		return err
 	}
 	if o.multiType != worker.SplitTypes && o.multiType != worker.UnionTypes {
 		return usage("--multi-type %q is not split or union", o.multiType)

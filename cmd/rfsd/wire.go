@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/care"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
@@ -63,6 +64,9 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.lease, SkewTolerance: o.skew, LeastExponent: o.leastExponent})
 	if err != nil {
 		return give(err)
+	}
+	if client != nil {
+		s.Tuner, s.Tune = &care.Tuner{API: client, Records: s.Coordinator, Log: log}, o.care.tune
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
@@ -162,7 +166,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	}
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	s.Targets = client
-	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Log: s.Log}
+	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log}
 	s.Globals = (&worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}).Migrate
-	return worker.ToCluster(in.counters.Sender(client), o.connections, in.bucket.Take), client, nothing, nil
+	return worker.ToCluster(in.counters.Sender(client), o.connections, o.care.gate(client, in.bucket, s.Log)), client, nothing, nil
 }

@@ -20,33 +20,9 @@ type TargetGlobals struct {
 // Migrate creates what is missing and never touches what exists. A snapshot that was taken
 // without the state of its cluster is no error: there is nothing to do, and a warning says so.
 func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan) (GlobalsRecord, error) {
-	if !plan.Source.IncludeGlobalState {
-		return GlobalsRecord{Warning: fmt.Sprintf(
-			"the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot)}, nil
-	}
-	sections, err := plan.Source.Global(ctx)
-	if err != nil {
-		return GlobalsRecord{}, err
-	}
-	all, err := metadata.ParseGlobals(sections)
-	if err != nil {
-		return GlobalsRecord{}, err
-	}
-	for _, x := range plan.Source.Indices {
-		all.Indices = append(all.Indices, x.Name)
-	}
-	if t.Wanted.Scripts {
-		if err := addIndexedScripts(ctx, plan.Source, &all); err != nil {
-			return GlobalsRecord{}, err
-		}
-	}
-	sel := t.Wanted
-	for _, x := range plan.Indices {
-		sel.Ordinary = append(sel.Ordinary, x.Entry.Naming.Targets()...)
-	}
-	wanted, err := metadata.ConvertGlobals(t.Version, all, sel)
-	if err != nil {
-		return GlobalsRecord{}, err
+	wanted, warning, err := t.plan(ctx, plan)
+	if err != nil || warning != "" {
+		return GlobalsRecord{Warning: warning}, err
 	}
 	done, err := metadata.EnsureGlobals(ctx, t.Cluster, wanted)
 	t.tell(ctx, done)
@@ -55,6 +31,35 @@ func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan) (GlobalsRecord,
 		r.LeftOut = append(r.LeftOut, GlobalLeftOut{Kind: string(left.Kind), Name: left.Name, Reason: left.Reason})
 	}
 	return r, err
+}
+
+// plan converts what the snapshot holds for the target; warning says why there is nothing.
+func (t *TargetGlobals) plan(ctx context.Context, plan *Plan) (wanted metadata.GlobalPlan, warning string, err error) {
+	if !plan.Source.IncludeGlobalState {
+		return wanted, fmt.Sprintf("the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot), nil
+	}
+	sections, err := plan.Source.Global(ctx)
+	if err != nil {
+		return metadata.GlobalPlan{}, "", err
+	}
+	all, err := metadata.ParseGlobals(sections)
+	if err != nil {
+		return metadata.GlobalPlan{}, "", err
+	}
+	for _, x := range plan.Source.Indices {
+		all.Indices = append(all.Indices, x.Name)
+	}
+	if t.Wanted.Scripts {
+		if err := addIndexedScripts(ctx, plan.Source, &all); err != nil {
+			return metadata.GlobalPlan{}, "", err
+		}
+	}
+	sel := t.Wanted
+	for _, x := range plan.Indices {
+		sel.Ordinary = append(sel.Ordinary, x.Entry.Naming.Targets()...)
+	}
+	wanted, err = metadata.ConvertGlobals(t.Version, all, sel)
+	return wanted, "", err
 }
 
 // tell logs what was done, object by object.

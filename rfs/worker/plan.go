@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
@@ -30,6 +31,8 @@ type Request struct {
 	AllowPartial  bool
 	MultiType     MultiType
 	EmitType      EmitType
+	// Rename gives indices other names, before Rules do.
+	Rename metadata.Overrides
 	// Rules are the user's own changes; nil: none.
 	Rules *rules.Set
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
@@ -42,6 +45,13 @@ func (r Request) Settings(repository string) map[string]string {
 	settings := map[string]string{
 		"repository": repository, "snapshot": r.SnapshotName, "index-allowlist": strings.Join(r.Allow.Entries(), " "),
 		"include-system": strconv.FormatBool(r.IncludeSystem), "multi-type": string(r.MultiType), "emit-doc-type": string(r.EmitType),
+	}
+	if len(r.Rename.Rename) > 0 {
+		var names []string
+		for _, n := range r.Rename.Rename {
+			names = append(names, n.Match.String()+"="+n.To)
+		}
+		settings["index-rename"] = strings.Join(names, " ")
 	}
 	if r.Rules != nil {
 		settings["rules"] = r.Rules.Digest()
@@ -90,6 +100,9 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	}
 	names, err := p.selectIndices(snap, req)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := req.Rename.Names(names); err != nil {
 		return nil, err
 	}
 	p.Indices = make([]IndexPlan, len(names))
@@ -160,7 +173,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 			return IndexPlan{}, fmt.Errorf("index %s: which types have documents: %w", name, err)
 		}
 	}
-	e.Naming = newNaming(req.Rules.IndexName(name), types, req.MultiType, req.EmitType)
+	e.Naming = newNaming(req.Rules.IndexName(req.Rename.NewName(name)), types, req.MultiType, req.EmitType)
 	if req.Sizes {
 		e.Bytes = shardSizes(ctx, repo, x)
 	}

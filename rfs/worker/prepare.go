@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
@@ -34,7 +35,13 @@ type TargetIndices struct {
 	Cluster TargetCluster
 	Version target.Version
 	Rules   *rules.Set // the user's own changes; nil: none
-	Log     *slog.Logger
+	// Overrides are the user's wishes about every index; their renaming is the plan's.
+	Overrides metadata.Overrides
+	Requester metadata.Requester // asks what the target demands of replicas; nil: nothing
+
+	mu    sync.Mutex
+	asked bool
+	Log   *slog.Logger
 }
 
 // Absent gives those of the names that neither an index nor an alias of the target has.
@@ -56,12 +63,36 @@ func (t *TargetIndices) Absent(ctx context.Context, names []string) ([]string, e
 // repeated and run by several processes at once. Errors name the index and carry the
 // target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
 func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
-	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, wanted(x, t.Rules))
+	o, err := t.overrides(ctx)
+	if err != nil {
+		return Made{}, err
+	}
+	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, wanted(x, o, t.Rules))
 	logPrepared(ctx, t.Log, done)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
 	}
-	return Made{}, t.warnOfPipelines(ctx, x.Entry.Naming.Targets())
+	late := maps.Clone(done.Late)
+	maps.DeleteFunc(late, func(name string, _ json.RawMessage) bool { return !slices.Contains(x.Entry.Ours, name) })
+	return Made{Late: late}, t.warnOfPipelines(ctx, x.Entry.Naming.Targets())
+}
+
+// overrides are the user's wishes, and what the target demands of replicas, which is asked once.
+func (t *TargetIndices) overrides(ctx context.Context) (metadata.Overrides, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.asked || t.Requester == nil {
+		return t.Overrides, nil
+	}
+	zones, err := metadata.Zones(ctx, t.Requester)
+	switch {
+	case errors.Is(err, fault.ErrConfig): // nobody needs the permission for it
+		t.Log.WarnContext(ctx, "the target does not let see whether it demands balanced replicas", "reason", err.Error())
+	case err != nil:
+		return t.Overrides, err
+	}
+	t.Overrides.Zones, t.asked = zones, true
+	return t.Overrides, nil
 }
 
 // SetAliases adds aliases to an index.
@@ -105,12 +136,12 @@ func knowsTypes(v target.Version) bool {
 }
 
 // wanted lists the target indices of an index of the snapshot.
-func wanted(x IndexPlan, own *rules.Set) []metadata.Wanted {
+func wanted(x IndexPlan, o metadata.Overrides, own *rules.Set) []metadata.Wanted {
 	n, source := x.Entry.Naming, metadataOf(x.Source)
 	targets := n.Targets()
 	all := make([]metadata.Wanted, 0, len(targets))
 	for _, name := range targets {
-		w := metadata.Wanted{Name: name, Index: source, Type: n.TypeOf(name), Rules: own}
+		w := metadata.Wanted{Name: name, Index: source, Type: n.TypeOf(name), Overrides: o, Rules: own}
 		if w.Type == "" && len(n.Types) == 1 {
 			w.Type = n.Types[0] // no document is of the other types
 		}

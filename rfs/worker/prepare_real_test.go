@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -56,7 +57,7 @@ func TestRealTargetsTakeNamesOfEveryKind(t *testing.T) {
 			var out bytes.Buffer
 			log := slog.New(slog.NewTextHandler(&out, nil))
 			for range 2 {
-				on := &worker.TargetIndices{Cluster: client, Version: v, Log: log}
+				on := &worker.TargetIndices{Cluster: client, Version: v, Overrides: metadata.Overrides{Aliases: metadata.AliasesEarly}, Log: log}
 				for _, x := range plan.Indices {
 					if _, err := on.Make(t.Context(), x); err != nil {
 						t.Fatal(err)

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+const evaluateHelp = `Says what migrate with the same options would create, change, skip and refuse on this very target, and how much it would read and
+   write. Nothing is written: what migrate would create is given to the target's simulation of templates, which parses it with the target's own
+   version and plugins and keeps nothing.
+
+   Exit codes: 0 nothing stands in the way; 7 something would be refused (it is named), or the snapshot lacks shards; 5 the snapshot cannot be
+   read; 1 usage, or the target cannot be asked.`
+
+func evaluateCommand() *cli.Command {
+	var flags []cli.Flag
+	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
+		flags = append(flags, group...)
+	}
+	return &cli.Command{
+		Name: "evaluate", Usage: "say what a migration would do, and write nothing", Description: evaluateHelp, Flags: flags,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usage("unexpected argument %q: every option begins with --", c.Args().First())
+			}
+			o, err := parseOptions(c)
+			if err != nil {
+				return err
+			}
+			return evaluate(c.Context, o, os.Stdout)
+		},
+	}
+}
+
+func evaluate(ctx context.Context, o options, out io.Writer) error {
+	if o.snapshot == "" || o.target.URL == "" {
+		return usage("evaluate needs a snapshot that is there (--snapshot-name) and a target (--target-host)")
+	}
+	log := newLogger(o)
+	blobs, err := openRepository(ctx, o)
+	if err != nil {
+		return &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
+	}
+	counted := repo.NewCounting(blobs)
+	plan, err := worker.NewPlan(ctx, counted, o.request())
+	if err != nil {
+		return planError(err)
+	}
+	client, err := target.New(ctx, o.target)
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // nothing was written through it
+	v, err := client.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("target %s: %w", client.Name(), err)
+	}
+	rehearsal := worker.Rehearsal{Target: client}
+	e := &worker.Evaluator{
+		Target: client, Version: v, Repo: counted, Log: log,
+		Indices: &worker.TargetIndices{Cluster: rehearsal, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: log},
+		Globals: &worker.TargetGlobals{Cluster: rehearsal, Version: v, Wanted: o.globals, Log: log},
+	}
+	r, err := e.Evaluate(ctx, plan)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+	} else {
+		printEvaluation(out, r)
+	}
+	if len(r.Stops) > 0 || len(r.Missing) > 0 {
+		return &codedError{code: exitDamaged}
+	}
+	return nil
+}
+
+func printEvaluation(w io.Writer, r *worker.Evaluation) {
+	fmt.Fprintf(w, "snapshot %s (%s) to %s\n", r.Snapshot, r.State, r.Target)
+	fmt.Fprintf(w, "%s in the repository; at most %s read in %d requests; about %s on the target with replicas\n\n",
+		bytesText(r.Size.Repository), bytesText(r.Size.Read), r.Size.Requests, bytesText(r.Size.Target))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "INDEX\tSHARDS\tSIZE\tTARGET\tWOULD BE\tDIFFERENCES")
+	for _, x := range r.Indices {
+		for _, o := range x.Targets {
+			fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Index, x.Shards, bytesText(x.Bytes), o.Name, o.Action, changesText(o))
+		}
+	}
+	t.Flush()
+	if len(r.Globals) > 0 || r.GlobalsWarning != "" {
+		fmt.Fprintln(w, "\ntemplates and other objects of the cluster:", r.GlobalsWarning)
+	}
+	for _, o := range r.Globals {
+		fmt.Fprintf(w, "  %s: %s %s\n", o.Name, o.Action, o.Reason)
+	}
+	printDifferences(w, r)
+	for _, x := range r.Indices {
+		if x.Reduced != "" {
+			fmt.Fprintf(w, "index %s: stored sources are not what was indexed: %s\n", x.Index, x.Reduced)
+		}
+	}
+	for title, all := range map[string][]string{"left out (--include-system takes them)": r.LeftOut, "shards that the snapshot lacks": r.Missing, "warnings": r.Warnings} {
+		if len(all) > 0 {
+			fmt.Fprintf(w, "%s: %s\n", title, strings.Join(all, "; "))
+		}
+	}
+	for _, stop := range r.Stops {
+		fmt.Fprintf(w, "REFUSED: %s\n", stop)
+	}
+}
+
+func changesText(o worker.EvaluatedObject) string {
+	loses := 0
+	for _, d := range o.Changes {
+		if d.Loses {
+			loses++
+		}
+	}
+	text := fmt.Sprintf("%d", len(o.Changes))
+	if loses > 0 {
+		text += fmt.Sprintf(", %d of which searches may notice", loses)
+	}
+	if o.FinalPipeline != "" {
+		text += "; final pipeline " + o.FinalPipeline + " would change documents"
+	}
+	return text
+}
+
+func printDifferences(w io.Writer, r *worker.Evaluation) {
+	show := func(o worker.EvaluatedObject) {
+		for _, d := range o.Changes {
+			mark := " "
+			if d.Loses {
+				mark = "!"
+			}
+			fmt.Fprintf(w, "%s %s: %s: %s (%s)\n", mark, o.Name, d.Path, d.Detail, d.Rule)
+		}
+	}
+	fmt.Fprintln(w)
+	for _, x := range r.Indices {
+		for _, o := range x.Targets {
+			show(o)
+		}
+	}
+	for _, o := range r.Globals {
+		show(o)
+	}
+}
+
+// bytesText gives bytes in powers of 1,000.
+func bytesText(n int64) string {
+	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"}
+	i := 0
+	for f >= 1000 && i < len(units)-1 {
+		f, i = f/1000, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}

@@ -1,0 +1,251 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+// Evaluation says what a migration would do, without doing any of it.
+type Evaluation struct {
+	Snapshot string            `json:"snapshot"`
+	State    string            `json:"state"`
+	Target   string            `json:"target"` // distribution and version
+	Indices  []EvaluatedIndex  `json:"indices"`
+	Globals  []EvaluatedObject `json:"cluster_objects"` // templates, pipelines, …
+	// GlobalsWarning says why there are none.
+	GlobalsWarning string        `json:"cluster_objects_warning,omitempty"`
+	LeftOut        []string      `json:"left_out,omitempty"`       // system indices that were not asked for
+	Missing        []string      `json:"missing_shards,omitempty"` // by the snapshot's own word
+	Warnings       []string      `json:"warnings,omitempty"`
+	Size           EvaluatedSize `json:"size"`
+	// Stops are what would end the migration, or an index of it, with an error.
+	Stops []string `json:"stops,omitempty"`
+}
+
+// EvaluatedIndex is one index of the snapshot.
+type EvaluatedIndex struct {
+	Index   string            `json:"index"`
+	Shards  int               `json:"shards"`
+	Bytes   int64             `json:"bytes"` // of its primaries in the repository
+	Reduced string            `json:"reduced_source,omitempty"`
+	Targets []EvaluatedObject `json:"targets"`
+}
+
+// What would become of an object.
+const (
+	WouldCreate = "create"
+	WouldKeep   = "exists" // it is there and left as it is
+	WouldRefuse = "refused"
+	WouldLeave  = "left out"
+)
+
+// EvaluatedObject is an index, a template or another object of the target.
+type EvaluatedObject struct {
+	Name    string    `json:"name"`
+	Action  string    `json:"action"`
+	Reason  string    `json:"reason,omitempty"`
+	Changes []Differs `json:"changes,omitempty"`
+	// FinalPipeline of an index that is there would change documents.
+	FinalPipeline string `json:"final_pipeline,omitempty"`
+}
+
+// Differs is one difference from the source.
+type Differs struct {
+	Rule   string `json:"rule"`
+	Path   string `json:"path"`
+	Detail string `json:"detail"`
+	Loses  bool   `json:"loses"` // searches may find less, or something else
+}
+
+// EvaluatedSize is what the migration moves, at most.
+type EvaluatedSize struct {
+	Repository int64 `json:"repository_bytes"` // of the wanted shards
+	Target     int64 `json:"target_bytes"`     // with the replicas of the source; merges need as much again for a while
+	Read       int64 `json:"read_bytes"`       // from the repository: egress
+	Requests   int64 `json:"read_requests"`
+}
+
+// Evaluator finds out what a migration would do. Nothing it sends to the target writes.
+type Evaluator struct {
+	Target    Asker
+	Version   target.Version
+	Overrides metadata.Overrides
+	Indices   *TargetIndices // as the migration would have it, with Rehearsal as its Cluster
+	Globals   *TargetGlobals // likewise; nil when the phase is off
+	Repo      snapshot.Repository
+	Log       *slog.Logger
+}
+
+// Evaluate rehearses a plan.
+func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, error) {
+	r := &Evaluation{
+		Snapshot: plan.Snapshot, State: plan.State, Target: e.Version.Distribution + " " + e.Version.Number, LeftOut: plan.LeftOut, Missing: plan.Missing, Warnings: plan.Warnings,
+		Indices: []EvaluatedIndex{}, Globals: []EvaluatedObject{},
+	}
+	if err := e.Indices.Check(plan); err != nil {
+		r.Stops = append(r.Stops, fault.Text(err))
+	}
+	if e.Globals != nil {
+		if err := e.globals(ctx, plan, r); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range plan.Indices {
+		done, err := e.index(ctx, x, r)
+		if err != nil {
+			return nil, err
+		}
+		r.Indices = append(r.Indices, done)
+	}
+	return r, e.measure(ctx, plan, r)
+}
+
+func (e *Evaluator) index(ctx context.Context, x IndexPlan, r *Evaluation) (EvaluatedIndex, error) {
+	done := EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced}
+	o, err := e.Indices.overrides(ctx)
+	if err != nil {
+		return done, err
+	}
+	for _, w := range wanted(x, o, e.Indices.Rules) {
+		object := EvaluatedObject{Name: w.Name}
+		result, err := metadata.Ensure(ctx, creator(e.Indices.Cluster, x), e.Version, []metadata.Wanted{w})
+		switch {
+		case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
+			return done, err
+		case err != nil:
+			object.Action, object.Reason = WouldRefuse, fault.Text(refusedIndex(x, err))
+			r.Stops = append(r.Stops, object.Reason)
+		case len(result.Existed) > 0:
+			object.Action = WouldKeep
+		default:
+			object.Action, object.Changes = WouldCreate, differs(result.Changes)
+		}
+		done.Targets = append(done.Targets, object)
+	}
+	return done, e.pipelines(ctx, x, &done)
+}
+
+func (e *Evaluator) pipelines(ctx context.Context, x IndexPlan, done *EvaluatedIndex) error {
+	final, err := e.Target.FinalPipelines(ctx, x.Entry.Naming.Targets())
+	if errors.Is(err, fault.ErrConfig) {
+		return nil // nobody needs the permission for it
+	}
+	for i := range done.Targets {
+		done.Targets[i].FinalPipeline = final[done.Targets[i].Name]
+	}
+	return err
+}
+
+func differs(changes []metadata.Change) []Differs {
+	all := make([]Differs, 0, len(changes))
+	for _, c := range changes {
+		all = append(all, Differs{Rule: c.Rule, Path: c.Path, Detail: c.Detail, Loses: c.Loses()})
+	}
+	return all
+}
+
+func (e *Evaluator) globals(ctx context.Context, plan *Plan, r *Evaluation) error {
+	wanted, warning, err := e.Globals.plan(ctx, plan)
+	if err != nil {
+		return err
+	}
+	if r.GlobalsWarning = warning; warning != "" {
+		return nil
+	}
+	done, err := metadata.EnsureGlobals(ctx, e.Globals.Cluster, wanted)
+	switch {
+	case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
+		return err
+	case err != nil:
+		for line := range strings.SplitSeq(fault.Text(err), "\n") {
+			r.Stops = append(r.Stops, line)
+		}
+	}
+	for _, name := range done.Created {
+		object := EvaluatedObject{Name: name, Action: WouldCreate}
+		object.Changes = differs(slices.DeleteFunc(slices.Clone(done.Changes), func(c metadata.Change) bool { return c.Index != name }))
+		r.Globals = append(r.Globals, object)
+	}
+	for _, name := range done.Existed {
+		r.Globals = append(r.Globals, EvaluatedObject{Name: name, Action: WouldKeep})
+	}
+	for _, left := range done.Left {
+		r.Globals = append(r.Globals, EvaluatedObject{Name: string(left.Kind) + " " + left.Name, Action: WouldLeave, Reason: left.Reason})
+	}
+	return nil
+}
+
+// readUnit is how many bytes one request to an object store reads.
+const readUnit = 8 << 20
+
+// measure adds up sizes from the shards' manifests.
+func (e *Evaluator) measure(ctx context.Context, plan *Plan, r *Evaluation) error {
+	type cost struct{ total, read, requests int64 }
+	costs := make([]cost, len(plan.Indices))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(planReaders)
+	for i, x := range plan.Indices {
+		g.Go(func() error {
+			for n := range x.Entry.Shards {
+				shard, err := snapshot.OpenShard(gctx, e.Repo, x.Entry.Locator, n)
+				if errors.Is(err, fault.ErrUnavailable) || gctx.Err() != nil {
+					return err
+				}
+				costs[i].requests++
+				if err != nil {
+					continue // the migration names it; the plan says what the snapshot lacks
+				}
+				costs[i].total += shard.TotalBytes
+				for _, f := range shard.Files {
+					if isRead(f.Name) && !f.Virtual() {
+						costs[i].read += f.Length
+						costs[i].requests += 1 + f.Length/readUnit
+					}
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("sizes: %w", err)
+	}
+	for i, x := range plan.Indices {
+		r.Indices[i].Bytes = costs[i].total
+		copies := int64(1 + replicas(x.Source.Settings))
+		r.Size.Repository += costs[i].total
+		r.Size.Target += costs[i].total * copies
+		r.Size.Read += costs[i].read
+		r.Size.Requests += costs[i].requests
+	}
+	return nil
+}
+
+// isRead says whether anything of a Lucene file is read. Of a compound file it is a part that only the
+// file itself tells.
+func isRead(name string) bool {
+	for _, suffix := range []string{".fdt", ".fdx", ".fdm", ".si", ".fnm", ".cfe", ".cfs", ".liv", ".del"} {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, "segments_")
+}
+
+func replicas(settings map[string]string) int {
+	n := 0
+	if _, err := fmt.Sscan(settings["index.number_of_replicas"], &n); err != nil {
+		return 0
+	}
+	return max(0, n)
+}
