@@ -246,6 +246,15 @@ func TestThePackageInstallsInAFreshDebian(t *testing.T) {
 			t.Skipf("not run: no Debian root: %v: %s", err, out[max(0, len(out)-300):])
 		}
 	}
+	proc := filepath.Join(root, "proc")
+	if out, err := exec.CommandContext(t.Context(), "mount", "-t", "proc", "proc", proc).CombinedOutput(); err != nil {
+		t.Skipf("not run: /proc cannot be mounted here: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", proc).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
 	debs, err := filepath.Glob(dist + "/rfsd_0.0.1*.deb")
 	if err != nil || len(debs) != 1 {
 		t.Fatalf("packages %v, %v", debs, err)
@@ -282,7 +291,7 @@ func status(t *testing.T, root string) {
 	// Nothing listens on the discard port: a node answers while its target is out of reach.
 	daemon := exec.CommandContext(t.Context(), "chroot", "--userspec=rfsd:rfsd", root, "/usr/bin/rfsd", "run", "--target-host", "http://127.0.0.1:9",
 		"--repo-uri", "file:///var/lib/rfsd/snapshots", "--snapshot-name", "none", "--node-name", "fresh")
-	daemon.Env = []string{"RUNTIME_DIRECTORY=/run/rfsd", "PATH=/usr/bin:/bin"}
+	daemon.Env = []string{"RUNTIME_DIRECTORY=/run/rfsd", "HOME=/var/lib/rfsd", "PATH=/usr/bin:/bin"}
 	var log bytes.Buffer
 	daemon.Stdout, daemon.Stderr = io.Discard, &log
 	if err := daemon.Start(); err != nil {

@@ -6,9 +6,8 @@ else
   getent group rfsd >/dev/null || groupadd --system rfsd
   getent passwd rfsd >/dev/null || useradd --system --gid rfsd --home-dir /var/lib/rfsd --no-create-home --shell /usr/sbin/nologin rfsd
 fi
-if command -v systemd-tmpfiles >/dev/null 2>&1; then
-  systemd-tmpfiles --create /usr/lib/tmpfiles.d/rfsd.conf
-else
+# systemd-tmpfiles needs /proc, which an image that is being built may not have.
+if ! systemd-tmpfiles --create /usr/lib/tmpfiles.d/rfsd.conf 2>/dev/null; then
   install -d -m 0750 -o root -g rfsd /etc/rfsd /etc/rfsd/tls
   install -d -m 0750 -o rfsd -g rfsd /var/lib/rfsd
 fi
