@@ -56,6 +56,10 @@ func TestALoneWorkerObeysThePauseAndWritesItsMetrics(t *testing.T) {
 	if r := RunIn(t, dir, nil, "rfsd", args...); r.Code != 4 || !strings.Contains(r.Stderr, "PAUSE") || !strings.Contains(r.Stderr, "ann") {
 		t.Errorf("paused: exit %d: %s", r.Code, r.Stderr)
 	}
+	foreground := append([]string{"migrate"}, args[1:len(args)-2]...)
+	if r := RunIn(t, dir, nil, "rfsd", foreground...); r.Code != 1 || !strings.Contains(r.Stderr, "PAUSE") {
+		t.Errorf("paused, in the foreground: exit %d: %s", r.Code, r.Stderr)
+	}
 	want(cms.Run)
 	for range 10 {
 		r := RunIn(t, dir, nil, "rfsd", args...)
