@@ -48,7 +48,6 @@ type options struct {
 	globals       metadata.Selection // what of the cluster's state is migrated
 	rules         *rules.Set         // nil: none
 	overrides     metadata.Overrides // wishes about every created index
-	overrides     metadata.Overrides // wishes about every created index
 	multiType     worker.MultiType
 	emitType      worker.EmitType
 
@@ -248,9 +247,6 @@ func (o *options) checkSelection(c *cli.Context) error {
 			return err
 		}
 		o.globals.Rules = o.rules
-	}
-	if err := o.checkOverrides(c); err != nil {
-		return err
 	}
 	if err := o.checkOverrides(c); err != nil {
 		return err
