@@ -69,7 +69,11 @@ func (p *Processes) Start(slot int, first Order, report func(Record), ended func
 	errW.Close()
 	w := &process{cmd: cmd, orders: ordersW}
 	first.Options, first.Slot = p.Options, slot
-	go w.Order(first) // a worker that does not read must not hold up the others
+	w.mu.Lock() // whatever else is ordered comes after the options
+	go func() { // a worker that does not read must not hold up the others
+		defer w.mu.Unlock()
+		w.write(first)
+	}()
 	go w.wait(p, slot, statusR, errR, oom, report, ended)
 	return w, nil
 }
@@ -117,12 +121,17 @@ func (w *process) signal(s syscall.Signal) {
 
 // Order writes one line. A worker that does not read for a second misses it, which it says of itself by hanging.
 func (w *process) Order(o Order) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.write(o)
+}
+
+// write writes one order. The mutex is held.
+func (w *process) write(o Order) {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return // an Order is plain data
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if err := w.orders.SetWriteDeadline(time.Now().Add(orderTime)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
 		return // closed: the worker has ended
 	}

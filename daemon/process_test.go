@@ -191,6 +191,41 @@ func TestOrdersReachAWorkerAndTermEndsIt(t *testing.T) {
 	}
 }
 
+func TestTheOptionsAreTheFirstOrderWhateverElseIsOrdered(t *testing.T) {
+	for range 20 {
+		var lines lockedLines
+		p := Processes{Program: os.Args[0], Args: []string{"worker-that-echoes"}, Options: map[string][]string{"x": {"the options"}}, Line: lines.add}
+		ended := make(chan End, 1)
+		w, err := p.Start(0, Order{}, func(Record) {}, func(e End) { ended <- e })
+		if err != nil {
+			t.Fatal(err)
+		}
+		rate := int64(1)
+		w.Order(Order{MaxRate: &rate})
+		if e := <-ended; e.Code != 0 || !strings.Contains(lines.text(), `order={"options":{"x":["the options"]}`) {
+			t.Fatalf("%+v: %s", e, lines.text())
+		}
+	}
+}
+
+// lockedLines keeps the lines of a worker.
+type lockedLines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lockedLines) add(_, _ int, line []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(line))
+}
+
+func (l *lockedLines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.all, "\n")
+}
+
 func TestAStoppedProcessIsKilledAndAnOrderToItDoesNotHang(t *testing.T) {
 	r := startProcess(t, Processes{}, "waits")
 	if err := syscall.Kill(r.PID(), syscall.SIGSTOP); err != nil {
