@@ -186,13 +186,10 @@ func convert(v target.Version, w Wanted, lacks *lacks) (Converted, error) {
 // body puts the converted parts of an index or of a template together; parts that are empty
 // are left out. What one part needs of another (vectors of a setting) is seen to here.
 func (e *edit) body(settings, mapping, aliases map[string]any) map[string]any {
-	if mapping == nil {
-		mapping = map[string]any{}
-	}
 	if settings == nil {
 		settings = map[string]any{}
 	}
-	e.betweenParts(settings, mapping)
+	e.betweenParts(settings)
 	out := map[string]any{}
 	for name, part := range map[string]map[string]any{"settings": settings, "mappings": mapping, "aliases": aliases} {
 		if len(part) > 0 {

@@ -54,7 +54,7 @@ var registry = []Rule{
 	{Name: "elastic-type", Does: "any other type that the target lacks is the nearest one, else an object that is not indexed", Loses: true},
 	{Name: "date-format", Does: "patterns of Joda (before Elasticsearch 7) are in the letters of java.time, and names in their only spelling"},
 	{Name: "legacy-similarity", Does: "similarity `classic` (`default` of Elasticsearch 1 and 2) is BM25: the same documents are found, scores are others", Loses: true},
-	{Name: "dynamic-setting", Does: "the setting `index.mapper.dynamic: false` is `dynamic: false` of the mapping"},
+	{Name: "dynamic-setting", Does: "the setting `index.mapper.dynamic`, which was about new mapping types, is dropped"},
 	{Name: "codec", Does: "codecs that no OpenSearch has are dropped; those of plugins are offered"},
 	{Name: "analysis-name", Does: "analysis components have their present names (`nGram` is `ngram`, `delimited_payload_filter` is `delimited_payload`)"},
 	{Name: "standard-filter", Does: "the token filter `standard`, which did nothing, is dropped"},

@@ -122,14 +122,11 @@ func codecs(e *edit, s map[string]any) {
 	delete(s, "index.codec")
 }
 
-// dynamicSetting: that no fields are added was a setting before it was part of the mapping.
+// dynamicSetting: before Elasticsearch 7 it said whether documents may bring new mapping types.
 func dynamicSetting(e *edit, s map[string]any) {
 	if v, ok := s["index.mapper.dynamic"]; ok {
 		delete(s, "index.mapper.dynamic")
-		if v == "false" {
-			e.noDynamic = true
-			e.note("dynamic-setting", "index.mapper.dynamic", "dynamic: false of the mapping")
-		}
+		e.note("dynamic-setting", "index.mapper.dynamic", "dropped %v: it was about new mapping types, of which there are none", v)
 	}
 }
 

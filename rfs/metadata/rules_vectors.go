@@ -136,12 +136,9 @@ func knnSettings(e *edit, s map[string]any) {
 }
 
 // betweenParts moves what one part of a body has to say to another.
-func (e *edit) betweenParts(settings, mapping map[string]any) {
+func (e *edit) betweenParts(settings map[string]any) {
 	if e.vectors && settings["index.knn"] == nil && !e.lacks.settings["index.knn"] {
 		e.note("vector-setting", "index.knn", "true: the index has vectors to be searched")
 		settings["index.knn"] = "true"
-	}
-	if e.noDynamic && mapping["dynamic"] == nil {
-		mapping["dynamic"] = "false"
 	}
 }
