@@ -192,7 +192,7 @@ func TestOrdersReachAWorkerAndTermEndsIt(t *testing.T) {
 }
 
 func TestTheOptionsAreTheFirstOrderWhateverElseIsOrdered(t *testing.T) {
-	for range 20 {
+	for range 4 {
 		var lines lockedLines
 		p := Processes{Program: os.Args[0], Args: []string{"worker-that-echoes"}, Options: map[string][]string{"x": {"the options"}}, Line: lines.add}
 		ended := make(chan End, 1)
