@@ -136,6 +136,9 @@ func (r *report) writeText(w io.Writer) {
 		if x.State == cms.PhaseFailed {
 			fmt.Fprintf(w, "index %s was not created: %s\n", x.Index, x.Error)
 		}
+		for _, d := range x.Differs {
+			fmt.Fprintf(w, "the target made it otherwise: %s\n", d)
+		}
 		if x.AliasesWait {
 			fmt.Fprintf(w, "index %s: aliases wait until all of its documents have arrived\n", x.Index)
 		}

@@ -21,6 +21,8 @@ type Entry struct {
 	Reduced string `json:"reduced,omitempty"`
 	// Ours are the target indices that this session created; all others were there before.
 	Ours []string `json:"ours,omitempty"`
+	// Differs is what the target made of the created indices that was not asked, as its templates do.
+	Differs []string `json:"differs,omitempty"`
 	// Late are aliases, by target index, that are set when the documents of the index are complete.
 	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
 }

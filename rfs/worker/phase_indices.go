@@ -138,7 +138,7 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 		if err != nil {
 			return entry, err
 		}
-		entry.Late = made.Late
+		entry.Late, entry.Differs = made.Late, made.Differs[:min(len(made.Differs), mostDiffers)]
 		if s.Tune && len(entry.Ours) > 0 {
 			if err := s.Tuner.Tune(ctx, entry.Ours); err != nil {
 				return entry, err
@@ -165,6 +165,9 @@ func (s *Session) forgetOurs(ctx context.Context, entry Entry) error {
 	}
 	return s.Coordinator.UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
+
+// mostDiffers bounds what is kept of the differences of one index; the log has all.
+const mostDiffers = 50
 
 // noteOurs records that this session creates target indices.
 func (s *Session) noteOurs(ctx context.Context, entry Entry, absent []string) (Entry, error) {
@@ -221,7 +224,8 @@ type Indices interface {
 
 // Made is what is left to do after an index was created.
 type Made struct {
-	Late map[string]json.RawMessage // target index → aliases that wait for its documents
+	Late    map[string]json.RawMessage // target index → aliases that wait for its documents
+	Differs []string                   // what the target made of it that was not asked
 }
 
 // reopenIndices lets indices that failed be created again, and phases that failed begin again:

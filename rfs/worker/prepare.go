@@ -67,14 +67,19 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
-	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, wanted(x, o, t.Rules))
+	asked := recorded{creator(t.Cluster, x), map[string][]byte{}}
+	done, err := metadata.Ensure(ctx, asked, t.Version, wanted(x, o, t.Rules))
 	logPrepared(ctx, t.Log, done)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
 	}
 	late := maps.Clone(done.Late)
 	maps.DeleteFunc(late, func(name string, _ json.RawMessage) bool { return !slices.Contains(x.Entry.Ours, name) })
-	return Made{Late: late}, t.warnOfPipelines(ctx, x.Entry.Naming.Targets())
+	made := Made{Late: late}
+	for _, ch := range t.readBack(ctx, asked.bodies) {
+		made.Differs = append(made.Differs, ch.Index+" "+ch.Path+": "+ch.Detail)
+	}
+	return made, t.warnOfPipelines(ctx, x.Entry.Naming.Targets())
 }
 
 // overrides are the user's wishes, and what the target demands of replicas, which is asked once.

@@ -180,7 +180,7 @@ func TestFinalPipelinesAndDifferencesAreTold(t *testing.T) {
 	if err := prepare(t.Context(), on, opensearch2, plan, slog.New(slog.NewJSONHandler(&out, nil))); err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{`"pipeline":"spoil"`, `"changes":2`, `"level":"INFO","msg":"index differs from the snapshot","index":"blog","rule":"string-to-text"`, `"level":"WARN","msg":"index differs from the snapshot","index":"blog","rule":"elastic-type"`, `"msg":"index created","index":"blog"`} {
+	for _, word := range []string{`"pipeline":"spoil"`, `"changes":2`, `"level":"INFO","msg":"index differs from the snapshot","index":"blog","rule":"string-to-text"`, `"level":"WARN","msg":"index differs from the snapshot","index":"blog","rule":"dense-vector"`, `"msg":"index created","index":"blog"`} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("log lacks %s: %s", word, out.String())
 		}

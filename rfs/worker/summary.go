@@ -54,6 +54,8 @@ type IndexSummary struct {
 	Error string `json:"error,omitempty"` // why they could not, or why the last attempt did not
 	// Created are the targets that this session created; the others were there before.
 	Created []string `json:"created,omitempty"`
+	// Differs is what the target made of them that was not asked, as its templates do.
+	Differs []string `json:"differs,omitempty"`
 	// AliasesWait says that aliases are not set yet, because documents are missing.
 	AliasesWait bool `json:"aliases_wait,omitempty"`
 	// Reduced says why the stored sources are not what was indexed.
@@ -208,7 +210,7 @@ func (s *Session) indexSummaries(ctx context.Context) (map[string]*IndexSummary,
 		}
 		by[e.Name] = &IndexSummary{
 			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced,
-			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0,
+			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0, Differs: entry.Differs,
 		}
 	}
 	return by, nil

@@ -28,6 +28,7 @@ type phasesReport struct {
 	Indices  []struct {
 		Index, State, Error string
 		Targets, Created    []string
+		Differs             []string
 		Live, Indexed       int64
 	}
 	Events   []struct{ Subject, Code, Detail string }
@@ -114,7 +115,8 @@ func TestAnIndexThatTheTargetRefusesFailsAloneAndIsMendedByTheNextRun(t *testing
 func TestIndicesAndTemplatesOfTheTargetKeepEverySetting(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
-	name := demoIndices(t)[0]
+	name, changed := demoIndices(t)[0], demoIndices(t)[1]
+	call(t, n, "PUT", "/_index_template/adds", map[string]any{"index_patterns": []string{changed}, "template": map[string]any{"settings": map[string]any{"refresh_interval": "19s"}}})
 	call(t, n, "PUT", "/"+name, map[string]any{
 		"settings": map[string]any{"index": map[string]any{"number_of_shards": 2, "refresh_interval": "17s", "number_of_replicas": 0}},
 		"mappings": map[string]any{"dynamic": false, "_meta": map[string]any{"mine": true}},
@@ -122,8 +124,10 @@ func TestIndicesAndTemplatesOfTheTargetKeepEverySetting(t *testing.T) {
 	})
 	call(t, n, "PUT", "/_index_template/mine", map[string]any{"index_patterns": []string{"mine-*"}, "version": 7})
 	t.Cleanup(func() {
-		if _, err := n.Send(context.WithoutCancel(t.Context()), "DELETE", "/_index_template/mine", "", nil); err != nil {
-			t.Error(err)
+		for _, template := range []string{"mine", "adds"} {
+			if _, err := n.Send(context.WithoutCancel(t.Context()), "DELETE", "/_index_template/"+template, "", nil); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	before := []map[string]any{call(t, n, "GET", "/"+name, nil), call(t, n, "GET", "/_index_template/mine", nil)}
@@ -138,6 +142,9 @@ func TestIndicesAndTemplatesOfTheTargetKeepEverySetting(t *testing.T) {
 	for _, x := range phasesOf(t, res).Indices {
 		if created := len(x.Created) > 0; created != (x.Index != name) {
 			t.Errorf("%+v", x)
+		}
+		if told := strings.Contains(strings.Join(x.Differs, " "), "refresh_interval"); told != (x.Index == changed) {
+			t.Errorf("what the target's template added: %+v", x)
 		}
 	}
 	compareLanded(t, n, demoRepo())
@@ -273,5 +280,26 @@ func TestWhatThePlanRefusesIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 			}
 			wipe(t, n)
 		}
+	}
+}
+
+// TestLateAliasesAppearWithTheLastDocument creates the indices first: the alias is not there until
+// another run has brought the documents.
+func TestLateAliasesAppearWithTheLastDocument(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir := t.TempDir()
+	args := targetArgs(n.URL, demoRepo(), "--session-name", "late", "--aliases", "late")
+	if res := RunIn(t, dir, nil, "rfsd", append(args, "--phases", "metadata,indices")...); res.Code != 0 {
+		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+	}
+	if before := call(t, n, "GET", "/orders/_alias", nil); strings.Contains(fmt.Sprint(before), "sales") {
+		t.Errorf("the alias is there before the documents: %v", before)
+	}
+	if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 0 || strings.Contains(res.Stdout, "aliases_wait") {
+		t.Fatalf("exit %d: %s%s", res.Code, res.Stderr, res.Stdout)
+	}
+	if after := call(t, n, "GET", "/orders/_alias", nil); !strings.Contains(fmt.Sprint(after), "sales") {
+		t.Errorf("no alias: %v", after)
 	}
 }
