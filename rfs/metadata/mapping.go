@@ -48,6 +48,7 @@ func (e *edit) mapping(w Wanted) (map[string]any, error) {
 			continue
 		}
 		e.note("mapping-types", m.Type, "fields of the type are part of the one mapping")
+		e.looseRouting(out, body, m.Type)
 		e.union("", out, body, m.Type)
 	}
 	if w.Type != "" && !slices.Contains(names, w.Type) {
@@ -91,6 +92,17 @@ func (e *edit) fieldAliases(props map[string]any, path string, opaque []string) 
 		if below, ok := f["properties"].(map[string]any); ok {
 			e.fieldAliases(below, path+name+".", opaque)
 		}
+	}
+}
+
+// looseRouting: where documents of one type need no routing, those of all need none. (Children of
+// Elasticsearch 2–5 demanded one, their parents did not.)
+func (e *edit) looseRouting(a, b map[string]any, typ string) {
+	demands := func(m map[string]any) bool { r, ok := m["_routing"].(map[string]any); return ok && r["required"] == true }
+	if demands(a) != demands(b) {
+		e.note("mapping-types", "_routing.required", "dropped: type %s and the types before it differ", typ)
+		delete(a, "_routing")
+		delete(b, "_routing")
 	}
 }
 

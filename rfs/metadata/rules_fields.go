@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -244,9 +245,9 @@ func boolean(m map[string]any, key string) {
 	}
 }
 
-// legacySimilarity drops names of similarities that are built in no longer.
+// legacySimilarity drops names of similarities that are built in no longer, or were of such a type.
 func legacySimilarity(e *edit, path string, f map[string]any) {
-	if s := text(f["similarity"]); s == "default" || s == "classic" {
+	if s := text(f["similarity"]); s == "default" || s == "classic" || slices.Contains(e.gone, s) && s != "" {
 		e.lose("legacy-similarity", path, "BM25 instead of %s", s)
 		delete(f, "similarity")
 	}

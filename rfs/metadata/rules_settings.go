@@ -167,6 +167,7 @@ func similarities(e *edit, s map[string]any) {
 		}
 		if t := s[k]; t == "default" || t == "classic" || name == "base" {
 			e.lose("legacy-similarity", k, "dropped: %v", t)
+			e.gone = append(e.gone, name)
 			maps.DeleteFunc(s, func(o string, _ any) bool { return strings.HasPrefix(o, "index.similarity."+name+".") })
 		}
 	}

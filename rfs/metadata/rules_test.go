@@ -81,7 +81,8 @@ func TestTheTopOfAMappingAndItsTypes(t *testing.T) {
 		{"b", json.RawMessage(`{"properties":{"x":{"type":"double"},"z":{"type":"string"}}}`)},
 	}}
 	for _, c := range []struct{ typ, want string }{
-		{"", `{"_routing":{"required":true},"properties":{"x":{"type":"long"},"y":{"type":"long"},"z":{"type":"text"}}}`},
+		{"", `{"properties":{"x":{"type":"long"},"y":{"type":"long"},"z":{"type":"text"}}}`},
+		{"a", `{"_routing":{"required":true},"properties":{"x":{"type":"long"},"y":{"type":"long"}}}`},
 		{"b", `{"properties":{"x":{"type":"double"},"z":{"type":"text"}}}`},
 	} {
 		body, changes, err := Convert(os219, Wanted{Name: "s", Index: index, Type: c.typ})

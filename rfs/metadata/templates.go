@@ -274,6 +274,9 @@ func (e *edit) templateMapping(v any) (map[string]any, error) {
 			out = body
 			continue
 		}
+		if t.name != defaultType {
+			e.looseRouting(out, body, t.name)
+		}
 		e.union("", out, body, t.name)
 	}
 	if props, ok := out["properties"].(map[string]any); ok {

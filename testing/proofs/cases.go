@@ -108,12 +108,13 @@ var sources = []source{
 		{name: "template-types-8.19", rules: rules("dynamic-templates"), mappings: `{"dynamic_templates":[{"two":{"match_mapping_type":["long","double"],"mapping":{"type":"keyword"}}}]}`, documents: docs(`{"n":1,"d":1.5}`, `{"n":12,"d":2.5}`), query: `{"prefix":{"n":"12"}}`},
 		{name: "script-field-8.19", rules: rules("time-series", "old-option"), mappings: `{"subobjects":true,"properties":{"n":{"type":"long","time_series_metric":"gauge"},"k":{"type":"keyword","time_series_dimension":true},"o":{"type":"object","subobjects":true,"properties":{"x":{"type":"keyword"}}}}}`,
 			documents: docs(`{"n":1,"k":"a","o":{"x":"1"}}`, `{"n":5,"k":"a","o":{"x":"2"}}`), query: `{"bool":{"must":[{"range":{"n":{"gt":2}}},{"term":{"k":"a"}},{"term":{"o.x":"2"}}]}}`},
-		{name: "wildcard-8.19", rules: rules("wildcard"), mappings: untyped(`"f":{"type":"wildcard"}`), documents: words, query: `{"wildcard":{"f":"*brown*"}}`},
-		{name: "constant-keyword-8.19", rules: rules("constant-keyword"), mappings: untyped(`"c":{"type":"constant_keyword","value":"v"},"f":{"type":"keyword"}`), documents: docs(`{"c":"v","f":"a"}`, `{"f":"b"}`), query: `{"bool":{"must":[{"term":{"c":"v"}},{"term":{"f":"b"}}]}}`},
-		{name: "version-8.19", rules: rules("version-type"), mappings: untyped(`"f":{"type":"version"}`), documents: docs(`{"f":"1.2.3"}`, `{"f":"1.10.0"}`), query: `{"term":{"f":"1.10.0"}}`},
-		{name: "histogram-8.19", rules: rules("histogram"), mappings: untyped(`"f":{"type":"histogram"}`), documents: docs(`{"f":{"values":[1,2],"counts":[3,4]}}`, `{"g":1}`), query: `{"exists":{"field":"f"}}`},
-		{name: "aggregate-metric-8.19", rules: rules("aggregate-metric"), mappings: untyped(`"f":{"type":"aggregate_metric_double","metrics":["min","max"],"default_metric":"max"}`), documents: docs(`{"f":{"min":1,"max":5}}`, `{"f":{"min":1,"max":9}}`), query: `{"range":{"f":{"gt":6}}}`, equivalent: `{"range":{"f.max":{"gt":6}}}`},
-		{name: "unsigned-long-8.19", rules: rules("unsigned-long"), mappings: untyped(`"f":{"type":"unsigned_long"}`), documents: docs(`{"f":18446744073709551615}`, `{"f":18446744073709551614}`, `{"f":7}`), query: `{"term":{"f":"18446744073709551615"}}`},
-		{name: "match-only-text-8.19", rules: rules("match-only-text"), mappings: untyped(`"f":{"type":"match_only_text"}`), documents: words, query: `{"match":{"f":"quick"}}`},
+	}},
+	// Of these types the published parts of Elasticsearch have none; OpenSearch has them by the same names.
+	{"os2.19.4", false, []proof{
+		{name: "wildcard-os2.19", rules: rules("wildcard"), mappings: untyped(`"f":{"type":"wildcard"}`), documents: words, query: `{"wildcard":{"f":"*brown*"}}`},
+		{name: "constant-keyword-os2.19", rules: rules("constant-keyword"), mappings: untyped(`"c":{"type":"constant_keyword","value":"v"},"f":{"type":"keyword"}`), documents: docs(`{"c":"v","f":"a"}`, `{"f":"b"}`), query: `{"bool":{"must":[{"term":{"c":"v"}},{"term":{"f":"b"}}]}}`},
+		{name: "unsigned-long-os2.19", rules: rules("unsigned-long"), mappings: untyped(`"f":{"type":"unsigned_long"}`), documents: docs(`{"f":18446744073709551615}`, `{"f":18446744073709551614}`, `{"f":7}`), query: `{"term":{"f":"18446744073709551615"}}`},
+		{name: "match-only-text-os2.19", rules: rules("match-only-text"), mappings: untyped(`"f":{"type":"match_only_text"}`), documents: words, query: `{"match":{"f":"quick"}}`},
+		{name: "flat-object-os2.19", rules: rules("flattened"), mappings: untyped(`"f":{"type":"flat_object"}`), documents: docs(`{"f":{"a":{"b":"x"}}}`, `{"f":{"a":{"b":"y"}}}`, `{"f":{"c":"x"}}`), query: `{"term":{"f.a.b":"x"}}`},
 	}},
 }

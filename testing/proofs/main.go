@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/rest"
@@ -64,7 +65,11 @@ func main() {
 
 // run boots one source and asks it about all of its cases.
 func (s source) run(ctx context.Context, out string) (err error) {
-	node, err := cluster.Boot(ctx, "elasticsearch", s.version)
+	product, version := "elasticsearch", s.version
+	if v, ok := strings.CutPrefix(version, "os"); ok {
+		product, version = "opensearch", v
+	}
+	node, err := cluster.Boot(ctx, product, version)
 	if err != nil {
 		return err
 	}
