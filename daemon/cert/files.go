@@ -27,6 +27,7 @@ type loaded struct {
 	own  tls.Certificate
 	pool *x509.CertPool
 	leaf *x509.Certificate
+	seen stamps // of the files, before they were read
 }
 
 // Load reads the files. fault.ErrConfig names what is wrong with them.
@@ -40,6 +41,7 @@ func Load(f Files, fleet string) (*Identity, error) {
 
 // Reload reads the files again; on an error what was loaded before stays.
 func (i *Identity) Reload() error {
+	seen := i.files.stamp()
 	own, err := tls.LoadX509KeyPair(i.files.Cert, i.files.Key)
 	if err != nil {
 		return fmt.Errorf("certificate %s with key %s: %w: %w", i.files.Cert, i.files.Key, err, fault.ErrConfig)
@@ -59,7 +61,7 @@ func (i *Identity) Reload() error {
 	if _, err := RoleOf(leaf); err != nil {
 		return fmt.Errorf("certificate %s: %w: %w", i.files.Cert, err, fault.ErrConfig)
 	}
-	i.loaded.Store(&loaded{own: own, pool: pool, leaf: leaf})
+	i.loaded.Store(&loaded{own: own, pool: pool, leaf: leaf, seen: seen})
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 func (i *Identity) Watch(ctx context.Context, every time.Duration, told func(error)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	last := i.files.stamp()
+	last := i.loaded.Load().seen
 	for {
 		select {
 		case <-ctx.Done():
