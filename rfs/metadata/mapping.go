@@ -98,7 +98,10 @@ func (e *edit) fieldAliases(props map[string]any, path string, opaque []string) 
 // looseRouting: where documents of one type need no routing, those of all need none. (Children of
 // Elasticsearch 2–5 demanded one, their parents did not.)
 func (e *edit) looseRouting(a, b map[string]any, typ string) {
-	demands := func(m map[string]any) bool { r, ok := m["_routing"].(map[string]any); return ok && r["required"] == true }
+	demands := func(m map[string]any) bool {
+		r, ok := m["_routing"].(map[string]any)
+		return ok && r["required"] == true
+	}
 	if demands(a) != demands(b) {
 		e.note("mapping-types", "_routing.required", "dropped: type %s and the types before it differ", typ)
 		delete(a, "_routing")
