@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"rfs/rules":    {"rfs/fault", "rfs/doc", "rfs/rules"},
 	"rfs/care":     {"rfs/fault", "rfs/cms", "rfs/target", "rfs/care"},
 	"rfs/schedule": {"rfs/cms", "rfs/schedule"},
+	"rfs/doctor":   {"rfs"},
 	"rfs/importer": {"rfs"},
 	"rfs/worker":   {"rfs"},
 	"rfs/throttle": {"rfs/throttle"},
