@@ -100,7 +100,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 func (m *Migration) throughPhases(ctx context.Context) error {
 	for {
 		st, err := m.look(ctx)
-		if err == nil && st.Phase != PhaseSnapshot {
+		if err == nil && !st.over && st.Phase != PhaseSnapshot {
 			if _, err := m.plan(ctx); err != nil {
 				return err
 			}
