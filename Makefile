@@ -13,7 +13,7 @@ FUZZTIME   ?= 5s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all packages build test unit race lint fuzz fuzz-short sim e2e ci bench demo fixtures corrupt mutants tools clean
+.PHONY: all packages packages-test build test unit race lint fuzz fuzz-short sim e2e ci bench demo fixtures corrupt mutants tools clean
 
 all: build
 
@@ -77,6 +77,10 @@ ci:
 ## packages: deb and rpm of this machine's architecture in dist/
 packages: build
 	@deploy/package/build.sh $(VERSION)
+
+## packages-test: the deb in a fresh Debian root (RFSD_DEBIAN_ROOT keeps one), the rpm's content
+packages-test:
+	RFSD_PACKAGES=1 $(GO) test -count=1 -v ./deploy
 
 clean:
 	rm -rf $(BIN)

@@ -55,9 +55,9 @@ func parseAPI(c *cli.Context) (apiOptions, error) {
 	}
 	if o.files != (cert.Files{}) && !o.files.Complete() {
 		var missing []string
-		for name, value := range map[string]string{"--tls-cert": o.files.Cert, "--tls-key": o.files.Key, "--tls-ca": o.files.CA} {
-			if value == "" {
-				missing = append(missing, name)
+		for _, x := range [][2]string{{"--tls-cert", o.files.Cert}, {"--tls-key", o.files.Key}, {"--tls-ca", o.files.CA}} {
+			if x[1] == "" {
+				missing = append(missing, x[0])
 			}
 		}
 		return o, usage("certificates are named in part: %s is missing", strings.Join(missing, " and "))
