@@ -139,7 +139,7 @@ func compare(t *testing.T, what string, said []worker.EvaluatedObject, action st
 func removeAll(t *testing.T, client *target.Client, plan *worker.Plan, created []string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	paths := map[string]string{"template": "/_template/", "component template": "/_component_template/", "index template": "/_index_template/", "pipeline": "/_ingest/pipeline/"}
+	paths := map[string]string{"template": "/_template/", "component-template": "/_component_template/", "index-template": "/_index_template/", "pipeline": "/_ingest/pipeline/"}
 	for _, x := range plan.Indices {
 		for _, name := range x.Entry.Naming.Targets() {
 			if _, _, err := client.Do(ctx, "DELETE", "/"+name, nil, nil); err != nil {

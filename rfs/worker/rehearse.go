@@ -49,7 +49,7 @@ func (Rehearsal) CreateTypedIndex(context.Context, string, string, []byte) error
 
 // CreateIndex asks whether the target would create the index.
 func (r Rehearsal) CreateIndex(ctx context.Context, name string, body []byte) error {
-	if why := refusedName(name); why != "" {
+	if why := RefusedName(name); why != "" {
 		return fmt.Errorf("index name %q: %s: %w", name, why, fault.ErrRejected)
 	}
 	return r.simulate(ctx, "PUT /"+url.PathEscape(name), body)
@@ -134,8 +134,8 @@ func (r Rehearsal) simulatePipeline(ctx context.Context, pipeline []byte) (int, 
 	return r.Target.Do(ctx, http.MethodPost, "/_ingest/pipeline/_simulate", nil, body)
 }
 
-// refusedName says why no OpenSearch takes the name for an index; "" when it does.
-func refusedName(name string) string {
+// RefusedName says why no OpenSearch takes the name for an index; "" when it does.
+func RefusedName(name string) string {
 	switch {
 	case name == "" || name == "." || name == "..":
 		return "it is no name"

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/doctor"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+const doctorHelp = `Checks before the first byte: that the repository can be read, that the target permits every call of a migration, its version, health,
+   disks, heap and limits, the clocks, and the names of the indices. Nothing is written: a permission is proved by a request that is impossible
+   for another reason, so that it is either forbidden or refused. Each finding says what to do.
+
+   Exit codes: 0 nothing stands in the way (warnings at most); 7 problems; 5 the snapshot cannot be read; 1 usage.`
+
+func doctorCommand() *cli.Command {
+	flags := repoFlags(nameFlag(true))
+	flags = append(flags, clusterFlags("target", "URL of the target cluster")...)
+	flags = append(flags,
+		&cli.StringSliceFlag{Name: "index-allowlist", Usage: "indices that will be migrated: names, or regex:PATTERN (default: all)", EnvVars: env("index-allowlist")},
+		&cli.BoolFlag{Name: "include-system", Usage: "also system and dot indices", EnvVars: env("include-system")},
+		&cli.StringFlag{Name: "session-name", Usage: "name of the migration", EnvVars: env("session-name")},
+		&cli.DurationFlag{Name: "clock-skew-tolerance", Value: 15 * time.Second, Usage: "allowed distance of the clocks", EnvVars: env("clock-skew-tolerance")},
+		&cli.Int64Flag{Name: "documents-size-per-bulk-request", Value: 10 << 20, Usage: "largest request body", EnvVars: env("documents-size-per-bulk-request")},
+	)
+	return &cli.Command{Name: "doctor", Usage: "check repository and target before a migration", Description: doctorHelp, Flags: flags, Action: examine}
+}
+
+func examine(c *cli.Context) error {
+	if o := c.String("output"); o != "table" && o != "json" {
+		return fmt.Errorf("--output %q is not table or json: %w", o, fault.ErrConfig)
+	}
+	if c.String("target-host") == "" {
+		return fmt.Errorf("--target-host is missing: which cluster is the target? %w", fault.ErrConfig)
+	}
+	blobs, _, err := open(c)
+	if err != nil {
+		return err
+	}
+	allow, err := worker.ParseAllowlist(c.StringSlice("index-allowlist"))
+	if err != nil {
+		return err
+	}
+	plan, err := worker.NewPlan(c.Context, blobs, worker.Request{
+		SnapshotName: c.String("snapshot-name"), Allow: allow, IncludeSystem: c.Bool("include-system"), AllowPartial: true, Sizes: true,
+		MultiType: worker.SplitTypes, EmitType: worker.EmitAuto,
+	})
+	if err != nil {
+		return unreadable(err)
+	}
+	found := repositoryFindings(plan)
+	password, err := password(c, "target")
+	if err != nil {
+		return err
+	}
+	client, err := target.New(c.Context, target.Config{
+		URL: c.String("target-host"), Username: c.String("target-username"), Password: password, Insecure: c.Bool("target-insecure"),
+		CACert: c.String("target-cacert"), ClientCert: c.String("target-client-cert"), ClientKey: c.String("target-client-cert-key"),
+		UserAgent: "rfsctl/" + version,
+	})
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // nothing was written through it
+	needs := needsOf(plan)
+	needs.BulkBytes, needs.Tolerance, needs.Session, needs.Now = c.Int64("documents-size-per-bulk-request"), c.Duration("clock-skew-tolerance"), c.String("session-name"), time.Now
+	found = append(found, doctor.Target(c.Context, client, needs)...)
+	return showFindings(c, found)
+}
+
+func repositoryFindings(plan *worker.Plan) []doctor.Finding {
+	all := []doctor.Finding{{Check: "repository and snapshot", Level: doctor.Good, Detail: fmt.Sprintf("%s is %s, %d indices", plan.Snapshot, plan.State, len(plan.Indices))}}
+	for _, w := range plan.Warnings {
+		all = append(all, doctor.Finding{Check: "repository", Level: doctor.Warning, Detail: w})
+	}
+	for _, m := range plan.Missing {
+		all = append(all, doctor.Finding{Check: "snapshot", Level: doctor.Bad, Detail: "it lacks " + m, Remedy: "take another snapshot, or migrate the rest with --allow-partial"})
+	}
+	for _, x := range plan.Indices {
+		if x.Entry.Reduced != "" {
+			all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Warning, Detail: "stored sources are not what was indexed: " + x.Entry.Reduced, Remedy: "see `rfsctl snapshot show`; what is not stored cannot be migrated"})
+		}
+		for n, b := range x.Entry.Bytes {
+			if b == 0 && x.Entry.Shards > 0 && plan.State != string(snapshot.Success) {
+				all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Warning, Detail: fmt.Sprintf("shard %d has no files in this snapshot", n)})
+			}
+		}
+	}
+	return all
+}
+
+func needsOf(plan *worker.Plan) doctor.Needs {
+	n := doctor.Needs{Fields: map[string]doctor.Fields{}}
+	for _, x := range plan.Indices {
+		replicas, err := strconv.Atoi(x.Source.Settings["index.number_of_replicas"])
+		if err != nil || replicas < 0 {
+			replicas = 0
+		}
+		for _, name := range x.Entry.Naming.Targets() {
+			n.Names = append(n.Names, name)
+			n.Shards += x.Entry.Shards * (1 + replicas)
+		}
+		for _, b := range x.Entry.Bytes {
+			n.Bytes += b * int64(1+replicas)
+		}
+		limit, err := strconv.Atoi(x.Source.Settings["index.mapping.total_fields.limit"])
+		if err != nil {
+			limit = 1000
+		}
+		count := 0
+		for _, m := range x.Source.Mappings {
+			var body any
+			if json.Unmarshal(m.Body, &body) == nil {
+				count += countFields(body)
+			}
+		}
+		n.Fields[x.Name] = doctor.Fields{Count: count, Limit: limit}
+	}
+	return n
+}
+
+// countFields counts as OpenSearch does: objects, fields and fields of fields.
+func countFields(v any) int {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return 0
+	}
+	n := 0
+	for _, key := range []string{"properties", "fields"} {
+		inner, ok := m[key].(map[string]any)
+		if !ok {
+			continue
+		}
+		for _, field := range inner {
+			n += 1 + countFields(field)
+		}
+	}
+	return n
+}
+
+func showFindings(c *cli.Context, found []doctor.Finding) error {
+	bad := 0
+	for _, f := range found {
+		if f.Level == doctor.Bad {
+			bad++
+		}
+	}
+	if c.String("output") == "json" {
+		if err := printJSON(c.App.Writer, found); err != nil {
+			return err
+		}
+	} else {
+		t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+		for _, f := range found {
+			fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Check, clean(f.Detail))
+			if f.Remedy != "" {
+				fmt.Fprintf(t, "\t\t→ %s\n", f.Remedy)
+			}
+		}
+		t.Flush()
+	}
+	if bad > 0 {
+		return &exit{code: 7, err: fmt.Errorf("%d problems", bad)}
+	}
+	return nil
+}
