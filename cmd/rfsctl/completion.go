@@ -38,7 +38,7 @@ func completionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "completion", Usage: "print a completion script for bash, zsh or fish", ArgsUsage: "bash|zsh|fish", Description: completionHelp,
 		Action: func(c *cli.Context) error {
-			script := ""
+			var script string
 			switch shell := c.Args().First(); shell {
 			case "bash":
 				script = bashCompletion

@@ -61,7 +61,7 @@ func openPage(c *cli.Context) error {
 		forget := browse(c.Context, p.address())
 		defer forget()
 	}
-	stop := context.AfterFunc(c.Context, func() { server.Close() })
+	stop := context.AfterFunc(c.Context, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("status page: %w", err)
@@ -164,7 +164,7 @@ func browse(ctx context.Context, address string) (forget func()) {
 	if err != nil {
 		return nothing
 	}
-	forget = func() { os.RemoveAll(dir) }
+	forget = func() { _ = os.RemoveAll(dir) }
 	name := filepath.Join(dir, "page.html")
 	if os.WriteFile(name, []byte(`<!doctype html><meta http-equiv="refresh" content="0;url=`+address+`">`), 0o600) != nil {
 		return forget
