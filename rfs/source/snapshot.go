@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -24,8 +26,9 @@ type Repository struct {
 var identifying = []string{"location", "bucket", "base_path"}
 
 // RegisterRepository makes the repository known. One of that name that is at the same place
-// is left as it is; one at another place is a fault.ErrConfig. The source checks that every
-// node can write to it: its words are in the error.
+// with all settings of r is left as it is, whatever else it has; one at another place or with
+// another value is a fault.ErrConfig. The source checks that every node can write to it: its
+// words are in the error.
 func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) error {
 	path := "/_snapshot/" + url.PathEscape(r.Name)
 	var there map[string]struct {
@@ -43,15 +46,31 @@ func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) error {
 	if was.Type != r.Type {
 		return fmt.Errorf("the source knows a repository %s of the type %s, not %s; choose another --snapshot-repo-name: %w", r.Name, was.Type, r.Type, fault.ErrConfig)
 	}
-	for _, key := range identifying {
-		is, _ := was.Settings[key].(string)
-		if strings.Trim(is, "/") != strings.Trim(r.Settings[key], "/") {
-			return fmt.Errorf("the source knows a repository %s whose %s is %q, not %q; choose another --snapshot-repo-name, or --source-repo-location: %w",
-				r.Name, key, is, r.Settings[key], fault.ErrConfig)
-		}
+	if key, is := differs(was.Settings, r.Settings); key != "" {
+		return fmt.Errorf("the source knows a repository %s whose %s is %q, not %q; choose another --snapshot-repo-name, or --source-repo-location or --source-repo-setting as it is: %w",
+			r.Name, key, is, r.Settings[key], fault.ErrConfig)
 	}
 	// A source may keep a repository that it found no node can write to.
 	return unusable(r, c.call(ctx, http.MethodPost, path+"/_verify", nil, nil, nil))
+}
+
+// differs names the first setting by which a registered repository is not the wanted one. Sources
+// do not tell secrets, and one that names no region has it from its own configuration.
+func differs(has map[string]any, wanted map[string]string) (key, is string) {
+	for _, key := range slices.Concat(identifying, slices.Sorted(maps.Keys(wanted))) {
+		value, there := has[key]
+		if strings.Contains(key, "secret") || strings.Contains(key, "token") || strings.HasSuffix(key, "_key") || key == "region" && !there {
+			continue
+		}
+		is := ""
+		if there {
+			is = fmt.Sprint(value)
+		}
+		if strings.Trim(is, "/") != strings.Trim(wanted[key], "/") {
+			return key, is
+		}
+	}
+	return "", ""
 }
 
 // unusable says that somebody has to repair the repository first.

@@ -104,6 +104,29 @@ func TestARepositoryIsRegisteredOnceAndNeverMoved(t *testing.T) {
 	}
 }
 
+func TestARepositoryWithOtherSettingsIsRefusedByName(t *testing.T) {
+	for _, c := range []struct {
+		name, has string
+		wanted    map[string]string
+		differs   string
+	}{
+		{"the same", `{"bucket":"b","base_path":"p/","max_snapshot_bytes_per_sec":"40mb","compress":"true"}`, map[string]string{"bucket": "b", "base_path": "p", "max_snapshot_bytes_per_sec": "40mb"}, ""},
+		{"a boolean", `{"bucket":"b","compress":true}`, map[string]string{"bucket": "b", "compress": "true"}, ""},
+		{"another rate", `{"bucket":"b","max_snapshot_bytes_per_sec":"20mb"}`, map[string]string{"bucket": "b", "max_snapshot_bytes_per_sec": "40mb"}, "max_snapshot_bytes_per_sec"},
+		{"no rate", `{"bucket":"b"}`, map[string]string{"bucket": "b", "max_snapshot_bytes_per_sec": "40mb"}, "max_snapshot_bytes_per_sec"},
+		{"a prefix that was not asked for", `{"bucket":"b","base_path":"p"}`, map[string]string{"bucket": "b"}, "base_path"},
+		{"the region of the source itself", `{"bucket":"b"}`, map[string]string{"bucket": "b", "region": "eu-west-1"}, ""},
+		{"another region", `{"bucket":"b","region":"us-east-1"}`, map[string]string{"bucket": "b", "region": "eu-west-1"}, "region"},
+		{"secrets, which are not told", `{"bucket":"b"}`, map[string]string{"bucket": "b", "access_key": "a", "secret_key": "s", "session_token": "t"}, ""},
+	} {
+		cluster, _ := opened(t, map[string]answer{"GET /_snapshot/r": {200, `{"r":{"type":"s3","settings":` + c.has + `}}`}, "POST /_snapshot/r/_verify": {200, `{}`}})
+		err := cluster.RegisterRepository(t.Context(), Repository{Name: "r", Type: "s3", Settings: c.wanted})
+		if (err == nil) != (c.differs == "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "whose "+c.differs+" is")) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
 func TestASnapshotIsBegunOnceAndItsNameIsNoError(t *testing.T) {
 	r := Request{Repository: "r", Name: "s", Indices: []string{"a", "b"}, Global: true}
 	cluster, a := opened(t, map[string]answer{"PUT /_snapshot/r/s": {200, `{"accepted":true}`}})
