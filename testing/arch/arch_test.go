@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"daemon/web":     {"daemon/web", "daemon/status"},
 	"daemon/api":     {"rfs/fault", "rfs/progress", "daemon/status", "daemon/cert", "daemon/web", "daemon/api"},
 	"daemon":         {"rfs", "gossip", "store", "daemon"},
-	"cmd/rfsd":       {"rfs", "daemon", "cmd/rfsd"},
+	"cmd/rfsd":       {"rfs", "daemon", "gossip", "store", "cmd/rfsd"},
 	"cmd/rfsctl":     {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/rfsctl"},
 	"deploy":         {"deploy"},
 	"testing":        {"rfs", "cmd", "daemon", "store", "gossip", "testing"},
