@@ -7,9 +7,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 )
 
-// appendPrefix appends the part of an action line that all documents of an index share.
-func appendPrefix(dst []byte, index []byte) []byte {
-	dst = append(dst, `{"index":{"_index":`...)
+// appendPrefix appends the part of an action line that all documents of an index share. op is
+// index, or create.
+func appendPrefix(dst []byte, op string, index []byte) []byte {
+	dst = append(append(append(dst, `{"`...), op...), `":{"_index":`...)
 	return doc.AppendString(dst, index)
 }
 
@@ -40,10 +41,14 @@ type action struct {
 
 func parseAction(line []byte) (action, error) {
 	var a struct {
-		Index action `json:"index"`
+		Index  action `json:"index"`
+		Create action `json:"create"`
 	}
 	if err := json.Unmarshal(line, &a); err != nil {
 		return action{}, fmt.Errorf("action line: %w", err)
+	}
+	if a.Create.Index != "" {
+		return a.Create, nil
 	}
 	return a.Index, nil
 }

@@ -40,6 +40,9 @@ type Options struct {
 	Index    string // target index that most documents go to; only to be named in errors
 	Shard    int    // shard of the documents, for the record of failures
 	EmitType bool   // write the mapping type into action lines
+	// Create writes with op create, the only one that data streams take. An id that is there
+	// already (409) has arrived: by an earlier try, or by somebody else.
+	Create bool
 
 	MaxBytes    int // bytes of a body, DefaultMaxBytes; a larger document goes alone
 	MaxDocs     int // documents of a body; no limit
@@ -56,6 +59,14 @@ type Options struct {
 	Now    func() time.Time                                 // time.Now
 	Pause  func(ctx context.Context, d time.Duration) error // waits for d or until ctx ends
 	Jitter func() float64                                   // in [0,1), random
+}
+
+// op is what the action lines say.
+func (o Options) op() string {
+	if o.Create {
+		return "create"
+	}
+	return "index"
 }
 
 // Counts says what became of documents.
@@ -155,7 +166,7 @@ func pause(ctx context.Context, d time.Duration) error {
 func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	if l.prefix == nil || string(l.prefixIndex) != string(d.Index) {
 		l.prefixIndex = append(l.prefixIndex[:0], d.Index...)
-		l.prefix = appendPrefix(l.prefix[:0], d.Index)
+		l.prefix = appendPrefix(l.prefix[:0], l.opts.op(), d.Index)
 	}
 	l.action = appendAction(l.action[:0], l.prefix, d, l.opts.EmitType)
 	size := len(l.action) + len(d.Source) + 2

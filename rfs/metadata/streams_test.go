@@ -1,0 +1,117 @@
+package metadata
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+func TestBackingIndicesBecomeOrdinaryOnesBehindAnAliasIfItsNameIsFree(t *testing.T) {
+	g := Globals{DataStreams: map[string][]string{"logs": {".ds-logs-1", ".ds-logs-2"}, "used": {".ds-used-1"}}}
+	parts := StreamParts(g, func(name string) bool { return name == "used" })
+	for name, want := range map[string]StreamPart{".ds-logs-1": {"logs", "logs", false}, ".ds-logs-2": {"logs", "logs", true}, ".ds-used-1": {"used", "", false}} {
+		if parts[name] != want {
+			t.Errorf("%s: %+v", name, parts[name])
+		}
+	}
+	for name, want := range map[string]string{".ds-logs-1": `{"a":{},"logs":{"is_write_index":false}}`, ".ds-logs-2": `{"a":{},"logs":{"is_write_index":true}}`, ".ds-used-1": `{"a":{}}`} {
+		x, err := parts[name].With(Index{Name: name, Aliases: []byte(`{"a":{}}`)})
+		if err != nil || string(x.Aliases) != want {
+			t.Errorf("%s: %s, %v", name, x.Aliases, err)
+		}
+	}
+	if a, b := BackingName(".ds-x-1", true), BackingName(".ds-x-1", false); a != "ds-x-1" || b != ".ds-x-1" {
+		t.Error(a, b)
+	}
+}
+
+// known is a target that knows some paths.
+type known map[string]string
+
+func (a known) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int, []byte, error) {
+	if b, ok := a[path]; ok {
+		return 200, []byte(b), nil
+	}
+	return 400, []byte(`{"error":"no handler found for uri [` + path + `] and method [GET]"}`), nil
+}
+
+func TestAStreamIsWrittenOnlyWhereItsTemplateIsAndNothingRollsItOver(t *testing.T) {
+	const templates = `{"index_templates":[{"name":"t","index_template":{"index_patterns":["logs*"],"priority":5,"data_stream":{}}},{"name":"u","index_template":{"index_patterns":["logs-plain"],"priority":9}}]}`
+	policies := func(action, patterns string) string {
+		return `{"policies":[{"_id":"p","policy":{"states":[{"actions":[{"` + action + `":{}}]}],"ism_template":` + patterns + `}}]}`
+	}
+	for _, c := range []struct{ name, stream, policies, explain, refused string }{
+		{"no ISM", "logs-a", "", "", ""},
+		{"no template", "other", "", "", "no index template"},
+		{"a template for indices counts more", "logs-plain", "", "", "no index template"},
+		{"policy by pattern", "logs-a", policies("rollover", `[{"index_patterns":["logs-*"]}]`), `{"total_managed_indices":0}`, "policy p"},
+		{"policy of others", "logs-a", policies("rollover", `[{"index_patterns":["x"]}]`), `{"total_managed_indices":0}`, ""},
+		{"policy attached", "logs-a", policies("rollover", `null`), `{".ds-logs-a-1":{"policy_id":"p"},"total_managed_indices":1}`, "policy p"},
+		{"policy that rolls nothing over", "logs-a", policies("delete", `null`), `{".ds-logs-a-1":{"policy_id":"p"},"total_managed_indices":1}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := known{"/_index_template": templates}
+			if c.policies != "" {
+				a["/_plugins/_ism/policies"], a["/_plugins/_ism/explain/"+c.stream] = c.policies, c.explain
+			}
+			err := CheckStream(t.Context(), a, c.stream)
+			if (err == nil) != (c.refused == "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.refused)) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestWishesAboutIndicesAreObeyedAndToldOrRefused(t *testing.T) {
+	n := 2
+	o := Overrides{Replicas: &n, Shards: []ShardRule{{"logs-*", 3}, {"*", 9}}, Zones: 2, Rename: []RenameRule{{regexp.MustCompile(`^logs-(.*)$`), "old-$1"}}}
+	done, err := ConvertIndex(os219, Wanted{Name: "old-1", Overrides: o, Index: Index{Name: "logs-1",
+		Settings: map[string]string{"index.number_of_shards": "5", "index.number_of_routing_shards": "20", "index.number_of_replicas": "1", "index.auto_expand_replicas": "0-all"},
+		Aliases:  []byte(`{"plain":{},"w":{"is_write_index":true},"f":{"filter":{"term":{"a":1}}}}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(done.Body); got != `{"aliases":{"plain":{}},"settings":{"index.number_of_replicas":"3","index.number_of_shards":"3"}}` {
+		t.Errorf("%s", got)
+	}
+	if got := string(done.Late); got != `{"f":{"filter":{"term":{"a":1}}},"w":{"is_write_index":true}}` {
+		t.Errorf("%s", got)
+	}
+	actions, err := AliasActions("old-1", done.Late)
+	if err != nil || string(actions) != `{"actions":[{"add":{"alias":"f","filter":{"term":{"a":1}},"index":"old-1"}},{"add":{"alias":"w","index":"old-1","is_write_index":true}}]}` {
+		t.Errorf("%s, %v", actions, err)
+	}
+	names, err := o.Names([]string{"logs-1", "x"})
+	if err != nil || names["logs-1"] != "old-1" || names["x"] != "x" {
+		t.Errorf("%v, %v", names, err)
+	}
+	if _, err := o.Names([]string{"logs-1", "old-1"}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "logs-1 and old-1") {
+		t.Errorf("collision: %v", err)
+	}
+	for _, bad := range []string{"", "=", "a=", "a=x", "a=0", "[=3"} {
+		if _, err := ParseShardRule(bad); !errors.Is(err, fault.ErrConfig) {
+			t.Errorf("shards %q: %v", bad, err)
+		}
+	}
+	for _, bad := range []string{"", "=", "a=", "(=b"} {
+		if _, err := ParseRenameRule(bad); !errors.Is(err, fault.ErrConfig) {
+			t.Errorf("rename %q: %v", bad, err)
+		}
+	}
+	r, err := ParseRenameRule(`a(.)=B$1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Overrides{Rename: []RenameRule{r}}).Names([]string{"ax"}); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("upper case: %v", err)
+	}
+	zones, err := Zones(t.Context(), known{"/_cluster/settings": `{"persistent":{"cluster.routing.allocation.awareness.balance":"true","cluster.routing.allocation.awareness.attributes":"zone","cluster.routing.allocation.awareness.force.zone.values":["a","b","c"]},"transient":{},"defaults":{"cluster.routing.allocation.awareness.balance":"false"}}`})
+	if err != nil || zones != 3 {
+		t.Errorf("%d zones, %v", zones, err)
+	}
+}
