@@ -62,11 +62,10 @@ func askedItems(c *cli.Context, f filter) error {
 	if c.String("output") == "json" {
 		return printJSON(c.App.Writer, all)
 	}
-	printItems(plain{c.App.Writer}, all)
-	return nil
+	return printItems(plain{c.App.Writer}, all)
 }
 
-func printItems(w io.Writer, all []status.Item) {
+func printItems(w io.Writer, all []status.Item) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tINDEX\tSHARD\tCURSOR\tSTATE\tHOLDER\tLEASE END\tATTEMPTS\tWATERMARK\tINDEXED\tFAILED\tREASON")
 	for _, x := range all {
@@ -77,8 +76,11 @@ func printItems(w io.Writer, all []status.Item) {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", clean(x.ID), clean(x.Index), x.Shard, x.Cursor, x.State,
 			orDash(x.Holder), end, x.Attempts, x.Watermark, x.Indexed, x.Failed, orDash(clean(x.Failure)))
 	}
-	t.Flush()
-	fmt.Fprintf(w, "\n%d items\n", len(all))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d items\n", len(all))
+	return err
 }
 
 // takesState compares a state as nodes tell it: a lease that is over is open again.

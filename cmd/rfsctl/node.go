@@ -204,7 +204,7 @@ func showNodes(c *cli.Context) error {
 		for _, n := range nodes {
 			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", n.Name, n.State, n.Running, n.Version, orDash(n.Zone), orDash(n.Address), since(n.Started))
 		}
-		t.Flush()
+		_ = t.Flush() // to the same writer as what follows; a closed one ends there
 	})
 }
 
