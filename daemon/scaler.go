@@ -307,9 +307,10 @@ func (d *Daemon) verdict(s *slot, e End, now time.Time) {
 		d.failedStart(s, now, s.why, "memory")
 		return
 	}
-	if s.lease == nil && (!s.stopped.IsZero() || *e.Last.Exit == ExitFailed) {
-		// It may have been granted a lease that it did not live to hear of.
-		d.release(s.holder, nil, cms.CauseDrain)
+	if *e.Last.Exit == ExitFailed || s.lease == nil && !s.stopped.IsZero() {
+		// It may hold a lease that it could not give back, or did not live to hear of. What it
+		// does not hold any more is left alone.
+		d.release(s.holder, s.lease, cms.CauseDrain)
 	}
 	if code := *e.Last.Exit; !s.stopped.IsZero() && code != ExitNoneLeft {
 		s.earliest = now // however far it was: it ended because it was asked to

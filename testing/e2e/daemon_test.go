@@ -345,7 +345,7 @@ workers = 2
 	}
 	until(t, "it says that it stops", func() bool { return strings.Contains(told.String(), "STOPPING=1") })
 	if held := heldItems(t, f.coord); len(held) > 0 {
-		t.Errorf("leases after the end: %+v", held)
+		t.Errorf("leases after the end: %+v\n%s", held, logs.String())
 	}
 	for line := range strings.Lines(logs.String()) {
 		if strings.HasPrefix(line, "rfsd:") { // how a worker ended, in words
