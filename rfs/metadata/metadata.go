@@ -209,10 +209,9 @@ type edit struct {
 	without map[string]bool
 	changes []Change
 
-	noDynamic bool           // a setting said that no fields are added
-	vectors   bool           // there are vectors to be searched
-	moved     map[string]any // what settings leave to the mapping
-	gone      []string       // similarities whose definitions were dropped
+	vectors bool           // there are vectors to be searched
+	moved   map[string]any // what settings leave to the mapping
+	gone    []string       // similarities whose definitions were dropped
 }
 
 // newEdit begins an edit; created is the setting index.version.created.
