@@ -6,6 +6,7 @@ package source
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -136,8 +137,15 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: status %d: %s", r.Request, r.Status, r.Reason)
 }
 
+// ErrBusy means that the source makes or deletes another snapshot and takes no second one beside
+// it (Elasticsearch before 7.7 always, later ones at their limit). It is a fault.ErrUnavailable too.
+var ErrBusy = errors.New("another snapshot is being made on the source")
+
 // Is puts refusals into the categories of fault; a 404 is fs.ErrNotExist as well.
 func (r *Refusal) Is(target error) bool {
+	if target == ErrBusy {
+		return strings.HasPrefix(r.Reason, "concurrent_snapshot_execution_exception") || strings.Contains(r.Reason, "ConcurrentSnapshotExecutionException")
+	}
 	switch r.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return target == fault.ErrConfig

@@ -91,6 +91,7 @@ type Request struct {
 }
 
 // CreateSnapshot starts a snapshot and does not wait for its end. created is false when there is one of that name.
+// ErrBusy when it has to wait for another snapshot.
 func (c *Cluster) CreateSnapshot(ctx context.Context, r Request) (created bool, err error) {
 	body := map[string]any{"include_global_state": r.Global, "partial": r.Partial}
 	if len(r.Indices) > 0 {

@@ -148,8 +148,18 @@ func TestASnapshotIsBegunOnceAndItsNameIsNoError(t *testing.T) {
 		}
 	}
 	cluster, _ = opened(t, map[string]answer{"PUT /_snapshot/r/s": {503, `{"error":{"type":"concurrent_snapshot_execution_exception","reason":"another runs"}}`}})
-	if _, err := cluster.CreateSnapshot(t.Context(), r); !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "another runs") {
+	if _, err := cluster.CreateSnapshot(t.Context(), r); !errors.Is(err, ErrBusy) || !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "another runs") {
 		t.Errorf("another snapshot runs: %v", err)
+	}
+	for name, refused := range map[string]answer{
+		"1.7":   {503, `{"error":"RemoteTransportException[[n][inet[/127.0.0.1:9300]][cluster:admin/snapshot/create]]; nested: ConcurrentSnapshotExecutionException[[r:s] a snapshot is already running]; ","status":503}`},
+		"calm":  {503, `{"error":{"type":"cluster_block_exception","reason":"no master"},"status":503}`},
+		"wrong": {400, `{"error":{"type":"invalid_snapshot_name_exception","reason":"must be lowercase"},"status":400}`},
+	} {
+		cluster, _ = opened(t, map[string]answer{"PUT /_snapshot/r/s": refused})
+		if _, err := cluster.CreateSnapshot(t.Context(), r); errors.Is(err, ErrBusy) != (name == "1.7") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

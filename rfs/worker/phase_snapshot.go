@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/source"
 )
 
 // Snapshots creates and watches snapshots on the source cluster. Errors have the
@@ -19,6 +20,7 @@ type Snapshots interface {
 	// Register makes the repository known to the source; it may be repeated.
 	Register(ctx context.Context) error
 	// Create starts a snapshot and does not wait for its end; created is false when the name exists.
+	// source.ErrBusy when another snapshot has to end first.
 	Create(ctx context.Context, name string) (created bool, err error)
 	// State is the snapshot as the source sees it; an error that is fs.ErrNotExist when there is none.
 	State(ctx context.Context, name string) (SnapshotState, error)
@@ -53,6 +55,13 @@ func (o SnapshotOptions) wanted() string {
 		return o.Name + "-2"
 	}
 	return o.Name
+}
+
+func (o SnapshotOptions) poll() time.Duration {
+	if o.Poll <= 0 {
+		return 2 * time.Second
+	}
+	return o.Poll
 }
 
 // SnapshotRecord is the body of phase:snapshot.
@@ -135,7 +144,7 @@ func (s *Session) makeSnapshot(ctx context.Context, lease *cms.PhaseLease) error
 		}
 	}
 	if r.UUID == "" {
-		created, err := s.Snapshots.Create(ctx, r.Name)
+		created, err := s.beginSnapshot(ctx, r.Name)
 		if err != nil {
 			return fmt.Errorf("create snapshot %s on the source: %w", r.Name, err)
 		}
@@ -144,15 +153,25 @@ func (s *Session) makeSnapshot(ctx context.Context, lease *cms.PhaseLease) error
 	return s.watchSnapshot(ctx, lease, r)
 }
 
+// beginSnapshot creates the snapshot; a source that makes another one at the moment is waited for, however long that takes.
+func (s *Session) beginSnapshot(ctx context.Context, name string) (created bool, err error) {
+	for {
+		created, err = s.Snapshots.Create(ctx, name)
+		if !errors.Is(err, source.ErrBusy) {
+			return created, err
+		}
+		s.Log.WarnContext(ctx, "the source is busy with another snapshot; waiting for its end", "snapshot", name, "error", err)
+		if err := s.Runner.Clock.Sleep(ctx, s.Snapshot.poll()); err != nil {
+			return false, err
+		}
+	}
+}
+
 // mostAbsent is how often a snapshot that was just created may be missing.
 const mostAbsent = 10
 
 // watchSnapshot records the progress of the snapshot until it ends.
 func (s *Session) watchSnapshot(ctx context.Context, lease *cms.PhaseLease, r SnapshotRecord) error {
-	poll := s.Snapshot.Poll
-	if poll <= 0 {
-		poll = 2 * time.Second
-	}
 	for absent := 0; ; {
 		st, err := s.Snapshots.State(ctx, r.Name)
 		switch {
@@ -182,7 +201,7 @@ func (s *Session) watchSnapshot(ctx context.Context, lease *cms.PhaseLease, r Sn
 				return err
 			}
 		}
-		if err := s.Runner.Clock.Sleep(ctx, poll); err != nil {
+		if err := s.Runner.Clock.Sleep(ctx, s.Snapshot.poll()); err != nil {
 			return err
 		}
 	}

@@ -147,6 +147,23 @@ func TestASnapshotReplacedWhileItRunsIsNeverUsed(t *testing.T) {
 	}
 }
 
+func TestASourceThatMakesAnotherSnapshotIsWaitedFor(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *memory, x *outside) {
+		x.busy = 3000 // 100 minutes: longer than any lease
+		s := process(t, m, x, 1, &life{})
+		if err := toItems(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.events("failed"); n != 0 || x.busy != 0 {
+			t.Errorf("%d events, %d refusals left", n, x.busy)
+		}
+		p, err := s.Coordinator.Phase(t.Context(), cms.SnapshotPhase)
+		if err != nil || p.State != cms.PhaseCompleted || p.Attempts > 1 {
+			t.Errorf("%+v, %v", p, err)
+		}
+	})
+}
+
 func TestAFailedOrPartialSnapshotStopsWithTheCause(t *testing.T) {
 	for _, c := range []struct {
 		ends    string

@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/source"
 )
 
 // memory is a coordination store in memory, under the clock of the test.
@@ -234,6 +235,7 @@ type outside struct {
 	refuse    map[string]string // index → why
 	globals   error
 	sent      int // creations of globals that were asked for
+	busy      int // refusals to begin a snapshot because of another
 }
 
 func newOutside() *outside {
@@ -260,7 +262,11 @@ func (x seen) do(f func() error) error {
 func (x seen) Register(context.Context) error { return x.do(func() error { return nil }) }
 
 func (x seen) Create(_ context.Context, name string) (created bool, err error) {
-	return created, x.do(func() error {
+	err = x.do(func() error {
+		if x.busy > 0 {
+			x.busy--
+			return fmt.Errorf("a snapshot is already running: %w", source.ErrBusy)
+		}
 		if _, there := x.snapshots[name]; !there {
 			x.snapshots[name] = SnapshotState{UUID: "uuid of " + name, State: "IN_PROGRESS", ShardsTotal: 4, BytesTotal: 400}
 			x.created["snapshot "+name]++
@@ -268,6 +274,7 @@ func (x seen) Create(_ context.Context, name string) (created bool, err error) {
 		}
 		return nil
 	})
+	return created, err
 }
 
 func (x seen) State(_ context.Context, name string) (st SnapshotState, err error) {
