@@ -114,12 +114,19 @@ var foreignCodecs = []string{"legacy_default", "legacy_best_compression", "lucen
 
 // codecs drops what no OpenSearch has. Those of plugins (zstd) are offered: a target without says so.
 func codecs(e *edit, s map[string]any) {
-	c := text(s["index.codec"])
-	if c == "" || !slices.Contains(foreignCodecs, c) {
+	if c := text(s["index.codec"]); slices.Contains(foreignCodecs, c) {
+		e.note("codec", "index.codec", "dropped: %v", c)
+		delete(s, "index.codec")
+	}
+	if s["index.codec"] != nil {
 		return
 	}
-	e.note("codec", "index.codec", "dropped: %v", c)
-	delete(s, "index.codec")
+	for _, k := range keys(s) {
+		if strings.HasPrefix(k, "index.codec.") {
+			e.note("codec", k, "dropped %v: it is about a codec that the target does not have", s[k])
+			delete(s, k)
+		}
+	}
 }
 
 // dynamicSetting: before Elasticsearch 7 it said whether documents may bring new mapping types.

@@ -104,3 +104,15 @@ func TestTypesWithoutAnEqualKeepWhatCanBeFound(t *testing.T) {
 		}
 	}
 }
+
+func TestACodecThatTheTargetRefusesGoesWithItsLevel(t *testing.T) {
+	w := Wanted{Name: "i", Index: Index{Settings: map[string]string{"index.codec": "zstd", "index.codec.compression_level": "5"}}}
+	l := newLacks()
+	for _, want := range []string{`{"settings":{"index.codec":"zstd","index.codec.compression_level":"5"}}`, `{"settings":{}}`} {
+		done, err := convert(os219, w, l)
+		if err != nil || string(done.Body) != want {
+			t.Errorf("%s, %v", done.Body, err)
+		}
+		l.learn(&target.StatusError{Status: http.StatusBadRequest, Reason: "unknown value for [index.codec] must be one of [default, lz4, best_compression, zlib] but was: zstd"})
+	}
+}
