@@ -164,6 +164,11 @@ func TestASourceThatCannotMakeTheSnapshotIsToldPlainly(t *testing.T) {
 	wipe(t, n)
 	repo := repositoryOn(t, n)
 	forget(t, n, "plain")
+	forget(t, n, "locked")
+	// Within path.repo, and nobody may write there, its owner neither.
+	locked := repo + "-locked"
+	must(t, os.Mkdir(locked, 0o555))
+	t.Cleanup(func() { must(t, os.Remove(locked)) })
 	for _, c := range []struct {
 		name string
 		args []string
@@ -171,7 +176,8 @@ func TestASourceThatCannotMakeTheSnapshotIsToldPlainly(t *testing.T) {
 		says string
 	}{
 		{"no source", sourceArgs("migrate", "http://127.0.0.1:9", n.URL, repo, "unreachable", "--unavailable-timeout", "1s"), 1, "127.0.0.1:9"},
-		{"not writable", sourceArgs("migrate", n.URL, n.URL, "/proc/nowhere", "plain"), 1, "/proc/nowhere"},
+		{"outside path.repo", sourceArgs("migrate", n.URL, n.URL, "/proc/nowhere", "plain"), 1, "/proc/nowhere"},
+		{"not writable", sourceArgs("migrate", n.URL, n.URL, locked, "locked"), 1, locked},
 		{"no such phase", sourceArgs("migrate", n.URL, n.URL, repo, "plain", "--phases", "snapshots"), 1, "snapshots"},
 		{"a named snapshot is not made", sourceArgs("migrate", n.URL, n.URL, repo, "plain", "--snapshot-name", "x", "--phases", "snapshot"), 1, "--snapshot-name"},
 		{"the snapshot is not there yet", sourceArgs("migrate", n.URL, n.URL, repo, "early", "--phases", "indices"), 1, "--phases"},
