@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -391,5 +393,30 @@ func (o origin) snapshotFails(t *testing.T, from, to *cluster.Node) {
 	call(t, to, "POST", "/_refresh", nil)
 	if f := truth.Compare(held(t, from, "books"), held(t, to, "books")).Faults(); f != "" {
 		t.Error(f)
+	}
+}
+
+// TestASourceThatRefusesIsToldPlainly gives a source that knows no such user, and one that is no search engine.
+func TestASourceThatRefusesIsToldPlainly(t *testing.T) {
+	for _, c := range []struct {
+		name, body string
+		status     int
+		says       string
+	}{
+		{"wrong password", `{"error":{"type":"security_exception","reason":"unable to authenticate user [reader]"},"status":401}`, 401, "unable to authenticate user [reader]"},
+		{"no permission", `{"error":{"type":"security_exception","reason":"no permissions for [cluster:monitor/main]"},"status":403}`, 403, "no permissions for [cluster:monitor/main]"},
+		{"something else", `<html>`, 200, "unexpected answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.status)
+				fmt.Fprint(w, c.body)
+			}))
+			defer s.Close()
+			res := Run(t, "rfsd", "migrate", "--repo-uri", "/nowhere", "--source-host", s.URL, "--discard", "--unavailable-timeout", "2s", "--source-username", "reader", "--source-password", "x")
+			if res.Code != 1 || !strings.Contains(res.Stderr, c.says) || !strings.Contains(res.Stderr, "source") {
+				t.Errorf("exit %d: %s", res.Code, res.Stderr)
+			}
+		})
 	}
 }
