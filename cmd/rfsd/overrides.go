@@ -32,6 +32,6 @@ func (o *options) checkOverrides(c *cli.Context) error {
 		}
 		w.Rename = append(w.Rename, r)
 	}
-	o.overrides = w
+	o.overrides, o.globals.Without = w, w.Without
 	return w.Check()
 }
