@@ -82,6 +82,7 @@ type Daemon struct {
 	rates    []ratePoint
 	watchers map[chan struct{}]struct{}
 	reloads  chan struct{}
+	readSoon chan struct{}
 	beat     time.Time // the loop's last round
 }
 
@@ -113,7 +114,7 @@ func New(conf Config) *Daemon {
 	}
 	d := &Daemon{
 		conf: conf, log: conf.Log, started: time.Now(), wake: make(chan struct{}, 1), alive: make(chan struct{}),
-		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1),
+		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1), readSoon: make(chan struct{}, 1),
 		beat: time.Now(),
 	}
 	d.metrics = metrics.NewRegistry(func() status.Report { return d.Status(context.Background()) })

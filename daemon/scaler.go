@@ -324,6 +324,7 @@ func (d *Daemon) verdict(s *slot, e End, now time.Time) {
 		d.trouble = ""
 		if !d.done {
 			d.done = true
+			d.readAgain()
 			d.log.Info("no work is left")
 		}
 	case ExitNoneFree:

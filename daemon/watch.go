@@ -29,9 +29,23 @@ func (d *Daemon) keepReading(ctx context.Context) {
 		}
 		d.mu.Unlock()
 		d.news.read(ctx, d.coordinator())
-		if !sleep(ctx, pause) {
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
 			return
+		case <-d.readSoon: // something ended that a status should show
+			t.Stop()
+		case <-t.C:
 		}
+	}
+}
+
+// readAgain has the store read at once. The mutex is held, or nobody else has the daemon yet.
+func (d *Daemon) readAgain() {
+	select {
+	case d.readSoon <- struct{}{}:
+	default:
 	}
 }
 

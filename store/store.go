@@ -38,6 +38,7 @@ type Store struct {
 	raft    *raft.Raft
 	layer   *layer
 	opened  chan struct{}  // closed when all of the above is there
+	since   time.Time      // when that was
 	closers []func() error // in order
 }
 
@@ -56,6 +57,7 @@ func Open(conf Config) (*Store, error) {
 		return nil, errors.Join(err, transport.Close(), s.layer.Close())
 	}
 	s.closers = append([]func() error{transport.Close, s.layer.Close}, s.closers...)
+	s.since = time.Now()
 	close(s.opened)
 	return s, nil
 }
@@ -215,12 +217,12 @@ func (s *Store) Member() bool {
 	return false
 }
 
-// Silent is how long no leader has been heard of; 0 on the leader.
+// Silent is how long no leader has been heard of, since Open at the most; 0 on the leader.
 func (s *Store) Silent() time.Duration {
 	if s.Leading() {
 		return 0
 	}
-	return time.Since(s.raft.LastContact())
+	return min(time.Since(s.raft.LastContact()), time.Since(s.since))
 }
 
 // Cluster is the life of the hints that this is a copy of.
