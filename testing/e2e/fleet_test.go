@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// machine is one rfsd run of a fleet on this machine.
+type machine struct {
+	name, api, gossip string
+	dir               string // data; it may be wiped
+	cmd               *exec.Cmd
+	said              *lockedBuffer
+}
+
+// machines are three nodes with certificates, gossip and Raft, before a real target that is slowed down.
+type machines struct {
+	t     *testing.T
+	node  *cluster.Node
+	proxy *proxy
+	repo  string
+	certs string
+	all   []*machine
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func newMachines(t *testing.T, delay time.Duration) *machines {
+	t.Helper()
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	m := &machines{t: t, node: n, proxy: newProxy(t, n.URL, delay), certs: filepath.Join(t.TempDir(), "certs"), repo: filepath.Join(Root(), "testing", "fixtures", "7.10.2-demo")}
+	run := func(args ...string) {
+		if res := Run(t, "rfsctl", args...); res.Code != 0 {
+			t.Fatalf("rfsctl %v: %s", args, res.Stderr)
+		}
+	}
+	for i := range 3 {
+		x := &machine{name: fmt.Sprint("n", i), api: freeAddress(t), gossip: freeAddress(t), dir: t.TempDir()}
+		run("cert", "create", "--dir", m.certs, "--fleet", "blue", x.name)
+		m.all = append(m.all, x)
+	}
+	run("cert", "create", "--dir", m.certs, "--fleet", "blue", "--role", "operator", "op")
+	run("cert", "gossip-key", filepath.Join(m.certs, "gossip"))
+	for _, x := range m.all {
+		m.start(x)
+	}
+	t.Cleanup(func() {
+		for _, x := range m.all {
+			_ = x.cmd.Process.Signal(syscall.SIGTERM)
+		}
+		for _, x := range m.all {
+			_ = x.cmd.Wait()
+			if t.Failed() {
+				t.Logf("%s\n%s", x.name, x.said.String())
+			}
+		}
+	})
+	return m
+}
+
+func (m *machines) start(x *machine) {
+	m.t.Helper()
+	cert := func(name string) string { return filepath.Join(m.certs, name) }
+	x.cmd = exec.Command(Binary(m.t, "rfsd"), "run", "--repo-uri", m.repo, "--snapshot-name", "snap1", "--target-host", m.proxy.URL,
+		"--session-name", "fleet", "--node-name", x.name, "--workers", "2", "--documents-per-bulk-request", "1", "--disable-compression", "--max-connections", "1",
+		"--initial-lease-duration", "20s", "--failed-documents", filepath.Join(m.certs, "failed-"+x.name),
+		"--listen", x.api, "--tls-cert", cert(x.name+".crt"), "--tls-key", cert(x.name+".key"), "--tls-ca", cert("ca.crt"), "--fleet", "blue",
+		"--gossip-listen", x.gossip, "--gossip-keys", cert("gossip"), "--one-machine", "--data-dir", x.dir, "--socket", "off", "--status-socket", "off")
+	if x.said == nil {
+		x.said = &lockedBuffer{}
+	}
+	x.cmd.Stderr = x.said
+	must(m.t, x.cmd.Start())
+}
+
+// ask gives a node's status; false while it does not answer or has not read the store.
+func (m *machines) ask(x *machine) (r status.Report, ok bool) {
+	m.t.Helper()
+	res := Run(m.t, "rfsctl", "status", "--node", x.api, "--tls-cert", filepath.Join(m.certs, "op.crt"), "--tls-key", filepath.Join(m.certs, "op.key"),
+		"--tls-ca", filepath.Join(m.certs, "ca.crt"), "--fleet", "blue", "--output", "json")
+	if res.Code != 0 || json.Unmarshal([]byte(res.Stdout), &r) != nil || r.Migration == nil {
+		return r, false
+	}
+	return r, true
+}
+
+// complete waits until every node says that the migration is complete.
+func (m *machines) complete(meanwhile func()) []status.Report {
+	m.t.Helper()
+	deadline := time.Now().Add(4 * time.Minute)
+	for {
+		var all []status.Report
+		for _, x := range m.all {
+			if r, ok := m.ask(x); ok && r.Migration.Complete {
+				all = append(all, r)
+			}
+		}
+		if len(all) == len(m.all) {
+			return all
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("only %d of %d nodes are complete", len(all), len(m.all))
+		}
+		meanwhile()
+		<-time.After(200 * time.Millisecond)
+	}
+}
+
+// TestThreeNodesMigrateWhileTheyAreKilledAndWiped kills a node again and again, wipes its data, and
+// starts it anew: the documents are equal, and every node says the same.
+func TestThreeNodesMigrateWhileTheyAreKilledAndWiped(t *testing.T) {
+	every, delay := 4*time.Second, 150*time.Millisecond
+	if long() {
+		every, delay = 5*time.Second, 600*time.Millisecond
+	}
+	m := newMachines(t, delay)
+	until(t, "the nodes know each other", func() bool {
+		r, ok := m.ask(m.all[0])
+		return ok && len(r.Nodes) == len(m.all)
+	})
+	next, kills := time.Now().Add(every), 0
+	reports := m.complete(func() {
+		if time.Now().Before(next) || kills == 6 && !long() {
+			return
+		}
+		x := m.all[kills%len(m.all)]
+		must(t, x.cmd.Process.Kill())
+		_ = x.cmd.Wait()
+		must(t, os.RemoveAll(x.dir))
+		must(t, os.Mkdir(x.dir, 0o700))
+		m.start(x)
+		kills++
+		next = time.Now().Add(every)
+	})
+	compareLanded(t, m.node, m.repo)
+	for _, r := range reports[1:] {
+		if r.Migration.Totals != reports[0].Migration.Totals {
+			t.Errorf("%s says %+v, %s says %+v", reports[0].Node.Name, reports[0].Migration.Totals, r.Node.Name, r.Migration.Totals)
+		}
+	}
+	if bad := reports[0].Migration.Totals.ItemsBad; bad != 0 || kills == 0 {
+		t.Errorf("%d items failed, %d kills", bad, kills)
+	}
+	t.Logf("%d nodes were killed and wiped; %d documents in %d bulk requests", kills, reports[0].Migration.Totals.Indexed, m.proxy.bulks.Load())
+}
+
+// TestMigrationWithoutHints runs nodes that never hear of each other: no gossip key fits and no vote is
+// taken. The same documents arrive.
+func TestMigrationWithoutHints(t *testing.T) {
+	m := newMachines(t, 20*time.Millisecond)
+	for _, x := range m.all {
+		must(t, x.cmd.Process.Kill())
+		_ = x.cmd.Wait()
+	}
+	wipe(t, m.node)
+	for _, x := range m.all { // each has a key of its own
+		key := filepath.Join(m.certs, "gossip")
+		must(t, os.Remove(key))
+		if res := Run(t, "rfsctl", "cert", "gossip-key", key); res.Code != 0 {
+			t.Fatal(res.Stderr)
+		}
+		m.start(x)
+		until(t, "the node has read its key", func() bool { return strings.Contains(x.said.String(), "the API listens") })
+	}
+	reports := m.complete(func() {})
+	compareLanded(t, m.node, m.repo)
+	for _, r := range reports {
+		if len(r.Nodes) > 1 {
+			t.Errorf("%s knows %d nodes", r.Node.Name, len(r.Nodes))
+		}
+	}
+}
