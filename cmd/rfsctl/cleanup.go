@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -29,6 +30,9 @@ func cleanupCommand() *cli.Command {
 
 func cleanup(c *cli.Context) error {
 	s, err := openCoordination(c)
+	if errors.Is(err, cms.ErrStoreGone) && c.Bool("force") {
+		return dropRest(c) // half of it is gone already, so that nobody can open it any more
+	}
 	if err != nil {
 		return err
 	}
@@ -54,6 +58,21 @@ func cleanup(c *cli.Context) error {
 	}
 	fmt.Fprintf(c.App.Writer, "removed %s\n", s.place)
 	return nil
+}
+
+// dropRest removes what is left of a session whose store cannot be opened.
+func dropRest(c *cli.Context) error {
+	which := "target"
+	if c.String("coordinator-host") != "" {
+		which = "coordinator"
+	}
+	client, err := connect(c, which)
+	if err != nil {
+		return err
+	}
+	dropped, err := oscms.Drop(c.Context, client, c.String("session-name"))
+	fmt.Fprintf(c.App.Writer, "removed from %s: %s\n", client.Name(), strings.Join(dropped, ", "))
+	return errors.Join(err, client.Close())
 }
 
 // cluster is the client of the cluster that keeps the state, when a cluster does.

@@ -108,7 +108,8 @@ func openFile(path string) (*coordination, error) {
 	return &coordination{store: store, place: path, close: store.Close}, nil
 }
 
-func openCluster(c *cli.Context, which string) (*coordination, error) {
+// connect makes the client of one cluster, of which nothing is asked yet.
+func connect(c *cli.Context, which string) (*target.Client, error) {
 	password, err := password(c, which)
 	if err != nil {
 		return nil, err
@@ -117,13 +118,17 @@ func openCluster(c *cli.Context, which string) (*coordination, error) {
 	if c.Bool(which + "-aws-sigv4") {
 		sign = &target.SigV4{Region: c.String(which + "-aws-region"), Service: c.String(which + "-aws-service"), RoleARN: c.String(which + "-aws-role-arn")}
 	}
-	client, err := target.New(c.Context, target.Config{
+	return target.New(c.Context, target.Config{
 		SigV4: sign,
 		URL:   c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
 		Insecure: c.Bool(which + "-insecure"), CACert: c.String(which + "-cacert"),
 		ClientCert: c.String(which + "-client-cert"), ClientKey: c.String(which + "-client-cert-key"),
 		UserAgent: "rfsctl/" + version,
 	})
+}
+
+func openCluster(c *cli.Context, which string) (*coordination, error) {
+	client, err := connect(c, which)
 	if err != nil {
 		return nil, err
 	}

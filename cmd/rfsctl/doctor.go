@@ -12,7 +12,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/doctor"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/snapshot"
-	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -58,15 +57,7 @@ func examine(c *cli.Context) error {
 		return unreadable(err)
 	}
 	found := repositoryFindings(plan)
-	password, err := password(c, "target")
-	if err != nil {
-		return err
-	}
-	client, err := target.New(c.Context, target.Config{
-		URL: c.String("target-host"), Username: c.String("target-username"), Password: password, Insecure: c.Bool("target-insecure"),
-		CACert: c.String("target-cacert"), ClientCert: c.String("target-client-cert"), ClientKey: c.String("target-client-cert-key"),
-		UserAgent: "rfsctl/" + version,
-	})
+	client, err := connect(c, "target")
 	if err != nil {
 		return err
 	}

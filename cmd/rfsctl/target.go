@@ -9,7 +9,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/care"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 const targetHelp = `With --tune-target rfsd sets refresh_interval -1 and number_of_replicas 0 on indices that it creates, for as long as documents come.
@@ -45,16 +44,8 @@ func restoreTarget(c *cli.Context) error {
 func restoreWith(c *cli.Context, s *coordination) ([]care.Restored, error) {
 	client := s.client
 	if client == nil || c.String("coordinator-host") != "" {
-		password, err := password(c, "target")
-		if err != nil {
-			return nil, err
-		}
-		client, err = target.New(c.Context, target.Config{
-			URL: c.String("target-host"), Username: c.String("target-username"), Password: password, Insecure: c.Bool("target-insecure"),
-			CACert: c.String("target-cacert"), ClientCert: c.String("target-client-cert"), ClientKey: c.String("target-client-cert-key"),
-			UserAgent: "rfsctl/" + version,
-		})
-		if err != nil {
+		var err error
+		if client, err = connect(c, "target"); err != nil {
 			return nil, err
 		}
 		defer client.Close() //nolint:errcheck // nothing is written through it any more
