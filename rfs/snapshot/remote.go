@@ -112,7 +112,7 @@ func (p *place) folder(kind string) string {
 	if p.doc.PathType == pathFixed {
 		return base + path
 	}
-	hash := ""
+	var hash string
 	switch text := fmt.Sprintf("%s%dsegments%s", p.doc.IndexUUID, p.shard, kind); p.doc.Algorithm {
 	case hashBase64:
 		h := fnv.New64a()

@@ -208,7 +208,7 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 func (c *Client) judge(call string, status int, answer []byte) error {
 	err := Judge(call, status, answer)
 	var e *StatusError
-	if errors.As(err, &e) && e.category == fault.ErrConfig {
+	if errors.As(err, &e) && errors.Is(err, fault.ErrConfig) {
 		e.User = cmp.Or(c.conf.Username, "anonymous")
 		if c.signing != nil {
 			e.Type, e.Reason = awsWords(answer)
