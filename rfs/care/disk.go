@@ -19,7 +19,7 @@ import (
 )
 
 // Disks lets documents pass while every data node of the target is below its high disk watermark. It
-// asks the target while somebody wants to send, at most once in an interval.
+// asks the target while somebody wants to send: once in an interval, four times while a disk is full.
 type Disks struct {
 	API   API
 	Log   *slog.Logger
@@ -46,7 +46,7 @@ func (d *Disks) Wait(ctx context.Context) error {
 		if len(full) == 0 {
 			return ctx.Err()
 		}
-		t := time.NewTimer(every/2 + rand.N(every/2+1))
+		t := time.NewTimer(every/4 + rand.N(every/4+1)) // sooner than otherwise: somebody waits
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -70,7 +70,11 @@ func (d *Disks) look(ctx context.Context) ([]Full, time.Duration) {
 	if every <= 0 {
 		every = 30 * time.Second
 	}
-	if d.refused || !d.asked.IsZero() && time.Since(d.asked) < every*3/4 {
+	fresh := every * 3 / 4
+	if len(d.full) > 0 {
+		fresh = every / 4
+	}
+	if d.refused || !d.asked.IsZero() && time.Since(d.asked) < fresh {
 		return d.full, every
 	}
 	d.asked = time.Now()
@@ -142,25 +146,58 @@ func (l limit) above(total, available int64) bool {
 
 // watermark reads the setting that counts: transient before persistent before the default.
 func watermark(ctx context.Context, api API) (limit, bool, error) {
-	const prefix = "cluster.routing.allocation.disk."
-	var settings map[string]map[string]any
-	q := url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}, "filter_path": {"*." + prefix + "*"}}
-	if err := get(ctx, api, "/_cluster/settings", q, &settings); err != nil {
+	const prefix = "cluster.routing.allocation.disk"
+	value, err := Settings(ctx, api, prefix)
+	if err != nil {
 		return limit{}, false, err
 	}
-	value := func(name, def string) string {
-		for _, level := range []string{"transient", "persistent", "defaults"} {
-			if v, ok := settings[level][prefix+name].(string); ok {
-				return v
-			}
-		}
-		return def
-	}
-	if value("threshold_enabled", "true") == "false" {
+	if value(prefix+".threshold_enabled", "true") == "false" {
 		return limit{}, false, nil
 	}
-	l, err := parseLimit(value("watermark.high", "90%"))
+	l, err := parseLimit(value(prefix+".watermark.high", "90%"))
 	return l, true, err
+}
+
+// Settings reads the cluster's settings below the prefixes, and gives a function that tells the value that
+// counts: transient before persistent before the default. They are asked for as objects: filter_path finds
+// nothing among flat names.
+func Settings(ctx context.Context, api API, prefixes ...string) (func(name, otherwise string) string, error) {
+	var paths []string
+	for _, p := range prefixes {
+		paths = append(paths, "*."+p)
+	}
+	var all map[string]map[string]any
+	q := url.Values{"include_defaults": {"true"}, "filter_path": {strings.Join(paths, ",")}}
+	if err := get(ctx, api, "/_cluster/settings", q, &all); err != nil {
+		return nil, err
+	}
+	return func(name, otherwise string) string {
+		for _, level := range []string{"transient", "persistent", "defaults"} {
+			if v, ok := lookUp(all[level], name); ok {
+				return fmt.Sprint(v)
+			}
+		}
+		return otherwise
+	}, nil
+}
+
+// lookUp follows a dotted name into objects; parts of the name may be keys that hold dots themselves.
+func lookUp(m map[string]any, name string) (any, bool) {
+	if v, ok := m[name]; ok {
+		_, object := v.(map[string]any)
+		return v, !object
+	}
+	for i := range len(name) {
+		if name[i] != '.' {
+			continue
+		}
+		if inner, ok := m[name[:i]].(map[string]any); ok {
+			if v, ok := lookUp(inner, name[i+1:]); ok {
+				return v, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // parseLimit reads "90%", "0.9" (both: used) or "20gb" (free).

@@ -14,21 +14,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// settingsOf reads cluster settings as they count, flat.
-func settingsOf(ctx context.Context, c Cluster, check, pattern string) (func(name, def string) string, *Finding) {
-	var all map[string]map[string]any
-	q := url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}, "filter_path": {pattern}}
-	if f := ask(ctx, c, check, "/_cluster/settings", q, &all); f != nil {
-		return nil, f
+// settingsOf reads cluster settings as they count.
+func settingsOf(ctx context.Context, c Cluster, check string, prefixes ...string) (func(name, otherwise string) string, *Finding) {
+	value, err := care.Settings(ctx, c, prefixes...)
+	if err != nil {
+		return nil, &Finding{check, Skipped, fault.Text(err), remedyOf(err)}
 	}
-	return func(name, def string) string {
-		for _, level := range []string{"transient", "persistent", "defaults"} {
-			if v, ok := all[level][name]; ok {
-				return fmt.Sprint(v)
-			}
-		}
-		return def
-	}, nil
+	return value, nil
 }
 
 func health(ctx context.Context, c Cluster, n Needs) []Finding {
@@ -45,7 +37,7 @@ func health(ctx context.Context, c Cluster, n Needs) []Finding {
 	if h.Status == "red" {
 		state.Level, state.Remedy = Bad, "some primaries are missing: GET _cluster/allocation/explain"
 	}
-	value, f := settingsOf(ctx, c, "shards per node", "*.cluster.max_shards_per_node,*.cluster.blocks.*")
+	value, f := settingsOf(ctx, c, "shards per node", "cluster.max_shards_per_node", "cluster.blocks")
 	if f != nil {
 		return []Finding{state, *f}
 	}
@@ -145,7 +137,7 @@ func bodies(ctx context.Context, c Cluster, n Needs) []Finding {
 
 // autoCreate tells of the setting that decides what happens to documents for an index that was deleted.
 func autoCreate(ctx context.Context, c Cluster, _ Needs) []Finding {
-	value, f := settingsOf(ctx, c, "automatic creation of indices", "*.action.auto_create_index")
+	value, f := settingsOf(ctx, c, "automatic creation of indices", "action.auto_create_index")
 	if f != nil {
 		return []Finding{*f}
 	}
