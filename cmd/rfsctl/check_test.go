@@ -299,8 +299,9 @@ func TestShardsThatAPartialSnapshotLacksAreNoDamage(t *testing.T) {
 			t.Errorf("%s: exit code %d, %v, %+v", state, out.exitCode(), err, out.Findings)
 		}
 	}
+	// What says where the shard lies in a remote store is read like any manifest.
 	put(t, dir, "indices/i/0/shallow-snap-u.dat", []byte("x"))
-	if out, err = check(t, dir, everything); err != nil || out.exitCode() != exitIncomplete {
+	if out, err = check(t, dir, everything); err != nil || out.exitCode() != exitDamage || !strings.Contains(out.Findings[0].Text, "shallow-snap-u.dat") {
 		t.Errorf("shallow: exit code %d, %v, %+v", out.exitCode(), err, out.Findings)
 	}
 }
