@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,15 +38,16 @@ type Store struct {
 	machine *machine
 	raft    *raft.Raft
 	layer   *layer
-	opened  chan struct{}  // closed when all of the above is there
-	since   time.Time      // when that was
-	closers []func() error // in order
+	opened  chan struct{}        // closed when all of the above is there
+	since   time.Time            // when that was
+	closers []func() error       // in order
+	silent  map[string]time.Time // nodes that did not greet, and when; Tend's alone
 }
 
 // Open joins or founds the cluster of hints. A node that founds nothing waits silently until the
 // leader adds it. fault.ErrConfig when the files cannot be used.
 func Open(conf Config) (*Store, error) {
-	s := &Store{conf: conf, opened: make(chan struct{})}
+	s := &Store{conf: conf, opened: make(chan struct{}), silent: map[string]time.Time{}}
 	var err error
 	if s.layer, err = newLayer(conf.Streams, conf.Cluster, s.answer); err != nil {
 		return nil, err
@@ -240,8 +242,8 @@ func (s *Store) Tend(ctx context.Context, nodes []Node) error {
 }
 
 func (s *Store) change(nodes []Node, now time.Time) {
-	c, ok := NextChange(s.conf.ID, s.Servers(), nodes, now)
-	if !ok {
+	c, ok := NextChange(s.conf.ID, s.Servers(), s.audible(nodes, now), now)
+	if !ok || c.Add != nil && !s.greets(*c.Add, now) {
 		return
 	}
 	var f raft.IndexFuture
@@ -255,6 +257,39 @@ func (s *Store) change(nodes []Node, now time.Time) {
 	if err := f.Error(); err != nil {
 		s.conf.Log.Info("the voters stay as they are for now", "error", err)
 	}
+}
+
+// silence is how long a node that did not greet is not asked again.
+func (c Config) silence() time.Duration {
+	if c.Quick {
+		return time.Second
+	}
+	return time.Minute
+}
+
+// audible leaves out the addresses of nodes that lately did not greet: they get no vote for now.
+func (s *Store) audible(nodes []Node, now time.Time) []Node {
+	nodes = slices.Clone(nodes)
+	for i, n := range nodes {
+		if at, ok := s.silent[n.ID]; ok && now.Sub(at) < s.conf.silence() {
+			nodes[i].Address = ""
+		}
+	}
+	return nodes
+}
+
+// greets says whether the node's Raft answers and is of this epoch. Gossip may think a node alive that
+// is not, or not yet of this epoch: with a vote it would take the majority from those that are.
+func (s *Store) greets(n Node, now time.Time) bool {
+	conn, err := s.layer.call(n.Address, applyTimeout, forNone)
+	if err != nil {
+		s.silent[n.ID] = now
+		s.conf.Log.Debug("a node gets no vote: it does not answer", "node", n.ID, "error", err)
+		return false
+	}
+	delete(s.silent, n.ID)
+	conn.Close()
+	return true
 }
 
 // Close gives leadership away if it can and ends this node's part.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ type testNode struct {
 	*Store
 	conf   Config
 	cancel context.CancelFunc
+	tends  atomic.Int64
 	tended chan struct{}
 }
 
@@ -71,6 +73,7 @@ func (f *fleet) start(conf Config) *testNode {
 				return
 			case <-tick.C:
 				_ = s.Tend(ctx, f.known()) // a leader that has just lost the majority cannot
+				n.tends.Add(1)
 			}
 		}
 	}()
@@ -99,7 +102,7 @@ func newFleet(t *testing.T, size int) *fleet {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !is() {
 		select {
 		case <-deadline:
@@ -171,6 +174,15 @@ func TestHintsSurviveNodesAndLosingThemAllHarmsNobody(t *testing.T) {
 	f.nodes = []*testNode{f.start(conf)}
 	f.put(hint("size", "b", later, "4"))
 	f.everywhere("size", "4")
+	// The others are believed alive, but do not answer: with votes they would take the majority away.
+	tended := f.nodes[0].tends.Load()
+	eventually(t, "the leader looked for voters ten times", func() bool { return f.nodes[0].tends.Load() > tended+10 })
+	if err := f.nodes[0].Put(t.Context(), hint("size", "b", later, "5")); err != nil {
+		t.Errorf("the leader lost its majority to nodes that are not there: %v", err)
+	}
+	if votes := f.nodes[0].Servers(); len(votes) != 1 {
+		t.Errorf("votes %+v", votes)
+	}
 	if entries, err := os.ReadDir(conf.Dir); err != nil || len(entries) != 1 {
 		t.Errorf("files of the former epoch are left: %v, %v", entries, err)
 	}

@@ -38,6 +38,7 @@ const (
 	forRaft = 'R'
 	forPut  = 'P'
 	forList = 'L'
+	forNone = '0' // only the greeting counts
 )
 
 // layer is a raft.StreamLayer whose connections begin with the cluster's id and epoch, so that a
