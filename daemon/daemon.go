@@ -167,8 +167,8 @@ func (d *Daemon) loop(ctx context.Context) {
 	ended := ctx.Done()
 	said := ""
 	for {
-		d.tick(time.Now())
 		d.conf.Notify.Feed(time.Now())
+		d.tick(time.Now())
 		if now := d.headline(); now != said {
 			said = now
 			d.conf.Notify.Send("STATUS=" + now)

@@ -123,7 +123,7 @@ func (r *running) await(t *testing.T) End {
 	select {
 	case e := <-r.end:
 		return e
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the worker does not end")
 		return End{}
 	}

@@ -301,7 +301,7 @@ func status(t *testing.T, root string) {
 		_ = daemon.Process.Signal(os.Interrupt)
 		_ = daemon.Wait()
 	}()
-	deadline, tick := time.After(20*time.Second), time.NewTicker(100*time.Millisecond)
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(100*time.Millisecond)
 	defer tick.Stop()
 	for {
 		if info, err := os.Stat(filepath.Join(root, "run/rfsd/status.sock")); err == nil && info.Mode()&0o666 == 0o666 {

@@ -56,7 +56,7 @@ func start(t *testing.T, c Config) *Gossip {
 // until waits for a condition; it is asked again whenever members change, and now and then.
 func until(t *testing.T, g *Gossip, what string, is func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		changed := g.Changed()

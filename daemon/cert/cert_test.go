@@ -98,7 +98,7 @@ func shake(t *testing.T, server, client *cert.Identity) (atServer, atClient erro
 	conf, err := client.Client()
 	must(t, err)
 	a, b := net.Pipe()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {

@@ -111,7 +111,7 @@ func (f *testFleet) stop(name string) {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	for !is() {
 		select {
 		case <-deadline:
