@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -129,19 +130,15 @@ func TestItemsAreListedAsTheyAre(t *testing.T) {
 	if err := errors.Join(l[shards[0]].Handoff(t.Context(), 10, cms.Work{Counts: cms.Counts{Indexed: 10}}), l[shards[1]].Fail(t.Context(), "bad")); err != nil {
 		t.Fatal(err)
 	}
-	var all []status.Item
+	want := map[string]int{"handed off": 1, "failed": 1, "leased": 1, "open": 2}
 	until(t, "the node has read them", func() bool {
-		var err error
-		all, err = n.Items(t.Context(), status.ItemFilter{})
-		return err == nil && len(all) == 5
+		all, err := n.Items(t.Context(), status.ItemFilter{})
+		states := map[string]int{}
+		for _, it := range all {
+			states[it.State]++
+		}
+		return err == nil && maps.Equal(states, want)
 	})
-	states := map[string]int{}
-	for _, it := range all {
-		states[it.State]++
-	}
-	if states["handed off"] != 1 || states["failed"] != 1 || states["leased"] != 1 || states["open"] != 2 {
-		t.Errorf("%v", states)
-	}
 	if some, err := n.Items(t.Context(), status.ItemFilter{State: "failed"}); err != nil || len(some) != 1 || some[0].Failure != "bad" {
 		t.Errorf("%+v, %v", some, err)
 	}
