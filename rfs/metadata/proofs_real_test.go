@@ -12,7 +12,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/testing/cluster"
 )
 
 // proof is what a real source says (testing/proofs writes it).
@@ -50,39 +49,25 @@ func (p proof) typed(t *testing.T) []metadata.Mapping {
 // TestARealTargetFindsWhatTheSourceFound creates every index that a real source described, on
 // real targets, by the rules, sends the same documents and asks the same query.
 func TestARealTargetFindsWhatTheSourceFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: no real servers")
-	}
 	files, err := filepath.Glob("testdata/proofs/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no proofs: %v", err)
 	}
-	for _, version := range []string{"2.19.4", "3.8.0"} {
-		t.Run(version, func(t *testing.T) {
-			node := cluster.OpenSearch(t, version)
-			c, err := target.New(t.Context(), target.Config{URL: node.URL})
-			if err != nil {
-				t.Fatal(err)
-			}
-			v, err := c.Info(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, file := range files {
-				t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
-					b, err := os.ReadFile(file)
-					if err != nil {
-						t.Fatal(err)
-					}
-					var p proof
-					if err := json.Unmarshal(b, &p); err != nil {
-						t.Fatal(err)
-					}
-					prove(t, c, v, p)
-				})
-			}
-		})
-	}
+	targets(t, func(t *testing.T, c *target.Client, v target.Version) {
+		for _, file := range files {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+				b, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var p proof
+				if err := json.Unmarshal(b, &p); err != nil {
+					t.Fatal(err)
+				}
+				prove(t, c, v, p)
+			})
+		}
+	})
 }
 
 func prove(t *testing.T, c *target.Client, v target.Version, p proof) {

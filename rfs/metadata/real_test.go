@@ -9,15 +9,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/testing/cluster"
 )
 
 // TestARealTargetTakesTheIndicesOfEverySnapshot creates each index of each snapshot at hand
 // on a real node, by its converted metadata.
 func TestARealTargetTakesTheIndicesOfEverySnapshot(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: no real servers")
-	}
 	root, err := filepath.Abs("../../../shared/fixtures")
 	if err != nil {
 		t.Fatal(err)
@@ -26,27 +22,16 @@ func TestARealTargetTakesTheIndicesOfEverySnapshot(t *testing.T) {
 	if err != nil {
 		t.Skipf("the collection of snapshots is not here: %v", err)
 	}
-	for _, version := range []string{"2.19.4", "3.8.0"} {
-		t.Run(version, func(t *testing.T) {
-			node := cluster.OpenSearch(t, version)
-			c, err := target.New(t.Context(), target.Config{URL: node.URL})
-			if err != nil {
-				t.Fatal(err)
+	targets(t, func(t *testing.T, c *target.Client, v target.Version) {
+		for _, e := range entries {
+			if e.IsDir() {
+				t.Run(e.Name(), func(t *testing.T) { create(t, c, v, filepath.Join(root, e.Name())) })
 			}
-			v, err := c.Info(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range entries {
-				if e.IsDir() {
-					t.Run(e.Name(), func(t *testing.T) { create(t, node, c, v, filepath.Join(root, e.Name())) })
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
-func create(t *testing.T, node *cluster.Node, c *target.Client, v target.Version, dir string) {
+func create(t *testing.T, c *target.Client, v target.Version, dir string) {
 	ctx := t.Context()
 	blobs, err := repo.NewDir(dir)
 	if err != nil {
@@ -80,8 +65,8 @@ func create(t *testing.T, node *cluster.Node, c *target.Client, v target.Version
 			for _, change := range r.Changes {
 				t.Logf("%s: %s %s: %s", x.Name, change.Rule, change.Path, change.Detail)
 			}
-			if err := node.JSON(ctx, "DELETE", "/"+name, nil, nil); err != nil {
-				t.Fatal(err)
+			if status, _, err := c.Do(ctx, "DELETE", "/"+name, nil, nil); err != nil || status != 200 {
+				t.Fatalf("%d, %v", status, err)
 			}
 		}
 	}

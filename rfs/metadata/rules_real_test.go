@@ -9,7 +9,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/testing/cluster"
 )
 
 // everyType has a field of each type and option that a rule or the target itself decides about,
@@ -49,25 +48,11 @@ var everyType = []struct{ name, created, mapping, document string }{
 }
 
 func TestARealTargetTakesWhatTheRulesMakeAndTheDocuments(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: no real servers")
-	}
-	for _, version := range []string{"2.19.4", "3.8.0"} {
-		t.Run(version, func(t *testing.T) {
-			node := cluster.OpenSearch(t, version)
-			c, err := target.New(t.Context(), target.Config{URL: node.URL})
-			if err != nil {
-				t.Fatal(err)
-			}
-			v, err := c.Info(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, x := range everyType {
-				t.Run(x.name, func(t *testing.T) { takes(t, c, v, x.created, x.mapping, x.document) })
-			}
-		})
-	}
+	targets(t, func(t *testing.T, c *target.Client, v target.Version) {
+		for _, x := range everyType {
+			t.Run(x.name, func(t *testing.T) { takes(t, c, v, x.created, x.mapping, x.document) })
+		}
+	})
 }
 
 func takes(t *testing.T, c *target.Client, v target.Version, created, mapping, document string) {

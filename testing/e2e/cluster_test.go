@@ -55,6 +55,12 @@ func wipe(t *testing.T, n *cluster.Node) {
 func landed(t *testing.T, n *cluster.Node) truth.Docs {
 	t.Helper()
 	call(t, n, "POST", "/_refresh", nil)
+	return scrolled(t, n, "/*,-.rfs*,-.migrations*/_search?scroll=1m&size=500&expand_wildcards=open,hidden")
+}
+
+// scrolled reads every document that a search finds, on any version.
+func scrolled(t *testing.T, n *cluster.Node, search string) truth.Docs {
+	t.Helper()
 	type page struct {
 		Scroll string `json:"_scroll_id"`
 		Hits   struct {
@@ -68,7 +74,7 @@ func landed(t *testing.T, n *cluster.Node) truth.Docs {
 	}
 	docs := truth.Docs{}
 	var p page
-	err := n.JSON(t.Context(), "POST", "/*,-.rfs*,-.migrations*/_search?scroll=1m&size=500&expand_wildcards=open,hidden", map[string]any{"sort": []string{"_doc"}}, &p)
+	err := n.JSON(t.Context(), "POST", search, map[string]any{"sort": []string{"_doc"}}, &p)
 	for err == nil && len(p.Hits.Hits) > 0 {
 		for _, h := range p.Hits.Hits {
 			docs[truth.Key{Index: h.Index, ID: h.ID, Routing: h.Routing}] = bytes.Clone(h.Source)

@@ -180,6 +180,42 @@ func TestWithoutThePhaseIndicesTheMissingFailAndNothingIsCreated(t *testing.T) {
 	}
 }
 
+// fiveWorkers starts five processes at once, again and again until no work is left. Lives of 30 ms and up to
+// so much more end with a kill, until as many as wanted were killed.
+func fiveWorkers(t *testing.T, dir string, args []string, wanted int64, more time.Duration) (kills int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	var killed atomic.Int64
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				life, end := context.WithCancel(ctx)
+				if killed.Load() < wanted {
+					life, end = context.WithTimeout(ctx, 30*time.Millisecond+rand.N(more))
+				}
+				_, ok, code := runWorker(life, t, dir, args)
+				if life.Err() != nil && !ok && code == -1 {
+					killed.Add(1)
+				}
+				end()
+				switch {
+				case ok && code == 3:
+					return
+				case ok && code != 0 && code != 2 && code != 4:
+					t.Errorf("exit %d", code)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		t.Fatalf("not finished in time after %d kills", killed.Load())
+	}
+	return killed.Load()
+}
+
 // TestFiveWorkersCreateEverythingOnce starts five processes at once, again and again until the
 // work is done, and kills some at random. The request log of the target shows one creation per
 // index.
@@ -193,35 +229,7 @@ func TestFiveWorkersCreateEverythingOnce(t *testing.T) {
 			dir := t.TempDir()
 			args := workerArgs(p.URL, demoRepo(), session, "--initial-lease-duration", "4s")
 			coord := coordinator(t, n, session, 4*time.Second)
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-			defer cancel()
-			var killed atomic.Int64
-			var wg sync.WaitGroup
-			for range 5 {
-				wg.Go(func() {
-					for ctx.Err() == nil {
-						life, end := context.WithCancel(ctx)
-						if killed.Load() < wanted {
-							life, end = context.WithTimeout(ctx, time.Duration(30+rand.IntN(250))*time.Millisecond)
-						}
-						_, ok, code := runWorker(life, t, dir, args)
-						if life.Err() != nil && !ok && code == -1 {
-							killed.Add(1)
-						}
-						end()
-						switch {
-						case ok && code == 3:
-							return
-						case ok && code != 0 && code != 2 && code != 4:
-							t.Errorf("exit %d", code)
-						}
-					}
-				})
-			}
-			wg.Wait()
-			if ctx.Err() != nil {
-				t.Fatalf("not finished in time after %d kills", killed.Load())
-			}
+			killed := fiveWorkers(t, dir, args, wanted, 250*time.Millisecond)
 			compareLanded(t, n, demoRepo())
 			created := map[string]int{}
 			for _, request := range p.answered(200) {
@@ -244,7 +252,7 @@ func TestFiveWorkersCreateEverythingOnce(t *testing.T) {
 				must(t, err)
 				t.Errorf("event %s: %s", e.ID, e.Body)
 			}
-			t.Logf("%d killed, created %v", killed.Load(), slices.Sorted(maps.Keys(created)))
+			t.Logf("%d killed, created %v", killed, slices.Sorted(maps.Keys(created)))
 		})
 	}
 }

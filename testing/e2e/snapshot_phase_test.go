@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,35 +110,7 @@ func TestFiveWorkersTakeOneSnapshot(t *testing.T) {
 			source := newProxy(t, n.URL, 0)
 			args := sourceArgs("worker", source.URL, n.URL, repo, session, "--status-fd", "3", "--initial-lease-duration", "4s")
 			dir := t.TempDir()
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-			defer cancel()
-			var killed atomic.Int64
-			var wg sync.WaitGroup
-			for range 5 {
-				wg.Go(func() {
-					for ctx.Err() == nil {
-						life, end := context.WithCancel(ctx)
-						if killed.Load() < wanted {
-							life, end = context.WithTimeout(ctx, time.Duration(30+rand.IntN(1200))*time.Millisecond)
-						}
-						_, ok, code := runWorker(life, t, dir, args)
-						if life.Err() != nil && !ok && code == -1 {
-							killed.Add(1)
-						}
-						end()
-						switch {
-						case ok && code == 3:
-							return
-						case ok && code != 0 && code != 2 && code != 4:
-							t.Errorf("exit %d", code)
-						}
-					}
-				})
-			}
-			wg.Wait()
-			if ctx.Err() != nil {
-				t.Fatalf("not finished in time after %d kills", killed.Load())
-			}
+			killed := fiveWorkers(t, dir, args, wanted, 1200*time.Millisecond)
 			var made []string
 			for _, request := range source.answered(200) {
 				if strings.HasPrefix(request, "PUT /_snapshot/repo-of-"+session+"/") {
@@ -154,7 +124,7 @@ func TestFiveWorkersTakeOneSnapshot(t *testing.T) {
 			if f := truth.Compare(want, landed(t, n)).Faults(); f != "" {
 				t.Error(f)
 			}
-			t.Logf("%d killed, %s", killed.Load(), made)
+			t.Logf("%d killed, %s", killed, made)
 		})
 	}
 }

@@ -155,34 +155,7 @@ func (o origin) bulk(t *testing.T, n *cluster.Node, body string) {
 	}
 }
 
-// held reads every document of an index from any version.
-func held(t *testing.T, n *cluster.Node, index string) truth.Docs {
-	t.Helper()
-	type page struct {
-		Scroll string `json:"_scroll_id"`
-		Hits   struct {
-			Hits []struct {
-				Index   string          `json:"_index"`
-				ID      string          `json:"_id"`
-				Routing string          `json:"_routing"`
-				Source  json.RawMessage `json:"_source"`
-			} `json:"hits"`
-		} `json:"hits"`
-	}
-	docs := truth.Docs{}
-	var p page
-	err := n.JSON(t.Context(), "POST", "/"+index+"/_search?scroll=1m&size=150", map[string]any{"sort": []string{"_doc"}}, &p)
-	for err == nil && len(p.Hits.Hits) > 0 {
-		for _, h := range p.Hits.Hits {
-			docs[truth.Key{Index: h.Index, ID: h.ID, Routing: h.Routing}] = slices.Clone(h.Source)
-		}
-		scroll := p.Scroll
-		p = page{}
-		err = n.JSON(t.Context(), "POST", "/_search/scroll", map[string]any{"scroll": "1m", "scroll_id": scroll}, &p)
-	}
-	must(t, err)
-	return docs
-}
+const allBooks = "/books/_search?scroll=1m&size=150"
 
 // searches are one of each kind, with the same answer on both sides.
 var searches = []struct{ name, index, body string }{
@@ -336,11 +309,11 @@ func (o origin) migrates(t *testing.T, from, to *cluster.Node) {
 		t.Fatalf("exit %d: %+v: %s", res.Code, p, res.Stderr)
 	}
 	call(t, to, "POST", "/_refresh", nil)
-	want := held(t, from, "books")
+	want := scrolled(t, from, allBooks)
 	if len(want) < seedDocs-20 || len(want) >= seedDocs {
 		t.Fatalf("the source holds %d documents", len(want))
 	}
-	if f := truth.Compare(want, held(t, to, "books")).Faults(); f != "" {
+	if f := truth.Compare(want, scrolled(t, to, allBooks)).Faults(); f != "" {
 		t.Error(f)
 	}
 	for _, s := range searches {
@@ -391,7 +364,7 @@ func (o origin) snapshotFails(t *testing.T, from, to *cluster.Node) {
 		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
 	}
 	call(t, to, "POST", "/_refresh", nil)
-	if f := truth.Compare(held(t, from, "books"), held(t, to, "books")).Faults(); f != "" {
+	if f := truth.Compare(scrolled(t, from, allBooks), scrolled(t, to, allBooks)).Faults(); f != "" {
 		t.Error(f)
 	}
 }
