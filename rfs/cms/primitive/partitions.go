@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -28,6 +30,26 @@ const kindPart = "part"
 // Partitions is a set of serialized tasks, each under a lock of its own.
 type Partitions struct {
 	Locks *Locks
+	// Prefix begins the id of every task of the set, so that tasks of several kinds can be kept
+	// in one store; ids are given and taken without it.
+	Prefix string
+}
+
+// name is the id of a task's record.
+func (p *Partitions) name(id string) string { return kindPart + ":" + p.Prefix + id }
+
+// records yields the records of the set in order of ids.
+func (p *Partitions) records(ctx context.Context) iter.Seq2[cms.Record, error] {
+	return func(yield func(cms.Record, error) bool) {
+		for r, err := range p.Locks.Store.List(ctx, kindPart) {
+			if err == nil && !strings.HasPrefix(r.ID, p.name("")) {
+				continue
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 // Status is what is known of a partition.
@@ -37,8 +59,11 @@ type Status struct {
 	Holder   string
 	Expire   time.Time // zero when it is free
 	Attempts int
+	Task     []byte          // as it was added
 	Progress json.RawMessage // what its holder reported last
 	Error    string
+
+	record cms.Record
 }
 
 type partBody struct {
@@ -56,7 +81,7 @@ func (p *Partitions) Add(ctx context.Context, id string, task []byte) error {
 	if err != nil {
 		return fmt.Errorf("partition %s: %w", id, err)
 	}
-	_, err = p.Locks.Store.Put(ctx, cms.Record{ID: kindPart + ":" + id, Kind: kindPart, State: Outstanding,
+	_, err = p.Locks.Store.Put(ctx, cms.Record{ID: p.name(id), Kind: kindPart, State: Outstanding,
 		CreatedAt: now.UnixMilli(), UpdatedAt: now.UnixMilli(), Body: body})
 	if err != nil && !errors.Is(err, cms.ErrConflict) {
 		return fmt.Errorf("partition %s: %w", id, err)
@@ -67,11 +92,11 @@ func (p *Partitions) Add(ctx context.Context, id string, task []byte) error {
 // List gives the state of every partition in order of ids.
 func (p *Partitions) List(ctx context.Context) ([]Status, error) {
 	var out []Status
-	for r, err := range p.Locks.Store.List(ctx, kindPart) {
+	for r, err := range p.records(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("partitions: %w", err)
 		}
-		s, err := statusOf(r)
+		s, err := p.statusOf(r)
 		if err != nil {
 			return nil, err
 		}
@@ -80,9 +105,9 @@ func (p *Partitions) List(ctx context.Context) ([]Status, error) {
 	return out, nil
 }
 
-func statusOf(r cms.Record) (Status, error) {
+func (p *Partitions) statusOf(r cms.Record) (Status, error) {
 	b, err := bodyOf(r)
-	s := Status{ID: r.ID[len(kindPart)+1:], State: r.State, Holder: r.Holder, Attempts: r.Attempts, Progress: b.Progress, Error: r.Error}
+	s := Status{ID: r.ID[len(p.name("")):], record: r, State: r.State, Holder: r.Holder, Attempts: r.Attempts, Task: b.Task, Progress: b.Progress, Error: r.Error}
 	if r.Expire != 0 {
 		s.Expire = time.UnixMilli(r.Expire)
 	}
@@ -106,7 +131,7 @@ func (p *Partitions) Claim(ctx context.Context, token string, position, count in
 		return nil, fmt.Errorf("claim: %w", err)
 	}
 	var free []cms.Record
-	for r, err := range p.Locks.Store.List(ctx, kindPart) {
+	for r, err := range p.records(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("claim: %w", err)
 		}
@@ -129,7 +154,7 @@ func (p *Partitions) Claim(ctx context.Context, token string, position, count in
 		if err != nil {
 			return nil, err
 		}
-		return &Task{ID: r.ID[len(kindPart)+1:], Data: body.Task, lock: lock, body: body}, p.Locks.Clock.Sleep(ctx, pause(50*time.Millisecond))
+		return &Task{ID: r.ID[len(p.name("")):], Data: body.Task, Attempts: r.Attempts, lock: lock, body: body}, p.Locks.Clock.Sleep(ctx, pause(50*time.Millisecond))
 	}
 	return nil, nil
 }
@@ -137,7 +162,7 @@ func (p *Partitions) Claim(ctx context.Context, token string, position, count in
 // Cancel asks the holder of a task to stop; a task that ended is left alone.
 func (p *Partitions) Cancel(ctx context.Context, id string) error {
 	for {
-		r, err := p.Locks.Store.Record(ctx, kindPart+":"+id)
+		r, err := p.Locks.Store.Record(ctx, p.name(id))
 		if err != nil {
 			return fmt.Errorf("cancel %s: %w", id, err)
 		}
@@ -161,11 +186,11 @@ func (p *Partitions) Sweep(ctx context.Context, onFailure func(Status) (again bo
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
-	for r, err := range p.Locks.Store.List(ctx, kindPart) {
+	for r, err := range p.records(ctx) {
 		if err != nil {
 			return fmt.Errorf("sweep: %w", err)
 		}
-		s, err := statusOf(r)
+		s, err := p.statusOf(r)
 		if err != nil {
 			return err
 		}
@@ -183,13 +208,29 @@ func (p *Partitions) Sweep(ctx context.Context, onFailure func(Status) (again bo
 	return nil
 }
 
+// Remove deletes a partition as it was listed; one that changed since then, or is gone, is left alone.
+func (p *Partitions) Remove(ctx context.Context, s Status) error {
+	err := p.Locks.Store.Delete(ctx, s.record)
+	if err != nil && !errors.Is(err, cms.ErrConflict) && !errors.Is(err, cms.ErrNotFound) {
+		return fmt.Errorf("remove partition %s: %w", s.ID, err)
+	}
+	return nil
+}
+
 // Task is a claimed partition. Its holder reports before the claim runs out.
 type Task struct {
-	ID   string
-	Data []byte // as it was added
-	lock *Lock
-	body partBody
+	ID       string
+	Data     []byte // as it was added
+	Attempts int    // how often it was claimed, this time included
+	lock     *Lock
+	body     partBody
 }
+
+// Progress is what was reported last, by this holder or an earlier one; nil when nothing was.
+func (t *Task) Progress() json.RawMessage { return t.body.Progress }
+
+// Left is the time in which the claim may be relied on; see Lock.Left.
+func (t *Task) Left() time.Duration { return t.lock.Left() }
 
 // Guard gives a context that ends before the claim does; see Lock.Guard.
 func (t *Task) Guard(ctx context.Context) (context.Context, func()) { return t.lock.Guard(ctx) }
@@ -211,13 +252,40 @@ func (t *Task) Report(ctx context.Context, progress json.RawMessage) error {
 }
 
 // Done ends the task.
-func (t *Task) Done(ctx context.Context) error { return t.end(ctx, Finished, "") }
+func (t *Task) Done(ctx context.Context) error { return t.end(ctx, Finished, "", nil) }
+
+// Finish ends the task and stores its last progress in the same update.
+func (t *Task) Finish(ctx context.Context, progress json.RawMessage) error {
+	return t.end(ctx, Finished, "", progress)
+}
 
 // Fail ends the task with a reason; the leader decides what becomes of it.
-func (t *Task) Fail(ctx context.Context, reason string) error { return t.end(ctx, Failed, reason) }
+func (t *Task) Fail(ctx context.Context, reason string) error {
+	return t.end(ctx, Failed, reason, nil)
+}
 
-func (t *Task) end(ctx context.Context, state, reason string) error {
+// Abandon is Fail with a last progress in the same update.
+func (t *Task) Abandon(ctx context.Context, reason string, progress json.RawMessage) error {
+	return t.end(ctx, Failed, reason, progress)
+}
+
+// Release gives the task back with its progress, for others to take at once.
+func (t *Task) Release(ctx context.Context, progress json.RawMessage) error {
+	return t.end(ctx, Outstanding, "", progress)
+}
+
+// end writes the state; a progress that is nil stays as it was reported.
+func (t *Task) end(ctx context.Context, state, reason string, progress json.RawMessage) error {
 	r := t.lock.record()
+	if progress != nil {
+		body := t.body
+		body.Progress = progress
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("task %s: %w", t.ID, err)
+		}
+		r.Body = raw
+	}
 	r.State, r.Error, r.Expire = state, reason, 0
 	_, err := t.lock.locks.Store.Put(ctx, r)
 	if errors.Is(err, cms.ErrConflict) {

@@ -1,0 +1,118 @@
+package importer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/doc"
+)
+
+// verdict says what becomes of a document before it is sent.
+type verdict int
+
+const (
+	good verdict = iota
+	failing
+	filtered
+)
+
+// judge decides what is done with a pair; of one that fails, reason and detail are set. An error
+// is the whole process's, such as a missing index.
+func (r *run) judge(ctx context.Context, p *pair) (verdict, error) {
+	index := p.action.index
+	if p.reason == "" && !validIndex(index) {
+		p.reason, p.detail = BadAction, fmt.Sprintf("%q is no name of an index", index)
+	}
+	switch {
+	case p.reason == "" && index[0] == '.' && (!r.IncludeSystem || ownIndex(index)):
+		return filtered, nil
+	case p.reason == "" && len(p.action.typ) > 0 && string(p.action.typ) != "_doc" && r.Types == RefuseTypes:
+		p.reason, p.detail = Typed, fmt.Sprintf("the document has the mapping type %q: choose --emit-doc-type ON or OFF", p.action.typ)
+	}
+	if p.reason != "" {
+		return failing, nil
+	}
+	if r.Types != EmitTypes || string(p.action.typ) == "_doc" {
+		p.action.typ = nil
+	}
+	return good, r.ensure(ctx, index)
+}
+
+// ensure asks for the index until the target answers.
+func (r *run) ensure(ctx context.Context, index []byte) error {
+	for silence := r.newSilence(); ; {
+		err := r.Indices.Ensure(ctx, index)
+		if err == nil {
+			return nil
+		}
+		if err := silence.judge(err); err != nil {
+			return err
+		}
+		if err := r.Clock.Sleep(ctx, lastPause); err != nil {
+			return err
+		}
+	}
+}
+
+// ownIndex says whether the state of rfsd's work is kept there.
+func ownIndex(name []byte) bool {
+	return bytes.HasPrefix(name, []byte(".rfs_")) || bytes.HasPrefix(name, []byte(".migrations_working_state"))
+}
+
+// validIndex says whether a cluster may take the name: what it refuses for other reasons it says itself.
+func validIndex(name []byte) bool {
+	if len(name) == 0 || len(name) > 255 || strings.ContainsRune("-_+", rune(name[0])) || string(name) == "." || string(name) == ".." {
+		return false
+	}
+	for _, c := range name {
+		if c <= ' ' || strings.IndexByte(`\/*?"<>|,#:`, c) >= 0 || 'A' <= c && c <= 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
+// failure is the record of a pair that cannot be sent.
+func (r *run) failure(p *pair) doc.Failure {
+	return doc.Failure{
+		Index: string(p.action.index), ID: string(p.action.id), Type: string(p.action.typ), Routing: string(p.action.routing),
+		Shard: r.window.Number, Ordinal: p.at, Reason: p.reason, Detail: p.detail, Source: bytes.Clone(p.source),
+	}
+}
+
+// recorder adds to each failure where its document is.
+type recorder struct {
+	bulk.Recorder
+	window Task
+}
+
+func (r *recorder) Record(ctx context.Context, failures []doc.Failure) error {
+	for i := range failures {
+		where := "byte"
+		if r.window.Compression != plain {
+			where = "unpacked byte"
+		}
+		failures[i].Detail = fmt.Sprintf("%s, %s %d: %s", r.window.File, where, failures[i].Ordinal, failures[i].Detail)
+	}
+	return r.Recorder.Record(ctx, failures)
+}
+
+// idMaker makes ids for documents that come without one: the same for the same place in the same
+// file, so that a window that is done again changes nothing.
+type idMaker struct{ buf []byte }
+
+// make gives 20 characters of base64url: 120 bits of the SHA-256 of file name, zero byte and offset
+// (8 bytes, big-endian). They are borrowed until the next call.
+func (m *idMaker) make(file string, at int64) []byte {
+	m.buf = append(append(m.buf[:0], file...), 0)
+	m.buf = binary.BigEndian.AppendUint64(m.buf, uint64(at))
+	sum := sha256.Sum256(m.buf)
+	m.buf = base64.RawURLEncoding.AppendEncode(m.buf[:0], sum[:15])
+	return m.buf
+}

@@ -1,0 +1,196 @@
+// Package importer brings NDJSON files, as exports and the bulk interface have them, into a cluster:
+// the first kind of generic partitioned tasks. A leader cuts the files into windows and keeps a partition
+// record for each that is due; workers of any number of processes claim them by position, and
+// whoever dies is replaced when its claim runs out.
+package importer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
+)
+
+// Defaults of an Import.
+const (
+	DefaultWindow      = 64 << 20
+	DefaultLease       = time.Minute
+	DefaultMaxAttempts = 10
+)
+
+// Types says what becomes of mapping types in action lines; _doc means none.
+type Types string
+
+// What is done with types.
+const (
+	RefuseTypes Types = "AUTO" // documents that have one fail
+	EmitTypes   Types = "ON"   // sent as they are, for targets that know types
+	DropTypes   Types = "OFF"  // left out: documents of two types with one id become one
+)
+
+// Indices is asked before the first document goes to an index.
+type Indices interface {
+	Ensure(ctx context.Context, name []byte) error
+}
+
+// Import is one process's part in an import. All fields but those with a default are needed.
+type Import struct {
+	Source  Source
+	Store   primitive.Store
+	Clock   cms.Clock
+	Log     *slog.Logger
+	Indices Indices
+	// Output gives what a window sends through; mayStart is asked before each request.
+	Output func(mayStart func() error) (bulk.Sender, error)
+	Failed bulk.Recorder
+	Bulk   bulk.Options // bounds of one worker's bodies; Sender, Recorder and MayStart are set here
+
+	Workers       int           // windows at the same time; 1
+	Window        int64         // bytes of a window of an uncompressed file; DefaultWindow
+	Lease         time.Duration // for which a window is claimed; DefaultLease
+	MaxAttempts   int           // in a row that end without progress; DefaultMaxAttempts
+	Unavailable   time.Duration // how long the store may not answer; bulk.DefaultGiveUp
+	Types         Types         // RefuseTypes
+	IncludeSystem bool          // import into indices whose names begin with a dot, too
+
+	token    string // of this node
+	locks    *primitive.Locks
+	nodes    *primitive.Nodes
+	parts    *primitive.Partitions
+	claiming chan struct{} // holds who claims
+	seen     seen
+}
+
+// seen is what this process did and learned.
+type seen struct {
+	documents, bytes, windows atomic.Int64
+	fleet                     atomic.Pointer[Status]
+}
+
+// Status is how far the import of all processes is, as this one saw it last.
+type Status struct {
+	Totals
+	Complete bool      `json:"complete"`
+	Problems []Problem `json:"problems"`
+}
+
+// Own is what this process did; documents of windows that were lost count, too.
+type Own struct{ Documents, Bytes, Windows int64 }
+
+// Seen gives the state of the import as of the last look; the zero value before the first.
+func (m *Import) Seen() Status {
+	if s := m.seen.fleet.Load(); s != nil {
+		return *s
+	}
+	return Status{}
+}
+
+// Own gives what this process did.
+func (m *Import) Own() Own {
+	return Own{m.seen.documents.Load(), m.seen.bytes.Load(), m.seen.windows.Load()}
+}
+
+func (m *Import) see(s *state) {
+	m.seen.fleet.Store(&Status{Totals: s.Totals, Complete: s.complete(), Problems: append([]Problem{}, s.Problems...)})
+}
+
+// identity names the source for the state of the session.
+func (m *Import) identity() string {
+	if uri := m.Source.URI(); !strings.HasPrefix(uri, "file://") {
+		return uri
+	}
+	return ""
+}
+
+// Run takes part until the import is complete, ctx ends (no error then), or this process cannot go on. It may
+// be called once.
+func (m *Import) Run(outer context.Context) (Status, error) {
+	m.prepare()
+	if err := m.look(outer); err != nil || m.Seen().Complete {
+		return m.Seen(), errors.Join(err, m.tidy(outer))
+	}
+	if err := m.advertise(outer); err != nil {
+		return m.Seen(), err
+	}
+	var all errgroup.Group
+	ctx, stop := context.WithCancel(outer)
+	defer stop()
+	work, ctxWork := errgroup.WithContext(ctx)
+	for range m.Workers {
+		work.Go(func() error { return m.work(ctxWork) })
+	}
+	all.Go(func() error {
+		defer stop() // who has no work left leads nobody
+		return work.Wait()
+	})
+	all.Go(func() error {
+		err := m.lead(ctx)
+		if err != nil {
+			stop()
+		}
+		return err
+	})
+	all.Go(func() error {
+		for m.Clock.Sleep(ctx, nodeAge/4) == nil {
+			if err := m.advertise(ctx); err != nil && ctx.Err() == nil {
+				m.Log.Warn("this node could not be advertised", "error", err)
+			}
+		}
+		return nil
+	})
+	err := all.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return m.Seen(), errors.Join(err, m.tidy(outer))
+}
+
+// tidy removes what is left of partitions when the import is complete: a leader may have died, or been
+// stopped, before it did.
+func (m *Import) tidy(ctx context.Context) error {
+	if !m.Seen().Complete || ctx.Err() != nil {
+		return nil
+	}
+	all, err := m.parts.List(ctx)
+	for i := 0; err == nil && i < len(all); i++ {
+		err = m.parts.Remove(ctx, all[i])
+	}
+	return err
+}
+
+func (m *Import) prepare() {
+	m.Workers = max(m.Workers, 1)
+	if m.Window <= 0 {
+		m.Window = DefaultWindow
+	}
+	if m.Lease <= 0 {
+		m.Lease = DefaultLease
+	}
+	if m.MaxAttempts <= 0 {
+		m.MaxAttempts = DefaultMaxAttempts
+	}
+	if m.Unavailable <= 0 {
+		m.Unavailable = bulk.DefaultGiveUp
+	}
+	if m.Types == "" {
+		m.Types = RefuseTypes
+	}
+	m.Bulk.EmitType = m.Types == EmitTypes
+	m.token = primitive.Token()
+	m.claiming = make(chan struct{}, 1)
+	m.locks = &primitive.Locks{Store: m.Store, Clock: m.Clock}
+	m.nodes = &primitive.Nodes{Store: m.Store, Clock: m.Clock}
+	m.parts = &primitive.Partitions{Locks: m.locks, Prefix: prefix}
+}
+
+func (m *Import) advertise(ctx context.Context) error {
+	return m.nodes.Advertise(ctx, primitive.Node{Token: m.token, Workers: m.Workers})
+}

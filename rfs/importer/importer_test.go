@@ -1,0 +1,207 @@
+package importer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/importer"
+)
+
+func TestEveryDocumentOfEveryFileArrivesOnceAndIsCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want, counts := w.corpus()
+		w.write(".rfsd/items/x.ndjson", "not an export\n")
+		w.write("a/2-0.ndjson.tmp-dead", "unfinished\n")
+		w.write("a/3-0.ndjson", "")
+		s := run(t, w.node())
+		w.arrived(want)
+		if !s.Complete || s.Counts != counts || s.Files != 4 || s.GivenUp != 0 || s.Windows < 10 || s.FileBytes != s.Size {
+			t.Errorf("%+v, want %+v", s, counts)
+		}
+		if w.target.sent != len(want) {
+			t.Errorf("%d documents were sent, there are %d", w.target.sent, len(want))
+		}
+		w.noPartitions()
+		again := run(t, w.node())
+		if w.target.sent != len(want) || again.Counts != counts || !again.Complete {
+			t.Errorf("a second run sent something: %+v", again)
+		}
+	})
+}
+
+func TestManyNodesShareTheWindows(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want, counts := w.corpus()
+		var nodes []*importer.Import
+		done := make(chan error)
+		for range 5 {
+			m := w.node(func(m *importer.Import) { m.Workers = 1 })
+			nodes = append(nodes, m)
+			go func() {
+				_, err := m.Run(t.Context())
+				done <- err
+			}()
+		}
+		for range nodes {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		w.arrived(want)
+		busy := 0
+		for _, m := range nodes {
+			if s := m.Seen(); !s.Complete || s.Counts != counts {
+				t.Errorf("%+v", s)
+			}
+			if m.Own().Windows > 0 {
+				busy++
+			}
+		}
+		if busy < 3 {
+			t.Errorf("%d of 5 nodes did anything", busy)
+		}
+		w.noPartitions()
+	})
+}
+
+func TestBrokenLinesAreFailedDocumentsWithTheirPlace(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		text := strings.Join([]string{
+			`{"index":{"_index":"i","_id":"1"}}`, `{"a":1}`,
+			`{"delete":{"_index":"i","_id":"2"}}`,
+			``,
+			`{"index":{"_index":"i","_id":"3","version":7}}`, `{"a":3}`,
+			`{"index":{"_index":"i","_id":"4"}}`, `no object`,
+			`{"index":{"_index":"i"}}`, `{"a":5}`,
+			`{"create":{"_index":"i","_id":6,"_routing":"r"}}` + "\r", `{"a":6}` + "\r",
+			`{"index":{"_index":"I","_id":"7"}}`, `{"a":7}`,
+			`{"index":{"_index":".hidden","_id":"8"}}`, `{"a":8}`,
+			`{"index":{"_index":"i","_id":"9","_type":"t"}}`, `{"a":9}`,
+			`{"index":{"_index":"i","_id":"10"}}`, `{"bad":"to the target"}`,
+			`{"index":{"_index":"i","_id":"11"}}`,
+		}, "\n")
+		w.write("x.ndjson", text)
+		w.target.refuse = func(id string) int {
+			if id == "10" {
+				return 400
+			}
+			return 0
+		}
+		s := run(t, w.node(func(m *importer.Import) { m.Window = 1 << 20 }))
+		if s.Documents != 11 || s.Indexed != 3 || s.Failed != 7 || s.Filtered != 1 {
+			t.Errorf("%+v", s.Counts)
+		}
+		if w.target.docs["i/1"] != `{"a":1}` || w.target.docs["i/6?r"] != `{"a":6}` || len(w.target.docs) != 3 {
+			t.Errorf("%v", w.target.docs)
+		}
+		var got []string
+		for _, f := range w.failed.all {
+			place, _, _ := strings.Cut(f.Detail, ":")
+			got = append(got, string(f.Reason)+" "+f.ID+" "+place)
+		}
+		var want []string
+		for _, f := range []struct{ reason, id, line string }{
+			{"bad_line", "", `{"delete"`}, {"bad_action", "3", `{"index":{"_index":"i","_id":"3"`}, {"bad_source", "4", `{"index":{"_index":"i","_id":"4"`},
+			{"bad_action", "7", `{"index":{"_index":"I"`}, {"mapping_type", "9", `{"index":{"_index":"i","_id":"9"`},
+			{"mapper_parsing_exception", "10", `{"index":{"_index":"i","_id":"10"`}, {"no_source_line", "11", `{"index":{"_index":"i","_id":"11"`},
+		} {
+			want = append(want, fmt.Sprintf("%s %s x.ndjson, byte %d", f.reason, f.id, strings.Index(text, f.line)))
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+func TestTypesAreSentOrDroppedOnRequest(t *testing.T) {
+	for _, c := range []struct {
+		types importer.Types
+		want  string
+	}{{importer.EmitTypes, "i/t/1"}, {importer.DropTypes, "i/1"}} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.write("x.ndjson", `{"index":{"_index":"i","_id":"1","_type":"t"}}`+"\n{}\n"+`{"index":{"_index":"i","_id":"2","_type":"_doc"}}`+"\n{}\n")
+			run(t, w.node(func(m *importer.Import) { m.Types = c.types }))
+			w.arrived(map[string]string{c.want: "{}", "i/2": "{}"})
+		})
+	}
+}
+
+func TestDocumentsWithoutIDGetTheSameOneEachTime(t *testing.T) {
+	ids := map[string]bool{}
+	for range 2 {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.write("x.ndjson", `{"index":{"_index":"i"}}`+"\n"+`{"a":1}`+"\n"+`{"index":{"_index":"i"}}`+"\n"+`{"a":1}`+"\n")
+			run(t, w.node())
+			for k := range w.target.docs {
+				ids[k] = true
+			}
+		})
+	}
+	if len(ids) != 2 {
+		t.Errorf("ids %v", ids)
+	}
+}
+
+func TestAMissingIndexStopsTheImportUntilItIsThere(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want, _ := w.corpus()
+		cluster := &cluster{}
+		for range 12 { // more often than attempts are allowed
+			_, err := w.node(func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: cluster} }).Run(t.Context())
+			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "--create-indices") {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if len(w.target.docs) != 0 {
+			t.Errorf("%d documents were sent", len(w.target.docs))
+		}
+		s := run(t, w.node(func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: cluster, Create: true} }))
+		if w.arrived(want); !s.Complete || s.GivenUp != 0 || len(cluster.made) != 2 {
+			t.Errorf("%+v, created %v", s, cluster.made)
+		}
+	})
+}
+
+// cluster has no index but those that were created.
+type cluster struct{ made []string }
+
+func (c *cluster) IndexExists(_ context.Context, name string) (bool, error) {
+	for _, m := range c.made {
+		if m == name {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (c *cluster) CreateIndex(_ context.Context, name string, _ []byte) error {
+	c.made = append(c.made, name)
+	return nil
+}
+
+func TestADamagedFileIsNamedAndTheRestArrives(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want, _ := w.corpus()
+		w.write("c.ndjson", "") // a name for the damage: gzip by its extension, text by its bytes
+		w.write("damaged/x.ndjson", "no gzip")
+		rename(t, w.dir, "damaged/x.ndjson", "damaged/x.ndjson.gz")
+		s := run(t, w.node())
+		w.arrived(want)
+		if !s.Complete || s.GivenUp != 1 || len(s.Problems) != 1 || s.Problems[0].File != "damaged/x.ndjson.gz" || s.Problems[0].Reason == "" {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestNoFilesAreAnErrorThatSaysSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.write("x.json", "{}\n")
+		if _, err := w.node().Run(t.Context()); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), ".ndjson") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

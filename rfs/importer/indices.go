@@ -1,0 +1,59 @@
+package importer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+// Cluster is the part of the target that knows names.
+type Cluster interface {
+	// IndexExists says whether the name is taken by an index, alias or data stream.
+	IndexExists(ctx context.Context, name string) (bool, error)
+	CreateIndex(ctx context.Context, name string, body []byte) error
+}
+
+// TargetIndices makes sure that documents go to indices that somebody made on purpose: a name that a target
+// does not know would become an index with guessed mappings.
+type TargetIndices struct {
+	Cluster Cluster
+	Create  bool // make missing ones with the target's defaults and templates
+
+	mu    sync.Mutex
+	last  []byte // the name that was asked for last
+	known map[string]bool
+}
+
+// Ensure gives a fault.ErrConfig for a name that is not there and may not be created. Each name is
+// asked for once.
+func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if bytes.Equal(name, x.last) || x.known[string(name)] {
+		x.last = append(x.last[:0], name...)
+		return nil
+	}
+	index := string(name)
+	exists, err := x.Cluster.IndexExists(ctx, index)
+	if err != nil {
+		return fmt.Errorf("index %s: %w", index, err)
+	}
+	if !exists {
+		if !x.Create {
+			return fmt.Errorf("index %s is not on the target: create it with its mappings first (rfsd migrate --phases metadata,indices does that from a snapshot), or give --create-indices: %w", index, fault.ErrConfig)
+		}
+		if err := x.Cluster.CreateIndex(ctx, index, []byte("{}")); err != nil && !target.IsExists(err) {
+			return fmt.Errorf("create index %s: %w", index, err)
+		}
+	}
+	if x.known == nil {
+		x.known = map[string]bool{}
+	}
+	x.known[index] = true
+	x.last = append(x.last[:0], name...)
+	return nil
+}

@@ -1,0 +1,197 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+const (
+	leaderLock = "import"
+	// Windows that are ahead of the workers: perWorker for each of the fleet, within bounds.
+	perWorker  = 3
+	leastAhead = 8
+	mostAhead  = 512
+	// The leader looks at the partitions again after firstTick when something happened, later and
+	// later, at most lastTick, when nothing does.
+	firstTick = 250 * time.Millisecond
+	lastTick  = 2 * time.Second
+	// nodeAge is after how long without a sign of life a node is taken off the list.
+	nodeAge = 2 * time.Minute
+)
+
+// leader cuts windows ahead of the workers and keeps the account. Whoever holds the leader's lock is one.
+type leader struct {
+	*Import
+	book  notebook
+	state *state
+	swept time.Duration // when the list of nodes was cleaned, on the boot-time clock
+}
+
+// lead takes part in the election until the import is complete or ctx ends.
+func (m *Import) lead(ctx context.Context) error {
+	silence := m.newSilence()
+	for {
+		err := m.locks.Lead(ctx, leaderLock, m.Lease, func(ctx context.Context) error {
+			l := &leader{Import: m, book: notebook{store: m.Store}}
+			err := l.reign(ctx, silence)
+			if errors.Is(err, errStale) {
+				m.Log.Info("leader begins anew", "error", err)
+				err = nil
+			}
+			return err
+		})
+		if ctx.Err() != nil || err == nil && m.Seen().Complete {
+			return nil
+		}
+		if err := silence.judge(err); err != nil {
+			return err
+		}
+		if m.Clock.Sleep(ctx, lastTick) != nil {
+			return nil
+		}
+	}
+}
+
+// reign leads until the import is complete.
+func (l *leader) reign(ctx context.Context, silence *silence) error {
+	if err := l.begin(ctx); err != nil {
+		return err
+	}
+	var files []file
+	if !l.state.Listed {
+		var err error
+		if files, err = list(ctx, l.Source); err != nil {
+			return err
+		}
+		l.state.Totals.Size = 0
+		for _, f := range files {
+			l.state.Totals.Size += f.size
+		}
+	}
+	for tick := firstTick; ; tick = min(2*tick, lastTick) {
+		changed, err := l.step(ctx, files)
+		if err != nil {
+			return err
+		}
+		if changed {
+			tick = firstTick
+		}
+		silence.over()
+		l.see(l.state)
+		if l.state.complete() {
+			return nil
+		}
+		if err := l.Clock.Sleep(ctx, tick); err != nil {
+			return err
+		}
+	}
+}
+
+// begin reads what earlier leaders left, and makes the partitions that the last of them may not have made.
+func (l *leader) begin(ctx context.Context) error {
+	var err error
+	if l.state, err = l.book.load(ctx); err != nil {
+		return err
+	}
+	if l.state == nil {
+		l.state = &state{Version: taskVersion, Source: l.identity()}
+		return nil
+	}
+	if l.state.Source != l.identity() {
+		return fmt.Errorf("this session imports from %s: another --session-name begins another import: %w", nameOf(l.state.Source), fault.ErrConfig)
+	}
+	return l.make(ctx)
+}
+
+func nameOf(source string) string {
+	if source == "" {
+		return "a directory"
+	}
+	return source
+}
+
+// step looks at the partitions once: it counts those that ended, cuts new windows, writes both down,
+// and only then removes and makes partitions.
+func (l *leader) step(ctx context.Context, files []file) (changed bool, err error) {
+	all, err := l.parts.List(ctx)
+	if err != nil {
+		return changed, err
+	}
+	changed = l.book.record.CreatedAt == 0
+	open := 0
+	for _, x := range all {
+		did, err := l.state.count(x)
+		if err != nil {
+			return changed, err
+		}
+		changed = changed || did
+		if n, err := strconv.ParseInt(x.ID, 10, 64); err == nil && !l.state.counted(n) {
+			open++
+		}
+	}
+	ahead, err := l.ahead(ctx)
+	if err != nil {
+		return changed, err
+	}
+	if n := ahead - open; n > 0 && l.state.cut(files, l.Window, n) {
+		changed = true
+	}
+	if changed {
+		if err := l.book.save(ctx, l.state); err != nil {
+			return changed, err
+		}
+	}
+	for _, x := range all {
+		if n, err := strconv.ParseInt(x.ID, 10, 64); err == nil && l.state.counted(n) {
+			if err := l.parts.Remove(ctx, x); err != nil {
+				return changed, err
+			}
+		}
+	}
+	return changed, l.make(ctx)
+}
+
+// make adds the partitions of all windows that are written down; those that are there stay as they are.
+func (l *leader) make(ctx context.Context) error {
+	ids := make([]string, 0, len(l.state.Pending))
+	for id := range l.state.Pending {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		task, err := l.state.Pending[id].encode()
+		if err != nil {
+			return err
+		}
+		if err := l.parts.Add(ctx, id, task); err != nil {
+			return err
+		}
+		delete(l.state.Pending, id) // of this leader's copy; the stored one may make it again, to no effect
+	}
+	return nil
+}
+
+// ahead is how many windows may be open, by the workers of all nodes that are alive.
+func (l *leader) ahead(ctx context.Context) (int, error) {
+	if now := l.Clock.Read().Boot; l.swept == 0 || now-l.swept > nodeAge/4 {
+		if err := l.nodes.Expire(ctx, nodeAge); err != nil {
+			return 0, err
+		}
+		l.swept = now
+	}
+	nodes, err := l.nodes.List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	workers := 0
+	for _, n := range nodes {
+		workers += max(n.Workers, 0)
+	}
+	return min(max(perWorker*workers, leastAhead), mostAhead), nil
+}

@@ -1,0 +1,50 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// silence measures for how long something did not answer, and says when to give up.
+type silence struct {
+	limit time.Duration
+	clock cms.Clock
+	on    bool
+	since time.Duration // on the boot-time clock
+}
+
+func (m *Import) newSilence() *silence { return &silence{limit: m.Unavailable, clock: m.Clock} }
+
+// over says that there was an answer.
+func (s *silence) over() { s.on = false }
+
+// judge gives nil while it is worth trying again: the other side is unavailable, or somebody else
+// was quicker, and not for too long.
+func (s *silence) judge(err error) error {
+	if err == nil {
+		s.over()
+		return nil
+	}
+	var fatal *fatalError
+	if errors.As(err, &fatal) || !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, cms.ErrConflict) {
+		return err
+	}
+	now := s.clock.Read().Boot
+	if !s.on {
+		s.on, s.since = true, now
+	}
+	if now-s.since > s.limit {
+		return fmt.Errorf("no answer for %v: %w", (now - s.since).Round(time.Second), err)
+	}
+	return nil
+}
+
+// fatalError is one that was waited for long enough already: this process cannot go on.
+type fatalError struct{ error }
+
+// Unwrap gives the cause.
+func (e *fatalError) Unwrap() error { return e.error }

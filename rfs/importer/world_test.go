@@ -1,0 +1,251 @@
+package importer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/repo"
+)
+
+// bubbleClock reads the virtual time of a synctest bubble on every clock.
+type bubbleClock struct{ start time.Time }
+
+func (c bubbleClock) Read() cms.Reading {
+	now := time.Now()
+	return cms.Reading{Wall: now, Mono: now.Sub(c.start), Boot: now.Sub(c.start)}
+}
+
+func (bubbleClock) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// landing is a target in memory.
+type landing struct {
+	mu     sync.Mutex
+	docs   map[string]string // index/id?routing: source
+	sent   int               // documents, each time they are sent
+	refuse func(id string) int
+}
+
+func (l *landing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if ctx.Err() != nil {
+		return bulk.Result{}, ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var res bulk.Result
+	for pos := range n {
+		action, rest, _ := bytes.Cut(body, []byte("\n"))
+		source, rest, ok := bytes.Cut(rest, []byte("\n"))
+		if !ok {
+			return res, errors.New("body is not pairs of lines")
+		}
+		body = rest
+		var a map[string]struct {
+			Index   string `json:"_index"`
+			ID      string `json:"_id"`
+			Type    string `json:"_type"`
+			Routing string
+		}
+		if err := json.Unmarshal(action, &a); err != nil {
+			return res, err
+		}
+		x := a["index"]
+		l.sent++
+		if l.refuse != nil && l.refuse(x.ID) != 0 {
+			res.Refused = append(res.Refused, bulk.Refusal{Pos: pos, Status: l.refuse(x.ID), Type: "mapper_parsing_exception", Reason: "no"})
+			continue
+		}
+		key := x.Index + "/" + x.ID
+		if x.Type != "" {
+			key = x.Index + "/" + x.Type + "/" + x.ID
+		}
+		if x.Routing != "" {
+			key += "?" + x.Routing
+		}
+		l.docs[key] = string(source)
+	}
+	if len(body) > 0 {
+		return res, errors.New("body is longer than its documents")
+	}
+	return res, nil
+}
+
+// failures keeps failed documents in memory.
+type failures struct {
+	mu  sync.Mutex
+	all []doc.Failure
+}
+
+func (f *failures) Record(_ context.Context, x []doc.Failure) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, x...)
+	return nil
+}
+
+func (f *failures) Sync(context.Context) error { return nil }
+
+// anyIndex lets documents go to every index.
+type anyIndex struct{}
+
+func (anyIndex) Ensure(context.Context, []byte) error { return nil }
+
+// world is a directory of files, a store and a target, in virtual time.
+type world struct {
+	t      *testing.T
+	dir    string
+	store  primitive.Store
+	target *landing
+	failed *failures
+	clock  cms.Clock
+}
+
+func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		f(t, &world{t: t, dir: t.TempDir(), store: s, target: &landing{docs: map[string]string{}}, failed: &failures{}, clock: bubbleClock{time.Now()}})
+	})
+}
+
+func (w *world) write(name string, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, filepath.FromSlash(name))
+	var buf bytes.Buffer
+	switch filepath.Ext(name) {
+	case ".gz":
+		z := gzip.NewWriter(&buf)
+		z.Write([]byte(text))
+		z.Close()
+	case ".zst":
+		z, err := zstd.NewWriter(&buf, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		z.Write([]byte(text))
+		z.Close()
+	default:
+		buf.WriteString(text)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, buf.Bytes(), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// node is a process's part of the import.
+func (w *world) node(change ...func(*importer.Import)) *importer.Import {
+	w.t.Helper()
+	src, err := repo.NewDir(w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m := &importer.Import{
+		Source: src, Store: w.store, Clock: w.clock, Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: w.failed,
+		Output: func(func() error) (bulk.Sender, error) { return w.target, nil },
+		Bulk:   bulk.Options{MaxBytes: 2000, MaxInFlight: 2}, Workers: 2, Window: 1000,
+	}
+	for _, f := range change {
+		f(m)
+	}
+	return m
+}
+
+func run(t *testing.T, m *importer.Import) importer.Status {
+	t.Helper()
+	s, err := m.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// corpus writes files of all kinds and gives what has to arrive, and its accounts.
+func (w *world) corpus() (map[string]string, importer.Counts) {
+	want := map[string]string{}
+	var c importer.Counts
+	for i, name := range []string{"a/0-0.ndjson", "a/1-0.ndjson.gz", "b/0-0.ndjson.zst", "b/1-0.ndjson"} {
+		var text bytes.Buffer
+		for n := range 60 {
+			id := fmt.Sprintf("%d-%d", i, n)
+			index := filepath.Dir(name)
+			source := fmt.Sprintf(`{"n":%d,"text":%q}`, n, bytes.Repeat([]byte("x"), n*n%300))
+			if n%7 == 3 {
+				source = `{"index":{"_index":"trap","_id":"` + id + `"}}`
+			}
+			fmt.Fprintf(&text, `{"index":{"_index":%q,"_id":%q}}`+"\n%s\n", index, id, source)
+			want[index+"/"+id] = source
+			c.Documents++
+			c.Indexed++
+			c.Bytes += int64(len(source))
+		}
+		w.write(name, text.String())
+	}
+	return want, c
+}
+
+func (w *world) arrived(want map[string]string) {
+	w.t.Helper()
+	w.target.mu.Lock()
+	defer w.target.mu.Unlock()
+	if maps.Equal(w.target.docs, want) {
+		return
+	}
+	for k, v := range want {
+		if got, ok := w.target.docs[k]; !ok || got != v {
+			w.t.Errorf("%s is %q, want %q", k, got, v)
+			return
+		}
+	}
+	w.t.Errorf("%d documents, want %d", len(w.target.docs), len(want))
+}
+
+// noPartitions demands that the store is tidy.
+func (w *world) noPartitions() {
+	w.t.Helper()
+	for r, err := range w.store.List(w.t.Context(), "part") {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Errorf("partition %s is left: %s %s", r.ID, r.State, r.Body)
+	}
+}
+
+func rename(t *testing.T, dir, from, to string) {
+	t.Helper()
+	if err := os.Rename(filepath.Join(dir, filepath.FromSlash(from)), filepath.Join(dir, filepath.FromSlash(to))); err != nil {
+		t.Fatal(err)
+	}
+}
