@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string) int {
 		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
 		Version:              version,
 		EnableBashCompletion: true,
-		Commands:             []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), estimateCommand(), configCommand()},
+		Commands:             []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), estimateCommand(), importCommand(), configCommand()},
 		// Exit codes are decided here, not by the library.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {

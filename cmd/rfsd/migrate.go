@@ -95,7 +95,7 @@ func migrate(ctx context.Context, o options) error {
 		return errors.Join(err, done(), owner.release())
 	}
 	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
-	stopProgress := showProgress(m.Runner.Meter, s.Size, log)
+	stopProgress := showProgress(migrationProgress(m.Runner.Meter, s.Size), log)
 	sum, err := m.Run(ctx)
 	stopProgress()
 	err = errors.Join(err, done(), owner.release())
@@ -162,10 +162,9 @@ func newLogger(o options) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
 }
 
-// showProgress draws or logs until the returned function is called. total gives the bytes
-// of all shards, 0 while they are not known.
-func showProgress(meter *worker.Meter, total func() int64, log *slog.Logger) func() {
-	line := newProgressLine(meter, total)
+// showProgress draws or logs what words says until the returned function is called.
+func showProgress(words func(elapsed float64) string, log *slog.Logger) func() {
+	line := newProgressLine(words)
 	every := 30 * time.Second
 	if line.tty {
 		every = 500 * time.Millisecond

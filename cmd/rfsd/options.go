@@ -263,9 +263,17 @@ func (o *options) checkSelection(c *cli.Context) error {
 }
 
 func (o *options) checkWork(c *cli.Context) error {
-	if !sessionName.MatchString(o.session) {
-		return usage("--session-name %q: only a–z, 0–9 and -, at most 64", o.session)
+	if err := o.checkLeases(c); err != nil {
+		return err
 	}
+	if err := o.checkBounds(c); err != nil {
+		return err
+	}
+	return o.defaultPaths()
+}
+
+// checkLeases reads the rules of leases.
+func (o *options) checkLeases(c *cli.Context) error {
 	var err error
 	if o.lease, err = parseDuration(c.String("initial-lease-duration")); err != nil {
 		return usage("--initial-lease-duration: %w", err)
@@ -276,6 +284,15 @@ func (o *options) checkWork(c *cli.Context) error {
 	if o.skew, err = parseDuration(c.String("clock-skew-tolerance")); err != nil {
 		return usage("--clock-skew-tolerance: %w", err)
 	}
+	return nil
+}
+
+// checkBounds reads what bounds the run, and how it is reported.
+func (o *options) checkBounds(c *cli.Context) error {
+	if !sessionName.MatchString(o.session) {
+		return usage("--session-name %q: only a–z, 0–9 and -, at most 64", o.session)
+	}
+	var err error
 	if o.unavailable, err = parseDuration(c.String("unavailable-timeout")); err != nil {
 		return usage("--unavailable-timeout: %w", err)
 	}
@@ -317,18 +334,21 @@ func (o *options) checkWork(c *cli.Context) error {
 	if err := o.logLevel.UnmarshalText([]byte(c.String("log-level"))); err != nil {
 		return usage("--log-level: %w", err)
 	}
-	return o.defaultPaths()
+	if o.failedDir == "" {
+		o.failedDir = filepath.Join("rfsd-failed", o.sessionOrDefault())
+	}
+	return nil
 }
 
-// defaultPaths derives where state and failed documents are kept.
+func (o *options) sessionOrDefault() string {
+	if o.session == "" {
+		return "default"
+	}
+	return o.session
+}
+
+// defaultPaths derives where the state of the work is kept.
 func (o *options) defaultPaths() error {
-	session := o.session
-	if session == "" {
-		session = "default"
-	}
-	if o.failedDir == "" {
-		o.failedDir = filepath.Join("rfsd-failed", session)
-	}
 	if o.coordinatorFile != "" || o.discard {
 		return nil
 	}
@@ -344,7 +364,7 @@ func (o *options) defaultPaths() error {
 		return usage("state directory: %w", err)
 	}
 	sum := sha256.Sum256([]byte(o.repoURI + "\x00" + o.snapshot + "\x00" + o.target.URL + "\x00" + o.coordinator.URL))
-	o.ownerFile = filepath.Join(dir, fmt.Sprintf("%s-%s.owner", session, hex.EncodeToString(sum[:8])))
+	o.ownerFile = filepath.Join(dir, fmt.Sprintf("%s-%s.owner", o.sessionOrDefault(), hex.EncodeToString(sum[:8])))
 	return nil
 }
 

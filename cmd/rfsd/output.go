@@ -17,16 +17,15 @@ import (
 
 // progressLine shows on a terminal how far the run is; elsewhere it logs now and then.
 type progressLine struct {
-	meter *worker.Meter
-	total func() int64 // repository bytes of everything, 0 when not known
+	words func(elapsed float64) string // what there is to say after so many seconds
 	begin time.Time
 	out   io.Writer
 	tty   bool
 	width int
 }
 
-func newProgressLine(meter *worker.Meter, total func() int64) *progressLine {
-	p := &progressLine{meter: meter, total: total, begin: time.Now(), out: os.Stderr}
+func newProgressLine(words func(elapsed float64) string) *progressLine {
+	p := &progressLine{words: words, begin: time.Now(), out: os.Stderr}
 	if fd := int(os.Stderr.Fd()); term.IsTerminal(fd) {
 		p.tty = true
 		if w, _, err := term.GetSize(fd); err == nil {
@@ -36,24 +35,39 @@ func newProgressLine(meter *worker.Meter, total func() int64) *progressLine {
 	return p
 }
 
-// text is the line: documents, bytes, rate, part done and remaining time by bytes.
 func (p *progressLine) text(now time.Time) string {
-	r := p.meter.Read(now)
-	elapsed := now.Sub(p.begin).Seconds()
-	if elapsed < 0.001 {
-		elapsed = 0.001
+	return p.words(max(now.Sub(p.begin).Seconds(), 0.001))
+}
+
+// migrationProgress says documents, bytes, rate, part done and remaining time by bytes. total gives the
+// bytes of all shards, 0 while they are not known.
+func migrationProgress(meter *worker.Meter, total func() int64) func(elapsed float64) string {
+	return func(elapsed float64) string {
+		r := meter.Read(time.Now())
+		return rates(r.Documents, r.Bytes, elapsed) + remaining(r.ShardBytes, total(), elapsed) + failures(r.Failed)
 	}
-	s := fmt.Sprintf("%s documents, %s, %s documents/s, %s/s", count(r.Documents), size(r.Bytes),
-		count(int64(float64(r.Documents)/elapsed)), size(int64(float64(r.Bytes)/elapsed)))
-	if total := p.total(); total > 0 && r.ShardBytes > 0 {
-		part := min(float64(r.ShardBytes)/float64(total), 1)
-		left := time.Duration(elapsed * (1 - part) / part * float64(time.Second))
-		s += fmt.Sprintf(", %.1f %%, %s left", 100*part, left.Round(time.Second))
+}
+
+func rates(documents, bytes int64, elapsed float64) string {
+	return fmt.Sprintf("%s documents, %s, %s documents/s, %s/s", count(documents), size(bytes),
+		count(int64(float64(documents)/elapsed)), size(int64(float64(bytes)/elapsed)))
+}
+
+// remaining is the part that is done and the time that is left at the same rate; "" while that is not known.
+func remaining(done, total int64, elapsed float64) string {
+	if total <= 0 || done <= 0 {
+		return ""
 	}
-	if r.Failed > 0 {
-		s += fmt.Sprintf(", %s failed", count(r.Failed))
+	part := min(float64(done)/float64(total), 1)
+	left := time.Duration(elapsed * (1 - part) / part * float64(time.Second))
+	return fmt.Sprintf(", %.1f %%, %s left", 100*part, left.Round(time.Second))
+}
+
+func failures(n int64) string {
+	if n == 0 {
+		return ""
 	}
-	return s
+	return fmt.Sprintf(", %s failed", count(n))
 }
 
 func (p *progressLine) draw(now time.Time) {
