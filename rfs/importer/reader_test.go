@@ -187,10 +187,7 @@ func FuzzWindowsEqualTheWholeFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		defer fuzzing.Bounded(t, len(b))()
 		size := int64(len(b))
-		at := int64(cut)
-		if size > 0 {
-			at %= size
-		}
+		at := int64(cut) % (size + 1)
 		whole := account(t, b, 0, size, plain)
 		parts := append(account(t, b, 0, at, plain), account(t, b, at, size, plain)...)
 		compare(t, "cut", whole, parts)

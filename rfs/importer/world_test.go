@@ -49,12 +49,16 @@ type landing struct {
 	mu     sync.Mutex
 	docs   map[string]string // index/id?routing: source
 	sent   int               // documents, each time they are sent
+	takes  time.Duration     // for a request
 	refuse func(id string) int
 }
 
 func (l *landing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	if ctx.Err() != nil {
 		return bulk.Result{}, ctx.Err()
+	}
+	if l.takes > 0 {
+		time.Sleep(l.takes)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,6 +114,22 @@ func (f *failures) Record(_ context.Context, x []doc.Failure) error {
 }
 
 func (f *failures) Sync(context.Context) error { return nil }
+
+// once demands that the failure of one document is recorded, and no other. Two processes may both have
+// recorded it: who reads the records sees it once, because all else is the same.
+func (f *failures) once(t *testing.T, id string) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.all {
+		if x.ID != id || x.Ordinal != f.all[0].Ordinal || x.Shard != f.all[0].Shard {
+			t.Errorf("%+v, want failures of %s only", x, id)
+		}
+	}
+	if len(f.all) == 0 {
+		t.Errorf("no failure of %s is recorded", id)
+	}
+}
 
 // anyIndex lets documents go to every index.
 type anyIndex struct{}
