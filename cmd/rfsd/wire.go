@@ -166,7 +166,8 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	}
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	s.Targets = client
-	s.Indices = &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log}
-	s.Globals = (&worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}).Migrate
+	indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log}
+	globals := &worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}
+	s.Indices, s.Globals, s.Foretell = indices, globals.Migrate, worker.Foretell(client, indices, globals)
 	return worker.ToCluster(in.counters.Sender(client), o.connections, o.care.gate(client, in.bucket, s.Log)), client, nothing, nil
 }

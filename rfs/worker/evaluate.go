@@ -81,7 +81,7 @@ type Evaluator struct {
 	Target    Asker
 	Version   target.Version
 	Overrides metadata.Overrides
-	Indices   *TargetIndices // as the migration would have it, with Rehearsal as its Cluster
+	Indices   *TargetIndices // as the migration would have it, with Rehearsal as its Cluster; nil when the phase is off
 	Globals   *TargetGlobals // likewise; nil when the phase is off
 	Repo      snapshot.Repository
 	Log       *slog.Logger
@@ -96,19 +96,30 @@ func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, erro
 	if err := e.Indices.Check(plan); err != nil {
 		r.Stops = append(r.Stops, fault.Text(err))
 	}
+	if err := e.rehearse(ctx, plan, r); err != nil {
+		return nil, err
+	}
+	return r, e.measure(ctx, plan, r)
+}
+
+// rehearse finds out what would become of the objects of the cluster and of the indices.
+func (e *Evaluator) rehearse(ctx context.Context, plan *Plan, r *Evaluation) error {
 	if e.Globals != nil {
 		if err := e.globals(ctx, plan, r); err != nil {
-			return nil, err
+			return err
 		}
+	}
+	if e.Indices == nil {
+		return nil
 	}
 	for _, x := range plan.Indices {
 		done, err := e.index(ctx, x, r)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.Indices = append(r.Indices, done)
 	}
-	return r, e.measure(ctx, plan, r)
+	return nil
 }
 
 func (e *Evaluator) index(ctx context.Context, x IndexPlan, r *Evaluation) (EvaluatedIndex, error) {

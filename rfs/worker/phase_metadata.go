@@ -32,6 +32,9 @@ func (s *Session) moveGlobals(ctx context.Context, lease *cms.PhaseLease) error 
 	if err != nil {
 		return err
 	}
+	if err := s.foretell(ctx, plan); err != nil {
+		return err
+	}
 	var done GlobalsRecord
 	if s.Globals != nil {
 		if done, err = s.Globals(ctx, plan); err != nil {

@@ -41,6 +41,7 @@ type TargetIndices struct {
 
 	mu    sync.Mutex
 	asked bool
+	told  *told // by this process, before anything was written
 	Log   *slog.Logger
 }
 
@@ -69,7 +70,7 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 	}
 	asked := recorded{creator(t.Cluster, x), map[string][]byte{}}
 	done, err := metadata.Ensure(ctx, asked, t.Version, wanted(x, o, t.Rules))
-	logPrepared(ctx, t.Log, done)
+	logPrepared(ctx, t.Log, done, t.told)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
 	}
@@ -194,15 +195,15 @@ func refusedIndex(x IndexPlan, err error) error {
 	return err
 }
 
-// logPrepared tells what was created and, rule by rule, how it differs from the source.
-func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result) {
+// logPrepared tells what was created and, rule by rule, what was not told before of how it differs from the source.
+func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result, said *told) {
 	for _, name := range done.Created {
 		log.InfoContext(ctx, "index created", "index", name)
 	}
 	for _, name := range done.Existed {
 		log.InfoContext(ctx, "index exists on the target and is left as it is", "index", name)
 	}
-	logChanges(ctx, log, done.Changes)
+	logChanges(ctx, log, said.news(done.Changes))
 }
 
 // logChanges tells how things differ from the snapshot, one line for each rule.
@@ -218,7 +219,6 @@ func logChanges(ctx context.Context, log *slog.Logger, changes []metadata.Change
 		byRule[k] = append(byRule[k], ch)
 		log.DebugContext(ctx, "index differs from the snapshot", "index", ch.Index, "rule", ch.Rule, "path", ch.Path, "detail", ch.Detail)
 	}
-	const examples = 5
 	for _, k := range order {
 		changes := byRule[k]
 		var some []string

@@ -23,7 +23,10 @@ type Asker interface {
 // Rehearsal stands before a target and lets nothing be written: what would create an object becomes
 // the target's own simulation of a template, which parses settings, analysis and mappings with the
 // target's version and plugins and keeps nothing. So it refuses what creating would refuse, in the same words.
-type Rehearsal struct{ Target Asker }
+type Rehearsal struct {
+	Target Asker
+	blind  bool // nothing can be simulated: all is taken
+}
 
 // simulated matches no index that anybody has.
 const (
@@ -57,6 +60,9 @@ func (r Rehearsal) CreateIndex(ctx context.Context, name string, body []byte) er
 
 // simulate posts settings, mappings and aliases as a template that is kept nowhere.
 func (r Rehearsal) simulate(ctx context.Context, call string, template json.RawMessage) error {
+	if r.blind {
+		return nil
+	}
 	if len(template) == 0 {
 		template = json.RawMessage("{}")
 	}

@@ -45,8 +45,10 @@ type Session struct {
 	Plan func(ctx context.Context, snapshot string) (*Plan, error)
 	// Globals migrates what belongs to no index.
 	Globals func(context.Context, *Plan) (GlobalsRecord, error)
-	Indices Indices // of the target; nil when there is no cluster
-	Targets Targets // nil when there is no cluster
+	// Foretell tells, before the first phase that writes to the target, how it will differ; nil: nothing.
+	Foretell func(context.Context, *Plan, Phases) error
+	Indices  Indices // of the target; nil when there is no cluster
+	Targets  Targets // nil when there is no cluster
 	// Order puts the items that are wanted first to the front; nil: none.
 	Order cms.Hints
 	// Tuner changes settings of the indices this session creates while documents come, when Tune is
@@ -60,6 +62,8 @@ type Session struct {
 	mu      sync.Mutex
 	planned *Plan
 	opened  *snapshot.Snapshot
+	// foretold belongs to the main flow: phases are worked on one after the other.
+	foretold bool
 }
 
 // Join begins the session or joins it.
