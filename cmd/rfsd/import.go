@@ -142,8 +142,8 @@ func (o *importOptions) checkWindows(c *cli.Context) error {
 		return usage("--emit-doc-type %q is not AUTO, ON or OFF", o.types)
 	}
 	switch {
-	case o.windowLease < 5*time.Second || o.windowLease > time.Hour:
-		return usage("--window-lease %v is not between 5s and 1h", o.windowLease)
+	case o.windowLease < 2*time.Second || o.windowLease > time.Hour:
+		return usage("--window-lease %v is not between 2s and 1h", o.windowLease)
 	case o.window < 1<<10 || o.window > 1<<40:
 		return usage("--window-size %d is not between %d and %d", o.window, 1<<10, 1<<40)
 	case o.attempts < 1 || o.attempts > 1000:

@@ -85,7 +85,7 @@ func importEquals(t *testing.T, n *cluster.Node, proxy *proxy, r repository, pac
 		from = inBucket(t, out)
 	}
 	args := []string{"import", "--from", from, "--target-host", proxy.URL, "--create-indices", "--output", "json", "--session-name", "import",
-		"--window-size", "32768", "--window-lease", "5s", "--slots", "2", "--documents-per-bulk-request", "5", "--disable-compression",
+		"--window-size", "32768", "--window-lease", "3s", "--slots", "2", "--documents-per-bulk-request", "5", "--disable-compression",
 		"--max-failed-documents", "unlimited"}
 	killed := importWithKills(t, dir, args)
 	res := RunIn(t, dir, nil, "rfsd", args...)
@@ -116,7 +116,7 @@ func inBucket(t *testing.T, dir string) string {
 	return "s3://bucket/exports/one"
 }
 
-// importWithKills runs three processes to their end; meanwhile, two or three times, one of them is
+// importWithKills runs three processes to their end; meanwhile, once or three times, one of them is
 // killed and started again.
 func importWithKills(t *testing.T, dir string, args []string) (killed int) {
 	t.Helper()
@@ -133,7 +133,7 @@ func importWithKills(t *testing.T, dir string, args []string) (killed int) {
 			return false
 		}
 	}
-	kills := 2
+	kills := 1
 	if os.Getenv("RFSD_IMPORT") == "all" {
 		kills = 3
 	}
