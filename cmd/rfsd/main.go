@@ -21,6 +21,7 @@ var version = "dev"
 const (
 	exitOK       = 0 // every document arrived
 	exitFailed   = 1 // usage, configuration or target; or not complete
+	exitRuns     = 4 // --snapshot-no-wait: the source is still making the snapshot
 	exitSnapshot = 5 // the snapshot could not be read, before any work was done
 	exitRefused  = 6 // complete, but documents were refused or have no source
 	exitDamaged  = 7 // complete, but shards failed, are damaged or missing

@@ -26,7 +26,7 @@ const migrateHelp = `Creates a snapshot (with --source-host) or reads one that i
 
    Exit codes: 0 every document arrived; 6 complete, but documents were refused or have no source (the failed-document
    file names them); 7 complete, but shards failed, are damaged or missing, or an index could not be created; 5 the snapshot could
-   not be made, or not be read before any work; 1 usage, configuration, source or target, or not complete. 7 wins over 6.`
+   not be made, or not be read before any work; 4 it is being made (--snapshot-no-wait); 1 usage, configuration, source or target, or not complete. 7 wins over 6.`
 
 func migrateCommand() *cli.Command {
 	var flags []cli.Flag
@@ -207,6 +207,8 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 		code = coded.code
 	case errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
 		code = exitSnapshot
+	case errors.Is(err, worker.ErrSnapshotRuns):
+		code = exitRuns
 	case err != nil || !r.Complete:
 		code = exitFailed
 	case len(r.Problems) > 0 || plan != nil && len(plan.Missing) > 0:

@@ -23,6 +23,7 @@ type origin struct {
 	maxRate  string
 	global   bool
 	retry    bool
+	noWait   bool
 }
 
 const originFlagsCategory = "Source cluster"
@@ -36,6 +37,7 @@ func originFlags() []cli.Flag {
 		list(originFlagsCategory, "source-repo-setting", "further setting of the repository on the source, KEY=VALUE, such as role_arn=…; may be repeated"),
 		str(originFlagsCategory, "snapshot-max-rate", "", "most bytes per second that each node of the source writes, such as 40mb"),
 		yes(originFlagsCategory, "without-global-state", "leave the cluster's state (templates and the like) out of the snapshot"),
+		yes(originFlagsCategory, "snapshot-no-wait", "begin the snapshot, or look at it once; while the source makes it, end with the exit code 4 (default: wait for it)"),
 		yes(originFlagsCategory, "retry-snapshot", "after a failed snapshot, create another under the name with -2"),
 	)
 }
@@ -55,6 +57,7 @@ func (o *options) checkOrigin(c *cli.Context) error {
 	g.derived = o.snapshot == ""
 	g.name, g.kind, g.maxRate = c.String("snapshot-repo-name"), c.String("source-repo-type"), c.String("snapshot-max-rate")
 	g.global, g.retry = !c.Bool("without-global-state"), c.Bool("retry-snapshot")
+	g.noWait = c.Bool("snapshot-no-wait")
 	if g.maxRate != "" && !byteRate.MatchString(g.maxRate) {
 		return usage("--snapshot-max-rate %q is not a size such as 40mb", g.maxRate)
 	}
@@ -121,7 +124,7 @@ func (g *origin) repository(o *options, location string, more []string) error {
 // snapshotOptions say which snapshot is read, or created under a name that every worker derives.
 func (o options) snapshotOptions(settings map[string]string) worker.SnapshotOptions {
 	s := worker.SnapshotOptions{
-		Name: o.snapshot, Derived: o.origin.derived, Repository: o.origin.name, Retry: o.origin.retry, AllowPartial: o.allowPartial,
+		Name: o.snapshot, Derived: o.origin.derived, Repository: o.origin.name, Retry: o.origin.retry, AllowPartial: o.allowPartial, NoWait: o.origin.noWait,
 	}
 	if s.Derived {
 		s.Name = cms.SnapshotName(o.session, settings)

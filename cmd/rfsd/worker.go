@@ -108,7 +108,7 @@ func workerExit(ctx context.Context, outcome worker.Outcome, unreadable bool, er
 	switch {
 	case errors.Is(err, cms.ErrAllDone):
 		return workerNoneLeft
-	case errors.As(err, &none):
+	case errors.As(err, &none), errors.Is(err, worker.ErrSnapshotRuns):
 		return workerNoneFree
 	case unreadable, errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
 		return workerUnreadble

@@ -108,7 +108,7 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 // other side was away, or when the user has to change something first.
 func phaseCause(ctx context.Context, err error) cms.Cause {
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, ErrSnapshotRuns):
 		return cms.CauseDrain
 	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, fault.ErrConfig):
 		return cms.CauseOutage
@@ -186,6 +186,9 @@ func (s *Session) snapshotName(ctx context.Context) (name, uuid string, err erro
 
 // waitForOthers pauses before the machine is looked at again.
 func (s *Session) waitForOthers(ctx context.Context, st step, busy *cms.NoneAvailable) error {
+	if s.Snapshot.NoWait && st.Does == MakeSnapshot {
+		return fmt.Errorf("%w (%s watches it)", ErrSnapshotRuns, busy.Holder)
+	}
 	s.Log.InfoContext(ctx, "somebody else works on the phase", "phase", st.Phase, "holder", busy.Holder, "until", busy.NextExpiry)
 	return s.Runner.Clock.Sleep(ctx, s.pauseBetween())
 }

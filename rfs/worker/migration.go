@@ -117,7 +117,7 @@ func (m *Migration) throughPhases(ctx context.Context) error {
 			return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
 		case errors.As(err, &busy):
 			err = m.waitForOthers(ctx, st, busy)
-		case errors.Is(err, fault.ErrUnavailable):
+		case errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, ErrSnapshotRuns):
 			if err = m.silent(err); err == nil {
 				err = m.Runner.Clock.Sleep(ctx, time.Second)
 			}
@@ -125,7 +125,7 @@ func (m *Migration) throughPhases(ctx context.Context) error {
 			return nil
 		case err == nil:
 			m.good()
-		case errors.As(err, &failed), errors.Is(err, fault.ErrConfig), errors.Is(err, ErrTargetReplaced):
+		case errors.As(err, &failed), errors.Is(err, ErrSnapshotRuns), errors.Is(err, fault.ErrConfig), errors.Is(err, ErrTargetReplaced):
 		default:
 			// It counts as an attempt; after too many the phase is FAILED and says so.
 			m.Log.WarnContext(ctx, "attempt at a phase failed", "phase", st.Phase, "error", err)

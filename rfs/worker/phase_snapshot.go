@@ -46,9 +46,13 @@ type SnapshotOptions struct {
 	Repository   string // by its name on the source
 	Retry        bool   // after a failure, create one under the name with "-2"
 	AllowPartial bool
+	NoWait       bool // begin it, or look at it once: ErrSnapshotRuns while it is being made
 	// Poll is the time between two looks at a running snapshot; 0: 2 s.
 	Poll time.Duration
 }
+
+// ErrSnapshotRuns means that the snapshot is being made on the source and nobody wants to wait for it.
+var ErrSnapshotRuns = errors.New("the snapshot is being made on the source: run the same command again later, or without --snapshot-no-wait to wait for it")
 
 func (o SnapshotOptions) wanted() string {
 	if o.Retry {
@@ -160,6 +164,9 @@ func (s *Session) beginSnapshot(ctx context.Context, name string) (created bool,
 		if !errors.Is(err, source.ErrBusy) {
 			return created, err
 		}
+		if s.Snapshot.NoWait {
+			return false, fmt.Errorf("%w (the source is busy with another one: %w)", ErrSnapshotRuns, err)
+		}
 		s.Log.WarnContext(ctx, "the source is busy with another snapshot; waiting for its end", "snapshot", name, "error", err)
 		if err := s.Runner.Clock.Sleep(ctx, s.Snapshot.poll()); err != nil {
 			return false, err
@@ -199,6 +206,9 @@ func (s *Session) watchSnapshot(ctx context.Context, lease *cms.PhaseLease, r Sn
 			}
 			if ended, err := s.snapshotEnded(ctx, lease, r); ended {
 				return err
+			}
+			if s.Snapshot.NoWait {
+				return ErrSnapshotRuns
 			}
 		}
 		if err := s.Runner.Clock.Sleep(ctx, s.Snapshot.poll()); err != nil {

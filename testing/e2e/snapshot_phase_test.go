@@ -96,6 +96,40 @@ func TestOneCommandTakesTheSnapshotAndMigratesIt(t *testing.T) {
 	}
 }
 
+// TestWhoDoesNotWaitForTheSnapshotComesBackForIt begins a slow snapshot, and comes back until it is there.
+func TestWhoDoesNotWaitForTheSnapshotComesBackForIt(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	filled(t, n)
+	repo := repositoryOn(t, n)
+	forget(t, n, "unwaited")
+	source := newProxy(t, n.URL, 0)
+	dir := t.TempDir()
+	args := sourceArgs("migrate", source.URL, n.URL, repo, "unwaited", "--phases", "snapshot", "--snapshot-no-wait", "--snapshot-max-rate", "60kb", "--output", "json")
+	codes := map[int]int{}
+	for end := time.Now().Add(4 * time.Minute); codes[0] == 0; {
+		res := RunIn(t, dir, nil, "rfsd", args...)
+		if codes[res.Code]++; res.Code != 0 && res.Code != 4 || time.Now().After(end) {
+			t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+		}
+		if res.Code == 4 && !strings.Contains(res.Stdout, "being made on the source") {
+			t.Errorf("%s", res.Stdout)
+		}
+	}
+	if codes[4] == 0 {
+		t.Error("the snapshot was not slow enough to come back for it")
+	}
+	begun := 0
+	for _, request := range source.answered(200) {
+		if strings.HasPrefix(request, "PUT /_snapshot/repo-of-unwaited/") {
+			begun++
+		}
+	}
+	if begun != 1 {
+		t.Errorf("the snapshot was begun %d times", begun)
+	}
+	t.Logf("came back %d times", codes[4])
+}
+
 // TestFiveWorkersTakeOneSnapshot starts five processes at once against source and target, and
 // kills some; the request log of the source shows one snapshot.
 func TestFiveWorkersTakeOneSnapshot(t *testing.T) {
