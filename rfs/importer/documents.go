@@ -54,7 +54,7 @@ func (r *run) ensure(ctx context.Context, index []byte) error {
 		if err := silence.judge(err); err != nil {
 			return err
 		}
-		if err := r.Clock.Sleep(ctx, lastPause); err != nil {
+		if err := r.Clock.Sleep(ctx, firstPause); err != nil {
 			return err
 		}
 	}

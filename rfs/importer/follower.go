@@ -16,60 +16,71 @@ import (
 )
 
 const (
-	// A worker that found nothing looks again after firstPause; the pause doubles up to lastPause.
-	firstPause = 500 * time.Millisecond
-	lastPause  = 5 * time.Second
+	// Who found nothing to do looks again after pausePerNode × the number of nodes, within bounds.
+	pausePerNode = 20 * time.Millisecond
+	firstPause   = 500 * time.Millisecond
+	lastPause    = 10 * time.Second
 	// lastWord is how long a task that is given back, or ended, may take to be written.
 	lastWord = 10 * time.Second
 )
 
-// work claims and does windows until the import is complete, ctx ends, or nothing can be done any more.
+// work does windows until the import is complete, ctx ends, or nothing can be done any more.
 func (m *Import) work(ctx context.Context) error {
-	silence, pause := m.newSilence(), firstPause
-	for ctx.Err() == nil {
-		task, err := m.claim(ctx)
-		if task != nil {
-			pause = firstPause
-			err = m.serve(ctx, task) // also when ctx ended in the pause after the claim: it gives the window back
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err == nil && task == nil {
-			err = m.look(ctx)
-			if m.Seen().Complete {
-				return nil
-			}
-		}
-		if err := silence.judge(err); err != nil {
+	silence := m.newSilence()
+	for {
+		task, err := m.next(ctx, silence)
+		if task == nil {
 			return err
 		}
-		if err == nil && task != nil {
-			continue
+		if err := m.serve(ctx, task); ctx.Err() == nil {
+			if err := silence.judge(err); err != nil {
+				return err
+			}
 		}
-		// Half of the pause is random, so that nodes do not ask at the same time.
-		if m.Clock.Sleep(ctx, pause/2+time.Duration(rand.Int64N(int64(pause/2)))) != nil {
-			return nil
-		}
-		pause = min(2*pause, lastPause)
 	}
-	return nil
 }
 
-// claim takes a window by this node's position. One worker of a process asks at a time.
-func (m *Import) claim(ctx context.Context) (*primitive.Task, error) {
+// next waits for a window; nil when the import is complete or ctx has ended. One worker of a process
+// asks at a time, the others wait behind it.
+func (m *Import) next(ctx context.Context, silence *silence) (*primitive.Task, error) {
 	select {
 	case m.claiming <- struct{}{}:
 		defer func() { <-m.claiming }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
-	nodes, err := m.nodes.List(ctx)
+	for ctx.Err() == nil {
+		task, nodes, err := m.claim(ctx)
+		if task != nil { // also when ctx ended in the pause after the claim: then it is given back
+			return task, nil
+		}
+		if err == nil {
+			err = m.look(ctx)
+		}
+		if ctx.Err() != nil || m.Seen().Complete {
+			break
+		}
+		if err := silence.judge(err); err != nil {
+			return nil, err
+		}
+		// The more nodes, the less often each asks; half of the pause is random, so that they do not ask at
+		// the same time.
+		pause := min(max(time.Duration(nodes)*pausePerNode, firstPause), lastPause)
+		if m.Clock.Sleep(ctx, pause/2+time.Duration(rand.Int64N(int64(pause/2)))) != nil {
+			break
+		}
+	}
+	return nil, nil
+}
+
+// claim takes a window by this node's position in the list of nodes.
+func (m *Import) claim(ctx context.Context) (task *primitive.Task, nodes int, err error) {
+	list, err := m.nodes.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	position, count := primitive.Position(nodes, m.token)
-	return m.parts.Claim(ctx, m.token+"."+primitive.Token()[:8], position, count, m.Lease)
+	position, count := primitive.Position(list, m.token)
+	task, err = m.parts.Claim(ctx, m.token+"."+primitive.Token()[:8], position, count, m.Lease)
+	return task, count, err
 }
 
 // look reads how far the import is.
