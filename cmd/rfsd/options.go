@@ -178,7 +178,7 @@ func (o *options) cluster(c *cli.Context, which string) (target.Config, error) {
 	}
 	sign, err := sigV4(c, which)
 	return target.Config{
-		SigV4: sign,
+		Role: which, SigV4: sign,
 		URL:   c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
 		Insecure: c.Bool(which + "-insecure"), CACert: c.String(which + "-cacert"),
 		ClientCert: c.String(which + "-client-cert"), ClientKey: c.String(which + "-client-cert-key"),

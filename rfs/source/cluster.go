@@ -111,7 +111,7 @@ func (c *Cluster) call(ctx context.Context, method, path string, query url.Value
 	}
 	status, answer, err := c.api.Do(ctx, method, path, query, raw)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return err // the API names request and cluster
 	}
 	if status >= 300 {
 		return refusal(method+" "+path, status, answer)

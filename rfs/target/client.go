@@ -37,6 +37,9 @@ type Client struct {
 	answers   sync.Pool // *bytes.Buffer
 }
 
+// who names the cluster in errors, by its part and address.
+func (c *Client) who() string { return c.conf.Role + " " + c.name }
+
 // New checks the configuration; it sends nothing. The client's connections end with ctx or
 // Close. Errors: fault.ErrConfig.
 func New(ctx context.Context, conf Config) (*Client, error) {
@@ -84,7 +87,7 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 		NodeStatsInterval: -1, ActiveListCap: -1, StandbyRotationInterval: -1,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("target %s: %w: %w", u, err, fault.ErrConfig)
+		return nil, fmt.Errorf("%s %s: %w: %w", conf.Role, u, err, fault.ErrConfig)
 	}
 	return &Client{conf: conf, name: u.String(), transport: transport, signing: sign}, nil
 }
@@ -153,18 +156,18 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	defer res.Body.Close() //nolint:errcheck // everything that counts has been read
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		return nil, fmt.Errorf("%s: target %s redirects to %s; give the address it redirects to: %w",
-			call, c.name, redacted(res.Header.Get("Location")), fault.ErrConfig)
+		return nil, fmt.Errorf("%s: %s redirects to %s; give the address it redirects to: %w",
+			call, c.who(), redacted(res.Header.Get("Location")), fault.ErrConfig)
 	}
 	n, err := buf.ReadFrom(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
 		return nil, c.noAnswer(ctx, call, err)
 	}
 	if c.signing != nil && c.signing.renew(ctx, res.StatusCode, buf.Bytes()) {
-		return nil, fmt.Errorf("%s: target %s: the AWS session token had expired and is fetched anew: %w", call, c.name, fault.ErrUnavailable)
+		return nil, fmt.Errorf("%s: %s: the AWS session token had expired and is fetched anew: %w", call, c.who(), fault.ErrUnavailable)
 	}
 	if n > maxAnswer {
-		return nil, fmt.Errorf("%s: target %s answers with more than %d bytes: %w", call, c.name, maxAnswer, fault.ErrUnavailable)
+		return nil, fmt.Errorf("%s: %s answers with more than %d bytes: %w", call, c.who(), maxAnswer, fault.ErrUnavailable)
 	}
 	return res, nil
 }
@@ -180,13 +183,13 @@ func redacted(location string) string {
 // noAnswer puts a failure below HTTP into its category.
 func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s: target %s: %w", call, c.name, context.Cause(ctx))
+		return fmt.Errorf("%s: %s: %w", call, c.who(), context.Cause(ctx))
 	}
 	if unsigned(err) {
-		return fmt.Errorf("%s: target %s: %w: %w", call, c.name, err, fault.ErrUnavailable)
+		return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: target %s: no answer within %v: %w", call, c.name, c.conf.Timeout, fault.ErrUnavailable)
+		return fmt.Errorf("%s: %s: no answer within %v: %w", call, c.who(), c.conf.Timeout, fault.ErrUnavailable)
 	}
 	var (
 		unknown  x509.UnknownAuthorityError
@@ -196,11 +199,11 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	)
 	switch {
 	case errors.As(err, &unknown), errors.As(err, &hostname), errors.As(err, &invalid):
-		return fmt.Errorf("%s: target %s: its certificate is not trusted: %w: %w", call, c.name, err, fault.ErrConfig)
+		return fmt.Errorf("%s: %s: its certificate is not trusted: %w: %w", call, c.who(), err, fault.ErrConfig)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("%s: target %s speaks no TLS there: %w: %w", call, c.name, err, fault.ErrConfig)
+		return fmt.Errorf("%s: %s speaks no TLS there: %w: %w", call, c.who(), err, fault.ErrConfig)
 	}
-	return fmt.Errorf("%s: target %s: %w: %w", call, c.name, err, fault.ErrUnavailable)
+	return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
 }
 
 // judge makes an error of a status of 300 and more. Errors: fault.ErrConfig for 401 and 403,

@@ -19,6 +19,7 @@ import (
 
 // Config says how to reach the target.
 type Config struct {
+	Role               string // of the cluster in errors: source, target, coordinator; "" is target
 	URL                string // http(s)://host:port[/prefix]; a user in it counts when Username is ""
 	Username, Password string
 
@@ -51,6 +52,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = 2 * time.Minute
+	}
+	if c.Role == "" {
+		c.Role = "target"
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = "rfsd"

@@ -54,7 +54,7 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 		v.Minor, err2 = strconv.Atoi(numbers[1])
 	}
 	if len(numbers) < 2 || err != nil || err2 != nil {
-		return Version{}, fmt.Errorf("target %s calls its version %q; is it an OpenSearch? %w", c.name, v.Number, fault.ErrConfig)
+		return Version{}, fmt.Errorf("%s calls its version %q; is it an OpenSearch? %w", c.who(), v.Number, fault.ErrConfig)
 	}
 	return v, nil
 }

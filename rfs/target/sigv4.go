@@ -52,12 +52,12 @@ type signing struct {
 // newSigning finds region, service and credentials. Errors: fault.ErrConfig.
 func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) {
 	if conf.Username != "" {
-		return nil, fmt.Errorf("target %s: a user with password and AWS signatures exclude each other: %w", u, fault.ErrConfig)
+		return nil, fmt.Errorf("%s %s: a user with password and AWS signatures exclude each other: %w", conf.Role, u, fault.ErrConfig)
 	}
 	region, service := fromHost(u.Hostname())
 	region, service = cmp.Or(conf.SigV4.Region, region), cmp.Or(conf.SigV4.Service, service, domains)
 	if service != domains && service != collections {
-		return nil, fmt.Errorf("target %s: AWS service %q is not %s (domains) or %s (serverless collections): %w", u, service, domains, collections, fault.ErrConfig)
+		return nil, fmt.Errorf("%s %s: AWS service %q is not %s (domains) or %s (serverless collections): %w", conf.Role, u, service, domains, collections, fault.ErrConfig)
 	}
 	var load []func(*config.LoadOptions) error
 	if region != "" {
@@ -65,10 +65,10 @@ func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) 
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
-		return nil, fmt.Errorf("target %s: AWS settings: %w: %w", u, err, fault.ErrConfig)
+		return nil, fmt.Errorf("%s %s: AWS settings: %w: %w", conf.Role, u, err, fault.ErrConfig)
 	}
 	if cfg.Region == "" {
-		return nil, fmt.Errorf("target %s: its AWS region is not known; state it, or set AWS_REGION: %w", u, fault.ErrConfig)
+		return nil, fmt.Errorf("%s %s: its AWS region is not known; state it, or set AWS_REGION: %w", conf.Role, u, fault.ErrConfig)
 	}
 	if conf.SigV4.RoleARN != "" {
 		cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), conf.SigV4.RoleARN))
@@ -76,7 +76,7 @@ func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) 
 	s := &signing{signer: v4.NewSigner(), creds: cfg.Credentials, region: cfg.Region, service: service}
 	creds, err := s.credentials(ctx) // now rather than at the first request
 	if err != nil {
-		return nil, fmt.Errorf("target %s: %w: %w", u, err, fault.ErrConfig)
+		return nil, fmt.Errorf("%s %s: %w: %w", conf.Role, u, err, fault.ErrConfig)
 	}
 	s.origin = creds.Source
 	return s, nil

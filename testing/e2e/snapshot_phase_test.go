@@ -179,7 +179,7 @@ func TestASourceThatCannotMakeTheSnapshotIsToldPlainly(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no source", sourceArgs("migrate", "http://127.0.0.1:9", n.URL, repo, "unreachable", "--unavailable-timeout", "1s"), 1, "127.0.0.1:9"},
+		{"no source", sourceArgs("migrate", "http://127.0.0.1:9", n.URL, repo, "unreachable", "--unavailable-timeout", "1s"), 1, "source http://127.0.0.1:9"},
 		{"outside path.repo", sourceArgs("migrate", n.URL, n.URL, "/proc/nowhere", "plain"), 1, "/proc/nowhere"},
 		{"not writable", sourceArgs("migrate", n.URL, n.URL, locked, "locked"), 1, locked},
 		{"no such phase", sourceArgs("migrate", n.URL, n.URL, repo, "plain", "--phases", "snapshots"), 1, "snapshots"},
