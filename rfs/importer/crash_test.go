@@ -174,7 +174,7 @@ func (w *world) small() (map[string]string, importer.Counts) {
 }
 
 func TestWhoeverDiesAtWhateverStepEveryDocumentArrivesAndIsCountedOnce(t *testing.T) {
-	every := 25
+	every := 13
 	if os.Getenv("RFSD_IMPORT") == "all" {
 		every = 1
 	}

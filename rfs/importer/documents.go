@@ -30,7 +30,7 @@ func (r *run) judge(ctx context.Context, p *pair) (verdict, error) {
 		p.reason, p.detail = BadAction, fmt.Sprintf("%q is no name of an index", index)
 	}
 	switch {
-	case p.reason == "" && index[0] == '.' && (!r.IncludeSystem || ownIndex(index)):
+	case p.reason == "" && (ownIndex(index) || isSystem(index) && !r.IncludeSystem):
 		return filtered, nil
 	case p.reason == "" && len(p.action.typ) > 0 && string(p.action.typ) != "_doc" && r.Types == RefuseTypes:
 		p.reason, p.detail = Typed, fmt.Sprintf("the document has the mapping type %q: choose --emit-doc-type ON or OFF", p.action.typ)
@@ -58,6 +58,12 @@ func (r *run) ensure(ctx context.Context, index []byte) error {
 			return err
 		}
 	}
+}
+
+// isSystem says whether the index belongs to the cluster rather than to its users, as a migration has it:
+// backing indices of data streams are users' data.
+func isSystem(name []byte) bool {
+	return name[0] == '.' && !bytes.HasPrefix(name, []byte(".ds-"))
 }
 
 // ownIndex says whether the state of rfsd's work is kept there.

@@ -59,7 +59,7 @@ type Import struct {
 	MaxAttempts   int           // in a row that end without progress; DefaultMaxAttempts
 	Unavailable   time.Duration // how long the store may not answer; bulk.DefaultGiveUp
 	Types         Types         // RefuseTypes
-	IncludeSystem bool          // import into indices whose names begin with a dot, too
+	IncludeSystem bool          // import into indices whose names begin with a dot, too; .ds-… always are
 
 	token    string // of this node
 	locks    *primitive.Locks
@@ -114,11 +114,9 @@ func (m *Import) identity() string {
 // be called once.
 func (m *Import) Run(outer context.Context) (Status, error) {
 	m.prepare()
-	if err := m.look(outer); err != nil || m.Seen().Complete {
-		return m.Seen(), errors.Join(err, m.tidy(outer))
-	}
-	if err := m.advertise(outer); err != nil {
-		return m.Seen(), err
+	if err := m.join(outer); err != nil || m.Seen().Complete {
+		m.tidy(outer)
+		return m.Seen(), unlessEnded(outer, err)
 	}
 	var all errgroup.Group
 	ctx, stop := context.WithCancel(outer)
@@ -147,23 +145,50 @@ func (m *Import) Run(outer context.Context) (Status, error) {
 		return nil
 	})
 	err := all.Wait()
-	if errors.Is(err, context.Canceled) {
-		err = nil
+	m.tidy(outer)
+	return m.Seen(), unlessEnded(outer, err)
+}
+
+// unlessEnded drops the error of who was asked to stop.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
 	}
-	return m.Seen(), errors.Join(err, m.tidy(outer))
+	return err
+}
+
+// join reads how far the import is and advertises this node, as soon as the store answers.
+func (m *Import) join(ctx context.Context) error {
+	for silence := m.newSilence(); ; {
+		err := m.look(ctx)
+		if err == nil && !m.Seen().Complete {
+			err = m.advertise(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		if err := silence.judge(err); err != nil {
+			return err
+		}
+		if err := m.Clock.Sleep(ctx, firstPause); err != nil {
+			return err
+		}
+	}
 }
 
 // tidy removes what is left of partitions when the import is complete: a leader may have died, or been
-// stopped, before it did.
-func (m *Import) tidy(ctx context.Context) error {
+// stopped, before it did. What stays in spite of that does no harm.
+func (m *Import) tidy(ctx context.Context) {
 	if !m.Seen().Complete || ctx.Err() != nil {
-		return nil
+		return
 	}
 	all, err := m.parts.List(ctx)
 	for i := 0; err == nil && i < len(all); i++ {
 		err = m.parts.Remove(ctx, all[i])
 	}
-	return err
+	if err != nil {
+		m.Log.Warn("records of windows are left in the store", "error", err)
+	}
 }
 
 func (m *Import) prepare() {

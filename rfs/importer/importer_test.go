@@ -117,6 +117,26 @@ func TestBrokenLinesAreFailedDocumentsWithTheirPlace(t *testing.T) {
 	})
 }
 
+func TestSystemIndicesAreLeftAloneAndOurOwnAlways(t *testing.T) {
+	for _, system := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, w *world) {
+			want := map[string]string{"i/1": "{}", ".ds-logs-1/1": "{}"}
+			if system {
+				want[".kibana/1"] = "{}"
+			}
+			text := ""
+			for _, index := range []string{"i", ".ds-logs-1", ".kibana", ".rfs_control", ".migrations_working_state_x"} {
+				text += `{"index":{"_index":"` + index + `","_id":"1"}}` + "\n{}\n"
+			}
+			w.write("x.ndjson", text)
+			s := run(t, w.node(func(m *importer.Import) { m.IncludeSystem = system }))
+			if w.arrived(want); s.Filtered != int64(5-len(want)) {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
 func TestTypesAreSentOrDroppedOnRequest(t *testing.T) {
 	for _, c := range []struct {
 		types importer.Types

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,8 +95,13 @@ func importEquals(t *testing.T, n *cluster.Node, proxy *proxy, r repository, pac
 		from = inBucket(t, out)
 	}
 	args := []string{"import", "--from", from, "--target-host", proxy.URL, "--create-indices", "--output", "json", "--session-name", "import",
-		"--window-size", "32768", "--window-lease", "3s", "--slots", "2", "--documents-per-bulk-request", "5", "--disable-compression",
+		"--window-lease", "3s", "--slots", "2", "--documents-per-bulk-request", "5", "--disable-compression",
 		"--max-failed-documents", "unlimited"}
+	bytes := 0
+	for _, source := range lines {
+		bytes += len(source)
+	}
+	args = append(args, "--window-size", strconv.Itoa(max(bytes/60, 1<<14)))
 	killed := importWithKills(t, dir, args)
 	res := RunIn(t, dir, nil, "rfsd", args...)
 	var sum imported

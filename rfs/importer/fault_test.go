@@ -1,0 +1,193 @@
+package importer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/importer"
+)
+
+// flaky answers every tenth call with an error, half of them after it did what it was asked for.
+type flaky struct {
+	primitive.Store
+	next bulk.Sender
+	mu   sync.Mutex
+	rng  *rand.Rand
+	hits int
+}
+
+var errFlaky = fmt.Errorf("no answer: %w", fault.ErrUnavailable)
+
+func (f *flaky) draw() (do, answer bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch f.rng.IntN(20) {
+	case 0:
+		f.hits++
+		return false, false
+	case 1:
+		f.hits++
+		return true, false
+	}
+	return true, true
+}
+
+func attempt[T any](f *flaky, call func() (T, error)) (v T, err error) {
+	do, answer := f.draw()
+	if do {
+		v, err = call()
+	}
+	if !answer {
+		var none T
+		return none, errFlaky
+	}
+	return v, err
+}
+
+func (f *flaky) Record(ctx context.Context, id string) (cms.Record, error) {
+	return attempt(f, func() (cms.Record, error) { return f.Store.Record(ctx, id) })
+}
+
+func (f *flaky) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	return attempt(f, func() (cms.Revision, error) { return f.Store.Put(ctx, r) })
+}
+
+func (f *flaky) Delete(ctx context.Context, r cms.Record) error {
+	_, err := attempt(f, func() (int, error) { return 0, f.Store.Delete(ctx, r) })
+	return err
+}
+
+func (f *flaky) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
+	if do, answer := f.draw(); !do || !answer {
+		return func(yield func(cms.Record, error) bool) { yield(cms.Record{}, errFlaky) }
+	}
+	return f.Store.List(ctx, kind)
+}
+
+func (f *flaky) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	return attempt(f, func() (bulk.Result, error) { return f.next.Send(ctx, body, n) })
+}
+
+func TestABadNetworkChangesNothingButTime(t *testing.T) {
+	for seed := range uint64(6) {
+		inBubble(t, func(t *testing.T, w *world) {
+			want, counts := w.small()
+			w.target.takes = time.Second
+			f := &flaky{Store: w.store, next: w.target, rng: rand.New(rand.NewPCG(seed, 3))}
+			done := make(chan importer.Status)
+			for range 3 {
+				m := w.node(func(i *importer.Import) {
+					i.Store, i.Workers, i.Lease, i.Bulk.MaxBytes = f, 1, 12*time.Second, 500
+					i.Output = func(func() error) (bulk.Sender, error) { return f, nil }
+				})
+				go func() {
+					s, err := m.Run(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					done <- s
+				}()
+			}
+			for range 3 {
+				if s := <-done; !s.Complete || s.Counts != counts || s.GivenUp != 0 {
+					t.Errorf("seed %d: %+v, want %+v", seed, s, counts)
+				}
+			}
+			w.arrived(want)
+			if w.failed.once(t, "a3"); f.hits < 10 {
+				t.Errorf("seed %d: only %d calls failed", seed, f.hits)
+			}
+		})
+	}
+}
+
+// down is a target that does not answer until a time.
+type down struct {
+	next  bulk.Sender
+	until time.Time
+}
+
+func (d *down) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if time.Now().Before(d.until) {
+		return bulk.Result{}, errFlaky
+	}
+	return d.next.Send(ctx, body, n)
+}
+
+func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want, counts := w.small()
+		to := &down{w.target, time.Now().Add(3 * time.Minute)}
+		through := func(i *importer.Import) {
+			i.Bulk.GiveUp = 5 * time.Minute
+			i.Output = func(func() error) (bulk.Sender, error) { return to, nil }
+		}
+		if s := run(t, w.node(through)); !s.Complete || s.Counts != counts {
+			t.Errorf("%+v, want %+v", s, counts)
+		}
+		w.arrived(want)
+	})
+	inBubble(t, func(t *testing.T, w *world) {
+		want, counts := w.small()
+		to := &down{w.target, time.Now().Add(time.Hour)}
+		through := func(i *importer.Import) {
+			i.Bulk.GiveUp = 5 * time.Minute
+			i.Output = func(func() error) (bulk.Sender, error) { return to, nil }
+		}
+		began := time.Now()
+		if _, err := w.node(through).Run(t.Context()); !errors.Is(err, fault.ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took < 5*time.Minute || took > 8*time.Minute {
+			t.Errorf("it gave up after %v", took)
+		}
+		to.until = time.Now()
+		began = time.Now()
+		if s := run(t, w.node(through)); !s.Complete || s.Counts != counts || s.GivenUp != 0 {
+			t.Errorf("%+v, want %+v", s, counts)
+		}
+		if took := time.Since(began); took > 50*time.Second { // virtual time: the windows were given back, nothing runs out
+			t.Errorf("the next run took %v", took)
+		}
+		w.arrived(want)
+	})
+}
+
+func TestWhoIsAskedToStopGivesItsWindowBackWithItsProgress(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want, counts := w.small()
+		w.target.takes = 3 * time.Second
+		slow := func(i *importer.Import) {
+			i.Workers, i.Bulk.MaxBytes, i.Bulk.MaxInFlight, i.Window, i.Lease = 1, 500, 1, 1<<20, time.Hour
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, stop)
+		s, err := w.node(slow).Run(ctx)
+		if err != nil || s.Complete {
+			t.Fatalf("%+v %v", s, err)
+		}
+		sent := w.target.sent
+		began := time.Now()
+		s = run(t, w.node(slow))
+		if !s.Complete || s.Counts != counts {
+			t.Errorf("%+v, want %+v", s, counts)
+		}
+		if took := time.Since(began); took > 10*time.Minute { // virtual; the claim would have lasted an hour
+			t.Errorf("it took %v", took)
+		}
+		if w.target.sent > int(counts.Documents)+6 || sent == 0 {
+			t.Errorf("%d documents were sent, %d of them at first, there are %d", w.target.sent, sent, counts.Documents)
+		}
+		w.arrived(want)
+	})
+}
