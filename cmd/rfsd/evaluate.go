@@ -67,10 +67,11 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 		return fmt.Errorf("target %s: %w", client.Name(), err)
 	}
 	rehearsal := worker.Rehearsal{Target: client}
+	globals := &worker.TargetGlobals{Cluster: rehearsal, Version: v, Wanted: o.globals, Log: log}
 	e := &worker.Evaluator{
 		Target: client, Version: v, Repo: counted, Log: log,
-		Indices: &worker.TargetIndices{Cluster: rehearsal, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: log},
-		Globals: &worker.TargetGlobals{Cluster: rehearsal, Version: v, Wanted: o.globals, Log: log},
+		Indices: &worker.TargetIndices{Cluster: rehearsal, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Globals: globals, Log: log},
+		Globals: globals,
 	}
 	r, err := e.Evaluate(ctx, plan)
 	if err != nil {
@@ -113,6 +114,11 @@ func printEvaluation(w io.Writer, r *worker.Evaluation) {
 	for _, x := range r.Indices {
 		if x.Reduced != "" {
 			fmt.Fprintf(w, "index %s: stored sources are not what was indexed: %s\n", x.Index, x.Reduced)
+		}
+	}
+	for _, x := range r.Indices {
+		if x.Stream != "" {
+			fmt.Fprintf(w, "index %s of a data stream: %s\n", x.Index, x.Stream)
 		}
 	}
 	for title, all := range map[string][]string{"left out (--include-system takes them)": r.LeftOut, "shards that the snapshot lacks": r.Missing, "warnings": r.Warnings} {

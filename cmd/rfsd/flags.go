@@ -104,6 +104,7 @@ func selectionFlags() []cli.Flag {
 		list(selection, "index-rename", "names of indices on the target, REGEXP=NAME such as ^logs-(.*)$=old-$1; may be repeated, the first that matches counts"),
 		list(selection, "without-rule", "conversion rule that is not applied, by its name; may be repeated"),
 		yes(selection, "include-system", "migrate indices whose names begin with a dot, too"),
+		str(selection, "data-streams", "index", "backing indices of data streams: index makes them ordinary indices behind an alias of the stream's name; create writes their documents into a data stream of the target"),
 		str(selection, "multi-type", "split", "several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"),
 		str(selection, "emit-doc-type", "AUTO", "write mapping types into the bulk actions: AUTO, ON or OFF; ON keeps index and type as they were"),
 	}

@@ -50,6 +50,7 @@ type options struct {
 	overrides     metadata.Overrides // wishes about every created index
 	multiType     worker.MultiType
 	emitType      worker.EmitType
+	dataStreams   worker.DataStreams
 
 	session         string
 	coordinatorFile string
@@ -95,6 +96,7 @@ func parseOptions(c *cli.Context) (options, error) {
 		discard:         c.Bool("discard"),
 		includeSystem:   c.Bool("include-system"),
 		multiType:       worker.MultiType(c.String("multi-type")),
+		dataStreams:     worker.DataStreams(c.String("data-streams")),
 		emitType:        worker.EmitType(strings.ToUpper(c.String("emit-doc-type"))),
 		session:         c.String("session-name"),
 		coordinatorFile: c.String("coordinator-file"),
@@ -253,6 +255,9 @@ func (o *options) checkSelection(c *cli.Context) error {
 	}
 	if o.multiType != worker.SplitTypes && o.multiType != worker.UnionTypes {
 		return usage("--multi-type %q is not split or union", o.multiType)
+	}
+	if o.dataStreams != worker.StreamsToIndices && o.dataStreams != worker.StreamsCreate {
+		return usage("--data-streams %q is not index or create", o.dataStreams)
 	}
 	switch o.emitType {
 	case worker.EmitAuto, worker.EmitOn, worker.EmitOff:

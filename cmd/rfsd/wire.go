@@ -168,6 +168,10 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	s.Targets = client
 	indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log}
 	globals := &worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}
+	if o.phases.Has(worker.PhaseMetadata) {
+		indices.Globals = globals
+	}
 	s.Indices, s.Globals, s.Foretell = indices, globals.Migrate, worker.Foretell(client, indices, globals)
+	s.Streams = indices.StreamUUID
 	return worker.ToCluster(in.counters.Sender(client), o.connections, o.care.gate(client, in.bucket, s.Log)), client, nothing, nil
 }

@@ -50,12 +50,13 @@ func (e *edit) aliases(raw json.RawMessage) (map[string]any, error) {
 	return all, nil
 }
 
-// splitAliases parts the aliases that are set with the index from those that wait for its documents.
+// splitAliases parts the aliases that are set with the index from those that wait for its documents. An index that
+// is named not to be written to has part in an alias for writing, and waits as the others of it do.
 func splitAliases(all map[string]any, when AliasTime) (early, late map[string]any) {
 	early, late = map[string]any{}, map[string]any{}
 	for name, v := range all {
 		a, ok := v.(map[string]any)
-		waits := when == AliasesLate || when == AliasesAuto && ok && (a["is_write_index"] == true || a["filter"] != nil)
+		waits := when == AliasesLate || when == AliasesAuto && ok && (a["is_write_index"] != nil || a["filter"] != nil)
 		if waits {
 			late[name] = v
 		} else {

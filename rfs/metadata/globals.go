@@ -59,6 +59,8 @@ type Selection struct {
 	// Ordinary are the ordinary indices that the migration creates: a template that makes
 	// data streams of their names would refuse them, and is left out.
 	Ordinary []string
+	// Streams are the data streams of the source whose documents are created in streams of the target.
+	Streams []string
 	// Rules are the user's own changes; nil: none.
 	Rules *rules.Set
 	// Without are rules that are not applied, by their names (RuleNames).

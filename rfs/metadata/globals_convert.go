@@ -39,6 +39,10 @@ func ConvertGlobals(v target.Version, g Globals, sel Selection) (GlobalPlan, err
 		}
 	}
 	for _, name := range keys(g.DataStreams) {
+		if slices.Contains(sel.Streams, name) {
+			p.leave(DataStream, name, "a data stream cannot be created with its past: the documents of its %d backing indices are created in the target's", len(g.DataStreams[name]))
+			continue
+		}
 		p.leave(DataStream, name, "a data stream cannot be created with its past: its %d backing indices are migrated as indices", len(g.DataStreams[name]))
 	}
 	p.plan.Left = append(p.plan.Left, g.Others...)

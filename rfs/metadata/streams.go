@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -15,9 +16,9 @@ import (
 
 // StreamPart says what becomes of one backing index of a data stream: an ordinary index.
 type StreamPart struct {
-	Stream string
-	Alias  string // the stream's name; "" when something else on the target has it
-	Writes bool   // the newest: the alias writes to it
+	Stream string `json:"name"`             // at the source
+	Alias  string `json:"alias,omitempty"`  // the stream's name; "" when something else on the target has it
+	Writes bool   `json:"writes,omitempty"` // the newest: the alias writes to it
 }
 
 // StreamParts gives each backing index its place, by the name of the backing index. taken says which
@@ -38,7 +39,8 @@ func StreamParts(g Globals, taken func(name string) bool) map[string]StreamPart 
 }
 
 // BackingName is the name of a backing index on a target. It stays, unless the target refuses names
-// that begin with a dot: then it is without (.ds-logs-2024.01.01-000001 is ds-logs-2024.01.01-000001).
+// that begin with a dot: then it is without (.ds-logs-2024.01.01-000001 is ds-logs-2024.01.01-000001). OpenSearch
+// refuses .ds-logs-000001 while it has a data stream logs, whose next backing index might get that name.
 func BackingName(name string, dotsRefused bool) string {
 	if dotsRefused {
 		return strings.TrimLeft(name, ".")
@@ -65,39 +67,151 @@ func (p StreamPart) With(x Index) (Index, error) {
 	return x, err
 }
 
+// ErrRollover means that a policy would roll a data stream over while documents are created in it.
+var ErrRollover = fmt.Errorf("a policy rolls the data stream over: %w", fault.ErrConfig)
+
 // CheckStream says whether documents may be created in a data stream of the target by op create: a
 // template makes a stream of its name, and no policy that rolls it over is attached, for then a document that is
 // sent again lands in the next backing index as well. Even so, duplicates are possible when somebody
-// rolls it over by hand. Errors: fault.ErrConfig with the remedy, fault.ErrUnavailable.
+// rolls it over by hand. Errors: fault.ErrConfig with the remedy (ErrRollover is one), fault.ErrUnavailable.
 func CheckStream(ctx context.Context, c Requester, stream string) error {
-	var templates struct {
-		Templates []struct {
-			Name string `json:"name"`
-			Body struct {
-				Patterns []string        `json:"index_patterns"`
-				Priority int             `json:"priority"`
-				Stream   json.RawMessage `json:"data_stream"`
-			} `json:"index_template"`
-		} `json:"index_templates"`
-	}
-	if err := ask(ctx, c, "/_index_template", &templates); err != nil {
+	makes, err := MakesStream(ctx, c, stream)
+	if err != nil {
 		return err
 	}
+	if !makes {
+		return NoStreamTemplate(stream)
+	}
+	return CheckRollover(ctx, c, stream)
+}
+
+// NoStreamTemplate is the error for a stream that no template makes.
+func NoStreamTemplate(stream string) error {
+	return fmt.Errorf("data stream %s: the target has no index template that makes a stream of this name: create one first, or leave out --data-streams create: %w", stream, fault.ErrConfig)
+}
+
+// streamTemplate is what of an index template decides about streams.
+type streamTemplate struct {
+	Patterns []string        `json:"index_patterns"`
+	Priority int             `json:"priority"`
+	Stream   json.RawMessage `json:"data_stream"`
+}
+
+// makesStream says whether the template that counts for the name makes a data stream.
+func makesStream(templates []streamTemplate, stream string) bool {
 	best, makes := -1, false
-	for _, t := range templates.Templates {
-		fits := slices.ContainsFunc(t.Body.Patterns, func(p string) bool { return matches(p, stream) })
-		if fits && t.Body.Priority > best {
-			best, makes = t.Body.Priority, len(t.Body.Stream) > 0 && string(t.Body.Stream) != "null"
+	for _, t := range templates {
+		fits := slices.ContainsFunc(t.Patterns, func(p string) bool { return matches(p, stream) })
+		if fits && t.Priority > best {
+			best, makes = t.Priority, len(t.Stream) > 0 && string(t.Stream) != "null"
 		}
 	}
-	if !makes {
-		return fmt.Errorf("data stream %s: the target has no index template that makes a stream of this name: create one first, or leave out --data-streams create: %w", stream, fault.ErrConfig)
+	return makes
+}
+
+// MakesStream says whether the target has an index template that makes a data stream of the name.
+func MakesStream(ctx context.Context, c Requester, stream string) (bool, error) {
+	var answer struct {
+		Templates []struct {
+			Body streamTemplate `json:"index_template"`
+		} `json:"index_templates"`
 	}
+	if err := ask(ctx, c, "/_index_template", &answer); err != nil {
+		return false, err
+	}
+	all := make([]streamTemplate, 0, len(answer.Templates))
+	for _, t := range answer.Templates {
+		all = append(all, t.Body)
+	}
+	return makesStream(all, stream), nil
+}
+
+// MakesStream says whether an index template of the plan will make a data stream of the name.
+func (p GlobalPlan) MakesStream(stream string) bool {
+	var all []streamTemplate
+	for _, o := range p.Objects {
+		var t streamTemplate
+		if o.Kind == IndexTemplate && json.Unmarshal(o.Body, &t) == nil {
+			all = append(all, t)
+		}
+	}
+	return makesStream(all, stream)
+}
+
+// CheckRollover refuses a stream that a policy of the target rolls over: ErrRollover.
+func CheckRollover(ctx context.Context, c Requester, stream string) error {
 	policy, err := rollover(ctx, c, stream)
 	if err != nil || policy == "" {
 		return err
 	}
-	return fmt.Errorf("data stream %s: the policy %s would roll it over while documents are on their way, and what is sent again would be there twice: detach it until the migration is complete: %w", stream, policy, fault.ErrConfig)
+	return fmt.Errorf("data stream %s: %w: it is the policy %s, and what is sent again after that would be there twice: detach it until the migration is complete", stream, ErrRollover, policy)
+}
+
+// TargetStream is a data stream of a target.
+type TargetStream struct {
+	UUID    string   // of its oldest backing index: another one means another stream
+	Indices []string // its backing indices, oldest first
+}
+
+// FindStream asks for a data stream of the target; nil when it has none of that name.
+func FindStream(ctx context.Context, c Requester, name string) (*TargetStream, error) {
+	var answer struct {
+		Streams []struct {
+			Indices []struct {
+				Name string `json:"index_name"`
+				UUID string `json:"index_uuid"`
+			} `json:"indices"`
+		} `json:"data_streams"`
+	}
+	path := "/_data_stream/" + url.PathEscape(name)
+	if there, err := askMaybe(ctx, c, path, &answer); err != nil || !there || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
+		return nil, err
+	}
+	found := &TargetStream{UUID: answer.Streams[0].Indices[0].UUID}
+	for _, x := range answer.Streams[0].Indices {
+		found.Indices = append(found.Indices, x.Name)
+	}
+	return found, nil
+}
+
+// NameTaken says whether an index, or an alias of other indices than ours, has the name on the target. Data
+// streams are FindStream's.
+func NameTaken(ctx context.Context, c Requester, name string, ours []string) (bool, error) {
+	path := "/" + url.PathEscape(name)
+	status, answer, err := c.Do(ctx, http.MethodHead, path, nil, nil)
+	switch {
+	case err != nil:
+		return false, err
+	case status == http.StatusNotFound:
+		return false, nil
+	}
+	if err := target.Judge("HEAD "+path, status, answer); err != nil {
+		return false, err
+	}
+	var indices map[string]json.RawMessage
+	alias, err := askMaybe(ctx, c, "/_alias/"+url.PathEscape(name), &indices)
+	if err != nil || !alias || len(indices) == 0 {
+		return true, err
+	}
+	for index := range indices {
+		if !slices.Contains(ours, index) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// CreateStream creates a data stream by the template that makes it; one that is there stays as it is.
+func CreateStream(ctx context.Context, c Requester, name string) error {
+	path := "/_data_stream/" + url.PathEscape(name)
+	status, answer, err := c.Do(ctx, http.MethodPut, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	if err := target.Judge("PUT "+path, status, answer); err != nil && !target.IsExists(err) {
+		return err
+	}
+	return nil
 }
 
 // rollover names an ISM policy with a rollover that manages the stream, or will manage its indices.
@@ -108,11 +222,11 @@ func rollover(ctx context.Context, c Requester, stream string) (string, error) {
 			Policy json.RawMessage `json:"policy"`
 		} `json:"policies"`
 	}
-	if there, err := askISM(ctx, c, "/_plugins/_ism/policies", &all); err != nil || !there {
+	if there, err := askMaybe(ctx, c, "/_plugins/_ism/policies", &all); err != nil || !there {
 		return "", err
 	}
 	var explained map[string]json.RawMessage
-	if _, err := askISM(ctx, c, "/_plugins/_ism/explain/"+stream, &explained); err != nil {
+	if _, err := askMaybe(ctx, c, "/_plugins/_ism/explain/"+url.PathEscape(stream), &explained); err != nil {
 		return "", err
 	}
 	attached := map[string]bool{}
@@ -151,8 +265,8 @@ func rollover(ctx context.Context, c Requester, stream string) (string, error) {
 	return "", nil
 }
 
-// askISM is ask; false when the target has no ISM, or nothing of that name.
-func askISM(ctx context.Context, c Requester, path string, into any) (bool, error) {
+// askMaybe is ask; false when the target has nothing of that name, or does not know such things.
+func askMaybe(ctx context.Context, c Requester, path string, into any) (bool, error) {
 	status, answer, err := c.Do(ctx, http.MethodGet, path, nil, nil)
 	switch {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -19,6 +20,10 @@ type Entry struct {
 	Bytes []int64 `json:"bytes,omitempty"`
 	// Reduced says why stored sources are not what was indexed ("" when they are), from the mapping.
 	Reduced string `json:"reduced,omitempty"`
+	// Stream is set for the backing index of a data stream.
+	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
+	// Create says that documents are created in a data stream of the target, which Naming.Index names.
+	Create bool `json:"create,omitempty"`
 	// Ours are the target indices that this session created; all others were there before.
 	Ours []string `json:"ours,omitempty"`
 	// Differs is what the target made of the created indices that was not asked, as its templates do.

@@ -40,6 +40,8 @@ type EvaluatedIndex struct {
 	Bytes   int64             `json:"bytes"` // of its primaries in the repository
 	Reduced string            `json:"reduced_source,omitempty"`
 	Targets []EvaluatedObject `json:"targets"`
+	// Stream says what is done with the backing index of a data stream.
+	Stream string `json:"data_stream,omitempty"`
 }
 
 // What would become of an object.
@@ -93,7 +95,9 @@ func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, erro
 		Snapshot: plan.Snapshot, State: plan.State, Target: e.Version.Distribution + " " + e.Version.Number, LeftOut: plan.LeftOut, Missing: plan.Missing, Warnings: plan.Warnings,
 		Indices: []EvaluatedIndex{}, Globals: []EvaluatedObject{},
 	}
-	if err := e.Indices.Check(plan); err != nil {
+	if err := e.Indices.Check(ctx, plan); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+		return nil, err
+	} else if err != nil {
 		r.Stops = append(r.Stops, fault.Text(err))
 	}
 	if err := e.rehearse(ctx, plan, r); err != nil {
@@ -123,12 +127,21 @@ func (e *Evaluator) rehearse(ctx context.Context, plan *Plan, r *Evaluation) err
 }
 
 func (e *Evaluator) index(ctx context.Context, x IndexPlan, r *Evaluation) (EvaluatedIndex, error) {
-	done := EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced}
+	done := EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Stream: x.Entry.note()}
+	if x.Entry.Create {
+		object, err := e.stream(ctx, x)
+		done.Targets = append(done.Targets, object)
+		return done, err
+	}
 	o, err := e.Indices.overrides(ctx)
 	if err != nil {
 		return done, err
 	}
-	for _, w := range wanted(x, o, e.Indices.Rules) {
+	all, err := wanted(x, o, e.Indices.Rules)
+	if err != nil {
+		return done, err
+	}
+	for _, w := range all {
 		object := EvaluatedObject{Name: w.Name}
 		result, err := metadata.Ensure(ctx, creator(e.Indices.Cluster, x), e.Version, []metadata.Wanted{w})
 		switch {

@@ -58,6 +58,10 @@ func (t *TargetGlobals) plan(ctx context.Context, plan *Plan) (wanted metadata.G
 	}
 	sel := t.Wanted
 	for _, x := range plan.Indices {
+		if x.Entry.Create {
+			sel.Streams = append(sel.Streams, x.Entry.Stream.Stream)
+			continue
+		}
 		sel.Ordinary = append(sel.Ordinary, x.Entry.Naming.Targets()...)
 	}
 	wanted, err = metadata.ConvertGlobals(t.Version, all, sel)

@@ -80,7 +80,7 @@ func (j *job) open(ctx, work context.Context) error {
 	opts := j.runner.Bulk
 	opts.Sender, opts.Recorder = j.out, j.runner.Failed
 	opts.From, opts.Index, opts.Shard, opts.EmitType = j.begin, j.entry.Naming.Index, j.id.Shard, j.entry.Naming.Emit
-	opts.MayStart = mayStart
+	opts.MayStart, opts.Create = mayStart, j.entry.Create
 	j.loader = bulk.New(opts)
 	j.loaded.Store(j.loader)
 	return nil

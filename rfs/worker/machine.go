@@ -136,7 +136,7 @@ func (s *Session) plan(ctx context.Context) (*Plan, error) {
 			name, p.UUID, uuid, fault.ErrConfig)
 	}
 	if s.Indices != nil {
-		if err := s.Indices.Check(p); err != nil {
+		if err := s.Indices.Check(ctx, p); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -43,6 +44,9 @@ func (s *Session) listIndices(ctx context.Context, lease *cms.PhaseLease) error 
 }
 
 func (s *Session) createEntries(ctx context.Context, plan *Plan) error {
+	if err := s.noteStreams(ctx, plan); err != nil {
+		return err
+	}
 	for _, x := range plan.Indices {
 		body, err := x.Entry.encode()
 		if err != nil {
@@ -109,7 +113,7 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, err 
 		_, err = s.Coordinator.CompleteIndex(ctx, name, body)
 		return true, err
 	}
-	if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, metadata.ErrRollover) || ctx.Err() != nil {
 		return true, err // no fault of the index
 	}
 	s.Log.WarnContext(ctx, "index cannot be created", "index", name, "attempt", e.Attempts+1, "error", err)
@@ -142,7 +146,7 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 			return entry, err
 		}
 		entry.Late, entry.Differs = made.Late, made.Differs[:min(len(made.Differs), mostDiffers)]
-		if s.Tune && len(entry.Ours) > 0 {
+		if s.Tune && len(entry.Ours) > 0 && !entry.Create {
 			if err := s.Tuner.Tune(ctx, entry.Ours); err != nil {
 				return entry, err
 			}
@@ -215,8 +219,9 @@ func (s *Session) sourceIndex(ctx context.Context, name string) (*snapshot.Index
 
 // Indices are the indices of a target cluster, as the phase indices needs them.
 type Indices interface {
-	// Check refuses a plan that the target cannot take, before anything is written.
-	Check(plan *Plan) error
+	// Check refuses a plan that the target cannot take, before anything is written, and names the
+	// indices of data streams as the target can take them.
+	Check(ctx context.Context, plan *Plan) error
 	// Absent gives those of the names that nothing on the target has.
 	Absent(ctx context.Context, names []string) ([]string, error)
 	// Make creates what is missing of an index and leaves alone what exists.
@@ -303,7 +308,7 @@ func (s *Session) haveTargets(ctx context.Context, entry Entry) error {
 		return nil
 	}
 	for _, name := range entry.Naming.Targets() {
-		_, err := s.Targets.IndexUUID(ctx, name)
+		_, err := s.targetUUID(ctx, entry, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("index %s %w", name, ErrTargetMissing)

@@ -310,7 +310,7 @@ func (x seen) migrateGlobals(context.Context, *Plan) (r GlobalsRecord, err error
 	return r, err
 }
 
-func (x seen) Check(*Plan) error { return nil }
+func (x seen) Check(context.Context, *Plan) error { return nil }
 
 func (x seen) Absent(_ context.Context, names []string) (absent []string, err error) {
 	err = x.do(func() error {

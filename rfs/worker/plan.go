@@ -35,6 +35,8 @@ type Request struct {
 	Rename metadata.Overrides
 	// Rules are the user's own changes; nil: none.
 	Rules *rules.Set
+	// DataStreams says what becomes of backing indices; "" is StreamsToIndices.
+	DataStreams DataStreams
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
 	Sizes bool
 }
@@ -55,6 +57,9 @@ func (r Request) Settings(repository string) map[string]string {
 	}
 	if r.Rules != nil {
 		settings["rules"] = r.Rules.Digest()
+	}
+	if r.DataStreams == StreamsCreate {
+		settings["data-streams"] = string(r.DataStreams)
 	}
 	return settings
 }
@@ -116,6 +121,9 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 		})
 	}
 	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if err := p.planStreams(ctx, snap, req); err != nil {
 		return nil, err
 	}
 	return p, p.checkTargets()
@@ -237,11 +245,17 @@ func shardSizes(ctx context.Context, repo snapshot.Repository, x *snapshot.Index
 	return sizes
 }
 
-// checkTargets refuses names that two indices would share.
+// checkTargets refuses names that two indices would share. Backing indices of one data stream may share another.
 func (p *Plan) checkTargets() error {
-	from := map[string]string{}
+	from, streams := map[string]string{}, map[string]string{}
 	for _, x := range p.Indices {
 		for _, t := range x.Entry.Naming.Targets() {
+			if x.Entry.Create && streams[t] == x.Entry.Stream.Stream {
+				continue
+			}
+			if x.Entry.Create {
+				streams[t] = x.Entry.Stream.Stream
+			}
 			if other, taken := from[t]; taken {
 				return fmt.Errorf("indices %s and %s would both become %s; choose --multi-type union or migrate them in two sessions: %w",
 					other, x.Name, t, fault.ErrConfig)

@@ -37,7 +37,9 @@ type TargetIndices struct {
 	Rules   *rules.Set // the user's own changes; nil: none
 	// Overrides are the user's wishes about every index; their renaming is the plan's.
 	Overrides metadata.Overrides
-	Requester metadata.Requester // asks what the target demands of replicas; nil: nothing
+	Requester metadata.Requester // asks what the target demands of replicas, and about data streams; nil: nothing
+	// Globals is what else is migrated, such as templates of data streams; nil: nothing.
+	Globals *TargetGlobals
 
 	mu    sync.Mutex
 	asked bool
@@ -64,12 +66,19 @@ func (t *TargetIndices) Absent(ctx context.Context, names []string) ([]string, e
 // repeated and run by several processes at once. Errors name the index and carry the
 // target's own words: fault.ErrRejected, fault.ErrConfig, fault.ErrUnavailable.
 func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
+	if x.Entry.Create {
+		return t.makeStream(ctx, x)
+	}
 	o, err := t.overrides(ctx)
 	if err != nil {
 		return Made{}, err
 	}
+	all, err := wanted(x, o, t.Rules)
+	if err != nil {
+		return Made{}, err
+	}
 	asked := recorded{creator(t.Cluster, x), map[string][]byte{}}
-	done, err := metadata.Ensure(ctx, asked, t.Version, wanted(x, o, t.Rules))
+	done, err := metadata.Ensure(ctx, asked, t.Version, all)
 	logPrepared(ctx, t.Log, done, t.told)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
@@ -123,14 +132,15 @@ func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) err
 	return nil
 }
 
-// Check refuses a plan that emits mapping types to a target that takes none.
-func (t *TargetIndices) Check(plan *Plan) error {
+// Check refuses a plan that emits mapping types to a target that takes none, or documents where they may not be
+// created, and finds names for data streams.
+func (t *TargetIndices) Check(ctx context.Context, plan *Plan) error {
 	for _, x := range plan.Indices {
 		if x.Entry.Naming.Emit && !knowsTypes(t.Version) {
 			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", t.Version.Distribution, t.Version.Number, fault.ErrConfig)
 		}
 	}
-	return nil
+	return t.placeStreams(ctx, plan)
 }
 
 // knowsTypes: mapping types went with OpenSearch 2 and Elasticsearch 8.
@@ -142,8 +152,14 @@ func knowsTypes(v target.Version) bool {
 }
 
 // wanted lists the target indices of an index of the snapshot.
-func wanted(x IndexPlan, o metadata.Overrides, own *rules.Set) []metadata.Wanted {
+func wanted(x IndexPlan, o metadata.Overrides, own *rules.Set) ([]metadata.Wanted, error) {
 	n, source := x.Entry.Naming, metadataOf(x.Source)
+	if x.Entry.Stream != nil {
+		var err error
+		if source, err = x.Entry.Stream.With(source); err != nil {
+			return nil, err
+		}
+	}
 	targets := n.Targets()
 	all := make([]metadata.Wanted, 0, len(targets))
 	for _, name := range targets {
@@ -159,7 +175,7 @@ func wanted(x IndexPlan, o metadata.Overrides, own *rules.Set) []metadata.Wanted
 		}
 		all = append(all, w)
 	}
-	return all
+	return all, nil
 }
 
 func metadataOf(x *snapshot.Index) metadata.Index {

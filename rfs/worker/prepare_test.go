@@ -64,7 +64,7 @@ func (x *indices) SetAliases(_ context.Context, index string, aliases json.RawMe
 // prepare checks a plan and creates all its indices.
 func prepare(ctx context.Context, on *indices, v target.Version, plan *Plan, log *slog.Logger) error {
 	c := &TargetIndices{Cluster: on, Version: v, Log: log}
-	if err := c.Check(plan); err != nil {
+	if err := c.Check(ctx, plan); err != nil {
 		return err
 	}
 	for _, x := range plan.Indices {

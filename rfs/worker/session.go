@@ -49,6 +49,9 @@ type Session struct {
 	Foretell func(context.Context, *Plan, Phases) error
 	Indices  Indices // of the target; nil when there is no cluster
 	Targets  Targets // nil when there is no cluster
+	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a
+	// policy rolls over; nil when there is no cluster.
+	Streams func(ctx context.Context, name string) (uuid string, err error)
 	// Order puts the items that are wanted first to the front; nil: none.
 	Order cms.Hints
 	// Tuner changes settings of the indices this session creates while documents come, when Tune is
@@ -96,7 +99,7 @@ func (s *Session) checkTargets(ctx context.Context, e Entry) error {
 		return nil
 	}
 	for _, name := range e.Naming.Targets() {
-		is, err := s.Targets.IndexUUID(ctx, name)
+		is, err := s.targetUUID(ctx, e, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("target index %s does not exist: %w", name, ErrTargetReplaced)
 		}

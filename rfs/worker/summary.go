@@ -60,7 +60,9 @@ type IndexSummary struct {
 	AliasesWait bool `json:"aliases_wait,omitempty"`
 	// Reduced says why the stored sources are not what was indexed.
 	Reduced string `json:"reduced_source,omitempty"`
-	Paused  string `json:"paused,omitempty"`
+	// Stream says what is done with the backing index of a data stream.
+	Stream string `json:"data_stream,omitempty"`
+	Paused string `json:"paused,omitempty"`
 	cms.Counts
 }
 
@@ -209,7 +211,7 @@ func (s *Session) indexSummaries(ctx context.Context) (map[string]*IndexSummary,
 			return nil, err
 		}
 		by[e.Name] = &IndexSummary{
-			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced,
+			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced, Stream: entry.note(),
 			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0, Differs: entry.Differs,
 		}
 	}
