@@ -164,7 +164,11 @@ func FindStream(ctx context.Context, c Requester, name string) (*TargetStream, e
 		} `json:"data_streams"`
 	}
 	path := "/_data_stream/" + url.PathEscape(name)
-	if there, err := askMaybe(ctx, c, path, &answer); err != nil || !there || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
+	status, body, err := c.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil || status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusMethodNotAllowed {
+		return nil, err // 400: an alias has the name, or there are no data streams at all
+	}
+	if err := read(path, status, body, &answer); err != nil || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
 		return nil, err
 	}
 	found := &TargetStream{UUID: answer.Streams[0].Indices[0].UUID}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -245,8 +243,8 @@ func (s *Session) targetUUID(ctx context.Context, e Entry, name string) (string,
 // stream is what would become of the data stream of an entry.
 func (e *Evaluator) stream(ctx context.Context, x IndexPlan) (EvaluatedObject, error) {
 	object := EvaluatedObject{Name: x.Entry.Naming.Index, Action: WouldCreate, Reason: "data stream"}
-	status, _, err := e.Target.Do(ctx, http.MethodHead, "/"+url.PathEscape(object.Name), nil, nil)
-	if err == nil && status == http.StatusOK {
+	there, err := e.Target.IndexExists(ctx, object.Name)
+	if there {
 		object.Action = WouldKeep
 	}
 	return object, err
