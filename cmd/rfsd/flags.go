@@ -97,6 +97,7 @@ func selectionFlags() []cli.Flag {
 		list(selection, "component-template-allowlist", "component template to migrate, likewise"),
 		list(selection, "index-template-allowlist", "index template to migrate, likewise"),
 		list(selection, "include", "what else of the cluster's state is migrated: pipelines, scripts, policies (ILM, as ISM), managed; may be repeated"),
+		hiddenRules(),
 		str(selection, "rules", "", "file with your own rules for names, metadata and documents (see docs/RULES-FILE.md)"),
 		str(selection, "aliases", "", "when aliases of created indices are set: early, or late: when all documents have arrived (default: late where one is for writing or has a filter)"),
 		str(selection, "replicas", "", "replicas of created indices (default: as at the source)"),

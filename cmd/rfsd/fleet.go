@@ -36,6 +36,7 @@ func fleetFlags() []cli.Flag {
 		str(fleetCategory, "zone", "", "availability zone of this machine: voters are spread over them"),
 		yes(fleetCategory, "spot", "this machine may be taken away any time: it is the last to get a vote"),
 		str(fleetCategory, "data-dir", "", "directory of the hints' files (default: the one systemd gives, else "+filepath.Join("~", ".local", "state", "rfsd")+"); it may be wiped any time"),
+		yes(fleetCategory, "share-settings", "make this node's settings the fleet's, over those that are stored (the first node of a session stores its own in any case)"),
 		yes(fleetCategory, "one-machine", "short intervals between nodes, for a fleet on one machine"),
 	}
 }

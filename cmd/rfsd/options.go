@@ -181,7 +181,7 @@ func (o *options) cluster(c *cli.Context, which string) (target.Config, error) {
 	sign, err := sigV4(c, which)
 	return target.Config{
 		Role: which, SigV4: sign,
-		URL:   c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
+		URL: c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
 		Insecure: c.Bool(which + "-insecure"), CACert: c.String(which + "-cacert"),
 		ClientCert: c.String(which + "-client-cert"), ClientKey: c.String(which + "-client-cert-key"),
 		MaxConnections: o.connections, UserAgent: "rfsd/" + version,
@@ -244,12 +244,15 @@ func (o *options) checkSelection(c *cli.Context) error {
 	if err := o.checkGlobals(c); err != nil {
 		return err
 	}
-	if name := c.String("rules"); name != "" {
-		if o.rules, err = rules.Load(name); err != nil {
-			return err
-		}
-		o.globals.Rules = o.rules
+	if name, text := c.String("rules"), c.String(rulesText); name != "" {
+		o.rules, err = rules.Load(name)
+	} else if text != "" {
+		o.rules, err = rules.Parse("the fleet's rules", []byte(text))
 	}
+	if err != nil {
+		return err
+	}
+	o.globals.Rules = o.rules
 	if err := o.checkOverrides(c); err != nil {
 		return err
 	}

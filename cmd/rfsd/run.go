@@ -68,6 +68,9 @@ func runCommand() *cli.Command {
 			if err := readSettings(c, flags, c.String("config")); err != nil {
 				return err
 			}
+			if err := joinFleet(c.Context, c, flags); err != nil {
+				return err
+			}
 			o, err := parseRun(c)
 			if err != nil {
 				return err
@@ -88,6 +91,8 @@ type runOptions struct {
 	webhook     string
 	command     []string
 	settings    map[string][]string // for workers
+	shared      cms.Shared          // for other nodes
+	shareOver   bool                // whatever they had before
 	api         apiOptions
 	fleet       fleetOptions
 	config      string
@@ -145,6 +150,10 @@ func parseRun(c *cli.Context) (runOptions, error) {
 		return r, usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster")
 	}
 	r.settings = effective(c, workerFlags())
+	if r.shared, err = sharedSettings(c, workerFlags(), slog.New(slog.DiscardHandler)); err != nil {
+		return r, err
+	}
+	r.shareOver = c.Bool("share-settings")
 	delete(r.settings, "max-rate") // the node's; each worker is told its share
 	delete(r.settings, "slots")
 	return r, nil
@@ -202,7 +211,13 @@ func runNode(ctx context.Context, r runOptions) error {
 		if err != nil {
 			return fmt.Errorf("the program's own file: %w", err)
 		}
-		conf.Open = func(ctx context.Context) (*cms.Coordinator, error) { return openCoordinator(ctx, r.options) }
+		conf.Open = func(ctx context.Context) (*cms.Coordinator, error) {
+			coordinator, err := openCoordinator(ctx, r.options)
+			if err == nil {
+				r.share(ctx, coordinator, log)
+			}
+			return coordinator, err
+		}
 		conf.Starter = &daemon.Processes{
 			Program: program, Args: []string{"worker"}, Options: r.settings, Memory: r.memory,
 			Line: func(_, _ int, line []byte) {

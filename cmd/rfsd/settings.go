@@ -23,7 +23,7 @@ var sectionNames = map[string]string{
 }
 
 // notInFile are flags that are no settings of a node: its slots are its workers.
-var notInFile = []string{"config", "slots", "output"}
+var notInFile = []string{"config", "slots", "output", rulesText, "share-settings"}
 
 // isSecret says that a flag's value must not be seen by others.
 func isSecret(name string) bool {

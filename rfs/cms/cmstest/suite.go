@@ -45,6 +45,7 @@ func Run(t *testing.T, open Factory) {
 		{"APhaseHasOneHolderAndMovesOn", phases},
 		{"AnIndexEntryIsChangedByWhoeverIsFirst", entries},
 		{"AnotherMigrationIsRefused", mismatch},
+		{"TheFleetsSettingsAreThoseOfTheFirstNode", shared},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
 	}

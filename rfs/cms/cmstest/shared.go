@@ -1,0 +1,44 @@
+package cmstest
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+func shared(t *testing.T, s cms.Store) {
+	c, ctx := Coordinator(t, s, time.Minute), t.Context()
+	if _, err := c.Shared(ctx); !errors.Is(err, cms.ErrNotFound) {
+		t.Fatalf("before anybody told any: %v", err)
+	}
+	first := cms.Shared{"repo-uri": {"s3://bucket"}, "first": {"a", "b"}}
+	other := cms.Shared{"repo-uri": {"file:///x"}}
+	is := func(want cms.Shared) {
+		t.Helper()
+		got, err := c.Shared(ctx)
+		if err != nil || !maps.EqualFunc(got, want, slices.Equal[[]string]) {
+			t.Errorf("%v, %v; want %v", got, err, want)
+		}
+	}
+	if stored, err := c.Share(ctx, first, false); err != nil || !stored {
+		t.Fatalf("%v, %v", stored, err)
+	}
+	if stored, err := c.Share(ctx, other, false); err != nil || stored {
+		t.Errorf("%v, %v", stored, err)
+	}
+	is(first)
+	if stored, err := c.Share(ctx, other, true); err != nil || !stored {
+		t.Errorf("%v, %v", stored, err)
+	}
+	is(other)
+	if _, err := c.Share(ctx, cms.Shared{"rules-text": {strings.Repeat("x", 256<<10)}}, true); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("more than the bound: %v", err)
+	}
+	is(other)
+}
