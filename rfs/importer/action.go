@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -122,7 +124,8 @@ func (a *action) parseJSON(line []byte) bool {
 	if json.Unmarshal(inner, &fields) != nil || fields == nil {
 		return false
 	}
-	for name, raw := range fields {
+	for _, name := range slices.Sorted(maps.Keys(fields)) { // so that the same line has the same fault always
+		raw := fields[name]
 		switch name {
 		case "_index":
 			a.index = a.text(name, raw, false)

@@ -99,6 +99,8 @@ func (m *mortal) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 
 // crash runs a process that dies at a step, beside or before another one that lives, and demands the
 // right end. It says whether the process died at all.
+// With together unset, a file appears in between that sorts before all others: it is imported as a whole or not
+// at all, whatever the dead leader had begun.
 func crash(t *testing.T, step int, after, together bool) (died bool) {
 	t.Helper()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -123,6 +125,7 @@ func crash(t *testing.T, step int, after, together bool) (died bool) {
 			if err := <-ended; err != nil && !m.died() {
 				t.Error(err)
 			}
+			w.write("0.ndjson", `{"index":{"_index":"new","_id":"1"}}`+"\n{}\n")
 		}
 		s := run(t, w.node(slow))
 		if together {
@@ -130,8 +133,12 @@ func crash(t *testing.T, step int, after, together bool) (died bool) {
 				t.Error(err)
 			}
 		}
+		if w.target.docs["new/1"] != "" {
+			want["new/1"] = "{}"
+			counts.Documents, counts.Indexed, counts.Bytes = counts.Documents+1, counts.Indexed+1, counts.Bytes+2
+		}
 		w.arrived(want)
-		if !s.Complete || s.Counts != counts || s.GivenUp != 0 || s.FileBytes != s.Size {
+		if !s.Complete || s.Counts != counts || s.GivenUp != 0 {
 			t.Errorf("%+v, want %+v", s, counts)
 		}
 		w.noPartitions()
@@ -143,7 +150,7 @@ func crash(t *testing.T, step int, after, together bool) (died bool) {
 	return died
 }
 
-// small is a little corpus: three files, five windows, one document that is refused.
+// small is a little corpus: three files, one document that is refused.
 func (w *world) small() (map[string]string, importer.Counts) {
 	want := map[string]string{}
 	var c importer.Counts
@@ -174,7 +181,7 @@ func (w *world) small() (map[string]string, importer.Counts) {
 }
 
 func TestWhoeverDiesAtWhateverStepEveryDocumentArrivesAndIsCountedOnce(t *testing.T) {
-	every := 13
+	every := 5
 	if os.Getenv("RFSD_IMPORT") == "all" {
 		every = 1
 	}
