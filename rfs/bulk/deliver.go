@@ -143,7 +143,8 @@ func (l *Loader) sort(b *batch, items []item, res Result) (rest []item, why stri
 				why = fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Reason)
 			}
 			keep = append(keep, r.Pos)
-		case l.opts.Create && r.Status == 409 && r.Type == "version_conflict_engine_exception": // it is there
+		case l.opts.Create && r.Status == 409 && r.Type == "version_conflict_engine_exception":
+			b.counts.Existed++
 		case concernsIndex(r):
 			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indices[items[r.Pos].index].name, r.Status, r.Type, r.Reason, ErrIndexBlocked)
 		default:

@@ -79,6 +79,7 @@ type Counts struct {
 	Requests int64 // requests started
 	Retries  int64 // of these: repetitions, whole or in part
 	Resent   int64 // documents sent more than once, each time counted
+	Existed  int64 // of Indexed, with op create: an id that was there already
 }
 
 func (c *Counts) add(d Counts) {
@@ -90,6 +91,7 @@ func (c *Counts) add(d Counts) {
 	c.Requests += d.Requests
 	c.Retries += d.Retries
 	c.Resent += d.Resent
+	c.Existed += d.Existed
 }
 
 // errStopped ends the goroutine of a batch that may not go on; the batch is not done.

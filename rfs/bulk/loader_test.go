@@ -605,11 +605,11 @@ func TestWhatIsThereAlreadyHasArrivedWhenDocumentsAreCreated(t *testing.T) {
 		if err := l.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		failed := 2
+		failed, existed := 2, int64(0)
 		if create {
-			failed = 1
+			failed, existed = 1, 1
 		}
-		if c := l.Counts(); c.Failed != int64(failed) || c.Indexed != int64(3-failed) || len(rec.synced) != failed || rec.synced[failed-1].ID != "1" {
+		if c := l.Counts(); c.Existed != existed || c.Failed != int64(failed) || c.Indexed != int64(3-failed) || len(rec.synced) != failed || rec.synced[failed-1].ID != "1" {
 			t.Errorf("create %v: %+v, %+v", create, c, rec.synced)
 		}
 	}

@@ -115,3 +115,86 @@ func TestWishesAboutIndicesAreObeyedAndToldOrRefused(t *testing.T) {
 		t.Errorf("%d zones, %v", zones, err)
 	}
 }
+
+// recording is what a target says to a method and path, as recorded from OpenSearch 2.19.4; 404 to all else.
+type recording map[string]struct {
+	status int
+	body   string
+}
+
+func (a recording) Do(_ context.Context, method, path string, _ url.Values, _ []byte) (int, []byte, error) {
+	if x, ok := a[method+" "+path]; ok {
+		return x.status, []byte(x.body), nil
+	}
+	return 404, []byte(`{"error":{"type":"index_not_found_exception","reason":"no such index"},"status":404}`), nil
+}
+
+func TestANameIsFreeForAnAliasOfItsOwnIndicesOnly(t *testing.T) {
+	const alias = `{".ds-events-000001":{"aliases":{"events":{"is_write_index":true}}}}`
+	ours := []string{".ds-events-000001", ".ds-events-000002"}
+	for _, c := range []struct {
+		name   string
+		target recording
+		taken  bool
+		stream bool
+	}{
+		{"nothing", recording{}, false, false},
+		{"the alias of a former run", recording{"HEAD /events": {200, ""}, "GET /_alias/events": {200, alias}, "GET /_data_stream/events": {400, `{"error":{"type":"illegal_argument_exception","reason":"The provided expression [events] matches an alias, specify the corresponding concrete indices instead."},"status":400}`}}, false, false},
+		{"an alias of others", recording{"HEAD /events": {200, ""}, "GET /_alias/events": {200, `{"x":{"aliases":{"events":{}}}}`}}, true, false},
+		{"an index", recording{"HEAD /events": {200, ""}, "GET /_alias/events": {404, `{"error":"alias [events] missing","status":404}`}}, true, false},
+		{"a data stream", recording{
+			"HEAD /events": {200, ""}, "GET /_alias/events": {404, `{"error":"alias [events] missing","status":404}`},
+			"GET /_data_stream/events": {200, `{"data_streams":[{"name":"events","timestamp_field":{"name":"@timestamp"},"indices":[{"index_name":".ds-events-000001","index_uuid":"ksndufW9Sue7yOYGjlb9XQ"},{"index_name":".ds-events-000002","index_uuid":"b"}],"generation":2,"status":"GREEN","template":"t"}]}`},
+		}, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			taken, err := NameTaken(t.Context(), c.target, "events", ours)
+			if err != nil || taken != c.taken {
+				t.Errorf("taken %v, %v", taken, err)
+			}
+			stream, err := FindStream(t.Context(), c.target, "events")
+			if err != nil || (stream != nil) != c.stream || stream != nil && (stream.UUID != "ksndufW9Sue7yOYGjlb9XQ" || len(stream.Indices) != 2) {
+				t.Errorf("stream %+v, %v", stream, err)
+			}
+		})
+	}
+	if _, err := NameTaken(t.Context(), recording{"HEAD /events": {403, ""}}, "events", nil); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("forbidden: %v", err)
+	}
+	if _, err := FindStream(t.Context(), recording{"GET /_data_stream/events": {503, ""}}, "events"); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("unavailable: %v", err)
+	}
+}
+
+func TestAStreamThatIsThereIsNotCreatedAgain(t *testing.T) {
+	const there = `{"error":{"root_cause":[],"type":"resource_already_exists_exception","reason":"data_stream [events] already exists"},"status":400}`
+	for _, c := range []struct {
+		status int
+		body   string
+		fails  bool
+	}{{200, `{"acknowledged":true}`, false}, {400, there, false}, {400, `{"error":{"type":"illegal_argument_exception","reason":"no matching index template found for data stream [events]"},"status":400}`, true}} {
+		if err := CreateStream(t.Context(), recording{"PUT /_data_stream/events": {c.status, c.body}}, "events"); (err != nil) != c.fails {
+			t.Errorf("%s: %v", c.body, err)
+		}
+	}
+}
+
+func TestATemplateOfThePlanMakesAStreamUnlessAnotherCountsMore(t *testing.T) {
+	plan := GlobalPlan{Objects: []Global{
+		{Kind: ComponentTemplate, Name: "c", Body: []byte(`{"index_patterns":["plain"],"data_stream":{}}`)},
+		{Kind: IndexTemplate, Name: "s", Body: []byte(`{"index_patterns":["logs-*"],"priority":1,"data_stream":{}}`)},
+		{Kind: IndexTemplate, Name: "p", Body: []byte(`{"index_patterns":["logs-plain"],"priority":2}`)},
+	}}
+	for stream, want := range map[string]bool{"logs-a": true, "logs-plain": false, "plain": false} {
+		if plan.MakesStream(stream) != want {
+			t.Errorf("%s: %v", stream, !want)
+		}
+	}
+}
+
+func TestAnAliasOfSeveralIndicesIsSetForAllOfThemWhenDocumentsAreThere(t *testing.T) {
+	early, late := splitAliases(map[string]any{"old": map[string]any{"is_write_index": false}, "new": map[string]any{"is_write_index": true}, "plain": map[string]any{}}, AliasesAuto)
+	if len(early) != 1 || early["plain"] == nil || len(late) != 2 {
+		t.Errorf("early %v, late %v", early, late)
+	}
+}

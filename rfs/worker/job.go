@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -195,6 +196,14 @@ func (j *job) progress() Progress {
 	return p
 }
 
+// existed counts documents that were on the target before they were created.
+func (j *job) existed() int64 {
+	if l := j.loaded.Load(); l != nil {
+		return l.Counts().Existed
+	}
+	return 0
+}
+
 // settled gives the watermark and the counts of everything from the begin up to it.
 func (j *job) settled() (int64, cms.Counts) {
 	w, c := j.loader.Settled()
@@ -284,7 +293,7 @@ func (j *job) report(ctx context.Context, end context.CancelFunc) {
 			guarded = now
 			err = j.guard(ctx)
 		}
-		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) {
+		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) || errors.Is(err, metadata.ErrRollover) {
 			j.endWith(err, end)
 			return
 		}

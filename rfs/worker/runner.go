@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -108,6 +109,9 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 	outcome, err := j.finish(ctx, work, err)
 	cancel()
 	beside.Wait()
+	if n := j.existed(); n > 0 {
+		j.log.Warn("documents were in the data stream already and count as arrived: they were sent before, or another backing index has the same ids", "documents", n)
+	}
 	j.log.Info("lease ended", "outcome", outcome.String(), "error", errorText(err))
 	return outcome, err
 }
@@ -136,6 +140,8 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 		if gerr := j.guard(work); errors.Is(gerr, ErrTargetReplaced) { // gone, not only blocked
 			return j.fail(work, gerr)
 		}
+		return j.giveBack(work, cms.CausePause, err)
+	case errors.Is(err, metadata.ErrRollover):
 		return j.giveBack(work, cms.CausePause, err)
 	case errors.Is(err, fault.ErrUnavailable):
 		return j.giveBack(work, cms.CauseOutage, err)

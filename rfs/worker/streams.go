@@ -86,7 +86,7 @@ func (s *Session) noteStreams(ctx context.Context, plan *Plan) error {
 		if x.Entry.Stream == nil {
 			continue
 		}
-		code := ""
+		var code string
 		switch {
 		case x.Entry.Create:
 			code = "duplicates-possible"
@@ -150,14 +150,16 @@ func (t *TargetIndices) placeAlias(ctx context.Context, plan *Plan, stream strin
 		return false, nil
 	}
 	there, err := metadata.FindStream(ctx, t.Requester, alias)
-	if err != nil {
-		return false, err
-	}
 	taken := there != nil
-	if !taken {
-		if taken, err = metadata.NameTaken(ctx, t.Requester, alias, ours); err != nil {
-			return false, err
-		}
+	if err == nil && !taken {
+		taken, err = metadata.NameTaken(ctx, t.Requester, alias, ours)
+	}
+	switch {
+	case errors.Is(err, fault.ErrConfig): // an alias is no reason to stop: it is told when it is refused
+		t.Log.WarnContext(ctx, "the target does not let see whether the name of a data stream is free", "name", alias, "reason", err.Error())
+		return false, nil
+	case err != nil:
+		return false, err
 	}
 	for _, e := range parts {
 		if taken {
