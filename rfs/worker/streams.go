@@ -32,13 +32,14 @@ func (p *Plan) planStreams(ctx context.Context, snap *snapshot.Snapshot, req Req
 	if len(snap.DataStreams) == 0 {
 		return nil
 	}
-	sections, err := snap.Global(ctx)
-	if err != nil {
+	g, err := streamsOf(ctx, snap)
+	switch {
+	case err == nil:
+	case req.DataStreams == StreamsCreate, errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
 		return fmt.Errorf("data streams of the snapshot: %w", err)
-	}
-	g, err := metadata.ParseGlobals(sections)
-	if err != nil {
-		return fmt.Errorf("data streams of the snapshot: %w", err)
+	default: // the documents can be read all the same
+		p.Warnings = append(p.Warnings, fmt.Sprintf("backing indices get no alias, because the data streams of the snapshot cannot be read: %v", err))
+		return nil
 	}
 	names := map[string]string{}
 	for stream := range g.DataStreams {
@@ -64,6 +65,24 @@ func (p *Plan) planStreams(ctx context.Context, snap *snapshot.Snapshot, req Req
 		}
 	}
 	return nil
+}
+
+// streamsOf reads which backing indices the data streams of a snapshot have.
+func streamsOf(ctx context.Context, snap *snapshot.Snapshot) (metadata.Globals, error) {
+	sections, err := snap.Global(ctx)
+	if err != nil {
+		return metadata.Globals{}, err
+	}
+	g, err := metadata.ParseGlobals(sections)
+	if err != nil {
+		return g, err
+	}
+	for _, name := range snap.DataStreams {
+		if len(g.DataStreams[name]) == 0 {
+			return g, fmt.Errorf("the metadata says nothing of the data stream %s: %w", name, fault.ErrCorrupt)
+		}
+	}
+	return g, nil
 }
 
 // note says what is done with a backing index; "" for what is none.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -156,4 +157,31 @@ type noTargets struct{ t *testing.T }
 func (n noTargets) IndexUUID(_ context.Context, name string) (string, error) {
 	n.t.Errorf("asked for the index %s", name)
 	return "", fs.ErrNotExist
+}
+
+func TestDocumentsOfAStreamAreReadWhereItsMetadataCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "testing", "fixtures", "os2.19.4-data-stream"))); err != nil {
+		t.Fatal(err)
+	}
+	broken, err := filepath.Glob(filepath.Join(dir, "meta-*.dat"))
+	if err != nil || len(broken) != 1 {
+		t.Fatal(broken, err)
+	}
+	if err := os.WriteFile(broken[0], []byte("this is no metadata"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := repo.Open(t.Context(), dir, repo.S3Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
+	plan, err := NewPlan(t.Context(), blobs, req)
+	if err != nil || len(plan.Indices) != 2 || len(plan.Warnings) != 1 || plan.Indices[0].Entry.note() != "" {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	req.DataStreams = StreamsCreate
+	if _, err := NewPlan(t.Context(), blobs, req); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("to be created: %v", err)
+	}
 }

@@ -288,7 +288,7 @@ func TestNothingIsWrittenToAStreamThatAPolicyRollsOverOrThatNoTemplateMakes(t *t
 	n := cluster.OpenSearch(t, targets[0])
 	withoutStreams(t, n)
 	repo := streamRepos()[1]
-	var managed atomic.Bool
+	var managed, soon atomic.Bool
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if managed.Load() && strings.HasPrefix(r.URL.Path, "/_plugins/_ism/") {
 			w.Header().Set("Content-Type", "application/json")
@@ -298,6 +298,9 @@ func TestNothingIsWrittenToAStreamThatAPolicyRollsOverOrThatNoTemplateMakes(t *t
 			}
 			fmt.Fprint(w, body)
 			return
+		}
+		if strings.HasSuffix(r.URL.Path, "/_bulk") && !r.URL.Query().Has("require_alias") && soon.Load() {
+			managed.Store(true)
 		}
 		forward(w, r, n.URL)
 	}))
@@ -325,9 +328,16 @@ func TestNothingIsWrittenToAStreamThatAPolicyRollsOverOrThatNoTemplateMakes(t *t
 	managed.Store(true)
 	refused("policy hot", "--session-name", "managed")
 	managed.Store(false)
-	// Without the policy the same command does it all; with it again, nothing more.
+	// One that is attached while documents are on their way ends the run.
 	args := createArgs(door.URL, repo, "--session-name", "managed")
 	dir := t.TempDir()
+	soon.Store(true)
+	if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 1 || !strings.Contains(res.Stderr+res.Stdout, "policy hot") {
+		t.Errorf("attached later: exit %d: %s", res.Code, res.Stderr)
+	}
+	soon.Store(false)
+	// Without the policy the same command does it all; with it again, nothing more.
+	managed.Store(false)
 	if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 0 {
 		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
 	}
