@@ -170,8 +170,9 @@ func TestAMissingIndexStopsTheImportUntilItIsThere(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		want, _ := w.corpus()
 		cluster := &cluster{}
-		for range 12 { // more often than attempts are allowed
-			_, err := w.node(func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: cluster} }).Run(t.Context())
+		once := func(m *importer.Import) { m.MaxAttempts = 1 }
+		for range 12 { // so often that some window comes again, which is no attempt that failed
+			_, err := w.node(once, func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: cluster} }).Run(t.Context())
 			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "--create-indices") {
 				t.Fatalf("got %v", err)
 			}
@@ -179,7 +180,7 @@ func TestAMissingIndexStopsTheImportUntilItIsThere(t *testing.T) {
 		if len(w.target.docs) != 0 {
 			t.Errorf("%d documents were sent", len(w.target.docs))
 		}
-		s := run(t, w.node(func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: cluster, Create: true} }))
+		s := run(t, w.node(once, func(m *importer.Import) { m.Indices = &importer.TargetIndices{Cluster: cluster, Create: true} }))
 		if w.arrived(want); !s.Complete || s.GivenUp != 0 || len(cluster.made) != 2 {
 			t.Errorf("%+v, created %v", s, cluster.made)
 		}
