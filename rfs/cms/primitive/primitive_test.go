@@ -417,3 +417,72 @@ func TestATaskOfADeadNodeIsClaimedByAnother(t *testing.T) {
 		}
 	})
 }
+
+func TestSetsOfTasksDoNotSeeEachOther(t *testing.T) {
+	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
+		ctx := t.Context()
+		a, b := &primitive.Partitions{Locks: l, Prefix: "a/"}, &primitive.Partitions{Locks: l, Prefix: "b/"}
+		for _, p := range []*primitive.Partitions{a, b} {
+			if err := p.Add(ctx, "1", []byte(p.Prefix)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		task, err := b.Claim(ctx, "n", 0, 1, time.Minute)
+		if err != nil || task == nil || task.ID != "1" || string(task.Data) != "b/" {
+			t.Fatalf("%+v %v", task, err)
+		}
+		if task, err := b.Claim(ctx, "n", 0, 1, time.Minute); err != nil || task != nil {
+			t.Errorf("a task of the other set was claimed: %+v %v", task, err)
+		}
+		all, err := a.List(ctx)
+		if err != nil || len(all) != 1 || all[0].ID != "1" || string(all[0].Task) != "a/" || all[0].Holder != "" {
+			t.Errorf("%+v %v", all, err)
+		}
+	})
+}
+
+func TestTheLastWordOfATaskCarriesItsProgress(t *testing.T) {
+	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
+		ctx := t.Context()
+		p := &primitive.Partitions{Locks: l}
+		if err := p.Add(ctx, "1", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		claim := func(attempt int, progress string) *primitive.Task {
+			t.Helper()
+			task, err := p.Claim(ctx, "n", 0, 1, time.Minute)
+			if err != nil || task == nil || task.Attempts != attempt || string(task.Progress()) != progress || task.Left() <= 0 {
+				t.Fatalf("%+v %v", task, err)
+			}
+			return task
+		}
+		if err := claim(1, "").Release(ctx, json.RawMessage(`{"at":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		stale, err := p.List(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := claim(2, `{"at":1}`).Release(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := claim(3, `{"at":1}`).Finish(ctx, json.RawMessage(`{"at":2}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Remove(ctx, stale[0]); err != nil { // it changed since then: it stays
+			t.Fatal(err)
+		}
+		all, err := p.List(ctx)
+		if err != nil || len(all) != 1 || all[0].State != primitive.Finished || string(all[0].Progress) != `{"at":2}` || !all[0].Expire.IsZero() {
+			t.Fatalf("%+v %v", all, err)
+		}
+		for range 2 { // the second time it is gone, which is no error
+			if err := p.Remove(ctx, all[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if all, err = p.List(ctx); err != nil || len(all) != 0 {
+			t.Errorf("%+v %v", all, err)
+		}
+	})
+}
