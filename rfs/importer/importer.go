@@ -137,7 +137,7 @@ func (m *Import) Run(outer context.Context) (Status, error) {
 		return err
 	})
 	all.Go(func() error {
-		for m.Clock.Sleep(ctx, nodeAge/4) == nil {
+		for m.Clock.Sleep(ctx, nodeBeat) == nil {
 			if err := m.advertise(ctx); err != nil && ctx.Err() == nil {
 				m.Log.Warn("this node could not be advertised", "error", err)
 			}

@@ -21,8 +21,10 @@ const (
 	// later, at most lastTick, when nothing does.
 	firstTick = 250 * time.Millisecond
 	lastTick  = 2 * time.Second
-	// nodeAge is after how long without a sign of life a node is taken off the list.
-	nodeAge = 2 * time.Minute
+	// A node gives a sign of life every nodeBeat, and is taken off the list after nodeAge without one: as in a
+	// fleet of daemons, which may be on the same list.
+	nodeBeat = 30 * time.Second
+	nodeAge  = 5 * time.Minute
 )
 
 // leader cuts windows ahead of the workers and keeps the account. Whoever holds the leader's lock is one.
@@ -179,7 +181,7 @@ func (l *leader) make(ctx context.Context) error {
 
 // ahead is how many windows may be open, by the workers of all nodes that are alive.
 func (l *leader) ahead(ctx context.Context) (int, error) {
-	if now := l.Clock.Read().Boot; l.swept == 0 || now-l.swept > nodeAge/4 {
+	if now := l.Clock.Read().Boot; l.swept == 0 || now-l.swept > nodeBeat {
 		if err := l.nodes.Expire(ctx, nodeAge); err != nil {
 			return 0, err
 		}
