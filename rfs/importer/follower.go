@@ -87,10 +87,22 @@ func (m *Import) claim(ctx context.Context) (task *primitive.Task, nodes int, er
 func (m *Import) look(ctx context.Context) error {
 	book := notebook{store: m.Store}
 	s, err := book.load(ctx)
-	if err == nil && s != nil {
-		m.see(s)
+	if err != nil || s == nil {
+		return err
 	}
-	return err
+	if err := m.same(s); err != nil {
+		return err
+	}
+	m.see(s)
+	return nil
+}
+
+// same demands that this process sees the files that the import is about.
+func (m *Import) same(s *state) error {
+	if s.Digest == m.digest {
+		return nil
+	}
+	return fmt.Errorf("this session imports other files than there are in %s (names or sizes differ): another --session-name begins another import: %w", m.Source.URI(), fault.ErrConfig)
 }
 
 // run is one window that this worker holds.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -67,6 +66,8 @@ type Import struct {
 	parts    *primitive.Partitions
 	claiming chan struct{} // holds who claims
 	seen     seen
+	files    []file
+	digest   string
 }
 
 // seen is what this process did and learned.
@@ -102,18 +103,15 @@ func (m *Import) see(s *state) {
 	m.seen.fleet.Store(&Status{Totals: s.Totals, Complete: s.complete(), Problems: append([]Problem{}, s.Problems...)})
 }
 
-// identity names the source for the state of the session.
-func (m *Import) identity() string {
-	if uri := m.Source.URI(); !strings.HasPrefix(uri, "file://") {
-		return uri
-	}
-	return ""
-}
-
 // Run takes part until the import is complete, ctx ends (no error then), or this process cannot go on. It may
 // be called once.
 func (m *Import) Run(outer context.Context) (Status, error) {
 	m.prepare()
+	var err error
+	if m.files, err = list(outer, m.Source); err != nil {
+		return m.Seen(), unlessEnded(outer, err)
+	}
+	m.digest = digest(m.files)
 	if err := m.join(outer); err != nil || m.Seen().Complete {
 		m.tidy(outer)
 		return m.Seen(), unlessEnded(outer, err)
@@ -144,7 +142,7 @@ func (m *Import) Run(outer context.Context) (Status, error) {
 		}
 		return nil
 	})
-	err := all.Wait()
+	err = all.Wait()
 	m.tidy(outer)
 	return m.Seen(), unlessEnded(outer, err)
 }

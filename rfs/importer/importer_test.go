@@ -226,3 +226,15 @@ func TestNoFilesAreAnErrorThatSaysSo(t *testing.T) {
 		}
 	})
 }
+
+func TestASessionIsAboutTheFilesThatItBeganWith(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want, _ := w.corpus()
+		run(t, w.node())
+		w.write("late.ndjson", `{"index":{"_index":"i","_id":"late"}}`+"\n{}\n")
+		if s, err := w.node().Run(t.Context()); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "--session-name") {
+			t.Errorf("%+v, %v: a file that came later was passed over without a word", s, err)
+		}
+		w.arrived(want)
+	})
+}

@@ -3,12 +3,9 @@ package importer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 const (
@@ -65,19 +62,8 @@ func (l *leader) reign(ctx context.Context, silence *silence) error {
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
-	var files []file
-	if !l.state.Listed {
-		var err error
-		if files, err = list(ctx, l.Source); err != nil {
-			return err
-		}
-		l.state.Totals.Size = 0
-		for _, f := range files {
-			l.state.Totals.Size += f.size
-		}
-	}
 	for tick := firstTick; ; tick = min(2*tick, lastTick) {
-		changed, err := l.step(ctx, files)
+		changed, err := l.step(ctx)
 		if err != nil {
 			return err
 		}
@@ -102,25 +88,21 @@ func (l *leader) begin(ctx context.Context) error {
 		return err
 	}
 	if l.state == nil {
-		l.state = &state{Version: taskVersion, Source: l.identity()}
+		l.state = &state{Version: taskVersion, Digest: l.digest}
+		for _, f := range l.files {
+			l.state.Totals.Size += f.size
+		}
 		return nil
 	}
-	if l.state.Source != l.identity() {
-		return fmt.Errorf("this session imports from %s: another --session-name begins another import: %w", nameOf(l.state.Source), fault.ErrConfig)
+	if err := l.same(l.state); err != nil {
+		return err
 	}
 	return l.make(ctx)
 }
 
-func nameOf(source string) string {
-	if source == "" {
-		return "a directory"
-	}
-	return source
-}
-
 // step looks at the partitions once: it counts those that ended, cuts new windows, writes both down,
 // and only then removes and makes partitions.
-func (l *leader) step(ctx context.Context, files []file) (changed bool, err error) {
+func (l *leader) step(ctx context.Context) (changed bool, err error) {
 	all, err := l.parts.List(ctx)
 	if err != nil {
 		return changed, err
@@ -141,7 +123,7 @@ func (l *leader) step(ctx context.Context, files []file) (changed bool, err erro
 	if err != nil {
 		return changed, err
 	}
-	if n := ahead - open; n > 0 && l.state.cut(files, l.Window, n) {
+	if n := ahead - open; n > 0 && l.state.cut(l.files, l.Window, n) {
 		changed = true
 	}
 	if changed {

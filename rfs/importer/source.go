@@ -2,6 +2,8 @@ package importer
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"iter"
@@ -86,4 +88,13 @@ func list(ctx context.Context, src Source) ([]file, error) {
 	}
 	slices.SortFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	return all, nil
+}
+
+// digest is that of the names and sizes of files: SHA-256, hexadecimal.
+func digest(files []file) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s\x00%d\n", f.name, f.size)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

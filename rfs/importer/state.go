@@ -44,7 +44,7 @@ const maxProblems = 1000
 // themselves for the leader one stops; and every window is in it before its partition is made.
 type state struct {
 	Version int    `json:"v"`
-	Source  string `json:"source,omitempty"` // "" for a directory: a path means something on one machine only
+	Digest  string `json:"digest"` // of the names and sizes of all files
 
 	// The cursor: windows are cut up to Offset of File; Listed: to the end.
 	File   string `json:"file"`
