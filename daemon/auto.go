@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
 // autoscale chooses the number of workers: as many as processors and memory bear, fewer while the
@@ -17,10 +18,7 @@ type autoscale struct {
 }
 
 const (
-	autoEvery = 15 * time.Second
-	// Parts of the bulk requests that the target refused for being busy.
-	tooBusy    = 0.10
-	notBusy    = 0.01
+	autoEvery  = 15 * time.Second
 	memoryPart = 0.7 // of the machine's memory, for all workers
 	// unlimitedWorker is what a worker without a memory limit is taken to need, in bytes.
 	unlimitedWorker = 512 << 20
@@ -39,7 +37,8 @@ func newAutoscale(most int, perWorker int64) autoscale {
 }
 
 // wanted looks at what happened since the last decision, every autoEvery.
-func (a *autoscale) wanted(now time.Time, total metrics.Sample) int {
+// others is the part of requests that are refused or throttled in the whole fleet, as far as it is known.
+func (a *autoscale) wanted(now time.Time, total metrics.Sample, others float64) int {
 	if a.next.IsZero() {
 		a.next, a.last = now.Add(autoEvery), total
 	}
@@ -51,10 +50,10 @@ func (a *autoscale) wanted(now time.Time, total metrics.Sample) int {
 	if since.Bulk.Count == 0 {
 		return a.n
 	}
-	switch busy := float64(since.BulkBusy) / float64(since.Bulk.Count); {
-	case busy > tooBusy:
+	switch pressure := max(part(since.BulkBusy, since.Bulk.Count), part(since.RepoErrors, since.RepoRequests), others); {
+	case pressure > schedule.TooBusy:
 		a.n = max(a.n*3/4, 1)
-	case busy < notBusy:
+	case pressure < schedule.NotBusy:
 		a.n = min(a.n+1, a.most)
 	}
 	return a.n

@@ -28,15 +28,13 @@ type Config struct {
 	Workers int   // wanted number; 0: automatic, by cores, memory and how busy the target is
 	Most    int   // at most so many on this node, whatever is wanted; default 64
 	Memory  int64 // bytes a worker may use before it is ended; 0: no limit
-	MaxRate int64 // bytes per second of all workers of this node; 0: no limit
-	// Share gives this node's place among the nodes of the fleet, for a number of workers that is
-	// wanted of the fleet; nil: the node is alone.
-	Share func() (position, count int)
+	MaxRate int64 // bytes per second of the whole fleet; 0: no limit
+	// Fleet is what the other nodes tell; nil: the node is alone. Speaker tells them; nil: nobody hears.
+	Fleet   Fleet
+	Speaker Speaker
 	// Scheduler keeps hints about the order of work; nil: none. Place is where the node stands.
 	Scheduler *schedule.Scheduler
 	Place     func() schedule.Place
-	// Nodes are the living nodes of the fleet; nil: the node is alone.
-	Nodes func() []status.Node
 	// EndWhenDone ends Run when no work is left.
 	EndWhenDone bool
 	Sinks       []Sink // get every event
@@ -51,6 +49,20 @@ type Config struct {
 	PollIntent time.Duration // default 2 s
 	ReadStore  time.Duration // default 3 s
 	Patience   time.Duration // between asking a worker to end and killing it; default 27 s
+}
+
+// Fleet is what a node knows of the others. All of it may be wrong, old or nothing: it changes order and pace only.
+type Fleet interface {
+	// Share gives this node's place among the nodes, for what is said of the whole fleet.
+	Share() (position, count int)
+	Nodes() []status.Node // that live
+	Plan() schedule.Plan  // that the leader proposes
+}
+
+// Speaker tells other nodes at once what they would find out later.
+type Speaker interface {
+	Wish()              // the operator's wish in the store is another
+	Poison(item string) // an item broke a worker
 }
 
 // Daemon is a node. Its methods may be called by several goroutines.
@@ -83,6 +95,9 @@ type Daemon struct {
 	watchers map[chan struct{}]struct{}
 	reloads  chan struct{}
 	readSoon chan struct{}
+	wishSoon chan struct{} // the intent is to be read at once
+	rated    int64         // the node's part of the rate that the workers were told last
+	window   loadWindow
 	beat     time.Time // the loop's last round
 }
 
@@ -114,7 +129,7 @@ func New(conf Config) *Daemon {
 	}
 	d := &Daemon{
 		conf: conf, log: conf.Log, started: time.Now(), wake: make(chan struct{}, 1), alive: make(chan struct{}),
-		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1), readSoon: make(chan struct{}, 1),
+		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1), readSoon: make(chan struct{}, 1), wishSoon: make(chan struct{}, 1),
 		beat: time.Now(),
 	}
 	d.metrics = metrics.NewRegistry(func() status.Report { return d.Status(context.Background()) })

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"path/filepath"
@@ -168,7 +169,7 @@ func runNode(t *testing.T, conf Config, starter *fakeStarter) *node {
 	if conf.Starter == nil {
 		conf.Starter = starter
 	}
-	conf.PollIntent, conf.ReadStore = 50*time.Millisecond, 50*time.Millisecond
+	conf.PollIntent, conf.ReadStore = cmp.Or(conf.PollIntent, 50*time.Millisecond), 50*time.Millisecond
 	n.Daemon = New(conf)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -28,8 +28,8 @@ func (d *Daemon) Status(context.Context) status.Report {
 	if d.seen.migration != nil {
 		r.Stale = now.Sub(d.seen.at).Seconds()
 	}
-	if d.conf.Nodes != nil {
-		r.Nodes = d.conf.Nodes()
+	if d.conf.Fleet != nil {
+		r.Nodes = d.nodes()
 	}
 	state, reason := d.state()
 	r.Node = status.Node{
@@ -63,7 +63,9 @@ func (d *Daemon) state() (state, reason string) {
 		return "starting", d.seen.err
 	case d.intent.State == cms.Pause:
 		return "paused", "by " + d.intent.Who
-	case d.intent.State == cms.Drain:
+	case d.intent.Drains(d.conf.Name) && d.running() == 0:
+		return "drained", "by " + d.intent.Who
+	case d.intent.Drains(d.conf.Name):
 		return "draining", "by " + d.intent.Who
 	case d.done:
 		return "done", ""
@@ -137,14 +139,41 @@ func (d *Daemon) Pause(ctx context.Context, who string) error {
 	return d.want1(ctx, who, func(i *cms.Intent) { i.State = cms.Pause })
 }
 
-// Resume lets the fleet run.
-func (d *Daemon) Resume(ctx context.Context, who string) error {
-	return d.want1(ctx, who, func(i *cms.Intent) { i.State = cms.Run })
+// Resume lets the fleet run, or only the named nodes that were drained.
+func (d *Daemon) Resume(ctx context.Context, who string, nodes []string) error {
+	return d.want1(ctx, who, func(i *cms.Intent) {
+		if len(nodes) == 0 {
+			i.State = cms.Run
+		}
+		i.Drained = slices.DeleteFunc(slices.Clone(i.Drained), func(n string) bool { return slices.Contains(nodes, n) })
+	})
 }
 
-// Drain has every worker of the fleet hand off, because the nodes are going to be stopped.
-func (d *Daemon) Drain(ctx context.Context, who string) error {
-	return d.want1(ctx, who, func(i *cms.Intent) { i.State = cms.Drain })
+// Drain has every worker of the fleet hand off, because the nodes are going to be stopped; or only those
+// of the named nodes. fault.ErrConfig when no living node has the name.
+func (d *Daemon) Drain(ctx context.Context, who string, nodes []string) error {
+	living := []string{d.conf.Name}
+	if d.conf.Fleet != nil {
+		for _, n := range d.conf.Fleet.Nodes() {
+			living = append(living, n.Name)
+		}
+	}
+	slices.Sort(living)
+	living = slices.Compact(living)
+	for _, n := range nodes {
+		if !slices.Contains(living, n) {
+			return fmt.Errorf("no living node is called %s: there are %s: %w", n, strings.Join(living[:min(len(living), 20)], ", "), fault.ErrConfig)
+		}
+	}
+	return d.want1(ctx, who, func(i *cms.Intent) {
+		if len(nodes) == 0 {
+			i.State = cms.Drain
+			return
+		}
+		i.Drained = append(slices.Clone(i.Drained), nodes...)
+		slices.Sort(i.Drained)
+		i.Drained = slices.Compact(i.Drained)
+	})
 }
 
 // Scale sets the wanted number of workers of the fleet; nil: each node decides.
@@ -169,6 +198,9 @@ func (d *Daemon) want1(ctx context.Context, who string, change func(*cms.Intent)
 		return err
 	}
 	d.apply(i)
+	if d.conf.Speaker != nil {
+		d.conf.Speaker.Wish()
+	}
 	return nil
 }
 

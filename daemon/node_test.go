@@ -199,12 +199,12 @@ func TestTheNumberOfWorkersFollowsTheTarget(t *testing.T) {
 	a := autoscale{most: 8, n: 8}
 	now := time.Now()
 	var total metrics.Sample
-	a.wanted(now, total)
+	a.wanted(now, total, 0)
 	step := func(requests, busy int64) int {
 		total.Bulk.Count += requests
 		total.BulkBusy += busy
 		now = now.Add(autoEvery)
-		return a.wanted(now, total)
+		return a.wanted(now, total, 0)
 	}
 	var got []int
 	for range 10 {

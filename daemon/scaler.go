@@ -69,27 +69,29 @@ func (d *Daemon) tick(now time.Time) {
 			changed = true
 		}
 	}
-	if changed {
+	if changed || d.rated != d.budget() {
 		d.shareRate()
+	}
+	if changed {
 		d.tell()
 	}
 }
 
 // want is how many workers should run now.
 func (d *Daemon) want(now time.Time) int {
-	if d.stopping || d.failed != nil || d.store == nil || !d.known || d.done || d.intent.State != cms.Run {
+	if d.stopping || d.failed != nil || d.store == nil || !d.known || d.done || d.intent.State != cms.Run || d.intent.Drains(d.conf.Name) {
 		return 0
 	}
 	n := d.conf.Workers
 	switch {
 	case d.intent.Workers != nil:
-		position, count := 0, 1
-		if d.conf.Share != nil {
-			position, count = d.conf.Share()
-		}
-		n = share(*d.intent.Workers, position, count)
+		n = d.shareOf(*d.intent.Workers)
 	case n <= 0:
-		n = d.auto.wanted(now, d.metrics.Total())
+		plan := d.plan()
+		n = d.auto.wanted(now, d.metrics.Total(), plan.Pressure)
+		if plan.Workers > 0 {
+			n = min(n, d.shareOf(plan.Workers))
+		}
 	}
 	return min(n, d.conf.Most)
 }
@@ -143,7 +145,7 @@ func (d *Daemon) hint(o *Order, now time.Time) {
 	if d.conf.Place != nil {
 		place := d.conf.Place()
 		d.paced = now.Add(place.Pause())
-		o.Exponent = place.Exponent(cms.DefaultInitialLease)
+		o.Exponent = max(place.Exponent(cms.DefaultInitialLease), d.plan().Exponent(cms.DefaultInitialLease))
 	}
 	if d.conf.Scheduler != nil {
 		o.Prefer = d.conf.Scheduler.Propose(now, preferred)
@@ -159,6 +161,9 @@ func (d *Daemon) learn(lease *Lease, e *End) {
 		s.Taken(lease.Item, time.Now().Add(time.Duration(lease.LeftMs)*time.Millisecond))
 	case !e.clean():
 		s.Poisoned(lease.Item)
+		if d.conf.Speaker != nil {
+			d.conf.Speaker.Poison(lease.Item)
+		}
 	case len(e.Last.Next) > 0:
 		for _, next := range e.Last.Next {
 			s.HandedOff(next)
@@ -177,7 +182,7 @@ func (d *Daemon) rateOf(n int) int64 {
 	if d.conf.MaxRate == 0 {
 		return 0
 	}
-	return max(d.conf.MaxRate/int64(max(n, 1)), 1)
+	return max(d.budget()/int64(max(n, 1)), 1)
 }
 
 // shareRate tells every worker its share. Workers inside the process share one bucket.
@@ -185,6 +190,7 @@ func (d *Daemon) shareRate() {
 	if d.conf.MaxRate == 0 {
 		return
 	}
+	d.rated = d.budget()
 	rate := d.rateOf(d.running())
 	for _, s := range d.slots {
 		if s.worker != nil {

@@ -49,7 +49,7 @@ func TestPauseHandsOffAndResumeStartsAgainWithinTwoSeconds(t *testing.T) {
 		t.Errorf("after %v: %+v, intent %+v", took, r.Node, r.Migration.Intent)
 	}
 	begin = time.Now()
-	if err := n.Resume(t.Context(), "ann"); err != nil {
+	if err := n.Resume(t.Context(), "ann", nil); err != nil {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 3)
@@ -65,7 +65,7 @@ func TestAnIntentThatAnotherNodeWroteIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 0)
-	if r := n.Status(t.Context()); r.Node.State != "draining" || !strings.Contains(r.Node.Reason, "elsewhere") {
+	if r := n.Status(t.Context()); r.Node.State != "drained" || !strings.Contains(r.Node.Reason, "elsewhere") {
 		t.Errorf("%+v", r.Node)
 	}
 }
@@ -364,7 +364,7 @@ func TestAWorkerThatIsStoppedBeforeItHeardOfItsLeaseLeavesNoneBehind(t *testing.
 		it, err := n.store.Item(t.Context(), l.ID)
 		return err == nil && it.Holder == "" && it.Attempts == 0
 	})
-	if err := n.Resume(t.Context(), "ann"); err != nil {
+	if err := n.Resume(t.Context(), "ann", nil); err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()

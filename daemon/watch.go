@@ -106,11 +106,25 @@ func (d *Daemon) keepIntent(ctx context.Context) {
 		if d.coordinator() == nil {
 			pause = min(pause, 100*time.Millisecond)
 		}
-		if !sleep(ctx, pause) {
+		if d.conf.Fleet != nil { // many nodes ask less often: they hear of a change from whoever wrote it
+			_, count := d.conf.Fleet.Share()
+			pause = max(pause, time.Duration(count)*intentPerNode)
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
 			return
+		case <-d.wishSoon:
+			t.Stop()
+		case <-t.C:
 		}
 	}
 }
+
+// intentPerNode is how long a node waits between two readings of the intent for each node there is: all together ask 20
+// times in a second at the most.
+const intentPerNode = 50 * time.Millisecond
 
 // apply takes an intent over unless a newer one is known.
 func (d *Daemon) apply(i cms.Intent) {
@@ -119,9 +133,9 @@ func (d *Daemon) apply(i cms.Intent) {
 		d.mu.Unlock()
 		return
 	}
-	changed := !d.known || i.State != d.intent.State || !sameNumber(i.Workers, d.intent.Workers)
+	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
-		d.log.Info("the operator's intent changed", "state", i.State, "workers", i.Workers, "who", i.Who)
+		d.log.Info("the operator's intent changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "who", i.Who)
 		d.news.add("fleet", "intent", string(i.State)+" by "+i.Who)
 	}
 	d.intent, d.known = i, true
@@ -137,10 +151,6 @@ func (d *Daemon) apply(i cms.Intent) {
 	if changed {
 		d.nudge()
 	}
-}
-
-func sameNumber(a, b *int) bool {
-	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
 
 // ratePoint is how far the migration was at an instant.

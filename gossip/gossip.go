@@ -219,6 +219,9 @@ func (g *Gossip) Tell(n Note) error { return g.notes.tell(n) }
 // of each origin and key, in order of origin and key.
 func (g *Gossip) Notes(kind string) []Note { return g.notes.list(kind) }
 
+// Heard is closed when the next note of another node comes. Ask for it before looking at Notes.
+func (g *Gossip) Heard() <-chan struct{} { return g.notes.next() }
+
 // Rotate takes a new set of keys: new ones are added, the first is used from now on, those that
 // are missing are forgotten. To rotate a fleet, give all nodes [old new], then [new old], then [new].
 func (g *Gossip) Rotate(keys Keys) error {

@@ -46,12 +46,13 @@ type notes struct {
 	mu    sync.Mutex
 	known map[noteKey]held
 	seq   uint64
+	heard chan struct{} // closed when a note of another node comes
 	queue *memberlist.TransmitLimitedQueue
 }
 
 func newNotes(origin string, size func() int) *notes {
 	return &notes{
-		origin: origin, known: map[noteKey]held{},
+		origin: origin, known: map[noteKey]held{}, heard: make(chan struct{}),
 		// A node that starts again goes on beyond what it said before.
 		seq:   uint64(time.Now().UnixMilli()) << 8,
 		queue: &memberlist.TransmitLimitedQueue{NumNodes: size, RetransmitMult: 3},
@@ -95,6 +96,10 @@ func (s *notes) take(n Note, b []byte) {
 	if was, ok := s.known[key]; ok && was.note.Seq >= n.Seq {
 		return
 	}
+	if n.Origin != s.origin {
+		close(s.heard)
+		s.heard = make(chan struct{})
+	}
 	s.known[key] = held{n, now.Add(time.Duration(n.TTL) * time.Second)}
 	s.shrink(now)
 	s.queue.QueueBroadcast(&broadcast{b})
@@ -121,6 +126,13 @@ func (s *notes) shrink(now time.Time) {
 		}
 		delete(s.known, first)
 	}
+}
+
+// next is closed when another node's note comes.
+func (s *notes) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heard
 }
 
 func (s *notes) list(kind string) []Note {

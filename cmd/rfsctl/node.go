@@ -105,8 +105,8 @@ func nodeCommands() []*cli.Command {
 		{Name: "logs", Usage: "last log lines of a node and its workers", Description: nodeHelp, Action: showLogs, Flags: nodeFlags(limit,
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on showing new ones"})},
 		{Name: "pause", Usage: "have every worker of the fleet hand off and wait; it counts as no attempt", Description: nodeHelp, Action: tell("/v1/pause", "paused"), Flags: nodeFlags()},
-		{Name: "resume", Usage: "let the fleet work again", Description: nodeHelp, Action: tell("/v1/resume", "resumed"), Flags: nodeFlags()},
-		{Name: "drain", Usage: "have every worker of the fleet hand off, because nodes are going to stop", Description: nodeHelp, Action: tell("/v1/drain", "draining"), Flags: nodeFlags()},
+		{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: nodeHelp, Action: choose("/v1/resume", "resumed"), Flags: nodeFlags()},
+		{Name: "drain", Usage: "have every worker of the fleet hand off, or of the named nodes, because they are going to stop", ArgsUsage: "[NODE...]", Description: nodeHelp, Action: choose("/v1/drain", "draining"), Flags: nodeFlags()},
 		{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: nodeHelp, Action: scale, Flags: nodeFlags()},
 	}
 }
@@ -122,6 +122,26 @@ func tell(path, done string) cli.ActionFunc {
 			return err
 		}
 		fmt.Fprintf(c.App.Writer, "%s (told to %s)\n", done, who)
+		return nil
+	}
+}
+
+// choose tells a wish about the nodes that are named, or about the whole fleet.
+func choose(path, done string) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		n, err := openNodes(c)
+		if err != nil {
+			return err
+		}
+		about := "the fleet"
+		if c.Args().Present() {
+			about = strings.Join(c.Args().Slice(), ", ")
+		}
+		who, err := n.Post(c.Context, path, api.Chosen{Nodes: c.Args().Slice()})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.App.Writer, "%s: %s (told to %s)\n", about, done, who)
 		return nil
 	}
 }

@@ -85,9 +85,13 @@ func (n *oneNode) wish(s string) error {
 	n.wishes = append(n.wishes, s)
 	return n.err
 }
-func (n *oneNode) Pause(_ context.Context, who string) error  { return n.wish("pause") }
-func (n *oneNode) Resume(_ context.Context, who string) error { return n.wish("resume") }
-func (n *oneNode) Drain(_ context.Context, who string) error  { return n.wish("drain") }
+func (n *oneNode) Pause(_ context.Context, who string) error { return n.wish("pause") }
+func (n *oneNode) Resume(_ context.Context, _ string, nodes []string) error {
+	return n.wish(strings.Join(append([]string{"resume"}, nodes...), " "))
+}
+func (n *oneNode) Drain(_ context.Context, _ string, nodes []string) error {
+	return n.wish(strings.Join(append([]string{"drain"}, nodes...), " "))
+}
 func (n *oneNode) Scale(_ context.Context, _ string, w *int) error {
 	if w == nil {
 		return n.wish("scale auto")

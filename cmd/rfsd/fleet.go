@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/fleet"
 	"github.com/rfsd/rfsd/daemon/status"
@@ -88,15 +89,17 @@ func parseFleet(c *cli.Context, name string) (fleetOptions, error) {
 // holderSuffix is the random part of a process's name.
 func holderSuffix() string {
 	h := newHolder()
-	return h[strings.LastIndex(h, "_")+1:][:8]
+	return h[strings.LastIndex(h, "_")+1:][:suffixLength]
 }
+
+const suffixLength = 8
 
 // member is this node's part of the fleet, which begins when the coordination store was reached.
 type member struct {
 	r       runOptions
 	streams *api.Streams
 	sched   *schedule.Scheduler
-	running func() int
+	daemon  func() *daemon.Daemon // this node's, when it runs
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -109,18 +112,55 @@ func (m *member) current() *fleet.Fleet {
 	return m.fleet
 }
 
-func (m *member) share() (position, count int) {
+// Share is this node's place among the living.
+func (m *member) Share() (position, count int) {
 	if f := m.current(); f != nil {
 		return f.Share()
 	}
 	return 0, 1
 }
 
-func (m *member) nodes() []status.Node {
-	if f := m.current(); f != nil {
-		return f.Nodes()
+// Nodes are the living nodes, by the names their operators gave them.
+func (m *member) Nodes() []status.Node {
+	f := m.current()
+	if f == nil {
+		return nil
 	}
-	return nil
+	all := f.Nodes()
+	for i := range all {
+		all[i].Name = nodeName(all[i].Name)
+	}
+	return all
+}
+
+// nodeName takes off what makes each start of a node another in gossip.
+func nodeName(member string) string {
+	if i := len(member) - suffixLength - 1; i > 0 && member[i] == '-' {
+		return member[:i]
+	}
+	return member
+}
+
+// Plan is what the fleet proposes to this node.
+func (m *member) Plan() schedule.Plan {
+	if f := m.current(); f != nil {
+		return f.Plan()
+	}
+	return schedule.Plan{}
+}
+
+// Wish tells the others that the operator's wish has changed.
+func (m *member) Wish() {
+	if f := m.current(); f != nil {
+		f.Wish()
+	}
+}
+
+// Poison tells the others of an item that broke a worker here.
+func (m *member) Poison(item string) {
+	if f := m.current(); f != nil {
+		f.Poison(item)
+	}
 }
 
 // rotate reads the key file again.
@@ -180,7 +220,9 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 	conf := fleet.Config{
 		Store: kept, Clock: cms.SystemClock(), Gossip: m.r.fleet.gossip, Dir: m.r.fleet.dataDir, Quick: m.r.fleet.quick,
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.Catalogue(ctx, coordinator) },
-		Workers: m.running, Scheduler: m.sched, Log: m.log,
+		Workers: func() int { return m.daemon().Running() }, Load: func() schedule.Load { return m.daemon().Load() },
+		Left: func() (int, int64, bool) { return m.daemon().Left() }, Wished: func() { m.daemon().ReadWish() },
+		MaxRate: m.r.maxRate, Scheduler: m.sched, Log: m.log,
 	}
 	conf.Gossip.Meta.API, conf.Gossip.Log = m.r.api.advertise, m.log
 	if m.streams != nil {

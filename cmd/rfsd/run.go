@@ -247,8 +247,8 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	}
 	var d *daemon.Daemon
 	conf.Scheduler = &schedule.Scheduler{}
-	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, running: func() int { return d.Running() }}
-	conf.Share, conf.Nodes, conf.Place = self.share, self.nodes, conf.Scheduler.Place
+	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, daemon: func() *daemon.Daemon { return d }}
+	conf.Fleet, conf.Speaker, conf.Place = self, self, conf.Scheduler.Place
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {
 		if err := self.rotate(); err != nil {

@@ -39,8 +39,9 @@ type Teller interface {
 // Controller takes an operator's wishes. who is written down beside them.
 type Controller interface {
 	Pause(ctx context.Context, who string) error
-	Resume(ctx context.Context, who string) error
-	Drain(ctx context.Context, who string) error
+	// Resume and Drain are about the named nodes, or about the whole fleet when none is named.
+	Resume(ctx context.Context, who string, nodes []string) error
+	Drain(ctx context.Context, who string, nodes []string) error
 	Scale(ctx context.Context, who string, workers *int) error
 }
 

@@ -57,9 +57,13 @@ func (n *fakeNode) Logs(context.Context, int) []status.LogLine          { return
 func (n *fakeNode) Metrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
 }
-func (n *fakeNode) Pause(_ context.Context, who string) error  { return n.wish("pause " + who) }
-func (n *fakeNode) Resume(_ context.Context, who string) error { return n.wish("resume " + who) }
-func (n *fakeNode) Drain(_ context.Context, who string) error  { return n.wish("drain " + who) }
+func (n *fakeNode) Pause(_ context.Context, who string) error { return n.wish("pause " + who) }
+func (n *fakeNode) Resume(_ context.Context, who string, nodes []string) error {
+	return n.wish(strings.Join(append([]string{"resume", who}, nodes...), " "))
+}
+func (n *fakeNode) Drain(_ context.Context, who string, nodes []string) error {
+	return n.wish(strings.Join(append([]string{"drain", who}, nodes...), " "))
+}
 func (n *fakeNode) Scale(_ context.Context, who string, w *int) error {
 	if w == nil {
 		return n.wish("scale free " + who)

@@ -55,6 +55,10 @@ type (
 		Error    string `json:"error"`
 		Category string `json:"category"` // unavailable, config, rejected, internal
 	}
+	// Chosen are nodes by name; none: the whole fleet.
+	Chosen struct {
+		Nodes []string `json:"nodes,omitempty"`
+	}
 	// Scaling is the wanted number of workers of the fleet; null lets each node decide.
 	Scaling struct {
 		Workers *int `json:"workers"`
@@ -72,8 +76,8 @@ func routes() []route {
 		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
 		{method: "GET", path: "/v1/report", roles: everybody, summary: "An account of the migration: status, items by state, events", answer: Account{}, serve: (*Server).account},
 		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Done{}, serve: wish(Controller.Pause, "paused")},
-		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again", answer: Done{}, serve: wish(Controller.Resume, "resumed")},
-		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, because nodes are going to stop", answer: Done{}, serve: wish(Controller.Drain, "draining")},
+		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: Chosen{}, answer: Done{}, serve: choice(Controller.Resume, "resumed")},
+		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: Chosen{}, answer: Done{}, serve: choice(Controller.Drain, "draining")},
 		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: Scaling{}, answer: Done{}, serve: (*Server).scale},
 		{method: "GET", path: "/v1/openapi.json", roles: everybody, summary: "This description", serve: (*Server).describe},
 		{method: "GET", path: "/metrics", roles: everybody, summary: "Metrics as Prometheus reads them", serve: (*Server).metrics},
@@ -221,12 +225,31 @@ func wish(do func(Controller, context.Context, string) error, done string) func(
 	}
 }
 
-func (s *Server) scale(w http.ResponseWriter, r *http.Request, who caller) error {
-	var want Scaling
+// choice is a wish about some nodes or all.
+func choice(do func(Controller, context.Context, string, []string) error, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
+	return func(s *Server, w http.ResponseWriter, r *http.Request, who caller) error {
+		var about Chosen
+		if err := body(r, &about); err != nil {
+			return err
+		}
+		return ok(w, Done{done}, do(s.node, r.Context(), who.name, about.Nodes))
+	}
+}
+
+// body reads what may have come with a request.
+func body(r *http.Request, into any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&want); err != nil && !errors.Is(err, io.EOF) {
+	if err := dec.Decode(into); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("body: %w: %w", err, fault.ErrConfig)
+	}
+	return nil
+}
+
+func (s *Server) scale(w http.ResponseWriter, r *http.Request, who caller) error {
+	var want Scaling
+	if err := body(r, &want); err != nil {
+		return err
 	}
 	return ok(w, Done{"scaled"}, s.node.Scale(r.Context(), who.name, want.Workers))
 }

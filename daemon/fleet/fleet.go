@@ -34,8 +34,13 @@ type Config struct {
 	Streams     func() (store.Streams, error)
 	RaftAddress string
 	// Shards reads the catalogue from the coordination store; only the leader asks for it.
-	Shards    func(context.Context) ([]schedule.Shard, error)
-	Workers   func() int // running on this node
+	Shards  func(context.Context) ([]schedule.Shard, error)
+	Workers func() int           // running on this node
+	Load    func() schedule.Load // of this node, for the others; nil: nothing is told
+	Left    func() (items int, bytes int64, known bool)
+	MaxRate int64 // bytes per second of the whole fleet; 0: no limit
+	// Wished is called when another node says that the operator's wish has changed: the store has it.
+	Wished    func()
 	Scheduler *schedule.Scheduler
 	Quick     bool // short intervals, for nodes on one machine
 	Log       *slog.Logger
@@ -44,14 +49,15 @@ type Config struct {
 // intervals of what a node does again and again.
 type intervals struct {
 	advertise, hints, lead time.Duration
+	load                   time.Duration // between two words of a node about its load, in a small fleet
 	expire                 time.Duration // a node that was not seen for so long leaves the list
 	leadership             time.Duration // time to live of the leader's lock
 	lost                   time.Duration // hints without a leader for so long begin anew
 }
 
 var (
-	normal = intervals{advertise: 30 * time.Second, hints: 10 * time.Second, lead: 15 * time.Second, expire: 5 * time.Minute, leadership: 30 * time.Second, lost: 90 * time.Second}
-	quick  = intervals{advertise: time.Second, hints: 300 * time.Millisecond, lead: 500 * time.Millisecond, expire: 10 * time.Second, leadership: 3 * time.Second, lost: 5 * time.Second}
+	normal = intervals{load: 10 * time.Second, advertise: 30 * time.Second, hints: 10 * time.Second, lead: 15 * time.Second, expire: 5 * time.Minute, leadership: 30 * time.Second, lost: 90 * time.Second}
+	quick  = intervals{load: time.Second, advertise: time.Second, hints: 300 * time.Millisecond, lead: 500 * time.Millisecond, expire: 10 * time.Second, leadership: 3 * time.Second, lost: 5 * time.Second}
 )
 
 // Fleet is this node's part.
@@ -70,6 +76,12 @@ type Fleet struct {
 	hints   *store.Store // nil until the cluster of hints is known, and between two epochs
 	missing map[string]time.Time
 	leading bool
+	plan    proposal
+	own     schedule.Load // as it was told last
+	// pressure is that of all nodes, by their last words.
+	pressure float64
+
+	had int // workers that were proposed last; the leader's loop alone
 }
 
 // Start begins gossip and everything that follows from it.
@@ -99,6 +111,10 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	}
 	f.done.Go(func() { f.repeat(lasting, f.every.hints, f.learn) })
 	f.done.Go(func() { f.leadAgain(lasting) })
+	if conf.Load != nil {
+		f.done.Go(func() { f.tellLoad(lasting) })
+	}
+	f.done.Go(func() { f.hear(lasting) })
 	return f, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ type testFleet struct {
 
 type testNode struct {
 	*Fleet
-	sched *schedule.Scheduler
+	sched  *schedule.Scheduler
+	wished atomic.Int64
 }
 
 func newTestFleet(t *testing.T) *testFleet {
@@ -92,6 +94,10 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 		},
 		Shards:    func(context.Context) ([]schedule.Shard, error) { return shards(90), nil },
 		Workers:   func() int { return 2 },
+		Load:      testLoad,
+		Left:      func() (int, int64, bool) { return 40, 1 << 30, true },
+		Wished:    func() { n.wished.Add(1) },
+		MaxRate:   testRate,
 		Scheduler: n.sched, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

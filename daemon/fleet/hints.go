@@ -216,6 +216,11 @@ func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
 			hints = append(hints, store.Hint{Kind: kindShards, Key: fmt.Sprintf("%06d", from/partShards), Expires: expires, Payload: b})
 		}
 	}
+	return f.put(ctx, s, hints)
+}
+
+// put proposes hints: through this node's copy, or a voter.
+func (f *Fleet) put(ctx context.Context, s *store.Store, hints []store.Hint) error {
 	if s.Member() {
 		return s.Put(ctx, hints...)
 	}
@@ -263,6 +268,9 @@ func (f *Fleet) learn(ctx context.Context) error {
 		return nil
 	}
 	if err := f.tend(ctx); err != nil {
+		return err
+	}
+	if err := f.learnPlan(); err != nil {
 		return err
 	}
 	hints, err := f.list(kindShards)

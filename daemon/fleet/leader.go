@@ -21,11 +21,12 @@ func (f *Fleet) leadAgain(ctx context.Context) {
 	}
 }
 
-// lead is a term as leader: it cleans the node list, conservatively, and publishes the catalogue.
+// lead is a term as leader: it cleans the node list, conservatively, publishes the catalogue, and proposes a plan.
 func (f *Fleet) lead(ctx context.Context) error {
 	f.setLeading(true)
 	defer f.setLeading(false)
 	f.log.Info("fleet: this node leads")
+	f.had = 0
 	var shards []schedule.Shard
 	f.repeat(ctx, f.every.lead, func(ctx context.Context) error {
 		err := f.nodes.Expire(ctx, f.every.expire)
@@ -36,7 +37,7 @@ func (f *Fleet) lead(ctx context.Context) error {
 			}
 			shards = found
 		}
-		return errors.Join(err, f.publish(ctx, shards))
+		return errors.Join(err, f.publish(ctx, shards), f.propose(ctx, shards))
 	})
 	return ctx.Err()
 }

@@ -26,7 +26,7 @@ type Node struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	State   string    `json:"state"` // starting, running, paused, draining, done, stopping, failed
+	State   string    `json:"state"` // starting, running, paused, draining, drained, done, stopping, failed
 	Reason  string    `json:"reason,omitempty"`
 	Wanted  int       `json:"workers_wanted"`
 	Running int       `json:"workers_running"`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -27,6 +28,7 @@ const (
 type Intent struct {
 	State   FleetState
 	Workers *int      // wanted number of workers of the fleet; nil: each node decides
+	Drained []string  // nodes, by name, that hand everything off and take nothing, whatever the state is
 	Who     string    // wrote it
 	When    time.Time // by the store's clock; zero when nobody wrote one
 }
@@ -40,10 +42,26 @@ const (
 // MaxWorkers bounds the wanted number of workers of a fleet.
 const MaxWorkers = 100_000
 
+// MaxDrained bounds the nodes that are drained one by one, and maxNodeName their names in bytes.
+const (
+	MaxDrained  = 1000
+	maxNodeName = 256
+)
+
+// Drains says whether a node is to hand off and take nothing.
+func (i Intent) Drains(node string) bool { return i.State == Drain || slices.Contains(i.Drained, node) }
+
+// Same says whether both want the same, whoever wrote it.
+func (i Intent) Same(o Intent) bool {
+	number := i.Workers == nil && o.Workers == nil || i.Workers != nil && o.Workers != nil && *i.Workers == *o.Workers
+	return number && i.State == o.State && slices.Equal(i.Drained, o.Drained)
+}
+
 type intentBody struct {
-	Workers *int   `json:"desiredWorkers,omitempty"`
-	Who     string `json:"who"`
-	When    int64  `json:"when"` // epoch ms
+	Workers *int     `json:"desiredWorkers,omitempty"`
+	Drained []string `json:"drainedNodes,omitempty"`
+	Who     string   `json:"who"`
+	When    int64    `json:"when"` // epoch ms
 }
 
 // Intent reads what the operator wants; to run, when nobody has said anything.
@@ -63,7 +81,7 @@ func decodeIntent(r Record) (Intent, error) {
 	if err := json.Unmarshal(r.Body, &b); err != nil {
 		return Intent{}, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
 	}
-	i := Intent{State: FleetState(r.State), Workers: b.Workers, Who: b.Who, When: time.UnixMilli(b.When)}
+	i := Intent{State: FleetState(r.State), Workers: b.Workers, Drained: b.Drained, Who: b.Who, When: time.UnixMilli(b.When)}
 	return i, i.check()
 }
 
@@ -75,6 +93,14 @@ func (i Intent) check() error {
 	}
 	if i.Workers != nil && (*i.Workers < 0 || *i.Workers > MaxWorkers) {
 		return fmt.Errorf("%d workers of a fleet: not between 0 and %d: %w", *i.Workers, MaxWorkers, fault.ErrConfig)
+	}
+	if len(i.Drained) > MaxDrained {
+		return fmt.Errorf("%d drained nodes, more than %d: %w", len(i.Drained), MaxDrained, fault.ErrConfig)
+	}
+	for _, name := range i.Drained {
+		if name == "" || len(name) > maxNodeName {
+			return fmt.Errorf("drained node %q: a name of 1 to %d bytes: %w", name, maxNodeName, fault.ErrConfig)
+		}
 	}
 	return nil
 }
@@ -120,7 +146,7 @@ func (c *Coordinator) trySetIntent(ctx context.Context, who string, change func(
 		r.CreatedAt = now.UnixMilli()
 	}
 	r.State, r.UpdatedAt = string(i.State), now.UnixMilli()
-	if r.Body, err = json.Marshal(intentBody{Workers: i.Workers, Who: who, When: now.UnixMilli()}); err != nil {
+	if r.Body, err = json.Marshal(intentBody{Workers: i.Workers, Drained: i.Drained, Who: who, When: now.UnixMilli()}); err != nil {
 		return i, fmt.Errorf("record %s: %w", fleetIntent, err)
 	}
 	if _, err := c.store.Put(ctx, r); err != nil {

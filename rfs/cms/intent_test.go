@@ -86,3 +86,21 @@ func TestAnIntentThatMeansNothingIsRefused(t *testing.T) {
 		t.Errorf("%+v, %v", i, err)
 	}
 }
+
+func TestNodesAreDrainedOneByOneAndBesideTheFleet(t *testing.T) {
+	c := intentCoordinator(t)
+	i, err := c.SetIntent(t.Context(), "ann", func(i *cms.Intent) { i.Drained = []string{"b"} })
+	if err != nil || !i.Drains("b") || i.Drains("a") {
+		t.Fatalf("%+v, %v", i, err)
+	}
+	if i, err = c.SetIntent(t.Context(), "bob", func(i *cms.Intent) { i.State = cms.Drain }); err != nil || !i.Drains("a") {
+		t.Errorf("%+v, %v", i, err)
+	}
+	read, err := c.Intent(t.Context())
+	if err != nil || !read.Same(i) || read.Same(cms.Intent{State: cms.Drain}) {
+		t.Errorf("%+v, %v", read, err)
+	}
+	if _, err := c.SetIntent(t.Context(), "ann", func(i *cms.Intent) { i.Drained = make([]string, cms.MaxDrained+1) }); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("too many: %v", err)
+	}
+}

@@ -116,6 +116,13 @@ func (s *Scheduler) Poisoned(item string) {
 	s.poisoned[item] = true
 }
 
+// IsPoisoned says whether an item is known to have broken a worker.
+func (s *Scheduler) IsPoisoned(item string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.poisoned[item]
+}
+
 // Throttled says that the target of an index refuses more until then.
 func (s *Scheduler) Throttled(index string, until time.Time) {
 	s.mu.Lock()

@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/schedule"
+)
+
+// loadWindow is the time over which the load of a node is measured.
+type loadWindow struct {
+	began time.Time
+	total metrics.Sample
+	last  schedule.Load
+}
+
+const leastWindow = 5 * time.Second
+
+func part(of, all int64) float64 {
+	if all <= 0 {
+		return 0
+	}
+	return min(max(float64(of)/float64(all), 0), 1)
+}
+
+// Load is what this node tells the others of itself.
+func (d *Daemon) Load() schedule.Load {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, total, w := time.Now(), d.metrics.Total(), &d.window
+	if took := now.Sub(w.began); w.began.IsZero() || took >= leastWindow {
+		if !w.began.IsZero() {
+			since := total.Minus(w.total)
+			w.last = schedule.Load{
+				Rate: int64(float64(since.SourceBytes) / took.Seconds()),
+				Busy: part(since.BulkBusy, since.Bulk.Count), Slow: part(since.RepoErrors, since.RepoRequests),
+			}
+		}
+		w.began, w.total = now, total
+	}
+	l := w.last
+	l.Workers, l.Most = d.running(), d.conf.Workers
+	if l.Most <= 0 {
+		l.Most = d.auto.most
+	}
+	if d.intent.Drains(d.conf.Name) {
+		l.Most = 0
+	}
+	return l
+}
+
+// Left is how many items are open and how many bytes are to be read, by the last reading of the store.
+func (d *Daemon) Left() (items int, bytes int64, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.seen.migration
+	if m == nil || m.Totals.Items == 0 {
+		return 0, 0, false
+	}
+	return int(m.Totals.ItemsOpen), max(m.Totals.Bytes-m.Totals.BytesDone, 0), true
+}
+
+// ReadWish reads the operator's wish in the store soon, rather than when it is time.
+func (d *Daemon) ReadWish() {
+	select {
+	case d.wishSoon <- struct{}{}:
+	default:
+	}
+}
+
+// plan is what the fleet proposes; nothing when the node is alone.
+func (d *Daemon) plan() schedule.Plan {
+	if d.conf.Fleet == nil {
+		return schedule.Plan{}
+	}
+	return d.conf.Fleet.Plan()
+}
+
+// shareOf is this node's part of a number for the fleet.
+func (d *Daemon) shareOf(total int) int {
+	if d.conf.Fleet == nil {
+		return total
+	}
+	position, count := d.conf.Fleet.Share()
+	return share(total, position, count)
+}
+
+// budget is this node's part of the fleet's rate, in bytes per second: what the leader allots, else an equal part among
+// the living nodes. 0: no limit.
+func (d *Daemon) budget() int64 {
+	if d.conf.MaxRate == 0 {
+		return 0
+	}
+	if rate := d.plan().Rate; rate > 0 {
+		return min(rate, d.conf.MaxRate)
+	}
+	count := 1
+	if d.conf.Fleet != nil {
+		_, count = d.conf.Fleet.Share()
+	}
+	return max(d.conf.MaxRate/int64(max(count, 1)), 1)
+}
+
+// nodes are the living nodes, and which of them are drained.
+func (d *Daemon) nodes() []status.Node {
+	all := slices.Clone(d.conf.Fleet.Nodes())
+	for i, n := range all {
+		switch {
+		case d.intent.State == cms.Pause:
+			all[i].State = "paused"
+		case d.intent.Drains(n.Name) && n.Running == 0:
+			all[i].State = "drained"
+		case d.intent.Drains(n.Name):
+			all[i].State = "draining"
+		}
+	}
+	return all
+}

@@ -1,0 +1,201 @@
+package daemon
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/schedule"
+)
+
+// neighbours are a fleet that says what a test wants.
+type neighbours struct {
+	mu              sync.Mutex
+	position, count int
+	plan            schedule.Plan
+	names           []string
+	wishes          int
+	poison          []string
+}
+
+func (f *neighbours) Share() (int, int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.position, f.count
+}
+
+func (f *neighbours) Nodes() (all []status.Node) {
+	for _, n := range f.names {
+		all = append(all, status.Node{Name: n, State: "running"})
+	}
+	return all
+}
+
+func (f *neighbours) Plan() schedule.Plan {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.plan
+}
+
+func (f *neighbours) propose(p schedule.Plan) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.plan = p
+}
+
+func (f *neighbours) Wish() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wishes++
+}
+
+func (f *neighbours) Poison(item string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.poison = append(f.poison, item)
+}
+
+func (f *neighbours) read() (wishes int, poison []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wishes, slices.Clone(f.poison)
+}
+
+// rateTold is what a worker was told last.
+func rateTold(w *fakeWorker) int64 {
+	_, _, orders := w.read()
+	rate := int64(-1)
+	for _, o := range orders {
+		if o.MaxRate != nil {
+			rate = *o.MaxRate
+		}
+	}
+	return rate
+}
+
+func TestTheRateOfAFleetIsDividedByTheLeaderElseByTheLivingNodes(t *testing.T) {
+	f := &neighbours{count: 4}
+	n := runNode(t, Config{Workers: 2, MaxRate: 8000, Fleet: f}, &fakeStarter{stopped: handsOff})
+	n.untilRunning(t, 2)
+	each := func(what string, want int64) {
+		t.Helper()
+		until(t, what, func() bool {
+			all := n.starter.living()
+			return len(all) == 2 && rateTold(all[0]) == want && rateTold(all[1]) == want
+		})
+	}
+	each("an equal part of the living nodes", 1000)
+	f.propose(schedule.Plan{Rate: 6000})
+	each("what the leader allots", 3000)
+	f.propose(schedule.Plan{Rate: 1 << 40})
+	each("never more than the fleet may", 4000)
+	f.propose(schedule.Plan{})
+	each("an equal part again when the hint has expired", 1000)
+}
+
+// TestAProposedNumberOnlyShrinksAndTheOperatorsCounts: a hint may take workers away from a node that chooses itself; it adds none, and changes
+// nothing where somebody has said a number.
+func TestAProposedNumberOnlyShrinksAndTheOperatorsCounts(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		workers  int // of the configuration; 0: auto
+		operator *int
+		plan     int
+		want     int
+	}{
+		{"nothing is proposed", 0, nil, 0, 4},
+		{"fewer are proposed", 0, nil, 4, 2},
+		{"more are proposed than the node bears", 0, nil, 100, 4},
+		{"a number is configured", 3, nil, 2, 3},
+		{"the operator has said a number", 0, number(6), 2, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := New(Config{Workers: c.workers, Fleet: &neighbours{count: 2, plan: schedule.Plan{Workers: c.plan}}, Log: discard()})
+			d.auto = autoscale{most: 4, n: 4}
+			d.store, d.known, d.intent = &cms.Coordinator{}, true, cms.Intent{State: cms.Run, Workers: c.operator}
+			if got := d.want(time.Now()); got != c.want {
+				t.Errorf("%d workers, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func number(n int) *int { return &n }
+
+func TestPressureOfOthersTakesWorkersAway(t *testing.T) {
+	a, now := autoscale{most: 8, n: 8}, time.Now()
+	var total metrics.Sample
+	a.wanted(now, total, 0)
+	total.Bulk.Count = 100
+	if n := a.wanted(now.Add(autoEvery), total, 0.5); n != 6 {
+		t.Errorf("%d while the target refuses others", n)
+	}
+	total.Bulk.Count, total.RepoRequests, total.RepoErrors = 200, 100, 40
+	if n := a.wanted(now.Add(2*autoEvery), total, 0); n != 4 {
+		t.Errorf("%d while the repository throttles", n)
+	}
+}
+
+func TestANodeIsDrainedByItsNameAndResumed(t *testing.T) {
+	f := &neighbours{count: 2, names: []string{"n1", "other"}}
+	n := runNode(t, Config{Name: "n1", Workers: 2, Fleet: f, Speaker: f}, &fakeStarter{stopped: handsOff})
+	n.untilRunning(t, 2)
+	if err := n.Drain(t.Context(), "ann", []string{"n3"}); !isConfig(err) || !strings.Contains(err.Error(), "other") {
+		t.Errorf("a name that nobody has: %v", err)
+	}
+	if err := n.Drain(t.Context(), "ann", []string{"other"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := n.Status(t.Context()); r.Nodes[1].State != "drained" || r.Nodes[0].State != "running" || r.Node.State != "running" {
+		t.Errorf("%+v, %+v", r.Nodes, r.Node)
+	}
+	if err := n.Drain(t.Context(), "ann", []string{"n1"}); err != nil {
+		t.Fatal(err)
+	}
+	n.untilRunning(t, 0)
+	if r := n.Status(t.Context()); r.Node.State != "drained" {
+		t.Errorf("%+v", r.Node)
+	}
+	if l := n.Load(); l.Most != 0 {
+		t.Errorf("a drained node offers %+v", l)
+	}
+	if err := n.Resume(t.Context(), "ann", []string{"n1"}); err != nil {
+		t.Fatal(err)
+	}
+	n.untilRunning(t, 2)
+	if i, err := n.store.Intent(t.Context()); err != nil || !slices.Equal(i.Drained, []string{"other"}) {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if wishes, _ := f.read(); wishes != 3 {
+		t.Errorf("the others heard %d times of a wish", wishes)
+	}
+}
+
+func isConfig(err error) bool { return errors.Is(err, fault.ErrConfig) }
+
+func TestAWordOfAWishHasTheStoreReadAtOnce(t *testing.T) {
+	n := runNode(t, Config{Workers: 1, PollIntent: time.Hour}, &fakeStarter{stopped: handsOff})
+	n.untilRunning(t, 1)
+	if _, err := n.store.SetIntent(t.Context(), "elsewhere", func(i *cms.Intent) { i.State = cms.Pause }); err != nil {
+		t.Fatal(err)
+	}
+	n.ReadWish()
+	n.untilRunning(t, 0)
+}
+
+func TestAnItemThatBreaksAWorkerIsToldToOthers(t *testing.T) {
+	f := &neighbours{count: 2}
+	n := runNode(t, Config{Workers: 1, Fleet: f, Speaker: f, Scheduler: &schedule.Scheduler{}}, &fakeStarter{stopped: handsOff})
+	n.untilRunning(t, 1)
+	w := n.starter.living()[0]
+	w.report(Record{Lease: &Lease{Item: "item1", Holder: "h", LeftMs: 60_000}})
+	w.end(End{Code: 2})
+	until(t, "the others hear of it", func() bool { _, poison := f.read(); return slices.Contains(poison, "item1") })
+}

@@ -1,0 +1,125 @@
+package schedule
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// Load is what a node tells the others of itself.
+type Load struct {
+	Workers int     `json:"w"`           // running
+	Most    int     `json:"m"`           // it could bear
+	Rate    int64   `json:"r,omitempty"` // source bytes per second, of all its workers
+	Busy    float64 `json:"b,omitempty"` // part of the bulk requests that the target refused for being busy
+	Slow    float64 `json:"s,omitempty"` // part of the requests to the repository that failed or were throttled
+}
+
+// Plan is what the leader proposes and the nodes tell each other. Zero values propose nothing.
+type Plan struct {
+	Rate    int64         // bytes per second that this node may send
+	Workers int           // of the whole fleet, where nobody has said a number
+	Shard   time.Duration // that a shard of average size takes one worker
+	// Pressure is the greatest part of refused or throttled requests, over all nodes.
+	Pressure float64
+}
+
+// Parts of the requests that were refused or throttled.
+const (
+	TooBusy = 0.10 // fewer workers are better
+	NotBusy = 0.01 // one more may be tried
+)
+
+// Pressure is the part of requests that the target refused or the repository throttled, by nodes' workers: the
+// greater of both.
+func Pressure(loads []Load) float64 {
+	var busy, slow, workers float64
+	for _, l := range loads {
+		n := float64(max(l.Workers, 0))
+		busy, slow, workers = busy+n*l.Busy, slow+n*l.Slow, workers+n
+	}
+	if workers == 0 {
+		return 0
+	}
+	return max(busy, slow) / workers
+}
+
+// idleShare is the part of an equal share that a node without workers keeps, so that it can begin.
+const idleShare = 0.1
+
+// Allot divides a budget among nodes by their running workers. The parts add up to at most the budget.
+func Allot(budget int64, loads []Load) []int64 {
+	parts := make([]int64, len(loads))
+	workers := 0
+	for _, l := range loads {
+		workers += max(l.Workers, 0)
+	}
+	if len(loads) == 0 {
+		return parts
+	}
+	least := int64(idleShare * float64(budget) / float64(len(loads)))
+	rest := budget - least*int64(len(loads))
+	for i, l := range loads {
+		parts[i] = least
+		if workers == 0 {
+			parts[i] += rest / int64(len(loads))
+		} else {
+			parts[i] += int64(float64(rest) * float64(max(l.Workers, 0)) / float64(workers))
+		}
+	}
+	return parts
+}
+
+// ProposeWorkers is how many workers a fleet should have after it had a number of them: no more than its nodes bear or than
+// items are open, fewer while too much is refused, more again while nothing is. was is 0 at the begin; open is -1 when it is
+// not known.
+func ProposeWorkers(was int, loads []Load, open int) int {
+	most := 0
+	for _, l := range loads {
+		most += max(l.Most, 0)
+	}
+	if open >= 0 {
+		most = min(most, open)
+	}
+	n := was
+	switch pressure := Pressure(loads); {
+	case was == 0:
+		n = most
+	case pressure > TooBusy:
+		n = was * 3 / 4
+	case pressure < NotBusy:
+		n = was + len(loads)
+	}
+	return max(min(n, most), min(1, most))
+}
+
+// TypicalShard is how long a shard of average size takes one worker; 0 when it is not known.
+func TypicalShard(shards []Shard, loads []Load) time.Duration {
+	var bytes, rate float64
+	workers := 0
+	for _, s := range shards {
+		bytes += float64(s.Bytes)
+	}
+	for _, l := range loads {
+		if l.Rate > 0 && l.Workers > 0 {
+			rate, workers = rate+float64(l.Rate), workers+l.Workers
+		}
+	}
+	if len(shards) == 0 || rate == 0 {
+		return 0
+	}
+	seconds := bytes / float64(len(shards)) / (rate / float64(workers))
+	return time.Duration(min(seconds, 24*3600) * float64(time.Second))
+}
+
+// mostByShard bounds what a typical shard adds to the exponent of new leases: whoever dies is waited for as long.
+const mostByShard = 2
+
+// Exponent is the least lease exponent of a new item under a plan: a shard of average size should need one lease.
+func (p Plan) Exponent(initial time.Duration) int {
+	if p.Shard <= initial || initial <= 0 {
+		return 0
+	}
+	return min(bits.Len64(uint64((p.Shard-1)/initial)), mostByShard, cms.MaxExponent)
+}

@@ -1,0 +1,76 @@
+package schedule
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTheBudgetIsNeverExceededAndIdleNodesCanBegin(t *testing.T) {
+	for _, loads := range [][]Load{
+		{{Workers: 1}}, {{Workers: 4}, {Workers: 0}}, {{}, {}, {}}, {{Workers: 7}, {Workers: 1}, {Workers: 3}}, {{Workers: -5}, {Workers: 2}},
+	} {
+		for _, budget := range []int64{1, 99, 1_000_000} {
+			sum, parts := int64(0), Allot(budget, loads)
+			for i, p := range parts {
+				sum += p
+				if p < 0 || budget > 100 && p == 0 {
+					t.Errorf("%d of %d for %+v", p, budget, loads[i])
+				}
+			}
+			if sum > budget || budget > 100 && sum < budget*9/10 {
+				t.Errorf("%v of %d for %+v", parts, budget, loads)
+			}
+		}
+	}
+	if parts := Allot(1000, []Load{{Workers: 9}, {Workers: 1}}); parts[0] < 8*parts[1]/2 {
+		t.Errorf("%v: workers do not count", parts)
+	}
+	if len(Allot(5, nil)) != 0 {
+		t.Error("nobody got something")
+	}
+}
+
+func TestTheProposedNumberFollowsTheTargetWithinWhatNodesBear(t *testing.T) {
+	calm, busy, slow := []Load{{Workers: 4, Most: 8}, {Workers: 4, Most: 8}}, []Load{{Workers: 4, Most: 8, Busy: 0.5}, {Workers: 4, Most: 8}}, []Load{{Workers: 4, Most: 8, Slow: 0.3}, {Workers: 4, Most: 8, Slow: 0.2}}
+	for _, c := range []struct {
+		name      string
+		was, open int
+		loads     []Load
+		want      int
+	}{
+		{"the begin", 0, -1, calm, 16},
+		{"more while nothing is refused", 8, -1, calm, 10},
+		{"never more than nodes bear", 16, -1, calm, 16},
+		{"never more than is open", 8, 3, calm, 3},
+		{"fewer while the target is busy", 8, -1, busy, 6},
+		{"fewer while the repository throttles", 8, -1, slow, 6},
+		{"never none", 1, -1, busy, 1},
+		{"as it is in between", 8, -1, []Load{{Workers: 8, Most: 16, Busy: 0.05}}, 8},
+		{"nothing is open", 8, 0, calm, 0},
+		{"nobody is there", 8, -1, nil, 0},
+	} {
+		if got := ProposeWorkers(c.was, c.loads, c.open); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestATypicalShardNeedsOneLease(t *testing.T) {
+	shards := []Shard{{Bytes: 60e9}, {Bytes: 40e9}}
+	if d := TypicalShard(shards, []Load{{Workers: 2, Rate: 50e6}, {Workers: 0}}); d != 2000*time.Second {
+		t.Error(d)
+	}
+	for _, d := range []time.Duration{TypicalShard(nil, []Load{{Workers: 1, Rate: 1}}), TypicalShard(shards, nil), TypicalShard(shards, []Load{{Workers: 1}})} {
+		if d != 0 {
+			t.Error(d)
+		}
+	}
+	for shard, want := range map[time.Duration]int{0: 0, time.Minute: 0, 10 * time.Minute: 0, 11 * time.Minute: 1, 20 * time.Minute: 1, 21 * time.Minute: 2, 24 * time.Hour: 2} {
+		if got := (Plan{Shard: shard}).Exponent(10 * time.Minute); got != want {
+			t.Errorf("%v: %d, want %d", shard, got, want)
+		}
+	}
+	if (Plan{Shard: time.Hour}).Exponent(0) != 0 {
+		t.Error("no initial lease")
+	}
+}
