@@ -191,3 +191,55 @@ func TestWhoIsAskedToStopGivesItsWindowBackWithItsProgress(t *testing.T) {
 		w.arrived(want)
 	})
 }
+
+// deaf is a store that answers until a time.
+type deaf struct {
+	primitive.Store
+	until time.Time
+}
+
+func (d *deaf) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	if time.Now().After(d.until) {
+		return cms.Revision{}, errFlaky
+	}
+	return d.Store.Put(ctx, r)
+}
+
+// clocked notes when requests begin.
+type clocked struct {
+	bulk.Sender
+	begun []time.Time
+}
+
+func (c *clocked) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	c.begun = append(c.begun, time.Now())
+	return c.Sender.Send(ctx, body, n)
+}
+
+func TestWhoCannotRenewStartsNothingAfterItsClaim(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want, counts := w.small()
+		w.target.takes = 2 * time.Second
+		const lease = 12 * time.Second
+		slow := func(i *importer.Import) {
+			i.Workers, i.Lease, i.Bulk.MaxBytes, i.Bulk.MaxInFlight, i.Window = 1, lease, 200, 1, 1<<20
+		}
+		store, sender := &deaf{w.store, time.Now().Add(10 * time.Second)}, &clocked{Sender: w.target}
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(30*time.Second, stop)
+		_, err := w.node(slow, func(i *importer.Import) {
+			i.Store = store
+			i.Output = func(func() error) (bulk.Sender, error) { return sender, nil }
+		}).Run(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		if n := len(sender.begun); n < 4 || sender.begun[n-1].After(store.until.Add(lease)) {
+			t.Errorf("%d requests, the last at %v, %v after the last possible renewal", n, sender.begun[n-1], sender.begun[n-1].Sub(store.until))
+		}
+		if s := run(t, w.node(slow)); !s.Complete || s.Counts != counts {
+			t.Errorf("%+v, want %+v", s, counts)
+		}
+		w.arrived(want)
+	})
+}

@@ -243,6 +243,7 @@ func isReduced(exported summary, index string) bool {
 // holds one: then each source is asked for by itself, and the documents are counted.
 func landedSources(t *testing.T, n *cluster.Node, lines truth.Docs) truth.Docs {
 	t.Helper()
+	call(t, n, "POST", "/_refresh?expand_wildcards=all", nil) // backing indices of streams are hidden
 	valid := true
 	for _, source := range lines {
 		valid = valid && json.Valid(source)
@@ -250,7 +251,6 @@ func landedSources(t *testing.T, n *cluster.Node, lines truth.Docs) truth.Docs {
 	if valid {
 		return landed(t, n)
 	}
-	call(t, n, "POST", "/_refresh", nil)
 	got, indices := truth.Docs{}, map[string]bool{}
 	for k := range lines {
 		path := "/" + url.PathEscape(k.Index) + "/_source/" + url.PathEscape(k.ID)
