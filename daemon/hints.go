@@ -94,14 +94,16 @@ func (d *Daemon) budget() int64 {
 	if d.conf.MaxRate == 0 {
 		return 0
 	}
-	if rate := d.plan().Rate; rate > 0 {
-		return min(rate, d.conf.MaxRate)
+	plan := d.plan()
+	if plan.Rate > 0 {
+		return min(plan.Rate, d.conf.MaxRate)
 	}
-	count := 1
+	count := max(plan.Nodes, 1)
 	if d.conf.Fleet != nil {
-		_, count = d.conf.Fleet.Share()
+		_, known := d.conf.Fleet.Share()
+		count = max(count, known)
 	}
-	return max(d.conf.MaxRate/int64(max(count, 1)), 1)
+	return max(d.conf.MaxRate/int64(count), 1)
 }
 
 // nodes are the living nodes, and which of them are drained.

@@ -98,6 +98,8 @@ func TestTheRateOfAFleetIsDividedByTheLeaderElseByTheLivingNodes(t *testing.T) {
 	each("never more than the fleet may", 4000)
 	f.propose(schedule.Plan{})
 	each("an equal part again when the hint has expired", 1000)
+	f.propose(schedule.Plan{Nodes: 8})
+	each("nodes that only the store knows count as well", 500)
 }
 
 // TestAProposedNumberOnlyShrinksAndTheOperatorsCounts: a hint may take workers away from a node that chooses itself; it adds none, and changes

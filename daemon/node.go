@@ -161,7 +161,7 @@ func (d *Daemon) Drain(ctx context.Context, who string, nodes []string) error {
 	slices.Sort(living)
 	living = slices.Compact(living)
 	for _, n := range nodes {
-		if !slices.Contains(living, n) {
+		if d.conf.Fleet != nil && !slices.Contains(living, n) { // a node that hears of nobody believes the operator
 			return fmt.Errorf("no living node is called %s: there are %s: %w", n, strings.Join(living[:min(len(living), 20)], ", "), fault.ErrConfig)
 		}
 	}

@@ -81,6 +81,8 @@ type Fleet struct {
 	// pressure is that of all nodes, by their last words.
 	pressure float64
 
+	listed   int // nodes that live by the list of the coordination store
+
 	had int // workers that were proposed last; the leader's loop alone
 }
 
@@ -130,11 +132,33 @@ func (f *Fleet) repeat(ctx context.Context, every time.Duration, errand func(con
 	}
 }
 
-// advertise writes this node into the list of the coordination store (seed 004).
+// advertise writes this node into the list of the coordination store (seed 004), and counts who is alive by it: a
+// node that gossip does not reach still shares the rate.
 func (f *Fleet) advertise(ctx context.Context) error {
-	return f.nodes.Advertise(ctx, primitive.Node{
+	err := f.nodes.Advertise(ctx, primitive.Node{
 		Token: f.gossip.Name(), Workers: f.conf.Workers(), Gossip: f.gossip.Address(), API: f.conf.Gossip.Meta.API,
 	})
+	if err != nil {
+		return err
+	}
+	all, err := f.nodes.List(ctx)
+	if err != nil {
+		return err
+	}
+	newest := int64(0)
+	for _, n := range all {
+		newest = max(newest, n.Seen)
+	}
+	listed := 0
+	for _, n := range all {
+		if newest-n.Seen <= (5 * f.every.advertise / 2).Milliseconds() {
+			listed++
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed = listed
+	return nil
 }
 
 // follow tells the scheduler where this node stands whenever members come and go.

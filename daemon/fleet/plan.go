@@ -125,7 +125,7 @@ func (f *Fleet) say(kind, key string, life time.Duration) {
 func (f *Fleet) Plan() schedule.Plan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	plan := schedule.Plan{Pressure: f.pressure}
+	plan := schedule.Plan{Pressure: f.pressure, Nodes: f.listed}
 	now := time.Now()
 	if now.Before(f.plan.until) {
 		plan.Workers, plan.Shard = f.plan.Workers, time.Duration(f.plan.ShardMs)*time.Millisecond

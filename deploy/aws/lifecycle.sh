@@ -1,6 +1,6 @@
 #!/bin/bash
 # Waits until the group or the spot market takes this instance away, then stops the daemon, which hands
-# every lease off within 30 s, and lets the group go on. Only this node drains: `rfsctl drain` is for all.
+# every lease off within 30 s, and lets the group go on. Only this node drains: `rfsctl drain` without a name is for all.
 set -euo pipefail
 METADATA=${RFSD_METADATA:-http://169.254.169.254}
 EVERY=${RFSD_METADATA_EVERY:-5}

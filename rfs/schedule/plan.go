@@ -23,6 +23,7 @@ type Plan struct {
 	Shard   time.Duration // that a shard of average size takes one worker
 	// Pressure is the greatest part of refused or throttled requests, over all nodes.
 	Pressure float64
+	Nodes    int // living nodes by the list of the coordination store
 }
 
 // Parts of the requests that were refused or throttled.
