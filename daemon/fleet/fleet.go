@@ -81,7 +81,7 @@ type Fleet struct {
 	// pressure is that of all nodes, by their last words.
 	pressure float64
 
-	listed   int // nodes that live by the list of the coordination store
+	listed int // nodes that live by the list of the coordination store
 
 	had int // workers that were proposed last; the leader's loop alone
 }
