@@ -30,6 +30,11 @@ type Retrying struct {
 
 // NewRetrying decorates r.
 func NewRetrying(r Repository, p RetryPolicy) *Retrying {
+	return &Retrying{Repository: r, policy: p.filled()}
+}
+
+// filled has the defaults in place of what is not given.
+func (p RetryPolicy) filled() RetryPolicy {
 	if p.Tries == 0 {
 		p.Tries = 10
 	}
@@ -42,7 +47,7 @@ func NewRetrying(r Repository, p RetryPolicy) *Retrying {
 	if p.Sleep == nil {
 		p.Sleep = sleep
 	}
-	return &Retrying{Repository: r, policy: p}
+	return p
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

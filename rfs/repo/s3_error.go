@@ -24,6 +24,9 @@ var passing = []string{"SlowDown", "InternalError", "ServiceUnavailable", "Reque
 // expired are error codes for credentials that were good once.
 var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
 
+// verbPut names the only request that writes.
+const verbPut = "put"
+
 // renew drops credentials that can be had anew, such as those of a role, so that the
 // next try asks for them; false for keys that somebody has to replace.
 func (r *S3) renew(ctx context.Context) bool {
@@ -58,7 +61,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	switch {
 	case slices.Contains(passing, code) || slices.Contains(expired, code) && r.renew(ctx):
 		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrUnavailable)
-	case code == "NoSuchBucket":
+	case code == "NoSuchBucket" || verb == verbPut && status == http.StatusNotFound:
 		return fmt.Errorf("%s: the bucket does not exist: %w", what, fault.ErrConfig)
 	case code == "NoSuchKey" || code == "NotFound" || status == http.StatusNotFound:
 		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
@@ -69,7 +72,11 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	case code == "InvalidObjectState":
 		return fmt.Errorf("%s: the object is archived; restore it first: %w", what, fault.ErrConfig)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("%s: %s; the credentials may not do this (s3:GetObject and s3:ListBucket are needed): %w", what, code, fault.ErrConfig)
+		needed := "s3:GetObject and s3:ListBucket are"
+		if verb == verbPut {
+			needed = "s3:PutObject is"
+		}
+		return fmt.Errorf("%s: %s; the credentials may not do this (%s needed): %w", what, code, needed, fault.ErrConfig)
 	case status == http.StatusMovedPermanently || code == "PermanentRedirect" || code == "AuthorizationHeaderMalformed":
 		return fmt.Errorf("%s: %s; is --s3-region the bucket's region?: %w", what, code, fault.ErrConfig)
 	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:

@@ -46,6 +46,7 @@ func Run(t *testing.T, open Factory) {
 		{"AnIndexEntryIsChangedByWhoeverIsFirst", entries},
 		{"AnotherMigrationIsRefused", mismatch},
 		{"TheFleetsSettingsAreThoseOfTheFirstNode", shared},
+		{"RefusedDocumentsAreKeptOnce", refused},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
 	}

@@ -1,0 +1,79 @@
+package cmstest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+func refused(t *testing.T, s cms.Store) {
+	c, ctx := Coordinator(t, s, time.Minute), t.Context()
+	var all []cms.Refused
+	for n := range 450 { // more than one record holds
+		all = append(all, cms.Refused{Index: "logs", ID: fmt.Sprint("id ", n), Shard: n % 3, Ordinal: int64(n), Reason: "mapper_parsing_exception", Status: 400})
+	}
+	records := func() (n int) {
+		for _, err := range c.Records(ctx, "refused") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	is := func(want int) {
+		t.Helper()
+		got := map[cms.Refused]int{}
+		for d, err := range c.Refused(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[d]++
+		}
+		if len(got) != want {
+			t.Errorf("%d documents, want %d", len(got), want)
+		}
+		for _, d := range all {
+			if got[d] != 1 {
+				t.Errorf("%+v is there %d times", d, got[d])
+			}
+		}
+	}
+	keep := func(d []cms.Refused) {
+		t.Helper()
+		if err := c.KeepRefused(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(all)
+	is(450)
+	before := records()
+	keep(all) // a worker that was killed before it recorded its progress does it again
+	if after := records(); after != before {
+		t.Errorf("%d records became %d", before, after)
+	}
+	keep(all[:7]) // in smaller requests
+	is(450)
+	keep(nil)
+	is(450)
+
+	keep([]cms.Refused{{Index: "long", ID: strings.Repeat("ä", 600), Reason: strings.Repeat("r", 1000)}})
+	long := 0
+	for d, err := range c.Refused(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Index == "long" {
+			long++
+			if d.ID != strings.Repeat("ä", 256) || len(d.Reason) != 256 {
+				t.Errorf("%d bytes of id, %d of reason", len(d.ID), len(d.Reason))
+			}
+		}
+	}
+	if long != 1 {
+		t.Errorf("%d long ones", long)
+	}
+}

@@ -1,0 +1,59 @@
+package repo
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// Bucket is a place below which objects are written. It is no repository, and no repository is one: what reads
+// snapshots has no method that writes.
+type Bucket struct {
+	s3     *S3
+	policy RetryPolicy
+}
+
+// OpenBucket prepares s3://bucket/prefix for writing; nothing is asked of it yet. Errors: fault.ErrConfig.
+func OpenBucket(ctx context.Context, uri string, o S3Options, p RetryPolicy) (*Bucket, error) {
+	r, err := NewS3(ctx, uri, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Bucket{s3: r, policy: p.filled()}, nil
+}
+
+// URI is the URI of bucket and prefix.
+func (b *Bucket) URI() string { return b.s3.URI() }
+
+// Put writes an object whole, in place of one of that name; it is durable when Put returns. While the store is not
+// there (fault.ErrUnavailable) it tries again with growing pauses, as the policy says; fault.ErrConfig when the
+// store refuses for good.
+func (b *Bucket) Put(ctx context.Context, name string, body []byte) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		err := b.put(ctx, name, body)
+		if err == nil {
+			return nil
+		}
+		if err := b.policy.again(ctx, n, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Bucket) put(ctx context.Context, name string, body []byte) error {
+	limited, cancel := context.WithTimeout(ctx, 4*b.s3.stall) // bodies have some MiB
+	defer cancel()
+	_, err := b.s3.client.PutObject(limited, &s3.PutObjectInput{
+		Bucket: &b.s3.bucket, Key: aws.String(b.s3.prefix + name), Body: bytes.NewReader(body),
+		ContentLength: aws.Int64(int64(len(body))), RequestPayer: b.s3.payer,
+	})
+	if err != nil {
+		return b.s3.failed(ctx, verbPut, name, err)
+	}
+	return nil
+}
