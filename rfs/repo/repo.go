@@ -1,7 +1,7 @@
 // Package repo reads the blobs of a snapshot repository: a directory or a bucket.
 //
-// Nothing here knows what the blobs mean, and nothing ever writes to a repository (S3.Put is for
-// buckets that are none). Names are relative to the root of the repository, separated by slashes.
+// Nothing here knows what the blobs mean, and nothing ever writes to a repository (a Bucket,
+// which writes, is none). Names are relative to the root of the repository, separated by slashes.
 package repo
 
 import (
