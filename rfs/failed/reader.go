@@ -27,30 +27,34 @@ type identity struct {
 	ordinal   int64
 }
 
-// Read gives every failure in dir once, files in order of their names; the first
+// Read gives every failure in dir and the directories below it once, files in order of their names; the first
 // record of a failure counts. An unfinished last line of a file is skipped, any other line
 // that cannot be read is an error (fault.ErrCorrupt), after which reading goes on. A directory that
 // does not exist holds no failures.
 func Read(dir string) iter.Seq2[doc.Failure, error] {
 	return func(yield func(doc.Failure, error) bool) {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			if !errors.Is(err, fs.ErrNotExist) {
-				yield(doc.Failure{}, err)
-			}
-			return
-		}
 		seen := map[identity]bool{}
-		for _, e := range entries {
-			if e.IsDir() || !strings.HasSuffix(e.Name(), extension) {
-				continue
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case path == dir && errors.Is(err, fs.ErrNotExist):
+				return nil
+			case err != nil:
+				return err
+			case e.IsDir() || !strings.HasSuffix(e.Name(), extension):
+				return nil
+			case !readFile(path, seen, yield):
+				return errEnough
 			}
-			if !readFile(filepath.Join(dir, e.Name()), seen, yield) {
-				return
-			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(doc.Failure{}, err)
 		}
 	}
 }
+
+// errEnough ends the reading for a consumer that wants no more.
+var errEnough = errors.New("enough")
 
 // readFile yields the failures of one file that were not seen before; false when the consumer has enough.
 func readFile(path string, seen map[identity]bool, yield func(doc.Failure, error) bool) bool {

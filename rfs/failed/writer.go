@@ -1,5 +1,5 @@
 // Package failed keeps the documents that did not arrive, and why, as lines of JSON
-// in a directory: one file per writer, appended, synced before any watermark passes them.
+// in a directory (one file per writer, appended) or as objects of a store, synced before any watermark passes them.
 package failed
 
 import (
