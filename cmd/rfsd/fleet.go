@@ -36,7 +36,7 @@ func fleetFlags() []cli.Flag {
 		list(fleetCategory, "join", "where nodes are: host:port, dns:NAME, or provider=aws tag_key=K tag_value=V; the node list in the coordination store is always asked too"),
 		str(fleetCategory, "zone", "", "availability zone of this machine: voters are spread over them"),
 		yes(fleetCategory, "spot", "this machine may be taken away any time: it is the last to get a vote"),
-		str(fleetCategory, "data-dir", "", "directory of the hints' files (default: the one systemd gives, else "+filepath.Join("~", ".local", "state", "rfsd")+"); it may be wiped any time"),
+		str(fleetCategory, "data-dir", "", "directory of the hints' files (default: hints in the one systemd gives, else "+filepath.Join("~", ".local", "state", "rfsd")+"); it may be wiped any time"),
 		yes(fleetCategory, "share-settings", "make this node's settings the fleet's, over those that are stored (the first node of a session stores its own in any case)"),
 		yes(fleetCategory, "one-machine", "short intervals between nodes, for a fleet on one machine"),
 	}
@@ -73,8 +73,8 @@ func parseFleet(c *cli.Context, name string) (fleetOptions, error) {
 			return f, err
 		}
 	}
-	if f.dataDir == "" {
-		f.dataDir, _, _ = strings.Cut(os.Getenv("STATE_DIRECTORY"), ":")
+	if given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); f.dataDir == "" && given != "" {
+		f.dataDir = filepath.Join(given, "hints") // beside what is kept there and must not be wiped
 	}
 	if f.dataDir == "" {
 		dir, err := stateDir()

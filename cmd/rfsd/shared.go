@@ -105,8 +105,8 @@ func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
 			return nil
 		}
 		log.Info("waiting for the store to tell the fleet's settings", "error", fault.Text(err))
-		if err := cms.SystemClock().Sleep(ctx, 2*time.Second); err != nil {
-			return err
+		if serr := cms.SystemClock().Sleep(ctx, 2*time.Second); serr != nil {
+			return errors.Join(serr, err)
 		}
 	}
 }

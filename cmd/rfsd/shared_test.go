@@ -1,8 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/daemon/config"
 )
 
 // TestEachSettingIsTheFleetsOrTheNodes lists those of the fleet: whoever adds an option decides here what it is. docs/FLEET.md
@@ -34,6 +41,47 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 	for _, name := range want {
 		if !slices.Contains(is, name) {
 			t.Errorf("--%s is not told to the fleet", name)
+		}
+	}
+}
+
+// TestNothingSecretIsTold gives every option that is secret, or names a file of this machine, the same value, and
+// looks for it in what the fleet is told.
+func TestNothingSecretIsTold(t *testing.T) {
+	const canary = "canary-8b07"
+	var secret []string
+	app := &cli.App{Flags: runFlags(), Action: func(c *cli.Context) error {
+		for _, f := range runFlags() {
+			name := f.Names()[0]
+			ofMachine := slices.ContainsFunc([]string{"-file", "-cacert", "-client-cert", "-client-cert-key", "-dir", "-keys"}, func(end string) bool { return strings.HasSuffix(name, end) })
+			if kindOf(f) != config.Text && kindOf(f) != config.List || !isSecret(name) && !ofMachine {
+				continue
+			}
+			secret = append(secret, name)
+			if err := setOption(c, name, []string{canary}); err != nil {
+				return err
+			}
+		}
+		for name, value := range map[string]string{"repo-uri": "s3://bucket/prefix", "source-host": "https://me:" + canary + "@old:9200", "source-repo-setting": "secret_key=" + canary} {
+			if err := setOption(c, name, []string{value}); err != nil {
+				return err
+			}
+		}
+		told, err := sharedSettings(c, runFlags(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			return err
+		}
+		if s := fmt.Sprint(told); strings.Contains(s, canary) || !strings.Contains(s, "s3://bucket/prefix") {
+			t.Errorf("the fleet is told %s", s)
+		}
+		return nil
+	}}
+	if err := app.Run([]string{"rfsd"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"target-password", "target-password-file", "source-password", "coordinator-password", "target-client-cert-key", "webhook-file", "gossip-keys"} {
+		if !slices.Contains(secret, name) {
+			t.Errorf("--%s was not looked at", name)
 		}
 	}
 }

@@ -48,6 +48,11 @@ func workerCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if c.String("repo-uri") == "" { // one that is started by hand, with target and session only
+				if err := joinSoon(c, flags); err != nil {
+					return l.finish(failedRecord(err), err)
+				}
+			}
 			o, err := parseOptions(c)
 			if err != nil {
 				return l.finish(failedRecord(err), err)
@@ -55,6 +60,14 @@ func workerCommand() *cli.Command {
 			return work1(c.Context, o, l)
 		},
 	}
+}
+
+// joinSoon takes over the fleet's settings as joinFleet does, and gives up when the store does not answer: whoever
+// starts workers starts another.
+func joinSoon(c *cli.Context, flags []cli.Flag) error {
+	ctx, cancel := context.WithTimeout(c.Context, 3*joinPatience)
+	defer cancel()
+	return joinFleet(ctx, c, flags)
 }
 
 // work1 runs one lease and turns its end into an exit code and a status record.

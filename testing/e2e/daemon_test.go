@@ -365,7 +365,7 @@ workers = 2
 		must(t, err)
 		everything += fmt.Sprintf("%+v", it)
 	}
-	for _, kind := range []string{"event", "index", "phase", "target", "meta", "intent"} {
+	for _, kind := range []string{"event", "index", "phase", "target", "meta", "intent", "config"} {
 		for r, err := range f.coord.Records(t.Context(), kind) {
 			must(t, err)
 			everything += fmt.Sprintf("%+v%s", r, r.Body)

@@ -76,6 +76,10 @@ func TestANodeNeedsOnlyTargetCredentialsAndSessionToJoin(t *testing.T) {
 	if f := truth.Compare(want, landed(t, n)).Faults(); f != "" {
 		t.Error(f)
 	}
+	// A worker that is started by hand needs no more; it finds that nothing is left.
+	if res := RunIn(t, dir, []string{"RFS_TARGET_PASSWORD=" + canary}, "rfsd", "worker", "--target-host", p.URL, "--target-username", "me", "--session-name", "joined"); res.Code != 3 {
+		t.Errorf("worker by hand: exit %d\n%s", res.Code, res.Stderr)
+	}
 	status, err := n.Send(t.Context(), "GET", "/.rfs_control_joined/_search?size=1000", "", nil)
 	if err != nil || !strings.Contains(string(status), "moved-$1") || strings.Contains(string(status), canary) || strings.Contains(string(status), rules) {
 		t.Errorf("the control index: %v\n%s", err, status)
