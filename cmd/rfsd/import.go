@@ -16,7 +16,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -56,7 +55,7 @@ func importFlags() []cli.Flag {
 		num(importWork, "max-attempts", importer.DefaultMaxAttempts, "attempts in a row that end without progress before a window is given up"),
 	)
 	flags = append(flags, only(workFlags(), "slots", "documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections",
-		"max-rate", "failed-documents", "max-failed-documents", "unavailable-timeout", "output", "log-level")...)
+		"max-rate", "failed-documents", "failed-documents-shared", "max-failed-documents", "unavailable-timeout", "output", "log-level")...)
 	return append(flags, except(coordinationFlags(), "initial-lease-duration", "clock-skew-tolerance")...)
 }
 
@@ -110,7 +109,7 @@ func parseImport(c *cli.Context) (importOptions, error) {
 			compression: "none", includeSystem: c.Bool("include-system"),
 			session: c.String("session-name"), coordinatorFile: c.String("coordinator-file"),
 			slots: c.Int("slots"), bulkDocs: c.Int("documents-per-bulk-request"), bulkBytes: c.Int("documents-size-per-bulk-request"),
-			connections: c.Int("max-connections"), failedDir: c.String("failed-documents"), json: c.String("output") == "json",
+			connections: c.Int("max-connections"), failedDir: c.String("failed-documents"), failedShared: c.Bool("failed-documents-shared"), fleet: true, json: c.String("output") == "json",
 			care: parseCare(c),
 		},
 		from: c.String("from"), createIndices: c.Bool("create-indices"), types: importer.Types(strings.ToUpper(c.String("emit-doc-type"))),
@@ -126,6 +125,9 @@ func parseImport(c *cli.Context) (importOptions, error) {
 		return o, err
 	}
 	if err := o.checkBounds(c); err != nil {
+		return o, err
+	}
+	if err := o.checkSink(o.from); err != nil {
 		return o, err
 	}
 	return o, o.checkWindows(c)
@@ -188,11 +190,16 @@ func wireImport(ctx context.Context, o importOptions, log *slog.Logger) (*import
 	if err != nil {
 		return nil, nil, err
 	}
-	recorder, err := failed.Open(o.failedDir, newHolder())
+	writer := newHolder()
+	kept, err := cms.New(cms.Config{Store: store, Creator: writer})
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("failed documents: %w", err), closeStore())
+		return nil, nil, errors.Join(err, closeStore())
 	}
-	done := func() error { return errors.Join(recorder.Close(), closeStore()) }
+	recorder, closeRecorder, err := openRecorder(ctx, o.options, kept, writer)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeStore())
+	}
+	done := func() error { return errors.Join(closeRecorder(), closeStore()) }
 	to := worker.ToCluster(client, o.connections, o.care.gate(client, throttle.New(o.maxRate), log))
 	return &importer.Import{
 		Source: source, Store: store, Clock: cms.SystemClock(), Log: log, Failed: recorder,

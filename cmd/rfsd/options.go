@@ -66,7 +66,9 @@ type options struct {
 	connections     int
 	maxRate         int64 // bytes per second; 0: no limit
 	order           cms.Hints
-	failedDir       string
+	failedDir       string // or s3://bucket/prefix
+	failedShared    bool   // every process of the fleet sees the directory
+	fleet           bool   // there may be others who take part
 	maxFailed       int64
 	unavailable     time.Duration
 	json            bool
@@ -105,6 +107,7 @@ func parseOptions(c *cli.Context) (options, error) {
 		bulkBytes:       c.Int("documents-size-per-bulk-request"),
 		connections:     c.Int("max-connections"),
 		failedDir:       c.String("failed-documents"),
+		failedShared:    c.Bool("failed-documents-shared"),
 		json:            c.String("output") == "json",
 	}
 	o.care = parseCare(c)
@@ -345,7 +348,7 @@ func (o *options) checkBounds(c *cli.Context) error {
 	if o.failedDir == "" {
 		o.failedDir = filepath.Join("rfsd-failed", o.sessionOrDefault())
 	}
-	return nil
+	return o.checkSink(o.repoURI)
 }
 
 func (o *options) sessionOrDefault() string {

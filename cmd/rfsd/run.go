@@ -146,6 +146,9 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	if r.fleet, err = parseFleet(c, r.name); err != nil {
 		return r, err
 	}
+	if err := outside(r.failedDir, r.fleet.dataDir); err != nil {
+		return r, err
+	}
 	if r.fleet.gossip.Bind != "" && r.inside() {
 		return r, usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster")
 	}

@@ -24,7 +24,7 @@ var sharedSections = []string{source, originFlagsCategory, selection, work, coor
 
 // ownSettings belong to one machine although their category is the fleet's: the way to the stores, files of
 // this machine, and its log.
-var ownSettings = []string{"slots", "output", "log-level", "failed-documents", "session-name", "coordinator-file"}
+var ownSettings = []string{"slots", "output", "log-level", "failed-documents", "failed-documents-shared", "session-name", "coordinator-file"}
 
 // alsoShared belong to the fleet although their category is one machine's.
 var alsoShared = []string{"run-pipelines", "disable-compression"}

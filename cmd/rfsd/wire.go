@@ -16,7 +16,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -56,15 +55,15 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		}
 		closers = append(closers, closeStore)
 	}
-	recorder, err := failed.Open(o.failedDir, writer)
-	if err != nil {
-		return give(fmt.Errorf("failed documents: %w", err))
-	}
-	closers = append(closers, recorder.Close)
 	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.lease, SkewTolerance: o.skew, LeastExponent: o.leastExponent})
 	if err != nil {
 		return give(err)
 	}
+	recorder, closeRecorder, err := openRecorder(ctx, o, s.Coordinator, writer)
+	if err != nil {
+		return give(err)
+	}
+	closers = append(closers, closeRecorder)
 	if client != nil {
 		s.Tuner, s.Tune = &care.Tuner{API: client, Records: s.Coordinator, Log: log}, o.care.tune
 	}

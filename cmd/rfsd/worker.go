@@ -75,7 +75,7 @@ func work1(ctx context.Context, o options, l *link) error {
 	in := newInstruments(o)
 	ctx, cancel := l.obey(ctx, in)
 	defer cancel()
-	o.leastExponent = l.exponent
+	o.leastExponent, o.fleet = l.exponent, true
 	h, err := openHand(ctx, o, l.logger(o), in)
 	if err != nil {
 		return l.finish(h.failed(err), err)

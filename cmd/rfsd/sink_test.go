@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/testing/s3server"
+)
+
+func TestASinkInTheDataDirectoryIsRefused(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(data, link); err != nil {
+		t.Fatal(err)
+	}
+	for sink, refused := range map[string]bool{
+		data: true, filepath.Join(data, "x", "y"): true, filepath.Join(link, "failed"): true, data + "/../data/failed": true,
+		data + "-failed": false, filepath.Dir(data): false, filepath.Join(data, "..", "..failed"): false, "s3://bucket" + data: false, "rfsd-failed/x": false,
+	} {
+		err := outside(sink, data)
+		if refused != errors.Is(err, fault.ErrConfig) || refused != (err != nil && strings.Contains(err.Error(), sink)) {
+			t.Errorf("%s: %v", sink, err)
+		}
+		if err := outside(sink, ""); err != nil {
+			t.Errorf("%s without a data directory: %v", sink, err)
+		}
+	}
+}
+
+func TestASinkInABucketIsChecked(t *testing.T) {
+	for _, c := range []struct {
+		sink, repository string
+		shared           bool
+		says             string
+	}{
+		{"s3://bucket/failed", "s3://bucket/snapshots", false, ""},
+		{"s3://bucket/snapshots-failed", "s3://bucket/snapshots/", false, ""},
+		{"s3://bucket/snapshots/failed", "s3://bucket/snapshots", false, "nothing is ever written"},
+		{"s3://bucket/snapshots/", "s3://bucket/snapshots", false, "nothing is ever written"},
+		{"s3://bucket", "/snapshots", true, "always shared"},
+		{"s3:///failed", "/snapshots", false, "names no bucket"},
+		{"failed", "/snapshots", true, ""},
+	} {
+		o := options{failedDir: c.sink, failedShared: c.shared}
+		err := o.checkSink(c.repository)
+		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s beside %s: %v", c.sink, c.repository, err)
+		}
+	}
+}
+
+func refusals(n int64) (all []doc.Failure) {
+	for i := range n {
+		all = append(all, doc.Failure{Index: "logs", ID: "a", Shard: 2, Ordinal: i, Reason: "mapper_parsing_exception", Status: 400, Detail: "no content of it", Source: []byte(`{}`)})
+	}
+	return all
+}
+
+func control(t *testing.T) *cms.Coordinator {
+	t.Helper()
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func stored(t *testing.T, c *cms.Coordinator) (n int) {
+	t.Helper()
+	for d, err := range c.Refused(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Index != "logs" || d.ID != "a" || d.Shard != 2 || d.Reason != "mapper_parsing_exception" {
+			t.Errorf("%+v", d)
+		}
+		n++
+	}
+	return n
+}
+
+func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
+	cluster := target.Config{URL: "http://127.0.0.1:1"}
+	for name, c := range map[string]struct {
+		o     options
+		notes int
+	}{
+		"fleet":            {options{fleet: true, target: cluster}, 3},
+		"shared directory": {options{fleet: true, failedShared: true, target: cluster}, 0},
+		"one process":      {options{target: cluster}, 0},
+		"file":             {options{fleet: true, target: cluster, coordinatorFile: "c.db"}, 0},
+	} {
+		kept := control(t)
+		c.o.failedDir = t.TempDir()
+		for _, writer := range []string{"killed", "next"} { // before its progress was recorded
+			r, done, err := openRecorder(t.Context(), c.o, kept, writer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(r.Record(t.Context(), refusals(3)), r.Sync(t.Context()), done()); err != nil {
+				t.Fatal(err)
+			}
+			if n := stored(t, kept); n != c.notes {
+				t.Errorf("%s: %d documents in the control index, want %d", name, n, c.notes)
+			}
+		}
+		n := 0
+		for _, err := range failed.Read(c.o.failedDir) {
+			if n++; err != nil {
+				t.Error(err)
+			}
+		}
+		if n != 3 {
+			t.Errorf("%s: %d documents in the directory", name, n)
+		}
+	}
+}
+
+// silent is a control index that cannot be reached.
+type silent struct{}
+
+func (silent) KeepRefused(context.Context, []cms.Refused) error { return fault.ErrUnavailable }
+
+// TestNothingIsDoneWhileTheControlIndexDoesNotAnswer is what keeps the watermark where it is.
+func TestNothingIsDoneWhileTheControlIndexDoesNotAnswer(t *testing.T) {
+	w, err := failed.Open(t.TempDir(), "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r bulk.Recorder = &noting{Recorder: w, kept: silent{}}
+	if err := r.Record(t.Context(), refusals(1)); !errors.Is(err, fault.ErrUnavailable) {
+		t.Error(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABucketKeepsWhatADirectoryKeeps(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "bucket"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, faults := s3server.Start(t, root).Faulty(t, 30, "sink")
+	server.Setenv(t)
+	o := options{fleet: true, session: "move", failedDir: "s3://bucket/failed", s3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}
+	want := refusals(9)
+	for _, writer := range []string{"killed", "next"} {
+		r, done, err := openRecorder(t.Context(), o, nil, writer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if err := errors.Join(r.Record(t.Context(), want[i:i+1]), r.Sync(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := done(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []doc.Failure
+	for f, err := range failed.Read(filepath.Join(root, "bucket", "failed", "move", "logs", "2")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, f)
+	}
+	if !reflect.DeepEqual(got, want) || faults().Sum() == 0 {
+		t.Errorf("%d failures of %d, %+v", len(got), len(want), faults())
+	}
+	server.Setenv(t)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+	r, _, err := openRecorder(t.Context(), o, nil, "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Record(t.Context(), want[:1]), r.Sync(t.Context())); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "s3:PutObject") {
+		t.Errorf("a key that is wrong: %v", err)
+	}
+}
