@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -296,8 +297,20 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 		t.Errorf("throughput %q", rate)
 	}
 
-	// A store that does not answer is told, with the age of what is shown.
+	// Other nodes appear when there are any.
+	var alone bool
+	eval("document.getElementById('fleet').hidden", &alone)
 	r := migration(0.6)
+	r.Nodes = []status.Node{r.Node, {Name: hostile, Version: "1.0", State: "drained", Address: "10.0.0.2:9443", Zone: "b"}}
+	s.tell(r)
+	must(t, b.Wait(ctx, "document.querySelectorAll('#nodes tbody tr').length === 2"))
+	var nodes []string
+	eval("[...document.querySelectorAll('#nodes tbody td')].map((c) => c.textContent)", &nodes)
+	if want := []string{"mover-1", "running", "2", "", "", "1.0", hostile, "drained", "0", "10.0.0.2:9443", "b", "1.0"}; !alone || !slices.Equal(nodes, want) {
+		t.Errorf("without others hidden %v; then %q", alone, nodes)
+	}
+
+	// A store that does not answer is told, with the age of what is shown.
 	r.Stale, r.StoreError = 75, "coordination store: no answer"
 	s.tell(r)
 	must(t, b.Wait(ctx, "!document.getElementById('alarm').hidden && /1 min 1\\d s old.*no answer/.test(document.getElementById('alarm').textContent)"))
