@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Usage:                "look at snapshots and at the work of rfsd",
 		Version:              version,
 		EnableBashCompletion: true,
-		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), reportCommand(), certCommand(), cleanupCommand(), targetCommand(), doctorCommand(), pageCommand(), completionCommand()}, nodeCommands()...),
+		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), targetCommand(), doctorCommand(), pageCommand(), completionCommand()}, nodeCommands()...),
 		Writer:               stdout,
 		ErrWriter:            stderr,
 		ExitErrHandler:       func(*cli.Context, error) {},

@@ -101,7 +101,6 @@ func nodeCommands() []*cli.Command {
 			&cli.BoolFlag{Name: "exit-status", Usage: "exit with 3 while the migration is not complete"})},
 		{Name: "nodes", Usage: "the living nodes of the fleet", Description: nodeHelp, Action: showNodes, Flags: nodeFlags()},
 		{Name: "events", Usage: "what happened, newest last", Description: nodeHelp, Action: showEvents, Flags: nodeFlags(limit)},
-		{Name: "failures", Usage: "what was given up, by reason", Description: nodeHelp, Action: showFailures, Flags: nodeFlags()},
 		{Name: "logs", Usage: "last log lines of a node and its workers", Description: nodeHelp, Action: showLogs, Flags: nodeFlags(limit,
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on showing new ones"})},
 		{Name: "pause", Usage: "have every worker of the fleet hand off and wait; it counts as no attempt", Description: nodeHelp, Action: tell("/v1/pause", "paused"), Flags: nodeFlags()},

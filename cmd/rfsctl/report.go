@@ -22,6 +22,8 @@ const reportHelp = `Sums up what the work items recorded: documents and bytes pe
    The suggested initial lease is 20 times the setup of the slowest tenth (then setup is about 5 % of a lease), or long
    enough that nine of ten items end within it (4/3 of their duration, at most 1 h), whichever is longer; from 1 min to 6 h.
 
+   Refused documents that a fleet noted are summed up; rfsctl failures names each.
+
    With --node, or when no store is named and a node runs on this machine, the node gives its account instead: status, items by
    state, events.
 
@@ -61,6 +63,8 @@ type workReport struct {
 	DurationP50    float64       `json:"duration_p50_seconds"`
 	DurationP90    float64       `json:"duration_p90_seconds"`
 	SuggestedLease string        `json:"suggested_initial_lease,omitempty"` // ISO 8601; absent before an item has ended
+	// Refused are the documents that a fleet noted as refused; `rfsctl failures` names each.
+	Refused []refusedGroup `json:"refused,omitempty"`
 
 	setups, durations []time.Duration
 }
@@ -178,6 +182,11 @@ func showReport(c *cli.Context) (err error) {
 		r.add(by[id.Index], it)
 	}
 	r.finish(by)
+	refused, err := s.refused(c, "")
+	if err != nil {
+		return err
+	}
+	r.Refused = refused.Groups
 	if c.String("output") == "json" {
 		return writeJSON(c.App.Writer, r)
 	}
@@ -192,6 +201,9 @@ func (r *workReport) print(w io.Writer) error {
 			x.Live, x.Indexed, x.Counts.Failed, x.Filtered, x.Bytes, x.Seconds, x.Setup, x.Rate, x.ByteRate/1e6)
 	}
 	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := printRefused(plain{w}, r.Refused); err != nil {
 		return err
 	}
 	if r.SuggestedLease == "" {
