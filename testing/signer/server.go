@@ -9,7 +9,7 @@ import (
 )
 
 // Handler lets rightly signed requests through to next, without their signature, and answers
-// 403 to all others: in JSON, or in XML for object stores and the token service.
+// 403 to all others: in JSON, or in XML for object stores, the token service and EC2.
 func (v *Verifier) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := v.Verify(r); err != nil {
@@ -30,7 +30,7 @@ func (v *Verifier) refuse(w http.ResponseWriter, err error) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if v.Service == "s3" || v.Service == "sts" {
+	if v.Service == "s3" || v.Service == "sts" || v.Service == "ec2" {
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(http.StatusForbidden)
 		type fields struct {
@@ -41,11 +41,18 @@ func (v *Verifier) refuse(w http.ResponseWriter, err error) {
 			XMLName xml.Name `xml:"Error"`
 			fields
 		}{fields: fields(*reason)}
-		if v.Service == "sts" {
+		switch v.Service {
+		case "sts":
 			answer = struct {
 				XMLName xml.Name `xml:"ErrorResponse"`
 				Error   fields
 			}{Error: fields(*reason)}
+		case "ec2":
+			answer = struct {
+				XMLName xml.Name `xml:"Response"`
+				Error   fields   `xml:"Errors>Error"`
+				Request string   `xml:"RequestID"`
+			}{Error: fields(*reason), Request: "r"}
 		}
 		_ = xml.NewEncoder(w).Encode(answer) // the client is told what it can be told
 		return
