@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,7 @@ type machine struct {
 	dir               string // data; it may be wiped
 	cmd               *exec.Cmd
 	said              *lockedBuffer
+	lonely            bool // no gossip, no votes
 }
 
 // machines are three nodes with certificates, gossip and Raft, before a real target that is slowed down.
@@ -80,16 +82,29 @@ func newMachines(t *testing.T, delay time.Duration) *machines {
 func (m *machines) start(x *machine) {
 	m.t.Helper()
 	cert := func(name string) string { return filepath.Join(m.certs, name) }
-	x.cmd = exec.Command(Binary(m.t, "rfsd"), "run", "--repo-uri", m.repo, "--snapshot-name", "snap1", "--target-host", m.proxy.URL,
+	gossip := []string{"--gossip-listen", x.gossip, "--gossip-keys", cert("gossip"), "--one-machine", "--data-dir", x.dir}
+	if x.lonely {
+		gossip = nil
+	}
+	x.cmd = exec.Command(Binary(m.t, "rfsd"), append([]string{"run", "--repo-uri", m.repo, "--snapshot-name", "snap1", "--target-host", m.proxy.URL,
 		"--session-name", "fleet", "--node-name", x.name, "--workers", "2", "--documents-per-bulk-request", "1", "--disable-compression", "--max-connections", "1",
 		"--initial-lease-duration", "20s", "--failed-documents", filepath.Join(m.certs, "failed-"+x.name),
-		"--listen", x.api, "--tls-cert", cert(x.name+".crt"), "--tls-key", cert(x.name+".key"), "--tls-ca", cert("ca.crt"), "--fleet", "blue",
-		"--gossip-listen", x.gossip, "--gossip-keys", cert("gossip"), "--one-machine", "--data-dir", x.dir, "--socket", "off", "--status-socket", "off")
+		"--listen", x.api, "--tls-cert", cert(x.name + ".crt"), "--tls-key", cert(x.name + ".key"), "--tls-ca", cert("ca.crt"), "--fleet", "blue",
+		"--socket", "off", "--status-socket", "off"}, gossip...)...)
 	if x.said == nil {
 		x.said = &lockedBuffer{}
 	}
 	x.cmd.Stderr = x.said
 	must(m.t, x.cmd.Start())
+}
+
+// stop ends all nodes at once.
+func (m *machines) stop() {
+	m.t.Helper()
+	for _, x := range m.all {
+		must(m.t, x.cmd.Process.Kill())
+		_ = x.cmd.Wait()
+	}
 }
 
 // drainOne drains the last node through the first, and lets it work again: the others go on.
@@ -192,14 +207,43 @@ func TestThreeNodesMigrateWhileTheyAreKilledAndWiped(t *testing.T) {
 	t.Logf("%d nodes were killed and wiped; %d documents in %d bulk requests", kills, reports[0].Migration.Totals.Indexed, m.proxy.bulks.Load())
 }
 
+// TestTheTimeWithoutHintsIsMeasured runs the same migration with hints and without, in turn, and tells both medians: RFSD_HINTS=5 for
+// five of each.
+func TestTheTimeWithoutHintsIsMeasured(t *testing.T) {
+	rounds, err := strconv.Atoi(os.Getenv("RFSD_HINTS"))
+	if err != nil {
+		t.Skip("RFSD_HINTS=5 measures five runs of each")
+	}
+	times := map[bool][]time.Duration{}
+	for range rounds {
+		for _, hints := range []bool{true, false} {
+			t.Run(fmt.Sprint("hints ", hints), func(t *testing.T) {
+				m := newMachines(t, 300*time.Millisecond)
+				m.stop()
+				wipe(t, m.node)
+				for _, x := range m.all {
+					x.lonely = !hints
+				}
+				begin := time.Now()
+				for _, x := range m.all {
+					m.start(x)
+				}
+				m.complete(func() {})
+				times[hints] = append(times[hints], time.Since(begin))
+				compareLanded(t, m.node, m.repo)
+			})
+		}
+	}
+	median := func(all []time.Duration) time.Duration { slices.Sort(all); return all[len(all)/2] }
+	with, without := median(times[true]), median(times[false])
+	t.Logf("median of %d: with hints %v, without %v (%+.1f %%); all %v", rounds, with, without, 100*(float64(without)/float64(with)-1), times)
+}
+
 // TestMigrationWithoutHints runs nodes that never hear of each other: no gossip key fits and no vote is
 // taken. The same documents arrive.
 func TestMigrationWithoutHints(t *testing.T) {
 	m := newMachines(t, 20*time.Millisecond)
-	for _, x := range m.all {
-		must(t, x.cmd.Process.Kill())
-		_ = x.cmd.Wait()
-	}
+	m.stop()
 	wipe(t, m.node)
 	for _, x := range m.all { // each has a key of its own
 		key := filepath.Join(m.certs, "gossip")
