@@ -42,6 +42,11 @@ func isShared(f cli.Flag) bool {
 	return !isSecret(name) && !slices.ContainsFunc([]string{"-file", "-cacert", "-client-cert", "-client-cert-key"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
+// commonSink says that refused documents go to a bucket, which is the fleet's; a directory is one machine's.
+func commonSink(name string, values []string) bool {
+	return name == "failed-documents" && len(values) == 1 && inBucket(values[0])
+}
+
 // sharedSettings are those of the given settings that the fleet may know. A value that holds a secret is kept out,
 // and so is its setting. The rules travel as text: other machines do not have the file.
 func sharedSettings(c *cli.Context, flags []cli.Flag, log *slog.Logger) (cms.Shared, error) {
@@ -49,7 +54,7 @@ func sharedSettings(c *cli.Context, flags []cli.Flag, log *slog.Logger) (cms.Sha
 	for _, f := range flags {
 		name := f.Names()[0]
 		values, ok := given[name]
-		if !ok || !isShared(f) {
+		if !ok || !isShared(f) && !commonSink(name, values) {
 			continue
 		}
 		if name == "rules" {
@@ -157,7 +162,7 @@ func takeShared(c *cli.Context, flags []cli.Flag, shared cms.Shared, log *slog.L
 		name := f.Names()[0]
 		values, ok := shared[name]
 		switch {
-		case !ok || name != rulesText && !isShared(f):
+		case !ok || name != rulesText && !isShared(f) && !commonSink(name, values):
 		case own[name] != nil:
 			if !slices.Equal(own[name], values) {
 				log.Warn("this node differs from its fleet", "setting", name, "fleet", values, "node", own[name])

@@ -86,6 +86,14 @@ func TestNothingSecretIsTold(t *testing.T) {
 	}
 }
 
+func TestABucketForRefusedDocumentsIsTheFleetsAndADirectoryIsNot(t *testing.T) {
+	for value, want := range map[string]bool{"s3://bucket/refused": true, "/var/lib/rfsd/failed": false} {
+		if commonSink("failed-documents", []string{value}) != want || commonSink("repo-uri", []string{value}) {
+			t.Errorf("%s: %v", value, !want)
+		}
+	}
+}
+
 func TestAValueWithASecretInItIsNotTold(t *testing.T) {
 	for value, secret := range map[string]bool{
 		"http://old:9200": false, "http://me:word@old:9200": true, "s3://bucket/prefix": false, "file:///mnt/x": false, "logs-*=3": false,
