@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	findTimeout = 20 * time.Second // of all finders together
+	findTimeout = 10 * time.Second // of one finder
 	firstPause  = time.Second      // until a node that is still alone looks again
 	maxAddress  = 32               // addresses that are tried at once; one that answers leads to all
 )
@@ -145,17 +145,13 @@ func (g *Gossip) findOthers(ctx context.Context) {
 
 // findOnce asks every finder and joins those addresses where no living member is.
 func (g *Gossip) findOnce(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, findTimeout)
-	defer cancel()
 	var missing []string
 	for _, f := range g.conf.Finders {
-		found, err := f.Find(ctx)
-		if err != nil && ctx.Err() == nil {
-			g.log.Warn("nodes could not be looked up", "by", f.String(), "error", err)
-		}
-		missing = append(missing, found...)
+		missing = append(missing, g.ask(ctx, f)...)
 	}
-	missing = g.unknown(ctx, missing)
+	limited, cancel := context.WithTimeout(ctx, g.conf.Patience)
+	defer cancel()
+	missing = g.unknown(limited, missing)
 	if len(missing) == 0 || ctx.Err() != nil {
 		return false
 	}
@@ -165,6 +161,17 @@ func (g *Gossip) findOnce(ctx context.Context) bool {
 		g.log.Info("no other node answered yet", "tried", len(missing), "error", oneLine(err))
 	}
 	return joined > 0
+}
+
+// ask asks one finder; one that stays silent keeps the next from being asked for so long only.
+func (g *Gossip) ask(ctx context.Context, f Finder) []string {
+	limited, cancel := context.WithTimeout(ctx, g.conf.Patience)
+	defer cancel()
+	found, err := f.Find(limited)
+	if err != nil && ctx.Err() == nil {
+		g.log.Warn("nodes could not be looked up", "by", f.String(), "error", err)
+	}
+	return found
 }
 
 // unknown leaves out the addresses of living members and this node's own.

@@ -33,6 +33,7 @@ type Config struct {
 	Meta      Meta
 	Finders   []Finder      // asked in turn until somebody answers, and again when nodes are missing
 	Rejoin    time.Duration // how often nodes are looked for; 0 is 30 s
+	Patience  time.Duration // with one finder that does not answer; 0 is 10 s
 	// Quick shortens the failure detector for nodes on one machine (tests, a laptop).
 	Quick bool
 	Log   *slog.Logger
@@ -79,6 +80,9 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	}
 	if conf.Rejoin <= 0 {
 		conf.Rejoin = 30 * time.Second
+	}
+	if conf.Patience <= 0 {
+		conf.Patience = findTimeout
 	}
 	g := &Gossip{conf: conf, log: conf.Log, meta: conf.Meta, members: map[string]Member{}, changed: make(chan struct{})}
 	mc, err := g.memberlist()

@@ -106,6 +106,20 @@ func TestNodesFindEachOtherAndSeeWhoIsGone(t *testing.T) {
 	until(t, a, "c has left", func() bool { return names(a) == "a " })
 }
 
+// silent is a finder that never answers, as a cloud that cannot be reached.
+type silent struct{}
+
+func (silent) Find(ctx context.Context) ([]string, error) { <-ctx.Done(); return nil, ctx.Err() }
+func (silent) String() string                             { return "silent" }
+
+func TestAFinderThatStaysSilentKeepsNobodyFromBeingFound(t *testing.T) {
+	a := start(t, member("a", nil))
+	c := member("b", nil, silent{}, List{a.Address()})
+	c.Patience = 50 * time.Millisecond
+	b := start(t, c)
+	until(t, b, "the other is found by the next finder", func() bool { return names(b) == "a b " })
+}
+
 func TestANoteReachesAllAndIsForgottenAfterItsTime(t *testing.T) {
 	keys := Keys{key(1)}
 	a := start(t, member("a", keys))
