@@ -176,7 +176,7 @@ func until(t *testing.T, what string, is func() bool) {
 	defer ticker.Stop()
 	for begin := time.Now(); !is(); {
 		now := <-ticker.C
-		if now.Sub(begin) > 30*time.Second {
+		if now.Sub(begin) > 2*time.Minute {
 			t.Fatalf("waited in vain: %s", what)
 		}
 	}
