@@ -86,7 +86,7 @@ func holdsSecret(value string) bool {
 const rulesText = "rules-text"
 
 // joinPatience is how long a node that has all its settings waits for the fleet's at its start.
-const joinPatience = 10 * time.Second
+const joinPatience = 5 * time.Second
 
 // joinFleet takes over what the fleet has agreed on and this node was not told otherwise. A node that lacks what it
 // needs waits for the store; another goes on with its own.
@@ -103,8 +103,8 @@ func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
 			return takeShared(c, flags, shared, log)
 		case errors.Is(err, cms.ErrNotFound):
 			return nil // this node is the first
-		case !errors.Is(err, fault.ErrUnavailable):
-			return err
+		case !errors.Is(err, fault.ErrUnavailable) && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil):
+			return err // a slow store is no reason to stay away
 		case complete && time.Since(began) > joinPatience:
 			log.Warn("the fleet's settings are not known; this node goes on with its own", "error", fault.Text(err))
 			return nil

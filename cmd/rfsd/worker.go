@@ -65,7 +65,7 @@ func workerCommand() *cli.Command {
 // joinSoon takes over the fleet's settings as joinFleet does, and gives up when the store does not answer: whoever
 // starts workers starts another.
 func joinSoon(c *cli.Context, flags []cli.Flag) error {
-	ctx, cancel := context.WithTimeout(c.Context, 3*joinPatience)
+	ctx, cancel := context.WithTimeout(c.Context, 6*joinPatience)
 	defer cancel()
 	return joinFleet(ctx, c, flags)
 }

@@ -57,6 +57,9 @@ func TestKilledExportContinuesAndLosesNothing(t *testing.T) {
 		cancel()
 	}
 	res := RunIn(t, dir, nil, "rfsd", exportArgs(repo, out)...)
+	if res.Code == 7 && strings.Contains(res.Stdout, "no progress") { // six kills in a row before the first document: whoever runs it again has it tried again
+		res = RunIn(t, dir, nil, "rfsd", exportArgs(repo, out)...)
+	}
 	if res.Code != 0 {
 		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
 	}
