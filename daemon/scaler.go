@@ -160,7 +160,7 @@ func (d *Daemon) learn(lease *Lease, e *End) {
 	case e == nil:
 		s.Taken(lease.Item, time.Now().Add(time.Duration(lease.LeftMs)*time.Millisecond))
 	case !e.clean():
-		s.Poisoned(lease.Item)
+		s.Taken(lease.Item, time.Now().Add(doneFor)) // others may try it; a search here may find it all the same
 		if d.conf.Speaker != nil {
 			d.conf.Speaker.Poison(lease.Item)
 		}

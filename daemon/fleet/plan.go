@@ -97,7 +97,7 @@ func (f *Fleet) hear(ctx context.Context) {
 		for _, n := range f.Notes(notePoison) {
 			if key := n.Origin + n.Key; poison[key] < n.Seq {
 				poison[key] = n.Seq
-				f.conf.Scheduler.Poisoned(n.Key)
+				f.conf.Scheduler.Taken(n.Key, time.Now().Add(poisonLife))
 			}
 		}
 		select {

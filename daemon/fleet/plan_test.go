@@ -71,7 +71,7 @@ func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {
 	for _, name := range []string{"b", "c"} {
 		n := f.nodes[name]
 		eventually(t, name+" hears of the wish", func() bool { return n.wished.Load() > 0 })
-		eventually(t, name+" hears of the item", func() bool { return n.sched.IsPoisoned("item") })
+		eventually(t, name+" hears of the item", func() bool { return n.sched.Knows("item", time.Now()) })
 	}
 	if f.nodes["a"].wished.Load() != 0 {
 		t.Error("a node heard of its own wish")

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -31,17 +30,11 @@ type Place struct {
 
 // Scheduler keeps the hints of one node. The zero value has none.
 type Scheduler struct {
-	// Rand gives numbers in [0, 1); nil is the process's own. A simulation gives its seed's.
-	Rand func() float64
-
 	mu        sync.Mutex
 	place     Place
-	catalogue []Shard                // biggest first
-	share     map[cms.ItemID]float64 // of each shard's size in the biggest's, by its root item
-	next      []string               // items this node handed off and would like to go on with
-	taken     map[string]time.Time   // items somebody else holds or has done, and until when not to try them
-	poisoned  map[string]bool        // items that broke a worker of this node
-	throttled map[string]time.Time   // indices whose target refuses more for now
+	catalogue []Shard              // biggest first
+	next      []string             // items this node handed off and would like to go on with
+	taken     map[string]time.Time // items not to propose until then: somebody holds them, they are done, or they broke a worker
 }
 
 // maxTaken bounds what is remembered of others' leases; beyond, the ones that end first are forgotten.
@@ -67,13 +60,9 @@ func (s *Scheduler) Learn(shards []Shard) {
 	slices.SortStableFunc(all, func(a, b Shard) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard))
 	})
-	share := make(map[cms.ItemID]float64, len(all))
-	for _, x := range all {
-		share[cms.ItemID{Index: x.Index, Shard: x.Shard}] = float64(x.Bytes) / max(1, float64(all[0].Bytes))
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.catalogue, s.share = all, share
+	s.catalogue = all
 }
 
 // HandedOff says that a worker of this node created an item: to go on with it costs no search.
@@ -83,14 +72,10 @@ func (s *Scheduler) HandedOff(item string) {
 	s.next = append(s.next, item)
 }
 
-// Taken says that an item need not be tried until then: somebody holds it, or it is done.
+// Taken says that an item need not be proposed until then: somebody holds it, it is done, or it broke a worker.
 func (s *Scheduler) Taken(item string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.take(item, until)
-}
-
-func (s *Scheduler) take(item string, until time.Time) {
 	if s.taken == nil {
 		s.taken = map[string]time.Time{}
 	}
@@ -106,31 +91,11 @@ func (s *Scheduler) take(item string, until time.Time) {
 	}
 }
 
-// Poisoned says that an item broke a worker here: another node should try it first.
-func (s *Scheduler) Poisoned(item string) {
+// Knows says whether an item is not to be proposed now.
+func (s *Scheduler) Knows(item string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.poisoned == nil {
-		s.poisoned = map[string]bool{}
-	}
-	s.poisoned[item] = true
-}
-
-// IsPoisoned says whether an item is known to have broken a worker.
-func (s *Scheduler) IsPoisoned(item string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.poisoned[item]
-}
-
-// Throttled says that the target of an index refuses more until then.
-func (s *Scheduler) Throttled(index string, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.throttled == nil {
-		s.throttled = map[string]time.Time{}
-	}
-	s.throttled[index] = until
+	return s.taken[item].After(now)
 }
 
 // Propose gives up to n items that are worth trying before a search: what this node handed off, then
@@ -148,67 +113,11 @@ func (s *Scheduler) Propose(now time.Time, n int) []string {
 	for rank := s.place.Position; rank < len(s.catalogue) && len(ids) < n; rank += s.place.Nodes {
 		x := s.catalogue[rank]
 		id := cms.ItemID{Index: x.Index, Shard: x.Shard}.String()
-		if s.free(id, x.Index, now) {
+		if !s.taken[id].After(now) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
-}
-
-// free says whether nothing is known against an item; s.mu is held.
-func (s *Scheduler) free(id, index string, now time.Time) bool {
-	return !s.taken[id].After(now) && !s.throttled[index].After(now) && !s.poisoned[id]
-}
-
-// jitter is the share of chance in the order, so that equal hints do not send all nodes to one item.
-const jitter = 0.2
-
-// fresh is how long a successor that nobody has leased yet is left to the node that created it.
-const fresh = 15 * time.Second
-
-// Choose orders the candidates of a search, the best first: big shards before small ones. It leaves out,
-// until their time, items that somebody else holds, those of a throttled target, and successors that
-// their creator is about to go on with. Items that broke a worker here come last. Without hints all
-// candidates stay, in the order they had.
-func (s *Scheduler) Choose(items []cms.Item, now time.Time) []cms.Item {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.place.Nodes == 0 && len(s.catalogue) == 0 {
-		return items
-	}
-	chance := s.Rand
-	if chance == nil {
-		chance = rand.Float64
-	}
-	score := make(map[string]float64, len(items))
-	chosen := items[:0]
-	for _, it := range items {
-		id, err := it.Range()
-		if err == nil && !s.mayTry(it, id, now) {
-			continue
-		}
-		v := jitter * chance()
-		if err == nil {
-			v += s.share[cms.ItemID{Index: id.Index, Shard: id.Shard}]
-		}
-		if s.poisoned[it.ID] {
-			v -= 2
-		}
-		score[it.ID] = v
-		chosen = append(chosen, it)
-	}
-	slices.SortStableFunc(chosen, func(a, b cms.Item) int { return cmp.Compare(score[b.ID], score[a.ID]) })
-	return chosen
-}
-
-// mayTry says whether nothing keeps an item back now; s.mu is held.
-func (s *Scheduler) mayTry(it cms.Item, id cms.ItemID, now time.Time) bool {
-	until, known := s.taken[it.ID]
-	if !known && s.place.Nodes > 1 && id.Cursor > 0 && it.AcquiredAt == 0 {
-		s.take(it.ID, now.Add(fresh))
-		return false
-	}
-	return !until.After(now) && !s.throttled[id.Index].After(now)
 }
 
 // Shares of what a fleet may ask of the coordination store, in operations per second. Recording

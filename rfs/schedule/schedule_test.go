@@ -47,50 +47,15 @@ func TestWhatWasHandedOffComesFirstAndWhatIsKnownAgainstAnItemKeepsItBack(t *tes
 	s.Stand(Place{Nodes: 1})
 	s.HandedOff(id("logs", 1, 77))
 	s.Taken(id("logs", 4, 0), now.Add(time.Minute))
-	s.Poisoned(id("logs", 3, 0))
+	s.Taken(id("logs", 3, 0), now.Add(time.Hour)) // it broke a worker
 	if got, want := s.Propose(now, 3), []string{id("logs", 1, 77), id("logs", 2, 0), id("logs", 1, 0)}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 	if got := s.Propose(now.Add(2*time.Minute), 1); !slices.Equal(got, []string{id("logs", 4, 0)}) {
 		t.Errorf("an item whose lease is over is not proposed: %v", got)
 	}
-	s.Throttled("logs", now.Add(time.Hour))
-	if got := s.Propose(now, 3); len(got) != 0 {
-		t.Errorf("a throttled index is proposed: %v", got)
-	}
-}
-
-func TestCandidatesAreOrderedAndOnlyDelayed(t *testing.T) {
-	var s Scheduler
-	s.Learn(catalogue(40))
-	s.Stand(Place{Nodes: 2})
-	var items []cms.Item
-	for i := range 40 {
-		items = append(items, cms.NewItem(id("logs", i, 0), "c", 0))
-	}
-	theirs := cms.NewItem(id("logs", 3, 500), "c", 0) // its creator is about to go on with it
-	items = append(items, cms.Item{ID: "rubbish"}, theirs)
-	s.Taken(id("logs", 38, 0), now.Add(time.Minute))
-	s.Poisoned(id("logs", 39, 0))
-	ids := func(at time.Time) (all []string) {
-		for _, it := range s.Choose(slices.Clone(items), at) {
-			all = append(all, it.ID)
-		}
-		return all
-	}
-	first := ids(now)
-	if len(first) != 40 || slices.Contains(first, id("logs", 38, 0)) || slices.Contains(first, theirs.ID) {
-		t.Errorf("%d items: %v", len(first), first)
-	}
-	if last := first[len(first)-1]; last != id("logs", 39, 0) {
-		t.Errorf("an item that broke a worker here is not the last, but %s", last)
-	}
-	if later := ids(now.Add(2 * time.Minute)); len(later) != len(items) {
-		t.Errorf("after a while %d of %d items are offered", len(later), len(items))
-	}
-	var none Scheduler
-	if all := none.Choose(slices.Clone(items), now); len(all) != len(items) {
-		t.Errorf("without hints %d of %d items are offered", len(all), len(items))
+	if !s.Knows(id("logs", 3, 0), now) || s.Knows(id("logs", 3, 0), now.Add(2*time.Hour)) {
+		t.Error("what is known of an item is not forgotten in time")
 	}
 }
 
@@ -144,14 +109,11 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 }
 
-func BenchmarkChoose(b *testing.B) {
+func BenchmarkPropose(b *testing.B) {
 	var s Scheduler
 	s.Learn(catalogue(20000))
-	items := make([]cms.Item, 32)
-	for i := range items {
-		items[i] = cms.NewItem(id("logs", i*100, 0), "c", 0)
-	}
+	s.Stand(Place{Nodes: 500})
 	for b.Loop() {
-		s.Choose(slices.Clone(items), now)
+		s.Propose(now, 4)
 	}
 }

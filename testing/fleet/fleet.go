@@ -109,7 +109,7 @@ func Play(c Config) Result {
 	w.seed()
 	nodes := make([]*node, c.Nodes)
 	for i := range nodes {
-		n := &node{number: i, sched: &schedule.Scheduler{Rand: w.rng.Float64}}
+		n := &node{number: i, sched: &schedule.Scheduler{}}
 		if c.Hints {
 			n.sched.Learn(w.shards)
 		}
@@ -241,7 +241,7 @@ func (w *world) search() []cms.Item {
 	return some
 }
 
-// ask lets one slot of a node look for work: proposals first, then a search.
+// ask lets one slot of a node look for work as a worker process does: a few proposals first, then a search.
 func (w *world) ask(n *node) {
 	if n.dead || n.asking || len(n.waiting) == 0 {
 		return
@@ -250,7 +250,21 @@ func (w *world) ask(n *node) {
 	now := time.UnixMilli(w.clock())
 	ids := n.sched.Propose(now, 4)
 	if len(ids) > 0 {
-		w.tryEach(n, ids, func() { w.ask(n) })
+		w.tryEach(n, ids, func() {
+			if !n.asking {
+				n.asking = true
+				w.look(n)
+			}
+		})
+		return
+	}
+	w.look(n)
+}
+
+// look searches, as a worker does that was proposed nothing which is free.
+func (w *world) look(n *node) {
+	if n.dead || len(n.waiting) == 0 {
+		n.asking = false
 		return
 	}
 	if w.now < n.quiet { // nothing was free a moment ago; a timer looks again
@@ -258,7 +272,7 @@ func (w *world) ask(n *node) {
 		return
 	}
 	w.after(round, func() {
-		found := n.sched.Choose(w.search(), now)
+		found := w.search()
 		if len(found) == 0 || n.rounds == rounds {
 			w.op() // the count of open items, which says until when to wait
 			n.asking, n.rounds = false, 0
