@@ -29,10 +29,10 @@ func TestMuchMemoryAndMuchTimeAreFound(t *testing.T) {
 		want  string
 	}{
 		{"nothing", 10, func() {}, ""},
-		{"memory", 10, func() { kept = make([]byte, MaxMemory+1<<20) }, "bytes of memory"},
-		{"memory for a large input", Small, func() { kept = make([]byte, MaxMemory+1<<20) }, ""},
+		{"memory", 10, func() { kept = make([]byte, beside*MaxMemory+1<<20) }, "bytes of memory"},
+		{"memory for a large input", Small, func() { kept = make([]byte, beside*MaxMemory+1<<20) }, ""},
 		{"time", 10, func() {
-			for began := processorTime(); processorTime()-began < MaxTime+10*time.Millisecond; {
+			for began := processorTime(); processorTime()-began < beside*MaxTime+10*time.Millisecond; {
 				for range 1 << 22 {
 					steps++
 				}
