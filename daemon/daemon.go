@@ -264,12 +264,7 @@ func (d *Daemon) over() bool {
 	return d.stopping || d.failed != nil || d.conf.EndWhenDone && d.done && d.seen.migration != nil && d.seen.migration.Complete
 }
 
-func (d *Daemon) nudge() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
+func (d *Daemon) nudge() { poke(d.wake) }
 
 // headline is one line for the service manager.
 func (d *Daemon) headline() string {

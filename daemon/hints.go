@@ -64,12 +64,7 @@ func (d *Daemon) Left() (items int, bytes int64, known bool) {
 }
 
 // ReadWish reads the operator's wish in the store soon, rather than when it is time.
-func (d *Daemon) ReadWish() {
-	select {
-	case d.wishSoon <- struct{}{}:
-	default:
-	}
-}
+func (d *Daemon) ReadWish() { poke(d.wishSoon) }
 
 // plan is what the fleet proposes; nothing when the node is alone.
 func (d *Daemon) plan() schedule.Plan {

@@ -114,13 +114,25 @@ func (d *Daemon) isStopping() bool {
 }
 
 // sleep waits and says whether ctx is still alive.
-func sleep(ctx context.Context, t time.Duration) bool {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
+func sleep(ctx context.Context, t time.Duration) bool { return rest(ctx, t, nil) }
+
+// poke wakes whoever rests on the channel, now or at its next rest. It waits for nobody.
+func poke(soon chan<- struct{}) {
+	select {
+	case soon <- struct{}{}:
+	default:
+	}
+}
+
+// rest waits until it is poked or the time is over; false when ctx has ended.
+func rest(ctx context.Context, pause time.Duration, soon <-chan struct{}) bool {
+	t := time.NewTimer(pause)
+	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
-		return true
+	case <-soon:
+	case <-t.C:
 	}
+	return true
 }

@@ -380,19 +380,9 @@ func TestAWorkerThatIsStoppedBeforeItHeardOfItsLeaseLeavesNoneBehind(t *testing.
 func TestEachWorkerGetsItsShareOfTheRate(t *testing.T) {
 	n := runNode(t, Config{Workers: 2, MaxRate: 1000}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 2)
-	share := func(w *fakeWorker) int64 {
-		_, _, orders := w.read()
-		rate := int64(-1)
-		for _, o := range orders {
-			if o.MaxRate != nil {
-				rate = *o.MaxRate
-			}
-		}
-		return rate
-	}
 	until(t, "both have half", func() bool {
 		all := n.starter.living()
-		return len(all) == 2 && share(all[0]) == 500 && share(all[1]) == 500
+		return len(all) == 2 && rateTold(all[0]) == 500 && rateTold(all[1]) == 500
 	})
 	one := 1
 	if err := n.Scale(t.Context(), "ann", &one); err != nil {
@@ -400,7 +390,7 @@ func TestEachWorkerGetsItsShareOfTheRate(t *testing.T) {
 	}
 	until(t, "the last one has all", func() bool {
 		all := n.starter.living()
-		return len(all) == 1 && share(all[0]) == 1000
+		return len(all) == 1 && rateTold(all[0]) == 1000
 	})
 }
 

@@ -29,25 +29,14 @@ func (d *Daemon) keepReading(ctx context.Context) {
 		}
 		d.mu.Unlock()
 		d.news.read(ctx, d.coordinator())
-		t := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if !rest(ctx, pause, d.readSoon) { // soon: something ended that a status should show
 			return
-		case <-d.readSoon: // something ended that a status should show
-			t.Stop()
-		case <-t.C:
 		}
 	}
 }
 
 // readAgain has the store read at once. The mutex is held, or nobody else has the daemon yet.
-func (d *Daemon) readAgain() {
-	select {
-	case d.readSoon <- struct{}{}:
-	default:
-	}
-}
+func (d *Daemon) readAgain() { poke(d.readSoon) }
 
 func (d *Daemon) readStore(ctx context.Context) {
 	rctx, cancel := context.WithTimeout(ctx, readTime)
@@ -110,14 +99,8 @@ func (d *Daemon) keepIntent(ctx context.Context) {
 			_, count := d.conf.Fleet.Share()
 			pause = max(pause, time.Duration(count)*intentPerNode)
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if !rest(ctx, pause, d.wishSoon) {
 			return
-		case <-d.wishSoon:
-			t.Stop()
-		case <-t.C:
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 // sharedSections are the categories whose settings belong to the fleet. What else a node needs is its own: how it
@@ -89,7 +88,7 @@ const rulesText = "rules-text"
 const joinPatience = 5 * time.Second
 
 // joinFleet takes over what the fleet has agreed on and this node was not told otherwise. A node that lacks what it
-// needs waits for the store; another goes on with its own.
+// needs waits for the store, also for one that is slow; another goes on with its own.
 func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	if c.String("coordinator-file") != "" || c.String("target-host") == "" {
@@ -104,7 +103,7 @@ func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
 		case errors.Is(err, cms.ErrNotFound):
 			return nil // this node is the first
 		case !errors.Is(err, fault.ErrUnavailable) && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil):
-			return err // a slow store is no reason to stay away
+			return err
 		case complete && time.Since(began) > joinPatience:
 			log.Warn("the fleet's settings are not known; this node goes on with its own", "error", fault.Text(err))
 			return nil
@@ -133,17 +132,7 @@ func askFleet(ctx context.Context, c *cli.Context) (cms.Shared, error) {
 			return nil, err
 		}
 	}
-	client, err := target.New(ctx, o.target)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close() //nolint:errcheck // nothing was written through it
-	store, closeStore, err := openStore(ctx, o, client)
-	if err != nil {
-		return nil, err
-	}
-	defer closeStore() //nolint:errcheck // nothing was written through it
-	coordinator, err := cms.New(cms.Config{Store: store, Creator: newHolder()})
+	coordinator, err := openCoordinator(ctx, o) // its connections end with ctx
 	if err != nil {
 		return nil, err
 	}
