@@ -25,6 +25,8 @@ type Config struct {
 	// Open connects to the coordination store; it is tried again while it is fault.ErrUnavailable.
 	Open    func(context.Context) (*cms.Coordinator, error)
 	Starter Starter
+	// Task is what the workers work on; nil: the migration of the session.
+	Task    Task
 	Workers int   // wanted number; 0: automatic, by cores, memory and how busy the target is
 	Most    int   // at most so many on this node, whatever is wanted; default 64
 	Memory  int64 // bytes a worker may use before it is ended; 0: no limit
@@ -104,8 +106,8 @@ type Daemon struct {
 // reading is what the store said last.
 type reading struct {
 	migration *progress.Migration
-	items     []cms.Item
-	at        time.Time // monotonic
+	items     []status.Item // in order of index, shard and cursor
+	at        time.Time     // monotonic
 	offset    time.Duration
 	err       string // of the last try
 	tried     bool
@@ -123,6 +125,9 @@ func New(conf Config) *Daemon {
 	defaults(&conf.Patience, 27*time.Second)
 	if conf.Most <= 0 {
 		conf.Most = 64
+	}
+	if conf.Task == nil {
+		conf.Task = Migration()
 	}
 	if conf.Logs == nil {
 		conf.Logs = NewLogRing(2000)
@@ -271,7 +276,11 @@ func (d *Daemon) headline() string {
 	r := d.Status(context.Background())
 	s := fmt.Sprintf("%s: %d of %d workers", r.Node.State, r.Node.Running, r.Node.Wanted)
 	if m := r.Migration; m != nil {
-		s += fmt.Sprintf(", %d of %d shards", m.Totals.ShardsDone, m.Totals.Shards)
+		if t := m.Totals; t.Shards > 0 {
+			s += fmt.Sprintf(", %d of %d shards", t.ShardsDone, t.Shards)
+		} else if t.Items > 0 {
+			s += fmt.Sprintf(", %d of %d windows", t.Items-t.ItemsOpen, t.Items)
+		}
 	}
 	if r.Node.Reason != "" {
 		s += ": " + r.Node.Reason

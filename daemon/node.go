@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,10 +212,6 @@ func (d *Daemon) Events(_ context.Context, limit int) ([]status.Event, error) {
 func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
 	d.mu.Lock()
 	items, tried, why := d.seen.items, d.seen.migration != nil, d.seen.err
-	var now time.Time
-	if d.seen.migration != nil {
-		now = d.seen.migration.ReadAt
-	}
 	d.mu.Unlock()
 	if !tried {
 		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
@@ -226,46 +221,15 @@ func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, e
 		limit = 1000
 	}
 	out := []status.Item{}
-	for _, it := range items {
-		x, ok := itemOf(it, now)
-		if !ok || f.Index != "" && x.Index != f.Index || f.State != "" && x.State != f.State {
+	for _, x := range items {
+		if f.Index != "" && x.Index != f.Index || f.State != "" && x.State != f.State {
 			continue
 		}
-		out = append(out, x)
+		if out = append(out, x); len(out) == limit {
+			break
+		}
 	}
-	slices.SortStableFunc(out, func(a, b status.Item) int {
-		return cmp.Or(strings.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Cursor, b.Cursor))
-	})
-	return out[:min(len(out), limit)], nil
-}
-
-func itemOf(it cms.Item, now time.Time) (status.Item, bool) {
-	id, err := it.Range()
-	if err != nil {
-		return status.Item{}, false
-	}
-	x := status.Item{
-		ID: it.ID, Index: id.Index, Shard: id.Shard, Cursor: id.Cursor, Holder: it.Holder, Attempts: it.Attempts,
-		Watermark: it.Watermark, Indexed: it.Counts.Indexed, Failed: it.Counts.Failed, Filtered: it.Counts.Filtered,
-		Failure: it.Failure, Successors: it.SuccessorIDs(),
-	}
-	switch {
-	case it.FailedItem():
-		x.State = "failed"
-	case !it.Open() && it.Successors != "":
-		x.State = "handed off"
-	case !it.Open():
-		x.State = "done"
-	case it.Holder != "" && it.Expiration >= now.Unix():
-		x.State = "leased"
-	default:
-		x.State = "open"
-	}
-	if it.Open() && it.Expiration != 0 {
-		t := time.Unix(it.Expiration, 0).UTC()
-		x.Expiry = &t
-	}
-	return x, true
+	return out, nil
 }
 
 // Failures gives what was given up, grouped by reason.

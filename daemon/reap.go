@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -24,7 +23,12 @@ const (
 func (d *Daemon) askStore(s *slot, w Worker, l Lease, late time.Duration) {
 	store := d.store
 	d.beside.Go(func() {
-		over, err := leaseIsOver(store, l)
+		ctx, cancel := context.WithTimeout(context.Background(), askTime)
+		over, err := d.conf.Task.Over(ctx, store, l)
+		cancel()
+		if over != "" {
+			over = leaseOver + ": " + over
+		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if s.worker != w || s.lease == nil || s.lease.Item != l.Item || s.lease.Holder != l.Holder {
@@ -41,31 +45,6 @@ func (d *Daemon) askStore(s *slot, w Worker, l Lease, late time.Duration) {
 	})
 }
 
-// leaseIsOver says why a lease is over by the store's clock, or "".
-func leaseIsOver(store *cms.Coordinator, l Lease) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askTime)
-	defer cancel()
-	id, err := cms.ParseID(l.Item)
-	if err != nil {
-		return "", err // not an item; its phase ends by itself
-	}
-	it, err := store.Item(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	now, _, err := store.Now(ctx)
-	if err != nil {
-		return "", err
-	}
-	switch {
-	case it.Holder != l.Holder:
-		return leaseOver + ": somebody else has the item", nil
-	case it.Open() && now.Unix() > it.Expiration:
-		return fmt.Sprintf("%s: it ended at %s", leaseOver, time.Unix(it.Expiration, 0).UTC().Format(time.RFC3339)), nil
-	}
-	return "", nil
-}
-
 // release gives back what a dead worker held, beside the loop, as long as it takes.
 func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 	store := d.store
@@ -76,7 +55,7 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 		defer cancel()
 		for ctx.Err() == nil {
-			err := releaseOnce(ctx, store, holder, l, cause)
+			err := d.conf.Task.Free(ctx, store, holder, l, cause)
 			if err == nil {
 				d.mu.Lock()
 				d.waiting = time.Time{} // its item is free now
@@ -93,18 +72,6 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 			}
 		}
 	})
-}
-
-// releaseOnce frees the lease that the worker told of. Without one it died before it said what
-// it had: the right to prepare the work, a phase, or an item it could not report any more.
-func releaseOnce(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error {
-	if l == nil {
-		return store.ReleaseDead(ctx, holder, cause)
-	}
-	if err := store.ReleaseHolder(ctx, l.Item, l.Holder, cause); err != nil && !errors.Is(err, cms.ErrNotFound) {
-		return err
-	}
-	return nil
 }
 
 func (d *Daemon) isStopping() bool {

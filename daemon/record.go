@@ -25,7 +25,8 @@ type Record struct {
 	NextMs int64 `json:"next_ms,omitempty"`
 }
 
-// Lease is the lease of a worker.
+// Lease is the lease of a worker: an item of a migration or a window of an import. One without Item says that the
+// worker has none for now.
 type Lease struct {
 	Item   string `json:"item"`
 	Holder string `json:"holder"`
@@ -43,7 +44,9 @@ type Order struct {
 	Exponent int                 `json:"exponent,omitempty"`  // with the options: least lease exponent of new items
 	MaxRate  *int64              `json:"max_rate,omitempty"`  // bytes per second; 0: no limit
 	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
-	Slot     int                 `json:"slot,omitempty"`      // with the options: for its log lines
+	Slot     int                 `json:"slot,omitempty"`      // with the options: which of the node's workers it is
+	Slots    int                 `json:"slots,omitempty"`     // with the options: how many the node wants
+	Node     string              `json:"node,omitempty"`      // with the options: the node's name
 	Every    time.Duration       `json:"sample_ns,omitempty"` // with the options: interval of samples
 }
 

@@ -120,7 +120,7 @@ func (d *Daemon) running() int {
 // start starts a worker in a slot.
 func (d *Daemon) start(s *slot, now time.Time) {
 	rate := d.rateOf(d.running() + 1)
-	order := Order{MaxRate: &rate, Every: time.Second}
+	order := Order{MaxRate: &rate, Every: time.Second, Node: d.conf.Name, Slots: d.wanted}
 	d.hint(&order, now)
 	w, err := d.conf.Starter.Start(s.n, order,
 		func(r Record) { d.report(s, r) }, func(e End) { d.ended(s, e) })
@@ -265,6 +265,9 @@ func (d *Daemon) report(s *slot, r Record) {
 	}
 	if r.Lease != nil {
 		s.lease, s.over = r.Lease, now.Add(time.Duration(r.Lease.LeftMs)*time.Millisecond)
+		if s.lease.Item == "" {
+			s.lease = nil
+		}
 		d.learn(s.lease, nil)
 		d.tell()
 	}

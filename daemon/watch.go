@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -43,9 +44,9 @@ func (d *Daemon) readStore(ctx context.Context) {
 	defer cancel()
 	err := d.connect(rctx)
 	var m *progress.Migration
-	var items []cms.Item
+	var items []status.Item
 	if err == nil {
-		m, items, err = progress.ReadItems(rctx, d.coordinator())
+		m, items, err = d.conf.Task.Read(rctx, d.coordinator())
 	}
 	if ctx.Err() != nil {
 		return

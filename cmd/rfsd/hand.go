@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -49,6 +50,9 @@ func openHand(ctx context.Context, o options, log *slog.Logger, in *instruments)
 
 func (h *hand) close() error { return h.done() }
 
+// sample is what the hand did so far.
+func (h *hand) sample() metrics.Sample { return h.in.sample(h.Session, h.blobs) }
+
 // failedRecord is that of a worker that never began.
 func failedRecord(err error) daemon.Record {
 	code := workerFailed
@@ -84,7 +88,7 @@ func (h *hand) work(ctx context.Context, poll time.Duration, started func(*cms.L
 	if outcome == worker.Lost && lease != nil && lease.UntilDeadline() <= 0 {
 		code = workerTimeout // it was too late to hand off; what was recorded counts
 	}
-	sample := h.in.sample(h.Session, h.blobs)
+	sample := h.sample()
 	r := daemon.Record{Exit: &code, Outcome: outcome.String(), Counts: item.Counts, Sample: &sample, Next: item.SuccessorIDs()}
 	if lease != nil {
 		r.Item = lease.Item.ID

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -14,13 +13,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/throttle"
-	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 const importHelp = `Brings NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk interface takes them; plain, .gz or
@@ -32,6 +26,8 @@ const importHelp = `Brings NDJSON files (pairs of action and source line, as --e
    and per slot 256 KiB or twice the longest line (at most 512 MiB), with zstd up to 128 MiB for its window; nothing is unpacked to disk.
    At most 1048576 files. An uncompressed file is cut into windows, a compressed file is one window.
 
+   rfsd run --from … does the same as a service, with workers that are kept running.
+
    Exit codes: 0 every document arrived; 6 complete, but documents were refused or cannot be read (the failed-document file names
    them with file and offset); 7 complete, but windows were given up (a damaged file); 1 usage, configuration, source or
    target, or not complete. 7 wins over 6.`
@@ -41,19 +37,23 @@ const (
 	importWork   = "Windows"
 )
 
-func importFlags() []cli.Flag {
-	flags := []cli.Flag{str(importSource, "from", "", "where the files are: file:///path, a path, or s3://bucket/prefix")}
-	flags = append(flags, only(sourceFlags(), "s3-region", "s3-endpoint", "s3-path-style", "s3-role-arn", "s3-requester-pays")...)
-	flags = append(flags, clusterFlags(targetFlags, "target", "URL of the target cluster")...)
-	flags = append(flags, yes(targetFlags, "create-indices", "create missing indices with the target's defaults and templates (otherwise a missing index ends the import)"))
-	flags = append(flags, only(destinationFlags(), "ignore-disks", "run-pipelines", "disable-compression")...)
-	flags = append(flags, only(selectionFlags(), "include-system")...)
-	flags = append(flags, str(selection, "emit-doc-type", "AUTO", "mapping types in action lines: AUTO refuses documents that have one, ON sends it, OFF leaves it out"))
-	flags = append(flags,
+// importOwnFlags are those that a migration does not have.
+func importOwnFlags() []cli.Flag {
+	return []cli.Flag{
+		str(importSource, "from", "", "NDJSON files to import instead of a snapshot, where they are: file:///path, a path, or s3://bucket/prefix"),
+		yes(importWork, "create-indices", "create missing indices with the target's defaults and templates (otherwise a missing index ends the import)"),
 		num(importWork, "window-size", importer.DefaultWindow, "bytes of a window of an uncompressed file"),
 		str(importWork, "window-lease", "PT1M", "how long a window is claimed; it is renewed while its worker lives"),
 		num(importWork, "max-attempts", importer.DefaultMaxAttempts, "attempts in a row that end without progress before a window is given up"),
-	)
+	}
+}
+
+// importFlags are all that an import has.
+func importFlags() []cli.Flag {
+	flags := append(importOwnFlags(), only(sourceFlags(), "s3-region", "s3-endpoint", "s3-path-style", "s3-role-arn", "s3-requester-pays")...)
+	flags = append(flags, clusterFlags(targetFlags, "target", "URL of the target cluster")...)
+	flags = append(flags, only(destinationFlags(), "ignore-disks", "run-pipelines", "disable-compression")...)
+	flags = append(flags, only(selectionFlags(), "include-system", "emit-doc-type")...)
 	flags = append(flags, only(workFlags(), "slots", "documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections",
 		"max-rate", "failed-documents", "failed-documents-shared", "max-failed-documents", "unavailable-timeout", "output", "log-level")...)
 	return append(flags, except(coordinationFlags(), "initial-lease-duration", "clock-skew-tolerance")...)
@@ -74,10 +74,13 @@ func importCommand() *cli.Command {
 		Name:        "import",
 		Usage:       "bring NDJSON files, such as those of an export, into a cluster; any number of processes share the work",
 		Description: importHelp,
-		Flags:       importFlags(),
+		Flags:       append(importFlags(), linkFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usage("unexpected argument %q: every option begins with --", c.Args().First())
+			}
+			if c.IsSet("status-fd") || c.IsSet("parent-fd") {
+				return importUnder(c)
 			}
 			o, err := parseImport(c)
 			if err != nil {
@@ -158,58 +161,17 @@ func (o *importOptions) checkWindows(c *cli.Context) error {
 func runImport(ctx context.Context, o importOptions) error {
 	log := newLogger(o.options)
 	begin := time.Now()
-	m, done, err := wireImport(ctx, o, log)
+	h, err := openImport(ctx, o, log, newInstruments(o.options))
 	if err != nil {
 		return err
 	}
-	stopProgress := showProgress(importProgress(m), log)
-	status, err := m.Run(ctx)
+	stopProgress := showProgress(importProgress(h.Import), log)
+	status, err := h.Run(ctx)
 	stopProgress()
-	r := &importReport{Status: status, Source: m.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}
-	own := m.Own()
+	r := &importReport{Status: status, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}
+	own := h.Own()
 	r.OwnDocuments, r.OwnWindows = own.Documents, own.Windows
-	return r.conclude(o, errors.Join(err, done()))
-}
-
-// wireImport puts the parts together; done closes them.
-func wireImport(ctx context.Context, o importOptions, log *slog.Logger) (*importer.Import, func() error, error) {
-	source, err := repo.Open(ctx, o.from, o.s3)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--from %s: %w", o.from, err)
-	}
-	client, err := target.New(ctx, o.target)
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := client.Info(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("target %s: %w", client.Name(), err)
-	}
-	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
-	store, closeStore, err := openStore(ctx, o.options, client)
-	if err != nil {
-		return nil, nil, err
-	}
-	writer := newHolder()
-	kept, err := cms.New(cms.Config{Store: store, Creator: writer})
-	if err != nil {
-		return nil, nil, errors.Join(err, closeStore())
-	}
-	recorder, closeRecorder, err := openRecorder(ctx, o.options, kept, writer)
-	if err != nil {
-		return nil, nil, errors.Join(err, closeStore())
-	}
-	done := func() error { return errors.Join(closeRecorder(), closeStore()) }
-	to := worker.ToCluster(client, o.connections, o.care.gate(client, throttle.New(o.maxRate), log))
-	return &importer.Import{
-		Source: source, Store: store, Clock: cms.SystemClock(), Log: log, Failed: recorder,
-		Indices: &importer.TargetIndices{Cluster: client, Create: o.createIndices},
-		Output: func(mayStart func() error) (bulk.Sender, error) {
-			return to.Open(ctx, cms.ItemID{}, mayStart)
-		},
-		Bulk: bulkOptions(o.options), Workers: o.slots, Window: o.window, Lease: o.windowLease, MaxAttempts: o.attempts,
-		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem,
-	}, done, nil
+	return r.conclude(o, errors.Join(err, h.close()))
 }
 
 // importProgress says what this process does, and how far all of them are.

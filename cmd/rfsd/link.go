@@ -38,7 +38,8 @@ func linkFlags() []cli.Flag {
 type link struct {
 	metricsFile string
 	every       time.Duration // between samples; 0: none
-	slot        int
+	slot, slots int
+	node        string
 	prefer      []string // items to try before a search
 	exponent    int      // least lease exponent of new items
 	level       slog.LevelVar
@@ -75,7 +76,7 @@ func openLink(c *cli.Context) (*link, error) {
 	if err := json.Unmarshal(l.orders.Bytes(), &first); err != nil {
 		return nil, usage("--parent-fd: %w", err)
 	}
-	l.every, l.slot, l.prefer, l.exponent = first.Every, first.Slot, first.Prefer, first.Exponent
+	l.every, l.slot, l.slots, l.node, l.prefer, l.exponent = first.Every, first.Slot, first.Slots, first.Node, first.Prefer, first.Exponent
 	for name, values := range first.Options {
 		if err := setOption(c, name, values); err != nil {
 			return nil, err
@@ -144,9 +145,9 @@ func (l *link) poll() time.Duration {
 }
 
 // begin says who works, and samples from then on.
-func (l *link) begin(h *hand) {
+func (l *link) begin(holder string, read func() metrics.Sample, log *slog.Logger) {
 	if l.parent != nil {
-		l.send(daemon.Record{Holder: h.Holder})
+		l.send(daemon.Record{Holder: holder})
 	}
 	if l.every <= 0 {
 		return
@@ -160,12 +161,12 @@ func (l *link) begin(h *hand) {
 				return
 			case <-t.C:
 			}
-			sample := h.in.sample(h.Session, h.blobs)
+			sample := read()
 			if l.parent != nil {
 				l.send(daemon.Record{Sample: &sample})
 			}
 			if err := l.writeMetrics(sample, ""); err != nil {
-				h.Log.Warn("metrics", "error", err)
+				log.Warn("metrics", "error", err)
 			}
 		}
 	})

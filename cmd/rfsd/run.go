@@ -26,13 +26,14 @@ import (
 
 const runHelp = `Keeps workers running on this machine until no work is left, and goes on telling how far the migration is. Each worker
    is a process that leases one work item (rfsd worker); with a coordinator file, which one process can open, they run inside.
+   With --from the task is an import of files instead of a migration (rfsd import).
 
    Settings come from the file (--config; strict TOML, see rfsd config check), the environment (RFS_*) and flags, the latter over the former.
    SIGTERM hands every lease off within 30 s, a second one ends the workers at once; SIGHUP reads certificates and log level again.`
 
 // runFlags are the flags of a node: those of its workers, and its own.
 func runFlags() []cli.Flag {
-	return slices.Concat(workerFlags(), nodeFlags(), apiFlags(), fleetFlags())
+	return slices.Concat(workerFlags(), importOwnFlags(), nodeFlags(), apiFlags(), fleetFlags())
 }
 
 // workerFlags are the settings that workers get.
@@ -90,6 +91,7 @@ type runOptions struct {
 	endWhenDone bool
 	webhook     string
 	command     []string
+	imports     *importOptions      // an import is the task; nil: a migration
 	settings    map[string][]string // for workers
 	shared      cms.Shared          // for other nodes
 	shareOver   bool                // whatever they had before
@@ -104,8 +106,8 @@ func parseRun(c *cli.Context) (runOptions, error) {
 		name: c.String("node-name"), most: c.Int("max-workers"), endWhenDone: c.Bool("exit-when-done"),
 		webhook: c.String("webhook"), command: c.StringSlice("command"), config: c.String("config"),
 	}
-	var err error
-	if r.options, err = parseOptions(c); err != nil {
+	err := r.parseTask(c)
+	if err != nil {
 		return r, err
 	}
 	if r.api, err = parseAPI(c); err != nil {
@@ -152,14 +154,44 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	if r.fleet.gossip.Bind != "" && r.inside() {
 		return r, usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster")
 	}
-	r.settings = effective(c, workerFlags())
-	if r.shared, err = sharedSettings(c, workerFlags(), slog.New(slog.DiscardHandler)); err != nil {
+	r.settings = effective(c, r.taskFlags())
+	if r.shared, err = sharedSettings(c, r.taskFlags(), slog.New(slog.DiscardHandler)); err != nil {
 		return r, err
 	}
 	r.shareOver = c.Bool("share-settings")
 	delete(r.settings, "max-rate") // the node's; each worker is told its share
 	delete(r.settings, "slots")
 	return r, nil
+}
+
+// parseTask reads what the workers are to do.
+func (r *runOptions) parseTask(c *cli.Context) error {
+	var err error
+	if c.String("from") == "" {
+		r.options, err = parseOptions(c)
+		return err
+	}
+	known := importFlags()
+	for _, f := range workerFlags() {
+		name := f.Names()[0]
+		if c.IsSet(name) && len(only(slices.Clone(known), name)) == 0 && !slices.Contains(leaseRules, name) {
+			return usage("--%s has no meaning for an import (--from): a node imports files or migrates a snapshot, and so do all nodes of its session", name)
+		}
+	}
+	o, err := parseImport(c)
+	r.imports, r.options = &o, o.options
+	return err
+}
+
+// leaseRules may be set for all sessions of a machine; windows have a lease of their own.
+var leaseRules = []string{"initial-lease-duration", "clock-skew-tolerance"}
+
+// taskFlags are the settings that the workers get.
+func (r *runOptions) taskFlags() []cli.Flag {
+	if r.imports != nil {
+		return importFlags()
+	}
+	return workerFlags()
 }
 
 // parseSize reads bytes: 512MB (10^6), 1GiB (2^30), or a plain number.
@@ -205,9 +237,13 @@ func runNode(ctx context.Context, r runOptions) error {
 		EndWhenDone: r.endWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
+	if r.imports != nil {
+		conf.Task = daemon.Import()
+	}
 	closeStore := func() error { return nil }
 	if r.inside() {
 		host := newSlotHost(r.options, log)
+		host.imports = r.imports
 		conf.Open, conf.Starter, closeStore = host.open, host.starter(), host.close
 	} else {
 		program, err := os.Executable()
@@ -222,7 +258,7 @@ func runNode(ctx context.Context, r runOptions) error {
 			return coordinator, err
 		}
 		conf.Starter = &daemon.Processes{
-			Program: program, Args: []string{"worker"}, Options: r.settings, Memory: r.memory,
+			Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: r.memory,
 			Line: func(_, _ int, line []byte) {
 				ring.Add(line)
 				fmt.Fprintf(os.Stderr, "%s\n", line)
@@ -234,6 +270,14 @@ func runNode(ctx context.Context, r runOptions) error {
 		err = cerr
 	}
 	return err
+}
+
+// workerCommand is the command whose processes do the work.
+func (r runOptions) workerCommand() string {
+	if r.imports != nil {
+		return "import"
+	}
+	return "worker"
 }
 
 // runParts runs the daemon and its part of the fleet.

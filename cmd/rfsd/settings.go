@@ -20,6 +20,7 @@ const (
 var sectionNames = map[string]string{
 	source: "source", originFlagsCategory: "source-cluster", targetFlags: "target", output: "export", selection: "selection", work: "work", coordination: "coordination",
 	node: "daemon", events: "events", apiCategory: "api", fleetCategory: "fleet", careCategory: "care",
+	importSource: "import", importWork: "import",
 }
 
 // notInFile are flags that are no settings of a node: its slots are its workers.

@@ -19,7 +19,7 @@ import (
 
 // sharedSections are the categories whose settings belong to the fleet. What else a node needs is its own: how it
 // reaches target and coordinator, who it is, where it listens, how strong it is.
-var sharedSections = []string{source, originFlagsCategory, selection, work, coordination, careCategory}
+var sharedSections = []string{source, originFlagsCategory, selection, work, coordination, careCategory, importSource, importWork}
 
 // ownSettings belong to one machine although their category is the fleet's: the way to the stores, files of
 // this machine, and its log.
@@ -94,7 +94,7 @@ func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
 	if c.String("coordinator-file") != "" || c.String("target-host") == "" {
 		return nil // one node alone
 	}
-	complete := c.String("repo-uri") != "" && (c.String("snapshot-name") != "" || c.String("source-host") != "")
+	complete := c.String("from") != "" || c.String("repo-uri") != "" && (c.String("snapshot-name") != "" || c.String("source-host") != "")
 	for began := time.Now(); ; {
 		shared, err := askFleet(ctx, c)
 		switch {

@@ -24,6 +24,7 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 		"shards", "index-rename", "without-rule", "include-system", "data-streams", "multi-type", "emit-doc-type",
 		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "first", "index-priority", "max-failed-documents", "unavailable-timeout",
 		"initial-lease-duration", "clock-skew-tolerance",
+		"from", "create-indices", "window-size", "window-lease", "max-attempts",
 	}
 	var is []string
 	for _, f := range runFlags() {

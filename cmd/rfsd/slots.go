@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/throttle"
 )
 
@@ -27,6 +29,8 @@ type slotHost struct {
 	files *export.Dir
 	shut  []func() error
 	hands map[int]*hand // by slot; each has connections, counters and a name of its own
+
+	imports *importOptions // an import is the task; nil: a migration
 }
 
 func newSlotHost(o options, log *slog.Logger) *slotHost {
@@ -75,13 +79,33 @@ func (h *slotHost) hand(ctx context.Context, slot int) (*hand, error) {
 	return x, err
 }
 
-// run runs one lease in a slot. Samples count from the begin of the lease, as a process does.
+// run runs one lease in a slot, or its part of an import. Samples count from the begin, as a process does.
 func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
+	if h.imports != nil {
+		return h.runImport(ctx, slot, report)
+	}
 	x, err := h.hand(ctx, slot)
 	if err != nil {
 		return x.failed(err)
 	}
-	before := x.in.sample(x.Session, x.blobs)
+	before := x.sample()
+	end := sampling(report, func() metrics.Sample { return x.sample().Minus(before) })
+	r, err := x.work(ctx, 0, func(l *cms.Lease) {
+		report(daemon.Record{Lease: &daemon.Lease{Item: l.Item.ID, Holder: l.Holder, Index: l.ID.Index, Shard: l.ID.Shard, LeftMs: l.UntilEnd().Milliseconds()}})
+	})
+	end()
+	if r.Sample != nil {
+		sample := r.Sample.Minus(before)
+		report(daemon.Record{Sample: &sample})
+	}
+	if err != nil && r.Error == "" {
+		r.Error = fault.Text(err)
+	}
+	return r
+}
+
+// sampling reports a sample every second until its end is called.
+func sampling(report func(daemon.Record), read func() metrics.Sample) (end func()) {
 	stop := make(chan struct{})
 	var sampler sync.WaitGroup
 	sampler.Go(func() {
@@ -92,21 +116,29 @@ func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)
 			case <-stop:
 				return
 			case <-t.C:
-				sample := x.in.sample(x.Session, x.blobs).Minus(before)
+				sample := read()
 				report(daemon.Record{Sample: &sample})
 			}
 		}
 	})
-	r, err := x.work(ctx, 0, func(l *cms.Lease) {
-		report(daemon.Record{Lease: &daemon.Lease{Item: l.Item.ID, Holder: l.Holder, Index: l.ID.Index, Shard: l.ID.Shard, LeftMs: l.UntilEnd().Milliseconds()}})
-	})
-	close(stop)
-	sampler.Wait()
-	if r.Sample != nil {
-		sample := r.Sample.Minus(before)
-		report(daemon.Record{Sample: &sample})
+	return func() { close(stop); sampler.Wait() }
+}
+
+// runImport runs a slot's part of an import. What the slots have in common is the store.
+func (h *slotHost) runImport(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
+	h.mu.Lock()
+	store := h.store
+	h.mu.Unlock()
+	o := *h.imports
+	o.slots = 1
+	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, store: store})
+	if err != nil {
+		return failedRecord(err)
 	}
-	if err != nil && r.Error == "" {
+	end := sampling(report, x.sample)
+	r, err := x.work(ctx, importer.Place{}, report)
+	end()
+	if err = errors.Join(err, x.close()); err != nil && r.Error == "" {
 		r.Error = fault.Text(err)
 	}
 	return r

@@ -81,7 +81,7 @@ func work1(ctx context.Context, o options, l *link) error {
 		return l.finish(h.failed(err), err)
 	}
 	h.Prefer = l.prefer
-	l.begin(h)
+	l.begin(h.Holder, h.sample, h.Log)
 	stop, watched := make(chan struct{}), make(chan struct{})
 	close(watched)
 	r, err := h.work(ctx, l.poll(), func(lease *cms.Lease) {

@@ -74,6 +74,9 @@ func New(cfg Config) (*Coordinator, error) {
 	return c, nil
 }
 
+// Store is what the coordinator works on, for other kinds of tasks that are kept in it.
+func (c *Coordinator) Store() Store { return c.store }
+
 // SeedItems creates the items that do not exist yet and gives how many it created.
 func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (created int, err error) {
 	const batch = 500

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/doc"
@@ -96,6 +97,7 @@ func (r *run) failure(p *pair) doc.Failure {
 type recorder struct {
 	bulk.Recorder
 	window Task
+	failed *atomic.Int64
 }
 
 func (r *recorder) Record(ctx context.Context, failures []doc.Failure) error {
@@ -106,7 +108,11 @@ func (r *recorder) Record(ctx context.Context, failures []doc.Failure) error {
 		}
 		failures[i].Detail = fmt.Sprintf("%s, %s %d: %s", r.window.File, where, failures[i].Ordinal, failures[i].Detail)
 	}
-	return r.Recorder.Record(ctx, failures)
+	err := r.Recorder.Record(ctx, failures)
+	if err == nil {
+		r.failed.Add(int64(len(failures)))
+	}
+	return err
 }
 
 // idMaker makes ids for documents that come without one: the same for the same place in the same

@@ -78,8 +78,9 @@ func (m *Import) claim(ctx context.Context) (task *primitive.Task, nodes int, er
 	if err != nil {
 		return nil, 0, err
 	}
-	position, count := primitive.Position(list, m.token)
-	task, err = m.parts.Claim(ctx, m.token+"."+primitive.Token()[:8], position, count, m.Lease)
+	position, count := primitive.Position(list, m.Place.Node)
+	position, among := position*m.Place.Slots+m.Place.Slot%m.Place.Slots, count*m.Place.Slots
+	task, err = m.parts.Claim(ctx, m.Token+"."+primitive.Token()[:8], position, among, m.Lease)
 	return task, count, err
 }
 
@@ -131,7 +132,14 @@ func (m *Import) serve(ctx context.Context, task *primitive.Task) error {
 		return m.end(ctx, task, func(ctx context.Context) error { return task.Fail(ctx, reason) })
 	}
 	r := &run{Import: m, task: task, window: window, base: base}
+	r.tell()
+	defer m.Tell(Hold{})
 	return r.do(ctx)
+}
+
+// tell says for how long this process has the window.
+func (r *run) tell() {
+	r.Tell(Hold{Window: r.task.ID, Holder: r.task.Holder(), File: r.window.File, Number: r.window.Number, Left: max(r.task.Left(), time.Millisecond)})
 }
 
 func (r *run) do(ctx context.Context) error {
@@ -145,7 +153,7 @@ func (r *run) do(ctx context.Context) error {
 		return &fatalError{err}
 	}
 	opts := r.Bulk
-	opts.Sender, opts.Recorder = sender, &recorder{Recorder: r.Failed, window: r.window}
+	opts.Sender, opts.Recorder = sender, &recorder{Recorder: r.Failed, window: r.window, failed: &r.seen.failed}
 	opts.From, opts.Index, opts.Shard, opts.MayStart = max(r.base.Offset, r.window.From), r.window.File, r.window.Number, r.mayStart
 	r.loader = bulk.New(opts)
 	stopped := make(chan struct{})
@@ -249,6 +257,7 @@ func (r *run) renew(ctx context.Context, cancel context.CancelCauseFunc) {
 		switch {
 		case err == nil:
 			every = r.Lease / 6
+			r.tell()
 		case lost(err):
 			cancel(err)
 			return

@@ -60,7 +60,13 @@ type Import struct {
 	Types         Types         // RefuseTypes
 	IncludeSystem bool          // import into indices whose names begin with a dot, too; .ds-… always are
 
-	token    string // of this node
+	// Token names this process and begins the names of all holders of its windows; a random one when empty.
+	Token string
+	// Place is where this process stands when several on one machine share an entry in the list of nodes.
+	Place Place
+	// Tell is called whenever a window is claimed, held on to or ended; nil: nobody is told.
+	Tell func(Hold)
+
 	locks    *primitive.Locks
 	nodes    *primitive.Nodes
 	parts    *primitive.Partitions
@@ -70,10 +76,26 @@ type Import struct {
 	digest   string
 }
 
+// Place is one of the processes that a machine runs side by side. The first of them speaks for all in the list of nodes.
+type Place struct {
+	Node  string // the machine's entry in the list; the process's own when empty
+	Slot  int    // of this process, from 0
+	Slots int    // processes of the machine; 1 when 0
+}
+
+// Hold is a window that this process has. Left is 0 when it has it no more.
+type Hold struct {
+	Window string // its number
+	Holder string
+	File   string
+	Number int           // of the file in the sorted list
+	Left   time.Duration // for which the store has granted it, from now
+}
+
 // seen is what this process did and learned.
 type seen struct {
-	documents, bytes, windows atomic.Int64
-	fleet                     atomic.Pointer[Status]
+	documents, failed, bytes, windows atomic.Int64
+	fleet                             atomic.Pointer[Status]
 }
 
 // Status is how far the import of all processes is, as this one saw it last.
@@ -84,7 +106,12 @@ type Status struct {
 }
 
 // Own is what this process did; documents of windows that were lost count, too.
-type Own struct{ Documents, Bytes, Windows int64 }
+type Own struct {
+	Documents int64 // read
+	Failed    int64 // of them, those recorded as failed
+	Bytes     int64 // of their sources
+	Windows   int64
+}
 
 // Seen gives the state of the import as of the last look; the zero value before the first.
 func (m *Import) Seen() Status {
@@ -96,7 +123,7 @@ func (m *Import) Seen() Status {
 
 // Own gives what this process did.
 func (m *Import) Own() Own {
-	return Own{m.seen.documents.Load(), m.seen.bytes.Load(), m.seen.windows.Load()}
+	return Own{Documents: m.seen.documents.Load(), Failed: m.seen.failed.Load(), Bytes: m.seen.bytes.Load(), Windows: m.seen.windows.Load()}
 }
 
 func (m *Import) see(s *state) {
@@ -207,7 +234,16 @@ func (m *Import) prepare() {
 		m.Types = RefuseTypes
 	}
 	m.Bulk.EmitType = m.Types == EmitTypes
-	m.token = primitive.Token()
+	if m.Token == "" {
+		m.Token = primitive.Token()
+	}
+	if m.Place.Node == "" {
+		m.Place = Place{Node: m.Token}
+	}
+	m.Place.Slots = max(m.Place.Slots, 1)
+	if m.Tell == nil {
+		m.Tell = func(Hold) {}
+	}
 	m.claiming = make(chan struct{}, 1)
 	m.locks = &primitive.Locks{Store: m.Store, Clock: m.Clock}
 	m.nodes = &primitive.Nodes{Store: m.Store, Clock: m.Clock}
@@ -215,5 +251,8 @@ func (m *Import) prepare() {
 }
 
 func (m *Import) advertise(ctx context.Context) error {
-	return m.nodes.Advertise(ctx, primitive.Node{Token: m.token, Workers: m.Workers})
+	if m.Place.Slot > 0 {
+		return nil
+	}
+	return m.nodes.Advertise(ctx, primitive.Node{Token: m.Place.Node, Workers: m.Workers * m.Place.Slots})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -115,7 +114,7 @@ func (l *leader) step(ctx context.Context) (changed bool, err error) {
 			return changed, err
 		}
 		changed = changed || did
-		if n, err := strconv.ParseInt(x.ID, 10, 64); err == nil && !l.state.counted(n) {
+		if n, ok := number(x.ID); ok && !l.state.counted(n) {
 			open++
 		}
 	}
@@ -132,7 +131,7 @@ func (l *leader) step(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	for _, x := range all {
-		if n, err := strconv.ParseInt(x.ID, 10, 64); err == nil && l.state.counted(n) {
+		if n, ok := number(x.ID); ok && l.state.counted(n) {
 			if err := l.parts.Remove(ctx, x); err != nil {
 				return changed, err
 			}

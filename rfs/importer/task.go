@@ -3,6 +3,7 @@ package importer
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -49,6 +50,12 @@ func decodeTask(b []byte) (Task, error) {
 
 // partitionID names the partition of a window.
 func partitionID(n int64) string { return fmt.Sprintf("%012d", n) }
+
+// number is the window's of a partition of that name.
+func number(id string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(id, 10, 64)
+	return n, err == nil
+}
 
 // Counts says what became of documents.
 type Counts struct {

@@ -25,6 +25,7 @@ type machine struct {
 	cmd               *exec.Cmd
 	said              *lockedBuffer
 	lonely            bool // no gossip, no votes
+	late              bool // knows target and session only
 }
 
 // machines are three nodes with certificates, gossip and Raft, before a real target that is slowed down.
@@ -34,6 +35,7 @@ type machines struct {
 	proxy *proxy
 	repo  string
 	certs string
+	task  []string // of all
 	all   []*machine
 }
 
@@ -45,7 +47,19 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// newMachines starts a migration on all.
 func newMachines(t *testing.T, delay time.Duration) *machines {
+	t.Helper()
+	m := layMachines(t, delay)
+	m.task = []string{"--repo-uri", m.repo, "--snapshot-name", "snap1", "--documents-per-bulk-request", "1", "--max-connections", "1", "--initial-lease-duration", "20s"}
+	for _, x := range m.all {
+		m.start(x)
+	}
+	return m
+}
+
+// layMachines prepares them.
+func layMachines(t *testing.T, delay time.Duration) *machines {
 	t.Helper()
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
@@ -62,14 +76,16 @@ func newMachines(t *testing.T, delay time.Duration) *machines {
 	}
 	run("cert", "create", "--dir", m.certs, "--fleet", "blue", "--role", "operator", "op")
 	run("cert", "gossip-key", filepath.Join(m.certs, "gossip"))
-	for _, x := range m.all {
-		m.start(x)
-	}
 	t.Cleanup(func() {
 		for _, x := range m.all {
-			_ = x.cmd.Process.Signal(syscall.SIGTERM)
+			if x.cmd != nil {
+				_ = x.cmd.Process.Signal(syscall.SIGTERM)
+			}
 		}
 		for _, x := range m.all {
+			if x.cmd == nil {
+				continue
+			}
 			_ = x.cmd.Wait()
 			if t.Failed() {
 				t.Logf("%s\n%s", x.name, x.said.String())
@@ -86,11 +102,14 @@ func (m *machines) start(x *machine) {
 	if x.lonely {
 		gossip = nil
 	}
-	x.cmd = exec.Command(Binary(m.t, "rfsd"), append([]string{"run", "--repo-uri", m.repo, "--snapshot-name", "snap1", "--target-host", m.proxy.URL,
-		"--session-name", "fleet", "--node-name", x.name, "--workers", "2", "--documents-per-bulk-request", "1", "--disable-compression", "--max-connections", "1",
-		"--initial-lease-duration", "20s", "--failed-documents", filepath.Join(m.certs, "failed-"+x.name),
+	task := m.task
+	if x.late {
+		task = nil
+	}
+	x.cmd = exec.Command(Binary(m.t, "rfsd"), slices.Concat([]string{"run", "--target-host", m.proxy.URL,
+		"--session-name", "fleet", "--node-name", x.name, "--workers", "2", "--disable-compression", "--failed-documents", filepath.Join(m.certs, "failed-"+x.name),
 		"--listen", x.api, "--tls-cert", cert(x.name + ".crt"), "--tls-key", cert(x.name + ".key"), "--tls-ca", cert("ca.crt"), "--fleet", "blue",
-		"--socket", "off", "--status-socket", "off"}, gossip...)...)
+		"--socket", "off", "--status-socket", "off"}, task, gossip)...)
 	if x.said == nil {
 		x.said = &lockedBuffer{}
 	}

@@ -105,6 +105,15 @@ func (p *Partitions) List(ctx context.Context) ([]Status, error) {
 	return out, nil
 }
 
+// Get gives the state of one partition. cms.ErrNotFound when there is none.
+func (p *Partitions) Get(ctx context.Context, id string) (Status, error) {
+	r, err := p.Locks.Store.Record(ctx, p.name(id))
+	if err != nil {
+		return Status{}, fmt.Errorf("partition %s: %w", id, err)
+	}
+	return p.statusOf(r)
+}
+
 func (p *Partitions) statusOf(r cms.Record) (Status, error) {
 	b, err := bodyOf(r)
 	s := Status{ID: r.ID[len(p.name("")):], record: r, State: r.State, Holder: r.Holder, Attempts: r.Attempts, Task: b.Task, Progress: b.Progress, Error: r.Error}
@@ -217,6 +226,28 @@ func (p *Partitions) Remove(ctx context.Context, s Status) error {
 	return nil
 }
 
+// Free gives back an outstanding partition, as it was listed, whose holder is dead for certain, with a last progress
+// (nil: as it was reported). One that changed since then is left alone.
+func (p *Partitions) Free(ctx context.Context, s Status, progress json.RawMessage) error {
+	r := s.record
+	if r.State != Outstanding || r.Expire == 0 {
+		return nil
+	}
+	if progress != nil {
+		body, err := json.Marshal(partBody{Task: s.Task, Progress: progress})
+		if err != nil {
+			return fmt.Errorf("free partition %s: %w", s.ID, err)
+		}
+		r.Body = body
+	}
+	r.Expire = 0
+	_, err := p.Locks.Store.Put(ctx, r)
+	if err != nil && !errors.Is(err, cms.ErrConflict) && !errors.Is(err, cms.ErrNotFound) {
+		return fmt.Errorf("free partition %s: %w", s.ID, err)
+	}
+	return nil
+}
+
 // Task is a claimed partition. Its holder reports before the claim runs out.
 type Task struct {
 	ID       string
@@ -228,6 +259,9 @@ type Task struct {
 
 // Progress is what was reported last, by this holder or an earlier one; nil when nothing was.
 func (t *Task) Progress() json.RawMessage { return t.body.Progress }
+
+// Holder is the token under which the task was claimed.
+func (t *Task) Holder() string { return t.lock.token }
 
 // Left is the time in which the claim may be relied on; see Lock.Left.
 func (t *Task) Left() time.Duration { return t.lock.Left() }

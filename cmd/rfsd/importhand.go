@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// importHand is the part of one process, or of one slot of a daemon, in an import.
+type importHand struct {
+	*importer.Import
+	in    *instruments
+	blobs *repo.Counting
+	done  []func() error
+}
+
+// openImport puts the parts together.
+func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *instruments) (*importHand, error) {
+	files, err := repo.Open(ctx, o.from, o.s3)
+	if err != nil {
+		return nil, fmt.Errorf("--from %s: %w", o.from, err)
+	}
+	h := &importHand{in: in, blobs: repo.NewCounting(files)}
+	give := func(err error) (*importHand, error) { return nil, errors.Join(err, h.close()) }
+	client, err := target.New(ctx, o.target)
+	if err != nil {
+		return give(err)
+	}
+	v, err := client.Info(ctx)
+	if err != nil {
+		return give(fmt.Errorf("target %s: %w", client.Name(), err))
+	}
+	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
+	store := in.store
+	if store == nil {
+		var closeStore func() error
+		if store, closeStore, err = openStore(ctx, o.options, client); err != nil {
+			return give(err)
+		}
+		h.done = append(h.done, closeStore)
+	}
+	store = in.counters.Store(store)
+	writer := newHolder()
+	kept, err := cms.New(cms.Config{Store: store, Creator: writer})
+	if err != nil {
+		return give(err)
+	}
+	recorder, closeRecorder, err := openRecorder(ctx, o.options, kept, writer)
+	if err != nil {
+		return give(err)
+	}
+	h.done = append(h.done, closeRecorder)
+	to := worker.ToCluster(in.counters.Sender(client), o.connections, o.care.gate(client, in.bucket, log))
+	h.Import = &importer.Import{
+		Source: h.blobs, Store: store, Clock: cms.SystemClock(), Log: log, Failed: recorder,
+		Indices: &importer.TargetIndices{Cluster: client, Create: o.createIndices},
+		Output: func(mayStart func() error) (bulk.Sender, error) {
+			return to.Open(ctx, cms.ItemID{}, mayStart)
+		},
+		Bulk: bulkOptions(o.options), Workers: o.slots, Window: o.window, Lease: o.windowLease, MaxAttempts: o.attempts,
+		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, Token: writer,
+	}
+	return h, nil
+}
+
+// close closes what was opened, the last first.
+func (h *importHand) close() error {
+	var errs []error
+	for i := len(h.done) - 1; i >= 0; i-- {
+		errs = append(errs, h.done[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// sample is what the hand did so far.
+func (h *importHand) sample() metrics.Sample {
+	sum, own := h.in.counters.Sample(), h.Own()
+	sum.Documents, sum.Failed, sum.SourceBytes = own.Documents, own.Failed, own.Bytes
+	sum.RepoRequests, sum.RepoBytes = h.blobs.Totals()
+	sum.RepoErrors = h.blobs.Errors()
+	return sum
+}
+
+// work takes part until the import is complete or ctx ends, and gives the last record of a worker. tell hears
+// which window it has.
+func (h *importHand) work(ctx context.Context, place importer.Place, tell func(daemon.Record)) (daemon.Record, error) {
+	h.Place = place
+	h.Tell = func(x importer.Hold) {
+		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
+	}
+	status, err := h.Run(ctx)
+	code, sample := workerFailed, h.sample()
+	switch {
+	case err != nil:
+	case status.Complete:
+		code = workerNoneLeft
+	case ctx.Err() != nil:
+		code = workerDone // asked to end: what it had is given back
+	}
+	return daemon.Record{Exit: &code, Outcome: "import", Sample: &sample}, err
+}
+
+// importUnder takes part in an import as a worker of a daemon.
+func importUnder(c *cli.Context) error {
+	l, err := openLink(c)
+	if err != nil {
+		return err
+	}
+	o, err := parseImport(c)
+	if err != nil {
+		return l.finish(failedRecord(err), err)
+	}
+	in := newInstruments(o.options)
+	ctx, cancel := l.obey(c.Context, in)
+	defer cancel()
+	o.slots = 1
+	log := l.logger(o.options)
+	h, err := openImport(ctx, o, log, in)
+	if err != nil {
+		return l.finish(failedRecord(err), err)
+	}
+	l.begin(h.Token, h.sample, log)
+	r, err := h.work(ctx, importer.Place{Node: l.node, Slot: l.slot, Slots: l.slots}, l.send)
+	return l.finish(r, errors.Join(err, h.close()))
+}

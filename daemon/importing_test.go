@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/repo"
+)
+
+type anywhere struct{}
+
+func (anywhere) Ensure(context.Context, []byte) error        { return nil }
+func (anywhere) Record(context.Context, []doc.Failure) error { return nil }
+func (anywhere) Sync(context.Context) error                  { return nil }
+
+// sluggish takes a body when it is told to.
+type sluggish chan struct{}
+
+func (s sluggish) Send(ctx context.Context, _ []byte, _ int) (bulk.Result, error) {
+	select {
+	case <-s:
+		return bulk.Result{}, nil
+	case <-ctx.Done():
+		return bulk.Result{}, ctx.Err()
+	}
+}
+
+// TestAnImportIsShownAsAMigrationIs reads an import while a window is in work, after its process died, and at the end.
+func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
+	dir := t.TempDir()
+	size := 0
+	for _, name := range []string{"a.ndjson", "b.ndjson", "c.ndjson.gz"} {
+		text := ""
+		for n := range 3 {
+			text += fmt.Sprintf(`{"index":{"_index":"i","_id":"%s-%d"}}`+"\n{}\n", name, n)
+		}
+		size += len(text)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil { // the last one is not packed: damaged
+			t.Fatal(err)
+		}
+	}
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "cms.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := repo.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go1, ended := make(sluggish), make(chan error, 1)
+	held := make(chan importer.Hold, 100)
+	m := &importer.Import{
+		Source: files, Store: store, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anywhere{}, Failed: anywhere{}, Token: "host_pid1_x",
+		Output: func(func() error) (bulk.Sender, error) { return go1, nil }, Bulk: bulk.Options{MaxBytes: 1 << 20, MaxInFlight: 1},
+		Tell: func(h importer.Hold) { held <- h },
+	}
+	task := Import()
+	if x, items, err := task.Read(t.Context(), coordinator); err != nil || x.Complete || len(items) != 0 || x.Phases[0].State != "NOT_STARTED" {
+		t.Fatalf("before the begin: %+v, %v", x, err)
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	go func() { _, err := m.Run(ctx); ended <- err }()
+	h := <-held
+	lease := Lease{Item: h.Window, Holder: h.Holder}
+	x, items, err := task.Read(t.Context(), coordinator)
+	if err != nil || x.Totals.Leased != 1 || x.Totals.Items != 3 || x.Totals.ItemsOpen != 3 || x.Totals.Bytes != int64(size) || x.Phases[0].State != "IN_PROGRESS" || len(items) != 3 {
+		t.Fatalf("in work: %+v, %v", x, err)
+	}
+	if items[0].Index != "a.ndjson" || items[0].State != "leased" || items[0].Expiry == nil || items[1].State != "open" {
+		t.Errorf("%+v", items)
+	}
+	if why, err := task.Over(t.Context(), coordinator, lease); why != "" || err != nil {
+		t.Errorf("a lease that runs is over: %q, %v", why, err)
+	}
+	if err := task.Free(t.Context(), coordinator, "", &lease, cms.CauseKilled); err != nil { // as if it had been killed
+		t.Error(err)
+	}
+	if why, err := task.Over(t.Context(), coordinator, lease); why == "" || err != nil {
+		t.Errorf("a lease that was freed is not over: %v", err)
+	}
+	close(go1)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	x, items, err = task.Read(t.Context(), coordinator)
+	if err != nil || !x.Complete || x.Totals.Indexed != 6 || x.Totals.Items != 3 || x.Totals.ItemsOpen != 0 || x.Totals.ItemsBad != 1 || x.Totals.BytesDone != int64(size) || len(items) != 0 {
+		t.Errorf("at the end: %+v %+v, %v", x.Totals, items, err)
+	}
+	if len(x.Failures) != 1 || x.Failures[0].Count != 1 || len(x.Failures[0].Examples) != 1 || x.Phases[0].State != "FAILED" {
+		t.Errorf("%+v %+v", x.Failures, x.Phases)
+	}
+}

@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// Task is a kind of work that a fleet does: what of it is in the store, and what a lease of it is.
+type Task interface {
+	// Read tells how far the work is, with its items in order of index, shard and cursor.
+	Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []status.Item, error)
+	// Over says why a lease is over by the store's clock, or "".
+	Over(ctx context.Context, store *cms.Coordinator, l Lease) (string, error)
+	// Free gives back what a dead worker held: the lease that it told of, or without one whatever is held under
+	// its prefix.
+	Free(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error
+}
+
+// Migration is the task of moving a snapshot.
+func Migration() Task { return migration{} }
+
+type migration struct{}
+
+func (migration) Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []status.Item, error) {
+	m, items, err := progress.ReadItems(ctx, store)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := make([]status.Item, 0, len(items))
+	for _, it := range items {
+		if x, ok := itemOf(it, m.ReadAt); ok {
+			out = append(out, x)
+		}
+	}
+	inOrder(out)
+	return m, out, nil
+}
+
+func inOrder(items []status.Item) {
+	slices.SortStableFunc(items, func(a, b status.Item) int {
+		return cmp.Or(strings.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Cursor, b.Cursor))
+	})
+}
+
+func itemOf(it cms.Item, now time.Time) (status.Item, bool) {
+	id, err := it.Range()
+	if err != nil {
+		return status.Item{}, false
+	}
+	x := status.Item{
+		ID: it.ID, Index: id.Index, Shard: id.Shard, Cursor: id.Cursor, Holder: it.Holder, Attempts: it.Attempts,
+		Watermark: it.Watermark, Indexed: it.Counts.Indexed, Failed: it.Counts.Failed, Filtered: it.Counts.Filtered,
+		Failure: it.Failure, Successors: it.SuccessorIDs(),
+	}
+	switch {
+	case it.FailedItem():
+		x.State = "failed"
+	case !it.Open() && it.Successors != "":
+		x.State = "handed off"
+	case !it.Open():
+		x.State = "done"
+	case it.Holder != "" && it.Expiration >= now.Unix():
+		x.State = "leased"
+	default:
+		x.State = "open"
+	}
+	if it.Open() && it.Expiration != 0 {
+		t := time.Unix(it.Expiration, 0).UTC()
+		x.Expiry = &t
+	}
+	return x, true
+}
+
+func (migration) Over(ctx context.Context, store *cms.Coordinator, l Lease) (string, error) {
+	id, err := cms.ParseID(l.Item)
+	if err != nil {
+		return "", err // not an item; its phase ends by itself
+	}
+	it, err := store.Item(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	now, _, err := store.Now(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case it.Holder != l.Holder:
+		return "somebody else has the item", nil
+	case it.Open() && now.Unix() > it.Expiration:
+		return "it ended at " + time.Unix(it.Expiration, 0).UTC().Format(time.RFC3339), nil
+	}
+	return "", nil
+}
+
+// Free frees the lease that the worker told of. Without one it died before it said what it had: the right to
+// prepare the work, a phase, or an item it could not report any more.
+func (migration) Free(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error {
+	if l == nil {
+		return store.ReleaseDead(ctx, holder, cause)
+	}
+	if err := store.ReleaseHolder(ctx, l.Item, l.Holder, cause); err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return err
+	}
+	return nil
+}
