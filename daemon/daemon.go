@@ -92,6 +92,7 @@ type Daemon struct {
 	failed   error  // why the daemon cannot go on
 	trouble  string // last reason of a worker that ended with an error; "" after a good one
 	auto     autoscale
+	pace     pace
 	seen     reading
 	rates    []ratePoint
 	watchers map[chan struct{}]struct{}

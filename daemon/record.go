@@ -39,15 +39,23 @@ type Lease struct {
 // Order is one line of JSON that the daemon writes to a worker: the options as the first, changes
 // later. The end of the pipe means that the daemon is gone: the worker hands off and ends.
 type Order struct {
-	Options  map[string][]string `json:"options,omitempty"`   // name of a flag → its values
-	Prefer   []string            `json:"prefer,omitempty"`    // with the options: items to try before a search
-	Exponent int                 `json:"exponent,omitempty"`  // with the options: least lease exponent of new items
-	MaxRate  *int64              `json:"max_rate,omitempty"`  // bytes per second; 0: no limit
+	Options  map[string][]string `json:"options,omitempty"`  // name of a flag → its values
+	Prefer   []string            `json:"prefer,omitempty"`   // with the options: items to try before a search
+	Exponent int                 `json:"exponent,omitempty"` // with the options: least lease exponent of new items
+	MaxRate  *int64              `json:"max_rate,omitempty"` // bytes per second; 0: no limit
+	Pace     *Pace               `json:"pace,omitempty"`
 	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
 	Slot     int                 `json:"slot,omitempty"`      // with the options: which of the node's workers it is
 	Slots    int                 `json:"slots,omitempty"`     // with the options: how many the node wants
 	Node     string              `json:"node,omitempty"`      // with the options: the node's name
 	Every    time.Duration       `json:"sample_ns,omitempty"` // with the options: interval of samples
+}
+
+// Pace is which part of its connections a worker may use, between 0 and 1: of those to the target, and of the requests that read
+// ahead in the repository. One is always left.
+type Pace struct {
+	Target     float64 `json:"target"`
+	Repository float64 `json:"repository"`
 }
 
 // Exit codes of a worker, as `rfsd worker --help` states them.

@@ -69,8 +69,13 @@ func (d *Daemon) tick(now time.Time) {
 			changed = true
 		}
 	}
-	if changed || d.rated != d.budget() {
-		d.shareRate()
+	was := d.pace.is()
+	d.pace.follow(now, d.metrics.Total(), d.plan(), d.intent.Workers != nil || d.conf.Workers > 0 || d.auto.n <= 1)
+	if is := d.pace.is(); is != was {
+		d.log.Info("another part of the connections is used", "target", is.Target, "repository", is.Repository)
+		d.instruct()
+	} else if changed && d.conf.MaxRate > 0 || d.rated != d.budget() {
+		d.instruct()
 	}
 	if changed {
 		d.tell()
@@ -88,7 +93,7 @@ func (d *Daemon) want(now time.Time) int {
 		n = d.shareOf(*d.intent.Workers)
 	case n <= 0:
 		plan := d.plan()
-		n = d.auto.wanted(now, d.metrics.Total(), plan.Pressure)
+		n = d.auto.wanted(now, d.metrics.Total(), max(plan.Busy, plan.Slow))
 		if plan.Workers > 0 {
 			n = min(n, d.shareOf(plan.Workers))
 		}
@@ -119,8 +124,8 @@ func (d *Daemon) running() int {
 
 // start starts a worker in a slot.
 func (d *Daemon) start(s *slot, now time.Time) {
-	rate := d.rateOf(d.running() + 1)
-	order := Order{MaxRate: &rate, Every: time.Second, Node: d.conf.Name, Slots: d.wanted}
+	rate, pace := d.rateOf(d.running()+1), d.pace.is()
+	order := Order{MaxRate: &rate, Pace: &pace, Every: time.Second, Node: d.conf.Name, Slots: d.wanted}
 	d.hint(&order, now)
 	w, err := d.conf.Starter.Start(s.n, order,
 		func(r Record) { d.report(s, r) }, func(e End) { d.ended(s, e) })
@@ -185,16 +190,13 @@ func (d *Daemon) rateOf(n int) int64 {
 	return max(d.budget()/int64(max(n, 1)), 1)
 }
 
-// shareRate tells every worker its share. Workers inside the process share one bucket.
-func (d *Daemon) shareRate() {
-	if d.conf.MaxRate == 0 {
-		return
-	}
+// instruct tells every worker its share of the rate, and the pace. Workers inside the process share one bucket.
+func (d *Daemon) instruct() {
 	d.rated = d.budget()
-	rate := d.rateOf(d.running())
+	rate, pace := d.rateOf(d.running()), d.pace.is()
 	for _, s := range d.slots {
 		if s.worker != nil {
-			d.order(s.worker, Order{MaxRate: &rate})
+			d.order(s.worker, Order{MaxRate: &rate, Pace: &pace})
 		}
 	}
 }
@@ -299,7 +301,9 @@ func (d *Daemon) ended(s *slot, e End) {
 	d.learn(s.lease, &e)
 	d.verdict(s, e, now)
 	s.worker, s.lease, s.memory, s.rate = nil, nil, 0, 0
-	d.shareRate()
+	if d.conf.MaxRate > 0 {
+		d.instruct()
+	}
 	d.tell()
 }
 

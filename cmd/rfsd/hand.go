@@ -26,7 +26,7 @@ type hand struct {
 
 // openHand puts the parts of a worker together. The hand is given also beside an error, to say of it what it was.
 func openHand(ctx context.Context, o options, log *slog.Logger, in *instruments) (*hand, error) {
-	o.slots = 1
+	o.slots, o.s3.Pace = 1, &in.reads
 	h := &hand{in: in, done: func() error { return nil }}
 	blobs, err := openRepository(ctx, o)
 	if err != nil {

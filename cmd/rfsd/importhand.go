@@ -28,6 +28,7 @@ type importHand struct {
 
 // openImport puts the parts together.
 func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *instruments) (*importHand, error) {
+	o.s3.Pace = &in.reads
 	files, err := repo.Open(ctx, o.from, o.s3)
 	if err != nil {
 		return nil, fmt.Errorf("--from %s: %w", o.from, err)
@@ -62,7 +63,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		return give(err)
 	}
 	h.done = append(h.done, closeRecorder)
-	to := worker.ToCluster(in.counters.Sender(client), o.connections, o.care.gate(client, in.bucket, log))
+	to := worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log))
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: store, Clock: cms.SystemClock(), Log: log, Failed: recorder,
 		Indices: &importer.TargetIndices{Cluster: client, Create: o.createIndices},
@@ -132,6 +133,6 @@ func importUnder(c *cli.Context) error {
 		return l.finish(failedRecord(err), err)
 	}
 	l.begin(h.Token, h.sample, log)
-	r, err := h.work(ctx, importer.Place{Node: l.node, Slot: l.slot, Slots: l.slots}, l.send)
+	r, err := h.work(ctx, importer.Place{Node: l.first.Node, Slot: l.first.Slot, Slots: l.first.Slots}, l.send)
 	return l.finish(r, errors.Join(err, h.close()))
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/throttle"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -15,12 +17,19 @@ import (
 type instruments struct {
 	counters metrics.Counters
 	bucket   *throttle.Bucket
+	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
+	pace, reads throttle.Pace
 	// Opened already, for a slot inside a daemon; nil: open those of the options.
 	store cms.Store
 	files *export.Dir
 }
 
 func newInstruments(o options) *instruments { return &instruments{bucket: throttle.New(o.maxRate)} }
+
+// limits are those of all that is sent.
+func (in *instruments) limits(o options, client *target.Client, log *slog.Logger) worker.Limits {
+	return worker.Limits{Connections: o.connections, Pace: &in.pace, Admit: o.care.gate(client, in.bucket, log)}
+}
 
 // sample is what the worker did so far.
 func (in *instruments) sample(s *worker.Session, blobs *repo.Counting) metrics.Sample {

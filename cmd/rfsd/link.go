@@ -38,10 +38,7 @@ func linkFlags() []cli.Flag {
 type link struct {
 	metricsFile string
 	every       time.Duration // between samples; 0: none
-	slot, slots int
-	node        string
-	prefer      []string // items to try before a search
-	exponent    int      // least lease exponent of new items
+	first       daemon.Order  // options, hints and bounds of the begin
 	level       slog.LevelVar
 	parent      *os.File // nil: nobody
 	orders      *bufio.Scanner
@@ -72,12 +69,11 @@ func openLink(c *cli.Context) (*link, error) {
 	if !l.orders.Scan() {
 		return nil, usage("--parent-fd: no options came (%w)", errors.Join(io.ErrUnexpectedEOF, l.orders.Err()))
 	}
-	var first daemon.Order
-	if err := json.Unmarshal(l.orders.Bytes(), &first); err != nil {
+	if err := json.Unmarshal(l.orders.Bytes(), &l.first); err != nil {
 		return nil, usage("--parent-fd: %w", err)
 	}
-	l.every, l.slot, l.slots, l.node, l.prefer, l.exponent = first.Every, first.Slot, first.Slots, first.Node, first.Prefer, first.Exponent
-	for name, values := range first.Options {
+	l.every = l.first.Every
+	for name, values := range l.first.Options {
 		if err := setOption(c, name, values); err != nil {
 			return nil, err
 		}
@@ -106,7 +102,7 @@ func (l *link) logger(o options) *slog.Logger {
 		return newLogger(o)
 	}
 	l.level.Set(o.logLevel)
-	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: &l.level})).With("slot", l.slot, "pid", os.Getpid())
+	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: &l.level})).With("slot", l.first.Slot, "pid", os.Getpid())
 }
 
 // obey follows the parent's orders; the context ends when the parent is gone.
@@ -115,6 +111,7 @@ func (l *link) obey(ctx context.Context, in *instruments) (context.Context, cont
 	if l.parent == nil {
 		return ctx, cancel
 	}
+	in.obey(l.first)
 	go func() { // it ends with the process, or with the parent
 		defer cancel()
 		for l.orders.Scan() {
@@ -122,9 +119,7 @@ func (l *link) obey(ctx context.Context, in *instruments) (context.Context, cont
 			if json.Unmarshal(l.orders.Bytes(), &order) != nil {
 				continue
 			}
-			if order.MaxRate != nil {
-				in.bucket.SetRate(*order.MaxRate)
-			}
+			in.obey(order)
 			if order.LogLevel != "" {
 				var level slog.Level
 				if level.UnmarshalText([]byte(order.LogLevel)) == nil {
@@ -134,6 +129,17 @@ func (l *link) obey(ctx context.Context, in *instruments) (context.Context, cont
 		}
 	}()
 	return ctx, cancel
+}
+
+// obey takes over what bounds the work.
+func (in *instruments) obey(o daemon.Order) {
+	if o.MaxRate != nil {
+		in.bucket.SetRate(*o.MaxRate)
+	}
+	if o.Pace != nil {
+		in.pace.Set(o.Pace.Target)
+		in.reads.Set(o.Pace.Repository)
+	}
 }
 
 // poll is how often the worker has to ask itself what the operator wants; 0: its parent does.

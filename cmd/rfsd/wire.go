@@ -172,5 +172,5 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	}
 	s.Indices, s.Globals, s.Foretell = indices, globals.Migrate, worker.Foretell(client, indices, globals)
 	s.Streams = indices.StreamUUID
-	return worker.ToCluster(in.counters.Sender(client), o.connections, o.care.gate(client, in.bucket, s.Log)), client, nothing, nil
+	return worker.ToCluster(in.counters.Sender(client), in.limits(o, client, s.Log)), client, nothing, nil
 }

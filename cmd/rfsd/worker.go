@@ -75,12 +75,12 @@ func work1(ctx context.Context, o options, l *link) error {
 	in := newInstruments(o)
 	ctx, cancel := l.obey(ctx, in)
 	defer cancel()
-	o.leastExponent, o.fleet = l.exponent, true
+	o.leastExponent, o.fleet = l.first.Exponent, true
 	h, err := openHand(ctx, o, l.logger(o), in)
 	if err != nil {
 		return l.finish(h.failed(err), err)
 	}
-	h.Prefer = l.prefer
+	h.Prefer = l.first.Prefer
 	l.begin(h.Holder, h.sample, h.Log)
 	stop, watched := make(chan struct{}), make(chan struct{})
 	close(watched)

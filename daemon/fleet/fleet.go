@@ -78,8 +78,8 @@ type Fleet struct {
 	leading bool
 	plan    proposal
 	own     schedule.Load // as it was told last
-	// pressure is that of all nodes, by their last words.
-	pressure float64
+	// busy and slow are the pressure on target and repository by all nodes' last words.
+	busy, slow float64
 
 	listed int // nodes that live by the list of the coordination store
 

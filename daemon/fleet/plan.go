@@ -52,7 +52,8 @@ func (f *Fleet) tellLoad(ctx context.Context) {
 		}
 		_, loads := f.loads(own)
 		f.mu.Lock()
-		f.own, f.pressure = own, schedule.Pressure(loads)
+		f.own = own
+		f.busy, f.slow = schedule.Pressure(loads)
 		f.mu.Unlock()
 		if err != nil {
 			f.log.Debug("fleet: the load of this node is not told", "error", err)
@@ -125,7 +126,7 @@ func (f *Fleet) say(kind, key string, life time.Duration) {
 func (f *Fleet) Plan() schedule.Plan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	plan := schedule.Plan{Pressure: f.pressure, Nodes: f.listed}
+	plan := schedule.Plan{Busy: f.busy, Slow: f.slow, Nodes: f.listed}
 	now := time.Now()
 	if now.Before(f.plan.until) {
 		plan.Workers, plan.Shard = f.plan.Workers, time.Duration(f.plan.ShardMs)*time.Millisecond
@@ -223,7 +224,9 @@ type Summary struct {
 
 // summarize writes the summary, under its revision: who has lost the lead overwrites nothing newer.
 func (f *Fleet) summarize(ctx context.Context, loads []schedule.Load, open int, left int64) error {
-	s := Summary{Leader: f.gossip.Name(), Nodes: len(loads), Proposed: f.had, Pressure: schedule.Pressure(loads), OpenItems: open, LeftBytes: left}
+	s := Summary{Leader: f.gossip.Name(), Nodes: len(loads), Proposed: f.had, OpenItems: open, LeftBytes: left}
+	busy, slow := schedule.Pressure(loads)
+	s.Pressure = max(busy, slow)
 	for _, l := range loads {
 		s.Workers, s.Rate = s.Workers+l.Workers, s.Rate+l.Rate
 	}

@@ -33,7 +33,7 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 	for name, n := range f.nodes {
 		p := n.Plan()
 		sum += p.Rate
-		if p.Rate < testRate/4 || p.Pressure != 0 {
+		if p.Rate < testRate/4 || p.Busy != 0 || p.Slow != 0 {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}

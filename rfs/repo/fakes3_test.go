@@ -235,6 +235,37 @@ func TestReadAheadKeepsToItsBudgetAndOrder(t *testing.T) {
 	rc.Close()
 }
 
+// only allows so many at once, of any number.
+type only int
+
+func (o only) Of(int) int { return int(o) }
+
+func TestFewerRequestsRunAheadWhileTheStoreThrottles(t *testing.T) {
+	content := body()
+	var open, most atomic.Int64
+	r := fakeS3(t, content, func(i int64, _ http.ResponseWriter, _ *http.Request) bool {
+		n := open.Add(1)
+		defer open.Add(-1)
+		for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+			continue
+		}
+		return false
+	})
+	ahead := repo.NewReadAhead(r, repo.ReadAheadOptions{Chunk: 500, Depth: 8, Pace: only(1)})
+	rc, err := ahead.Open(t.Context(), "b", 0, int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	got, err := io.ReadAll(rc)
+	if err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if most.Load() > 2 { // one ahead and one that is needed now
+		t.Errorf("%d requests at once", most.Load())
+	}
+}
+
 func TestCancellingEndsAStreamAndBlamesNobody(t *testing.T) {
 	content := body()
 	started := make(chan struct{})

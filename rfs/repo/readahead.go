@@ -14,7 +14,16 @@ type ReadAheadOptions struct {
 	Chunk  int64 // bytes per request of a long stream; 0 means 4 MiB
 	Depth  int   // requests ahead of the reader, per stream; 0 means 4
 	Budget int64 // bytes of memory for all streams together; 0 means 64 MiB
+	Pace   Pacer // of the depth; nil: all
 }
+
+// Pacer says how many of n requests may be under way, at least one, while the store is throttling.
+type Pacer interface{ Of(n int) int }
+
+// eager asks for all.
+type eager struct{}
+
+func (eager) Of(n int) int { return n }
 
 // ReadAhead fetches the next ranges of long streams in parallel, so that one stream is
 // not bound to the speed of one connection. What a reader needs now is never delayed by
@@ -23,6 +32,7 @@ type ReadAhead struct {
 	Repository
 	chunk  int64
 	depth  int
+	pace   Pacer
 	budget *semaphore.Weighted
 	pool   sync.Pool // of *[]byte of chunk bytes
 }
@@ -38,7 +48,10 @@ func NewReadAhead(r Repository, o ReadAheadOptions) *ReadAhead {
 	if o.Budget == 0 {
 		o.Budget = 64 << 20
 	}
-	a := &ReadAhead{Repository: r, chunk: o.Chunk, depth: o.Depth, budget: semaphore.NewWeighted(o.Budget)}
+	if o.Pace == nil {
+		o.Pace = eager{}
+	}
+	a := &ReadAhead{Repository: r, chunk: o.Chunk, depth: o.Depth, pace: o.Pace, budget: semaphore.NewWeighted(o.Budget)}
 	a.pool.New = func() any { b := make([]byte, o.Chunk); return &b }
 	return a
 }
@@ -90,7 +103,7 @@ func (s *ahead) Total() int64 { return s.total }
 
 // fetchMore asks for ranges ahead as far as depth and memory allow.
 func (s *ahead) fetchMore() {
-	for len(s.pending) < s.a.depth && s.next < s.end && s.a.budget.TryAcquire(s.a.chunk) {
+	for len(s.pending) < s.a.pace.Of(s.a.depth) && s.next < s.end && s.a.budget.TryAcquire(s.a.chunk) {
 		f := &fetch{buf: s.a.pool.Get().(*[]byte), n: min(s.a.chunk, s.end-s.next), done: make(chan struct{})}
 		s.pending = append(s.pending, f)
 		go s.fetch(f, s.next)

@@ -53,7 +53,7 @@ func Open(ctx context.Context, uri string, s3 S3Options) (Repository, error) {
 		if err != nil {
 			return nil, err
 		}
-		return NewReadAhead(NewRetrying(r, RetryPolicy{}), ReadAheadOptions{}), nil
+		return NewReadAhead(NewRetrying(r, RetryPolicy{}), ReadAheadOptions{Pace: s3.Pace}), nil
 	}
 	return nil, fmt.Errorf("%q: only file:///path, a path, and s3://bucket/prefix are known: %w", uri, fault.ErrConfig)
 }

@@ -33,6 +33,8 @@ type S3Options struct {
 	RequesterPays bool
 	// Stall is how long an answer may give no byte; 0 means 30 s.
 	Stall time.Duration
+	// Pace is which part of the requests ahead of readers is made; nil: all.
+	Pace Pacer
 }
 
 // S3 is a repository in a bucket, read by ranges.

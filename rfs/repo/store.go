@@ -30,7 +30,7 @@ func (r *Retrying) Store() (Repository, bool) {
 // Store gives the whole store with read-ahead of the same budget.
 func (a *ReadAhead) Store() (Repository, bool) {
 	whole, ok := storeOf(a.Repository)
-	wider := NewReadAhead(whole, ReadAheadOptions{Chunk: a.chunk, Depth: a.depth})
+	wider := NewReadAhead(whole, ReadAheadOptions{Chunk: a.chunk, Depth: a.depth, Pace: a.pace})
 	wider.budget = a.budget
 	return wider, ok
 }

@@ -21,9 +21,9 @@ type Plan struct {
 	Rate    int64         // bytes per second that this node may send
 	Workers int           // of the whole fleet, where nobody has said a number
 	Shard   time.Duration // that a shard of average size takes one worker
-	// Pressure is the greatest part of refused or throttled requests, over all nodes.
-	Pressure float64
-	Nodes    int // living nodes by the list of the coordination store
+	// Busy and Slow are the parts of all nodes' requests that the target refused and that the repository throttled.
+	Busy, Slow float64
+	Nodes      int // living nodes by the list of the coordination store
 }
 
 // Parts of the requests that were refused or throttled.
@@ -32,18 +32,17 @@ const (
 	NotBusy = 0.01 // one more may be tried
 )
 
-// Pressure is the part of requests that the target refused or the repository throttled, by nodes' workers: the
-// greater of both.
-func Pressure(loads []Load) float64 {
-	var busy, slow, workers float64
+// Pressure are the parts of requests that the target refused and that the repository throttled, by nodes' workers.
+func Pressure(loads []Load) (busy, slow float64) {
+	workers := 0.0
 	for _, l := range loads {
 		n := float64(max(l.Workers, 0))
 		busy, slow, workers = busy+n*l.Busy, slow+n*l.Slow, workers+n
 	}
 	if workers == 0 {
-		return 0
+		return 0, 0
 	}
-	return max(busy, slow) / workers
+	return busy / workers, slow / workers
 }
 
 // idleShare is the part of an equal share that a node without workers keeps, so that it can begin.
@@ -84,7 +83,8 @@ func ProposeWorkers(was int, loads []Load, open int) int {
 		most = min(most, open)
 	}
 	n := was
-	switch pressure := Pressure(loads); {
+	busy, slow := Pressure(loads)
+	switch pressure := max(busy, slow); {
 	case was == 0:
 		n = most
 	case pressure > TooBusy:

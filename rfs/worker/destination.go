@@ -5,10 +5,13 @@ package worker
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/throttle"
 )
 
 // Destination is where the documents of items go: a cluster, files, or nowhere.
@@ -30,27 +33,73 @@ type Output interface {
 	Abort() error
 }
 
-// limiter bounds the requests under way over all slots of a process, and their rate.
-type limiter struct {
-	next  bulk.Sender
-	free  chan struct{}
-	admit func(ctx context.Context, bytes int) error // waits until so much may be sent; may be nil
+// Limits are what all requests of a process keep to together.
+type Limits struct {
+	Connections int            // requests under way at the same time
+	Pace        *throttle.Pace // part of them that may be used; nil: all
+	// Admit waits until so many bytes may be sent; nil: at once.
+	Admit func(ctx context.Context, bytes int) error
 }
 
-func newLimiter(next bulk.Sender, connections int, admit func(context.Context, int) error) *limiter {
-	return &limiter{next: next, free: make(chan struct{}, connections), admit: admit}
+// limiter bounds the requests under way over all slots of a process, and their rate.
+type limiter struct {
+	Limits
+	next bulk.Sender
+
+	mu      sync.Mutex
+	used    int
+	waiting []chan struct{} // closed when it is their turn
+}
+
+// acquire waits for a connection.
+func (l *limiter) acquire(ctx context.Context) error {
+	l.mu.Lock()
+	if len(l.waiting) == 0 && l.used < l.Pace.Of(l.Connections) {
+		l.used++
+		l.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	l.waiting = append(l.waiting, turn)
+	l.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	i := slices.Index(l.waiting, turn)
+	if i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	l.mu.Unlock()
+	if i < 0 { // it was its turn at the same moment
+		l.release()
+	}
+	return ctx.Err()
+}
+
+// release gives a connection back. Since one may always be used, whoever waits is called by somebody's release, also after
+// the pace has risen.
+func (l *limiter) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used--
+	for len(l.waiting) > 0 && l.used < l.Pace.Of(l.Connections) {
+		close(l.waiting[0])
+		l.waiting = slices.Delete(l.waiting, 0, 1)
+		l.used++
+	}
 }
 
 // send waits for a free connection, then sends if it still may: the wait can be longer than a lease.
 func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() error) (bulk.Result, error) {
-	select {
-	case l.free <- struct{}{}:
-		defer func() { <-l.free }()
-	case <-ctx.Done():
-		return bulk.Result{}, ctx.Err()
+	if err := l.acquire(ctx); err != nil {
+		return bulk.Result{}, err
 	}
-	if l.admit != nil {
-		if err := l.admit(ctx, len(body)); err != nil {
+	defer l.release()
+	if l.Admit != nil {
+		if err := l.Admit(ctx, len(body)); err != nil {
 			return bulk.Result{}, err
 		}
 	}
@@ -63,10 +112,9 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 // cluster sends every item's bodies to the same cluster.
 type cluster struct{ limiter *limiter }
 
-// ToCluster makes a Destination of a cluster, with at most connections requests under way. Before
-// each request admit, when not nil, waits until its bytes may be sent.
-func ToCluster(sender bulk.Sender, connections int, admit func(ctx context.Context, bytes int) error) Destination {
-	return cluster{newLimiter(sender, connections, admit)}
+// ToCluster makes a Destination of a cluster.
+func ToCluster(sender bulk.Sender, limits Limits) Destination {
+	return cluster{&limiter{next: sender, Limits: limits}}
 }
 
 // Open is ready at once.

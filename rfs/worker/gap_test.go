@@ -5,13 +5,16 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/throttle"
 )
 
 // handClock stands still until it is moved.
@@ -108,7 +111,7 @@ func (h held) Send(context.Context, []byte, int) (bulk.Result, error) {
 
 func TestALeaseThatEndsWhileAConnectionIsWaitedForSendsNothing(t *testing.T) {
 	sender := held{started: make(chan struct{}, 2), end: make(chan struct{})}
-	d := ToCluster(sender, 1, nil)
+	d := ToCluster(sender, Limits{Connections: 1})
 	over := false // read only after the first request has ended
 	first, err := d.Open(t.Context(), cms.ItemID{}, func() error { return nil })
 	if err != nil {
@@ -145,4 +148,68 @@ func TestALeaseThatEndsWhileAConnectionIsWaitedForSendsNothing(t *testing.T) {
 	if len(sender.started) != 0 {
 		t.Error("the request was started")
 	}
+}
+
+// TestFewerConnectionsAreUsedWhileThePaceIsLower sends through four connections, a half of them, and all again; who gives up
+// waiting takes nobody's turn.
+func TestFewerConnectionsAreUsedWhileThePaceIsLower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pace throttle.Pace
+		sender := held{started: make(chan struct{}, 100), end: make(chan struct{})}
+		d := ToCluster(sender, Limits{Connections: 4, Pace: &pace})
+		out, err := d.Open(t.Context(), cms.ItemID{}, func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		send := func(ctx context.Context) {
+			all.Go(func() {
+				if _, err := out.Send(ctx, nil, 0); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			})
+		}
+		underWay, ended := 0, 0
+		expect := func(what string, want int) {
+			t.Helper()
+			synctest.Wait()
+			underWay += len(sender.started)
+			for len(sender.started) > 0 {
+				<-sender.started
+			}
+			if underWay-ended != want {
+				t.Errorf("%s: %d requests are under way, want %d", what, underWay-ended, want)
+			}
+		}
+		end := func() { sender.end <- struct{}{}; ended++ }
+		for range 8 {
+			send(t.Context())
+		}
+		impatient, giveUp := context.WithCancel(t.Context())
+		send(impatient)
+		expect("at the begin", 4)
+		pace.Set(0.5)
+		end()
+		end()
+		expect("after two have ended", 2)
+		end()
+		expect("one for one", 2)
+		giveUp()
+		expect("one gave up", 2)
+		pace.Set(1)
+		end()
+		expect("all may be used again", 4)
+		for underWay-ended > 0 {
+			end()
+			synctest.Wait()
+			underWay += len(sender.started)
+			for len(sender.started) > 0 {
+				<-sender.started
+			}
+		}
+		all.Wait()
+		if underWay != 8 {
+			t.Errorf("%d requests for 8", underWay)
+		}
+	})
 }

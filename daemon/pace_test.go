@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/schedule"
+)
+
+// TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot plays readings of the counters and words of others.
+func TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot(t *testing.T) {
+	var p pace
+	var total metrics.Sample
+	now := time.Now()
+	p.follow(now, total, schedule.Plan{}, true)
+	after := func(bulks, busy, reads, errors int64, others schedule.Plan, firm bool) Pace {
+		total.Bulk.Count += bulks
+		total.BulkBusy += busy
+		total.RepoRequests += reads
+		total.RepoErrors += errors
+		now = now.Add(autoEvery)
+		p.follow(now, total, others, firm)
+		return p.is()
+	}
+	all, calm := Pace{1, 1}, schedule.Plan{}
+	if got := after(100, 0, 100, 0, calm, true); got != all {
+		t.Errorf("nothing is refused: %+v", got)
+	}
+	if got := after(100, 50, 100, 0, calm, false); got != all {
+		t.Errorf("workers give way: %+v", got)
+	}
+	if got := after(100, 50, 100, 0, calm, true); got != (Pace{0.75, 1}) {
+		t.Errorf("the target is busy: %+v", got)
+	}
+	if got := after(100, 5, 100, 50, calm, true); got != (Pace{0.75, 0.75}) {
+		t.Errorf("the target is a little busy, the repository throttles: %+v", got)
+	}
+	if got := after(0, 0, 0, 0, schedule.Plan{Busy: 0.5, Slow: 0.05}, true); got != (Pace{0.5625, 0.75}) {
+		t.Errorf("others are refused: %+v", got)
+	}
+	if got := after(100, 0, 100, 0, calm, true); got != (Pace{0.6875, 0.875}) {
+		t.Errorf("calm again: %+v", got)
+	}
+	for range 50 {
+		after(1, 1, 1, 1, schedule.Plan{Busy: 7, Slow: 7}, true)
+	}
+	if got := p.is(); got != (Pace{leastPace, leastPace}) {
+		t.Errorf("never less than %v: %+v", leastPace, got)
+	}
+	for range 50 {
+		after(1, 0, 1, 0, schedule.Plan{Busy: -7, Slow: -7}, true)
+	}
+	if got := p.is(); got != all {
+		t.Errorf("never more than all: %+v", got)
+	}
+}
+
+// paceTold is what a worker was told last.
+func paceTold(w *fakeWorker) (p Pace) {
+	_, _, orders := w.read()
+	for _, o := range orders {
+		if o.Pace != nil {
+			p = *o.Pace
+		}
+	}
+	return p
+}
+
+// TestAFixedNumberOfWorkersSlowsDownWhenOthersAreRefused has a fleet tell of a busy target; running workers and new ones hear of it.
+func TestAFixedNumberOfWorkersSlowsDownWhenOthersAreRefused(t *testing.T) {
+	f, starter := &neighbours{count: 1}, &fakeStarter{stopped: handsOff}
+	d := New(Config{Workers: 1, Fleet: f, Starter: starter, Log: discard()})
+	d.store, d.known, d.intent = &cms.Coordinator{}, true, cms.Intent{State: cms.Run}
+	now := time.Now()
+	d.tick(now)
+	w := starter.living()[0]
+	if p := paceTold(w); p != (Pace{1, 1}) {
+		t.Errorf("at the begin %+v", p)
+	}
+	f.propose(schedule.Plan{Busy: 0.3})
+	now = now.Add(autoEvery)
+	d.tick(now)
+	d.beside.Wait()
+	if p := paceTold(w); p != (Pace{0.75, 1}) {
+		t.Errorf("a running worker was told %+v", p)
+	}
+	w.exit(ExitDone, Record{})
+	d.tick(now.Add(time.Second))
+	if p := paceTold(starter.living()[0]); p != (Pace{0.75, 1}) {
+		t.Errorf("a new worker was told %+v", p)
+	}
+}
