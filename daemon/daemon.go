@@ -94,6 +94,7 @@ type Daemon struct {
 	auto     autoscale
 	pace     pace
 	seen     reading
+	refused  refusals
 	rates    []ratePoint
 	watchers map[chan struct{}]struct{}
 	reloads  chan struct{}
@@ -112,6 +113,13 @@ type reading struct {
 	offset    time.Duration
 	err       string // of the last try
 	tried     bool
+}
+
+// refusals are the documents that a fleet noted as refused, grouped, as of the last look.
+type refusals struct {
+	groups []progress.Failure
+	failed int64 // documents that had failed then
+	due    time.Time
 }
 
 // New makes a Daemon; Run runs it.

@@ -232,14 +232,14 @@ func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, e
 	return out, nil
 }
 
-// Failures gives what was given up, grouped by reason.
+// Failures gives what was given up, grouped by reason, and the documents that the fleet noted as refused.
 func (d *Daemon) Failures(context.Context) ([]progress.Failure, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.seen.migration == nil {
 		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", d.seen.err, fault.ErrUnavailable)
 	}
-	return d.seen.migration.Failures, nil
+	return slices.Concat(d.seen.migration.Failures, d.refused.groups), nil
 }
 
 // Logs gives at most limit last log lines of the node and its workers; limit ≤ 0: all that are kept.

@@ -230,3 +230,25 @@ func TestTheNumberOfWorkersFollowsTheTarget(t *testing.T) {
 		t.Errorf("%d workers without memory for one", n.n)
 	}
 }
+
+// TestTheNodeTellsWhichDocumentsItsFleetWasRefused: they are among the failures once the counts of an item say so.
+func TestTheNodeTellsWhichDocumentsItsFleetWasRefused(t *testing.T) {
+	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
+	n.untilRunning(t, 1)
+	docs := []cms.Refused{{Index: "logs", ID: "a", Ordinal: 3, Reason: "mapper"}, {Index: "logs", ID: "b", Ordinal: 4, Reason: "mapper"}, {Index: "logs", Ordinal: 5, Reason: "other"}}
+	if err := n.store.KeepRefused(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+	l, err := n.store.AcquireNext(t.Context(), "w", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Complete(t.Context(), cms.Work{Counts: cms.Counts{Live: 10, Indexed: 7, Failed: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the failures name them", func() bool {
+		f, err := n.Failures(t.Context())
+		return err == nil && len(f) == 2 && f[0].Reason == "refused documents: mapper" && f[0].Count == 2 && len(f[0].Examples) == 2 &&
+			strings.HasPrefix(f[0].Examples[0], "logs/a ") && f[1].Count == 1
+	})
+}

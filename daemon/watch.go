@@ -30,6 +30,7 @@ func (d *Daemon) keepReading(ctx context.Context) {
 		}
 		d.mu.Unlock()
 		d.news.read(ctx, d.coordinator())
+		d.readRefused(ctx)
 		if !rest(ctx, pause, d.readSoon) { // soon: something ended that a status should show
 			return
 		}
@@ -73,6 +74,27 @@ func (d *Daemon) readStore(ctx context.Context) {
 		d.waiting = time.Time{} // something is free
 		d.nudge()
 	}
+}
+
+// readRefused reads which documents a fleet noted as refused, when more have failed since the last look.
+func (d *Daemon) readRefused(ctx context.Context) {
+	d.mu.Lock()
+	store, m, was := d.store, d.seen.migration, d.refused
+	d.mu.Unlock()
+	if store == nil || m == nil || m.Totals.Failed == was.failed || time.Now().Before(was.due) {
+		return
+	}
+	rctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(eventsEvery)}
+	var err error
+	if is.groups, err = progress.ReadRefused(rctx, store); err != nil {
+		d.log.Debug("refused documents cannot be read", "error", err)
+		is.failed, is.groups = was.failed, was.groups
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused = is
 }
 
 // keepIntent reads what the operator wants.

@@ -207,7 +207,7 @@ func showFailures(c *cli.Context) error {
 			fmt.Fprintln(w, "nothing was given up")
 		}
 		for _, f := range all {
-			fmt.Fprintf(w, "%d × %s\n    such as %s\n", f.Count, clean(f.Reason), strings.Join(f.Examples, ", "))
+			fmt.Fprintf(w, "%d × %s\n    such as %s\n", f.Count, clean(f.Reason), clean(strings.Join(f.Examples, ", ")))
 		}
 	})
 }
