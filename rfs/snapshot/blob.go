@@ -3,6 +3,8 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -51,6 +53,28 @@ func readJSON(ctx context.Context, r Repository, name, codec string) ([]byte, er
 		return nil, err
 	}
 	return decodeBlob(name, codec, b)
+}
+
+// readSummed is readJSON and gives the sum of the blob's bytes, too.
+func readSummed(ctx context.Context, r Repository, name, codec string) (payload []byte, sum string, err error) {
+	b, err := repo.ReadAll(ctx, r, name, maxMetadata)
+	if err != nil {
+		return nil, "", err
+	}
+	hash := sha256.Sum256(b)
+	payload, err = decodeBlob(name, codec, b)
+	return payload, base64.RawURLEncoding.EncodeToString(hash[:sumSize]), err
+}
+
+// sumSize is how much of the SHA-256 of a blob is kept to know it again, bytes.
+const sumSize = 16
+
+// known demands that a blob is the one that was read when the work was planned.
+func known(name, sum, planned string) error {
+	if planned == "" || sum == planned {
+		return nil
+	}
+	return fault.Corrupt(name, "", -1, "it is not the blob that was read when this session was planned: the snapshot was replaced, or the repository is another; begin a new session")
 }
 
 // decodeBlob checks the frame and gives the payload as JSON.

@@ -48,6 +48,10 @@ type Locator struct {
 	Legacy bool `json:"legacy,omitempty"`
 	// Generations of the shards' own lists, which stand in when a snapshot's list is gone.
 	Generations []string `json:"generations,omitempty"`
+	// MetaSum and ShardSums are content hashes (SHA-256, the first 16 bytes, base64url) of the index's metadata and of the shards'
+	// manifests as they were read first. Whoever reads them later demands the same; "" and absent: anything.
+	MetaSum   string   `json:"meta_sum,omitempty"`
+	ShardSums []string `json:"shard_sums,omitempty"`
 	// Type is the only mapping type that means something, "" otherwise.
 	Type string `json:"type,omitempty"`
 }
@@ -62,7 +66,7 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	}
 	entry := s.catalog.indices[name]
 	blob, codec := s.metaBlob(ref)
-	b, err := readJSON(ctx, s.catalog.repo, blob, codec)
+	b, sum, err := readSummed(ctx, s.catalog.repo, blob, codec)
 	if err != nil {
 		return nil, fmt.Errorf("metadata of index %s: %w", name, referenced(blob, s.blob, err))
 	}
@@ -86,7 +90,26 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	if types := x.Types(); len(types) == 1 {
 		x.Locator.Type = types[0]
 	}
+	x.Locator.MetaSum = sum
 	return x, nil
+}
+
+// Index reads the metadata of the index alone, neither catalog nor snapshot: those who plan have read them. Errors:
+// fault.ErrCorrupt also when it is not the blob that they saw.
+func (l Locator) Index(ctx context.Context, r Repository) (*Index, error) {
+	codec := codecIndex
+	if l.Legacy {
+		codec = ""
+	}
+	b, sum, err := readSummed(ctx, r, l.MetaBlob, codec)
+	if err != nil {
+		return nil, fmt.Errorf("metadata of index %s: %w", l.IndexName, referenced(l.MetaBlob, "the plan", err))
+	}
+	if err := known(l.MetaBlob, sum, l.MetaSum); err != nil {
+		return nil, err
+	}
+	x := &Index{Name: l.IndexName, ID: l.IndexID, Locator: l}
+	return x, x.parse(l.MetaBlob, b)
 }
 
 // noFurtherShard holds the number of shards against the folders, where the metadata has

@@ -27,7 +27,8 @@ type Shard struct {
 	Manifest   string // blob that lists the files
 	Files      []File
 	TotalBytes int64
-	Shallow    bool // the files are in a remote store, Path is their folder there
+	Sum        string // of the manifest's blob, see Locator.ShardSums; "" for the list of all snapshots, which may change
+	Shallow    bool   // the files are in a remote store, Path is their folder there
 
 	repo Repository
 }
@@ -101,9 +102,15 @@ func (s *Shard) openAt(ctx context.Context, loc Locator, path string) error {
 	if loc.Legacy {
 		s.Manifest, codec = path+"/snapshot-"+loc.SnapshotName, ""
 	}
-	b, err := readJSON(ctx, s.repo, s.Manifest, codec)
+	b, sum, err := readSummed(ctx, s.repo, s.Manifest, codec)
 	switch {
 	case err == nil:
+		s.Sum = sum
+		if s.Number < len(loc.ShardSums) {
+			if err := known(s.Manifest, sum, loc.ShardSums[s.Number]); err != nil {
+				return err
+			}
+		}
 		return s.parse(b, loc.SnapshotName)
 	case !missing(err):
 		return err

@@ -126,7 +126,7 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, err 
 
 // tryIndex creates what is missing of an entry and claims its target indices.
 func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
-	source, err := s.sourceIndex(ctx, entry.Locator.IndexName)
+	source, err := s.sourceIndex(ctx, entry.Locator)
 	if err != nil {
 		return entry, err
 	}
@@ -190,31 +190,19 @@ func (s *Session) noteOurs(ctx context.Context, entry Entry, absent []string) (E
 	return entry, s.Coordinator.UpdateIndexBody(ctx, entry.Locator.IndexName, func(json.RawMessage) json.RawMessage { return body })
 }
 
-// sourceIndex reads what the snapshot says about an index.
-func (s *Session) sourceIndex(ctx context.Context, name string) (*snapshot.Index, error) {
+// sourceIndex reads what the snapshot says about an index: who planned has seen it, others read its metadata alone.
+func (s *Session) sourceIndex(ctx context.Context, loc snapshot.Locator) (*snapshot.Index, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.planned != nil {
-		for _, x := range s.planned.Indices {
-			if x.Name == name {
+	planned := s.planned
+	s.mu.Unlock()
+	if planned != nil {
+		for _, x := range planned.Indices {
+			if x.Name == loc.IndexName {
 				return x.Source, nil
 			}
 		}
 	}
-	if s.opened == nil {
-		from, _, err := s.snapshotName(ctx)
-		if err != nil {
-			return nil, err
-		}
-		catalog, err := snapshot.OpenCatalog(ctx, s.Runner.Repo)
-		if err != nil {
-			return nil, err
-		}
-		if s.opened, err = catalog.Snapshot(ctx, from); err != nil {
-			return nil, err
-		}
-	}
-	return s.opened.Index(ctx, name)
+	return loc.Index(ctx, s.Runner.Repo)
 }
 
 // Indices are the indices of a target cluster, as the phase indices needs them.

@@ -183,7 +183,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	}
 	e.Naming = newNaming(req.Rules.IndexName(req.Rename.NewName(name)), types, req.MultiType, req.EmitType)
 	if req.Sizes {
-		e.Bytes = shardSizes(ctx, repo, x)
+		e.Bytes, e.Locator.ShardSums = measureShards(ctx, repo, x)
 	}
 	return IndexPlan{Name: name, Source: x, Entry: e}, nil
 }
@@ -233,16 +233,16 @@ func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locat
 	}
 }
 
-// shardSizes are the bytes of each shard in the repository; a shard that cannot be
+// measureShards gives the bytes of each shard in the repository and the hash of its manifest; a shard that cannot be
 // opened counts as nothing here, its item will say why.
-func shardSizes(ctx context.Context, repo snapshot.Repository, x *snapshot.Index) []int64 {
-	sizes := make([]int64, x.NumShards)
+func measureShards(ctx context.Context, repo snapshot.Repository, x *snapshot.Index) (sizes []int64, sums []string) {
+	sizes, sums = make([]int64, x.NumShards), make([]string, x.NumShards)
 	for i := range sizes {
 		if s, err := snapshot.OpenShard(ctx, repo, x.Locator, i); err == nil {
-			sizes[i] = s.TotalBytes
+			sizes[i], sums[i] = s.TotalBytes, s.Sum
 		}
 	}
-	return sizes
+	return sizes, sums
 }
 
 // checkTargets refuses names that two indices would share. Backing indices of one data stream may share another.

@@ -12,7 +12,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/care"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // Targets knows the indices of a target cluster.
@@ -64,7 +63,6 @@ type Session struct {
 
 	mu      sync.Mutex
 	planned *Plan
-	opened  *snapshot.Snapshot
 	// foretold belongs to the main flow: phases are worked on one after the other.
 	foretold bool
 }

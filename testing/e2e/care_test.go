@@ -94,8 +94,11 @@ func TestIndexingPausesWhileATargetDiskIsNearlyFull(t *testing.T) {
 			"cluster.routing.allocation.disk.threshold_enabled": on}})
 	}
 	t.Cleanup(func() { // the test's context has ended by now
+		// A look at the disks meanwhile, which the node takes every 30 s, forbids new indices, and none ever allows them again
+		// while the thresholds are off, as they are on this node.
+		const off = `{"cluster.routing.allocation.disk.*":null,"cluster.blocks.create_index":null}`
 		if _, err := n.Send(context.WithoutCancel(t.Context()), "PUT", "/_cluster/settings", "application/json",
-			[]byte(`{"transient":{"cluster.routing.allocation.disk.*":null}}`)); err != nil {
+			[]byte(`{"transient":`+off+`,"persistent":`+off+`}`)); err != nil {
 			t.Error(err)
 		}
 	})
