@@ -361,6 +361,66 @@ func TestTheLocatorAloneFindsAShardWithOneRequest(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got.Files, want.Files) {
 			t.Errorf("%s: %v", name, err)
 		}
+		meta, err := loc.Index(t.Context(), memory{loc.MetaBlob: m[loc.MetaBlob]})
+		if err != nil || !reflect.DeepEqual(meta, x) {
+			t.Errorf("%s: metadata of the index alone: %v", name, err)
+		}
+	}
+}
+
+// TestASnapshotThatWasReplacedIsNotTakenForThePlannedOne gives blobs the same content in other bytes, as a snapshot has that was made again
+// under the same name.
+func TestASnapshotThatWasReplacedIsNotTakenForThePlannedOne(t *testing.T) {
+	for name, m := range realRepositories(t) {
+		c, err := OpenCatalog(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Snapshot(t.Context(), c.Snapshots[0].Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := s.Index(t.Context(), s.Indices[0].Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shard, err := OpenShard(t.Context(), m, x.Locator, 0)
+		if err != nil || len(shard.Sum) != 22 || len(x.Locator.MetaSum) != 22 {
+			t.Fatalf("%s: sums %q and %q, %v", name, shard.Sum, x.Locator.MetaSum, err)
+		}
+		other := memory{}
+		for _, blob := range []string{shard.Manifest, x.Locator.MetaBlob} {
+			codec := ""
+			if !x.Locator.Legacy {
+				codec = codecOf(m[blob])
+			}
+			payload, err := readJSON(t.Context(), m, blob, codec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other[blob] = append(payload, '\n')
+			if codec != "" {
+				other[blob] = frame(codec, other[blob])
+			}
+		}
+		loc := x.Locator
+		if _, err := OpenShard(t.Context(), other, loc, 0); err != nil {
+			t.Errorf("%s: without a sum any manifest will do: %v", name, err)
+		}
+		loc.ShardSums = []string{shard.Sum}
+		if _, err := OpenShard(t.Context(), m, loc, 0); err != nil {
+			t.Errorf("%s: the planned manifest: %v", name, err)
+		}
+		if _, err := OpenShard(t.Context(), other, loc, 0); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), shard.Manifest) || !strings.Contains(err.Error(), "replaced") {
+			t.Errorf("%s: another manifest: %v", name, err)
+		}
+		if _, err := loc.Index(t.Context(), other); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), loc.MetaBlob) || !strings.Contains(err.Error(), "replaced") {
+			t.Errorf("%s: another index metadata: %v", name, err)
+		}
+		loc.MetaSum, loc.ShardSums = "", []string{""}
+		if _, err := loc.Index(t.Context(), other); err != nil {
+			t.Errorf("%s: without a sum any metadata will do: %v", name, err)
+		}
 	}
 }
 

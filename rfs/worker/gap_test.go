@@ -185,9 +185,10 @@ func TestFewerConnectionsAreUsedWhileThePaceIsLower(t *testing.T) {
 		for range 8 {
 			send(t.Context())
 		}
-		impatient, giveUp := context.WithCancel(t.Context())
-		send(impatient)
 		expect("at the begin", 4)
+		impatient, giveUp := context.WithCancel(t.Context())
+		send(impatient) // the last in the queue
+		expect("nobody has ended", 4)
 		pace.Set(0.5)
 		end()
 		end()

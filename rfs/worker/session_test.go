@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,34 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 	}
 	if workers < 4 {
 		t.Errorf("only %d items", workers)
+	}
+}
+
+// TestWhoDidNotPlanReadsTheMetadataOfAnIndexAlone: in a fleet each worker that makes indices would read the catalog otherwise.
+func TestWhoDidNotPlanReadsTheMetadataOfAnIndexAlone(t *testing.T) {
+	blobs, err := repo.NewDir(filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto, Sizes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range plan.Indices {
+		counted := repo.NewCounting(blobs)
+		var log []repo.Request
+		counted.Log(&log)
+		s := &Session{Runner: &Runner{Repo: counted}}
+		source, err := s.sourceIndex(t.Context(), x.Entry.Locator)
+		if err != nil || !reflect.DeepEqual(source.Settings, x.Source.Settings) || !reflect.DeepEqual(source.Mappings, x.Source.Mappings) || source.NumShards != x.Source.NumShards {
+			t.Errorf("%s: %v", x.Name, err)
+		}
+		if len(log) != 1 || log[0].Name != x.Entry.Locator.MetaBlob {
+			t.Errorf("%s: %+v", x.Name, log)
+		}
+		if sums := x.Entry.Locator.ShardSums; len(sums) != x.Entry.Shards || slices.Contains(sums, "") {
+			t.Errorf("%s: %q", x.Name, sums)
+		}
 	}
 }
 
