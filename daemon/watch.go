@@ -67,6 +67,9 @@ func (d *Daemon) readStore(ctx context.Context) {
 	now := time.Now()
 	d.seen = reading{migration: m, items: items, at: now, offset: m.ReadAt.Sub(now), tried: true}
 	d.rates = addPoint(d.rates, ratePoint{at: now, documents: m.Totals.Indexed + m.Totals.Failed, bytes: m.Totals.BytesDone})
+	if d.conf.Scheduler != nil {
+		d.conf.Scheduler.Saw(busyItems(items), now.Add(busyFor))
+	}
 	if m.Totals.ItemsOpen > 0 && d.done {
 		d.done = false // an item was opened again
 	}
@@ -74,6 +77,20 @@ func (d *Daemon) readStore(ctx context.Context) {
 		d.waiting = time.Time{} // something is free
 		d.nudge()
 	}
+}
+
+// busyFor is how long a reading of the store speaks against items; a store that cannot be read says nothing.
+const busyFor = 2 * time.Minute
+
+// busyItems are those that nobody can take.
+func busyItems(items []status.Item) map[string]bool {
+	busy := map[string]bool{}
+	for _, x := range items {
+		if x.State != "open" {
+			busy[x.ID] = true
+		}
+	}
+	return busy
 }
 
 // readRefused reads which documents a fleet noted as refused, when more have failed since the last look.

@@ -35,6 +35,8 @@ type Scheduler struct {
 	catalogue []Shard              // biggest first
 	next      []string             // items this node handed off and would like to go on with
 	taken     map[string]time.Time // items not to propose until then: somebody holds them, they are done, or they broke a worker
+	busy      map[string]bool      // items that nobody could take when the store was read last
+	stale     time.Time            // when that counts no more
 }
 
 // maxTaken bounds what is remembered of others' leases; beyond, the ones that end first are forgotten.
@@ -91,11 +93,22 @@ func (s *Scheduler) Taken(item string, until time.Time) {
 	}
 }
 
+// Saw says which items nobody could take when the store was read: others hold them, or they are done. It counts until then.
+func (s *Scheduler) Saw(busy map[string]bool, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy, s.stale = busy, until
+}
+
 // Knows says whether an item is not to be proposed now.
 func (s *Scheduler) Knows(item string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken[item].After(now)
+	return s.knows(item, now)
+}
+
+func (s *Scheduler) knows(item string, now time.Time) bool {
+	return s.taken[item].After(now) || s.busy[item] && s.stale.After(now)
 }
 
 // Propose gives up to n items that are worth trying before a search: what this node handed off, then
@@ -113,7 +126,7 @@ func (s *Scheduler) Propose(now time.Time, n int) []string {
 	for rank := s.place.Position; rank < len(s.catalogue) && len(ids) < n; rank += s.place.Nodes {
 		x := s.catalogue[rank]
 		id := cms.ItemID{Index: x.Index, Shard: x.Shard}.String()
-		if !s.taken[id].After(now) {
+		if !s.knows(id, now) {
 			ids = append(ids, id)
 		}
 	}

@@ -59,6 +59,23 @@ func TestWhatWasHandedOffComesFirstAndWhatIsKnownAgainstAnItemKeepsItBack(t *tes
 	}
 }
 
+func TestWhatOthersHeldAtTheLastReadingIsNotProposed(t *testing.T) {
+	var s Scheduler
+	s.Learn(catalogue(3))
+	s.Stand(Place{Nodes: 1})
+	s.Saw(map[string]bool{id("logs", 2, 0): true, "of another fleet": true}, now.Add(time.Minute))
+	if got, want := s.Propose(now, 2), []string{id("logs", 1, 0), id("logs", 0, 0)}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if got := s.Propose(now.Add(2*time.Minute), 1); !slices.Equal(got, []string{id("logs", 2, 0)}) {
+		t.Errorf("an old reading still speaks against an item: %v", got)
+	}
+	s.Saw(nil, now.Add(time.Minute))
+	if got := s.Propose(now, 1); !slices.Equal(got, []string{id("logs", 2, 0)}) {
+		t.Errorf("an item that is free again is not proposed: %v", got)
+	}
+}
+
 func TestWithoutHintsNothingIsProposedOrDelayed(t *testing.T) {
 	var s Scheduler
 	if got := s.Propose(now, 10); len(got) != 0 {
