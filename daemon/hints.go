@@ -52,15 +52,19 @@ func (d *Daemon) Load() schedule.Load {
 	return l
 }
 
-// Left is how many items are open and how many bytes are to be read, by the last reading of the store.
-func (d *Daemon) Left() (items int, bytes int64, known bool) {
+// Left is what is known of the migration by the last reading of the store.
+func (d *Daemon) Left() (left schedule.Left, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := d.seen.migration
 	if m == nil || m.Totals.Items == 0 {
-		return 0, 0, false
+		return left, false
 	}
-	return int(m.Totals.ItemsOpen), max(m.Totals.Bytes-m.Totals.BytesDone, 0), true
+	t := m.Totals
+	return schedule.Left{
+		Items: t.Items, ItemsFailed: t.ItemsBad, ItemsOpen: t.ItemsOpen, Shards: t.Shards, ShardsDone: t.ShardsDone,
+		Indexed: t.Indexed, Failed: t.Failed, Filtered: t.Filtered, Bytes: t.Bytes, BytesDone: t.BytesDone,
+	}, true
 }
 
 // ReadWish reads the operator's wish in the store soon, rather than when it is time.
@@ -83,8 +87,8 @@ func (d *Daemon) shareOf(total int) int {
 	return share(total, position, count)
 }
 
-// budget is this node's part of the fleet's rate, in bytes per second: what the leader allots, else an equal part among
-// the living nodes. 0: no limit.
+// budget is this node's part of the fleet's rate, in bytes per second: what its fleet says (schedule.Taker), and while it has
+// none an equal part among the nodes it knows. 0: no limit.
 func (d *Daemon) budget() int64 {
 	if d.conf.MaxRate == 0 {
 		return 0

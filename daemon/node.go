@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
 // intentTime bounds the writing of an intent: whoever asked waits for it.
@@ -126,9 +127,12 @@ func (d *Daemon) rate(now time.Time) status.Rate {
 		}
 	}
 	r.Documents = max(r.Documents, here)
-	if m := d.seen.migration; m != nil && r.Bytes > 0 {
-		left := float64(m.Totals.Bytes-m.Totals.BytesDone) / r.Bytes
-		r.Left = &left
+	if m := d.seen.migration; m != nil && m.Totals.ItemsOpen > 0 && d.intent.State == cms.Run {
+		left := max(m.Totals.Bytes-m.Totals.BytesDone, 0)
+		// The fleet's history covers more than this node's last minute, and is there when this node has seen nothing yet.
+		if r.Left = schedule.Estimate(left, d.plan().Throughput); r.Left == nil {
+			r.Left = schedule.Estimate(left, r.Bytes)
+		}
 	}
 	return r
 }

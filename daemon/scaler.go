@@ -95,7 +95,7 @@ func (d *Daemon) want(now time.Time) int {
 		plan := d.plan()
 		n = d.auto.wanted(now, d.metrics.Total(), max(plan.Busy, plan.Slow))
 		if plan.Workers > 0 {
-			n = min(n, d.shareOf(plan.Workers))
+			n = min(n, max(d.shareOf(plan.Workers), 1)) // a hint never leaves a node without any
 		}
 	}
 	return min(n, d.conf.Most)

@@ -104,6 +104,7 @@ type member struct {
 
 	mu    sync.Mutex
 	fleet *fleet.Fleet
+	alone int // while gossip cannot be opened: nodes by the list of the coordination store
 }
 
 func (m *member) current() *fleet.Fleet {
@@ -146,7 +147,13 @@ func (m *member) Plan() schedule.Plan {
 	if f := m.current(); f != nil {
 		return f.Plan()
 	}
-	return schedule.Plan{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	plan := schedule.Plan{Nodes: m.alone}
+	if m.r.maxRate > 0 && m.alone == 0 { // it is in no list yet
+		plan.Rate = max(int64(schedule.Uncounted*float64(m.r.maxRate)), 1)
+	}
+	return plan
 }
 
 // Wish tells the others that the operator's wish has changed.
@@ -221,7 +228,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		Store: kept, Clock: cms.SystemClock(), Gossip: m.r.fleet.gossip, Dir: m.r.fleet.dataDir, Quick: m.r.fleet.quick,
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.Catalogue(ctx, coordinator) },
 		Workers: func() int { return m.daemon().Running() }, Load: func() schedule.Load { return m.daemon().Load() },
-		Left: func() (int, int64, bool) { return m.daemon().Left() }, Wished: func() { m.daemon().ReadWish() },
+		Left: func() (schedule.Left, bool) { return m.daemon().Left() }, Wished: func() { m.daemon().ReadWish() },
 		MaxRate: m.r.maxRate, Scheduler: m.sched, Log: m.log,
 	}
 	conf.Gossip.Meta.API, conf.Gossip.Log = m.r.api.advertise, m.log
@@ -231,6 +238,12 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 	}
 	f, err := fleet.Start(ctx, conf)
 	if err != nil {
+		if count, lerr := fleet.Enlist(ctx, conf); lerr == nil { // the others leave it its part of the rate
+			m.mu.Lock()
+			m.alone = count
+			m.mu.Unlock()
+		}
+		_ = closeStore()
 		return fail(err)
 	}
 	return f, func() { _ = closeStore(); _ = client.Close() }, nil

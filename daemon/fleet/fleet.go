@@ -35,10 +35,10 @@ type Config struct {
 	RaftAddress string
 	// Shards reads the catalogue from the coordination store; only the leader asks for it.
 	Shards  func(context.Context) ([]schedule.Shard, error)
-	Workers func() int           // running on this node
-	Load    func() schedule.Load // of this node, for the others; nil: nothing is told
-	Left    func() (items int, bytes int64, known bool)
-	MaxRate int64 // bytes per second of the whole fleet; 0: no limit
+	Workers func() int                              // running on this node
+	Load    func() schedule.Load                    // of this node, for the others; nil: nothing is told
+	Left    func() (left schedule.Left, known bool) // of the migration, by this node's last reading
+	MaxRate int64                                   // bytes per second of the whole fleet; 0: no limit
 	// Wished is called when another node says that the operator's wish has changed: the store has it.
 	Wished    func()
 	Scheduler *schedule.Scheduler
@@ -53,11 +53,20 @@ type intervals struct {
 	expire                 time.Duration // a node that was not seen for so long leaves the list
 	leadership             time.Duration // time to live of the leader's lock
 	lost                   time.Duration // hints without a leader for so long begin anew
+	living                 time.Duration // a node that was seen in the list within so much of the newest one lives
+	lapse                  time.Duration // a node that was not in the list for so long may not be counted any more; less than living
+	plan                   time.Duration // what the leader proposes lives so long, in a small fleet
 }
 
 var (
-	normal = intervals{load: 10 * time.Second, advertise: 30 * time.Second, hints: 10 * time.Second, lead: 15 * time.Second, expire: 5 * time.Minute, leadership: 30 * time.Second, lost: 90 * time.Second}
-	quick  = intervals{load: time.Second, advertise: time.Second, hints: 300 * time.Millisecond, lead: 500 * time.Millisecond, expire: 10 * time.Second, leadership: 3 * time.Second, lost: 5 * time.Second}
+	normal = intervals{
+		load: 10 * time.Second, advertise: 30 * time.Second, hints: 10 * time.Second, lead: 15 * time.Second, expire: 5 * time.Minute,
+		leadership: 30 * time.Second, lost: 90 * time.Second, living: 75 * time.Second, lapse: time.Minute, plan: time.Minute,
+	}
+	quick = intervals{
+		load: time.Second, advertise: time.Second, hints: 300 * time.Millisecond, lead: 500 * time.Millisecond, expire: 10 * time.Second,
+		leadership: 3 * time.Second, lost: 5 * time.Second, living: 8 * time.Second, lapse: 6 * time.Second, plan: 5 * time.Second,
+	}
 )
 
 // Fleet is this node's part.
@@ -80,10 +89,13 @@ type Fleet struct {
 	own     schedule.Load // as it was told last
 	// busy and slow are the pressure on target and repository by all nodes' last words.
 	busy, slow float64
+	past       past
 
-	listed int // nodes that live by the list of the coordination store
+	taker  schedule.Taker // of this node's part of the rate
+	listed int            // nodes that live by the list of the coordination store
+	heard  int            // by gossip
 
-	had int // workers that were proposed last; the leader's loop alone
+	since int64 // epoch ms of the store: the node was in the list by then; advertise alone
 }
 
 // Start begins gossip and everything that follows from it.
@@ -100,6 +112,7 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	gc.Quick = conf.Quick
 	gc.Meta.Raft = conf.RaftAddress
 	gc.Finders = append(slices.Clone(gc.Finders), gossip.NodeList{Nodes: f.nodes})
+	f.taker = schedule.Taker{Life: f.every.plan, Lapse: f.every.lapse}
 	var err error
 	if f.gossip, err = gossip.Start(ctx, gc); err != nil {
 		return nil, err
@@ -132,35 +145,6 @@ func (f *Fleet) repeat(ctx context.Context, every time.Duration, errand func(con
 	}
 }
 
-// advertise writes this node into the list of the coordination store (seed 004), and counts who is alive by it: a
-// node that gossip does not reach still shares the rate.
-func (f *Fleet) advertise(ctx context.Context) error {
-	err := f.nodes.Advertise(ctx, primitive.Node{
-		Token: f.gossip.Name(), Workers: f.conf.Workers(), Gossip: f.gossip.Address(), API: f.conf.Gossip.Meta.API,
-	})
-	if err != nil {
-		return err
-	}
-	all, err := f.nodes.List(ctx)
-	if err != nil {
-		return err
-	}
-	newest := int64(0)
-	for _, n := range all {
-		newest = max(newest, n.Seen)
-	}
-	listed := 0
-	for _, n := range all {
-		if newest-n.Seen <= (5 * f.every.advertise / 2).Milliseconds() {
-			listed++
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.listed = listed
-	return nil
-}
-
 // follow tells the scheduler where this node stands whenever members come and go.
 func (f *Fleet) follow(ctx context.Context) {
 	tick := time.NewTicker(f.every.advertise)
@@ -187,6 +171,9 @@ func (f *Fleet) stand() {
 		}
 	}
 	f.conf.Scheduler.Stand(place)
+	f.mu.Lock()
+	f.heard = len(members)
+	f.mu.Unlock()
 	meta := f.conf.Gossip.Meta
 	meta.Raft, meta.Workers, meta.Voter = f.conf.RaftAddress, f.conf.Workers(), f.voter()
 	if err := f.gossip.SetMeta(meta); err != nil {

@@ -29,6 +29,16 @@ type testFleet struct {
 	store *boltcms.Store
 	nodes map[string]*testNode
 	dirs  map[string]string
+	begun time.Time
+}
+
+// left is a migration that reads a MB and ten documents each second.
+func (f *testFleet) left() (schedule.Left, bool) {
+	done := int64(time.Since(f.begun) / time.Millisecond)
+	return schedule.Left{
+		Items: 50, ItemsOpen: 40, ItemsFailed: 1, Shards: 90, ShardsDone: 9, Indexed: done / 100, Failed: 3, Filtered: 4,
+		Bytes: 1 << 40, BytesDone: 1000 * done,
+	}, true
 }
 
 type testNode struct {
@@ -43,7 +53,7 @@ func newTestFleet(t *testing.T) *testFleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &testFleet{t: t, store: s, nodes: map[string]*testNode{}, dirs: map[string]string{}}
+	f := &testFleet{t: t, store: s, nodes: map[string]*testNode{}, dirs: map[string]string{}, begun: time.Now()}
 	t.Cleanup(func() {
 		for name := range f.nodes {
 			f.stop(name)
@@ -95,7 +105,7 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 		Shards:    func(context.Context) ([]schedule.Shard, error) { return shards(90), nil },
 		Workers:   func() int { return 2 },
 		Load:      testLoad,
-		Left:      func() (int, int64, bool) { return 40, 1 << 30, true },
+		Left:      f.left,
 		Wished:    func() { n.wished.Add(1) },
 		MaxRate:   testRate,
 		Scheduler: n.sched, Log: slog.New(slog.DiscardHandler),

@@ -270,7 +270,7 @@ func (f *Fleet) learn(ctx context.Context) error {
 	if err := f.tend(ctx); err != nil {
 		return err
 	}
-	if err := f.learnPlan(); err != nil {
+	if err := errors.Join(f.learnPlan(), f.learnHistory()); err != nil {
 		return err
 	}
 	hints, err := f.list(kindShards)

@@ -26,7 +26,7 @@ func (f *Fleet) lead(ctx context.Context) error {
 	f.setLeading(true)
 	defer f.setLeading(false)
 	f.log.Info("fleet: this node leads")
-	f.had = 0
+	t := &term{}
 	var shards []schedule.Shard
 	f.repeat(ctx, f.every.lead, func(ctx context.Context) error {
 		err := f.nodes.Expire(ctx, f.every.expire)
@@ -37,7 +37,7 @@ func (f *Fleet) lead(ctx context.Context) error {
 			}
 			shards = found
 		}
-		return errors.Join(err, f.publish(ctx, shards), f.propose(ctx, shards))
+		return errors.Join(err, f.publish(ctx, shards), f.propose(ctx, t, shards))
 	})
 	return ctx.Err()
 }

@@ -3,11 +3,8 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/schedule"
 	"github.com/rfsd/rfsd/store"
 )
@@ -19,6 +16,8 @@ const (
 	notePoison = "poison" // an item broke a worker
 	kindPlan   = "plan"   // by node, and everyNode
 	everyNode  = "*"
+	// kindHistory is what the fleet has done lately, for who has not seen it.
+	kindHistory = "history"
 )
 
 // Lives of notes and hints. They are longer than the time between two words by far, and short enough that
@@ -27,25 +26,38 @@ const (
 	loadLives  = 3 // times the interval
 	intentLife = 30 * time.Second
 	poisonLife = time.Hour
-	planLife   = time.Minute
+	// historyLife is longer than it takes to choose another leader.
+	historyLife = 10 * time.Minute
+	// longestLife is that of a plan in the largest fleet; no word of another node makes it longer.
+	longestLife = 15 * time.Minute
 	// perNode bounds what a fleet says of its loads: a node speaks after so much time for each node there is.
 	perNode = 200 * time.Millisecond
 )
 
-// proposal is the plan as a hint has it.
+// proposal is the plan as a hint has it: for one node, or for all.
 type proposal struct {
-	Rate    int64 `json:"rate,omitempty"` // bytes per second of one node
+	Number  int64 `json:"number,omitempty"` // of the plan by which the rate was divided: epoch ms by the store's clock
+	Rate    int64 `json:"rate,omitempty"`   // bytes per second
+	LifeMs  int64 `json:"life_ms,omitempty"`
 	Workers int   `json:"workers,omitempty"`
 	ShardMs int64 `json:"shard_ms,omitempty"`
 	until   time.Time
-	rated   time.Time
+}
+
+// past is what the fleet's history says.
+type past struct {
+	schedule.Throughput
+	until time.Time
 }
 
 // tellLoad says now and then how this node is.
 func (f *Fleet) tellLoad(ctx context.Context) {
 	for {
-		every := max(f.every.load, time.Duration(len(f.gossip.Members()))*perNode)
+		every := f.loadEvery(len(f.gossip.Members()))
 		own := f.conf.Load()
+		f.mu.Lock()
+		own.Plan = f.taker.Follows(f.now())
+		f.mu.Unlock()
 		b, err := json.Marshal(own)
 		if err == nil {
 			err = f.Tell(noteLoad, "", b, max(loadLives*every, time.Second))
@@ -70,7 +82,7 @@ func (f *Fleet) loads(own schedule.Load) (names []string, loads []schedule.Load)
 	for _, n := range f.Notes(noteLoad) {
 		var l schedule.Load
 		if json.Unmarshal(n.Payload, &l) == nil {
-			told[n.Origin] = l
+			told[n.Origin] = l.Sane()
 		}
 	}
 	told[f.gossip.Name()] = own
@@ -121,18 +133,21 @@ func (f *Fleet) say(kind, key string, life time.Duration) {
 	}
 }
 
-// Plan is what is proposed to this node now, with the pressure that the nodes tell of. It asks nobody and waits
-// for nothing.
+// Plan is what is proposed to this node now, with the pressure that the nodes tell of, and its part of the rate. It asks nobody
+// and waits for nothing.
 func (f *Fleet) Plan() schedule.Plan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	plan := schedule.Plan{Busy: f.busy, Slow: f.slow, Nodes: f.listed}
-	now := time.Now()
+	now := f.now()
 	if now.Before(f.plan.until) {
 		plan.Workers, plan.Shard = f.plan.Workers, time.Duration(f.plan.ShardMs)*time.Millisecond
 	}
-	if now.Before(f.plan.rated) {
-		plan.Rate = f.plan.Rate
+	if now.Before(f.past.until) {
+		plan.Throughput = f.past.Bytes
+	}
+	if f.conf.MaxRate > 0 {
+		plan.Rate = f.taker.Take(now, f.conf.MaxRate, f.heard)
 	}
 	return plan
 }
@@ -150,99 +165,43 @@ func (f *Fleet) learnPlan() error {
 		if json.Unmarshal(h.Payload, &p) != nil {
 			continue
 		}
-		// The clock of who said it may be wrong: a hint lives no longer than hints of its kind.
-		until := time.UnixMilli(h.Expires)
-		if latest := time.Now().Add(planLife); until.After(latest) {
-			until = latest
-		}
+		life := time.Duration(min(max(p.LifeMs, 0), longestLife.Milliseconds())) * time.Millisecond
 		switch h.Key {
 		case everyNode:
-			f.plan.Workers, f.plan.ShardMs, f.plan.until = p.Workers, p.ShardMs, until
+			f.plan, f.plan.until = p, f.ends(h, life)
+			f.plan.ShardMs = min(max(p.ShardMs, 0), maxShard.Milliseconds())
 		case f.gossip.Name():
-			f.plan.Rate, f.plan.rated = p.Rate, until
+			f.taker.Hear(f.now(), f.ends(h, life), p.Number, p.Rate, life)
 		}
 	}
 	return nil
 }
 
-// propose makes the plan of the fleet and writes its summary. Only the leader does.
-func (f *Fleet) propose(ctx context.Context, shards []schedule.Shard) error {
-	if f.conf.Load == nil {
-		return nil
-	}
-	f.mu.Lock()
-	own := f.own
-	f.mu.Unlock()
-	names, loads := f.loads(own)
-	open := -1
-	var left int64
-	if f.conf.Left != nil {
-		if items, bytes, known := f.conf.Left(); known {
-			open, left = items, bytes
-		}
-	}
-	f.had = schedule.ProposeWorkers(f.had, loads, open)
-	typical := schedule.TypicalShard(shards, loads)
-	err := f.summarize(ctx, loads, open, left)
-	s := f.current()
-	if s == nil {
+// maxShard is more than a shard may count for.
+const maxShard = 30 * 24 * time.Hour
+
+// ends is when a hint ends. The clock of who said it may be wrong: it lives no longer than hints of its kind.
+func (f *Fleet) ends(h store.Hint, life time.Duration) time.Time {
+	return f.now().Add(min(time.Until(time.UnixMilli(h.Expires)), life))
+}
+
+// learnHistory reads how quick the fleet was.
+func (f *Fleet) learnHistory() error {
+	hints, err := f.list(kindHistory)
+	if err != nil {
 		return err
 	}
-	expires := time.Now().Add(planLife).UnixMilli()
-	hint := func(key string, p proposal) (store.Hint, error) {
-		b, err := json.Marshal(p)
-		return store.Hint{Kind: kindPlan, Key: key, Expires: expires, Payload: b}, err
-	}
-	all, herr := hint(everyNode, proposal{Workers: f.had, ShardMs: typical.Milliseconds()})
-	hints, errs := []store.Hint{all}, []error{err, herr}
-	if f.conf.MaxRate > 0 {
-		for i, part := range schedule.Allot(f.conf.MaxRate, loads) {
-			h, err := hint(names[i], proposal{Rate: max(part, 1)})
-			hints, errs = append(hints, h), append(errs, err)
+	for _, h := range hints {
+		var past schedule.History
+		if json.Unmarshal(h.Payload, &past) == nil {
+			f.remember(past.Recent(), f.ends(h, historyLife))
 		}
 	}
-	return errors.Join(append(errs, f.put(ctx, s, hints))...)
-}
-
-// Record of the coordination store that says how the fleet is.
-const (
-	summaryID   = "summary:fleet"
-	summaryKind = "summary"
-)
-
-// Summary is the leader's account of the fleet.
-type Summary struct {
-	Leader    string  `json:"leader"`
-	Nodes     int     `json:"nodes"`
-	Workers   int     `json:"workers"`
-	Proposed  int     `json:"workersProposed"`
-	Rate      int64   `json:"bytesPerSecond"` // of sources, by all workers
-	Pressure  float64 `json:"pressure"`       // part of requests that target or repository refused
-	OpenItems int     `json:"openItems"`      // -1 when not known
-	LeftBytes int64   `json:"leftBytes"`      // of the repository
-}
-
-// summarize writes the summary, under its revision: who has lost the lead overwrites nothing newer.
-func (f *Fleet) summarize(ctx context.Context, loads []schedule.Load, open int, left int64) error {
-	s := Summary{Leader: f.gossip.Name(), Nodes: len(loads), Proposed: f.had, OpenItems: open, LeftBytes: left}
-	busy, slow := schedule.Pressure(loads)
-	s.Pressure = max(busy, slow)
-	for _, l := range loads {
-		s.Workers, s.Rate = s.Workers+l.Workers, s.Rate+l.Rate
-	}
-	r, err := f.conf.Store.Record(ctx, summaryID)
-	if errors.Is(err, cms.ErrNotFound) {
-		r, err = cms.Record{ID: summaryID, Kind: summaryKind, CreatedAt: time.Now().UnixMilli()}, nil
-	}
-	if err != nil {
-		return fmt.Errorf("summary of the fleet: %w", err)
-	}
-	if r.Body, err = json.Marshal(s); err != nil {
-		return fmt.Errorf("summary of the fleet: %w", err)
-	}
-	r.UpdatedAt = time.Now().UnixMilli()
-	if _, err := f.conf.Store.Put(ctx, r); err != nil && !errors.Is(err, cms.ErrConflict) {
-		return fmt.Errorf("summary of the fleet: %w", err)
-	}
 	return nil
+}
+
+func (f *Fleet) remember(t schedule.Throughput, until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.past = past{t, until}
 }

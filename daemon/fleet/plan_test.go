@@ -1,11 +1,15 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
@@ -19,7 +23,7 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 	f.agree()
 	loaded := func(n *testNode) bool {
 		p := n.Plan()
-		return p.Rate > 0 && p.Workers == 12 && p.Shard > 0
+		return p.Rate > 0 && p.Rate <= testRate && p.Workers == 12 && p.Shard > 0 && p.Busy == 0 && p.Slow == 0
 	}
 	eventually(t, "every node has a plan", func() bool {
 		for _, n := range f.nodes {
@@ -29,33 +33,102 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 		}
 		return true
 	})
-	var sum int64
-	for name, n := range f.nodes {
-		p := n.Plan()
-		sum += p.Rate
-		if p.Rate < testRate/4 || p.Busy != 0 || p.Slow != 0 {
-			t.Errorf("%s: %+v", name, p)
-		}
-	}
-	if sum > testRate {
-		t.Errorf("%d bytes per second are allotted of %d", sum, testRate)
-	}
+	f.partsFit("n0", 3)
 	eventually(t, "the summary tells of all", func() bool {
-		r, err := f.store.Record(t.Context(), summaryID)
-		var s Summary
-		return err == nil && json.Unmarshal(r.Body, &s) == nil && s.Nodes == 3 && s.Workers == 6 && s.OpenItems == 40 && s.Leader != ""
+		s, ok := f.summary()
+		return ok && s.Nodes == 3 && s.Workers == 6 && s.Leader != "" && s.At > 0 && s.Divided > 0 &&
+			s.OpenItems == 40 && s.FailedItems == 1 && s.Shards == 90 && s.ShardsDone == 9 &&
+			s.Indexed > 0 && s.Failed == 3 && s.Filtered == 4 && s.Bytes == 1<<40 && s.LeftBytes < s.Bytes && s.Seconds != nil
 	})
-	// A plan lives no longer than it is repeated: nodes that hear nothing more have none.
+	// A plan lives no longer than it is repeated: nodes that hear nothing more have none, but keep to their part of the rate.
 	for _, gone := range []string{"n0", "n1"} {
 		f.stop(gone)
 	}
 	left := f.nodes["n2"]
 	left.mu.Lock()
-	left.plan.until, left.plan.rated = time.Now(), time.Now()
+	left.plan.until = left.now()
 	left.mu.Unlock()
-	if p := left.Plan(); p.Rate != 0 || p.Workers != 0 || p.Shard != 0 {
+	if p := left.Plan(); p.Rate <= 0 || p.Rate > testRate || p.Workers != 0 || p.Shard != 0 {
 		t.Errorf("an expired plan: %+v", p)
 	}
+}
+
+// summary reads what the leader has written.
+func (f *testFleet) summary() (s Summary, ok bool) {
+	r, err := f.store.Record(f.t.Context(), summaryID)
+	return s, err == nil && json.Unmarshal(r.Body, &s) == nil
+}
+
+// partsFit waits until a plan gives every one of so many nodes a part of the rate, and holds every plan that is seen against the rate.
+func (f *testFleet) partsFit(node string, nodes int) {
+	f.t.Helper()
+	eventually(f.t, "a plan gives every node its part", func() bool {
+		hints, err := f.nodes[node].list(kindPlan)
+		if err != nil {
+			return false
+		}
+		parts, sums := map[int64]int{}, map[int64]int64{}
+		for _, h := range hints {
+			var p proposal
+			if h.Key != everyNode && json.Unmarshal(h.Payload, &p) == nil {
+				parts[p.Number], sums[p.Number] = parts[p.Number]+1, sums[p.Number]+p.Rate
+			}
+		}
+		for number, sum := range sums {
+			if sum > testRate {
+				f.t.Fatalf("plan %d gives %d of %d", number, sum, testRate)
+			}
+			if parts[number] == nodes && sum > testRate*9/10 {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt: a node that has just started and has read nothing can tell the end.
+func TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt(t *testing.T) {
+	f := newTestFleet(t)
+	for _, name := range []string{"n0", "n1"} {
+		f.start(name)
+	}
+	f.agree()
+	eventually(t, "there is a history", func() bool { s, ok := f.summary(); return ok && len(s.History.Points) > 0 && s.Seconds != nil })
+	first, _ := f.summary()
+	f.stop(first.Leader)
+	var next Summary
+	eventually(t, "the other one leads", func() bool { next, _ = f.summary(); return next.Leader != first.Leader })
+	if next.History.Points[0].Begin != first.History.Points[0].Begin || next.History.Points[0].Bytes < first.History.Points[0].Bytes {
+		t.Errorf("%+v goes on as %+v", first.History, next.History)
+	}
+	late := f.start("n9")
+	eventually(t, "who comes late knows how quick it is: a million bytes per second", func() bool {
+		rate := late.Plan().Throughput
+		return rate > 900_000 && rate < 1_100_000
+	})
+}
+
+// TestTheLeaderKeepsBackThePartOfANodeThatItDoesNotHear: it is in the list of the store only.
+func TestTheLeaderKeepsBackThePartOfANodeThatItDoesNotHear(t *testing.T) {
+	f := newTestFleet(t)
+	deaf := &primitive.Nodes{Store: f.store, Clock: cms.SystemClock()}
+	ctx, stop := context.WithCancel(t.Context())
+	var listed sync.WaitGroup
+	listed.Go(func() {
+		for ctx.Err() == nil {
+			_ = deaf.Advertise(ctx, primitive.Node{Token: "deaf"}) // the store may be busy: it is done again
+			_ = cms.SystemClock().Sleep(ctx, 200*time.Millisecond)
+		}
+	})
+	defer listed.Wait()
+	defer stop()
+	n := f.start("n0")
+	eventually(t, "the leader has half of the rate by a plan", func() bool {
+		n.mu.Lock()
+		follows := n.taker.Follows(n.now())
+		n.mu.Unlock()
+		return follows > 0 && n.Plan().Rate == testRate/2
+	})
 }
 
 func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {

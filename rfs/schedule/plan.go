@@ -14,6 +14,20 @@ type Load struct {
 	Rate    int64   `json:"r,omitempty"` // source bytes per second, of all its workers
 	Busy    float64 `json:"b,omitempty"` // part of the bulk requests that the target refused for being busy
 	Slow    float64 `json:"s,omitempty"` // part of the requests to the repository that failed or were throttled
+	Plan    int64   `json:"p,omitempty"` // number of the plan whose part of the rate it takes; 0: none
+}
+
+// Bounds of what a node is believed to be.
+const (
+	maxWorkers = 1 << 14
+	maxRate    = 1 << 50 // bytes per second
+)
+
+// Sane gives what can be true of a load that anybody may have told.
+func (l Load) Sane() Load {
+	l.Workers, l.Most = min(max(l.Workers, 0), maxWorkers), min(max(l.Most, 0), maxWorkers)
+	l.Rate, l.Busy, l.Slow = min(max(l.Rate, 0), maxRate), min(max(l.Busy, 0), 1), min(max(l.Slow, 0), 1)
+	return l
 }
 
 // Plan is what the leader proposes and the nodes tell each other. Zero values propose nothing.
@@ -24,6 +38,8 @@ type Plan struct {
 	// Busy and Slow are the parts of all nodes' requests that the target refused and that the repository throttled.
 	Busy, Slow float64
 	Nodes      int // living nodes by the list of the coordination store
+	// Throughput of the fleet, in bytes of the repository per second, by its history; for what is told of the end only.
+	Throughput float64
 }
 
 // Parts of the requests that were refused or throttled.
@@ -95,8 +111,9 @@ func ProposeWorkers(was int, loads []Load, open int) int {
 	return max(min(n, most), min(1, most))
 }
 
-// TypicalShard is how long a shard of average size takes one worker; 0 when it is not known.
-func TypicalShard(shards []Shard, loads []Load) time.Duration {
+// TypicalShard is how long a shard of average size takes one worker, by what the nodes tell or, while that is nothing, by the
+// bytes per second of one worker before; 0 when it is not known.
+func TypicalShard(shards []Shard, loads []Load, before float64) time.Duration {
 	var bytes, rate float64
 	workers := 0
 	for _, s := range shards {
@@ -107,10 +124,14 @@ func TypicalShard(shards []Shard, loads []Load) time.Duration {
 			rate, workers = rate+float64(l.Rate), workers+l.Workers
 		}
 	}
-	if len(shards) == 0 || rate == 0 {
+	one := before
+	if rate > 0 {
+		one = rate / float64(workers)
+	}
+	if len(shards) == 0 || !(one > 0) {
 		return 0
 	}
-	seconds := bytes / float64(len(shards)) / (rate / float64(workers))
+	seconds := max(bytes, 0) / float64(len(shards)) / one
 	return time.Duration(min(seconds, 24*3600) * float64(time.Second))
 }
 

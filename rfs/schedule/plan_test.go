@@ -57,10 +57,13 @@ func TestTheProposedNumberFollowsTheTargetWithinWhatNodesBear(t *testing.T) {
 
 func TestATypicalShardNeedsOneLease(t *testing.T) {
 	shards := []Shard{{Bytes: 60e9}, {Bytes: 40e9}}
-	if d := TypicalShard(shards, []Load{{Workers: 2, Rate: 50e6}, {Workers: 0}}); d != 2000*time.Second {
+	if d := TypicalShard(shards, []Load{{Workers: 2, Rate: 50e6}, {Workers: 0}}, 1); d != 2000*time.Second {
 		t.Error(d)
 	}
-	for _, d := range []time.Duration{TypicalShard(nil, []Load{{Workers: 1, Rate: 1}}), TypicalShard(shards, nil), TypicalShard(shards, []Load{{Workers: 1}})} {
+	if d := TypicalShard(shards, []Load{{Workers: 2}}, 50e6); d != 1000*time.Second {
+		t.Errorf("%v by the history, while no worker has done anything", d)
+	}
+	for _, d := range []time.Duration{TypicalShard(nil, []Load{{Workers: 1, Rate: 1}}, 1), TypicalShard(shards, nil, 0), TypicalShard(shards, []Load{{Workers: 1}}, 0)} {
 		if d != 0 {
 			t.Error(d)
 		}

@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/schedule"
+)
+
+// advertise writes this node into the list of the coordination store (seed 004), and counts who lives by it: a node that
+// gossip does not reach still has its part of the rate, and no more.
+func (f *Fleet) advertise(ctx context.Context) error {
+	at := f.now()
+	err := f.nodes.Advertise(ctx, primitive.Node{
+		Token: f.gossip.Name(), Workers: f.conf.Workers(), Gossip: f.gossip.Address(), API: f.conf.Gossip.Meta.API,
+	})
+	if err != nil {
+		return err
+	}
+	now, maxErr, err := f.conf.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	joins := f.taker.Lapsed(at)
+	f.mu.Unlock()
+	if joins { // who is in the list again later has read it with this node in it
+		f.since = now.Add(2 * maxErr).UnixMilli()
+	}
+	all, err := f.nodes.List(ctx)
+	if err != nil {
+		return err
+	}
+	nodes := living(all, f.every.living)
+	counted := true
+	for _, n := range nodes {
+		counted = counted && (n.Token == f.gossip.Name() || n.Seen > f.since)
+	}
+	life, plans := f.planLife(len(nodes)), false
+	if f.conf.MaxRate > 0 && f.uncounted() {
+		_, s, err := f.summary(ctx)
+		if err != nil {
+			return err
+		}
+		plans = now.Add(-2*maxErr).UnixMilli() <= s.Divided+schedule.Spent(life).Milliseconds()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed, f.taker.Life = len(nodes), life
+	f.taker.List(at, f.now(), len(nodes), counted, plans)
+	return nil
+}
+
+func (f *Fleet) uncounted() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.taker.Joined(f.now())
+}
+
+// now is an instant by a clock that nobody sets and that goes on while the machine sleeps.
+func (f *Fleet) now() time.Time { return time.Unix(0, 0).Add(f.conf.Clock.Read().Boot) }
+
+// living are the nodes that were seen lately. Of two that are reached at the same address and have the same name but for what
+// each start of a node adds, the older one is gone: its port is taken.
+func living(all []primitive.Node, within time.Duration) (nodes []primitive.Node) {
+	newest, last := int64(0), map[string]int64{}
+	for _, n := range all {
+		newest = max(newest, n.Seen)
+		last[machine(n)] = max(last[machine(n)], n.Seen)
+	}
+	for _, n := range all {
+		if newest-n.Seen <= within.Milliseconds() && last[machine(n)] == n.Seen {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+func machine(n primitive.Node) string {
+	if i := strings.LastIndexByte(n.Token, '-'); i > 0 && n.Gossip != "" {
+		return n.Token[:i] + " " + n.Gossip
+	}
+	return n.Token
+}
+
+// planLife is how long a plan lives: a node has to name the one it follows meanwhile.
+func (f *Fleet) planLife(nodes int) time.Duration {
+	return max(f.every.plan, loadLives*f.loadEvery(nodes))
+}
+
+func (f *Fleet) loadEvery(nodes int) time.Duration {
+	return max(f.every.load, time.Duration(nodes)*perNode)
+}
+
+// Enlist writes a node that cannot take part in gossip into the list, and says how many live by it: they share the rate.
+func Enlist(ctx context.Context, conf Config) (count int, err error) {
+	nodes := primitive.Nodes{Store: conf.Store, Clock: conf.Clock}
+	if err := nodes.Advertise(ctx, primitive.Node{Token: conf.Gossip.Name, Workers: conf.Workers(), API: conf.Gossip.Meta.API}); err != nil {
+		return 0, err
+	}
+	all, err := nodes.List(ctx)
+	return max(len(living(all, normal.living)), 1), err
+}

@@ -1,0 +1,86 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/schedule"
+)
+
+// Record of the coordination store that says how the fleet is.
+const (
+	summaryID   = "summary:fleet"
+	summaryKind = "summary"
+)
+
+// Summary is the leader's account of the fleet.
+type Summary struct {
+	Leader   string  `json:"leader"`
+	At       int64   `json:"at"`                // epoch ms by the store's clock: when it was written
+	Divided  int64   `json:"divided,omitempty"` // likewise: when the rate was divided last, for the next leader
+	Nodes    int     `json:"nodes"`             // that the leader hears
+	Workers  int     `json:"workers"`
+	Proposed int     `json:"workersProposed"`
+	Rate     int64   `json:"bytesPerSecond"` // of sources, by all workers
+	Pressure float64 `json:"pressure"`       // part of requests that target or repository refused
+
+	OpenItems   int64 `json:"openItems"` // -1 when nothing is known of the migration: then the next ones are 0
+	FailedItems int64 `json:"failedItems"`
+	Shards      int64 `json:"shards"`
+	ShardsDone  int64 `json:"shardsDone"`
+	Indexed     int64 `json:"documentsIndexed"`
+	Failed      int64 `json:"documentsFailed"`
+	Filtered    int64 `json:"documentsFiltered"`
+	Bytes       int64 `json:"bytes"`     // of the repository
+	LeftBytes   int64 `json:"leftBytes"` // likewise
+	// Seconds is how long it will take yet, by the last quarter of an hour; absent when that is not known.
+	Seconds *float64 `json:"secondsLeft,omitempty"`
+	// History is what the fleet has done since the begin. The next leader goes on with it.
+	History schedule.History `json:"history"`
+}
+
+// count enters what is known of the migration.
+func (s *Summary) count(left schedule.Left, known bool, recent schedule.Throughput) {
+	if !known {
+		s.OpenItems = -1
+		return
+	}
+	s.OpenItems, s.FailedItems, s.Shards, s.ShardsDone = left.ItemsOpen, left.ItemsFailed, left.Shards, left.ShardsDone
+	s.Indexed, s.Failed, s.Filtered = left.Indexed, left.Failed, left.Filtered
+	s.Bytes, s.LeftBytes = left.Bytes, left.BytesLeft()
+	if left.ItemsOpen > 0 {
+		s.Seconds = schedule.Estimate(s.LeftBytes, recent.Bytes)
+	}
+}
+
+// summary reads the record; a new one when there is none. A body that cannot be read says nothing.
+func (f *Fleet) summary(ctx context.Context) (r cms.Record, s Summary, err error) {
+	r, err = f.conf.Store.Record(ctx, summaryID)
+	if errors.Is(err, cms.ErrNotFound) {
+		return cms.Record{ID: summaryID, Kind: summaryKind}, s, nil
+	}
+	if err != nil {
+		return r, s, fmt.Errorf("summary of the fleet: %w", err)
+	}
+	if json.Unmarshal(r.Body, &s) != nil {
+		s = Summary{}
+	}
+	return r, s, nil
+}
+
+// summarize writes the summary, under its revision: who has lost the lead overwrites nothing newer.
+func (f *Fleet) summarize(ctx context.Context, r cms.Record, s Summary) (err error) {
+	if r.Body, err = json.Marshal(s); err != nil {
+		return fmt.Errorf("summary of the fleet: %w", err)
+	}
+	if r.UpdatedAt = s.At; r.CreatedAt == 0 {
+		r.CreatedAt = s.At
+	}
+	if _, err := f.conf.Store.Put(ctx, r); err != nil {
+		return fmt.Errorf("summary of the fleet: %w", err)
+	}
+	return nil
+}
