@@ -88,6 +88,7 @@ func (f *testFleet) partsFit(node string, nodes int) {
 
 // TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt: a node that has just started and has read nothing can tell the end.
 func TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t)
 	for _, name := range []string{"n0", "n1"} {
 		f.start(name)
@@ -110,6 +111,7 @@ func TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt(t *testing.T) {
 
 // TestTheLeaderKeepsBackThePartOfANodeThatItDoesNotHear: it is in the list of the store only.
 func TestTheLeaderKeepsBackThePartOfANodeThatItDoesNotHear(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t)
 	deaf := &primitive.Nodes{Store: f.store, Clock: cms.SystemClock()}
 	ctx, stop := context.WithCancel(t.Context())

@@ -28,6 +28,22 @@ type Place struct {
 	Workers  int `json:"workers"`  // of the whole fleet; 0 when nothing is known
 }
 
+// maxNodes and maxFleet bound what a place may say: it comes from what others tell.
+const (
+	maxNodes = 4096
+	maxFleet = 1 << 20 // workers
+)
+
+// sane gives what can be true of a place, or none.
+func (p Place) sane() Place {
+	if p.Nodes <= 0 {
+		return Place{Workers: min(max(p.Workers, 0), maxFleet)}
+	}
+	p.Nodes, p.Workers = min(p.Nodes, maxNodes), min(max(p.Workers, 0), maxFleet)
+	p.Position = min(max(p.Position, 0), p.Nodes-1)
+	return p
+}
+
 // Scheduler keeps the hints of one node. The zero value has none.
 type Scheduler struct {
 	mu        sync.Mutex
@@ -46,7 +62,7 @@ const maxTaken = 1 << 17
 func (s *Scheduler) Stand(p Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.place = p
+	s.place = p.sane()
 }
 
 // Place is where the node stands, as it was told last.
@@ -71,7 +87,9 @@ func (s *Scheduler) Learn(shards []Shard) {
 func (s *Scheduler) HandedOff(item string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next = append(s.next, item)
+	if s.next = append(s.next, item); len(s.next) > maxTaken {
+		s.next = s.next[1:]
+	}
 }
 
 // Taken says that an item need not be proposed until then: somebody holds it, it is done, or it broke a worker.
@@ -144,13 +162,13 @@ const (
 // Pause is how long one node waits between two acquisitions while it fills its slots, so that a whole
 // fleet that starts at once keeps within its budget. 0 without a hint.
 func (p Place) Pause() time.Duration {
-	return time.Duration(float64(p.Nodes) / startBudget * float64(time.Second))
+	return time.Duration(float64(p.sane().Nodes) / startBudget * float64(time.Second))
 }
 
 // Exponent is the least lease exponent of a new item, so that the hand-offs of the fleet keep within
 // their budget: one costs four operations. 0 without a hint.
 func (p Place) Exponent(initial time.Duration) int {
-	if p.Workers == 0 || initial <= 0 {
+	if p = p.sane(); p.Workers == 0 || initial <= 0 {
 		return 0
 	}
 	wanted := float64(p.Workers) * 4 / handOffBudget // seconds

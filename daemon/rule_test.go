@@ -1,0 +1,366 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/schedule"
+)
+
+// shelf is a coordination store with an item in each state that a hint might want to change.
+type shelf struct {
+	*cms.Coordinator
+	bolt *boltcms.Store
+	file string
+
+	free             []string // items that a search finds
+	done, held, bad  string
+	replaced, beyond string // handed off, and an item that does not exist
+}
+
+const ruleLease = 10 * time.Minute
+
+func newShelf(t *testing.T) *shelf {
+	t.Helper()
+	s := &shelf{file: filepath.Join(t.TempDir(), "c.db")}
+	var err error
+	if s.bolt, err = boltcms.Open(s.file, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.bolt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if s.Coordinator, err = cms.New(cms.Config{Store: s.bolt, Creator: "test", InitialLease: ruleLease}); err != nil {
+		t.Fatal(err)
+	}
+	id := func(shard int, cursor int64) string {
+		return cms.ItemID{Index: "logs", Shard: shard, Cursor: cursor}.String()
+	}
+	_, err = s.SeedItems(t.Context(), func(yield func(cms.ItemID) bool) {
+		for n := 0; n < 6 && yield(cms.ItemID{Index: "logs", Shard: n}); n++ {
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := func(id string) *cms.Lease {
+		l, err := s.AcquireOneOf(t.Context(), "before", []string{id})
+		if err != nil || l == nil {
+			t.Fatalf("%s: %v, %v", id, l, err)
+		}
+		return l
+	}
+	s.done, s.held, s.bad, s.replaced, s.beyond = id(0, 0), id(1, 0), id(2, 0), id(3, 0), id(77, 0)
+	if err := errors.Join(lease(s.done).Complete(t.Context(), cms.Work{}), lease(s.bad).Fail(t.Context(), "poison"), lease(s.replaced).Handoff(t.Context(), 50, cms.Work{})); err != nil {
+		t.Fatal(err)
+	}
+	lease(s.held)
+	s.free = []string{id(4, 0), id(5, 0), id(3, 50)}
+	slices.Sort(s.free)
+	return s
+}
+
+// items are the records of all items, by id.
+func (s *shelf) items(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for it, err := range s.bolt.Scan(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(it)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[it.ID] = string(b)
+	}
+	return all
+}
+
+func (s *shelf) bytes(t *testing.T) []byte {
+	t.Helper()
+	b, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// ruleCase is one value of one kind of hint, as somebody may say it who is wrong, broken or evil.
+type ruleCase struct {
+	kind, value string
+	fleet       neighbours
+	say         func(*shelf, *Daemon) // what is not in a plan
+}
+
+func plans(kind string, all map[string]schedule.Plan) (cases []ruleCase) {
+	for _, value := range slices.Sorted(maps.Keys(all)) {
+		cases = append(cases, ruleCase{kind: kind, value: value, fleet: neighbours{count: 3, plan: all[value]}})
+	}
+	return cases
+}
+
+func said(kind string, all map[string]func(*shelf, *Daemon)) (cases []ruleCase) {
+	for _, value := range slices.Sorted(maps.Keys(all)) {
+		cases = append(cases, ruleCase{kind: kind, value: value, fleet: neighbours{count: 3}, say: all[value]})
+	}
+	return cases
+}
+
+// pressed is what a node does with the words of others about their loads.
+func pressed(loads ...schedule.Load) schedule.Plan {
+	for i := range loads {
+		loads[i] = loads[i].Sane()
+	}
+	shards := []schedule.Shard{{Bytes: 1 << 40}, {Bytes: -1 << 50}}
+	return schedule.Plan{
+		Pressure: schedule.Pressure(loads), Workers: schedule.ProposeWorkers(1, loads, 3), Shard: schedule.TypicalShard(shards, loads, math.NaN()),
+	}
+}
+
+func ruleCases() []ruleCase {
+	nan, inf := math.NaN(), math.Inf(1)
+	return slices.Concat(
+		plans("none", map[string]schedule.Plan{"": {}}),
+		plans("share of the rate", map[string]schedule.Plan{
+			"nothing": {Rate: 0}, "negative": {Rate: math.MinInt64}, "huge": {Rate: math.MaxInt64}, "one byte": {Rate: 1}, "nodes": {Nodes: math.MaxInt}, "nobody": {Nodes: math.MinInt},
+		}),
+		plans("proposed workers", map[string]schedule.Plan{
+			"one for all": {Workers: 1}, "negative": {Workers: math.MinInt}, "huge": {Workers: math.MaxInt},
+		}),
+		plans("pressure", map[string]schedule.Plan{
+			"all is refused": {Pressure: 1}, "more than all": {Pressure: 1e300}, "negative": {Pressure: -1}, "no number": {Pressure: nan}, "endless": {Pressure: inf},
+		}),
+		plans("load", map[string]schedule.Plan{
+			"negative": pressed(schedule.Load{Workers: math.MinInt, Most: math.MinInt, Rate: math.MinInt64, Busy: -1, Slow: -1}),
+			"huge": pressed(schedule.Load{Workers: math.MaxInt, Most: math.MaxInt, Rate: math.MaxInt64, Busy: 1e300, Slow: inf, Plan: math.MaxInt64},
+				schedule.Load{Workers: math.MaxInt, Most: math.MaxInt, Rate: math.MaxInt64}),
+			"nobody": pressed(),
+		}),
+		plans("length of a shard", map[string]schedule.Plan{
+			"negative": {Shard: math.MinInt64}, "a lifetime": {Shard: math.MaxInt64},
+		}),
+		plans("history", map[string]schedule.Plan{
+			"nothing moves": {Throughput: 0}, "negative": {Throughput: -5}, "huge": {Throughput: math.MaxFloat64}, "nearly nothing": {Throughput: 1e-300}, "no number": {Throughput: nan}, "endless": {Throughput: inf},
+			"by what somebody told": {Throughput: schedule.History{Points: []schedule.Point{{Took: math.MaxInt64, Bytes: math.MaxInt64, Worked: -1}, {Took: -1, Bytes: 1}}}.Recent().Bytes},
+		}),
+		said("sizes of the shards", map[string]func(*shelf, *Daemon){
+			"of another fleet": func(_ *shelf, d *Daemon) {
+				d.conf.Scheduler.Learn([]schedule.Shard{{Index: "theirs", Shard: 1, Bytes: 5}, {Index: "", Shard: 0}, {Index: "\xff\x00", Shard: 2}})
+			},
+			"impossible": func(_ *shelf, d *Daemon) {
+				d.conf.Scheduler.Learn([]schedule.Shard{{Index: "logs", Shard: -1, Bytes: math.MinInt64}, {Index: "logs", Shard: math.MaxInt, Bytes: math.MaxInt64}})
+			},
+			"what is done, held and failed first": func(_ *shelf, d *Daemon) {
+				d.conf.Scheduler.Learn([]schedule.Shard{{Index: "logs", Shard: 0, Bytes: 9}, {Index: "logs", Shard: 1, Bytes: 8}, {Index: "logs", Shard: 2, Bytes: 7}, {Index: "logs", Shard: 3, Bytes: 6}})
+			},
+			"the same again and again": func(_ *shelf, d *Daemon) {
+				d.conf.Scheduler.Learn(slices.Repeat([]schedule.Shard{{Index: "logs", Shard: 4, Bytes: 9}}, 1000))
+			},
+			"nothing": func(_ *shelf, d *Daemon) { d.conf.Scheduler.Learn(nil) },
+		}),
+		said("place in the fleet", map[string]func(*shelf, *Daemon){
+			"nowhere":          func(_ *shelf, d *Daemon) { d.conf.Scheduler.Stand(schedule.Place{}) },
+			"before the first": func(_ *shelf, d *Daemon) { d.conf.Scheduler.Stand(schedule.Place{Position: -3, Nodes: 2, Workers: -7}) },
+			"after the last": func(_ *shelf, d *Daemon) {
+				d.conf.Scheduler.Stand(schedule.Place{Position: math.MaxInt, Nodes: math.MaxInt, Workers: math.MaxInt})
+			},
+			"among less than nobody": func(_ *shelf, d *Daemon) {
+				d.conf.Scheduler.Stand(schedule.Place{Position: 1, Nodes: math.MinInt, Workers: 9})
+			},
+		}),
+		[]ruleCase{
+			{kind: "members", value: "a crowd", fleet: neighbours{position: math.MaxInt, count: math.MaxInt, plan: schedule.Plan{Workers: 1}}},
+			{kind: "members", value: "less than nobody", fleet: neighbours{position: -1, count: math.MinInt, plan: schedule.Plan{Workers: 7}}},
+		},
+		said("items that broke a worker", map[string]func(*shelf, *Daemon){
+			"every free one, for good": func(s *shelf, d *Daemon) {
+				for _, id := range s.free {
+					d.conf.Scheduler.Taken(id, time.Now().Add(100*365*24*time.Hour))
+				}
+			},
+			"nonsense": func(s *shelf, d *Daemon) {
+				for _, id := range []string{"", "shard_setup", s.beyond, "session", "a__b__c", string(bytes.Repeat([]byte("x"), 1<<16))} {
+					d.conf.Scheduler.Taken(id, time.Now().Add(time.Hour))
+				}
+			},
+			"expired": func(s *shelf, d *Daemon) { d.conf.Scheduler.Taken(s.free[0], time.Time{}) },
+		}),
+		said("recent leases", map[string]func(*shelf, *Daemon){
+			"of free items, endless": func(s *shelf, d *Daemon) {
+				for _, id := range s.free {
+					d.learn(&Lease{Item: id, Holder: "nobody", LeftMs: math.MaxInt64}, nil)
+				}
+			},
+			"of the past":    func(s *shelf, d *Daemon) { d.learn(&Lease{Item: s.held, LeftMs: math.MinInt64}, nil) },
+			"free ones done": func(s *shelf, d *Daemon) { d.learn(&Lease{Item: s.free[0]}, cleanEnd(ExitDone)) },
+			"broke a worker": func(s *shelf, d *Daemon) { d.learn(&Lease{Item: s.free[0]}, &End{Code: 2}) },
+		}),
+		said("what was handed off", map[string]func(*shelf, *Daemon){
+			"what is done, held, failed, handed off or nothing": func(s *shelf, d *Daemon) {
+				d.learn(&Lease{Item: s.replaced}, cleanEnd(ExitDone, s.done, s.held, s.bad, s.replaced, s.beyond))
+			},
+			"nonsense": func(s *shelf, d *Daemon) {
+				d.learn(&Lease{Item: s.replaced}, cleanEnd(ExitDone, "", cms.SetupID, "session", "phase:documents", "bG9ncw__0__-1", "bG9ncw__00__0", "bG9ncw__3__51", string(bytes.Repeat([]byte("_"), 1<<16))))
+			},
+			"the same again and again": func(s *shelf, d *Daemon) {
+				d.learn(&Lease{Item: s.replaced}, cleanEnd(ExitDone, slices.Repeat(s.free[:1], 100)...))
+			},
+		}),
+		said("wish", map[string]func(*shelf, *Daemon){
+			"again and again": func(_ *shelf, d *Daemon) {
+				for range 1000 {
+					d.ReadWish()
+				}
+			},
+		}),
+	)
+}
+
+func cleanEnd(code int, next ...string) *End {
+	return &End{Code: code, Last: &Record{Exit: &code, Next: next}}
+}
+
+const ruleRate, ruleWorkers = 1_000_000, 4
+
+// TestAHintMayReorderDelayOrShrinkWorkAndNothingElse: whatever is said, nothing in the store changes by it, a node keeps at least
+// one worker and no more than it bears, some of the rate and no more than all of it, and leases of a bounded length; and its workers
+// get each free item once, with a lease as long as any, and nothing that is done, failed or another's.
+func TestAHintMayReorderDelayOrShrinkWorkAndNothingElse(t *testing.T) {
+	for _, c := range ruleCases() {
+		t.Run(c.kind+": "+c.value, func(t *testing.T) {
+			s := newShelf(t)
+			d := ruledNode(s, &c.fleet)
+			before, records := s.bytes(t), s.items(t)
+			if c.say != nil {
+				c.say(s, d)
+			}
+			wanted := holdNode(t, d)
+			var prefer []string
+			for range 20 {
+				prefer = append(prefer, holdOrder(t, d)...)
+			}
+			if !bytes.Equal(before, s.bytes(t)) {
+				t.Error("the store is another, only because somebody said something")
+			}
+			if i, err := s.Intent(t.Context()); err != nil || i.State != cms.Run || i.Workers != nil || wanted == 0 {
+				t.Errorf("the operator wants %+v (%v), the node %d workers", i, err, wanted)
+			}
+			s.workOff(t, prefer, records)
+		})
+	}
+}
+
+func ruledNode(s *shelf, f *neighbours) *Daemon {
+	sched := &schedule.Scheduler{}
+	sched.Stand(schedule.Place{Nodes: 1, Workers: 1})
+	d := New(Config{Name: "n1", MaxRate: ruleRate, Most: ruleWorkers, Fleet: f, Speaker: f, Scheduler: sched, Place: sched.Place, Log: discard()})
+	d.auto = autoscale{most: ruleWorkers, n: ruleWorkers}
+	d.store, d.known, d.intent = s.Coordinator, true, cms.Intent{State: cms.Run}
+	d.seen.migration = &progress.Migration{Totals: progress.Counts{Items: 6, ItemsOpen: 3, Bytes: 1 << 40, BytesDone: 1 << 30}}
+	return d
+}
+
+// holdNode holds against the rule what a node makes of the hints for a long time, and gives how many workers it wants at the end.
+func holdNode(t *testing.T, d *Daemon) (wanted int) {
+	t.Helper()
+	now := time.Now()
+	var worked metrics.Sample
+	worked.Bulk.Count = 100
+	for i := range 50 {
+		d.metrics.Add(worked) // by now and then, so that the node chooses anew
+		if wanted = d.want(now.Add(time.Duration(i) * autoEvery)); wanted < 1 || wanted > ruleWorkers {
+			t.Fatalf("%d workers are wanted", wanted)
+		}
+	}
+	if b := d.budget(); b <= 0 || b > ruleRate {
+		t.Errorf("a budget of %d bytes per second", b)
+	}
+	if n := d.rateOf(3); n <= 0 || n > ruleRate {
+		t.Errorf("a worker may send %d bytes per second", n)
+	}
+	if e := d.plan().Exponent(cms.DefaultInitialLease); e < 0 || e > 2 {
+		t.Errorf("the length of a shard makes leases 2^%d times as long", e)
+	}
+	r := d.rate(now)
+	if r.Left != nil && (*r.Left < 0 || math.IsNaN(*r.Left) || math.IsInf(*r.Left, 0)) {
+		t.Errorf("%v seconds left", *r.Left)
+	}
+	if _, err := json.Marshal(r); err != nil {
+		t.Error(err)
+	}
+	if _, err := json.Marshal(d.Status(context.Background())); err != nil {
+		t.Error(err)
+	}
+	return wanted
+}
+
+// holdOrder holds the order of a new worker against the rule, and gives what it prefers.
+func holdOrder(t *testing.T, d *Daemon) []string {
+	t.Helper()
+	var o Order
+	now := time.Now()
+	d.hint(&o, now)
+	if o.Exponent < 0 || o.Exponent > cms.MaxExponent {
+		t.Errorf("new leases are 2^%d times as long", o.Exponent)
+	}
+	if wait := d.paced.Sub(now); wait < 0 || wait > 10*time.Minute {
+		t.Errorf("the next worker starts in %v", wait)
+	}
+	if len(o.Prefer) > preferred {
+		t.Errorf("%d items are preferred", len(o.Prefer))
+	}
+	return o.Prefer
+}
+
+// workOff leases what is preferred and then what a search finds, as a worker does, and holds the items against what they were.
+func (s *shelf) workOff(t *testing.T, prefer []string, before map[string]string) {
+	t.Helper()
+	var got []string
+	for {
+		l, err := s.AcquireOneOf(t.Context(), "node", prefer)
+		if err == nil && l == nil {
+			prefer = nil
+			l, err = s.AcquireNext(t.Context(), "node", nil)
+		}
+		var none *cms.NoneAvailable
+		if errors.As(err, &none) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Length != ruleLease {
+			t.Errorf("a lease of %v on %s", l.Length, l.Item.ID)
+		}
+		got = append(got, l.Item.ID)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, s.free) {
+		t.Errorf("leased were %q, free %q", got, s.free)
+	}
+	after := s.items(t)
+	for id, was := range before {
+		if !slices.Contains(s.free, id) && after[id] != was {
+			t.Errorf("%s was %s, is %s", id, was, after[id])
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%d items became %d", len(before), len(after))
+	}
+}
