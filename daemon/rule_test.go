@@ -104,20 +104,20 @@ func (s *shelf) bytes(t *testing.T) []byte {
 // ruleCase is one value of one kind of hint, as somebody may say it who is wrong, broken or evil.
 type ruleCase struct {
 	kind, value string
-	fleet       neighbours
+	fleet       *neighbours
 	say         func(*shelf, *Daemon) // what is not in a plan
 }
 
 func plans(kind string, all map[string]schedule.Plan) (cases []ruleCase) {
 	for _, value := range slices.Sorted(maps.Keys(all)) {
-		cases = append(cases, ruleCase{kind: kind, value: value, fleet: neighbours{count: 3, plan: all[value]}})
+		cases = append(cases, ruleCase{kind: kind, value: value, fleet: &neighbours{count: 3, plan: all[value]}})
 	}
 	return cases
 }
 
 func said(kind string, all map[string]func(*shelf, *Daemon)) (cases []ruleCase) {
 	for _, value := range slices.Sorted(maps.Keys(all)) {
-		cases = append(cases, ruleCase{kind: kind, value: value, fleet: neighbours{count: 3}, say: all[value]})
+		cases = append(cases, ruleCase{kind: kind, value: value, fleet: &neighbours{count: 3}, say: all[value]})
 	}
 	return cases
 }
@@ -128,8 +128,9 @@ func pressed(loads ...schedule.Load) schedule.Plan {
 		loads[i] = loads[i].Sane()
 	}
 	shards := []schedule.Shard{{Bytes: 1 << 40}, {Bytes: -1 << 50}}
+	busy, slow := schedule.Pressure(loads)
 	return schedule.Plan{
-		Pressure: schedule.Pressure(loads), Workers: schedule.ProposeWorkers(1, loads, 3), Shard: schedule.TypicalShard(shards, loads, math.NaN()),
+		Busy: busy, Slow: slow, Workers: schedule.ProposeWorkers(1, loads, 3), Shard: schedule.TypicalShard(shards, loads, math.NaN()),
 	}
 }
 
@@ -144,7 +145,8 @@ func ruleCases() []ruleCase {
 			"one for all": {Workers: 1}, "negative": {Workers: math.MinInt}, "huge": {Workers: math.MaxInt},
 		}),
 		plans("pressure", map[string]schedule.Plan{
-			"all is refused": {Pressure: 1}, "more than all": {Pressure: 1e300}, "negative": {Pressure: -1}, "no number": {Pressure: nan}, "endless": {Pressure: inf},
+			"all is refused": {Busy: 1}, "all is throttled": {Slow: 1}, "more than all": {Busy: 1e300}, "negative": {Busy: -1, Slow: -1}, "no number": {Busy: nan, Slow: nan},
+			"endless": {Busy: inf, Slow: inf},
 		}),
 		plans("load", map[string]schedule.Plan{
 			"negative": pressed(schedule.Load{Workers: math.MinInt, Most: math.MinInt, Rate: math.MinInt64, Busy: -1, Slow: -1}),
@@ -185,9 +187,19 @@ func ruleCases() []ruleCase {
 			},
 		}),
 		[]ruleCase{
-			{kind: "members", value: "a crowd", fleet: neighbours{position: math.MaxInt, count: math.MaxInt, plan: schedule.Plan{Workers: 1}}},
-			{kind: "members", value: "less than nobody", fleet: neighbours{position: -1, count: math.MinInt, plan: schedule.Plan{Workers: 7}}},
+			{kind: "members", value: "a crowd", fleet: &neighbours{position: math.MaxInt, count: math.MaxInt, plan: schedule.Plan{Workers: 1}}},
+			{kind: "members", value: "less than nobody", fleet: &neighbours{position: -1, count: math.MinInt, plan: schedule.Plan{Workers: 7}}},
 		},
+		said("items that others held", map[string]func(*shelf, *Daemon){
+			"all": func(s *shelf, d *Daemon) {
+				busy := map[string]bool{"": true, s.done: true, s.held: true, s.beyond: true}
+				for _, id := range s.free {
+					busy[id] = true
+				}
+				d.conf.Scheduler.Saw(busy, time.Now().Add(100*365*24*time.Hour))
+			},
+			"long ago": func(s *shelf, d *Daemon) { d.conf.Scheduler.Saw(map[string]bool{s.free[0]: true}, time.Time{}) },
+		}),
 		said("items that broke a worker", map[string]func(*shelf, *Daemon){
 			"every free one, for good": func(s *shelf, d *Daemon) {
 				for _, id := range s.free {
@@ -245,7 +257,7 @@ func TestAHintMayReorderDelayOrShrinkWorkAndNothingElse(t *testing.T) {
 	for _, c := range ruleCases() {
 		t.Run(c.kind+": "+c.value, func(t *testing.T) {
 			s := newShelf(t)
-			d := ruledNode(s, &c.fleet)
+			d := ruledNode(s, c.fleet)
 			before, records := s.bytes(t), s.items(t)
 			if c.say != nil {
 				c.say(s, d)
@@ -286,6 +298,10 @@ func holdNode(t *testing.T, d *Daemon) (wanted int) {
 		d.metrics.Add(worked) // by now and then, so that the node chooses anew
 		if wanted = d.want(now.Add(time.Duration(i) * autoEvery)); wanted < 1 || wanted > ruleWorkers {
 			t.Fatalf("%d workers are wanted", wanted)
+		}
+		d.pace.follow(now.Add(time.Duration(i)*autoEvery), d.metrics.Total(), d.plan(), i%2 == 0)
+		if p := d.pace.is(); !(p.Target > 0 && p.Target <= 1 && p.Repository > 0 && p.Repository <= 1) {
+			t.Fatalf("the connections of workers shrink to %+v", p)
 		}
 	}
 	if b := d.budget(); b <= 0 || b > ruleRate {

@@ -277,6 +277,11 @@ func (f *Fleet) learn(ctx context.Context) error {
 	if err != nil || len(hints) == 0 {
 		return err
 	}
+	f.takeShards(hints)
+	return nil
+}
+
+func (f *Fleet) takeShards(hints []store.Hint) {
 	var all []schedule.Shard
 	for _, h := range hints {
 		var part []schedule.Shard
@@ -285,5 +290,4 @@ func (f *Fleet) learn(ctx context.Context) error {
 		}
 	}
 	f.conf.Scheduler.Learn(all)
-	return nil
 }

@@ -155,9 +155,11 @@ func (f *Fleet) Plan() schedule.Plan {
 // learnPlan reads what the leader proposes.
 func (f *Fleet) learnPlan() error {
 	hints, err := f.list(kindPlan)
-	if err != nil {
-		return err
-	}
+	f.takePlan(hints)
+	return err
+}
+
+func (f *Fleet) takePlan(hints []store.Hint) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, h := range hints {
@@ -174,7 +176,6 @@ func (f *Fleet) learnPlan() error {
 			f.taker.Hear(f.now(), f.ends(h, life), p.Number, p.Rate, life)
 		}
 	}
-	return nil
 }
 
 // maxShard is more than a shard may count for.
@@ -188,16 +189,17 @@ func (f *Fleet) ends(h store.Hint, life time.Duration) time.Time {
 // learnHistory reads how quick the fleet was.
 func (f *Fleet) learnHistory() error {
 	hints, err := f.list(kindHistory)
-	if err != nil {
-		return err
-	}
+	f.takeHistory(hints)
+	return err
+}
+
+func (f *Fleet) takeHistory(hints []store.Hint) {
 	for _, h := range hints {
 		var past schedule.History
 		if json.Unmarshal(h.Payload, &past) == nil {
 			f.remember(past.Recent(), f.ends(h, historyLife))
 		}
 	}
-	return nil
 }
 
 func (f *Fleet) remember(t schedule.Throughput, until time.Time) {

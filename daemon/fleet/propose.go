@@ -70,6 +70,7 @@ func (f *Fleet) propose(ctx context.Context, t *term, shards []schedule.Shard) e
 	if err != nil {
 		return err
 	}
+	before.Divided = min(before.Divided, now.UnixMilli()) // the store's clock may have been set
 	if !t.begun {
 		t.begin(before, f.planLife(len(names)))
 	}
