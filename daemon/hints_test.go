@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
@@ -130,6 +131,31 @@ func TestAProposedNumberOnlyShrinksAndTheOperatorsCounts(t *testing.T) {
 }
 
 func number(n int) *int { return &n }
+
+// TestANodeThatHasSeenNothingTellsTheEndByTheHistoryOfItsFleet: and only while somebody wants the work to go on.
+func TestANodeThatHasSeenNothingTellsTheEndByTheHistoryOfItsFleet(t *testing.T) {
+	f := &neighbours{count: 2, plan: schedule.Plan{Throughput: 1000}}
+	d, now := New(Config{Fleet: f, Log: discard()}), time.Now()
+	d.intent.State = cms.Run
+	end := func(what string, want float64) {
+		t.Helper()
+		left := d.rate(now).Left
+		if want < 0 && left != nil || want >= 0 && (left == nil || *left != want) {
+			t.Errorf("%s: %v seconds left, want %v", what, left, want)
+		}
+	}
+	end("nothing was read", -1)
+	d.seen.migration = &progress.Migration{Totals: progress.Counts{Items: 5, ItemsOpen: 2, Bytes: 90_000, BytesDone: 30_000}}
+	end("one reading", 60)
+	d.rates = []ratePoint{{at: now.Add(-10 * time.Second)}, {at: now, bytes: 600_000}}
+	end("the last ten seconds were quick", 60)
+	f.propose(schedule.Plan{})
+	end("no hint", 1)
+	d.intent.State = cms.Pause
+	end("paused", -1)
+	d.intent.State, d.seen.migration.Totals.ItemsOpen = cms.Run, 0
+	end("nothing is open", -1)
+}
 
 func TestPressureOfOthersTakesWorkersAway(t *testing.T) {
 	a, now := autoscale{most: 8, n: 8}, time.Now()

@@ -1,0 +1,19 @@
+package main
+
+import "testing"
+
+// TestANodeThatHasNotJoinedItsFleetLeavesItTheRate: nobody counts it yet.
+func TestANodeThatHasNotJoinedItsFleetLeavesItTheRate(t *testing.T) {
+	m := &member{}
+	if p := m.Plan(); p.Rate != 0 {
+		t.Errorf("%+v without a limit", p)
+	}
+	m.r.maxRate = 1000
+	if p := m.Plan(); p.Rate != 100 {
+		t.Errorf("%+v before it is in the list", p)
+	}
+	m.alone = 4
+	if p := m.Plan(); p.Rate != 0 || p.Nodes != 4 {
+		t.Errorf("%+v when it is in the list without gossip", p)
+	}
+}
