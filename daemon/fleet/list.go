@@ -62,7 +62,7 @@ func (f *Fleet) uncounted() bool {
 // now is an instant by a clock that nobody sets and that goes on while the machine sleeps.
 func (f *Fleet) now() time.Time { return time.Unix(0, 0).Add(f.conf.Clock.Read().Boot) }
 
-// living are the nodes of the fleet that were seen lately; processes of an import are on the list, too, but have no gossip. Of
+// living are the nodes of the fleet that were seen lately; processes of an import are on the list, too, and none of them. Of
 // two that are reached at the same address and have the same name but for what each start of a node adds, the older one is gone: its
 // port is taken.
 func living(all []primitive.Node, within time.Duration) (nodes []primitive.Node) {
@@ -72,7 +72,7 @@ func living(all []primitive.Node, within time.Duration) (nodes []primitive.Node)
 		last[machine(n)] = max(last[machine(n)], n.Seen)
 	}
 	for _, n := range all {
-		if n.Gossip != "" && newest-n.Seen <= within.Milliseconds() && last[machine(n)] == n.Seen {
+		if n.Task == "" && newest-n.Seen <= within.Milliseconds() && last[machine(n)] == n.Seen {
 			nodes = append(nodes, n)
 		}
 	}

@@ -30,6 +30,7 @@ func TestAMachineThatStartedAgainIsCountedOnce(t *testing.T) {
 		{"a machine that is called the same", []primitive.Node{at("a-1", "a:1", 100), at("a-2", "b:1", 101)}, 2},
 		{"a machine behind the same address", []primitive.Node{at("a-1", "127.0.0.1:7946", 100), at("b-1", "127.0.0.1:7946", 101)}, 2},
 		{"nodes without gossip", []primitive.Node{at("a-1", "", 100), at("a-2", "", 101)}, 2},
+		{"processes of an import", []primitive.Node{at("a-1", "a:1", 100), {Token: "p", Task: "import", Seen: 101 * second}}, 1},
 		{"names as tests have them", []primitive.Node{at("a", "a:1", 100), at("b", "a:1", 101)}, 2},
 	} {
 		if got := len(living(c.list, 75*time.Second)); got != c.want {

@@ -254,5 +254,5 @@ func (m *Import) advertise(ctx context.Context) error {
 	if m.Place.Slot > 0 {
 		return nil
 	}
-	return m.nodes.Advertise(ctx, primitive.Node{Token: m.Place.Node, Workers: m.Workers * m.Place.Slots})
+	return m.nodes.Advertise(ctx, primitive.Node{Token: m.Place.Node, Workers: m.Workers * m.Place.Slots, Task: kind})
 }

@@ -153,7 +153,7 @@ func (s *state) cut(files []file, size int64, n int) bool {
 			if f.packed == plain && to-offset > size+size/2 { // no tiny window at the end
 				to = offset + size
 			}
-			s.Pending[partitionID(s.Next)] = Task{Version: taskVersion, Kind: "import", File: f.name, Number: s.Totals.Files - 1,
+			s.Pending[partitionID(s.Next)] = Task{Version: taskVersion, Kind: kind, File: f.name, Number: s.Totals.Files - 1,
 				Size: f.size, From: offset, To: to, Compression: f.packed}
 			s.Next++
 			offset = to

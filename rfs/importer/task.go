@@ -8,8 +8,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// prefix begins the ids of this kind of partition.
-const prefix = "import/"
+// kind is the name of this kind of task; prefix begins the ids of its partitions.
+const (
+	kind   = "import"
+	prefix = kind + "/"
+)
 
 // taskVersion is the version of the serialized form.
 const taskVersion = 1
@@ -39,7 +42,7 @@ func decodeTask(b []byte) (Task, error) {
 	if err := json.Unmarshal(b, &t); err != nil {
 		return t, fmt.Errorf("task: %w: %w", err, fault.ErrCorrupt)
 	}
-	if t.Version != taskVersion || t.Kind != "import" {
+	if t.Version != taskVersion || t.Kind != kind {
 		return t, fmt.Errorf("task of kind %q, version %d, made by another version of rfsd: %w", t.Kind, t.Version, fault.ErrConfig)
 	}
 	if t.From < 0 || t.From > t.To || t.To > t.Size {

@@ -22,6 +22,8 @@ type Node struct {
 	// nodes all went down finds itself again.
 	Gossip string `json:"gossip,omitempty"`
 	API    string `json:"api,omitempty"`
+	// Task is the generic task of which the node is a worker; "" for a daemon.
+	Task string `json:"task,omitempty"`
 }
 
 // Nodes is the list of nodes: one record, changed by versioned updates. It is
