@@ -47,7 +47,7 @@ func importRepositories(t *testing.T) []repository {
 }
 
 // TestExportsImportedByThreeProcessesThatAreKilledEqualTheTruth exports snapshots, plain and compressed, and
-// lets three processes import each into a real cluster, one of which is killed now and then.
+// lets three processes import each into a real cluster, one of which is killed now and then: in turn rfsd import, and nodes whose task it is.
 func TestExportsImportedByThreeProcessesThatAreKilledEqualTheTruth(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	proxy := newProxy(t, n.URL, 20*time.Millisecond) // so that there is time to kill in
@@ -56,13 +56,13 @@ func TestExportsImportedByThreeProcessesThatAreKilledEqualTheTruth(t *testing.T)
 		t.Run(r.name, func(t *testing.T) {
 			wipe(t, n)
 			packed := []string{"none", "gzip", "zstd"}[i%3]
-			rows = append(rows, importEquals(t, n, proxy, r, packed, i%3 == 1))
+			rows = append(rows, importEquals(t, n, proxy, r, packed, i%3 == 1, i%2 == 1))
 		})
 	}
-	t.Logf("snapshot | compression | documents | failed | windows | killed\n%s", strings.Join(rows, "\n"))
+	t.Logf("snapshot | compression, by | documents | failed | windows | killed\n%s", strings.Join(rows, "\n"))
 }
 
-func importEquals(t *testing.T, n *cluster.Node, proxy *proxy, r repository, packed string, overS3 bool) string {
+func importEquals(t *testing.T, n *cluster.Node, proxy *proxy, r repository, packed string, overS3, nodes bool) string {
 	t.Helper()
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
@@ -95,14 +95,18 @@ func importEquals(t *testing.T, n *cluster.Node, proxy *proxy, r repository, pac
 		from = inBucket(t, out)
 	}
 	args := []string{"import", "--from", from, "--target-host", proxy.URL, "--create-indices", "--output", "json", "--session-name", "import",
-		"--window-lease", "3s", "--slots", "2", "--documents-per-bulk-request", "5", "--disable-compression",
+		"--window-lease", "3s", "--documents-per-bulk-request", "5", "--disable-compression",
 		"--max-failed-documents", "unlimited"}
 	bytes := 0
 	for _, source := range lines {
 		bytes += len(source)
 	}
 	args = append(args, "--window-size", strconv.Itoa(max(bytes/60, 1<<14)))
-	killed := importWithKills(t, dir, args)
+	three := append(slices.Clone(args), "--slots", "2")
+	if nodes {
+		three = append([]string{"run", "--workers", "2", "--exit-when-done", "--socket", "off", "--status-socket", "off"}, args[1:]...)
+	}
+	killed := importWithKills(t, dir, three)
 	res := RunIn(t, dir, nil, "rfsd", args...)
 	var sum imported
 	if err := json.Unmarshal([]byte(res.Stdout), &sum); err != nil {
@@ -115,7 +119,7 @@ func importEquals(t *testing.T, n *cluster.Node, proxy *proxy, r repository, pac
 		t.Errorf("exit %d, want %d", res.Code, want)
 	}
 	importArrived(t, n, r, exported, lines, sum.Failed)
-	return fmt.Sprintf("%s | %s | %d | %d | %d | %d", r.name, packed, sum.Documents, sum.Failed, sum.Windows, killed)
+	return fmt.Sprintf("%s | %s, %s | %d | %d | %d | %d", r.name, packed, map[bool]string{false: "processes", true: "nodes"}[nodes], sum.Documents, sum.Failed, sum.Windows, killed)
 }
 
 // inBucket puts a directory into a bucket and gives its address; the environment leads to it.
