@@ -151,7 +151,7 @@ func (m *member) Plan() schedule.Plan {
 	defer m.mu.Unlock()
 	plan := schedule.Plan{Nodes: m.alone}
 	if m.r.maxRate > 0 && m.alone == 0 { // it is in no list yet
-		plan.Rate = max(int64(schedule.Uncounted*float64(m.r.maxRate)), 1)
+		plan.Rate = new(schedule.Taker).Take(time.Now(), m.r.maxRate, 1)
 	}
 	return plan
 }

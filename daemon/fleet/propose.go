@@ -31,12 +31,11 @@ const (
 	maxHint     = 4 << 10 // bytes
 )
 
-// begin goes on where the leader before has stopped.
-func (t *term) begin(before Summary, life time.Duration) {
+// begin goes on where the leader before has stopped. The rate is not divided before those who start together with the leader are
+// counted: while nobody follows a plan, that is soon.
+func (t *term) begin(now int64, before Summary, life, start time.Duration) {
 	t.begun, t.history, t.number = true, before.History, before.Divided
-	if before.Divided > 0 {
-		t.quiet = before.Divided + schedule.Spent(life).Milliseconds()
-	}
+	t.quiet = max(before.Divided+schedule.Spent(life).Milliseconds(), now+start.Milliseconds())
 	if before.At > 0 && before.Shards > 0 {
 		t.at, t.left = before.At, schedule.Left{Indexed: before.Indexed, Failed: before.Failed, Filtered: before.Filtered, BytesDone: before.Bytes - before.LeftBytes}
 	}
@@ -72,7 +71,7 @@ func (f *Fleet) propose(ctx context.Context, t *term, shards []schedule.Shard) e
 	}
 	before.Divided = min(before.Divided, now.UnixMilli()) // the store's clock may have been set
 	if !t.begun {
-		t.begin(before, f.planLife(len(names)))
+		t.begin(now.UnixMilli(), before, f.planLife(len(names)), 2*f.every.advertise)
 	}
 	busy, slow := schedule.Pressure(loads)
 	s := Summary{Leader: f.gossip.Name(), At: now.UnixMilli(), Nodes: len(loads), Pressure: max(busy, slow), Divided: before.Divided}

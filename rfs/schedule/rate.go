@@ -238,13 +238,16 @@ func (t *Taker) uncounted(now time.Time) bool {
 }
 
 // Take is what the node may send of the whole fleet's budget, in bytes per second. others is how many nodes live as far as it
-// hears itself.
+// hears itself. A zero Taker is that of a node that is in no list yet.
 func (t *Taker) Take(now time.Time, budget int64, others int) int64 {
 	nodes := max(others, 1)
 	for _, c := range t.counts {
 		if c.until.IsZero() || now.Before(c.until) {
 			nodes = max(nodes, c.nodes)
 		}
+	}
+	if t.listed.IsZero() { // of the list it knows only how long it may be
+		nodes = max(nodes, maxNodes)
 	}
 	equal := budget / int64(nodes)
 	part := equal
