@@ -20,7 +20,7 @@ import "time"
 //   - A new leader divides nothing until the plans of the one before are spent.
 //
 // So the parts never add up to more than the budget. A node without a part still goes on, at a tenth of an equal one
-// (Uncounted): that is the only excess, and it ends when the node is counted.
+// (uncountedPart): that is the only excess, and it ends when the node is counted.
 
 // Spent is how long after it was made a plan of this life is followed by nobody.
 func Spent(life time.Duration) time.Duration { return life * 3 / 2 }
@@ -28,8 +28,8 @@ func Spent(life time.Duration) time.Duration { return life * 3 / 2 }
 // Hold is how long after it heard its last plan of this life a node takes no more than that plan gave it.
 func Hold(life time.Duration) time.Duration { return life * 5 / 2 }
 
-// Uncounted is the part of an equal part that a node takes while others may not count it.
-const Uncounted = 0.1
+// uncountedPart is the part of an equal part that a node takes while others may not count it.
+const uncountedPart = 0.1
 
 // Asker is a node as the leader knows it.
 type Asker struct {
@@ -253,7 +253,7 @@ func (t *Taker) Take(now time.Time, budget int64, others int) int64 {
 	part := equal
 	switch {
 	case t.uncounted(now):
-		part = int64(Uncounted * float64(equal))
+		part = int64(uncountedPart * float64(equal))
 	case now.Before(t.until):
 		part = t.rate
 	case now.Before(t.hold):
