@@ -160,7 +160,7 @@ func migrationFamilies() []family {
 			emit(prometheus.GaugeValue, float64(m.Totals.BytesDone), "done")
 			emit(prometheus.GaugeValue, float64(m.Totals.Bytes-m.Totals.BytesDone), "open")
 		}),
-		migration("rfsd_migration_eta_seconds", "Estimated time to the end by bytes; absent when nothing moves.", nil, func(emit emitter, _ *progress.Migration, s state) {
+		migration("rfsd_migration_eta_seconds", "Estimated time to the end by bytes; absent when it is not known or no work is wanted.", nil, func(emit emitter, _ *progress.Migration, s state) {
 			if s.report.Rate.Left != nil {
 				emit(prometheus.GaugeValue, *s.report.Rate.Left)
 			}

@@ -38,7 +38,7 @@ type Node struct {
 type Rate struct {
 	Documents float64 `json:"documents_per_second"`
 	Bytes     float64 `json:"bytes_per_second"` // repository bytes
-	// Left is the estimated time to the end by bytes, in seconds; nil when nothing moves.
+	// Left is the estimated time to the end by bytes, in seconds; nil when it is not known or no work is wanted.
 	Left *float64 `json:"eta_seconds,omitempty"`
 }
 
