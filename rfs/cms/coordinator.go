@@ -191,10 +191,7 @@ func (c *Coordinator) ClaimTarget(ctx context.Context, index, uuid string) (reco
 		return "", fmt.Errorf("target of %s: %w", index, err)
 	}
 	id := kindTarget + ":" + indexKey(index)
-	if _, err = c.createRecord(ctx, Record{ID: id, Kind: kindTarget, Body: body}); err != nil {
-		return "", err
-	}
-	r, err := c.record(ctx, id)
+	r, err := c.recordOrNew(ctx, Record{ID: id, Kind: kindTarget, Body: body})
 	if err != nil {
 		return "", err
 	}

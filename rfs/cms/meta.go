@@ -53,14 +53,7 @@ func (c *Coordinator) Init(ctx context.Context, m Meta) error {
 	if err != nil {
 		return fmt.Errorf("meta record: %w", err)
 	}
-	created, err := c.createRecord(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
-	if err != nil {
-		return err
-	}
-	if created {
-		return c.checkSetupVersion(ctx)
-	}
-	r, err := c.record(ctx, kindMeta)
+	r, err := c.recordOrNew(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
 	if err != nil {
 		return err
 	}

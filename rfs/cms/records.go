@@ -47,6 +47,18 @@ func (c *Coordinator) createRecord(ctx context.Context, r Record) (created bool,
 	return created, nil
 }
 
+// recordOrNew gives the record of that id, which it adds when there is none. Reading comes first: nearly always it is there.
+func (c *Coordinator) recordOrNew(ctx context.Context, r Record) (Record, error) {
+	is, err := c.record(ctx, r.ID)
+	if !errors.Is(err, ErrNotFound) {
+		return is, err
+	}
+	if _, err := c.createRecord(ctx, r); err != nil {
+		return r, err
+	}
+	return c.record(ctx, r.ID)
+}
+
 // putRecord writes the record over whatever is there.
 func (c *Coordinator) putRecord(ctx context.Context, r Record) error {
 	if err := c.stamp(ctx, &r); err != nil {

@@ -125,10 +125,18 @@ const (
 
 // begin makes the indices of the session or finds them, and looks how to write to them.
 func (s *Store) begin(ctx context.Context, items, control string) error {
-	if err := s.ensure(ctx, control, s.control, controlMapping); err != nil {
+	// A session that is known costs no more than is asked here: thousands of workers open it again and again.
+	r, err := s.Record(ctx, incarnationID)
+	if err != nil {
+		if err := s.ensure(ctx, control, s.control, controlMapping); err != nil {
+			return err
+		}
+		r, err = s.Record(ctx, incarnationID)
+	}
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return err
 	}
-	if err := s.incarnation(ctx, items); err != nil {
+	if err := s.incarnation(ctx, items, r, err == nil); err != nil {
 		return err
 	}
 	if s.mode == Auto {
@@ -166,15 +174,13 @@ func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error 
 	return nil
 }
 
+// incarnationID is the record of the items index's UUID.
+const incarnationID = "incarnation"
+
 // incarnation makes the items index for a new session and remembers its UUID; in a
-// session that has one it must be the same index still.
-func (s *Store) incarnation(ctx context.Context, items string) error {
-	const id = "incarnation"
-	r, err := s.Record(ctx, id)
-	known := err == nil
-	if err != nil && !errors.Is(err, cms.ErrNotFound) {
-		return err
-	}
+// session that has one it must be the same index still. r is its record, when it is known.
+func (s *Store) incarnation(ctx context.Context, items string, r cms.Record, known bool) error {
+	const id = incarnationID
 	if !known {
 		if err := s.ensure(ctx, items, s.items, itemsMapping); err != nil {
 			return err
