@@ -87,6 +87,7 @@ type Daemon struct {
 	done     bool      // no work is left
 	waiting  time.Time // until then no worker is started: others hold what is left
 	paced    time.Time // nor until then, so that a big fleet does not start all at once
+	placed   bool      // the node has heard of its fleet
 	stopping bool
 	hurry    bool
 	failed   error  // why the daemon cannot go on
@@ -94,6 +95,7 @@ type Daemon struct {
 	auto     autoscale
 	pace     pace
 	seen     reading
+	asked    time.Time // when an operator's question had the store read
 	refused  refusals
 	rates    []ratePoint
 	watchers map[chan struct{}]struct{}
@@ -146,7 +148,7 @@ func New(conf Config) *Daemon {
 		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1), readSoon: make(chan struct{}, 1), wishSoon: make(chan struct{}, 1),
 		beat: time.Now(),
 	}
-	d.metrics = metrics.NewRegistry(func() status.Report { return d.Status(context.Background()) })
+	d.metrics = metrics.NewRegistry(d.snapshot)
 	d.metrics.Limit(conf.MaxRate)
 	d.news = newNewsroom(conf.Name, conf.Sinks, d.metrics, conf.Log)
 	d.auto = newAutoscale(conf.Most, conf.Memory)
@@ -282,7 +284,7 @@ func (d *Daemon) nudge() { poke(d.wake) }
 
 // headline is one line for the service manager.
 func (d *Daemon) headline() string {
-	r := d.Status(context.Background())
+	r := d.snapshot()
 	s := fmt.Sprintf("%s: %d of %d workers", r.Node.State, r.Node.Running, r.Node.Wanted)
 	if m := r.Migration; m != nil {
 		if t := m.Totals; t.Shards > 0 {

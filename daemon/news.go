@@ -95,11 +95,11 @@ func (n *newsroom) last(limit int) []status.Event {
 }
 
 // read takes over the events of the store that are not known yet, now and then.
-func (n *newsroom) read(ctx context.Context, store *cms.Coordinator) {
+func (n *newsroom) read(ctx context.Context, store *cms.Coordinator, every time.Duration) {
 	if store == nil || time.Now().Before(n.due) {
 		return
 	}
-	n.due = time.Now().Add(eventsEvery)
+	n.due = time.Now().Add(every)
 	rctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	var fresh []status.Event

@@ -61,13 +61,13 @@ func TestEventsOfTheStoreReachTheSinksOnceAndOldOnesNever(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { n.run(ctx) })
-	n.read(ctx, store)
+	n.read(ctx, store, eventsEvery)
 	if _, err := store.Event(t.Context(), "bG9ncw__0__0", "failed", "checksum"); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		n.due = time.Time{}
-		n.read(ctx, store)
+		n.read(ctx, store, eventsEvery)
 	}
 	n.add("worker", "worker_panic", "index out of range")
 	until(t, "both new events arrive, after a failure", func() bool { return len(sink.events()) == 2 })

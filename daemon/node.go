@@ -19,8 +19,19 @@ import (
 // intentTime bounds the writing of an intent: whoever asked waits for it.
 const intentTime = 10 * time.Second
 
-// Status is what the node knows at this moment. It asks nobody.
+// Status is what the node knows at this moment. It asks nobody; when that is old, the store is read after it, for the next
+// question.
 func (d *Daemon) Status(context.Context) status.Report {
+	d.mu.Lock()
+	if now, old := time.Now(), 2*d.conf.ReadStore; now.Sub(d.seen.at) > old && now.Sub(d.asked) > old {
+		d.asked = now
+		d.readAgain()
+	}
+	d.mu.Unlock()
+	return d.snapshot()
+}
+
+func (d *Daemon) snapshot() status.Report {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()

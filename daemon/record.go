@@ -49,6 +49,8 @@ type Order struct {
 	Slots    int                 `json:"slots,omitempty"`     // with the options: how many the node wants
 	Node     string              `json:"node,omitempty"`      // with the options: the node's name
 	Every    time.Duration       `json:"sample_ns,omitempty"` // with the options: interval of samples
+	Tries    int                 `json:"tries,omitempty"`     // with the options: most items of a search that are tried; 0: all
+	Record   time.Duration       `json:"record_ns,omitempty"` // with the options: interval in which progress is recorded; 0: the default
 }
 
 // Pace is which part of its connections a worker may use, between 0 and 1: of those to the target, and of the requests that read

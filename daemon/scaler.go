@@ -57,6 +57,9 @@ func (d *Daemon) tick(now time.Time) {
 	for len(d.slots) < d.wanted {
 		d.slots = append(d.slots, &slot{n: len(d.slots)})
 	}
+	if place := d.place(); !d.placed && place.Nodes > 0 {
+		d.placed, d.paced = true, now.Add(place.Begin())
+	}
 	changed := false
 	for _, s := range d.slots {
 		switch {
@@ -147,9 +150,9 @@ const preferred = 4
 
 // hint adds to an order what the fleet knows, and paces the next start. Without hints it does nothing.
 func (d *Daemon) hint(o *Order, now time.Time) {
-	if d.conf.Place != nil {
-		place := d.conf.Place()
+	if place := d.place(); place.Nodes > 0 {
 		d.paced = now.Add(place.Pause())
+		o.Record, o.Tries = place.Record(), place.Tries()
 		o.Exponent = max(place.Exponent(cms.DefaultInitialLease), d.plan().Exponent(cms.DefaultInitialLease))
 	}
 	if d.conf.Scheduler != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
 const (
@@ -23,13 +24,14 @@ func (d *Daemon) keepReading(ctx context.Context) {
 	for ctx.Err() == nil {
 		begin := time.Now()
 		d.readStore(ctx)
-		pause := max(d.conf.ReadStore, 4*time.Since(begin))
+		took := time.Since(begin)
+		pause := d.place().Reading(max(d.conf.ReadStore, 4*took), took)
 		d.mu.Lock()
 		if d.running() == 0 && (d.done || d.intent.State != cms.Run) && !d.conf.EndWhenDone && d.seen.err == "" {
 			pause *= idleReads
 		}
 		d.mu.Unlock()
-		d.news.read(ctx, d.coordinator())
+		d.news.read(ctx, d.coordinator(), d.place().Every(eventsEvery, schedule.Events))
 		d.readRefused(ctx)
 		if !rest(ctx, pause, d.readSoon) { // soon: something ended that a status should show
 			return
@@ -135,19 +137,19 @@ func (d *Daemon) keepIntent(ctx context.Context) {
 		if d.coordinator() == nil {
 			pause = min(pause, 100*time.Millisecond)
 		}
-		if d.conf.Fleet != nil { // many nodes ask less often: they hear of a change from whoever wrote it
-			_, count := d.conf.Fleet.Share()
-			pause = max(pause, time.Duration(count)*intentPerNode)
-		}
-		if !rest(ctx, pause, d.wishSoon) {
+		if !rest(ctx, d.place().Every(pause, schedule.Intents), d.wishSoon) {
 			return
 		}
 	}
 }
 
-// intentPerNode is how long a node waits between two readings of the intent for each node there is: all together ask 20
-// times in a second at the most.
-const intentPerNode = 50 * time.Millisecond
+// place is where the node stands in its fleet, as far as it knows.
+func (d *Daemon) place() schedule.Place {
+	if d.conf.Place == nil {
+		return schedule.Place{}
+	}
+	return d.conf.Place()
+}
 
 // apply takes an intent over unless a newer one is known.
 func (d *Daemon) apply(i cms.Intent) {

@@ -57,7 +57,9 @@ type options struct {
 	coordinator     target.Config // another cluster for the state of the work; no URL: the target
 	ownerFile       string
 	skew            time.Duration
-	leastExponent   int // of new items' leases; a hint of the fleet
+	leastExponent   int           // of new items' leases; a hint of the fleet
+	tries           int           // items of a search, likewise
+	recordEvery     time.Duration // progress is recorded so often, likewise; 0: the default
 	care            careOptions
 	lease           time.Duration
 	slots           int

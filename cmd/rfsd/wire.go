@@ -55,7 +55,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		}
 		closers = append(closers, closeStore)
 	}
-	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.lease, SkewTolerance: o.skew, LeastExponent: o.leastExponent})
+	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.lease, SkewTolerance: o.skew, LeastExponent: o.leastExponent, Tries: o.tries})
 	if err != nil {
 		return give(err)
 	}
@@ -69,7 +69,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, Bulk: bulkOptions(o), Edit: o.editor,
+		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o), Edit: o.editor,
 	}
 	return s, done, nil
 }

@@ -75,7 +75,7 @@ func work1(ctx context.Context, o options, l *link) error {
 	in := newInstruments(o)
 	ctx, cancel := l.obey(ctx, in)
 	defer cancel()
-	o.leastExponent, o.fleet = l.first.Exponent, true
+	o.leastExponent, o.tries, o.recordEvery, o.fleet = l.first.Exponent, l.first.Tries, l.first.Record, true
 	h, err := openHand(ctx, o, l.logger(o), in)
 	if err != nil {
 		return l.finish(h.failed(err), err)

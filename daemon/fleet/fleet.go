@@ -103,7 +103,12 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	f := &Fleet{
 		conf: conf, every: normal, log: conf.Log, missing: map[string]time.Time{},
 		nodes: &primitive.Nodes{Store: conf.Store, Clock: conf.Clock},
-		locks: &primitive.Locks{Store: conf.Store, Clock: conf.Clock},
+		locks: &primitive.Locks{Store: conf.Store, Clock: conf.Clock, Wait: func() time.Duration {
+			if all := conf.Scheduler.Place().Every(0, schedule.Elections); all > 0 {
+				return rand.N(all)
+			}
+			return 0
+		}},
 	}
 	if conf.Quick {
 		f.every = quick
@@ -119,10 +124,12 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	}
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f.stop = stop
-	f.done.Go(func() { f.repeat(lasting, f.every.advertise, f.advertise) })
+	f.done.Go(func() { f.repeatIn(lasting, f.beat, f.advertise) })
 	f.done.Go(func() { f.follow(lasting) })
 	if conf.Streams != nil {
-		f.done.Go(func() { f.repeat(lasting, f.every.hints, f.keepHints) })
+		f.done.Go(func() {
+			f.repeatIn(lasting, func() time.Duration { return f.conf.Scheduler.Place().Every(f.every.hints, schedule.Foundings) }, f.keepHints)
+		})
 	}
 	f.done.Go(func() { f.repeat(lasting, f.every.hints, f.learn) })
 	f.done.Go(func() { f.leadAgain(lasting) })
@@ -135,7 +142,21 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 
 // repeat runs an errand now and then until ctx ends. A failure is said and tried again.
 func (f *Fleet) repeat(ctx context.Context, every time.Duration, errand func(context.Context) error) {
+	f.repeatIn(ctx, func() time.Duration { return every }, errand)
+}
+
+// beat is how often this node writes itself into the list. Where a rate is divided among those in it, not more seldom than all expect.
+func (f *Fleet) beat() time.Duration {
+	if f.conf.MaxRate > 0 {
+		return f.every.advertise
+	}
+	return min(f.conf.Scheduler.Place().Every(f.every.advertise, schedule.Beats), f.every.expire/2)
+}
+
+// repeatIn is repeat in intervals that follow the size of the fleet.
+func (f *Fleet) repeatIn(ctx context.Context, interval func() time.Duration, errand func(context.Context) error) {
 	for {
+		every := interval()
 		if err := errand(ctx); err != nil && ctx.Err() == nil {
 			f.log.Debug("fleet: put off", "error", err)
 		}

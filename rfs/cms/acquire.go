@@ -31,7 +31,11 @@ const (
 // free that another engine began in mid-shard, they are taken over; a *ForeignWorker when
 // one of its workers is active.
 func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (*Lease, error) {
-	for range acquireRounds {
+	rounds := acquireRounds
+	if c.cfg.Tries > 0 {
+		rounds = 1
+	}
+	for range rounds {
 		l, err := c.fromCandidates(ctx, holder, hints)
 		if l != nil || err != nil {
 			return l, err
@@ -106,6 +110,9 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 	if hints != nil {
 		hints(found)
 		found = found[:min(len(found), candidates)]
+	}
+	if c.cfg.Tries > 0 {
+		found = found[:min(len(found), c.cfg.Tries)]
 	}
 	foreign := false
 	for _, it := range found {

@@ -32,6 +32,8 @@ type Config struct {
 	// LeastExponent is the least lease exponent of the items this process creates: a hint for big
 	// fleets, whose hand-offs would keep the store busy otherwise. 0 = none.
 	LeastExponent int
+	// Tries is how many candidates of one search AcquireNext tries before a *NoneAvailable; 0: all, of several searches.
+	Tries int
 	// Rand drives pauses; nil means a fresh seed.
 	Rand *rand.Rand
 }

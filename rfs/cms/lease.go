@@ -47,8 +47,9 @@ type Lease struct {
 	trigger  instant
 	end      instant
 
-	mu   sync.Mutex
-	lost error
+	mu    sync.Mutex
+	lost  error
+	ended *Item
 }
 
 func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *Lease {
@@ -180,7 +181,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 			return l.failed("adopt successor of", err)
 		}
 	}
-	_, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, Complete{Holder: l.Holder, Successors: it.Successors})
+	last, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, Complete{Holder: l.Holder, Successors: it.Successors})
 	if err != nil {
 		return l.failed("complete", err)
 	}
@@ -189,7 +190,28 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 		// leases it next does its range again.
 		return fmt.Errorf("item %s: stored successors are not those that were stored (%s): %w", l.Item.ID, v, fault.ErrLeaseLost)
 	}
-	return l.expect(v, Applied, Already)
+	return l.endsAs(last, v)
+}
+
+// endsAs remembers the item as it was left.
+func (l *Lease) endsAs(it Item, v Verdict) error {
+	if err := l.expect(v, Applied, Already); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = &it
+	return nil
+}
+
+// Ended gives the item as Complete or Handoff left it; false before, and when the lease ended otherwise.
+func (l *Lease) Ended() (Item, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended == nil {
+		return Item{}, false
+	}
+	return *l.ended, true
 }
 
 // Complete ends the item: its range was done to its end.
@@ -210,7 +232,7 @@ func (l *Lease) Complete(ctx context.Context, w Work) error {
 	if v == Mismatch && it.Holder == l.Holder && it.Successors != "" {
 		return l.finish(ctx, it)
 	}
-	return l.expect(v, Applied, Already)
+	return l.endsAs(it, v)
 }
 
 // Release gives the item back. A lease that is lost already is no error.

@@ -5,8 +5,6 @@ package schedule
 
 import (
 	"cmp"
-	"math"
-	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -149,28 +147,4 @@ func (s *Scheduler) Propose(now time.Time, n int) []string {
 		}
 	}
 	return ids
-}
-
-// Shares of what a fleet may ask of the coordination store, in operations per second. Recording
-// progress takes another 100 (every worker once in workers ÷ 100 seconds). Workers that start one after
-// the other also hand off one after the other, at four operations each.
-const (
-	startBudget   = 15
-	handOffBudget = 4 * startBudget
-)
-
-// Pause is how long one node waits between two acquisitions while it fills its slots, so that a whole
-// fleet that starts at once keeps within its budget. 0 without a hint.
-func (p Place) Pause() time.Duration {
-	return time.Duration(float64(p.sane().Nodes) / startBudget * float64(time.Second))
-}
-
-// Exponent is the least lease exponent of a new item, so that the hand-offs of the fleet keep within
-// their budget: one costs four operations. 0 without a hint.
-func (p Place) Exponent(initial time.Duration) int {
-	if p = p.sane(); p.Workers == 0 || initial <= 0 {
-		return 0
-	}
-	wanted := float64(p.Workers) * 4 / handOffBudget // seconds
-	return min(bits.Len(uint(math.Ceil(wanted/initial.Seconds()))-1), cms.MaxExponent)
 }

@@ -96,9 +96,11 @@ func TestBigFleetsTakeLongerLeasesAndStartSlowly(t *testing.T) {
 		exponent int
 		pause    time.Duration
 	}{
-		{Place{Nodes: 3, Workers: 12}, 0, 200 * time.Millisecond},
-		{Place{Nodes: 50, Workers: 2000}, 0, 3333 * time.Millisecond},
-		{Place{Nodes: 500, Workers: 20000}, 2, 33333 * time.Millisecond},
+		{Place{Nodes: 3, Workers: 12}, 0, 0},
+		{Place{Nodes: 10, Workers: 80}, 0, 2 * time.Second},
+		{Place{Nodes: 50, Workers: 2000}, 1, 15333 * time.Millisecond},
+		{Place{Nodes: 100, Workers: 4000}, 2, 32 * time.Second},
+		{Place{Nodes: 500, Workers: 20000}, 4, 165333 * time.Millisecond},
 	} {
 		if got := c.place.Exponent(10 * time.Minute); got != c.exponent {
 			t.Errorf("%+v: exponent %d", c.place, got)
@@ -132,5 +134,25 @@ func BenchmarkPropose(b *testing.B) {
 	s.Stand(Place{Nodes: 500})
 	for b.Loop() {
 		s.Propose(now, 4)
+	}
+}
+
+// TestTheMoreThereAreTheLessOftenEachAsks: what nodes and workers do again and again, and that a small fleet does not notice.
+func TestTheMoreThereAreTheLessOftenEachAsks(t *testing.T) {
+	const took = 2 * time.Second
+	for _, c := range []struct {
+		place                         Place
+		intent, events, read, records time.Duration
+	}{
+		{Place{}, 2 * time.Second, 10 * time.Second, 8 * time.Second, 10 * time.Second},
+		{Place{Nodes: -5, Workers: -7}, 2 * time.Second, 10 * time.Second, 8 * time.Second, 10 * time.Second},
+		{Place{Nodes: 5, Workers: 100}, 2 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second},
+		{Place{Nodes: 100, Workers: 4000}, 20 * time.Second, 50 * time.Second, 200 * time.Second, 80 * time.Second},
+		{Place{Nodes: 500, Workers: 20000}, 100 * time.Second, 250 * time.Second, 15 * time.Minute, 400 * time.Second},
+	} {
+		got := []time.Duration{c.place.Every(2*time.Second, Intents), c.place.Every(10*time.Second, Events), c.place.Reading(4*took, took), c.place.Record()}
+		if want := []time.Duration{c.intent, c.events, c.read, c.records}; !slices.Equal(got, want) {
+			t.Errorf("%+v: %v, want %v", c.place, got, want)
+		}
 	}
 }

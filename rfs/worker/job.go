@@ -238,7 +238,7 @@ type verification struct {
 // watchInterval is how often a running lease is looked at.
 const watchInterval = 500 * time.Millisecond
 
-// guardInterval is how often a running lease asks whether the target is still the same.
+// guardInterval is how often a running lease asks whether the target is still the same, in a small fleet.
 const guardInterval = 30 * time.Second
 
 // shutdownTime bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
@@ -284,12 +284,12 @@ func (j *job) report(ctx context.Context, end context.CancelFunc) {
 			j.gaps.look(j.runner.Clock.Read())
 		}
 		// Often at first: whatever kills workers early must not undo all they did.
-		due := min(j.runner.recordEvery(), (now-begin)/2)
+		due := min(j.runner.recordEvery(), max((now-begin)/2, j.runner.recordEvery()/16))
 		if err == nil && (now-recorded >= j.runner.recordEvery() || moved && now-recorded >= due || !moved && j.moved()) {
 			recorded, moved = now, moved || j.moved()
 			err = j.record(ctx)
 		}
-		if err == nil && now-guarded >= guardInterval {
+		if err == nil && now-guarded >= j.runner.guardEvery() {
 			guarded = now
 			err = j.guard(ctx)
 		}

@@ -69,11 +69,14 @@ func (r *Runner) recordEvery() time.Duration {
 	return 10 * time.Second
 }
 
+// guardEvery is how often a running item makes sure that its target is still the same: one of many workers finds out soon.
+func (r *Runner) guardEvery() time.Duration { return max(guardInterval, 3*r.recordEvery()) }
+
 // Run works on a lease until it ends. When ctx ends, what was acknowledged is handed
 // off and the rest is left to others. The error says why the lease did not end in
 // Completed or HandedOff; the item itself is already dealt with.
 // guard says whether the target is still the one the work is for; it is asked before
-// the first document, every 30 s, and before the item is completed.
+// the first document, now and then, and before the item is completed.
 func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard func(context.Context) error) (Outcome, error) {
 	j := &job{
 		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), entry: entry, guard: guard, acquired: r.Clock.Read().Mono,

@@ -191,7 +191,11 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 		started(lease)
 	}
 	outcome, err := s.run(ctx, lease)
-	item := lease.Item
+	item, ended := lease.Ended()
+	if ended {
+		return outcome, item, err
+	}
+	item = lease.Item
 	// Only for the record of this process, which must end even when the store hangs.
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 	defer cancel()

@@ -50,6 +50,19 @@ const (
 	holderName = "n%d_w%d_%d"
 )
 
+// What the parts of the program ask of the store beside what is played in detail; the test of what a worker asks
+// (testing/e2e) counts it on a real one.
+const (
+	opsOfStart = 10 // of a worker process until it looks for an item
+	opsOfBegin = 2  // from the lease to the first document
+	opsOfEnd   = 1  // at the end of the lease, beside the change of its item
+	opsOfBeat  = 3  // a node's words in the list
+	opsOfLook  = 2  // at the leader's lock
+	opsOfTerm  = 8  // of the leader, at each look
+	pageOfRead = 1000
+	readTook   = 50 * time.Millisecond // of one page
+)
+
 type item struct {
 	cms.Item
 	end int64 // bytes of the shard; an ordinal is a byte here
@@ -99,12 +112,16 @@ type node struct {
 	dead    bool
 	leases  int
 	rounds  int           // of searches whose candidates all went to others
-	quiet   time.Duration // no search before
+	quiet   time.Duration // no start before: nothing was free
+	paced   time.Duration // nor before that: others start, too
+	timer   time.Duration // when it is asked again; in the past: it is not
 	died    time.Duration
 }
 
 // Play runs the world to its end.
-func Play(c Config) Result {
+func Play(c Config) Result { return run1(c).result() }
+
+func run1(c Config) *world {
 	w := &world{Config: c, rng: rand.New(rand.NewPCG(c.Seed, 7)), items: map[string]*item{}, open: map[string]*item{}, foundAt: -refresh}
 	w.seed()
 	nodes := make([]*node, c.Nodes)
@@ -134,7 +151,7 @@ func Play(c Config) Result {
 		w.now = e.at
 		e.run()
 	}
-	return w.result()
+	return w
 }
 
 // spread lets the nodes of a fleet that knows itself begin one after the other.
@@ -142,8 +159,7 @@ func (w *world) spread(n *node) time.Duration {
 	if !w.Hints {
 		return 0
 	}
-	p := schedule.Place{Nodes: w.Nodes}
-	return p.Pause() * time.Duration(n.number) / time.Duration(w.Nodes)
+	return w.place(n.number, w.Nodes).Begin()
 }
 
 func (w *world) stand(nodes []*node) {
@@ -210,6 +226,12 @@ func (w *world) op() {
 	w.minutes[m]++
 }
 
+func (w *world) does(ops int) {
+	for range ops {
+		w.op()
+	}
+}
+
 // start is the epoch of the store's clock.
 const start = int64(1_000_000_000_000)
 
@@ -241,24 +263,22 @@ func (w *world) search() []cms.Item {
 	return some
 }
 
-// ask lets one slot of a node look for work as a worker process does: a few proposals first, then a search.
+// ask lets one slot of a node look for work as a worker process does: a few proposals first, then a search. Between two that
+// start, and after one that found nothing, a node waits.
 func (w *world) ask(n *node) {
 	if n.dead || n.asking || len(n.waiting) == 0 {
 		return
 	}
-	n.asking = true
-	now := time.UnixMilli(w.clock())
-	ids := n.sched.Propose(now, 4)
-	if len(ids) > 0 {
-		w.tryEach(n, ids, func() {
-			if !n.asking {
-				n.asking = true
-				w.look(n)
-			}
-		})
+	if due := max(n.paced, n.quiet); w.now < due {
+		if n.timer < w.now { // one is enough
+			n.timer = due
+			w.after(due-w.now, func() { n.timer = -1; w.ask(n) })
+		}
 		return
 	}
-	w.look(n)
+	n.asking, n.rounds, n.paced = true, 0, w.now+w.pause()
+	w.does(opsOfStart)
+	w.tryEach(n, n.sched.Propose(time.UnixMilli(w.clock()), 4), func() { w.look(n) })
 }
 
 // look searches, as a worker does that was proposed nothing which is free.
@@ -267,18 +287,15 @@ func (w *world) look(n *node) {
 		n.asking = false
 		return
 	}
-	if w.now < n.quiet { // nothing was free a moment ago; a timer looks again
-		n.asking = false
-		return
-	}
 	w.after(round, func() {
-		found := w.search()
-		if len(found) == 0 || n.rounds == rounds {
+		found, most := w.search(), rounds
+		if tries := w.place(0, w.Nodes).Tries(); tries > 0 {
+			found, most = found[:min(len(found), tries)], 1
+		}
+		if len(found) == 0 || n.rounds == most {
 			w.op() // the count of open items, which says until when to wait
-			n.asking, n.rounds = false, 0
-			wait := idle/2 + time.Duration(w.rng.Int64N(int64(idle)))
-			n.quiet = w.now + wait
-			w.after(wait, func() { w.ask(n) })
+			n.asking, n.quiet = false, w.now+idle/2+time.Duration(w.rng.Int64N(int64(idle)))
+			w.ask(n)
 			return
 		}
 		n.rounds++
@@ -286,7 +303,7 @@ func (w *world) look(n *node) {
 		for _, it := range found {
 			ids = append(ids, it.ID)
 		}
-		w.tryEach(n, ids, func() { w.ask(n) })
+		w.tryEach(n, ids, func() { w.look(n) })
 	})
 }
 
@@ -296,7 +313,6 @@ func (w *world) tryEach(n *node, ids []string, none func()) {
 		return
 	}
 	if len(ids) == 0 {
-		n.asking = false
 		w.after(time.Duration(w.rng.Int64N(int64(50*time.Millisecond))), none)
 		return
 	}
@@ -325,9 +341,9 @@ func (w *world) tryEach(n *node, ids []string, none func()) {
 		n.sched.Taken(ids[0], time.Unix(it.Expiration, 0))
 		slot := n.waiting[0]
 		n.waiting = n.waiting[1:]
-		n.asking, n.rounds = false, 0
+		n.asking = false
 		w.work(n, slot, it, holder)
-		w.after(w.pause(), func() { w.ask(n) })
+		w.ask(n)
 	})
 }
 
@@ -335,7 +351,7 @@ func (w *world) pause() time.Duration {
 	if !w.Hints {
 		return round
 	}
-	return schedule.Place{Nodes: w.Nodes}.Pause()
+	return max(schedule.Place{Nodes: w.Nodes}.Pause(), round)
 }
 
 // work reads a shard from the item's watermark until its end or the lease's trigger.
@@ -351,7 +367,22 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 	at := func(d time.Duration) int64 { return begin + int64(d.Seconds()*w.Rate) }
 	began := w.now
 
-	every := max(10*time.Second, time.Duration(float64(w.Workers)/100*float64(time.Second)))
+	w.does(opsOfBegin)
+	every := w.place(0, w.Nodes).Record()
+	var guard func()
+	guard = func() {
+		if since := w.now - began - w.Setup; n.dead || since >= min(need, until) {
+			return
+		}
+		w.op()
+		w.after(max(30*time.Second, 3*every), guard)
+	}
+	w.after(max(30*time.Second, 3*every), guard)
+	for at := every / 16; at < every; at *= 2 { // often at first
+		if at >= time.Second && at < min(need, until)-w.Setup {
+			w.after(w.Setup+at, w.op)
+		}
+	}
 	var record func()
 	record = func() {
 		since := w.now - began - w.Setup
@@ -369,6 +400,7 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 			w.read += int64(max(0, (n.died-began-w.Setup).Seconds()) * w.Rate)
 			return
 		}
+		w.does(opsOfEnd)
 		var v cms.Verdict
 		if need <= until {
 			w.op()
@@ -394,15 +426,31 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 			w.lastDone = w.now
 		}
 		n.waiting = append(n.waiting, slot)
+		n.quiet = 0 // a hand-off leaves something behind
 		w.ask(n)
 	})
 }
 
+// daemons is what all nodes ask of the store again and again, in operations per second.
+func (w *world) daemons() float64 {
+	p := w.place(0, w.Nodes)
+	pages := 4 + w.Shards/pageOfRead
+	took := time.Duration(pages) * readTook
+	each := func(ops int, every time.Duration) float64 { return float64(w.Nodes*ops) / every.Seconds() }
+	all := each(pages, p.Reading(max(3*time.Second, 4*took), took)) + each(1, p.Every(2*time.Second, schedule.Intents)) + each(1, p.Every(10*time.Second, schedule.Events))
+	if w.Hints {
+		all += each(1, p.Every(10*time.Second, schedule.Foundings)) + each(opsOfBeat, min(p.Every(30*time.Second, schedule.Beats), 150*time.Second)) +
+			each(opsOfLook, 25*time.Second+p.Every(0, schedule.Elections)/2) + opsOfTerm/15.0
+	}
+	return all
+}
+
 func (w *world) result() Result {
 	r := Result{Makespan: w.lastDone, Least: w.least(), Ops: w.ops, Lost: w.lost}
-	r.Mean = float64(w.ops) / max(1, w.now.Seconds())
+	daemons := w.daemons()
+	r.Mean = float64(w.ops)/max(1, w.now.Seconds()) + daemons
 	for _, m := range w.minutes {
-		r.Peak = max(r.Peak, float64(m)/60)
+		r.Peak = max(r.Peak, float64(m)/60+daemons)
 	}
 	total := int64(0)
 	for _, s := range w.shards {

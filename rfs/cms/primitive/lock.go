@@ -47,6 +47,9 @@ func Token() string {
 type Locks struct {
 	Store Store
 	Clock cms.Clock
+	// Wait is how much longer than needed Acquire waits before it asks again for a lock that is held: of many that wait, few
+	// ask at a time. nil: not at all.
+	Wait func() time.Duration
 }
 
 // Lock is a held lock. Whatever needs it must stop when Left is over.
@@ -121,7 +124,11 @@ func (l *Locks) Acquire(ctx context.Context, name string, ttl time.Duration) (*L
 		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}
-		if err := l.Clock.Sleep(ctx, max(held.Until.Sub(now)+maxErr, 0)+time.Millisecond); err != nil {
+		pause := max(held.Until.Sub(now)+maxErr, 0) + time.Millisecond
+		if l.Wait != nil {
+			pause += l.Wait()
+		}
+		if err := l.Clock.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
