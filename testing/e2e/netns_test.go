@@ -43,6 +43,8 @@ type host struct {
 	space   string // network namespace
 	address string
 	data    string
+	program string   // Binary's rfsd unless another is named
+	more    []string // options
 	cmd     *exec.Cmd
 	said    lockedBuffer
 }
@@ -138,10 +140,15 @@ func newNetwork(t *testing.T, n *cluster.Node, delay time.Duration) *network {
 	return w
 }
 
+// startAll starts the machines that do not run yet.
 func (w *network) startAll() {
-	w.begun = time.Now()
+	if w.begun.IsZero() {
+		w.begun = time.Now()
+	}
 	for _, h := range w.all {
-		w.start(h)
+		if h.cmd == nil {
+			w.start(h)
+		}
 	}
 }
 
@@ -150,12 +157,15 @@ func (w *network) start(h *host) {
 	file := func(name string) string { return filepath.Join(w.dir, name) }
 	name := fmt.Sprint("n", h.n)
 	api, talk := fmt.Sprintf("%s:%d", h.address, apiPort), fmt.Sprintf("%s:%d", h.address, talkPort)
-	h.cmd = exec.Command("ip", "netns", "exec", h.space, Binary(w.t, "rfsd"), "run", "--repo-uri", demoRepo(), "--snapshot-name", "snap1",
+	if h.program == "" {
+		h.program = Binary(w.t, "rfsd")
+	}
+	h.cmd = exec.Command("ip", append([]string{"netns", "exec", h.space, h.program, "run", "--repo-uri", demoRepo(), "--snapshot-name", "snap1",
 		"--target-host", w.proxy.URL, "--session-name", "network", "--node-name", name, "--workers", "2", "--documents-per-bulk-request", "1",
-		"--disable-compression", "--max-connections", "1", "--initial-lease-duration", "20s", "--failed-documents", file("failed-"+name),
-		"--listen", api, "--tls-cert", file(name+".crt"), "--tls-key", file(name+".key"), "--tls-ca", file("ca.crt"), "--fleet", "blue",
+		"--disable-compression", "--max-connections", "1", "--initial-lease-duration", "20s", "--failed-documents", file("failed-" + name),
+		"--listen", api, "--tls-cert", file(name + ".crt"), "--tls-key", file(name + ".key"), "--tls-ca", file("ca.crt"), "--fleet", "blue",
 		"--gossip-listen", talk, "--gossip-keys", file("gossip"), "--one-machine", "--data-dir", h.data, "--socket", "off", "--status-socket", "off",
-		"--unavailable-timeout", "PT3M")
+		"--unavailable-timeout", "PT3M"}, h.more...)...)
 	h.cmd.Stderr = &h.said
 	must(w.t, h.cmd.Start())
 }
@@ -235,6 +245,9 @@ func TestFiveMachinesMigrateWhateverBecomesOfTheirNetwork(t *testing.T) {
 			}
 			return func(time.Duration) {}
 		}},
+		{"gossip is split in two", splitGossip},
+		{"the clocks of two machines are 10 minutes off", refuseWrongClocks},
+		{"the clocks of two machines are 10 minutes off and that is tolerated", allowWrongClocks},
 		{"a machine dies every 5 s", func(t *testing.T, w *network) func(time.Duration) {
 			kills := 0
 			t.Cleanup(func() {
@@ -282,6 +295,57 @@ func TestFiveMachinesMigrateWhateverBecomesOfTheirNetwork(t *testing.T) {
 			w.startAll()
 			w.complete(n, meanwhile)
 		})
+	}
+}
+
+// deafen lets what comes from an address to a port be lost, without a word to who sent it.
+func (h *host) deafen(address string, port int) error {
+	for _, protocol := range []string{"tcp", "udp"} {
+		if err := ip("-n", h.space, "rule", "add", "pref", "1", "iif", "eth0", "from", address, "ipproto", protocol, "dport", fmt.Sprint(port), "blackhole"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitGossip lets nothing but gossip between two machines and the three others be lost. Neither half may hear of the other, and
+// each has to come together.
+func splitGossip(t *testing.T, w *network) func(time.Duration) {
+	halves := [][]*host{w.all[:2], w.all[2:]}
+	half := map[string]int{} // by the node's name
+	for i := range halves {
+		for _, a := range halves[i] {
+			half[fmt.Sprint("n", a.n)] = i
+			must(t, ip("-n", a.space, "rule", "add", "pref", "2", "lookup", "local")) // what is for this machine: after the rules below
+			must(t, ip("-n", a.space, "rule", "del", "pref", "0"))
+			for _, b := range halves[1-i] {
+				must(t, a.deafen(b.address, talkPort))
+			}
+		}
+	}
+	whole := make([]bool, len(halves))
+	t.Cleanup(func() {
+		for i, is := range whole {
+			if !is {
+				t.Errorf("no node of half %d knew all of it", i)
+			}
+		}
+	})
+	calls := 0
+	return func(time.Duration) {
+		h := w.all[calls%hosts]
+		calls++
+		r, ok := w.ask(h)
+		if !ok {
+			return
+		}
+		mine := half[fmt.Sprint("n", h.n)]
+		for _, n := range r.Nodes {
+			if other, known := half[n.Name]; !known || other != mine {
+				t.Errorf("n%d knows %s of the other half", h.n, n.Name)
+			}
+		}
+		whole[mine] = whole[mine] || len(r.Nodes) == len(halves[mine])
 	}
 }
 
