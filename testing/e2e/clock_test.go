@@ -3,12 +3,12 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,10 +91,13 @@ type wrongMachine struct {
 	reasons map[string]bool
 }
 
-// setClocks sets machine 3 ten minutes ahead and machine 4 ten minutes behind.
+// setClocks sets machine 3 ten minutes ahead and machine 4 ten minutes behind. The certificates are an hour old, as those of most
+// fleets are: the machine behind lets nobody in before it thinks that they are valid, and they are valid five minutes before they were made.
 func setClocks(t *testing.T, w *network) *wrong {
 	t.Helper()
 	x := &wrong{w: w}
+	w.dir = t.TempDir()
+	w.certify(wrongClock(t, -3600, "./cmd/rfsctl"))
 	for i, off := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
 		h := w.all[3+i]
 		h.program = wrongClock(t, int(off.Seconds()), "./cmd/rfsd")
@@ -113,20 +116,22 @@ func setClocks(t *testing.T, w *network) *wrong {
 }
 
 // ask notes what one of the machines says; the next time another is asked.
-func (x *wrong) ask() error {
+func (x *wrong) ask() {
 	m := x.machines[x.calls%len(x.machines)]
 	x.calls++
 	r, ok := x.w.ask(m.host)
 	if !ok {
-		return errors.New("no answer")
+		return
 	}
 	m.reasons[r.Node.Reason] = true
 	for _, worker := range r.Workers {
 		if worker.Item != "" {
 			m.held[worker.Item] = true
 		}
+		if worker.Expiry != nil && time.Until(*worker.Expiry).Abs() > 5*time.Minute { // it is told by the store's clock
+			x.w.t.Errorf("%s says that a lease ends at %v", m.space, worker.Expiry)
+		}
 	}
-	return nil
 }
 
 var clockOff = regexp.MustCompile(`this machine's clock is (\S+) off the coordination store's`)
@@ -143,40 +148,51 @@ func (m *wrongMachine) says() time.Duration {
 	return 0
 }
 
-// refuseWrongClocks: machines whose clocks are wrong get no work, and say why.
+// begin starts the machines before all others, and waits until each of them is as wanted.
+func (x *wrong) begin(t *testing.T, what string, is func(*wrongMachine) bool) {
+	t.Helper()
+	x.w.begun = time.Now()
+	for _, m := range x.machines {
+		x.w.start(m.host)
+	}
+	until(t, what, func() bool {
+		x.ask()
+		return !slices.ContainsFunc(x.machines, func(m *wrongMachine) bool { return !is(m) })
+	})
+}
+
+// refuseWrongClocks: machines whose clocks are wrong say how far they are off, and get no document to move, neither while they
+// are alone nor beside others.
 func refuseWrongClocks(t *testing.T, w *network) func(time.Duration) {
 	x := setClocks(t, w)
+	x.begin(t, "the machines say that their clocks are wrong", func(m *wrongMachine) bool { return m.says() != 0 })
 	t.Cleanup(func() {
 		for _, m := range x.machines {
 			if d := m.says(); (d - m.off).Abs() > time.Minute {
-				t.Errorf("%s is %v off and says %v, of %v", m.space, m.off, d, m.reasons)
+				t.Errorf("%s is %v off and says %v", m.space, m.off, d)
 			}
-			if len(m.held) > 0 {
+			if len(m.held) > 0 || strings.Contains(m.said.String(), `"lease acquired"`) {
 				t.Errorf("%s is %v off and held %v", m.space, m.off, m.held)
 			}
 		}
 	})
-	return func(time.Duration) { _ = x.ask() }
+	return func(time.Duration) { x.ask() }
 }
 
-// allowWrongClocks: with the tolerance switched off machines whose clocks are wrong work like all others. They begin alone.
+// allowWrongClocks: with the tolerance switched off machines whose clocks are wrong work like all others.
 func allowWrongClocks(t *testing.T, w *network) func(time.Duration) {
 	for _, h := range w.all {
 		h.more = []string{"--clock-skew-tolerance", "0s"}
 	}
 	x := setClocks(t, w)
-	w.begun = time.Now()
-	for _, m := range x.machines {
-		w.start(m.host)
-	}
-	until(t, "the machines with wrong clocks work", func() bool {
-		_ = x.ask()
-		return len(x.machines[0].held) > 0 && len(x.machines[1].held) > 0
-	})
+	x.begin(t, "the machines with wrong clocks work", func(m *wrongMachine) bool { return len(m.held) > 0 })
 	t.Cleanup(func() {
 		for _, m := range x.machines {
-			t.Logf("%s is %v off and held %d items", m.space, m.off, len(m.held))
+			done := strings.Count(m.said.String(), `"lease ended"`)
+			if t.Logf("%s is %v off and ended %d leases", m.space, m.off, done); done == 0 {
+				t.Errorf("%s held %v and ended none", m.space, m.held)
+			}
 		}
 	})
-	return func(time.Duration) { _ = x.ask() }
+	return func(time.Duration) { x.ask() }
 }

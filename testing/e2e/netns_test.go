@@ -119,16 +119,7 @@ func newNetwork(t *testing.T, n *cluster.Node, delay time.Duration) *network {
 	w.proxy.Listener = l
 	w.proxy.Start()
 	t.Cleanup(w.proxy.Close)
-	tool := func(args ...string) {
-		if res := Run(t, "rfsctl", args...); res.Code != 0 {
-			t.Fatalf("rfsctl %v: %s", args, res.Stderr)
-		}
-	}
-	for _, h := range w.all {
-		tool("cert", "create", "--dir", w.dir, "--fleet", "blue", fmt.Sprint("n", h.n))
-	}
-	tool("cert", "create", "--dir", w.dir, "--fleet", "blue", "--role", "operator", "op")
-	tool("cert", "gossip-key", filepath.Join(w.dir, "gossip"))
+	w.certify(Binary(t, "rfsctl"))
 	t.Cleanup(func() {
 		for _, h := range w.all {
 			w.end(h, syscall.SIGTERM)
@@ -138,6 +129,21 @@ func newNetwork(t *testing.T, n *cluster.Node, delay time.Duration) *network {
 		}
 	})
 	return w
+}
+
+// certify makes certificates and keys with the given rfsctl.
+func (w *network) certify(rfsctl string) {
+	w.t.Helper()
+	tool := func(args ...string) {
+		if out, err := exec.Command(rfsctl, append([]string{"cert"}, args...)...).CombinedOutput(); err != nil {
+			w.t.Fatalf("rfsctl cert %v: %v: %s", args, err, out)
+		}
+	}
+	for _, h := range w.all {
+		tool("create", "--dir", w.dir, "--fleet", "blue", fmt.Sprint("n", h.n))
+	}
+	tool("create", "--dir", w.dir, "--fleet", "blue", "--role", "operator", "op")
+	tool("gossip-key", filepath.Join(w.dir, "gossip"))
 }
 
 // startAll starts the machines that do not run yet.
@@ -218,10 +224,11 @@ func (w *network) complete(n *cluster.Node, meanwhile func(elapsed time.Duration
 }
 
 // TestFiveMachinesMigrateWhateverBecomesOfTheirNetwork runs the same migration into three nodes of OpenSearch again and again: in calm, with
-// links that are cut for a minute, without a quorum of Raft, in two halves that do not hear each other, with machines that die, with wiped data.
+// links that are cut for a minute, without a quorum of Raft, in two halves that do not hear each other or only do not gossip, with clocks
+// that are wrong, with machines that die, with wiped data.
 func TestFiveMachinesMigrateWhateverBecomesOfTheirNetwork(t *testing.T) {
 	if os.Getenv("RFSD_NETNS") == "" {
-		t.Skip("RFSD_NETNS=1 runs five machines in network namespaces for a quarter of an hour")
+		t.Skip("RFSD_NETNS=1 runs five machines in network namespaces for twenty minutes")
 	}
 	n := cluster.OpenSearchNodes(t, targets[0], 3)[0]
 	const delay = 900 * time.Millisecond
