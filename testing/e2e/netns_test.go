@@ -332,6 +332,11 @@ func splitGossip(t *testing.T, w *network) func(time.Duration) {
 	}
 	whole := make([]bool, len(halves))
 	t.Cleanup(func() {
+		epochs := 0
+		for _, h := range w.all {
+			epochs += strings.Count(h.said.String(), `"fleet: hints begin anew"`)
+		}
+		t.Logf("hints began %d times", epochs)
 		for i, is := range whole {
 			if !is {
 				t.Errorf("no node of half %d knew all of it", i)
