@@ -338,6 +338,9 @@ func holdOrder(t *testing.T, d *Daemon) []string {
 	if wait := d.paced.Sub(now); wait < 0 || wait > 10*time.Minute {
 		t.Errorf("the next worker starts in %v", wait)
 	}
+	if o.Tries < 0 || o.Tries == 1 || o.Record < 10*time.Second || o.Record > 15*time.Minute {
+		t.Errorf("a worker tries %d items of a search and records its progress every %v", o.Tries, o.Record)
+	}
 	if len(o.Prefer) > preferred {
 		t.Errorf("%d items are preferred", len(o.Prefer))
 	}

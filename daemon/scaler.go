@@ -150,7 +150,8 @@ const preferred = 4
 
 // hint adds to an order what the fleet knows, and paces the next start. Without hints it does nothing.
 func (d *Daemon) hint(o *Order, now time.Time) {
-	if place := d.place(); place.Nodes > 0 {
+	if d.conf.Place != nil {
+		place := d.place()
 		d.paced = now.Add(place.Pause())
 		o.Record, o.Tries = place.Record(), place.Tries()
 		o.Exponent = max(place.Exponent(cms.DefaultInitialLease), d.plan().Exponent(cms.DefaultInitialLease))
@@ -181,6 +182,9 @@ func (d *Daemon) learn(lease *Lease, e *End) {
 		s.Taken(lease.Item, time.Now().Add(doneFor))
 	}
 }
+
+// clockSkew is in the words of a worker that gets no lease because of its machine's clock.
+const clockSkew = "clock skew"
 
 // doneFor is how long an item that ended is not proposed again: an operator may open it again.
 const doneFor = time.Hour
@@ -345,7 +349,10 @@ func (d *Daemon) verdict(s *slot, e End, now time.Time) {
 		}
 	case ExitNoneFree:
 		wait := min(max(time.Duration(e.Last.NextMs)*time.Millisecond, 300*time.Millisecond), maxWait)
-		d.waiting, d.trouble = now.Add(wait), ""
+		d.waiting = now.Add(wait)
+		if !strings.Contains(d.trouble, clockSkew) { // who finds nothing free was not asked for its clock
+			d.trouble = ""
+		}
 	case ExitUnreadable:
 		d.failedStart(s, now, "snapshot unreadable: "+e.Last.Error, "unreadable")
 	default:

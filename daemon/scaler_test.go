@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -446,4 +447,25 @@ func TestAStoreThatRefusesEndsTheNodeAndOneThatIsSilentDoesNot(t *testing.T) {
 	if r := n.Status(t.Context()); r.Node.State != "failed" {
 		t.Errorf("%+v", r.Node)
 	}
+}
+
+// TestAClockThatIsWrongStaysTheReason: workers that find nothing free in between were not asked for their clock.
+func TestAClockThatIsWrongStaysTheReason(t *testing.T) {
+	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
+	n.untilRunning(t, 1)
+	end := func(code int, why string) {
+		t.Helper()
+		until(t, "a worker runs", func() bool { return len(n.starter.living()) == 1 })
+		n.starter.living()[0].exit(code, Record{Error: why})
+	}
+	reason := func() string { return n.Status(t.Context()).Node.Reason }
+	end(ExitFailed, fault.Text(fmt.Errorf("off by 10m0s: %w", cms.ErrClockSkew)))
+	until(t, "it says so", func() bool { return strings.Contains(reason(), clockSkew) })
+	end(ExitNoneFree, "")
+	until(t, "the next one runs", func() bool { return len(n.starter.living()) == 1 })
+	if !strings.Contains(reason(), clockSkew) {
+		t.Errorf("the reason is %q", reason())
+	}
+	end(ExitDone, "")
+	until(t, "it is over when one has worked", func() bool { return reason() == "" })
 }

@@ -64,7 +64,7 @@ const (
 	CAFile    = "ca.crt"
 	caKeyFile = "ca.key"
 	caLife    = 10 * 365 * 24 * time.Hour
-	backdate  = 5 * time.Minute // clocks differ
+	backdate  = time.Hour // clocks differ: a machine that is behind must not lock out whoever has a new one
 )
 
 // CreateAuthority makes a fleet's authority in dir, unless there is one. The key (0600) never needs to

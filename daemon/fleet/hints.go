@@ -69,6 +69,10 @@ func (f *Fleet) hopeless(is founding) bool {
 	}
 	servers := s.Servers()
 	if len(servers) == 0 { // this node was never let in; is there anybody to do it?
+		// There may be, where gossip does not reach: halves that do not hear each other must not take turns at founding.
+		if s.Silent() < neverLetIn*f.every.lost {
+			return false
+		}
 		for _, m := range f.gossip.Members() {
 			if m.Meta.Voter {
 				return false
@@ -84,6 +88,9 @@ func (f *Fleet) hopeless(is founding) bool {
 	}
 	return 2*here <= len(servers)
 }
+
+// neverLetIn is how many times longer than others a node waits for a leader that it has never heard of.
+const neverLetIn = 4
 
 func (f *Fleet) known(node string) bool {
 	for _, m := range f.gossip.Members() {

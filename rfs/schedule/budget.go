@@ -49,12 +49,17 @@ const leastRecord = 10 * time.Second
 
 // Record is how often a worker records its progress: what it has done since then is done again when it dies.
 func (p Place) Record() time.Duration {
-	return max(leastRecord, seconds(float64(p.sane().Workers)/recordBudget))
+	return min(max(leastRecord, seconds(float64(p.sane().Workers)/recordBudget)), maxReading)
 }
 
 // Pause is how long one node waits between two starts of workers, so that a whole fleet that starts at once keeps within its
 // budget. 0 without a hint.
-func (p Place) Pause() time.Duration { return seconds(float64(p.sane().Nodes-alone) / startBudget) }
+func (p Place) Pause() time.Duration {
+	return min(seconds(float64(p.sane().Nodes-alone)/startBudget), maxPause)
+}
+
+// maxPause bounds how long a node leaves a worker out: hints may be wrong.
+const maxPause = 5 * time.Minute
 
 // Begin is how long a node waits before its first start, so that nodes that start at once ask one after the other.
 func (p Place) Begin() time.Duration {

@@ -156,3 +156,14 @@ func TestTheMoreThereAreTheLessOftenEachAsks(t *testing.T) {
 		}
 	}
 }
+
+func TestACrowdTriesFewOfWhatASearchFinds(t *testing.T) {
+	for nodes, want := range map[int]int{0: 0, 1: 0, 16: 0, 17: 30, 50: 10, 500: 2, 4096: 2} {
+		if got := (Place{Nodes: nodes}).Tries(); got != want {
+			t.Errorf("%d nodes: %d, want %d", nodes, got, want)
+		}
+	}
+	if first, last := (Place{Nodes: 500}).Begin(), (Place{Nodes: 500, Position: 499}).Begin(); first != 0 || last < 160*time.Second || last > (Place{Nodes: 500}).Pause() {
+		t.Errorf("nodes begin between %v and %v", first, last)
+	}
+}
