@@ -18,7 +18,7 @@ import (
 // TestThreeNodesImportAnExportWhileTheyAreKilled runs an import as the task of a fleet: nodes and workers are killed, one node knows target
 // and session only, one is drained. Everything arrives once and every node says the same.
 func TestThreeNodesImportAnExportWhileTheyAreKilled(t *testing.T) {
-	m := layMachines(t, 100*time.Millisecond)
+	m := layMachines(t, slowStart)
 	r := repository{name: "7.10.2-demo", path: m.repo, snapshot: "snap1", truth: []string{m.repo + ".ndjson.gz"}}
 	out, exported, lines := exportOf(t, m.node, r)
 	m.task = []string{"--from", out, "--documents-per-bulk-request", "1", "--max-connections", "1", "--window-lease", "5s", "--window-size", "2048", "--create-indices"}
@@ -28,6 +28,7 @@ func TestThreeNodesImportAnExportWhileTheyAreKilled(t *testing.T) {
 		until(t, "the node says how far the import is", func() bool { _, ok := m.ask(x); return ok })
 	}
 	m.drainOne()
+	m.proxy.delay.Store(int64(100 * time.Millisecond))
 	kills, next := 0, time.Now()
 	reports := m.complete(func() {
 		if kills == 4 || time.Now().Before(next) {
