@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
@@ -36,6 +37,7 @@ func TestEveryDocumentOfEveryFileArrivesOnceAndIsCounted(t *testing.T) {
 func TestManyNodesShareTheWindows(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		want, counts := w.corpus()
+		w.target.takes = time.Second // of virtual time: nobody is done before others have come
 		var nodes []*importer.Import
 		done := make(chan error)
 		for range 5 {
