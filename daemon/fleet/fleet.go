@@ -92,7 +92,7 @@ type Fleet struct {
 	past       past
 
 	taker  schedule.Taker // of this node's part of the rate
-	listed int            // nodes that live by the list of the coordination store
+	listed int            // nodes that live by the list of the coordination store, where a rate is divided
 	heard  int            // by gossip
 
 	since int64 // epoch ms of the store: the node was in the list by then; advertise alone

@@ -9,14 +9,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// advertise writes this node into the list of the coordination store (seed 004), and counts who lives by it: a node that
-// gossip does not reach still has its part of the rate, and no more.
+// advertise writes this node into the list of the coordination store (seed 004). Where a rate is divided it counts who lives by
+// the list, too: a node that gossip does not reach still has its part, and no more.
 func (f *Fleet) advertise(ctx context.Context) error {
 	at := f.now()
 	err := f.nodes.Advertise(ctx, primitive.Node{
 		Token: f.gossip.Name(), Workers: f.conf.Workers(), Gossip: f.gossip.Address(), API: f.conf.Gossip.Meta.API,
 	})
-	if err != nil {
+	if err != nil || f.conf.MaxRate == 0 {
 		return err
 	}
 	now, maxErr, err := f.conf.Store.Now(ctx)
@@ -39,7 +39,7 @@ func (f *Fleet) advertise(ctx context.Context) error {
 		counted = counted && (n.Token == f.gossip.Name() || n.Seen > f.since)
 	}
 	life, plans := f.planLife(len(nodes)), false
-	if f.conf.MaxRate > 0 && f.uncounted() {
+	if f.uncounted() {
 		_, s, err := f.summary(ctx)
 		if err != nil {
 			return err

@@ -109,12 +109,7 @@ func TestADeathCountsAsAnAttemptWhenItIsBlamedOnTheWindow(t *testing.T) {
 			w.small()
 			few := func(i *importer.Import) { i.Workers, i.MaxAttempts, i.Lease, i.Token = 1, 2, 30*time.Second, "p" }
 			for range 6 {
-				ctx, kill := context.WithCancel(t.Context())
-				m := &mortal{store: w.store, target: w.target, kill: kill, left: 1 << 30}
-				if _, err := w.node(few, func(i *importer.Import) {
-					i.Store = m
-					i.Output = func(func() error) (bulk.Sender, error) { return &deadly{m}, nil }
-				}).Run(ctx); err == nil && !m.died() {
+				if !w.dies(few) {
 					break // the window that kills was given up
 				}
 				if err := importer.Free(t.Context(), w.store, "p", blamed); err != nil {

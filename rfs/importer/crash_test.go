@@ -299,12 +299,7 @@ func TestAWindowThatKillsItsHoldersIsGivenUp(t *testing.T) {
 		}
 		few := func(i *importer.Import) { i.Workers, i.MaxAttempts, i.Lease = 1, 3, 12*time.Second }
 		for range 3 {
-			ctx, kill := context.WithCancel(t.Context())
-			m := &mortal{store: w.store, target: w.target, kill: kill, left: 1 << 30}
-			if _, err := w.node(few, func(i *importer.Import) {
-				i.Store = m
-				i.Output = func(func() error) (bulk.Sender, error) { return &deadly{m}, nil }
-			}).Run(ctx); err == nil && !m.died() {
+			if !w.dies(few) {
 				t.Fatal("nobody died")
 			}
 			time.Sleep(time.Minute)
@@ -315,6 +310,18 @@ func TestAWindowThatKillsItsHoldersIsGivenUp(t *testing.T) {
 			t.Errorf("%+v, want %+v", s, counts)
 		}
 	})
+}
+
+// dies runs a process that one of the windows kills, and says whether it did.
+func (w *world) dies(change func(*importer.Import)) bool {
+	w.t.Helper()
+	ctx, kill := context.WithCancel(w.t.Context())
+	m := &mortal{store: w.store, target: w.target, kill: kill, left: 1 << 30}
+	_, err := w.node(change, func(i *importer.Import) {
+		i.Store = m
+		i.Output = func(func() error) (bulk.Sender, error) { return &deadly{m}, nil }
+	}).Run(ctx)
+	return err != nil || m.died()
 }
 
 // deadly kills who sends a document of the second file.

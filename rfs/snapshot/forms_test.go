@@ -331,20 +331,27 @@ func TestTheListOfAllSnapshotsStandsInForALostManifest(t *testing.T) {
 	}
 }
 
+// firstIndex is the first index of the first snapshot.
+func firstIndex(t *testing.T, m memory) *Index {
+	t.Helper()
+	c, err := OpenCatalog(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Snapshot(t.Context(), c.Snapshots[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := s.Index(t.Context(), s.Indices[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
 func TestTheLocatorAloneFindsAShardWithOneRequest(t *testing.T) {
 	for name, m := range realRepositories(t) {
-		c, err := OpenCatalog(t.Context(), m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := c.Snapshot(t.Context(), c.Snapshots[0].Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x, err := s.Index(t.Context(), s.Indices[0].Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := firstIndex(t, m)
 		want, err := OpenShard(t.Context(), m, x.Locator, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -372,18 +379,7 @@ func TestTheLocatorAloneFindsAShardWithOneRequest(t *testing.T) {
 // under the same name.
 func TestASnapshotThatWasReplacedIsNotTakenForThePlannedOne(t *testing.T) {
 	for name, m := range realRepositories(t) {
-		c, err := OpenCatalog(t.Context(), m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := c.Snapshot(t.Context(), c.Snapshots[0].Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x, err := s.Index(t.Context(), s.Indices[0].Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := firstIndex(t, m)
 		shard, err := OpenShard(t.Context(), m, x.Locator, 0)
 		if err != nil || len(shard.Sum) != 22 || len(x.Locator.MetaSum) != 22 {
 			t.Fatalf("%s: sums %q and %q, %v", name, shard.Sum, x.Locator.MetaSum, err)

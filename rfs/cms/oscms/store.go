@@ -180,7 +180,6 @@ const incarnationID = "incarnation"
 // incarnation makes the items index for a new session and remembers its UUID; in a
 // session that has one it must be the same index still. r is its record, when it is known.
 func (s *Store) incarnation(ctx context.Context, items string, r cms.Record, known bool) error {
-	const id = incarnationID
 	if !known {
 		if err := s.ensure(ctx, items, s.items, itemsMapping); err != nil {
 			return err
@@ -197,18 +196,18 @@ func (s *Store) incarnation(ctx context.Context, items string, r cms.Record, kno
 		body.UUID = uuid
 		raw, err := json.Marshal(body)
 		if err != nil {
-			return fmt.Errorf("record %s: %w", id, err)
+			return fmt.Errorf("record %s: %w", incarnationID, err)
 		}
-		_, err = s.Put(ctx, cms.Record{ID: id, Kind: id, Body: raw})
+		_, err = s.Put(ctx, cms.Record{ID: incarnationID, Kind: incarnationID, Body: raw})
 		if err == nil || !errors.Is(err, cms.ErrConflict) {
 			return err
 		}
-		if r, err = s.Record(ctx, id); err != nil {
+		if r, err = s.Record(ctx, incarnationID); err != nil {
 			return err
 		}
 	}
 	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return fmt.Errorf("record %s: %w: %w", id, err, fault.ErrCorrupt)
+		return fmt.Errorf("record %s: %w: %w", incarnationID, err, fault.ErrCorrupt)
 	}
 	if body.UUID != uuid {
 		return fmt.Errorf("index %s is not the one this session began with (uuid %s, was %s): %w", items, uuid, body.UUID, cms.ErrStoreGone)
@@ -242,7 +241,7 @@ func (s *Store) uuid(ctx context.Context, index string) (string, error) {
 // probe runs a script that changes nothing on the record of the incarnation.
 func (s *Store) probe(ctx context.Context) error {
 	body := []byte(`{"script":{"lang":"painless","source":"ctx.op = 'none'"}}`)
-	_, err := s.request(ctx, http.MethodPost, "/"+s.control+"/_update/incarnation", url.Values{"require_alias": {jsonTrue}}, body)
+	_, err := s.request(ctx, http.MethodPost, "/"+s.control+"/_update/"+incarnationID, url.Values{"require_alias": {jsonTrue}}, body)
 	switch {
 	case err == nil, errors.Is(err, cms.ErrConflict):
 		s.mode = Scripts
