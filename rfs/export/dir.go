@@ -5,6 +5,7 @@ package export
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,13 +52,17 @@ type Dir struct {
 	path, writer string
 	compression  Compression
 	extension    string
-	lock         *os.File
+	files        Files
+	lock         io.Closer
 }
 
 // Open makes dir (0700) when it is missing, locks it against a second writer, and removes
 // what dead writers left unfinished. Errors are fault.ErrConfig; a locked
 // directory's names the holder.
-func Open(dir, writer string, c Compression) (*Dir, error) {
+func Open(dir, writer string, c Compression) (*Dir, error) { return OpenOn(system{}, dir, writer, c) }
+
+// OpenOn does what Open does, on another file system.
+func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
 	ext, err := c.extension()
 	if err != nil {
 		return nil, err
@@ -65,14 +70,14 @@ func Open(dir, writer string, c Compression) (*Dir, error) {
 	if writer == "" || writer != filepath.Base(writer) {
 		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, private), 0o700); err != nil {
+	if err := files.MkdirAll(filepath.Join(dir, private), 0o700); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	lock, err := acquire(filepath.Join(dir, private, "lock"), writer)
+	lock, err := files.Lock(filepath.Join(dir, private, "lock"), writer)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: dir, writer: writer, compression: c, extension: ext, lock: lock}
+	d := &Dir{path: dir, writer: writer, compression: c, extension: ext, files: files, lock: lock}
 	if err := d.clean(); err != nil {
 		return nil, errors.Join(fmt.Errorf("remove unfinished files: %w: %w", err, fault.ErrConfig), d.Close())
 	}
@@ -109,12 +114,12 @@ func acquire(path, writer string) (*os.File, error) {
 
 // clean removes temporary files. Their writers are dead: this process holds the lock.
 func (d *Dir) clean() error {
-	return filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
+	return d.files.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if e.Type().IsRegular() && unfinished.MatchString(e.Name()) {
-			return os.Remove(path)
+			return d.files.Remove(path)
 		}
 		return nil
 	})
@@ -126,12 +131,4 @@ func (d *Dir) Close() error { return d.lock.Close() }
 // folder is the folder of an index on this file system.
 func (d *Dir) folder(index string) string {
 	return filepath.Join(d.path, filepath.FromSlash(EncodeName(index)))
-}
-
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

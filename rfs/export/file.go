@@ -173,7 +173,7 @@ func (f *File) commit() error {
 func (f *File) note() ([]string, error) {
 	path := filepath.Join(f.dir.path, private, "items", filepath.FromSlash(EncodeName(f.index)), f.name+".json")
 	indices := []string{f.index}
-	b, err := os.ReadFile(path)
+	b, err := f.dir.files.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(b, &indices)
 	}
@@ -192,16 +192,16 @@ func (f *File) note() ([]string, error) {
 	if b, err = json.Marshal(indices); err != nil {
 		return nil, err
 	}
-	return indices, replace(path, b)
+	return indices, replace(f.dir.files, path, b)
 }
 
 // replace writes a small file durably: the old or the new content survives a crash.
-func replace(path string, b []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+func replace(files Files, path string, b []byte) error {
+	if err := files.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	tmp := path + ".new"
-	t, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	t, err := files.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -211,10 +211,10 @@ func replace(path string, b []byte) error {
 	if err = errors.Join(err, t.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := files.Rename(tmp, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return files.SyncDir(filepath.Dir(path))
 }
 
 // Abort gives up what is not committed.

@@ -15,6 +15,7 @@ import (
 
 // part is the file of one item in one index's folder, under its temporary name until it is published.
 type part struct {
+	files      Files
 	tmp, final string
 	out        io.Writer
 	closers    []func() error // compressor, buffer, sync, file: what is left of finishing
@@ -24,20 +25,20 @@ type part struct {
 // createPart opens the temporary file; a new folder is durable before anything is in it.
 func (d *Dir) createPart(index, name string) (*part, error) {
 	folder := d.folder(index)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := d.files.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
 	for dir := filepath.Dir(folder); ; dir = filepath.Dir(dir) {
-		if err := syncDir(dir); err != nil {
+		if err := d.files.SyncDir(dir); err != nil {
 			return nil, err
 		}
 		if len(dir) <= len(d.path) {
 			break
 		}
 	}
-	p := &part{final: filepath.Join(folder, name+d.extension)}
+	p := &part{files: d.files, final: filepath.Join(folder, name+d.extension)}
 	p.tmp = p.final + ".tmp-" + d.writer
-	f, err := os.OpenFile(p.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := d.files.OpenFile(p.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +79,12 @@ func (p *part) finish() error {
 // publish gives the file its name, durably.
 func (p *part) publish() error {
 	if !p.published {
-		if err := os.Rename(p.tmp, p.final); err != nil {
+		if err := p.files.Rename(p.tmp, p.final); err != nil {
 			return err
 		}
 		p.published = true
 	}
-	return syncDir(filepath.Dir(p.final))
+	return p.files.SyncDir(filepath.Dir(p.final))
 }
 
 // remove gives up a file that is not published.
@@ -96,7 +97,7 @@ func (p *part) remove() error {
 		p.closers[n-1]() //nolint:errcheck // the file goes anyway
 		p.closers = nil
 	}
-	if err := os.Remove(p.tmp); !errors.Is(err, fs.ErrNotExist) {
+	if err := p.files.Remove(p.tmp); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -111,14 +112,14 @@ func (d *Dir) removeOthers(index, name string, keep *part) error {
 		if keep != nil && keep.final == path {
 			continue
 		}
-		err := os.Remove(path)
+		err := d.files.Remove(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		removed = removed || err == nil
 	}
 	if removed {
-		return syncDir(folder)
+		return d.files.SyncDir(folder)
 	}
 	return nil
 }
