@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 )
@@ -20,6 +21,7 @@ type batch struct {
 	from, to int64 // ordinals [from, to); guarded by Loader.mu
 	done     bool  // guarded by Loader.mu
 	end      int64 // what to becomes when the batch is cut; the producer's
+	opened   time.Time
 
 	body     []byte
 	items    []item

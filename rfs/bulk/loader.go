@@ -19,6 +19,7 @@ const (
 	DefaultMaxBytes    = 10 << 20
 	DefaultMaxInFlight = 10
 	DefaultGiveUp      = 10 * time.Minute
+	DefaultMaxAge      = 10 * time.Second
 )
 
 // maxFailures bounds the failures that one batch carries.
@@ -47,6 +48,9 @@ type Options struct {
 	MaxBytes    int // bytes of a body, DefaultMaxBytes; a larger document goes alone
 	MaxDocs     int // documents of a body; no limit
 	MaxInFlight int // requests under way, DefaultMaxInFlight
+	// MaxAge is how long a body waits for more documents: the first Add, Fail or Filter after it
+	// sends the body off. It bounds the work that a stop loses. DefaultMaxAge.
+	MaxAge time.Duration
 
 	// MayStart is asked before each request is started; after an error no request is
 	// started any more. nil: always.
@@ -135,6 +139,9 @@ func New(opts Options) *Loader {
 	if opts.GiveUp <= 0 {
 		opts.GiveUp = DefaultGiveUp
 	}
+	if opts.MaxAge <= 0 {
+		opts.MaxAge = DefaultMaxAge
+	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -198,16 +205,46 @@ func (l *Loader) Fail(ctx context.Context, f doc.Failure) error {
 	return nil
 }
 
-// Filter counts a live document that is left out by choice.
+// Filter counts a live document that is left out by choice. Unless a document before it is buffered or under
+// way, it is settled when Filter returns.
 func (l *Loader) Filter(ctx context.Context, ordinal int64) error {
-	b, err := l.room(ctx, ordinal, 0)
-	if err != nil {
-		return err
+	if l.starts.Err() != nil {
+		return l.reason()
 	}
-	b.counts.Live++
-	b.counts.Filtered++
-	b.last(ordinal)
+	if l.cur != nil && l.aged() {
+		if err := l.cut(ctx); err != nil {
+			return err
+		}
+	}
+	if b := l.cur; b != nil {
+		b.counts.Live++
+		b.counts.Filtered++
+		b.last(ordinal)
+		return nil
+	}
+	l.skip(ordinal)
 	return nil
+}
+
+// skip settles a filtered document that no buffered batch holds, behind the batches under way.
+func (l *Loader) skip(ordinal int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := Counts{Live: 1, Filtered: 1}
+	l.total.add(c)
+	n := len(l.queue)
+	if n == 0 {
+		l.settled.add(c)
+		l.mark = max(l.mark, ordinal+1)
+		return
+	}
+	if !l.queue[n-1].done { // its goroutine counts in it
+		l.queue = append(l.queue, &batch{from: ordinal, done: true})
+		n++
+	}
+	tail := l.queue[n-1]
+	tail.counts.add(c)
+	tail.to = max(tail.to, ordinal+1)
 }
 
 // Advance says that everything below the ordinal that was not added is done.
@@ -230,7 +267,7 @@ func (l *Loader) room(ctx context.Context, ordinal int64, size int) (*batch, err
 		return nil, l.reason()
 	}
 	if b := l.cur; b != nil && (b.weight+size > l.opts.MaxBytes || len(b.failures) >= maxFailures ||
-		l.opts.MaxDocs > 0 && len(b.items) >= l.opts.MaxDocs) {
+		l.opts.MaxDocs > 0 && len(b.items) >= l.opts.MaxDocs || l.aged()) {
 		if err := l.cut(ctx); err != nil {
 			return nil, err
 		}
@@ -241,6 +278,9 @@ func (l *Loader) room(ctx context.Context, ordinal int64, size int) (*batch, err
 	return l.cur, nil
 }
 
+// aged reports whether the current batch has waited long enough for more documents.
+func (l *Loader) aged() bool { return l.opts.Now().Sub(l.cur.opened) >= l.opts.MaxAge }
+
 // open starts a batch at an ordinal.
 func (l *Loader) open(ordinal int64) *batch {
 	l.mu.Lock()
@@ -249,7 +289,7 @@ func (l *Loader) open(ordinal int64) *batch {
 	if n := len(l.free); n > 0 {
 		b, l.free = l.free[n-1], l.free[:n-1]
 	}
-	b.from, b.to, b.end = ordinal, ordinal, ordinal
+	b.from, b.to, b.end, b.opened = ordinal, ordinal, ordinal, l.opts.Now()
 	if len(l.queue) == 0 {
 		l.mark = max(l.mark, ordinal)
 	}
@@ -272,6 +312,12 @@ func (l *Loader) cut(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	l.launch()
+	return nil
+}
+
+// launch hands the current batch to a goroutine, which frees the slot that the caller took.
+func (l *Loader) launch() {
 	b := l.cur
 	l.cur = nil
 	l.mu.Lock()
@@ -281,7 +327,6 @@ func (l *Loader) cut(ctx context.Context) error {
 		defer func() { <-l.slots }()
 		l.run(b)
 	})
-	return nil
 }
 
 // Flush sends what is buffered and waits until everything is done. It gives the first fatal error.
@@ -297,10 +342,18 @@ func (l *Loader) Flush(ctx context.Context) error {
 	return l.reason()
 }
 
-// Drain starts nothing any more, not even what is buffered, and waits for the requests
-// under way; when ctx ends they are cancelled. Afterwards nothing of the Loader runs.
+// Drain starts no request any more, not even for what is buffered, and waits for those
+// under way; when ctx ends they are cancelled. Buffered failures with no document before them need no request
+// and are recorded. Afterwards nothing of the Loader runs.
 func (l *Loader) Drain(ctx context.Context) {
 	l.halt(nil)
+	if l.cur != nil && len(l.cur.items) == 0 {
+		select {
+		case l.slots <- struct{}{}:
+			l.launch()
+		case <-ctx.Done():
+		}
+	}
 	if l.wait(ctx) != nil {
 		l.Abort()
 	}
