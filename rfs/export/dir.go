@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -54,6 +55,10 @@ type Dir struct {
 	extension    string
 	files        Files
 	lock         io.Closer
+
+	mu       sync.Mutex       // also held while the files of an attempt get their names
+	attempts int64            // how often Create was called
+	current  map[string]*File // the latest attempt of each item in work, by item
 }
 
 // Open makes dir (0700) when it is missing, locks it against a second writer, and removes
@@ -77,7 +82,7 @@ func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: dir, writer: writer, compression: c, extension: ext, files: files, lock: lock}
+	d := &Dir{path: dir, writer: writer, compression: c, extension: ext, files: files, lock: lock, current: map[string]*File{}}
 	if err := d.clean(); err != nil {
 		return nil, errors.Join(fmt.Errorf("remove unfinished files: %w: %w", err, fault.ErrConfig), d.Close())
 	}

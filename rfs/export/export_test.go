@@ -204,6 +204,58 @@ func TestAbortLeavesWhatWasThereBefore(t *testing.T) {
 	wantTree(t, dir, map[string]string{"i/0-0.ndjson.zst": pair("i", "1")})
 }
 
+// The holder of a lost lease may still write while the next holder works on the same item.
+func TestEachAttemptHasFilesOfItsOwn(t *testing.T) {
+	former, later := pair("i", "1")+pair("i_a", "1"), pair("i", "1")+pair("i", "2")
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, lost, next *File)
+		want map[string]string
+	}{
+		{"the next holder commits first", func(t *testing.T, lost, next *File) {
+			commit(t, next)
+			wantSuperseded(t, lost)
+		}, map[string]string{"i/0-0.ndjson": later}},
+		{"the lost holder tries first", func(t *testing.T, lost, next *File) {
+			wantSuperseded(t, lost)
+			commit(t, next)
+		}, map[string]string{"i/0-0.ndjson": later}},
+		{"the lost holder aborts", func(t *testing.T, lost, next *File) {
+			if err := lost.Abort(); err != nil {
+				t.Error(err)
+			}
+			commit(t, next)
+		}, map[string]string{"i/0-0.ndjson": later}},
+		{"the next holder aborts", func(t *testing.T, lost, next *File) {
+			if err := next.Abort(); err != nil {
+				t.Error(err)
+			}
+			wantSuperseded(t, lost)
+		}, map[string]string{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			d := openDir(t, dir, "w", None)
+			lost := create(t, d, "i", 0, 0)
+			send(t, lost, former)
+			next := create(t, d, "i", 0, 0)
+			send(t, next, later)
+			c.test(t, lost, next)
+			wantTree(t, dir, c.want)
+		})
+	}
+}
+
+func wantSuperseded(t *testing.T, f *File) {
+	t.Helper()
+	if err := f.Commit(t.Context()); !errors.Is(err, ErrSuperseded) {
+		t.Errorf("commit: %v, want %v", err, ErrSuperseded)
+	}
+	if err := f.Abort(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestASecondWriterIsRefusedByName(t *testing.T) {
 	dir := t.TempDir()
 	openDir(t, dir, "first-writer", None)

@@ -20,9 +20,10 @@ import (
 // were split into indices of their own) goes to the file of the same name in that
 // index's folder. All are finished together.
 type File struct {
-	dir   *Dir
-	index string
-	name  string // <shard>-<cursor>
+	dir     *Dir
+	index   string
+	name    string // <shard>-<cursor>
+	attempt int64  // unique in the Dir
 
 	mu    sync.Mutex
 	own   []byte // how an action line of the own index begins
@@ -31,12 +32,33 @@ type File struct {
 	done  bool
 }
 
-// Create starts the output of an item. No file exists before the first document.
+// ErrSuperseded reports that a later attempt at the same item has begun: its files are the ones to publish.
+var ErrSuperseded = errors.New("a later attempt at the item has begun")
+
+// Create starts an attempt at the output of an item. No file exists before the first document. From then on
+// an earlier File of the item publishes nothing any more.
 func (d *Dir) Create(index string, shard int, cursor int64) (*File, error) {
 	if shard < 0 || cursor < 0 {
 		return nil, fmt.Errorf("item of shard %d and cursor %d", shard, cursor)
 	}
-	return &File{dir: d, index: index, name: fmt.Sprintf("%d-%d", shard, cursor), parts: map[string]*part{}}, nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.attempts++
+	f := &File{dir: d, index: index, name: fmt.Sprintf("%d-%d", shard, cursor), attempt: d.attempts, parts: map[string]*part{}}
+	d.current[f.item()] = f
+	return f, nil
+}
+
+// item identifies the work item of f within the directory.
+func (f *File) item() string { return f.name + " " + f.index }
+
+// forget removes an attempt that has ended from those in work.
+func (d *Dir) forget(f *File) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current[f.item()] == f {
+		delete(d.current, f.item())
+	}
 }
 
 // Send appends a body. After an error the File takes nothing any more: part of
@@ -114,7 +136,7 @@ func (f *File) write(index string, b []byte) error {
 	p := f.parts[index]
 	if p == nil {
 		var err error
-		if p, err = f.dir.createPart(index, f.name); err != nil {
+		if p, err = f.dir.createPart(index, f.name, f.attempt); err != nil {
 			return err
 		}
 		f.parts[index] = p
@@ -141,6 +163,7 @@ func (f *File) Commit(ctx context.Context) error {
 		return fmt.Errorf("export index %s, %s: %w", f.index, f.name, err)
 	}
 	f.done = true
+	f.dir.forget(f)
 	return nil
 }
 
@@ -149,6 +172,11 @@ func (f *File) commit() error {
 		if err := p.finish(); err != nil {
 			return err
 		}
+	}
+	f.dir.mu.Lock()
+	defer f.dir.mu.Unlock()
+	if f.dir.current[f.item()] != f {
+		return ErrSuperseded
 	}
 	former, err := f.note()
 	if err != nil {
@@ -227,5 +255,6 @@ func (f *File) Abort() error {
 	}
 	f.parts = map[string]*part{}
 	f.done = true
+	f.dir.forget(f)
 	return err
 }

@@ -23,7 +23,7 @@ type part struct {
 }
 
 // createPart opens the temporary file; a new folder is durable before anything is in it.
-func (d *Dir) createPart(index, name string) (*part, error) {
+func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
 	folder := d.folder(index)
 	if err := d.files.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
@@ -37,8 +37,8 @@ func (d *Dir) createPart(index, name string) (*part, error) {
 		}
 	}
 	p := &part{files: d.files, final: filepath.Join(folder, name+d.extension)}
-	p.tmp = p.final + ".tmp-" + d.writer
-	f, err := d.files.OpenFile(p.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	p.tmp = fmt.Sprintf("%s.tmp-%s-%d", p.final, d.writer, attempt)
+	f, err := d.files.OpenFile(p.tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
