@@ -60,12 +60,14 @@ type Gossip struct {
 	address string
 	list    *memberlist.Memberlist
 	ring    *memberlist.Keyring
+	net     *transport
 	notes   *notes
 	log     *slog.Logger
 
 	mu      sync.Mutex
 	meta    Meta
 	members map[string]Member // the library changes its own nodes without a lock of ours
+	hosts   map[string]int    // addresses of members, without ports
 	changed chan struct{}     // closed and replaced whenever the members change
 
 	stop context.CancelFunc
@@ -78,20 +80,36 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	if conf.Bind == "" {
 		conf.Bind = net.JoinHostPort("127.0.0.1", strconv.Itoa(DefaultPort))
 	}
+	if err := conf.Check(); err != nil {
+		return nil, err
+	}
 	if conf.Rejoin <= 0 {
 		conf.Rejoin = 30 * time.Second
 	}
 	if conf.Patience <= 0 {
 		conf.Patience = findTimeout
 	}
-	g := &Gossip{conf: conf, log: conf.Log, meta: conf.Meta, members: map[string]Member{}, changed: make(chan struct{})}
+	if _, err := conf.Meta.encode(maxMeta); err != nil {
+		return nil, err
+	}
+	g := &Gossip{conf: conf, log: conf.Log, meta: conf.Meta, members: map[string]Member{}, hosts: map[string]int{}, changed: make(chan struct{})}
 	mc, err := g.memberlist()
 	if err != nil {
 		return nil, err
 	}
 	g.notes = newNotes(conf.Name, g.size)
+	if g.net, err = newTransport(mc.BindAddr, mc.BindPort, len(conf.Keys) > 0, g.isMember, g.log); err != nil {
+		return nil, fmt.Errorf("gossip on %s: %w", conf.Bind, err)
+	}
+	mc.Transport = g.net
+	if port := g.net.GetAutoBindPort(); mc.BindPort == 0 {
+		mc.BindPort = port
+		if conf.Advertise == "" {
+			mc.AdvertisePort = port
+		}
+	}
 	if g.list, err = memberlist.Create(mc); err != nil {
-		return nil, fmt.Errorf("gossip on %s: %w: %w", conf.Bind, err, fault.ErrConfig)
+		return nil, errors.Join(fmt.Errorf("gossip on %s: %w: %w", conf.Bind, err, fault.ErrConfig), g.net.Shutdown())
 	}
 	self := g.list.LocalNode() // later the library changes it without a lock of ours
 	g.address = net.JoinHostPort(self.Addr.String(), strconv.Itoa(int(self.Port)))
@@ -101,24 +119,42 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	return g, nil
 }
 
+// Check returns a fault.ErrConfig when the configuration is wrong, or would listen for others without a key.
+func (c Config) Check() error {
+	host, _, err := hostPort(c.Bind)
+	if err != nil {
+		return fmt.Errorf("gossip address %q: %w", c.Bind, err)
+	}
+	if c.Fleet == "" || len(c.Fleet) > memberlist.LabelMaxSize {
+		return fmt.Errorf("gossip: the fleet's name must have 1 to %d bytes: %w", memberlist.LabelMaxSize, fault.ErrConfig)
+	}
+	if host != "" && host != "localhost" && net.ParseIP(host) == nil {
+		return fmt.Errorf("gossip address %q: want an IP address of this machine (0.0.0.0 for all), not a name: %w", c.Bind, fault.ErrConfig)
+	}
+	if len(c.Keys) == 0 && !loopback(host) {
+		return fmt.Errorf("gossip on %s is reachable from other machines and has no key: give --gossip-keys FILE (`rfsctl cert gossip-key` makes one), or bind to 127.0.0.1: %w",
+			c.Bind, fault.ErrConfig)
+	}
+	return nil
+}
+
 // memberlist turns the configuration into the library's.
 func (g *Gossip) memberlist() (*memberlist.Config, error) {
 	host, port, err := hostPort(g.conf.Bind)
 	if err != nil {
 		return nil, fmt.Errorf("gossip address %q: %w", g.conf.Bind, err)
 	}
-	if g.conf.Fleet == "" || len(g.conf.Fleet) > memberlist.LabelMaxSize {
-		return nil, fmt.Errorf("gossip: the fleet's name must have 1 to %d bytes: %w", memberlist.LabelMaxSize, fault.ErrConfig)
-	}
-	if len(g.conf.Keys) == 0 && !loopback(host) {
-		return nil, fmt.Errorf("gossip on %s is reachable from other machines and has no key: give --gossip-keys FILE (`rfsctl cert gossip-key` makes one), or bind to 127.0.0.1: %w",
-			g.conf.Bind, fault.ErrConfig)
-	}
 	c := memberlist.DefaultLANConfig()
 	if g.conf.Quick {
 		c = memberlist.DefaultLocalConfig()
 		c.ProbeInterval, c.ProbeTimeout = 300*time.Millisecond, 150*time.Millisecond
 		c.SuspicionMult, c.PushPullInterval = 2, 5*time.Second
+	}
+	switch host {
+	case "":
+		host = "0.0.0.0"
+	case "localhost":
+		host = "127.0.0.1"
 	}
 	c.Name, c.Label, c.BindAddr, c.BindPort = g.conf.Name, g.conf.Fleet, host, port
 	c.AdvertisePort = port
@@ -128,6 +164,8 @@ func (g *Gossip) memberlist() (*memberlist.Config, error) {
 		}
 	}
 	c.UDPBufferSize = 1400
+	c.EnableCompression = len(g.conf.Keys) > 0 // without a key, what is compressed is refused
+	c.TCPTimeout = streamTime
 	c.DeadNodeReclaimTime = 30 * time.Second // clouds give addresses of the dead to the living
 	c.Delegate, c.Events = delegate{g}, events{g}
 	c.Logger = nil
@@ -175,16 +213,44 @@ func (g *Gossip) seen(n *memberlist.Node) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.forget(n.Name)
 	g.members[n.Name] = Member{Name: n.Name, Address: net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port))), Meta: meta}
+	g.hosts[n.Addr.String()]++
 	g.signal()
 }
 
 func (g *Gossip) gone(n *memberlist.Node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.members, n.Name)
+	g.forget(n.Name)
 	g.signal()
 }
+
+// forget removes a member; g.mu is held.
+func (g *Gossip) forget(name string) {
+	m, ok := g.members[name]
+	if !ok {
+		return
+	}
+	delete(g.members, name)
+	host, _, err := net.SplitHostPort(m.Address)
+	if err != nil {
+		return // seen joined it
+	}
+	if g.hosts[host]--; g.hosts[host] == 0 {
+		delete(g.hosts, host)
+	}
+}
+
+// isMember reports whether a member that is believed to be alive has the address.
+func (g *Gossip) isMember(host string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hosts[host] > 0
+}
+
+// Refused returns how many connections and packets were refused because of the bounds of the port.
+func (g *Gossip) Refused() uint64 { return g.net.refused.total.Load() }
 
 // signal tells those who wait that the members changed; g.mu is held.
 func (g *Gossip) signal() {
@@ -194,7 +260,7 @@ func (g *Gossip) signal() {
 
 // SetMeta tells the others what changed about this node.
 func (g *Gossip) SetMeta(meta Meta) error {
-	if _, err := meta.encode(memberlist.MetaMaxSize); err != nil {
+	if _, err := meta.encode(maxMeta); err != nil {
 		return err
 	}
 	g.mu.Lock()

@@ -7,7 +7,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Meta is what every node says of itself; at most 512 bytes in JSON.
+// maxMeta is the size of a Meta in JSON, bytes: that of 1,000 nodes fits a frame beside the notes.
+const maxMeta = 400
+
+// Meta is what every node states about itself; at most maxMeta bytes in JSON.
 type Meta struct {
 	API     string `json:"a,omitempty"` // host:port of the daemon's API; "" when it has none for others
 	Raft    string `json:"t,omitempty"` // host:port of its Raft; "" when it has none
@@ -24,8 +27,8 @@ func (m Meta) encode(limit int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node metadata: %w", err)
 	}
-	if len(b) > limit {
-		return nil, fmt.Errorf("node metadata has %d bytes, more than %d: %w", len(b), limit, fault.ErrConfig)
+	if limit = min(limit, maxMeta); len(b) > limit {
+		return nil, fmt.Errorf("node metadata has %d bytes, more than %d: shorten --advertise or --zone: %w", len(b), limit, fault.ErrConfig)
 	}
 	return b, nil
 }

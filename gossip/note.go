@@ -29,7 +29,7 @@ const (
 	maxNote      = 1024 // bytes in JSON; it must fit a packet of 1,400
 	maxNotes     = 8192 // of all nodes together; beyond, the ones that expire first go
 	maxNoteTTL   = 3600
-	maxNoteState = 1 << 20
+	maxNoteState = 384 << 10 // bytes of the notes that a node which joins gets, in JSON
 )
 
 type noteKey struct{ origin, kind, key string }
@@ -44,7 +44,8 @@ type notes struct {
 	origin string
 
 	mu    sync.Mutex
-	known map[noteKey]held
+	known map[noteKey]held  // those that have expired, too, until room is needed
+	floor map[string]uint64 // by origin: the highest number that was taken out of known
 	seq   uint64
 	heard chan struct{} // closed when a note of another node comes
 	queue *memberlist.TransmitLimitedQueue
@@ -52,7 +53,7 @@ type notes struct {
 
 func newNotes(origin string, size func() int) *notes {
 	return &notes{
-		origin: origin, known: map[noteKey]held{}, heard: make(chan struct{}),
+		origin: origin, known: map[noteKey]held{}, floor: map[string]uint64{}, heard: make(chan struct{}),
 		// A node that starts again goes on beyond what it said before.
 		seq:   uint64(time.Now().UnixMilli()) << 8,
 		queue: &memberlist.TransmitLimitedQueue{NumNodes: size, RetransmitMult: 3},
@@ -93,7 +94,9 @@ func (s *notes) take(n Note, b []byte) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if was, ok := s.known[key]; ok && was.note.Seq >= n.Seq {
+	// A number that was seen before is a replay, also when its note has expired. Each start of a node is
+	// another origin, so its numbers only rise.
+	if was, ok := s.known[key]; ok && was.note.Seq >= n.Seq || !ok && n.Seq <= s.floor[n.Origin] {
 		return
 	}
 	if n.Origin != s.origin {
@@ -106,14 +109,14 @@ func (s *notes) take(n Note, b []byte) {
 	s.queue.Prune(maxNotes)
 }
 
-// shrink forgets what has expired, and what expires first when there is too much.
+// shrink takes out what has expired, and then what expires first, while there is too much.
 func (s *notes) shrink(now time.Time) {
 	if len(s.known) <= maxNotes {
 		return
 	}
 	for k, h := range s.known {
 		if h.until.Before(now) {
-			delete(s.known, k)
+			s.drop(k, h)
 		}
 	}
 	for len(s.known) > maxNotes {
@@ -124,8 +127,24 @@ func (s *notes) shrink(now time.Time) {
 				first, until = k, h.until
 			}
 		}
-		delete(s.known, first)
+		s.drop(first, s.known[first])
 	}
+}
+
+// drop takes a note out and remembers that numbers up to its own are old.
+func (s *notes) drop(k noteKey, h held) {
+	delete(s.known, k)
+	s.floor[k.origin] = max(s.floor[k.origin], h.note.Seq)
+	if len(s.floor) <= maxNotes {
+		return
+	}
+	oldest := k.origin
+	for origin, seq := range s.floor {
+		if seq < s.floor[oldest] {
+			oldest = origin
+		}
+	}
+	delete(s.floor, oldest)
 }
 
 // next is closed when another node's note comes.
@@ -141,11 +160,7 @@ func (s *notes) list(kind string) []Note {
 	defer s.mu.Unlock()
 	var all []Note
 	for k, h := range s.known {
-		if h.until.Before(now) {
-			delete(s.known, k)
-			continue
-		}
-		if k.kind == kind {
+		if k.kind == kind && !h.until.Before(now) {
 			all = append(all, h.note)
 		}
 	}

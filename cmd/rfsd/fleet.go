@@ -73,6 +73,9 @@ func parseFleet(c *cli.Context, name string) (fleetOptions, error) {
 			return f, err
 		}
 	}
+	if err := f.gossip.Check(); err != nil {
+		return f, err
+	}
 	if given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); f.dataDir == "" && given != "" {
 		f.dataDir = filepath.Join(given, "hints") // beside what is kept there and must not be wiped
 	}
