@@ -99,8 +99,8 @@ func (l *Lease) Check() error {
 	return nil
 }
 
-// Validate asks the store whether the item is still this lease's, as after a gap
-// in which the machine or the process was stopped.
+// Validate asks the store whether the item is still this lease's, as after a pause
+// in which the machine or the process was stopped. An item that this lease completed is.
 func (l *Lease) Validate(ctx context.Context) error {
 	if err := l.Check(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (l *Lease) Validate(ctx context.Context) error {
 	if err != nil {
 		return l.failed("validate lease of", err)
 	}
-	if it.Holder != l.Holder || !it.Open() {
+	if it.Holder != l.Holder {
 		return l.lose(fmt.Errorf("item %s belongs to %q now: %w", l.Item.ID, it.Holder, fault.ErrLeaseLost))
 	}
 	return nil
@@ -117,6 +117,8 @@ func (l *Lease) Validate(ctx context.Context) error {
 
 // Progress records that every ordinal below watermark is durably done, with what
 // was done from Start to there. It never resends: a failure costs nothing but rework.
+// A record that comes after this very lease ended the item, or stored its successors, changes
+// nothing and is no error.
 func (l *Lease) Progress(ctx context.Context, watermark int64, w Work) error {
 	checks, err := l.checks(w)
 	if err != nil {
@@ -129,7 +131,7 @@ func (l *Lease) Progress(ctx context.Context, watermark int64, w Work) error {
 	if err != nil {
 		return l.failed("record progress of", err)
 	}
-	return l.expect(v, Applied, Already)
+	return l.expect(v, Applied, Already, Done, Mismatch) // the last two are verdicts for the holder only
 }
 
 // Handoff ends the lease at watermark in four steps, each of which anybody can

@@ -252,6 +252,42 @@ func TestEachAcquisitionHasAHolderOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestWhatALeaseEndedItselfIsNotLost: a record of progress that was sent before the end may be decided after it.
+func TestWhatALeaseEndedItselfIsNotLost(t *testing.T) {
+	for name, end := range map[string]func(*bench, *cms.Lease) error{
+		"completed":  func(_ *bench, l *cms.Lease) error { return l.Complete(t.Context(), cms.Work{}) },
+		"handed off": func(_ *bench, l *cms.Lease) error { return l.Handoff(t.Context(), 40, cms.Work{}) },
+		"successors stored": func(b *bench, l *cms.Lease) error {
+			b.store.create = func() error { return errLost }
+			if err := l.Handoff(t.Context(), 40, cms.Work{}); !errors.Is(err, fault.ErrUnavailable) {
+				return fmt.Errorf("the hand-off was not cut short: %w", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 0)
+			l := b.lease(t)
+			if err := end(b, l); err != nil {
+				t.Fatal(err)
+			}
+			was := b.item(t)
+			if err := l.Progress(t.Context(), 20, cms.Work{}); err != nil {
+				t.Errorf("progress: %v", err)
+			}
+			if err := l.Validate(t.Context()); err != nil {
+				t.Errorf("validate: %v", err)
+			}
+			if err := l.Check(); err != nil {
+				t.Errorf("check: %v", err)
+			}
+			if is := b.item(t); is != was {
+				t.Errorf("changed from %+v to %+v", was, is)
+			}
+		})
+	}
+}
+
 func TestAStolenLeaseIsNoticedAfterAPause(t *testing.T) {
 	b := newBench(t, 0)
 	l := b.lease(t)

@@ -43,7 +43,7 @@ type job struct {
 
 	maxOrdinal atomic.Int64
 	broken     atomic.Pointer[error] // why the watch ended the work
-	gaps       gapGuard
+	pauses     pauseDetector
 	acquired   time.Duration // monotonic clock
 	firstRead  time.Duration // monotonic clock when setup ended: the first document was read; 0 before
 }
@@ -248,11 +248,14 @@ const shutdownTime = 20 * time.Second
 var errNoTime = errors.New("no time left to hand off after the signal")
 
 // watch ends the work when the lease is over by any clock, or too long after stopped was
-// closed by a signal. It waits for nobody: whatever hangs, the time is kept.
+// closed by a signal, and shows the pause detector that the process runs. It sends no request, so
+// that nothing that hangs can hold it up.
 func (j *job) watch(ctx context.Context, stopped <-chan struct{}, end context.CancelFunc) {
 	var signalled time.Duration // since when stopped is closed; 0 before
 	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
-		now := j.runner.Clock.Read().Mono
+		reading := j.runner.Clock.Read()
+		j.pauses.touch(reading)
+		now := reading.Mono
 		err := j.lease.Check()
 		select {
 		case <-stopped:
@@ -271,18 +274,15 @@ func (j *job) watch(ctx context.Context, stopped <-chan struct{}, end context.Ca
 	}
 }
 
-// report records progress now and then, and asks whether lease and target are still ours
-// (after a gap in time at once), until ctx ends.
+// report records progress at intervals, and checks at intervals that lease and target are still ours
+// (after a pause of the process at once), until ctx ends.
 func (j *job) report(ctx context.Context, end context.CancelFunc) {
 	begin := j.runner.Clock.Read().Mono
 	recorded, guarded := begin, begin
 	moved := false // whether the first progress is recorded: it tells a slow shard from a deadly one
 	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
 		now := j.runner.Clock.Read().Mono
-		err := j.gaps.check(ctx, j.runner.Clock, j.lease)
-		if err == nil {
-			j.gaps.look(j.runner.Clock.Read())
-		}
+		err := j.pauses.check(ctx, j.runner.Clock, j.lease)
 		// Often at first: whatever kills workers early must not undo all they did.
 		due := min(j.runner.recordEvery(), max((now-begin)/2, j.runner.recordEvery()/16))
 		if err == nil && (now-recorded >= j.runner.recordEvery() || moved && now-recorded >= due || !moved && j.moved()) {
@@ -313,7 +313,7 @@ func (j *job) mayStart(ctx context.Context) error {
 	if err := j.lease.Check(); err != nil {
 		return err
 	}
-	return j.gaps.check(ctx, j.runner.Clock, j.lease)
+	return j.pauses.check(ctx, j.runner.Clock, j.lease)
 }
 
 // moved says whether there is progress that can be recorded.

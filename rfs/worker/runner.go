@@ -92,13 +92,19 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 	defer cancel()
 	stopping, stop := context.WithTimeout(ctx, lease.UntilTrigger())
 	defer stop()
-	j.gaps.look(r.Clock.Read())
-	var beside sync.WaitGroup
+	j.pauses.touch(r.Clock.Read())
+	var beside, reports sync.WaitGroup
 	watched, unwatch := work, cancel
 	beside.Go(func() { j.watch(watched, ctx.Done(), unwatch) })
-	beside.Go(func() { j.report(watched, unwatch) })
+	reported, unreport := context.WithCancel(work)
+	defer unreport()
+	reports.Go(func() { j.report(reported, unwatch) })
 
 	err := j.run(work, stopping)
+	// A record of progress must not be under way beside the steps that end the lease: the store would
+	// refuse whichever came second.
+	unreport()
+	reports.Wait()
 	if why := j.broken.Load(); why != nil && err != nil {
 		err = *why // the watch ended the work; saying so needs a moment more
 		var more context.CancelFunc

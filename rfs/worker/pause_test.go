@@ -69,7 +69,7 @@ func TestNothingIsSentAfterAStandstillBeforeTheStoreWasAsked(t *testing.T) {
 			clock := &handClock{now: cms.Reading{Wall: time.Now()}}
 			lease, coordinator := leaseOf(t, clock)
 			j := &job{runner: &Runner{Clock: clock}, lease: lease}
-			j.gaps.look(clock.Read())
+			j.pauses.touch(clock.Read())
 			// Somebody freed the item meanwhile; only the store knows.
 			if err := coordinator.ReleaseHolder(t.Context(), lease.Item.ID, lease.Holder, cms.CauseKilled); err != nil {
 				t.Fatal(err)
@@ -87,7 +87,7 @@ func TestNothingIsSentAfterTheDeadlineByAnyClock(t *testing.T) {
 		clock := &handClock{now: cms.Reading{Wall: time.Now()}}
 		lease, _ := leaseOf(t, clock)
 		j := &job{runner: &Runner{Clock: clock}, lease: lease}
-		j.gaps.look(clock.Read())
+		j.pauses.touch(clock.Read())
 		if err := j.mayStart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
