@@ -59,10 +59,11 @@ type Dir struct {
 	mu       sync.Mutex       // also held while the files of an attempt get their names
 	attempts int64            // how often Create was called
 	current  map[string]*File // the latest attempt of each item in work, by item
+	manifest Manifest         // as it is on disk; its ID never changes
 }
 
 // Open makes dir (0700) when it is missing, locks it against a second writer, and removes
-// what dead writers left unfinished. Errors are fault.ErrConfig; a locked
+// what dead writers left unfinished. A new export gets a manifest. Errors are fault.ErrConfig; a locked
 // directory's names the holder.
 func Open(dir, writer string, c Compression) (*Dir, error) { return OpenOn(system{}, dir, writer, c) }
 
@@ -85,6 +86,9 @@ func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
 	d := &Dir{path: dir, writer: writer, compression: c, extension: ext, files: files, lock: lock, current: map[string]*File{}}
 	if err := d.clean(); err != nil {
 		return nil, errors.Join(fmt.Errorf("remove unfinished files: %w: %w", err, fault.ErrConfig), d.Close())
+	}
+	if err := d.readManifest(); err != nil {
+		return nil, errors.Join(fmt.Errorf("export directory %s: %w: %w", dir, err, fault.ErrConfig), d.Close())
 	}
 	return d, nil
 }

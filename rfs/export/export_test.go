@@ -68,7 +68,7 @@ func tree(t testing.TB, dir string) map[string]string {
 			return err
 		}
 		rel, err := filepath.Rel(dir, path)
-		if err != nil {
+		if err != nil || rel == ManifestName {
 			return err
 		}
 		all[filepath.ToSlash(rel)] = content(t, path)

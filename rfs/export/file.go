@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,9 @@ func (d *Dir) Create(index string, shard int, cursor int64) (*File, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.resume(); err != nil {
+		return nil, err
+	}
 	d.attempts++
 	f := &File{dir: d, index: index, name: fmt.Sprintf("%d-%d", shard, cursor), attempt: d.attempts, parts: map[string]*part{}}
 	d.current[f.item()] = f
@@ -83,7 +87,7 @@ func (f *File) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error
 
 // split writes each run of documents of one index to that index's file.
 func (f *File) split(body []byte) error {
-	from, run := 0, "" // body[from:at] is not written yet and belongs to the index run
+	from, run, documents := 0, "", int64(0) // body[from:at] is not written yet: documents of the index run
 	for at := 0; at < len(body); {
 		action := bytes.IndexByte(body[at:], '\n') + 1
 		source := bytes.IndexByte(body[at+action:], '\n') + 1
@@ -95,14 +99,15 @@ func (f *File) split(body []byte) error {
 			return err
 		}
 		if index != run {
-			if err := f.write(run, body[from:at]); err != nil {
+			if err := f.write(run, body[from:at], documents); err != nil {
 				return err
 			}
-			from, run = at, index
+			from, run, documents = at, index, 0
 		}
 		at += action + source
+		documents++
 	}
-	return f.write(run, body[from:])
+	return f.write(run, body[from:], documents)
 }
 
 // indexOf reads the index of an action line.
@@ -129,7 +134,7 @@ func (f *File) indexOf(line []byte) (string, error) {
 	return a.Index.Index, nil
 }
 
-func (f *File) write(index string, b []byte) error {
+func (f *File) write(index string, b []byte, documents int64) error {
 	if len(b) == 0 {
 		return nil
 	}
@@ -141,7 +146,7 @@ func (f *File) write(index string, b []byte) error {
 		}
 		f.parts[index] = p
 	}
-	return p.write(b)
+	return p.write(b, documents)
 }
 
 // Commit finishes the files: flushed, synced, renamed, their folders synced. What an
@@ -195,29 +200,33 @@ func (f *File) commit() error {
 	return nil
 }
 
-// note keeps in DIR/.rfsd which indices an item has files in, before they appear there.
-// It gives all indices that this or an earlier run of the item may have files in. An
-// item with files in its own index alone needs no note.
+// note keeps in DIR/.rfsd which files an item has, before they appear under their names. It
+// returns all indices that this or an earlier run of the item may have files in.
 func (f *File) note() ([]string, error) {
 	path := filepath.Join(f.dir.path, private, "items", filepath.FromSlash(EncodeName(f.index)), f.name+".json")
-	indices := []string{f.index}
-	b, err := f.dir.files.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, &indices)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	n, err := f.dir.readNote(path)
+	if err != nil {
 		return nil, err
 	}
-	known := len(indices)
-	for index := range f.parts {
-		if !slices.Contains(indices, index) {
-			indices = append(indices, index)
-		}
+	indices := append(n.Former, f.index)
+	for _, e := range n.Files {
+		indices = append(indices, e.Index)
 	}
-	if len(indices) == known {
+	slices.Sort(indices)
+	indices = slices.Compact(indices)
+	if len(f.parts) == 0 && len(n.Files) == 0 {
 		return indices, nil
 	}
-	if b, err = json.Marshal(indices); err != nil {
+	n = note{Files: []noted{}, Former: indices}
+	for _, index := range slices.Sorted(maps.Keys(f.parts)) {
+		e, err := f.dir.entry(f.parts[index])
+		if err != nil {
+			return nil, err
+		}
+		n.Files = append(n.Files, noted{Entry: e, Index: index})
+	}
+	b, err := json.Marshal(n)
+	if err != nil {
 		return nil, err
 	}
 	return indices, replace(f.dir.files, path, b)

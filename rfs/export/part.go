@@ -2,8 +2,10 @@ package export
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -18,6 +20,8 @@ type part struct {
 	files      Files
 	tmp, final string
 	out        io.Writer
+	sum        *summed
+	documents  int64
 	closers    []func() error // compressor, buffer, sync, file: what is left of finishing
 	published  bool
 }
@@ -42,14 +46,15 @@ func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.out, p.closers = f, []func() error{f.Sync, f.Close}
+	p.sum = &summed{to: f, hash: sha256.New()}
+	p.out, p.closers = p.sum, []func() error{f.Sync, f.Close}
 	switch d.compression {
 	case Gzip:
-		buf := bufio.NewWriterSize(f, 1<<18)
+		buf := bufio.NewWriterSize(p.sum, 1<<18)
 		z := gzip.NewWriter(buf)
 		p.out, p.closers = z, []func() error{z.Close, buf.Flush, f.Sync, f.Close}
 	case Zstd:
-		z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
+		z, err := zstd.NewWriter(p.sum, zstd.WithEncoderConcurrency(1))
 		if err != nil {
 			return nil, errors.Join(err, p.remove())
 		}
@@ -58,7 +63,23 @@ func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
 	return p, nil
 }
 
-func (p *part) write(b []byte) error {
+// summed counts and hashes what is written to a file.
+type summed struct {
+	to   io.Writer
+	hash hash.Hash
+	n    int64
+}
+
+// Write writes to the file; what it took is counted.
+func (s *summed) Write(b []byte) (int, error) {
+	n, err := s.to.Write(b)
+	s.hash.Write(b[:n])
+	s.n += int64(n)
+	return n, err
+}
+
+func (p *part) write(b []byte, documents int64) error {
+	p.documents += documents
 	if _, err := p.out.Write(b); err != nil {
 		return fmt.Errorf("write %s: %w", p.tmp, err)
 	}
