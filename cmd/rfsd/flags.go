@@ -118,7 +118,7 @@ func workFlags() []cli.Flag {
 		num(work, "documents-per-bulk-request", 0, "most documents in one request (0: no limit)"),
 		num(work, "documents-size-per-bulk-request", defaultBulkBytes, "most bytes in one request; a larger document goes alone"),
 		num(work, "max-connections", defaultConnections, "most requests under way at the same time, over all slots"),
-		str(work, "max-rate", "0", "most megabytes (10^6 bytes) per second to send, over all slots; of a fleet, over all its nodes (0: no limit)"),
+		str(work, "max-rate", "0", "most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"),
 		list(work, "first", "index whose shards are done first: exact name or regex:PATTERN; may be repeated, in order"),
 		list(work, "index-priority", "INDEX=N or regex:PATTERN=N: a higher N is done earlier (default 0); may be repeated"),
 		str(work, "failed-documents", "", "directory, or s3://bucket/prefix (with the --s3 options of the source), for documents that were refused (default: ./rfsd-failed/<session>)"),

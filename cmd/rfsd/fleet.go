@@ -20,7 +20,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/schedule"
-	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
 	"github.com/rfsd/rfsd/store"
 )
@@ -211,17 +210,13 @@ func (m *member) run(ctx context.Context) error {
 
 func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 	o := m.r.options
-	client, err := target.New(ctx, o.target)
+	kept, closeStore, err := openStoreAlone(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	fail := func(err error) (*fleet.Fleet, func(), error) {
-		_ = client.Close()
+		_ = closeStore()
 		return nil, nil, err
-	}
-	kept, closeStore, err := openStore(ctx, o, client)
-	if err != nil {
-		return fail(err)
 	}
 	coordinator, err := cms.New(cms.Config{Store: kept, Creator: newHolder(), InitialLease: o.lease})
 	if err != nil {
@@ -246,8 +241,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 			m.alone = count
 			m.mu.Unlock()
 		}
-		_ = closeStore()
 		return fail(err)
 	}
-	return f, func() { _ = closeStore(); _ = client.Close() }, nil
+	return f, func() { _ = closeStore() }, nil
 }

@@ -148,8 +148,8 @@ func (o *options) checkDestination(c *cli.Context) error {
 	default:
 		return usage("--export-compression %q is not none, gzip or zstd", o.compression)
 	}
-	if host == "" {
-		return nil
+	if err := o.checkCoordinator(c); err != nil || host == "" {
+		return err
 	}
 	var err error
 	if o.target, err = o.cluster(c, "target"); err != nil {
@@ -158,13 +158,28 @@ func (o *options) checkDestination(c *cli.Context) error {
 	o.target.RunPipelines = c.Bool("run-pipelines")
 	// Compressing for one's own machine costs the processor and saves nothing.
 	o.target.CompressRequests = !c.Bool("disable-compression") && !isLoopback(host)
-	if c.String("coordinator-host") != "" {
-		if o.coordinatorFile != "" {
-			return usage("--coordinator-host and --coordinator-file exclude each other")
-		}
-		o.coordinator, err = o.cluster(c, "coordinator")
-	}
 	return err
+}
+
+// checkCoordinator reads the flags of a coordinator other than the target. A rehearsal may have one, so that a fleet can rehearse.
+func (o *options) checkCoordinator(c *cli.Context) error {
+	if c.String("coordinator-host") == "" {
+		return nil
+	}
+	if o.coordinatorFile != "" {
+		return usage("--coordinator-host and --coordinator-file exclude each other")
+	}
+	if o.exportDir != "" {
+		return usage("--coordinator-host has no meaning with --export-dir: one process writes an export and keeps the state of the work in that directory; leave it out")
+	}
+	var err error
+	o.coordinator, err = o.cluster(c, "coordinator")
+	return err
+}
+
+// clustered reports whether a cluster keeps the state of the work, so that any number of processes can share it.
+func (o options) clustered() bool {
+	return o.coordinatorFile == "" && (o.target.URL != "" || o.coordinator.URL != "")
 }
 
 // isLoopback says whether a URL names this machine.
@@ -362,7 +377,7 @@ func (o *options) sessionOrDefault() string {
 
 // defaultPaths derives where the state of the work is kept.
 func (o *options) defaultPaths() error {
-	if o.coordinatorFile != "" || o.discard {
+	if o.coordinatorFile != "" || o.discard && !o.clustered() {
 		return nil
 	}
 	if o.exportDir != "" {

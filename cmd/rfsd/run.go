@@ -21,7 +21,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/schedule"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 const runHelp = `Keeps workers running on this machine until no work is left, and goes on telling how far the migration is. Each worker
@@ -215,8 +214,8 @@ func parseSize(s string) (int64, error) {
 	return 0, fmt.Errorf("%q is no size such as 512MB or 1GiB", s)
 }
 
-// inside says that workers run in this process: only it can open their store.
-func (r runOptions) inside() bool { return r.coordinatorFile != "" || r.target.URL == "" }
+// inside reports whether workers run in this process, because only it can open their store.
+func (r runOptions) inside() bool { return !r.clustered() }
 
 // runNode runs the daemon.
 func runNode(ctx context.Context, r runOptions) error {
@@ -321,11 +320,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 
 // openCoordinator connects to the store that the workers use.
 func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
-	client, err := target.New(ctx, o.target)
-	if err != nil {
-		return nil, err
-	}
-	store, _, err := openStore(ctx, o, client)
+	store, _, err := openStoreAlone(ctx, o)
 	if err != nil {
 		return nil, err
 	}

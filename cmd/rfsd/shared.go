@@ -91,7 +91,7 @@ const joinPatience = 5 * time.Second
 // needs waits for the store, also for one that is slow; another goes on with its own.
 func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	if c.String("coordinator-file") != "" || c.String("target-host") == "" {
+	if c.String("coordinator-file") != "" || c.String("target-host") == "" && c.String("coordinator-host") == "" {
 		return nil // one node alone
 	}
 	complete := c.String("from") != "" || c.String("repo-uri") != "" && (c.String("snapshot-name") != "" || c.String("source-host") != "")
@@ -124,8 +124,10 @@ func askFleet(ctx context.Context, c *cli.Context) (cms.Shared, error) {
 		return nil, usage("--session-name %q is not made of a-z, 0-9 and -", o.session)
 	}
 	var err error
-	if o.target, err = o.cluster(c, "target"); err != nil {
-		return nil, err
+	if c.String("target-host") != "" {
+		if o.target, err = o.cluster(c, "target"); err != nil {
+			return nil, err
+		}
 	}
 	if c.String("coordinator-host") != "" {
 		if o.coordinator, err = o.cluster(c, "coordinator"); err != nil {

@@ -100,21 +100,39 @@ func bulkOptions(o options) bulk.Options {
 // openStore opens the state of the work: a file when one is named or no cluster takes
 // part, otherwise a cluster: the coordinator's when one is named, else the target.
 func openStore(ctx context.Context, o options, client *target.Client) (cms.Store, func() error, error) {
-	if o.coordinatorFile != "" || client == nil {
+	if !o.clustered() {
 		return openFile(o)
 	}
+	closeClient := func() error { return nil }
 	if o.coordinator.URL != "" {
 		own, err := target.New(ctx, o.coordinator)
 		if err != nil {
 			return nil, nil, fmt.Errorf("coordinator: %w", err)
 		}
-		client = own
+		client, closeClient = own, own.Close
 	}
 	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: o.session})
 	if err != nil {
+		_ = closeClient()
 		return nil, nil, fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-file keeps it in a file): %w", client.Name(), err)
 	}
-	return store, func() error { return nil }, nil
+	return store, closeClient, nil
+}
+
+// openStoreAlone opens the state of the work for a process that sends nothing to the target.
+func openStoreAlone(ctx context.Context, o options) (cms.Store, func() error, error) {
+	if o.target.URL == "" || o.coordinator.URL != "" {
+		return openStore(ctx, o, nil)
+	}
+	client, err := target.New(ctx, o.target)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, closeStore, err := openStore(ctx, o, client)
+	if err != nil {
+		return nil, nil, errors.Join(err, client.Close())
+	}
+	return store, func() error { return errors.Join(closeStore(), client.Close()) }, nil
 }
 
 // openFile opens the state in a file. A rehearsal keeps its state in a file of its own that goes with it.
@@ -145,15 +163,15 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	nothing := func() error { return nil }
 	switch {
 	case o.discard:
-		return worker.ToNowhere(), nil, nothing, nil
+		return worker.Limited(worker.ToNowhere(), in.bucket.Take), nil, nothing, nil
 	case in.files != nil:
-		return worker.ToFiles(in.files), nil, nothing, nil
+		return worker.Limited(worker.ToFiles(in.files), in.bucket.Take), nil, nothing, nil
 	case o.exportDir != "":
 		dir, err := export.Open(o.exportDir, s.Holder, export.Compression(o.compression))
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
 		}
-		return worker.ToFiles(dir), nil, dir.Close, nil
+		return worker.Limited(worker.ToFiles(dir), in.bucket.Take), nil, dir.Close, nil
 	}
 	client, err := target.New(ctx, o.target)
 	if err != nil {

@@ -74,7 +74,7 @@ func workFamilies() []family {
 					emit(prometheus.CounterValue, float64(s.events[k]), k[0], k[1])
 				}
 			}},
-		{"rfsd_rate_limit_bytes_per_second", "Bytes per second that this node sends at most; 0 is no limit.", nil,
+		{"rfsd_rate_limit_bytes_per_second", "Bytes per second that this node sends at most, its part of the --max-rate of its fleet; 0 is no limit.", nil,
 			func(emit emitter, s state) { emit(prometheus.GaugeValue, float64(s.limit)) }},
 	}
 }
