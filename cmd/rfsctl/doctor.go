@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/doctor"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -25,7 +26,8 @@ func doctorCommand() *cli.Command {
 	flags := repoFlags(nameFlag(true))
 	flags = append(flags, clusterFlags("target", "URL of the target cluster")...)
 	flags = append(flags,
-		&cli.StringSliceFlag{Name: "index-allowlist", Usage: "indices that will be migrated: names, or regex:PATTERN (default: all)", EnvVars: env("index-allowlist")},
+		&cli.StringSliceFlag{Name: "index-allowlist", Usage: "indices that will be migrated: names, patterns such as logs-*, or regex:PATTERN (default: all)", EnvVars: env("index-allowlist")},
+		&cli.StringSliceFlag{Name: "index-exclude", Usage: "indices that are left out, likewise", EnvVars: env("index-exclude")},
 		&cli.BoolFlag{Name: "include-system", Usage: "also system and dot indices", EnvVars: env("include-system")},
 		&cli.StringFlag{Name: "session-name", Usage: "name of the migration", EnvVars: env("session-name")},
 		&cli.DurationFlag{Name: "clock-skew-tolerance", Value: 15 * time.Second, Usage: "allowed distance of the clocks", EnvVars: env("clock-skew-tolerance")},
@@ -45,12 +47,14 @@ func examine(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	allow, err := worker.ParseAllowlist(c.StringSlice("index-allowlist"))
-	if err != nil {
-		return err
+	var indices pattern.Selection
+	for flag, list := range map[string]*pattern.List{"index-allowlist": &indices.Include, "index-exclude": &indices.Exclude} {
+		if *list, err = pattern.ParseList(c.StringSlice(flag)); err != nil {
+			return fmt.Errorf("--%s: %w", flag, err)
+		}
 	}
 	plan, err := worker.NewPlan(c.Context, blobs, worker.Request{
-		SnapshotName: c.String("snapshot-name"), Allow: allow, IncludeSystem: c.Bool("include-system"), AllowPartial: true, Sizes: true,
+		SnapshotName: c.String("snapshot-name"), Indices: indices, IncludeSystem: c.Bool("include-system"), AllowPartial: true, Sizes: true,
 		MultiType: worker.SplitTypes, EmitType: worker.EmitAuto,
 	})
 	if err != nil {

@@ -40,7 +40,7 @@ func estimateCommand() *cli.Command {
 			if c.String("repo-uri") == "" || c.String("snapshot-name") == "" {
 				return usage("--repo-uri and --snapshot-name name the snapshot")
 			}
-			allow, err := worker.ParseAllowlist(c.StringSlice("index-allowlist"))
+			indices, err := selectedIndices(c)
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func estimateCommand() *cli.Command {
 				return &codedError{exitSnapshot, err}
 			}
 			plan, err := worker.NewPlan(c.Context, blobs, worker.Request{
-				SnapshotName: c.String("snapshot-name"), Allow: allow, IncludeSystem: c.Bool("include-system"), AllowPartial: c.Bool("allow-partial"),
+				SnapshotName: c.String("snapshot-name"), Indices: indices, IncludeSystem: c.Bool("include-system"), AllowPartial: c.Bool("allow-partial"),
 				MultiType: worker.UnionTypes, EmitType: worker.EmitAuto, // names of targets mean nothing here
 			})
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -17,11 +18,11 @@ func (o *options) checkGlobals(c *cli.Context) error {
 		if !c.IsSet(flag) {
 			continue
 		}
-		allow, err := worker.ParseAllowlist(c.StringSlice(flag))
+		list, err := pattern.ParseList(c.StringSlice(flag))
 		if err != nil {
-			return err
+			return usage("--%s: %w", flag, err)
 		}
-		*by = allow.Allows
+		*by = pattern.Selection{Include: list}.Match
 	}
 	for _, list := range c.StringSlice("include") {
 		for name := range strings.SplitSeq(list, ",") {

@@ -110,7 +110,7 @@ func migrate(ctx context.Context, o options) error {
 // request says what is read of the snapshot.
 func (o options) request() worker.Request {
 	return worker.Request{
-		SnapshotName: o.snapshot, Session: o.session, Allow: o.allow, IncludeSystem: o.includeSystem,
+		SnapshotName: o.snapshot, Session: o.session, Indices: o.indices, IncludeSystem: o.includeSystem,
 		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Rename: o.overrides, Rules: o.rules, DataStreams: o.dataStreams,
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -42,7 +43,7 @@ type options struct {
 	compression string
 	discard     bool
 
-	allow         worker.Allowlist
+	indices       pattern.Selection
 	includeSystem bool
 	phases        worker.Phases
 	globals       metadata.Selection // what of the cluster's state is migrated
@@ -255,12 +256,23 @@ func (o *options) checkPhases(c *cli.Context) error {
 	return nil
 }
 
+// selectedIndices reads which indices take part.
+func selectedIndices(c *cli.Context) (pattern.Selection, error) {
+	var s pattern.Selection
+	for flag, list := range map[string]*pattern.List{"index-allowlist": &s.Include, "index-exclude": &s.Exclude} {
+		var err error
+		if *list, err = pattern.ParseList(c.StringSlice(flag)); err != nil {
+			return s, usage("--%s: %w", flag, err)
+		}
+	}
+	return s, nil
+}
+
 func (o *options) checkSelection(c *cli.Context) error {
-	allow, err := worker.ParseAllowlist(c.StringSlice("index-allowlist"))
-	if err != nil {
+	var err error
+	if o.indices, err = selectedIndices(c); err != nil {
 		return err
 	}
-	o.allow = allow
 	if err := o.checkGlobals(c); err != nil {
 		return err
 	}

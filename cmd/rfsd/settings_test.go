@@ -100,8 +100,8 @@ func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
 	if r.repoURI != "/file" || r.snapshot != "environment" || r.s3.Region != "flag" || r.workers != 3 || r.memory != 100_000_000 || r.maxRate != 12_500_000 {
 		t.Errorf("%+v", r)
 	}
-	if !slices.Equal(r.allow.Entries(), []string{"a", "regex:b,c"}) || !slices.Equal(r.command, []string{"/bin/x", "--y"}) {
-		t.Errorf("%q, %q", r.allow.Entries(), r.command)
+	if !slices.Equal(r.indices.Include.Strings(), []string{"a", "regex:b,c"}) || !slices.Equal(r.command, []string{"/bin/x", "--y"}) {
+		t.Errorf("%q, %q", r.indices.Include.Strings(), r.command)
 	}
 	// What workers get, and that it becomes the same options again.
 	if !slices.Equal(r.settings["index-allowlist"], []string{"a", "regex:b,c"}) || r.settings["target-password"][0] != "canary" || r.settings["max-rate"] != nil || r.settings["workers"] != nil {
@@ -117,7 +117,7 @@ func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if o.target.Password != "canary" || !slices.Equal(o.allow.Entries(), []string{"a", "regex:b,c"}) || o.repoURI != "/file" {
+		if o.target.Password != "canary" || !slices.Equal(o.indices.Include.Strings(), []string{"a", "regex:b,c"}) || o.repoURI != "/file" {
 			t.Errorf("%+v", o)
 		}
 		return nil

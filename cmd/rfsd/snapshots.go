@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/rfsd/rfsd/rfs/pattern"
 	origincluster "github.com/rfsd/rfsd/rfs/source"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -49,8 +49,8 @@ func (s *snapshots) Create(ctx context.Context, name string) (created bool, err 
 		return false, err
 	}
 	r := origincluster.Request{Repository: s.o.origin.name, Name: name, Global: s.o.origin.global, Partial: s.o.allowPartial}
-	if entries := s.o.allow.Entries(); !slices.ContainsFunc(entries, func(e string) bool { return strings.HasPrefix(e, "regex:") }) {
-		r.Indices = entries
+	if s.o.indices.Exclude == nil && !slices.ContainsFunc(s.o.indices.Include, func(p pattern.Pattern) bool { return !p.Exact() }) {
+		r.Indices = s.o.indices.Include.Strings()
 	}
 	return c.CreateSnapshot(ctx, r)
 }

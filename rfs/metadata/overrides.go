@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -41,14 +40,14 @@ type Overrides struct {
 
 // ShardRule gives indices whose source name matches another number of shards.
 type ShardRule struct {
-	Pattern string // in which * is any text and ? one character
+	Pattern pattern.Pattern
 	Shards  int
 }
 
 // RenameRule gives indices another name. The first rule that matches counts.
 type RenameRule struct {
-	Match *regexp.Regexp // of the whole name
-	To    string         // may refer to groups: $1, ${name}
+	Match pattern.Pattern
+	To    string // may refer to groups of Match: $1, ${name}; each * and ? is one
 }
 
 // Check says what is wrong with the wishes: fault.ErrConfig.
@@ -57,8 +56,8 @@ func (o Overrides) Check() error {
 		return fmt.Errorf("%d replicas: %w", *o.Replicas, fault.ErrConfig)
 	}
 	for _, r := range o.Shards {
-		if _, err := path.Match(r.Pattern, ""); err != nil || r.Shards < 1 || r.Shards > 1024 {
-			return fmt.Errorf("shards %q=%d: a pattern and a number from 1 to 1024: %w", r.Pattern, r.Shards, fault.ErrConfig)
+		if r.Shards < 1 || r.Shards > 1024 {
+			return fmt.Errorf("shards %s=%d: want a number from 1 to 1024: %w", r.Pattern, r.Shards, fault.ErrConfig)
 		}
 	}
 	switch o.Aliases {
@@ -71,33 +70,34 @@ func (o Overrides) Check() error {
 
 // ParseShardRule reads PATTERN=NUMBER.
 func ParseShardRule(s string) (ShardRule, error) {
-	pattern, number, ok := strings.Cut(s, "=")
-	n, err := strconv.Atoi(number)
-	r := ShardRule{Pattern: pattern, Shards: n}
-	if !ok || pattern == "" || err != nil {
-		return r, fmt.Errorf("%q is not PATTERN=NUMBER, such as logs-*=3: %w", s, fault.ErrConfig)
+	i := strings.LastIndexByte(s, '=')
+	n, err := strconv.Atoi(s[i+1:])
+	if i <= 0 || err != nil {
+		return ShardRule{}, fmt.Errorf("invalid %q: want PATTERN=NUMBER, such as logs-*=3: %w", s, fault.ErrConfig)
+	}
+	p, err := pattern.Parse(s[:i])
+	r := ShardRule{Pattern: p, Shards: n}
+	if err != nil {
+		return r, err
 	}
 	return r, Overrides{Shards: []ShardRule{r}}.Check()
 }
 
-// ParseRenameRule reads REGEXP=NAME, such as ^logs-(.*)$=old-$1.
+// ParseRenameRule reads PATTERN=NAME, such as logs-*=old-$1 or regex:logs-(.*)=old-$1.
 func ParseRenameRule(s string) (RenameRule, error) {
 	i := strings.LastIndexByte(s, '=')
 	if i <= 0 || i == len(s)-1 {
-		return RenameRule{}, fmt.Errorf("%q is not REGEXP=NAME, such as ^logs-(.*)$=old-$1: %w", s, fault.ErrConfig)
+		return RenameRule{}, fmt.Errorf("invalid %q: want PATTERN=NAME, such as logs-*=old-$1 or regex:logs-(.*)=old-$1: %w", s, fault.ErrConfig)
 	}
-	re, err := regexp.Compile("^(?:" + s[:i] + ")$")
-	if err != nil {
-		return RenameRule{}, fmt.Errorf("rename %q: %w: %w", s, err, fault.ErrConfig)
-	}
-	return RenameRule{Match: re, To: s[i+1:]}, nil
+	p, err := pattern.Parse(s[:i])
+	return RenameRule{Match: p, To: s[i+1:]}, err
 }
 
 // NewName gives the name that an index of the source has on the target.
 func (o Overrides) NewName(name string) string {
 	for _, r := range o.Rename {
-		if r.Match != nil && r.Match.MatchString(name) {
-			return r.Match.ReplaceAllString(name, r.To)
+		if r.Match.Match(name) {
+			return r.Match.Regexp().ReplaceAllString(name, r.To)
 		}
 	}
 	return name
@@ -136,7 +136,7 @@ func checkName(name string) error {
 // override applies the wishes to the settings of one index.
 func (e *edit) override(o Overrides, source string, settings map[string]any) {
 	for _, r := range o.Shards {
-		if ok, err := path.Match(r.Pattern, source); err != nil || !ok {
+		if !r.Pattern.Match(source) {
 			continue
 		}
 		if was := settings["index.number_of_shards"]; was != strconv.Itoa(r.Shards) {

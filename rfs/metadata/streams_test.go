@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -67,9 +66,27 @@ func TestAStreamIsWrittenOnlyWhereItsTemplateIsAndNothingRollsItOver(t *testing.
 	}
 }
 
+func shards(t *testing.T, s string) ShardRule {
+	t.Helper()
+	r, err := ParseShardRule(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func renamed(t *testing.T, s string) RenameRule {
+	t.Helper()
+	r, err := ParseRenameRule(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func TestWishesAboutIndicesAreObeyedAndToldOrRefused(t *testing.T) {
 	n := 2
-	o := Overrides{Replicas: &n, Shards: []ShardRule{{"logs-*", 3}, {"*", 9}}, Zones: 2, Rename: []RenameRule{{regexp.MustCompile(`^logs-(.*)$`), "old-$1"}}}
+	o := Overrides{Replicas: &n, Shards: []ShardRule{shards(t, "logs-*=3"), shards(t, "*=9")}, Zones: 2, Rename: []RenameRule{renamed(t, `regex:logs-(.*)=old-$1`)}}
 	done, err := ConvertIndex(os219, Wanted{Name: "old-1", Overrides: o, Index: Index{Name: "logs-1",
 		Settings: map[string]string{"index.number_of_shards": "5", "index.number_of_routing_shards": "20", "index.number_of_replicas": "1", "index.auto_expand_replicas": "0-all"},
 		Aliases:  []byte(`{"plain":{},"w":{"is_write_index":true},"f":{"filter":{"term":{"a":1}}}}`)}})
@@ -93,17 +110,17 @@ func TestWishesAboutIndicesAreObeyedAndToldOrRefused(t *testing.T) {
 	if _, err := o.Names([]string{"logs-1", "old-1"}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "logs-1 and old-1") {
 		t.Errorf("collision: %v", err)
 	}
-	for _, bad := range []string{"", "=", "a=", "a=x", "a=0", "[=3"} {
+	for _, bad := range []string{"", "=", "a=", "a=x", "a=0", "[=3", "a=1025"} {
 		if _, err := ParseShardRule(bad); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("shards %q: %v", bad, err)
 		}
 	}
-	for _, bad := range []string{"", "=", "a=", "(=b"} {
+	for _, bad := range []string{"", "=", "a=", "(=b", "regex:(=b"} {
 		if _, err := ParseRenameRule(bad); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("rename %q: %v", bad, err)
 		}
 	}
-	r, err := ParseRenameRule(`a(.)=B$1`)
+	r, err := ParseRenameRule(`a?=B$1`)
 	if err != nil {
 		t.Fatal(err)
 	}

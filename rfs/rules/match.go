@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/rfsd/rfsd/rfs/pattern"
 )
 
-// patterns is a name, or a list of names: exact, with * for any text, or regex:PATTERN.
+// patterns is a name, or a list of names: as package pattern reads them.
 type patterns []string
 
 // UnmarshalTOML takes a string or a list of strings.
@@ -29,8 +31,8 @@ func (p *patterns) UnmarshalTOML(v any) error {
 	return fmt.Errorf("%v is neither a string nor a list of strings", v)
 }
 
-// matcher says which names a rule is about.
-type matcher []*regexp.Regexp
+// matcher selects the names that a rule is about.
+type matcher pattern.List
 
 func newMatcher(p patterns) (matcher, error) {
 	if len(p) == 0 {
@@ -38,31 +40,21 @@ func newMatcher(p patterns) (matcher, error) {
 	}
 	m := make(matcher, 0, len(p))
 	for _, s := range p {
-		expr, isRegexp := strings.CutPrefix(s, "regex:")
-		if !isRegexp {
-			expr = strings.ReplaceAll(regexp.QuoteMeta(s), `\*`, `(.*)`)
-		}
-		re, err := regexp.Compile(`\A(?:` + expr + `)\z`)
+		one, err := pattern.Parse(s)
 		if err != nil {
-			return nil, fmt.Errorf("match %q: %w", s, err)
+			return nil, fmt.Errorf("match: %w", err)
 		}
-		m = append(m, re)
+		m = append(m, one)
 	}
 	return m, nil
 }
 
-func (m matcher) matches(name string) bool {
-	for _, re := range m {
-		if re.MatchString(name) {
-			return true
-		}
-	}
-	return false
-}
+func (m matcher) matches(name string) bool { return pattern.List(m).Match(name) }
 
 // expand puts the groups of the first pattern that matches ($1, ${name}) into a text.
 func (m matcher) expand(name, text string) (string, bool) {
-	for _, re := range m {
+	for _, p := range m {
+		re := p.Regexp()
 		if at := re.FindStringSubmatchIndex(name); at != nil {
 			return string(re.ExpandString(nil, text, name, at)), true
 		}
@@ -80,7 +72,8 @@ func (m matcher) checkGroups(text string) error {
 		if name == "$" {
 			continue
 		}
-		for _, re := range m {
+		for _, p := range m {
+			re := p.Regexp()
 			const mark = "\x00"
 			at := make([]int, 2*(re.NumSubexp()+1))
 			for i := range at {

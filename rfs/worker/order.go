@@ -8,44 +8,45 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/pattern"
 )
 
-// rule gives the indices that it allows a rank; a higher rank comes first.
+// rule ranks the indices that it matches; a higher rank comes first.
 type rule struct {
-	allows Allowlist
-	rank   int
+	indices pattern.List
+	rank    int
 }
 
 // maxPriority bounds a priority, so that first is beyond all of them.
 const maxPriority = 1_000_000
 
 // NewOrder puts items of wanted indices first: those of first in its order, then the others by
-// priority. An entry of first is a name or regex:PATTERN; of priorities the same followed by =N,
+// priority. An entry of first is a pattern; of priorities the same followed by =N,
 // where a higher N comes first and an index that none names has 0. Items that rank alike keep their
 // order, which is random, so that workers do not all reach for the same. Nil when nothing is wanted.
 func NewOrder(first, priorities []string) (cms.Hints, error) {
 	var rules []rule
 	for i, entry := range first {
-		allows, err := ParseAllowlist([]string{entry})
+		indices, err := pattern.ParseList([]string{entry})
 		if err != nil {
 			return nil, err
 		}
-		rules = append(rules, rule{allows, maxPriority + len(first) - i})
+		rules = append(rules, rule{indices, maxPriority + len(first) - i})
 	}
 	for _, entry := range priorities {
 		cut := strings.LastIndex(entry, "=")
 		if cut <= 0 {
-			return nil, fmt.Errorf("priority %q: a name or regex:PATTERN, then =N: %w", entry, fault.ErrConfig)
+			return nil, fmt.Errorf("priority %q: want a name or pattern, then =N: %w", entry, fault.ErrConfig)
 		}
 		n, err := strconv.Atoi(entry[cut+1:])
 		if err != nil || n < -maxPriority || n > maxPriority {
 			return nil, fmt.Errorf("priority %q: %q is no number between -%d and %d: %w", entry, entry[cut+1:], maxPriority, maxPriority, fault.ErrConfig)
 		}
-		allows, err := ParseAllowlist([]string{entry[:cut]})
+		indices, err := pattern.ParseList([]string{entry[:cut]})
 		if err != nil {
 			return nil, err
 		}
-		rules = append(rules, rule{allows, n})
+		rules = append(rules, rule{indices, n})
 	}
 	if len(rules) == 0 {
 		return nil, nil
@@ -65,7 +66,7 @@ func rankOf(it cms.Item, rules []rule, known map[string]int) int {
 	rank, ok := known[id.Index]
 	if !ok {
 		for _, r := range rules {
-			if r.allows.Allows(id.Index) {
+			if r.indices.Match(id.Index) {
 				rank = r.rank
 				break
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
@@ -26,7 +27,7 @@ const planReaders = 8
 type Request struct {
 	SnapshotName  string
 	Session       string
-	Allow         Allowlist
+	Indices       pattern.Selection
 	IncludeSystem bool
 	AllowPartial  bool
 	MultiType     MultiType
@@ -45,13 +46,16 @@ type Request struct {
 // them. Repositories are named by repository, which is "" for a path of one machine.
 func (r Request) Settings(repository string) map[string]string {
 	settings := map[string]string{
-		"repository": repository, "snapshot": r.SnapshotName, "index-allowlist": strings.Join(r.Allow.Entries(), " "),
+		"repository": repository, "snapshot": r.SnapshotName, "index-allowlist": strings.Join(r.Indices.Include.Strings(), " "),
 		"include-system": strconv.FormatBool(r.IncludeSystem), "multi-type": string(r.MultiType), "emit-doc-type": string(r.EmitType),
+	}
+	if len(r.Indices.Exclude) > 0 {
+		settings["index-exclude"] = strings.Join(r.Indices.Exclude.Strings(), " ")
 	}
 	if len(r.Rename.Rename) > 0 {
 		var names []string
 		for _, n := range r.Rename.Rename {
-			names = append(names, n.Match.String()+"="+n.To)
+			names = append(names, n.Match.Regexp().String()+"="+n.To)
 		}
 		settings["index-rename"] = strings.Join(names, " ")
 	}
@@ -151,20 +155,20 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 	for _, x := range snap.Indices {
 		all = append(all, x.Name)
 		switch {
-		case !req.Allow.Allows(x.Name):
-		case isSystem(x.Name) && !req.IncludeSystem && !req.Allow.Exact(x.Name):
+		case !req.Indices.Match(x.Name):
+		case isSystem(x.Name) && !req.IncludeSystem && !req.Indices.Include.Exact(x.Name):
 			p.LeftOut = append(p.LeftOut, x.Name)
 		default:
 			names = append(names, x.Name)
 		}
 	}
-	if missing := req.Allow.Missing(all); len(missing) > 0 {
+	if missing := req.Indices.Missing(all); len(missing) > 0 {
 		return nil, fmt.Errorf("snapshot %s has no index %s; it has: %s: %w", snap.Name,
 			strings.Join(missing, ", "), strings.Join(all, ", "), fault.ErrConfig)
 	}
-	if len(names) == 0 && !req.Allow.Empty() {
-		return nil, fmt.Errorf("the allow-list %q matches none of the indices of snapshot %s: %s: %w",
-			req.Allow.Entries(), snap.Name, strings.Join(all, ", "), fault.ErrConfig)
+	if len(names) == 0 && len(req.Indices.Include)+len(req.Indices.Exclude) > 0 {
+		return nil, fmt.Errorf("--index-allowlist %q without --index-exclude %q selects none of the indices of snapshot %s: %s: %w",
+			req.Indices.Include.Strings(), req.Indices.Exclude.Strings(), snap.Name, strings.Join(all, ", "), fault.ErrConfig)
 	}
 	return names, nil
 }

@@ -18,6 +18,7 @@ const module = "github.com/rfsd/rfsd/"
 // the longest matching prefix of an import counts.
 var allowed = map[string][]string{
 	"rfs/fault":    {},
+	"rfs/pattern":  {"rfs/fault"},
 	"rfs/repo":     {"rfs/fault", "rfs/repo"},
 	"rfs/smile":    {"rfs/fault"},
 	"rfs/lzf":      {"rfs/fault"},
@@ -28,11 +29,11 @@ var allowed = map[string][]string{
 	"rfs/failed":   {"rfs/fault", "rfs/doc", "rfs/bulk"},
 	"rfs/target":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/target"},
 	"rfs/export":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/export"},
-	"rfs/metadata": {"rfs/fault", "rfs/snapshot", "rfs/target", "rfs/rules", "rfs/metadata"},
+	"rfs/metadata": {"rfs/fault", "rfs/pattern", "rfs/snapshot", "rfs/target", "rfs/rules", "rfs/metadata"},
 	"rfs/cms":      {"rfs/fault", "rfs/cms"},
 	"rfs/source":   {"rfs/fault", "rfs/source"},
 	"rfs/progress": {"rfs/fault", "rfs/cms", "rfs/progress"},
-	"rfs/rules":    {"rfs/fault", "rfs/doc", "rfs/rules"},
+	"rfs/rules":    {"rfs/fault", "rfs/pattern", "rfs/doc", "rfs/rules"},
 	"rfs/care":     {"rfs/fault", "rfs/cms", "rfs/target", "rfs/care"},
 	"rfs/schedule": {"rfs/cms", "rfs/schedule"},
 	"rfs/doctor":   {"rfs"},
