@@ -56,10 +56,11 @@ type Dir struct {
 	files        Files
 	lock         io.Closer
 
-	mu       sync.Mutex       // also held while the files of an attempt get their names
-	attempts int64            // how often Create was called
-	current  map[string]*File // the latest attempt of each item in work, by item
-	manifest Manifest         // as it is on disk; its ID never changes
+	mu        sync.Mutex       // also held while the files of an attempt get their names
+	attempts  int64            // how often Create was called
+	current   map[string]*File // the latest attempt of each item in work, by item
+	manifest  Manifest         // as it is on disk; its ID never changes
+	accounted bool             // the manifest describes the files as they are
 }
 
 // Open makes dir (0700) when it is missing, locks it against a second writer, and removes

@@ -104,6 +104,7 @@ func (d *Dir) ID() string { return d.manifest.ID }
 
 // resume marks the export as incomplete before a file of it may change. d.mu is held.
 func (d *Dir) resume() error {
+	d.accounted = false
 	if !d.manifest.Complete && d.manifest.Reason == "" {
 		return nil
 	}
@@ -118,10 +119,14 @@ func (d *Dir) resume() error {
 
 // Finish writes the manifest of all finished files. missing is why the export is not complete although no
 // work is left; it is complete when missing is empty: then a committed file that is not there as it was
-// written is an error, fault.ErrCorrupt. Finish may be repeated.
+// written is an error, fault.ErrCorrupt. Finish may be repeated; it looks
+// at the files again when something was created since.
 func (d *Dir) Finish(missing string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.accounted && d.manifest.Reason == missing {
+		return nil
+	}
 	m := Manifest{Format: manifestFormat, ID: d.manifest.ID, Complete: missing == "", Reason: missing}
 	var err error
 	if m.Files, err = d.account(m.Complete); err != nil {
@@ -131,13 +136,14 @@ func (d *Dir) Finish(missing string) error {
 		m.Documents += e.Documents
 		m.Bytes += e.Bytes
 	}
+	d.accounted = true
 	if m.Complete == d.manifest.Complete && m.Reason == d.manifest.Reason && slices.Equal(m.Files, d.manifest.Files) {
 		return nil
 	}
 	before := d.manifest
 	d.manifest = m
 	if err := d.writeManifest(); err != nil {
-		d.manifest = before
+		d.manifest, d.accounted = before, false
 		return fmt.Errorf("finish export %s: %w", d.path, err)
 	}
 	return nil

@@ -155,12 +155,14 @@ func TestManifest(t *testing.T) {
 			if err := os.Truncate(path, 3); err != nil {
 				t.Fatal(err)
 			}
+			d = reopen(t, d, dir, None)
 			if err := d.Finish(""); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "i/0-0.ndjson") {
 				t.Errorf("cut off: %v", err)
 			}
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
+			d = reopen(t, d, dir, None)
 			if err := d.Finish(""); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "i/0-0.ndjson") {
 				t.Errorf("gone: %v", err)
 			}

@@ -57,6 +57,12 @@ func runOnce(t *testing.T, dir, repository, state string, s *sink, after int) (*
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.end, s.after, s.sends = cancel, after, 0
+	return runTo(ctx, t, dir, repository, state, s, s.edit)
+}
+
+// runTo runs the migration of a snapshot into a destination.
+func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to Destination, edit func(string) DocumentEditor) (*Summary, error) {
+	t.Helper()
 	blobs, err := repo.NewDir(repository)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +93,7 @@ func runOnce(t *testing.T, dir, repository, state string, s *sink, after int) (*
 			Phases: Phases{PhaseDocuments},
 			Plan:   func(context.Context, string) (*Plan, error) { return plan, nil },
 			Runner: &Runner{
-				Repo: blobs, Destination: s, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Edit: s.edit,
+				Repo: blobs, Destination: to, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Edit: edit,
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},
 			},
 		},

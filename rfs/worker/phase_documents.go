@@ -113,6 +113,11 @@ func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error)
 	if err != nil {
 		return report, false, fmt.Errorf("final audit: %w", err)
 	}
+	if clean {
+		if err := s.finishDestination(ctx); err != nil {
+			return report, false, err
+		}
+	}
 	if clean && s.Tuner != nil { // also what a run with another wish has changed
 		if _, err := s.Tuner.Restore(ctx); err != nil {
 			return report, false, err
@@ -136,6 +141,9 @@ func (s *Session) lookForItems(ctx context.Context) error {
 	case err != nil:
 		return err
 	case open == 0:
+		if err := s.finishDestination(ctx); err != nil {
+			return err
+		}
 		return cms.ErrAllDone
 	}
 	_, err = s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
