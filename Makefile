@@ -13,7 +13,7 @@ FUZZTIME   ?= 3s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all packages packages-test build test unit race lint fuzz fuzz-short sim e2e ci bench demo fixtures corrupt mutants tools clean
+.PHONY: all packages packages-test build test unit race lint fuzz fuzz-short sim e2e ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -32,10 +32,10 @@ tools:
 
 ## unit: fast tests without servers
 unit:
-	$(GO) test -short ./...
+	@testing/gotest.sh unit -short ./...
 
 race:
-	$(GO) test -race -short ./...
+	@testing/gotest.sh race -race -short -timeout 30m ./...
 
 ## fuzz-short: every fuzz target for FUZZTIME each
 fuzz-short:
@@ -50,12 +50,12 @@ fuzz:
 SEEDS      ?= 100
 SIMTIME    ?= 3m
 sim:
-	$(GO) test ./testing/spec
-	$(GO) test ./testing/sim -timeout 60m -seeds=$(SEEDS) -for=$(SIMTIME)
+	@testing/gotest.sh spec ./testing/spec
+	@testing/gotest.sh sim ./testing/sim -timeout 60m -seeds=$(SEEDS) -for=$(SIMTIME)
 
 ## fleet: 500 nodes and 20,000 workers in virtual time, with hints and without (about 80 s)
 fleet:
-	$(GO) test -count=1 -v ./testing/fleet
+	@testing/gotest.sh fleet -count=1 ./testing/fleet
 
 ## mutants: break one rule at a time in a copy; every mutant must turn a test red
 mutants:
@@ -68,8 +68,8 @@ e2e: build
 ## test: what the README promises; installs what it needs on Debian/Ubuntu or names the command
 test:
 	@testing/setup.sh
-	$(MAKE) race
-	$(MAKE) e2e
+	@logs=$$(mktemp -d); trap 'c=$$?; testing/skipped.sh "make test" $$logs/*.log; [ $$c != 0 ] || rm -rf $$logs' EXIT; \
+	export RFSD_LOGS=$$logs && $(MAKE) race && $(MAKE) e2e
 
 ## ci: everything a change has to pass
 ci:
@@ -77,6 +77,16 @@ ci:
 	$(MAKE) test
 	$(MAKE) sim
 	$(MAKE) fuzz-short
+	$(MAKE) packages
+
+## fresh: README's commands in a fresh Debian root, as root and as a user (root, debootstrap; 1 to 2 hours). FRESH=cold
+## empties the caches of earlier runs, FRESHFLAGS goes to the user's tests as E2EFLAGS
+fresh:
+	@testing/fresh.sh
+
+## night: all that ci cannot hold; NIGHT="sources import …" runs some parts
+night:
+	@testing/night.sh $(NIGHT)
 
 ## packages: deb and rpm of this machine's architecture in dist/
 packages: build
@@ -84,7 +94,7 @@ packages: build
 
 ## packages-test: the deb in a fresh Debian root (RFSD_DEBIAN_ROOT keeps one), the rpm's content
 packages-test:
-	RFSD_PACKAGES=1 $(GO) test -count=1 -v ./deploy
+	@RFSD_PACKAGES=1 testing/gotest.sh packages-test -count=1 ./deploy
 
 clean:
 	rm -rf $(BIN)
@@ -104,4 +114,4 @@ fixtures:
 
 ## corrupt: every byte of every blob of small repositories of each generation, and cuts, swaps, deletions
 corrupt:
-	RFSD_CORRUPT=full $(GO) test -count=1 -timeout 6h -v -run NoDamage ./testing/corrupt
+	@RFSD_CORRUPT=full testing/gotest.sh corrupt -count=1 -timeout 6h -run NoDamage ./testing/corrupt

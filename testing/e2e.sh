@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # e2e.sh VERSION...: the tests against real servers. Boots OpenSearch of each VERSION once, runs the tests
-# of testing/e2e and rfs on them, stops them, and says by name what did not run.
+# of testing/e2e, testing/cluster and rfs on them, stops them, and says by name what did not run.
 #
 # A node that runs already is used when RFSD_TEST_OPENSEARCH_<VERSION with _ for .> holds its URL; tests
 # delete what they find there. E2EFLAGS goes to `go test` (E2EFLAGS='-run Landed'), E2EPACKAGES replaces the
-# packages. The log of a failed run is kept and named. Exit 1 when a test or a node failed.
+# packages. Exit 1 when a test or a node failed, or when a node is missing whose JDK this distribution has.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ if [ $# -eq 0 ]; then
 fi
 go=${GO:-go}
 work=$(mktemp -d)
-log=$work/log
+logs=${RFSD_LOGS:-$(mktemp -d)}
 pids=() absent=() tests=
 
 # stop ends what this script started, by PID, and waits for it. Nodes die with the boot that holds them.
@@ -57,17 +57,6 @@ boot() {
   echo "e2e: OpenSearch $version: ${!variable}"
 }
 
-# skipped prints the tests of the log that did not run, below their reasons. What a test says comes before its verdict.
-skipped() {
-  awk '
-    /^=== (RUN|NAME|CONT) / { name = $3; next }
-    /^ +[^ ]+\.go:[0-9]+: / { sub(/^ +[^ ]+\.go:[0-9]+: /, ""); said[name] = $0; next }
-    /^ *--- SKIP: / { names[said[$3]] = names[said[$3]] "\n    " $3; n++ }
-    /^(ok|FAIL)[ \t]/ { delete said }
-    END { if (n) { print "e2e: " n " tests did not run:"; for (why in names) print "  " why ":" names[why] } }
-  ' "$log"
-}
-
 echo "e2e: building"
 "$go" build -o "$work/boot" ./testing/cluster/boot
 failed=0
@@ -81,29 +70,35 @@ for version in "$@"; do
   esac
 done
 
+# Only a JDK that this distribution has no package of excuses a node.
+if [ ${#absent[@]} -gt 0 ]; then
+  lacking=$(testing/setup.sh lacking)
+  for version in "${absent[@]}"; do
+    need=jdk17
+    [ "${version%%.*}" -lt 3 ] || need=jdk21
+    if [[ " $lacking " != *"$need"* ]]; then
+      echo "e2e: OpenSearch $version cannot run here; run testing/setup.sh" >&2
+      failed=1
+    fi
+  done
+fi
+
 # One package at a time: they share the nodes, and each machine has only so much memory.
-# shellcheck disable=SC2086 # flags and packages are words
-run() {
-  RFSD_E2E=1 "$go" test -v -p 1 -count=1 -timeout 30m ${E2EFLAGS:-} ${E2EPACKAGES:-./testing/e2e/... ./rfs/...} 2>&1 |
-    tee "$log" | { grep --line-buffered -E '^(ok|FAIL|panic:|# )|^ *--- FAIL|\[build failed\]' || true; }
-}
 code=0
 set -m
-run &
+# shellcheck disable=SC2086 # flags and packages are words
+RFSD_LOGS=$logs RFSD_E2E=1 testing/gotest.sh e2e -p 1 -count=1 -timeout 40m ${E2EFLAGS:-} ${E2EPACKAGES:-./testing/e2e/... ./testing/cluster ./rfs/...} &
 tests=$!
 set +m
 wait "$tests" || code=$?
 tests=
 [ "$code" = 0 ] || failed=1
 
-skipped
 for version in ${absent[@]+"${absent[@]}"}; do
   echo "e2e: OpenSearch $version did not run: no test saw it (see above)"
 done
 if [ "$failed" = 1 ]; then
-  kept=${TMPDIR:-/tmp}/rfsd-e2e.log
-  cp "$log" "$kept"
-  echo "e2e: FAILED; everything that was said is in $kept" >&2
+  echo "e2e: FAILED" >&2
   exit 1
 fi
 echo "e2e: passed"

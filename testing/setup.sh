@@ -1,112 +1,182 @@
 #!/usr/bin/env bash
-# setup.sh: sees to it that the JDKs and Maven that the tests with real servers need are here.
+# setup.sh [packages|lacking]: installs what `make test` needs beside Go, make and git.
 #
-# Elasticsearch up to 8 and OpenSearch up to 2 run on JDK 17 (2.4 to 7 on no newer one: they need the
-# security manager or old class files), OpenSearch 3 on 21 or later, Elasticsearch 9 on 21 or later.
-# On Debian and Ubuntu as root it installs what is missing; otherwise it prints the one command to run.
+# As root on Debian and Ubuntu it installs the packages that are missing and names each. Otherwise it prints the one
+# command that root has to run. Then it installs the S3 server of the tests (a Go program) for the calling user.
+# `setup.sh packages` leaves the S3 server out; `setup.sh lacking` only prints which needs this distribution has no
+# package for.
+#
+# Exit 1 when something is missing that is needed, unless it is a single JDK that the distribution has no package of.
+# What is missing is named with what cannot run.
+#
+# Elasticsearch up to 8 and OpenSearch up to 2 run on JDK 17 (2.4 to 7 on no newer one: they need the security manager
+# or old class files), OpenSearch 3 and Elasticsearch 9 on 21 or later.
 set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+go=${GO:-go}
+export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
-# jdk_of HOME prints the major version of the JDK (with a compiler) at HOME, or nothing.
-jdk_of() {
-  [ -x "$1/bin/java" ] && [ -x "$1/bin/javac" ] || return 0
-  # The release file spares starting a JVM.
-  sed -n 's/^JAVA_VERSION="\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' "$1/release" 2>/dev/null | head -1
+# Without the first ones `make test` stops; without the others single tests do not run.
+required=(cc jdk17 jdk21 maven)
+optional=(browser curl)
+
+# candidates NEED: groups of Debian packages; of each group the first that apt knows is installed.
+candidates() {
+  case $1 in
+    cc) echo "gcc libc6-dev" ;;
+    jdk17) echo "openjdk-17-jdk-headless|temurin-17-jdk" ;;
+    jdk21) echo "openjdk-25-jdk-headless|openjdk-21-jdk-headless|temurin-25-jdk|temurin-21-jdk" ;;
+    maven) echo "maven" ;;
+    browser) echo "chromium" ;;
+    curl) echo "curl" ;;
+  esac
 }
 
-# have LOW HIGH: is a JDK with LOW <= version <= HIGH installed?
-have() {
+# without NEED: what does not run.
+without() {
+  case $1 in
+    cc) echo "a C compiler with the headers of libc. Not run: make race (the race detector needs cgo)." ;;
+    jdk17) echo "a JDK 17. Not run: every test against Elasticsearch 2.4 to 8.19 and OpenSearch 1.3 and 2.19, make bench, make demo TARGET=opensearch." ;;
+    jdk21) echo "a JDK 21 or later. Not run: tests against OpenSearch 3.8 and Elasticsearch 9.5; their snapshots are read all the same." ;;
+    maven) echo "Maven (mvn). Not run: every test with a real server, make bench, make fixtures, make demo TARGET=opensearch." ;;
+    browser) echo "Chromium. Not run: the status page in a real browser." ;;
+    curl) echo "curl. Not run: the lifecycle hook of deploy/aws." ;;
+  esac
+}
+
+present() {
+  case $1 in
+    cc) "${CC:-gcc}" -fsyntax-only -x c - <<<'#include <stdlib.h>' 2>/dev/null ;;
+    jdk17) have_jdk 17 20 ;;
+    jdk21) have_jdk 21 99 ;;
+    maven) command -v mvn >/dev/null ;;
+    browser) command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ;;
+    curl) command -v curl >/dev/null ;;
+  esac
+}
+
+# jdk_homes prints the directories that may be JDKs, one a line, in the order of testing/cluster.
+jdk_homes() {
+  local pattern
+  [ -z "${JAVA_HOME:-}" ] || echo "$JAVA_HOME"
+  { if [ -n "${RFSD_JDKS:-}" ]; then tr ':' '\n' <<<"$RFSD_JDKS"; else cat "$here/cluster/jdks.txt"; fi; } |
+    while read -r pattern; do
+      case $pattern in ''|'#'*) ;; *) { compgen -G "$pattern" || true; } | sort ;; esac
+    done
+}
+
+# have_jdk LOW HIGH: is a JDK (with a compiler) with LOW <= version <= HIGH installed?
+have_jdk() {
   local home version
-  for home in ${JAVA_HOME:+"$JAVA_HOME"} /usr/lib/jvm/*/ /opt/*jdk*/ /opt/*java*/ /Library/Java/JavaVirtualMachines/*/Contents/Home/; do
-    version=$(jdk_of "${home%/}")
+  while read -r home; do
+    [ -e "$home/bin/javac" ] || continue
+    # The release file spares starting a JVM.
+    version=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$home/release" 2>/dev/null || true)
     if [ -n "$version" ] && [ "$version" -ge "$1" ] && [ "$version" -le "$2" ]; then
       return 0
     fi
-  done
+  done <<<"$(jdk_homes)"
   return 1
 }
 
-# what_is_missing sets the global list of what to install, as names that mean something to apt below.
-what_is_missing() {
-  missing=()
-  have 17 20 || missing+=(jdk17)
-  have 21 99 || missing+=(jdk21)
-  command -v mvn >/dev/null || missing+=(maven)
+# missing NEED...: those that are not here.
+missing() {
+  local need
+  for need in "$@"; do
+    present "$need" || echo "$need"
+  done
 }
 
-# first_known PACKAGE...: the first package that apt can install.
+# first_known PACKAGE|PACKAGE...: the first package that apt can install, or nothing.
 first_known() {
-  local p
-  for p in "$@"; do
-    if apt-cache policy "$p" 2>/dev/null | grep -q 'Candidate: [^(]'; then
-      echo "$p"
-      return 0
-    fi
+  local p policy
+  for p in ${1//|/ }; do
+    # The answer is read whole: a reader that leaves early ends apt-cache by SIGPIPE, and pipefail makes that a "no".
+    policy=$(apt-cache policy "$p" 2>/dev/null || true)
+    case $policy in
+      *'Candidate: ('*) ;;
+      *'Candidate: '*) echo "$p"; return 0 ;;
+    esac
   done
-  return 1
 }
 
-# packages turns the list of what is missing into Debian packages; what apt does not know is left out.
+# packages NEED: its Debian packages; fails when apt does not know one of them.
 packages() {
-  local m
-  for m in "${missing[@]}"; do
-    case $m in
-      jdk17) first_known openjdk-17-jdk-headless temurin-17-jdk || true ;;
-      jdk21) first_known openjdk-25-jdk-headless openjdk-21-jdk-headless temurin-25-jdk temurin-21-jdk || true ;;
-      maven) first_known maven || true ;;
-    esac
+  local group found
+  for group in $(candidates "$1"); do
+    found=$(first_known "$group")
+    [ -n "$found" ] || return 1
+    echo "$found"
   done
 }
 
-# complain says by name what will not run.
-complain() {
-  local m
-  for m in "${missing[@]}"; do
-    case $m in
-      jdk17) echo "missing: a JDK 17. Not run: every test against Elasticsearch 2.4 to 8.19 and OpenSearch 1.3 and 2.19, make bench." ;;
-      jdk21) echo "missing: a JDK 21 or later. Not run: tests against OpenSearch 3.8 and Elasticsearch 9.5." ;;
-      maven) echo "missing: Maven (mvn). Not run: every test with a real server, make bench, make fixtures." ;;
-    esac
-  done
-}
+apt() { command -v apt-get >/dev/null; }
 
-# browser installs Chromium for the test of the status page, where that needs nobody's leave. Without
-# it that one test is not run, and says so.
-browser() {
-  command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null && return 0
-  if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-    echo "setup: installing chromium"
-    apt-get update -qq || true
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null && return 0
-  fi
-  echo "missing: chromium. Not run: the status page in a real browser." >&2
-}
-browser || true
-
-what_is_missing
-[ ${#missing[@]} -eq 0 ] && exit 0
-
-if command -v apt-get >/dev/null; then
-  if [ "$(id -u)" = 0 ]; then
-    echo "setup: installing ${missing[*]}"
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq || echo "setup: apt-get update failed, going on with the lists that are here" >&2
-    mapfile -t install < <(packages)
-    if [ ${#install[@]} -gt 0 ]; then
-      apt-get install -y -qq --no-install-recommends "${install[@]}" >/dev/null || echo "setup: apt-get install ${install[*]} failed" >&2
+# lacking NEED...: those of them that are not here and that the distribution has no package for.
+lacking() {
+  local need
+  for need in $(missing "$@"); do
+    if apt && ! packages "$need" >/dev/null; then
+      echo "$need"
     fi
-    what_is_missing
-  else
-    mapfile -t install < <(packages)
-    [ ${#install[@]} -eq 0 ] || echo "setup: run: sudo apt-get install -y ${install[*]}" >&2
+  done
+}
+
+install() {
+  local need found wanted=()
+  echo "setup: apt-get update"
+  apt-get update -qq || echo "setup: apt-get update failed, going on with the lists that are here" >&2
+  for need in "$@"; do
+    if found=$(packages "$need"); then
+      echo "setup: $need: installing" $found
+      wanted+=($found)
+    else
+      echo "setup: $need: this distribution has no package of it"
+    fi
+  done
+  if [ ${#wanted[@]} -gt 0 ]; then
+    apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null || echo "setup: apt-get install ${wanted[*]} failed" >&2
   fi
-elif command -v brew >/dev/null; then
-  echo "setup: run: brew install openjdk@17 openjdk@21 maven" >&2
-else
-  echo "setup: install a JDK 17, a JDK 21 or later, and Maven with the package manager of this system" >&2
+}
+
+mode=${1:-all}
+case $mode in
+  lacking) lacking jdk17 jdk21; exit 0 ;;
+  all|packages) ;;
+  *) echo "usage: $0 [packages|lacking]" >&2; exit 2 ;;
+esac
+
+mapfile -t absent < <(missing "${required[@]}" "${optional[@]}")
+if [ ${#absent[@]} -gt 0 ] && apt && [ "$(id -u)" = 0 ]; then
+  install "${absent[@]}"
+  mapfile -t absent < <(missing "${required[@]}" "${optional[@]}")
 fi
 
-if [ ${#missing[@]} -gt 0 ]; then
-  complain >&2
-  # A newer JDK is missing on some releases; that alone stops nothing but what is named above.
-  [ "${missing[*]}" = jdk21 ] || exit 1
+# Distributions lack single JDKs, nothing else: a compiler or Maven that apt does not know is a fault of its lists.
+mapfile -t never < <(lacking jdk17 jdk21 "${optional[@]}")
+if [[ " ${never[*]-} " == *" jdk17 jdk21 "* ]]; then
+  never=()
 fi
+code=0 obtainable=0
+for need in ${absent[@]+"${absent[@]}"}; do
+  if [[ " ${never[*]-} " == *" $need "* ]]; then
+    echo "missing, and no package of this distribution: $(without "$need")" >&2
+    continue
+  fi
+  echo "missing: $(without "$need")" >&2
+  obtainable=1
+  [[ " ${required[*]} " != *" $need "* ]] || code=1
+done
+if [ "$obtainable" = 1 ]; then
+  if apt && [ "$(id -u)" != 0 ]; then
+    echo "setup: run once as root: $here/setup.sh packages" >&2
+  elif command -v brew >/dev/null; then
+    echo "setup: run: brew install openjdk@17 openjdk@21 maven" >&2
+  elif ! apt; then
+    echo "setup: install a C compiler, a JDK 17, a JDK 21 or later, and Maven with the package manager of this system" >&2
+  fi
+fi
+if [ "$code" = 0 ] && [ "$mode" = all ]; then
+  (cd "$here/.." && "$go" run -buildvcs=false ./testing/s3server/fetch) || echo "missing: versitygw. Not run: the tests of repositories in S3." >&2
+fi
+exit "$code"

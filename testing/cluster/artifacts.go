@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	_ "embed" // the table of JDKs
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ const projectHead = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVe
 func fetch(ctx context.Context, dir string, parts map[string][]coordinate) error {
 	mvn, err := exec.LookPath("mvn")
 	if err != nil {
-		return fmt.Errorf("mvn (Apache Maven) is not installed: %w", ErrMissing)
+		return fmt.Errorf("mvn (Apache Maven) is not installed: %w; %s", ErrMissing, remedy)
 	}
 	var top strings.Builder
 	top.WriteString(projectHead + "<groupId>rfsd</groupId><artifactId>fetch</artifactId><version>1</version><packaging>pom</packaging><modules>")
@@ -200,14 +201,46 @@ func pour(in io.Reader, to string, mode fs.FileMode) error {
 	return errors.Join(err, out.Close())
 }
 
+// jdkTable lists where JDKs are looked for; testing/setup.sh reads the same file.
+//
+//go:embed jdks.txt
+var jdkTable string
+
+// jdkHomes returns the directories that may be JDKs: $JAVA_HOME, then the patterns of $RFSD_JDKS or of the table.
+func jdkHomes() (homes, looked []string, err error) {
+	if h := os.Getenv("JAVA_HOME"); h != "" {
+		homes, looked = append(homes, h), append(looked, h)
+	}
+	patterns := strings.Split(jdkTable, "\n")
+	if own := os.Getenv("RFSD_JDKS"); own != "" {
+		patterns = strings.Split(own, ":")
+	}
+	for _, p := range patterns {
+		if p == "" || strings.HasPrefix(p, "#") {
+			continue
+		}
+		found, err := filepath.Glob(p)
+		if err != nil {
+			return nil, nil, fmt.Errorf("pattern %q of directories of JDKs: %w", p, err)
+		}
+		for _, h := range found {
+			if !strings.HasPrefix(filepath.Base(h), ".") { // the shell's patterns leave these out, Go's do not
+				homes = append(homes, h)
+			}
+		}
+		looked = append(looked, p)
+	}
+	return homes, looked, nil
+}
+
+// remedy is the one command that installs what a node needs.
+const remedy = "run as root: testing/setup.sh packages"
+
 // javaHome finds a JDK with a version from low to high.
 func javaHome(low, high int) (string, error) {
-	homes, err := filepath.Glob("/usr/lib/jvm/*")
+	homes, looked, err := jdkHomes()
 	if err != nil {
 		return "", err
-	}
-	if h := os.Getenv("JAVA_HOME"); h != "" {
-		homes = append([]string{h}, homes...)
 	}
 	for _, h := range homes {
 		b, err := os.ReadFile(filepath.Join(h, "release"))
@@ -223,5 +256,5 @@ func javaHome(low, high int) (string, error) {
 			return h, nil
 		}
 	}
-	return "", fmt.Errorf("no JDK from %d to %d in JAVA_HOME or /usr/lib/jvm: %w", low, high, ErrMissing)
+	return "", fmt.Errorf("no JDK from %d to %d in %s: %w; %s", low, high, strings.Join(looked, ", "), ErrMissing, remedy)
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Module and version of the server that is installed when none is there.
+// Module and version of the server that Install builds.
 const (
 	module  = "github.com/versity/versitygw/cmd/versitygw"
 	version = "v1.8.0"
@@ -21,7 +21,7 @@ const (
 
 const (
 	startTimeout   = time.Minute
-	installTimeout = 8 * time.Minute
+	installTimeout = 30 * time.Minute
 )
 
 // Server is a running server. It is stopped when the test ends.
@@ -32,11 +32,11 @@ type Server struct {
 	Region    string
 }
 
-// Start serves the folders of dir as buckets. It skips the test when the server cannot be
-// installed, as on a machine without network.
+// Start serves the folders of dir as buckets. It skips the test when the server is not installed:
+// testing/setup.sh does that.
 func Start(t testing.TB, dir string) Server {
 	t.Helper()
-	bin, err := binary(t.Context())
+	bin, err := binary()
 	if err != nil {
 		t.Skipf("no S3 server: %v", err)
 	}
@@ -115,11 +115,8 @@ func waitFor(addr string, ended <-chan struct{}) error {
 	}
 }
 
-// binary finds the server on the path or in the cache of the user, or installs it there.
-func binary(ctx context.Context) (string, error) {
-	if bin, err := exec.LookPath("versitygw"); err == nil {
-		return bin, nil
-	}
+// place returns where the server is installed in the user's cache.
+func place() (string, error) {
 	cache := os.Getenv("RFSD_CACHE")
 	if cache == "" {
 		dir, err := os.UserCacheDir()
@@ -128,11 +125,34 @@ func binary(ctx context.Context) (string, error) {
 		}
 		cache = filepath.Join(dir, "rfsd")
 	}
-	dir := filepath.Join(cache, "versitygw-"+version)
-	bin := filepath.Join(dir, "versitygw")
-	if _, err := os.Stat(bin); err == nil {
+	return filepath.Join(cache, "versitygw-"+version, "versitygw"), nil
+}
+
+// binary finds the server on the path or in the user's cache. A test installs nothing.
+func binary() (string, error) {
+	if bin, err := exec.LookPath("versitygw"); err == nil {
 		return bin, nil
 	}
+	bin, err := place()
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(bin); err != nil {
+		return "", fmt.Errorf("versitygw is not installed; run testing/setup.sh: %w", err)
+	}
+	return bin, nil
+}
+
+// Install returns the path of the server and builds it in the user's cache when there is none.
+func Install(ctx context.Context) (string, error) {
+	if bin, err := binary(); err == nil {
+		return bin, nil
+	}
+	bin, err := place()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Dir(bin)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
