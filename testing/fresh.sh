@@ -23,8 +23,12 @@ if [ "${1:-}" != inside ]; then
   work=$(mktemp -d)
   # Mounts are seen by the inner script only, and end with it: the directories are bare when they are removed here.
   trap 'rm -rf --one-file-system "$work"' EXIT
+  unshare --mount --propagation private --pid --fork --kill-child=KILL "$0" inside "$work" &
+  inner=$!
+  trap 'kill -KILL $inner' INT TERM
   code=0
-  unshare --mount --propagation private --pid --fork --kill-child "$0" inside "$work" || code=$?
+  wait $inner || code=$?
+  wait $inner 2>/dev/null || true # after a signal the first wait ends early
   exit "$code"
 fi
 
@@ -99,14 +103,13 @@ prepare() {
 
 # in_root NAME USER COMMAND: runs it in the clone with a clean environment.
 in_root() {
-  local root=$work/$1 user=$2 home variable pass=()
-  home=/root
-  [ "$user" = root ] || home=/home/$user
+  local root=$work/$1 user=0 home=/root variable pass=()
+  [ "$2" = root ] || { home=/home/$2; user=$(stat -c %u "$root$home"); }
   for variable in GOPROXY GOSUMDB GONOSUMDB GONOPROXY GOPRIVATE GOINSECURE HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy \
     no_proxy SSL_CERT_FILE SSL_CERT_DIR GIT_SSL_CAINFO CURL_CA_BUNDLE MAVEN_OPTS MAVEN_ARGS JAVA_TOOL_OPTIONS; do
     [ -z "${!variable:-}" ] || pass+=("$variable=${!variable}")
   done
-  chroot --userspec="$user:$user" --groups="$user" "$root" env -i "${pass[@]}" HOME="$home" USER="$user" LANG=C.UTF-8 \
+  chroot --userspec="$user:$user" --groups="$user" "$root" env -i "${pass[@]}" HOME="$home" USER="$2" LANG=C.UTF-8 \
     PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     bash -c "cd '$home/rfsd' && $3"
 }
