@@ -126,7 +126,7 @@ func repositoryIdentity(uri string) string {
 
 // planError gives what NewPlan refuses its exit code: wrong names are the user's, the rest is the snapshot's.
 func planError(err error) error {
-	if errors.Is(err, fault.ErrConfig) || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, fault.ErrConfig) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &codedError{exitSnapshot, err}

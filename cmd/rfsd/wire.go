@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
@@ -39,6 +40,10 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		Holder: writer, Log: log, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
 	}
 	s.Snapshot = o.snapshotOptions(s.Settings)
+	s.SnapshotUUID = func(ctx context.Context, name string) (string, error) {
+		id, err := worker.SnapshotIdentity(ctx, blobs, name)
+		return id, planError(err)
+	}
 	if o.origin.derived {
 		s.Snapshots = &snapshots{o: o}
 	}
@@ -163,14 +168,17 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	nothing := func() error { return nil }
 	switch {
 	case o.discard:
+		s.Identity = map[string]string{worker.DestinationKey: worker.KindRehearsal}
 		return worker.Limited(worker.ToNowhere(), in.bucket.Take), nil, nothing, nil
 	case in.files != nil:
+		identifyFiles(o, s, in.files)
 		return worker.Limited(worker.ToFiles(in.files), in.bucket.Take), nil, nothing, nil
 	case o.exportDir != "":
 		dir, err := export.Open(o.exportDir, s.Holder, export.Compression(o.compression))
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
 		}
+		identifyFiles(o, s, dir)
 		return worker.Limited(worker.ToFiles(dir), in.bucket.Take), nil, dir.Close, nil
 	}
 	client, err := target.New(ctx, o.target)
@@ -180,6 +188,9 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	v, err := client.Info(ctx)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("target %s: %w", client.Name(), err)
+	}
+	s.Identity = map[string]string{
+		worker.DestinationKey: worker.KindCluster, worker.DestinationIDKey: v.ClusterUUID, worker.PipelinesKey: strconv.FormatBool(o.target.RunPipelines),
 	}
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	s.Targets = client
@@ -191,4 +202,10 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	s.Indices, s.Globals, s.Foretell = indices, globals.Migrate, worker.Foretell(client, indices, globals)
 	s.Streams = indices.StreamUUID
 	return worker.ToCluster(in.counters.Sender(client), in.limits(o, client, s.Log)), client, nothing, nil
+}
+
+// identifyFiles binds a session to its export directory and to how files are compressed.
+func identifyFiles(o options, s *worker.Session, dir *export.Dir) {
+	s.Exported = dir
+	s.Identity = map[string]string{worker.DestinationKey: worker.KindFiles, worker.DestinationIDKey: dir.ID(), worker.CompressionKey: o.compression}
 }

@@ -197,11 +197,24 @@ func (c *Coordinator) ClaimTarget(ctx context.Context, index, uuid string) (reco
 	if err != nil {
 		return "", err
 	}
+	return targetUUID(r)
+}
+
+// Target returns the recorded UUID of a target index, or ErrNotFound.
+func (c *Coordinator) Target(ctx context.Context, index string) (recorded string, err error) {
+	r, err := c.record(ctx, kindTarget+":"+indexKey(index))
+	if err != nil {
+		return "", err
+	}
+	return targetUUID(r)
+}
+
+func targetUUID(r Record) (string, error) {
 	var got struct {
 		UUID string `json:"uuid"`
 	}
 	if err := json.Unmarshal(r.Body, &got); err != nil {
-		return "", fmt.Errorf("record %s: %w: %w", id, err, fault.ErrCorrupt)
+		return "", fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
 	}
 	return got.UUID, nil
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -22,6 +23,9 @@ type Meta struct {
 	// allow-list, transformation and naming rules. Never lease windows, rates,
 	// credentials or paths of this machine.
 	Settings map[string]string
+	// Identity is what the session is bound to: its snapshot, its destination, and settings that former releases did
+	// not record. A value that is empty or absent is unknown: it equals every other, and Bind records it later.
+	Identity map[string]string
 	// AcceptChange stores other settings than those that are recorded.
 	AcceptChange bool
 }
@@ -30,9 +34,10 @@ type Meta struct {
 // session. It is a fault.ErrConfig.
 type ConfigMismatch struct{ Differences []string }
 
-// Error lists the differences.
+// Error lists the differences and states what to do.
 func (e *ConfigMismatch) Error() string {
-	return "this session belongs to another migration: " + strings.Join(e.Differences, "; ")
+	return "this session belongs to another migration: " + strings.Join(e.Differences, "; ") +
+		"; give the former values to continue it, or begin another one with a new --session-name (and another --coordinator-file, where one is used)"
 }
 
 // Is makes every ConfigMismatch a fault.ErrConfig.
@@ -43,35 +48,98 @@ type metaBody struct {
 	ScriptVersion string            `json:"scriptVersion"`
 	Digest        string            `json:"digest"`
 	Settings      map[string]string `json:"settings"`
+	Identity      map[string]string `json:"identity,omitempty"` // absent in sessions that a former release began
 }
 
-// Init begins a session or joins it. A *ConfigMismatch when it was begun with other
-// settings, ErrSchemaMismatch when by another version.
-func (c *Coordinator) Init(ctx context.Context, m Meta) error {
-	body := metaBody{SchemaVersion: schemaVersion, ScriptVersion: ScriptVersion, Digest: digest(m.Settings), Settings: m.Settings}
+// Init begins a session or joins it, and returns the identity that is recorded. A *ConfigMismatch when
+// the session was begun with other settings or for something else, ErrSchemaMismatch when by another version.
+func (c *Coordinator) Init(ctx context.Context, m Meta) (identity map[string]string, err error) {
+	body := metaBody{SchemaVersion: schemaVersion, ScriptVersion: ScriptVersion, Digest: digest(m.Settings), Settings: m.Settings, Identity: known(m.Identity)}
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("meta record: %w", err)
+		return nil, fmt.Errorf("meta record: %w", err)
 	}
 	r, err := c.recordOrNew(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var was metaBody
-	if err := json.Unmarshal(r.Body, &was); err != nil {
-		return fmt.Errorf("meta record: %w: %w", err, fault.ErrCorrupt)
+	was, err := decodeMeta(r)
+	if err != nil {
+		return nil, err
 	}
 	if was.SchemaVersion != schemaVersion || was.ScriptVersion != ScriptVersion {
-		return fmt.Errorf("session of schema %d, scripts %s: %w", was.SchemaVersion, was.ScriptVersion, ErrSchemaMismatch)
+		return nil, fmt.Errorf("session of schema %d, scripts %s: %w", was.SchemaVersion, was.ScriptVersion, ErrSchemaMismatch)
 	}
-	if was.Digest == body.Digest {
-		return c.checkSetupVersion(ctx)
+	other := conflicts(was.Identity, m.Identity)
+	if was.Digest != body.Digest {
+		other = append(other, differences(was.Settings, m.Settings)...)
 	}
-	if m.AcceptChange {
-		return c.putRecord(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
+	switch {
+	case len(other) == 0:
+		return was.Identity, c.checkSetupVersion(ctx)
+	case m.AcceptChange:
+		return body.Identity, c.putRecord(ctx, Record{ID: kindMeta, Kind: kindMeta, Body: raw})
 	}
-	return &ConfigMismatch{Differences: differences(was.Settings, m.Settings)}
+	return nil, &ConfigMismatch{Differences: other}
 }
+
+// Bind adds to the recorded identity of a session what it lacks. A *ConfigMismatch when it records something else.
+func (c *Coordinator) Bind(ctx context.Context, identity map[string]string) error {
+	var failed error
+	_, err := c.change(ctx, kindMeta, kindMeta, func(r Record, _ time.Time) (Record, Verdict) {
+		was, err := decodeMeta(r)
+		if failed = err; err != nil {
+			return r, Lost
+		}
+		if other := conflicts(was.Identity, identity); len(other) > 0 {
+			failed = &ConfigMismatch{Differences: other}
+			return r, Lost
+		}
+		is := known(identity)
+		maps.Copy(is, was.Identity)
+		if maps.Equal(is, was.Identity) {
+			return r, Already
+		}
+		was.Identity = is
+		if r.Body, failed = json.Marshal(was); failed != nil {
+			return r, Lost
+		}
+		return r, Applied
+	})
+	return errors.Join(err, failed)
+}
+
+func decodeMeta(r Record) (metaBody, error) {
+	var m metaBody
+	if err := json.Unmarshal(r.Body, &m); err != nil {
+		return m, fmt.Errorf("meta record: %w: %w", err, fault.ErrCorrupt)
+	}
+	return m, nil
+}
+
+// known returns the values that are not empty.
+func known(identity map[string]string) map[string]string {
+	all := make(map[string]string, len(identity))
+	for k, v := range identity {
+		if v != "" {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// conflicts returns the differences between values that both sides know.
+func conflicts(was, is map[string]string) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(is)) {
+		if was[k] != "" && is[k] != "" && was[k] != is[k] {
+			out = append(out, difference(k, was[k], is[k]))
+		}
+	}
+	return out
+}
+
+func difference(key, was, is string) string { return fmt.Sprintf("%s was %q, is %q", key, was, is) }
 
 // Settings gives the settings the session was begun with, or ErrNotFound.
 func (c *Coordinator) Settings(ctx context.Context) (map[string]string, error) {
@@ -79,11 +147,8 @@ func (c *Coordinator) Settings(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var m metaBody
-	if err := json.Unmarshal(r.Body, &m); err != nil {
-		return nil, fmt.Errorf("meta record: %w: %w", err, fault.ErrCorrupt)
-	}
-	return m.Settings, nil
+	m, err := decodeMeta(r)
+	return m.Settings, err
 }
 
 // checkSetupVersion refuses a queue that another version of the protocol began.
@@ -117,7 +182,7 @@ func differences(was, is map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		if was[k] != is[k] {
-			out = append(out, fmt.Sprintf("%s was %q, is %q", k, was[k], is[k]))
+			out = append(out, difference(k, was[k], is[k]))
 		}
 	}
 	return out

@@ -116,7 +116,8 @@ func TestAStoreThatNobodyUsedIsNotStarted(t *testing.T) {
 
 func TestChainsOfItemsBecomeShards(t *testing.T) {
 	w := newWorld(t)
-	must(t, w.Init(t.Context(), cms.Meta{Settings: map[string]string{"repository": "s3://b", "snapshot": "snap"}}))
+	_, err := w.Init(t.Context(), cms.Meta{Settings: map[string]string{"repository": "s3://b", "snapshot": "snap"}})
+	must(t, err)
 	w.entry(t, "logs", progress.Completed, 1000, 1000, 3000)
 	w.entry(t, "users", progress.Completed, 10)
 

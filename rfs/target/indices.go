@@ -19,19 +19,27 @@ type Version struct {
 	Distribution string // opensearch or elasticsearch
 	Number       string // 2.19.4
 	Major, Minor int
+	ClusterUUID  string // "" when the cluster reports none
 }
+
+// noUUID is what a cluster without a state of its own reports for its UUID.
+const noUUID = "_na_"
 
 // Info asks the target what it is. A node of OpenSearch that calls itself 7.10.2
 // (compatibility.override_main_response_version) is seen through.
 func (c *Client) Info(ctx context.Context) (Version, error) {
 	var info struct {
-		Version struct{ Distribution, Number string }
-		Tagline string
+		Version     struct{ Distribution, Number string }
+		Tagline     string
+		ClusterUUID string `json:"cluster_uuid"`
 	}
 	if err := c.get(ctx, "/", nil, &info); err != nil {
 		return Version{}, err
 	}
 	v := Version{Distribution: info.Version.Distribution, Number: info.Version.Number}
+	if info.ClusterUUID != noUUID {
+		v.ClusterUUID = info.ClusterUUID
+	}
 	if v.Distribution == "" && strings.Contains(info.Tagline, "OpenSearch") {
 		v.Distribution = "opensearch"
 		var nodes struct {

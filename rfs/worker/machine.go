@@ -135,6 +135,9 @@ func (s *Session) plan(ctx context.Context) (*Plan, error) {
 		return nil, fmt.Errorf("the repository holds a snapshot %s with the UUID %s, the one this session created has %s; do --repo-uri and the source's repository name the same place? %w",
 			name, p.UUID, uuid, fault.ErrConfig)
 	}
+	if err := s.bindSnapshot(ctx, p.Identity); err != nil {
+		return nil, err
+	}
 	if s.Indices != nil {
 		if err := s.Indices.Check(ctx, p); err != nil {
 			return nil, err

@@ -112,7 +112,7 @@ func (m *Migration) throughPhases(ctx context.Context) error {
 		var failed *PhaseFailed
 		switch {
 		case errors.Is(err, cms.ErrAllDone):
-			return nil
+			return m.checkSnapshot(ctx)
 		case ctx.Err() != nil:
 			return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
 		case errors.As(err, &busy):

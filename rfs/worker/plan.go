@@ -72,6 +72,8 @@ func (r Request) Settings(repository string) map[string]string {
 type Plan struct {
 	Snapshot string
 	UUID     string
+	// Identity tells the snapshot from another of the same name; "" when nothing does.
+	Identity string
 	Session  string
 	State    string
 	Indices  []IndexPlan
@@ -103,7 +105,7 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Snapshot: snap.Name, UUID: snap.UUID, Session: req.Session, State: string(snap.State), Warnings: catalog.Warnings, Source: snap}
+	p := &Plan{Snapshot: snap.Name, UUID: snap.UUID, Identity: identityOf(snap), Session: req.Session, State: string(snap.State), Warnings: catalog.Warnings, Source: snap}
 	if err := p.checkState(snap, req.AllowPartial); err != nil {
 		return nil, err
 	}

@@ -37,17 +37,24 @@ type Session struct {
 	Runner      *Runner
 	Holder      string            // of this process; unique over all processes and runs
 	Settings    map[string]string // two processes of a session must agree on them
-	Phases      Phases
-	Snapshot    SnapshotOptions
-	Snapshots   Snapshots // the source; nil when no snapshot is created
+	// Identity binds the session to its destination, by the keys Destination…, and holds what else two processes must
+	// agree on and former releases did not record. The snapshot's UUID is added when it is known.
+	Identity  map[string]string
+	Phases    Phases
+	Snapshot  SnapshotOptions
+	Snapshots Snapshots // the source; nil when no snapshot is created
 	// Plan reads the snapshot of that name; only a process that prepares work needs it.
 	Plan func(ctx context.Context, snapshot string) (*Plan, error)
+	// SnapshotUUID reads what tells the snapshot from another of the same name; nil: work that is done already is not
+	// compared with the repository.
+	SnapshotUUID func(ctx context.Context, snapshot string) (string, error)
 	// Globals migrates what belongs to no index.
 	Globals func(context.Context, *Plan) (GlobalsRecord, error)
 	// Foretell tells, before the first phase that writes to the target, how it will differ; nil: nothing.
 	Foretell func(context.Context, *Plan, Phases) error
-	Indices  Indices // of the target; nil when there is no cluster
-	Targets  Targets // nil when there is no cluster
+	Indices  Indices  // of the target; nil when there is no cluster
+	Targets  Targets  // nil when there is no cluster
+	Exported Exported // nil when documents do not go to files
 	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a
 	// policy rolls over; nil when there is no cluster.
 	Streams func(ctx context.Context, name string) (uuid string, err error)
@@ -67,9 +74,13 @@ type Session struct {
 	foretold bool
 }
 
-// Join begins the session or joins it.
+// Join begins the session or joins it. A *cms.ConfigMismatch when it belongs to another migration.
 func (s *Session) Join(ctx context.Context) error {
-	if err := s.Coordinator.Init(ctx, cms.Meta{Settings: s.Settings}); err != nil {
+	recorded, err := s.Coordinator.Init(ctx, cms.Meta{Settings: s.Settings, Identity: s.Identity})
+	if err != nil {
+		return err
+	}
+	if err := s.complete(ctx, recorded); err != nil {
 		return err
 	}
 	return s.retrySnapshot(ctx)
@@ -163,6 +174,11 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 	}
 	for {
 		st, worked, err := s.next(ctx)
+		if errors.Is(err, cms.ErrAllDone) {
+			if cerr := s.checkSnapshot(ctx); cerr != nil {
+				err = cerr
+			}
+		}
 		if err != nil {
 			return Released, cms.Item{}, err
 		}

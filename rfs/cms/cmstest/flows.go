@@ -3,6 +3,7 @@ package cmstest
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -220,12 +221,12 @@ func mismatch(t *testing.T, s cms.Store) {
 	c := Coordinator(t, s, 10*time.Minute)
 	was := cms.Meta{Settings: map[string]string{"snapshot": "s1", "repository": "r"}}
 	for range 2 {
-		if err := c.Init(ctx, was); err != nil {
+		if _, err := c.Init(ctx, was); err != nil {
 			t.Fatal(err)
 		}
 	}
 	is := cms.Meta{Settings: map[string]string{"snapshot": "s2", "repository": "r", "indices": "a*"}}
-	err := c.Init(ctx, is)
+	_, err := c.Init(ctx, is)
 	var m *cms.ConfigMismatch
 	if !errors.As(err, &m) || !errors.Is(err, fault.ErrConfig) {
 		t.Fatalf("got %v", err)
@@ -234,11 +235,42 @@ func mismatch(t *testing.T, s cms.Store) {
 		t.Errorf("%v", m.Differences)
 	}
 	is.AcceptChange = true
-	if err := c.Init(ctx, is); err != nil {
+	if _, err := c.Init(ctx, is); err != nil {
 		t.Fatal(err)
 	}
 	got, err := c.Settings(ctx)
 	if err != nil || got["snapshot"] != "s2" {
 		t.Errorf("%v %v", got, err)
+	}
+}
+
+// identity: what a session lacks of its identity is added once, and anything else is refused.
+func identity(t *testing.T, s cms.Store) {
+	ctx := t.Context()
+	c := Coordinator(t, s, 10*time.Minute)
+	settings := map[string]string{"snapshot": "nightly"}
+	if got, err := c.Init(ctx, cms.Meta{Settings: settings}); err != nil || len(got) != 0 { // as a former release began it
+		t.Fatalf("%v %v", got, err)
+	}
+	if err := c.Bind(ctx, map[string]string{"destination": "rehearsal", "destination-id": ""}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Bind(ctx, map[string]string{"snapshot-uuid": "u1"}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"destination": "rehearsal", "snapshot-uuid": "u1"}
+	if got, err := c.Init(ctx, cms.Meta{Settings: settings, Identity: map[string]string{"snapshot-uuid": ""}}); err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v %v", got, err)
+	}
+	other := map[string]string{"destination": "cluster", "destination-id": "c1", "snapshot-uuid": "u2"}
+	_, ierr := c.Init(ctx, cms.Meta{Settings: settings, Identity: other})
+	for what, err := range map[string]error{"Init": ierr, "Bind": c.Bind(ctx, other)} {
+		var m *cms.ConfigMismatch
+		if !errors.As(err, &m) || !errors.Is(err, fault.ErrConfig) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if want := []string{`destination was "rehearsal", is "cluster"`, `snapshot-uuid was "u1", is "u2"`}; !slices.Equal(m.Differences, want) {
+			t.Errorf("%s: %v", what, m.Differences)
+		}
 	}
 }

@@ -45,6 +45,7 @@ func Run(t *testing.T, open Factory) {
 		{"APhaseHasOneHolderAndMovesOn", phases},
 		{"AnIndexEntryIsChangedByWhoeverIsFirst", entries},
 		{"AnotherMigrationIsRefused", mismatch},
+		{"TheIdentityIsAddedOnce", identity},
 		{"TheFleetsSettingsAreThoseOfTheFirstNode", shared},
 		{"RefusedDocumentsAreKeptOnce", refused},
 	} {
