@@ -89,3 +89,42 @@ func BenchmarkReader(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkUnit decompresses one unit of each way over and over: decoders alone.
+func BenchmarkUnit(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		name, fdt string
+		size      int
+	}{
+		{"lz4", "Lucene50StoredFieldsFastData", 16 << 10},
+		{"lz4dict", "Lucene90StoredFieldsFastData", 80 << 10},
+		{"deflate", "Lucene50StoredFieldsHighData", 61440},
+		{"deflatedict", "Lucene90StoredFieldsHighData", 480 << 10},
+		{"zstd814", "ZstdStoredFields814", 240 << 10},
+		{"zstdblocks", "CustomStoredFieldsZstdNoDict", 480 << 10},
+		{"zstddict", "CustomStoredFieldsZstd", 480 << 10},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var raw []byte
+			for i := 0; len(raw) < c.size; i++ {
+				raw = append(raw, logLine(r, i)...)
+			}
+			src := compressUnit(b, c.fdt, raw)
+			unit := storedFormats[c.fdt].compression()
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			began, rounds := cpuTime(b), 0
+			var dst []byte
+			for b.Loop() {
+				var err error
+				if dst, _, err = unit.unit(dst[:0], src, len(raw), true); err != nil {
+					b.Fatal(err)
+				}
+				rounds++
+			}
+			b.ReportMetric(float64(rounds)*float64(len(raw))/1e6/(cpuTime(b)-began).Seconds(), "MB/cpu-s")
+			b.ReportMetric(float64(len(raw))/float64(len(src)), "ratio")
+		})
+	}
+}

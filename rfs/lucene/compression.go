@@ -30,9 +30,13 @@ const (
 // incompressible data by more than a small part.
 func unitBound(n int64) int64 { return 2*n + 1024 }
 
-// extend makes dst longer by n bytes of any content.
+// slack is how many bytes behind its output a decoder may overwrite, so that it can copy
+// 16 bytes at a time up to the end.
+const slack = 16
+
+// extend makes dst longer by n bytes of any content, with slack behind them.
 func extend(dst []byte, n int) []byte {
-	return slices.Grow(dst, n)[:len(dst)+n]
+	return slices.Grow(dst, n+slack)[:len(dst)+n]
 }
 
 func checkUnit(n int) error {
@@ -40,16 +44,6 @@ func checkUnit(n int) error {
 		return codec.Errorf(0, "unit of %d raw bytes; at most %d are possible", n, maxUnit)
 	}
 	return nil
-}
-
-// dictHead is the head of the modes with a dictionary: the first dictLen raw bytes are
-// stored first, the rest follows in blocks of blockLen that may refer to them.
-func dictHead(in *codec.Input, n int) (dictLen, blockLen int) {
-	dictLen, blockLen = int(in.VInt()), int(in.VInt())
-	if dictLen < 0 || dictLen > n || blockLen < 0 || blockLen == 0 && dictLen < n {
-		in.Fail("dictionary of %d and blocks of %d bytes for %d", dictLen, blockLen, n)
-	}
-	return dictLen, blockLen
 }
 
 // piece reads a VInt length and gives that many bytes.

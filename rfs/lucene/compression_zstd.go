@@ -12,42 +12,18 @@ import (
 // zstdDecoder reuses one zstd decoder. It decodes in the goroutine of the caller.
 type zstdDecoder struct{ d *zstd.Decoder }
 
-// zstdOptions bound what a frame can ask for; they have to be given again with a reset.
-func zstdOptions() []zstd.DOption {
-	return []zstd.DOption{
-		zstd.WithDecoderMaxMemory(maxUnit),
-		zstd.WithDecodeAllCapLimit(true),
-	}
-}
-
-// use chooses the dictionary of the next frames; an empty one is none.
-func (z *zstdDecoder) use(dict []byte) error {
-	opts := append(zstdOptions(), zstd.WithDecoderDictDelete())
-	if len(dict) > 0 {
-		opts = append(opts, zstd.WithDecoderDictRaw(0, dict))
-	}
+// decode fills dst from the frame src. The bytes between the length and the capacity of dst
+// may be overwritten: with slack bytes there the library copies 16 bytes at a time.
+func (z *zstdDecoder) decode(dst, src []byte) error {
 	if z.d == nil {
-		d, err := zstd.NewReader(nil, append(opts, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))...)
+		d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnit), zstd.WithDecodeAllCapLimit(true),
+			zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 		if err != nil {
 			return fmt.Errorf("zstd decoder: %w", err)
 		}
 		z.d = d
-		return nil
 	}
-	if err := z.d.ResetWithOptions(nil, opts...); err != nil {
-		return fmt.Errorf("zstd decoder: %w", err)
-	}
-	return nil
-}
-
-// decode fills dst from the frame src.
-func (z *zstdDecoder) decode(dst, src []byte) error {
-	if z.d == nil {
-		if err := z.use(nil); err != nil {
-			return err
-		}
-	}
-	out, err := z.d.DecodeAll(src, dst[:0:len(dst)])
+	out, err := z.d.DecodeAll(src, dst[:0:min(len(dst)+slack, cap(dst))])
 	switch {
 	case err != nil:
 		return broken(err)
@@ -78,20 +54,21 @@ func (z *wholeZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
 	return dst, in.Pos(), z.decode(dst[at:], p)
 }
 
-// dictZstd is the compression of CustomStoredFieldsZstd: laid out as dictDeflate, each
-// piece a frame; the blocks have the dictionary as raw content, with id 0.
-type dictZstd struct{ zstdDecoder }
+// dictZstd is the compression of CustomStoredFieldsZstd: pieces that are frames; the blocks
+// have the dictionary as raw content, with id 0.
+type dictZstd struct {
+	zstdPrefix
+	dictPieces
+}
 
 func newZstdDict() compression { return &dictZstd{} }
 
 func (z *dictZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
-	return dictPieces(dst, src, n, func(dst, src, dict []byte, fresh bool) error {
+	return z.pieces(dst, src, n, func(buf []byte, start int, src []byte, fresh bool) error {
 		if fresh {
-			if err := z.use(dict); err != nil {
-				return err
-			}
+			z.use(buf[:start])
 		}
-		return z.decode(dst, src)
+		return z.decode(buf, src)
 	})
 }
 
