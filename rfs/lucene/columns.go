@@ -11,7 +11,7 @@ import (
 // Names of the columns that decide whether a document is visible.
 const (
 	softDeletes = "__soft_deletes" // a document that has a value is soft-deleted
-	primaryTerm = "_primary_term"  // every root document has a value, no nested one
+	primaryTerm = "_primary_term"  // every root document has a value, no nested one (ReadOptions.NestedTerms: nested ones, too)
 )
 
 // rootTest says whether a document without a stored id is a root document.

@@ -11,6 +11,9 @@ import (
 // ReadOptions choose a part of a commit.
 type ReadOptions struct {
 	From, To int64 // ordinals [From, To); To 0 or beyond the last means all
+	// NestedTerms is set when nested documents carry _primary_term, too, as in indices created before Elasticsearch 6.1.
+	// A document without a stored id is then always a nested one.
+	NestedTerms bool
 }
 
 // Reader gives the live root documents of a range of ordinals in order. It belongs to one
@@ -22,10 +25,11 @@ type ReadOptions struct {
 // ordinal lies; a reader that begins inside of a chunk reads that chunk for its documents
 // but does not own its bytes.
 type Reader struct {
-	commit   *Commit
-	from, to int64
-	err      error
-	trail    trail
+	commit      *Commit
+	from, to    int64
+	nestedTerms bool
+	err         error
+	trail       trail
 
 	// The segment in work.
 	seg    int // index of the next segment to open
@@ -57,7 +61,7 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 		to = c.MaxOrdinal
 	}
 	from := min(max(opt.From, 0), to)
-	return &Reader{commit: c, from: from, to: to, ordinal: from}
+	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms}
 }
 
 // Ordinal is the next ordinal to be looked at: all before it are done.
@@ -105,7 +109,7 @@ func (r *Reader) document() (*Record, error) {
 	if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
 		return nil, r.stored.damaged(r.next-1, fmt.Errorf("document %d: %w", doc, err))
 	}
-	if r.rec.IDKind == IDNone && !r.cur.isRoot(doc) {
+	if r.rec.IDKind == IDNone && (r.nestedTerms || !r.cur.isRoot(doc)) {
 		return nil, nil
 	}
 	return &r.rec, nil

@@ -345,5 +345,13 @@ func TestADocumentWithoutAnIDIsReturnedWhenItIsARoot(t *testing.T) {
 		if got, _ := drain(t, c, 0, 0); !slices.Equal(got, test.want) {
 			t.Errorf("%s: documents %v, not %v", test.name, got, test.want)
 		}
+		r := c.Reader(ReadOptions{NestedTerms: true})
+		rec, err := r.Next(t.Context())
+		if err != nil || rec.Ordinal != 2 {
+			t.Errorf("%s, nested documents have terms: %v, %v; want the document with an id", test.name, rec, err)
+		}
+		if _, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
+			t.Errorf("%s, nested documents have terms: %v after the only root", test.name, err)
+		}
 	}
 }

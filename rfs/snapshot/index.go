@@ -54,7 +54,16 @@ type Locator struct {
 	ShardSums []string `json:"shard_sums,omitempty"`
 	// Type is the only mapping type that means something, "" otherwise.
 	Type string `json:"type,omitempty"`
+	// Created is the version that created the index (the setting index.version.created), 0 when it is not known.
+	Created int64 `json:"created,omitempty"`
 }
+
+// nestedWithoutTerms is the first version of Elasticsearch whose nested documents have no _primary_term. OpenSearch's
+// versions are larger numbers. Source: SeqNoFieldMapper of Elasticsearch 6.0 and 6.1.
+const nestedWithoutTerms = 6_01_00_99
+
+// NestedTerms reports whether nested documents of the index carry _primary_term like root documents.
+func (l Locator) NestedTerms() bool { return l.Created > 0 && l.Created < nestedWithoutTerms }
 
 // Index reads the metadata of an index. Errors: fault.ErrConfig listing what exists
 // when the snapshot has none of that name; fault.ErrCorrupt; fault.ErrUnsupported for
@@ -91,6 +100,8 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 		x.Locator.Type = types[0]
 	}
 	x.Locator.MetaSum = sum
+	// A setting that is no number leaves the version unknown: the index can still be read.
+	x.Locator.Created, _ = strconv.ParseInt(x.Settings["index.version.created"], 10, 64)
 	return x, nil
 }
 

@@ -77,7 +77,7 @@ func (j *job) open(ctx, work context.Context) error {
 	if j.out, err = j.runner.Destination.Open(ctx, j.id, mayStart); err != nil {
 		return err
 	}
-	j.reader = j.commit.Reader(lucene.ReadOptions{From: j.begin, To: j.commit.MaxOrdinal})
+	j.reader = j.commit.Reader(lucene.ReadOptions{From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms()})
 	opts := j.runner.Bulk
 	opts.Sender, opts.Recorder = j.out, j.runner.Failed
 	opts.From, opts.Index, opts.Shard, opts.EmitType = j.begin, j.entry.Naming.Index, j.id.Shard, j.entry.Naming.Emit
