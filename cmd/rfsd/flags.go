@@ -48,7 +48,7 @@ func sourceFlags() []cli.Flag {
 		yes(source, "s3-path-style", "address buckets by path instead of by host name"),
 		str(source, "s3-role-arn", "", "role to assume for reading the bucket"),
 		yes(source, "s3-requester-pays", "pay for the requests to a requester-pays bucket"),
-		yes(source, "allow-partial", "migrate what a PARTIAL or FAILED snapshot holds (exit code 7 names what is missing)"),
+		yes(source, "allow-partial", "migrate what a PARTIAL or FAILED snapshot holds (exit code 7 names what is missing); with --from, import an export that is not complete or of which files lack or differ"),
 		yes(source, "verify-first", "read and check each shard completely before sending anything of it (reads it twice)"),
 	}, originFlags()...)
 }

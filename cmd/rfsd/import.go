@@ -50,7 +50,7 @@ func importOwnFlags() []cli.Flag {
 
 // importFlags are all that an import has.
 func importFlags() []cli.Flag {
-	flags := append(importOwnFlags(), only(sourceFlags(), "s3-region", "s3-endpoint", "s3-path-style", "s3-role-arn", "s3-requester-pays")...)
+	flags := append(importOwnFlags(), only(sourceFlags(), "s3-region", "s3-endpoint", "s3-path-style", "s3-role-arn", "s3-requester-pays", "allow-partial")...)
 	flags = append(flags, clusterFlags(targetFlags, "target", "URL of the target cluster")...)
 	flags = append(flags, only(destinationFlags(), "ignore-disks", "run-pipelines", "disable-compression")...)
 	flags = append(flags, only(selectionFlags(), "include-system", "emit-doc-type")...)
@@ -109,7 +109,7 @@ func parseImport(c *cli.Context) (importOptions, error) {
 				Region: c.String("s3-region"), Endpoint: c.String("s3-endpoint"), PathStyle: c.Bool("s3-path-style"),
 				RoleARN: c.String("s3-role-arn"), RequesterPays: c.Bool("s3-requester-pays"),
 			},
-			compression: "none", includeSystem: c.Bool("include-system"),
+			compression: "none", includeSystem: c.Bool("include-system"), allowPartial: c.Bool("allow-partial"),
 			session: c.String("session-name"), coordinatorFile: c.String("coordinator-file"),
 			slots: c.Int("slots"), bulkDocs: c.Int("documents-per-bulk-request"), bulkBytes: c.Int("documents-size-per-bulk-request"),
 			connections: c.Int("max-connections"), failedDir: c.String("failed-documents"), failedShared: c.Bool("failed-documents-shared"), fleet: true, json: c.String("output") == "json",

@@ -71,7 +71,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 			return to.Open(ctx, cms.ItemID{}, mayStart)
 		},
 		Bulk: bulkOptions(o.options), Workers: o.slots, Window: o.window, Lease: o.windowLease, MaxAttempts: o.attempts,
-		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, Token: writer,
+		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, AllowPartial: o.allowPartial, Token: writer,
 	}
 	return h, nil
 }

@@ -60,6 +60,9 @@ type Import struct {
 	Types         Types         // RefuseTypes
 	IncludeSystem bool          // import into indices whose names begin with a dot, too; .ds-… always are
 
+	// AllowPartial imports what there is of an export that is not complete, or of which files lack or differ.
+	AllowPartial bool
+
 	// Token names this process and begins the names of all holders of its windows; a random one when empty.
 	Token string
 	// Place is where this process stands when several on one machine share an entry in the list of nodes.
@@ -74,6 +77,7 @@ type Import struct {
 	seen     seen
 	files    []file
 	digest   string
+	digests  []expected // of files that a manifest describes
 }
 
 // Place is one of the processes that a machine runs side by side. The first of them speaks for all in the list of nodes.
@@ -134,11 +138,9 @@ func (m *Import) see(s *state) {
 // be called once.
 func (m *Import) Run(outer context.Context) (Status, error) {
 	m.prepare()
-	var err error
-	if m.files, err = list(outer, m.Source); err != nil {
+	if err := m.survey(outer); err != nil {
 		return m.Seen(), unlessEnded(outer, err)
 	}
-	m.digest = digest(m.files)
 	if err := m.join(outer); err != nil || m.Seen().Complete {
 		m.tidy(outer)
 		return m.Seen(), unlessEnded(outer, err)
@@ -169,9 +171,23 @@ func (m *Import) Run(outer context.Context) (Status, error) {
 		}
 		return nil
 	})
-	err = all.Wait()
+	err := all.Wait()
 	m.tidy(outer)
 	return m.Seen(), unlessEnded(outer, err)
+}
+
+// survey lists the files, and refuses what is no whole export.
+func (m *Import) survey(ctx context.Context) error {
+	s, err := list(ctx, m.Source)
+	if err != nil {
+		return err
+	}
+	m.files, m.digest = s.files, digest(s.files)
+	var partial []finding
+	if m.digests, partial, err = m.judge(ctx, s); err != nil {
+		return err
+	}
+	return m.refuse(partial)
 }
 
 // unlessEnded drops the error of who was asked to stop.

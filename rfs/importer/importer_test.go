@@ -16,7 +16,6 @@ func TestEveryDocumentOfEveryFileArrivesOnceAndIsCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		want, counts := w.corpus()
 		w.write(".rfsd/items/x.ndjson", "not an export\n")
-		w.write("a/2-0.ndjson.tmp-dead", "unfinished\n")
 		w.write("a/3-0.ndjson", "")
 		s := run(t, w.node())
 		w.arrived(want)

@@ -87,6 +87,9 @@ func (l *leader) begin(ctx context.Context) error {
 		return err
 	}
 	if l.state == nil {
+		if err := l.checkDigests(ctx); err != nil {
+			return err
+		}
 		l.state = &state{Version: taskVersion, Digest: l.digest}
 		for _, f := range l.files {
 			l.state.Totals.Size += f.size

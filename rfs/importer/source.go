@@ -62,32 +62,22 @@ func compressionOf(name string) (compression, bool) {
 	return "", false
 }
 
-// list gives the files of the source that hold anything, in order of their names.
-func list(ctx context.Context, src Source) ([]file, error) {
-	var all []file
-	found := false
+// list returns what the source holds; files in order of their names.
+func list(ctx context.Context, src Source) (*survey, error) {
+	s := &survey{sizes: map[string]int64{}}
 	for blob, err := range src.List(ctx, "") {
+		if err == nil {
+			err = s.take(blob)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", src.URI(), err)
 		}
-		packed, ok := compressionOf(blob.Name)
-		if !ok {
-			continue
-		}
-		found = true
-		if blob.Size == 0 {
-			continue
-		}
-		if len(all) == maxFiles {
-			return nil, fmt.Errorf("%s holds more than %d files; import its folders one after the other: %w", src.URI(), maxFiles, fault.ErrUnsupported)
-		}
-		all = append(all, file{blob.Name, blob.Size, packed})
 	}
-	if !found {
+	if len(s.sizes) == 0 && len(s.manifests) == 0 {
 		return nil, fmt.Errorf("%s holds no file that ends in .ndjson, .ndjson.gz or .ndjson.zst: %w", src.URI(), fault.ErrConfig)
 	}
-	slices.SortFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
-	return all, nil
+	slices.SortFunc(s.files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	return s, nil
 }
 
 // digest is that of the names and sizes of files: SHA-256, hexadecimal.
