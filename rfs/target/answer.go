@@ -8,43 +8,76 @@ import (
 )
 
 // parseBulk reads the answer to a bulk request: {"took":1,"errors":true,"items":[{"index":
-// {"status":201}},{"index":{"status":400,"error":{…}}}]}. It gives the refused items (status
-// of 300 and more, or an error) and the number of items spoken of; it allocates for refused
-// items only.
-func parseBulk(b []byte) (refused []bulk.Refusal, items int, err error) {
+// {"_index":"a","_id":"1","status":201}},{"index":{"status":400,"error":{…}}}]}. It calls each with
+// every item in order; the item is valid until each returns. It returns the number of items, and
+// whether the answer states that there were errors.
+func parseBulk(b []byte, each func(pos int, it *item) error) (items int, errs bool, err error) {
 	s := scanner{b: b}
 	err = s.object(func(key []byte) error {
-		if string(key) != "items" {
-			return s.skip(0)
+		switch string(key) {
+		case "errors":
+			start := s.i
+			err := s.skip(0)
+			errs = err == nil && string(s.b[start:s.i]) == "true"
+			return err
+		case "items":
+			return s.array(func() error {
+				it, err := s.item()
+				if err == nil {
+					err = each(items, &it)
+				}
+				if err != nil {
+					return fmt.Errorf("item %d: %w", items, err)
+				}
+				items++
+				return nil
+			})
 		}
-		return s.array(func() error {
-			r, bad, err := s.item()
-			if err != nil {
-				return fmt.Errorf("item %d: %w", items, err)
-			}
-			if bad {
-				r.Pos = items
-				refused = append(refused, r)
-			}
-			items++
-			return nil
-		})
+		return s.skip(0)
 	})
 	if err == nil {
 		if s.space(); s.i != len(s.b) {
 			err = s.wrong("more bytes after the end")
 		}
 	}
-	return refused, items, err
+	return items, errs, err
+}
+
+// item is one item of a bulk answer, or of a body. op, index and id are JSON text between quotes, nil when absent.
+type item struct {
+	op, index, id []byte
+	status        int
+	failure       []byte // JSON; nil without an error
+}
+
+// arrived reports whether the item was taken.
+func (it *item) arrived() bool { return it.failure == nil && it.status < 300 }
+
+// refusal returns what the target states about an item that it did not take.
+func (it *item) refusal(pos int) bulk.Refusal {
+	r := bulk.Refusal{Pos: pos, Status: it.status}
+	if it.failure != nil {
+		r.Type, r.Reason = errorWords(it.failure)
+	}
+	return r
 }
 
 // item reads {"index":{"status":201,"error":{…}}}.
-func (s *scanner) item() (r bulk.Refusal, bad bool, err error) {
-	err = s.object(func([]byte) error {
+func (s *scanner) item() (it item, err error) {
+	operations := 0
+	err = s.object(func(op []byte) error {
+		it.op = op
+		operations++
 		return s.object(func(key []byte) error {
 			switch string(key) {
 			case "status":
-				r.Status, err = s.integer()
+				it.status, err = s.integer()
+				return err
+			case "_index":
+				it.index, err = s.textOrNull()
+				return err
+			case "_id":
+				it.id, err = s.textOrNull()
 				return err
 			case "error":
 				start := s.i
@@ -52,18 +85,25 @@ func (s *scanner) item() (r bulk.Refusal, bad bool, err error) {
 					return err
 				}
 				if raw := s.b[start:s.i]; string(raw) != "null" {
-					bad = true
-					r.Type, r.Reason = errorWords(raw)
+					it.failure = raw
 				}
 				return nil
 			}
 			return s.skip(0)
 		})
 	})
-	if err == nil && r.Status == 0 {
-		err = s.wrong("item without a status")
+	if err == nil && operations != 1 {
+		err = s.wrong("item with other than one operation")
 	}
-	return r, bad || r.Status >= 300, err
+	return it, err
+}
+
+// textOrNull reads a string, or nil for another value.
+func (s *scanner) textOrNull() ([]byte, error) {
+	if s.space() == '"' {
+		return s.text()
+	}
+	return nil, s.skip(0)
 }
 
 var errShort = errors.New("ends early")

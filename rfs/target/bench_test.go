@@ -23,7 +23,7 @@ func BenchmarkSend(b *testing.B) {
 		if i > 0 {
 			answer.WriteByte(',')
 		}
-		answer.WriteString(`{"index":{"status":201}}`)
+		fmt.Fprintf(&answer, `{"index":{"_index":"bench","_id":"%08d","status":201}}`, i)
 	}
 	answer.WriteString("]}")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // Client is what rfs/bulk sends through.
@@ -20,14 +19,14 @@ var _ bulk.Sender = (*Client)(nil)
 const keepAnswer = 4 << 20
 
 // Send posts one bulk body of n items; see bulk.Sender. The answer has to speak of every
-// item: one that does not is fault.ErrUnavailable, because nobody knows what happened.
+// item as it was sent: one that does not is fault.ErrUnavailable, because nobody knows what happened.
 // Default pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
 func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
-	query := url.Values{"filter_path": {"took,errors,items.*.status,items.*.error"}}
+	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*.error"}}
 	if !c.conf.RunPipelines {
 		query.Set("pipeline", "_none")
 	}
-	encoding := ""
+	encoding, sent := "", body
 	if c.conf.CompressRequests {
 		s := c.squeezer()
 		defer c.gzips.Put(s)
@@ -44,7 +43,7 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 		}
 	}()
 	const call = "POST /_bulk"
-	res, err := c.send(ctx, http.MethodPost, "/_bulk", query, "application/x-ndjson", encoding, body, buf)
+	res, err := c.send(ctx, http.MethodPost, "/_bulk", query, "application/x-ndjson", encoding, body, buf, bulkAnswer(n, len(sent)))
 	if err != nil {
 		return bulk.Result{}, err
 	}
@@ -54,12 +53,9 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 	if err := c.judge(call, res.StatusCode, buf.Bytes()); err != nil {
 		return bulk.Result{RetryAfter: retryAfter(res.Header, time.Now())}, err
 	}
-	refused, seen, err := parseBulk(buf.Bytes())
+	refused, err := c.judgeItems(ctx, sent, n, buf.Bytes())
 	if err != nil {
-		return bulk.Result{}, fmt.Errorf("%s: answer of %s: %w: %w", call, c.name, err, fault.ErrUnavailable)
-	}
-	if seen != n {
-		return bulk.Result{}, fmt.Errorf("%s: %s answers for %d items of %d: %w", call, c.name, seen, n, fault.ErrUnavailable)
+		return bulk.Result{}, fmt.Errorf("%s: answer of %s: %w", call, c.name, err)
 	}
 	return bulk.Result{Refused: refused, RetryAfter: retryAfter(res.Header, time.Now())}, nil
 }

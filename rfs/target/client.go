@@ -24,9 +24,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// maxAnswer bounds what is read of one answer, in bytes.
-const maxAnswer = 256 << 20
-
 // Client is a connection to one cluster. It is safe for concurrent use.
 type Client struct {
 	conf      Config
@@ -35,6 +32,8 @@ type Client struct {
 	signing   *signing  // nil when requests are not signed
 	gzips     sync.Pool // *squeezer
 	answers   sync.Pool // *bytes.Buffer
+	memory    memory
+	leads     leads
 }
 
 // who names the cluster in errors, by its part and address.
@@ -115,15 +114,18 @@ func (a agent) RoundTrip(req *http.Request) (*http.Response, error) {
 // fault.ErrConfig (certificates, redirects), the error of ctx.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error) {
 	var buf bytes.Buffer
-	res, err := c.send(ctx, method, path, query, "application/json", "", body, &buf)
+	res, err := c.send(ctx, method, path, query, "application/json", "", body, &buf, maxAnswer)
 	if err != nil {
 		return 0, nil, err
+	}
+	if tooMany(buf.Bytes()) {
+		return 0, nil, fmt.Errorf("%s %s: %s answers with more than %d values: %w", method, path, c.who(), maxValues, fault.ErrUnavailable)
 	}
 	return res.StatusCode, buf.Bytes(), nil
 }
 
-// send does one round trip; the answer is read into buf.
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, contentType, encoding string, body []byte, buf *bytes.Buffer) (*http.Response, error) {
+// send does one round trip; the answer, of at most limit bytes, is read into buf.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, contentType, encoding string, body []byte, buf *bytes.Buffer, limit int) (*http.Response, error) {
 	inner, cancel := context.WithTimeout(ctx, c.conf.Timeout)
 	defer cancel()
 	if len(query) > 0 {
@@ -159,15 +161,14 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		return nil, fmt.Errorf("%s: %s redirects to %s; give the address it redirects to: %w",
 			call, c.who(), redacted(res.Header.Get("Location")), fault.ErrConfig)
 	}
-	n, err := buf.ReadFrom(io.LimitReader(res.Body, maxAnswer+1))
-	if err != nil {
+	if err := c.memory.read(buf, res.Body, limit); err != nil {
+		if errors.Is(err, fault.ErrUnavailable) {
+			return nil, fmt.Errorf("%s: %s: %w", call, c.who(), err)
+		}
 		return nil, c.noAnswer(ctx, call, err)
 	}
 	if c.signing != nil && c.signing.renew(ctx, res.StatusCode, buf.Bytes()) {
 		return nil, fmt.Errorf("%s: %s: the AWS session token had expired and is fetched anew: %w", call, c.who(), fault.ErrUnavailable)
-	}
-	if n > maxAnswer {
-		return nil, fmt.Errorf("%s: %s answers with more than %d bytes: %w", call, c.who(), maxAnswer, fault.ErrUnavailable)
 	}
 	return res, nil
 }

@@ -53,7 +53,7 @@ func answer(status int, body string, headers ...string) http.HandlerFunc {
 const twoItems = `{"index":{"_index":"a","_id":"1"}}` + "\n{}\n" + `{"index":{"_index":"a","_id":"2"}}` + "\n{}\n"
 
 func TestEveryAnswerToABulkRequestFallsIntoOneCategory(t *testing.T) {
-	const taken = `{"took":1,"errors":false,"items":[{"index":{"status":201}},{"index":{"status":200}}]}`
+	const taken = `{"took":1,"errors":false,"items":[{"index":{"_index":"a","_id":"1","status":201}},{"index":{"_index":"a","_id":"2","status":200}}]}`
 	for _, c := range []struct {
 		name    string
 		status  int
@@ -64,8 +64,16 @@ func TestEveryAnswerToABulkRequestFallsIntoOneCategory(t *testing.T) {
 		words   string
 	}{
 		{"taken", 200, taken, nil, nil, 0, ""},
-		{"fewer items than sent", 200, `{"items":[{"index":{"status":201}}]}`, nil, fault.ErrUnavailable, 0, "1 items of 2"},
-		{"more items than sent", 200, strings.Replace(taken, `"items":[`, `"items":[{"index":{"status":201}},`, 1), nil, fault.ErrUnavailable, 0, "3 items of 2"},
+		{"fewer items than sent", 200, `{"items":[{"index":{"_index":"a","_id":"1","status":201}}]}`, nil, fault.ErrUnavailable, 0, "1 items of 2"},
+		{"more items than sent", 200, strings.Replace(taken, `]}`, `,{"index":{"_index":"a","_id":"3","status":201}}]}`, 1), nil, fault.ErrUnavailable, 0, "3 items of 2"},
+		{"status of no end", 200, strings.Replace(taken, "201", "100", 1), nil, fault.ErrUnavailable, 0, "does not add up: status 100"},
+		{"status of another success", 200, strings.Replace(taken, "201", "202", 1), nil, fault.ErrUnavailable, 0, "does not add up: status 202"},
+		{"no status", 200, strings.Replace(taken, `"status":201`, `"x":1`, 1), nil, fault.ErrUnavailable, 0, "does not add up: status 0"},
+		{"errors without a refused item", 200, strings.Replace(taken, "false", "true", 1), nil, fault.ErrUnavailable, 0, "states errors"},
+		{"another operation", 200, strings.Replace(taken, `{"index":{"_index"`, `{"delete":{"_index"`, 1), nil, fault.ErrUnavailable, 0, `"index" was sent, it answers for "delete"`},
+		{"two operations in an item", 200, strings.Replace(taken, `{"index"`, `{"create":{"status":201},"index"`, 1), nil, fault.ErrUnavailable, 0, "one operation"},
+		{"another document", 200, strings.Replace(taken, `"_id":"1"`, `"_id":"7"`, 1), nil, fault.ErrUnavailable, 0, `document "1" was sent`},
+		{"no index", 200, strings.Replace(taken, `"_index":"a",`, ``, 1), nil, fault.ErrUnavailable, 0, `index "a"`},
 		{"cut off", 200, taken[:len(taken)-5], nil, fault.ErrUnavailable, 0, "ends early"},
 		{"a page of a proxy", 200, "<html>hello</html>", nil, fault.ErrUnavailable, 0, "no bulk answer"},
 		{"too large", 413, "", nil, bulk.ErrTooLarge, 0, "413"},
@@ -97,11 +105,12 @@ func TestEveryAnswerToABulkRequestFallsIntoOneCategory(t *testing.T) {
 
 func TestRefusedItemsKeepTheirPlaceAndTheTargetsWords(t *testing.T) {
 	c := serve(t, answer(200, `{"took":30,"errors":true,"items":[
- {"index":{"status":201}},
+ {"index":{"_index":"a","_id":"1","status":201}},
  {"index":{"status":400,"error":{"type":"mapper_parsing_exception","reason":"failed to parse field [a] \"x\"","caused_by":{"type":"number_format_exception","reason":"For input string: \"y\""}}}},
  {"create":{"status":429,"error":{"type":"cluster_block_exception","reason":"index [a] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark];"}}},
  {"index":{"error":{"type":"cluster_block_exception","reason":"index [b] blocked by: [FORBIDDEN/8/index write (api)];"},"status":403}}]}`))
-	r, err := c.Send(t.Context(), []byte("{}\n"), 4)
+	body := twoItems + strings.Replace(twoItems, "index", "create", 1)
+	r, err := c.Send(t.Context(), []byte(body), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +132,56 @@ func TestRefusedItemsKeepTheirPlaceAndTheTargetsWords(t *testing.T) {
 	}
 }
 
+func TestDocumentsArriveWhereTheyWereSent(t *testing.T) {
+	sent := `{"create":{"_index":"logs","_id":"a/\u00e9"}}` + "\n{}\n"
+	took := func(index string) string {
+		return `{"errors":false,"items":[{"create":{"_index":"` + index + `","_id":"a\/\u00e9","status":201}}]}`
+	}
+	settings := func(names ...string) string {
+		return `{"` + strings.Join(names, `":{"settings":{}},"`) + `":{"settings":{}}}`
+	}
+	for _, c := range []struct {
+		name, index string
+		behind      string
+		status      int
+		pipelines   bool
+		want        error
+		asked       int
+	}{
+		{"the index itself", "logs", "", 404, false, nil, 0},
+		{"a backing index of a data stream", ".ds-logs-2026.01.01-000002", settings(".ds-logs-2026.01.01-000001", ".ds-logs-2026.01.01-000002"), 200, false, nil, 1},
+		{"the index behind an alias", "logs-v2", settings("logs-v2"), 200, false, nil, 1},
+		{"an index beside the alias", "other", settings("logs-v2"), 200, false, fault.ErrUnavailable, 2},
+		{"what looks like a backing index", ".ds-logs-2026.01.01-000009", settings("logs"), 200, false, fault.ErrUnavailable, 2},
+		{"a name that leads nowhere", "other", `{"error":{"type":"index_not_found_exception"}}`, 404, false, fault.ErrUnavailable, 2},
+		{"the target may not be asked", "other", `{"error":{"type":"security_exception","reason":"no permissions"}}`, 403, false, fault.ErrConfig, 2},
+		{"a pipeline may move it", "other", "", 404, true, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked := 0
+			cl := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/_bulk" {
+					answer(200, took(c.index))(w, r)
+					return
+				}
+				if r.URL.Path != "/logs/_settings/index.uuid" {
+					t.Errorf("asked for %s", r.URL)
+				}
+				asked++
+				answer(c.status, c.behind)(w, r)
+			}, func(conf *Config) { conf.RunPipelines = c.pipelines })
+			for range 2 {
+				if _, err := cl.Send(t.Context(), []byte(sent), 1); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+			}
+			if asked != c.asked {
+				t.Errorf("asked %d times, want %d", asked, c.asked)
+			}
+		})
+	}
+}
+
 func TestBulkRequestSkipsPipelinesAndAsksForStatusAndErrorOnly(t *testing.T) {
 	for _, run := range []bool{false, true} {
 		var got *http.Request
@@ -134,7 +193,7 @@ func TestBulkRequestSkipsPipelinesAndAsksForStatusAndErrorOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := got.URL.Query()
-		if q.Get("filter_path") != "took,errors,items.*.status,items.*.error" || (q.Get("pipeline") == "_none") == run ||
+		if q.Get("filter_path") != "took,errors,items.*._index,items.*._id,items.*.status,items.*.error" || (q.Get("pipeline") == "_none") == run ||
 			got.Header.Get("Content-Type") != "application/x-ndjson" || got.Header.Get("User-Agent") != "rfsd/test" {
 			t.Errorf("RunPipelines %v: %s %v", run, got.URL, got.Header)
 		}
@@ -266,14 +325,17 @@ func FuzzParseBulk(f *testing.F) {
 	f.Add([]byte(`{"items":[],"x":[[{"y":null}],1e5,true]} `))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer fuzzing.Bounded(t, len(b))()
-		refused, items, err := parseBulk(b)
-		if err == nil && len(refused) > items {
-			t.Fatalf("%d refused of %d", len(refused), items)
-		}
-		for i, r := range refused {
-			if i > 0 && r.Pos <= refused[i-1].Pos {
-				t.Fatalf("positions do not ascend: %+v", refused)
+		next := 0
+		items, _, err := parseBulk(b, func(pos int, it *item) error {
+			if pos != next {
+				t.Fatalf("item %d after %d", pos, next)
 			}
+			next++
+			it.refusal(pos)
+			return nil
+		})
+		if err == nil && items != next {
+			t.Fatalf("%d items, %d were shown", items, next)
 		}
 	})
 }
@@ -285,13 +347,13 @@ func BenchmarkParseBulkOf1000(b *testing.B) {
 		if i > 0 {
 			body.WriteByte(',')
 		}
-		body.WriteString(`{"index":{"status":201}}`)
+		body.WriteString(`{"index":{"_index":"logs","_id":"abcdefghijklmnopqrst","status":201}}`)
 	}
 	body.WriteString("]}")
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, n, err := parseBulk(body.Bytes()); n != 1000 || err != nil {
+		if n, _, err := parseBulk(body.Bytes(), func(int, *item) error { return nil }); n != 1000 || err != nil {
 			b.Fatal(n, err)
 		}
 	}

@@ -70,7 +70,7 @@ func TestSignedRequestsOfEveryKindAreLetIn(t *testing.T) {
 				}
 				got, _ = io.ReadAll(z)
 			}
-			answer(200, `{"took":1,"errors":false,"items":[{"index":{"status":201}},{"index":{"status":200}}]}`)(w, r)
+			answer(200, `{"took":1,"errors":false,"items":[{"index":{"_index":"a","_id":"1","status":201}},{"index":{"_index":"a","_id":"2","status":200}}]}`)(w, r)
 		})
 		for _, compress := range []bool{false, true} {
 			c := signedClient(t, Config{URL: address, CompressRequests: compress, SigV4: &SigV4{Region: "eu-west-1", Service: service}})

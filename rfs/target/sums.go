@@ -1,0 +1,156 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// actions reads the action lines of a bulk body of index and create operations, one after the other.
+type actions struct{ rest []byte }
+
+// next returns the next action; ok is false behind the last. It skips the action's source line.
+func (a *actions) next() (it item, ok bool, err error) {
+	line, rest, _ := bytes.Cut(a.rest, []byte{'\n'})
+	if len(line) == 0 {
+		return item{}, false, nil
+	}
+	_, a.rest, _ = bytes.Cut(rest, []byte{'\n'})
+	s := scanner{b: line}
+	it, err = s.item()
+	return it, err == nil, err
+}
+
+// errSum is an answer that does not fit what was sent: nobody knows what arrived.
+func errSum(format string, args ...any) error {
+	return fmt.Errorf("it does not add up: "+format+": %w", append(args, fault.ErrUnavailable)...)
+}
+
+// judgeItems holds the answer to a bulk request of n items against its body and returns the items that were
+// refused. Nothing counts as arrived unless operation, index, id, status and count fit. Errors:
+// fault.ErrUnavailable.
+func (c *Client) judgeItems(ctx context.Context, body []byte, n int, answer []byte) ([]bulk.Refusal, error) {
+	sent := actions{body}
+	var refused []bulk.Refusal
+	seen, errs, err := parseBulk(answer, func(pos int, got *item) error {
+		want, ok, err := sent.next()
+		if err != nil {
+			return fmt.Errorf("action line: %w", err)
+		}
+		if ok && string(want.op) != string(got.op) {
+			return errSum("%q was sent, it answers for %q", want.op, got.op)
+		}
+		if !got.arrived() {
+			if got.status < 300 && got.status != 0 {
+				return errSum("status %d with an error", got.status)
+			}
+			refused = append(refused, got.refusal(pos))
+			return nil
+		}
+		if got.status != http.StatusOK && got.status != http.StatusCreated {
+			return errSum("status %d of an item without an error", got.status)
+		}
+		if !ok || c.conf.RunPipelines { // a pipeline may move a document, or drop it
+			return nil
+		}
+		if want.id != nil && !sameText(want.id, got.id) {
+			return errSum("document %q was sent, it answers for %q", want.id, got.id)
+		}
+		return c.sameIndex(ctx, want.index, got.index)
+	})
+	switch {
+	case err != nil && (ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrConfig)):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrUnavailable)
+	case seen != n:
+		return nil, errSum("it speaks of %d items of %d", seen, n)
+	case errs && len(refused) == 0:
+		return nil, errSum("it states errors, but every item was taken")
+	}
+	return refused, nil
+}
+
+// sameText compares two JSON strings without their quotes: escapes may differ.
+func sameText(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if bytes.IndexByte(a, '\\') < 0 && bytes.IndexByte(b, '\\') < 0 {
+		return false
+	}
+	x, xok := unquoted(a)
+	y, yok := unquoted(b)
+	return xok && yok && x == y
+}
+
+func unquoted(b []byte) (text string, ok bool) {
+	err := json.Unmarshal(append(append([]byte{'"'}, b...), '"'), &text)
+	return text, err == nil
+}
+
+// leads remembers which indices a name that documents were sent to leads to: the index behind an alias,
+// the backing indices of a data stream.
+type leads struct {
+	mu    sync.Mutex
+	known map[string]map[string]bool
+}
+
+const maxLeads = 10_000 // names; beyond, all are asked for again
+
+func (l *leads) has(name, index string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[name][index]
+}
+
+func (l *leads) set(name string, indices map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil || len(l.known) >= maxLeads {
+		l.known = map[string]map[string]bool{}
+	}
+	l.known[name] = indices
+}
+
+// sameIndex checks that a document which was sent to one name and taken by an index arrived where it should. Another
+// name than was sent is looked up once: it has to be what an alias or data stream leads to.
+func (c *Client) sameIndex(ctx context.Context, sent, got []byte) error {
+	if sent == nil || sameText(sent, got) {
+		return nil
+	}
+	name, ok := unquoted(sent)
+	index, ok2 := unquoted(got)
+	if !ok || !ok2 || index == "" {
+		return errSum("the document was sent to index %q, it answers for %q", sent, got)
+	}
+	if c.leads.has(name, index) {
+		return nil
+	}
+	var behind map[string]struct{}
+	path := "/" + url.PathEscape(name) + "/_settings/index.uuid"
+	err := c.get(ctx, path, nil, &behind)
+	if errors.Is(err, fault.ErrRejected) { // not found: it leads nowhere
+		return errSum("the document was sent to index %q, it answers for %q; %v", name, index, err)
+	}
+	if err != nil {
+		return fmt.Errorf("find the index behind %s: %w", name, err)
+	}
+	all := make(map[string]bool, len(behind))
+	for x := range behind {
+		all[x] = true
+	}
+	c.leads.set(name, all)
+	if !all[index] {
+		return errSum("the document was sent to index %q, it answers for %q", name, index)
+	}
+	return nil
+}
