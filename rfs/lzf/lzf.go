@@ -31,6 +31,26 @@ func Append(dst, b []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// Length returns how many bytes the stream b decompresses to, as its chunks state. Errors are fault.ErrCorrupt.
+func Length(b []byte) (int, error) {
+	total := 0
+	for at := 0; at < len(b); {
+		c := b[at:]
+		if len(c) < 7 && (len(c) < 5 || c[2] != 0) {
+			return 0, fmt.Errorf("LZF chunk at byte %d: %w: %w", at, errShort, fault.ErrCorrupt)
+		}
+		n := int(binary.BigEndian.Uint16(c[3:]))
+		if c[2] == 0 {
+			at += 5 + n
+			total += n
+			continue
+		}
+		at += 7 + n
+		total += int(binary.BigEndian.Uint16(c[5:]))
+	}
+	return total, nil
+}
+
 // appendChunk decompresses the chunk at the start of b and gives its length in b.
 func appendChunk(dst, b []byte) (int, []byte, error) {
 	if len(b) < 5 {

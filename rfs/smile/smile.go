@@ -25,9 +25,10 @@ const (
 	maxDepth    = 1000 // nested arrays and objects
 	maxDigits   = 1 << 16
 	sharedLimit = 1024
-	// minLimit is the size of a result that is never refused; a longer one must not be more
-	// than 64 times its input. No real document comes near; crafted back-references do.
-	minLimit = 256 << 20
+	// A result of up to minLimit bytes may be 64 times its input, a longer one four times: no real document
+	// comes near; crafted back-references do.
+	minLimit  = 16 << 20
+	sureLimit = 128 << 20
 )
 
 // Is says whether b begins like a SMILE document.
@@ -42,7 +43,7 @@ func AppendJSON(dst, b []byte) ([]byte, error) {
 	if b[3]&0xF0 != 0 {
 		return dst, fault.Corrupt("", "", 3, "SMILE version %d is unknown", b[3]>>4)
 	}
-	d := decoder{b: b, pos: 4, out: dst, limit: max(64*len(b), minLimit)}
+	d := decoder{b: b, pos: 4, out: dst, limit: max(min(max(64*len(b), minLimit), sureLimit), 4*len(b))}
 	d.names.on, d.values.on = b[3]&1 != 0, b[3]&2 != 0
 	if err := d.value(0); err != nil {
 		return dst, err
@@ -392,6 +393,9 @@ func (d *decoder) quoted(s []byte, table *shared) error {
 func (d *decoder) refer(table *shared, i int) error {
 	if !table.on || i >= len(table.table) {
 		return d.corrupt("reference %d to %d shared strings", i, len(table.table))
+	}
+	if len(d.out)+len(table.table[i]) > d.limit {
+		return d.corrupt("back-references make the document too large")
 	}
 	d.out = append(d.out, table.table[i]...)
 	return nil

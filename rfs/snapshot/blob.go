@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -33,9 +34,20 @@ const (
 	headerMagic = 0x3FD76C17
 	footerMagic = 0xC02893E8
 	footerSize  = 16
-	// maxMetadata bounds a metadata blob, compressed or not: the largest index metadata
+)
+
+// Bounds of what is read whole. A few kilobytes may be compressed to any length, once.
+const (
+	// maxMetadata bounds a metadata blob in bytes, as it is and decompressed: the largest index metadata
 	// seen in the field has some 100 MB of mappings.
-	maxMetadata = 1 << 30
+	maxMetadata = 128 << 20
+	// maxCatalog bounds the catalog likewise: 10,000 indices in 500 snapshots take 125 MB.
+	maxCatalog = 192 << 20
+	// Beyond freely bytes a payload must not be more than maxRatio times what it was made from.
+	freely   = 32 << 20
+	maxRatio = 200
+	// maxValues bounds the values of a list of files or snapshots: a short text can be many of them.
+	maxValues = 2_000_000
 )
 
 // Codec names in the header of a metadata blob.
@@ -48,11 +60,16 @@ const (
 
 // readJSON reads a metadata blob of the given codec ("" when it has no frame) as JSON.
 func readJSON(ctx context.Context, r Repository, name, codec string) ([]byte, error) {
-	b, err := repo.ReadAll(ctx, r, name, maxMetadata)
+	return readBlob(ctx, r, name, codec, maxMetadata)
+}
+
+// readBlob is readJSON with another bound, in bytes.
+func readBlob(ctx context.Context, r Repository, name, codec string, limit int) ([]byte, error) {
+	b, err := repo.ReadAll(ctx, r, name, int64(limit))
 	if err != nil {
 		return nil, err
 	}
-	return decodeBlob(name, codec, b)
+	return decodeBlob(name, codec, b, limit)
 }
 
 // readSummed is readJSON and gives the sum of the blob's bytes, too.
@@ -62,7 +79,7 @@ func readSummed(ctx context.Context, r Repository, name, codec string) (payload 
 		return nil, "", err
 	}
 	hash := sha256.Sum256(b)
-	payload, err = decodeBlob(name, codec, b)
+	payload, err = decodeBlob(name, codec, b, maxMetadata)
 	return payload, base64.RawURLEncoding.EncodeToString(hash[:sumSize]), err
 }
 
@@ -77,8 +94,8 @@ func known(name, sum, planned string) error {
 	return fault.Corrupt(name, "", -1, "it is not the blob that was read when this session was planned: the snapshot was replaced, or the repository is another; begin a new session")
 }
 
-// decodeBlob checks the frame and gives the payload as JSON.
-func decodeBlob(name, codec string, b []byte) ([]byte, error) {
+// decodeBlob checks the frame and returns the payload as JSON, of at most limit bytes.
+func decodeBlob(name, codec string, b []byte, limit int) ([]byte, error) {
 	if codec != "" {
 		payload, err := unframe(codec, b)
 		if err != nil {
@@ -86,7 +103,7 @@ func decodeBlob(name, codec string, b []byte) ([]byte, error) {
 		}
 		b = payload
 	}
-	out, err := payloadJSON(b)
+	out, err := payloadJSON(b, limit)
 	if err != nil {
 		return nil, inBlob(name, err)
 	}
@@ -133,53 +150,90 @@ func unframe(codec string, b []byte) ([]byte, error) {
 	return b[9+n : end], nil
 }
 
-// payloadJSON sniffs the form of a payload and gives JSON.
-func payloadJSON(b []byte) ([]byte, error) {
+// payloadJSON sniffs the form of a payload and returns JSON of at most limit bytes. A payload is compressed
+// once at most, as every version writes it.
+func payloadJSON(b []byte, limit int) ([]byte, error) {
+	limit = min(limit, max(freely, maxRatio*len(b)))
+	raw, err := decompress(b, limit)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case smile.Is(raw):
+		out, err := smile.AppendJSON(nil, raw)
+		if err == nil && len(out) > limit {
+			err = tooLong(limit)
+		}
+		return out, err
+	case len(raw) > limit:
+		return nil, tooLong(limit)
+	case !json.Valid(raw):
+		return nil, fault.Corrupt("", "", 0, "neither JSON nor SMILE nor a known compression (a payload is compressed once at most)")
+	}
+	return raw, nil
+}
+
+// decompress takes the compression off; what is not compressed is returned as it is.
+func decompress(b []byte, limit int) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(b, []byte("DFL\x00")):
-		raw, err := inflate(flate.NewReader(bytes.NewReader(b[4:])))
-		if err != nil {
-			return nil, err
-		}
-		return payloadJSON(raw)
+		return inflate(flate.NewReader(bytes.NewReader(b[4:])), limit)
 	case bytes.HasPrefix(b, []byte("ZSTD\x00\x28\xB5\x2F\xFD")):
-		return payloadJSON(b[5:])
+		b = b[5:]
 	case bytes.HasPrefix(b, []byte{0x28, 0xB5, 0x2F, 0xFD}):
-		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxMetadata))
-		if err != nil {
-			return nil, fmt.Errorf("zstd: %w", err)
-		}
-		defer z.Close()
-		raw, err := inflate(z)
-		if err != nil {
-			return nil, err
-		}
-		return payloadJSON(raw)
 	case len(b) > 2 && b[0] == 'Z' && b[1] == 'V' && b[2] < 2:
-		raw, err := lzf.Append(nil, b)
-		if err != nil {
-			return nil, err
+		if n, err := lzf.Length(b); err != nil || n > limit {
+			return nil, cmp.Or(err, tooLong(limit))
 		}
-		return payloadJSON(raw)
-	case smile.Is(b):
-		return smile.AppendJSON(nil, b)
+		return lzf.Append(nil, b)
+	default:
+		return b, nil
 	}
-	if !json.Valid(b) {
-		return nil, fault.Corrupt("", "", 0, "neither JSON nor SMILE nor a known compression")
+	z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(limit)), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, fmt.Errorf("zstd: %w", err)
 	}
-	return b, nil
+	defer z.Close()
+	return inflate(z, limit)
+}
+
+// maxWindow is what a zstd frame may demand to look back, bytes: that of the highest level (22) is 128 MiB, those
+// of the levels that snapshots are written with 8 MiB and less.
+const maxWindow = 32 << 20
+
+func tooLong(limit int) error {
+	return fault.Corrupt("", "", -1, "decompresses to more than %d bytes", limit)
 }
 
 // inflate reads a decompressor to its end, bounded.
-func inflate(r io.Reader) ([]byte, error) {
-	out, err := io.ReadAll(io.LimitReader(r, maxMetadata+1))
+func inflate(r io.Reader, limit int) ([]byte, error) {
+	out, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
 		return nil, fault.Corrupt("", "", -1, "decompress: %w", err)
 	}
-	if len(out) > maxMetadata {
-		return nil, fault.Corrupt("", "", -1, "decompresses to more than %d bytes", maxMetadata)
+	if len(out) > limit {
+		return nil, tooLong(limit)
 	}
 	return out, nil
+}
+
+// fewValues demands that the JSON of a blob holds no more than maxValues values.
+func fewValues(name string, b []byte) error {
+	if len(b) < maxValues {
+		return nil
+	}
+	if bytes.Count(b, []byte{','})+bytes.Count(b, []byte{'{'})+bytes.Count(b, []byte{'['}) > maxValues {
+		return fault.Corrupt(name, "", -1, "it holds more than %d values", maxValues)
+	}
+	return nil
+}
+
+// unmarshalList decodes a blob that becomes many small values.
+func unmarshalList(name string, b []byte, v any) error {
+	if err := fewValues(name, b); err != nil {
+		return err
+	}
+	return unmarshal(name, b, v)
 }
 
 // unmarshal decodes the JSON of a blob.

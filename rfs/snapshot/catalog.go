@@ -4,7 +4,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -49,8 +48,11 @@ type Ref struct {
 	State   State
 	Version string // of the writer, as recorded; "8.11.0" stands for every later Elasticsearch
 
-	indexMetadata map[string]string // index id → identifier (7.9 and later)
+	lookup []link // index id → identifier (7.9 and later), by id
 }
+
+// link is a pair of strings by their numbers in Catalog.texts.
+type link struct{ from, to int32 }
 
 // Catalog is the list of snapshots of a repository (index-N, or index before 5.0).
 type Catalog struct {
@@ -62,12 +64,14 @@ type Catalog struct {
 	blob        string
 	indices     map[string]catalogIndex
 	identifiers map[string]string // identifier → X of meta-<X>.dat
+	texts       texts             // what lookups of many snapshots repeat
+	places      map[string]int32  // UUID → place in Snapshots
 }
 
 // catalogIndex is one index name of the catalog.
 type catalogIndex struct {
 	id          string
-	snapshots   map[string]bool // UUIDs
+	snapshots   []int32 // places in Catalog.Snapshots, ascending
 	generations []string
 	pathType    int
 }
@@ -83,7 +87,7 @@ func OpenCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	if c.Generation >= 0 {
 		c.blob = fmt.Sprintf("index-%d", c.Generation)
 	}
-	b, err := readJSON(ctx, r, c.blob, "")
+	b, err := readBlob(ctx, r, c.blob, "", maxCatalog)
 	switch {
 	case missing(err) && c.Generation < 0:
 		return nil, fmt.Errorf("no snapshot repository here: neither index-N nor index exists: %w", fs.ErrNotExist)
@@ -124,73 +128,6 @@ func (c *Catalog) findGeneration(ctx context.Context) error {
 	}
 	if latest >= 0 && latest != c.Generation {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("index.latest names generation %d, the newest is %d", latest, c.Generation))
-	}
-	return nil
-}
-
-// flexible reads what was written as a string in one version and as an object in another.
-type nameOrObject struct {
-	Name          string            `json:"name"`
-	UUID          string            `json:"uuid"`
-	State         *int              `json:"state"`
-	Version       string            `json:"version"`
-	IndexVersion  json.Number       `json:"index_version"`
-	IndexMetadata map[string]string `json:"index_metadata_lookup"`
-}
-
-// UnmarshalJSON takes a plain string for both name and uuid.
-func (n *nameOrObject) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '"' {
-		if err := json.Unmarshal(b, &n.Name); err != nil {
-			return err
-		}
-		n.UUID = n.Name
-		return nil
-	}
-	type plain nameOrObject
-	if err := json.Unmarshal(b, (*plain)(n)); err != nil {
-		return err
-	}
-	n.UUID = cmp.Or(n.UUID, n.Name)
-	return nil
-}
-
-func (c *Catalog) parse(b []byte) error {
-	var doc struct {
-		Snapshots []nameOrObject `json:"snapshots"`
-		Indices   map[string]struct {
-			ID               string            `json:"id"`
-			Snapshots        []nameOrObject    `json:"snapshots"`
-			ShardGenerations []json.RawMessage `json:"shard_generations"`
-			PathType         int               `json:"shard_path_type"`
-		} `json:"indices"`
-		Identifiers map[string]string `json:"index_metadata_identifiers"`
-	}
-	if err := unmarshal(c.blob, b, &doc); err != nil {
-		return err
-	}
-	for _, s := range doc.Snapshots {
-		ref := Ref{Name: s.Name, UUID: s.UUID, Version: s.Version, indexMetadata: s.IndexMetadata}
-		if s.State != nil && *s.State >= 0 && *s.State < len(stateNumbers) {
-			ref.State = stateNumbers[*s.State]
-		}
-		if v := s.IndexVersion.String(); v != "" {
-			ref.Version = strings.TrimSpace(s.Version + " (index version " + v + ")")
-		}
-		c.Snapshots = append(c.Snapshots, ref)
-	}
-	for name, x := range doc.Indices {
-		entry := catalogIndex{id: cmp.Or(x.ID, name), snapshots: map[string]bool{}, pathType: x.PathType}
-		for _, s := range x.Snapshots {
-			entry.snapshots[s.UUID] = true
-		}
-		for _, g := range x.ShardGenerations {
-			entry.generations = append(entry.generations, generation(g))
-		}
-		c.indices[name] = entry
-	}
-	if doc.Identifiers != nil {
-		c.identifiers = doc.Identifiers
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func FuzzBlobFraming(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer fuzzing.Bounded(t, len(b))()
 		for _, codec := range []string{codecSnapshot, codecIndex, ""} {
-			out, err := decodeBlob("x.dat", codec, b)
+			out, err := decodeBlob("x.dat", codec, b, maxMetadata)
 			mustBeCorrupt(t, err)
 			if err == nil && !json.Valid(out) {
 				t.Fatalf("no JSON: %.200q", out)
@@ -72,7 +72,7 @@ func payloads(f *testing.F, fits func(name string) bool) {
 				if err != nil {
 					f.Fatal(err)
 				}
-				if b, err = payloadJSON(payload); err != nil {
+				if b, err = payloadJSON(payload, maxMetadata); err != nil {
 					f.Fatal(err)
 				}
 			}

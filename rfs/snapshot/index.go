@@ -14,8 +14,8 @@ import (
 )
 
 // maxShards bounds the number of shards of an index: 1024 is the default limit of every
-// version, which operators raise; shard numbers are 32 bits.
-const maxShards = 1 << 20
+// version, which operators raise. Each shard costs a request or more.
+const maxShards = 1 << 14
 
 // Index is the metadata of one index of a snapshot.
 type Index struct {
@@ -160,7 +160,7 @@ func (s *Snapshot) follow(x *Index, blob string) error {
 			continue
 		}
 		for _, entry := range s.catalog.indices {
-			if entry.id == id && entry.snapshots[uuid] {
+			if entry.id == id && s.catalog.holds(entry, uuid) {
 				x.Locator = Locator{
 					SnapshotName: ref.Name, SnapshotUUID: uuid, IndexName: x.Name, IndexID: id,
 					MetaBlob: blob, PathType: entry.pathType, Generations: entry.generations,
@@ -197,10 +197,8 @@ func (s *Snapshot) metaBlob(ref IndexRef) (name, codec string) {
 		return "indices/" + ref.ID + "/snapshot-" + s.Name, ""
 	}
 	key := s.UUID
-	if identifier, ok := s.indexMetadata[ref.ID]; ok {
-		if x, ok := s.catalog.identifiers[identifier]; ok {
-			key = x
-		}
+	if x, ok := s.catalog.identifiers[s.catalog.identifier(s.Ref, ref.ID)]; ok {
+		key = x
 	}
 	return "indices/" + ref.ID + "/meta-" + key + ".dat", codecIndex
 }
@@ -279,6 +277,7 @@ func parseMappings(b json.RawMessage) ([]Mapping, error) {
 		}
 	}
 	var all []Mapping
+	left := maxMetadata // for all parts together
 	for _, part := range parts {
 		if len(part) > 0 && part[0] == '"' {
 			var text string
@@ -289,9 +288,10 @@ func parseMappings(b json.RawMessage) ([]Mapping, error) {
 			if err != nil {
 				return nil, fault.Corrupt("", "", -1, "%w", err)
 			}
-			if part, err = payloadJSON(raw); err != nil {
+			if part, err = payloadJSON(raw, left); err != nil {
 				return nil, err
 			}
+			left -= len(part)
 		}
 		var byType map[string]json.RawMessage
 		if err := json.Unmarshal(part, &byType); err != nil {

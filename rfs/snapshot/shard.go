@@ -195,7 +195,7 @@ func (s *Shard) parse(b []byte, snapshot string) error {
 		Name  string      `json:"name"`
 		Files []fileEntry `json:"files"`
 	}
-	if err := unmarshal(s.Manifest, b, &doc); err != nil {
+	if err := unmarshalList(s.Manifest, b, &doc); err != nil {
 		return err
 	}
 	if doc.Files == nil || doc.Name != snapshot {
@@ -212,7 +212,7 @@ func (s *Shard) parseAll(list string, b []byte, snapshot string) error {
 			Files []string `json:"files"`
 		} `json:"snapshots"`
 	}
-	if err := unmarshal(list, b, &doc); err != nil {
+	if err := unmarshalList(list, b, &doc); err != nil {
 		return err
 	}
 	wanted, ok := doc.Snapshots[snapshot]

@@ -87,7 +87,7 @@ func (s *Snapshot) parse(b []byte) error {
 			} `json:"failures"`
 		} `json:"snapshot"`
 	}
-	if err := unmarshal(s.blob, b, &doc); err != nil {
+	if err := unmarshalList(s.blob, b, &doc); err != nil {
 		return err
 	}
 	if doc.Snapshot == nil {
@@ -125,7 +125,7 @@ func (s *Snapshot) parse(b []byte) error {
 // 1.x and 2.x those that the snapshot itself lists.
 func (s *Snapshot) findIndices(listed []json.RawMessage) error {
 	for name, x := range s.catalog.indices {
-		if x.snapshots[s.UUID] {
+		if s.catalog.holds(x, s.UUID) {
 			s.Indices = append(s.Indices, IndexRef{Name: name, ID: x.id})
 		}
 	}
