@@ -72,7 +72,7 @@ type Daemon struct {
 	conf    Config
 	log     *slog.Logger
 	metrics *metrics.Registry
-	news    *newsroom
+	events  *eventBus
 	started time.Time
 	beside  sync.WaitGroup // short errands of the loop: releases of leases, questions to the store
 	wake    chan struct{}  // something happened that the loop should look at
@@ -149,8 +149,8 @@ func New(conf Config) *Daemon {
 		beat: time.Now(),
 	}
 	d.metrics = metrics.NewRegistry(d.snapshot)
-	d.metrics.Limit(conf.MaxRate)
-	d.news = newNewsroom(conf.Name, conf.Sinks, d.metrics, conf.Log)
+	d.metrics.Limit(d.budget())
+	d.events = newEventBus(conf.Name, conf.Sinks, d.metrics, conf.Log)
 	d.auto = newAutoscale(conf.Most, conf.Memory)
 	return d
 }
@@ -176,7 +176,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // readers live until the workers are gone
 	defer cancel()
 	var readers sync.WaitGroup
-	readers.Go(func() { d.news.run(inner) })
+	var sinks sync.WaitGroup
+	sinks.Go(func() { d.events.run(inner) })
 	readers.Go(func() { d.keepReading(inner) })
 	readers.Go(func() { d.keepIntent(inner) })
 	d.conf.Notify.Send("READY=1", "STATUS=starting")
@@ -185,9 +186,21 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.beside.Wait()
 	cancel()
 	readers.Wait()
+	d.events.close(ctx, d.coordinator(), d.flushLimit())
+	sinks.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failed
+}
+
+// flushLimit returns how long the sinks may take for the last events: a service manager kills a node that stops too slowly.
+func (d *Daemon) flushLimit() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopping {
+		return stopFlushTimeout
+	}
+	return flushTimeout
 }
 
 // loop looks at the workers again and again until it may end. The watchdog is fed from here only:

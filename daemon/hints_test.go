@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -69,6 +72,13 @@ func (f *neighbours) read() (wishes int, poison []string) {
 	return f.wishes, slices.Clone(f.poison)
 }
 
+// metricsOf returns what Prometheus reads of a node.
+func metricsOf(d *Daemon) string {
+	rec := httptest.NewRecorder()
+	d.Metrics().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return rec.Body.String()
+}
+
 // rateTold is what a worker was told last.
 func rateTold(w *fakeWorker) int64 {
 	_, _, orders := w.read()
@@ -90,6 +100,9 @@ func TestTheRateOfAFleetIsDividedByTheLeaderElseByTheLivingNodes(t *testing.T) {
 		until(t, what, func() bool {
 			all := n.starter.living()
 			return len(all) == 2 && rateTold(all[0]) == want && rateTold(all[1]) == want
+		})
+		until(t, what+", and the metric is the node's part", func() bool {
+			return strings.Contains(metricsOf(n.Daemon), fmt.Sprintf("\nrfsd_rate_limit_bytes_per_second %d\n", 2*want))
 		})
 	}
 	each("an equal part of the living nodes", 1000)

@@ -220,7 +220,7 @@ func (d *Daemon) want1(ctx context.Context, who string, change func(*cms.Intent)
 
 // Events gives at most limit events of store and node, newest last; limit ≤ 0: all that are kept.
 func (d *Daemon) Events(_ context.Context, limit int) ([]status.Event, error) {
-	return d.news.last(limit), nil
+	return d.events.last(limit), nil
 }
 
 // Items gives the work items of the last reading, in order of ids.

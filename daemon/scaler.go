@@ -200,6 +200,7 @@ func (d *Daemon) rateOf(n int) int64 {
 // instruct tells every worker its share of the rate, and the pace. Workers inside the process share one bucket.
 func (d *Daemon) instruct() {
 	d.rated = d.budget()
+	d.metrics.Limit(d.rated)
 	rate, pace := d.rateOf(d.running()), d.pace.is()
 	for _, s := range d.slots {
 		if s.worker != nil {
@@ -369,7 +370,7 @@ func (d *Daemon) failedStart(s *slot, now time.Time, why, class string) {
 	d.metrics.Crash(class)
 	d.back(s, now, why)
 	d.log.Error("worker ended with an error", "slot", s.n, "error", why, "next_start_in", time.Until(s.earliest).Round(time.Millisecond))
-	d.news.add("worker", "worker_failed", why)
+	d.events.add("worker", "worker_failed", why)
 }
 
 // crashed notes a worker that did not end by itself, and frees what it held: it is dead for certain.
@@ -390,7 +391,7 @@ func (d *Daemon) crashed(s *slot, e End, now time.Time) {
 	if s.lease != nil {
 		subject = s.lease.Item
 	}
-	d.news.add(subject, "worker_"+class, why)
+	d.events.add(subject, "worker_"+class, why)
 	cause := cms.CauseKilled
 	if counted {
 		cause = cms.CauseNone // it may be the item that killed it

@@ -31,7 +31,7 @@ func (d *Daemon) keepReading(ctx context.Context) {
 			pause *= idleReads
 		}
 		d.mu.Unlock()
-		d.news.read(ctx, d.coordinator(), d.place().Every(eventsEvery, schedule.Events))
+		d.events.read(ctx, d.coordinator(), d.place().Every(eventsEvery, schedule.Events))
 		d.readRefused(ctx)
 		if !rest(ctx, pause, d.readSoon) { // soon: something ended that a status should show
 			return
@@ -161,7 +161,7 @@ func (d *Daemon) apply(i cms.Intent) {
 	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
 		d.log.Info("the operator's intent changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "who", i.Who)
-		d.news.add("fleet", "intent", string(i.State)+" by "+i.Who)
+		d.events.add("fleet", "intent", string(i.State)+" by "+i.Who)
 	}
 	d.intent, d.known = i, true
 	if d.seen.migration != nil {

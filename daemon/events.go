@@ -1,0 +1,298 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// Sink takes events out of the node: a webhook or a command.
+type Sink interface {
+	Name() string
+	Deliver(ctx context.Context, e status.Event) error
+}
+
+const (
+	keptEvents    = 1000
+	eventsEvery   = 10 * time.Second
+	eventsTimeout = 5 * time.Second // of the last reading and of the last record
+	// visibleWithin bounds the time from the stamp of an event to the moment when all nodes can read it.
+	visibleWithin = time.Minute
+	// startSlack is how much older than the node an event may be to count as new at its first start: clocks of the store's nodes differ.
+	startSlack = time.Second
+)
+
+// eventBus keeps the last events and passes them to the sinks without blocking the caller. An event of the store is offered to a
+// sink again until the sink has taken it; what was taken is recorded in the store, so that a restarted node neither repeats nor
+// forgets one.
+type eventBus struct {
+	node    string
+	started time.Time
+	metrics *metrics.Registry
+	log     *slog.Logger
+	sinks   []*sinkWorker
+	closing chan struct{} // closed when the sinks are to end
+	limit   time.Duration // of what they may still take then
+	due     time.Time     // of the next reading
+
+	mu     sync.Mutex
+	events []status.Event
+	known  map[string]bool // ids of the store's events
+	store  *cms.Coordinator
+	from   int64         // earlier events of the store, in ms by its clock, are not delivered
+	stored []storedEvent // since from, in order of time
+	saved  bool          // the store has the record as it is
+
+	saving sync.Mutex // one writer of the record
+}
+
+type storedEvent struct {
+	id string
+	at int64
+}
+
+func newEventBus(node string, sinks []Sink, m *metrics.Registry, log *slog.Logger) *eventBus {
+	b := &eventBus{node: node, started: time.Now(), metrics: m, log: log, closing: make(chan struct{}), known: map[string]bool{}}
+	for _, s := range sinks {
+		b.sinks = append(b.sinks, newSinkWorker(s, b))
+	}
+	return b
+}
+
+// run delivers events until close is called, and then what is queued within its limit.
+func (b *eventBus) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, s := range b.sinks {
+		wg.Go(func() { s.run(ctx) })
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); wg.Wait() }()
+	<-b.closing
+	t := time.NewTimer(b.limit)
+	defer t.Stop()
+	select {
+	case <-ended:
+	case <-t.C:
+		cancel()
+		<-ended
+	}
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), eventsTimeout)
+	defer end()
+	b.save(last)
+}
+
+// close reads the store's events a last time and has run return once all are delivered, at the latest after limit.
+func (b *eventBus) close(ctx context.Context, store *cms.Coordinator, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventsTimeout)
+	defer cancel()
+	if store != nil && len(b.sinks) > 0 {
+		b.readNow(ctx, store)
+	}
+	b.limit = limit
+	close(b.closing)
+}
+
+// add takes an event of this node.
+func (b *eventBus) add(subject, code, detail string) {
+	e := status.Event{Time: time.Now().UTC(), Node: b.node, Subject: subject, Code: code, Detail: detail}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keep(e)
+	for _, s := range b.sinks {
+		if !s.offer(e) {
+			b.metrics.Event(s.sink.Name(), "dropped")
+		}
+	}
+}
+
+// keep adds an event to those that are shown. The mutex is held.
+func (b *eventBus) keep(e status.Event) {
+	b.events = append(b.events, e)
+	if over := len(b.events) - keptEvents; over > 0 {
+		b.events = slices.Delete(b.events, 0, over)
+	}
+}
+
+// last returns the newest events, newest last.
+func (b *eventBus) last(limit int) []status.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sorted := slices.Clone(b.events)
+	slices.SortStableFunc(sorted, func(x, y status.Event) int { return x.Time.Compare(y.Time) })
+	if limit > 0 && len(sorted) > limit {
+		sorted = sorted[len(sorted)-limit:]
+	}
+	return sorted
+}
+
+// read takes the events of the store over when that is due.
+func (b *eventBus) read(ctx context.Context, store *cms.Coordinator, every time.Duration) {
+	if store == nil || time.Now().Before(b.due) {
+		return
+	}
+	b.due = time.Now().Add(every)
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	b.readNow(ctx, store)
+}
+
+func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
+	if err := b.begin(ctx, store); err != nil {
+		b.log.Debug("delivered_events_unreadable", "error", err)
+		return
+	}
+	var all []status.Event
+	for r, err := range store.Records(ctx, "event") {
+		if err != nil {
+			b.log.Debug("events_unreadable", "error", err)
+			return
+		}
+		all = append(all, eventOf(r))
+	}
+	slices.SortStableFunc(all, func(x, y status.Event) int { return x.Time.Compare(y.Time) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range all {
+		at, isNew := e.Time.UnixMilli(), !b.known[e.ID]
+		if isNew {
+			b.known[e.ID] = true
+			b.keep(e)
+		}
+		if at < b.from {
+			continue
+		}
+		if isNew {
+			b.stored = append(b.stored, storedEvent{e.ID, at})
+		}
+		for _, s := range b.sinks {
+			s.offer(e) // a full queue gets it at the next reading
+		}
+	}
+	slices.SortStableFunc(b.stored, func(x, y storedEvent) int { return cmp.Compare(x.at, y.at) })
+}
+
+// begin reads at the first contact what this node has delivered before. A node without a record begins with the events since
+// its own start, by the store's clock.
+func (b *eventBus) begin(ctx context.Context, store *cms.Coordinator) error {
+	b.mu.Lock()
+	known := b.store != nil
+	b.mu.Unlock()
+	if known || len(b.sinks) == 0 {
+		return nil
+	}
+	was, err := store.Delivered(ctx, b.node)
+	isNew := errors.Is(err, cms.ErrNotFound)
+	if err != nil && !isNew {
+		return err
+	}
+	if isNew {
+		now, maxErr, err := store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		was.From = now.Add(-time.Since(b.started) - maxErr - startSlack).UnixMilli()
+	}
+	b.mu.Lock()
+	b.store, b.from, b.saved = store, was.From, !isNew
+	for _, s := range b.sinks {
+		for _, id := range was.Sinks[s.sink.Name()] {
+			s.taken[id] = true
+		}
+	}
+	b.mu.Unlock()
+	b.save(ctx)
+	return nil
+}
+
+// settle notes the end of the delivery of an event, and records it when nothing else waits.
+func (b *eventBus) settle(ctx context.Context, s *sinkWorker, e status.Event, ok bool) {
+	if e.ID == "" {
+		return
+	}
+	b.mu.Lock()
+	delete(s.queued, e.ID)
+	if ok {
+		s.taken[e.ID], b.saved = true, false
+	}
+	b.mu.Unlock()
+	if ok && len(s.queue) == 0 {
+		b.save(ctx)
+	}
+}
+
+// save records what was delivered. A failure costs at most that a restarted node repeats an event.
+func (b *eventBus) save(ctx context.Context) {
+	b.saving.Lock()
+	defer b.saving.Unlock()
+	b.mu.Lock()
+	store, done := b.store, b.saved
+	if store == nil || done {
+		b.mu.Unlock()
+		return
+	}
+	d := b.delivered()
+	b.saved = true
+	b.mu.Unlock()
+	if err := store.NoteDelivered(ctx, b.node, d); err != nil {
+		b.log.Debug("delivered_events_not_recorded", "error", err)
+		b.mu.Lock()
+		b.saved = false
+		b.mu.Unlock()
+	}
+}
+
+// delivered returns the record, of which what every sink has taken is cut off. The mutex is held.
+func (b *eventBus) delivered() cms.Delivered {
+	for _, x := range b.stored {
+		if slices.ContainsFunc(b.sinks, func(s *sinkWorker) bool { return !s.taken[x.id] }) {
+			break
+		}
+		b.from = max(b.from, x.at-visibleWithin.Milliseconds())
+	}
+	b.stored = slices.DeleteFunc(b.stored, func(x storedEvent) bool {
+		old := x.at < b.from
+		for _, s := range b.sinks {
+			if old {
+				delete(s.taken, x.id)
+			}
+		}
+		return old
+	})
+	d := cms.Delivered{From: b.from, Sinks: map[string][]string{}}
+	for _, s := range b.sinks {
+		for id := range s.taken {
+			d.Sinks[s.sink.Name()] = append(d.Sinks[s.sink.Name()], id)
+		}
+		slices.Sort(d.Sinks[s.sink.Name()])
+	}
+	return d
+}
+
+func eventOf(r cms.Record) status.Event {
+	e := status.Event{ID: r.ID, Time: time.UnixMilli(r.CreatedAt).UTC(), Code: r.State}
+	var body struct{ Subject, Code, Detail string }
+	if json.Unmarshal(r.Body, &body) == nil {
+		e.Subject, e.Detail = body.Subject, body.Detail
+		if body.Code != "" {
+			e.Code = body.Code
+		}
+	} else if parts := strings.Split(r.ID, ":"); len(parts) == 3 {
+		if raw, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
+			e.Subject = string(raw)
+		}
+	}
+	return e
+}

@@ -1,0 +1,290 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+type fakeSink struct {
+	mu   sync.Mutex
+	got  []status.Event
+	fail int           // so many deliveries fail first
+	hang chan struct{} // deliveries wait for it, or for their context
+}
+
+func (s *fakeSink) Name() string { return "fake" }
+
+func (s *fakeSink) Deliver(ctx context.Context, e status.Event) error {
+	if s.hang != nil {
+		select {
+		case <-s.hang:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail > 0 {
+		s.fail--
+		return errors.New("not now")
+	}
+	s.got = append(s.got, e)
+	return nil
+}
+
+func (s *fakeSink) events() []status.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]status.Event(nil), s.got...)
+}
+
+// busOf runs the events of a node, as its process does, until the returned function ends it.
+func busOf(t *testing.T, store *cms.Coordinator, sinks ...Sink) (b *eventBus, end func()) {
+	t.Helper()
+	b = newEventBus("n1", sinks, metrics.NewRegistry(nil), discard())
+	var wg sync.WaitGroup
+	wg.Go(func() { b.run(t.Context()) })
+	return b, func() {
+		b.close(t.Context(), store, stopFlushTimeout)
+		wg.Wait()
+	}
+}
+
+func stored(t *testing.T, store *cms.Coordinator, subject string) {
+	t.Helper()
+	if _, err := store.Event(t.Context(), subject, "failed", "checksum"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read reads the store's events as the node does every ten seconds.
+func readEvents(t *testing.T, b *eventBus, store *cms.Coordinator) {
+	t.Helper()
+	time.Sleep(eventsEvery) // of the bubble
+	b.read(t.Context(), store, eventsEvery)
+	synctest.Wait()
+}
+
+func subjects(s *fakeSink) string {
+	var all []string
+	for _, e := range s.events() {
+		all = append(all, e.Subject)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestEventsOfTheStoreReachEverySinkOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, store *cms.Coordinator, sink *fakeSink)
+		want string
+	}{
+		{"an event since the start is new at the first reading, an older one is not", func(t *testing.T, store *cms.Coordinator, sink *fakeSink) {
+			stored(t, store, "old")
+			time.Sleep(time.Minute)
+			b, end := busOf(t, store, sink)
+			stored(t, store, "first")
+			readEvents(t, b, store)
+			if all := b.last(0); len(all) != 2 || all[0].Subject != "old" || all[1].Detail != "checksum" || len(b.last(1)) != 1 {
+				t.Errorf("shown: %+v", all)
+			}
+			end()
+		}, "first"},
+		{"a node that ends at once delivers what happened", func(t *testing.T, store *cms.Coordinator, sink *fakeSink) {
+			_, end := busOf(t, store, sink)
+			stored(t, store, "last")
+			end()
+		}, "last"},
+		{"a sink that failed for minutes gets it all the same, and only once", func(t *testing.T, store *cms.Coordinator, sink *fakeSink) {
+			sink.fail = 3 * deliveryTries
+			b, end := busOf(t, store, sink)
+			stored(t, store, "a")
+			for range 20 {
+				readEvents(t, b, store)
+			}
+			end()
+		}, "a"},
+		{"a restarted node repeats nothing and forgets nothing", func(t *testing.T, store *cms.Coordinator, sink *fakeSink) {
+			b, end := busOf(t, store, sink)
+			stored(t, store, "a")
+			readEvents(t, b, store)
+			end()
+			stored(t, store, "while-down")
+			time.Sleep(time.Hour)
+			b, end = busOf(t, store, sink)
+			readEvents(t, b, store)
+			readEvents(t, b, store)
+			end()
+		}, "a while-down"},
+		{"what no sink took before the end is delivered after the restart", func(t *testing.T, store *cms.Coordinator, sink *fakeSink) {
+			_, end := busOf(t, store, &fakeSink{fail: 1 << 20})
+			stored(t, store, "a")
+			end()
+			time.Sleep(time.Hour)
+			_, end = busOf(t, store, sink)
+			end()
+		}, "a"},
+		{"a sink that is new at a restart gets only what is new", func(t *testing.T, store *cms.Coordinator, sink *fakeSink) {
+			other := &fakeSink{}
+			b, end := busOf(t, store, other)
+			stored(t, store, "a")
+			time.Sleep(2 * visibleWithin)
+			stored(t, store, "b")
+			readEvents(t, b, store)
+			end()
+			stored(t, store, "c")
+			_, end = busOf(t, store, other, named{sink, "second"})
+			end()
+			if got := subjects(other); got != "a b c" {
+				t.Errorf("the first sink got %q", got)
+			}
+		}, "b c"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, sink := newStore(t, 1), &fakeSink{}
+				c.run(t, store, sink)
+				if got := subjects(sink); got != c.want {
+					t.Errorf("delivered %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// named is a sink of another name.
+type named struct {
+	Sink
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+func TestDeliveredEventsStaySmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, sink := newStore(t, 1), &fakeSink{}
+		b, end := busOf(t, store, sink)
+		for n := range 300 {
+			stored(t, store, fmt.Sprint(n))
+			readEvents(t, b, store)
+		}
+		end()
+		d, err := store.Delivered(t.Context(), "n1")
+		if err != nil || len(sink.events()) != 300 || len(d.Sinks["fake"]) > 10 {
+			t.Errorf("%d delivered, %d of them recorded, %v", len(sink.events()), len(d.Sinks["fake"]), err)
+		}
+	})
+}
+
+func TestASinkThatHangsDelaysNoCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &fakeSink{hang: make(chan struct{})}
+		b, end := busOf(t, nil, sink)
+		begin := time.Now()
+		for range 3 * sinkQueueSize {
+			b.add("x", "y", "z")
+		}
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("adding took %v", took)
+		}
+		go func() { time.Sleep(time.Second); close(sink.hang) }()
+		end()
+		rec := httptest.NewRecorder()
+		b.metrics.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if text := rec.Body.String(); !strings.Contains(text, `rfsd_events_sent_total{result="dropped",sink="fake"}`) || !strings.Contains(text, `result="sent"`) {
+			t.Errorf("dropped and sent events are not counted:\n%s", text)
+		}
+	})
+}
+
+func TestASinkThatNeverAnswersDelaysTheEndByItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, end := busOf(t, nil, &fakeSink{hang: make(chan struct{})})
+		b.add("x", "y", "z")
+		synctest.Wait()
+		begin := time.Now()
+		end()
+		if took := time.Since(begin); took != stopFlushTimeout {
+			t.Errorf("the end took %v, not %v", took, stopFlushTimeout)
+		}
+	})
+}
+
+func TestAWebhookGetsTheEventAndItsURLStaysSecret(t *testing.T) {
+	var got status.Event
+	answer := http.StatusNoContent
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil || r.Header.Get("Content-Type") != "application/json" || json.Unmarshal(b, &got) != nil {
+			t.Errorf("%s, %v", b, err)
+		}
+		w.WriteHeader(answer)
+	}))
+	w := NewWebhook(srv.URL + "/canary")
+	if err := w.Deliver(t.Context(), status.Event{Subject: "s", Code: "c"}); err != nil || got.Subject != "s" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, answer = range []int{500, 302, 403} {
+		if err := w.Deliver(t.Context(), status.Event{}); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%d: %v", answer, err)
+		}
+	}
+	srv.Close()
+	if err := w.Deliver(t.Context(), status.Event{}); err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestACommandGetsTheEventAndNoSecrets(t *testing.T) {
+	t.Setenv("RFS_TARGET_PASSWORD", "canary")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "canary")
+	out := filepath.Join(t.TempDir(), "out")
+	c := NewCommand([]string{"/bin/sh", "-c", `cat > "$0"; env >> "$0"`, out})
+	if err := c.Deliver(t.Context(), status.Event{Subject: "s; rm -rf /", Code: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil || !strings.Contains(string(b), `"subject":"s; rm -rf /"`) || strings.Contains(string(b), "canary") {
+		t.Errorf("%s, %v", b, err)
+	}
+	if err := NewCommand([]string{"/bin/false"}).Deliver(t.Context(), status.Event{}); err == nil {
+		t.Error("a command that fails is taken for delivered")
+	}
+}
+
+func TestTheLogRingKeepsTheLastLinesAsJSON(t *testing.T) {
+	r := NewLogRing(3)
+	if _, err := r.Write([]byte("{\"n\":1}\n{\"n\":2}\n\n{\"n\":3}\n")); err != nil {
+		t.Fatal(err)
+	}
+	r.Add([]byte("panic: \"x\""))
+	r.Add([]byte(strings.Repeat("y", 2*maxLogLine)))
+	got := r.Last(0)
+	if len(got) != 3 || string(got[0]) != `{"n":3}` || !strings.Contains(string(got[1]), `panic: \"x\"`) || len(got[2]) > maxLogLine+200 {
+		t.Errorf("%s", got)
+	}
+	for _, line := range got {
+		if !json.Valid(line) {
+			t.Errorf("%s", line)
+		}
+	}
+	if len(r.Last(1)) != 1 {
+		t.Error("the limit is not kept")
+	}
+}

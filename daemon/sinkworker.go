@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/status"
+)
+
+const (
+	sinkQueueSize   = 256
+	deliveryTimeout = 15 * time.Second
+	deliveryTries   = 5
+	// Limits of what the sinks may still take when the node ends: by itself, and when it is stopped, which has to be soon.
+	flushTimeout     = 30 * time.Second
+	stopFlushTimeout = 5 * time.Second
+)
+
+// sinkWorker delivers the events of one sink, one after the other. Its maps are guarded by the bus's mutex.
+type sinkWorker struct {
+	sink   Sink
+	bus    *eventBus
+	queue  chan status.Event
+	queued map[string]bool // ids of the store's events in the queue, or under way
+	taken  map[string]bool // ids of the store's events that the sink has taken
+}
+
+func newSinkWorker(s Sink, b *eventBus) *sinkWorker {
+	return &sinkWorker{sink: s, bus: b, queue: make(chan status.Event, sinkQueueSize), queued: map[string]bool{}, taken: map[string]bool{}}
+}
+
+// offer queues an event unless the sink has it, and returns false when the queue is full. The bus's mutex is held.
+func (s *sinkWorker) offer(e status.Event) bool {
+	if e.ID != "" && (s.queued[e.ID] || s.taken[e.ID]) {
+		return true
+	}
+	select {
+	case s.queue <- e:
+		if e.ID != "" {
+			s.queued[e.ID] = true
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// run delivers until the bus is closed and the queue is empty, or ctx ends.
+func (s *sinkWorker) run(ctx context.Context) {
+	for {
+		select {
+		case e := <-s.queue:
+			s.deliver(ctx, e)
+			continue
+		default:
+		}
+		select {
+		case e := <-s.queue:
+			s.deliver(ctx, e)
+		case <-s.bus.closing:
+			if len(s.queue) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// deliver tries an event several times with growing pauses.
+func (s *sinkWorker) deliver(ctx context.Context, e status.Event) {
+	pause := 500 * time.Millisecond
+	var err error
+	for try := range deliveryTries {
+		if try > 0 {
+			if !sleep(ctx, pause) {
+				break
+			}
+			pause *= 3
+		}
+		dctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
+		err = s.sink.Deliver(dctx, e)
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	name := s.sink.Name()
+	if err == nil {
+		s.bus.metrics.Event(name, "sent")
+	} else {
+		s.bus.metrics.Event(name, "failed")
+		s.bus.log.Warn("event_not_delivered", "sink", name, "code", e.Code, "subject", e.Subject, "again", e.ID != "", "error", err)
+	}
+	s.bus.settle(ctx, s, e, err == nil)
+}

@@ -1,0 +1,52 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+const (
+	kindDelivered = "delivered"
+	// maxDelivered bounds the record of one node, in bytes of JSON.
+	maxDelivered = 256 << 10
+)
+
+// Delivered is which events of the store the sinks of one node have taken, so that a restarted node goes on there.
+type Delivered struct {
+	From  int64               `json:"from"`  // in ms by the store's clock: earlier events concern no sink of this node any more
+	Sinks map[string][]string `json:"sinks"` // by the name of a sink: ids of events since From that it has taken
+}
+
+func deliveredID(node string) string { return kindDelivered + ":" + EventKey(node) }
+
+// Delivered returns the record of a node, or ErrNotFound before its first start.
+func (c *Coordinator) Delivered(ctx context.Context, node string) (Delivered, error) {
+	var d Delivered
+	r, err := c.record(ctx, deliveredID(node))
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(r.Body, &d); err != nil {
+		return d, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	}
+	return d, nil
+}
+
+// ErrTooManyDelivered is returned when a record would become larger than the store should hold.
+var ErrTooManyDelivered = errors.New("too many delivered events to record")
+
+// NoteDelivered replaces the record of a node.
+func (c *Coordinator) NoteDelivered(ctx context.Context, node string, d Delivered) error {
+	raw, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("record of delivered events: %w", err)
+	}
+	if len(raw) > maxDelivered {
+		return ErrTooManyDelivered
+	}
+	return c.putRecord(ctx, Record{ID: deliveredID(node), Kind: kindDelivered, Body: raw})
+}
