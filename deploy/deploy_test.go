@@ -49,7 +49,7 @@ func read(t *testing.T, name string) []byte {
 
 func TestTheUnitIsHardenedAndStopsGently(t *testing.T) {
 	unit := string(read(t, "systemd/rfsd.service"))
-	for _, line := range []string{"Type=notify", "KillMode=mixed", "TimeoutStopSec=45s", "OOMPolicy=continue", "WatchdogSec=30s",
+	for _, line := range []string{"Type=notify", "KillMode=mixed", "TimeoutStopSec=45s", "OOMPolicy=continue", "WatchdogSec=30s", "RestartPreventExitStatus=6 7",
 		"RuntimeDirectory=rfsd", "StateDirectory=rfsd", "Group=rfsd", "NoNewPrivileges=yes"} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("the unit has no line %s", line)

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
@@ -28,7 +29,11 @@ const runHelp = `Keeps workers running on this machine until no work is left, an
    With --from the task is an import of files instead of a migration (rfsd import).
 
    Settings come from the file (--config; strict TOML, see rfsd config check), the environment (RFS_*) and flags, the latter over the former.
-   SIGTERM hands every lease off within 30 s, a second one ends the workers at once; SIGHUP reads certificates and log level again.`
+   SIGTERM hands every lease off within 30 s, a second one ends the workers at once; SIGHUP reads certificates and log level again.
+
+   Exit codes: 0 stopped by a signal, or with --exit-when-done every document arrived; with --exit-when-done as of migrate: 6 complete, but
+   documents were refused or have no source; 7 complete, but shards, indices or phases failed, or shards are damaged or missing (of an import:
+   windows were given up); 1 usage, configuration, or a coordination store that refuses this node. 7 wins over 6.`
 
 // runFlags are the flags of a node: those of its workers, and its own.
 func runFlags() []cli.Flag {
@@ -289,7 +294,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	if r.fleet.gossip.Bind == "" {
 		d := daemon.New(conf)
 		defer hearSignals(d)()
-		return d.Run(ctx)
+		return ending(d.Run(ctx), r, d)
 	}
 	var d *daemon.Daemon
 	conf.Scheduler = &schedule.Scheduler{}
@@ -315,7 +320,32 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	err := d.Run(ctx)
 	end()
 	joined.Wait()
-	return err
+	return ending(err, r, d)
+}
+
+// ending returns the error of a node that has ended: the exit code of a migration with losses, when it was to run to its end.
+func ending(err error, r runOptions, d *daemon.Daemon) error {
+	if err != nil || !r.endWhenDone {
+		return err
+	}
+	m := d.Status(context.Background()).Migration
+	if code := endCode(m); code != exitOK {
+		return &codedError{code, fmt.Errorf("complete, but not everything arrived: %d documents refused or without source, %d work items failed; `rfsctl failures` and the events name them", m.Totals.Failed, m.Totals.ItemsBad)}
+	}
+	return nil
+}
+
+// endCode returns the exit code of a migration as it ended; one that is not complete was stopped by its operator.
+func endCode(m *progress.Migration) int {
+	switch {
+	case m == nil || !m.Complete:
+		return exitOK
+	case m.Totals.ItemsBad > 0 || len(m.Failures) > 0:
+		return exitDamaged
+	case m.Totals.Failed > 0:
+		return exitRefused
+	}
+	return exitOK
 }
 
 // openCoordinator connects to the store that the workers use.

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// TestANodeThatRunsToTheEndEndsAsMigrateWould runs whole nodes. The sink proves that a failure in the first moments reaches it,
+// although the node ends at once.
+func TestANodeThatRunsToTheEndEndsAsMigrateWould(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage bool
+		code   int
+	}{
+		{"every document arrives", false, exitOK},
+		{"a shard lacks a file", true, exitDamaged},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			repository, told := filepath.Join(dir, "repo"), filepath.Join(dir, "events")
+			if err := os.CopyFS(repository, os.DirFS(filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"))); err != nil {
+				t.Fatal(err)
+			}
+			if c.damage {
+				removeLargest(t, repository)
+			}
+			t.Setenv("XDG_STATE_HOME", dir)
+			args := []string{"rfsd", "run", "--repo-uri", repository, "--snapshot-name", "snap1", "--export-dir", filepath.Join(dir, "out"), "--exit-when-done",
+				"--workers", "2", "--failed-documents", filepath.Join(dir, "failed"), "--command", "/bin/sh", "--command", "-c", "--command", "cat >> '" + told + "'"}
+			if code := run(t.Context(), args); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			events, err := os.ReadFile(told)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			if got := strings.Count(string(events), `"code":"failed"`); c.damage != (got == 1) {
+				t.Errorf("%d events of failures reached the sink:\n%s", got, events)
+			}
+		})
+	}
+}
+
+// removeLargest removes the largest blob of the repository, which holds documents.
+func removeLargest(t *testing.T, dir string) {
+	t.Helper()
+	var largest string
+	var most int64
+	err := filepath.WalkDir(filepath.Join(dir, "indices"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasPrefix(d.Name(), "__") {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Size() > most {
+			largest, most = path, info.Size()
+		}
+		return err
+	})
+	if err != nil || largest == "" {
+		t.Fatal(largest, err)
+	}
+	if err := os.Remove(largest); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEndCode(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		m    *progress.Migration
+		code int
+	}{
+		{"stopped before the store was read", nil, exitOK},
+		{"stopped before the end", &progress.Migration{Totals: progress.Counts{Failed: 1}}, exitOK},
+		{"every document arrived", &progress.Migration{Complete: true, Totals: progress.Counts{Indexed: 1}}, exitOK},
+		{"refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1}}, exitRefused},
+		{"failed items win over refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1, ItemsBad: 1}}, exitDamaged},
+		{"an index that was given up", &progress.Migration{Complete: true, Failures: []progress.Failure{{Reason: "x", Count: 1}}}, exitDamaged},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if code := endCode(c.m); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+		})
+	}
+}
