@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -131,7 +132,7 @@ func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 			}
 		}
 		n := 0
-		for _, err := range failed.Read(c.o.failedDir) {
+		for _, err := range failedtest.Read(c.o.failedDir) {
 			if n++; err != nil {
 				t.Error(err)
 			}
@@ -186,7 +187,7 @@ func TestABucketKeepsWhatADirectoryKeeps(t *testing.T) {
 		}
 	}
 	var got []doc.Failure
-	for f, err := range failed.Read(filepath.Join(root, "bucket", "failed", "move", "logs", "2")) {
+	for f, err := range failedtest.Read(filepath.Join(root, "bucket", "failed", "move", "logs", "2")) {
 		if err != nil {
 			t.Fatal(err)
 		}

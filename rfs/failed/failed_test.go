@@ -3,7 +3,6 @@ package failed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
@@ -42,7 +42,7 @@ func record(t testing.TB, w *Writer, f ...doc.Failure) {
 func read(t testing.TB, dir string) []doc.Failure {
 	t.Helper()
 	var all []doc.Failure
-	for f, err := range Read(dir) {
+	for f, err := range failedtest.Read(dir) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,28 +138,6 @@ func TestTheSameFailureCountsOnce(t *testing.T) {
 	if got := read(t, dir); len(got) != 3 {
 		t.Errorf("%d failures, want 3: %+v", len(got), got)
 	}
-	groups, err := Summary(dir)
-	if err != nil || len(groups) != 1 || groups[0].Count != 3 || groups[0].Reason != "r" {
-		t.Errorf("summary %+v, %v", groups, err)
-	}
-}
-
-func TestSummaryGroupsByIndexAndReason(t *testing.T) {
-	dir := t.TempDir()
-	record(t, open(t, dir, "w"),
-		doc.Failure{Index: "a", Ordinal: 1, Reason: "x", Detail: "first"}, doc.Failure{Index: "a", Ordinal: 2, Reason: "y"},
-		doc.Failure{Index: "a", Ordinal: 3, Reason: "y"}, doc.Failure{Index: "b", Ordinal: 1, Reason: "x"})
-	groups, err := Summary(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, g := range groups {
-		got = append(got, fmt.Sprintf("%s/%s:%d", g.Index, g.Reason, g.Count))
-	}
-	if strings.Join(got, " ") != "a/y:2 a/x:1 b/x:1" || groups[1].Example.Detail != "first" {
-		t.Errorf("groups %v", got)
-	}
 }
 
 func TestDamageIsNamedAndReadingGoesOn(t *testing.T) {
@@ -168,7 +146,7 @@ func TestDamageIsNamedAndReadingGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var good, bad int
-	for _, err := range Read(dir) {
+	for _, err := range failedtest.Read(dir) {
 		switch {
 		case err == nil:
 			good++
@@ -228,7 +206,7 @@ func FuzzParseLine(f *testing.F) {
 	f.Add([]byte(`{"source_base64":"YQpi"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer fuzzing.Bounded(t, len(b))()
-		x, err := parseLine(b)
+		x, err := failedtest.Parse(b)
 		if err != nil {
 			return
 		}
@@ -236,7 +214,7 @@ func FuzzParseLine(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		y, err := parseLine(line)
+		y, err := failedtest.Parse(line)
 		if err != nil || y.Ordinal != x.Ordinal || y.ID != x.ID || len(y.Source) != len(x.Source) {
 			t.Fatalf("%+v became %+v, %v", x, y, err)
 		}

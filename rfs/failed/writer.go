@@ -23,11 +23,12 @@ const extension = ".ndjson"
 
 // Writer appends failures to DIR/<writer>.ndjson. It is safe for concurrent use.
 type Writer struct {
-	path string
+	files Files
+	path  string
 
 	mu   sync.Mutex
-	f    *os.File // nil until the first failure: a run without any leaves no file
-	size int64    // bytes of whole lines
+	f    Handle // nil until the first failure: a run without any leaves no file
+	size int64  // bytes of whole lines
 	buf  []byte
 	err  error // a failed write or sync: what is on disk is not known any more
 	open bool
@@ -37,14 +38,17 @@ type Writer struct {
 // Open prepares dir (0700) for a writer, whose id is unique among those that run. The
 // file (0600) appears with the first failure; a line that an earlier process of
 // the same id left unfinished is cut off then.
-func Open(dir, writer string) (*Writer, error) {
+func Open(dir, writer string) (*Writer, error) { return OpenOn(system{}, dir, writer) }
+
+// OpenOn does what Open does, on another file system.
+func OpenOn(files Files, dir, writer string) (*Writer, error) {
 	if writer == "" || writer != filepath.Base(writer) || writer[0] == '.' {
 		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	return &Writer{path: filepath.Join(dir, writer+extension), open: true}, nil
+	return &Writer{files: files, path: filepath.Join(dir, writer+extension), open: true}, nil
 }
 
 // line is a failure as it is written; the source follows by hand, byte for byte.
@@ -122,24 +126,25 @@ func (w *Writer) ready() error {
 	case w.f != nil:
 		return nil
 	}
-	f, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := w.files.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	if w.size, err = wholeLines(f); err == nil {
 		if err = f.Truncate(w.size); err == nil {
-			err = syncDir(filepath.Dir(w.path))
+			err = w.files.SyncDir(filepath.Dir(w.path))
 		}
 	}
 	if err != nil {
-		return errors.Join(err, f.Close())
+		w.err = errors.Join(err, f.Close())
+		return w.err
 	}
 	w.f = f
 	return nil
 }
 
-// wholeLines gives the length of f up to its last line feed.
-func wholeLines(f *os.File) (int64, error) {
+// wholeLines returns the length of f up to its last line feed.
+func wholeLines(f Handle) (int64, error) {
 	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return 0, err
@@ -156,14 +161,6 @@ func wholeLines(f *os.File) (int64, error) {
 		end -= n
 	}
 	return 0, nil
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Sync makes everything recorded so far durable. After it failed once nothing is

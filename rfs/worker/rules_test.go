@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/rules"
 )
 
@@ -74,7 +74,7 @@ func TestDocumentsThatRulesCannotReadAreRecordedAsFailed(t *testing.T) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	n := 0
-	for f, err := range failed.Read(filepath.Join(dir, "failed")) {
+	for f, err := range failedtest.Read(filepath.Join(dir, "failed")) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"rfs/snapshot": {"rfs/fault", "rfs/repo", "rfs/smile", "rfs/lzf", "rfs/lucene", "rfs/snapshot"},
 	"rfs/doc":      {"rfs/fault", "rfs/lucene", "rfs/smile", "rfs/lzf", "rfs/doc"},
 	"rfs/bulk":     {"rfs/fault", "rfs/doc", "rfs/bulk"},
-	"rfs/failed":   {"rfs/fault", "rfs/doc", "rfs/bulk"},
+	"rfs/failed":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/failed"},
 	"rfs/target":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/target"},
 	"rfs/export":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/export"},
 	"rfs/metadata": {"rfs/fault", "rfs/pattern", "rfs/snapshot", "rfs/target", "rfs/rules", "rfs/metadata"},

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
@@ -26,7 +26,7 @@ type refusedKey struct {
 func inSink(t *testing.T, dir string) map[refusedKey]bool {
 	t.Helper()
 	all := map[refusedKey]bool{}
-	for f, err := range failed.Read(dir) {
+	for f, err := range failedtest.Read(dir) {
 		must(t, err)
 		if f.Detail == "" || len(f.Source) == 0 {
 			t.Errorf("%s/%s is kept without the target's words or its source", f.Index, f.ID)

@@ -210,8 +210,5 @@ func (in *Input) entries(old bool, size int) int {
 	return n
 }
 
-// ZigZag32 undoes zig-zag coding.
-func ZigZag32(v int32) int32 { return int32(uint32(v)>>1) ^ -(v & 1) }
-
 // ZigZag64 undoes zig-zag coding.
 func ZigZag64(v int64) int64 { return int64(uint64(v)>>1) ^ -(v & 1) }

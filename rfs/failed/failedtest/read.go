@@ -1,8 +1,8 @@
-package failed
+// Package failedtest reads the lines that package failed writes, for tests.
+package failedtest
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/doc"
@@ -27,7 +26,7 @@ type identity struct {
 	ordinal   int64
 }
 
-// Read gives every failure in dir and the directories below it once, files in order of their names; the first
+// Read yields every failure in dir and the directories below it once, files in order of their names; the first
 // record of a failure counts. An unfinished last line of a file is skipped, any other line
 // that cannot be read is an error (fault.ErrCorrupt), after which reading goes on. A directory that
 // does not exist holds no failures.
@@ -40,7 +39,7 @@ func Read(dir string) iter.Seq2[doc.Failure, error] {
 				return nil
 			case err != nil:
 				return err
-			case e.IsDir() || !strings.HasSuffix(e.Name(), extension):
+			case e.IsDir() || !strings.HasSuffix(e.Name(), ".ndjson"):
 				return nil
 			case !readFile(path, seen, yield):
 				return errEnough
@@ -72,7 +71,7 @@ func readFile(path string, seen map[identity]bool, yield func(doc.Failure, error
 		if err != nil {
 			return yield(doc.Failure{}, fmt.Errorf("read %s: %w", path, err))
 		}
-		x, err := parseLine(b)
+		x, err := Parse(b)
 		if err != nil {
 			if !yield(doc.Failure{}, fmt.Errorf("%s line %d: %w: %w", path, n, err, fault.ErrCorrupt)) {
 				return false
@@ -90,8 +89,21 @@ func readFile(path string, seen map[identity]bool, yield func(doc.Failure, error
 	}
 }
 
-func parseLine(b []byte) (doc.Failure, error) {
-	var l line
+// Parse reads one line.
+func Parse(b []byte) (doc.Failure, error) {
+	var l struct {
+		Index   string          `json:"index"`
+		ID      string          `json:"id"`
+		Type    string          `json:"type"`
+		Routing string          `json:"routing"`
+		Shard   int             `json:"shard"`
+		Ordinal int64           `json:"ordinal"`
+		Reason  doc.Reason      `json:"reason"`
+		Status  int             `json:"status"`
+		Detail  string          `json:"detail"`
+		Source  json.RawMessage `json:"source"`
+		Base64  []byte          `json:"source_base64"`
+	}
 	if err := json.Unmarshal(b, &l); err != nil {
 		return doc.Failure{}, err
 	}
@@ -101,42 +113,4 @@ func parseLine(b []byte) (doc.Failure, error) {
 		f.Source = l.Source
 	}
 	return f, nil
-}
-
-// Group is a number of failures of one index for one reason.
-type Group struct {
-	Index   string      `json:"index"`
-	Reason  doc.Reason  `json:"reason"`
-	Count   int64       `json:"count"`
-	Example doc.Failure `json:"-"` // the first of them, without its source
-}
-
-// Summary groups the failures in dir by index and reason, the largest group first.
-func Summary(dir string) ([]Group, error) {
-	type key struct {
-		index  string
-		reason doc.Reason
-	}
-	groups := map[key]*Group{}
-	for f, err := range Read(dir) {
-		if err != nil {
-			return nil, err
-		}
-		k := key{f.Index, f.Reason}
-		g := groups[k]
-		if g == nil {
-			f.Source = nil
-			g = &Group{Index: f.Index, Reason: f.Reason, Example: f}
-			groups[k] = g
-		}
-		g.Count++
-	}
-	out := make([]Group, 0, len(groups))
-	for _, g := range groups {
-		out = append(out, *g)
-	}
-	slices.SortFunc(out, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Reason, b.Reason))
-	})
-	return out, nil
 }

@@ -1,0 +1,45 @@
+package failed
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Files is the file system of a Writer. Open uses the one of the operating system; tests give others, which fail or
+// forget what was not synced.
+type Files interface {
+	MkdirAll(path string, perm fs.FileMode) error
+	// OpenFile opens a file to be read and appended to.
+	OpenFile(path string, flag int, perm fs.FileMode) (Handle, error)
+	// SyncDir makes the names in a directory durable.
+	SyncDir(path string) error
+}
+
+// Handle is a file that is appended to.
+type Handle interface {
+	io.Writer
+	io.ReaderAt
+	io.Seeker
+	io.Closer
+	Truncate(size int64) error
+	// Sync makes the content durable.
+	Sync() error
+}
+
+// system is the file system of the operating system.
+type system struct{}
+
+func (system) MkdirAll(path string, perm fs.FileMode) error { return os.MkdirAll(path, perm) }
+func (system) OpenFile(path string, flag int, perm fs.FileMode) (Handle, error) {
+	return os.OpenFile(path, flag, perm)
+}
+
+func (system) SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
