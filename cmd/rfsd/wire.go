@@ -94,6 +94,7 @@ func bulkOptions(o options) bulk.Options {
 		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
 		MaxInFlight: max(1, (o.connections+o.slots-1)/o.slots),
 		Breaker:     bulk.NewBreaker(o.maxFailed),
+		Pool:        &bulk.Pool{},
 		GiveUp:      o.unavailable,
 	}
 	if o.exportDir != "" {

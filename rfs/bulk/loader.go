@@ -56,6 +56,7 @@ type Options struct {
 	// started any more. nil: always.
 	MayStart func() error
 	Breaker  *Breaker // nil: none
+	Pool     *Pool    // buffers that the Loaders of a process share; nil: of its own
 	// GiveUp is how long a target may take nothing of a body before the Loader stops
 	// with fault.ErrUnavailable; DefaultGiveUp.
 	GiveUp time.Duration
@@ -122,8 +123,7 @@ type Loader struct {
 	err     error // first fatal error
 	stopped bool
 	queue   []*batch // not settled, in order of ordinals, the current one last
-	free    []*batch
-	mark    int64 // the watermark
+	mark    int64    // the watermark
 	settled Counts
 	total   Counts
 }
@@ -150,6 +150,9 @@ func New(opts Options) *Loader {
 	}
 	if opts.Jitter == nil {
 		opts.Jitter = rand.Float64
+	}
+	if opts.Pool == nil {
+		opts.Pool = &Pool{}
 	}
 	l := &Loader{opts: opts, gate: newGate(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), mark: opts.From}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -285,10 +288,7 @@ func (l *Loader) aged() bool { return l.opts.Now().Sub(l.cur.opened) >= l.opts.M
 func (l *Loader) open(ordinal int64) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := new(batch)
-	if n := len(l.free); n > 0 {
-		b, l.free = l.free[n-1], l.free[:n-1]
-	}
+	b := l.opts.Pool.get()
 	b.from, b.to, b.end, b.opened = ordinal, ordinal, ordinal, l.opts.Now()
 	if len(l.queue) == 0 {
 		l.mark = max(l.mark, ordinal)
@@ -443,18 +443,9 @@ func (l *Loader) settle(b *batch) {
 		l.queue = slices.Delete(l.queue, 0, 1)
 		l.settled.add(head.counts)
 		l.mark = max(l.mark, head.to)
-		l.recycle(head)
+		l.opts.Pool.put(head, 2*l.opts.MaxBytes)
 	}
 	if len(l.queue) > 0 {
 		l.mark = max(l.mark, l.queue[0].from)
 	}
-}
-
-// recycle keeps the buffers of a batch, but not the giant one of a giant document.
-func (l *Loader) recycle(b *batch) {
-	b.reset()
-	if cap(b.body) > 2*l.opts.MaxBytes {
-		return
-	}
-	l.free = append(l.free, b)
 }
