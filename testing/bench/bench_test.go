@@ -75,7 +75,7 @@ func TestTheFillerSendsWhatTheSourceClaims(t *testing.T) {
 		_, _ = w.Write([]byte(`{"errors":false}`))
 	}))
 	defer server.Close()
-	s, err := fill(t.Context(), rest.Client{URL: server.URL}, t.TempDir(), corpus.Mixed, 6000)
+	s, err := fill(t.Context(), rest.Client{URL: server.URL}, t.TempDir(), corpus.Mixed, "default", 6000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestASnapshotIsKeptWholeOrNotAtAll(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(from, "index-0"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, home, err := cached(cache, corpus.Logs, 10)
+	_, home, err := cached(cache, corpus.Logs, "default", 10)
 	if !isAbsent(err) {
 		t.Fatalf("found before it was made: %v", err)
 	}
@@ -120,7 +120,7 @@ func TestASnapshotIsKeptWholeOrNotAtAll(t *testing.T) {
 	if err := s.keep(home, from); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := cached(cache, corpus.Logs, 10)
+	again, _, err := cached(cache, corpus.Logs, "default", 10)
 	if err != nil || *again != *s {
 		t.Fatalf("kept %+v, found %+v, %v", s, again, err)
 	}

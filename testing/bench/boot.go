@@ -13,7 +13,7 @@ import (
 const heap = "1g"
 
 // makeSource fills a real Elasticsearch and keeps its snapshot at home.
-func makeSource(ctx context.Context, home string, kind corpus.Kind, documents int) (s *source, err error) {
+func makeSource(ctx context.Context, home string, kind corpus.Kind, codec string, documents int) (s *source, err error) {
 	node, err := cluster.Boot(ctx, "elasticsearch", "7.10.2", cluster.Heap(heap))
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func makeSource(ctx context.Context, home string, kind corpus.Kind, documents in
 		return nil, err
 	}
 	location := filepath.Join(node.Repos, "bench")
-	if s, err = fill(ctx, c, location, kind, documents); err != nil {
+	if s, err = fill(ctx, c, location, kind, codec, documents); err != nil {
 		return nil, err
 	}
 	return s, s.keep(home, location)

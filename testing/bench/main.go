@@ -19,6 +19,7 @@ import (
 type options struct {
 	rfsd      string
 	kind      corpus.Kind
+	codec     string
 	documents int
 	rounds    int
 	target    string // OpenSearch version, none for no target
@@ -45,7 +46,8 @@ func parse(args []string) (options, error) {
 	o := options{}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&o.rfsd, "rfsd", "bin/rfsd", "the program to measure")
-	kind := fs.String("corpus", string(corpus.Mixed), "mixed (access logs and orders, 0.9 KB) or logs (324-byte lines)")
+	kind := fs.String("corpus", string(corpus.Mixed), "mixed (access logs and orders, 0.9 KB), logs (324-byte lines) or tiny (39-byte counters)")
+	fs.StringVar(&o.codec, "codec", "default", "index.codec of the source: default (LZ4) or best_compression (DEFLATE)")
 	fs.IntVar(&o.documents, "documents", 0, "documents to index (0: about 200 MB of them)")
 	fs.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; the best counts, and the largest memory")
 	fs.StringVar(&o.target, "target", "2.19.4", "version of OpenSearch to migrate into, or none")
@@ -67,8 +69,11 @@ func parse(args []string) (options, error) {
 	o.json = *output == "json"
 	if o.documents == 0 {
 		o.documents = 220_000
-		if o.kind == corpus.Logs {
+		switch o.kind {
+		case corpus.Logs:
 			o.documents = 650_000
+		case corpus.Tiny:
+			o.documents = 1_000_000
 		}
 	}
 	var err error
@@ -100,12 +105,12 @@ func bench(ctx context.Context, args []string) error {
 
 // provide gives the snapshot: the one in the cache, or a new one from a real cluster.
 func provide(ctx context.Context, o options) (*source, error) {
-	s, home, err := cached(o.cache, o.kind, o.documents)
+	s, home, err := cached(o.cache, o.kind, o.codec, o.documents)
 	if err == nil || !isAbsent(err) {
 		return s, err
 	}
-	progress("making the snapshot: %d documents of kind %s in Elasticsearch 7.10.2", o.documents, o.kind)
-	return makeSource(ctx, home, o.kind, o.documents)
+	progress("making the snapshot: %d documents of kind %s, codec %s, in Elasticsearch 7.10.2", o.documents, o.kind, o.codec)
+	return makeSource(ctx, home, o.kind, o.codec, o.documents)
 }
 
 // reading measures Lucene's reader, the rehearsal and the export.

@@ -29,20 +29,22 @@ const (
 // source is a snapshot to be measured, kept in the cache between runs.
 type source struct {
 	Kind      corpus.Kind `json:"kind"`
+	Codec     string      `json:"codec"`     // index.codec
 	Documents int         `json:"documents"` // live
 	Bytes     int64       `json:"bytes"`     // of their _source
 	Repo      string      `json:"-"`         // directory
 }
 
+// indexBody takes the codec.
 const indexBody = `{
- "settings": {"number_of_shards": 4, "number_of_replicas": 0, "refresh_interval": "30s", "translog.durability": "async"},
+ "settings": {"number_of_shards": 4, "number_of_replicas": 0, "refresh_interval": "30s", "translog.durability": "async", "codec": %q},
  "mappings": {"dynamic": false, "properties": {
   "@timestamp": {"type": "date"}, "order_id": {"type": "long"}, "status": {"type": "keyword"},
   "message": {"type": "text"}, "total": {"type": "double"}, "trace": {"properties": {"id": {"type": "keyword"}}}}}}`
 
 // cached gives the snapshot of a corpus that an earlier run left in dir; fs.ErrNotExist when there is none.
-func cached(dir string, kind corpus.Kind, documents int) (*source, string, error) {
-	home := filepath.Join(dir, "bench", fmt.Sprintf("%s-%d-v%d", kind, documents, layout))
+func cached(dir string, kind corpus.Kind, codec string, documents int) (*source, string, error) {
+	home := filepath.Join(dir, "bench", fmt.Sprintf("%s-%s-%d-v%d", kind, codec, documents, layout))
 	raw, err := os.ReadFile(filepath.Join(home, "source.json"))
 	if err != nil {
 		return nil, home, err
@@ -75,16 +77,16 @@ func (s *source) keep(home, from string) error {
 
 // fill indexes n documents of a kind into a real cluster, deletes 2 % and overwrites 1 % of them, and makes a
 // snapshot of the index in the directory location, which the cluster must be allowed to write.
-func fill(ctx context.Context, c rest.Client, location string, kind corpus.Kind, n int) (*source, error) {
+func fill(ctx context.Context, c rest.Client, location string, kind corpus.Kind, codec string, n int) (*source, error) {
 	docs, err := corpus.New(kind)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.JSON(ctx, http.MethodPut, "/"+indexName, indexBody, nil); err != nil {
+	if err := c.JSON(ctx, http.MethodPut, "/"+indexName, fmt.Sprintf(indexBody, codec), nil); err != nil {
 		return nil, err
 	}
 	f := filler{c: c, docs: docs}
-	s := &source{Kind: kind}
+	s := &source{Kind: kind, Codec: codec}
 	sizes := make([]int, n)
 	for i := range n {
 		if sizes[i], err = f.index(ctx, i, 0); err != nil {

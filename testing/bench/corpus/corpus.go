@@ -16,6 +16,7 @@ type Kind string
 const (
 	Mixed Kind = "mixed" // a quarter access logs, three quarters orders, 0.9 KB on average
 	Logs  Kind = "logs"  // log lines of 324 bytes on average
+	Tiny  Kind = "tiny"  // counters of 39 bytes
 )
 
 // Corpus is a sequence of documents. Document i depends on the kind and i alone.
@@ -36,8 +37,8 @@ const (
 
 // New gives the corpus of a kind.
 func New(kind Kind) (*Corpus, error) {
-	if kind != Mixed && kind != Logs {
-		return nil, fmt.Errorf("no such corpus: %q (there are %q and %q)", kind, Mixed, Logs)
+	if kind != Mixed && kind != Logs && kind != Tiny {
+		return nil, fmt.Errorf("no such corpus: %q (there are %q, %q and %q)", kind, Mixed, Logs, Tiny)
 	}
 	pcg := rand.NewPCG(1, 1)
 	c := &Corpus{kind: kind, pcg: pcg, r: rand.New(pcg)}
@@ -68,6 +69,8 @@ func (c *Corpus) Append(dst []byte, i, revision int) []byte {
 	switch {
 	case c.kind == Logs:
 		return c.logLine(dst, i)
+	case c.kind == Tiny:
+		return c.counter(dst, i)
 	case i%4 == 0:
 		return c.access(dst, i)
 	default:

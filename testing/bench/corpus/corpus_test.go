@@ -7,7 +7,7 @@ import (
 )
 
 func TestDocumentsAreJSONOfTheStatedSize(t *testing.T) {
-	for kind, want := range map[Kind]int{Mixed: 900, Logs: 324} {
+	for kind, want := range map[Kind]int{Mixed: 900, Logs: 324, Tiny: 39} {
 		c, err := New(kind)
 		if err != nil {
 			t.Fatal(err)

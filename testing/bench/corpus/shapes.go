@@ -67,3 +67,8 @@ func (c *Corpus) logLine(dst []byte, i int) []byte {
 	dst = c.text(dst, 4+c.r.IntN(12))
 	return fmt.Appendf(dst, ` in %d ms","status":%s,"bytes":%d}`, c.r.IntN(3000), c.oneOf("200", "200", "404", "503"), c.r.IntN(90000))
 }
+
+// counter is one value of one counter.
+func (c *Corpus) counter(dst []byte, i int) []byte {
+	return fmt.Appendf(dst, `{"t":%d,"k":"c%02d","v":%5d}`, epoch+i*10, i%40, c.r.IntN(90000)+10000)
+}
