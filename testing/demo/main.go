@@ -109,7 +109,7 @@ func (d run) intoFiles(ctx context.Context) error {
 			return err
 		case e.IsDir() && e.Name() == ".rfsd":
 			return filepath.SkipDir
-		case e.IsDir():
+		case e.IsDir(), e.Name() == "rfsd-export.json": // the manifest
 			return nil
 		}
 		return d.showFile(export, path)

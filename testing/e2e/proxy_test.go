@@ -27,6 +27,8 @@ type proxy struct {
 	documents atomic.Int64 // in bulk requests that were passed on; bodies must not be compressed
 	conflicts atomic.Int64 // answers with status 409
 	mu        sync.Mutex
+	firstAck  time.Time // of a bulk request that the node took
+	lastAck   time.Time
 	paths     []string
 	answers   []answered
 }
@@ -79,10 +81,23 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	forward(answer, r, p.node)
 	p.mu.Lock()
 	p.answers = append(p.answers, answered{r.Method + " " + r.URL.Path, answer.status})
+	if isBulk && answer.status == http.StatusOK {
+		p.lastAck = time.Now()
+		if p.firstAck.IsZero() {
+			p.firstAck = p.lastAck
+		}
+	}
 	p.mu.Unlock()
 	if answer.status == http.StatusConflict {
 		p.conflicts.Add(1)
 	}
+}
+
+// acknowledged returns when the node took the first and the last bulk request so far; zero times before the first.
+func (p *proxy) acknowledged() (first, last time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.firstAck, p.lastAck
 }
 
 // called says whether a request went to a path that holds part.

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -108,16 +107,6 @@ func TestWorkersShareTheWorkAndSayHowTheyEnded(t *testing.T) {
 	}
 }
 
-// kills is how many worker processes are killed; RFSD_KILLS sets another number.
-func kills(t *testing.T) int {
-	if s := os.Getenv("RFSD_KILLS"); s != "" {
-		n, err := strconv.Atoi(s)
-		must(t, err)
-		return n
-	}
-	return 12
-}
-
 // TestKilledWorkersLoseNothing kills worker processes at random moments of a real
 // migration with leases of 20 s. The parent that has waited for a dead child gives
 // its lease back.
@@ -130,7 +119,7 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 	args := workerArgs(n.URL, repo, session, "--initial-lease-duration", "20s", "--documents-per-bulk-request", "20", "--max-connections", "2")
 	coord := coordinator(t, n, session, 20*time.Second)
 
-	wanted := int64(kills(t))
+	const wanted = 12
 	var killed atomic.Int64
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
