@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"flag"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/testing/truth"
@@ -124,10 +126,14 @@ func TestEveryExportEqualsTheClustersOwnAccount(t *testing.T) {
 		})
 	}
 	if write {
-		must(t, found.Save(dir))
+		kept := truth.Expected{}
+		maps.Copy(kept, expected) // -run may have left some out
+		maps.Copy(kept, found)
+		must(t, kept.Save(dir))
+		return
 	}
 	for name := range expected {
-		if _, ok := found[name]; !ok {
+		if _, ok := found[name]; !ok && !strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
 			t.Errorf("%s was not compared", name)
 		}
 	}
