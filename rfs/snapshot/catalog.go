@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -79,6 +80,27 @@ type catalogIndex struct {
 // OpenCatalog reads the newest catalog. Errors: fault.ErrCorrupt with the blob,
 // fs.ErrNotExist when there is no repository here.
 func OpenCatalog(ctx context.Context, r Repository) (*Catalog, error) {
+	// The source deletes a catalog when it has written the next one, which may happen between the listing and the reading.
+	last := int64(-1)
+	for reads := 1; ; reads++ {
+		c, err := openCatalog(ctx, r)
+		if !errors.Is(err, errCatalogGone) {
+			return c, err
+		}
+		if c.Generation == last || reads == maxCatalogReads {
+			return nil, fault.Corrupt(c.blob, "", -1, "the blob is missing, but index.latest refers to it")
+		}
+		last = c.Generation
+	}
+}
+
+const maxCatalogReads = 10
+
+// errCatalogGone means that the catalog which was found could not be read, because it is not there any more.
+var errCatalogGone = errors.New("the catalog is gone")
+
+// openCatalog finds and reads the catalog once. With errCatalogGone the Catalog is the one that was found.
+func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	c := &Catalog{repo: r, Generation: -1, identifiers: map[string]string{}, indices: map[string]catalogIndex{}}
 	if err := c.findGeneration(ctx); err != nil {
 		return nil, err
@@ -91,8 +113,10 @@ func OpenCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	switch {
 	case missing(err) && c.Generation < 0:
 		return nil, fmt.Errorf("no snapshot repository here: neither index-N nor index exists: %w", fs.ErrNotExist)
+	case missing(err):
+		return c, errCatalogGone
 	case err != nil:
-		return nil, referenced(c.blob, "index.latest", err)
+		return nil, err
 	}
 	return c, c.parse(b)
 }

@@ -136,6 +136,9 @@ func (f *file) Stream(ctx context.Context, off, n int64) (io.ReadCloser, error) 
 // inFile names the Lucene file in an error about a blob.
 func (f *file) inFile(off int64, err error) error {
 	var d *fault.Damage
+	if errors.Is(err, ErrDeleted) {
+		return fmt.Errorf("file %s of index %s shard %d: %w", f.Name, f.shard.Index, f.shard.Number, err)
+	}
 	if errors.As(err, &d) {
 		return &fault.Damage{Blob: d.Blob, File: f.Name, Offset: max(off, 0), Err: d}
 	}
@@ -159,7 +162,7 @@ func (f *file) check(ctx context.Context, rc io.ReadCloser, number, length int64
 		}
 		var err error
 		if size, err = f.shard.repo.Stat(ctx, f.partName(number)); err != nil {
-			return f.blameMissing(number, err)
+			return f.blameMissing(ctx, number, err)
 		}
 	}
 	if size != length {
@@ -173,10 +176,11 @@ func (f *file) check(ctx context.Context, rc io.ReadCloser, number, length int64
 	return nil
 }
 
-// blameMissing says who refers to a blob that is not there.
-func (f *file) blameMissing(number int64, err error) error {
+// blameMissing returns what refers to a blob that is not there, and that the snapshot is deleted when it is.
+func (f *file) blameMissing(ctx context.Context, number int64, err error) error {
 	if missing(err) {
-		return fault.Corrupt(f.partName(number), f.Name, -1, "the blob is missing, but %s refers to it", f.shard.Manifest)
+		gone := fault.Corrupt(f.partName(number), f.Name, -1, "the blob is missing, but %s refers to it", f.shard.Manifest)
+		return f.shard.origin.explain(ctx, gone)
 	}
 	return err
 }
@@ -226,7 +230,7 @@ func (s *stream) open() error {
 	s.rest = min(s.left, length-at)
 	rc, err := s.f.shard.repo.Open(s.ctx, s.f.partName(number), at, s.rest)
 	if err != nil {
-		return s.f.inFile(s.off, s.f.blameMissing(number, err))
+		return s.f.inFile(s.off, s.f.blameMissing(s.ctx, number, err))
 	}
 	if err := s.f.check(s.ctx, rc, number, length); err != nil {
 		rc.Close()

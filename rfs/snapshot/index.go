@@ -114,7 +114,11 @@ func (l Locator) Index(ctx context.Context, r Repository) (*Index, error) {
 	}
 	b, sum, err := readSummed(ctx, r, l.MetaBlob, codec)
 	if err != nil {
-		return nil, fmt.Errorf("metadata of index %s: %w", l.IndexName, referenced(l.MetaBlob, "the plan", err))
+		gone := missing(err)
+		if err = referenced(l.MetaBlob, "the plan", err); gone {
+			err = l.origin(r).explain(ctx, err)
+		}
+		return nil, fmt.Errorf("metadata of index %s: %w", l.IndexName, err)
 	}
 	if err := known(l.MetaBlob, sum, l.MetaSum); err != nil {
 		return nil, err

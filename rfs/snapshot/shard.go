@@ -30,7 +30,8 @@ type Shard struct {
 	Sum        string // of the manifest's blob, see Locator.ShardSums; "" for the list of all snapshots, which may change
 	Shallow    bool   // the files are in a remote store, Path is their folder there
 
-	repo Repository
+	repo   Repository
+	origin origin
 }
 
 // File is one Lucene file of a shard and the blob or blobs that hold it.
@@ -61,7 +62,15 @@ func (f File) Parts() int64 {
 // fault.ErrCorrupt naming the blob, fault.ErrUnsupported for shallow snapshots whose remote
 // store is not at hand and for shards that lie outside of the repository's path.
 func OpenShard(ctx context.Context, r Repository, loc Locator, number int) (*Shard, error) {
-	s := &Shard{Index: loc.IndexName, Number: number, repo: r}
+	s, err := openShard(ctx, r, loc, number)
+	if errors.Is(err, ErrShardMissing) {
+		err = s.origin.explain(ctx, err)
+	}
+	return s, err
+}
+
+func openShard(ctx context.Context, r Repository, loc Locator, number int) (*Shard, error) {
+	s := &Shard{Index: loc.IndexName, Number: number, repo: r, origin: loc.origin(r)}
 	path, err := loc.ShardFolder(number)
 	if err == nil {
 		err = s.openAt(ctx, loc, path)
