@@ -164,7 +164,7 @@ func (e *edit) root(m map[string]any) {
 			delete(m, k)
 		}
 	}
-	e.keep(m, "_source", "enabled", "includes", "excludes")
+	e.keep(m, "_source", "enabled", "includes", "excludes", "recovery_source_enabled", "recovery_source_includes", "recovery_source_excludes")
 	e.keep(m, "_routing", "required")
 	if r, ok := m["_routing"].(map[string]any); ok {
 		boolean(r, "required")
@@ -212,14 +212,14 @@ func (e *edit) dropRoot(rule, key string, v any) {
 	}
 }
 
-// keep drops members of m[key] that are not listed.
+// keep drops members of m[key] that are not listed, or that the target does not know.
 func (e *edit) keep(m map[string]any, key string, allowed ...string) {
 	sub, ok := m[key].(map[string]any)
 	if !ok {
 		return
 	}
 	for _, k := range keys(sub) {
-		if !slices.Contains(allowed, k) {
+		if !slices.Contains(allowed, k) || e.lacks.options[key+" "+k] || e.lacks.fields[key+" "+k] {
 			e.note("root-field", key+"."+k, "dropped: %s", brief(sub[k]))
 			delete(sub, k)
 		}

@@ -67,6 +67,42 @@ func TestWhatTheTargetDoesNotKnowIsLeftOutAndTold(t *testing.T) {
 	}
 }
 
+func TestRecoverySourceOptionsAreKeptWhereTheTargetKnowsThem(t *testing.T) {
+	source := `{"excludes":["body"],"recovery_source_enabled":true,"recovery_source_includes":["body"],"recovery_source_excludes":["vector"]}`
+	index := Index{Mappings: []Mapping{{"_doc", json.RawMessage(`{"_source":` + source + `,"properties":{"body":{"type":"text"}}}`)}}}
+	kept, dropped := `{"_source":`+source+`,"properties":{"body":{"type":"text"}}}`, `{"_source":{"excludes":["body"]},"properties":{"body":{"type":"text"}}}`
+	for _, c := range []struct {
+		name   string
+		refuse []refusal
+		want   string
+	}{
+		{"a target that knows them", nil, kept},
+		{"a target that names each in turn", []refusal{
+			{"recovery_source_enabled", "unknown parameter [recovery_source_enabled] on mapper [_source] of type [_source]"},
+			{"recovery_source_includes", "unknown parameter [recovery_source_includes] on mapper [_source] of type [_source]"},
+			{"recovery_source_excludes", "unknown parameter [recovery_source_excludes] on mapper [_source] of type [_source]"},
+		}, dropped},
+		{"an old target that names all", []refusal{
+			{"recovery_source", "Mapping definition for [_source] has unsupported parameters:  [recovery_source_includes : [body]] [recovery_source_excludes : [vector]] [recovery_source_enabled : true]"},
+		}, dropped},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			target := &picky{refuse: c.refuse}
+			r, err := Ensure(t.Context(), target, os219, []Wanted{{Name: "i", Index: index}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, want := tree(t, []byte(target.body)), tree(t, []byte(`{"settings":{},"mappings":`+c.want+`}`))
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("created %s", target.body)
+			}
+			if told := slices.ContainsFunc(r.Changes, func(ch Change) bool { return strings.HasPrefix(ch.Path, "_source.recovery_source") }); told != (c.want == dropped) {
+				t.Errorf("changes: %+v", r.Changes)
+			}
+		})
+	}
+}
+
 func TestARefusalThatTeachesNothingIsFinal(t *testing.T) {
 	for _, reason := range []string{
 		"analyzer [a] has not been configured in mappings",
