@@ -159,6 +159,12 @@ func (r *report) writeText(w io.Writer) {
 		if x.Reduced != "" {
 			fmt.Fprintf(w, "index %s: stored sources are not what was indexed: %s\n", x.Index, x.Reduced)
 		}
+		if x.Arrival != nil && x.Arrival.Note != "" {
+			fmt.Fprintf(w, "index %s: the target has %d documents, %d were indexed: %s\n", x.Index, x.Arrival.Found, x.Arrival.Expected, x.Arrival.Note)
+		}
+		if x.Existed > 0 {
+			fmt.Fprintf(w, "index %s: %d of its documents were in the data stream before they were sent\n", x.Index, x.Existed)
+		}
 		if x.Paused != "" {
 			fmt.Fprintf(w, "index %s is paused: %s\n", x.Index, x.Paused)
 		}
@@ -166,6 +172,10 @@ func (r *report) writeText(w io.Writer) {
 	for _, p := range r.Problems {
 		if r.failedIndex(p.Index) {
 			continue // said once above
+		}
+		if p.Shard < 0 {
+			fmt.Fprintf(w, "index %s is not complete: %s\n", p.Index, p.Reason)
+			continue
 		}
 		fmt.Fprintf(w, "index %s shard %d failed: %s\n", p.Index, p.Shard, p.Reason)
 	}

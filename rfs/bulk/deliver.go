@@ -62,7 +62,7 @@ func (l *Loader) deliver(b *batch, items []item) error {
 		case err != nil:
 			return err
 		default:
-			rest, why, err := l.sort(b, items, res)
+			rest, why, err := l.sort(b, items, res, try == 0)
 			if err != nil || len(rest) == 0 {
 				return err
 			}
@@ -128,8 +128,8 @@ func load(res Result, err error) outcome {
 }
 
 // sort turns permanent refusals into failures and keeps the items to be sent again;
-// why is what the target says of the first of these.
-func (l *Loader) sort(b *batch, items []item, res Result) (rest []item, why string, err error) {
+// why is what the target says of the first of these. first says that the items were not sent before.
+func (l *Loader) sort(b *batch, items []item, res Result, first bool) (rest []item, why string, err error) {
 	var keep []int
 	last := -1
 	for _, r := range res.Refused {
@@ -144,7 +144,9 @@ func (l *Loader) sort(b *batch, items []item, res Result) (rest []item, why stri
 			}
 			keep = append(keep, r.Pos)
 		case l.opts.Create && r.Status == 409 && r.Type == "version_conflict_engine_exception":
-			b.counts.Existed++
+			if first { // else an earlier request may have arrived whose answer did not
+				b.counts.Existed++
+			}
 		case concernsIndex(r):
 			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indices[items[r.Pos].index].name, r.Status, r.Type, r.Reason, ErrIndexBlocked)
 		default:

@@ -84,7 +84,7 @@ type Counts struct {
 	Requests int64 // requests started
 	Retries  int64 // of these: repetitions, whole or in part
 	Resent   int64 // documents sent more than once, each time counted
-	Existed  int64 // of Indexed, with op create: an id that was there already
+	Existed  int64 // of Indexed, with op create: an id that was there when it was sent for the first time
 }
 
 func (c *Counts) add(d Counts) {

@@ -613,6 +613,21 @@ func TestWhatIsThereAlreadyHasArrivedWhenDocumentsAreCreated(t *testing.T) {
 			t.Errorf("create %v: %+v, %+v", create, c, rec.synced)
 		}
 	}
+	sends := 0
+	s := &target{answer: func(context.Context, []string, int) (Result, error) {
+		if sends++; sends == 1 { // it arrived, its answer did not
+			return Result{}, fault.ErrUnavailable
+		}
+		return Result{Refused: []Refusal{{Pos: 0, Status: 409, Type: "version_conflict_engine_exception"}}}, nil
+	}}
+	l := New(Options{Sender: s, Recorder: &records{}, Create: true, MaxDocs: 3})
+	add(t, l, 0, 3)
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c := l.Counts(); c.Existed != 0 || c.Indexed != 3 {
+		t.Errorf("after a lost answer: %+v", c)
+	}
 	d := doc.Document{Index: []byte("i"), ID: []byte("1")}
 	if got := string(appendAction(nil, appendPrefix(nil, "create", d.Index), &d, false)); got != `{"create":{"_index":"i","_id":"1"}}` {
 		t.Error(got)

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/doc"
@@ -113,6 +114,12 @@ func (s *Set) Documents(index string) *Editor {
 		return nil
 	}
 	return e
+}
+
+// Redirects reports whether a rule sends documents of an index of the snapshot to another target index. s may be nil.
+func (s *Set) Redirects(index string) bool {
+	e := s.Documents(index)
+	return e != nil && slices.ContainsFunc(e.targets, func(to []byte) bool { return to != nil })
 }
 
 // Edit changes index and source of a document; keep is false when it is left out. A source

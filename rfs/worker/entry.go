@@ -28,6 +28,8 @@ type Entry struct {
 	Ours []string `json:"ours,omitempty"`
 	// Differs is what the target made of the created indices that was not asked, as its templates do.
 	Differs []string `json:"differs,omitempty"`
+	// Arrival is what the target held when all documents were sent; absent before.
+	Arrival *Arrival `json:"arrival,omitempty"`
 	// Late are aliases, by target index, that are set when the documents of the index are complete.
 	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
 }

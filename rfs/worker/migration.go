@@ -76,7 +76,11 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := m.checkTargets(ctx, entry); err != nil {
+		if err := m.checkTargets(ctx, entry); errors.Is(err, ErrTargetReplaced) {
+			if _, err = m.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {
+				return err
+			} // the end of the documents reports it
+		} else if err != nil {
 			return err
 		}
 	}

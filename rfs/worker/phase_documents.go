@@ -104,8 +104,11 @@ func (s *Session) takeIndices(ctx context.Context) error {
 	return nil
 }
 
-// auditItems proves that the documents are complete, and sets the aliases that waited for them.
+// auditItems proves that the documents are complete and on the target, and sets the aliases that waited for them.
 func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error) {
+	if err := s.checkArrivals(ctx); err != nil {
+		return cms.AuditReport{}, false, err
+	}
 	if err := s.setLateAliases(ctx); err != nil {
 		return cms.AuditReport{}, false, err
 	}
@@ -166,7 +169,7 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(entry.Late) > 0 && e.State == cms.PhaseCompleted {
+		if len(entry.Late) > 0 && e.State == cms.PhaseCompleted && (entry.Arrival == nil || entry.Arrival.Problem == "") {
 			waiting[e.Name] = entry
 		}
 	}

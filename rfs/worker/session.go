@@ -52,9 +52,12 @@ type Session struct {
 	Globals func(context.Context, *Plan) (GlobalsRecord, error)
 	// Foretell tells, before the first phase that writes to the target, how it will differ; nil: nothing.
 	Foretell func(context.Context, *Plan, Phases) error
-	Indices  Indices  // of the target; nil when there is no cluster
-	Targets  Targets  // nil when there is no cluster
-	Exported Exported // nil when documents do not go to files
+	Indices  Indices      // of the target; nil when there is no cluster
+	Targets  Targets      // nil when there is no cluster
+	Counts   TargetCounts // nil when there is no cluster
+	Exported Exported     // nil when documents do not go to files
+	// Redirects reports whether rules send documents of an index of the snapshot to other target indices; nil: none.
+	Redirects func(index string) bool
 	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a
 	// policy rolls over; nil when there is no cluster.
 	Streams func(ctx context.Context, name string) (uuid string, err error)

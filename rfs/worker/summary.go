@@ -63,6 +63,8 @@ type IndexSummary struct {
 	// Stream says what is done with the backing index of a data stream.
 	Stream string `json:"data_stream,omitempty"`
 	Paused string `json:"paused,omitempty"`
+	// Arrival is what the target held when all documents were sent; absent before, and without a target.
+	Arrival *Arrival `json:"arrival,omitempty"`
 	cms.Counts
 }
 
@@ -85,7 +87,7 @@ type Event struct {
 // Problem is an item that could not be migrated, and why.
 type Problem struct {
 	Index  string `json:"index"`
-	Shard  int    `json:"shard"`
+	Shard  int    `json:"shard"` // -1: the whole index
 	Item   string `json:"item"`
 	Reason string `json:"reason"`
 }
@@ -140,6 +142,7 @@ func summarize(ctx context.Context, session *Session) (*Summary, error) {
 	}
 	for _, x := range byIndex {
 		s.addChains(x, chains[x.Index])
+		s.addArrival(x)
 		s.Totals = s.Totals.Add(x.Counts)
 		s.Indices = append(s.Indices, *x)
 	}
@@ -212,7 +215,7 @@ func (s *Session) indexSummaries(ctx context.Context) (map[string]*IndexSummary,
 		}
 		by[e.Name] = &IndexSummary{
 			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced, Stream: entry.note(),
-			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0, Differs: entry.Differs,
+			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0, Differs: entry.Differs, Arrival: entry.Arrival,
 		}
 	}
 	return by, nil
@@ -243,6 +246,17 @@ func (s *Summary) addItem(x *IndexSummary, chain *shardChain, id cms.ItemID, ite
 		}
 	}
 	return nil
+}
+
+// addArrival adds what the target lacks of an index. Of one that is gone no shard is done.
+func (s *Summary) addArrival(x *IndexSummary) {
+	if x.Arrival == nil || x.Arrival.Problem == "" {
+		return
+	}
+	s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: x.Arrival.Problem})
+	if x.Arrival.Gone {
+		x.Done, x.Damaged = 0, x.Shards
+	}
 }
 
 // addChains decides per shard, and combines the checksums of ranges that several items read.

@@ -1,0 +1,174 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+// countable is a target as it answers questions about its indices.
+type countable struct {
+	uuids   map[string]string
+	docs    map[string]int64 // visible after a refresh
+	routed  int64
+	aliases string
+	set     map[string]string
+	final   map[string]string
+	denied  error
+
+	refreshed map[string]bool
+	counted   int
+}
+
+func (h *countable) IndexUUID(_ context.Context, name string) (string, error) {
+	if h.uuids[name] == "" {
+		return "", fs.ErrNotExist
+	}
+	return h.uuids[name], nil
+}
+func (h *countable) Refresh(_ context.Context, name string) error {
+	h.refreshed[name] = true
+	return h.denied
+}
+func (h *countable) Count(_ context.Context, name string) (int64, error) {
+	h.counted++
+	if !h.refreshed[name] {
+		return 0, nil
+	}
+	return h.docs[name], nil
+}
+func (h *countable) CountRouted(context.Context, string) (int64, error) { return h.routed, nil }
+func (h *countable) GetIndex(_ context.Context, name string) ([]target.Index, error) {
+	return []target.Index{{Name: name, Aliases: json.RawMessage(h.aliases), Settings: h.set}}, nil
+}
+func (h *countable) FinalPipelines(context.Context, []string) (map[string]string, error) {
+	return h.final, nil
+}
+
+func TestArrivals(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(h *countable, s *Session, all map[string]*Entry, sent map[string]cms.Counts)
+		problem string // "": none
+		gone    bool
+		note    string
+	}{
+		{name: "all are there"},
+		{name: "more are there", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 7 }},
+		{name: "an index that is gone", problem: "a does not exist", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { delete(h.uuids, "a") }},
+		{name: "an index of another UUID", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.uuids["a"] = "other" }},
+		{name: "an index of another UUID that was there before", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+			h.uuids["a"], all["a"].Ours = "other", nil
+		}},
+		{name: "fewer", problem: "has 3 documents in a, 5 were indexed: 2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 3 }},
+		{name: "fewer, in one that was there before", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], all["a"].Ours = 3, nil
+		}},
+		{name: "fewer of several sources", note: "2 indices of the snapshot", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+			all["b"].Naming.Index = "a"
+			h.docs["a"] = 8
+		}},
+		{name: "fewer with an alias that is live", note: "reachable by the alias all", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.aliases = 3, `{"all":{}}`
+		}},
+		{name: "fewer with a final pipeline", note: "final pipeline p", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.final = 3, map[string]string{"a": "p"}
+		}},
+		{name: "fewer with pipelines", note: "default pipeline p", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.set["index.default_pipeline"], s.Identity = 3, "p", map[string]string{PipelinesKey: "true"}
+		}},
+		{name: "fewer with a pipeline that does not run", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.set["index.default_pipeline"] = 3, "p"
+		}},
+		{name: "fewer with routings and other shards", note: "one id under several routings", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.routed, h.set["index.number_of_shards"] = 3, 4, "1"
+		}},
+		{name: "fewer with routings and the same shards", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.routed = 3, 4
+		}},
+		{name: "fewer of other shards without routings", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.set["index.number_of_shards"] = 3, "1"
+		}},
+		{name: "ids that a data stream had before", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.docs["a"], sent["a"] = 3, cms.Counts{Live: 5, Indexed: 5, Existed: 2}
+		}},
+		{name: "rules that move documents", note: "rules send", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], s.Redirects = 0, func(string) bool { return true }
+		}},
+		{name: "no permission to count", note: "not counted", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.denied = fault.ErrConfig
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				h := &countable{
+					uuids: map[string]string{"a": "uuid of a", "b": "uuid of b"}, docs: map[string]int64{"a": 5, "b": 5},
+					set: map[string]string{"index.number_of_shards": "2"}, refreshed: map[string]bool{},
+				}
+				s := process(t, m, newOutside(), 1, &life{})
+				s.Targets, s.Counts = h, h
+				entries, sent := map[string]*Entry{}, map[string]cms.Counts{}
+				for _, name := range []string{"a", "b"} {
+					entries[name] = &Entry{Naming: Naming{Index: name}, Shards: 2, Ours: []string{name}, Late: map[string]json.RawMessage{name: json.RawMessage(`{"late":{}}`)}}
+					sent[name] = cms.Counts{Live: 5, Indexed: 5}
+					if _, err := s.Coordinator.ClaimTarget(t.Context(), name, "uuid of "+name); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.change != nil {
+					c.change(h, s, entries, sent)
+				}
+				for name, e := range entries {
+					body, err := e.encode()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := s.Coordinator.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: name, State: cms.PhaseCompleted, Shards: 1, Body: body}); err != nil {
+						t.Fatal(err)
+					}
+					it := cms.NewItem(cms.ItemID{Index: name}.String(), "test", 0)
+					it.CompletedAt, it.Counts = 1, sent[name]
+					m.items[it.ID] = it
+				}
+				if _, _, err := s.auditItems(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				sum, err := summarize(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				x := sum.Indices[0]
+				if x.Arrival == nil || (c.problem == "") != (len(sum.Problems) == 0) || x.Arrival.Gone != c.gone || !strings.Contains(x.Arrival.Note, c.note) || c.note == "" && x.Arrival.Note != "" {
+					t.Fatalf("%+v, problems %+v", x.Arrival, sum.Problems)
+				}
+				if c.gone == (x.Done == 1) {
+					t.Errorf("%d of %d shards done", x.Done, x.Shards)
+				}
+				if c.problem == "" {
+					if x.AliasesWait {
+						t.Error("aliases wait")
+					}
+					counted := h.counted
+					if _, _, err := s.auditItems(t.Context()); err != nil || h.counted != counted && h.denied == nil {
+						t.Errorf("a second run counted again: %v", err)
+					}
+					return
+				}
+				if p := sum.Problems[0]; p.Index != "a" || p.Shard != -1 || !strings.Contains(p.Reason, c.problem) || !x.AliasesWait {
+					t.Errorf("%+v, aliases wait: %v", p, x.AliasesWait)
+				}
+				if len(sum.Events) != 1 || sum.Events[0].Subject != "index a" || sum.Events[0].Detail != sum.Problems[0].Reason {
+					t.Errorf("events %+v", sum.Events)
+				}
+			})
+		})
+	}
+}
