@@ -119,6 +119,10 @@ type entryBody struct {
 		} `json:"naming"`
 		Bytes   []int64 `json:"bytes"`
 		Reduced string  `json:"reduced"`
+		// Arrival is what the target held when all documents were sent.
+		Arrival struct {
+			Problem string `json:"problem"`
+		} `json:"arrival"`
 	} `json:"locator"`
 }
 
@@ -143,6 +147,10 @@ func (r *reader) entry(rec cms.Record) {
 	switch rec.State {
 	case Completed:
 		r.created++
+		if problem := b.Locator.Arrival.Problem; problem != "" {
+			x.State, x.Error = Failed, problem
+			r.failure(problem, "index "+b.Name)
+		}
 	case Failed:
 		r.created++
 		x.State, x.Error = Failed, rec.Error

@@ -227,3 +227,12 @@ func TestPhasesAreReadWithTheirProgress(t *testing.T) {
 		t.Errorf("%+v, failures %+v", p, m.Failures)
 	}
 }
+
+func TestAnIndexWhoseDocumentsAreNotOnTheTargetHasFailed(t *testing.T) {
+	w := newWorld(t)
+	w.put(t, cms.Record{ID: "index:Z29uZQ", Kind: "index", State: progress.Completed, Body: json.RawMessage(`{"name":"gone","shards":1,"locator":{"arrival":{"problem":"it does not exist"}}}`)})
+	m := w.read(t)
+	if x := m.Indices[0]; x.State != progress.Failed || x.Error != "it does not exist" || len(m.Failures) != 1 || m.Failures[0].Reason != x.Error {
+		t.Errorf("%+v, failures %+v", x, m.Failures)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,7 +136,12 @@ func (s *Session) arrival(ctx context.Context, group []*arriving) (Arrival, erro
 		return *group[0].entry.Arrival, nil
 	}
 	err = s.countArrival(ctx, group, &is)
-	if errors.Is(err, fault.ErrConfig) {
+	var status *target.StatusError
+	switch {
+	case errors.As(err, &status) && status.Status == http.StatusNotFound: // it went a moment ago
+		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
+		return is, nil
+	case errors.Is(err, fault.ErrConfig):
 		is.Note = "not counted: " + fault.Text(err)
 		return is, nil
 	}

@@ -67,6 +67,9 @@ func TestArrivals(t *testing.T) {
 		{name: "an index of another UUID that was there before", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
 			h.uuids["a"], all["a"].Ours = "other", nil
 		}},
+		{name: "an index that goes a moment later", problem: "5 documents were sent", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.denied = &target.StatusError{Status: 404}
+		}},
 		{name: "fewer", problem: "has 3 documents in a, 5 were indexed: 2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 3 }},
 		{name: "fewer, in one that was there before", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], all["a"].Ours = 3, nil
@@ -165,7 +168,7 @@ func TestArrivals(t *testing.T) {
 				if p := sum.Problems[0]; p.Index != "a" || p.Shard != -1 || !strings.Contains(p.Reason, c.problem) || !x.AliasesWait {
 					t.Errorf("%+v, aliases wait: %v", p, x.AliasesWait)
 				}
-				if len(sum.Events) != 1 || sum.Events[0].Subject != "index a" || sum.Events[0].Detail != sum.Problems[0].Reason {
+				if len(sum.Events) != len(sum.Problems) || sum.Events[0].Subject != "index a" || sum.Events[0].Detail != sum.Problems[0].Reason {
 					t.Errorf("events %+v", sum.Events)
 				}
 			})

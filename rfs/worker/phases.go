@@ -65,7 +65,7 @@ var actions = map[Action]string{
 	MakeIndices:  "take entries at random, create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
 	SeedItems:    "lease shard_setup; create an item for each shard, FAILED at once for an index that is not there. Under somebody else's lease: wait",
 	WorkOnItem:   "lease an item and move its documents; when no item is open, move on",
-	AuditItems:   "prove that every chain of items is whole, mend what is not, set aliases that waited",
+	AuditItems:   "compare the target indices with what was sent; prove that every chain of items is whole, mend what is not; set aliases that waited",
 	LookForItems: "end, unless an operator has opened an item again",
 	Stop:         "tell the failure once and end",
 }

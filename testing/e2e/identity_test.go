@@ -1,10 +1,17 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/testing/cluster"
 )
 
 // refusedWith fails unless a run ended with exit code 1 and its error has every word.
@@ -53,4 +60,110 @@ func TestASessionIsOfOneDestinationAndSnapshot(t *testing.T) {
 		r := RunIn(t, dir, nil, "rfsd", "worker", "--repo-uri", repo, "--snapshot-name", "snap1", "--discard", "--coordinator-file", "rehearsal.db")
 		refusedWith(t, r, "snapshot-uuid was")
 	})
+}
+
+// TestATargetIndexThatVanishesAfterItsLastItemIsReported deletes an index while documents of others come.
+func TestATargetIndexThatVanishesAfterItsLastItemIsReported(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	p := newProxy(t, n.URL, 400*time.Millisecond)
+	dir := t.TempDir()
+	args := targetArgs(p.URL, demoRepo(), "--session-name", "vanish", "--first", "catalogue", "--slots", "1", "--max-connections", "1", "--documents-per-bulk-request", "4")
+	type ended struct {
+		out  []byte
+		code int
+	}
+	end := make(chan ended, 1)
+	go func() {
+		cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+		out, _ := cmd.Output() //nolint:errcheck // the exit code says it
+		end <- ended{out, cmd.ProcessState.ExitCode()}
+	}()
+	coord := coordinator(t, n, "vanish", 10*time.Minute)
+	until(t, "the index is done", func() bool {
+		it, err := coord.Item(t.Context(), cms.ItemID{Index: "catalogue"})
+		return err == nil && !it.Open()
+	})
+	if _, err := n.Send(t.Context(), "DELETE", "/catalogue", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	p.delay.Store(0)
+	check := func(out []byte, code int) {
+		t.Helper()
+		var sum struct {
+			Complete bool
+			Indices  []struct {
+				Index string
+				Done  int `json:"shards_done"`
+			}
+			Problems []struct{ Index, Reason string }
+		}
+		must(t, json.Unmarshal(out, &sum))
+		if code != 7 || !sum.Complete || len(sum.Problems) != 1 || sum.Problems[0].Index != "catalogue" || !strings.Contains(sum.Problems[0].Reason, "does not exist") {
+			t.Errorf("exit %d, %+v", code, sum)
+		}
+		for _, x := range sum.Indices {
+			if (x.Done == 0) != (x.Index == "catalogue") {
+				t.Errorf("%+v", x)
+			}
+		}
+	}
+	first := <-end
+	check(first.out, first.code)
+	again := RunIn(t, dir, nil, "rfsd", args...)
+	check([]byte(again.Stdout), again.Code)
+}
+
+// TestTheEndIsLookedForAtTheTarget: documents that are gone are missed, nested ones are not counted, and what is there can be seen.
+func TestTheEndIsLookedForAtTheTarget(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo := filepath.Join(Root(), "testing", "fixtures", "7.10.2-basic")
+	dir := t.TempDir()
+	r := RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, repo, "--session-name", "whole")...)
+	if r.Code != 0 {
+		t.Fatalf("exit %d: %s", r.Code, r.Stderr)
+	}
+	var whole struct {
+		Indices []struct {
+			Index   string
+			Indexed int64
+			Arrival *struct{ Expected, Found int64 }
+		}
+	}
+	must(t, json.Unmarshal([]byte(r.Stdout), &whole))
+	some := ""
+	for _, x := range whole.Indices {
+		if x.Arrival == nil || x.Arrival.Found != x.Indexed || x.Arrival.Expected != x.Indexed {
+			t.Errorf("%+v", x)
+		}
+		var count []struct {
+			Count string `json:"docs.count"`
+		}
+		must(t, n.JSON(t.Context(), "GET", "/_cat/indices/"+x.Index+"?format=json", nil, &count))
+		if x.Indexed > 0 && (len(count) != 1 || count[0].Count == "0") {
+			t.Errorf("index %s shows %+v after the end", x.Index, count)
+		}
+		if x.Indexed > 1 {
+			some = x.Index
+		}
+	}
+	// Another session meets an index of its own from which somebody deletes while documents of another come.
+	wipe(t, n)
+	p := newProxy(t, n.URL, 0)
+	var once sync.Once
+	p.before = func(path string) {
+		if path != "/"+some+"/_refresh" {
+			return
+		}
+		once.Do(func() {
+			call(t, n, "POST", "/"+some+"/_refresh", nil)
+			call(t, n, "POST", "/"+some+"/_delete_by_query?max_docs=1&refresh=true", map[string]any{"query": map[string]any{"match_all": map[string]any{}}})
+		})
+	}
+	r = RunIn(t, dir, nil, "rfsd", targetArgs(p.URL, repo, "--session-name", "fewer", "--aliases", "late")...)
+	if r.Code != 7 || !strings.Contains(r.Stdout, "1 are missing") || !strings.Contains(r.Stdout, some) {
+		t.Errorf("exit %d: %s", r.Code, r.Stdout)
+	}
 }

@@ -21,11 +21,12 @@ import (
 type proxy struct {
 	*httptest.Server
 	node      string
-	delay     atomic.Int64 // of each bulk request, ns
-	silent    atomic.Bool  // nothing is answered any more
-	bulks     atomic.Int64 // bulk requests that arrived
-	documents atomic.Int64 // in bulk requests that were passed on; bodies must not be compressed
-	conflicts atomic.Int64 // answers with status 409
+	delay     atomic.Int64      // of each bulk request, ns
+	silent    atomic.Bool       // nothing is answered any more
+	bulks     atomic.Int64      // bulk requests that arrived
+	documents atomic.Int64      // in bulk requests that were passed on; bodies must not be compressed
+	conflicts atomic.Int64      // answers with status 409
+	before    func(path string) // of each request, when set before the first
 	mu        sync.Mutex
 	firstAck  time.Time // of a bulk request that the node took
 	lastAck   time.Time
@@ -63,6 +64,9 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if p.silent.Load() {
 		<-r.Context().Done()
 		return
+	}
+	if p.before != nil {
+		p.before(r.URL.Path)
 	}
 	if isBulk {
 		select {
