@@ -253,7 +253,7 @@ func (d *Daemon) weigh(s *slot, now time.Time) {
 		return
 	}
 	if s.fat++; s.fat >= 3 {
-		d.end(s, now, fmt.Sprintf("memory: %d MB resident, more than %d MB", s.memory>>20, limit>>20))
+		d.end(s, now, fmt.Sprintf("memory: %d MiB resident, more than %d MiB", s.memory>>20, limit>>20))
 	}
 }
 

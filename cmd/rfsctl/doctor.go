@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/doctor"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/pattern"
@@ -31,7 +32,7 @@ func doctorCommand() *cli.Command {
 		&cli.BoolFlag{Name: "include-system", Usage: "also system and dot indices", EnvVars: env("include-system")},
 		&cli.StringFlag{Name: "session-name", Usage: "name of the migration", EnvVars: env("session-name")},
 		&cli.DurationFlag{Name: "clock-skew-tolerance", Value: 15 * time.Second, Usage: "allowed distance of the clocks", EnvVars: env("clock-skew-tolerance")},
-		&cli.Int64Flag{Name: "documents-size-per-bulk-request", Value: 10 << 20, Usage: "largest request body", EnvVars: env("documents-size-per-bulk-request")},
+		&cli.Int64Flag{Name: "documents-size-per-bulk-request", Value: bulk.DefaultMaxBytes, Usage: "largest request body", EnvVars: env("documents-size-per-bulk-request")},
 	)
 	return &cli.Command{Name: "doctor", Usage: "check repository and target before a migration", Description: doctorHelp, Flags: flags, Action: examine}
 }

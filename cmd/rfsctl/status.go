@@ -122,7 +122,7 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 	if m.Session != "" {
 		fmt.Fprintf(w, ", session %s", m.Session)
 	}
-	fmt.Fprintf(w, "\n%s  %d of %d shards, %d documents, %s of %s", bar(t.BytesDone, t.Bytes, 30), t.ShardsDone, t.Shards, t.Indexed, size(t.BytesDone), size(t.Bytes))
+	fmt.Fprintf(w, "\n%s  %d of %d shards, %d documents, %s of %s", bar(t.BytesDone, t.Bytes, 30), t.ShardsDone, t.Shards, t.Indexed, progress.Bytes(t.BytesDone), progress.Bytes(t.Bytes))
 	if t.Failed > 0 {
 		fmt.Fprintf(w, ", %d documents failed", t.Failed)
 	}
@@ -130,7 +130,7 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 		fmt.Fprintf(w, ", %d filtered", t.Filtered)
 	}
 	if r.Rate.Documents > 0 || r.Rate.Bytes > 0 {
-		fmt.Fprintf(w, "\n%.0f documents/s, %s/s", r.Rate.Documents, size(int64(r.Rate.Bytes)))
+		fmt.Fprintf(w, "\n%.0f documents/s, %s/s", r.Rate.Documents, progress.Bytes(int64(r.Rate.Bytes)))
 	}
 	if r.Rate.Left != nil && !m.Complete {
 		fmt.Fprintf(w, ", about %s left", seconds(*r.Rate.Left))
@@ -170,7 +170,7 @@ func printIndices(w io.Writer, all []progress.Index, shards bool) {
 		fmt.Fprintln(t)
 		for _, s := range x.Shards {
 			if shards {
-				fmt.Fprintf(t, "  shard %d\t%s\t%s\t%d\t%d\t%3.0f %%\t%s\n", s.Number, s.State, size(s.Bytes), s.Counts.Indexed, s.Counts.Failed, 100*s.Fraction, s.Holder)
+				fmt.Fprintf(t, "  shard %d\t%s\t%s\t%d\t%d\t%3.0f %%\t%s\n", s.Number, s.State, progress.Bytes(s.Bytes), s.Counts.Indexed, s.Counts.Failed, 100*s.Fraction, s.Holder)
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func printWorkers(w io.Writer, all []status.Worker) {
 		if x.Item != "" {
 			on = fmt.Sprintf("%s shard %d", x.Index, x.Shard)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%.0f\t%s\t%d\t%s\n", x.Slot, x.State, on, x.Rate, size(x.Resident), x.Restarts, clean(orDash(x.LastExit)))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%.0f\t%s\t%d\t%s\n", x.Slot, x.State, on, x.Rate, progress.Bytes(x.Resident), x.Restarts, clean(orDash(x.LastExit)))
 	}
 	t.Flush()
 }
@@ -201,19 +201,6 @@ func bar(done, total int64, width int) string {
 	}
 	full := int(share * float64(width))
 	return fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*share)
-}
-
-// size gives bytes in powers of 1,000, as disks and networks are sold.
-func size(n int64) string {
-	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"}
-	i := 0
-	for f >= 1000 && i < len(units)-1 {
-		f, i = f/1000, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, units[i])
 }
 
 func seconds(s float64) string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -167,7 +168,7 @@ func (e *estimation) write(w io.Writer) error {
 		if s.Documents >= 0 {
 			documents = count(s.Documents)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t\n", s.Index, s.Shards, size(s.Bytes), size(s.Read), documents, count(s.Requests))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t\n", s.Index, s.Shards, progress.Bytes(s.Bytes), progress.Bytes(s.Read), documents, count(s.Requests))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -95,12 +96,12 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 func printEvaluation(w io.Writer, r *worker.Evaluation) {
 	fmt.Fprintf(w, "snapshot %s (%s) to %s\n", r.Snapshot, r.State, r.Target)
 	fmt.Fprintf(w, "%s in the repository; at most %s read in %d requests; about %s on the target with replicas\n\n",
-		bytesText(r.Size.Repository), bytesText(r.Size.Read), r.Size.Requests, bytesText(r.Size.Target))
+		progress.Bytes(r.Size.Repository), progress.Bytes(r.Size.Read), r.Size.Requests, progress.Bytes(r.Size.Target))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "INDEX\tSHARDS\tSIZE\tTARGET\tWOULD BE\tDIFFERENCES")
 	for _, x := range r.Indices {
 		for _, o := range x.Targets {
-			fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Index, x.Shards, bytesText(x.Bytes), o.Name, o.Action, changesText(o))
+			fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Index, x.Shards, progress.Bytes(x.Bytes), o.Name, o.Action, changesText(o))
 		}
 	}
 	t.Flush()
@@ -167,17 +168,4 @@ func printDifferences(w io.Writer, r *worker.Evaluation) {
 	for _, o := range r.Globals {
 		show(o)
 	}
-}
-
-// bytesText gives bytes in powers of 1,000.
-func bytesText(n int64) string {
-	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"}
-	i := 0
-	for f >= 1000 && i < len(units)-1 {
-		f, i = f/1000, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, units[i])
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
 )
 
 // env gives every flag its variable: --repo-uri is RFS_REPO_URI.
@@ -117,7 +119,7 @@ func workFlags() []cli.Flag {
 	return []cli.Flag{
 		num(work, "slots", 0, "shards read at the same time (0: one per processor, at most 8)"),
 		num(work, "documents-per-bulk-request", 0, "most documents in one request (0: no limit)"),
-		num(work, "documents-size-per-bulk-request", defaultBulkBytes, "most bytes in one request; a larger document goes alone"),
+		num(work, "documents-size-per-bulk-request", bulk.DefaultMaxBytes, "most bytes in one request; a larger document goes alone"),
 		num(work, "max-connections", defaultConnections, "most requests under way at the same time, over all slots"),
 		str(work, "max-rate", "0", "most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"),
 		list(work, "first", "index whose shards are done first: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated, in order"),
@@ -132,6 +134,5 @@ func workFlags() []cli.Flag {
 }
 
 const (
-	defaultBulkBytes   = 5 << 20
 	defaultConnections = 4
 )

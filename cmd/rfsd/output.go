@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -49,8 +50,8 @@ func migrationProgress(meter *worker.Meter, total func() int64) func(elapsed flo
 }
 
 func rates(documents, bytes int64, elapsed float64) string {
-	return fmt.Sprintf("%s documents, %s, %s documents/s, %s/s", count(documents), size(bytes),
-		count(int64(float64(documents)/elapsed)), size(int64(float64(bytes)/elapsed)))
+	return fmt.Sprintf("%s documents, %s, %s documents/s, %s/s", count(documents), progress.Bytes(bytes),
+		count(int64(float64(documents)/elapsed)), progress.Bytes(int64(float64(bytes)/elapsed)))
 }
 
 // remaining is the part that is done and the time that is left at the same rate; "" while that is not known.
@@ -97,21 +98,6 @@ func count(n int64) string {
 	return b.String()
 }
 
-// size writes bytes in the largest decimal unit that fits.
-func size(n int64) string {
-	f := float64(n)
-	for _, unit := range []string{"B", "kB", "MB", "GB"} {
-		if f < 1000 {
-			if unit == "B" {
-				return fmt.Sprintf("%d B", n)
-			}
-			return fmt.Sprintf("%.1f %s", f, unit)
-		}
-		f /= 1000
-	}
-	return fmt.Sprintf("%.2f TB", f)
-}
-
 // report is the end of a run as a script reads it.
 type report struct {
 	*worker.Summary
@@ -140,9 +126,9 @@ func (r *report) writeText(w io.Writer) {
 	fmt.Fprintln(t, "index\tshards\tlive\tindexed\tfailed\tfiltered\tbytes\t")
 	for _, x := range r.Indices {
 		shards := fmt.Sprintf("%d/%d", x.Done, x.Shards)
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t\n", x.Index, shards, x.Live, x.Indexed, x.Failed, x.Filtered, size(x.Bytes))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t\n", x.Index, shards, x.Live, x.Indexed, x.Failed, x.Filtered, progress.Bytes(x.Bytes))
 	}
-	fmt.Fprintf(t, "total\t\t%d\t%d\t%d\t%d\t%s\t\n", r.Totals.Live, r.Totals.Indexed, r.Totals.Failed, r.Totals.Filtered, size(r.Totals.Bytes))
+	fmt.Fprintf(t, "total\t\t%d\t%d\t%d\t%d\t%s\t\n", r.Totals.Live, r.Totals.Indexed, r.Totals.Failed, r.Totals.Filtered, progress.Bytes(r.Totals.Bytes))
 	if err := t.Flush(); err != nil {
 		fmt.Fprintln(os.Stderr, "rfsd: write summary:", err)
 	}
@@ -195,7 +181,7 @@ func (r *report) writeText(w io.Writer) {
 	if r.Complete && r.ItemsRun == 0 {
 		fmt.Fprintln(w, "everything was done before this run; a new --session-name begins afresh")
 	}
-	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, size(r.RepositoryBytes))
+	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, progress.Bytes(r.RepositoryBytes))
 }
 
 func (r *report) failedIndex(name string) bool {

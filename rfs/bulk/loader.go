@@ -16,7 +16,7 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultMaxBytes    = 10 << 20
+	DefaultMaxBytes    = 5 << 20
 	DefaultMaxInFlight = 10
 	DefaultGiveUp      = 10 * time.Minute
 	DefaultMaxAge      = 10 * time.Second

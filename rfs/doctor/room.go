@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/care"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -83,7 +84,7 @@ func room(ctx context.Context, c Cluster, n Needs) []Finding {
 			free += x.FS.Total.Available
 		}
 	}
-	f := Finding{"room for the indices", Good, fmt.Sprintf("about %d MB needed with replicas, %d MB free", n.Bytes>>20, free>>20), ""}
+	f := Finding{"room for the indices", Good, fmt.Sprintf("about %s needed with replicas, %s free", progress.Bytes(n.Bytes), progress.Bytes(free)), ""}
 	switch {
 	case n.Bytes > free:
 		f.Level, f.Remedy = Bad, "add nodes or disks, or migrate fewer indices (--index-allowlist) or replicas (--replicas)"
@@ -129,7 +130,7 @@ func bodies(ctx context.Context, c Cluster, n Needs) []Finding {
 	}
 	for _, x := range nodes.Nodes {
 		if x.HTTP.Max > 0 && n.BulkBytes > x.HTTP.Max {
-			return []Finding{{"size of requests", Warning, fmt.Sprintf("the target takes at most %d bytes, --documents-size-per-bulk-request is %d", x.HTTP.Max, n.BulkBytes), "every request would be refused and split: make it smaller"}}
+			return []Finding{{"size of requests", Warning, fmt.Sprintf("the target takes at most %s (%d bytes), --documents-size-per-bulk-request is %s (%d bytes)", progress.Bytes(x.HTTP.Max), x.HTTP.Max, progress.Bytes(n.BulkBytes), n.BulkBytes), "every request would be refused and split: make it smaller"}}
 		}
 	}
 	return []Finding{{"size of requests", Good, "", ""}}
