@@ -87,6 +87,7 @@ type records struct {
 	pending []doc.Failure
 	synced  []doc.Failure
 	err     error
+	syncErr error
 }
 
 func (r *records) Record(_ context.Context, f []doc.Failure) error {
@@ -99,6 +100,9 @@ func (r *records) Record(_ context.Context, f []doc.Failure) error {
 func (r *records) Sync(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.syncErr != nil {
+		return r.syncErr
+	}
 	r.synced = append(r.synced, r.pending...)
 	r.pending = nil
 	return nil
