@@ -260,6 +260,9 @@ func (d *Daemon) Failures(context.Context) ([]progress.Failure, error) {
 // Logs gives at most limit last log lines of the node and its workers; limit ≤ 0: all that are kept.
 func (d *Daemon) Logs(_ context.Context, limit int) []status.LogLine { return d.conf.Logs.Last(limit) }
 
+// ConnectionRefused counts a connection that a socket or port of the API did not take.
+func (d *Daemon) ConnectionRefused(listener string) { d.metrics.Refused(listener) }
+
 // Metrics serves the node's metrics as Prometheus reads them.
 func (d *Daemon) Metrics() http.Handler { return d.metrics.Handler() }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -294,7 +295,7 @@ func proxied(t *testing.T, n api.Node) *pageProxy {
 	}}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	p, err := newPageProxy(l.Addr().String(), node, "http://rfsd")
+	p, err := newPageProxy(l.Addr(), node, "http://rfsd")
 	must(t, err)
 	server := &http.Server{Handler: p}
 	go func() { _ = server.Serve(l) }()
@@ -320,10 +321,21 @@ func TestThePageOpensOnceAndOnlyReads(t *testing.T) {
 		return res.StatusCode, string(b)
 	}
 	base := "http://" + p.host
-	stranger := &http.Client{}
+	if !regexp.MustCompile(`^[0-9a-f]{32}\.localhost:\d+$`).MatchString(p.host) {
+		t.Errorf("the page's host is %s", p.host)
+	}
+	// As browsers do: names under .localhost are loopback.
+	resolved := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
+	}}
+	stranger := &http.Client{Transport: resolved}
 	jar, err := cookiejar.New(nil)
 	must(t, err)
-	user := &http.Client{Jar: jar}
+	user := &http.Client{Jar: jar, Transport: resolved}
 	for _, address := range []string{base + "/", base + "/v1/status", base + "/?token=", base + "/?token=" + strings.Repeat("0", 64)} {
 		if code, _ := ask(stranger, "GET", address, nil); code != http.StatusForbidden {
 			t.Errorf("a stranger's %s: %d", address, code)
@@ -336,22 +348,34 @@ func TestThePageOpensOnceAndOnlyReads(t *testing.T) {
 	if code, _ := ask(stranger, "GET", address, nil); code != http.StatusForbidden {
 		t.Errorf("the token opens twice: %d", code)
 	}
-	if code, body := ask(user, "GET", base+"/v1/status", nil); code != 200 || !strings.Contains(body, "mover-1") {
+	if code, body := ask(user, "GET", base+"/v1/events", nil); code != 200 {
 		t.Errorf("%d %s", code, body)
+	}
+	for _, path := range []string{"/v1/logs", "/v1/status", "/v1/items", "/metrics", "/page/../v1/logs", "/page/..%2fv1/logs", "/page/", "//v1/logs"} {
+		if code, body := ask(user, "GET", base+path, nil); code != http.StatusForbidden || !strings.Contains(body, "not part of the page") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
 	}
 	if code, _ := ask(user, "POST", base+"/v1/pause", nil); code != http.StatusMethodNotAllowed || len(n.wishes) != 0 {
 		t.Errorf("the page steers: %d, %v", code, n.wishes)
 	}
-	if code, _ := ask(user, "GET", base+"/v1/status", func(r *http.Request) { r.Host = "evil.example" }); code != http.StatusForbidden {
+	if code, _ := ask(user, "GET", base+"/v1/events", func(r *http.Request) { r.Host = "evil.example" }); code != http.StatusForbidden {
 		t.Errorf("under another name: %d", code)
 	}
-	if code, _ := ask(user, "GET", base+"/v1/status", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }); code != http.StatusForbidden {
+	if code, _ := ask(user, "GET", base+"/v1/events", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }); code != http.StatusForbidden {
 		t.Errorf("from another site: %d", code)
 	}
 	u, err := url.Parse(base)
 	must(t, err)
 	if len(jar.Cookies(u)) != 1 {
 		t.Errorf("cookies %v", jar.Cookies(u))
+	}
+	for _, other := range []string{"http://127.0.0.1:1/", "http://localhost:1/", "http://other.localhost:1/"} {
+		u, err := url.Parse(other)
+		must(t, err)
+		if got := jar.Cookies(u); len(got) != 0 {
+			t.Errorf("%s gets %v", other, got)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,8 @@ import (
 )
 
 const pageHelp = `Serves the status page of a node on this machine's loopback, asking the node with your socket or certificate, and opens it in
-   the browser. The address holds a token that opens the page once; the browser then has a cookie, other users of this machine have nothing.
+   the browser. The address holds a token that opens the page once; the browser then has a cookie for a name of its own under .localhost,
+   which no other port of this machine gets. Other users of this machine have nothing.
    The page only reads. Ctrl-C ends it.`
 
 func pageCommand() *cli.Command {
@@ -50,7 +52,7 @@ func openPage(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("--port: %w: %w", err, fault.ErrConfig)
 	}
-	p, err := newPageProxy(l.Addr().String(), node, base)
+	p, err := newPageProxy(l.Addr(), node, base)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -81,7 +83,16 @@ type pageProxy struct {
 
 const pageCookie = "rfsd-page"
 
-func newPageProxy(host string, node *http.Client, base string) (*pageProxy, error) {
+// originBytes is the length of the random part of the page's host name. Cookies belong to hosts, not to ports: the name
+// keeps the cookie from every other port of this machine. Browsers resolve names under .localhost to loopback.
+const originBytes = 16
+
+func newPageProxy(listen net.Addr, node *http.Client, base string) (*pageProxy, error) {
+	_, port, err := net.SplitHostPort(listen.String())
+	if err != nil {
+		return nil, fmt.Errorf("address of the page: %w", err)
+	}
+	host := net.JoinHostPort(secret()[:2*originBytes]+".localhost", port)
 	to, err := url.Parse(base)
 	if err != nil {
 		return nil, fmt.Errorf("address of the node: %w", err)
@@ -122,9 +133,21 @@ func (p *pageProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.admit(w, r)
 	case !p.known(r):
 		http.Error(w, "open the address that rfsctl page printed; it works once", http.StatusForbidden)
+	case !ofPage(r.URL.Path):
+		http.Error(w, "not part of the page", http.StatusForbidden)
 	default:
 		p.proxy.ServeHTTP(w, r)
 	}
+}
+
+// ofPage reports whether the page needs the path; nothing else is passed on.
+func ofPage(path string) bool {
+	switch path {
+	case "/", "/v1/stream", "/v1/events":
+		return true
+	}
+	name, ok := strings.CutPrefix(path, "/page/")
+	return ok && name != "" && !strings.ContainsAny(name, "/\\")
 }
 
 func (p *pageProxy) admit(w http.ResponseWriter, r *http.Request) {

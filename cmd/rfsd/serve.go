@@ -93,12 +93,12 @@ func (o apiOptions) identity() (*cert.Identity, error) {
 }
 
 // certificateLook is how often changed certificates are looked for.
-const certificateLook = 10 * time.Second
+const certificateLook = 4 * time.Second
 
 // open opens a node to operators; stop closes it and waits. streams take Raft's connections; nil: none.
 func (o apiOptions) open(d *daemon.Daemon, id *cert.Identity, streams *api.Streams, log *slog.Logger) (stop func() error, err error) {
 	server, err := api.New(api.Config{
-		Socket: o.socket, StatusSocket: o.statusSocket, Listen: o.listen, Identity: id, Hosts: o.hosts, Page: web.Handler(), Raft: streams, Log: log,
+		Socket: o.socket, StatusSocket: o.statusSocket, Listen: o.listen, Identity: id, Hosts: o.hosts, Page: web.Handler(), Raft: streams, Refused: d.ConnectionRefused, Log: log,
 	}, d)
 	if err != nil {
 		return nil, err

@@ -69,15 +69,18 @@ type Config struct {
 	Page         http.Handler
 	// Raft takes over connections of the protocol RaftProtocol from nodes; nil refuses them.
 	Raft *Streams
-	Log  *slog.Logger
+	// Refused hears of each refused connection, by the name of the socket or port; nil: nothing.
+	Refused func(listener string)
+	Now     func() time.Time // by which certificates expire; nil: time.Now
+	Log     *slog.Logger
 }
 
 // Bounds of a server.
 const (
 	maxBody      = 64 << 10
-	maxStreams   = 32 // clients of the event stream
-	maxConns     = 512
+	maxStreams   = 32 // followers of the status, of each role
 	headTimeout  = 10 * time.Second
+	readTimeout  = 30 * time.Second // of a whole request
 	idleTimeout  = 2 * time.Minute
 	writeTimeout = 30 * time.Second
 )
@@ -87,7 +90,8 @@ type Server struct {
 	conf    Config
 	node    Node
 	log     *slog.Logger
-	streams chan struct{}
+	now     func() time.Time
+	streams map[cert.Role]chan struct{} // places of followers
 
 	listeners []net.Listener
 	servers   []*http.Server
@@ -96,7 +100,13 @@ type Server struct {
 
 // New opens the sockets and the port. fault.ErrConfig when the port would be open to strangers.
 func New(conf Config, node Node) (*Server, error) {
-	s := &Server{conf: conf, node: node, log: conf.Log, streams: make(chan struct{}, maxStreams)}
+	s := &Server{conf: conf, node: node, log: conf.Log, now: conf.Now, streams: map[cert.Role]chan struct{}{}}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	for _, role := range cert.Roles {
+		s.streams[role] = make(chan struct{}, maxStreams)
+	}
 	if err := s.listen(); err != nil {
 		for _, l := range s.listeners {
 			_ = l.Close() // the first error counts
@@ -108,10 +118,10 @@ func New(conf Config, node Node) (*Server, error) {
 
 func (s *Server) listen() error {
 	for _, x := range []struct {
-		path string
-		mode os.FileMode
-		role cert.Role
-	}{{s.conf.Socket, 0o660, cert.Operator}, {s.conf.StatusSocket, 0o666, cert.Reader}} {
+		path, name string
+		mode       os.FileMode
+		role       cert.Role
+	}{{s.conf.Socket, "operator_socket", 0o660, cert.Operator}, {s.conf.StatusSocket, "status_socket", 0o666, cert.Reader}} {
 		if x.path == "" {
 			continue
 		}
@@ -119,7 +129,7 @@ func (s *Server) listen() error {
 		if err != nil {
 			return err
 		}
-		s.serve(l, s.handler(socketDoor(x.role)), nil)
+		s.serve(s.bound(l, x.name), s.handler(socketDoor(x.role)))
 	}
 	if s.conf.Listen == "" {
 		return nil
@@ -138,21 +148,35 @@ func (s *Server) listen() error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w: %w", err, fault.ErrConfig)
 	}
-	l = &boundListener{Listener: l, free: make(chan struct{}, maxConns)}
-	door := portDoor{s: s, hosts: append(s.conf.Hosts, hostsOf(l.Addr(), s.conf.Identity != nil)...), tls: s.conf.Identity != nil}
-	s.serve(l, s.handler(door), s.conf.Identity)
+	door := portDoor{hosts: append(s.conf.Hosts, hostsOf(l.Addr(), s.conf.Identity != nil)...)}
+	if s.conf.Identity == nil {
+		s.serve(s.bound(l, "port"), s.handler(door))
+		return nil
+	}
+	var also func(time.Time)
+	if s.conf.Raft != nil {
+		also = s.conf.Raft.recheck
+	}
+	door.tls = newTLSListener(l, s.conf.Identity, s.now, s.refusals("port"), also)
+	s.secure(s.serve(door.tls, s.handler(door)))
 	return nil
 }
 
-func (s *Server) serve(l net.Listener, h http.Handler, id *cert.Identity) {
+func (s *Server) refusals(name string) *refusals {
+	return &refusals{log: s.log, name: name, observe: s.conf.Refused}
+}
+
+func (s *Server) bound(l net.Listener, name string) net.Listener {
+	return &boundListener{Listener: l, refused: s.refusals(name), owner: os.Geteuid(), users: map[int]int{}}
+}
+
+func (s *Server) serve(l net.Listener, h http.Handler) *http.Server {
 	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 32 << 10,
+		Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	if id != nil {
-		s.secure(server, id)
-	}
 	s.listeners, s.servers = append(s.listeners, l), append(s.servers, server)
+	return server
 }
 
 // Addr is the address of the port, "" without one.
@@ -171,12 +195,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	for i, server := range s.servers {
 		server.BaseContext = func(net.Listener) context.Context { return ctx }
 		s.done.Go(func() {
-			var err error
-			if server.TLSConfig != nil {
-				err = server.ServeTLS(s.listeners[i], "", "")
-			} else {
-				err = server.Serve(s.listeners[i])
-			}
+			err := server.Serve(s.listeners[i])
 			if !errors.Is(err, http.ErrServerClosed) {
 				errs <- err
 			}
@@ -235,32 +254,4 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// boundListener keeps the number of open connections below a bound.
-type boundListener struct {
-	net.Listener
-	free chan struct{}
-}
-
-func (l *boundListener) Accept() (net.Conn, error) {
-	l.free <- struct{}{}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.free
-		return nil, err
-	}
-	return &boundConn{Conn: conn, free: l.free}, nil
-}
-
-type boundConn struct {
-	net.Conn
-	free chan struct{}
-	once sync.Once
-}
-
-func (c *boundConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { <-c.free })
-	return err
 }

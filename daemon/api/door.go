@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,20 +30,29 @@ func (d socketDoor) who(*http.Request) (caller, error) {
 
 // portDoor: a certificate says who asks; on loopback without certificates everybody is a reader.
 type portDoor struct {
-	s     *Server
 	hosts []string
-	tls   bool
+	tls   *tlsListener // nil without certificates
 }
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
 
 func (d portDoor) who(r *http.Request) (caller, error) {
 	if err := d.sameSite(r); err != nil {
 		return caller{}, err
 	}
-	if !d.tls {
+	if d.tls == nil {
 		return caller{role: cert.Reader, name: "loopback"}, nil
 	}
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return caller{}, denied("no certificate")
+	}
+	conn, ok := r.Context().Value(connKey{}).(*tls.Conn)
+	if !ok {
+		return caller{}, denied("no certificate")
+	}
+	if err := d.tls.valid(conn); err != nil {
+		return caller{}, err
 	}
 	leaf := r.TLS.VerifiedChains[0][0]
 	role, err := cert.RoleOf(leaf)
@@ -64,7 +74,7 @@ func (d portDoor) sameSite(r *http.Request) error {
 	}
 	u, err := url.Parse(origin)
 	scheme := "http"
-	if d.tls {
+	if d.tls != nil {
 		scheme = "https"
 	}
 	if err != nil || u.Scheme != scheme || !strings.EqualFold(u.Host, r.Host) {
@@ -103,16 +113,12 @@ func hostsOf(a net.Addr, withTLS bool) []string {
 // RaftProtocol is the ALPN name of connections between nodes about hints.
 const RaftProtocol = "rfsd-raft/1"
 
-// secure switches TLS on, and hands connections of nodes that speak RaftProtocol over.
-func (s *Server) secure(server *http.Server, id *cert.Identity) {
-	server.TLSConfig = id.Server("http/1.1", RaftProtocol)
+// secure hands connections of nodes that speak RaftProtocol over.
+func (s *Server) secure(server *http.Server) {
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
 		RaftProtocol: func(_ *http.Server, conn *tls.Conn, _ http.Handler) {
-			role := cert.Role("")
-			if chains := conn.ConnectionState().VerifiedChains; len(chains) > 0 {
-				role, _ = cert.RoleOf(chains[0][0])
-			}
-			if role != cert.Node || s.conf.Raft == nil {
+			if role, err := roleOf(conn); err != nil || role != cert.Node || s.conf.Raft == nil {
 				_ = conn.Close() // the answer to a stranger
 				return
 			}
@@ -128,13 +134,14 @@ type Streams struct {
 	conns chan net.Conn
 	quit  chan struct{}
 
-	mu    sync.Mutex
-	ended bool
+	mu     sync.Mutex
+	ended  bool
+	dialed map[*dialedConn]struct{} // open
 }
 
 // NewStreams makes the connections of a node whose port is reached at addr.
 func NewStreams(id *cert.Identity, addr string) *Streams {
-	return &Streams{id: id, addr: addr, conns: make(chan net.Conn), quit: make(chan struct{})}
+	return &Streams{id: id, addr: addr, conns: make(chan net.Conn), quit: make(chan struct{}), dialed: map[*dialedConn]struct{}{}}
 }
 
 // take hands a connection to whoever accepts and waits until it is closed: net/http closes it on return.
@@ -210,7 +217,41 @@ func (l *Stream) Dial(address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	d := tls.Dialer{NetDialer: &net.Dialer{}, Config: conf}
-	return d.DialContext(ctx, "tcp", address)
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c := &dialedConn{Conn: conn.(*tls.Conn), s: l.s}
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.s.dialed[c] = struct{}{}
+	return c, nil
+}
+
+// dialedConn is a connection to another node.
+type dialedConn struct {
+	*tls.Conn
+	s *Streams
+}
+
+// Close ends the connection.
+func (c *dialedConn) Close() error {
+	c.s.mu.Lock()
+	delete(c.s.dialed, c)
+	c.s.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// recheck closes connections to nodes whose certificate is not valid any more.
+func (s *Streams) recheck(now time.Time) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.dialed))
+	s.mu.Unlock()
+	for _, c := range all {
+		if s.id.StillValid(c.ConnectionState(), now) != nil {
+			_ = c.NetConn().Close() // without the alert of TLS, for which a writer may hold the lock
+		}
+	}
 }
 
 type waitedConn struct {

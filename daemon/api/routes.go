@@ -101,13 +101,25 @@ func (s *Server) handler(d door) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
+		if (req.Method == http.MethodGet || req.Method == http.MethodHead) && (req.ContentLength != 0 || len(req.TransferEncoding) > 0) {
+			last(w)
+			s.fail(w, fmt.Errorf("a %s takes no body: %w", req.Method, fault.ErrConfig))
+			return
+		}
 		// Who asks is settled before anything else is told, also of paths that do not exist.
 		if _, err := d.who(req); err != nil {
+			last(w)
 			s.fail(w, err)
 			return
 		}
 		mux.ServeHTTP(w, req)
 	})
+}
+
+// last makes the answer the last of its connection; a body that has not come is not waited for.
+func last(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // long ago
 }
 
 func (s *Server) admit(w http.ResponseWriter, req *http.Request, r route, d door) {
@@ -296,16 +308,18 @@ const (
 	streamBeat  = 15 * time.Second
 )
 
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, _ caller) error {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, who caller) error {
+	places := s.streams[who.role]
 	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	default:
-		return fmt.Errorf("%d clients follow already: %w", maxStreams, fault.ErrUnavailable)
+		return fmt.Errorf("%d clients of the role %s follow already: %w", maxStreams, who.role, fault.ErrUnavailable)
 	}
 	ctx := r.Context()
 	changed := s.node.Subscribe(ctx)
 	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // that of a request: a follower sends nothing more
 	w.Header().Set("Content-Type", "text/event-stream")
 	beat := time.NewTicker(streamBeat)
 	defer beat.Stop()

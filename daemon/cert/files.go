@@ -1,11 +1,13 @@
 package cert
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -24,10 +26,13 @@ type Identity struct {
 }
 
 type loaded struct {
+	generation uint64 // how many authorities came before this one
+
 	own  tls.Certificate
 	pool *x509.CertPool
 	leaf *x509.Certificate
 	seen stamps // of the files, before they were read
+	ca   []byte // content of the authority's file
 }
 
 // Load reads the files. fault.ErrConfig names what is wrong with them.
@@ -61,7 +66,50 @@ func (i *Identity) Reload() error {
 	if _, err := RoleOf(leaf); err != nil {
 		return fmt.Errorf("certificate %s: %w: %w", i.files.Cert, err, fault.ErrConfig)
 	}
-	i.loaded.Store(&loaded{own: own, pool: pool, leaf: leaf, seen: seen})
+	generation := uint64(0)
+	if was := i.loaded.Load(); was != nil {
+		if generation = was.generation; !bytes.Equal(was.ca, b) {
+			generation++
+		}
+	}
+	i.loaded.Store(&loaded{generation: generation, own: own, pool: pool, leaf: leaf, seen: seen, ca: b})
+	return nil
+}
+
+// Generation returns a number that rises whenever another authority is loaded.
+func (i *Identity) Generation() uint64 { return i.loaded.Load().generation }
+
+// Until returns when the certificates that the other side of a connection showed expire: the first of them.
+func Until(s tls.ConnectionState) time.Time {
+	var until time.Time
+	for _, chain := range s.VerifiedChains {
+		for _, c := range chain {
+			if until.IsZero() || c.NotAfter.Before(until) {
+				until = c.NotAfter
+			}
+		}
+		break // the one that was taken at the handshake
+	}
+	return until
+}
+
+// StillValid holds what the other side of a connection has shown against the authority that is loaded now. It
+// returns a fault.ErrRejected when the certificate has expired, or is of another authority.
+func (i *Identity) StillValid(s tls.ConnectionState, now time.Time) error {
+	if len(s.PeerCertificates) == 0 {
+		return fmt.Errorf("no certificate: %w", fault.ErrRejected)
+	}
+	between := x509.NewCertPool()
+	for _, c := range s.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: i.loaded.Load().pool, Intermediates: between, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, // of every role
+	})
+	if err != nil {
+		return fmt.Errorf("the certificate is not valid any more: %w: %w", err, fault.ErrRejected)
+	}
 	return nil
 }
 

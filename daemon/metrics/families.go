@@ -65,6 +65,8 @@ func workFamilies() []family {
 			func(emit emitter, s state) { emit(prometheus.CounterValue, float64(s.restarts)) }},
 		{"rfsd_workers_reaped_total", "Workers that were killed because their lease was over by the store's clock.", nil,
 			func(emit emitter, s state) { emit(prometheus.CounterValue, float64(s.reaped)) }},
+		{"rfsd_connections_refused_total", "Connections that a socket or port of the API refused, or ended before they showed a certificate.", []string{"listener"},
+			func(emit emitter, s state) { counts(emit, s.refused) }},
 		{"rfsd_events_sent_total", "Events for the webhook or the command, by what became of them.", []string{"sink", "result"},
 			func(emit emitter, s state) {
 				keys := slices.SortedFunc(maps.Keys(s.events), func(a, b [2]string) int {

@@ -44,6 +44,7 @@ func full() *Registry {
 	r.Crash("panic")
 	r.Restart()
 	r.Reaped()
+	r.Refused("port")
 	r.Event("webhook", "sent")
 	r.Limit(5)
 	return r

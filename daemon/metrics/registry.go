@@ -26,6 +26,7 @@ type Registry struct {
 	leases   map[string]int64    // outcome → leases
 	ends     map[string]int64    // why a worker ended that should not have
 	reaped   int64               // workers whose lease was over
+	refused  map[string]int64    // socket or port → connections
 	events   map[[2]string]int64 // sink and result → events
 	limit    int64               // --max-rate in bytes per second
 	restarts int64
@@ -36,7 +37,7 @@ type Registry struct {
 func NewRegistry(report func() status.Report) *Registry {
 	r := &Registry{
 		prometheus: prometheus.NewPedanticRegistry(), report: report,
-		leases: map[string]int64{}, ends: map[string]int64{}, events: map[[2]string]int64{},
+		leases: map[string]int64{}, ends: map[string]int64{}, refused: map[string]int64{}, events: map[[2]string]int64{},
 	}
 	r.prometheus.MustRegister(r, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
@@ -95,6 +96,13 @@ func (r *Registry) Reaped() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reaped++
+}
+
+// Refused counts a connection that a socket or port did not take, or ended before it said who it is.
+func (r *Registry) Refused(listener string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused[listener]++
 }
 
 // Event counts an event that was sent to a sink (webhook, command); result is sent, failed or dropped.

@@ -89,7 +89,7 @@ func TestThePageShowsAMigrationOfAHundredShards(t *testing.T) {
 	until(t, "the node answers", func() bool { _, err := os.Stat(reader); return err == nil })
 
 	page := begin(t, func(c *exec.Cmd, said *lockedBuffer) { c.Stdout = said }, "rfsctl", "page", "--no-browser", "--node", reader)
-	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{64}`)
+	address := regexp.MustCompile(`http://[0-9a-f]{32}\.localhost:\d+/\?token=[0-9a-f]{64}`)
 	until(t, "rfsctl tells the address", func() bool { return address.MatchString(page.String()) })
 	must(t, b.Look(ctx, 1280, 1350, false))
 	must(t, b.Open(ctx, address.FindString(page.String())))
