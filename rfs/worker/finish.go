@@ -14,6 +14,14 @@ type finisher interface {
 // Finish writes the manifest of the export.
 func (f files) Finish(missing string) error { return f.dir.Finish(missing) }
 
+// Finish ends the destination behind the limit.
+func (l limited) Finish(missing string) error {
+	if f, ok := l.Destination.(finisher); ok {
+		return f.Finish(missing)
+	}
+	return nil
+}
+
 // finishDestination ends a destination that has an end, after the last item. It may be repeated: a process may die
 // between the end of the documents and the end of the destination.
 func (s *Session) finishDestination(ctx context.Context) error {

@@ -36,7 +36,8 @@ func exportOnce(t *testing.T, dir string, after int64) (*Summary, error) {
 	defer cancel()
 	d := openExport(t, filepath.Join(dir, "out"))
 	defer d.Close()
-	return runTo(ctx, t, dir, demo, "state.db", interrupting{ToFiles(d).(files), after, cancel, new(atomic.Int64)}, nil)
+	to := interrupting{ToFiles(d).(files), after, cancel, new(atomic.Int64)}
+	return runTo(ctx, t, dir, demo, "state.db", Limited(to, func(context.Context, int) error { return nil }), nil)
 }
 
 // interrupting is an export directory that ends the run after some bodies.
