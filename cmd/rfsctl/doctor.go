@@ -18,8 +18,9 @@ import (
 )
 
 const doctorHelp = `Checks before the first byte: that the repository can be read, that the target permits every call of a migration, its version, health,
-   disks, heap and limits, the clocks, and the names of the indices. Nothing is written: a permission is proved by a request that is impossible
-   for another reason, so that it is either forbidden or refused. Each finding says what to do.
+   disks, heap and limits, the clocks, and the names of the indices. No document is written: a permission is proved by a request that is impossible
+   for another reason, so that it is either forbidden or refused. Where only an index can prove it (indexing into names that do not exist yet), an
+   empty one with the name NAME-rfsd-doctor-RANDOM is made and removed at once. Each finding states what to do.
 
    Exit codes: 0 nothing stands in the way (warnings at most); 7 problems; 5 the snapshot cannot be read; 1 usage.`
 

@@ -1,6 +1,7 @@
 // Package doctor checks before the first byte whether a migration can run: that the repository can be
 // read, that the target permits every call that is going to be made, and that it has room. It writes
-// nothing: a permission is proved by a request that is permitted or forbidden first and refused then.
+// no document: a permission is proved by a request that is permitted or forbidden first and refused then,
+// where nothing else proves it in a throw-away index that is removed at once.
 package doctor
 
 import (
@@ -8,8 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +70,7 @@ func Target(ctx context.Context, c Cluster, n Needs) []Finding {
 	}
 	all := []Finding{{"target answers", Good, v.Distribution + " " + v.Number, ""}, version(v)}
 	for _, check := range []func(context.Context, Cluster, Needs) []Finding{
-		permissions, scripts, clock, health, room, heap, bodies, autoCreate,
+		permissions, mayWrite, scripts, clock, health, room, heap, bodies, autoCreate,
 	} {
 		all = append(all, check(ctx, c, n)...)
 		if ctx.Err() != nil {
@@ -112,7 +115,14 @@ type probe struct {
 // nothing is the name of something that nobody has.
 const nothing = "rfsd-doctor-and-nothing-is-called-so"
 
-func probes(session string) []probe {
+// probes are the calls about indices that are not there. Their names begin as a real one, because permissions are often granted
+// by patterns of names.
+func probes(session string, names []string) []probe {
+	nothing := nothing
+	all := slices.Sorted(maps.Keys(distinct(names)))
+	if i := slices.IndexFunc(all, func(name string) bool { return !strings.HasPrefix(name, ".") }); i >= 0 {
+		nothing = all[i][:min(len(all[i]), 150)] + "-" + nothing
+	}
 	control := ".rfs_control_" + nothing
 	if session != "" {
 		control = ".rfs_control_" + session + "-doctor"
@@ -120,7 +130,6 @@ func probes(session string) []probe {
 	impossible := `{"settings":{"index.number_of_shards":-1}}`
 	return []probe{
 		{"create indices", "PUT", "/" + nothing, nil, impossible, "indices:admin/create on the target indices"},
-		{"index documents", "POST", "/_bulk", url.Values{"require_alias": {"true"}, "pipeline": {"_none"}}, `{"index":{"_index":"` + nothing + `","_id":"1"}}` + "\n{}\n", "indices:data/write/bulk* and indices:data/write/index on the target indices"},
 		{"read settings and mappings", "GET", "/" + nothing, nil, "", "indices:admin/get on the target indices"},
 		{"change settings", "PUT", "/" + nothing + "/_settings", nil, `{"index.refresh_interval":"1s"}`, "indices:admin/settings/update on the target indices"},
 		{"set aliases", "POST", "/_aliases", nil, `{"actions":[{"add":{"index":"` + nothing + `","alias":"` + nothing + `-alias"}}]}`, "indices:admin/aliases on the target indices"},
@@ -136,14 +145,14 @@ func probes(session string) []probe {
 // permissions makes every probe. Nothing is left behind: each is impossible.
 func permissions(ctx context.Context, c Cluster, n Needs) []Finding {
 	var all []Finding
-	for _, p := range probes(n.Session) {
+	for _, p := range probes(n.Session, n.Names) {
 		f := Finding{Check: "may " + p.what, Level: Good}
 		status, answer, err := c.Do(ctx, p.method, p.path, p.query, []byte(p.body))
 		words := fmt.Sprintf("%s %s: status %d: %.300s", p.method, p.path, status, answer)
 		switch {
 		case err != nil:
 			f.Level, f.Detail, f.Remedy = Bad, fault.Text(err), remedyOf(err)
-		case status == http.StatusUnauthorized || status == http.StatusForbidden || bulkForbidden(p, answer):
+		case status == http.StatusUnauthorized || status == http.StatusForbidden :
 			f.Level, f.Detail, f.Remedy = Bad, words, "give the user "+p.remedy
 		case status == http.StatusTooManyRequests || status >= 500:
 			f.Level, f.Detail, f.Remedy = Warning, words, "look at the target's health, then run this again"
@@ -151,11 +160,6 @@ func permissions(ctx context.Context, c Cluster, n Needs) []Finding {
 		all = append(all, f)
 	}
 	return all
-}
-
-// bulkForbidden: a bulk request is answered 200, with the refusal of each item inside.
-func bulkForbidden(p probe, answer []byte) bool {
-	return p.path == "/_bulk" && strings.Contains(string(answer), `"status":403`)
 }
 
 // scripts says whether leases are kept by scripts or by conditional writes.

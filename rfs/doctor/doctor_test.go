@@ -54,7 +54,7 @@ func TestEachFindingNamesItsRemedy(t *testing.T) {
 			"/_nodes/stats/jvm":            `{"nodes":{"a":{"name":"n","jvm":{"mem":{"heap_used_percent":93}}}}}`,
 			"/_nodes/http":                 `{"nodes":{"a":{"http":{"max_content_length_in_bytes":100}}}}`,
 		},
-		status: map[string]int{"PUT /" + nothing: 403, "POST /_aliases": 503},
+		status: map[string]int{"PUT /good-" + nothing: 403, "POST /_aliases": 503},
 	}
 	all := Target(t.Context(), c, Needs{
 		Names: []string{"good", "Bad", ".ok", "_no", strings.Repeat("x", 256)}, Shards: 6, Bytes: 100, BulkBytes: 1000, Tolerance: 15 * time.Second,
@@ -153,7 +153,7 @@ func TestAUserWithoutPermissionsIsToldEachOfThem(t *testing.T) {
 		t.Logf("the user may not even see the version: %+v", all[0])
 		return
 	}
-	for _, p := range probes("") {
+	for _, p := range probes("", nil) {
 		if f := find(t, all, "may "+p.what); f.Level != Bad || f.Remedy == "" || strings.Contains(f.Detail, secret) {
 			t.Errorf("%+v", f)
 		}
