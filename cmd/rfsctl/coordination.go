@@ -47,8 +47,8 @@ func clusterFlags(which, host string) []cli.Flag {
 		str("-client-cert", "PEM file of a client certificate"),
 		str("-client-cert-key", "PEM file of the client certificate's key"),
 		&cli.BoolFlag{Name: which + "-aws-sigv4", Usage: "sign requests with AWS Signature Version 4", EnvVars: env(which + "-aws-sigv4")},
-		str("-aws-region", "region of the domain or collection (default: from its host name, else AWS_REGION)"),
-		str("-aws-service", "es for domains, aoss for serverless collections (default: from its host name, else es)"),
+		str("-aws-region", "region of the domain (default: from its host name, else AWS_REGION)"),
+		str("-aws-service", "AWS service of the signature: es, that of domains (the default); serverless collections are not supported"),
 		str("-aws-role-arn", "role to assume for the requests"),
 	}
 }

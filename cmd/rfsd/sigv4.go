@@ -10,8 +10,8 @@ import (
 func sigV4Flags(category, which string) []cli.Flag {
 	return []cli.Flag{
 		yes(category, which+"-aws-sigv4", "sign requests with AWS Signature Version 4, with the credentials of the default chain"),
-		str(category, which+"-aws-region", "", "region of the domain or collection (default: from its host name, else AWS_REGION)"),
-		str(category, which+"-aws-service", "", "es for domains, aoss for serverless collections (default: from its host name, else es)"),
+		str(category, which+"-aws-region", "", "region of the domain (default: from its host name, else AWS_REGION)"),
+		str(category, which+"-aws-service", "", "AWS service of the signature: es, that of domains (the default); serverless collections are not supported"),
 		str(category, which+"-aws-role-arn", "", "role to assume for the requests"),
 	}
 }

@@ -152,7 +152,7 @@ func permissions(ctx context.Context, c Cluster, n Needs) []Finding {
 		switch {
 		case err != nil:
 			f.Level, f.Detail, f.Remedy = Bad, fault.Text(err), remedyOf(err)
-		case status == http.StatusUnauthorized || status == http.StatusForbidden :
+		case status == http.StatusUnauthorized || status == http.StatusForbidden:
 			f.Level, f.Detail, f.Remedy = Bad, words, "give the user "+p.remedy
 		case status == http.StatusTooManyRequests || status >= 500:
 			f.Level, f.Detail, f.Remedy = Warning, words, "look at the target's health, then run this again"

@@ -314,6 +314,9 @@ func TestInfoKnowsBothProductsAndSeesThroughTheDisguise(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.root, got, err)
 		}
 	}
+	if _, err := serve(t, answer(404, ``)).Info(t.Context()); !errors.Is(err, ErrServerless) || !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("no answer to GET /: %v", err)
+	}
 	if _, err := serve(t, answer(200, `{"version":{"number":"weird"}}`)).Info(t.Context()); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("no version: %v", err)
 	}

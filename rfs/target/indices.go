@@ -34,6 +34,10 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 		ClusterUUID string `json:"cluster_uuid"`
 	}
 	if err := c.get(ctx, "/", nil, &info); err != nil {
+		var refused *StatusError
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+			return Version{}, fmt.Errorf("%s does not answer GET / (404): if it is one, %w; else check its address and path", c.who(), ErrServerless)
+		}
 		return Version{}, err
 	}
 	v := Version{Distribution: info.Version.Distribution, Number: info.Version.Number}
@@ -66,6 +70,10 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 	}
 	return v, nil
 }
+
+// ErrServerless refuses collections of Amazon OpenSearch Serverless: they have no GET /, no nodes, no refresh and no ids of the
+// sender in time-series collections. It is a fault.ErrConfig.
+var ErrServerless = fmt.Errorf("an OpenSearch Serverless collection is not supported as target or coordinator; use a domain of Amazon OpenSearch Service or a cluster of your own: %w", fault.ErrConfig)
 
 // IndexExists says whether the name is taken by an index, alias or data stream.
 func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {

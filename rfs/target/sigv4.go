@@ -23,20 +23,20 @@ import (
 
 // SigV4 says how requests are signed with AWS Signature Version 4. Credentials come from the
 // default chain: variables, shared files, container and instance roles. What is "" comes from
-// the host name (<name>.<region>.es.amazonaws.com, also aoss), the region else from the chain.
+// the host name (<name>.<region>.es.amazonaws.com), the region else from the chain.
 type SigV4 struct {
 	Region  string
-	Service string // "es" (domains; the default) or "aoss" (serverless collections)
+	Service string // "es" (domains), the default; serverless collections ("aoss") are refused
 	RoleARN string // role to assume with the default credentials; "" for none
 }
 
-// The services that take signed requests.
+// The services that take signed requests. Collections lack what a target and a coordinator need, see ErrServerless.
 const (
 	domains     = "es"
 	collections = "aoss"
 )
 
-// hashHeader holds the SHA-256 of the body in hexadecimal digits; collections insist on it.
+// hashHeader holds the SHA-256 of the body in hexadecimal digits.
 const hashHeader = "X-Amz-Content-Sha256"
 
 // signing is a transport that signs. Bodies are not read for it: who sends them states their
@@ -56,8 +56,11 @@ func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) 
 	}
 	region, service := fromHost(u.Hostname())
 	region, service = cmp.Or(conf.SigV4.Region, region), cmp.Or(conf.SigV4.Service, service, domains)
-	if service != domains && service != collections {
-		return nil, fmt.Errorf("%s %s: AWS service %q is not %s (domains) or %s (serverless collections): %w", conf.Role, u, service, domains, collections, fault.ErrConfig)
+	if service == collections {
+		return nil, fmt.Errorf("%s %s: %w", conf.Role, u, ErrServerless)
+	}
+	if service != domains {
+		return nil, fmt.Errorf("%s %s: AWS service %q is not %s (domains): %w", conf.Role, u, service, domains, fault.ErrConfig)
 	}
 	var load []func(*config.LoadOptions) error
 	if region != "" {
@@ -116,14 +119,10 @@ func (s *signing) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	signed := req.Clone(req.Context())
-	if s.service == collections {
-		signed.ContentLength = 0 // is sent, but must not be part of the signature
-	}
 	err = s.signer.SignHTTP(req.Context(), creds, signed, req.Header.Get(hashHeader), s.service, s.region, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
-	signed.ContentLength = req.ContentLength
 	return s.next.RoundTrip(signed)
 }
 
@@ -161,7 +160,7 @@ func advice(reason string) string {
 	case strings.Contains(low, "valid region"):
 		return "state the AWS region of the target"
 	case strings.Contains(low, "correct service"):
-		return "state the AWS service of the target: es for domains, aoss for serverless collections"
+		return "state the AWS service of the target: es, that of domains"
 	case strings.Contains(low, "security token"):
 		return "check the access key and its session token (AWS_SESSION_TOKEN)"
 	case strings.Contains(low, "signature we calculated"):

@@ -58,7 +58,7 @@ func signedClient(t *testing.T, c Config) *Client {
 
 func TestSignedRequestsOfEveryKindAreLetIn(t *testing.T) {
 	awsKeys(t, accessKey, secret, token)
-	for _, service := range []string{"es", "aoss"} {
+	for _, service := range []string{"es"} {
 		var got []byte
 		_, address := guarded(t, service, func(w http.ResponseWriter, r *http.Request) {
 			got, _ = io.ReadAll(r.Body)
@@ -113,7 +113,6 @@ func TestWhatIsSignedWronglyIsRefusedWithAdvice(t *testing.T) {
 		{"no token", accessKey, secret, "", "eu-west-1", "es", nil, nil, "check the access key and its session token"},
 		{"token", accessKey, secret, token + "x", "eu-west-1", "es", nil, nil, "check the access key and its session token"},
 		{"region", accessKey, secret, token, "us-east-1", "es", nil, nil, "state the AWS region"},
-		{"service", accessKey, secret, token, "eu-west-1", "aoss", nil, nil, "state the AWS service"},
 		{"clock", accessKey, secret, token, "eu-west-1", "es", func(v *signer.Verifier) {
 			v.Now = func() time.Time { return time.Now().Add(10 * time.Minute) }
 		}, nil, "set this machine's clock"},
@@ -194,6 +193,8 @@ func TestSettingsForSigningThatCannotWorkAreRefusedAtOnce(t *testing.T) {
 		{"no credentials", "", Config{URL: "http://h", SigV4: &SigV4{Region: "r"}}, "no AWS credentials"},
 		{"no region", accessKey, Config{URL: "http://h", SigV4: &SigV4{}}, "region is not known"},
 		{"service", accessKey, Config{URL: "http://h", SigV4: &SigV4{Region: "r", Service: "s3"}}, `"s3" is not es`},
+		{"collection by service", accessKey, Config{URL: "http://h", SigV4: &SigV4{Region: "r", Service: "aoss"}}, "Serverless collection is not supported"},
+		{"collection by host name", accessKey, Config{URL: "https://x1y2.us-west-2.aoss.amazonaws.com", SigV4: &SigV4{}}, "Serverless collection is not supported"},
 		{"with a user", accessKey, Config{URL: "http://u:p@h", SigV4: &SigV4{Region: "r"}}, "exclude each other"},
 	} {
 		awsKeys(t, c.id, map[bool]string{true: secret}[c.id != ""], "")
