@@ -75,7 +75,7 @@ func destinationFlags() []cli.Flag {
 		yes(targetFlags, "run-pipelines", "let the target's default pipelines change documents (otherwise pipeline=_none)"),
 		yes(targetFlags, "disable-compression", "send request bodies uncompressed (to this machine they always are)"),
 		str(output, "export-dir", "", "write bulk NDJSON files to this directory instead of a cluster"),
-		str(output, "export-compression", "none", "none, gzip or zstd"),
+		str(output, "export-compression", "none", "none, gzip or zstd; gzip:LEVEL (1-9) and zstd:LEVEL (1-22) trade time for bytes (default levels: 6 and the fastest, 1)"),
 		yes(output, "discard", "read everything, build the bulk bodies and send nothing (rehearsal, benchmark)"),
 	)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -64,6 +65,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	}
 	h.done = append(h.done, closeRecorder)
 	to := worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log))
+	limitMemory(memoryBudget(o.options, inBucket(h.blobs.URI())), os.Getenv)
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: store, Clock: cms.SystemClock(), Log: log, Failed: recorder,
 		Indices: &importer.TargetIndices{Cluster: client, Create: o.createIndices},

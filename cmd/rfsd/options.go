@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/pattern"
@@ -144,10 +145,8 @@ func (o *options) checkDestination(c *cli.Context) error {
 	if given != 1 {
 		return usage("exactly one of --target-host, --export-dir and --discard says where the documents go")
 	}
-	switch o.compression {
-	case "none", "gzip", "zstd":
-	default:
-		return usage("--export-compression %q is not none, gzip or zstd", o.compression)
+	if err := export.Compression(o.compression).Check(); err != nil {
+		return usage("--export-compression: %w", err)
 	}
 	if err := o.checkCoordinator(c); err != nil || host == "" {
 		return err

@@ -35,6 +35,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	give := func(err error) (*worker.Session, func() error, error) {
 		return nil, nil, errors.Join(err, done())
 	}
+	limitMemory(memoryBudget(o, inBucket(blobs.URI())), os.Getenv)
 	writer := newHolder()
 	s := &worker.Session{
 		Holder: writer, Log: log, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
@@ -208,5 +209,5 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 // identifyFiles binds a session to its export directory and to how files are compressed.
 func identifyFiles(o options, s *worker.Session, dir *export.Dir) {
 	s.Exported = dir
-	s.Identity = map[string]string{worker.DestinationKey: worker.KindFiles, worker.DestinationIDKey: dir.ID(), worker.CompressionKey: o.compression}
+	s.Identity = map[string]string{worker.DestinationKey: worker.KindFiles, worker.DestinationIDKey: dir.ID(), worker.CompressionKey: string(export.Compression(o.compression).Method())}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Compression of export files.
+// Compression of export files: a method, or a method with a level ("zstd:3").
 type Compression string
 
 // The ways to compress, and the extension that each adds to .ndjson.
@@ -30,16 +31,54 @@ const (
 // extensions of all finished files of an item.
 var extensions = [...]string{".ndjson", ".ndjson.gz", ".ndjson.zst"}
 
-func (c Compression) extension() (string, error) {
-	switch c {
-	case None, "":
-		return extensions[0], nil
-	case Gzip:
-		return extensions[1], nil
-	case Zstd:
-		return extensions[2], nil
+// Method returns the compression without its level, which decides the names of files.
+func (c Compression) Method() Compression {
+	method, _, _ := strings.Cut(string(c), ":")
+	if method == "" {
+		return None
 	}
-	return "", fmt.Errorf("compression %q: none, gzip or zstd: %w", string(c), fault.ErrConfig)
+	return Compression(method)
+}
+
+// level returns the level that is asked for, from 1 to highest, or 0 when none is.
+func (c Compression) level(highest int) (int, error) {
+	_, level, given := strings.Cut(string(c), ":")
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(level)
+	if err != nil || n < 1 || n > highest {
+		return 0, fmt.Errorf("compression %q: want a level from 1 to %d after %s: %w", string(c), highest, c.Method(), fault.ErrConfig)
+	}
+	return n, nil
+}
+
+// Levels go to those of gzip and of zstd itself.
+const (
+	maxGzip = 9
+	maxZstd = 22
+)
+
+// extension returns what the names of files end with, or an error for what is not a compression.
+func (c Compression) extension() (string, error) {
+	switch c.Method() {
+	case None:
+		_, err := c.level(0)
+		return extensions[0], err
+	case Gzip:
+		_, err := c.level(maxGzip)
+		return extensions[1], err
+	case Zstd:
+		_, err := c.level(maxZstd)
+		return extensions[2], err
+	}
+	return "", fmt.Errorf("compression %q: want none, gzip or zstd, or gzip:LEVEL or zstd:LEVEL: %w", string(c), fault.ErrConfig)
+}
+
+// Check reports what is wrong with c as fault.ErrConfig.
+func (c Compression) Check() error {
+	_, err := c.extension()
+	return err
 }
 
 // private is the folder of rfsd itself in an export directory: lock, coordinator, notes.

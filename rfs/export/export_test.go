@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -119,7 +118,7 @@ func wantTree(t testing.TB, dir string, want map[string]string) {
 }
 
 func TestAnItemBecomesAFileWhenItIsCommitted(t *testing.T) {
-	for c, ext := range map[Compression]string{None: "", Gzip: ".gz", Zstd: ".zst"} {
+	for c, ext := range map[Compression]string{None: "", Gzip: ".gz", Zstd: ".zst", "gzip:1": ".gz", "zstd:19": ".zst"} {
 		dir := filepath.Join(t.TempDir(), "out")
 		f := create(t, openDir(t, dir, "w", c), "logs", 2, 700)
 		send(t, f, pair("logs", "1"), pair("logs", "2"))
@@ -354,23 +353,5 @@ func TestDiscardCounts(t *testing.T) {
 	}
 	if n, b := d.Dropped(); n != 6 || b != 12 {
 		t.Errorf("%d documents, %d bytes", n, b)
-	}
-}
-
-func BenchmarkSend(b *testing.B) {
-	body := []byte(strings.Repeat("{\"index\":{\"_index\":\"logs\",\"_id\":\"1\"}}\n{\"m\":\""+strings.Repeat("x", 300)+"\"}\n", 10000))
-	for _, c := range slices.Sorted(slices.Values([]Compression{None, Gzip, Zstd})) {
-		b.Run(string(c), func(b *testing.B) {
-			f := create(b, openDir(b, b.TempDir(), "w", c), "logs", 0, 0)
-			b.SetBytes(int64(len(body)))
-			for b.Loop() {
-				if _, err := f.Send(b.Context(), body, 10000); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := f.Abort(); err != nil {
-				b.Fatal(err)
-			}
-		})
 	}
 }

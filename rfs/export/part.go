@@ -23,6 +23,7 @@ type part struct {
 	sum        *summed
 	documents  int64
 	closers    []func() error // compressor, buffer, sync, file: what is left of finishing
+	stop       func()         // waits until the compressor writes nothing any more; nil: it has no goroutine
 	published  bool
 }
 
@@ -48,19 +49,44 @@ func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
 	}
 	p.sum = &summed{to: f, hash: sha256.New()}
 	p.out, p.closers = p.sum, []func() error{f.Sync, f.Close}
-	switch d.compression {
-	case Gzip:
-		buf := bufio.NewWriterSize(p.sum, 1<<18)
-		z := gzip.NewWriter(buf)
-		p.out, p.closers = z, []func() error{z.Close, buf.Flush, f.Sync, f.Close}
-	case Zstd:
-		z, err := zstd.NewWriter(p.sum, zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return nil, errors.Join(err, p.remove())
-		}
-		p.out, p.closers = z, []func() error{z.Close, f.Sync, f.Close}
+	if err := p.compress(d.compression); err != nil {
+		return nil, errors.Join(err, p.remove())
 	}
 	return p, nil
+}
+
+// compress puts the compressor between the documents and the file. Bodies come from a goroutine
+// of their own while the next one is read. zstd moreover encodes what it was given while it takes
+// more; its goroutine ends with finish or remove.
+func (p *part) compress(c Compression) error {
+	switch c.Method() {
+	case Gzip:
+		level, err := c.level(maxGzip)
+		if err != nil {
+			return err
+		}
+		if level == 0 {
+			level = gzip.DefaultCompression
+		}
+		buf := bufio.NewWriterSize(p.sum, 1<<18)
+		z, err := gzip.NewWriterLevel(buf, level)
+		if err != nil {
+			return err
+		}
+		p.out, p.closers = z, append([]func() error{z.Close, buf.Flush}, p.closers...)
+	case Zstd:
+		level, err := c.level(maxZstd)
+		if err != nil {
+			return err
+		}
+		z, err := zstd.NewWriter(p.sum, zstd.WithEncoderConcurrency(2), zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(max(level, 1))))
+		if err != nil {
+			return err
+		}
+		p.out, p.closers = z, append([]func() error{z.Close}, p.closers...)
+		p.stop = func() { z.Reset(nil) }
+	}
+	return nil
 }
 
 // summed counts and hashes what is written to a file.
@@ -112,6 +138,9 @@ func (p *part) publish() error {
 func (p *part) remove() error {
 	if p.published {
 		return nil
+	}
+	if p.stop != nil {
+		p.stop()
 	}
 	if n := len(p.closers); n > 0 {
 		// Only the file itself is of interest; what is buffered is dropped with it.
