@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"text/tabwriter"
@@ -14,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -31,6 +34,7 @@ func doctorCommand() *cli.Command {
 		&cli.StringSliceFlag{Name: "index-allowlist", Usage: "indices that will be migrated: names, patterns such as logs-*, or regex:PATTERN (default: all)", EnvVars: env("index-allowlist")},
 		&cli.StringSliceFlag{Name: "index-exclude", Usage: "indices that are left out, likewise", EnvVars: env("index-exclude")},
 		&cli.BoolFlag{Name: "include-system", Usage: "also system and dot indices", EnvVars: env("include-system")},
+		&cli.BoolFlag{Name: "allow-source-as-target", Usage: "the target may be the cluster that the snapshot was taken of", EnvVars: env("allow-source-as-target")},
 		&cli.StringFlag{Name: "session-name", Usage: "name of the migration", EnvVars: env("session-name")},
 		&cli.DurationFlag{Name: "clock-skew-tolerance", Value: 15 * time.Second, Usage: "allowed distance of the clocks", EnvVars: env("clock-skew-tolerance")},
 		&cli.Int64Flag{Name: "documents-size-per-bulk-request", Value: bulk.DefaultMaxBytes, Usage: "largest request body", EnvVars: env("documents-size-per-bulk-request")},
@@ -68,10 +72,29 @@ func examine(c *cli.Context) error {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // nothing was written through it
+	found = append(found, sourceFindings(c.Context, plan, client, c.Bool("allow-source-as-target"))...)
 	needs := needsOf(plan)
 	needs.BulkBytes, needs.Tolerance, needs.Session, needs.Now = c.Int64("documents-size-per-bulk-request"), c.Duration("clock-skew-tolerance"), c.String("session-name"), time.Now
 	found = append(found, doctor.Target(c.Context, client, needs)...)
 	return showFindings(c, found)
+}
+
+// sourceFindings compares the target with the cluster that the snapshot was taken of.
+func sourceFindings(ctx context.Context, plan *worker.Plan, client *target.Client, allowed bool) []doctor.Finding {
+	v, err := client.Info(ctx)
+	if err != nil {
+		return nil // the checks of the target report it
+	}
+	warning, err := worker.CheckSource(ctx, plan, v.ClusterUUID, client, allowed)
+	switch {
+	case errors.Is(err, worker.ErrSourceIsTarget):
+		return []doctor.Finding{{Check: "target is not the source", Level: doctor.Bad, Detail: fault.Text(err), Remedy: "check --target-host; rename the indices, or confirm with --allow-source-as-target"}}
+	case err != nil:
+		return []doctor.Finding{{Check: "target is not the source", Level: doctor.Skipped, Detail: fault.Text(err)}}
+	case warning != "":
+		return []doctor.Finding{{Check: "target is not the source", Level: doctor.Warning, Detail: warning}}
+	}
+	return []doctor.Finding{{Check: "target is not the source", Level: doctor.Good}}
 }
 
 func repositoryFindings(plan *worker.Plan) []doctor.Finding {

@@ -71,8 +71,11 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	globals := &worker.TargetGlobals{Cluster: rehearsal, Version: v, Wanted: o.globals, Log: log}
 	e := &worker.Evaluator{
 		Target: client, Version: v, Repo: counted, Log: log,
-		Indices: &worker.TargetIndices{Cluster: rehearsal, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Globals: globals, Log: log},
+		Indices: &worker.TargetIndices{Cluster: rehearsal, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Globals: globals, Log: log, UUIDs: client, AllowSource: o.allowSource},
 		Globals: globals,
+	}
+	if warning := v.Untested(); warning != "" {
+		plan.Warnings = append(plan.Warnings, warning)
 	}
 	r, err := e.Evaluate(ctx, plan)
 	if err != nil {

@@ -43,6 +43,7 @@ type options struct {
 	exportDir   string
 	compression string
 	discard     bool
+	allowSource bool // the target may be the source
 
 	indices       pattern.Selection
 	includeSystem bool
@@ -100,6 +101,7 @@ func parseOptions(c *cli.Context) (options, error) {
 		exportDir:       c.String("export-dir"),
 		compression:     c.String("export-compression"),
 		discard:         c.Bool("discard"),
+		allowSource:     c.Bool("allow-source-as-target"),
 		includeSystem:   c.Bool("include-system"),
 		multiType:       worker.MultiType(c.String("multi-type")),
 		dataStreams:     worker.DataStreams(c.String("data-streams")),

@@ -195,8 +195,11 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 		worker.DestinationKey: worker.KindCluster, worker.DestinationIDKey: v.ClusterUUID, worker.PipelinesKey: strconv.FormatBool(o.target.RunPipelines),
 	}
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
+	if warning := v.Untested(); warning != "" {
+		s.Log.Warn(warning)
+	}
 	s.Targets, s.Counts, s.Redirects = client, client, o.rules.Redirects
-	indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log}
+	indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log, UUIDs: client, AllowSource: o.allowSource}
 	globals := &worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}
 	if o.phases.Has(worker.PhaseMetadata) {
 		indices.Globals = globals

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -20,6 +21,18 @@ type Version struct {
 	Number       string // 2.19.4
 	Major, Minor int
 	ClusterUUID  string // "" when the cluster reports none
+}
+
+// tested are the versions of targets that the tests write to.
+const tested = "OpenSearch 2.19.4 and 3.8.0"
+
+// Untested returns a warning about a target that is not OpenSearch; "" for OpenSearch.
+func (v Version) Untested() string {
+	if v.Distribution == "opensearch" {
+		return ""
+	}
+	return fmt.Sprintf("the target is %s %s, with which rfsd is not tested: settings, mappings and templates are converted for OpenSearch, and the target may refuse them; tested targets are %s",
+		v.Distribution, v.Number, tested)
 }
 
 // noUUID is what a cluster without a state of its own reports for its UUID.
@@ -160,6 +173,18 @@ func plainText(v json.RawMessage) string {
 // FinalPipelines gives the final ingest pipeline of those indices that have one. Nothing
 // in a bulk request can switch it off. Names that do not exist are left out.
 func (c *Client) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
+	found, err := c.setting(ctx, indices, "index.final_pipeline")
+	maps.DeleteFunc(found, func(_, p string) bool { return p == "" || p == "_none" })
+	return found, err
+}
+
+// IndexUUIDs returns the UUIDs of those indices that exist, by their own names where a name is an alias.
+func (c *Client) IndexUUIDs(ctx context.Context, names []string) (map[string]string, error) {
+	return c.setting(ctx, names, "index.uuid")
+}
+
+// setting returns a setting of those indices that exist.
+func (c *Client) setting(ctx context.Context, indices []string, key string) (map[string]string, error) {
 	found := map[string]string{}
 	const most = 2000 // bytes of names in one path; servers take 4096 of a request line
 	for len(indices) > 0 {
@@ -175,13 +200,11 @@ func (c *Client) FinalPipelines(ctx context.Context, indices []string) (map[stri
 		indices = indices[n:]
 		var answer map[string]struct{ Settings map[string]json.RawMessage }
 		query := url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
-		if err := c.get(ctx, "/"+strings.Join(names, ",")+"/_settings/index.final_pipeline", query, &answer); err != nil {
+		if err := c.get(ctx, "/"+strings.Join(names, ",")+"/_settings/"+key, query, &answer); err != nil {
 			return nil, err
 		}
 		for name, a := range answer {
-			if p := plainText(a.Settings["index.final_pipeline"]); p != "" && p != "_none" {
-				found[name] = p
-			}
+			found[name] = plainText(a.Settings[key])
 		}
 	}
 	return found, nil

@@ -38,6 +38,9 @@ type TargetIndices struct {
 	// Overrides are the user's wishes about every index; their renaming is the plan's.
 	Overrides metadata.Overrides
 	Requester metadata.Requester // asks what the target demands of replicas, and about data streams; nil: nothing
+	// UUIDs finds out whether the target is the source; nil: that is not checked. AllowSource permits it.
+	UUIDs       IndexUUIDs
+	AllowSource bool
 	// Globals is what else is migrated, such as templates of data streams; nil: nothing.
 	Globals *TargetGlobals
 
@@ -133,11 +136,20 @@ func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) err
 }
 
 // Check refuses a plan that emits mapping types to a target that takes none, or documents where they may not be
-// created, and finds names for data streams.
+// created, or that is the source, and finds names for data streams.
 func (t *TargetIndices) Check(ctx context.Context, plan *Plan) error {
 	for _, x := range plan.Indices {
 		if x.Entry.Naming.Emit && !knowsTypes(t.Version) {
 			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", t.Version.Distribution, t.Version.Number, fault.ErrConfig)
+		}
+	}
+	if t.UUIDs != nil {
+		warning, err := CheckSource(ctx, plan, t.Version.ClusterUUID, t.UUIDs, t.AllowSource)
+		if err != nil {
+			return err
+		}
+		if warning != "" {
+			t.Log.WarnContext(ctx, warning)
 		}
 	}
 	return t.placeStreams(ctx, plan)

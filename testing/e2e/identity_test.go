@@ -167,3 +167,40 @@ func TestTheEndIsLookedForAtTheTarget(t *testing.T) {
 		t.Errorf("exit %d: %s", r.Code, r.Stdout)
 	}
 }
+
+// TestTheSourceIsNotTheTarget: a snapshot of the target itself is refused before anything is written.
+func TestTheSourceIsNotTheTarget(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo := repositoryOn(t, n)
+	call(t, n, "PUT", "/live/_doc/1?refresh=true", map[string]any{"text": "of the snapshot"})
+	call(t, n, "PUT", "/_snapshot/itself", map[string]any{"type": "fs", "settings": map[string]any{"location": repo}})
+	t.Cleanup(func() { call(t, n, "DELETE", "/_snapshot/itself", nil) })
+	call(t, n, "PUT", "/_snapshot/itself/snap1?wait_for_completion=true", map[string]any{"indices": "live"})
+	call(t, n, "PUT", "/live/_doc/1?refresh=true", map[string]any{"text": "after it"})
+	text := func(index string) any {
+		source, ok := call(t, n, "GET", "/"+index+"/_doc/1", nil)["_source"].(map[string]any)
+		if !ok {
+			return nil
+		}
+		return source["text"]
+	}
+	refusedWith(t, Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "itself")...), "live", "the target is the source", "--allow-source-as-target")
+	if r := Run(t, "rfsd", "evaluate", "--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", n.URL); r.Code != 7 || !strings.Contains(r.Stdout, "the target is the source") {
+		t.Errorf("evaluate: exit %d: %s", r.Code, r.Stdout)
+	}
+	if r := Run(t, "rfsctl", "doctor", "--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", n.URL); r.Code != 7 || !strings.Contains(r.Stdout, "the target is the source") {
+		t.Errorf("doctor: exit %d: %s", r.Code, r.Stdout)
+	}
+	refusedWith(t, Run(t, "rfsd", "worker", "--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", n.URL, "--session-name", "itself"), "the target is the source")
+	if got := text("live"); got != "after it" {
+		t.Fatalf("the source has %v", got)
+	}
+	r := Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "copy", "--index-rename", "live=copy")...)
+	if r.Code != 0 || !strings.Contains(r.Stderr, "the target is the cluster that the snapshot was taken of") || text("copy") != "of the snapshot" {
+		t.Errorf("under another name: exit %d: %s", r.Code, r.Stderr)
+	}
+	if r := Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "back", "--allow-source-as-target")...); r.Code != 0 || text("live") != "of the snapshot" {
+		t.Errorf("permitted: exit %d, %v: %s", r.Code, text("live"), r.Stderr)
+	}
+}
