@@ -133,25 +133,16 @@ func TestRepositoriesOfEveryGenerationAreReadToTheLastFile(t *testing.T) {
 	}
 }
 
-// fixtures gives the folders that hold whole repositories with the clusters' own account
-// beside them: the project's own and, where there are any, those beside the project.
+// fixtures returns the directories that hold whole repositories with the clusters' own account beside them.
 func fixtures(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, root := range []string{filepath.Join("..", "..", "testing", "fixtures"), filepath.Join("..", "..", "..", "shared", "fixtures")} {
-		accounts, err := filepath.Glob(filepath.Join(root, "*.metadata.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(accounts) == 0 {
-			t.Logf("no fixtures in %s", root)
-		}
-		for _, account := range accounts {
-			found = append(found, strings.TrimSuffix(account, ".metadata.json"))
-		}
+	accounts, err := filepath.Glob(filepath.Join("..", "..", "testing", "fixtures", "*.metadata.json"))
+	if err != nil || len(accounts) == 0 {
+		t.Fatalf("no fixtures: %v", err)
 	}
-	if len(found) == 0 {
-		t.Skip("no fixtures")
+	for _, account := range accounts {
+		found = append(found, strings.TrimSuffix(account, ".metadata.json"))
 	}
 	return found
 }

@@ -21,19 +21,18 @@ import (
 func templateRepositories(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, root := range []string{"../../testing/fixtures", "../../../shared/fixtures"} {
-		entries, err := os.ReadDir(root)
-		if err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if e.IsDir() && strings.Contains(e.Name(), "templates") {
-				all = append(all, filepath.Join(root, e.Name()))
-			}
+	const root = "../../testing/fixtures"
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && strings.Contains(e.Name(), "templates") {
+			all = append(all, filepath.Join(root, e.Name()))
 		}
 	}
 	if len(all) == 0 {
-		t.Skip("no repository with templates beside the project")
+		t.Fatal("no repository with templates")
 	}
 	return all
 }

@@ -161,21 +161,19 @@ func repositories(t *testing.T, limit int) []string {
 	}
 	root := filepath.Dir(strings.TrimSpace(string(out)))
 	var dirs []string
-	for _, base := range []string{filepath.Join(root, "testing", "fixtures"), filepath.Join(root, "..", "shared", "fixtures")} {
-		entries, err := os.ReadDir(base)
-		if err != nil {
-			t.Logf("%s: absent", base)
-			continue
+	base := filepath.Join(root, "testing", "fixtures")
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(base, e.Name())
+		size := 0
+		for _, b := range load(t, dir) {
+			size += len(b)
 		}
-		for _, e := range entries {
-			dir := filepath.Join(base, e.Name())
-			size := 0
-			for _, b := range load(t, dir) {
-				size += len(b)
-			}
-			if e.IsDir() && size <= limit {
-				dirs = append(dirs, dir)
-			}
+		if e.IsDir() && size <= limit {
+			dirs = append(dirs, dir)
 		}
 	}
 	if len(dirs) == 0 {

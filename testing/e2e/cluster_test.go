@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -105,17 +104,12 @@ func visible(docs truth.Docs) truth.Docs {
 }
 
 func TestDocumentsLandedEqualTheTruth(t *testing.T) {
-	shared := Shared(t)
 	for _, version := range targets {
 		t.Run(version, func(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
-			repos, err := filepath.Glob(filepath.Join(shared, "7.10.2-*"))
-			must(t, err)
-			for _, repo := range repos {
-				if info, err := os.Stat(repo); err != nil || !info.IsDir() {
-					continue
-				}
-				t.Run(filepath.Base(repo), func(t *testing.T) {
+			for _, name := range []string{"7.10.2-basic", "7.10.2-demo", "7.10.2-many-chunks", "7.10.2-multi-index", "7.10.2-parts", "7.10.2-sources", "7.10.2-templates"} {
+				repo := fixture(t, name)
+				t.Run(name, func(t *testing.T) {
 					wipe(t, n)
 					dir := t.TempDir()
 					landsEqual(t, n, dir, repo)
@@ -143,37 +137,79 @@ func landsEqual(t *testing.T, n *cluster.Node, dir, repo string) {
 func compareLanded(t *testing.T, n *cluster.Node, repo string) {
 	t.Helper()
 	files := []string{repo + ".ndjson.gz"}
+	if closed := repo + ".closed-index.ndjson.gz"; exists(closed) {
+		files = append(files, closed)
+	}
 	want, err := truth.Load(false, files...)
 	must(t, err)
-	got := landed(t, n)
 	// The truth of documents without a stored source is none; what arrives is the recovery source.
-	if f := truth.Compare(visible(want), got).Faults(); f != "" {
+	d := truth.Compare(visible(want), landed(t, n))
+	if f := d.Faults(); f != "" {
 		t.Error(f)
+	}
+	if n := d.Of("", truth.Values); n > 0 && !strings.HasSuffix(repo, "-sources") {
+		t.Errorf("%d documents have the same values only, such as %v", n, d.Examples[truth.Values])
+	}
+}
+
+// startAndWatch starts a command; the channel is closed when it has ended.
+func startAndWatch(t *testing.T, cmd *exec.Cmd) <-chan struct{} {
+	t.Helper()
+	must(t, cmd.Start())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // killed
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may be gone
+		<-ended
+	})
+	return ended
+}
+
+func isClosed(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
 	}
 }
 
 func TestKilledMigrationContinuesAndLosesNothing(t *testing.T) {
-	shared := Shared(t)
+	const kills = 5
 	for _, version := range targets {
 		t.Run(version, func(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
 			wipe(t, n)
-			repo := filepath.Join(shared, "7.10.2-codec")
+			repo := fixture(t, "7.10.2-many-chunks")
+			proxy := newProxy(t, n.URL, 50*time.Millisecond)
+			args := targetArgs(proxy.URL, repo, "--documents-per-bulk-request", "10", "--disable-compression", "--max-connections", "2")
 			dir := t.TempDir()
-			rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))
-			killed := 0
-			for range 10 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+rng.IntN(400))*time.Millisecond)
-				cmd := exec.CommandContext(ctx, Binary(t, "rfsd"), targetArgs(n.URL, repo, "--documents-per-bulk-request", "50")...)
+			var killed []time.Time
+			for range kills {
+				cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), args...)
 				cmd.Dir = dir
 				cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
-				if cmd.Run() != nil {
-					killed++
-				}
-				cancel()
+				ended := startAndWatch(t, cmd)
+				sent := proxy.documents.Load()
+				more := int64(10 + rand.IntN(100))
+				until(t, "documents are sent", func() bool { return proxy.documents.Load() >= sent+more || isClosed(ended) })
+				killed = append(killed, time.Now())
+				must(t, cmd.Process.Kill())
+				<-ended
 			}
-			landsEqual(t, n, dir, repo)
-			t.Logf("%d of 10 runs were killed", killed)
+			if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 0 {
+				t.Fatalf("exit %d: %s%s", res.Code, res.Stderr, res.Stdout)
+			}
+			compareLanded(t, n, repo)
+			first, last := proxy.acknowledged()
+			for _, at := range killed {
+				if !at.After(first) || !at.Before(last) {
+					t.Errorf("a kill at %v, documents were acknowledged from %v to %v", at, first, last)
+				}
+			}
 		})
 	}
 }
@@ -345,10 +381,10 @@ func TestBusyTargetLosesNothing(t *testing.T) {
 		forward(w, r, n.URL)
 	}))
 	defer proxy.Close()
-	repo := filepath.Join(Shared(t), "7.10.2-codec")
+	repo := fixture(t, "7.10.2-basic")
 	dir := t.TempDir()
-	res := RunIn(t, dir, nil, "rfsd", targetArgs(proxy.URL, repo, "--disable-compression", "--documents-per-bulk-request", "200")...)
-	if res.Code != 6 && res.Code != 0 {
+	res := RunIn(t, dir, nil, "rfsd", targetArgs(proxy.URL, repo, "--disable-compression", "--documents-per-bulk-request", "20")...)
+	if res.Code != 6 {
 		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
 	}
 	sum := parseSummary(t, res)
@@ -361,6 +397,9 @@ func TestBusyTargetLosesNothing(t *testing.T) {
 	d := truth.Compare(want, landed(t, n))
 	if d.Of("", truth.Different)+d.Of("", truth.Extra) > 0 || d.Of("", truth.Missing) != failed {
 		t.Errorf("%s; %d counted as too large", d.Faults(), failed)
+	}
+	if tooLarge.Load() == 0 || bulks.Load() < 10 || failed == 0 {
+		t.Errorf("%d bulk requests, %d of them too large, %d documents too large: the target was not busy", bulks.Load(), tooLarge.Load(), failed)
 	}
 	t.Logf("%d bulk requests, %d refused for their size, %d documents too large", bulks.Load(), tooLarge.Load(), failed)
 }

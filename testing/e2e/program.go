@@ -75,12 +75,12 @@ func RunIn(t testing.TB, dir string, env []string, name string, args ...string) 
 	return Result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
-// Shared gives the folder of real snapshots that lie beside the checkout, or skips.
-func Shared(t testing.TB) string {
+// fixture returns the directory of a bundled snapshot; its truth lies beside it.
+func fixture(t testing.TB, name string) string {
 	t.Helper()
-	dir := filepath.Join(Root(), "..", "shared", "fixtures")
+	dir := filepath.Join(Root(), "testing", "fixtures", name)
 	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("the snapshots beside the checkout are absent: %v", err)
+		t.Fatalf("the bundled snapshot is missing: %v", err)
 	}
 	return dir
 }

@@ -3,8 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,33 +14,13 @@ import (
 // javaWorker is named as workers of the Java tool are.
 const javaWorker = "generated__5d1f0a9b-e3d4-4d52-8f0e-0b2f6c1e9a37"
 
-// indicesOf lists the indices of a repository.
-func indicesOf(t *testing.T, repo string) (names []string) {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(repo, "index-*"))
-	must(t, err)
-	if len(found) == 0 {
-		t.Fatalf("%s has no list of snapshots", repo)
-	}
-	raw, err := os.ReadFile(found[len(found)-1])
-	must(t, err)
-	var list struct{ Indices map[string]json.RawMessage }
-	must(t, json.Unmarshal(raw, &list))
-	for name := range list.Indices {
-		if !strings.HasPrefix(name, ".") {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // TestWorkersGoOnWithAQueueOfTheJavaTool begins a session as the Java tool does, leaves every
 // index in the middle of a shard, and lets our workers end it: refused while one of the
 // tool's workers has a lease, complete afterwards.
 func TestWorkersGoOnWithAQueueOfTheJavaTool(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
-	repo := filepath.Join(Shared(t), "7.10.2-basic")
+	repo := demo(t)
 	const session = "java"
 	now := time.Now().Unix()
 	put := func(id, doc string) {
@@ -55,12 +33,14 @@ func TestWorkersGoOnWithAQueueOfTheJavaTool(t *testing.T) {
 	put(cms.SetupID, fmt.Sprintf(`{"scriptVersion":"3.0","expiration":%d,"creatorId":%q,"nextAcquisitionLeaseExponent":1,"leaseHolderId":%q,"completedAt":%d}`,
 		now-600, javaWorker, javaWorker, now-800))
 	var last string
-	for _, index := range indicesOf(t, repo) {
-		root, next := cms.ItemID{Index: index}.String(), cms.ItemID{Index: index, Cursor: 3}.String()
-		put(root, fmt.Sprintf(`{"scriptVersion":"3.0","indexName":%q,"expiration":%d,"creatorId":%q,"nextAcquisitionLeaseExponent":1,"leaseHolderId":%q,"successor_items":%q,"completedAt":%d}`,
-			index, now-60, javaWorker, javaWorker, next, now-100))
-		put(next, fmt.Sprintf(`{"nextAcquisitionLeaseExponent":0,"scriptVersion":"3.0","creatorId":%q,"expiration":0}`, javaWorker))
-		last = next
+	for _, index := range parseSummary(t, Run(t, "rfsd", "migrate", "--repo-uri", repo, "--snapshot-name", "snap1", "--discard", "--output", "json")).Indices {
+		for shard := range index.Shards {
+			root, next := cms.ItemID{Index: index.Index, Shard: shard}.String(), cms.ItemID{Index: index.Index, Shard: shard, Cursor: 3}.String()
+			put(root, fmt.Sprintf(`{"scriptVersion":"3.0","indexName":%q,"expiration":%d,"creatorId":%q,"nextAcquisitionLeaseExponent":1,"leaseHolderId":%q,"successor_items":%q,"completedAt":%d}`,
+				index.Index, now-60, javaWorker, javaWorker, next, now-100))
+			put(next, fmt.Sprintf(`{"nextAcquisitionLeaseExponent":0,"scriptVersion":"3.0","creatorId":%q,"expiration":0}`, javaWorker))
+			last = next
+		}
 	}
 	held := func(end int64) {
 		put(last, fmt.Sprintf(`{"nextAcquisitionLeaseExponent":1,"scriptVersion":"3.0","creatorId":%q,"expiration":%d,"leaseHolderId":%q}`, javaWorker, end, javaWorker))

@@ -8,11 +8,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,19 +82,19 @@ func coordinator(t *testing.T, n *cluster.Node, session string, lease time.Durat
 func TestWorkersShareTheWorkAndSayHowTheyEnded(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
-	repo := filepath.Join(Shared(t), "7.10.2-basic")
+	repo := demo(t)
 	dir := t.TempDir()
 	args := workerArgs(n.URL, repo, "share")
 	var codes []int
-	for range 6 {
+	for range 7 {
 		r, ok, code := runWorker(t.Context(), t, dir, args)
 		if !ok || r.Exit != code {
 			t.Errorf("exit %d, record %+v (%v)", code, r, ok)
 		}
 		codes = append(codes, code)
 	}
-	if !slices.Equal(codes, []int{0, 0, 0, 0, 0, 3}) {
-		t.Errorf("exit codes %v: cluster metadata, indices and three shards should be done by a worker each, and the last find nothing left", codes)
+	if !slices.Equal(codes, []int{0, 0, 0, 0, 0, 0, 3}) {
+		t.Errorf("exit codes %v: cluster metadata, indices and four shards should be done by a worker each, and the last find nothing left", codes)
 	}
 	compareLanded(t, n, repo)
 	if res := Run(t, "rfsd", workerArgs(n.URL, repo, "share", "--index-allowlist", "regex:x.*")...); res.Code != 1 || !strings.Contains(res.Stderr, "index-allowlist") {
@@ -113,30 +111,38 @@ func TestWorkersShareTheWorkAndSayHowTheyEnded(t *testing.T) {
 func TestKilledWorkersLoseNothing(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
-	repo := filepath.Join(Shared(t), "7.10.2-codec")
+	repo := demo(t)
+	proxy := newProxy(t, n.URL, 100*time.Millisecond)
 	const session = "kill"
 	dir := t.TempDir()
-	args := workerArgs(n.URL, repo, session, "--initial-lease-duration", "20s", "--documents-per-bulk-request", "20", "--max-connections", "2")
+	args := workerArgs(proxy.URL, repo, session, "--initial-lease-duration", "20s", "--documents-per-bulk-request", "1", "--disable-compression", "--max-connections", "1")
 	coord := coordinator(t, n, session, 20*time.Second)
 
 	const wanted = 12
-	var killed atomic.Int64
+	var mu sync.Mutex
+	var killed []time.Time
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(rand.Uint64(), 3))
 			for ctx.Err() == nil {
 				life, end := context.WithCancel(ctx)
-				if killed.Load() < wanted {
-					life, end = context.WithTimeout(ctx, time.Duration(50+rng.IntN(350))*time.Millisecond)
+				mu.Lock()
+				enough := len(killed) >= wanted
+				mu.Unlock()
+				var watch sync.WaitGroup
+				var at time.Time
+				if !enough {
+					watch.Go(func() { at = endAfter(life, end, proxy, int64(1+rand.IntN(8))) })
 				}
 				_, ok, code := runWorker(life, t, dir, args)
-				timedOut := life.Err() != nil
 				end()
-				if timedOut && !ok && code == -1 {
-					killed.Add(1)
+				watch.Wait()
+				if !at.IsZero() && !ok && code == -1 {
+					mu.Lock()
+					killed = append(killed, at)
+					mu.Unlock()
 					giveBack(ctx, t, coord)
 				}
 				if ok && code == 3 {
@@ -147,7 +153,17 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		t.Fatalf("not finished in time after %d kills", killed.Load())
+		t.Fatalf("not finished in time after %d kills", len(killed))
+	}
+	first, last := proxy.acknowledged()
+	inside := 0
+	for _, at := range killed {
+		if at.After(first) && at.Before(last) {
+			inside++
+		}
+	}
+	if inside < wanted/2 {
+		t.Errorf("only %d of %d kills fell between the first and the last acknowledgement", inside, len(killed))
 	}
 	compareLanded(t, n, repo)
 	for item, err := range coord.Items(t.Context()) {
@@ -162,8 +178,25 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 		} `json:"_all"`
 	}
 	if err := n.JSON(t.Context(), "GET", "/_stats/docs", nil, &stats); err == nil {
-		t.Logf("%d worker processes killed; %d documents overwritten and not yet merged away", killed.Load(), stats.All.Primaries.Docs.Deleted)
+		t.Logf("%d worker processes killed; %d documents overwritten and not yet merged away", len(killed), stats.All.Primaries.Docs.Deleted)
 	}
+}
+
+// endAfter calls end when the target has got so many more documents, and returns when; zero when ctx ends before.
+func endAfter(ctx context.Context, end func(), p *proxy, more int64) time.Time {
+	sent := p.documents.Load()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for p.documents.Load() < sent+more {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return time.Time{}
+		}
+	}
+	at := time.Now()
+	end()
+	return at
 }
 
 // giveBack releases the leases of children of this test that are dead: with three
