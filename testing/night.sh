@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# night.sh [PART...]: what `make ci` has no time for, one part after the other, whatever fails; all of them by default.
+# Ends with one line a part: its time and its result. Logs stay in RFSD_NIGHT_LOGS, or in the directory named at the end.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
+mkdir -p "$logs"
+export RFSD_LOGS=$logs
+all=(sources imports daemon kills namespaces hints processes clusters corrupt sim fleet mutants fuzz packages bench)
+
+e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh ${TARGETS:-2.19.4 3.8.0}; }
+
+# part NAME: runs it. Each is a verb of the Makefile, or the tests behind one variable.
+part() {
+  case $1 in
+    sources) RFSD_SOURCES=all e2e "-run EverySource|Source" ;;
+    imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/importer ;;
+    daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine" ;;
+    kills) RFSD_KILLS=${RFSD_KILLS:-200} TARGETS=2.19.4 e2e "-run RandomKills" ;;
+    namespaces) RFSD_NETNS=1 TARGETS=2.19.4 e2e "-run FiveMachines" ;;
+    hints) RFSD_HINTS=${RFSD_HINTS:-5} TARGETS=2.19.4 e2e "-run TimeWithoutHints" ;;
+    processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/oscms TARGETS=2.19.4 e2e "-run Processes" ;;
+    clusters) E2EPACKAGES=./testing/cluster TARGETS=2.19.4 e2e "" ;;
+    corrupt) make corrupt ;;
+    sim) make sim SEEDS=2000 SIMTIME=30m ;;
+    fleet) make fleet ;;
+    mutants) make mutants ;;
+    fuzz) make fuzz FUZZTIME=2m ;;
+    packages) make packages-test ;;
+    bench) make bench ;;
+    *) echo "night: no part $1; there are: ${all[*]}" >&2; return 2 ;;
+  esac
+}
+
+make build || exit 1
+[ $# -gt 0 ] || set -- "${all[@]}"
+summary=() failed=0
+for name in "$@"; do
+  begin=$SECONDS code=0
+  export RFSD_LOGS=$logs/$name
+  mkdir -p "$RFSD_LOGS"
+  part "$name" >"$logs/$name.log" 2>&1 </dev/null || code=$?
+  verdict=ok
+  if [ "$code" != 0 ]; then
+    verdict="FAILED ($code)"
+    failed=1
+    tail -20 "$logs/$name.log"
+  fi
+  skips=$(find "$RFSD_LOGS" -name '*.log' -exec testing/skipped.sh skips {} + | sed -n 's/^skips: \([0-9]*\) tests.*/, \1 tests did not run/p')
+  summary+=("$(printf '%-12s %-12s %4d min %02d s%s' "$name" "$verdict" $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60)) "$skips")")
+  echo "night: ${summary[-1]}"
+done
+echo
+printf '%s\n' "${summary[@]}"
+echo "night: $([ "$failed" = 0 ] && echo passed || echo FAILED); logs in $logs"
+exit "$failed"
