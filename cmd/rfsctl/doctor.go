@@ -107,7 +107,7 @@ func repositoryFindings(plan *worker.Plan) []doctor.Finding {
 	}
 	for _, x := range plan.Indices {
 		if x.Entry.Reduced != "" {
-			all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Warning, Detail: "stored sources are not what was indexed: " + x.Entry.Reduced, Remedy: "see `rfsctl snapshot show`; what is not stored cannot be migrated"})
+			all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Warning, Detail: "stored sources are not what was indexed: " + x.Entry.Reduced, Remedy: "what is not stored cannot be migrated: documents without a source are counted as failed (no_source) and listed among the failed documents"})
 		}
 		for n, b := range x.Entry.Bytes {
 			if b == 0 && x.Entry.Shards > 0 && plan.State != string(snapshot.Success) {

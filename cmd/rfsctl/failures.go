@@ -101,7 +101,7 @@ func showRefused(c *cli.Context) (err error) {
 
 func (r *refusedDocuments) print(w io.Writer) error {
 	if len(r.Documents) == 0 {
-		_, err := fmt.Fprintln(w, "no refused documents are noted here")
+		_, err := fmt.Fprintln(w, "no refused documents are noted in the store: rfsd migrate and fleets with a shared directory keep them in --failed-documents (default ./rfsd-failed/SESSION) of the machine that sent them")
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -115,16 +115,16 @@ func printEvaluation(w io.Writer, r *worker.Evaluation) {
 		fmt.Fprintf(w, "  %s: %s %s\n", o.Name, o.Action, o.Reason)
 	}
 	printDifferences(w, r)
+	var same grouped
 	for _, x := range r.Indices {
 		if x.Reduced != "" {
-			fmt.Fprintf(w, "index %s: stored sources are not what was indexed: %s\n", x.Index, x.Reduced)
+			same.add(x.Index, "%s: stored sources are not what was indexed: "+escaped(x.Reduced))
 		}
-	}
-	for _, x := range r.Indices {
 		if x.Stream != "" {
-			fmt.Fprintf(w, "index %s of a data stream: %s\n", x.Index, x.Stream)
+			same.add(x.Index, "%s: backing index of a data stream: "+escaped(x.Stream))
 		}
 	}
+	same.write(w, "index ")
 	for title, all := range map[string][]string{"left out (--include-system takes them)": r.LeftOut, "shards that the snapshot lacks": r.Missing, "warnings": r.Warnings} {
 		if len(all) > 0 {
 			fmt.Fprintf(w, "%s: %s\n", title, strings.Join(all, "; "))
@@ -153,13 +153,14 @@ func changesText(o worker.EvaluatedObject) string {
 }
 
 func printDifferences(w io.Writer, r *worker.Evaluation) {
+	var same grouped
 	show := func(o worker.EvaluatedObject) {
 		for _, d := range o.Changes {
 			mark := " "
 			if d.Loses {
 				mark = "!"
 			}
-			fmt.Fprintf(w, "%s %s: %s: %s (%s)\n", mark, o.Name, d.Path, d.Detail, d.Rule)
+			same.add(o.Name, mark+" %s: "+escaped(fmt.Sprintf("%s: %s (%s)", d.Path, d.Detail, d.Rule)))
 		}
 	}
 	fmt.Fprintln(w)
@@ -168,7 +169,10 @@ func printDifferences(w io.Writer, r *worker.Evaluation) {
 			show(o)
 		}
 	}
+	same.write(w, "")
+	same = grouped{}
 	for _, o := range r.Globals {
 		show(o)
 	}
+	same.write(w, "")
 }

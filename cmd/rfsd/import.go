@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -199,6 +200,7 @@ type importReport struct {
 	ExitCode     int     `json:"exit_code"`
 	Error        string  `json:"error,omitempty"`
 	FailedDir    string  `json:"-"`
+	cause        error   // of an end before completion
 }
 
 // conclude prints the report and decides the exit code.
@@ -211,7 +213,7 @@ func (r *importReport) conclude(o importOptions, err error) error {
 	case r.Failed > 0:
 		r.ExitCode = exitRefused
 	}
-	if err != nil {
+	if r.cause = err; err != nil {
 		r.Error = err.Error()
 	}
 	if r.Problems == nil {
@@ -240,8 +242,13 @@ func (r *importReport) writeText(w io.Writer) {
 		fmt.Fprintf(w, "%d documents did not arrive; each process keeps its own with their reasons (this one in %s)\n", r.Failed, r.FailedDir)
 	}
 	switch {
+	case !r.Complete && errors.Is(r.cause, fault.ErrConfig):
+		fmt.Fprintln(w, "not complete: see the error; the same command ends with it again until its cause is removed")
 	case !r.Complete:
 		fmt.Fprintln(w, "not complete: the same command continues")
+		if r.OwnDocuments > r.Documents {
+			fmt.Fprintf(w, "the numbers above are recorded progress; %d documents were read by this process, and those that are not recorded are sent again\n", r.OwnDocuments)
+		}
 	case r.OwnWindows == 0:
 		fmt.Fprintln(w, "nothing was left to do for this process; a new --session-name begins afresh")
 	}

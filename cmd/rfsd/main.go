@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -36,19 +37,7 @@ func main() {
 
 // run executes one command line and gives its exit code.
 func run(ctx context.Context, args []string) int {
-	app := &cli.App{
-		Name:                 "rfsd",
-		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
-		Version:              version,
-		EnableBashCompletion: true,
-		Commands:             []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), estimateCommand(), importCommand(), configCommand()},
-		// Exit codes are decided here, not by the library.
-		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return fmt.Errorf("%w (see --help)", err)
-		},
-	}
-	err := app.RunContext(ctx, args)
+	err := newApp().RunContext(ctx, args)
 	var coded *codedError
 	switch {
 	case err == nil:
@@ -61,6 +50,31 @@ func run(ctx context.Context, args []string) int {
 	default:
 		fmt.Fprintln(os.Stderr, "rfsd:", fault.Text(err))
 		return exitFailed
+	}
+}
+
+func newApp() *cli.App {
+	return &cli.App{
+		Name:                 "rfsd",
+		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
+		Version:              version,
+		EnableBashCompletion: true,
+		Commands:             []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), estimateCommand(), importCommand(), configCommand()},
+		Action: func(c *cli.Context) error {
+			if !c.Args().Present() {
+				return cli.ShowAppHelp(c)
+			}
+			names := make([]string, len(c.App.VisibleCommands()))
+			for i, command := range c.App.VisibleCommands() {
+				names[i] = command.Name
+			}
+			return usage("there is no command %q: there are %s", c.Args().First(), strings.Join(names, ", "))
+		},
+		// Exit codes are decided here, not by the library.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return fmt.Errorf("%w (see --help)", err)
+		},
 	}
 }
 

@@ -152,7 +152,7 @@ func announce(log *slog.Logger, plan *worker.Plan) {
 
 // newLogger logs JSON unless a person is watching.
 func newLogger(o options) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: o.logLevel}
+	opts := logOptions(o.logLevel)
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		if o.logLevel == slog.LevelInfo {
 			opts.Level = slog.LevelWarn // the progress line says the rest
@@ -160,6 +160,19 @@ func newLogger(o options) *slog.Logger {
 		return slog.New(slog.NewTextHandler(os.Stderr, opts))
 	}
 	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+}
+
+// logOptions are those of every log: durations are written as text, and an error that is empty is left out.
+func logOptions(level slog.Leveler) *slog.HandlerOptions {
+	return &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		switch {
+		case a.Value.Kind() == slog.KindDuration:
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		case a.Key == "error" && a.Value.Kind() == slog.KindString && a.Value.String() == "":
+			return slog.Attr{}
+		}
+		return a
+	}}
 }
 
 // showProgress draws or logs what words says until the returned function is called.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -196,6 +197,9 @@ func isLoopback(raw string) bool {
 
 // cluster reads the flags of one cluster: target or coordinator.
 func (o *options) cluster(c *cli.Context, which string) (target.Config, error) {
+	if host := c.String(which + "-host"); !strings.HasPrefix(host, "http://") && !strings.HasPrefix(host, "https://") {
+		return target.Config{}, usage("invalid --%s-host %q: want a URL such as https://%s", which, host, cmp.Or(strings.TrimPrefix(host, "//"), "localhost:9200"))
+	}
 	password, err := o.password(c, which)
 	if err != nil {
 		return target.Config{}, err

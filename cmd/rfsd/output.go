@@ -132,19 +132,23 @@ func (r *report) writeText(w io.Writer) {
 	if err := t.Flush(); err != nil {
 		fmt.Fprintln(os.Stderr, "rfsd: write summary:", err)
 	}
+	var same grouped
 	for _, x := range r.Indices {
 		if x.State == cms.PhaseFailed {
-			fmt.Fprintf(w, "index %s was not created: %s\n", x.Index, x.Error)
+			same.add(x.Index, "%s: not created: "+escaped(x.Error))
 		}
 		for _, d := range x.Differs {
-			fmt.Fprintf(w, "the target made it otherwise: %s\n", d)
+			same.add(x.Index, "%s: the target made it otherwise: "+escaped(withoutName(d, x.Targets)))
 		}
 		if x.AliasesWait {
-			fmt.Fprintf(w, "index %s: aliases wait until all of its documents have arrived\n", x.Index)
+			same.add(x.Index, "%s: aliases wait until all of its documents have arrived")
 		}
 		if x.Reduced != "" {
-			fmt.Fprintf(w, "index %s: stored sources are not what was indexed: %s\n", x.Index, x.Reduced)
+			same.add(x.Index, "%s: stored sources are not what was indexed: "+escaped(x.Reduced))
 		}
+	}
+	same.write(w, "index ")
+	for _, x := range r.Indices {
 		if x.Arrival != nil && x.Arrival.Note != "" {
 			fmt.Fprintf(w, "index %s: the target has %d documents, %d were indexed: %s\n", x.Index, x.Arrival.Found, x.Arrival.Expected, x.Arrival.Note)
 		}

@@ -14,7 +14,10 @@ func (o *options) checkOverrides(c *cli.Context) error {
 	if s := c.String("replicas"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {
-			return usage("--replicas %q is no number", s)
+			return usage("invalid --replicas %q: want a number, 0 or more", s)
+		}
+		if n < 0 {
+			return usage("invalid --replicas %d: want 0 or more", n)
 		}
 		w.Replicas = &n
 	}

@@ -190,7 +190,11 @@ func clock(ctx context.Context, c Cluster, n Needs) []Finding {
 	for _, x := range stats.Nodes {
 		middle := before.Add(after.Sub(before) / 2)
 		off, unsure := middle.Sub(time.UnixMilli(x.Timestamp)), after.Sub(before)/2
-		f := Finding{"clocks agree", Good, fmt.Sprintf("this machine is %v ahead (±%v)", off.Round(time.Millisecond), unsure.Round(time.Millisecond)), ""}
+		direction := "ahead of"
+		if off < 0 {
+			direction = "behind"
+		}
+		f := Finding{"clocks agree", Good, fmt.Sprintf("this machine is %v %s the target (±%v)", off.Abs().Round(time.Millisecond), direction, unsure.Round(time.Millisecond)), ""}
 		if n.Tolerance > 0 && off.Abs() > n.Tolerance+unsure {
 			f.Level, f.Remedy = Bad, fmt.Sprintf("set the clocks (NTP): leases are refused beyond --clock-skew-tolerance %v", n.Tolerance)
 		}

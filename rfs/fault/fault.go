@@ -7,6 +7,7 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -84,7 +85,7 @@ func Corrupt(blob, file string, offset int64, format string, args ...any) error 
 // which the message itself makes plain.
 func Text(err error) string {
 	s := err.Error()
-	for _, category := range []error{ErrConfig, ErrUnavailable, ErrRejected, ErrUnsupported} {
+	for _, category := range []error{ErrConfig, ErrUnavailable, ErrRejected, ErrUnsupported, context.Canceled} {
 		s = strings.TrimSuffix(s, ": "+category.Error())
 	}
 	return s

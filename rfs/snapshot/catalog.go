@@ -112,7 +112,7 @@ func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	b, err := readBlob(ctx, r, c.blob, "", maxCatalog)
 	switch {
 	case missing(err) && c.Generation < 0:
-		return nil, fmt.Errorf("no snapshot repository here: neither index-N nor index exists: %w", fs.ErrNotExist)
+		return nil, fmt.Errorf("no snapshot repository here: neither index-N nor index exists; give the folder or prefix that holds index.latest: %w", fs.ErrNotExist)
 	case missing(err):
 		return c, errCatalogGone
 	case err != nil:

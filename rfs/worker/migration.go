@@ -408,5 +408,9 @@ type PausedError struct {
 }
 
 func (e *PausedError) Error() string {
-	return fmt.Sprintf("not complete: %d indices paused (%v): %s; repair the target and run the same command again", len(e.Indices), e.Indices, e.Why)
+	what := "index " + e.Indices[0] + " is"
+	if n := len(e.Indices); n > 1 {
+		what = fmt.Sprintf("%d indices (%s) are", n, strings.Join(e.Indices, ", "))
+	}
+	return fmt.Sprintf("not complete: %s paused: %s; repair the target and run the same command again", what, e.Why)
 }

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// TestMessagesStateWhatIsWanted holds the errors of options that made operators guess.
+func TestMessagesStateWhatIsWanted(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	base := []string{"--repo-uri", "/repo", "--snapshot-name", "s", "--target-host", "http://127.0.0.1:9200"}
+	for _, c := range []struct {
+		name  string
+		args  []string
+		wants []string
+	}{
+		{"a negative number of replicas", []string{"--replicas", "-1"}, []string{"--replicas -1", "0 or more"}},
+		{"replicas that are no number", []string{"--replicas", "many"}, []string{`--replicas "many"`, "0 or more"}},
+		{"an address without a scheme", []string{"--target-host", "localhost:9200"}, []string{`--target-host "localhost:9200"`, "https://"}},
+		{"a coordinator without a scheme", []string{"--coordinator-host", "other:9200"}, []string{`--coordinator-host "other:9200"`, "https://"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := parse(t, append(base[:len(base):len(base)], c.args...)...)
+			if !errors.Is(err, fault.ErrConfig) {
+				t.Fatalf("%v", err)
+			}
+			for _, want := range c.wants {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is not in %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAnUnknownCommandIsAnError(t *testing.T) {
+	if err := newApp().RunContext(t.Context(), []string{"rfsd", "migrat"}); err == nil || !strings.Contains(err.Error(), `"migrat"`) || !strings.Contains(err.Error(), "migrate") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestLogsHaveReadableDurationsAndNoEmptyErrors(t *testing.T) {
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, logOptions(slog.LevelInfo))).With("slot", 1).Info("lease_started", "length", 10*time.Minute, "error", "", "documents", 0)
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	if _, has := line["error"]; line["length"] != "10m0s" || has || line["documents"] != float64(0) {
+		t.Errorf("%s", out.String())
+	}
+}
+
+func TestRepeatedDifferencesAreOneLine(t *testing.T) {
+	var e worker.Evaluation
+	for n := range 12 {
+		e.Indices = append(e.Indices, worker.EvaluatedIndex{Index: fmt.Sprintf("logs-%02d", n), Targets: []worker.EvaluatedObject{{
+			Name: fmt.Sprintf("logs-%02d", n), Changes: []worker.Differs{{Path: "index.codec", Detail: "dropped", Rule: "r"}, {Path: "a", Detail: "gone", Rule: "s", Loses: true}},
+		}}})
+	}
+	e.Indices[3].Targets[0].Changes[0].Detail = "another"
+	var out bytes.Buffer
+	printDifferences(&out, &e)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 3 || !strings.Contains(out.String(), "! 12 indices (logs-00, logs-01, logs-02 and 9 more): a: gone (s)") || !strings.Contains(out.String(), "logs-03: index.codec: another (r)") {
+		t.Errorf("%s", out.String())
+	}
+}
+
+func TestTheSummaryGroupsWhatIsTheSameForManyIndices(t *testing.T) {
+	r := report{Summary: &worker.Summary{}}
+	for n := range 12 {
+		name := fmt.Sprintf("logs-%02d", n)
+		r.Indices = append(r.Indices, worker.IndexSummary{Index: name, Targets: []string{name}, AliasesWait: true, Differs: []string{"index " + name + ": x is y"}})
+	}
+	var out bytes.Buffer
+	r.writeText(&out)
+	if n := strings.Count(out.String(), "aliases wait"); n != 1 {
+		t.Errorf("%d lines about aliases:\n%s", n, out.String())
+	}
+	if n := strings.Count(out.String(), "x is y"); n != 1 {
+		t.Errorf("%d lines about differences:\n%s", n, out.String())
+	}
+}
+
+func TestTheSummaryOfAnInterruptedImportIsTrue(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		err    error
+		has    []string
+		hasNot string
+	}{
+		{"interrupted", context.Canceled, []string{"not complete: the same command continues", "36000 documents were read by this process", "9000"}, ""},
+		{"the same command cannot continue", fmt.Errorf("other files: %w", fault.ErrConfig), []string{"not complete: see the error"}, "the same command continues"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &importReport{OwnDocuments: 36000, Status: importer.Status{}}
+			r.Documents = 9000
+			r.cause = c.err
+			var out bytes.Buffer
+			r.writeText(&out)
+			for _, want := range c.has {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q is missing in\n%s", want, out.String())
+				}
+			}
+			if c.hasNot != "" && strings.Contains(out.String(), c.hasNot) {
+				t.Errorf("%q is in\n%s", c.hasNot, out.String())
+			}
+		})
+	}
+}
