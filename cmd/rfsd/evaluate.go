@@ -65,7 +65,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	defer client.Close() //nolint:errcheck // nothing was written through it
 	v, err := client.Info(ctx)
 	if err != nil {
-		return fmt.Errorf("target %s: %w", client.Name(), err)
+		return err
 	}
 	rehearsal := worker.Rehearsal{Target: client}
 	globals := &worker.TargetGlobals{Cluster: rehearsal, Version: v, Wanted: o.globals, Log: log}

@@ -42,7 +42,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	}
 	v, err := client.Info(ctx)
 	if err != nil {
-		return give(fmt.Errorf("target %s: %w", client.Name(), err))
+		return give(err)
 	}
 	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	store := in.store

@@ -189,7 +189,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	}
 	v, err := client.Info(ctx)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("target %s: %w", client.Name(), err)
+		return nil, nil, nil, err
 	}
 	s.Identity = map[string]string{
 		worker.DestinationKey: worker.KindCluster, worker.DestinationIDKey: v.ClusterUUID, worker.PipelinesKey: strconv.FormatBool(o.target.RunPipelines),

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/opensearch-project/opensearch-go/v4/opensearchtransport"
@@ -192,6 +193,10 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: %s: no answer within %v: %w", call, c.who(), c.conf.Timeout, fault.ErrUnavailable)
 	}
+	// The transport quotes method and address, which are named already.
+	for inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), `"`); inner = errors.Unwrap(err) {
+		err = inner
+	}
 	var (
 		unknown  x509.UnknownAuthorityError
 		hostname x509.HostnameError
@@ -200,9 +205,12 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	)
 	switch {
 	case errors.As(err, &unknown), errors.As(err, &hostname), errors.As(err, &invalid):
-		return fmt.Errorf("%s: %s: its certificate is not trusted: %w: %w", call, c.who(), err, fault.ErrConfig)
+		return fmt.Errorf("%s: %s: its certificate is not trusted, give --%s-cacert (or --%s-insecure): %w: %w", call, c.who(), c.conf.Role, c.conf.Role, err, fault.ErrConfig)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("%s: %s speaks no TLS there: %w: %w", call, c.who(), err, fault.ErrConfig)
+		return fmt.Errorf("%s: %s speaks no TLS there, give http:// in its address: %w: %w", call, c.who(), err, fault.ErrConfig)
+	}
+	if strings.HasPrefix(c.name, "http://") && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+		return fmt.Errorf("%s: %s ends connections; if it speaks TLS there, give https:// in its address: %w: %w", call, c.who(), err, fault.ErrUnavailable)
 	}
 	return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
 }
