@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -161,6 +162,18 @@ func newStore(t *testing.T, shards int) *cms.Coordinator {
 func runNode(t *testing.T, conf Config, starter *fakeStarter) *node {
 	t.Helper()
 	t.Parallel() // they wait most of the time
+	return startNode(t, conf, starter)
+}
+
+// inVirtualTime runs a test whose clock advances only while everything waits: what it measures is the product's own waiting,
+// not how busy the machine is.
+func inVirtualTime(t *testing.T, test func(t *testing.T)) {
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+func startNode(t *testing.T, conf Config, starter *fakeStarter) *node {
+	t.Helper()
 	n := &node{store: newStore(t, 4), starter: starter}
 	if conf.Open == nil {
 		conf.Open = func(context.Context) (*cms.Coordinator, error) { return n.store, nil }

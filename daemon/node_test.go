@@ -59,43 +59,45 @@ func (s *silentStore) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 }
 
 func TestStatusAnswersAtOnceWhileTheStoreIsSilent(t *testing.T) {
-	bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { bolt.Close() })
-	store := &silentStore{Store: bolt}
-	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := runNode(t, Config{Workers: 1, Open: func(context.Context) (*cms.Coordinator, error) { return c, nil }}, &fakeStarter{stopped: handsOff})
-	until(t, "the store was read", func() bool { return n.Ready() == nil })
-	store.silent.Store(true)
-	until(t, "the answer grows old", func() bool { return n.Status(t.Context()).Stale > 0.5 })
-	begin := time.Now()
-	r := n.Status(t.Context())
-	_, ierr := n.Items(t.Context(), status.ItemFilter{})
-	_, ferr := n.Failures(t.Context())
-	_, eerr := n.Events(t.Context(), 10)
-	n.Logs(t.Context(), 10)
-	rec := httptest.NewRecorder()
-	n.Metrics().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if took := time.Since(begin); took > 100*time.Millisecond {
-		t.Errorf("the answers took %v", took)
-	}
-	if r.Migration == nil || errors.Join(ierr, ferr, eerr) != nil || !strings.Contains(rec.Body.String(), "rfsd_migration_age_seconds") {
-		t.Errorf("%+v, %v", r, errors.Join(ierr, ferr, eerr))
-	}
-	if n.Healthy() != nil {
-		t.Error("a silent store is taken for a sick process")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if err := n.Pause(ctx, "ann"); err == nil {
-		t.Error("an intent that nobody stored was taken for stored")
-	}
-	store.silent.Store(false)
+	inVirtualTime(t, func(t *testing.T) {
+		bolt, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { bolt.Close() })
+		store := &silentStore{Store: bolt}
+		c, err := cms.New(cms.Config{Store: store, Creator: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := startNode(t, Config{Workers: 1, Open: func(context.Context) (*cms.Coordinator, error) { return c, nil }}, &fakeStarter{stopped: handsOff})
+		until(t, "the store was read", func() bool { return n.Ready() == nil })
+		store.silent.Store(true)
+		until(t, "the answer grows old", func() bool { return n.Status(t.Context()).Stale > 0.5 })
+		begin := time.Now()
+		r := n.Status(t.Context())
+		_, ierr := n.Items(t.Context(), status.ItemFilter{})
+		_, ferr := n.Failures(t.Context())
+		_, eerr := n.Events(t.Context(), 10)
+		n.Logs(t.Context(), 10)
+		rec := httptest.NewRecorder()
+		n.Metrics().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("the answers took %v", took)
+		}
+		if r.Migration == nil || errors.Join(ierr, ferr, eerr) != nil || !strings.Contains(rec.Body.String(), "rfsd_migration_age_seconds") {
+			t.Errorf("%+v, %v", r, errors.Join(ierr, ferr, eerr))
+		}
+		if n.Healthy() != nil {
+			t.Error("a silent store is taken for a sick process")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if err := n.Pause(ctx, "ann"); err == nil {
+			t.Error("an intent that nobody stored was taken for stored")
+		}
+		store.silent.Store(false)
+	})
 }
 
 func TestANodeThatNeverReachedItsStoreSaysSo(t *testing.T) {

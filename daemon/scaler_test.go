@@ -14,49 +14,53 @@ import (
 )
 
 func TestTheFleetScalesAsTheOperatorSays(t *testing.T) {
-	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
-	n.untilRunning(t, 1)
-	for _, want := range []int{0, 8, 2, 0} {
-		if err := n.Scale(t.Context(), "ann", &want); err != nil {
+	inVirtualTime(t, func(t *testing.T) {
+		n := startNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
+		n.untilRunning(t, 1)
+		for _, want := range []int{0, 8, 2, 0} {
+			if err := n.Scale(t.Context(), "ann", &want); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			n.untilRunning(t, want)
+			if took := time.Since(begin); took > 2*time.Second {
+				t.Errorf("scaling to %d took %v", want, took)
+			}
+		}
+		if err := n.Scale(t.Context(), "ann", nil); err != nil {
 			t.Fatal(err)
 		}
-		begin := time.Now()
-		n.untilRunning(t, want)
-		if took := time.Since(begin); took > 2*time.Second {
-			t.Errorf("scaling to %d took %v", want, took)
+		n.untilRunning(t, 1)
+		for _, w := range n.starter.workers() {
+			if _, kills, _ := w.read(); kills > 0 {
+				t.Error("a worker that hands off was killed")
+			}
 		}
-	}
-	if err := n.Scale(t.Context(), "ann", nil); err != nil {
-		t.Fatal(err)
-	}
-	n.untilRunning(t, 1)
-	for _, w := range n.starter.workers() {
-		if _, kills, _ := w.read(); kills > 0 {
-			t.Error("a worker that hands off was killed")
-		}
-	}
+	})
 }
 
 func TestPauseHandsOffAndResumeStartsAgainWithinTwoSeconds(t *testing.T) {
-	n := runNode(t, Config{Workers: 3}, &fakeStarter{stopped: handsOff})
-	n.untilRunning(t, 3)
-	begin := time.Now()
-	if err := n.Pause(t.Context(), "ann"); err != nil {
-		t.Fatal(err)
-	}
-	n.untilRunning(t, 0)
-	r := n.Status(t.Context())
-	if took := time.Since(begin); took > 2*time.Second || r.Node.State != "paused" || r.Migration.Intent.State != "pause" {
-		t.Errorf("after %v: %+v, intent %+v", took, r.Node, r.Migration.Intent)
-	}
-	begin = time.Now()
-	if err := n.Resume(t.Context(), "ann", nil); err != nil {
-		t.Fatal(err)
-	}
-	n.untilRunning(t, 3)
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("resuming took %v", took)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		n := startNode(t, Config{Workers: 3}, &fakeStarter{stopped: handsOff})
+		n.untilRunning(t, 3)
+		begin := time.Now()
+		if err := n.Pause(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		n.untilRunning(t, 0)
+		r := n.Status(t.Context())
+		if took := time.Since(begin); took > 2*time.Second || r.Node.State != "paused" || r.Migration.Intent.State != "pause" {
+			t.Errorf("after %v: %+v, intent %+v", took, r.Node, r.Migration.Intent)
+		}
+		begin = time.Now()
+		if err := n.Resume(t.Context(), "ann", nil); err != nil {
+			t.Fatal(err)
+		}
+		n.untilRunning(t, 3)
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("resuming took %v", took)
+		}
+	})
 }
 
 func TestAnIntentThatAnotherNodeWroteIsFollowed(t *testing.T) {
@@ -337,45 +341,49 @@ func TestStoppingHandsOffAndASecondSignalKills(t *testing.T) {
 }
 
 func TestAWorkerThatDoesNotEndInTimeIsKilled(t *testing.T) {
-	starter := &fakeStarter{}
-	n := runNode(t, Config{Workers: 1, Patience: 300 * time.Millisecond}, starter)
-	n.untilRunning(t, 1)
-	begin := time.Now()
-	if err := n.stop(); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(begin); took > 3*time.Second {
-		t.Errorf("stopping took %v", took)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		starter := &fakeStarter{}
+		n := startNode(t, Config{Workers: 1, Patience: 300 * time.Millisecond}, starter)
+		n.untilRunning(t, 1)
+		begin := time.Now()
+		if err := n.stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+	})
 }
 
 func TestAWorkerThatIsStoppedBeforeItHeardOfItsLeaseLeavesNoneBehind(t *testing.T) {
-	starter := &fakeStarter{stopped: func(w *fakeWorker) { w.exit(ExitFailed, Record{Error: "context canceled"}) }}
-	n := runNode(t, Config{Workers: 1}, starter)
-	n.untilRunning(t, 1)
-	l, err := n.store.AcquireNext(t.Context(), "w1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.starter.living()[0].report(Record{Holder: "w1"})
-	if err := n.Pause(t.Context(), "ann"); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "its item is free", func() bool {
-		it, err := n.store.Item(t.Context(), l.ID)
-		return err == nil && it.Holder == "" && it.Attempts == 0
+	inVirtualTime(t, func(t *testing.T) {
+		starter := &fakeStarter{stopped: func(w *fakeWorker) { w.exit(ExitFailed, Record{Error: "context canceled"}) }}
+		n := startNode(t, Config{Workers: 1}, starter)
+		n.untilRunning(t, 1)
+		l, err := n.store.AcquireNext(t.Context(), "w1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.starter.living()[0].report(Record{Holder: "w1"})
+		if err := n.Pause(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "its item is free", func() bool {
+			it, err := n.store.Item(t.Context(), l.ID)
+			return err == nil && it.Holder == "" && it.Attempts == 0
+		})
+		if err := n.Resume(t.Context(), "ann", nil); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		n.untilRunning(t, 1)
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("started again after %v: it was asked to end, and is not to blame", took)
+		}
+		if events, err := n.Events(t.Context(), 0); err != nil || len(events) != 2 { // pause and resume
+			t.Errorf("%+v, %v", events, err)
+		}
 	})
-	if err := n.Resume(t.Context(), "ann", nil); err != nil {
-		t.Fatal(err)
-	}
-	begin := time.Now()
-	n.untilRunning(t, 1)
-	if took := time.Since(begin); took > time.Second {
-		t.Errorf("started again after %v: it was asked to end, and is not to blame", took)
-	}
-	if events, err := n.Events(t.Context(), 0); err != nil || len(events) != 2 { // pause and resume
-		t.Errorf("%+v, %v", events, err)
-	}
 }
 
 func TestEachWorkerGetsItsShareOfTheRate(t *testing.T) {
