@@ -45,8 +45,8 @@ fuzz-short:
 fuzz:
 	@testing/fuzz.sh $${FUZZTIME:-5m}
 
-## sim: the lease protocol in virtual time, as many worlds as SIMTIME allows but at least SEEDS; replay one with
-## go test ./testing/sim -seed=N
+## sim: whole migrations in virtual time, as many worlds as SIMTIME allows but at least SEEDS; replay one with
+## go test ./testing/sim -run Whatever -seed=N. A world runs one goroutine at a time, so two processes run at once.
 SEEDS      ?= 100
 SIMTIME    ?= 3m
 sim:

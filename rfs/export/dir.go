@@ -116,7 +116,7 @@ func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
 	if writer == "" || writer != filepath.Base(writer) {
 		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
 	}
-	if err := files.MkdirAll(filepath.Join(dir, private), 0o700); err != nil {
+	if err := makeDurable(files, dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
 	lock, err := files.Lock(filepath.Join(dir, private, "lock"), writer)
@@ -131,6 +131,23 @@ func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
 		return nil, errors.Join(fmt.Errorf("export directory %s: %w: %w", dir, err, fault.ErrConfig), d.Close())
 	}
 	return d, nil
+}
+
+// makeDurable makes the folder of rfsd in an export directory, and makes the names of the directory and of those above
+// it durable: after a crash of the machine what is in it is found again. Folders far above that cannot be synced were
+// there before.
+func makeDurable(files Files, dir string) error {
+	if err := files.MkdirAll(filepath.Join(dir, private), 0o700); err != nil {
+		return err
+	}
+	for at, above := dir, 0; ; at, above = filepath.Dir(at), above+1 {
+		if err := files.SyncDir(at); err != nil && above < 2 && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
 }
 
 // acquire locks the file at path and writes into it who holds it.

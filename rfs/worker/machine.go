@@ -198,7 +198,11 @@ func (s *Session) waitForOthers(ctx context.Context, st step, busy *cms.NoneAvai
 
 // pauseBetween is a short random time, so that many workers do not ask at once.
 func (s *Session) pauseBetween() time.Duration {
-	return 300*time.Millisecond + time.Duration(rand.Int64N(int64(700*time.Millisecond)))
+	jitter := s.Jitter
+	if jitter == nil {
+		jitter = rand.Float64
+	}
+	return 300*time.Millisecond + time.Duration(jitter()*float64(700*time.Millisecond))
 }
 
 // needs says whether any of the phases takes part in this run.

@@ -70,6 +70,8 @@ type Session struct {
 	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
 	Prefer []string
 	Log    *slog.Logger
+	// Jitter returns a random number in [0,1) for pauses; nil means rand.Float64.
+	Jitter func() float64
 
 	mu      sync.Mutex
 	planned *Plan

@@ -11,23 +11,27 @@ import (
 // queue that it seeded. It counts ordinals in its own way, so of a chain that it did not
 // complete nothing counts as arrived. One of its workers may still be alive, and requests
 // of dead ones are still on their way.
-func (m *migration) foreignQueue(n int) {
-	s, w := m.server, m.w
+func (w *world) foreignQueue(n int) {
+	s, r := w.server, w.dice.about("foreign")
 	now := s.clock().Unix()
 	setup := foreignItem(cms.SetupID, now-100)
 	setup.CompletedAt = now - 7000
 	s.create([]cms.Item{setup})
-	for id := range m.roots() {
+	for id := range w.roots() {
 		if n--; n < 0 {
 			root := foreignItem(id.String(), 0)
 			s.create([]cms.Item{root})
 			continue
 		}
-		m.foreignChain(id, now, n%6)
-		if w.chance(0.3) { // the bulk request that creates a successor
+		w.foreignChain(id, now, n%6)
+		if chance(r, 0.3) { // the bulk request that creates a successor
 			late := id
-			late.Cursor = 1 + w.r.Int64N(m.cfg.Ordinal+1)
-			w.After(w.between(0, time.Hour), func() { s.create([]cms.Item{foreignItem(late.String(), 0)}) })
+			late.Cursor = 1 + r.Int64N(w.ends[shardOf(id)]+1)
+			time.AfterFunc(between(r, 0, time.Hour), func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.create([]cms.Item{foreignItem(late.String(), 0)})
+			})
 		}
 	}
 	s.journal = nil // the store does not forget what was there before
@@ -35,13 +39,14 @@ func (m *migration) foreignQueue(n int) {
 
 // foreignChain leaves one shard in a shape: completed in one go or in two, never begun,
 // handed off before or after the successor was created, or begun in the middle.
-func (m *migration) foreignChain(id cms.ItemID, now int64, shape int) {
-	end := now - 1 - m.w.r.Int64N(3600)
-	if m.w.chance(0.1) {
-		end = now + m.w.r.Int64N(600)
+func (w *world) foreignChain(id cms.ItemID, now int64, shape int) {
+	r := w.dice.about("chain", id)
+	end := now - 1 - r.Int64N(3600)
+	if chance(r, 0.1) {
+		end = now + r.Int64N(600)
 	}
 	next := id
-	next.Cursor = 1 + m.w.r.Int64N(m.cfg.Ordinal)
+	next.Cursor = 1 + r.Int64N(w.ends[shardOf(id)])
 	root, child := foreignItem(id.String(), end), foreignItem(next.String(), end)
 	items := []cms.Item{root}
 	switch shape {
@@ -59,21 +64,23 @@ func (m *migration) foreignChain(id cms.ItemID, now int64, shape int) {
 	case 4:
 		items[0].Successors = child.ID
 	}
-	m.server.create(items)
+	w.server.create(items)
 	if shape <= 1 {
-		m.keep(id)
+		w.keep(shardOf(id))
 	}
 	for _, it := range items {
 		if it.Open() && it.Expiration > 0 { // its holder finishes, late
-			m.w.After(m.w.between(0, time.Hour), func() { m.foreignFinish(it) })
+			time.AfterFunc(between(r, 0, time.Hour), func() { w.foreignFinish(it) })
 		}
 	}
 }
 
 // foreignFinish is the last request of a worker of the other engine: it completes its item
 // unless somebody took that meanwhile.
-func (m *migration) foreignFinish(it cms.Item) {
-	_, v, err := m.server.apply(it.ID, cms.Complete{Holder: it.Holder, Successors: it.Successors})
+func (w *world) foreignFinish(it cms.Item) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	_, v, err := w.server.apply(it.ID, cms.Complete{Holder: it.Holder, Successors: it.Successors})
 	if err != nil || v != cms.Applied {
 		return
 	}
@@ -81,22 +88,43 @@ func (m *migration) foreignFinish(it cms.Item) {
 	if err != nil {
 		return
 	}
-	for next := []string{shardOf(id).String()}; len(next) > 0; next = next[1:] {
-		at, ok := m.server.items[next[0]]
+	for next := []string{cms.ItemID{Index: id.Index, Shard: id.Shard}.String()}; len(next) > 0; next = next[1:] {
+		at, ok := w.server.items[next[0]]
 		if !ok || at.Open() || at.Engine != "" || at.Status != "" {
 			return // the other engine did not do all of the shard
 		}
 		next = append(next, at.SuccessorIDs()...)
 	}
-	m.keep(shardOf(id))
+	w.keep(shardOf(id))
 }
 
-// keep says that the other engine did the whole shard.
-func (m *migration) keep(id cms.ItemID) {
-	m.kept[id] = true
-	for i := range m.target.arrived[id] {
-		m.target.arrived[id][i] = true
+// foreignReturns lets a worker of the other engine take a free shard from its begin, hand off in the middle, and die; it
+// moved nothing that counts.
+func (w *world) foreignReturns() {
+	s, r := w.server, w.dice.about("return")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock().Unix()
+	for id := range w.roots() {
+		it, ok := s.items[id.String()]
+		if !ok || !it.Open() || it.Expiration+5 > now || it.Successors != "" || w.ends[shardOf(id)] < 2 || chance(r, 0.5) {
+			continue
+		}
+		next := id
+		next.Cursor = 1 + r.Int64N(w.ends[shardOf(id)]-1)
+		s.note(it.ID)
+		dead := foreignItem(it.ID, now)
+		it.Holder, it.Expiration, it.Successors = dead.Holder, now, next.String()
+		s.items[it.ID] = it
+		return
 	}
+}
+
+// keep notes that the other engine did the whole shard.
+func (w *world) keep(s shardKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept[s] = true
 }
 
 // foreignItem is an item held, or last held, until end (epoch seconds); 0 = free.

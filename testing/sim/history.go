@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -11,6 +12,7 @@ import (
 
 // History records what workers asked of items and what they were told.
 type History struct {
+	mu   sync.Mutex
 	step int64 // total order of what happens
 	ops  []*op
 }
@@ -28,15 +30,23 @@ type op struct {
 
 func (h *History) tick() int64 { h.step++; return h.step }
 
-func (h *History) begin(_ time.Duration, id string, t cms.Transition) *op {
+func (h *History) begin(id string, t cms.Transition) *op {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	o := &op{client: len(h.ops), id: id, t: t, call: h.tick()}
 	h.ops = append(h.ops, o)
 	return o
 }
 
-func (h *History) effect(o *op) { o.effects = append(o.effects, h.tick()) }
+func (h *History) effect(o *op) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	o.effects = append(o.effects, h.tick())
+}
 
-func (h *History) end(o *op, _ time.Duration, it cms.Item, v cms.Verdict) {
+func (h *History) end(o *op, it cms.Item, v cms.Verdict) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	o.answered, o.it, o.v = h.tick(), it, v
 }
 

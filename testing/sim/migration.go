@@ -4,311 +4,404 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/rules"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// Faults are chances per request to the store, but Bulk, which is per bulk request.
+// Faults are chances per request to the store, but the last three, which are per bulk request or document.
 type Faults struct {
 	Lost, Twice, Late, Die, Conflict float64
-	Bulk                             float64
+	Bulk                             float64 // no answer; half of them are applied, late
+	TooLarge                         float64 // 413
+	Items                            float64 // 429 to a document
 }
 
 // Config of a simulated migration.
 type Config struct {
-	Seed    uint64
-	Workers int
-	Shards  int // items to begin with
-	Lease   time.Duration
-	Faults  Faults
-	Quiet   time.Duration // from then on nothing fails any more
-	Limit   time.Duration // everything must have ended by then
+	Seed      uint64
+	Processes int
+	Migrate   bool // processes of `rfsd migrate` with two slots; else of `rfsd worker`, one lease after the other
+	Indices   int
+	Long      int // of these with documents for several leases
+	Lease     time.Duration
+	Trip      time.Duration // most time of a usual bulk request
+	Slow      float64       // part of the bulk requests that take up to ten times as long
+	StoreTrip time.Duration // most time of one way to the store
+	Documents int           // of a body
+	Flying    int           // bulk requests of a lease under way; 0: up to four, by process
+	Faults    Faults
+	Quiet     time.Duration // from then on nothing fails any more
+	Limit     time.Duration // everything must have ended by then
+	Tolerance time.Duration // of clocks; 0 = off
 
-	Kill    time.Duration // mean time between kills of a random worker; 0 = none
-	Stop    time.Duration // mean time between stops of a random worker; 0 = none
+	File  bool // one process, a coordination file and an export directory
+	Crash bool // kills of a File world take the machine with them: what was not synced is forgotten
+
+	Kill    time.Duration // mean time between kills (-9) of a random process; 0 = none
+	Drain   time.Duration // mean time between SIGTERMs of a random process
+	Stop    time.Duration // mean time between standstills of a random machine
 	Skew    time.Duration // wall clocks are off by up to this
-	Refuse  bool          // clocks beyond the default tolerance are refused leases
 	Jump    time.Duration // the store's clock jumps by up to this
 	Lose    time.Duration // the store forgets up to this much now and then
-	Poison  int           // shards whose documents kill their worker
-	Ordinal int64         // most ordinals of a shard
+	Silence time.Duration // the store hangs for up to this, every ten minutes
+	Outage  time.Duration // the target is away, busy or hangs for up to this, every twenty minutes
+	Rules   string        // TOML
+	Think   time.Duration // most time that a document takes before it is sent or left out
+	Refuses float64       // part of the documents that the target refuses for good
+	Deadly  int           // shards with a document that kills its process
+	Return  time.Duration // mean time between comebacks of a worker of another engine, which hands off and dies
 	Foreign int           // shards that another engine began; it seeded all when there are any
+	Hints   bool          // workers try items that somebody proposed before they search
 
-	// CountCursor makes workers hand off at the number of finished documents
-	// instead of the contiguous watermark: a known way to lose documents.
-	CountCursor bool
-
-	// AtCall decides the fate of the n-th request to the store, from 1, instead of
-	// chance; nil means by chance.
-	AtCall func(n int) Fate
+	// AtCall decides the fate of the n-th request to the store, from 1, instead of chance; nil means by chance.
+	// what names the request.
+	AtCall func(w *world, n int, what string) Fate
+	// During runs beside the world; what it finds wrong it reports with world.bad.
+	During func(w *world)
 }
 
 // Report is what a simulated migration did.
 type Report struct {
-	Ended      bool
-	Problems   []string
-	Leases     int
-	Requests   int // also those that never arrived
-	Skewed     int
-	Kills      int
-	Forgotten  int
-	Failed     int
-	Sent       int
-	Ordinals   int
-	Virtual    time.Duration
-	Trespasses int
-	History    *History
-	Verdicts   map[string]int
+	Ended     bool
+	Problems  []string
+	Leases    int
+	Lost      int // leases that ended so
+	Requests  int // also those that never arrived
+	Skewed    int
+	Kills     int
+	Forgotten int
+	Failed    int
+	Taken     int // documents, again ones too
+	Documents int
+	Read      int // documents that were read, again ones too
+	Virtual   time.Duration
+	History   *History
+	Verdicts  map[string]int
 }
 
-type migration struct {
-	cfg        Config
-	w          *World
-	server     *server
-	target     *target
-	history    *History
-	poison     map[cms.ItemID]bool
-	kept       map[cms.ItemID]bool // done by another engine
-	faults     Faults
-	calls      int
-	workers    []*worker
-	leases     int
-	skewed     int
-	kills      int
-	forgotten  int
-	born       int
-	trespasses []string
+// world is one simulated migration.
+type world struct {
+	cfg     Config
+	dice    dice
+	start   time.Time
+	sources map[string]*source
+	rules   *rules.Set
+	plan    *worker.Plan
+	server  *server
+	target  *cluster
+	disk    *disk
+	history *History
+	truth   map[key]truth
+	ends    map[shardKey]int64
+	deadly  map[key]bool
+	over    chan struct{} // closed when all processes have ended or the time is over
+	seats   []*seat
+
+	mu       sync.Mutex
+	problems []string
+	failed   map[string]string // items that were marked FAILED, and why
+	recorded map[key]doc.Failure
+	kept     map[shardKey]bool // done by another engine
+	report   Report
+	calm     bool
 }
 
-const perIndex = 20
-
-// Run simulates one migration.
-func Run(cfg Config) Report {
-	m := newMigration(cfg)
-	for range cfg.Workers {
-		m.startWorker()
+// Run simulates one migration. It calls t only for a temporary directory and for the bubble of virtual time.
+func Run(t *testing.T, cfg Config) (r Report) {
+	t.Helper()
+	all, err := sources()
+	if err != nil {
+		t.Fatal(err)
 	}
-	m.trouble()
-	m.w.After(cfg.Quiet, m.calm)
-	ended := m.w.Run(cfg.Limit)
-	return m.report(ended)
-}
-
-func newMigration(cfg Config) *migration {
-	w := NewWorld(cfg.Seed)
-	m := &migration{cfg: cfg, w: w, server: newServer(w), history: &History{}, faults: cfg.Faults,
-		target: &target{arrived: map[cms.ItemID][]bool{}}, poison: map[cms.ItemID]bool{}, kept: map[cms.ItemID]bool{}}
-	for i := range cfg.Shards {
-		id := cms.ItemID{Index: fmt.Sprintf("i%03d", i/perIndex), Shard: i % perIndex}
-		n := w.r.Int64N(cfg.Ordinal + 1)
-		if i < cfg.Poison {
-			m.poison[id] = true
-			n = max(n, 1)
+	dir := ""
+	if cfg.File {
+		dir = t.TempDir()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w, err := newWorld(cfg, all)
+		if err != nil {
+			t.Error(err)
+			return
 		}
-		m.target.arrived[id] = make([]bool, n)
+		r = w.run(dir)
+	})
+	return r
+}
+
+func newWorld(cfg Config, all map[string]*source) (*world, error) {
+	w := &world{
+		cfg: cfg, dice: dice{cfg.Seed, time.Now()}, start: time.Now(), sources: all, disk: newDisk(), history: &History{},
+		truth: map[key]truth{}, ends: map[shardKey]int64{}, deadly: map[key]bool{}, over: make(chan struct{}),
+		failed: map[string]string{}, recorded: map[key]doc.Failure{}, kept: map[shardKey]bool{},
 	}
+	if cfg.Rules != "" {
+		set, err := rules.Parse("sim.toml", []byte(cfg.Rules))
+		if err != nil {
+			return nil, err
+		}
+		w.rules = set
+	}
+	w.server, w.target = newServer(w), newCluster(w)
+	w.makePlan()
+	w.makeDeadly()
 	if cfg.Foreign > 0 {
-		m.foreignQueue(cfg.Foreign)
+		w.foreignQueue(cfg.Foreign)
 	}
-	return m
+	return w, nil
 }
 
-func (m *migration) shards() map[string]int {
-	out := map[string]int{}
-	for id := range m.target.arrived {
-		out[id.Index]++
+// base is the name that an index of the plan has in its fixture.
+func (w *world) base(index string) string {
+	for _, x := range w.plan.Indices {
+		if x.Name == index {
+			return x.Entry.Locator.IndexName
+		}
 	}
-	return out
+	return ""
 }
 
-func (m *migration) roots() iter.Seq[cms.ItemID] {
-	ids := slices.Collect(maps.Keys(m.target.arrived))
-	slices.SortFunc(ids, func(a, b cms.ItemID) int {
-		if a.Index != b.Index {
-			if a.Index < b.Index {
-				return -1
+// makeDeadly chooses a document of each of some indices.
+func (w *world) makeDeadly() {
+	for i := range w.cfg.Deadly {
+		index := w.plan.Indices[i].Entry.Naming.Index
+		var ids []key
+		for k := range w.truth {
+			if k.index == index {
+				ids = append(ids, k)
 			}
-			return 1
+		}
+		slices.SortFunc(ids, func(a, b key) int { return strings.Compare(a.id, b.id) })
+		w.deadly[ids[w.dice.about("deadly", i).IntN(len(ids))]] = true
+	}
+}
+
+func (w *world) now() time.Duration { return time.Since(w.start) }
+
+// bad notes that something that must hold does not.
+func (w *world) bad(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.problems = append(w.problems, fmt.Sprintf("%s: ", w.now().Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+func (w *world) count(n *int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*n++
+}
+
+func (w *world) request() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.report.Requests++
+	return w.report.Requests
+}
+
+func (w *world) currentFaults() Faults {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calm {
+		return Faults{}
+	}
+	return w.cfg.Faults
+}
+
+func (w *world) quiet() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calm
+}
+
+// itemFailed notes an item that was marked FAILED.
+func (w *world) itemFailed(it cms.Item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed[it.ID] = it.Failure
+}
+
+func (w *world) run(dir string) Report {
+	var all sync.WaitGroup
+	for i := range w.cfg.Processes {
+		s := &seat{w: w, number: i, dir: dir}
+		w.seats = append(w.seats, s)
+		all.Go(s.run)
+	}
+	var beside sync.WaitGroup
+	w.trouble(&beside)
+	if w.cfg.During != nil {
+		beside.Go(func() { w.cfg.During(w) })
+	}
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	limit := time.NewTimer(w.cfg.Limit)
+	select {
+	case <-ended:
+		w.report.Ended = true
+	case <-limit.C:
+	}
+	limit.Stop()
+	w.report.Virtual = w.now()
+	close(w.over)
+	for _, s := range w.seats {
+		s.end()
+	}
+	<-ended
+	beside.Wait()
+	return w.judge()
+}
+
+// pause waits in the world's own time; it reports false when the world has ended.
+func (w *world) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-w.over:
+		return false
+	}
+}
+
+// trouble starts what goes wrong by itself.
+func (w *world) trouble(beside *sync.WaitGroup) {
+	every := func(what string, mean time.Duration, f func(n int)) {
+		if mean <= 0 {
+			return
+		}
+		beside.Go(func() {
+			for n := 0; w.pause(between(w.dice.about("every", what), 0, 2*mean)) && w.now() < w.cfg.Quiet; n++ {
+				f(n)
+			}
+		})
+	}
+	victim := func(what string) *machine { return w.seats[w.dice.about("victim", what).IntN(len(w.seats))].machine() }
+	every("kill", w.cfg.Kill, func(int) {
+		if m := victim("kill"); m != nil {
+			m.kill()
+		}
+	})
+	every("drain", w.cfg.Drain, func(int) {
+		if m := victim("drain"); m != nil {
+			m.stop()
+		}
+	})
+	every("stop", w.cfg.Stop, func(int) {
+		r := w.dice.about("stop")
+		d := between(r, time.Second, 2*w.cfg.Lease)
+		if m := victim("stop"); m != nil && chance(r, 0.5) {
+			m.suspend(d)
+		} else if m != nil {
+			m.freeze(d)
+		}
+	})
+	if w.cfg.Skew > 0 {
+		every("skew", 10*time.Minute, func(int) {
+			if m := victim("skew"); m != nil && w.cfg.Tolerance == 0 {
+				m.setSkew(w.randomSkew())
+			}
+		})
+	}
+	if w.cfg.Jump > 0 {
+		every("jump", 20*time.Minute, func(int) {
+			w.server.setSkew(between(w.dice.about("jump"), -w.cfg.Jump, w.cfg.Jump))
+		})
+	}
+	if w.cfg.Lose > 0 {
+		every("lose", 15*time.Minute, func(int) {
+			n := w.server.forget(between(w.dice.about("lose"), 0, w.cfg.Lose))
+			w.mu.Lock()
+			w.report.Forgotten += n
+			w.mu.Unlock()
+		})
+	}
+	if w.cfg.Silence > 0 {
+		every("silence", 5*time.Minute, func(int) {
+			r := w.dice.about("silence")
+			w.server.silence(between(r, 0, w.cfg.Silence), chance(r, 0.5))
+		})
+	}
+	if w.cfg.Outage > 0 {
+		every("outage", 10*time.Minute, func(int) {
+			r := w.dice.about("outage")
+			w.target.set(away + weather(r.IntN(4)))
+			w.pause(between(r, time.Second, w.cfg.Outage))
+			w.target.set(fair)
+		})
+	}
+	every("return", w.cfg.Return, func(int) { w.foreignReturns() })
+	beside.Go(func() { // nothing fails any more
+		w.pause(w.cfg.Quiet)
+		w.mu.Lock()
+		w.calm = true
+		w.mu.Unlock()
+		w.server.setSkew(0)
+		w.target.set(fair)
+		for _, s := range w.seats {
+			if m := s.machine(); m != nil {
+				m.setSkew(0)
+			}
+		}
+	})
+}
+
+func (w *world) randomSkew() time.Duration {
+	return between(w.dice.about("skew"), -w.cfg.Skew, w.cfg.Skew)
+}
+
+// checkHolder notes a request that is started while another process holds the item of its documents.
+func (w *world) checkHolder(m *machine, all []pair) {
+	if w.cfg.File || w.cfg.Jump > 0 || w.cfg.Lose > 0 {
+		return
+	}
+	for _, p := range all {
+		t, ok := w.truth[p.key]
+		if !ok {
+			w.bad("%s sends %v, which does not exist or was left out", m.name, p.key)
+			return
+		}
+		if p.kept != t.source {
+			w.bad("%s sends %v changed: %.80s", m.name, p.key, p.kept)
+			return
+		}
+		if it, ok := w.server.heldAt(t.shard, t.ordinal); ok && !strings.HasPrefix(it.Holder, m.name+"_") {
+			w.bad("%s sends ordinal %d of %v, which %s holds", m.name, t.ordinal, t.shard, it.Holder)
+			return
+		}
+	}
+}
+
+// roots yields the first item of each shard.
+func (w *world) roots() iter.Seq[cms.ItemID] {
+	var ids []cms.ItemID
+	for k := range w.ends {
+		ids = append(ids, cms.ItemID{Index: k.index, Shard: k.shard})
+	}
+	slices.SortFunc(ids, func(a, b cms.ItemID) int {
+		if c := strings.Compare(a.Index, b.Index); c != 0 {
+			return c
 		}
 		return a.Shard - b.Shard
 	})
 	return slices.Values(ids)
 }
 
-func (m *migration) startWorker() {
-	m.born++
-	name := fmt.Sprintf("w%d", m.born)
-	k := &worker{m: m, name: name, batch: 5 + m.w.r.Int64N(60)}
-	seed := m.w.r.Uint64()
-	k.p = m.w.Go(func(p *Process) {
-		c, err := cms.New(cms.Config{
-			Store:   &network{p: p, s: m.server, faults: &m.faults, log: m.history, calls: &m.calls, atCall: m.cfg.AtCall},
-			Clock:   p,
-			Creator: name, InitialLease: m.cfg.Lease, SkewTolerance: m.tolerance(),
-			Rand: rand.New(rand.NewPCG(seed, 7)),
-		})
-		if err != nil {
-			m.trespasses = append(m.trespasses, err.Error())
-			return
+func shardOf(id cms.ItemID) shardKey { return shardKey{id.Index, id.Shard} }
+
+// keys returns the documents in order.
+func (w *world) keys() []key {
+	return slices.SortedFunc(maps.Keys(w.truth), func(a, b key) int {
+		if c := strings.Compare(a.index, b.index); c != 0 {
+			return c
 		}
-		k.c = c
-		k.run()
+		return strings.Compare(a.id, b.id)
 	})
-	if m.cfg.Skew > 0 {
-		k.p.skew = m.w.between(-m.cfg.Skew, m.cfg.Skew)
-	}
-	m.workers = append(m.workers, k)
-	m.w.After(time.Second, func() { m.watch(k) })
 }
-
-func (m *migration) tolerance() time.Duration {
-	if m.cfg.Refuse {
-		return cms.DefaultTolerance
-	}
-	return 0
-}
-
-// watch starts another worker for one that died.
-func (m *migration) watch(k *worker) {
-	if k.p.dead {
-		m.kills++
-		m.workers = slices.DeleteFunc(m.workers, func(o *worker) bool { return o == k })
-		m.startWorker()
-		m.w.live--
-		return
-	}
-	if m.w.live > 0 {
-		m.w.After(5*time.Second, func() { m.watch(k) })
-	}
-}
-
-// trouble schedules what goes wrong by itself.
-func (m *migration) trouble() {
-	every := func(mean time.Duration, f func()) {
-		if mean <= 0 {
-			return
-		}
-		var again func()
-		again = func() {
-			if m.w.now >= m.cfg.Quiet || m.w.live == 0 {
-				return
-			}
-			f()
-			m.w.After(m.w.between(0, 2*mean), again)
-		}
-		m.w.After(m.w.between(0, 2*mean), again)
-	}
-	victim := func() *worker { return m.workers[m.w.r.IntN(len(m.workers))] }
-	every(m.cfg.Kill, func() { victim().p.Kill() })
-	every(m.cfg.Stop, func() {
-		k, d := victim(), m.w.between(time.Second, 40*time.Minute)
-		if m.w.chance(0.5) {
-			k.p.Suspend(d)
-		} else {
-			k.p.Freeze(d)
-		}
-	})
-	if m.cfg.Skew > 0 {
-		every(10*time.Minute, func() { victim().p.skew = m.w.between(-m.cfg.Skew, m.cfg.Skew) })
-	}
-	if m.cfg.Jump > 0 {
-		every(20*time.Minute, func() { m.server.skew = m.w.between(-m.cfg.Jump, m.cfg.Jump) })
-	}
-	if m.cfg.Lose > 0 {
-		every(15*time.Minute, func() { m.forgotten += m.server.loseSuffix(m.w.between(0, m.cfg.Lose)) })
-	}
-}
-
-// calm ends all faults.
-func (m *migration) calm() {
-	m.faults = Faults{}
-	m.server.skew = 0
-	for _, k := range m.workers {
-		k.p.skew = 0
-	}
-	m.cfg.Skew, m.cfg.Faults.Bulk = 0, 0
-}
-
-// cursor is where a worker hands off.
-func (m *migration) cursor(start, mark, finished int64) int64 {
-	if m.cfg.CountCursor {
-		return start + finished
-	}
-	return mark
-}
-
-// report checks what must hold at the end.
-func (m *migration) report(ended bool) Report {
-	r := Report{Ended: ended, Leases: m.leases, Requests: m.server.requests, Skewed: m.skewed, Kills: m.kills,
-		Forgotten: m.forgotten, Sent: m.target.sent, Virtual: m.w.now, Trespasses: len(m.trespasses), History: m.history,
-		Verdicts: m.server.applied}
-	bad := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
-	if !ended {
-		bad("not ended after %v", m.cfg.Limit)
-	}
-	if m.cfg.Jump == 0 && m.cfg.Lose == 0 { // the store's own clock and memory are good
-		r.Problems = append(r.Problems, m.trespasses...)
-	}
-	for id := range m.server.records {
-		if m.cfg.Lose == 0 && strings.HasSuffix(id, ":audit_repair") {
-			bad("the audit had to repair %s", id)
-		}
-	}
-	failed := map[cms.ItemID]bool{}
-	counted := map[cms.ItemID]int64{}
-	for _, id := range slices.Sorted(maps.Keys(m.server.items)) {
-		it := m.server.items[id]
-		if id == cms.SetupID {
-			continue
-		}
-		at, err := it.Range()
-		if err != nil {
-			bad("%v", err)
-			continue
-		}
-		stray := at.Cursor > 0 && it.Engine == "" // created by another engine when everything was done
-		if it.Open() && !stray {
-			bad("%s is open", id)
-		}
-		if it.FailedItem() {
-			r.Failed++
-			failed[shardOf(at)] = true
-			if ev := m.server.records["event:"+eventKey(id)+":failed"]; ev.Revision.Seq == 0 && m.cfg.Lose == 0 {
-				bad("%s failed without an event", id)
-			}
-		}
-		counted[shardOf(at)] += it.Counts.Ordinals
-	}
-	for id := range m.roots() {
-		got := m.target.arrived[id]
-		r.Ordinals += len(got)
-		if failed[id] {
-			continue
-		}
-		for i, ok := range got {
-			if !ok {
-				bad("%v lost ordinal %d of %d", id, i, len(got))
-				break
-			}
-		}
-		if m.cfg.Lose == 0 && !m.kept[id] && counted[id] != int64(len(got)) {
-			bad("%v has %d ordinals, the items count %d", id, len(got), counted[id])
-		}
-		if m.poison[id] {
-			bad("%v is poisoned and did not fail", id)
-		}
-	}
-	for id := range failed {
-		if !m.poison[id] {
-			bad("%v failed and is healthy", id)
-		}
-	}
-	return r
-}
-
-// eventKey is the key of an item's events, as the records name it.
-func eventKey(id string) string { return cms.EventKey(id) }

@@ -37,13 +37,13 @@ func Hammer(ctx context.Context, s cms.Store, clients, each, items int, seed uin
 			for n := range each {
 				id, t := ids[r.IntN(items)], anyTransition(r, fmt.Sprintf("h%d", r.IntN(clients)), n)
 				mu.Lock()
-				o := h.begin(0, id, t)
+				o := h.begin(id, t)
 				mu.Unlock()
 				it, v, err := s.Apply(ctx, id, t)
 				mu.Lock()
 				switch {
 				case err == nil:
-					h.end(o, 0, it, v)
+					h.end(o, it, v)
 					o.effects = []int64{o.answered}
 				case !errors.Is(err, cms.ErrConflict): // a conflict changed nothing; else nobody knows
 					o.effects = []int64{math.MaxInt64}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -18,8 +20,11 @@ import (
 // server is the coordination store: one copy of the truth and a search view that
 // lags behind it.
 type server struct {
-	w       *World
+	w       *world
+	mu      sync.Mutex
 	skew    time.Duration
+	silent  time.Time // it answers nothing before that
+	refuses bool      // and refuses connections instead of being silent
 	items   map[string]cms.Item
 	records map[string]cms.Record
 	rev     int64
@@ -27,7 +32,7 @@ type server struct {
 	view      map[string]cms.Item
 	viewOpen  []string        // ids of open items in the view, sorted
 	stale     map[string]bool // changed since the last refresh
-	refreshed time.Duration
+	refreshed time.Time
 
 	journal  []journalEntry // changes of the last seconds, for a failover that loses them
 	applied  map[string]int // by verdict and transition
@@ -35,24 +40,24 @@ type server struct {
 }
 
 type journalEntry struct {
-	at  time.Duration
+	at  time.Time
 	id  string
 	old *cms.Item // nil: was created
 }
 
-func newServer(w *World) *server {
+func newServer(w *world) *server {
 	return &server{w: w, items: map[string]cms.Item{}, records: map[string]cms.Record{}, view: map[string]cms.Item{}, stale: map[string]bool{},
-		refreshed: -time.Hour, applied: map[string]int{}}
+		applied: map[string]int{}}
 }
 
-func (s *server) clock() time.Time { return epoch.Add(s.w.now + s.skew) }
+func (s *server) clock() time.Time { return time.Now().Add(s.skew) }
 
 func (s *server) note(id string) {
 	s.stale[id] = true
 	if old, ok := s.items[id]; ok {
-		s.journal = append(s.journal, journalEntry{s.w.now, id, &old})
+		s.journal = append(s.journal, journalEntry{time.Now(), id, &old})
 	} else {
-		s.journal = append(s.journal, journalEntry{s.w.now, id, nil})
+		s.journal = append(s.journal, journalEntry{time.Now(), id, nil})
 	}
 	if len(s.journal) > 4096 {
 		s.journal = slices.Delete(s.journal, 0, 2048)
@@ -64,7 +69,7 @@ func (s *server) note(id string) {
 func (s *server) loseSuffix(d time.Duration) (lost int) {
 	for len(s.journal) > 0 {
 		e := s.journal[len(s.journal)-1]
-		if e.at < s.w.now-d {
+		if e.at.Before(time.Now().Add(-d)) {
 			break
 		}
 		s.journal = s.journal[:len(s.journal)-1]
@@ -100,13 +105,16 @@ func (s *server) apply(id string, t cms.Transition) (cms.Item, cms.Verdict, erro
 	if v == cms.Applied || v == cms.Exhausted {
 		s.note(id)
 		s.items[id] = it
+		if it.FailedItem() && !old.FailedItem() {
+			s.w.itemFailed(it)
+		}
 	}
 	return it, v, nil
 }
 
 // refresh lets searches see what changed.
 func (s *server) refresh() {
-	s.refreshed = s.w.now
+	s.refreshed = time.Now()
 	for id := range s.stale {
 		it, exists := s.items[id]
 		if exists {
@@ -126,7 +134,7 @@ func (s *server) refresh() {
 }
 
 func (s *server) candidates(grace time.Duration, n int) (out []cms.Item) {
-	if s.w.now-s.refreshed >= 30*time.Second {
+	if time.Since(s.refreshed) >= 30*time.Second {
 		s.refresh()
 	}
 	now := s.clock().UnixMilli()
@@ -135,7 +143,7 @@ func (s *server) candidates(grace time.Duration, n int) (out []cms.Item) {
 			out = append(out, it)
 		}
 	}
-	s.w.r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	s.w.dice.about("candidates").Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out[:min(n, len(out))]
 }
 
@@ -162,15 +170,72 @@ func (s *server) put(r cms.Record) (cms.Revision, error) {
 	return r.Revision, nil
 }
 
-// network is what one worker sees of the server: requests and answers get lost,
-// come twice, or come late.
+// heldAt returns the item whose range holds an ordinal when a lease of it runs.
+func (s *server) heldAt(k shardKey, ordinal int64) (cms.Item, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := cms.ItemID{Index: k.index, Shard: k.shard}
+	best, ok := s.items[id.String()]
+	for ok {
+		next, found := cms.Item{}, false
+		for _, sid := range best.SuccessorIDs() {
+			at, err := cms.ParseID(sid)
+			if it, exists := s.items[sid]; err == nil && exists && at.Cursor <= ordinal {
+				next, found = it, true
+			}
+		}
+		if !found {
+			break
+		}
+		best = next
+	}
+	return best, ok && best.Open() && best.Holder != "" && best.Expiration*1000 > s.clock().UnixMilli()
+}
+
+// ids returns the ids of all items, sorted.
+func (s *server) ids() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.items))
+}
+
+func (s *server) setSkew(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skew = d
+}
+
+// silence lets the store answer nothing for some time, or refuse connections.
+func (s *server) silence(d time.Duration, refuses bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent, s.refuses = time.Now().Add(d), refuses
+}
+
+// away returns how long a client waits for nothing now; 0 when the store answers.
+func (s *server) away() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case time.Until(s.silent) <= 0:
+		return 0
+	case s.refuses:
+		return 5 * time.Millisecond
+	}
+	return storeTimeout
+}
+
+// forget loses the changes of the last moments.
+func (s *server) forget(d time.Duration) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loseSuffix(d)
+}
+
+// network is what one machine sees of the server: requests and answers get lost, come twice, or come late.
 type network struct {
-	p      *Process
-	s      *server
-	faults *Faults
-	log    *History
-	calls  *int
-	atCall func(n int) Fate // nil: by chance
+	m *machine
+	s *server
 }
 
 // Fate of one request.
@@ -183,8 +248,8 @@ const (
 	LostAfter       // the answer never arrives
 	Twice           // it is applied again later
 	Late            // the answer never arrives, and the request is applied only later
-	DieBefore       // the worker dies before the request arrives
-	DieAfter        // the worker dies before the answer arrives
+	DieBefore       // the process dies before the request arrives
+	DieAfter        // the process dies before the answer arrives
 	Conflict        // refused: somebody else wrote the document at the same moment
 	fates
 )
@@ -194,13 +259,13 @@ func (f Fate) String() string {
 	return [...]string{"fine", "request lost", "answer lost", "duplicated", "late", "crash before", "crash after", "conflict"}[f]
 }
 
-func (n *network) fate() Fate {
-	*n.calls++
-	if n.atCall != nil {
-		return n.atCall(*n.calls)
+func (n *network) fate(r *rand.Rand, what string) Fate {
+	number := n.s.w.request()
+	if at := n.s.w.cfg.AtCall; at != nil {
+		return at(n.s.w, number, what)
 	}
-	f := n.faults
-	switch x := n.p.w.r.Float64(); {
+	f := n.s.w.currentFaults()
+	switch x := r.Float64(); {
 	case x < f.Lost/2:
 		return LostBefore
 	case x < f.Lost:
@@ -219,50 +284,84 @@ func (n *network) fate() Fate {
 	return Fine
 }
 
-// call carries do to the server and back.
-func call[T any](n *network, do func() (T, error)) (T, error) {
+// storeTimeout is how long a client waits for an answer of the store.
+const storeTimeout = 30 * time.Second
+
+// call carries do to the server and back; what names the request.
+func call[T any](ctx context.Context, n *network, what string, do func() (T, error)) (got T, err error) {
 	var none T
-	w := n.p.w
-	n.s.requests++
-	fate := n.fate()
-	delay := func() time.Duration { return w.between(time.Millisecond, 40*time.Millisecond) }
-	lost := fmt.Errorf("no answer: %w", fault.ErrUnavailable)
-	again := func(after time.Duration) {
-		w.After(after, func() { _, _ = do() }) // what it says reaches nobody
+	if _, err := n.m.pass(); err != nil {
+		return none, err
+	}
+	r := n.m.dice.about("store", n.m.name, what)
+	fate := n.fate(r, what)
+	lost := fmt.Errorf("%s: no answer: %w", what, fault.ErrUnavailable)
+	// A client gives its context's error the category of a silent server.
+	wait := func(d time.Duration) error {
+		err := n.m.wait(ctx, d)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("%s: %w: %w", what, err, fault.ErrUnavailable)
+		}
+		return err
+	}
+	most := n.s.w.cfg.StoreTrip
+	out, back := between(r, most/20, most), between(r, most/20, most)
+	if d := n.s.away(); d > 0 {
+		n.m.hurt()
+		return none, firstError(wait(d), lost)
+	}
+	if fate != Fine && fate != Conflict {
+		n.m.hurt()
+	}
+	var mu sync.Mutex
+	apply := func(after time.Duration) {
+		time.AfterFunc(after, func() {
+			n.s.mu.Lock()
+			g, e := do()
+			n.s.mu.Unlock()
+			mu.Lock()
+			got, err = g, e
+			mu.Unlock()
+		})
 	}
 	switch fate {
 	case LostBefore:
-		n.p.park(delay() + 30*time.Second)
-		return none, lost
+		return none, firstError(wait(storeTimeout), lost)
 	case DieBefore:
-		n.p.Kill()
-		n.p.park(delay())
+		n.m.kill()
+		return none, errDead
 	case Conflict:
-		n.p.park(delay() + delay())
-		return none, cms.ErrConflict
+		return none, firstError(wait(out+back), cms.ErrConflict)
 	case Late:
-		again(w.between(time.Second, 40*time.Minute))
-		n.p.park(delay() + 30*time.Second)
-		return none, lost
-	}
-	n.p.park(delay())
-	got, err := do()
-	switch fate {
+		apply(between(r, time.Second, 40*time.Minute))
+		return none, firstError(wait(storeTimeout), lost)
 	case Twice:
-		again(w.between(time.Millisecond, 40*time.Minute))
-	case LostAfter:
-		n.p.park(30 * time.Second)
-		return none, lost
-	case DieAfter:
-		n.p.Kill()
+		apply(out)
+		apply(out + back + between(r, time.Millisecond, 40*time.Minute))
+	default:
+		apply(out)
 	}
-	n.p.park(delay())
+	if fate == LostAfter {
+		return none, firstError(wait(storeTimeout), lost)
+	}
+	if fate == DieAfter {
+		if err := wait(out + 1); err != nil {
+			return none, err
+		}
+		n.m.kill()
+		return none, errDead
+	}
+	if err := wait(out + back); err != nil {
+		return none, err
+	}
+	mu.Lock()
+	defer mu.Unlock()
 	return got, err
 }
 
-func (n *network) Create(_ context.Context, items []cms.Item) (int, error) {
+func (n *network) Create(ctx context.Context, items []cms.Item) (int, error) {
 	items = slices.Clone(items)
-	return call(n, func() (int, error) { return n.s.create(items), nil })
+	return call(ctx, n, "create "+items[0].ID, func() (int, error) { return n.s.create(items), nil })
 }
 
 type applied struct {
@@ -270,21 +369,21 @@ type applied struct {
 	v  cms.Verdict
 }
 
-func (n *network) Apply(_ context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
-	op := n.log.begin(n.p.w.now, id, t)
-	got, err := call(n, func() (applied, error) {
+func (n *network) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+	op := n.s.w.history.begin(id, t)
+	got, err := call(ctx, n, t.Name()+" "+id, func() (applied, error) {
 		it, v, err := n.s.apply(id, t)
-		n.log.effect(op)
+		n.s.w.history.effect(op)
 		return applied{it, v}, err
 	})
 	if err == nil {
-		n.log.end(op, n.p.w.now, got.it, got.v)
+		n.s.w.history.end(op, got.it, got.v)
 	}
 	return got.it, got.v, err
 }
 
-func (n *network) Get(_ context.Context, id string) (cms.Item, error) {
-	return call(n, func() (cms.Item, error) {
+func (n *network) Get(ctx context.Context, id string) (cms.Item, error) {
+	return call(ctx, n, "get "+id, func() (cms.Item, error) {
 		it, ok := n.s.items[id]
 		if !ok {
 			return it, fmt.Errorf("%s: %w", id, cms.ErrNotFound)
@@ -293,22 +392,22 @@ func (n *network) Get(_ context.Context, id string) (cms.Item, error) {
 	})
 }
 
-func (n *network) Now(context.Context) (time.Time, time.Duration, error) {
-	now, err := call(n, func() (time.Time, error) { return n.s.clock(), nil })
+func (n *network) Now(ctx context.Context) (time.Time, time.Duration, error) {
+	now, err := call(ctx, n, "now", func() (time.Time, error) { return n.s.clock(), nil })
 	return now, 50 * time.Millisecond, err
 }
 
-func (n *network) Candidates(_ context.Context, grace time.Duration, k int) ([]cms.Item, error) {
-	return call(n, func() ([]cms.Item, error) { return n.s.candidates(grace, k), nil })
+func (n *network) Candidates(ctx context.Context, grace time.Duration, k int) ([]cms.Item, error) {
+	return call(ctx, n, "candidates", func() ([]cms.Item, error) { return n.s.candidates(grace, k), nil })
 }
 
-func (n *network) Open(context.Context) (cms.Open, error) {
-	return call(n, func() (cms.Open, error) { return n.s.open(), nil })
+func (n *network) Open(ctx context.Context) (cms.Open, error) {
+	return call(ctx, n, "open", func() (cms.Open, error) { return n.s.open(), nil })
 }
 
-func (n *network) Scan(context.Context) iter.Seq2[cms.Item, error] {
+func (n *network) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 	return func(yield func(cms.Item, error) bool) {
-		all, err := call(n, func() ([]cms.Item, error) {
+		all, err := call(ctx, n, "scan", func() ([]cms.Item, error) {
 			var out []cms.Item
 			for _, id := range slices.Sorted(maps.Keys(n.s.items)) {
 				out = append(out, n.s.items[id])
@@ -327,8 +426,8 @@ func (n *network) Scan(context.Context) iter.Seq2[cms.Item, error] {
 	}
 }
 
-func (n *network) Record(_ context.Context, id string) (cms.Record, error) {
-	return call(n, func() (cms.Record, error) {
+func (n *network) Record(ctx context.Context, id string) (cms.Record, error) {
+	return call(ctx, n, "record "+id, func() (cms.Record, error) {
 		r, ok := n.s.records[id]
 		if !ok {
 			return r, fmt.Errorf("%s: %w", id, cms.ErrNotFound)
@@ -337,12 +436,12 @@ func (n *network) Record(_ context.Context, id string) (cms.Record, error) {
 	})
 }
 
-func (n *network) Put(_ context.Context, r cms.Record) (cms.Revision, error) {
-	return call(n, func() (cms.Revision, error) { return n.s.put(r) })
+func (n *network) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	return call(ctx, n, "put "+r.ID, func() (cms.Revision, error) { return n.s.put(r) })
 }
 
-func (n *network) Delete(_ context.Context, r cms.Record) error {
-	_, err := call(n, func() (struct{}, error) {
+func (n *network) Delete(ctx context.Context, r cms.Record) error {
+	_, err := call(ctx, n, "delete "+r.ID, func() (struct{}, error) {
 		if n.s.records[r.ID].Revision != r.Revision {
 			return struct{}{}, cms.ErrConflict
 		}
@@ -352,9 +451,9 @@ func (n *network) Delete(_ context.Context, r cms.Record) error {
 	return err
 }
 
-func (n *network) List(_ context.Context, kind string) iter.Seq2[cms.Record, error] {
+func (n *network) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
 	return func(yield func(cms.Record, error) bool) {
-		all, err := call(n, func() ([]cms.Record, error) {
+		all, err := call(ctx, n, "list "+kind, func() ([]cms.Record, error) {
 			var out []cms.Record
 			for id, r := range n.s.records {
 				if strings.HasPrefix(id, kind+":") {

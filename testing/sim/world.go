@@ -1,176 +1,195 @@
-// Package sim runs the lease protocol in a world of its own: virtual time, a
-// store that loses requests and answers, workers that die, stop and misread the
-// clock. Exactly one goroutine runs at a time and every choice comes from one
-// seed, so a seed replays.
+// Package sim runs the product's own migration in a world of its own: the real Migration, Session, Runner, Loader,
+// export directory and rules over virtual time (testing/synctest), with a coordination store that loses, delays and
+// forgets, a target that is slow, full or away, disks that forget what was not synced, and machines that die, stop and
+// misread the clock. Every choice is drawn from the seed and from what it is about, not from the order in which
+// goroutines run, so a seed replays.
 package sim
 
 import (
-	"container/heap"
 	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// epoch is the true time at which every world begins.
-var epoch = time.UnixMilli(1_700_000_000_000)
+// errDead ends what a killed process still does: nothing of it has an effect any more.
+var errDead = errors.New("this process was killed")
 
-type event struct {
-	at  time.Duration
-	seq int
-	run func()
+// dice draws choices of one seed. A choice depends on what it is about and on the time, so it does not matter in which
+// order goroutines draw at the same moment.
+type dice struct {
+	seed  uint64
+	start time.Time
 }
 
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
+// about returns the random source of the choice about something at this moment.
+func (d dice) about(words ...any) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprint(h, words...)
+	return rand.New(rand.NewPCG(d.seed^h.Sum64(), d.seed*0x9e3779b97f4a7c15+uint64(time.Since(d.start))))
 }
 
-// World is the scheduler: a queue of events in virtual time.
-type World struct {
-	r     *rand.Rand
-	now   time.Duration // since epoch
-	seq   int
-	queue events
-	yield chan struct{} // the running process gives control back
-	live  int           // processes that run, or died and were not replaced yet
-	stop  bool          // every process ends as soon as it gets control
-
-	processes map[*Process]struct{} // whose goroutines have not ended
-	running   sync.WaitGroup        // those goroutines
+// between draws a duration with nanoseconds, so that no two things happen at the same moment.
+func between(r *rand.Rand, lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(r.Int64N(max(int64(hi-lo), 0)+1)) + time.Duration(r.Int64N(1000))
 }
 
-// NewWorld makes an empty world.
-func NewWorld(seed uint64) *World {
-	return &World{r: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), yield: make(chan struct{}), processes: map[*Process]struct{}{}}
+func chance(r *rand.Rand, p float64) bool { return r.Float64() < p }
+
+// machine runs one process. Its clocks may be wrong, it may stand still, and it may die.
+type machine struct {
+	name  string
+	dice  dice
+	start time.Time
+	dead  chan struct{}
+	stop  context.CancelFunc // SIGTERM
+
+	mu      sync.Mutex
+	killed  bool
+	until   time.Time     // it stands still before that
+	asleep  time.Time     // since when its monotonic clock stands still too; zero: it runs
+	slept   time.Duration // what the monotonic clock missed before that
+	skew    time.Duration // of the wall clock
+	trouble time.Time     // when something last went wrong for it
 }
 
-// After runs f at a later time, on the scheduler.
-func (w *World) After(d time.Duration, f func()) {
-	w.seq++
-	heap.Push(&w.queue, event{at: w.now + max(0, d), seq: w.seq, run: f})
+func newMachine(name string, d dice) *machine {
+	return &machine{name: name, dice: d, start: time.Now(), dead: make(chan struct{})}
 }
 
-// Run executes events until no process lives or the time is over; it reports
-// whether all processes ended by themselves. No goroutine of the world is left.
-func (w *World) Run(limit time.Duration) bool {
-	defer w.end()
-	for w.queue.Len() > 0 && w.live > 0 {
-		e := heap.Pop(&w.queue).(event)
-		if e.at > limit {
-			return false
+// kill ends the process where it stands.
+func (m *machine) kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.killed {
+		m.killed = true
+		close(m.dead)
+		m.stop()
+	}
+}
+
+func (m *machine) isDead() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.killed
+}
+
+// suspend stops the machine and its monotonic clock.
+func (m *machine) suspend(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if m.asleep.IsZero() {
+		m.asleep = now
+	}
+	m.until = later(m.until, now.Add(d))
+	m.trouble = m.until
+}
+
+// freeze stops the process (SIGSTOP); all clocks run on.
+func (m *machine) freeze(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.until = later(m.until, time.Now().Add(d))
+	m.trouble = m.until
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// setSkew sets the wall clock wrong.
+func (m *machine) setSkew(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.skew = d
+	m.trouble = later(m.trouble, time.Now())
+}
+
+// hurt notes that something that is no fault of the process went wrong for it.
+func (m *machine) hurt() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trouble = later(m.trouble, time.Now())
+}
+
+// hurtSince reports whether anything went wrong since t.
+func (m *machine) hurtSince(t time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.killed || !m.trouble.Before(t)
+}
+
+// pass waits while the machine stands still, and reports whether it did; errDead when the process is dead.
+func (m *machine) pass() (stood bool, err error) {
+	for {
+		m.mu.Lock()
+		now := time.Now()
+		left := m.until.Sub(now)
+		if left <= 0 && !m.asleep.IsZero() {
+			m.slept += m.until.Sub(m.asleep)
+			m.asleep = time.Time{}
 		}
-		w.now = e.at
-		e.run()
-	}
-	return true
-}
-
-// end lets every process end that stands still: dead ones whose next moment lies
-// beyond the end of the world, and live ones when the time is over. The scheduler has
-// control, so each goroutine that has not ended waits to be woken.
-func (w *World) end() {
-	w.stop = true
-	for p := range w.processes {
-		p.wake <- struct{}{}
-		<-w.yield
-	}
-	w.running.Wait()
-}
-
-// Process is a machine with one worker. Its clocks may be wrong.
-type Process struct {
-	w     *World
-	wake  chan struct{}
-	dead  bool
-	until time.Duration // it stands still before that
-	skew  time.Duration // of the wall clock
-	slept time.Duration // time the machine was suspended: the monotonic clock missed it
-	last  time.Duration // boot-time reading at the last validation
-}
-
-// Go starts a process.
-func (w *World) Go(f func(*Process)) *Process {
-	p := &Process{w: w, wake: make(chan struct{})}
-	w.live++
-	w.processes[p] = struct{}{}
-	w.running.Go(func() {
-		defer func() {
-			delete(w.processes, p)
-			if !p.dead {
-				w.live--
-			}
-			w.yield <- struct{}{}
-		}()
-		<-p.wake
-		if p.gone() {
-			return
+		killed := m.killed
+		m.mu.Unlock()
+		switch {
+		case killed:
+			return stood, errDead
+		case left <= 0:
+			return stood, nil
 		}
-		f(p)
-	})
-	w.After(0, p.resume)
-	return p
-}
-
-func (p *Process) gone() bool { return p.dead || p.w.stop }
-
-// resume gives the process control until it parks or ends.
-func (p *Process) resume() {
-	if p.until > p.w.now && !p.dead {
-		p.w.After(p.until-p.w.now, p.resume)
-		return
-	}
-	p.wake <- struct{}{}
-	<-p.w.yield
-}
-
-// park stands still for d; a process that was killed meanwhile ends here.
-func (p *Process) park(d time.Duration) {
-	p.w.After(d, p.resume)
-	p.w.yield <- struct{}{}
-	<-p.wake
-	if p.gone() {
-		runtime.Goexit()
+		stood = true
+		t := time.NewTimer(left)
+		select {
+		case <-t.C:
+		case <-m.dead:
+			t.Stop()
+		}
 	}
 }
 
-// Kill ends the process where it stands: nothing of it runs any more.
-func (p *Process) Kill() { p.dead = true }
-
-// Suspend stops the machine; its monotonic clock stops too.
-func (p *Process) Suspend(d time.Duration) {
-	p.until = max(p.until, p.w.now+d)
-	p.slept += d
+// wait lets d pass, at least as long as the machine stands still.
+func (m *machine) wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	var err error
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-m.dead:
+	}
+	if _, perr := m.pass(); perr != nil {
+		return perr
+	}
+	return err
 }
 
-// Freeze stops the process only (SIGSTOP); all clocks run on.
-func (p *Process) Freeze(d time.Duration) { p.until = max(p.until, p.w.now+d) }
-
-// Read gives this machine's clocks.
-func (p *Process) Read() cms.Reading {
-	return cms.Reading{Wall: epoch.Add(p.w.now + p.skew), Mono: p.w.now - p.slept, Boot: p.w.now}
+// Read reads this machine's clocks.
+func (m *machine) Read() cms.Reading {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	slept := m.slept
+	if !m.asleep.IsZero() {
+		slept += now.Sub(m.asleep)
+	}
+	boot := now.Sub(m.start)
+	return cms.Reading{Wall: now.Add(m.skew).Round(0), Mono: boot - slept, Boot: boot}
 }
 
-// Sleep parks.
-func (p *Process) Sleep(ctx context.Context, d time.Duration) error {
-	p.park(d)
-	return ctx.Err()
+// Sleep waits.
+func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
+	return m.wait(ctx, between(m.dice.about("sleep", m.name, d), max(d, 0), max(d, 0)))
 }
 
-func (w *World) chance(p float64) bool { return w.r.Float64() < p }
-
-func (w *World) between(lo, hi time.Duration) time.Duration {
-	return lo + time.Duration(w.r.Int64N(int64(hi-lo)+1))
-}
+// jitter is a random number in [0,1) for pauses of bulk requests.
+func (m *machine) jitter() float64 { return m.dice.about("jitter", m.name).Float64() }

@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// The invariants of a world. Each fault is in the simulation for the sake of one of them; see DESIGN.md.
+
+// judge checks what must hold at the end.
+func (w *world) judge() Report {
+	r := &w.report
+	r.History, r.Verdicts, r.Taken = w.history, w.server.applied, w.target.taken
+	if !r.Ended {
+		w.bad("not ended after %v", w.cfg.Limit)
+	}
+	deadly := map[shardKey]bool{}
+	for k := range w.deadly {
+		deadly[w.truth[k].shard] = true
+	}
+	failed := w.judgeItems(deadly)
+	w.judgeDocuments(failed)
+	for s := range deadly {
+		if !failed[s] {
+			w.bad("%v holds a deadly document and did not fail", s)
+		}
+	}
+	r.Problems = w.problems
+	return *r
+}
+
+// judgeItems checks that every item is done, that none failed without a reason, and that the counts add up.
+func (w *world) judgeItems(deadly map[shardKey]bool) (failed map[shardKey]bool) {
+	failed = map[shardKey]bool{}
+	for id, why := range w.failed {
+		at, err := cms.ParseID(id)
+		if err != nil {
+			w.bad("%v", err)
+			continue
+		}
+		w.report.Failed++
+		if failed[shardOf(at)] = true; !deadly[shardOf(at)] {
+			w.bad("%s failed and is healthy: %s", id, why)
+		}
+	}
+	for id := range w.server.records {
+		if w.cfg.Lose == 0 && strings.HasSuffix(id, ":audit_repair") {
+			w.bad("the audit had to repair %s", id)
+		}
+	}
+	counted := map[shardKey]int64{}
+	for _, id := range slices.Sorted(maps.Keys(w.server.items)) {
+		it := w.server.items[id]
+		if id == cms.SetupID {
+			continue
+		}
+		at, err := it.Range()
+		if err != nil {
+			w.bad("%v", err)
+			continue
+		}
+		stray := at.Cursor > 0 && it.Engine == "" // created by another engine when everything was done
+		if it.Open() && !stray {
+			w.bad("%s is open", id)
+		}
+		if it.FailedItem() && w.cfg.Lose == 0 && w.server.records["event:"+cms.EventKey(id)+":failed"].Revision.Seq == 0 {
+			w.bad("%s failed without an event", id)
+		}
+		counted[shardOf(at)] += it.Counts.Ordinals
+	}
+	if w.cfg.Lose > 0 || w.cfg.File {
+		return failed
+	}
+	for id := range w.roots() {
+		s := shardOf(id)
+		if !failed[s] && !w.kept[s] && counted[s] != w.ends[s] {
+			w.bad("%v has %d ordinals, the items count %d", s, w.ends[s], counted[s])
+		}
+	}
+	return failed
+}
+
+// judgeDocuments checks that every document of a shard that is complete is at the destination, with the same bytes, or
+// in the record of failed documents when the target refuses it.
+func (w *world) judgeDocuments(failed map[shardKey]bool) {
+	there := w.target.docs
+	if w.cfg.File {
+		there = w.exported()
+	}
+	w.report.Documents = len(w.truth)
+	missing := map[shardKey]int{}
+	for _, k := range w.keys() {
+		t := w.truth[k]
+		source, ok := there[k]
+		_, recorded := w.recorded[k]
+		switch {
+		case failed[t.shard] || w.kept[t.shard]:
+		case t.refused && recorded, ok && source == t.source && !recorded:
+		case ok && source != t.source:
+			w.bad("%v arrived changed", k)
+		case recorded:
+			w.bad("%v is recorded as failed: %s", k, w.recorded[k].Detail)
+		default:
+			if missing[t.shard]++; missing[t.shard] == 1 {
+				w.bad("%v lost ordinal %d: %v", t.shard, t.ordinal, k)
+			}
+		}
+	}
+	for k := range there {
+		if _, ok := w.truth[k]; !ok {
+			w.bad("%v arrived and does not exist or was left out", k)
+		}
+	}
+}
+
+// exported reads the finished files of the export directory; a document in two of them is a problem.
+func (w *world) exported() map[key]string {
+	all := map[key]string{}
+	for name, text := range w.disk.content() {
+		if path.Ext(name) != ".ndjson" {
+			if strings.Contains(path.Base(name), ".tmp-") {
+				w.bad("unfinished file %s is left", name)
+			}
+			continue
+		}
+		pairs, err := pairs([]byte(text))
+		if err != nil {
+			w.bad("%s: %v", name, err)
+		}
+		for _, p := range pairs {
+			if _, twice := all[p.key]; twice {
+				w.bad("%v is exported twice", p.key)
+			}
+			all[p.key] = string(p.source)
+		}
+	}
+	return all
+}

@@ -1,0 +1,293 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// key names a document of the target.
+type key struct{ index, id string }
+
+// shardKey names a shard of the snapshot.
+type shardKey struct {
+	index string
+	shard int
+}
+
+// truth is what must become of a document.
+type truth struct {
+	shard   shardKey
+	ordinal int64
+	source  string
+	refused bool // the target refuses it for good
+}
+
+// expect writes down what must become of the documents of a shard.
+func (w *world) expect(index, target string, shard int, t shardTruth) {
+	k := shardKey{index, shard}
+	w.ends[k] = t.end
+	var edit func(d *doc.Document) (bool, error)
+	if w.rules != nil {
+		if e := w.rules.Documents(w.base(index)); e != nil {
+			edit = e.Edit
+		}
+	}
+	for _, x := range t.docs {
+		source := x.source
+		if edit != nil {
+			d := doc.Document{Index: []byte(target), ID: []byte(x.id), Source: []byte(x.source)}
+			if keep, err := edit(&d); err != nil || !keep {
+				continue
+			}
+			source = string(d.Source)
+		}
+		name := key{target, x.id}
+		refused := chance(w.dice.about("refused", target, x.id), w.cfg.Refuses)
+		w.truth[name] = truth{k, x.ordinal, source, refused}
+	}
+}
+
+// weather is what goes wrong at a target or a store from some time on.
+type weather uint8
+
+const (
+	fair      weather = iota
+	away              // connections are refused
+	hangs             // no answer comes
+	busy              // 429 to every request
+	busyItems         // 429 to most items of a request
+)
+
+// cluster is the target. It remembers what arrived.
+type cluster struct {
+	w *world
+
+	mu      sync.Mutex
+	uuids   map[string]string
+	docs    map[key]string
+	made    int
+	weather weather
+	sends   []sent
+	taken   int
+}
+
+// sent is a request that was started.
+type sent struct {
+	at      time.Time
+	machine string
+}
+
+func newCluster(w *world) *cluster {
+	return &cluster{w: w, uuids: map[string]string{}, docs: map[key]string{}}
+}
+
+func (t *cluster) create(index string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.made++
+	t.uuids[index] = fmt.Sprintf("uuid-%d", t.made)
+}
+
+// remove deletes an index with its documents.
+func (t *cluster) remove(index string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.uuids, index)
+	for k := range t.docs {
+		if k.index == index {
+			delete(t.docs, k)
+		}
+	}
+}
+
+func (t *cluster) set(is weather) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.weather = is
+}
+
+func (t *cluster) now() weather {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.weather
+}
+
+// requests returns how many bulk requests were started.
+func (t *cluster) requests() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.sends)
+}
+
+// connection is what one machine sees of the target.
+type connection struct {
+	t *cluster
+	m *machine
+}
+
+// trip is how long a request is under way.
+func (c connection) trip(what string) time.Duration {
+	r := c.m.dice.about("trip", c.m.name, what)
+	cfg := c.t.w.cfg
+	if chance(r, cfg.Slow) {
+		return between(r, cfg.Trip, 10*cfg.Trip) // others overtake it
+	}
+	return between(r, cfg.Trip/20, cfg.Trip)
+}
+
+// noAnswer is how long a client waits for an answer.
+const noAnswer = 2 * time.Minute
+
+// IndexUUID returns the UUID of an index.
+func (c connection) IndexUUID(ctx context.Context, name string) (string, error) {
+	stood, err := c.m.pass()
+	if err != nil {
+		return "", err
+	}
+	if err := c.m.wait(ctx, c.trip("uuid "+name)/10); err != nil {
+		return "", err
+	}
+	if is := c.t.now(); stood || is == away || is == hangs {
+		return "", fmt.Errorf("GET %s: %w", name, fault.ErrUnavailable)
+	}
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	if uuid := c.t.uuids[name]; uuid != "" {
+		return uuid, nil
+	}
+	return "", fmt.Errorf("index %s: %w", name, fs.ErrNotExist)
+}
+
+// pair is a document of a bulk body. Its source is borrowed.
+type pair struct {
+	key
+	source []byte
+	kept   string // a copy of it
+}
+
+// pairs reads a bulk body.
+func pairs(body []byte) (all []pair, err error) {
+	for len(body) > 0 {
+		action, rest, _ := bytes.Cut(body, []byte("\n"))
+		source, next, _ := bytes.Cut(rest, []byte("\n"))
+		var a struct {
+			Index struct {
+				Index string `json:"_index"`
+				ID    string `json:"_id"`
+			} `json:"index"`
+		}
+		if err := json.Unmarshal(action, &a); err != nil {
+			return nil, err
+		}
+		all = append(all, pair{key: key{a.Index.Index, a.Index.ID}, source: source})
+		body = next
+	}
+	return all, nil
+}
+
+// fingerprint names a body: by its length and its first action.
+func fingerprint(body []byte) string {
+	action, _, _ := bytes.Cut(body, []byte("\n"))
+	return fmt.Sprintf("%s %d", action, len(body))
+}
+
+// Send takes a bulk body. It may be applied although its sender learns nothing of it, and after the sender is dead.
+func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	var none bulk.Result
+	lost := fmt.Errorf("POST _bulk: no answer: %w", fault.ErrUnavailable)
+	stood, err := c.m.pass()
+	switch {
+	case err != nil:
+		return none, err
+	case stood: // the connection broke while the machine stood still
+		return none, lost
+	}
+	all, err := pairs(body)
+	if err != nil || len(all) != n {
+		c.t.w.bad("a body of %d pairs for %d: %v", len(all), n, err)
+		return none, fault.ErrRejected
+	}
+	for i := range all { // the body is borrowed; what is as it must be needs no copy
+		if t := c.t.w.truth[all[i].key]; string(all[i].source) == t.source {
+			all[i].kept = t.source
+		} else {
+			all[i].kept = string(all[i].source)
+		}
+	}
+	c.t.w.checkHolder(c.m, all)
+	what := fingerprint(body)
+	r := c.m.dice.about("bulk", c.m.name, what)
+	c.t.mu.Lock()
+	c.t.sends = append(c.t.sends, sent{time.Now(), c.m.name})
+	is := c.t.weather
+	c.t.mu.Unlock()
+	trip := c.trip(what)
+	switch is {
+	case away:
+		return none, firstError(c.m.wait(ctx, between(r, 5*time.Millisecond, 80*time.Millisecond)), lost)
+	case hangs:
+		return none, firstError(c.m.wait(ctx, noAnswer), lost)
+	case busy:
+		return bulk.Result{RetryAfter: time.Second}, firstError(c.m.wait(ctx, trip/4), fmt.Errorf("429: %w", fault.ErrUnavailable))
+	}
+	faults := c.t.w.currentFaults()
+	if n > 1 && chance(r, faults.TooLarge) {
+		return none, firstError(c.m.wait(ctx, trip/4), bulk.ErrTooLarge)
+	}
+	if chance(r, faults.Bulk) {
+		if chance(r, 0.5) { // it arrives, and nobody learns of it
+			late := between(r, trip/2, 2*noAnswer)
+			time.AfterFunc(late, func() { c.t.apply(all, nil) })
+		}
+		return none, firstError(c.m.wait(ctx, between(r, trip, noAnswer)), lost)
+	}
+	var refused []bulk.Refusal
+	for i, p := range all {
+		switch {
+		case c.t.w.truth[p.key].refused:
+			refused = append(refused, bulk.Refusal{Pos: i, Status: 400, Type: "mapper_parsing_exception", Reason: "not a date"})
+		case is == busyItems && chance(r, 0.8), chance(r, faults.Items):
+			refused = append(refused, bulk.Refusal{Pos: i, Status: 429, Type: "es_rejected_execution_exception", Reason: "queue is full"})
+		}
+	}
+	time.AfterFunc(trip*9/10, func() { c.t.apply(all, refused) })
+	if err := c.m.wait(ctx, trip); err != nil {
+		return none, err
+	}
+	return bulk.Result{Refused: refused}, nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply stores the documents that are not refused.
+func (t *cluster) apply(all []pair, refused []bulk.Refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, p := range all {
+		if len(refused) > 0 && refused[0].Pos == i {
+			refused = refused[1:]
+			continue
+		}
+		if t.uuids[p.index] == "" || t.w.truth[p.key].refused {
+			continue
+		}
+		t.docs[p.key] = p.kept
+		t.taken++
+	}
+}
