@@ -232,7 +232,7 @@ func TestAStoppedProcessIsKilledAndAnOrderToItDoesNotHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	big := Order{Options: map[string][]string{"x": {strings.Repeat("x", 1<<20)}}} // more than a pipe holds
-	r.Order(big) // returns, though it is never read
+	r.Order(big)                                                                  // returns, though it is never read
 	r.Stop()
 	r.Kill()
 	if e := r.await(t); e.Signal != "SIGKILL" || e.clean() {
