@@ -102,7 +102,7 @@ func (f *Fleet) hear(ctx context.Context) {
 		for _, n := range f.Notes(noteIntent) {
 			if wishes[n.Origin] < n.Seq {
 				wishes[n.Origin] = n.Seq
-				if f.conf.Wished != nil && !first {
+				if f.conf.Wished != nil && !first && n.Origin != f.gossip.Name() {
 					f.conf.Wished()
 				}
 			}

@@ -148,6 +148,9 @@ func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {
 		eventually(t, name+" hears of the wish", func() bool { return n.wished.Load() > 0 })
 		eventually(t, name+" hears of the item", func() bool { return n.sched.Knows("item", time.Now()) })
 	}
+	// Whatever wakes a node, its own wish is none that it hears of.
+	f.nodes["b"].Poison("another item")
+	eventually(t, "a hears of another item", func() bool { return f.nodes["a"].sched.Knows("another item", time.Now()) })
 	if f.nodes["a"].wished.Load() != 0 {
 		t.Error("a node heard of its own wish")
 	}
