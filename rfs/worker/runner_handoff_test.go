@@ -1,0 +1,229 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/lucene"
+)
+
+// hanging takes all bodies but the second, whose request never ends by itself.
+type hanging struct {
+	sink
+	mu    sync.Mutex
+	order int
+	first int // documents of the first body
+}
+
+func (s *hanging) Open(context.Context, cms.ItemID, func() error) (Output, error) { return s, nil }
+
+func (s *hanging) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	s.mu.Lock()
+	s.order++
+	second := s.order == 2
+	if s.order == 1 {
+		s.first = n
+	}
+	s.mu.Unlock()
+	if second {
+		<-ctx.Done()
+		return bulk.Result{}, ctx.Err()
+	}
+	return s.sink.Send(ctx, body, n)
+}
+
+// quick is a store that answers at once and counts records of progress.
+func quick(progress *int) *slowStore {
+	return &slowStore{memory: newMemory(), answer: always(0), decide: func(tr cms.Transition) time.Duration {
+		if _, ok := tr.(cms.Progress); ok && progress != nil {
+			*progress++
+		}
+		return 0
+	}}
+}
+
+func TestAHandOffCountsWhatIsBelowItsWatermarkOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := quick(nil)
+		defer store.under.Wait()
+		to := &hanging{sink: sink{docs: map[string][32]byte{}}}
+		s := newShard(t, store, to, 40*time.Second, 64)
+		s.runner.Bulk.MaxInFlight = 2
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		outcome, err := s.run(ctx, s.lease(t))
+		if outcome != HandedOff || err != nil {
+			t.Fatalf("%v: %v", outcome, err)
+		}
+		if len(to.docs) <= to.first {
+			t.Fatalf("%d documents arrived, none of them above the watermark", len(to.docs))
+		}
+		if c := s.item(t).Counts; c.Live != int64(to.first) || c.Indexed != int64(to.first) {
+			t.Errorf("%d documents were taken in order, the item counts %+v", to.first, c)
+		}
+	})
+}
+
+// slowFiles is an export directory on a slow disk.
+type slowFiles struct {
+	files
+	each time.Duration
+}
+
+func (f slowFiles) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+	out, err := f.files.Open(ctx, id, mayStart)
+	return slowOutput{out, f.each}, err
+}
+
+type slowOutput struct {
+	Output
+	each time.Duration
+}
+
+func (o slowOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if err := cms.SystemClock().Sleep(ctx, o.each); err != nil {
+		return bulk.Result{}, err
+	}
+	return o.Output.Send(ctx, body, n)
+}
+
+// documentsIn counts the documents in the finished files of an export.
+func documentsIn(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".ndjson") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		n += int64(bytes.Count(b, []byte("\n")) / 2)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAnExportIsDurableBeforeItIsRecorded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		signal  time.Duration
+		outcome Outcome
+	}{
+		{"handed off after a signal", 12 * time.Second, HandedOff},
+		{"handed off at the trigger", time.Hour, HandedOff},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			d, err := export.Open(dir, "w", export.None)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			synctest.Test(t, func(t *testing.T) {
+				progress := 0
+				store := quick(&progress)
+				defer store.under.Wait()
+				s := newShard(t, store, slowFiles{ToFiles(d).(files), 3 * time.Second}, 40*time.Second, 64)
+				s.runner.RecordEvery = time.Second
+				ctx, cancel := context.WithTimeout(t.Context(), c.signal)
+				defer cancel()
+				outcome, err := s.run(ctx, s.lease(t))
+				if outcome != c.outcome || err != nil {
+					t.Fatalf("%v: %v", outcome, err)
+				}
+				if progress != 0 {
+					t.Errorf("%d records of progress of what was in no finished file", progress)
+				}
+				if c := s.item(t).Counts; c.Indexed == 0 || c.Indexed == 1280 || documentsIn(t, dir) != c.Indexed {
+					t.Errorf("the files hold %d documents, the item counts %+v", documentsIn(t, dir), c)
+				}
+			})
+		})
+	}
+}
+
+func TestTheTargetIsLookedAtBeforeAnItemEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := quick(nil)
+		defer store.under.Wait()
+		to := &sink{docs: map[string][32]byte{}}
+		s := newShard(t, store, to, 10*time.Minute, 64)
+		guard := func(context.Context) error {
+			if len(to.docs) == 1280 { // the index is deleted after its last document
+				return fmt.Errorf("gone: %w", ErrTargetReplaced)
+			}
+			return nil
+		}
+		outcome, err := s.runner.Run(t.Context(), s.lease(t), s.entry, guard)
+		if outcome != Failed || !errors.Is(err, ErrTargetReplaced) || len(to.docs) != 1280 {
+			t.Errorf("%v with %d documents: %v", outcome, len(to.docs), err)
+		}
+		if it := s.item(t); !it.FailedItem() {
+			t.Errorf("left as %+v", it)
+		}
+	})
+}
+
+func TestAnItemIsCompleteOnlyAtTheEndOfItsShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := quick(nil)
+		defer store.under.Wait()
+		s := newShard(t, store, &sink{docs: map[string][32]byte{}}, 10*time.Minute, 64)
+		lease := s.lease(t)
+		j := &job{
+			runner: s.runner, lease: lease, id: lease.ID, entry: s.entry, guard: func(context.Context) error { return nil }, log: slog.New(slog.DiscardHandler),
+			out: &sink{}, commit: &lucene.Commit{MaxOrdinal: 1280}, loader: bulk.New(bulk.Options{From: 1279}),
+		}
+		outcome, err := j.complete(t.Context())
+		if outcome != Released || err == nil || !strings.Contains(err.Error(), "watermark 1279 of 1280") {
+			t.Errorf("%v: %v", outcome, err)
+		}
+		if it := s.item(t); !it.Open() {
+			t.Errorf("left as %+v", it)
+		}
+	})
+}
+
+// leavesOut is a rule that leaves out all documents.
+type leavesOut struct{ each time.Duration }
+
+func (l leavesOut) Edit(*doc.Document) (bool, error) {
+	time.Sleep(l.each)
+	return false, nil
+}
+
+func TestDocumentsLeftOutAreProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		progress := 0
+		store := quick(&progress)
+		defer store.under.Wait()
+		s := newShard(t, store, &sink{docs: map[string][32]byte{}}, 10*time.Minute, 64)
+		s.runner.RecordEvery = time.Second
+		s.runner.Edit = func(string) DocumentEditor { return leavesOut{100 * time.Millisecond} }
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		outcome, err := s.run(ctx, s.lease(t))
+		if outcome != HandedOff || err != nil {
+			t.Fatalf("%v: %v", outcome, err)
+		}
+		if c := s.item(t).Counts; c.Filtered < 190 || c.Live != c.Filtered || progress < 10 {
+			t.Errorf("200 documents were left out, the item counts %+v after %d records of progress", c, progress)
+		}
+	})
+}
