@@ -125,7 +125,7 @@ func workFlags() []cli.Flag {
 		str(work, "max-rate", "0", "most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"),
 		list(work, "first", "index whose shards are done first: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated, in order"),
 		list(work, "index-priority", "PATTERN=N such as users=5 or logs-*=-1: a higher N is done earlier (default 0); may be repeated"),
-		str(work, "failed-documents", "", "directory, or s3://bucket/prefix (with the --s3 options of the source), for documents that were refused (default: ./rfsd-failed/<session>)"),
+		str(work, "failed-documents", "", "directory, or s3://bucket/prefix (with the --s3 options of the source), for documents that were refused (default: ./rfsd-failed/<session>; with --discard they are only counted)"),
 		yes(work, "failed-documents-shared", "all processes see the directory of --failed-documents: the control index need not tell which documents were refused"),
 		str(work, "max-failed-documents", "1000", "pause an index after so many refusals that exceed 10 % of what was sent to it; or unlimited"),
 		str(work, "unavailable-timeout", "PT2M", "give up when the target has not answered for so long"),

@@ -379,7 +379,7 @@ func (o *options) checkBounds(c *cli.Context) error {
 	if err := o.logLevel.UnmarshalText([]byte(c.String("log-level"))); err != nil {
 		return usage("--log-level: %w", err)
 	}
-	if o.failedDir == "" {
+	if o.failedDir == "" && !o.discard {
 		o.failedDir = filepath.Join("rfsd-failed", o.sessionOrDefault())
 	}
 	return o.checkSink(o.repoURI)

@@ -177,7 +177,11 @@ func (r *report) writeText(w io.Writer) {
 			len(r.NotVerified), strings.Join(r.NotVerified[:min(5, len(r.NotVerified))], ", "))
 	}
 	if r.Totals.Failed > 0 {
-		fmt.Fprintf(w, "%d documents did not arrive; they are in %s with the reason of each\n", r.Totals.Failed, r.FailedDir)
+		if r.FailedDir == "" {
+			fmt.Fprintf(w, "%d documents could not be sent; name --failed-documents to keep them with the reason of each\n", r.Totals.Failed)
+		} else {
+			fmt.Fprintf(w, "%d documents did not arrive; they are in %s with the reason of each\n", r.Totals.Failed, r.FailedDir)
+		}
 	}
 	if r.SafeFrom != nil && r.Cluster {
 		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))

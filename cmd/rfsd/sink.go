@@ -30,6 +30,9 @@ func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer 
 		}
 		return objects, objects.Close, nil
 	}
+	if o.failedDir == "" {
+		return dropping{}, func() error { return nil }, nil
+	}
 	w, err := failed.Open(o.failedDir, writer)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed documents: %w", err)
@@ -39,6 +42,12 @@ func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer 
 	}
 	return &noting{Recorder: w, kept: kept}, w.Close, nil
 }
+
+// dropping is the recorder of a dry run without --failed-documents: the loader counts failed documents, nothing is written.
+type dropping struct{}
+
+func (dropping) Record(context.Context, []doc.Failure) error { return nil }
+func (dropping) Sync(context.Context) error                  { return nil }
 
 // noting is a recorder that also notes in the control index which documents did not arrive.
 type noting struct {
@@ -79,7 +88,7 @@ func (o *options) checkSink(repository string) error {
 
 // outside refuses a sink that goes when the node's data directory is wiped, which may happen any time.
 func outside(sink, dataDir string) error {
-	if dataDir == "" || inBucket(sink) {
+	if dataDir == "" || sink == "" || inBucket(sink) {
 		return nil
 	}
 	absSink, err := resolved(sink)

@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -205,4 +209,59 @@ func TestABucketKeepsWhatADirectoryKeeps(t *testing.T) {
 	if err := errors.Join(r.Record(t.Context(), want[:1]), r.Sync(t.Context())); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "s3:PutObject") {
 		t.Errorf("a key that is wrong: %v", err)
 	}
+}
+
+func TestADryRunWritesNoFailedDocumentsUnlessToldWhere(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		file bool
+	}{
+		{"discard alone", []string{"--discard"}, false},
+		{"discard and a directory", []string{"--discard", "--failed-documents", "kept"}, true},
+		{"an export", []string{"--export-dir", "out"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			o, err := parsedMigration(t, append([]string{"--repo-uri", "/repo", "--snapshot-name", "snap1"}, c.args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, shut, err := openRecorder(t.Context(), o, control(t), "w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(r.Record(t.Context(), refusals(3)), r.Sync(t.Context()), shut()); err != nil {
+				t.Fatal(err)
+			}
+			var files []string
+			err = filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+				if err == nil && !e.IsDir() {
+					files = append(files, path)
+				}
+				return err
+			})
+			if err != nil || (len(files) > 0) != c.file {
+				t.Errorf("files %q, %v", files, err)
+			}
+			if err := outside(o.failedDir, filepath.Join(t.TempDir(), "data")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// parsedMigration parses a command line without running it.
+func parsedMigration(t *testing.T, args ...string) (o options, err error) {
+	t.Helper()
+	c := migrateCommand()
+	c.Action = func(c *cli.Context) error {
+		o, err = parseOptions(c)
+		return nil
+	}
+	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
+	if e := app.Run(append([]string{"rfsd", "migrate"}, args...)); e != nil {
+		t.Fatal(e)
+	}
+	return o, err
 }
