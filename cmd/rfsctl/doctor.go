@@ -105,6 +105,9 @@ func repositoryFindings(plan *worker.Plan) []doctor.Finding {
 	for _, m := range plan.Missing {
 		all = append(all, doctor.Finding{Check: "snapshot", Level: doctor.Bad, Detail: "it lacks " + m, Remedy: "take another snapshot, or migrate the rest with --allow-partial"})
 	}
+	for _, x := range plan.Unread {
+		all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Bad, Detail: "its metadata is damaged: " + x.Reason, Remedy: "the index fails alone; take another snapshot, or leave it out with --index-exclude"})
+	}
 	for _, x := range plan.Indices {
 		if x.Entry.Reduced != "" {
 			all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Warning, Detail: "stored sources are not what was indexed: " + x.Entry.Reduced, Remedy: "what is not stored cannot be migrated: documents without a source are counted as failed (no_source) and listed among the failed documents"})

@@ -115,6 +115,11 @@ func estimate(ctx context.Context, blobs repo.Repository, plan *worker.Plan, doc
 		}
 		e.Total.add(e.Indices[i])
 	}
+	for _, x := range plan.Unread {
+		broken := sizes{Index: x.Name, Problems: []string{fmt.Sprintf("%s: %s", x.Name, x.Reason)}}
+		e.Indices = append(e.Indices, broken)
+		e.Total.add(broken)
+	}
 	return e, nil
 }
 

@@ -51,6 +51,22 @@ func (c *Coordinator) CreateIndexEntry(ctx context.Context, e IndexEntry) (creat
 	return c.createRecord(ctx, Record{ID: entryID(e.Name), Kind: kindIndex, State: e.State, Error: e.Error, Body: raw})
 }
 
+// RenewIndexEntry replaces shards and body of an entry that is FAILED; another one stays as it is.
+func (c *Coordinator) RenewIndexEntry(ctx context.Context, e IndexEntry) error {
+	raw, err := json.Marshal(storedEntry{Name: e.Name, Shards: e.Shards, Locator: e.Body})
+	if err != nil {
+		return fmt.Errorf("index entry %s: %w", e.Name, err)
+	}
+	_, err = c.changeEntry(ctx, e.Name, func(r Record, _ time.Time) (Record, Verdict) {
+		if r.State != PhaseFailed {
+			return r, Already
+		}
+		r.Body = raw
+		return r, Applied
+	})
+	return err
+}
+
 // IndexEntry reads the entry of an index, or gives ErrNotFound.
 func (c *Coordinator) IndexEntry(ctx context.Context, index string) (IndexEntry, error) {
 	r, err := c.record(ctx, entryID(index))

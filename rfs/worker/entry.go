@@ -20,6 +20,8 @@ type Entry struct {
 	Bytes []int64 `json:"bytes,omitempty"`
 	// Reduced says why stored sources are not what was indexed ("" when they are), from the mapping.
 	Reduced string `json:"reduced,omitempty"`
+	// Unread says that the metadata of the index is damaged: neither shards nor target indices are known.
+	Unread bool `json:"unread,omitempty"`
 	// Stream is set for the backing index of a data stream.
 	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
 	// Create says that documents are created in a data stream of the target, which Naming.Index names.

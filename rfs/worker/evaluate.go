@@ -95,6 +95,9 @@ func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, erro
 		Snapshot: plan.Snapshot, State: plan.State, Target: e.Version.Distribution + " " + e.Version.Number, LeftOut: plan.LeftOut, Missing: plan.Missing, Warnings: plan.Warnings,
 		Indices: []EvaluatedIndex{}, Globals: []EvaluatedObject{},
 	}
+	for _, x := range plan.Unread {
+		r.Stops = append(r.Stops, fmt.Sprintf("index %s fails: its metadata is damaged: %s", x.Name, x.Reason))
+	}
 	if err := e.Indices.Check(ctx, plan); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
 		return nil, err
 	} else if err != nil {

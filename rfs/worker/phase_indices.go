@@ -57,7 +57,44 @@ func (s *Session) createEntries(ctx context.Context, plan *Plan) error {
 			return err
 		}
 	}
+	for _, x := range plan.Unread {
+		body, err := x.Entry.encode()
+		if err != nil {
+			return err
+		}
+		e := cms.IndexEntry{Name: x.Name, State: cms.PhaseFailed, Error: x.Reason, Body: body}
+		created, err := s.Coordinator.CreateIndexEntry(ctx, e)
+		if err != nil {
+			return err
+		}
+		if created {
+			s.Log.ErrorContext(ctx, "index fails: its metadata is damaged", "index", x.Name, "error", x.Reason)
+		}
+		if err := s.Coordinator.IndexEvent(ctx, e); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// renewUnread puts what the plan holds into the entry of an index whose metadata could not be read before. It
+// reports whether it can be read now.
+func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
+	plan, err := s.plan(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, x := range plan.Indices {
+		if x.Name != name {
+			continue
+		}
+		body, err := x.Entry.encode()
+		if err != nil {
+			return false, err
+		}
+		return true, s.Coordinator.RenewIndexEntry(ctx, cms.IndexEntry{Name: name, State: cms.PhaseFailed, Shards: x.Entry.Shards, Body: body})
+	}
+	return false, nil
 }
 
 // makeIndices creates target indices until no entry is left to do. Several workers may
@@ -250,6 +287,20 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 	for _, e := range entries {
 		if e.State != cms.PhaseFailed {
 			continue
+		}
+		if entry, err := decodeEntry(e.Name, e.Body); err != nil {
+			return err
+		} else if entry.Unread {
+			readable, err := s.renewUnread(ctx, e.Name)
+			if err != nil {
+				return err
+			}
+			if !readable {
+				continue
+			}
+			if e, err = s.Coordinator.IndexEntry(ctx, e.Name); err != nil {
+				return err
+			}
 		}
 		if s.Phases.Has(PhaseIndices) {
 			s.Log.InfoContext(ctx, "failed index is tried again", "index", e.Name)

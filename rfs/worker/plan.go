@@ -80,6 +80,8 @@ type Plan struct {
 	LeftOut  []string // system indices that were not asked for
 	Missing  []string // shards that the snapshot itself says it lacks: index/shard: reason
 	Warnings []string
+	// Unread are indices whose metadata is damaged: each fails alone.
+	Unread []UnreadIndex
 	// Source is the snapshot that was read.
 	Source *snapshot.Snapshot
 }
@@ -91,10 +93,17 @@ type IndexPlan struct {
 	Entry  Entry
 }
 
+// UnreadIndex is an index whose metadata cannot be read.
+type UnreadIndex struct {
+	Name   string
+	Entry  Entry  // what is known of it
+	Reason string // names blob and offset
+}
+
 // ErrIncomplete means that the snapshot is PARTIAL or FAILED and that was not allowed.
 var ErrIncomplete = errors.New("the snapshot is not complete")
 
-// NewPlan reads catalog, snapshot and index metadata. Errors: fault.ErrConfig for names
+// NewPlan reads catalog, snapshot and index metadata. An index with damaged metadata is in Unread. Errors: fault.ErrConfig for names
 // that do not exist, ErrIncomplete, and what reading the repository gives.
 func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan, error) {
 	catalog, err := snapshot.OpenCatalog(ctx, repo)
@@ -117,22 +126,42 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 		return nil, err
 	}
 	p.Indices = make([]IndexPlan, len(names))
+	damage := make([]error, len(names))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(planReaders)
 	for i, name := range names {
 		g.Go(func() error {
 			x, err := planIndex(gctx, repo, snap, name, req)
-			p.Indices[i] = x
+			if p.Indices[i] = x; errors.Is(err, fault.ErrCorrupt) {
+				damage[i] = err
+				return nil
+			}
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	p.leaveUnread(names, damage, req)
 	if err := p.planStreams(ctx, snap, req); err != nil {
 		return nil, err
 	}
 	return p, p.checkTargets()
+}
+
+// leaveUnread takes the indices with an error out of the plan.
+func (p *Plan) leaveUnread(names []string, damage []error, req Request) {
+	readable := p.Indices[:0]
+	for i, name := range names {
+		if damage[i] == nil {
+			readable = append(readable, p.Indices[i])
+			continue
+		}
+		e := Entry{Unread: true, Naming: Naming{Index: req.Rules.IndexName(req.Rename.NewName(name))}}
+		e.Locator.SnapshotName, e.Locator.SnapshotUUID, e.Locator.IndexName = p.Snapshot, p.UUID, name
+		p.Unread = append(p.Unread, UnreadIndex{Name: name, Entry: e, Reason: fault.Text(damage[i])})
+	}
+	p.Indices = readable
 }
 
 func (p *Plan) checkState(snap *snapshot.Snapshot, allowPartial bool) error {

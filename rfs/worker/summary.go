@@ -143,6 +143,9 @@ func summarize(ctx context.Context, session *Session) (*Summary, error) {
 	for _, x := range byIndex {
 		s.addChains(x, chains[x.Index])
 		s.addArrival(x)
+		if x.State == cms.PhaseFailed && chains[x.Index] == nil { // it has no items
+			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: x.Error})
+		}
 		s.Totals = s.Totals.Add(x.Counts)
 		s.Indices = append(s.Indices, *x)
 	}

@@ -204,3 +204,35 @@ func TestTheSourceIsNotTheTarget(t *testing.T) {
 		t.Errorf("permitted: exit %d, %v: %s", r.Code, text("live"), r.Stderr)
 	}
 }
+
+// TestOneDamagedMetadataBlobFailsItsIndexAlone flips a bit in the metadata of one index.
+func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo := filepath.Join(t.TempDir(), "repository")
+	must(t, os.CopyFS(repo, os.DirFS(demoRepo())))
+	blobs, err := filepath.Glob(filepath.Join(repo, "indices", "*", "meta-*.dat"))
+	must(t, err)
+	b, err := os.ReadFile(blobs[0])
+	must(t, err)
+	b[len(b)/2] ^= 1
+	must(t, os.WriteFile(blobs[0], b, 0o600))
+	blob := filepath.Base(blobs[0])
+	at := []string{"--repo-uri", repo, "--snapshot-name", "snap1", "--target-host", n.URL}
+	for _, c := range []struct{ program, command string }{{"rfsctl", "doctor"}, {"rfsd", "evaluate"}} {
+		r := Run(t, c.program, append([]string{c.command}, at...)...)
+		if r.Code != 7 || !strings.Contains(r.Stdout, blob) || c.command == "doctor" && !strings.Contains(r.Stdout, "may create indices") {
+			t.Errorf("%s: exit %d: %s%s", c.command, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	r := Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "damaged")...)
+	p := phasesOf(t, r)
+	if r.Code != 7 || !p.Complete || len(p.Problems) != 1 || !strings.Contains(p.Problems[0].Reason, blob) || len(p.Events) != 1 {
+		t.Fatalf("exit %d: %+v: %s", r.Code, p, r.Stderr)
+	}
+	for _, x := range p.Indices {
+		if bad := x.Index == p.Problems[0].Index; (x.State == cms.PhaseFailed) != bad || !bad && x.Indexed == 0 {
+			t.Errorf("%+v", x)
+		}
+	}
+}
