@@ -32,10 +32,23 @@ type Variant struct {
 	BlindAfterLost  bool // go on as if a refused acquisition (409) had been won
 	NoHolderCheck   bool // the store does not look at who writes
 	RestartAtCursor bool // ignore the recorded watermark
+
+	// Beside: records of progress are requests of their own, applied at any later moment.
+	Beside       bool
+	RecordBeside bool // hand off and complete while a record is under way
+	// Foreign: another engine named a successor in the middle of the shard and died; it moved nothing.
+	Foreign      bool
+	TrustForeign bool // an item that was proposed (AcquireOneOf) is handed off where the other engine said
+	// Export: documents are in files that appear when they are committed; a file of an item replaces the one before.
+	Export         bool
+	NoCommit       bool // hand off without a commit
+	RecordVolatile bool // record progress before the commit
+	AnyPublishes   bool // an earlier attempt at an item may still publish its file
 }
 
 type item struct {
 	exists, done, expired bool
+	foreign               bool // another engine named the successor
 	holder                int8 // agent + 1
 	succ                  int8 // cursor of the successor, 0 = none
 	mark                  int8 // recorded watermark
@@ -54,14 +67,17 @@ type agent struct {
 	phase, item, start, succ int8
 	acked                    uint8 // documents whose acknowledgement it saw
 	overdue                  bool  // its deadline passed
+	record                   int8  // watermark of the record that is under way, 0 = none
+	committed                int8  // up to where its file is published
 }
 
 type items [Docs]item
 
 type state struct {
 	items  items
-	past   [2]items // before the last write, and the one before that
-	target uint8    // documents that arrived
+	past   [2]items    // before the last write, and the one before that
+	target uint8       // documents that arrived
+	files  [Docs]uint8 // documents in the published file of each item
 	agents [Agents]agent
 	forgot bool
 }
@@ -73,9 +89,12 @@ type step struct {
 	bad    string
 }
 
-func initial() state {
+func (v Variant) initial() state {
 	var s state
 	s.items[0] = item{exists: true, expired: true}
+	if v.Foreign {
+		s.items[0].succ, s.items[0].foreign = Docs/2, true
+	}
 	s.past = [2]items{s.items, s.items}
 	return s
 }
@@ -103,6 +122,9 @@ func (v Variant) steps(s state) (out []step) {
 			v.work(s, i, add)
 		case named, created:
 			v.finish(s, i, add)
+		}
+		if a.record != 0 {
+			v.applyRecord(s, i, add)
 		}
 		if a.phase != unused && v.Timely && !a.overdue {
 			next := s
@@ -139,12 +161,18 @@ func (v Variant) acquire(s state, i int, add adder) {
 		if v.RestartAtCursor {
 			a.start = int8(c)
 		}
-		if it.succ != 0 { // half a hand-off: finish it
+		restart := it.foreign && !v.TrustForeign // its successor is not ours: the range is done again
+		if it.succ != 0 && !restart {            // half a hand-off: finish it
 			a.phase, a.succ = named, it.succ
 		}
 		next.agents[i] = a
 		if !v.Timely || it.expired || it.holder == 0 {
-			next.write(func(all *items) { all[c].holder, all[c].expired = int8(i)+1, false })
+			next.write(func(all *items) {
+				all[c].holder, all[c].expired = int8(i)+1, false
+				if restart {
+					all[c].succ, all[c].foreign = 0, false
+				}
+			})
 			add(next, "", "agent %d acquires %d", i, c)
 		} else if v.BlindAfterLost {
 			add(next, "", "agent %d is refused %d and goes on", i, c)
@@ -173,7 +201,9 @@ func (v Variant) work(s state, i int, add adder) {
 			continue
 		}
 		next := s
-		next.target |= 1 << d
+		if !v.Export {
+			next.target |= 1 << d
+		}
 		next.agents[i].acked |= 1 << d
 		bad := ""
 		if it := s.items[a.item]; v.Timely && it.exists && !it.done && it.holder != int8(i)+1 {
@@ -181,14 +211,30 @@ func (v Variant) work(s state, i int, add adder) {
 		}
 		add(next, bad, "agent %d moves %d", i, d)
 	}
+	it, w := s.items[a.item], a.prefix()
+	if v.Export && w > max(a.start, a.committed) && (v.AnyPublishes || s.latest(i)) {
+		next := s
+		next.files[a.item] = 1<<w - 1<<a.start
+		next.agents[i].committed = w
+		add(next, "", "agent %d publishes %d to %d", i, a.start, w)
+	}
 	if !v.mine(s, i) {
 		return
 	}
-	it, w := s.items[a.item], a.prefix()
-	if it.succ == 0 && w > max(it.mark, a.start) {
+	if it.succ == 0 && w > max(it.mark, a.start) && (!v.Export || v.RecordVolatile) && a.record == 0 {
 		next := s
-		next.write(func(all *items) { all[a.item].mark = w })
+		if v.Beside {
+			next.agents[i].record = w
+		} else {
+			next.write(func(all *items) { all[a.item].mark = w })
+		}
 		add(next, "", "agent %d records %d", i, w)
+	}
+	if a.record != 0 && !v.RecordBeside {
+		return // the end of a lease waits for the record
+	}
+	if v.Export && !v.NoCommit && a.committed != w {
+		return // and for the files
 	}
 	if it.succ == 0 && w == Docs {
 		next := s
@@ -206,6 +252,30 @@ func (v Variant) work(s state, i int, add adder) {
 		next.agents[i].phase, next.agents[i].succ = named, cut
 		add(next, "", "agent %d names successor %d", i, cut)
 	}
+}
+
+// applyRecord lets the request of a record arrive. An agent that is refused takes its lease for lost.
+func (v Variant) applyRecord(s state, i int, add adder) {
+	a := s.agents[i]
+	it, next, bad := s.items[a.item], s, ""
+	next.agents[i].record = 0
+	switch {
+	case v.mine(s, i) && it.succ == 0:
+		next.write(func(all *items) { all[a.item].mark = max(it.mark, a.record) })
+	case it.exists && it.holder == int8(i)+1:
+		bad = fmt.Sprintf("agent %d takes the lease of %d for lost, which it holds", i, a.item)
+	}
+	add(next, bad, "the record %d of agent %d arrives", a.record, i)
+}
+
+// latest reports whether no later acquisition works on the item of an agent.
+func (s state) latest(i int) bool {
+	for _, b := range s.agents[i+1:] {
+		if b.phase != unused && b.item == s.agents[i].item {
+			return false
+		}
+	}
+	return true
 }
 
 // finish does the last steps of a hand-off.
@@ -242,8 +312,12 @@ func (v Variant) finish(s state, i int, add adder) {
 // A completed item whose successor is missing counts as covering it, when the
 // store may forget: the audit makes the successor again.
 func (v Variant) lost(s state) int {
+	there := s.target
+	for _, f := range s.files {
+		there |= f
+	}
 	for d := range int8(Docs) {
-		if s.target&(1<<d) != 0 {
+		if there&(1<<d) != 0 {
 			continue
 		}
 		covered := false
@@ -252,6 +326,8 @@ func (v Variant) lost(s state) int {
 			case !it.exists && c == 0 && v.Forget > 0:
 				covered = true
 			case !it.exists || int8(c) > d:
+			case !it.done && it.foreign:
+				covered = true
 			case !it.done && (it.succ == 0 && d >= it.mark || it.succ != 0 && d >= it.succ && !s.items[it.succ].exists):
 				covered = true
 			case it.done && it.succ != 0 && d >= it.succ && !s.items[it.succ].exists && v.Forget > 0:
@@ -279,7 +355,7 @@ func (v Variant) Explore(limit int) Result {
 		parent int32
 		action string
 	}
-	nodes := []node{{s: initial(), parent: -1}}
+	nodes := []node{{s: v.initial(), parent: -1}}
 	seen := map[state]struct{}{nodes[0].s: {}}
 	fail := func(n int, action, what string) Result {
 		trace := []string{action}
@@ -326,7 +402,7 @@ func broken(s, next state) string {
 		switch {
 		case was.done && !is.done:
 			return fmt.Sprintf("item %d is open again", c)
-		case was.succ != 0 && is.succ != was.succ && was.exists:
+		case was.succ != 0 && is.succ != was.succ && was.exists && !was.foreign:
 			return fmt.Sprintf("item %d changed its successor", c)
 		case is.succ != 0 && int(is.succ) <= c:
 			return fmt.Sprintf("item %d names itself or an earlier one", c)

@@ -13,6 +13,9 @@ func TestTheProtocolHoldsInEveryState(t *testing.T) {
 		{Name: "clocks within margin and grace", Timely: true},
 		{Name: "the store forgets two acknowledged writes", Forget: 2},
 		{Name: "watermarks are not used for restarts", RestartAtCursor: true},
+		{Name: "records arrive beside everything else", Beside: true},
+		{Name: "another engine named a successor", Foreign: true},
+		{Name: "files appear when they are committed", Export: true},
 	} {
 		t.Run(v.Name, func(t *testing.T) {
 			if testing.Short() && v.Forget > 0 {
@@ -41,6 +44,11 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{Variant{Name: "send without lease check", NoDeadline: true, Timely: true}, "sends for item"},
 		{Variant{Name: "refused acquisition (409) taken for won", BlindAfterLost: true, Timely: true}, "sends for item"},
 		{Variant{Name: "no holder check", NoHolderCheck: true}, "changed its successor"},
+		{Variant{Name: "hand-off beside a record", Beside: true, RecordBeside: true, Timely: true}, "for lost, which it holds"},
+		{Variant{Name: "the hand-off of another engine is finished", Foreign: true, TrustForeign: true}, "is lost"},
+		{Variant{Name: "hand-off of files that are not committed", Export: true, NoCommit: true}, "is lost"},
+		{Variant{Name: "progress of files that are not committed is recorded", Export: true, RecordVolatile: true}, "is lost"},
+		{Variant{Name: "an earlier attempt publishes its file", Export: true, AnyPublishes: true}, "is lost"},
 	} {
 		t.Run(tc.v.Name, func(t *testing.T) {
 			r := tc.v.Explore(limit)
