@@ -56,13 +56,6 @@ func (d *Disks) Wait(ctx context.Context) error {
 	}
 }
 
-// Full are the nodes above the watermark when it was looked last.
-func (d *Disks) Full() []Full {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.full)
-}
-
 func (d *Disks) look(ctx context.Context) ([]Full, time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -3,8 +3,6 @@ package metadata
 import (
 	"encoding/json"
 	"fmt"
-
-	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // aliasKeys is what an alias keeps.
@@ -64,43 +62,4 @@ func splitAliases(all map[string]any, when AliasTime) (early, late map[string]an
 		}
 	}
 	return early, late
-}
-
-// AliasActions makes the body of POST /_aliases that gives an index the aliases that waited:
-//
-//	done, err := metadata.Ensure(ctx, cluster, version, wanted)   // or metadata.ConvertIndex
-//	…                                                             // documents
-//	for index, aliases := range done.Late {
-//		body, err := metadata.AliasActions(index, aliases)
-//		cluster.Do(ctx, "POST", "/_aliases", nil, body)
-//	}
-//
-// aliases is an object by alias name, as it stands below "aliases" of an index; the target takes
-// all of them or none. Sent again it changes nothing. nil for no aliases; fault.ErrCorrupt when
-// aliases is no JSON object.
-func AliasActions(index string, aliases json.RawMessage) ([]byte, error) {
-	if len(aliases) == 0 {
-		return nil, nil
-	}
-	all, err := decode(aliases)
-	if err != nil {
-		return nil, fmt.Errorf("aliases of %s: %w", index, err)
-	}
-	var actions []any
-	for _, name := range keys(all) {
-		a, ok := all[name].(map[string]any)
-		if !ok {
-			return nil, fault.Corrupt("", "", -1, "alias %s of %s is no object", name, index)
-		}
-		add := map[string]any{}
-		for k, v := range a {
-			add[k] = v
-		}
-		add["index"], add["alias"] = index, name
-		actions = append(actions, map[string]any{"add": add})
-	}
-	if len(actions) == 0 {
-		return nil, nil
-	}
-	return json.Marshal(map[string]any{"actions": actions})
 }

@@ -65,7 +65,7 @@ type Result struct {
 	Created []string // in the order wanted
 	Existed []string // left as they are
 	Changes []Change // of created indices only
-	// Late are the aliases, by index, that wait for the documents (AliasActions), of existing indices
+	// Late are the aliases, by index, that wait for the documents, of existing indices
 	// as well: a worker that was killed after it created one has to find them again. Only indices
 	// that the migration itself created may get them.
 	Late map[string]json.RawMessage
@@ -130,7 +130,7 @@ func create(ctx context.Context, c Cluster, v target.Version, w Wanted) (done Co
 // Converted is an index as the target is asked to have it.
 type Converted struct {
 	Body    []byte          // of the request that creates it, with the aliases that are set at once
-	Late    json.RawMessage // aliases by name that wait for the documents, for AliasActions; nil: none
+	Late    json.RawMessage // aliases by name that wait for the documents; nil: none
 	Changes []Change
 }
 

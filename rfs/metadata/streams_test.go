@@ -99,10 +99,6 @@ func TestWishesAboutIndicesAreObeyedAndToldOrRefused(t *testing.T) {
 	if got := string(done.Late); got != `{"f":{"filter":{"term":{"a":1}}},"w":{"is_write_index":true}}` {
 		t.Errorf("%s", got)
 	}
-	actions, err := AliasActions("old-1", done.Late)
-	if err != nil || string(actions) != `{"actions":[{"add":{"alias":"f","filter":{"term":{"a":1}},"index":"old-1"}},{"add":{"alias":"w","index":"old-1","is_write_index":true}}]}` {
-		t.Errorf("%s, %v", actions, err)
-	}
 	names, err := o.Names([]string{"logs-1", "x"})
 	if err != nil || names["logs-1"] != "old-1" || names["x"] != "x" {
 		t.Errorf("%v, %v", names, err)

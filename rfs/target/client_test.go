@@ -15,6 +15,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/target/targettest"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
@@ -251,7 +252,7 @@ func TestNoAnswerIsUnavailableUnlessTheCallerGaveUp(t *testing.T) {
 }
 
 func TestNothingIsSentTwice(t *testing.T) {
-	log := &RequestLog{}
+	log := &targettest.RequestLog{}
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {

@@ -39,7 +39,7 @@ type Config struct {
 	Timeout        time.Duration // of one request with its answer; 0 means two minutes
 	UserAgent      string
 
-	// Wrap decorates the transport (RequestLog); nil for none.
+	// Wrap decorates the transport (targettest.RequestLog); nil for none.
 	Wrap func(http.RoundTripper) http.RoundTripper
 }
 

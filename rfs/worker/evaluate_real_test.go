@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/target/targettest"
 	"github.com/rfsd/rfsd/rfs/worker"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
@@ -70,7 +71,7 @@ func TestAnEvaluationForetellsTheMigrationAndWritesNothing(t *testing.T) {
 }
 
 func evaluateAndMigrate(t *testing.T, url, path string) {
-	requests := &target.RequestLog{}
+	requests := &targettest.RequestLog{}
 	client, err := target.New(t.Context(), target.Config{URL: url, Wrap: requests.Wrap})
 	if err != nil {
 		t.Fatal(err)

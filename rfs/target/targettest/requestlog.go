@@ -1,4 +1,5 @@
-package target
+// Package targettest helps tests of what is sent to a cluster.
+package targettest
 
 import (
 	"net/http"
@@ -6,7 +7,7 @@ import (
 	"sync"
 )
 
-// RequestLog is a transport that remembers every request; tests ask it what was sent.
+// RequestLog is a transport that remembers every request.
 type RequestLog struct {
 	Next http.RoundTripper
 
