@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		ErrWriter:            stderr,
 		ExitErrHandler:       func(*cli.Context, error) {},
 	}
-	err := app.RunContext(ctx, args)
+	err := app.RunContext(ctx, optionsFirst(app.Commands, args))
 	var coded *exit
 	switch {
 	case err == nil:
