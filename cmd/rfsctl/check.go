@@ -99,7 +99,7 @@ func (c checked) table(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d of %d blobs are referenced; %d of %d files read whole (%d bytes), %d of them too old for a checksum\n",
+	fmt.Fprintf(w, "\n%d of %d blobs are referenced by snapshots (the others, if not listed here, are the repository's own, such as index.latest); %d of %d files read whole (%d bytes), %d of them too old for a checksum\n",
 		c.Referenced, c.Blobs, c.FilesRead, c.Files, c.BytesRead, c.Unverified)
 	for _, f := range c.Findings {
 		where := f.Blob

@@ -112,7 +112,11 @@ func printEvaluation(w io.Writer, r *worker.Evaluation) {
 		fmt.Fprintln(w, "\ntemplates and other objects of the cluster:", r.GlobalsWarning)
 	}
 	for _, o := range r.Globals {
-		fmt.Fprintf(w, "  %s: %s %s\n", o.Name, o.Action, o.Reason)
+		reason := ""
+		if o.Reason != "" {
+			reason = ": " + o.Reason
+		}
+		fmt.Fprintf(w, "  %s: %s%s\n", o.Name, o.Action, reason)
 	}
 	printDifferences(w, r)
 	var same grouped

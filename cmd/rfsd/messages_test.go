@@ -94,6 +94,17 @@ func TestTheSummaryGroupsWhatIsTheSameForManyIndices(t *testing.T) {
 	}
 }
 
+func TestTheSummaryOfARehearsalSaysThatNothingWasSent(t *testing.T) {
+	for _, rehearsal := range []bool{true, false} {
+		r := report{Summary: &worker.Summary{}, Rehearsal: rehearsal}
+		var out bytes.Buffer
+		r.writeText(&out)
+		if strings.Contains(out.String(), "nothing was sent") != rehearsal {
+			t.Errorf("rehearsal %v:\n%s", rehearsal, out.String())
+		}
+	}
+}
+
 func TestTheSummaryOfAnInterruptedImportIsTrue(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -211,7 +211,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 	if r.Summary == nil {
 		return err
 	}
-	r.FailedDir, r.Cluster = o.failedDir, o.target.URL != ""
+	r.FailedDir, r.Cluster, r.Rehearsal = o.failedDir, o.target.URL != "", o.discard
 	code := exitOK
 	var failed *worker.PhaseFailed
 	var coded *codedError

@@ -109,6 +109,7 @@ type report struct {
 	ItemsRun        int64   `json:"items_run"` // work items that this run worked on
 	ExitCode        int     `json:"exit_code"`
 	Cluster         bool    `json:"-"` // documents went to a cluster
+	Rehearsal       bool    `json:"-"` // documents went nowhere
 	Error           string  `json:"error,omitempty"`
 }
 
@@ -182,6 +183,9 @@ func (r *report) writeText(w io.Writer) {
 		} else {
 			fmt.Fprintf(w, "%d documents did not arrive; they are in %s with the reason of each\n", r.Totals.Failed, r.FailedDir)
 		}
+	}
+	if r.Rehearsal {
+		fmt.Fprintln(w, "this was a rehearsal (--discard): nothing was sent; \"indexed\" counts what would have been")
 	}
 	if r.SafeFrom != nil && r.Cluster {
 		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))
