@@ -1,0 +1,84 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+)
+
+func TestAStatusOf500IsTriedAgain(t *testing.T) {
+	for status, again := range map[int]bool{400: false, 429: true, 499: false, 500: true, 503: true} {
+		if got := (Refusal{Status: status}).Retryable(); got != again {
+			t.Errorf("%d: %v, want %v", status, got, again)
+		}
+	}
+}
+
+func TestNoTypeIsWrittenWhereThereIsNone(t *testing.T) {
+	d := doc.Document{Index: []byte("i"), ID: []byte("1")}
+	if got := string(appendAction(nil, appendPrefix(nil, "index", d.Index), &d, true)); got != `{"index":{"_index":"i","_id":"1"}}` {
+		t.Error(got)
+	}
+}
+
+func TestCountsHaveTheBytesOfSources(t *testing.T) {
+	l := New(Options{Sender: &target{}, Recorder: &records{}})
+	add(t, l, 0, 3) // 7 bytes each
+	if err := errors.Join(l.Fail(t.Context(), doc.Failure{Ordinal: 3, Source: []byte("xyz")}), l.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if c := l.Counts(); c.Bytes != 24 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestTheBreakerKnowsHowManyDocumentsWereSent(t *testing.T) {
+	s := &target{answer: func(_ context.Context, ids []string, _ int) (Result, error) {
+		return Result{Refused: []Refusal{{Pos: 0, Status: 400, Type: "x"}}}, nil // one of fifty
+	}}
+	l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 50, Breaker: NewBreaker(2)})
+	add(t, l, 0, 500)
+	if err := l.Flush(t.Context()); err != nil || l.Counts().Failed != 10 {
+		t.Errorf("%v, %+v", err, l.Counts())
+	}
+}
+
+func TestFailuresAreRecordedInOrder(t *testing.T) {
+	s := &target{answer: func(context.Context, []string, int) (Result, error) {
+		return Result{Refused: []Refusal{{Pos: 0, Status: 400, Type: "x"}}}, nil
+	}}
+	rec := &records{}
+	l := New(Options{Sender: s, Recorder: rec})
+	add(t, l, 0, 1)
+	fail(t, l, 1, 3)
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for _, f := range rec.synced {
+		got = append(got, f.Ordinal)
+	}
+	if !slices.Equal(got, []int64{0, 1, 2}) {
+		t.Errorf("recorded %v", got)
+	}
+}
+
+func TestFilterHonoursItsContextWhenABatchIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := held()
+		l := New(Options{Sender: s, Recorder: &records{}, MaxInFlight: 1, MaxDocs: 1})
+		add(t, l, 0, 2)
+		time.Sleep(DefaultMaxAge)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Filter(ctx, 2); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		l.Abort()
+	})
+}
