@@ -4,6 +4,7 @@
 package lucene
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -24,7 +25,7 @@ type Options struct {
 	Concurrency int
 }
 
-const defaultConcurrency = 4
+const defaultConcurrency = 16
 
 // Commit is one commit of a shard with everything that is needed to read its documents.
 // It does not change and is safe for concurrent use.
@@ -62,6 +63,8 @@ type Segment struct {
 	live   bitset // nil: all documents live
 	fields fieldTable
 	roots  rootTest
+
+	preamble []byte // of .fdt, so that it is not fetched again; nil when nothing lives
 }
 
 // anyLive says whether one of the documents [from, to) lives.
@@ -221,10 +224,15 @@ func (o *segmentOpener) readStoredFormat(ctx context.Context, fdt *source) error
 		}
 		return nil
 	}
-	s, _, err := readStoredHeader(ctx, fdt, o.seg.id)
+	p, err := fdt.readAt(ctx, 0, min(fdt.size, fdtPreamble))
 	if err != nil {
 		return err
 	}
+	s, _, err := parseStoredHeader(p, fdt, o.seg.id)
+	if err != nil {
+		return err
+	}
+	o.seg.preamble = bytes.Clone(p)
 	o.seg.StoredFormat = s.codec
 	if !s.hasFooter() {
 		o.unverified = append(o.unverified, fdt.name+": this version of Lucene wrote no checksum")

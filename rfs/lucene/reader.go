@@ -40,6 +40,7 @@ type Reader struct {
 	codec  string // that unpack serves
 	win    window
 	buf    []byte
+	ahead  openings
 	next   int // index of the next chunk
 
 	// The chunk in work.
@@ -68,7 +69,10 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 func (r *Reader) Ordinal() int64 { return r.ordinal }
 
 // Close ends the reader; Checks may still be asked.
-func (r *Reader) Close() error { return r.win.close() }
+func (r *Reader) Close() error {
+	r.ahead.close()
+	return r.win.close()
+}
 
 // Next gives the next live root document. The record and its slices are valid until the
 // following call. It returns io.EOF when the range ends; after any error it returns that
@@ -167,30 +171,32 @@ func (r *Reader) finish() error {
 	return io.EOF
 }
 
+// reaches reports whether something of a segment lives in the range.
+func (r *Reader) reaches(s *Segment) bool {
+	return s.Base < r.to && s.Base+int64(s.MaxDoc) > r.from && s.LiveCount > 0
+}
+
 // openSegment goes to the next segment of the range in which something lives.
 func (r *Reader) openSegment(ctx context.Context) error {
 	for ; r.seg < len(r.commit.Segments); r.seg++ {
 		s := r.commit.Segments[r.seg]
 		end := s.Base + int64(s.MaxDoc)
-		if end <= r.from || s.MaxDoc == 0 {
-			continue
-		}
-		if s.Base >= r.to {
-			break
-		}
-		if s.LiveCount == 0 {
+		switch {
+		case s.Base >= r.to:
+			return r.finish()
+		case r.reaches(s):
+			r.seg++
+			return r.enter(ctx, s)
+		case end > r.from && s.MaxDoc > 0:
 			r.ordinal = min(max(r.ordinal, end), r.to)
-			continue
 		}
-		r.seg++
-		return r.enter(ctx, s)
 	}
 	return r.finish()
 }
 
 // enter opens the stored fields of a segment at the first chunk of the range.
 func (r *Reader) enter(ctx context.Context, s *Segment) error {
-	stored, err := openStored(ctx, s)
+	stored, err := r.openAhead(ctx)
 	if err != nil {
 		return err
 	}

@@ -81,12 +81,8 @@ type storedFields struct {
 // fdtPreamble is enough for the header of .fdt and the two VInts after it.
 const fdtPreamble = codec.MaxHeaderLen + 10
 
-// readStoredHeader reads the beginning of .fdt and chooses the format.
-func readStoredHeader(ctx context.Context, fdt *source, id string) (*storedFields, *codec.Input, error) {
-	p, err := fdt.readAt(ctx, 0, min(fdt.size, fdtPreamble))
-	if err != nil {
-		return nil, nil, err
-	}
+// parseStoredHeader parses the preamble of .fdt and chooses the format.
+func parseStoredHeader(p []byte, fdt *source, id string) (*storedFields, *codec.Input, error) {
 	in := codec.NewInput(p)
 	h := in.Header()
 	if in.Err() != nil {
@@ -113,7 +109,13 @@ func openStored(ctx context.Context, seg *Segment) (*storedFields, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, in, err := readStoredHeader(ctx, fdt, seg.id)
+	p := seg.preamble
+	if p == nil {
+		if p, err = fdt.readAt(ctx, 0, min(fdt.size, fdtPreamble)); err != nil {
+			return nil, err
+		}
+	}
+	s, in, err := parseStoredHeader(p, fdt, seg.id)
 	if err != nil {
 		return nil, err
 	}
