@@ -11,12 +11,14 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,17 +34,20 @@ type mutant struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
+	only := flag.String("only", "", "run the mutants of which the file contains this text")
+	flag.Parse()
+	if err := run(ctx, *only, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1) //nolint:gocritic // nothing is left to stop
 	}
 }
 
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, only string, out io.Writer) error {
 	mutants, err := parse(list)
 	if err != nil {
 		return err
 	}
+	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !strings.Contains(m.file, only) })
 	dir, err := os.MkdirTemp("", "rfsd-mutants-")
 	if err != nil {
 		return err
@@ -109,7 +114,7 @@ func copyTree(ctx context.Context, dir string) error {
 		return err
 	}
 	top := strings.TrimSpace(string(root))
-	ls := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go", "go.mod", "go.sum", "rfs", "testing/sim", "testing/spec")
+	ls := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go", "go.mod", "go.sum", "rfs", "testing", "docs")
 	ls.Dir = top
 	names, err := ls.Output()
 	if err != nil {
