@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 // eitherFlags are the flags of commands that read the store itself or ask a node.
@@ -62,7 +63,7 @@ func askedItems(c *cli.Context, f filter) error {
 	if c.String("output") == "json" {
 		return printJSON(c.App.Writer, all)
 	}
-	return printItems(plain{c.App.Writer}, all)
+	return printItems(terminal.NewWriter(c.App.Writer), all)
 }
 
 func printItems(w io.Writer, all []status.Item) error {
@@ -73,8 +74,8 @@ func printItems(w io.Writer, all []status.Item) error {
 		if x.Expiry != nil {
 			end = x.Expiry.Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", clean(x.ID), clean(x.Index), x.Shard, x.Cursor, x.State,
-			orDash(x.Holder), end, x.Attempts, x.Watermark, x.Indexed, x.Failed, orDash(clean(x.Failure)))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", terminal.Clean(x.ID), terminal.Clean(x.Index), x.Shard, x.Cursor, x.State,
+			orDash(x.Holder), end, x.Attempts, x.Watermark, x.Indexed, x.Failed, orDash(terminal.Clean(x.Failure)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -120,7 +121,7 @@ func askedReport(c *cli.Context) error {
 		slices.Sort(states)
 		fmt.Fprintf(w, "items: %s\n", orDash(strings.Join(states, ", ")))
 		for _, e := range r.Events {
-			fmt.Fprintf(w, "%s  %-16s %s  %s\n", e.Time.Local().Format(time.DateTime), e.Code, clean(e.Subject), clean(e.Detail))
+			fmt.Fprintf(w, "%s  %-16s %s  %s\n", e.Time.Local().Format(time.DateTime), e.Code, terminal.Clean(e.Subject), terminal.Clean(e.Detail))
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 const completionHelp = `Prints a script that completes commands and flags in your shell:
@@ -52,7 +53,7 @@ func completionCommand() *cli.Command {
 			default:
 				return fmt.Errorf("which shell? rfsctl completion takes bash, zsh or fish, not %q: %w", shell, fault.ErrConfig)
 			}
-			_, err := fmt.Fprint(c.App.Writer, script)
+			_, err := fmt.Fprint(terminal.Raw(c.App.Writer), script)
 			return err
 		},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -184,7 +185,7 @@ func showFindings(c *cli.Context, found []doctor.Finding) error {
 	} else {
 		t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 		for _, f := range found {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Check, clean(f.Detail))
+			fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Check, terminal.Clean(f.Detail))
 			if f.Remedy != "" {
 				fmt.Fprintf(t, "\t\t→ %s\n", f.Remedy)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 const failuresHelp = `Asked of a node: the items, indices and phases that were given up, by reason. With a store named (--target-host,
@@ -96,7 +97,7 @@ func showRefused(c *cli.Context) (err error) {
 	if c.String("output") == "json" {
 		return writeJSON(c.App.Writer, r)
 	}
-	return r.print(plain{c.App.Writer})
+	return r.print(terminal.NewWriter(c.App.Writer))
 }
 
 func (r *refusedDocuments) print(w io.Writer) error {
@@ -107,7 +108,7 @@ func (r *refusedDocuments) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "INDEX\tID\tSHARD\tORDINAL\tSTATUS\tREASON")
 	for _, d := range r.Documents {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", clean(d.Index), orDash(clean(d.ID)), d.Shard, d.Ordinal, d.Status, clean(d.Reason))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", terminal.Clean(d.Index), orDash(terminal.Clean(d.ID)), d.Shard, d.Ordinal, d.Status, terminal.Clean(d.Reason))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -121,7 +122,7 @@ func printRefused(w io.Writer, groups []refusedGroup) error {
 		if i == 0 {
 			fmt.Fprintln(w, "\nrefused documents that the state of the work knows:")
 		}
-		if _, err := fmt.Fprintf(w, "  %d × %s: %s\n", g.Count, clean(g.Index), clean(g.Reason)); err != nil {
+		if _, err := fmt.Fprintf(w, "  %d × %s: %s\n", g.Count, terminal.Clean(g.Index), terminal.Clean(g.Reason)); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 // version is set by the build.
@@ -42,6 +43,7 @@ func (e *exit) Error() string {
 func (e *exit) Unwrap() error { return e.err }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	app := &cli.App{
 		Name:                 "rfsctl",
 		Usage:                "look at snapshots and at the work of rfsd",

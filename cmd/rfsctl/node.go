@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 // Sockets of a node on this machine, as the packages install it.
@@ -182,12 +183,12 @@ func get[T any](c *cli.Context, path string, query url.Values, table func(io.Wri
 	if c.String("output") == "json" {
 		return printJSON(c.App.Writer, v)
 	}
-	table(plain{c.App.Writer}, v)
+	table(terminal.NewWriter(c.App.Writer), v)
 	return nil
 }
 
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(terminal.Raw(w))
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
@@ -196,7 +197,7 @@ func showEvents(c *cli.Context) error {
 	q := url.Values{"limit": {strconv.Itoa(c.Int("limit"))}}
 	return get(c, "/v1/events", q, func(w io.Writer, all []status.Event) {
 		for _, e := range all {
-			fmt.Fprintf(w, "%s  %-16s %s  %s\n", e.Time.Local().Format(time.DateTime), e.Code, e.Subject, clean(e.Detail))
+			fmt.Fprintf(w, "%s  %-16s %s  %s\n", e.Time.Local().Format(time.DateTime), e.Code, e.Subject, terminal.Clean(e.Detail))
 		}
 	})
 }
@@ -207,7 +208,7 @@ func showFailures(c *cli.Context) error {
 			fmt.Fprintln(w, "nothing was given up")
 		}
 		for _, f := range all {
-			fmt.Fprintf(w, "%d × %s\n    such as %s\n", f.Count, clean(f.Reason), clean(strings.Join(f.Examples, ", ")))
+			fmt.Fprintf(w, "%d × %s\n    such as %s\n", f.Count, terminal.Clean(f.Reason), terminal.Clean(strings.Join(f.Examples, ", ")))
 		}
 	})
 }
@@ -280,28 +281,4 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	}
-}
-
-// plain passes text on without what would steer the terminal; lines stay lines.
-type plain struct{ to io.Writer }
-
-func (p plain) Write(b []byte) (int, error) {
-	lines := strings.Split(string(b), "\n")
-	for i := range lines {
-		lines[i] = clean(lines[i])
-	}
-	if _, err := io.WriteString(p.to, strings.Join(lines, "\n")); err != nil {
-		return 0, err
-	}
-	return len(b), nil
-}
-
-// clean keeps what a node tells from steering the terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 const reportHelp = `Sums up what the work items recorded: documents and bytes per index; for ended items how long their
@@ -203,7 +204,7 @@ func (r *workReport) print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if err := printRefused(plain{w}, r.Refused); err != nil {
+	if err := printRefused(terminal.NewWriter(w), r.Refused); err != nil {
 		return err
 	}
 	if r.SuggestedLease == "" {

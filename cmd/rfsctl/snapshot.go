@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 func repoFlags(more ...cli.Flag) []cli.Flag {
@@ -310,7 +311,7 @@ func missing(reason string) string {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(terminal.Raw(w))
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
 		return errors.Join(errors.New("write output"), err)

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 func showStatus(c *cli.Context) error {
@@ -45,13 +46,13 @@ func showStatus(c *cli.Context) error {
 				return true
 			}
 			if c.String("output") == "json" {
-				fmt.Fprintf(c.App.Writer, "%s\n", b)
+				fmt.Fprintf(terminal.Raw(c.App.Writer), "%s\n", b)
 				return !ended(r)
 			}
 			var screen bytes.Buffer
 			printStatus(&screen, r, c.Bool("shards"))
 			// Home, then each line over the old one, then whatever is left below is cleared.
-			fmt.Fprint(c.App.Writer, "\x1b[H"+strings.ReplaceAll(screen.String(), "\n", "\x1b[K\n")+"\x1b[J")
+			fmt.Fprint(terminal.Raw(c.App.Writer), "\x1b[H"+strings.ReplaceAll(screen.String(), "\n", "\x1b[K\n")+"\x1b[J")
 			return !ended(r)
 		})
 		if err == nil {
@@ -60,7 +61,7 @@ func showStatus(c *cli.Context) error {
 		if c.Context.Err() != nil {
 			return nil
 		}
-		fmt.Fprintf(c.App.Writer, "\x1b[J%v; trying again\n", fault.Text(err))
+		fmt.Fprintf(terminal.Raw(c.App.Writer), "\x1b[J%s; trying again\n", terminal.Clean(fault.Text(err)))
 		if wait(c.Context, 2*time.Second) != nil {
 			return nil
 		}
@@ -83,14 +84,14 @@ func outcome(c *cli.Context, r status.Report) error {
 }
 
 func printStatus(to io.Writer, r status.Report, shards bool) {
-	w := plain{to} // names of indices come from strangers
+	w := terminal.NewWriter(to) // names of indices come from strangers
 	fmt.Fprintf(w, "node %s (%s) %s", r.Node.Name, r.Node.Version, r.Node.State)
 	if r.Node.Reason != "" {
-		fmt.Fprintf(w, ": %s", clean(r.Node.Reason))
+		fmt.Fprintf(w, ": %s", terminal.Clean(r.Node.Reason))
 	}
 	fmt.Fprintf(w, ", %d of %d workers\n", r.Node.Running, r.Node.Wanted)
 	if r.StoreError != "" {
-		fmt.Fprintf(w, "the coordination store cannot be read: %s\n", clean(r.StoreError))
+		fmt.Fprintf(w, "the coordination store cannot be read: %s\n", terminal.Clean(r.StoreError))
 	}
 	m := r.Migration
 	if m == nil {
@@ -105,7 +106,7 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	printIndices(w, m.Indices, shards)
 	printWorkers(w, r.Workers)
 	for _, f := range m.Failures {
-		fmt.Fprintf(w, "given up: %d × %s (such as %s)\n", f.Count, clean(f.Reason), strings.Join(f.Examples, ", "))
+		fmt.Fprintf(w, "given up: %d × %s (such as %s)\n", f.Count, terminal.Clean(f.Reason), strings.Join(f.Examples, ", "))
 	}
 	switch {
 	case m.SafeFrom == nil:
@@ -148,7 +149,7 @@ func printPhases(w io.Writer, all []progress.Phase) {
 			fmt.Fprint(t, "\t")
 		}
 		if p.Error != "" {
-			fmt.Fprintf(t, "\t%s", clean(p.Error))
+			fmt.Fprintf(t, "\t%s", terminal.Clean(p.Error))
 		}
 		fmt.Fprintln(t)
 	}
@@ -165,7 +166,7 @@ func printIndices(w io.Writer, all []progress.Index, shards bool) {
 		c := x.Counts
 		fmt.Fprintf(t, "%s\t%s\t%d/%d\t%d\t%d\t%s\t%s", x.Name, x.State, c.ShardsDone, c.Shards, c.Indexed, c.Failed, bar(c.BytesDone, c.Bytes, 10), strings.Join(x.Targets, ","))
 		if x.Error != "" {
-			fmt.Fprintf(t, "\t%s", clean(x.Error))
+			fmt.Fprintf(t, "\t%s", terminal.Clean(x.Error))
 		}
 		fmt.Fprintln(t)
 		for _, s := range x.Shards {
@@ -188,7 +189,7 @@ func printWorkers(w io.Writer, all []status.Worker) {
 		if x.Item != "" {
 			on = fmt.Sprintf("%s shard %d", x.Index, x.Shard)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%.0f\t%s\t%d\t%s\n", x.Slot, x.State, on, x.Rate, progress.Bytes(x.Resident), x.Restarts, clean(orDash(x.LastExit)))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%.0f\t%s\t%d\t%s\n", x.Slot, x.State, on, x.Rate, progress.Bytes(x.Resident), x.Restarts, terminal.Clean(orDash(x.LastExit)))
 	}
 	t.Flush()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -68,7 +69,7 @@ func estimateCommand() *cli.Command {
 				enc.SetIndent("", "  ")
 				return enc.Encode(e)
 			}
-			return e.write(os.Stdout)
+			return e.write(terminal.NewWriter(os.Stdout))
 		},
 	}
 }

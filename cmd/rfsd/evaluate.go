@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -88,7 +89,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 			return fmt.Errorf("output: %w", err)
 		}
 	} else {
-		printEvaluation(out, r)
+		printEvaluation(terminal.NewWriter(out), r)
 	}
 	if len(r.Stops) > 0 || len(r.Missing) > 0 {
 		return &codedError{code: exitDamaged}

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 const importHelp = `Brings NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk interface takes them; plain, .gz or
@@ -224,7 +225,7 @@ func (r *importReport) conclude(o importOptions, err error) error {
 		enc.SetIndent("", "  ")
 		err = errors.Join(err, enc.Encode(r))
 	} else {
-		r.writeText(os.Stdout)
+		r.writeText(terminal.NewWriter(os.Stdout))
 	}
 	if r.ExitCode == exitOK {
 		return err

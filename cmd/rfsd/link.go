@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 // pollIntent is how often a worker without a daemon asks what the operator wants.
@@ -194,7 +195,7 @@ func (l *link) send(r daemon.Record) {
 		return
 	}
 	if err := json.NewEncoder(l.out).Encode(r); err != nil {
-		fmt.Fprintln(os.Stderr, "rfsd: status record:", err)
+		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rfsd: status record:", err)
 		l.out = nil
 	}
 }

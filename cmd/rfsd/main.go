@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 // version is set by the build.
@@ -37,18 +38,21 @@ func main() {
 
 // run executes one command line and gives its exit code.
 func run(ctx context.Context, args []string) int {
-	err := newApp().RunContext(ctx, args)
+	stderr := terminal.NewWriter(os.Stderr)
+	app := newApp()
+	app.Writer, app.ErrWriter = terminal.NewWriter(os.Stdout), stderr
+	err := app.RunContext(ctx, args)
 	var coded *codedError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &coded):
 		if coded.err != nil {
-			fmt.Fprintln(os.Stderr, "rfsd:", fault.Text(coded.err))
+			fmt.Fprintln(stderr, "rfsd:", fault.Text(coded.err))
 		}
 		return coded.code
 	default:
-		fmt.Fprintln(os.Stderr, "rfsd:", fault.Text(err))
+		fmt.Fprintln(stderr, "rfsd:", fault.Text(err))
 		return exitFailed
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -236,7 +237,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 	if o.json {
 		err = errors.Join(err, r.writeJSON(os.Stdout))
 	} else {
-		r.writeText(os.Stdout)
+		r.writeText(terminal.NewWriter(os.Stdout))
 	}
 	if code == exitOK {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -131,7 +132,7 @@ func (r *report) writeText(w io.Writer) {
 	}
 	fmt.Fprintf(t, "total\t\t%d\t%d\t%d\t%d\t%s\t\n", r.Totals.Live, r.Totals.Indexed, r.Totals.Failed, r.Totals.Filtered, progress.Bytes(r.Totals.Bytes))
 	if err := t.Flush(); err != nil {
-		fmt.Fprintln(os.Stderr, "rfsd: write summary:", err)
+		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rfsd: write summary:", err)
 	}
 	var same grouped
 	for _, x := range r.Indices {

@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 const runHelp = `Keeps workers running on this machine until no work is left, and goes on telling how far the migration is. Each worker
@@ -265,7 +266,7 @@ func runNode(ctx context.Context, r runOptions) error {
 			Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: r.memory,
 			Line: func(_, _ int, line []byte) {
 				ring.Add(line)
-				fmt.Fprintf(os.Stderr, "%s\n", line)
+				fmt.Fprintf(terminal.NewWriter(os.Stderr), "%s\n", line)
 			},
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/daemon/config"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 const (
@@ -138,7 +139,7 @@ func configCommand() *cli.Command {
 				if _, err := parseRun(c); err != nil {
 					return err
 				}
-				return config.Write(os.Stdout, sections(flags), effective(c, flags))
+				return config.Write(terminal.NewWriter(os.Stdout), sections(flags), effective(c, flags))
 			},
 		}},
 	}

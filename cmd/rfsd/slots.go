@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/throttle"
 )
 
@@ -60,7 +61,7 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 
 func (h *slotHost) starter() daemon.Starter {
 	return &daemon.Inside{Run: h.run, Exit: func(reason string) {
-		fmt.Fprintln(os.Stderr, "rfsd:", reason)
+		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rfsd:", reason)
 		os.Exit(workerFailed)
 	}}
 }

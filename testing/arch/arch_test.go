@@ -19,6 +19,7 @@ const module = "github.com/rfsd/rfsd/"
 var allowed = map[string][]string{
 	"rfs/fault":    {},
 	"rfs/pattern":  {"rfs/fault"},
+	"rfs/terminal": {},
 	"rfs/repo":     {"rfs/fault", "rfs/repo"},
 	"rfs/smile":    {"rfs/fault"},
 	"rfs/lzf":      {"rfs/fault"},
