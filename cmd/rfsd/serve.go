@@ -23,7 +23,7 @@ const apiCategory = "The API"
 // apiFlags say how a node is asked and steered.
 func apiFlags() []cli.Flag {
 	return []cli.Flag{
-		str(apiCategory, "socket", "auto", "Unix socket of operators (mode 0660, group rfsd where there is one); off: none; auto: operator.sock in the service's RUNTIME_DIRECTORY, else none"),
+		str(apiCategory, "socket", "auto", "Unix socket of operators (mode 0660, group rfsd-operators where there is one); off: none; auto: operator.sock in the service's RUNTIME_DIRECTORY, else none"),
 		str(apiCategory, "status-socket", "auto", "Unix socket that tells everybody on this machine and takes no orders, likewise (auto: status.sock)"),
 		str(apiCategory, "listen", "", "HOST:PORT of the API; beyond loopback only with --tls-cert, --tls-key and --tls-ca; on loopback without them everybody may read"),
 		str(apiCategory, "advertise", "", "HOST:PORT by which other nodes reach the API (default: that of --listen)"),

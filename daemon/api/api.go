@@ -242,8 +242,8 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	if err := os.Chmod(path, mode); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket: %w: %w", err, fault.ErrConfig), l.Close())
 	}
-	// Operators are the group rfsd, where it exists and this process may give to it.
-	if g, err := user.LookupGroup("rfsd"); err == nil {
+	// Operators are a group of their own, where it exists and this process may give to it.
+	if g, err := user.LookupGroup("rfsd-operators"); err == nil {
 		if id, err := strconv.Atoi(g.Gid); err == nil {
 			_ = os.Chown(path, -1, id)
 		}

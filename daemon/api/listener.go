@@ -20,8 +20,8 @@ const (
 	maxSocket     = 64 // connections of a socket, or of the port on loopback without certificates
 	maxPerUser    = 16 // of these, connections of one user
 	keptForOwner  = 16 // of maxSocket: places for root and the daemon's own user
-	maxHandshakes = 128
-	maxPerAddress = 32 // handshakes of one address
+	maxHandshakes = 1024
+	maxPerAddress = 512 // handshakes of one address: what comes with an operator's must not end it before it is through
 	refusedEvery  = 10 * time.Second
 
 	handshakeTimeout = 3 * time.Second

@@ -123,7 +123,7 @@ func TestSilentConnectionsLockNobodyOutOfThePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, s)
-	for range 3 * maxPerAddress {
+	for range maxPerAddress + 30 {
 		conn, err := net.Dial("tcp", s.Addr())
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,8 @@ if command -v systemd-sysusers >/dev/null 2>&1; then
   systemd-sysusers /usr/lib/sysusers.d/rfsd.conf
 else
   getent group rfsd >/dev/null || groupadd --system rfsd
-  getent passwd rfsd >/dev/null || useradd --system --gid rfsd --home-dir /var/lib/rfsd --no-create-home --shell /usr/sbin/nologin rfsd
+  getent group rfsd-operators >/dev/null || groupadd --system rfsd-operators
+  getent passwd rfsd >/dev/null || useradd --system --gid rfsd --groups rfsd-operators --home-dir /var/lib/rfsd --no-create-home --shell /usr/sbin/nologin rfsd
 fi
 # systemd-tmpfiles needs /proc, which an image that is being built may not have.
 if ! systemd-tmpfiles --create /usr/lib/tmpfiles.d/rfsd.conf 2>/dev/null; then

@@ -1,0 +1,202 @@
+// Package abuse attacks the built programs on loopback, as docs/SECURITY.md lists it. RFSD_ABUSE_BIN names a folder with
+// other builds of rfsd and rfsctl: an attack that a change defends against succeeds with the programs of before.
+package abuse
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait of a test.
+const patience = 20 * time.Second
+
+// mostMemory is what hostile input may make a process take, bytes.
+const mostMemory = 512 << 20
+
+var root = sync.OnceValue(func() string {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(strings.TrimSpace(string(out)))
+})
+
+var programs string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("not run: attacks on the built programs (make abuse)")
+		os.Exit(0)
+	}
+	os.Exit(func() int {
+		if programs = os.Getenv("RFSD_ABUSE_BIN"); programs == "" {
+			dir, err := os.MkdirTemp("", "abuse-")
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			defer os.RemoveAll(dir)
+			programs = dir
+			build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/rfsd", "./cmd/rfsctl")
+			build.Dir, build.Env = root(), append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := build.CombinedOutput(); err != nil {
+				fmt.Fprintf(os.Stderr, "%v: %s", err, out)
+				return 1
+			}
+		}
+		return m.Run()
+	}())
+}
+
+// ended is what a program left behind.
+type ended struct {
+	code           int
+	stdout, stderr string
+	memory         int64 // the most that was resident, bytes
+	late           bool  // it did not end by itself
+}
+
+// run executes a program for at most the given time.
+func run(t *testing.T, most time.Duration, env []string, name string, args ...string) ended {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, name), args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+cmd.Dir), env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 2*time.Second
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && ctx.Err() == nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	e := ended{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String(), late: ctx.Err() != nil}
+	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		e.memory = use.Maxrss << 10
+	}
+	return e
+}
+
+// node is a daemon under attack.
+type node struct {
+	dir, operator, reader, port, gossip string
+	cmd                                 *exec.Cmd
+}
+
+// start runs a daemon whose coordination store is a fake, until the test ends.
+func start(t *testing.T, args ...string) *node {
+	t.Helper()
+	dir := t.TempDir()
+	n := &node{dir: dir, operator: filepath.Join(dir, "op"), reader: filepath.Join(dir, "ro"), port: freePort(t), gossip: freePort(t)}
+	args = append([]string{"run", "--target-host", fakeCluster(t), "--session-name", "abuse", "--repo-uri", fixture(t), "--snapshot-name", "snap1",
+		"--workers", "1", "--socket", n.operator, "--status-socket", n.reader, "--data-dir", filepath.Join(dir, "data")}, args...)
+	for i, a := range args {
+		args[i] = strings.NewReplacer("PORT", n.port, "GOSSIP", n.gossip).Replace(a)
+	}
+	n.cmd = exec.CommandContext(t.Context(), filepath.Join(programs, "rfsd"), args...)
+	n.cmd.Dir, n.cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+dir, "RFS_TARGET_PASSWORD=x")
+	log, err := os.Create(filepath.Join(dir, "log"))
+	must(t, err)
+	defer log.Close()
+	n.cmd.Stderr = log
+	n.cmd.Cancel, n.cmd.WaitDelay = func() error { return n.cmd.Process.Signal(syscall.SIGTERM) }, 3*time.Second
+	must(t, n.cmd.Start())
+	t.Cleanup(func() {
+		_ = n.cmd.Process.Kill()
+		_ = n.cmd.Wait()
+	})
+	until(t, "the node answers: "+n.logged(t), func() bool {
+		conn, err := net.Dial("unix", n.operator)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return n
+}
+
+func (n *node) logged(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(n.dir, "log"))
+	must(t, err)
+	return string(b[:min(len(b), 2000)])
+}
+
+// memory is the most that was resident of the daemon, bytes.
+func (n *node) memory(t *testing.T) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.cmd.Process.Pid))
+	if err != nil {
+		t.Skip("not run: the memory of another process cannot be read here: ", err)
+	}
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	must(t, err)
+	return kb << 10
+}
+
+// descriptors is how many the daemon holds.
+func (n *node) descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.cmd.Process.Pid))
+	if err != nil {
+		t.Skip("not run: the descriptors of another process cannot be read here: ", err)
+	}
+	return len(all)
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	end := time.Now().Add(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+		<-tick.C
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	must(t, err)
+	return port
+}
+
+// fixture is a real repository with one snapshot.
+func fixture(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command("cp", "-r", filepath.Join(root(), "testing/fixtures/os3.8.0-templates")+"/.", dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}

@@ -1,0 +1,401 @@
+package abuse
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/cert"
+)
+
+// TestGossipBeforeTheKey: connections that announce 20 MB each, without the key.
+func TestGossipBeforeTheKey(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	key, err := cert.GossipKey()
+	must(t, err)
+	must(t, os.WriteFile(keys, []byte(key+"\n"), 0o600))
+	n := start(t, "--fleet", "blue", "--gossip-listen", "127.0.0.1:GOSSIP", "--gossip-keys", keys)
+	address := "127.0.0.1:" + n.gossip
+	until(t, "gossip listens: "+n.logged(t), func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	frame := append([]byte{244, 4}, "blue"...)
+	frame = binary.BigEndian.AppendUint32(append(frame, 10), 19_900_000)
+	var senders sync.WaitGroup
+	for range 60 {
+		senders.Go(func() {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(8 * time.Second))
+			chunk := make([]byte, 64<<10)
+			if _, err := conn.Write(frame); err != nil {
+				return
+			}
+			for sent := 0; sent < 16<<20; sent += len(chunk) {
+				if _, err := conn.Write(chunk); err != nil {
+					return
+				}
+			}
+		})
+	}
+	senders.Wait()
+	if got := n.memory(t); got > 200<<20 {
+		t.Errorf("the daemon took %d MB", got>>20)
+	}
+}
+
+// TestGossipWithoutAKeyBeyondLoopback: such a node does not start.
+func TestGossipWithoutAKeyBeyondLoopback(t *testing.T) {
+	e := run(t, 10*time.Second, []string{"RFS_TARGET_PASSWORD=x"}, "rfsd", "run", "--target-host", fakeCluster(t), "--session-name", "abuse", "--repo-uri", fixture(t),
+		"--snapshot-name", "snap1", "--gossip-listen", "0.0.0.0:"+freePort(t))
+	if e.late || e.code == 0 || !strings.Contains(e.stderr, "--gossip-keys") {
+		t.Errorf("exit %d, ran on %t: %s", e.code, e.late, e.stderr)
+	}
+}
+
+// TestSocketsOfOtherUsers: connections that announce a body and never send it, on the socket that all users may use.
+func TestSocketsOfOtherUsers(t *testing.T) {
+	n := start(t)
+	for range 500 {
+		conn, err := net.Dial("unix", n.reader)
+		if err != nil {
+			continue
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "GET /v1/status HTTP/1.1\r\nHost: rfsd\r\nContent-Length: 10\r\n\r\n")
+	}
+	// An answer on the other socket: those before it were accepted.
+	if e := run(t, patience, nil, "rfsctl", "status", "--node", n.operator); e.late || !strings.Contains(e.stdout, "node ") {
+		t.Errorf("an operator gets exit %d: %s%s", e.code, e.stdout, e.stderr)
+	}
+	until(t, "less than 150 descriptors are open", func() bool { return n.descriptors(t) < 150 })
+}
+
+// fleet makes certificates: node, operator.
+func fleet(t *testing.T, life time.Duration) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	now := time.Now()
+	_, err := cert.CreateAuthority(dir, "blue", now)
+	must(t, err)
+	must(t, cert.Create(dir, cert.Request{Fleet: "blue", Name: "n1", Role: cert.Node, Life: time.Hour}, now))
+	must(t, cert.Create(dir, cert.Request{Fleet: "blue", Name: "o1", Role: cert.Operator, Life: life}, now))
+	return dir
+}
+
+func withTLS(dir string) []string {
+	return []string{"--fleet", "blue", "--listen", "127.0.0.1:PORT", "--tls-cert", filepath.Join(dir, "n1.crt"), "--tls-key", filepath.Join(dir, "n1.key"), "--tls-ca", filepath.Join(dir, "ca.crt")}
+}
+
+// TestSilentConnections: 540 connections to the TLS port that say nothing, renewed as they end.
+func TestSilentConnections(t *testing.T) {
+	dir := fleet(t, time.Hour)
+	n := start(t, withTLS(dir)...)
+	stop := make(chan struct{})
+	var flood sync.WaitGroup
+	for range 54 {
+		flood.Go(func() {
+			var held []net.Conn
+			for {
+				for len(held) < 10 {
+					conn, err := net.Dial("tcp", "127.0.0.1:"+n.port)
+					if err != nil {
+						break
+					}
+					held = append(held, conn)
+				}
+				select {
+				case <-stop:
+					for _, c := range held {
+						c.Close()
+					}
+					return
+				case <-time.After(time.Second):
+				}
+				_ = held[0].SetReadDeadline(time.Now().Add(time.Millisecond))
+				var timeout net.Error
+				if _, err := held[0].Read(make([]byte, 1)); !errors.As(err, &timeout) || !timeout.Timeout() {
+					held[0].Close()
+					held = held[1:]
+				}
+			}
+		})
+	}
+	defer flood.Wait()
+	defer close(stop)
+	for try := range 3 {
+		e := run(t, 8*time.Second, nil, "rfsctl", "status", "--node", "127.0.0.1:"+n.port, "--fleet", "blue",
+			"--tls-cert", filepath.Join(dir, "o1.crt"), "--tls-key", filepath.Join(dir, "o1.key"), "--tls-ca", filepath.Join(dir, "ca.crt"))
+		if e.late || !strings.Contains(e.stdout, "node ") {
+			t.Errorf("try %d: an operator gets exit %d: %s%s", try, e.code, e.stdout, e.stderr)
+		}
+	}
+}
+
+// TestCertificatesThatEnd: a connection that was opened before its certificate expired, or its authority was replaced.
+func TestCertificatesThatEnd(t *testing.T) {
+	for _, how := range []string{"expired", "another authority"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			life := time.Hour
+			if how == "expired" {
+				life = 4 * time.Second
+			}
+			dir := fleet(t, life)
+			id, err := cert.Load(cert.Files{Cert: filepath.Join(dir, "o1.crt"), Key: filepath.Join(dir, "o1.key"), CA: filepath.Join(dir, "ca.crt")}, "blue")
+			must(t, err)
+			conf, err := id.Client()
+			must(t, err)
+			n := start(t, withTLS(dir)...)
+			conn, err := tls.Dial("tcp", "127.0.0.1:"+n.port, conf)
+			must(t, err)
+			defer conn.Close()
+			answers := bufio.NewReader(conn)
+			ask := func() bool {
+				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+				if _, err := io.WriteString(conn, "GET /v1/logs?limit=1 HTTP/1.1\r\nHost: rfsd\r\n\r\n"); err != nil {
+					return false
+				}
+				res, err := http.ReadResponse(answers, nil)
+				if err != nil {
+					return false
+				}
+				defer res.Body.Close()
+				_, err = io.Copy(io.Discard, res.Body)
+				return err == nil && res.StatusCode == http.StatusOK
+			}
+			if !ask() {
+				t.Fatal("the connection is refused before its end")
+			}
+			if how == "another authority" {
+				for _, name := range []string{"ca.crt", "ca.key", "n1.crt", "n1.key"} {
+					must(t, os.Remove(filepath.Join(dir, name)))
+				}
+				_, err := cert.CreateAuthority(dir, "blue", time.Now())
+				must(t, err)
+				must(t, cert.Create(dir, cert.Request{Fleet: "blue", Name: "n1", Role: cert.Node, Life: time.Hour}, time.Now()))
+			}
+			begin := time.Now()
+			until(t, "the open connection ends", func() bool { return !ask() })
+			if took := time.Since(begin); took > 14*time.Second { // 4 s of life, 10 s
+				t.Errorf("it ended after %v", took)
+			}
+		})
+	}
+}
+
+// TestThePageHasAnOriginOfItsOwn: its cookie goes to no other port of 127.0.0.1, and reads nothing but the page.
+func TestThePageHasAnOriginOfItsOwn(t *testing.T) {
+	n := start(t)
+	page := exec.CommandContext(t.Context(), filepath.Join(programs, "rfsctl"), "page", "--no-browser", "--node", n.operator)
+	page.Dir = t.TempDir()
+	out, err := page.StdoutPipe()
+	must(t, err)
+	must(t, page.Start())
+	t.Cleanup(func() { _ = page.Process.Kill(); _ = page.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	found := regexp.MustCompile(`http://([^/:]+):(\d+)(/\?token=[0-9a-f]+)`).FindStringSubmatch(line)
+	if found == nil {
+		t.Fatalf("no address in %q", line)
+	}
+	host, port, token := found[1], found[2], found[3]
+	if !regexp.MustCompile(`^[0-9a-f]{32}\.localhost$`).MatchString(host) {
+		t.Errorf("the page's host is %s: its cookie goes to every port of that host", host)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	get := func(path string, cookies []*http.Cookie) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+path, nil)
+		must(t, err)
+		req.Host = net.JoinHostPort(host, port)
+		for _, c := range cookies {
+			req.AddCookie(c)
+		}
+		res, err := client.Do(req)
+		must(t, err)
+		t.Cleanup(func() { res.Body.Close() })
+		return res
+	}
+	cookies := get(token, nil).Cookies()
+	if res := get("/v1/events", cookies); res.StatusCode != http.StatusOK {
+		t.Errorf("events: %s", res.Status)
+	}
+	if res := get("/v1/logs", cookies); res.StatusCode != http.StatusForbidden {
+		t.Errorf("logs: %s", res.Status)
+	}
+}
+
+func deflated(t *testing.T, parts ...io.Reader) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteString("DFL\x00")
+	w, err := flate.NewWriter(&b, flate.BestCompression)
+	must(t, err)
+	_, err = io.Copy(w, io.MultiReader(parts...))
+	must(t, err)
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+// repeated is a reader of n times the text.
+func repeated(text string, n int) io.Reader {
+	return io.LimitReader(&cycle{text: text}, int64(len(text)*n))
+}
+
+type cycle struct {
+	text string
+	at   int
+}
+
+func (c *cycle) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = c.text[c.at]
+		c.at = (c.at + 1) % len(c.text)
+	}
+	return len(b), nil
+}
+
+// TestHostileCatalogs: a few hundred bytes that become gigabytes, layers of compression, entries without end.
+func TestHostileCatalogs(t *testing.T) {
+	entries := deflated(t, strings.NewReader(`{"snapshots":[`), repeated(`{},`, 10_000_000), strings.NewReader(`{}]}`))
+	nested := entries
+	for range 3 {
+		nested = deflated(t, bytes.NewReader(nested))
+	}
+	layers := []byte(`{"snapshots":[]}`)
+	for range 300 {
+		layers = deflated(t, bytes.NewReader(layers))
+	}
+	for name, blob := range map[string][]byte{"entries": entries, "nested": nested, "layers": layers, "blanks": deflated(t, repeated(" ", 220<<20), strings.NewReader("{}"))} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			must(t, os.WriteFile(filepath.Join(dir, "index-0"), blob, 0o600))
+			e := run(t, patience, nil, "rfsctl", "snapshot", "list", "--repo-uri", dir)
+			if e.late || e.code == 0 || !strings.Contains(e.stderr, "index-0") {
+				t.Errorf("exit %d, ran on %t: %.300s", e.code, e.late, e.stderr)
+			}
+			if e.memory > mostMemory {
+				t.Errorf("%d bytes became %d MB", len(blob), e.memory>>20)
+			}
+		})
+	}
+}
+
+func migrate(t *testing.T, c *cluster, most time.Duration) ended {
+	t.Helper()
+	return run(t, most, []string{"RFS_TARGET_PASSWORD=x"}, "rfsd", "migrate", "--repo-uri", fixture(t), "--snapshot-name", "snap1", "--target-host", serve(t, c),
+		"--target-username", "admin", "--coordinator-file", filepath.Join(t.TempDir(), "state.db"), "--phases", "documents", "--output", "json")
+}
+
+// TestACompressedBulkAnswer: 400 kB that become 400 MB, for each request.
+func TestACompressedBulkAnswer(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := io.Copy(z, repeated(" ", 400<<20))
+	must(t, err)
+	must(t, z.Close())
+	e := migrate(t, &cluster{bulk: func(w http.ResponseWriter, _ []string) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed.Bytes())
+	}}, 10*time.Second)
+	if e.code == 0 && !e.late || e.memory > mostMemory {
+		t.Errorf("exit %d, %d MB: %.500s", e.code, e.memory>>20, e.stderr)
+	}
+}
+
+// TestBulkAnswersThatDoNotAddUp: nothing counts as arrived.
+func TestBulkAnswersThatDoNotAddUp(t *testing.T) {
+	same := func(op string, item map[string]any) (string, map[string]any) { return op, item }
+	for _, c := range []struct {
+		name string
+		bulk func(http.ResponseWriter, []string)
+		good bool
+	}{
+		{"as it should be", taken(false, same), true},
+		{"status 100", taken(false, func(op string, item map[string]any) (string, map[string]any) { item["status"] = 100; return op, item }), false},
+		{"errors without a refused item", taken(true, same), false},
+		{"another operation", taken(false, func(_ string, item map[string]any) (string, map[string]any) { return "delete", item }), false},
+		{"another index", taken(false, func(op string, item map[string]any) (string, map[string]any) {
+			item["_index"] = "other"
+			return op, item
+		}), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			most := 6 * time.Second // a body is sent again for 10 minutes
+			if c.good {
+				most = patience
+			}
+			e := migrate(t, &cluster{bulk: c.bulk}, most)
+			if arrived := e.code == 0 && !e.late; arrived != c.good {
+				t.Errorf("arrived %t: exit %d %.500s %.500s", arrived, e.code, e.stdout, e.stderr)
+			}
+		})
+	}
+}
+
+// escape steers a terminal, in seven bits and in eight.
+const escape = "\x1b]0;pwned\x07\x1b[2J\u009b2J"
+
+// TestTerminalEscapes: names of snapshots and the words of nodes.
+func TestTerminalEscapes(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "index-0"), []byte(`{"snapshots":[{"name":"a`+strings.NewReplacer("\x1b", `\u001b`, "\x07", `\u0007`).Replace(escape)+`","uuid":"u","state":1}],"indices":{}}`), 0o600))
+	words := serveWords(t)
+	for _, args := range [][]string{
+		{"rfsctl", "snapshot", "list", "--repo-uri", dir},
+		{"rfsctl", "snapshot", "show", "--repo-uri", dir, "--snapshot-name", "x" + escape},
+		{"rfsctl", "snapshot", "show", "--repo-uri", dir, "--snapshot-name", "absent"},
+		{"rfsctl", "status", "--node", words},
+		{"rfsctl", "status" + escape},
+		{"rfsd", "migrate", "--repo-uri", dir, "--snapshot-name", "absent", "--discard"},
+		{"rfsd", "migrate", "--repo-uri", "x" + escape, "--snapshot-name", "absent", "--discard"},
+		{"rfsd", "estimate", "--repo-uri", dir, "--snapshot-name", "absent"},
+		{"rfsd", "migrate", "--repo-uri", dir, "--snapshot-name", "s", "--target-host", "http://" + words, "--coordinator-file", filepath.Join(dir, "db")},
+		{"rfsd", "no" + escape},
+	} {
+		e := run(t, patience, []string{"RFS_TARGET_PASSWORD=x"}, args[0], args[1:]...)
+		for stream, text := range map[string]string{"stdout": e.stdout, "stderr": e.stderr} {
+			if strings.ContainsAny(text, "\x1b\x07\u009b") {
+				t.Errorf("%q: %s %q", args, stream, text)
+			}
+		}
+	}
+}
+
+// serveWords is a node, or a target, whose every answer is an error with an escape in it.
+func serveWords(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, `{"error":"`+strings.NewReplacer("\x1b", `\u001b`, "\x07", `\u0007`).Replace(escape)+`","category":"internal"}`)
+	})}
+	served := make(chan struct{})
+	go func() { defer close(served); _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close(); <-served })
+	return l.Addr().String()
+}
