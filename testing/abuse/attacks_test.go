@@ -309,11 +309,11 @@ func migrate(t *testing.T, c *cluster, most time.Duration) ended {
 		"--target-username", "admin", "--coordinator-file", filepath.Join(t.TempDir(), "state.db"), "--phases", "documents", "--output", "json")
 }
 
-// TestACompressedBulkAnswer: 400 kB that become 400 MB, for each request.
+// TestACompressedBulkAnswer: 200 kB that become 200 MB, for each request.
 func TestACompressedBulkAnswer(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, err := io.Copy(z, repeated(" ", 400<<20))
+	_, err := io.Copy(z, repeated(" ", 200<<20))
 	must(t, err)
 	must(t, z.Close())
 	e := migrate(t, &cluster{bulk: func(w http.ResponseWriter, _ []string) {
@@ -349,7 +349,7 @@ func TestBulkAnswersThatDoNotAddUp(t *testing.T) {
 				most = patience
 			}
 			e := migrate(t, &cluster{bulk: c.bulk}, most)
-			if arrived := e.code == 0 && !e.late; arrived != c.good {
+			if arrived := regexp.MustCompile(`"indexed": [1-9]`).MatchString(e.stdout); arrived != c.good {
 				t.Errorf("arrived %t: exit %d %.500s %.500s", arrived, e.code, e.stdout, e.stderr)
 			}
 		})
