@@ -13,7 +13,7 @@ FUZZTIME   ?= 3s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all packages packages-test build test unit race lint fuzz fuzz-short sim e2e abuse ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all packages packages-test build test unit race lint fuzz fuzz-short sim e2e abuse vuln ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -71,6 +71,10 @@ test:
 	@logs=$$(mktemp -d); trap 'c=$$?; testing/skipped.sh "make test" $$logs/*.log; [ $$c != 0 ] || rm -rf $$logs' EXIT; \
 	export RFSD_LOGS=$$logs && $(MAKE) race && $(MAKE) e2e
 
+## vuln: known weaknesses of the modules in use; prints when the database cannot be reached
+vuln:
+	@testing/vuln.sh
+
 ## abuse: attacks on the built programs, on loopback (about a minute)
 abuse:
 	$(GO) test -count=1 -timeout 2m ./testing/abuse
@@ -80,6 +84,7 @@ ci:
 	$(MAKE) lint
 	$(MAKE) test
 	$(MAKE) abuse
+	$(MAKE) vuln
 	$(MAKE) sim
 	$(MAKE) fuzz-short
 	$(MAKE) packages

@@ -12,6 +12,10 @@ VERSION=${1#v}
 case $VERSION in [0-9]*.*) ;; *) VERSION=0.0.0~$VERSION ;; esac
 export ARCH VERSION
 mkdir -p dist
+# What the programs are made of, from the programs themselves, packed and beside the packages.
+go run ./deploy/package/sbom -version "$VERSION" -bom dist/rfsd.cdx.json -licences dist/LICENCES.txt bin/rfsd bin/rfsctl
 for format in deb rpm; do
   "$nfpm" package --config deploy/package/nfpm.yaml --packager "$format" --target dist/
 done
+# Whoever has the packages checks them: sha256sum -c SHA256SUMS
+(cd dist && sha256sum -- *.deb *.rpm rfsd.cdx.json LICENCES.txt > SHA256SUMS)
