@@ -76,8 +76,8 @@ vuln:
 	@testing/vuln.sh
 
 ## abuse: attacks on the built programs, on loopback (about a minute)
-abuse:
-	$(GO) test -count=1 -timeout 2m ./testing/abuse
+abuse: build
+	RFSD_ABUSE_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 4m ./testing/abuse
 
 ## ci: everything a change has to pass
 ci:
