@@ -219,13 +219,26 @@ func targetUUID(r Record) (string, error) {
 	return got.UUID, nil
 }
 
-// Event stores an event once; emitted says whether this call did.
+// Event stores an event once; emitted says whether this call did. A subject that is the id of a work item is shown as its
+// index and shard.
 func (c *Coordinator) Event(ctx context.Context, subject, code, detail string) (emitted bool, err error) {
-	body, err := json.Marshal(map[string]string{"subject": subject, "code": code, "detail": detail})
+	shown := map[string]string{"subject": subject, "code": code, "detail": detail}
+	if id, err := ParseID(subject); err == nil {
+		shown["subject"], shown["item"] = itemSubject(id), subject
+	}
+	body, err := json.Marshal(shown)
 	if err != nil {
 		return false, fmt.Errorf("event %s: %w", code, err)
 	}
 	return c.createRecord(ctx, Record{ID: kindEvent + ":" + EventKey(subject) + ":" + code, Kind: kindEvent, State: code, Body: body})
+}
+
+// itemSubject names a work item to people.
+func itemSubject(id ItemID) string {
+	if id.Cursor == 0 {
+		return fmt.Sprintf("index %s shard %d", id.Index, id.Shard)
+	}
+	return fmt.Sprintf("index %s shard %d from document number %d", id.Index, id.Shard, id.Cursor)
 }
 
 // EventKey is the part of an event's id that stands for its subject: base64url, or

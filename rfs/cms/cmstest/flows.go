@@ -2,7 +2,9 @@ package cmstest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -107,6 +109,15 @@ func poison(t *testing.T, s cms.Store) {
 	it, err := c.Item(ctx, id)
 	if err != nil || !it.FailedItem() || it.Failure != cms.NoProgress {
 		t.Fatalf("%+v, %v", it, err)
+	}
+	for r, err := range c.Records(ctx, "event") {
+		var told struct{ Subject, Item string }
+		if err != nil || json.Unmarshal(r.Body, &told) != nil {
+			t.Fatal(err)
+		}
+		if id, err := cms.ParseID(told.Item); err != nil || told.Item != it.ID || !strings.HasPrefix(told.Subject, fmt.Sprintf("index %s shard %d", id.Index, id.Shard)) {
+			t.Errorf("an event about %+v", told)
+		}
 	}
 	if fresh, err := c.Event(ctx, it.ID, "failed", "again"); err != nil || fresh {
 		t.Errorf("no event was emitted: %v %v", fresh, err)
