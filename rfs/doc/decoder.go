@@ -14,6 +14,7 @@ type Decoder struct {
 	index       []byte
 	shard       int
 	mappingType []byte
+	originals   bool
 	id, line    []byte // buffers of the current document
 	conv        converter
 }
@@ -27,6 +28,9 @@ func NewDecoder(index string, shard int) *Decoder {
 // type on, it is the mapping's only type). "_doc" and "" mean none.
 func (d *Decoder) SetType(mappingType string) { d.mappingType = meaningful([]byte(mappingType)) }
 
+// SendOriginals makes Decode return the original (_recovery_source) where it is stored beside a filtered source.
+func (d *Decoder) SendOriginals(on bool) { d.originals = on }
+
 // Type gives the mapping type of a record, nil when it has none that means anything.
 func (d *Decoder) Type(rec *lucene.Record) []byte {
 	typ, _, _, _ := d.identify(rec)
@@ -37,7 +41,7 @@ func (d *Decoder) Type(rec *lucene.Record) []byte {
 // document is borrowed until the next Decode or the reader's next step; a Failure is a copy.
 func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	out := Document{Ordinal: rec.Ordinal, Index: d.index, Routing: routingOf(rec)}
-	stored, reason, err := sourceOf(rec)
+	stored, reason, err := sourceOf(rec, d.originals)
 	typ, id, idReason, idErr := d.identify(rec)
 	if idErr != nil {
 		return Document{}, d.failure(out, stored, idReason, idErr)
@@ -64,9 +68,12 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	return out, nil
 }
 
-// sourceOf picks the stored source: _source wins, _recovery_source stands in when it is missing.
-func sourceOf(rec *lucene.Record) ([]byte, Reason, error) {
+// sourceOf returns the stored source. _source wins over _recovery_source, which stands in when it is missing, unless
+// originals are wanted.
+func sourceOf(rec *lucene.Record, originals bool) ([]byte, Reason, error) {
 	switch {
+	case originals && rec.HasRecovery && len(rec.RecoverySource) > 0:
+		return rec.RecoverySource, "", nil
 	case rec.HasSource && len(rec.Source) > 0:
 		return rec.Source, "", nil
 	case rec.HasRecovery && len(rec.RecoverySource) > 0:

@@ -131,3 +131,29 @@ func TestDecodingAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestDecoderPicksTheSource(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		source, original string
+		originals        bool
+		want             string
+	}{
+		{"the stored source by default", `{"a":1}`, `{"a":1,"b":2}`, false, `{"a":1}`},
+		{"the original on request", `{"a":1}`, `{"a":1,"b":2}`, true, `{"a":1,"b":2}`},
+		{"the stored source where a merge removed the original", `{"a":1}`, "", true, `{"a":1}`},
+		{"the original where nothing else is stored", "", `{"a":1}`, false, `{"a":1}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := NewDecoder("i", 0)
+			d.SendOriginals(c.originals)
+			got, failure := d.Decode(&lucene.Record{
+				IDKind: lucene.IDString, ID: []byte("1"), HasSource: c.source != "", Source: []byte(c.source),
+				HasRecovery: c.original != "", RecoverySource: []byte(c.original),
+			})
+			if failure != nil || string(got.Source) != c.want {
+				t.Errorf("%s, %+v; want %s", got.Source, failure, c.want)
+			}
+		})
+	}
+}

@@ -22,6 +22,9 @@ type Entry struct {
 	Reduced string `json:"reduced,omitempty"`
 	// Unread says that the metadata of the index is damaged: neither shards nor target indices are known.
 	Unread bool `json:"unread,omitempty"`
+	// Originals says that the target leaves out of its sources what the index of the snapshot leaves out: the original
+	// (_recovery_source) is sent where it is stored.
+	Originals bool `json:"originals,omitempty"`
 	// Stream is set for the backing index of a data stream.
 	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
 	// Create says that documents are created in a data stream of the target, which Naming.Index names.

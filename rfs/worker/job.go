@@ -129,6 +129,7 @@ func (j *job) copy(ctx context.Context) error {
 	}
 	decoder := doc.NewDecoder(j.entry.Locator.IndexName, j.id.Shard)
 	decoder.SetType(j.entry.Locator.Type)
+	decoder.SendOriginals(j.entry.Originals)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err

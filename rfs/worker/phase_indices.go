@@ -183,6 +183,7 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 			return entry, err
 		}
 		entry.Late, entry.Differs = made.Late, made.Differs[:min(len(made.Differs), mostDiffers)]
+		entry.Originals = made.Originals
 		if s.Tune && len(entry.Ours) > 0 && !entry.Create {
 			if err := s.Tuner.Tune(ctx, entry.Ours); err != nil {
 				return entry, err
@@ -259,6 +260,8 @@ type Indices interface {
 type Made struct {
 	Late    map[string]json.RawMessage // target index → aliases that wait for its documents
 	Differs []string                   // what the target made of it that was not asked
+	// Originals says that the target filters sources as the source did, so that originals can be sent.
+	Originals bool
 }
 
 // reopenIndices lets indices that failed be created again, and phases that failed begin again:

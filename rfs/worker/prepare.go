@@ -92,6 +92,9 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 	for _, ch := range t.readBack(ctx, asked.bodies) {
 		made.Differs = append(made.Differs, ch.Index+" "+ch.Path+": "+ch.Detail)
 	}
+	if made.Originals, err = t.sendsOriginals(ctx, x); err != nil {
+		return made, err
+	}
 	return made, t.warnOfPipelines(ctx, x.Entry.Naming.Targets())
 }
 

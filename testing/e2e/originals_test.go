@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// TestFilteredSourcesStaySearchable migrates an index whose mapping leaves a field out of _source. The snapshot still holds
+// the originals for recoveries: sent to a target that leaves out the same field, they make it searchable as it was at the
+// source, and _source stays what it was there. A target index that leaves out nothing gets what the source stored.
+func TestFilteredSourcesStaySearchable(t *testing.T) {
+	repo, err := filepath.Abs(filepath.Join("..", "fixtures", "os3.8.0-source-excludes"))
+	must(t, err)
+	want, err := truth.Load(false, repo+".ndjson.gz")
+	must(t, err)
+	for _, version := range targets {
+		for _, c := range []struct {
+			name    string
+			prepare string // mapping of an index that is there before; "": rfsd creates it
+			hits    float64
+		}{
+			{"created by rfsd", "", 35}, // as the source answered
+			{"exists and leaves out nothing", `{"mappings":{"properties":{"title":{"type":"text"},"body":{"type":"text"},"n":{"type":"integer"}}}}`, 0},
+		} {
+			t.Run(version+"/"+c.name, func(t *testing.T) {
+				n := cluster.OpenSearch(t, version)
+				wipe(t, n)
+				if c.prepare != "" {
+					if _, err := n.Send(t.Context(), "PUT", "/articles", "application/json", []byte(c.prepare)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if res := RunIn(t, t.TempDir(), nil, "rfsd", targetArgs(n.URL, repo)...); res.Code != 0 {
+					t.Fatalf("exit %d\n%s", res.Code, res.Stderr)
+				}
+				if faults := truth.Compare(want, landed(t, n)).Faults(); faults != "" {
+					t.Error(faults)
+				}
+				got := call(t, n, "POST", "/articles/_count", map[string]any{"query": map[string]any{"match": map[string]any{"body": "lorem"}}})
+				if got["count"] != c.hits {
+					t.Errorf("%v hits for body:lorem, want %v", got["count"], c.hits)
+				}
+			})
+		}
+	}
+}
