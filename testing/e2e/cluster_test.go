@@ -107,7 +107,7 @@ func TestDocumentsLandedEqualTheTruth(t *testing.T) {
 	for _, version := range targets {
 		t.Run(version, func(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
-			for _, name := range []string{"7.10.2-basic", "7.10.2-demo", "7.10.2-many-chunks", "7.10.2-multi-index", "7.10.2-parts", "7.10.2-sources", "7.10.2-templates"} {
+			for _, name := range []string{"7.10.2-basic", "7.10.2-demo", "7.10.2-many-chunks", "7.10.2-multi-index", "7.10.2-parts", "7.10.2-templates"} {
 				repo := fixture(t, name)
 				t.Run(name, func(t *testing.T) {
 					wipe(t, n)
@@ -147,8 +147,11 @@ func compareLanded(t *testing.T, n *cluster.Node, repo string) {
 	if f := d.Faults(); f != "" {
 		t.Error(f)
 	}
-	if n := d.Of("", truth.Values); n > 0 && !strings.HasSuffix(repo, "-sources") {
-		t.Errorf("%d documents have the same values only, such as %v", n, d.Examples[truth.Values])
+	for index, counts := range d.Count {
+		// The target filters the sources of these by their mapping, and writes them anew.
+		if n := counts[truth.Values]; n > 0 && index != "partsource" && index != "src-filtered" {
+			t.Errorf("%d documents of index %s have the same values only, such as %v", n, index, d.Examples[truth.Values])
+		}
 	}
 }
 
