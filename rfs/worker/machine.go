@@ -205,5 +205,17 @@ func (s *Session) pauseBetween() time.Duration {
 	return 300*time.Millisecond + time.Duration(jitter()*float64(700*time.Millisecond))
 }
 
+// maxPhasePause is the longest pause between two attempts at a phase or an index.
+const maxPhasePause = 30 * time.Second
+
+// pauseAfter returns how long to wait before the next attempt, after one that failed for cause and the number of
+// earlier ones: it doubles, because what is wrong may pass. What the target rejects it rejects again, at once.
+func (s *Session) pauseAfter(earlier int, cause error) time.Duration {
+	if errors.Is(cause, fault.ErrRejected) {
+		return s.pauseBetween()
+	}
+	return min(s.pauseBetween()<<min(max(earlier, 0)+1, 10), maxPhasePause)
+}
+
 // needs says whether any of the phases takes part in this run.
 func (s *Session) needs(names ...string) bool { return slices.ContainsFunc(names, s.Phases.Has) }

@@ -133,8 +133,9 @@ func (m *Migration) throughPhases(ctx context.Context) error {
 		default:
 			// It counts as an attempt; after too many the phase is FAILED and says so.
 			m.Log.WarnContext(ctx, "attempt at a phase failed", "phase", st.Phase, "error", err)
+			cause := err
 			if err = leasedAgain(st, err); err == nil {
-				err = m.Runner.Clock.Sleep(ctx, m.pauseBetween())
+				err = m.Runner.Clock.Sleep(ctx, m.pauseAfter(st.record.Attempts, cause))
 			}
 		}
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -111,10 +112,16 @@ func (s *Session) makeIndices(ctx context.Context) (worked bool, err error) {
 			return worked, err
 		}
 		rand.Shuffle(len(entries), func(a, b int) { entries[a], entries[b] = entries[b], entries[a] })
+		var pause time.Duration
 		for _, e := range entries {
-			did, err := s.makeIndex(ctx, e.Name)
-			worked = worked || did
+			did, again, err := s.makeIndex(ctx, e.Name)
+			worked, pause = worked || did, max(pause, again)
 			if err != nil {
+				return worked, err
+			}
+		}
+		if pause > 0 {
+			if err := s.Runner.Clock.Sleep(ctx, pause); err != nil {
 				return worked, err
 			}
 		}
@@ -132,33 +139,38 @@ func (s *Session) entries(ctx context.Context) ([]cms.IndexEntry, error) {
 	return all, nil
 }
 
-// makeIndex creates the target indices of one entry, unless somebody has done it by now.
-func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, err error) {
+// makeIndex creates the target indices of one entry, unless another worker has done so. again is how long to wait before
+// the next attempt, 0 when none is needed.
+func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, again time.Duration, err error) {
 	e, err := s.Coordinator.IndexEntry(ctx, name)
 	if err != nil || e.State != cms.PhaseNotStarted {
-		return false, err
+		return false, 0, err
 	}
 	entry, err := decodeEntry(name, e.Body)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	if entry, err = s.tryIndex(ctx, entry); err == nil {
 		body, err := entry.encode()
 		if err != nil {
-			return true, err
+			return true, 0, err
 		}
 		_, err = s.Coordinator.CompleteIndex(ctx, name, body)
-		return true, err
+		return true, 0, err
 	}
 	if errors.Is(err, fault.ErrUnavailable) || errors.Is(err, metadata.ErrRollover) || ctx.Err() != nil {
-		return true, err // no fault of the index
+		return true, 0, err // no fault of the index
 	}
 	s.Log.WarnContext(ctx, "index cannot be created", "index", name, "attempt", e.Attempts+1, "error", err)
 	if ferr := s.forgetOurs(ctx, entry); ferr != nil {
-		return true, errors.Join(err, ferr)
+		return true, 0, errors.Join(err, ferr)
 	}
-	_, err = s.Coordinator.AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
-	return true, err
+	again = s.pauseAfter(e.Attempts, err)
+	failed, err := s.Coordinator.AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
+	if failed.State == cms.PhaseFailed {
+		again = 0
+	}
+	return true, again, err
 }
 
 // tryIndex creates what is missing of an entry and claims its target indices.

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -14,7 +16,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // bubbleClock reads the virtual time of a synctest bubble on all three clocks.
@@ -155,6 +159,30 @@ func (s *oneShard) lease(t *testing.T) *cms.Lease {
 
 func (s *oneShard) run(ctx context.Context, l *cms.Lease) (Outcome, error) {
 	return s.runner.Run(ctx, l, s.entry, func(context.Context) error { return nil })
+}
+
+// live returns the number of live documents below an ordinal of the shard.
+func (s *oneShard) live(t *testing.T, to int64) (n int64) {
+	t.Helper()
+	shard, err := snapshot.OpenShard(t.Context(), s.runner.Repo, s.entry.Locator, s.id.Shard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit, err := lucene.Open(t.Context(), shard.Directory(), lucene.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := commit.Reader(lucene.ReadOptions{To: to})
+	defer r.Close()
+	for {
+		switch _, err := r.Next(t.Context()); {
+		case errors.Is(err, io.EOF):
+			return n
+		case err != nil:
+			t.Fatal(err)
+		}
+		n++
+	}
 }
 
 func (s *oneShard) item(t *testing.T) cms.Item {
