@@ -48,6 +48,38 @@ func TestStoredIdsAreDecoded(t *testing.T) {
 	}
 }
 
+func TestIdsOfTimeSeriesAreComputedAsTheClusterDoes(t *testing.T) {
+	tsid := "\x24\x51\x54\xcb\x5e\x02\xf5\x47\x17\xdc\xc9\xc5\x9e\xc1\x6b\xa5\xfd\x17\x0d\x81\x37\x18\x3a\x0d\x15\xaf\xfc\xa6\x72\x34\x08\xd9\x0e\x8f\x93\x76\xf7"
+	for _, c := range []struct {
+		name, tsid, hash string
+		time             int64
+		id               string
+		detail           string
+	}{
+		{name: "as 9.5.3 answered", tsid: tsid, time: 1700000037000, hash: "\xa4\x68\xaa\x2e", id: "JFFUy14C9UcX3MnFnsFrpf0XDYE3GDoNFa_8pnI0CNkOj5N293___nQwGgd3LqpopA"},
+		{name: "hash that begins like a kind of id", tsid: "\x01", time: 0, hash: "\xFD\xFE\x01\x02\x03", id: "AX__________AwIB_g"},
+		{name: "hash whose base64 is a number", tsid: "\x01", time: 0, hash: "\xFE\x12\x34\x56", id: "AX__________5_ht1w"},
+		{name: "before 1970", tsid: "\x01", time: -1, hash: "\x00\x00\x00\x00", id: "AYAAAAAAAAAAAAAAAA"},
+		{name: "no tsid", hash: "\x00\x00\x00\x00", detail: "empty _tsid"},
+		{name: "hash of three bytes", tsid: "\x01", hash: "\x00\x00\x00", detail: "not base64 of 4 bytes"},
+		{name: "no hash", tsid: "\x01", detail: "_ts_routing_hash"},
+	} {
+		rec := &lucene.Record{IDKind: lucene.IDSeries, ID: []byte(c.tsid), Timestamp: c.time, RoutingHash: []byte(c.hash), HasSource: true, Source: []byte(`{}`)}
+		d, fail := NewDecoder("i", 0).Decode(rec)
+		switch {
+		case c.detail != "":
+			if fail == nil || fail.Reason != BadID || !strings.Contains(fail.Detail, c.detail) {
+				t.Errorf("%s: %q, failure %+v, want %q", c.name, d.ID, fail, c.detail)
+			}
+		case fail != nil || string(d.ID) != c.id:
+			t.Errorf("%s: id %q, want %q, %v", c.name, d.ID, c.id, fail)
+		}
+		if string(rec.ID) != c.tsid {
+			t.Errorf("%s: the record was changed", c.name)
+		}
+	}
+}
+
 func FuzzBinaryIDIsTextOrRefused(f *testing.F) {
 	for _, s := range []string{"\xFFabc", "\xFE\x00\x7F", "\xFD\xFE", "foo", ""} {
 		f.Add([]byte(s))

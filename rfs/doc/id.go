@@ -3,8 +3,10 @@ package doc
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -55,6 +57,27 @@ func appendDigits(dst, b []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// appendSeriesID appends the id that Elasticsearch 9.5 computes for a document of a time
+// series and does not store: URL-safe base64 without padding of the _tsid, the largest long
+// less the timestamp (8 bytes) and the routing hash (4 bytes), both big-endian. The hash is
+// given as a binary _id that decodes to base64 of its bytes, little-endian.
+func appendSeriesID(dst []byte, rec *lucene.Record) ([]byte, error) {
+	text, err := AppendBinaryID(nil, rec.RoutingHash)
+	if err != nil {
+		return dst, fmt.Errorf("_ts_routing_hash: %w", err)
+	}
+	hash, err := base64.RawURLEncoding.DecodeString(string(text))
+	if err != nil || len(hash) != 4 {
+		return dst, fmt.Errorf("_ts_routing_hash %q is not base64 of 4 bytes", text)
+	}
+	if len(rec.ID) == 0 {
+		return dst, errors.New("empty _tsid")
+	}
+	raw := binary.BigEndian.AppendUint64(bytes.Clone(rec.ID), uint64(math.MaxInt64-rec.Timestamp))
+	raw = binary.BigEndian.AppendUint32(raw, binary.LittleEndian.Uint32(hash))
+	return base64.RawURLEncoding.AppendEncode(dst, raw), nil
+}
+
 // identify gives type and id of a record. The type is nil when it means nothing.
 func (d *Decoder) identify(rec *lucene.Record) (typ, id []byte, reason Reason, err error) {
 	switch rec.IDKind {
@@ -69,6 +92,9 @@ func (d *Decoder) identify(rec *lucene.Record) (typ, id []byte, reason Reason, e
 		if typ, id, found = bytes.Cut(rec.ID, []byte("#")); !found {
 			err = errors.New("_uid without '#'")
 		}
+	case lucene.IDSeries:
+		d.id, err = appendSeriesID(d.id[:0], rec)
+		typ, id = d.mappingType, d.id
 	default:
 		return nil, nil, NoID, errors.New("a root document without a stored id")
 	}
@@ -76,7 +102,7 @@ func (d *Decoder) identify(rec *lucene.Record) (typ, id []byte, reason Reason, e
 	case err != nil:
 	case len(id) == 0:
 		err = errors.New("empty id")
-	case rec.IDKind != lucene.IDBinary && !utf8.Valid(rec.ID):
+	case (rec.IDKind == lucene.IDString || rec.IDKind == lucene.IDUID) && !utf8.Valid(rec.ID):
 		err = errors.New("id is not UTF-8")
 	}
 	if err != nil {

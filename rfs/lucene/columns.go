@@ -6,6 +6,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
 )
 
 // Names of the columns that decide whether a document is visible.
@@ -38,8 +39,9 @@ const (
 // which documents are roots.
 func (o *segmentOpener) readColumns(ctx context.Context, fi *fieldInfos) (bitset, error) {
 	var soft bitset
+	metas := columnMetas{seg: o.seg, fields: fi}
 	if f := fi.numeric(softDeletes); f != nil && o.entry.softDelCount != 0 {
-		c, err := o.openColumn(ctx, fi, f)
+		c, err := metas.open(ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -47,17 +49,17 @@ func (o *segmentOpener) readColumns(ctx context.Context, fi *fieldInfos) (bitset
 			return nil, fmt.Errorf("%s: soft deletes in doc values of format %q are not known: %w",
 				o.seg.Name, f.attrs[attrFormat], fault.ErrUnsupported)
 		}
-		if soft, err = c.docs(ctx); err != nil {
+		if soft, err = o.docs(ctx, c); err != nil {
 			return nil, err
 		}
 	}
 	if f := fi.numeric(primaryTerm); f != nil {
 		o.seg.roots.known = true
-		c, err := o.openColumn(ctx, fi, f)
+		c, err := metas.open(ctx, f)
 		if err != nil || c == nil {
 			return soft, err
 		}
-		docs, err := c.docs(ctx)
+		docs, err := o.docs(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -68,34 +70,154 @@ func (o *segmentOpener) readColumns(ctx context.Context, fi *fieldInfos) (bitset
 	return soft, nil
 }
 
-// column is one numeric doc-values field.
+// docs is the set of documents that have a value in a column.
+func (o *segmentOpener) docs(ctx context.Context, c *column) (bitset, error) {
+	maxDoc := int32(o.seg.MaxDoc)
+	out := newBitset(maxDoc)
+	switch all, none := c.entry.Everywhere(maxDoc); {
+	case none:
+		return out, nil
+	case all:
+		out.fill(maxDoc)
+		return out, nil
+	}
+	// The whole, verified file when it is small, later than the segment or wanted so, else only the set.
+	limit := max(wholeDocValues, o.seg.StoredSize/wholeDocValuesPart)
+	if c.field.dvGen >= 0 || c.data.size <= limit {
+		if err := c.readWhole(ctx); err != nil {
+			return nil, err
+		}
+	} else if !o.all {
+		o.unverified = append(o.unverified, c.data.name+": only the column "+c.field.name+" is read")
+	}
+	err := c.entry.EachDoc(ctx, c, maxDoc, out.set)
+	return out, c.wrap(err)
+}
+
+// column is one field of doc values: its entry in .dvm and its file .dvd.
 type column struct {
-	opener *segmentOpener
-	field  *fieldInfo
-	data   *source // .dvd
-	entry  numericEntry
-	le     bool
+	field *fieldInfo
+	entry *columns.Entry
+	*columnData
+}
+
+// columnData is a .dvd file, which the columns in it share.
+type columnData struct {
+	data  *source
+	id    string // of the segment
+	whole []byte // nil: read by parts
+}
+
+// ReadAt gives n bytes from off on.
+func (d *columnData) ReadAt(ctx context.Context, off, n int64) ([]byte, error) {
+	if d.whole == nil {
+		return d.data.readAt(ctx, off, n)
+	}
+	if off < 0 || n < 0 || off > int64(len(d.whole)) || n > int64(len(d.whole))-off {
+		return nil, d.data.corrupt(off, "%d bytes wanted of a file of %d", n, len(d.whole))
+	}
+	return d.whole[off : off+n], nil
+}
+
+// Size is the length of the file.
+func (d *columnData) Size() int64 { return d.data.size }
+
+// readWhole reads the file and checks it.
+func (d *columnData) readWhole(ctx context.Context) error {
+	b, err := d.data.readAll(ctx)
+	if err != nil {
+		return err
+	}
+	d.whole = b
+	return d.checkHeader(b)
+}
+
+// verify checks the whole file: it is kept when it is small, else read once and then by parts.
+func (d *columnData) verify(ctx context.Context) error {
+	if d.data.size <= wholeDocValues {
+		return d.readWhole(ctx)
+	}
+	head, err := d.data.readAt(ctx, 0, codec.MaxHeaderLen)
+	if err != nil {
+		return err
+	}
+	if err := d.checkHeader(head); err != nil {
+		return err
+	}
+	return d.data.verify(ctx)
+}
+
+func (d *columnData) checkHeader(b []byte) error {
+	in := codec.NewInput(b)
+	in.Header()
+	checkID(in, d.id)
+	return d.data.wrap(in.Err())
+}
+
+// wrap names the file in an error of the column.
+func (c *column) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return c.data.wrap(fmt.Errorf("column %s: %w", c.field.name, err))
 }
 
 const (
 	attrFormat = "PerFieldDocValuesFormat.format"
 	attrSuffix = "PerFieldDocValuesFormat.suffix"
+	attrMode   = "Lucene80DocValuesFormat.mode"
 )
 
-// openColumn finds the files of a field and its entry in .dvm; nil when its format is not
-// one of those that can be read. The generation is that of the field: a later file holds
-// the complete column.
-func (o *segmentOpener) openColumn(ctx context.Context, fi *fieldInfos, f *fieldInfo) (*column, error) {
+// columnMetas finds columns; files that serve several are parsed once.
+type columnMetas struct {
+	seg    *Segment
+	fields *fieldInfos
+	parsed map[string]*columnFile
+}
+
+type columnFile struct {
+	name    string
+	entries map[int32]*columns.Entry
+	data    *columnData
+}
+
+// open finds the files of a field and its entry in .dvm; nil when its format is not one of
+// those that can be read. The generation is that of the field: a later file holds the
+// complete column.
+func (m *columnMetas) open(ctx context.Context, f *fieldInfo) (*column, error) {
 	format := f.attrs[attrFormat]
-	if !knownDocValues[format] {
+	if !columns.Known(format) {
 		return nil, nil
 	}
 	suffix := format + "_" + f.attrs[attrSuffix]
-	find := func(ext string) (*source, error) {
-		if f.dvGen >= 0 {
-			return o.seg.files.later(f.dvGen, "_"+suffix+ext)
+	key := suffix
+	if f.dvGen >= 0 {
+		key = codec.Base36(f.dvGen) + "_" + suffix
+	}
+	file := m.parsed[key]
+	if file == nil {
+		var err error
+		if file, err = m.parse(ctx, f.dvGen, suffix, key); err != nil {
+			return nil, err
 		}
-		return o.seg.files.core("_" + suffix + ext)
+		if m.parsed == nil {
+			m.parsed = make(map[string]*columnFile)
+		}
+		m.parsed[key] = file
+	}
+	e := file.entries[f.number]
+	if e == nil {
+		return nil, fault.Corrupt("", file.name, -1, "there is no column %s", f.name)
+	}
+	return &column{field: f, entry: e, columnData: file.data}, nil
+}
+
+func (m *columnMetas) parse(ctx context.Context, gen int64, suffix, full string) (*columnFile, error) {
+	find := func(ext string) (*source, error) {
+		if gen >= 0 {
+			return m.seg.files.later(gen, "_"+suffix+ext)
+		}
+		return m.seg.files.core("_" + suffix + ext)
 	}
 	meta, err := find(".dvm")
 	if err != nil {
@@ -105,75 +227,24 @@ func (o *segmentOpener) openColumn(ctx context.Context, fi *fieldInfos, f *field
 	if err != nil {
 		return nil, err
 	}
-	want := suffix
-	if f.dvGen >= 0 {
-		want = codec.Base36(f.dvGen) + "_" + suffix
-	}
-	entries, err := parseDocValuesMeta(b, o.seg.id, want, fi.fields)
+	entries, err := columns.ParseMeta(b, m.seg.id, full, m.field)
 	if err != nil {
 		return nil, meta.wrap(err)
-	}
-	e, ok := entries[f.number]
-	if !ok {
-		return nil, meta.corrupt(-1, "there is no column %s", f.name)
 	}
 	data, err := find(".dvd")
 	if err != nil {
 		return nil, err
 	}
-	return &column{opener: o, field: f, data: data, entry: e, le: format == "Lucene90"}, nil
+	return &columnFile{name: meta.name, entries: entries, data: &columnData{data: data, id: m.seg.id}}, nil
 }
 
-// docs is the set of documents that have a value.
-func (c *column) docs(ctx context.Context) (bitset, error) {
-	e, maxDoc := c.entry, int32(c.opener.seg.MaxDoc)
-	out := newBitset(maxDoc)
-	switch {
-	case e.off == setNone && e.values == 0:
-		return out, nil
-	case e.off == setAll && e.values == int64(maxDoc):
-		out.fill(maxDoc)
-		return out, nil
-	case e.off < 0 || e.size < 0 || e.off > c.data.size || e.size > c.data.size-e.off || e.values > int64(maxDoc):
-		return nil, c.data.corrupt(-1, "column %s of %d values for %d documents at %d", c.field.name, e.values, maxDoc, e.off)
+// field says of a field what the parser of .dvm must know.
+func (m *columnMetas) field(number int32) (columns.Field, bool) {
+	f := m.fields.fields[number]
+	if f == nil {
+		return columns.Field{}, false
 	}
-	p, err := c.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	n, err := parseSet(p, c.le, e.rankPower, maxDoc, out.set)
-	if err != nil {
-		return nil, c.data.wrapAt(err, e.off)
-	}
-	if n != e.values {
-		return nil, c.data.corrupt(e.off, "column %s of %d documents has %d values", c.field.name, n, e.values)
-	}
-	return out, nil
+	return columns.Field{
+		SkipIndex: f.skipIndex, Compressed: f.attrs[attrMode] == "BEST_COMPRESSION", Sorts: f.name == m.seg.sortedBy,
+	}, true
 }
-
-// read gives the bytes of the set: out of the whole, verified file when it is small, later
-// than the segment or wanted so, else only those.
-func (c *column) read(ctx context.Context) ([]byte, error) {
-	e := c.entry
-	limit := max(wholeDocValues, c.opener.seg.StoredSize/wholeDocValuesPart)
-	whole := c.field.dvGen >= 0 || c.data.size <= limit
-	if !whole {
-		if !c.opener.all {
-			c.opener.note(c.data.name + ": only the column " + c.field.name + " is read")
-		}
-		return c.data.readAt(ctx, e.off, e.size)
-	}
-	b, err := c.data.readAll(ctx)
-	if err != nil {
-		return nil, err
-	}
-	in := codec.NewInput(b)
-	in.Header()
-	checkID(in, c.opener.seg.id)
-	if in.Err() != nil {
-		return nil, c.data.wrap(in.Err())
-	}
-	return b[e.off : e.off+e.size], nil
-}
-
-func (o *segmentOpener) note(what string) { o.unverified = append(o.unverified, what) }

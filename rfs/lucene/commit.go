@@ -64,6 +64,9 @@ type Segment struct {
 	fields fieldTable
 	roots  rootTest
 
+	sortedBy string      // the field by which its documents are sorted first, in rising order; "" for none
+	columns  *fieldInfos // of a segment whose ids are computed; nil when they are stored
+
 	preamble []byte // of .fdt, so that it is not fetched again; nil when nothing lives
 }
 
@@ -173,7 +176,7 @@ func (o *segmentOpener) open(ctx context.Context) error {
 	}
 	o.seg = &Segment{
 		Name: e.name, Codec: e.codec, Version: si.version, MaxDoc: int(si.maxDoc),
-		DelCount: int(e.delCount), Compound: si.compound, id: si.id, files: f,
+		DelCount: int(e.delCount), Compound: si.compound, id: si.id, files: f, sortedBy: si.sortedBy,
 	}
 	fdt, err := f.core(".fdt")
 	if err != nil {
@@ -188,6 +191,9 @@ func (o *segmentOpener) open(ctx context.Context) error {
 		return err
 	}
 	o.seg.fields = newFieldTable(fi)
+	if fi.synthetic() {
+		o.seg.columns = fi
+	}
 	if err := o.readDeletions(ctx, fi); err != nil {
 		return err
 	}

@@ -128,8 +128,16 @@ func readFieldInfo(in *codec.Input, l fnmLayout, version int32) *fieldInfo {
 
 // numeric finds a field by name that has numeric doc values.
 func (fi *fieldInfos) numeric(name string) *fieldInfo {
+	if f := fi.named(name); f != nil && f.docValues == dvNumeric {
+		return f
+	}
+	return nil
+}
+
+// named finds a field by name.
+func (fi *fieldInfos) named(name string) *fieldInfo {
 	for _, f := range fi.fields {
-		if f.name == name && f.docValues == dvNumeric {
+		if f.name == name {
 			return f
 		}
 	}

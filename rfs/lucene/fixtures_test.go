@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -29,6 +30,10 @@ func decodeID(rec *lucene.Record) (typ, id string) {
 		return typ, id
 	case rec.IDKind == lucene.IDString || len(b) == 0:
 		return "", string(b)
+	case rec.IDKind == lucene.IDSeries:
+		h := rec.RoutingHash[len(rec.RoutingHash)-4:]
+		b = binary.BigEndian.AppendUint64(bytes.Clone(b), 1<<63-1-uint64(rec.Timestamp))
+		return "", base64.RawURLEncoding.EncodeToString(append(b, h[3], h[2], h[1], h[0]))
 	}
 	switch b[0] {
 	case 0xFF:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
@@ -155,36 +156,13 @@ func FuzzDel(f *testing.F) {
 
 func FuzzDocValuesMeta(f *testing.F) {
 	seedFiles(f, ".dvm", func(b []byte) {
-		if i := bytes.Index(b, []byte("Lucene")); i >= 0 && i < 8 {
-			f.Add(b, "Lucene90_0")
-		}
+		f.Add(b, codec.NewInput(b).IndexHeader().Suffix)
 	})
-	fields := map[int32]*fieldInfo{}
-	for i := range int32(64) {
-		fields[i] = &fieldInfo{number: i, skipIndex: i%8 == 7, attrs: map[string]string{"Lucene80DocValuesFormat.mode": "BEST_COMPRESSION"}}
+	field := func(i int32) (columns.Field, bool) {
+		return columns.Field{SkipIndex: i%8 == 7, Compressed: i%2 == 0, Sorts: i == 9}, i >= 0 && i < 64
 	}
 	f.Fuzz(func(t *testing.T, b []byte, suffix string) {
-		wellBehaved(t, len(b), func() error { _, err := parseDocValuesMeta(b, "", suffix, fields); return err })
-	})
-}
-
-func FuzzDocSet(f *testing.F) {
-	f.Add(docSet(false, -1, []int32{1, 2, 70000, 200000}), false, int8(-1), int32(300000))
-	f.Add(docSet(true, 9, denseDocs(10000)), true, int8(9), int32(300000))
-	f.Fuzz(func(t *testing.T, b []byte, le bool, rank int8, maxDoc int32) {
-		if maxDoc > 1<<22 {
-			t.Skip("four bytes can state 65536 documents: the time goes with the documents of the segment, not with the bytes")
-		}
-		wellBehaved(t, len(b), func() error {
-			last := int32(-1)
-			_, err := parseSet(b, le, rank, maxDoc, func(d int32) {
-				if d <= last || d >= maxDoc {
-					t.Fatalf("document %d after %d of %d", d, last, maxDoc)
-				}
-				last = d
-			})
-			return err
-		})
+		wellBehaved(t, len(b), func() error { _, err := columns.ParseMeta(b, "", suffix, field); return err })
 	})
 }
 

@@ -1,7 +1,6 @@
 package lucene
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -276,79 +275,6 @@ func TestLiveDocumentsAreReadInBothByteOrders(t *testing.T) {
 		}
 		if _, err := parseLive(b, string(testID), 38, 69); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: another generation gives %v", name, err)
-		}
-	}
-}
-
-// docSet writes a set of documents as doc values hold it.
-func docSet(le bool, rank int, docs []int32) []byte {
-	o := out{le: le}
-	i16 := func(v int32) {
-		if le {
-			o.b = binary.LittleEndian.AppendUint16(o.b, uint16(v))
-		} else {
-			o.b = binary.BigEndian.AppendUint16(o.b, uint16(v))
-		}
-	}
-	for len(docs) > 0 {
-		block, n := docs[0]>>16, 0
-		for n < len(docs) && docs[n]>>16 == block {
-			n++
-		}
-		i16(block)
-		i16(int32(n - 1))
-		switch {
-		case n <= 4095:
-			for _, d := range docs[:n] {
-				i16(d & 0xFFFF)
-			}
-		case n < 65536:
-			if rank >= 0 {
-				o.bytes(make([]byte, 1024>>(rank-7)))
-			}
-			words := make([]uint64, 1024)
-			for _, d := range docs[:n] {
-				words[d&0xFFFF>>6] |= 1 << (d & 63)
-			}
-			for _, w := range words {
-				o.i64(int64(w))
-			}
-		}
-		docs = docs[n:]
-	}
-	i16(0x7FFF)
-	i16(0)
-	i16(-1)
-	return o.b
-}
-
-func denseDocs(n int32) []int32 {
-	var out []int32
-	for d := range n {
-		if d%3 != 1 {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-func TestSetsOfDocumentsAreReadInEveryKindOfBlock(t *testing.T) {
-	full := make([]int32, 65536)
-	for i := range full {
-		full[i] = 65536 + int32(i)
-	}
-	for name, docs := range map[string][]int32{
-		"none": {}, "sparse": {0, 5, 65535, 65536, 300000}, "dense": denseDocs(65536),
-		"all": full, "mixed": slices.Concat([]int32{7}, full, []int32{131072, 131080}),
-	} {
-		for _, le := range []bool{false, true} {
-			for _, rank := range []int{-1, 9} {
-				var got []int32
-				n, err := parseSet(docSet(le, rank, docs), le, int8(rank), 400000, func(d int32) { got = append(got, d) })
-				if err != nil || !slices.Equal(got, docs) || n != int64(len(docs)) {
-					t.Errorf("%s le=%v rank %d: %d of %d documents, %v", name, le, rank, len(got), len(docs), err)
-				}
-			}
 		}
 	}
 }

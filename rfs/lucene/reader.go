@@ -80,7 +80,7 @@ func (r *Reader) Close() error {
 func (r *Reader) Next(ctx context.Context) (*Record, error) {
 	for r.err == nil {
 		for r.i < len(r.chunk.lengths) {
-			rec, err := r.document()
+			rec, err := r.document(ctx)
 			if err != nil {
 				r.err = err
 				return nil, err
@@ -95,7 +95,7 @@ func (r *Reader) Next(ctx context.Context) (*Record, error) {
 }
 
 // document looks at the next document of the chunk; nil when it is not a live root in range.
-func (r *Reader) document() (*Record, error) {
+func (r *Reader) document(ctx context.Context) (*Record, error) {
 	doc := r.chunk.first + int32(r.i)
 	begin := r.off
 	r.off += int(r.chunk.lengths[r.i])
@@ -115,6 +115,11 @@ func (r *Reader) document() (*Record, error) {
 	}
 	if r.rec.IDKind == IDNone && (r.nestedTerms || !r.cur.isRoot(doc)) {
 		return nil, nil
+	}
+	if r.rec.IDKind == IDNone && r.stored.series != nil {
+		if err := r.stored.series.fill(ctx, &r.rec); err != nil {
+			return nil, err
+		}
 	}
 	return &r.rec, nil
 }

@@ -5,10 +5,11 @@ type IDKind uint8
 
 // The forms of a stored id.
 const (
-	IDNone   IDKind = iota // no stored id: a nested child, or a time-series root of Elasticsearch 9.5
+	IDNone   IDKind = iota // no stored id: a nested child
 	IDString               // _id stored as string: the literal id (5.x with mapping.single_type)
 	IDBinary               // _id stored as binary: encoded, Elasticsearch 6+ and OpenSearch
 	IDUID                  // _uid stored as string "type#id", Elasticsearch 1.x–5.x
+	IDSeries               // not stored: ID, Timestamp and RoutingHash together, time series of Elasticsearch 9.5
 )
 
 // Record is the part of one live Lucene document that a migration needs: raw stored
@@ -20,10 +21,13 @@ type Record struct {
 	Segment *Segment
 	DocID   int32 // docID within the segment
 
-	IDKind  IDKind
-	ID      []byte // nil when IDKind is IDNone
-	Routing []byte // nil when not stored
-	Parent  []byte // _parent as stored by 1.x and 2.x ("type#id"); nil when not stored
+	IDKind IDKind
+	ID     []byte // nil when IDKind is IDNone
+	// Timestamp and RoutingHash (in the form of a binary _id) belong to IDSeries, whose ID is the _tsid.
+	Timestamp   int64
+	RoutingHash []byte
+	Routing     []byte // nil when not stored
+	Parent      []byte // _parent as stored by 1.x and 2.x ("type#id"); nil when not stored
 
 	HasSource      bool
 	Source         []byte // _source as stored; may be empty even when HasSource

@@ -21,7 +21,9 @@ import (
 
 compound and hasBlocks are 1 for yes and -1 for no; the number of diagnostics, which stands
 there otherwise, is neither. 40 and 46 have a plain header, the others an index header.
-What follows the attributes (sort fields) is not needed.
+
+90 ends with VInt n, n sort fields, of which the first is read: str provider, str field, then
+SortField and SortedNumericSortField str type, i32 1 for falling order; SortedSetSortField only that.
 */
 type segmentInfo struct {
 	codec     string
@@ -31,6 +33,7 @@ type segmentInfo struct {
 	hasBlocks bool
 	id        string
 	files     []string
+	sortedBy  string // the first sort field when its order rises; "" for none and before 90
 }
 
 // siLayout says how one codec of .si is laid out.
@@ -90,8 +93,32 @@ func parseSegmentInfo(b []byte) (*segmentInfo, error) {
 		in.Map(old)
 	}
 	s.files = in.Strings(old)
+	if l.hasBlocks && in.Err() == nil {
+		s.sortedBy = sortedBy(*in)
+	}
 	if s.maxDoc < 0 {
 		in.Fail("maxDoc %d", s.maxDoc)
 	}
 	return s, in.Err()
+}
+
+// sortedBy reads the first sort field after the files. A form that is not known counts as
+// none: few readers need it, and they notice.
+func sortedBy(in codec.Input) string {
+	in.Map(false)
+	if in.VInt() < 1 {
+		return ""
+	}
+	provider, field := in.String(), in.String()
+	switch provider {
+	case "SortField", "SortedNumericSortField":
+		_ = in.String()
+	case "SortedSetSortField":
+	default:
+		return ""
+	}
+	if in.I32() == 1 || in.Err() != nil {
+		return ""
+	}
+	return field
 }

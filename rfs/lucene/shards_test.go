@@ -4,9 +4,11 @@ import (
 	"archive/zip"
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -70,8 +72,14 @@ func describe(r *Record) string {
 		}
 		return fmt.Sprintf(format, v)
 	}
-	return fmt.Sprintf("%d %s %s %s %s", r.Ordinal, [...]string{"none", "string", "binary", "uid"}[r.IDKind],
-		orDash(len(r.ID) > 0, "%x", r.ID), orDash(r.Routing != nil, "%x", r.Routing),
+	id := r.ID
+	if r.IDKind == IDSeries { // the bytes of the id that the cluster answers
+		hash := binary.LittleEndian.Uint32(r.RoutingHash[len(r.RoutingHash)-4:])
+		id = binary.BigEndian.AppendUint64(bytes.Clone(id), uint64(math.MaxInt64-r.Timestamp))
+		id = binary.BigEndian.AppendUint32(id, hash)
+	}
+	return fmt.Sprintf("%d %s %s %s %s", r.Ordinal, [...]string{"none", "string", "binary", "uid", "series"}[r.IDKind],
+		orDash(len(id) > 0, "%x", id), orDash(r.Routing != nil, "%x", r.Routing),
 		orDash(r.HasSource, "%x", sha256.Sum256(r.Source)))
 }
 

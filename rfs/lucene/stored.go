@@ -76,6 +76,7 @@ type storedFields struct {
 	packedVersion int32
 	maxPointer    int64 // where the chunks end
 	index         chunkIndex
+	series        *series // nil: ids are stored
 }
 
 // fdtPreamble is enough for the header of .fdt and the two VInts after it.
@@ -124,6 +125,9 @@ func openStored(ctx context.Context, seg *Segment) (*storedFields, error) {
 		return nil, err
 	}
 	if err := s.checkIndex(); err != nil {
+		return nil, err
+	}
+	if s.series, err = openSeries(ctx, seg); err != nil {
 		return nil, err
 	}
 	if first := s.index.pointers[0]; in.Err() != nil || first != int64(in.Pos()) {

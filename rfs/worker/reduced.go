@@ -23,9 +23,14 @@ func reducedSource(x *snapshot.Index) string {
 			why = append(why, fmt.Sprintf(text, v))
 		}
 	}
-	mode := x.Settings["index.mode"]
-	if (mode == "logsdb" || mode == "time_series") && x.Settings["index.mapping.source.mode"] == "" {
-		why = append(why, "synthetic source ("+mode+")")
+	switch mode := x.Settings["index.mode"]; mode {
+	case "", "standard", "lookup":
+	case "logsdb", "time_series", "columnar":
+		if x.Settings["index.mapping.source.mode"] == "" {
+			why = append(why, "synthetic source ("+mode+")")
+		}
+	default: // whatever its sources are, they are not known to be stored
+		why = append(why, "index mode "+mode+" is not known")
 	}
 	if x.Settings["index.knn"] == "true" && x.Settings["index.knn.derived_source.enabled"] == "true" {
 		why = append(why, "vectors are left out (k-NN derived source)")

@@ -49,6 +49,36 @@ func (in *Input) Monotonic(n int64, shift int32) Monotonic {
 	return m
 }
 
+// Len is the number of values.
+func (m Monotonic) Len() int64 { return m.n }
+
+// Span gives the bytes of the data that hold the delta of value i, as DirectSpan does.
+func (m Monotonic) Span(i int64) (off, n int64) {
+	if i < 0 || i >= m.n {
+		return -1, 0
+	}
+	b := m.blocks[i>>m.shift]
+	off, n = DirectSpan(int(b.bits), i&(1<<m.shift-1))
+	if n == 0 {
+		return off, 0
+	}
+	if b.bits > 64 || b.off < 0 || b.off > 1<<62 {
+		return -1, 0
+	}
+	return b.off + off, n
+}
+
+// At is value i, with the bytes of its Span.
+func (m Monotonic) At(i int64, span []byte, le bool) int64 {
+	b, k := m.blocks[i>>m.shift], i&(1<<m.shift-1)
+	return b.at(k, DirectIn(span, int(b.bits), k, le))
+}
+
+// at is value k of a block: the conversion to float32 keeps the product from being fused or widened.
+func (b monotonicBlock) at(k int64, delta uint64) int64 {
+	return b.min + int64(float32(b.avg*float32(k))) + int64(delta)
+}
+
 // Each calls yield with all values in order; data holds the deltas of the sequence, and
 // base is the place where they begin. It stops when yield gives an error.
 func (m Monotonic) Each(data []byte, base int64, le bool, yield func(i, v int64) error) error {
@@ -69,9 +99,7 @@ func (m Monotonic) Each(data []byte, base int64, le bool, yield func(i, v int64)
 			}
 		}
 		for k := range n {
-			// The conversion to float32 keeps the product from being fused or widened.
-			v := blk.min + int64(float32(blk.avg*float32(k))) + int64(d.At(k))
-			if err := yield(first+k, v); err != nil {
+			if err := yield(first+k, blk.at(k, d.At(k))); err != nil {
 				return err
 			}
 		}

@@ -48,40 +48,42 @@ func Unpack32(dst []int32, src []byte, bits int) {
 }
 
 // PackedAt is value k of 0–64 bits in a bit stream with the most significant bit first.
-func PackedAt(src []byte, bits int, k int64) uint64 {
-	if bits == 0 {
-		return 0
-	}
-	first := k * int64(bits)
+func PackedAt(src []byte, bits int, k int64) uint64 { return bitsAt(src, k*int64(bits), bits, false) }
+
+// bitsAt is a value of 0–64 bits that begins at a bit of src, which the caller has checked
+// to hold it.
+func bitsAt(src []byte, first int64, bits int, le bool) uint64 {
 	var v uint64
-	got := 0
-	for got < bits {
+	for got := 0; got < bits; {
 		at := first + int64(got)
-		free := 8 - int(at&7)
-		take := min(free, bits-got)
-		b := uint64(src[at>>3]) >> (free - take) & (1<<take - 1)
-		v = v<<take | b
+		used := int(at & 7)
+		take := min(8-used, bits-got)
+		if le {
+			v |= uint64(src[at>>3]) >> used & (1<<take - 1) << got
+		} else {
+			v = v<<take | uint64(src[at>>3])>>(8-used-take)&(1<<take-1)
+		}
 		got += take
 	}
 	return v
 }
 
-// directAt is value k of 1–64 bits in a DirectReader array; the caller has checked that
-// the array holds it.
-func directAt(src []byte, bits int, k int64, le bool) uint64 {
-	if !le {
-		return PackedAt(src, bits, k)
+// DirectSpan gives the bytes of a DirectReader array that hold value k of 0–64 bits: their
+// offset, which is -1 when that is too large for a file, and their number.
+func DirectSpan(bits int, k int64) (off, n int64) {
+	if bits == 0 {
+		return 0, 0
+	}
+	if k < 0 || k > (1<<62)/int64(bits) {
+		return -1, 0
 	}
 	first := k * int64(bits)
-	var v uint64
-	for got := 0; got < bits; {
-		at := first + int64(got)
-		shift := int(at & 7)
-		take := min(8-shift, bits-got)
-		v |= uint64(src[at>>3]) >> shift & (1<<take - 1) << got
-		got += take
-	}
-	return v
+	return first >> 3, (first&7 + int64(bits) + 7) >> 3
+}
+
+// DirectIn is value k of 0–64 bits out of the bytes of its DirectSpan.
+func DirectIn(span []byte, bits int, k int64, le bool) uint64 {
+	return bitsAt(span, k*int64(bits)&7, bits, le)
 }
 
 // Direct is a DirectReader array of n values.
@@ -107,5 +109,5 @@ func (d Direct) At(k int64) uint64 {
 	if d.bits == 0 {
 		return 0
 	}
-	return directAt(d.data, d.bits, k, d.le)
+	return bitsAt(d.data, k*int64(d.bits), d.bits, d.le)
 }

@@ -1,8 +1,6 @@
-package lucene
+package columns
 
-import (
-	"github.com/rfsd/rfsd/rfs/lucene/codec"
-)
+import "github.com/rfsd/rfsd/rfs/lucene/codec"
 
 /*
 The set of documents that have a value, in .dvd at the place that .dvm states. Blocks of
@@ -11,7 +9,7 @@ The set of documents that have a value, in .dvd at the place that .dvm states. B
 	u16 block | u16 cardinality-1 |
 	cardinality <= 4095  that many u16, the low halves of the document numbers
 	cardinality == 65536 nothing: all documents of the block
-	else                 [80, 90 with a rank power p: 1024 >> (p-7) bytes] 1024 u64, a bitmap
+	else                 [80 and later with a rank power p: 1024 >> (p-7) bytes] 1024 u64, a bitmap
 
 A block 0x7FFF of the one document 0xFFFF ends the set; a jump table may follow.
 */
@@ -21,8 +19,8 @@ const (
 	setSentinel = 0x7FFF
 )
 
-// parseSet calls yield for each document of the set, in rising order.
-func parseSet(b []byte, le bool, rankPower int8, maxDoc int32, yield func(doc int32)) (int64, error) {
+// ParseSet calls yield for each document of the set, in rising order.
+func ParseSet(b []byte, le bool, rankPower int8, maxDoc int32, yield func(doc int32)) (int64, error) {
 	in := codec.NewInput(b)
 	in.SetLittleEndian(le)
 	total, last := int64(0), int32(-1)

@@ -1,0 +1,208 @@
+package columns
+
+import (
+	"context"
+	"math/bits"
+
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+)
+
+// blobs is where the values of a binary column are: one after the other.
+type blobs struct {
+	off, size         int64
+	shortest, longest int32
+	addresses         *sequence // nil: all are equally long
+}
+
+// maxBinary bounds one binary value.
+const maxBinary = 256 << 20
+
+// Reader gives the values of a column document by document, best in rising order. It belongs
+// to one goroutine.
+type Reader struct {
+	e      *Entry
+	maxDoc int32
+	data   Data
+
+	docs   []uint64 // the documents that have a value; nil: all or none
+	at     int32    // rank is how many there are before this one
+	rank   int64
+	doc    int32
+	begin  int64 // of the document's values
+	count  int
+	opened bool
+
+	numbers   *numberReader
+	addresses *sequenceReader
+	terms     *termReader
+	bytes     *view
+	places    *sequenceReader // of binary values
+}
+
+// NewReader begins to read a column of a segment of maxDoc documents out of its .dvd file;
+// nothing is fetched before the first Advance. Its error says that the column has a form that is not known.
+func (e *Entry) NewReader(data Data, maxDoc int32) (*Reader, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
+	r := &Reader{e: e, maxDoc: maxDoc, data: data}
+	ordinals := int64(0)
+	if e.terms != nil {
+		r.terms = newTermReader(e.terms, data)
+		ordinals = e.terms.n
+		if rg := e.numbers.ranges; rg != nil && rg.meta.Len()-1 != ordinals {
+			return nil, codec.Errorf(e.numbers.off, "%d ranges of %d ordinals", rg.meta.Len()-1, ordinals)
+		}
+	}
+	if b := e.blobs; b != nil {
+		r.bytes = newView(data, b.off, b.size)
+		if b.addresses != nil {
+			r.places = newSequenceReader(b.addresses, data)
+		}
+		return r, nil
+	}
+	r.numbers = newNumberReader(&e.numbers, data, e.le, ordinals)
+	if e.addresses != nil {
+		r.addresses = newSequenceReader(e.addresses, data)
+	}
+	return r, nil
+}
+
+// Everywhere reports whether all of maxDoc documents have a value, and whether none has;
+// otherwise the set must be read.
+func (e *Entry) Everywhere(maxDoc int32) (all, none bool) {
+	return e.set.off == setAll && e.Docs == int64(maxDoc), e.set.off == setNone && e.Docs == 0
+}
+
+// EachDoc reads the set of documents that have a value and calls yield for each, in rising order.
+func (e *Entry) EachDoc(ctx context.Context, data Data, maxDoc int32, yield func(doc int32)) error {
+	switch all, none := e.Everywhere(maxDoc); {
+	case none:
+		return nil
+	case all:
+		for d := range maxDoc {
+			yield(d)
+		}
+		return nil
+	}
+	s := e.set
+	if s.off < 0 || s.size < 0 || s.off > data.Size() || s.size > data.Size()-s.off || e.Docs > int64(maxDoc) {
+		return codec.Errorf(-1, "column of %d documents of %d, the set at %d", e.Docs, maxDoc, s.off)
+	}
+	p, err := data.ReadAt(ctx, s.off, s.size)
+	if err != nil {
+		return err
+	}
+	n, err := ParseSet(p, e.le, s.rankPower, maxDoc, yield)
+	if err != nil {
+		return at(s.off, err)
+	}
+	if n != e.Docs {
+		return codec.Errorf(s.off, "set of %d documents has %d", e.Docs, n)
+	}
+	return nil
+}
+
+// Advance goes to a document and reports how many values it has.
+func (r *Reader) Advance(ctx context.Context, doc int32) (int, error) {
+	if doc < 0 || doc >= r.maxDoc {
+		return 0, codec.Errorf(-1, "document %d of %d", doc, r.maxDoc)
+	}
+	if err := r.open(ctx); err != nil {
+		return 0, err
+	}
+	r.doc, r.count = doc, 0
+	place := int64(doc)
+	if _, none := r.e.Everywhere(r.maxDoc); none {
+		return 0, nil
+	}
+	if r.docs != nil {
+		if r.docs[doc>>6]>>(doc&63)&1 == 0 {
+			return 0, nil
+		}
+		place = r.place(doc)
+	}
+	if r.addresses == nil {
+		r.begin, r.count = place, 1
+		return 1, nil
+	}
+	limit := r.e.Values
+	if limit < 0 {
+		limit = 1 << 62
+	}
+	from, to, err := r.addresses.pair(ctx, place, limit)
+	if err != nil {
+		return 0, err
+	}
+	if to-from > 1<<31-1 {
+		return 0, codec.Errorf(r.addresses.off, "document %d has %d values", doc, to-from)
+	}
+	r.begin, r.count = from, int(to-from)
+	return r.count, nil
+}
+
+// open reads the set of documents once.
+func (r *Reader) open(ctx context.Context) error {
+	if r.opened {
+		return nil
+	}
+	if all, none := r.e.Everywhere(r.maxDoc); !all && !none {
+		r.docs = make([]uint64, (int64(r.maxDoc)+63)/64)
+		if err := r.e.EachDoc(ctx, r.data, r.maxDoc, func(d int32) { r.docs[d>>6] |= 1 << (d & 63) }); err != nil {
+			return err
+		}
+	}
+	r.opened = true
+	return nil
+}
+
+// place is how many documents before doc have a value.
+func (r *Reader) place(doc int32) int64 {
+	if doc < r.at {
+		r.at, r.rank = 0, 0
+	}
+	for r.at>>6 < doc>>6 {
+		r.rank += int64(bits.OnesCount64(r.docs[r.at>>6] >> (r.at & 63)))
+		r.at = (r.at>>6 + 1) << 6
+	}
+	r.rank += int64(bits.OnesCount64(r.docs[doc>>6] >> (r.at & 63) << (r.at & 63) & (1<<(doc&63) - 1)))
+	r.at = doc
+	return r.rank
+}
+
+// Number is value i of the document: a number, or in sorted columns an ordinal.
+func (r *Reader) Number(ctx context.Context, i int) (int64, error) {
+	if i < 0 || i >= r.count || r.numbers == nil {
+		return 0, codec.Errorf(-1, "value %d of %d of document %d", i, r.count, r.doc)
+	}
+	return r.numbers.at(ctx, r.begin+int64(i), r.doc)
+}
+
+// Bytes is value i of the document in a sorted or binary column, valid until the next call.
+func (r *Reader) Bytes(ctx context.Context, i int) ([]byte, error) {
+	if r.terms != nil {
+		ordinal, err := r.Number(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		return r.terms.at(ctx, ordinal)
+	}
+	if i != 0 || r.count != 1 || r.bytes == nil {
+		return nil, codec.Errorf(-1, "bytes %d of %d of document %d", i, r.count, r.doc)
+	}
+	b := r.e.blobs
+	if r.places == nil {
+		if b.shortest < 0 || b.shortest > maxBinary || b.shortest != b.longest {
+			return nil, codec.Errorf(b.off, "values of %d to %d bytes", b.shortest, b.longest)
+		}
+		return r.bytes.at(ctx, b.off+r.begin*int64(b.longest), int64(b.longest))
+	}
+	from, to, err := r.places.pair(ctx, r.begin, b.size)
+	if err != nil {
+		return nil, err
+	}
+	if to-from > maxBinary {
+		return nil, codec.Errorf(b.off, "value of %d bytes", to-from)
+	}
+	return r.bytes.at(ctx, b.off+from, to-from)
+}

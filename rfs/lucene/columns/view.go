@@ -1,0 +1,120 @@
+package columns
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+)
+
+// Data is the file of the values, .dvd.
+type Data interface {
+	// ReadAt gives n bytes from off on, which the caller does not change.
+	ReadAt(ctx context.Context, off, n int64) ([]byte, error)
+	Size() int64
+}
+
+// pageSize is how many bytes of a part of the file are asked for at once.
+const pageSize = 256 << 10
+
+// view shows a part of the file, which it reads in pages as places in it are asked for.
+type view struct {
+	data     Data
+	from, to int64 // the part
+	start    int64 // of page
+	page     []byte
+}
+
+func newView(data Data, off, size int64) *view {
+	v := &view{data: data, from: off, to: off}
+	if off >= 0 && size >= 0 && off <= data.Size() && size <= data.Size()-off {
+		v.to = off + size
+	}
+	return v
+}
+
+// at gives n bytes from off of the file on, valid until the next call.
+func (v *view) at(ctx context.Context, off, n int64) ([]byte, error) {
+	if off < v.from || n < 0 || off > v.to || n > v.to-off {
+		return nil, codec.Errorf(off, "%d bytes wanted of a part from %d to %d of the file", n, v.from, v.to)
+	}
+	if off < v.start || off+n > v.start+int64(len(v.page)) {
+		v.page = nil
+		p, err := v.data.ReadAt(ctx, off, min(max(n, pageSize), v.to-off))
+		if err != nil {
+			return nil, err
+		}
+		v.start, v.page = off, p
+	}
+	return v.page[off-v.start : off-v.start+n], nil
+}
+
+// direct is value k of a DirectReader array that begins at off.
+func (v *view) direct(ctx context.Context, off int64, bits int, k int64, le bool) (uint64, error) {
+	if bits == 0 {
+		return 0, nil
+	}
+	if bits > 64 {
+		return 0, codec.Errorf(off, "packed values of %d bits", bits)
+	}
+	skip, n := codec.DirectSpan(bits, k)
+	if skip < 0 {
+		return 0, codec.Errorf(off, "packed value %d", k)
+	}
+	p, err := v.at(ctx, off+skip, n)
+	if err != nil {
+		return 0, err
+	}
+	return codec.DirectIn(p, bits, k, le), nil
+}
+
+// sequence is a monotonic sequence: its metadata, and where its data are.
+type sequence struct {
+	meta      codec.Monotonic
+	off, size int64
+	le        bool
+}
+
+type sequenceReader struct {
+	*sequence
+	data *view
+}
+
+func newSequenceReader(s *sequence, data Data) *sequenceReader {
+	return &sequenceReader{s, newView(data, s.off, s.size)}
+}
+
+// at is value i.
+func (s *sequenceReader) at(ctx context.Context, i int64) (int64, error) {
+	off, n := s.meta.Span(i)
+	if off < 0 {
+		return 0, codec.Errorf(s.off, "value %d of a sequence of %d", i, s.meta.Len())
+	}
+	if n == 0 {
+		return s.meta.At(i, nil, s.le), nil
+	}
+	p, err := s.data.at(ctx, s.off+off, n)
+	if err != nil {
+		return 0, err
+	}
+	return s.meta.At(i, p, s.le), nil
+}
+
+// pair gives values i and i+1, which bound a part of n.
+func (s *sequenceReader) pair(ctx context.Context, i, n int64) (from, to int64, err error) {
+	if from, err = s.at(ctx, i); err == nil {
+		to, err = s.at(ctx, i+1)
+	}
+	if err == nil && (from < 0 || to < from || to > n) {
+		err = codec.Errorf(s.off, "part %d from %d to %d of %d", i, from, to, n)
+	}
+	return from, to, err
+}
+
+// at moves the place of an error from a part of the file to the file.
+func at(base int64, err error) error {
+	if e, ok := errors.AsType[*codec.Error](err); ok {
+		return &codec.Error{Off: base + e.Off, Err: e.Err}
+	}
+	return err
+}

@@ -1,0 +1,130 @@
+package lucene
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
+)
+
+// Names of the columns that the id of a document in a time series consists of, and the
+// attribute of the field _id in segments that do not store it (Elasticsearch 9.5).
+const (
+	seriesID        = "_tsid"
+	seriesTime      = "@timestamp"
+	seriesHash      = "_ts_routing_hash"
+	attrSyntheticID = "SyntheticIdField.enabled"
+)
+
+// synthetic reports whether the ids of a segment are computed out of columns.
+func (fi *fieldInfos) synthetic() bool {
+	f := fi.named("_id")
+	return f != nil && f.attrs[attrSyntheticID] == "true"
+}
+
+// series reads what ids of a time series consist of, beside the stored fields.
+type series struct {
+	data           []*columnData // not verified yet
+	id, time, hash *columnReader
+	tsid, routing  []byte // buffers
+}
+
+// openSeries finds the columns of a segment whose ids are computed; nil when they are stored.
+// It reads only the metadata.
+func openSeries(ctx context.Context, seg *Segment) (*series, error) {
+	if seg.columns == nil {
+		return nil, nil
+	}
+	metas := columnMetas{seg: seg, fields: seg.columns}
+	s := &series{}
+	for _, part := range []struct {
+		name string
+		to   **columnReader
+	}{{seriesID, &s.id}, {seriesTime, &s.time}, {seriesHash, &s.hash}} {
+		name := part.name
+		f := seg.columns.named(name)
+		if f == nil || f.docValues == 0 {
+			return nil, fault.Corrupt("", seg.Name+".fnm", -1, "ids are computed, but there is no column %s", name)
+		}
+		c, err := metas.open(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			return nil, fmt.Errorf("%s: ids need column %s in doc values of format %q, which is not known: %w",
+				seg.Name, name, f.attrs[attrFormat], fault.ErrUnsupported)
+		}
+		if *part.to, err = c.reader(int32(seg.MaxDoc)); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(s.data, c.columnData) {
+			s.data = append(s.data, c.columnData)
+		}
+	}
+	return s, nil
+}
+
+// fill gives a document without a stored id what its id consists of. The files are verified
+// before the first: a damaged value would be another id.
+func (s *series) fill(ctx context.Context, rec *Record) error {
+	for len(s.data) > 0 {
+		if err := s.data[0].verify(ctx); err != nil {
+			return err
+		}
+		s.data = s.data[1:]
+	}
+	var err error
+	if s.tsid, err = s.id.bytes(ctx, rec.DocID, s.tsid); err != nil {
+		return err
+	}
+	if s.routing, err = s.hash.bytes(ctx, rec.DocID, s.routing); err != nil {
+		return err
+	}
+	if rec.Timestamp, err = s.time.number(ctx, rec.DocID); err != nil {
+		return err
+	}
+	rec.IDKind, rec.ID, rec.RoutingHash = IDSeries, s.tsid, s.routing
+	return nil
+}
+
+// columnReader reads a column that has one value in each document it is asked for.
+type columnReader struct {
+	*column
+	values *columns.Reader
+}
+
+func (c *column) reader(maxDoc int32) (*columnReader, error) {
+	r, err := c.entry.NewReader(c, maxDoc)
+	if err != nil {
+		return nil, c.wrap(err)
+	}
+	return &columnReader{column: c, values: r}, nil
+}
+
+func (c *columnReader) only(ctx context.Context, doc int32) error {
+	n, err := c.values.Advance(ctx, doc)
+	if err == nil && n != 1 {
+		err = codec.Errorf(-1, "document %d has %d values, not one", doc, n)
+	}
+	return err
+}
+
+func (c *columnReader) number(ctx context.Context, doc int32) (v int64, err error) {
+	if err = c.only(ctx, doc); err == nil {
+		v, err = c.values.Number(ctx, 0)
+	}
+	return v, c.wrap(err)
+}
+
+// bytes puts the value into buf.
+func (c *columnReader) bytes(ctx context.Context, doc int32, buf []byte) ([]byte, error) {
+	var b []byte
+	err := c.only(ctx, doc)
+	if err == nil {
+		b, err = c.values.Bytes(ctx, 0)
+	}
+	return append(buf[:0], b...), c.wrap(err)
+}
