@@ -210,7 +210,7 @@ func (m *member) run(ctx context.Context) error {
 
 func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 	o := m.r.options
-	kept, closeStore, err := openStoreAlone(ctx, o)
+	kept, closeStore, err := openStore(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}

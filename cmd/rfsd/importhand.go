@@ -48,7 +48,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	store := in.store
 	if store == nil {
 		var closeStore func() error
-		if store, closeStore, err = openStore(ctx, o.options, client); err != nil {
+		if store, closeStore, err = openStore(ctx, o.options); err != nil {
 			return give(err)
 		}
 		h.done = append(h.done, closeStore)

@@ -22,6 +22,7 @@ type instruments struct {
 	// Opened already, for a slot inside a daemon; nil: open those of the options.
 	store cms.Store
 	files *export.Dir
+	solo  *worker.Solo // of the slots inside a daemon; nil: the worker has the process to itself
 }
 
 func newInstruments(o options) *instruments { return &instruments{bucket: throttle.New(o.maxRate)} }

@@ -351,11 +351,11 @@ func endCode(m *progress.Migration) int {
 
 // openCoordinator connects to the store that the workers use.
 func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
-	store, _, err := openStoreAlone(ctx, o)
+	store, _, err := openStore(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return cms.New(cms.Config{Store: store, Creator: newHolder(), InitialLease: o.lease, SkewTolerance: o.skew})
+	return cms.New(cms.Config{Store: store, Creator: newHolder(), InitialLease: o.lease, SkewTolerance: o.skewTolerance()})
 }
 
 func sinks(r runOptions) []daemon.Sink {

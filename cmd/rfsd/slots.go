@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/throttle"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // slotHost runs workers inside the daemon, with one store for all.
@@ -24,6 +25,7 @@ type slotHost struct {
 	o      options
 	log    *slog.Logger
 	bucket *throttle.Bucket
+	solo   worker.Solo
 
 	mu    sync.Mutex
 	store cms.Store
@@ -43,7 +45,7 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.store == nil {
-		store, shut, err := openStore(ctx, h.o, nil)
+		store, shut, err := openStore(ctx, h.o)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +58,7 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 		}
 		h.files, h.shut = dir, append(h.shut, dir.Close)
 	}
-	return cms.New(cms.Config{Store: h.store, Creator: newHolder(), InitialLease: h.o.lease, SkewTolerance: h.o.skew})
+	return cms.New(cms.Config{Store: h.store, Creator: newHolder(), InitialLease: h.o.lease, SkewTolerance: h.o.skewTolerance()})
 }
 
 func (h *slotHost) starter() daemon.Starter {
@@ -73,7 +75,7 @@ func (h *slotHost) hand(ctx context.Context, slot int) (*hand, error) {
 	if x := h.hands[slot]; x != nil {
 		return x, nil
 	}
-	x, err := openHand(ctx, h.o, h.log.With("slot", slot), &instruments{bucket: h.bucket, store: h.store, files: h.files})
+	x, err := openHand(ctx, h.o, h.log.With("slot", slot), &instruments{bucket: h.bucket, store: h.store, files: h.files, solo: &h.solo})
 	if err == nil {
 		h.hands[slot] = x
 	}

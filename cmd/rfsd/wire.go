@@ -38,7 +38,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	limitMemory(memoryBudget(o, inBucket(blobs.URI())), os.Getenv)
 	writer := newHolder()
 	s := &worker.Session{
-		Holder: writer, Log: log, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
+		Holder: writer, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
 	}
 	s.Snapshot = o.snapshotOptions(s.Settings)
 	s.SnapshotUUID = func(ctx context.Context, name string) (string, error) {
@@ -56,12 +56,12 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	store := in.store
 	if store == nil {
 		var closeStore func() error
-		if store, closeStore, err = openStore(ctx, o, client); err != nil {
+		if store, closeStore, err = openStore(ctx, o); err != nil {
 			return give(err)
 		}
 		closers = append(closers, closeStore)
 	}
-	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.lease, SkewTolerance: o.skew, LeastExponent: o.leastExponent, Tries: o.tries})
+	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.lease, SkewTolerance: o.skewTolerance(), LeastExponent: o.leastExponent, Tries: o.tries})
 	if err != nil {
 		return give(err)
 	}
@@ -104,42 +104,36 @@ func bulkOptions(o options) bulk.Options {
 	return opts
 }
 
-// openStore opens the state of the work: a file when one is named or no cluster takes
-// part, otherwise a cluster: the coordinator's when one is named, else the target.
-func openStore(ctx context.Context, o options, client *target.Client) (cms.Store, func() error, error) {
+// skewTolerance is the allowed distance to the clock of the coordination store; 0, which is any, for a file,
+// whose clock is that of this process.
+func (o options) skewTolerance() time.Duration {
+	if !o.clustered() {
+		return 0
+	}
+	return o.skew
+}
+
+// openStore opens the state of the work: a file when one is named or no cluster takes part, otherwise a
+// cluster: the coordinator's when one is named, else the target. Its requests have connections of their own,
+// which those that carry documents cannot take.
+func openStore(ctx context.Context, o options) (cms.Store, func() error, error) {
 	if !o.clustered() {
 		return openFile(o)
 	}
-	closeClient := func() error { return nil }
-	if o.coordinator.URL != "" {
-		own, err := target.New(ctx, o.coordinator)
-		if err != nil {
-			return nil, nil, fmt.Errorf("coordinator: %w", err)
-		}
-		client, closeClient = own, own.Close
+	conf := o.coordinator
+	if conf.URL == "" {
+		conf = o.target
+	}
+	client, err := target.New(ctx, conf)
+	if err != nil {
+		return nil, nil, fmt.Errorf("coordinator: %w", err)
 	}
 	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: o.session})
 	if err != nil {
-		_ = closeClient()
-		return nil, nil, fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-file keeps it in a file): %w", client.Name(), err)
-	}
-	return store, closeClient, nil
-}
-
-// openStoreAlone opens the state of the work for a process that sends nothing to the target.
-func openStoreAlone(ctx context.Context, o options) (cms.Store, func() error, error) {
-	if o.target.URL == "" || o.coordinator.URL != "" {
-		return openStore(ctx, o, nil)
-	}
-	client, err := target.New(ctx, o.target)
-	if err != nil {
-		return nil, nil, err
-	}
-	store, closeStore, err := openStore(ctx, o, client)
-	if err != nil {
+		err = fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-file keeps it in a file): %w", client.Name(), err)
 		return nil, nil, errors.Join(err, client.Close())
 	}
-	return store, func() error { return errors.Join(closeStore(), client.Close()) }, nil
+	return store, client.Close, nil
 }
 
 // openFile opens the state in a file. A rehearsal keeps its state in a file of its own that goes with it.

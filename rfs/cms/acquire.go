@@ -1,9 +1,11 @@
 package cms
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,8 +28,7 @@ const (
 // Half-done hand-offs that it meets are finished on the way.
 //
 // A *NoneAvailable says that others work and until when; ErrAllDone that no item
-// is open; ErrClockSkew that the clocks differ too much. An item acquired too often
-// without progress is marked FAILED, with one event, and passed over. When only items are
+// is open; ErrClockSkew that the clocks differ too much. When only items are
 // free that another engine began in mid-shard, they are taken over; a *ForeignWorker when
 // one of its workers is active.
 func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (*Lease, error) {
@@ -35,6 +36,7 @@ func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hint
 	if c.cfg.Tries > 0 {
 		rounds = 1
 	}
+	c.repay(ctx)
 	for range rounds {
 		l, err := c.fromCandidates(ctx, holder, hints)
 		if l != nil || err != nil {
@@ -107,6 +109,11 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 		return nil, fmt.Errorf("search work: %w", err)
 	}
 	c.retries.rand.shuffle(found)
+	if c.cfg.MaxAttempts > 0 { // those to work on alone come last
+		slices.SortStableFunc(found, func(a, b Item) int {
+			return cmp.Compare(min(a.Attempts/c.cfg.MaxAttempts, 1), min(b.Attempts/c.cfg.MaxAttempts, 1))
+		})
+	}
 	if hints != nil {
 		hints(found)
 		found = found[:min(len(found), candidates)]
@@ -131,22 +138,14 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 			return nil, err
 		}
 		switch v {
-		case Exhausted:
-			if _, err := c.Event(ctx, it.ID, "failed", got.Failure); err != nil {
-				return nil, err
-			}
 		case Applied, Already:
 			if got.Successors == "" {
 				return l, nil
 			}
-			if got.foreignSuccessors() { // the search was stale
+			err := l.finish(ctx, got)
+			if errors.Is(err, errForeignHandoff) { // the search was stale
 				foreign = true
-				if err := l.Release(ctx, CauseDrain); err != nil {
-					return nil, err
-				}
-				continue
-			}
-			if err := l.finish(ctx, got); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
+			} else if err != nil && !errors.Is(err, fault.ErrLeaseLost) {
 				return nil, err
 			}
 		}
@@ -173,8 +172,13 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 		switch {
 		case errors.Is(err, ErrConflict), errors.Is(err, ErrNotFound):
 			return nil, it, Held, nil // somebody else was quicker
-		case errors.Is(err, fault.ErrUnavailable):
-			it, err = c.get(ctx, id)
+		case err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil):
+			if ctx.Err() == nil {
+				it, err = c.get(ctx, id)
+			}
+			if err != nil || it.Holder != mine { // also a request that has yet to arrive
+				c.owe(id, Release{Holder: mine, Cause: string(CauseOutage)})
+			}
 			if err != nil {
 				return nil, it, 0, fmt.Errorf("acquire %s: outcome unknown: %w", id, err)
 			}

@@ -24,7 +24,7 @@ type Config struct {
 	Creator       string
 	InitialLease  time.Duration // default 10 min
 	MaxLease      time.Duration // default 6 h
-	MaxAttempts   int           // default 5; the next acquisition without progress fails the item
+	MaxAttempts   int           // in a row without progress, after which an item is leased to work on alone; default 5
 	SkewTolerance time.Duration // 0 = off
 	// Shared says that workers of another engine use the queue: margin and grace
 	// are then fixed at 15 s and 5 s, and the initial lease is at least 2 min.
@@ -48,6 +48,8 @@ type Coordinator struct {
 	seq     atomic.Int64
 	seeded  atomic.Bool
 	retries retrier
+	store95 latencies
+	debts   debts
 }
 
 // New makes a Coordinator. An initial lease that a shared queue cannot bear is an ErrConfig.
@@ -109,7 +111,7 @@ func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (crea
 
 func (c *Coordinator) create(ctx context.Context, items []Item) (created int, err error) {
 	err = c.retries.do(ctx, createBudget, func(ctx context.Context) error {
-		n, err := c.store.Create(ctx, items)
+		n, err := c.timedCreate(ctx, items)
 		created += n
 		return err
 	})
@@ -122,6 +124,7 @@ func (c *Coordinator) create(ctx context.Context, items []Item) (created int, er
 // AcquireSetup leases the right to seed. ErrSetupDone when that is over; a
 // *NoneAvailable says who seeds and until when.
 func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, error) {
+	c.repay(ctx)
 	it, err := c.get(ctx, SetupID)
 	if errors.Is(err, ErrNotFound) {
 		if _, err := c.create(ctx, []Item{NewItem(SetupID, c.cfg.Creator, 0)}); err != nil {
@@ -355,8 +358,17 @@ func (c *Coordinator) open(ctx context.Context) (o Open, err error) {
 // apply retries a transition that is safe to repeat.
 func (c *Coordinator) apply(ctx context.Context, b budget, id string, t Transition) (it Item, v Verdict, err error) {
 	err = c.retries.do(ctx, b, func(ctx context.Context) error {
+		begin := c.clock.Read().Mono
 		it, v, err = c.store.Apply(ctx, id, t)
+		c.store95.add(c.clock.Read().Mono - begin)
 		return err
 	})
 	return it, v, err
+}
+
+func (c *Coordinator) timedCreate(ctx context.Context, items []Item) (created int, err error) {
+	begin := c.clock.Read().Mono
+	created, err = c.store.Create(ctx, items)
+	c.store95.add(c.clock.Read().Mono - begin)
+	return created, err
 }

@@ -44,7 +44,8 @@ type Lease struct {
 	c        *Coordinator
 	begin    int64
 	deadline instant // the margin before the lease ends
-	trigger  instant
+	trigger  instant // when a quick store answers
+	half     instant
 	end      instant
 
 	mu    sync.Mutex
@@ -62,6 +63,7 @@ func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *
 		Item: it, Holder: it.Holder, Length: length, c: c, begin: it.Begin(),
 		deadline: before.after(length - margin),
 		trigger:  before.after(min(TriggerAfter(length), length-margin)),
+		half:     before.after(length / 2),
 		end:      before.after(length),
 	}
 	if id, err := it.Range(); err == nil {
@@ -78,8 +80,23 @@ func (l *Lease) Start() int64 { return l.begin }
 // over by the monotonic, the boot-time or the wall clock, whichever is first.
 func (l *Lease) UntilDeadline() time.Duration { return l.deadline.left(l.c.clock.Read()) }
 
-// UntilTrigger is the time until the hand-off has to begin.
-func (l *Lease) UntilTrigger() time.Duration { return l.trigger.left(l.c.clock.Read()) }
+// UntilTrigger is the time until the hand-off has to begin: earlier the slower the store answers, but not
+// before half of the lease is over.
+func (l *Lease) UntilTrigger() time.Duration {
+	now := l.c.clock.Read()
+	return min(l.trigger.left(now), max(l.half.left(now), l.deadline.left(now)-l.reserve()))
+}
+
+// HandoffTime is the time that a hand-off takes at the store, by the latency of its latest requests.
+func (l *Lease) HandoffTime() time.Duration { return handoffRequests * l.c.store95.p95() }
+
+// reserve is kept before the deadline: for the hand-off, and for the requests under way to end.
+func (l *Lease) reserve() time.Duration { return l.HandoffTime() + l.Length/10 }
+
+// Short reports whether the lease is too short for a hand-off in time that begins at its half.
+func (l *Lease) Short() bool {
+	return l.Length-Margin(l.Length)-l.reserve() < l.Length/2
+}
 
 // UntilEnd is the time until others may take the item.
 func (l *Lease) UntilEnd() time.Duration { return l.end.left(l.c.clock.Read()) }
@@ -124,10 +141,32 @@ func (l *Lease) Progress(ctx context.Context, watermark int64, w Work) error {
 	if err != nil {
 		return err
 	}
-	_, v, err := l.c.apply(ctx, onceBudget, l.Item.ID, Progress{
-		Holder: l.Holder, Begin: l.begin, Watermark: watermark,
-		Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(),
+	return l.progress(ctx, onceBudget, Progress{
+		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(),
 	})
+}
+
+// Reach records that every ordinal below was handled, though it is not durable before the end: the
+// next holder begins where this one did, but that this one got so far speaks for the item.
+func (l *Lease) Reach(ctx context.Context, ordinal int64) error {
+	return l.progress(ctx, onceBudget, Progress{Reached: ordinal})
+}
+
+// Stand records, under a lease to work on alone, that everything below watermark is durably done, as
+// Progress does, and everything below reached is handled. Work goes on only when it returns nil.
+func (l *Lease) Stand(ctx context.Context, watermark, reached int64, w Work) error {
+	checks, err := l.checks(w)
+	if err != nil {
+		return err
+	}
+	return l.progress(ctx, readBudget.before(l.deadline), Progress{
+		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(), Reached: reached, Alone: true,
+	})
+}
+
+func (l *Lease) progress(ctx context.Context, b budget, p Progress) error {
+	p.Holder, p.Begin = l.Holder, l.begin
+	_, v, err := l.c.apply(ctx, b, l.Item.ID, p)
 	if err != nil {
 		return l.failed("record progress of", err)
 	}
@@ -146,8 +185,12 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 		return err
 	}
 	next := ItemID{Index: l.ID.Index, Shard: l.ID.Shard, Cursor: watermark}.String()
+	exponent := max(RightSize(l.Length, l.c.cfg.InitialLease, w.Setup), min(l.c.cfg.LeastExponent, MaxExponent))
+	if l.Short() {
+		exponent = max(exponent, min(int(l.Item.LeaseExponent)+1, MaxExponent))
+	}
 	it, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID, SetSuccessors{
-		Holder: l.Holder, Successors: next, HandExponent: max(RightSize(l.Length, l.c.cfg.InitialLease, w.Setup), min(l.c.cfg.LeastExponent, MaxExponent)),
+		Holder: l.Holder, Successors: next, HandExponent: exponent,
 		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(),
 	})
 	if err != nil {
@@ -162,8 +205,19 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 	return l.finish(ctx, it)
 }
 
-// finish does what is left of a hand-off whose successors are stored.
+// errForeignHandoff means that another engine handed the item off: its cursors mean nothing here, so the
+// hand-off is not finished but taken over (TakeOver).
+var errForeignHandoff = fmt.Errorf("handed off by another engine: %w", fault.ErrLeaseLost)
+
+// finish does what is left of a hand-off whose successors are stored. A hand-off of another engine is
+// left as it is and the item given back, with errForeignHandoff.
 func (l *Lease) finish(ctx context.Context, it Item) error {
+	if it.foreignSuccessors() {
+		if err := l.Release(ctx, CauseDrain); err != nil {
+			return err
+		}
+		return fmt.Errorf("item %s: %w", it.ID, errForeignHandoff)
+	}
 	ids := it.SuccessorIDs()
 	items := make([]Item, 0, len(ids))
 	for _, id := range ids {
@@ -171,7 +225,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 	}
 	created := 0
 	err := l.c.retries.do(ctx, createBudget.before(l.end), func(ctx context.Context) error {
-		n, err := l.c.store.Create(ctx, items)
+		n, err := l.c.timedCreate(ctx, items)
 		created += n
 		return err
 	})
@@ -239,15 +293,58 @@ func (l *Lease) Complete(ctx context.Context, w Work) error {
 
 // Release gives the item back. A lease that is lost already is no error.
 func (l *Lease) Release(ctx context.Context, cause Cause) error {
-	_, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID,
-		Release{Holder: l.Holder, Cause: string(cause), Counted: cause.counted()})
+	return l.GiveBack(ctx, Return{Cause: cause})
+}
+
+// Return is how a lease is given back before its end.
+type Return struct {
+	Cause Cause
+	// Longer: the lease was too short, so the next one is longer. It does not count as an attempt.
+	Longer bool
+	// Watermark, if beyond Start, is where the next holder begins; Work is what was done below it.
+	Watermark int64
+	Work      Work
+}
+
+// GiveBack is a Release that records what was durably done, in the same request. When the store does not
+// answer, the coordinator gives the item back at its next acquisition.
+func (l *Lease) GiveBack(ctx context.Context, r Return) error {
+	t := Release{Holder: l.Holder, Cause: string(r.Cause), Counted: r.Cause.counted() && !r.Longer, Longer: r.Longer, Begin: l.begin}
+	if r.Watermark > l.begin {
+		checks, err := l.checks(r.Work)
+		if err != nil {
+			return err
+		}
+		t.Watermark, t.Counts, t.Checks, t.SetupMs = r.Watermark, l.Item.Counts.Add(r.Work.Counts), checks, r.Work.Setup.Milliseconds()
+	}
+	_, v, err := l.c.apply(ctx, successorBudget.before(l.end), l.Item.ID, t)
 	if err != nil {
+		l.c.owe(l.Item.ID, t)
 		return l.failed("release", err)
 	}
 	if v == Foreign {
 		return ErrSchemaMismatch
 	}
 	return nil
+}
+
+// Over reports whether the store says that this lease completed the item, whatever became of the answer.
+func (l *Lease) Over(ctx context.Context) bool {
+	it, err := l.c.store.Get(ctx, l.Item.ID)
+	if err != nil || it.Holder != l.Holder || it.Open() || it.FailedItem() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = &it
+	return true
+}
+
+// Lost returns why the item is no longer this lease's by what the store said; nil also after the deadline.
+func (l *Lease) Lost() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 // Fail marks the item FAILED and emits one event.

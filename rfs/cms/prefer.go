@@ -12,6 +12,7 @@ import (
 // may be taken, done, another engine's or not exist, and then the next one is tried. nil without an
 // error says that none was free; AcquireNext finds what is.
 func (c *Coordinator) AcquireOneOf(ctx context.Context, holder string, ids []string) (*Lease, error) {
+	c.repay(ctx)
 	for _, id := range ids {
 		r, err := ParseID(id)
 		if err != nil {
@@ -29,22 +30,18 @@ func (c *Coordinator) AcquireOneOf(ctx context.Context, holder string, ids []str
 				continue
 			}
 		}
-		l, got, v, err := c.acquire(ctx, id, holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
+		l, got, _, err := c.acquire(ctx, id, holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case v == Exhausted:
-			if _, err := c.Event(ctx, id, "failed", got.Failure); err != nil {
-				return nil, err
-			}
-		case l == nil:
-		case got.Successors == "":
+		if l == nil {
+			continue
+		}
+		if got.Successors == "" {
 			return l, nil
-		default:
-			if err := l.finish(ctx, got); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
-				return nil, err
-			}
+		}
+		if err := l.finish(ctx, got); err != nil && !errors.Is(err, fault.ErrLeaseLost) {
+			return nil, err
 		}
 	}
 	return nil, nil

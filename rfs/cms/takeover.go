@@ -71,9 +71,9 @@ func (r Restart) Apply(it Item, now int64) (Item, Verdict) {
 		return it, Held
 	}
 	it.CompletedAt, it.Status, it.Failure, it.Successors = 0, "", "", ""
-	it.Holder, it.Expiration, it.Exponent, it.Attempts = "", 0, 0, 0
+	it.Holder, it.Expiration, it.Exponent = "", 0, 0
 	it.Engine = engine
-	return it, Applied
+	return acquitted(it), Applied
 }
 
 // Replace ends an open item in mid-shard whose cursor another engine chose.

@@ -13,7 +13,7 @@ const (
 	Held
 	// Done: the item is completed.
 	Done
-	// Exhausted: acquired too often without progress; the item is now FAILED.
+	// Exhausted: a phase was tried too often and is now FAILED. Items never are: see Lease.Condemned.
 	Exhausted
 	// Lost: the caller does not hold the item (any more).
 	Lost
@@ -63,7 +63,7 @@ type Acquire struct {
 	InitialMs   int64  `json:"initialMs"`   // lease of exponent 0
 	MaxMs       int64  `json:"maxMs"`       // no lease is longer
 	GraceMs     int64  `json:"graceMs"`     // a lease is stolen only this long after its end
-	MaxAttempts int    `json:"maxAttempts"` // acquisitions in a row without progress; 0 = no limit
+	MaxAttempts int    `json:"maxAttempts"` // acquisitions in a row without progress after which the item is leased alone; 0 = no limit
 	ClientMs    int64  `json:"clientMs"`    // the caller's clock
 	ToleranceMs int64  `json:"toleranceMs"` // allowed distance to the store's clock; 0 = any
 }
@@ -71,7 +71,9 @@ type Acquire struct {
 // Name is "acquire".
 func (Acquire) Name() string { return "acquire" }
 
-// Apply leases the item, or marks it FAILED when it was tried too often.
+// Apply leases the item. An attempt is counted in advance, because a holder that dies cannot count
+// it; releases with a cause and progress take it back. After MaxAttempts the lease is one to work on
+// alone (see attempts.go).
 func (a Acquire) Apply(it Item, now int64) (Item, Verdict) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
@@ -84,22 +86,17 @@ func (a Acquire) Apply(it Item, now int64) (Item, Verdict) {
 		return it, Already
 	case it.Expiration*1000+a.GraceMs >= now:
 		return it, Held
-	case a.MaxAttempts > 0 && it.Attempts >= a.MaxAttempts && it.Successors == "":
-		return failed(it, NoProgress, now), Exhausted
 	}
 	k := min(it.Exponent, MaxExponent)
 	it.Holder = a.Holder
 	it.Expiration = ceilSeconds(now + leaseMs(a.InitialMs, int(k), a.MaxMs))
 	it.LeaseExponent, it.Exponent = k, k+1
-	it.Attempts++
+	it = attempt(it, a.MaxAttempts)
 	it.AcquiredAt = now
 	it.ReleasedFor = ""
 	it.Engine = engine
 	return it, Applied
 }
-
-// NoProgress is the failure of an item that was acquired too often.
-const NoProgress = "no progress in too many acquisitions in a row"
 
 // Progress records how far the holder is. It is also the poll that notices a lost lease.
 type Progress struct {
@@ -109,14 +106,17 @@ type Progress struct {
 	Counts    Counts `json:"counts"` // from the cursor to Watermark
 	Checks    string `json:"checks"`
 	SetupMs   int64  `json:"setupMs"`
+	Reached   int64  `json:"reached"` // every ordinal below it was handled, durably or not; 0: Watermark says it
+	Alone     bool   `json:"alone"`   // by the holder of a lease to work on alone, before it goes on
 }
 
 // Name is "progress".
 func (Progress) Name() string { return "progress" }
 
 // Apply stores watermark and counts. A late request that lies behind what is
-// stored changes nothing. The first ordinal beyond the begin of the acquisition
-// clears the count of attempts and lets the next lease be as long as this one.
+// stored changes nothing. The first ordinal beyond the begin of the acquisition, or
+// beyond what any reached where nothing is durable yet, clears the count of attempts
+// and lets the next lease be as long as this one.
 func (p Progress) Apply(it Item, _ int64) (Item, Verdict) {
 	if v := holds(it, p.Holder); v != Applied {
 		return it, v
@@ -124,11 +124,26 @@ func (p Progress) Apply(it Item, _ int64) (Item, Verdict) {
 	if it.Successors != "" {
 		return it, Mismatch
 	}
-	if p.Watermark <= max(it.Watermark, p.Begin) {
+	durable, further := p.Watermark > max(it.Watermark, p.Begin), p.Reached > max(it.Reached, it.Watermark, p.Begin)
+	stand := max(p.Begin, p.Watermark, p.Reached) + 1
+	alone := p.Alone && stand > it.AloneAt
+	if !durable && !further && !alone {
 		return it, Already
 	}
-	it.Watermark, it.Counts, it.Checks, it.SetupMs = p.Watermark, p.Counts, p.Checks, p.SetupMs
-	it.Attempts, it.Exponent = 0, it.LeaseExponent
+	if durable {
+		it.Watermark, it.Counts, it.Checks, it.SetupMs = p.Watermark, p.Counts, p.Checks, p.SetupMs
+	}
+	if further {
+		it.Reached = p.Reached
+	}
+	if durable || further {
+		it.Exponent = it.LeaseExponent
+	}
+	if p.Alone {
+		it.AloneAt = max(it.AloneAt, stand) // a lease to work on alone follows until the item moves on
+	} else {
+		it.Attempts = 0
+	}
 	return it, Applied
 }
 
@@ -162,8 +177,7 @@ func (s SetSuccessors) Apply(it Item, _ int64) (Item, Verdict) {
 	}
 	it.Successors, it.HandExponent = s.Successors, Exponent(max(0, s.HandExponent))
 	it.Watermark, it.Counts, it.Checks, it.SetupMs = s.Watermark, s.Counts, s.Checks, s.SetupMs
-	it.Attempts = 0
-	return it, Applied
+	return acquitted(it), Applied
 }
 
 // Complete ends an item. With successors it is the last step of a hand-off and
@@ -199,8 +213,7 @@ func (c Complete) Apply(it Item, now int64) (Item, Verdict) {
 		it.Watermark, it.Counts, it.Checks, it.SetupMs = max(it.Watermark, c.Watermark), c.Counts, c.Checks, c.SetupMs
 	}
 	it.CompletedAt = max(1, now/1000)
-	it.Attempts = 0
-	return it, Applied
+	return acquitted(it), Applied
 }
 
 // Release gives the item back before its lease ends.
@@ -208,20 +221,36 @@ type Release struct {
 	Holder  string `json:"holder"`
 	Cause   string `json:"cause"`
 	Counted bool   `json:"counted"` // the acquisition counts as one without progress
+	Longer  bool   `json:"longer"`  // the lease was too short: the next one is longer, also when the acquisition does not count
+
+	// What was durably done, as in Progress; a Watermark not beyond Begin records nothing.
+	Begin     int64  `json:"begin"`
+	Watermark int64  `json:"watermark"`
+	Counts    Counts `json:"counts"`
+	Checks    string `json:"checks"`
+	SetupMs   int64  `json:"setupMs"`
 }
 
 // Name is "release".
 func (Release) Name() string { return "release" }
 
 // Apply frees the item. An uncounted release undoes what the acquisition did to
-// the attempts and to the length of the next lease.
+// the attempts and, unless Longer, to the length of the next lease.
 func (r Release) Apply(it Item, _ int64) (Item, Verdict) {
 	if v := holds(it, r.Holder); v != Applied {
 		return it, v
 	}
 	it.Holder, it.Expiration, it.ReleasedFor = "", 0, r.Cause
-	if !r.Counted {
-		it.Attempts, it.Exponent = max(0, it.Attempts-1), it.LeaseExponent
+	switch durable := it.Successors == "" && r.Watermark > max(it.Watermark, r.Begin); {
+	case durable:
+		it.Watermark, it.Counts, it.Checks, it.SetupMs = r.Watermark, r.Counts, r.Checks, r.SetupMs
+		it = acquitted(it)
+		it.Exponent = it.LeaseExponent
+	case !r.Counted:
+		it.Attempts, it.AloneAt, it.Exponent = max(0, it.Attempts-1), 0, it.LeaseExponent
+	}
+	if r.Longer {
+		it.Exponent = max(it.Exponent, min(it.LeaseExponent+1, MaxExponent))
 	}
 	return it, Applied
 }
@@ -293,8 +322,8 @@ func (Unfail) Apply(it Item, _ int64) (Item, Verdict) {
 		return it, Done
 	}
 	it.CompletedAt, it.Status, it.Failure = 0, "", ""
-	it.Holder, it.Expiration, it.Exponent, it.Attempts = "", 0, 0, 0
-	return it, Applied
+	it.Holder, it.Expiration, it.Exponent = "", 0, 0
+	return acquitted(it), Applied
 }
 
 // holds is Applied when the open item belongs to holder.

@@ -44,6 +44,9 @@ type job struct {
 	maxOrdinal atomic.Int64
 	broken     atomic.Pointer[error] // why the watch ended the work
 	pauses     pauseDetector
+	sent       *sent         // what became of the requests; nil before the first
+	alone      *alone        // nil unless the lease is to be worked on alone
+	lastRead   atomic.Int64  // monotonic clock in ns when the last record was read; 0 before
 	acquired   time.Duration // monotonic clock
 	firstRead  time.Duration // monotonic clock when setup ended: the first document was read; 0 before
 }
@@ -79,9 +82,13 @@ func (j *job) open(ctx, work context.Context) error {
 	}
 	j.reader = j.commit.Reader(lucene.ReadOptions{From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms()})
 	opts := j.runner.Bulk
-	opts.Sender, opts.Recorder = j.out, j.runner.Failed
+	j.sent = &sent{next: j.out}
+	opts.Sender, opts.Recorder = j.sent, j.runner.Failed
 	opts.From, opts.Index, opts.Shard, opts.EmitType = j.begin, j.entry.Naming.Index, j.id.Shard, j.entry.Naming.Emit
 	opts.MayStart, opts.Create = mayStart, j.entry.Create
+	if j.alone != nil {
+		opts.MaxInFlight = 1
+	}
 	j.loader = bulk.New(opts)
 	j.loaded.Store(j.loader)
 	return nil
@@ -111,7 +118,10 @@ func (j *job) run(work, stopping context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(stopping, func() { stopped.Store(true); cancel() })()
 
-	err := j.open(reading, work)
+	err := j.settleBlame(reading)
+	if err == nil {
+		err = j.open(reading, work)
+	}
 	if err == nil {
 		err = j.copy(reading)
 	}
@@ -119,6 +129,20 @@ func (j *job) run(work, stopping context.Context) error {
 		return errStop // whatever else is wrong, the next holder finds it too
 	}
 	return err
+}
+
+// settleBlame comes before any work on an item whose former holders died: their ordinal is known by now, or it will be
+// when this holder dies too.
+func (j *job) settleBlame(ctx context.Context) error {
+	if d := j.lease.Condemned(); d != nil {
+		return d
+	}
+	if !j.lease.Alone() {
+		return nil
+	}
+	j.alone = &alone{from: j.begin, last: j.begin}
+	j.log.Warn("item is worked on alone", "attempts", j.lease.Item.Attempts)
+	return j.lease.Stand(ctx, j.begin, j.begin, cms.Work{})
 }
 
 // copy moves documents until the shard ends, ctx ends, or something fails.
@@ -134,6 +158,9 @@ func (j *job) copy(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if err := j.alone.stand(ctx, j); err != nil {
+			return err
+		}
 		rec, err := j.reader.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
@@ -144,8 +171,13 @@ func (j *job) copy(ctx context.Context) error {
 		case err != nil:
 			return j.shard.Blame(err)
 		}
+		now := j.runner.Clock.Read().Mono
+		j.lastRead.Store(int64(now))
 		if j.firstRead == 0 {
-			j.firstRead = j.runner.Clock.Read().Mono
+			j.firstRead = now
+		}
+		if j.alone != nil {
+			j.alone.last = rec.Ordinal
 		}
 		if err := j.take(ctx, rec, names, decoder); err != nil {
 			return err
@@ -248,15 +280,18 @@ const shutdownTime = 20 * time.Second
 // errNoTime ends the work when a hand-off after a signal takes too long, as with a target that hangs.
 var errNoTime = errors.New("no time left to hand off after the signal")
 
-// watch ends the work when the lease is over by any clock, or too long after stopped was
-// closed by a signal, and shows the pause detector that the process runs. It sends no request, so
+// watch stops the work at the lease's trigger and ends it when the lease is over by any clock, or too long after
+// stopped was closed by a signal, and shows the pause detector that the process runs. It sends no request, so
 // that nothing that hangs can hold it up.
-func (j *job) watch(ctx context.Context, stopped <-chan struct{}, end context.CancelFunc) {
+func (j *job) watch(ctx context.Context, stopped <-chan struct{}, trigger, end context.CancelFunc) {
 	var signalled time.Duration // since when stopped is closed; 0 before
 	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
 		reading := j.runner.Clock.Read()
 		j.pauses.touch(reading)
 		now := reading.Mono
+		if j.lease.UntilTrigger() <= 0 {
+			trigger()
+		}
 		err := j.lease.Check()
 		select {
 		case <-stopped:
@@ -320,18 +355,21 @@ func (j *job) mayStart(ctx context.Context) error {
 // moved says whether there is progress that can be recorded.
 func (j *job) moved() bool {
 	l := j.loaded.Load()
-	return l != nil && j.runner.Destination.Durable() && l.Watermark() > j.begin
+	return l != nil && l.Watermark() > j.begin
 }
 
-// record stores the watermark with the item. It is a convenience: an outage of the
-// store is no reason to stop before the lease ends.
+// record stores the watermark with the item, or how far the work is where it is not durable. It is a
+// convenience: an outage of the store is no reason to stop before the lease ends.
 func (j *job) record(ctx context.Context) error {
-	if j.loaded.Load() == nil || !j.runner.Destination.Durable() {
+	if j.loaded.Load() == nil || j.lease.Alone() { // alone, the work itself records where it stands
 		return j.lease.Validate(ctx)
 	}
 	watermark, counts := j.settled()
 	if watermark <= j.begin {
 		return j.lease.Validate(ctx)
+	}
+	if !j.runner.Destination.Durable() {
+		return j.lease.Reach(ctx, watermark)
 	}
 	w, err := j.work(watermark, counts)
 	if err != nil {

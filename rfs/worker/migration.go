@@ -38,6 +38,9 @@ type Migration struct {
 // the coordination store can be read, also beside an error.
 func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	m.paused, m.freed = map[string]string{}, make(chan struct{})
+	if m.Solo == nil {
+		m.Solo = &Solo{}
+	}
 	m.lastGood = m.Runner.Clock.Read().Mono
 	err := m.toTheEnd(ctx)
 	// The summary is wanted also when the run was interrupted.
@@ -235,7 +238,16 @@ func (m *Migration) slot(ctx context.Context, n int) error {
 			m.pause(ctx, time.Second, freed)
 			continue
 		}
-		if err := m.work(ctx, lease); err != nil {
+		if !m.Solo.Enter(lease.Alone()) {
+			if err := lease.Release(ctx, cms.CausePause); err != nil && !errors.Is(err, fault.ErrUnavailable) {
+				return err
+			}
+			m.pause(ctx, time.Second, freed)
+			continue
+		}
+		err = m.work(ctx, lease)
+		m.Solo.Leave()
+		if err != nil {
 			return err
 		}
 	}

@@ -95,7 +95,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 	j.pauses.touch(r.Clock.Read())
 	var beside, reports sync.WaitGroup
 	watched, unwatch := work, cancel
-	beside.Go(func() { j.watch(watched, ctx.Done(), unwatch) })
+	beside.Go(func() { j.watch(watched, ctx.Done(), stop, unwatch) })
 	reported, unreport := context.WithCancel(work)
 	defer unreport()
 	reports.Go(func() { j.report(reported, unwatch) })
@@ -137,11 +137,12 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 	switch {
 	case err == nil:
 		return j.complete(work)
-	case errors.Is(err, errStop):
-		return j.handOff(work, causeOf(ctx))
-	case errors.Is(err, fault.ErrLeaseLost), work.Err() != nil && !errors.Is(err, errStop):
-		j.abort()
-		return Lost, fmt.Errorf("%v: %w", j.id, err)
+	case errors.Is(err, errStop) && work.Err() == nil:
+		return j.handOff(work, j.returned(ctx))
+	case errors.Is(err, fault.ErrLeaseLost), work.Err() != nil:
+		return j.tooLate(ctx, err)
+	case errors.Is(err, errNoTime):
+		return j.giveBack(work, cms.CauseDrain, err)
 	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported),
 		errors.Is(err, snapshot.ErrShardMissing), errors.Is(err, ErrTargetReplaced):
 		return j.fail(work, err)
@@ -150,7 +151,7 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 			return j.fail(work, gerr)
 		}
 		return j.giveBack(work, cms.CausePause, err)
-	case errors.Is(err, metadata.ErrRollover):
+	case errors.Is(err, metadata.ErrRollover), errors.Is(err, fault.ErrConfig): // for the user to change
 		return j.giveBack(work, cms.CausePause, err)
 	case errors.Is(err, fault.ErrUnavailable):
 		return j.giveBack(work, cms.CauseOutage, err)
@@ -159,12 +160,13 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 	}
 }
 
-// causeOf says why a job was stopped: by an operator or signal, or by its lease's trigger.
-func causeOf(ctx context.Context) cms.Cause {
+// returned is how a lease is given back that was stopped without progress: by an operator or signal, or
+// by its trigger.
+func (j *job) returned(ctx context.Context) cms.Return {
 	if ctx.Err() != nil {
-		return cms.CauseDrain
+		return cms.Return{Cause: cms.CauseDrain}
 	}
-	return cms.CauseNone
+	return j.unmoved()
 }
 
 func (j *job) complete(ctx context.Context) (Outcome, error) {
@@ -183,18 +185,20 @@ func (j *job) complete(ctx context.Context) (Outcome, error) {
 		return j.giveBack(ctx, cms.CauseNone, err)
 	}
 	if err := j.lease.Complete(ctx, did); err != nil {
-		return Lost, fmt.Errorf("complete %v: %w", j.id, err)
+		return j.unanswered(ctx, Completed, fmt.Errorf("complete %v: %w", j.id, err))
 	}
 	return Completed, nil
 }
 
-// handOff leaves the rest of the shard to a successor item; without progress the item is released.
-func (j *job) handOff(ctx context.Context, cause cms.Cause) (Outcome, error) {
+// handOff leaves the rest of the shard to a successor item. Without progress the lease is given back as r says; without
+// the time for it, with what was done recorded.
+func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	if j.loader == nil { // stopped before the first document
-		return j.giveBack(ctx, cause, nil)
+		return j.giveBackAs(ctx, r, nil)
 	}
 	// What does not answer in half of the time is given up; the other half is for the hand-off.
-	drain, cancel := context.WithTimeout(ctx, min(drainTime, j.lease.UntilDeadline()/2))
+	left := j.lease.UntilDeadline()
+	drain, cancel := context.WithTimeout(ctx, min(drainTime, left/2, left-j.lease.HandoffTime()))
 	j.loader.Drain(drain)
 	cancel()
 	watermark, counts := j.settled()
@@ -202,31 +206,78 @@ func (j *job) handOff(ctx context.Context, cause cms.Cause) (Outcome, error) {
 	case watermark >= j.commit.MaxOrdinal:
 		return j.complete(ctx)
 	case watermark <= j.begin:
-		return j.giveBack(ctx, cause, nil)
+		return j.giveBackAs(ctx, r, nil)
+	}
+	if j.lease.UntilDeadline() < j.lease.HandoffTime() {
+		return j.giveBackAs(ctx, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil)
 	}
 	if err := j.guard(ctx); errors.Is(err, ErrTargetReplaced) {
 		return j.fail(ctx, err)
 	} // no answer is no reason to give up what is done: the end of the chain asks again
 	if err := j.out.Commit(ctx); err != nil {
-		return j.giveBack(ctx, cause, err)
+		return j.giveBack(ctx, cms.CauseOutage, err)
 	}
 	did, err := j.work(watermark, counts)
 	if err != nil {
-		return j.giveBack(ctx, cause, err)
+		return j.giveBack(ctx, cms.CauseNone, err)
 	}
 	if err := j.lease.Handoff(ctx, watermark, did); err != nil {
-		return Lost, fmt.Errorf("hand off %v: %w", j.id, err)
+		return j.unanswered(ctx, HandedOff, fmt.Errorf("hand off %v: %w", j.id, err))
 	}
 	return HandedOff, nil
 }
 
-// giveBack frees the item with what is wrong. What was sent of it is sent again by the next holder.
+// giveBack frees the item with what is wrong.
 func (j *job) giveBack(ctx context.Context, cause cms.Cause, why error) (Outcome, error) {
+	return j.giveBackAs(ctx, cms.Return{Cause: cause}, why)
+}
+
+// giveBackAs frees the item. The next holder begins at the watermark; what was sent beyond is sent again.
+func (j *job) giveBackAs(ctx context.Context, r cms.Return, why error) (Outcome, error) {
 	j.abort()
-	if err := j.lease.Release(ctx, cause); err != nil {
+	if j.reader != nil && j.runner.Destination.Durable() && r.Cause != cms.CausePause { // what was refused may be wanted again
+		if watermark, counts := j.settled(); watermark > j.begin {
+			did, err := j.work(watermark, counts)
+			if err != nil {
+				return Lost, errors.Join(why, err)
+			}
+			r.Watermark, r.Work = watermark, did
+		}
+	}
+	if err := j.lease.GiveBack(ctx, r); err != nil {
 		return Lost, errors.Join(why, fmt.Errorf("release %v: %w", j.id, err))
 	}
 	return Released, why
+}
+
+// tooLate ends a lease whose deadline is over, or that is no longer ours. Nothing is sent any more; until the lease itself
+// ends the item may still be freed for the next holder.
+func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
+	why = fmt.Errorf("%v: %w", j.id, why)
+	if j.lease.Lost() != nil {
+		j.abort()
+		return Lost, why
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(lastWord, j.lease.UntilEnd()))
+	defer cancel()
+	if _, err := j.giveBackAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil); err != nil {
+		why = errors.Join(why, err)
+	}
+	return Lost, why
+}
+
+// unanswered decides what became of a lease when the last step had no good answer: the step may have
+// been done all the same. If it was not, the item is given back.
+func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome, error) {
+	if j.lease.Lost() != nil {
+		return Lost, why
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	defer cancel()
+	if j.lease.Over(late) {
+		return meant, nil
+	}
+	return j.giveBackAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, why)
 }
 
 // fail marks the item as one that cannot be migrated.

@@ -46,7 +46,7 @@ func (s *hanging) Send(ctx context.Context, body []byte, n int) (bulk.Result, er
 // quick is a store that answers at once and counts records of progress.
 func quick(progress *int) *slowStore {
 	return &slowStore{memory: newMemory(), answer: always(0), decide: func(tr cms.Transition) time.Duration {
-		if _, ok := tr.(cms.Progress); ok && progress != nil {
+		if p, ok := tr.(cms.Progress); ok && progress != nil && p.Watermark > 0 {
 			*progress++
 		}
 		return 0

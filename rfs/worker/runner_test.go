@@ -209,8 +209,8 @@ func TestProgressNeverDisturbsTheEndOfItsOwnLease(t *testing.T) {
 		signal  time.Duration // 0: none
 		outcome Outcome
 	}{
-		{"handed off at the trigger", 3 * time.Second, 0, HandedOff},
-		{"handed off after a signal", 3 * time.Second, 8 * time.Second, HandedOff},
+		{"handed off at the trigger", 12 * time.Second, 0, HandedOff},
+		{"handed off after a signal", 3 * time.Second, 28 * time.Second, HandedOff},
 		{"completed", 500 * time.Millisecond, 0, Completed},
 	} {
 		for late := time.Duration(0); late <= 6*time.Second; late += 500 * time.Millisecond {
@@ -223,7 +223,7 @@ func TestProgressNeverDisturbsTheEndOfItsOwnLease(t *testing.T) {
 						return 300 * time.Millisecond
 					}}
 					defer store.under.Wait()
-					s := newShard(t, store, &slowSink{sink: sink{docs: map[string][32]byte{}}, each: c.each}, 40*time.Second, 64)
+					s := newShard(t, store, &slowSink{sink: sink{docs: map[string][32]byte{}}, each: c.each}, 2*time.Minute, 64)
 					s.runner.RecordEvery = time.Second
 					ctx := t.Context()
 					if c.signal > 0 {

@@ -69,7 +69,9 @@ type Session struct {
 	Tune  bool
 	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
 	Prefer []string
-	Log    *slog.Logger
+	// Solo is shared by the sessions of a process; nil when it runs one lease at a time.
+	Solo *Solo
+	Log  *slog.Logger
 	// Jitter returns a random number in [0,1) for pauses; nil means rand.Float64.
 	Jitter func() float64
 
@@ -208,6 +210,17 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 	if err != nil {
 		return Released, cms.Item{}, err
 	}
+	if !s.Solo.Enter(lease.Alone()) {
+		if err := lease.Release(ctx, cms.CausePause); err != nil {
+			return Released, lease.Item, err
+		}
+		now, _, err := s.Coordinator.Now(ctx)
+		if err != nil {
+			return Released, lease.Item, err
+		}
+		return Released, lease.Item, &cms.NoneAvailable{Holder: s.Holder, NextExpiry: now.Add(time.Second), Open: 1}
+	}
+	defer s.Solo.Leave()
 	if started != nil {
 		started(lease)
 	}

@@ -132,10 +132,8 @@ func unknown(s lease, t cms.Transition) []any {
 	}
 	switch t := t.(type) {
 	case cms.Acquire:
-		taken, given := s, s
-		taken.holder, taken.end = t.Holder, -1
-		given.done, given.failed = true, true
-		return []any{taken, given}
+		s.holder, s.end = t.Holder, -1
+		return []any{s}
 	case cms.SetSuccessors:
 		if s.holder == t.Holder && s.succ == "" {
 			s.succ = t.Successors
@@ -166,10 +164,6 @@ func known(s lease, t cms.Transition, o output, grace int64) (lease, bool) {
 		case cms.Applied:
 			ok := !s.done && (s.end == -1 || s.end+grace < o.it.AcquiredAt)
 			s.holder, s.end = t.Holder, o.it.Expiration*1000
-			return s, ok
-		case cms.Exhausted:
-			ok := !s.done && s.succ == ""
-			s.done, s.failed = true, true
 			return s, ok
 		case cms.Held:
 			return s, !s.done && s.holder != t.Holder && s.end != 0
@@ -204,6 +198,16 @@ func known(s lease, t cms.Transition, o output, grace int64) (lease, bool) {
 			s.holder, s.end = "", 0
 		}
 		return s, ok
+	case cms.Fail:
+		switch o.v {
+		case cms.Applied:
+			ok := !s.done && s.succ == "" && s.holder == t.Holder
+			s.done, s.failed = true, true
+			return s, ok
+		case cms.Already:
+			return s, s.failed
+		}
+		return s, o.v == cms.Done && s.done || o.v == cms.Mismatch && s.succ != "" || o.v == cms.Held && s.holder != t.Holder
 	}
 	return s, false
 }

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -34,8 +35,7 @@ var (
 	controlBucket = []byte("control")
 	metaBucket    = []byte("meta")
 
-	clockKey  = []byte("clockHigh") // 8 bytes big-endian, epoch ms of the last write
-	formatKey = []byte("format")    // "1"
+	formatKey = []byte("format") // "1"
 )
 
 const (
@@ -49,11 +49,27 @@ type Store struct {
 	db   *bolt.DB
 	path string
 	now  func() time.Time
+
+	mu   sync.Mutex
+	last time.Time // reading of now at the last look
+	at   int64     // the store's clock then, epoch ms
+}
+
+// clock is the wall clock, but never runs backwards: while it is behind what it was in this process, time
+// goes on from there. A former process's clock means nothing, since all its leases are freed by Open.
+func (s *Store) clock() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	passed := max(now.Sub(s.last), 0) // by the monotonic clock where there is one
+	s.at = max(s.at+passed.Milliseconds(), now.UnixMilli())
+	s.last = now
+	return s.at
 }
 
 // Open opens or creates the file (mode 0600, its directory 0700) and frees the
-// leases of its former owner. now is the wall clock; the store never lets it run
-// backwards. cms.ErrLocked when another process has the file.
+// leases of its former owner. now is the wall clock; while the file is open the store
+// never lets it run backwards. cms.ErrLocked when another process has the file.
 func Open(path string, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the coordination file: %w: %w", err, fault.ErrConfig)
@@ -76,7 +92,7 @@ func Open(path string, now func() time.Time) (*Store, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open coordination file %s: %w: %w", path, err, fault.ErrConfig)
 	}
-	s := &Store{db: db, path: path, now: now}
+	s := &Store{db: db, path: path, now: now, last: now()}
 	if err := s.begin(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -107,7 +123,7 @@ func (s *Store) Close() error {
 
 func (s *Store) begin() error {
 	return s.update(func(tx *bolt.Tx, now int64) error {
-		for _, b := range [][]byte{itemsBucket, expiryBucket, controlBucket} {
+		for _, b := range [][]byte{itemsBucket, expiryBucket, controlBucket, metaBucket} {
 			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
 				return err
 			}
@@ -153,15 +169,7 @@ func reclaim(tx *bolt.Tx, now int64) error {
 func (s *Store) update(f func(tx *bolt.Tx, now int64) error) error {
 	return storeError(safely(s.path, func() error {
 		return s.db.Update(func(tx *bolt.Tx) error {
-			meta, err := tx.CreateBucketIfNotExists(metaBucket)
-			if err != nil {
-				return err
-			}
-			now := max(s.now().UnixMilli(), clockHigh(tx))
-			if err := meta.Put(clockKey, binary.BigEndian.AppendUint64(nil, uint64(now))); err != nil {
-				return err
-			}
-			return f(tx, now)
+			return f(tx, s.clock())
 		})
 	}))
 }
@@ -183,24 +191,9 @@ func storeError(err error) error {
 	return fmt.Errorf("coordination file: %w: %w", err, fault.ErrUnavailable)
 }
 
-func clockHigh(tx *bolt.Tx) int64 {
-	b := tx.Bucket(metaBucket)
-	if b == nil {
-		return 0
-	}
-	if v := b.Get(clockKey); len(v) == 8 {
-		return int64(binary.BigEndian.Uint64(v))
-	}
-	return 0
-}
-
-// Now is the wall clock, or the time of the last write when that is later.
+// Now is the store's clock: the wall clock, unless that ran backwards.
 func (s *Store) Now(context.Context) (now time.Time, maxErr time.Duration, err error) {
-	err = s.view(func(tx *bolt.Tx) error {
-		now = time.UnixMilli(max(s.now().UnixMilli(), clockHigh(tx)))
-		return nil
-	})
-	return now, 0, err
+	return time.UnixMilli(s.clock()), 0, nil
 }
 
 // Create adds items that do not exist.
@@ -234,7 +227,7 @@ func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (it cms.
 		if err != nil {
 			return err
 		}
-		if it, v = t.Apply(old, now); v != cms.Applied && v != cms.Exhausted {
+		if it, v = t.Apply(old, now); v != cms.Applied {
 			return nil
 		}
 		return writeItem(tx, &old, it)
@@ -261,7 +254,7 @@ func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) (ite
 		return nil, err
 	}
 	err = s.view(func(tx *bolt.Tx) error {
-		now := max(s.now().UnixMilli(), clockHigh(tx))
+		now := s.clock()
 		var ids []string
 		seen := 0
 		c := tx.Bucket(expiryBucket).Cursor()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -281,5 +282,46 @@ func TestADamagedFileNeverKillsTheProcess(t *testing.T) {
 	t.Logf("%d of the files refused, %d errors", refused, errs)
 	if refused == 0 {
 		t.Error("damage is not noticed")
+	}
+}
+
+// TestAFutureClockIsForgotten: the clock was an hour ahead, when the file was written or while it is open.
+func TestAFutureClockIsForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	right := time.UnixMilli(1_700_000_000_000)
+	at := right.Add(time.Hour)
+	now := func() time.Time { return at }
+	s, err := boltcms.Open(path, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := cmstest.ID("a", 0, 0)
+	if _, err := s.Create(t.Context(), []cms.Item{cms.NewItem(id, "c", 0)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	at = right
+	if s, err = boltcms.Open(path, now); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if is, _, err := s.Now(t.Context()); err != nil || !is.Equal(right) {
+		t.Errorf("opened at %v: %v, %v", right, is, err)
+	}
+	at = right.Add(time.Hour)
+	short := cms.Acquire{Holder: "one", InitialMs: 1000, MaxMs: 1000}
+	if _, v, err := s.Apply(t.Context(), id, short); err != nil || v != cms.Applied {
+		t.Fatal(v, err)
+	}
+	at = right // corrected
+	if _, _, err := s.Now(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at = right.Add(5 * time.Second)
+	short.Holder = "two"
+	if _, v, err := s.Apply(t.Context(), id, short); err != nil || v != cms.Applied {
+		t.Errorf("a lease of 1 s still runs after 5 s: %v %v", v, err)
 	}
 }

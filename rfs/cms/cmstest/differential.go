@@ -63,6 +63,9 @@ func randomItem(r *rand.Rand, n int, now int64) cms.Item {
 	it.Expiration = pick(r, 0, now-3600, now-60, now+600, now+3600)
 	it.LeaseExponent = pick[cms.Exponent](r, 0, 1, 4)
 	it.Attempts = pick(r, 0, 1, 4, 5, 6)
+	it.Reached = pick[int64](r, 0, 0, 0, 60, 170)
+	it.AloneAt = pick[int64](r, 0, 0, 1, 51, 101)
+	it.AloneDied = pick[int64](r, 0, 0, 1, 51)
 	it.Watermark = pick[int64](r, 0, 0, 50, 100)
 	it.Successors = pick(r, "", "", "", ID("d", n, 100))
 	if it.Watermark > 0 {
@@ -92,13 +95,15 @@ func randomTransition(r *rand.Rand, now int64) cms.Transition {
 			MaxAttempts: pick(r, 0, 5), ClientMs: now + pick[int64](r, 0, -3600_000, 3600_000, 1000), ToleranceMs: pick[int64](r, 0, 0, 15_000, 60_000),
 		}
 	case 2:
-		return cms.Progress{Holder: holder, Begin: pick[int64](r, 0, 100), Watermark: pick[int64](r, 0, 50, 100, 150), Counts: counts, Checks: `["y"]`, SetupMs: 12}
+		return cms.Progress{Holder: holder, Begin: pick[int64](r, 0, 100), Watermark: pick[int64](r, 0, 50, 100, 150), Counts: counts, Checks: `["y"]`, SetupMs: 12,
+			Reached: pick[int64](r, 0, 0, 50, 130, 180), Alone: r.IntN(3) == 0}
 	case 3:
 		return cms.SetSuccessors{Holder: holder, Successors: "s1", HandExponent: pick(r, 0, 2), Watermark: 170, Counts: counts, Checks: `["z"]`, SetupMs: 13}
 	case 4:
 		return cms.Complete{Holder: holder, Successors: succ, Watermark: pick[int64](r, 10, 200), Counts: counts, Checks: `["w"]`, SetupMs: 14}
 	case 5:
-		return cms.Release{Holder: holder, Cause: "drain", Counted: r.IntN(2) == 0}
+		return cms.Release{Holder: holder, Cause: "drain", Counted: r.IntN(2) == 0, Longer: r.IntN(2) == 0,
+			Begin: pick[int64](r, 0, 100), Watermark: pick[int64](r, 0, 0, 50, 100, 150), Counts: counts, Checks: `["y"]`, SetupMs: 12}
 	case 6:
 		return cms.Fail{Holder: pick(r, "", "h1", "h2"), Reason: "r", GraceMs: 5000}
 	}

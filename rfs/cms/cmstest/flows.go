@@ -103,11 +103,37 @@ func poison(t *testing.T, s cms.Store) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.AcquireNext(ctx, "h", nil); !errors.Is(err, cms.ErrAllDone) {
-		t.Fatalf("sixth acquisition: %v", err)
+	for i := range 2 { // not yet: it may not be to blame
+		l, err := c.AcquireNext(ctx, "h", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !l.Alone() || l.Condemned() != nil {
+			t.Errorf("acquisition %d after too many: alone %v, condemned %v", i, l.Alone(), l.Condemned())
+		}
+		if at, ok := l.Suspect(); ok != (i == 1) || ok && at != 0 {
+			t.Errorf("suspect %d %v", at, ok)
+		}
+		if err := l.Stand(ctx, 0, 0, cms.Work{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(ctx, cms.CauseNone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := c.AcquireNext(ctx, "h", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadly := l.Condemned()
+	if deadly == nil || deadly.Ordinal != 0 {
+		t.Fatalf("two died alone at ordinal 0: %v", deadly)
+	}
+	if err := l.Fail(ctx, deadly.Error()); err != nil {
+		t.Fatal(err)
 	}
 	it, err := c.Item(ctx, id)
-	if err != nil || !it.FailedItem() || it.Failure != cms.NoProgress {
+	if err != nil || !it.FailedItem() || !strings.Contains(it.Failure, "at ordinal 0") {
 		t.Fatalf("%+v, %v", it, err)
 	}
 	for r, err := range c.Records(ctx, "event") {
@@ -132,9 +158,11 @@ func poison(t *testing.T, s cms.Store) {
 	if err := c.Unfail(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("unfail of an open item: %v", err)
 	}
-	l, err := c.AcquireNext(ctx, "h", nil)
-	if err != nil {
+	if l, err = c.AcquireNext(ctx, "h", nil); err != nil {
 		t.Fatal(err)
+	}
+	if l.Alone() || l.Item.AloneDied != 0 || l.Item.Reached != 0 {
+		t.Errorf("opened again as %+v", l.Item)
 	}
 	if err := l.Complete(ctx, cms.Work{}); err != nil {
 		t.Fatal(err)

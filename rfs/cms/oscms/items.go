@@ -154,8 +154,6 @@ func (s *Store) applyScript(ctx context.Context, id string, t cms.Transition) (c
 func scriptVerdict(result string, it cms.Item, t cms.Transition) cms.Verdict {
 	acq, isAcquire := t.(cms.Acquire)
 	switch {
-	case result == "updated" && isAcquire && it.FailedItem():
-		return cms.Exhausted
 	case result == "updated":
 		return cms.Applied
 	case !isAcquire:
@@ -184,8 +182,9 @@ func updateBody(t cms.Transition) ([]byte, error) {
 		return nil, fmt.Errorf("transition %s: %w", t.Name(), err)
 	}
 	params["scriptVersion"] = cms.ScriptVersion
-	if _, ok := t.(cms.Acquire); ok {
-		params["failure"], params["maxExponent"] = cms.NoProgress, cms.MaxExponent
+	switch t.(type) {
+	case cms.Acquire, cms.Release:
+		params["maxExponent"] = cms.MaxExponent
 	}
 	if _, ok := t.(cms.Adopt); ok {
 		params["fields"] = itemFields
@@ -210,7 +209,7 @@ func (s *Store) applyCAS(ctx context.Context, id string, t cms.Transition) (cms.
 		return old, 0, err
 	}
 	it, v := t.Apply(old, now.UnixMilli())
-	if v != cms.Applied && v != cms.Exhausted {
+	if v != cms.Applied {
 		return it, v, nil
 	}
 	body, err := merge(d.Source, old, it)

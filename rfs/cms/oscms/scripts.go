@@ -18,6 +18,7 @@ long high(long a, long b) { return a > b ? a : b; }
 long low(long a, long b) { return a < b ? a : b; }
 long distance(long a, long b) { return a > b ? a - b : b - a; }
 boolean some(def d) { return d != null && d != ''; }
+void acquit(def s) { s.attempts = 0; s.remove('reached'); s.remove('aloneAt'); s.remove('aloneDied'); }
 void refuse(String verdict) { throw new IllegalArgumentException('rfsd:' + verdict); }
 long clock() { return System.currentTimeMillis(); }
 def s = ctx._source;
@@ -36,12 +37,6 @@ long now = clock();
 if (num(params.toleranceMs) > 0 && distance(num(params.clientMs), now) > num(params.toleranceMs)) { refuse('skewed'); }
 if (num(s.completedAt) != 0) { ctx.op = 'none'; return; }
 if (num(s.expiration) * 1000 + num(params.graceMs) >= now) { ctx.op = 'none'; return; }
-if (num(params.maxAttempts) > 0 && num(s.attempts) >= num(params.maxAttempts) && !some(s.successor_items)) {
-  s.completedAt = high(1L, now / 1000);
-  s.status = 'FAILED';
-  s.failure = params.failure;
-  return;
-}
 long k = low(exponent(s.nextAcquisitionLeaseExponent), num(params.maxExponent));
 long lease = num(params.initialMs);
 for (int i = 0; i < k && lease < num(params.maxMs); i++) { lease *= 2; }
@@ -51,20 +46,37 @@ s.expiration = (now + lease + 999) / 1000;
 s.leaseExponent = k;
 s.nextAcquisitionLeaseExponent = k + 1;
 s.attempts = num(s.attempts) + 1;
+if (num(params.maxAttempts) > 0) { s.attempts = low(s.attempts, num(params.maxAttempts) + 1); }
+if (num(s.aloneAt) != num(s.aloneDied) && num(s.aloneAt) != 0) {
+  s.aloneDied = s.aloneAt;
+  s.aloneAt = 0;
+}
 s.acquiredAt = now;
 s.remove('releasedFor');
 s.engine = 'go';
 `
 
-	progressScript = prelude + holderOnly + openOnly + `
-if (some(s.successor_items)) { refuse('mismatch'); }
-if (num(params.watermark) <= high(num(s.watermark), num(params.begin))) { ctx.op = 'none'; return; }
+	// workDone stores what was done below a watermark.
+	workDone = `
 s.watermark = params.watermark;
 s.counts = params.counts;
 s.checks = params.checks;
 s.setupMs = params.setupMs;
-s.attempts = 0;
-s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
+`
+
+	progressScript = prelude + holderOnly + openOnly + `
+if (some(s.successor_items)) { refuse('mismatch'); }
+long from = high(num(s.watermark), num(params.begin));
+boolean durable = num(params.watermark) > from;
+boolean further = num(params.reached) > high(num(s.reached), from);
+long stand = high(num(params.begin), high(num(params.watermark), num(params.reached))) + 1;
+if (!durable && !further && !(params.alone && stand > num(s.aloneAt))) { ctx.op = 'none'; return; }
+if (durable) {
+` + workDone + `
+}
+if (further) { s.reached = params.reached; }
+if (durable || further) { s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent); }
+if (params.alone) { s.aloneAt = high(num(s.aloneAt), stand); } else { s.attempts = 0; }
 `
 
 	successorsScript = prelude + holderOnly + `
@@ -73,11 +85,8 @@ if (some(s.successor_items) && s.successor_items == params.successors) { ctx.op 
 if (some(s.successor_items)) { refuse('mismatch'); }
 s.successor_items = params.successors;
 s.successorExponent = params.successorExponent;
-s.watermark = params.watermark;
-s.counts = params.counts;
-s.checks = params.checks;
-s.setupMs = params.setupMs;
-s.attempts = 0;
+` + workDone + `
+acquit(s);
 `
 
 	completeScript = prelude + holderOnly + `
@@ -93,16 +102,24 @@ if (have == '') {
   s.setupMs = params.setupMs;
 }
 s.completedAt = high(1L, clock() / 1000);
-s.attempts = 0;
+acquit(s);
 `
 
 	releaseScript = prelude + holderOnly + openOnly + `
 s.leaseHolderId = null;
 s.expiration = 0;
 s.releasedFor = params.cause;
-if (!params.counted) {
-  s.attempts = high(0L, num(s.attempts) - 1);
+if (!some(s.successor_items) && num(params.watermark) > high(num(s.watermark), num(params.begin))) {
+` + workDone + `
+  acquit(s);
   s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
+} else if (!params.counted) {
+  s.attempts = high(0L, num(s.attempts) - 1);
+  s.remove('aloneAt');
+  s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
+}
+if (params.longer) {
+  s.nextAcquisitionLeaseExponent = high(exponent(s.nextAcquisitionLeaseExponent), low(exponent(s.leaseExponent) + 1, num(params.maxExponent)));
 }
 `
 
@@ -129,7 +146,7 @@ s.remove('failure');
 s.leaseHolderId = null;
 s.expiration = 0;
 s.nextAcquisitionLeaseExponent = 0;
-s.attempts = 0;
+acquit(s);
 `
 
 	// foreign functions repeat foreignSuccessors and foreignCursor.
@@ -160,7 +177,7 @@ s.remove('successor_items');
 s.leaseHolderId = null;
 s.expiration = 0;
 s.nextAcquisitionLeaseExponent = 0;
-s.attempts = 0;
+acquit(s);
 s.engine = 'go';
 `
 
@@ -194,7 +211,7 @@ s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
 )
 
 // itemFields are what an item that begins anew does not keep.
-var itemFields = []string{"indexName", "completedAt", "successor_items", "status", "failure", "attempts", "acquiredAt",
+var itemFields = []string{"indexName", "completedAt", "successor_items", "status", "failure", "attempts", "reached", "aloneAt", "aloneDied", "acquiredAt",
 	"leaseExponent", "successorExponent", "watermark", "counts", "checks", "setupMs", "releasedFor"}
 
 // script gives the text for a transition; "" for one this store does not know.

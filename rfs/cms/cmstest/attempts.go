@@ -1,0 +1,100 @@
+package cmstest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// dies lets the holder of the only free item die, after it has got to an ordinal. It reports whether the
+// item was leased to work on alone.
+func dies(t *testing.T, c *cms.Coordinator, s cms.Store, began bool, watermark, reached int64) (alone bool) {
+	t.Helper()
+	ctx := t.Context()
+	l, err := c.AcquireNext(ctx, "h", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := l.Condemned(); d != nil {
+		t.Fatalf("given up: %v", d)
+	}
+	switch w := (cms.Work{Counts: cms.Counts{Ordinals: watermark - l.Start()}}); {
+	case !began:
+	case l.Alone():
+		if err = l.Stand(ctx, l.Start(), l.Start(), cms.Work{}); err == nil {
+			err = l.Stand(ctx, watermark, reached, w)
+		}
+	case watermark > l.Start():
+		err = l.Progress(ctx, watermark, w)
+	default:
+		err = l.Reach(ctx, reached)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, v, err := s.Apply(ctx, l.Item.ID, cms.Reclaim{}); err != nil || v != cms.Applied {
+		t.Fatal(v, err)
+	}
+	return l.Alone()
+}
+
+// randomDeaths kills the holders of two items: one whose output is durable, and one whose output never is.
+func randomDeaths(t *testing.T, s cms.Store) {
+	c := Coordinator(t, s, 10*time.Minute)
+	Seed(t, c, "a", 1)
+	for range 7 { // each at the same ordinal, as far as anything is recorded
+		dies(t, c, s, true, 0, 500)
+	}
+	alone := 0
+	for i := range int64(20) { // each somewhere, never further than the first
+		if dies(t, c, s, true, 0, 490-20*(i%7)) {
+			alone++
+		}
+	}
+	if alone < 15 {
+		t.Errorf("%d of 20 alone", alone)
+	}
+	for i := range int64(10) {
+		dies(t, c, s, true, i+1, 0)
+	}
+	it := get(t, s, ID("a", 0, 0))
+	if it.Watermark != 10 || it.Counts.Ordinals != 10 {
+		t.Errorf("%+v", it)
+	}
+}
+
+// neverBegan acquires an item again and again for holders that are gone before they begin.
+func neverBegan(t *testing.T, s cms.Store) {
+	c := Coordinator(t, s, 10*time.Minute)
+	Seed(t, c, "a", 1)
+	for i := range 3 * cms.DefaultMaxAttempts {
+		if alone := dies(t, c, s, false, 0, 0); alone != (i >= cms.DefaultMaxAttempts) {
+			t.Errorf("acquisition %d: alone %v", i, alone)
+		}
+	}
+}
+
+// preferForeign prefers an item that another engine left in the middle of a hand-off.
+func preferForeign(t *testing.T, s cms.Store) {
+	ctx := t.Context()
+	c := Coordinator(t, s, 10*time.Minute)
+	Seed(t, c, "other", 0)
+	it := cms.NewItem(ID("a", 0, 0), "c", 0)
+	it.Holder, it.Expiration = "java_6f2f0a51-7d3c-4f5e-9b1a-0c8f5d1e2a3b", storeNow(t, s).Unix()-3600
+	it.Successors = ID("a", 0, 40)
+	create(t, s, it)
+	l, err := c.AcquireOneOf(ctx, "h", []string{it.ID})
+	if l != nil || err != nil {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	if is := get(t, s, it.ID); !is.Open() || is.Holder != "" {
+		t.Errorf("the foreign hand-off was believed: %+v", is)
+	}
+	if l, err = c.AcquireNext(ctx, "h", nil); err != nil {
+		t.Fatal(err)
+	}
+	if l.Item.ID != it.ID || l.Start() != 0 {
+		t.Errorf("work begins at %d of %s", l.Start(), l.Item.ID)
+	}
+}
