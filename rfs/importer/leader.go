@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
 )
 
 const (
@@ -99,7 +101,7 @@ func (l *leader) begin(ctx context.Context) error {
 	if err := l.same(l.state); err != nil {
 		return err
 	}
-	return l.make(ctx)
+	return l.make(ctx, nil)
 }
 
 // step looks at the partitions once: it counts those that ended, cuts new windows, writes both down,
@@ -140,14 +142,21 @@ func (l *leader) step(ctx context.Context) (changed bool, err error) {
 			}
 		}
 	}
-	return changed, l.make(ctx)
+	return changed, l.make(ctx, all)
 }
 
-// make adds the partitions of all windows that are written down; those that are there stay as they are.
-func (l *leader) make(ctx context.Context) error {
+// make adds the partitions of all windows that are not counted, except for those in the listing, also
+// again: the store may have lost an acknowledged one. Those that are there stay as they are.
+func (l *leader) make(ctx context.Context, listed []primitive.Status) error {
+	there := map[string]bool{}
+	for _, x := range listed {
+		there[x.ID] = true
+	}
 	ids := make([]string, 0, len(l.state.Pending))
 	for id := range l.state.Pending {
-		ids = append(ids, id)
+		if !there[id] {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
@@ -158,7 +167,6 @@ func (l *leader) make(ctx context.Context) error {
 		if err := l.parts.Add(ctx, id, task); err != nil {
 			return err
 		}
-		delete(l.state.Pending, id) // of this leader's copy; the stored one may make it again, to no effect
 	}
 	return nil
 }

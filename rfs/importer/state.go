@@ -52,7 +52,7 @@ type state struct {
 	Listed bool   `json:"listed"`
 	Next   int64  `json:"next"` // number of the next window
 
-	Pending map[string]Task `json:"pending,omitempty"` // windows whose partitions may not be made yet, by number
+	Pending map[string]Task `json:"pending,omitempty"` // windows that are not in Totals, by number: what a partition that the store forgot is made again from
 	Low     int64           `json:"low"`               // all windows below are in Totals
 	Counted []int64         `json:"counted,omitempty"` // and these, ascending
 
@@ -123,7 +123,10 @@ func (s *state) cut(files []file, size int64, n int) bool {
 	if s.Listed {
 		return false
 	}
-	s.Pending = map[string]Task{} // the partitions of the earlier ones are made
+	if s.Pending == nil {
+		s.Pending = map[string]Task{}
+	}
+	first := s.Next
 	at, found := slices.BinarySearchFunc(files, s.File, func(f file, name string) int {
 		switch {
 		case f.name < name:
@@ -143,8 +146,8 @@ func (s *state) cut(files []file, size int64, n int) bool {
 			offset = 0
 		}
 		for offset < f.size {
-			if len(s.Pending) >= n {
-				return len(s.Pending) > 0
+			if s.Next-first >= int64(n) {
+				return n > 0
 			}
 			if offset == 0 {
 				s.Totals.Files++
