@@ -184,6 +184,9 @@ func (s *Store) incarnation(ctx context.Context, items string, r cms.Record, kno
 		if err := s.ensure(ctx, items, s.items, itemsMapping); err != nil {
 			return err
 		}
+		if err := s.checkMapping(ctx, items); err != nil {
+			return err
+		}
 	}
 	uuid, err := s.uuid(ctx, items)
 	if err != nil {
