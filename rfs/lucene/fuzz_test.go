@@ -166,6 +166,92 @@ func FuzzDocValuesMeta(f *testing.F) {
 	})
 }
 
+// FuzzColumns damages the columns of real segments, or gives others to their metadata.
+func FuzzColumns(f *testing.F) {
+	for _, dir := range testShards(f) {
+		commit, err := Open(f.Context(), dir.without(documentsFile), Options{})
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, s := range commit.Segments {
+			fi := fieldsOf(f, s)
+			var skips, sorts uint64 // fields with these properties, by number
+			seen := map[string]bool{}
+			for _, i := range fi.fields {
+				if i.skipIndex {
+					skips |= 1 << i.number
+				}
+				if i.name == s.sortedBy {
+					sorts |= 1 << i.number
+				}
+				seen["_"+i.attrs[attrFormat]+"_"+i.attrs[attrSuffix]] = columns.Known(i.attrs[attrFormat]) && i.dvGen < 0
+			}
+			for suffix, known := range seen {
+				if known {
+					f.Add(wholeFile(f, s, suffix+".dvm"), wholeFile(f, s, suffix+".dvd"), int32(s.MaxDoc), skips, sorts)
+				}
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, dvm, dvd []byte, maxDoc int32, skips, sorts uint64) {
+		if maxDoc < 0 || int(maxDoc) > 1024*len(dvd) {
+			t.Skip("the caller has bounded the documents")
+		}
+		field := func(i int32) (columns.Field, bool) {
+			if i < 0 || i > 63 {
+				return columns.Field{}, false
+			}
+			return columns.Field{SkipIndex: skips>>i&1 != 0, Sorts: sorts>>i&1 != 0}, true
+		}
+		entries, err := columns.ParseMeta(dvm, "", codec.NewInput(dvm).IndexHeader().Suffix, field)
+		if err != nil {
+			t.Skip("FuzzDocValuesMeta covers it")
+		}
+		data := &columnData{data: &source{name: "_0.dvd", file: memFile{"_0.dvd", dvd}, size: int64(len(dvd))}, whole: dvd}
+		for _, e := range entries {
+			wellBehaved(t, len(dvm)+len(dvd), func() error { return readColumn(t, e, data, maxDoc) })
+		}
+	})
+}
+
+func wholeFile(f *testing.F, s *Segment, suffix string) []byte {
+	f.Helper()
+	src, err := s.files.core(suffix)
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := src.readAll(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	return bytes.Clone(b)
+}
+
+// readColumn reads the first values of the first documents of a column.
+func readColumn(t *testing.T, e *columns.Entry, data *columnData, maxDoc int32) error {
+	r, err := e.NewReader(data, maxDoc)
+	if err != nil {
+		return err
+	}
+	for d := range min(maxDoc, 100) {
+		n, err := r.Advance(t.Context(), d)
+		if err != nil {
+			return err
+		}
+		for i := range min(n, 3) {
+			if e.Kind == columns.Numeric || e.Kind == columns.SortedNumeric {
+				_, err = r.Number(t.Context(), i)
+			} else {
+				_, err = r.Bytes(t.Context(), i)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // FuzzStored damages the stored fields of segments of all formats, or gives others to them.
 func FuzzStored(f *testing.F) {
 	for _, s := range layouts() {

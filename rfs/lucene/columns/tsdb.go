@@ -2,6 +2,7 @@ package columns
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
@@ -20,6 +21,8 @@ A block of 2^shift values of Elasticsearch's formats; the last block is filled u
 	           offset        zig-zag VLong offset
 	           factor        VLong factor-2
 	           split delta   VInt k, k VInt places, k+1 zig-zag VLong: deltas begin anew there
+	           decimal       u8 e, u8 f, VInt n, n of (VInt place, i64 value): values are v * (10^f * 10^-e)
+	                         as doubles, but for those places; doubles in the form that sorts as integers
 
 	PACKED     bits <= 32: parts of 128 values (packed128); 40, 48, 56: that many bits each,
 	           little-endian; 64: i64 each
@@ -127,6 +130,8 @@ func (d *tsdbDecoder) pipeline(in *codec.Input) {
 			d.factor(in)
 		case stageSplitDelta:
 			d.splitDeltas(in)
+		case stageDecimal:
+			d.decimals(in)
 		}
 	}
 }
@@ -173,6 +178,36 @@ func (d *tsdbDecoder) splitDeltas(in *codec.Input) {
 		d.deltas(d.out[from:to], codec.ZigZag64(in.VLong()))
 		from = to
 	}
+}
+
+// maxPower bounds the powers of ten, which are exact up to it.
+const maxPower = 22
+
+func (d *tsdbDecoder) decimals(in *codec.Input) {
+	e, f := int(in.U8()), int(in.U8())
+	if e > maxPower || f > maxPower {
+		in.Fail("decimals of 10^%d and 10^-%d", f, e)
+		return
+	}
+	factor := math.Pow10(f) * math.Pow10(-e)
+	for i, v := range d.out {
+		d.out[i] = sortable(float64(v) * factor)
+	}
+	for range in.Count(9) {
+		at := in.VInt()
+		v := in.I64()
+		if in.Err() != nil || at < 0 || int(at) >= len(d.out) {
+			in.Fail("value at %d of a block", at)
+			return
+		}
+		d.out[at] = v
+	}
+}
+
+// sortable is a double as an integer that sorts like it.
+func sortable(v float64) int64 {
+	b := int64(math.Float64bits(v))
+	return b ^ b>>63&math.MaxInt64
 }
 
 func (d *tsdbDecoder) bitsOrZero(in *codec.Input, n int) {

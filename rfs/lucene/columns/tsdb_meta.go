@@ -141,7 +141,7 @@ func (w *tsdbWalker) pipeline(n *numbers) error {
 	}
 	for i, s := range n.stages {
 		last := i == count-1
-		if last != (s == stageBits) || !last && (s < stageDelta || s > stageSplitDelta) {
+		if last != (s == stageBits) || !last && (s < stageDelta || s > stageDecimal) {
 			return fmt.Errorf("values encoded by stage %d of a pipeline are not known: %w", s, fault.ErrUnsupported)
 		}
 	}
@@ -203,6 +203,7 @@ const (
 	stageOffset     = 2
 	stageFactor     = 3
 	stageSplitDelta = 4
+	stageDecimal    = 5
 	stageBits       = 0xA1
 )
 
