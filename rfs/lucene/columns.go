@@ -2,6 +2,7 @@ package lucene
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -56,6 +57,9 @@ func (o *segmentOpener) readColumns(ctx context.Context, fi *fieldInfos) (bitset
 	if f := fi.numeric(primaryTerm); f != nil {
 		o.seg.roots.known = true
 		c, err := metas.open(ctx, f)
+		if errors.Is(err, fault.ErrUnsupported) {
+			return soft, nil // as with a format that is not known
+		}
 		if err != nil || c == nil {
 			return soft, err
 		}

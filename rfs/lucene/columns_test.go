@@ -223,6 +223,32 @@ func TestDamagedColumnsOfIdsAreNamed(t *testing.T) {
 	}
 }
 
+// TestRootsWithoutAColumnThatCanBeReadAreAllDocuments: they are reported, not lost, and the segment is read.
+func TestRootsWithoutAColumnThatCanBeReadAreAllDocuments(t *testing.T) {
+	dir := testShards(t)["8.19.21-synthetic-0"].without(documentsFile)
+	sections, err := parseCompound(dir["_0.cfe"], "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := sections["_ES819TSDB_0.dvm"]
+	meta := bytes.Clone(dir["_0.cfs"][at.off : at.off+at.size])
+	meta[4+1+len("ES819TSDBDocValuesMetadata")+3] = 99 // the version
+	dir["_0.cfs"] = bytes.Clone(dir["_0.cfs"])
+	copy(dir["_0.cfs"][at.off:], reseal(meta))
+	commit, err := Open(t.Context(), dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := commit.Segments[0]
+	fi := fieldsOf(t, s)
+	fi.named(primaryTerm).attrs = map[string]string{attrFormat: "ES819TSDB", attrSuffix: "0"}
+	s.roots = rootTest{}
+	o := segmentOpener{seg: s}
+	if _, err := o.readColumns(t.Context(), fi); err != nil || !s.isRoot(0) || !s.isRoot(int32(s.MaxDoc-1)) {
+		t.Errorf("roots %+v, %v", s.roots, err)
+	}
+}
+
 func TestLargeColumnsAreVerifiedOnce(t *testing.T) {
 	var o out
 	o.indexHeader("ES95TSDBDocValuesData", 8, "ES95TSDB_0")

@@ -132,7 +132,7 @@ func TestNumbersOfLuceneAreReadInEveryForm(t *testing.T) {
 			if len(c.data) == 0 {
 				continue
 			}
-			cut := memData(data[:len(data)-len(c.data)+1])
+			cut := data[:len(data)-len(c.data)+1]
 			if _, err := readNumbers(t, e, cut, maxDoc); !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s: a file that is too short gives %v", c.name, err)
 			}

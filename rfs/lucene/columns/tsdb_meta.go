@@ -100,11 +100,10 @@ func (w *tsdbWalker) numeric(e *Entry, ordinals bool) {
 	e.Values, e.Docs = in.I64(), int64(in.I32())
 	n.form, n.values, n.shift, n.ordinals = formTSDB, e.Values, w.shift, ordinals
 	if e.Values > 0 {
-		shift := in.I32()
-		switch {
-		case shift == -1:
+		switch shift := in.I32(); shift {
+		case -1:
 			n.form = formSingle
-		case shift == -2:
+		case -2:
 			n.form = formRanges
 			count := int64(in.VInt())
 			n.ranges = &sequence{le: true}
