@@ -45,7 +45,7 @@ func appendDirect(b []byte, values []uint64, width int, le bool) []byte {
 }
 
 // metaOf makes monotonic metadata of one block, as .dvm holds it, and its data.
-func metaOf(t *testing.T, values []int64) (codec.Monotonic, []byte) {
+func metaOf(t testing.TB, values []int64) (codec.Monotonic, []byte) {
 	t.Helper()
 	var b []byte
 	low := slices.Min(values)
@@ -420,5 +420,55 @@ func TestOrdinalsTakeAsManyBitsAsTheLastOne(t *testing.T) {
 		if d := newTSDBDecoder(&numbers{shift: 7}, ordinals); d.bits != want {
 			t.Errorf("%d ordinals take %d bits, want %d", ordinals, d.bits, want)
 		}
+	}
+}
+
+// BenchmarkReader reads a million values in order of documents; the figures are bytes of 8 a value.
+func BenchmarkReader(b *testing.B) {
+	const docs, size = 1 << 20, 512
+	blocks := func(one []byte) (numbers, memData) {
+		var data []byte
+		starts := make([]int64, 0, docs/size)
+		for range docs / size {
+			starts = append(starts, int64(len(data)))
+			data = append(data, one...)
+		}
+		meta, index := metaOf(b, starts)
+		at := int64(len(data))
+		return numbers{form: formTSDB, values: docs, shift: 9, size: at, index: &sequence{meta: meta, off: at, size: int64(len(index)), le: true}}, append(data, index...)
+	}
+	packed, data := numbers{values: docs, bits: 16, factor: 3, size: 2*docs + 3}, appendDirect(nil, make([]uint64, docs), 16, true)
+	times, timeData := blocks(new(block).raw(0b11101).vlong(16).packed(make([]int64, size), 16).vlong(998).zlong(5).vlong(1).vlong(100).zlong(1).zlong(2).b)
+	times.stages = []byte{stageSplitDelta, stageDelta, stageOffset, stageFactor, stageBits}
+	ordinals, ordinalData := blocks(new(block).vlong(3).packed(make([]int64, size), 12).b)
+	ordinals.ordinals = true
+	for _, c := range []struct {
+		name string
+		e    Entry
+		data memData
+	}{
+		{"Lucene90 16 bits", Entry{numbers: packed}, data},
+		{"ES95 timestamps", Entry{numbers: times}, timeData},
+		{"ES95 ordinals", Entry{numbers: ordinals, terms: &terms{n: 4096}}, ordinalData},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			c.e.Docs, c.e.Values, c.e.le, c.e.set = docs, docs, true, docSet{off: setAll}
+			b.SetBytes(8 * docs)
+			for b.Loop() {
+				r, err := c.e.NewReader(c.data, docs)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for d := range int32(docs) {
+					if _, err := r.Advance(b.Context(), d); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := r.Number(b.Context(), 0); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/docs, "ns/value")
+		})
 	}
 }
