@@ -94,7 +94,7 @@ func (t *transport) admitStreams() {
 		select {
 		case t.streams <- c:
 		case <-t.quit:
-			c.Close()
+			_ = c.Close() // the transport has ended
 			return
 		}
 	}

@@ -82,13 +82,13 @@ func (i *Identity) Generation() uint64 { return i.loaded.Load().generation }
 // Until returns when the certificates that the other side of a connection showed expire: the first of them.
 func Until(s tls.ConnectionState) time.Time {
 	var until time.Time
-	for _, chain := range s.VerifiedChains {
-		for _, c := range chain {
-			if until.IsZero() || c.NotAfter.Before(until) {
-				until = c.NotAfter
-			}
+	if len(s.VerifiedChains) == 0 {
+		return until
+	}
+	for _, c := range s.VerifiedChains[0] { // the one that was taken at the handshake
+		if until.IsZero() || c.NotAfter.Before(until) {
+			until = c.NotAfter
 		}
-		break // the one that was taken at the handshake
 	}
 	return until
 }

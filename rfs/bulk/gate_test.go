@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,13 +151,14 @@ func TestDocumentsRefusedForLoadHalveTheRequestsUnderWay(t *testing.T) {
 	for _, status := range []int{429, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				refusing := true
+				var refusing atomic.Bool
+				refusing.Store(true)
 				s := &target{}
 				s.answer = func(ctx context.Context, ids []string, _ int) (Result, error) {
 					if err := pause(ctx, time.Second); err != nil {
 						return Result{}, err
 					}
-					if refusing {
+					if refusing.Load() {
 						return Result{Refused: []Refusal{{Pos: 0, Status: status}}}, nil
 					}
 					return Result{}, nil
@@ -164,18 +166,21 @@ func TestDocumentsRefusedForLoadHalveTheRequestsUnderWay(t *testing.T) {
 				l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 1, MaxInFlight: 8, Jitter: func() float64 { return 0 }})
 				add(t, l, 0, 9)
 				time.Sleep(500 * time.Millisecond)
-				if s.busy != 8 {
-					t.Errorf("%d requests at first", s.busy)
+				synctest.Wait()
+				if n := s.underWay(); n != 8 {
+					t.Errorf("%d requests at first", n)
 				}
 				time.Sleep(time.Second)
-				if s.busy != 4 {
-					t.Errorf("%d requests after an overload, want 4", s.busy)
+				synctest.Wait()
+				if n := s.underWay(); n != 4 {
+					t.Errorf("%d requests after an overload, want 4", n)
 				}
 				time.Sleep(time.Second)
-				if s.busy != 2 {
-					t.Errorf("%d requests after a second overload, want 2", s.busy)
+				synctest.Wait()
+				if n := s.underWay(); n != 2 {
+					t.Errorf("%d requests after a second overload, want 2", n)
 				}
-				refusing = false
+				refusing.Store(false)
 				if err := l.Flush(t.Context()); err != nil || l.Counts().Indexed != 9 {
 					t.Errorf("%v, %+v", err, l.Counts())
 				}

@@ -31,6 +31,13 @@ type target struct {
 	peak     int
 }
 
+// underWay returns the number of requests that wait for an answer.
+func (s *target) underWay() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy
+}
+
 func (s *target) Send(ctx context.Context, body []byte, n int) (Result, error) {
 	ids := idsOf(body, n)
 	s.mu.Lock()

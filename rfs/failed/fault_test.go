@@ -54,8 +54,7 @@ func (d *disk) SyncDir(string) error {
 }
 
 type handle struct {
-	d  *disk
-	at int64
+	d *disk
 }
 
 func (h *handle) Write(b []byte) (int, error) {

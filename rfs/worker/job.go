@@ -48,7 +48,7 @@ type job struct {
 	alone      *alone        // nil unless the lease is to be worked on alone
 	lastRead   atomic.Int64  // monotonic clock in ns when the last record was read; 0 before
 	acquired   time.Duration // monotonic clock
-	firstRead  time.Duration // monotonic clock when setup ended: the first document was read; 0 before
+	firstRead  atomic.Int64  // monotonic clock in ns when setup ended: the first document was read; 0 before
 }
 
 // open finds the shard and everything that is needed to read it. Requests are started as
@@ -173,8 +173,8 @@ func (j *job) copy(ctx context.Context) error {
 		}
 		now := j.runner.Clock.Read().Mono
 		j.lastRead.Store(int64(now))
-		if j.firstRead == 0 {
-			j.firstRead = now
+		if j.firstRead.Load() == 0 {
+			j.firstRead.Store(int64(now))
 		}
 		if j.alone != nil {
 			j.alone.last = rec.Ordinal
@@ -254,8 +254,8 @@ func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 		return cms.Work{}, fmt.Errorf("checksums of %v: %w", j.id, err)
 	}
 	w := cms.Work{Counts: counts, Checks: b}
-	if j.firstRead != 0 {
-		w.Setup = j.firstRead - j.acquired
+	if first := j.firstRead.Load(); first != 0 {
+		w.Setup = time.Duration(first) - j.acquired
 	}
 	return w, nil
 }

@@ -34,9 +34,8 @@ type server struct {
 	stale     map[string]bool // changed since the last refresh
 	refreshed time.Time
 
-	journal  []journalEntry // changes of the last seconds, for a failover that loses them
-	applied  map[string]int // by verdict and transition
-	requests int
+	journal []journalEntry // changes of the last seconds, for a failover that loses them
+	applied map[string]int // by verdict and transition
 }
 
 type journalEntry struct {

@@ -97,18 +97,6 @@ func (t *cluster) create(index string) {
 	t.uuids[index] = fmt.Sprintf("uuid-%d", t.made)
 }
 
-// remove deletes an index with its documents.
-func (t *cluster) remove(index string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.uuids, index)
-	for k := range t.docs {
-		if k.index == index {
-			delete(t.docs, k)
-		}
-	}
-}
-
 func (t *cluster) set(is weather) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
