@@ -86,8 +86,8 @@ func (t *transport) admitStreams() {
 		}
 		host := hostOf(conn.RemoteAddr())
 		if !t.places.take(host, t.known(host)) {
-			conn.Close()
 			t.refuse(host)
+			conn.Close()
 			continue
 		}
 		c := t.bound(conn, func() { t.places.leave(host) })

@@ -91,17 +91,13 @@ func newHolder() string {
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
 func bulkOptions(o options) bulk.Options {
-	opts := bulk.Options{
+	return bulk.Options{
 		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
 		MaxInFlight: max(1, (o.connections+o.slots-1)/o.slots),
 		Breaker:     bulk.NewBreaker(o.maxFailed),
 		Pool:        &bulk.Pool{},
 		GiveUp:      o.unavailable,
 	}
-	if o.exportDir != "" {
-		opts.MaxInFlight = 1 // a file is written in order
-	}
-	return opts
 }
 
 // skewTolerance is the allowed distance to the clock of the coordination store; 0, which is any, for a file,

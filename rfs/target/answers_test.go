@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -65,7 +66,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	})
 	t.Run("all answers together", func(t *testing.T) {
-		c := serve(t, squeezed(t, blanks(maxAnswer-2), strings.NewReader("{}")))
+		c := serve(t, squeezed(t, blanks(maxAnswer-2), strings.NewReader("{}")), func(c *Config) { c.Timeout = 5 * time.Minute })
 		var wg sync.WaitGroup
 		errs := make([]error, 6)
 		for i := range errs {

@@ -209,7 +209,7 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: %s speaks no TLS there, give http:// in its address: %w: %w", call, c.who(), err, fault.ErrConfig)
 	}
-	if strings.HasPrefix(c.name, "http://") && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+	if strings.HasPrefix(c.name, "http://") && hungUp(err) {
 		return fmt.Errorf("%s: %s ends connections; if it speaks TLS there, give https:// in its address: %w: %w", call, c.who(), err, fault.ErrUnavailable)
 	}
 	return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
@@ -351,4 +351,10 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return min(at.Sub(now), time.Hour)
 	}
 	return 0
+}
+
+// hungUp reports whether the other side ended the connection instead of answering, as a port that speaks TLS does to
+// plain HTTP. net/http has no value for a connection that ends before the request is written, only the words.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "server closed idle connection")
 }

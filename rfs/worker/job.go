@@ -86,8 +86,8 @@ func (j *job) open(ctx, work context.Context) error {
 	opts.Sender, opts.Recorder = j.sent, j.runner.Failed
 	opts.From, opts.Index, opts.Shard, opts.EmitType = j.begin, j.entry.Naming.Index, j.id.Shard, j.entry.Naming.Emit
 	opts.MayStart, opts.Create = mayStart, j.entry.Create
-	if j.alone != nil {
-		opts.MaxInFlight = 1
+	if j.alone != nil || !j.runner.Destination.Durable() {
+		opts.MaxInFlight = 1 // a file is written in order, and ends at the watermark
 	}
 	j.loader = bulk.New(opts)
 	j.loaded.Store(j.loader)
