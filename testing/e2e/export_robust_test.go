@@ -218,7 +218,7 @@ func TestBadInputIsNamedWithTheRightExitCode(t *testing.T) {
 		{"catalog damaged", damaged("index-*", cut), nil, 5, []string{"index-"}},
 		{"snapshot blob missing", damaged("snap-*.dat", remove), nil, 5, []string{"snap-", "missing"}},
 		{"snapshot blob flipped", damaged("snap-*.dat", flip), nil, 5, []string{"snap-", "offset"}},
-		{"index metadata flipped", damaged("indices/*/meta-*.dat", flip), nil, 5, []string{"meta-", "offset"}},
+		{"index metadata flipped", damaged("indices/*/meta-*.dat", flip), nil, 7, []string{"meta-", "offset"}},
 		{"manifest flipped", damaged("indices/*/*/snap-*.dat", flip), nil, 7, []string{"indices/", "snap-", "offset"}},
 		{"manifest cut", damaged("indices/*/*/snap-*.dat", cut), nil, 7, []string{"indices/", "snap-"}},
 		{"data missing", damaged("indices/*/*/__*", remove), nil, 7, []string{"indices/", "__", "missing"}},

@@ -287,7 +287,7 @@ func (n *network) fate(r *rand.Rand, what string) Fate {
 const storeTimeout = 30 * time.Second
 
 // call carries do to the server and back; what names the request.
-func call[T any](ctx context.Context, n *network, what string, do func() (T, error)) (got T, err error) {
+func call[T any](ctx context.Context, n *network, what string, do func() (T, error)) (T, error) {
 	var none T
 	if _, err := n.m.pass(); err != nil {
 		return none, err
@@ -312,14 +312,17 @@ func call[T any](ctx context.Context, n *network, what string, do func() (T, err
 	if fate != Fine && fate != Conflict {
 		n.m.hurt()
 	}
+	// What is applied after its sender has gone must not touch the results of the call.
 	var mu sync.Mutex
+	var got T
+	var failure error
 	apply := func(after time.Duration) {
 		time.AfterFunc(after, func() {
 			n.s.mu.Lock()
 			g, e := do()
 			n.s.mu.Unlock()
 			mu.Lock()
-			got, err = g, e
+			got, failure = g, e
 			mu.Unlock()
 		})
 	}
@@ -355,7 +358,7 @@ func call[T any](ctx context.Context, n *network, what string, do func() (T, err
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return got, err
+	return got, failure
 }
 
 func (n *network) Create(ctx context.Context, items []cms.Item) (int, error) {
