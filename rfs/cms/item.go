@@ -134,6 +134,7 @@ type Item struct {
 	Reached       int64    `json:"reached,omitempty"`           // every ordinal below was handled once, by a holder whose output is durable only at its end
 	AloneAt       int64    `json:"aloneAt,omitempty"`           // where the holder stands that works on nothing else: ordinal + 1; 0 = nowhere
 	AloneDied     int64    `json:"aloneDied,omitempty"`         // where the last such holder died: ordinal + 1
+	AloneDeaths   int      `json:"aloneDeaths,omitempty"`       // such holders in a row that died there
 	AcquiredAt    int64    `json:"acquiredAt,omitempty"`        // epoch ms of the last acquisition
 	LeaseExponent Exponent `json:"leaseExponent,omitempty"`     // exponent of the last acquisition
 	HandExponent  Exponent `json:"successorExponent,omitempty"` // exponent for the successors

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // Kinds of control records; an id is "kind:key".
@@ -26,7 +28,8 @@ func (c *Coordinator) record(ctx context.Context, id string) (r Record, err erro
 	return r, nil
 }
 
-// createRecord adds a record unless one of that id exists.
+// createRecord adds a record unless one of that id exists. A conflict is believed only when the record is there: an
+// index whose entry is missing would be left out without a word.
 func (c *Coordinator) createRecord(ctx context.Context, r Record) (created bool, err error) {
 	r.Revision = Revision{}
 	if err := c.stamp(ctx, &r); err != nil {
@@ -34,12 +37,15 @@ func (c *Coordinator) createRecord(ctx context.Context, r Record) (created bool,
 	}
 	err = c.retries.do(ctx, readBudget, func(ctx context.Context) error {
 		_, err := c.store.Put(ctx, r)
-		if errors.Is(err, ErrConflict) {
-			created = false
-			return nil
+		if created = err == nil; !errors.Is(err, ErrConflict) {
+			return err
 		}
-		created = err == nil
-		return err
+		if _, err := c.store.Record(ctx, r.ID); errors.Is(err, ErrNotFound) {
+			return fmt.Errorf("%s was refused as existing and is not there: %w", r.ID, fault.ErrUnavailable)
+		} else if err != nil {
+			return err
+		}
+		return nil
 	})
 	if err != nil {
 		return false, fmt.Errorf("create record %s: %w", r.ID, err)

@@ -87,11 +87,19 @@ func (a Acquire) Apply(it Item, now int64) (Item, Verdict) {
 	case it.Expiration*1000+a.GraceMs >= now:
 		return it, Held
 	}
-	k := min(it.Exponent, MaxExponent)
+	before := it.Attempts
+	it = attempt(it, a.MaxAttempts)
+	k, next := min(it.Exponent, MaxExponent), Exponent(1)
+	if aloneAfter(it.Attempts, a.MaxAttempts) {
+		// Nobody works while a dead holder's lease runs: these leases begin anew and do not grow with each death.
+		next = 0
+		if before <= a.MaxAttempts {
+			k = 0
+		}
+	}
 	it.Holder = a.Holder
 	it.Expiration = ceilSeconds(now + leaseMs(a.InitialMs, int(k), a.MaxMs))
-	it.LeaseExponent, it.Exponent = k, k+1
-	it = attempt(it, a.MaxAttempts)
+	it.LeaseExponent, it.Exponent = k, k+next
 	it.AcquiredAt = now
 	it.ReleasedFor = ""
 	it.Engine = engine
@@ -116,7 +124,7 @@ func (Progress) Name() string { return "progress" }
 // Apply stores watermark and counts. A late request that lies behind what is
 // stored changes nothing. The first ordinal beyond the begin of the acquisition, or
 // beyond what any reached where nothing is durable yet, clears the count of attempts
-// and lets the next lease be as long as this one.
+// and makes the next lease shorter: this one was long enough, and deaths must not add up to leases of hours.
 func (p Progress) Apply(it Item, _ int64) (Item, Verdict) {
 	if v := holds(it, p.Holder); v != Applied {
 		return it, v
@@ -137,7 +145,7 @@ func (p Progress) Apply(it Item, _ int64) (Item, Verdict) {
 		it.Reached = p.Reached
 	}
 	if durable || further {
-		it.Exponent = it.LeaseExponent
+		it.Exponent = max(0, it.LeaseExponent-1)
 	}
 	if p.Alone {
 		it.AloneAt = max(it.AloneAt, stand) // a lease to work on alone follows until the item moves on

@@ -60,7 +60,7 @@ func TestProgressOpensTheWayForARestart(t *testing.T) {
 	counts := cms.Counts{Ordinals: 5}
 	p := cms.Progress{Holder: "h", Begin: 10, Watermark: 15, Counts: counts}
 	got, v := p.Apply(it, now)
-	if v != cms.Applied || got.Watermark != 15 || got.Attempts != 0 || got.Exponent != 3 || got.Counts != counts || got.Begin() != 15 {
+	if v != cms.Applied || got.Watermark != 15 || got.Attempts != 0 || got.Exponent != 2 || got.Counts != counts || got.Begin() != 15 {
 		t.Fatalf("%v %+v", v, got)
 	}
 	if late, v := (cms.Progress{Holder: "h", Begin: 10, Watermark: 12}).Apply(got, now); v != cms.Already || late != got {

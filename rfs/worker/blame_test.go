@@ -107,6 +107,35 @@ func TestDeathsBlameOnlyTheDocumentThatCausesThem(t *testing.T) {
 	}
 }
 
+// deadlyOpen is a destination whose opening ends the worker as often as it says.
+type deadlyOpen struct {
+	*slowSink
+	deaths *int
+}
+
+func (d deadlyOpen) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+	if *d.deaths--; *d.deaths >= 0 {
+		runtime.Goexit()
+	}
+	return d.slowSink.Open(ctx, id, mayStart)
+}
+
+// TestDeathsBeforeTheFirstDocumentBlameNothing: a process that is killed as soon as it starts has worked on nothing.
+func TestDeathsBeforeTheFirstDocumentBlameNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := 30
+		s := newShard(t, newMemory(), deadlyOpen{&slowSink{sink: sink{docs: map[string][32]byte{}}}, &left}, 10*time.Minute, 32)
+		for life := range 30 {
+			if outcome, died := s.lives(t); !died {
+				t.Fatalf("life %d ended: %v", life, outcome)
+			}
+		}
+		if outcome, died := s.lives(t); died || outcome != Completed {
+			t.Errorf("died %v, %v, left as %+v", died, outcome, s.item(t))
+		}
+	})
+}
+
 func TestALeaseWithoutProgressBlamesTheItemOnlyForADocumentItStandsStillOn(t *testing.T) {
 	for _, c := range []struct {
 		name string

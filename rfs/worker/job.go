@@ -118,7 +118,7 @@ func (j *job) run(work, stopping context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(stopping, func() { stopped.Store(true); cancel() })()
 
-	err := j.settleBlame(reading)
+	err := j.settleBlame()
 	if err == nil {
 		err = j.open(reading, work)
 	}
@@ -133,16 +133,16 @@ func (j *job) run(work, stopping context.Context) error {
 
 // settleBlame comes before any work on an item whose former holders died: their ordinal is known by now, or it will be
 // when this holder dies too.
-func (j *job) settleBlame(ctx context.Context) error {
+func (j *job) settleBlame() error {
 	if d := j.lease.Condemned(); d != nil {
 		return d
 	}
 	if !j.lease.Alone() {
 		return nil
 	}
-	j.alone = &alone{from: j.begin, last: j.begin}
+	j.alone = &alone{records: part, from: j.begin, last: j.begin} // the first part begins with the first record
 	j.log.Warn("item is worked on alone", "attempts", j.lease.Item.Attempts)
-	return j.lease.Stand(ctx, j.begin, j.begin, cms.Work{})
+	return nil
 }
 
 // copy moves documents until the shard ends, ctx ends, or something fails.

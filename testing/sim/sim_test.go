@@ -40,11 +40,14 @@ func config(seed uint64) Config {
 	}
 	switch seed % 4 {
 	case 1:
-		cfg.Skew, cfg.StoreTrip = time.Hour, 300*time.Millisecond
+		cfg.Skew, cfg.StoreTrip = time.Hour, 2*time.Second
 	case 2:
 		cfg.Skew, cfg.Tolerance = time.Hour, cms.DefaultTolerance
 	case 3:
 		cfg.Jump = 20 * time.Second
+		if !cfg.Migrate { // each run of migrate tries again what has failed
+			cfg.Deadly, cfg.Limit = 2, 60*time.Hour // leases of the dead run out, again and again
+		}
 	}
 	switch seed % 5 {
 	case 1:
@@ -60,7 +63,7 @@ func config(seed uint64) Config {
 	if seed%8 == 5 { // a file for one process, and an export
 		cfg = Config{
 			Seed: seed, Processes: 1, Migrate: true, File: true, Crash: seed%16 == 5, Indices: 4, Long: 2, Documents: cfg.Documents,
-			Lease: cfg.Lease, Trip: cfg.Trip, Quiet: 2 * time.Hour, Limit: 20 * time.Hour, Kill: 4 * time.Minute, Drain: 3 * time.Minute,
+			Lease: cfg.Lease, Trip: cfg.Trip, Quiet: 2 * time.Hour, Limit: 20 * time.Hour, Kill: time.Minute, Drain: 3 * time.Minute,
 			Stop: 10 * time.Minute, Rules: cfg.Rules,
 		}
 	}

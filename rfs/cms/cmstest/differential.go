@@ -66,6 +66,7 @@ func randomItem(r *rand.Rand, n int, now int64) cms.Item {
 	it.Reached = pick[int64](r, 0, 0, 0, 60, 170)
 	it.AloneAt = pick[int64](r, 0, 0, 1, 51, 101)
 	it.AloneDied = pick[int64](r, 0, 0, 1, 51)
+	it.AloneDeaths = pick(r, 0, 0, 1, 4, 5)
 	it.Watermark = pick[int64](r, 0, 0, 50, 100)
 	it.Successors = pick(r, "", "", "", ID("d", n, 100))
 	if it.Watermark > 0 {

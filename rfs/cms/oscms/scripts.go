@@ -18,7 +18,7 @@ long high(long a, long b) { return a > b ? a : b; }
 long low(long a, long b) { return a < b ? a : b; }
 long distance(long a, long b) { return a > b ? a - b : b - a; }
 boolean some(def d) { return d != null && d != ''; }
-void acquit(def s) { s.attempts = 0; s.remove('reached'); s.remove('aloneAt'); s.remove('aloneDied'); }
+void acquit(def s) { s.attempts = 0; s.remove('reached'); s.remove('aloneAt'); s.remove('aloneDied'); s.remove('aloneDeaths'); }
 void refuse(String verdict) { throw new IllegalArgumentException('rfsd:' + verdict); }
 long clock() { return System.currentTimeMillis(); }
 def s = ctx._source;
@@ -37,20 +37,26 @@ long now = clock();
 if (num(params.toleranceMs) > 0 && distance(num(params.clientMs), now) > num(params.toleranceMs)) { refuse('skewed'); }
 if (num(s.completedAt) != 0) { ctx.op = 'none'; return; }
 if (num(s.expiration) * 1000 + num(params.graceMs) >= now) { ctx.op = 'none'; return; }
+long before = num(s.attempts);
+s.attempts = before + 1;
+boolean alone = false;
+if (num(params.maxAttempts) > 0) {
+  s.attempts = low(s.attempts, num(params.maxAttempts) + 1);
+  alone = s.attempts > num(params.maxAttempts);
+}
+if (num(s.aloneAt) != 0) {
+  if (num(s.aloneAt) == num(s.aloneDied)) { s.aloneDeaths = num(s.aloneDeaths) + 1; } else { s.aloneDied = s.aloneAt; s.aloneDeaths = 1; }
+  s.aloneAt = 0;
+}
 long k = low(exponent(s.nextAcquisitionLeaseExponent), num(params.maxExponent));
+if (alone && before <= num(params.maxAttempts)) { k = 0; }
 long lease = num(params.initialMs);
 for (int i = 0; i < k && lease < num(params.maxMs); i++) { lease *= 2; }
 lease = low(lease, num(params.maxMs));
 s.leaseHolderId = params.holder;
 s.expiration = (now + lease + 999) / 1000;
 s.leaseExponent = k;
-s.nextAcquisitionLeaseExponent = k + 1;
-s.attempts = num(s.attempts) + 1;
-if (num(params.maxAttempts) > 0) { s.attempts = low(s.attempts, num(params.maxAttempts) + 1); }
-if (num(s.aloneAt) != num(s.aloneDied) && num(s.aloneAt) != 0) {
-  s.aloneDied = s.aloneAt;
-  s.aloneAt = 0;
-}
+s.nextAcquisitionLeaseExponent = alone ? k : k + 1;
 s.acquiredAt = now;
 s.remove('releasedFor');
 s.engine = 'go';
@@ -75,7 +81,7 @@ if (durable) {
 ` + workDone + `
 }
 if (further) { s.reached = params.reached; }
-if (durable || further) { s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent); }
+if (durable || further) { s.nextAcquisitionLeaseExponent = high(0L, exponent(s.leaseExponent) - 1); }
 if (params.alone) { s.aloneAt = high(num(s.aloneAt), stand); } else { s.attempts = 0; }
 `
 
@@ -211,7 +217,7 @@ s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
 )
 
 // itemFields are what an item that begins anew does not keep.
-var itemFields = []string{"indexName", "completedAt", "successor_items", "status", "failure", "attempts", "reached", "aloneAt", "aloneDied", "acquiredAt",
+var itemFields = []string{"indexName", "completedAt", "successor_items", "status", "failure", "attempts", "reached", "aloneAt", "aloneDied", "aloneDeaths", "acquiredAt",
 	"leaseExponent", "successorExponent", "watermark", "counts", "checks", "setupMs", "releasedFor"}
 
 // script gives the text for a transition; "" for one this store does not know.
