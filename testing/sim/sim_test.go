@@ -40,7 +40,7 @@ func config(seed uint64) Config {
 	}
 	switch seed % 4 {
 	case 1:
-		cfg.Skew, cfg.StoreTrip = time.Hour, 2*time.Second
+		cfg.Skew, cfg.StoreTrip = time.Hour, time.Second
 	case 2:
 		cfg.Skew, cfg.Tolerance = time.Hour, cms.DefaultTolerance
 	case 3:
