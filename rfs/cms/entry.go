@@ -102,13 +102,13 @@ func (c *Coordinator) CompleteIndex(ctx context.Context, index string, body json
 // read before it tried: of several that tried at the same time only one counts.
 func (c *Coordinator) AttemptFailed(ctx context.Context, index string, seen int, reason string) (IndexEntry, error) {
 	return c.fail(ctx, index, func(r Record, _ time.Time) (Record, Verdict) {
-		return failAttempt(r, seen, c.cfg.MaxAttempts, reason)
+		return failAttempt(r, PhaseNotStarted, seen, c.cfg.MaxAttempts, reason)
 	})
 }
 
 // FailIndexEntry gives the index up at once, with one event.
 func (c *Coordinator) FailIndexEntry(ctx context.Context, index, reason string) (IndexEntry, error) {
-	return c.fail(ctx, index, func(r Record, _ time.Time) (Record, Verdict) { return failAttempt(r, r.Attempts, 0, reason) })
+	return c.fail(ctx, index, func(r Record, _ time.Time) (Record, Verdict) { return failAttempt(r, PhaseNotStarted, r.Attempts, 0, reason) })
 }
 
 func (c *Coordinator) fail(ctx context.Context, index string, f func(Record, time.Time) (Record, Verdict)) (IndexEntry, error) {
@@ -179,8 +179,8 @@ func completeEntry(r Record, body json.RawMessage) (Record, Verdict) {
 	return r, Applied
 }
 
-func failAttempt(r Record, seen, most int, reason string) (Record, Verdict) {
-	if r.State != PhaseNotStarted || r.Attempts != seen {
+func failAttempt(r Record, open string, seen, most int, reason string) (Record, Verdict) {
+	if r.State != open || r.Attempts != seen {
 		return r, Already
 	}
 	r.Attempts++

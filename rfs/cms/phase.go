@@ -30,12 +30,13 @@ const (
 // Phases lists the names in the order in which the phases run.
 func Phases() []string { return []string{SnapshotPhase, MetadataPhase, IndexPhase, DocsPhase} }
 
-// leasedStates says in which states a phase is worked on under a lease; the first is
-// that of a new record. The documents' setup is leased by SetupID.
+// leasedStates are the states in which a phase is worked on under a lease; the first is that of a record that is opened
+// again. The documents' setup is leased by SetupID instead of its record.
 var leasedStates = map[string][]string{
 	SnapshotPhase: {PhaseNotStarted, PhaseInProgress},
 	MetadataPhase: {PhaseInProgress},
 	IndexPhase:    {PhaseSetup},
+	DocsPhase:     {PhaseSetup},
 }
 
 // ErrPhaseMoved means that the phase is no longer in a state that is worked on under a lease.

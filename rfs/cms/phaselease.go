@@ -227,6 +227,23 @@ func movePhase(r Record, from, to string, body json.RawMessage) (Record, Verdict
 	return r, Applied
 }
 
+// SetupFailed counts an attempt at preparing the documents that failed by itself. With the last of the attempts that are
+// allowed the phase is FAILED, with one event. seen are the attempts that the caller read before it tried: of several workers
+// that tried at the same time one counts.
+func (c *Coordinator) SetupFailed(ctx context.Context, seen int, reason string) error {
+	_, err := c.change(ctx, phaseID(DocsPhase), kindPhase, func(r Record, _ time.Time) (Record, Verdict) {
+		return failAttempt(r, PhaseSetup, seen, c.cfg.MaxAttempts, reason)
+	})
+	if err != nil {
+		return err
+	}
+	p, err := c.Phase(ctx, DocsPhase)
+	if err != nil {
+		return err
+	}
+	return c.PhaseEvent(ctx, p)
+}
+
 // ReopenPhase opens a FAILED phase again in its first state and records who did; body nil
 // keeps the body. A phase that is not FAILED stays as it is.
 func (c *Coordinator) ReopenPhase(ctx context.Context, name, operator string, body json.RawMessage) (reopened bool, err error) {

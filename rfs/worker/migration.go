@@ -151,7 +151,7 @@ func (m *Migration) throughPhases(ctx context.Context) error {
 // again comes to an end.
 func leasedAgain(st step, err error) error {
 	switch st.Does {
-	case MakeSnapshot, MoveGlobals, ListIndices:
+	case MakeSnapshot, MoveGlobals, ListIndices, SeedItems:
 		return nil
 	}
 	return err
@@ -404,8 +404,12 @@ func (m *Migration) audit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if clean || len(report.Repaired) == 0 {
+		switch {
+		case clean:
 			return nil
+		case len(report.Repaired) == 0:
+			return fmt.Errorf("not complete: %d work items are open and none of them is free or can be found; run the same command again, `rfsctl items list` shows them: %w",
+				report.Open, fault.ErrUnavailable)
 		}
 		m.Log.Warn("the audit found missing items and created them again", "items", len(report.Repaired))
 		if err := m.slot(ctx, 0); err != nil {

@@ -21,7 +21,10 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 		s.Log.InfoContext(ctx, "somebody else prepares the work", "holder", busy.Holder, "until", busy.NextExpiry)
 	}
 	if err := s.Coordinator.SeedOnce(ctx, s.Holder, s.seed, waiting); err != nil {
-		return err
+		if phaseCause(ctx, err) != cms.CauseNone || errors.Is(err, ErrTargetReplaced) {
+			return err
+		}
+		return errors.Join(err, s.Coordinator.SetupFailed(ctx, st.record.Attempts, fault.Text(err)))
 	}
 	_, err := s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseSetup, cms.PhaseInProgress, nil)
 	return err

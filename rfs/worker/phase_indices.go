@@ -279,7 +279,7 @@ type Made struct {
 // reopenIndices lets indices that failed be created again, and phases that failed begin again:
 // who runs the command a second time has repaired something.
 func (s *Session) reopenIndices(ctx context.Context) error {
-	for _, name := range []string{cms.MetadataPhase, cms.IndexPhase} {
+	for _, name := range []string{cms.MetadataPhase, cms.IndexPhase, cms.DocsPhase} {
 		row, err := rowFor(name, "")
 		if err != nil {
 			return err

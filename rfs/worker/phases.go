@@ -63,7 +63,7 @@ var actions = map[Action]string{
 	MoveGlobals:  "lease the record; create the templates (legacy, component, index) and what else was asked for, never touching what exists. Under somebody else's lease: wait",
 	ListIndices:  "lease the record; create an entry for each index. Under somebody else's lease: wait",
 	MakeIndices:  "take entries at random, create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
-	SeedItems:    "lease shard_setup; create an item for each shard, FAILED at once for an index that is not there. Under somebody else's lease: wait",
+	SeedItems:    "lease shard_setup; create an item for each shard, FAILED at once for an index that is not there. Under another worker's lease: wait",
 	WorkOnItem:   "lease an item and move its documents; when no item is open, move on",
 	AuditItems:   "compare the target indices with what was sent; prove that every chain of items is whole, mend what is not; set aliases that waited",
 	LookForItems: "end, unless an operator has opened an item again",
@@ -112,7 +112,8 @@ func Machine() []Row {
 		{"3.2", PhaseIndices, cms.IndexPhase, cms.PhaseCompleted, Proceed, []string{"4.1"}, []string{cms.PhaseInProgress}},
 
 		{"4.1", PhaseDocuments, cms.DocsPhase, "", SeedItems, []string{cms.PhaseSetup}, nil},
-		{"4.1", PhaseDocuments, cms.DocsPhase, cms.PhaseSetup, SeedItems, []string{cms.PhaseInProgress}, nil},
+		{"4.1", PhaseDocuments, cms.DocsPhase, cms.PhaseSetup, SeedItems, []string{cms.PhaseInProgress, cms.PhaseFailed}, nil},
+		{"4.1", PhaseDocuments, cms.DocsPhase, cms.PhaseFailed, Stop, []string{End}, []string{cms.PhaseSetup}},
 		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseInProgress, WorkOnItem, []string{cms.PhaseAudit}, nil},
 		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseAudit, AuditItems, []string{cms.PhaseInProgress, cms.PhaseCompleted}, nil},
 		{"4.2", PhaseDocuments, cms.DocsPhase, cms.PhaseCompleted, LookForItems, []string{End}, []string{cms.PhaseInProgress}},
