@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -49,6 +51,8 @@ type Store struct {
 	db   *bolt.DB
 	path string
 	now  func() time.Time
+
+	unsynced atomic.Pointer[error] // why nothing more is written
 
 	mu   sync.Mutex
 	last time.Time // reading of now at the last look
@@ -165,12 +169,27 @@ func reclaim(tx *bolt.Tx, now int64) error {
 	return nil
 }
 
-// update runs f in a write transaction with a clock that never runs backwards.
+// update runs f in a write transaction with a clock that never runs backwards. A write that fails changed nothing and
+// may be tried again. After a sync that failed nothing more is written: the system may have dropped what it could not
+// write, and report the next sync as done.
 func (s *Store) update(f func(tx *bolt.Tx, now int64) error) error {
+	if failed := s.unsynced.Load(); failed != nil {
+		return *failed
+	}
 	return storeError(safely(s.path, func() error {
-		return s.db.Update(func(tx *bolt.Tx) error {
-			return f(tx, s.clock())
+		decided := false
+		err := s.db.Update(func(tx *bolt.Tx) error {
+			err := f(tx, s.clock())
+			decided = err == nil
+			return err
 		})
+		var write *fs.PathError
+		if err == nil || !decided || errors.As(err, &write) && write.Op == "write" {
+			return err
+		}
+		err = fmt.Errorf("coordination file %s could not be synced, nothing more is written to it: check the disk and run again: %w: %w", s.path, err, fault.ErrConfig)
+		s.unsynced.Store(&err)
+		return err
 	}))
 }
 

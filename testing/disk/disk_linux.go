@@ -1,0 +1,49 @@
+// Package disk makes files that a process has open fail as on a broken disk.
+package disk
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Break puts a device in the place of a file that this process has open, and returns what undoes it: /dev/full refuses
+// writes as a full disk does, /dev/null takes them and fails to sync.
+func Break(t testing.TB, path, device string) (mend func()) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err != nil || to != path {
+			continue
+		}
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := unix.Dup(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := os.OpenFile(device, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := unix.Dup2(int(d.Fd()), fd); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := errors.Join(unix.Dup2(kept, fd), unix.Close(kept)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Fatalf("%s is not open", path)
+	return nil
+}
