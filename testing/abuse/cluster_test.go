@@ -57,6 +57,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.answerBulk(w, r, b)
 	case last == "_settings" || strings.Contains(r.URL.Path, "/_settings/"):
 		fmt.Fprintf(w, `{%q:{"settings":{"index":{"uuid":"u","number_of_shards":"1"}}}}`, parts[0])
+	case last == "_mapping":
+		fmt.Fprintf(w, `{%q:{"mappings":{}}}`, parts[0])
 	case last == "_search":
 		_, _ = io.WriteString(w, `{"hits":{"total":{"value":0},"hits":[]},"_shards":{"failed":0,"total":1,"successful":1}}`)
 	case len(parts) > 2 && (parts[1] == "_doc" || parts[1] == "_create"):
