@@ -108,7 +108,9 @@ func (c *Coordinator) AttemptFailed(ctx context.Context, index string, seen int,
 
 // FailIndexEntry gives the index up at once, with one event.
 func (c *Coordinator) FailIndexEntry(ctx context.Context, index, reason string) (IndexEntry, error) {
-	return c.fail(ctx, index, func(r Record, _ time.Time) (Record, Verdict) { return failAttempt(r, PhaseNotStarted, r.Attempts, 0, reason) })
+	return c.fail(ctx, index, func(r Record, _ time.Time) (Record, Verdict) {
+		return failAttempt(r, PhaseNotStarted, r.Attempts, 0, reason)
+	})
 }
 
 func (c *Coordinator) fail(ctx context.Context, index string, f func(Record, time.Time) (Record, Verdict)) (IndexEntry, error) {
