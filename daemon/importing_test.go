@@ -65,7 +65,7 @@ func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 	go1, ended := make(sluggish), make(chan error, 1)
 	held := make(chan importer.Hold, 100)
 	m := &importer.Import{
-		Source: files, Store: store, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anywhere{}, Failed: anywhere{}, Token: "host_pid1_x",
+		Source: files, Store: store, Session: coordinator, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anywhere{}, Failed: anywhere{}, Token: "host_pid1_x",
 		Output: func(func() error) (bulk.Sender, error) { return go1, nil }, Bulk: bulk.Options{MaxBytes: 1 << 20, MaxInFlight: 1},
 		Tell: func(h importer.Hold) { held <- h },
 	}

@@ -45,6 +45,9 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		return give(err)
 	}
 	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
+	if warning := v.Untested(); warning != "" {
+		log.Warn(warning)
+	}
 	store := in.store
 	if store == nil {
 		var closeStore func() error
@@ -67,7 +70,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	to := worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log))
 	limitMemory(memoryBudget(o.options, inBucket(h.blobs.URI())), os.Getenv)
 	h.Import = &importer.Import{
-		Source: h.blobs, Store: store, Clock: cms.SystemClock(), Log: log, Failed: recorder,
+		Source: h.blobs, Store: store, Session: kept, Identity: worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines), Clock: cms.SystemClock(), Log: log, Failed: recorder,
 		Indices: &importer.TargetIndices{Cluster: client, Create: o.createIndices},
 		Output: func(mayStart func() error) (bulk.Sender, error) {
 			return to.Open(ctx, cms.ItemID{}, mayStart)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
@@ -181,9 +180,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s.Identity = map[string]string{
-		worker.DestinationKey: worker.KindCluster, worker.DestinationIDKey: v.ClusterUUID, worker.PipelinesKey: strconv.FormatBool(o.target.RunPipelines),
-	}
+	s.Identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	if warning := v.Untested(); warning != "" {
 		s.Log.Warn(warning)

@@ -109,6 +109,18 @@ func (c *Coordinator) Bind(ctx context.Context, identity map[string]string) erro
 	return errors.Join(err, failed)
 }
 
+// IdentityRecorded writes an event that a session of a former release is bound to an identity from now on. It returns the
+// text of the event, and whether it was the first.
+func (c *Coordinator) IdentityRecorded(ctx context.Context, identity map[string]string) (detail string, first bool, err error) {
+	text := make([]string, 0, len(identity))
+	for _, key := range slices.Sorted(maps.Keys(identity)) {
+		text = append(text, key+" "+identity[key])
+	}
+	detail = "a former release began this session without them; from now on other values are refused: " + strings.Join(text, ", ")
+	first, err = c.Event(ctx, "session", "identity_recorded", detail)
+	return detail, first, err
+}
+
 func decodeMeta(r Record) (metaBody, error) {
 	var m metaBody
 	if err := json.Unmarshal(r.Body, &m); err != nil {

@@ -44,9 +44,12 @@ type Indices interface {
 type Import struct {
 	Source  Source
 	Store   primitive.Store
+	Session Session
 	Clock   cms.Clock
 	Log     *slog.Logger
 	Indices Indices
+	// Identity binds the session to its destination and to what else two processes must agree on.
+	Identity map[string]string
 	// Output gives what a window sends through; mayStart is asked before each request.
 	Output func(mayStart func() error) (bulk.Sender, error)
 	Failed bulk.Recorder
@@ -78,6 +81,8 @@ type Import struct {
 	files    []file
 	digest   string
 	digests  []expected // of files that a manifest describes
+	exports  exports
+	bound    bool
 }
 
 // Place is one of the processes that a machine runs side by side. The first of them speaks for all in the list of nodes.
@@ -187,6 +192,7 @@ func (m *Import) survey(ctx context.Context) error {
 	if m.digests, partial, err = m.judge(ctx, s); err != nil {
 		return err
 	}
+	m.exports = s.exports
 	return m.refuse(partial)
 }
 
@@ -198,10 +204,13 @@ func unlessEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// join reads how far the import is and advertises this node, as soon as the store answers.
+// join binds the session to this import, reads how far it is and advertises this node, as soon as the store answers.
 func (m *Import) join(ctx context.Context) error {
 	for silence := m.newSilence(); ; {
-		err := m.look(ctx)
+		err := m.bind(ctx)
+		if err == nil {
+			err = m.look(ctx)
+		}
 		if err == nil && !m.Seen().Complete {
 			err = m.advertise(ctx)
 		}

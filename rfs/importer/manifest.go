@@ -35,6 +35,7 @@ type survey struct {
 	manifests []string
 	temporary []string
 	states    []string
+	exports   exports // what the manifests hold that can be read
 }
 
 // take sorts one blob of the source in.
@@ -86,6 +87,7 @@ func (m *Import) judge(ctx context.Context, s *survey) (digests []expected, part
 		case err != nil:
 			return nil, nil, err
 		}
+		s.exports[folder] = x
 		if !x.Complete {
 			why := "it still runs, or was interrupted"
 			if x.Reason != "" {

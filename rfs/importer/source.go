@@ -64,7 +64,7 @@ func compressionOf(name string) (compression, bool) {
 
 // list returns what the source holds; files in order of their names.
 func list(ctx context.Context, src Source) (*survey, error) {
-	s := &survey{sizes: map[string]int64{}}
+	s := &survey{sizes: map[string]int64{}, exports: exports{}}
 	for blob, err := range src.List(ctx, "") {
 		if err == nil {
 			err = s.take(blob)

@@ -138,12 +138,13 @@ func (anyIndex) Ensure(context.Context, []byte) error { return nil }
 
 // world is a directory of files, a store and a target, in virtual time.
 type world struct {
-	t      *testing.T
-	dir    string
-	store  primitive.Store
-	target *landing
-	failed *failures
-	clock  cms.Clock
+	t       *testing.T
+	dir     string
+	store   primitive.Store
+	session importer.Session
+	target  *landing
+	failed  *failures
+	clock   cms.Clock
 }
 
 func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
@@ -154,7 +155,11 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		f(t, &world{t: t, dir: t.TempDir(), store: s, target: &landing{docs: map[string]string{}}, failed: &failures{}, clock: bubbleClock{time.Now()}})
+		session, err := cms.New(cms.Config{Store: s, Creator: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, &world{t: t, dir: t.TempDir(), store: s, session: session, target: &landing{docs: map[string]string{}}, failed: &failures{}, clock: bubbleClock{time.Now()}})
 	})
 }
 
@@ -204,7 +209,7 @@ func (w *world) node(change ...func(*importer.Import)) *importer.Import {
 		w.t.Fatal(err)
 	}
 	m := &importer.Import{
-		Source: src, Store: w.store, Clock: w.clock, Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: w.failed,
+		Source: src, Store: w.store, Session: w.session, Identity: map[string]string{"destination": "cluster", "destination-id": "A"}, Clock: w.clock, Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: w.failed,
 		Output: func(func() error) (bulk.Sender, error) { return w.target, nil },
 		Bulk:   bulk.Options{MaxBytes: 2000, MaxInFlight: 2}, Workers: 2, Window: 1000,
 	}

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -29,6 +28,12 @@ const (
 	KindFiles     = "export directory"
 	KindRehearsal = "rehearsal (--discard)"
 )
+
+// ClusterIdentity returns the identity of a session whose documents go to the cluster of this UUID, by way of the target's
+// own pipelines or not. An empty UUID is unknown.
+func ClusterIdentity(uuid string, pipelines bool) map[string]string {
+	return map[string]string{DestinationKey: KindCluster, DestinationIDKey: uuid, PipelinesKey: strconv.FormatBool(pipelines)}
+}
 
 // ErrFormer means that a session of a former release does not belong to this destination, as far as can be seen.
 var ErrFormer = fmt.Errorf("a former release of rfsd began this session and did not record its destination, and what it did is not here; "+
@@ -111,12 +116,7 @@ func (s *Session) complete(ctx context.Context, recorded map[string]string) erro
 	if !former {
 		return nil
 	}
-	text := make([]string, 0, len(missing))
-	for _, key := range slices.Sorted(maps.Keys(missing)) {
-		text = append(text, key+" "+missing[key])
-	}
-	detail := "a former release began this session without them; from now on other values are refused: " + strings.Join(text, ", ")
-	first, err := s.Coordinator.Event(ctx, "session", "identity_recorded", detail)
+	detail, first, err := s.Coordinator.IdentityRecorded(ctx, missing)
 	if first {
 		s.Log.WarnContext(ctx, "identity of the session recorded", "detail", detail)
 	}
