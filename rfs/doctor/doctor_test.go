@@ -77,6 +77,28 @@ func TestEachFindingNamesItsRemedy(t *testing.T) {
 	}
 }
 
+func TestTargetsThatAreNotTestedAreAWarning(t *testing.T) {
+	for _, c := range []struct {
+		is    target.Version
+		level Level
+		words []string
+	}{
+		{target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2}, Good, []string{"2.19.4"}},
+		{target.Version{Distribution: "elasticsearch", Number: "7.17.9", Major: 7}, Warning, []string{"elasticsearch 7.17.9", "not tested", "2.19.4 and 3.8.0"}},
+		{target.Version{Distribution: "opensearch", Number: "0.9.0"}, Bad, []string{"0.9.0"}},
+	} {
+		f := version(c.is)
+		if f.Level != c.level || (f.Remedy == "") != (c.level == Good) {
+			t.Errorf("%+v: %+v", c.is, f)
+		}
+		for _, w := range c.words {
+			if !strings.Contains(f.Detail, w) {
+				t.Errorf("%q is not in %+v", w, f)
+			}
+		}
+	}
+}
+
 // TestARealTargetIsExaminedAndLeftAsItWas runs every probe against a real target.
 func TestARealTargetIsExaminedAndLeftAsItWas(t *testing.T) {
 	if testing.Short() {
