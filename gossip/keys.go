@@ -31,14 +31,14 @@ const maxKeys = 8
 func LoadKeys(name string) (Keys, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, fmt.Errorf("gossip keys: %w: %w", err, fault.ErrConfig)
+		return nil, fmt.Errorf("key file: %w: %w", err, fault.ErrConfig)
 	}
 	if info.Mode().Perm()&0o037 != 0 {
-		return nil, fmt.Errorf("gossip keys: %s has mode %v and may be read or written by others; chmod 600 (or 640 for a group): %w", name, info.Mode().Perm(), fault.ErrConfig)
+		return nil, fmt.Errorf("key file: %s has mode %v and may be read or written by others; chmod 600 (or 640 for a group): %w", name, info.Mode().Perm(), fault.ErrConfig)
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("gossip keys: %w: %w", err, fault.ErrConfig)
+		return nil, fmt.Errorf("key file: %w: %w", err, fault.ErrConfig)
 	}
 	return parseKeys(name, string(b))
 }
@@ -53,15 +53,15 @@ func parseKeys(name, content string) (Keys, error) {
 		// The words of a wrong line are not repeated: they may be most of a key.
 		key, err := base64.StdEncoding.DecodeString(line)
 		if err != nil {
-			return nil, fmt.Errorf("gossip keys: %s line %d is not base64: %w", name, i+1, fault.ErrConfig)
+			return nil, fmt.Errorf("key file: %s line %d is not base64: %w", name, i+1, fault.ErrConfig)
 		}
 		if err := memberlist.ValidateKey(key); err != nil {
-			return nil, fmt.Errorf("gossip keys: %s line %d has %d bytes, not 16, 24 or 32: %w", name, i+1, len(key), fault.ErrConfig)
+			return nil, fmt.Errorf("key file: %s line %d has %d bytes, not 16, 24 or 32: %w", name, i+1, len(key), fault.ErrConfig)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 || len(keys) > maxKeys {
-		return nil, fmt.Errorf("gossip keys: %s has %d keys, not 1 to %d: %w", name, len(keys), maxKeys, fault.ErrConfig)
+		return nil, fmt.Errorf("key file: %s has %d keys, not 1 to %d: %w", name, len(keys), maxKeys, fault.ErrConfig)
 	}
 	return keys, nil
 }
@@ -73,7 +73,7 @@ func (k Keys) ring() (*memberlist.Keyring, error) {
 	}
 	ring, err := memberlist.NewKeyring(k, k[0])
 	if err != nil {
-		return nil, fmt.Errorf("gossip keys: %w: %w", err, fault.ErrConfig)
+		return nil, fmt.Errorf("key file: %w: %w", err, fault.ErrConfig)
 	}
 	return ring, nil
 }
@@ -82,18 +82,18 @@ func (k Keys) ring() (*memberlist.Keyring, error) {
 func (k Keys) replace(ring *memberlist.Keyring) error {
 	for _, key := range k {
 		if err := ring.AddKey(key); err != nil {
-			return fmt.Errorf("gossip keys: %w: %w", err, fault.ErrConfig)
+			return fmt.Errorf("key file: %w: %w", err, fault.ErrConfig)
 		}
 	}
 	if err := ring.UseKey(k[0]); err != nil {
-		return fmt.Errorf("gossip keys: %w: %w", err, fault.ErrConfig)
+		return fmt.Errorf("key file: %w: %w", err, fault.ErrConfig)
 	}
 	for _, old := range ring.GetKeys() {
 		if slices.ContainsFunc(k, func(key []byte) bool { return string(key) == string(old) }) {
 			continue
 		}
 		if err := ring.RemoveKey(old); err != nil {
-			return fmt.Errorf("gossip keys: %w: %w", err, fault.ErrConfig)
+			return fmt.Errorf("key file: %w: %w", err, fault.ErrConfig)
 		}
 	}
 	return nil

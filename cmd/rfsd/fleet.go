@@ -29,6 +29,7 @@ const fleetCategory = "Fleet: hints between nodes, which change speed only"
 // fleetFlags say how nodes find each other.
 func fleetFlags() []cli.Flag {
 	return []cli.Flag{
+		fleetKeyFlag(),
 		str(fleetCategory, "gossip-listen", "", "host:port (TCP and UDP) on which nodes find each other, such as 0.0.0.0:7946; none: this node works by the coordination store alone"),
 		str(fleetCategory, "gossip-advertise", "", "host:port by which others reach it (default: the same)"),
 		str(fleetCategory, "gossip-keys", "", "file of the fleet's keys (rfsctl cert gossip-key), needed beyond loopback; SIGHUP reads it again"),

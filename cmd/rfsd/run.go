@@ -100,6 +100,7 @@ type runOptions struct {
 	settings    map[string][]string // for workers
 	shared      cms.Shared          // for other nodes
 	shareOver   bool                // whatever they had before
+	trust       trust
 	api         apiOptions
 	fleet       fleetOptions
 	config      string
@@ -164,6 +165,9 @@ func parseRun(c *cli.Context) (runOptions, error) {
 		return r, err
 	}
 	r.shareOver = c.Bool("share-settings")
+	if r.trust, err = newTrust(c); err != nil {
+		return r, err
+	}
 	delete(r.settings, "max-rate") // the node's; each worker is told its share
 	delete(r.settings, "slots")
 	return r, nil

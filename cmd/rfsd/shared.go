@@ -13,38 +13,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
-
-// sharedSections are the categories whose settings belong to the fleet. What else a node needs is its own: how it
-// reaches target and coordinator, who it is, where it listens, how strong it is.
-var sharedSections = []string{source, originFlagsCategory, selection, work, coordination, careCategory, importSource, importWork}
-
-// ownSettings belong to one machine although their category is the fleet's: the way to the stores, files of
-// this machine, and its log.
-var ownSettings = []string{"slots", "output", "log-level", "failed-documents", "failed-documents-shared", "session-name", "coordinator-file"}
-
-// alsoShared belong to the fleet although their category is one machine's.
-var alsoShared = []string{"run-pipelines", "disable-compression"}
-
-// isShared says whether a setting is the fleet's.
-func isShared(f cli.Flag) bool {
-	name := f.Names()[0]
-	if slices.Contains(alsoShared, name) {
-		return true
-	}
-	categorized, ok := f.(cli.CategorizableFlag)
-	if !ok || !slices.Contains(sharedSections, categorized.GetCategory()) || slices.Contains(ownSettings, name) || strings.HasPrefix(name, "coordinator-") {
-		return false
-	}
-	return !isSecret(name) && !slices.ContainsFunc([]string{"-file", "-cacert", "-client-cert", "-client-cert-key"}, func(end string) bool { return strings.HasSuffix(name, end) })
-}
-
-// commonSink says that refused documents go to a bucket, which is the fleet's; a directory is one machine's.
-func commonSink(name string, values []string) bool {
-	return name == "failed-documents" && len(values) == 1 && inBucket(values[0])
-}
 
 // sharedSettings are those of the given settings that the fleet may know. A value that holds a secret is kept out,
 // and so is its setting. The rules travel as text: other machines do not have the file.
@@ -53,7 +25,7 @@ func sharedSettings(c *cli.Context, flags []cli.Flag, log *slog.Logger) (cms.Sha
 	for _, f := range flags {
 		name := f.Names()[0]
 		values, ok := given[name]
-		if !ok || !isShared(f) && !commonSink(name, values) {
+		if !ok || sharing.ClassOfValues(name, values) == sharing.Own {
 			continue
 		}
 		if name == "rules" {
@@ -82,7 +54,7 @@ func holdsSecret(value string) bool {
 }
 
 // rulesText is --rules by its content.
-const rulesText = "rules-text"
+const rulesText = sharing.RulesText
 
 // joinPatience is how long a node that has all its settings waits for the fleet's at its start.
 const joinPatience = 5 * time.Second
@@ -95,11 +67,27 @@ func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
 		return nil // one node alone
 	}
 	complete := c.String("from") != "" || c.String("repo-uri") != "" && (c.String("snapshot-name") != "" || c.String("source-host") != "")
+	trust, err := newTrust(c)
+	if err != nil {
+		return err
+	}
 	for began := time.Now(); ; {
-		shared, err := askFleet(ctx, c)
+		scope, record, err := askFleet(ctx, c)
 		switch {
 		case err == nil:
-			return takeShared(c, flags, shared, log)
+			judged, err := trust.judge(scope, record)
+			if err != nil {
+				return err
+			}
+			left, err := takeShared(c, flags, record.Settings, judged, log)
+			switch {
+			case err != nil || len(left) == 0:
+				return err
+			case !complete:
+				return usage("the fleet's %s would be needed and is not taken from the store: %s", strings.Join(left, ", "), judged.Doubt)
+			}
+			log.Warn("settings of the fleet were not taken", "settings", strings.Join(left, ", "), "reason", judged.Doubt)
+			return nil
 		case errors.Is(err, cms.ErrNotFound):
 			return nil // this node is the first
 		case !errors.Is(err, fault.ErrUnavailable) && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil):
@@ -116,52 +104,59 @@ func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
 }
 
 // askFleet reads the fleet's settings from the store that the options name.
-func askFleet(ctx context.Context, c *cli.Context) (cms.Shared, error) {
+func askFleet(ctx context.Context, c *cli.Context) (sharing.Scope, cms.SharedRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
 	o := options{connections: 1, session: c.String("session-name")}
 	if !sessionName.MatchString(o.session) {
-		return nil, usage("--session-name %q is not made of a-z, 0-9 and -", o.session)
+		return sharing.Scope{}, cms.SharedRecord{}, usage("--session-name %q is not made of a-z, 0-9 and -", o.session)
 	}
 	var err error
 	if c.String("target-host") != "" {
 		if o.target, err = o.cluster(c, "target"); err != nil {
-			return nil, err
+			return sharing.Scope{}, cms.SharedRecord{}, err
 		}
 	}
 	if c.String("coordinator-host") != "" {
 		if o.coordinator, err = o.cluster(c, "coordinator"); err != nil {
-			return nil, err
+			return sharing.Scope{}, cms.SharedRecord{}, err
 		}
 	}
 	coordinator, err := openCoordinator(ctx, o) // its connections end with ctx
 	if err != nil {
-		return nil, err
+		return sharing.Scope{}, cms.SharedRecord{}, err
 	}
-	return coordinator.Shared(ctx)
+	record, err := coordinator.Shared(ctx)
+	if err != nil {
+		return sharing.Scope{}, record, err
+	}
+	scope, err := sharedScope(ctx, o)
+	return scope, record, err
 }
 
-// takeShared sets what this node was not told. What it was told counts for it; workers refuse it when it would make
-// another migration.
-func takeShared(c *cli.Context, flags []cli.Flag, shared cms.Shared, log *slog.Logger) error {
+// takeShared sets what this node was not told, as far as the record is believed; left are the settings that are not. What
+// it was told counts for it; workers refuse it when it would make another migration.
+func takeShared(c *cli.Context, flags []cli.Flag, shared cms.Shared, judged sharing.Judgement, log *slog.Logger) (left []string, err error) {
 	own, err := sharedSettings(c, flags, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var taken []string
 	for _, f := range flags {
 		name := f.Names()[0]
 		values, ok := shared[name]
 		switch {
-		case !ok || name != rulesText && !isShared(f) && !commonSink(name, values):
+		case !ok || sharing.ClassOfValues(name, values) == sharing.Own:
 		case own[name] != nil:
 			if !slices.Equal(own[name], values) {
 				log.Warn("this node differs from its fleet", "setting", name, "fleet", values, "node", own[name])
 			}
 		case c.IsSet(name):
+		case !judged.Takes(name, values):
+			left = append(left, name)
 		default:
 			if err := setOption(c, name, values); err != nil {
-				return fmt.Errorf("configuration of the fleet: %w", err)
+				return left, fmt.Errorf("configuration of the fleet: %w", err)
 			}
 			taken = append(taken, name)
 		}
@@ -169,21 +164,10 @@ func takeShared(c *cli.Context, flags []cli.Flag, shared cms.Shared, log *slog.L
 	if len(taken) > 0 {
 		log.Info("settings of the fleet were taken over", "settings", strings.Join(taken, ", "))
 	}
-	return nil
+	return left, nil
 }
 
 // hiddenRules is the option by which rules reach a node that has no file of them.
 func hiddenRules() cli.Flag {
 	return &cli.StringFlag{Name: rulesText, Category: selection, Hidden: true}
-}
-
-// share tells the fleet this node's settings, once the store can be reached.
-func (r runOptions) share(ctx context.Context, coordinator *cms.Coordinator, log *slog.Logger) {
-	stored, err := coordinator.Share(ctx, r.shared, r.shareOver)
-	switch {
-	case err != nil:
-		log.Warn("the fleet does not know this node's settings", "error", fault.Text(err))
-	case stored:
-		log.Info("the fleet's settings are those of this node")
-	}
 }

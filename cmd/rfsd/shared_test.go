@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/daemon/config"
+	"github.com/rfsd/rfsd/daemon/sharing"
 )
 
 // TestEachSettingIsTheFleetsOrTheNodes lists those of the fleet: whoever adds an option decides here what it is. docs/FLEET.md
@@ -17,7 +18,7 @@ import (
 func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 	want := []string{
 		"repo-uri", "remote-store-uri", "snapshot-name", "s3-region", "s3-endpoint", "s3-path-style", "s3-role-arn", "s3-requester-pays", "allow-partial", "verify-first",
-		"source-host", "source-username", "source-insecure", "source-aws-sigv4", "source-aws-region", "source-aws-service", "source-aws-role-arn",
+		"source-host", "source-username", "source-aws-sigv4", "source-aws-region", "source-aws-service", "source-aws-role-arn",
 		"snapshot-repo-name", "source-repo-type", "source-repo-location", "source-repo-setting", "snapshot-max-rate", "without-global-state", "snapshot-no-wait", "retry-snapshot",
 		"tune-target", "ignore-disks", "run-pipelines", "disable-compression",
 		"phases", "index-allowlist", "index-exclude", "template-allowlist", "component-template-allowlist", "index-template-allowlist", "include", "rules-text", "rules", "aliases", "replicas",
@@ -28,7 +29,7 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 	}
 	var is []string
 	for _, f := range runFlags() {
-		if isShared(f) {
+		if sharing.ClassOf(f.Names()[0]) != sharing.Own {
 			is = append(is, f.Names()[0])
 		}
 	}
@@ -83,14 +84,6 @@ func TestNothingSecretIsTold(t *testing.T) {
 	for _, name := range []string{"target-password", "target-password-file", "source-password", "coordinator-password", "target-client-cert-key", "webhook-file", "gossip-keys"} {
 		if !slices.Contains(secret, name) {
 			t.Errorf("--%s was not looked at", name)
-		}
-	}
-}
-
-func TestABucketForRefusedDocumentsIsTheFleetsAndADirectoryIsNot(t *testing.T) {
-	for value, want := range map[string]bool{"s3://bucket/refused": true, "/var/lib/rfsd/failed": false} {
-		if commonSink("failed-documents", []string{value}) != want || commonSink("repo-uri", []string{value}) {
-			t.Errorf("%s: %v", value, !want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func workerCommand() *cli.Command {
 	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
 		flags = append(flags, group...)
 	}
-	flags = append(flags, linkFlags()...)
+	flags = append(append(flags, fleetKeyFlag()), linkFlags()...)
 	return &cli.Command{
 		Name: "worker", Usage: "work on one lease of a migration, then exit", Description: workerHelp, Flags: flags,
 		Action: func(c *cli.Context) error {

@@ -18,30 +18,40 @@ const (
 // is one machine's own are not among them.
 type Shared map[string][]string
 
-type sharedBody struct {
-	SchemaVersion int    `json:"schemaVersion"`
-	Settings      Shared `json:"settings"`
+// SharedRecord is what the store holds of them. The store is not believed: package sharing judges revision and signature.
+type SharedRecord struct {
+	Settings  Shared `json:"settings"`
+	Revision  int64  `json:"revision,omitempty"`
+	Signature string `json:"signature,omitempty"`
 }
 
-// Shared gives the fleet's settings, or ErrNotFound when no node has told any.
-func (c *Coordinator) Shared(ctx context.Context) (Shared, error) {
+type sharedBody struct {
+	SchemaVersion int `json:"schemaVersion"`
+	SharedRecord
+}
+
+// Shared returns the record of the fleet's settings, or ErrNotFound when no node has stored any.
+func (c *Coordinator) Shared(ctx context.Context) (SharedRecord, error) {
 	r, err := c.record(ctx, kindConfig)
 	if err != nil {
-		return nil, err
+		return SharedRecord{}, err
+	}
+	if len(r.Body) > mostShared {
+		return SharedRecord{}, fmt.Errorf("configuration of the fleet has %d bytes, more than %d: %w", len(r.Body), mostShared, fault.ErrCorrupt)
 	}
 	var body sharedBody
 	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return nil, fmt.Errorf("configuration of the fleet: %w: %w", err, fault.ErrCorrupt)
+		return SharedRecord{}, fmt.Errorf("configuration of the fleet: %w: %w", err, fault.ErrCorrupt)
 	}
 	if body.SchemaVersion != schemaVersion {
-		return nil, fmt.Errorf("configuration of the fleet has schema %d: %w", body.SchemaVersion, ErrSchemaMismatch)
+		return SharedRecord{}, fmt.Errorf("configuration of the fleet has schema %d: %w", body.SchemaVersion, ErrSchemaMismatch)
 	}
-	return body.Settings, nil
+	return body.SharedRecord, nil
 }
 
-// Share stores the fleet's settings unless there are some; over says to replace those. Errors:
+// Share stores the fleet's settings unless there are some; over replaces those. It reports whether it did. Errors:
 // fault.ErrConfig when they are too big.
-func (c *Coordinator) Share(ctx context.Context, s Shared, over bool) (stored bool, err error) {
+func (c *Coordinator) Share(ctx context.Context, s SharedRecord, over bool) (stored bool, err error) {
 	raw, err := json.Marshal(sharedBody{schemaVersion, s})
 	if err != nil {
 		return false, fmt.Errorf("configuration of the fleet: %w", err)

@@ -13,19 +13,23 @@ import (
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
-// TestANodeNeedsOnlyTargetCredentialsAndSessionToJoin lets the first node begin a migration, kills it, and lets a
+// TestANodeNeedsOnlyTargetCredentialsSessionAndKeyToJoin lets the first node begin a migration, kills it, and lets a
 // second one end it that knows no repository, no snapshot and no rules.
-func TestANodeNeedsOnlyTargetCredentialsAndSessionToJoin(t *testing.T) {
+func TestANodeNeedsOnlyTargetCredentialsSessionAndKeyToJoin(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
 	p := newProxy(t, n.URL, 100*time.Millisecond)
 	dir := t.TempDir()
 	rules := filepath.Join(dir, "rules.toml")
 	must(t, os.WriteFile(rules, []byte("[[rename-index]]\nmatch = \"*\"\nto = \"moved-$1\"\n"), 0o600))
+	key := filepath.Join(dir, "fleet.key")
+	if res := RunIn(t, dir, nil, "rfsctl", "cert", "gossip-key", key); res.Code != 0 {
+		t.Fatal(res.Stderr)
+	}
 	const canary = "canary-31c9"
 	start := func(name string, more ...string) (*exec.Cmd, *lockedBuffer) {
 		var said lockedBuffer
-		cmd := exec.Command(Binary(t, "rfsd"), append([]string{"run", "--target-host", p.URL, "--target-username", "me", "--session-name", "joined", "--node-name", name,
+		cmd := exec.Command(Binary(t, "rfsd"), append([]string{"run", "--target-host", p.URL, "--target-username", "me", "--session-name", "joined", "--node-name", name, "--fleet-key", key,
 			"--workers", "2", "--failed-documents", filepath.Join(dir, "failed-"+name), "--exit-when-done"}, more...)...)
 		cmd.Env = append(os.Environ(), "RFS_TARGET_PASSWORD="+canary)
 		cmd.Dir, cmd.Stderr = dir, &said
@@ -77,7 +81,7 @@ func TestANodeNeedsOnlyTargetCredentialsAndSessionToJoin(t *testing.T) {
 		t.Error(f)
 	}
 	// A worker that is started by hand needs no more; it finds that nothing is left.
-	if res := RunIn(t, dir, []string{"RFS_TARGET_PASSWORD=" + canary}, "rfsd", "worker", "--target-host", p.URL, "--target-username", "me", "--session-name", "joined"); res.Code != 3 {
+	if res := RunIn(t, dir, []string{"RFS_TARGET_PASSWORD=" + canary}, "rfsd", "worker", "--target-host", p.URL, "--target-username", "me", "--session-name", "joined", "--fleet-key", key); res.Code != 3 {
 		t.Errorf("worker by hand: exit %d\n%s", res.Code, res.Stderr)
 	}
 	status, err := n.Send(t.Context(), "GET", "/.rfs_control_joined/_search?size=1000", "", nil)

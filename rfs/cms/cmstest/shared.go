@@ -2,8 +2,7 @@ package cmstest
 
 import (
 	"errors"
-	"maps"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -17,12 +16,12 @@ func shared(t *testing.T, s cms.Store) {
 	if _, err := c.Shared(ctx); !errors.Is(err, cms.ErrNotFound) {
 		t.Fatalf("before anybody told any: %v", err)
 	}
-	first := cms.Shared{"repo-uri": {"s3://bucket"}, "first": {"a", "b"}}
-	other := cms.Shared{"repo-uri": {"file:///x"}}
-	is := func(want cms.Shared) {
+	first := cms.SharedRecord{Settings: cms.Shared{"repo-uri": {"s3://bucket"}, "first": {"a", "b"}}, Revision: 7, Signature: "c2lnbmVk"}
+	other := cms.SharedRecord{Settings: cms.Shared{"repo-uri": {"file:///x"}}}
+	is := func(want cms.SharedRecord) {
 		t.Helper()
 		got, err := c.Shared(ctx)
-		if err != nil || !maps.EqualFunc(got, want, slices.Equal[[]string]) {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%v, %v; want %v", got, err, want)
 		}
 	}
@@ -37,7 +36,7 @@ func shared(t *testing.T, s cms.Store) {
 		t.Errorf("%v, %v", stored, err)
 	}
 	is(other)
-	if _, err := c.Share(ctx, cms.Shared{"rules-text": {strings.Repeat("x", 256<<10)}}, true); !errors.Is(err, fault.ErrConfig) {
+	if _, err := c.Share(ctx, cms.SharedRecord{Settings: cms.Shared{"rules-text": {strings.Repeat("x", 256<<10)}}}, true); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("more than the bound: %v", err)
 	}
 	is(other)

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/daemon/sharing"
+	"github.com/rfsd/rfsd/gossip"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+// fleetKeyFlag names the key by which shared settings are believed.
+func fleetKeyFlag() cli.Flag {
+	return str(coordination, "fleet-key", "", "file of the key that signs the settings of the fleet, the same on all nodes (rfsctl cert gossip-key makes one; default: --gossip-keys); without it a node takes nothing from the store that moves data or credentials")
+}
+
+// trust is what this node needs to judge the record of the fleet's settings, and to sign it.
+type trust struct {
+	keys sharing.Keys
+	seen sharing.Seen
+}
+
+func newTrust(c *cli.Context) (trust, error) {
+	dir, err := stateDir()
+	if err != nil {
+		return trust{}, err
+	}
+	t := trust{seen: sharing.Seen{Dir: dir}}
+	flag := "fleet-key"
+	if c.String(flag) == "" {
+		flag = "gossip-keys"
+	}
+	name := c.String(flag)
+	if name == "" {
+		return t, nil
+	}
+	file, err := gossip.LoadKeys(name)
+	if err != nil {
+		return t, usage("--%s: %w", flag, err)
+	}
+	t.keys, err = sharing.Derive(file)
+	return t, err
+}
+
+// judge returns how far this node believes the record, whose revision it keeps when it does.
+func (t trust) judge(scope sharing.Scope, record cms.SharedRecord) (sharing.Judgement, error) {
+	seen, err := t.seen.Revision(scope)
+	if err != nil {
+		return sharing.Judgement{}, err
+	}
+	j := sharing.Judge(t.keys, scope, record, seen)
+	if j.Doubt == "" {
+		err = t.seen.Note(scope, record.Revision)
+	}
+	return j, err
+}
+
+// sharedScope returns where the record of the options' store is valid.
+func sharedScope(ctx context.Context, o options) (sharing.Scope, error) {
+	conf := o.coordinator
+	if conf.URL == "" {
+		conf = o.target
+	}
+	client, err := target.New(ctx, conf)
+	if err != nil {
+		return sharing.Scope{}, err
+	}
+	v, err := client.Info(ctx)
+	if cerr := client.Close(); err == nil {
+		err = cerr
+	}
+	return sharing.Scope{Session: o.session, Cluster: v.ClusterUUID}, err
+}
+
+// share stores this node's settings for the fleet, once the store can be reached.
+func (r runOptions) share(ctx context.Context, coordinator *cms.Coordinator, log *slog.Logger) {
+	stored, err := r.shareSigned(ctx, coordinator)
+	switch {
+	case err != nil:
+		log.Warn("the fleet does not know this node's settings", "error", fault.Text(err))
+	case stored:
+		log.Info("the fleet's settings are those of this node", "signed", len(r.trust.keys) > 0)
+	}
+}
+
+func (r runOptions) shareSigned(ctx context.Context, coordinator *cms.Coordinator) (stored bool, err error) {
+	record := cms.SharedRecord{Settings: r.shared}
+	if len(r.trust.keys) == 0 {
+		return coordinator.Share(ctx, record, r.shareOver)
+	}
+	scope, err := sharedScope(ctx, r.options)
+	if err != nil {
+		return false, err
+	}
+	seen, err := r.trust.seen.Revision(scope)
+	if err != nil {
+		return false, err
+	}
+	var before int64
+	if was, err := coordinator.Shared(ctx); err == nil && r.trust.keys.Signed(scope, was) {
+		before = was.Revision
+	}
+	record.Revision = sharing.Next(seen, before, time.Now().UnixMilli())
+	stored, err = coordinator.Share(ctx, r.trust.keys.Sign(scope, record), r.shareOver)
+	if err != nil || !stored {
+		return stored, err
+	}
+	return stored, r.trust.seen.Note(scope, record.Revision)
+}

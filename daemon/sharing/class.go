@@ -1,0 +1,60 @@
+// Package sharing decides which settings of a fleet a node takes from the coordination store. The store is input,
+// not authority: what moves data or credentials counts only in a record that the fleet's key has signed.
+package sharing
+
+import "strings"
+
+// Class is how far the coordination store is believed about a setting.
+type Class int
+
+// Classes. A setting that has none is Own.
+const (
+	Own    Class = iota // one machine's, or a secret: never shared
+	Pace                // speed, order and patience only: taken from any record
+	Signed              // what is read, from where, as whom, where it goes, how it is changed: taken from signed records only
+)
+
+// RulesText is --rules by its content, as it is shared.
+const RulesText = "rules-text"
+
+// failedDocuments is shared when it is a bucket; a directory is one machine's.
+const failedDocuments = "failed-documents"
+
+var classes = map[string]Class{
+	// Where data comes from, and as whom it is read.
+	"repo-uri": Signed, "remote-store-uri": Signed, "snapshot-name": Signed, "from": Signed,
+	"s3-region": Signed, "s3-endpoint": Signed, "s3-path-style": Signed, "s3-role-arn": Signed, "s3-requester-pays": Signed,
+	"source-host": Signed, "source-username": Signed,
+	"source-aws-sigv4": Signed, "source-aws-region": Signed, "source-aws-service": Signed, "source-aws-role-arn": Signed,
+
+	// What the source is told to do.
+	"snapshot-repo-name": Signed, "source-repo-type": Signed, "source-repo-location": Signed, "source-repo-setting": Signed,
+	"without-global-state": Signed, "snapshot-no-wait": Signed, "retry-snapshot": Signed, "snapshot-max-rate": Pace,
+
+	// Which documents go where, and as what.
+	"phases": Signed, "index-allowlist": Signed, "index-exclude": Signed, "include-system": Signed, "include": Signed,
+	"template-allowlist": Signed, "component-template-allowlist": Signed, "index-template-allowlist": Signed,
+	"index-rename": Signed, "rules": Signed, RulesText: Signed, "without-rule": Signed, "aliases": Signed, "replicas": Signed, "shards": Signed,
+	"data-streams": Signed, "multi-type": Signed, "emit-doc-type": Signed, "run-pipelines": Signed, "create-indices": Signed,
+	"allow-partial": Signed,
+
+	// What is done to the target beside documents.
+	"tune-target": Signed, "ignore-disks": Signed,
+
+	// Pace.
+	"verify-first": Pace, "disable-compression": Pace, "documents-per-bulk-request": Pace, "documents-size-per-bulk-request": Pace,
+	"max-connections": Pace, "max-rate": Pace, "first": Pace, "index-priority": Pace, "max-failed-documents": Pace, "unavailable-timeout": Pace,
+	"initial-lease-duration": Pace, "clock-skew-tolerance": Pace, "window-size": Pace, "window-lease": Pace, "max-attempts": Pace,
+}
+
+// ClassOf returns the class of a setting whatever its values are.
+func ClassOf(name string) Class { return classes[name] }
+
+// ClassOfValues returns the class of a setting with these values: a bucket for refused documents is the fleet's, a
+// directory is one machine's.
+func ClassOfValues(name string, values []string) Class {
+	if name == failedDocuments && len(values) == 1 && strings.HasPrefix(values[0], "s3://") {
+		return Signed
+	}
+	return classes[name]
+}

@@ -1,0 +1,44 @@
+package sharing
+
+import (
+	"fmt"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// Judgement is how far a node believes a record.
+type Judgement struct {
+	// Doubt says why the record's Signed settings are not taken, and what to do; "" when they are.
+	Doubt string
+}
+
+// Judge returns how far a node with these keys believes the record. seen is the highest revision of a signed record that this
+// node has taken.
+func Judge(keys Keys, s Scope, r cms.SharedRecord, seen int64) Judgement {
+	switch {
+	case len(keys) == 0:
+		return Judgement{"this node has no key to check them with: give it --fleet-key (the same file on all nodes, made by `rfsctl cert gossip-key FILE`), or these settings themselves"}
+	case r.Signature == "":
+		return Judgement{"the record is not signed: start a node that has these settings and --fleet-key once with --share-settings"}
+	case !keys.Signed(s, r):
+		return Judgement{"this node's key has not signed the record for this session and cluster, or the record was changed: give all nodes the same --fleet-key, find out what writes the control index, and start a node that has these settings once with --share-settings"}
+	case r.Revision < seen:
+		return Judgement{fmt.Sprintf("the record is of revision %d and this node has seen %d: an old one was put back; find out what writes the control index, and start a node that has these settings once with --share-settings", r.Revision, seen)}
+	}
+	return Judgement{}
+}
+
+// Takes reports whether a setting of the record is taken.
+func (j Judgement) Takes(name string, values []string) bool {
+	switch ClassOfValues(name, values) {
+	case Pace:
+		return true
+	case Signed:
+		return j.Doubt == ""
+	}
+	return false
+}
+
+// Next returns the revision of a record that replaces others: above what the node has seen and what is stored, and above
+// those of nodes whose clocks agree. now is in milliseconds.
+func Next(seen, stored, now int64) int64 { return max(seen+1, stored+1, now) }

@@ -1,0 +1,63 @@
+package sharing
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Seen keeps the highest revision of each scope's record in a directory of this machine. Without it an old record that
+// is put back would be taken, signed as it is.
+type Seen struct{ Dir string }
+
+func (s Seen) file(scope Scope) string {
+	name := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(scope.Session), scope.Session, scope.Cluster))
+	return filepath.Join(s.Dir, "settings-"+hex.EncodeToString(name[:12]))
+}
+
+// Revision returns the highest revision that was noted, 0 when none was.
+func (s Seen) Revision(scope Scope) (int64, error) {
+	b, err := os.ReadFile(s.file(scope))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("revision of the fleet's settings: %w: %w", err, fault.ErrConfig)
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("revision of the fleet's settings: %s holds no number; remove it if the settings in the control index are known to be right: %w", s.file(scope), fault.ErrConfig)
+	}
+	return n, nil
+}
+
+// Note keeps a revision unless a higher one is there.
+func (s Seen) Note(scope Scope, revision int64) error {
+	was, err := s.Revision(scope)
+	if err != nil || revision <= was {
+		return err
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return fmt.Errorf("revision of the fleet's settings: %w: %w", err, fault.ErrConfig)
+	}
+	f, err := os.CreateTemp(s.Dir, ".settings-*")
+	if err != nil {
+		return fmt.Errorf("revision of the fleet's settings: %w: %w", err, fault.ErrConfig)
+	}
+	_, err = fmt.Fprintln(f, revision)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), s.file(scope))
+	}
+	if err != nil {
+		return fmt.Errorf("revision of the fleet's settings: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
