@@ -1,0 +1,213 @@
+package arch_test
+
+import (
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+const root = "../.."
+
+// page is a Markdown file of the project; name is relative to the root, with slashes.
+type page struct{ name, text string }
+
+// tree is what documents may refer to.
+type tree struct {
+	files map[string]bool // files and folders, relative to the root
+	tests map[string]bool // names of Test, Fuzz and Benchmark functions
+}
+
+var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+
+// readTree returns the documents and the files of the checkout, without what is built or hidden.
+func readTree(t *testing.T) ([]page, tree) {
+	t.Helper()
+	var pages []page
+	all := tree{files: map[string]bool{}, tests: map[string]bool{}}
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(name, root), string(filepath.Separator)))
+		if entry.IsDir() && slices.Contains([]string{".git", "bin", "dist"}, relative) {
+			return filepath.SkipDir
+		}
+		all.files[relative] = true
+		document := strings.HasSuffix(name, ".md")
+		if entry.IsDir() || !document && !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if document {
+			pages = append(pages, page{relative, string(b)})
+		}
+		for _, m := range function.FindAllStringSubmatch(string(b), -1) {
+			all.tests[m[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages, all
+}
+
+func TestDocumentsReferToWhatExists(t *testing.T) {
+	pages, all := readTree(t)
+	if len(pages) < 20 {
+		t.Fatalf("only %d documents found", len(pages))
+	}
+	for _, p := range pages {
+		for _, bad := range slices.Concat(brokenLinks(p, pages, all), missingPaths(p, all), missingTests(p, all)) {
+			t.Errorf("%s: %s", p.name, bad)
+		}
+	}
+}
+
+var (
+	fence    = regexp.MustCompile("(?ms)^```.*?^```")
+	code     = regexp.MustCompile("`[^`\n]+`")
+	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	nameTest = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z]\w+)(…?)`)
+	// named is a path of the project: its first part is a folder of the root, or a name that ends like a source or a page.
+	named = regexp.MustCompile(`(?:[\w.*-]+/)+[\w.*{},-]*|[\w*-]+\.(?:go|md)\b`)
+	// placeholder is a part in capitals that is no page, such as NAME.
+	placeholder = regexp.MustCompile(`(?:^|/)[A-Z]{3,}(?:$|/|\.(?:[^m]|m[^d]))`)
+)
+
+// brokenLinks reports relative links to files or headings that do not exist.
+func brokenLinks(p page, pages []page, all tree) []string {
+	var bad []string
+	text := code.ReplaceAllString(fence.ReplaceAllString(p.text, ""), "")
+	for _, m := range link.FindAllStringSubmatch(text, -1) {
+		u, err := url.Parse(m[1])
+		if err != nil || u.Scheme != "" {
+			continue
+		}
+		to := p.name
+		if u.Path != "" {
+			to = path.Join(path.Dir(p.name), u.Path)
+		}
+		if !all.files[to] {
+			bad = append(bad, "link to "+m[1]+", which does not exist")
+			continue
+		}
+		i := slices.IndexFunc(pages, func(other page) bool { return other.name == to })
+		if u.Fragment != "" && i >= 0 && !slices.Contains(anchors(pages[i].text), u.Fragment) {
+			bad = append(bad, "link to "+m[1]+", a heading that does not exist")
+		}
+	}
+	return bad
+}
+
+// anchors returns the fragments by which the headings of a page are linked.
+func anchors(text string) []string {
+	var all []string
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		all = append(all, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1]))
+	}
+	return all
+}
+
+// missingPaths reports files and folders of the project that the page names but that are not there. A path counts from the
+// root or from the page's own folder; it is one of the project when its first part is there.
+func missingPaths(p page, all tree) []string {
+	var bad []string
+	dir := path.Dir(p.name)
+	for _, line := range strings.Split(p.text, "\n") {
+		for _, at := range named.FindAllStringIndex(line, -1) {
+			if at[0] > 0 && strings.ContainsRune(`/$:@~%…`, []rune(line[:at[0]])[len([]rune(line[:at[0]]))-1]) {
+				continue // part of an absolute path, a URL or a variable
+			}
+			name := strings.TrimPrefix(strings.TrimRight(line[at[0]:at[1]], ".,"), "./")
+			name = strings.TrimSuffix(strings.TrimSuffix(name, "/..."), "/")
+			first, _, nested := strings.Cut(name, "/")
+			switch {
+			case strings.ContainsAny(name, "{}") || strings.HasPrefix(name, "..") || placeholder.MatchString(name):
+			case !nested && path.Ext(name) == "", name == "DESIGN.md":
+			case nested && !all.files[first] && !all.files[path.Join(dir, first)]:
+			case exists(all, name) || exists(all, path.Join(dir, name)):
+			case !nested && exists(all, path.Join("docs", name)):
+			default:
+				bad = append(bad, fmt.Sprintf("names %s, which does not exist", name))
+			}
+		}
+	}
+	return bad
+}
+
+func exists(all tree, pattern string) bool {
+	if !strings.Contains(pattern, "*") {
+		return all.files[pattern]
+	}
+	for name := range all.files {
+		if ok, err := path.Match(pattern, name); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// missingTests reports names of tests that no test file has; a name that ends with … is the beginning of one.
+func missingTests(p page, all tree) []string {
+	var bad []string
+	for _, m := range nameTest.FindAllStringSubmatch(p.text, -1) {
+		found := all.tests[m[1]]
+		for name := range all.tests {
+			found = found || m[2] != "" && strings.HasPrefix(name, m[1])
+		}
+		if !found {
+			bad = append(bad, "names the test "+m[0]+", which does not exist")
+		}
+	}
+	return bad
+}
+
+func TestReferencesThatAreWrongAreFound(t *testing.T) {
+	all := tree{
+		files: map[string]bool{"docs": true, "docs/A.md": true, "rfs": true, "rfs/cms": true, "rfs/cms/item.go": true, "rfs/cms/DESIGN.md": true},
+		tests: map[string]bool{"TestOne": true},
+	}
+	right := page{"docs/A.md", "# A page\n[a](A.md#a-page) [b](https://example.com/x) `rfs/cms/item.go`, rfs/cms, `s3://b/c`, /etc/a/b.go\n"}
+	for _, c := range []struct{ name, page, text, want string }{
+		{"all right", "docs/A.md", right.text + "`TestOne` `TestO…`", ""},
+		{"a name in the page's own folder", "rfs/cms/DESIGN.md", "`item.go`, `*.go`", ""},
+		{"a link", "docs/A.md", "[a](B.md)", "B.md"},
+		{"a heading", "docs/A.md", "# A\n[a](#b)", "heading"},
+		{"a file", "docs/A.md", "see `rfs/cms/none.go`.", "rfs/cms/none.go"},
+		{"a folder outside of backticks", "docs/A.md", "| rfs/target | x |", "rfs/target"},
+		{"a bare name", "rfs/cms/DESIGN.md", "`none.go`", "none.go"},
+		{"a pattern", "rfs/cms/DESIGN.md", "`rules_*.go`", "rules_*.go"},
+		{"a test", "docs/A.md", "`TestTwo`", "TestTwo"},
+		{"what is no file", "docs/A.md", "`rfs/`, `other/x`, `rfs/NAME.go`, a `DESIGN.md` beside the code", ""},
+		{"the beginning of a test", "docs/A.md", "`TestTw…`", "TestTw…"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := page{c.page, c.text}
+			got := strings.Join(slices.Concat(brokenLinks(p, []page{p}, all), missingPaths(p, all), missingTests(p, all)), "; ")
+			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
