@@ -3,6 +3,8 @@ package lucene
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +64,12 @@ func asDouble(s string) string {
 	return strconv.FormatInt(b, 10)
 }
 
+// asBinary makes base64 what a column of type binary holds: VInt values, then VInt length and bytes of each.
+func asBinary(s string) string {
+	b, _ := base64.StdEncoding.DecodeString(s)
+	return string(append(binary.AppendUvarint([]byte{1}, uint64(len(b))), b...))
+}
+
 // columnValues are all values of a column of a segment, by document.
 func columnValues(ctx context.Context, s *Segment, fi *fieldInfos, name string) ([][]string, error) {
 	f := fi.named(name)
@@ -88,7 +96,7 @@ func columnValues(ctx context.Context, s *Segment, fi *fieldInfos, name string) 
 		}
 		for i := range n {
 			var text string
-			if f.docValues == 3 || f.docValues == 4 {
+			if f.docValues >= 2 && f.docValues <= 4 {
 				b, e := r.values.Bytes(ctx, i)
 				text, err = string(b), e
 			} else {
@@ -157,6 +165,51 @@ func TestColumnsHoldWhatTheSourcesHold(t *testing.T) {
 		{"9.5.3-timeseries-stored-0", "@timestamp", asNumber, 40},
 		{"9.5.3-timeseries-stored-0", "dim", asNumber, 40},
 		{"9.5.3-timeseries-stored-0", "g", asDouble, 40},
+		{"8.18.8-timeseries-0", "@timestamp", asNumber, 300},
+		{"8.18.8-timeseries-0", "dim", asNumber, 300},
+		{"8.18.8-timeseries-0", "count", asNumber, 300},
+		{"8.18.8-timeseries-0", "gcd", asNumber, 300},
+		{"8.18.8-timeseries-0", "wide", asNumber, 300},
+		{"8.18.8-timeseries-0", "g", asDouble, 300},
+		{"8.18.8-timeseries-0", "sparse", asNumber, 40},
+		{"8.18.8-timeseries-0", "many", asNumber, 250},
+		{"8.18.8-timeseries-0", "tags", asNumber, 350},
+		{"8.18.8-timeseries-0", "kind", asNumber, 300},
+		{"8.18.8-timeseries-0", "flag", asBool, 300},
+		{"8.18.8-timeseries-0", "one", asNumber, 300},
+		{"8.18.8-timeseries-0", "noise", asNumber, 300},
+		{"8.18.8-timeseries-0", "bin", asBinary, 200},
+		{"8.18.8-timeseries-0", "fixed", asBinary, 300},
+		{"8.18.8-logs-0", "@timestamp", asNumber, 300},
+		{"8.18.8-logs-0", "dim", asNumber, 300},
+		{"8.18.8-logs-0", "count", asNumber, 300},
+		{"8.18.8-logs-0", "gcd", asNumber, 300},
+		{"8.18.8-logs-0", "wide", asNumber, 300},
+		{"8.18.8-logs-0", "g", asDouble, 300},
+		{"8.18.8-logs-0", "sparse", asNumber, 40},
+		{"8.18.8-logs-0", "many", asNumber, 250},
+		{"8.18.8-logs-0", "tags", asNumber, 350},
+		{"8.18.8-logs-0", "kind", asNumber, 300},
+		{"8.18.8-logs-0", "flag", asBool, 300},
+		{"8.18.8-logs-0", "one", asNumber, 300},
+		{"8.18.8-logs-0", "noise", asNumber, 300},
+		{"8.18.8-logs-0", "bin", asBinary, 200},
+		{"8.18.8-logs-0", "fixed", asBinary, 300},
+		{"9.5.3-logs-0", "@timestamp", asNumber, 300},
+		{"9.5.3-logs-0", "dim", asNumber, 300},
+		{"9.5.3-logs-0", "count", asNumber, 300},
+		{"9.5.3-logs-0", "gcd", asNumber, 300},
+		{"9.5.3-logs-0", "wide", asNumber, 300},
+		{"9.5.3-logs-0", "g", asDouble, 300},
+		{"9.5.3-logs-0", "sparse", asNumber, 40},
+		{"9.5.3-logs-0", "many", asNumber, 250},
+		{"9.5.3-logs-0", "tags", asNumber, 350},
+		{"9.5.3-logs-0", "kind", asNumber, 300},
+		{"9.5.3-logs-0", "flag", asBool, 300},
+		{"9.5.3-logs-0", "one", asNumber, 300},
+		{"9.5.3-logs-0", "noise", asNumber, 300},
+		{"9.5.3-logs-0", "bin", asBinary, 200},
+		{"9.5.3-logs-0", "fixed", asBinary, 300},
 	} {
 		t.Run(c.shard+"/"+c.column, func(t *testing.T) {
 			commit, err := Open(t.Context(), shards[c.shard].without(documentsFile), Options{})

@@ -18,7 +18,7 @@ func TestByteOrderFollowsFromTheCodecName(t *testing.T) {
 	for name, le := range map[string]bool{
 		"Lucene40StoredFieldsData": false, "Lucene410DocValues": false, "Lucene50LiveDocs": false, "Lucene87StoredFieldsFastData": false,
 		"Lucene90SegmentInfo": true, "Lucene94FieldInfos": true, "Lucene104X": true, "ZstdStoredFields814": true,
-		"CustomStoredFieldsZstdNoDict": true, "QatStoredFieldsLz4": true, "segments": false, "BitVector": false, "": false, "Lucene": false,
+		"CustomStoredFieldsZstdNoDict": true, "ES87TSDBDocValuesMetadata": true, "QatStoredFieldsLz4": true, "segments": false, "BitVector": false, "": false, "Lucene": false,
 	} {
 		if got := LittleEndian(name); got != le {
 			t.Errorf("%q: %v", name, got)

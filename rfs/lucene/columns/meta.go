@@ -29,8 +29,9 @@ Codecs Lucene70, 80 and 90DocValuesMetadata (70 and 80 big-endian, 90 little-end
 	numeric         NUM
 	sorted-numeric  NUM, i32 docs, [docs != values: ADDR(docs+1)]
 	binary          i64 off, i64 len, SET, i32 docs, i32 min, i32 max,
-	                [compressed and docs>0, or min<max: i64 off, compressed: 3 VInt;
-	                 VInt shift, MONO(compressed ? chunks : docs+1), i64 len]
+	                compressed and docs>0: i64 off, VInt chunks, VInt chunk shift, VInt longest,
+	                                       VInt shift, MONO(chunks), i64 len
+	                else [min<max: ADDR(docs+1)]
 	                compressed: 80 v1, or 80 v2 with Lucene80DocValuesFormat.mode BEST_COMPRESSION
 	sorted          90: NUM, TERMS; else SET, i32 docs, i8 bits, i64 off, i64 len, TERMS
 	sorted-set      u8 multi; 0: sorted; 1: 90: sorted-numeric, TERMS
@@ -39,8 +40,8 @@ Codecs Lucene70, 80 and 90DocValuesMetadata (70 and 80 big-endian, 90 little-end
 	                i32 shift, MONO(ceil(n/2^b), 90: b=6), i32 longest, [90, compressed: i32],
 	                4 i64, i32 s, MONO(1+ceil(n/2^s)), 4 i64
 
-ES819TSDBDocValuesMetadata v0..8 (Elasticsearch 8.19 and 9) and ES95TSDBDocValuesMetadata v8
-(9.5), little-endian: tsdbWalker. Other formats of the family are refused.
+ES87TSDBDocValuesMetadata v0 and v1 (Elasticsearch 8.7 to 8.18), ES819TSDBDocValuesMetadata v0..8 (8.19 and 9)
+and ES95TSDBDocValuesMetadata v8 (9.5), little-endian: tsdbWalker. Other formats of the family are refused.
 
 The set of documents that have a value lies in the .dvd file (ParseSet).
 */
@@ -94,7 +95,7 @@ const (
 // Known reports whether columns of a per-field format can be read.
 func Known(format string) bool {
 	switch format {
-	case "Lucene70", "Lucene80", "Lucene90", "ES819TSDB", "ES8193TSDB", "ES95TSDB":
+	case "Lucene70", "Lucene80", "Lucene90", "ES87TSDB", "ES819TSDB", "ES8193TSDB", "ES95TSDB":
 		return true
 	}
 	return false
@@ -127,7 +128,7 @@ func ParseMeta(b []byte, id, suffix string, field func(number int32) (Field, boo
 	switch {
 	case w.gen != 0:
 	case tsdbVersions(h.Codec) != nil:
-		t, err := newTSDBWalker(&w, h.Codec)
+		t, err := newTSDBWalker(&w, h.Codec, h.Suffix)
 		if err != nil {
 			return nil, err
 		}
@@ -256,21 +257,25 @@ func (w *walker) binary(f Field, e *Entry) {
 	e.Values = e.Docs
 	b.shortest, b.longest = in.I32(), in.I32()
 	compressed := w.gen == 80 && (w.version == 1 || w.version >= 2 && f.Compressed)
-	if compressed {
-		e.err = fmt.Errorf("compressed binary values of Lucene 8 are not known: %w", fault.ErrUnsupported)
+	switch {
+	case compressed && e.Docs > 0:
+		w.lz4Chunks(b, e.Docs)
+	case b.shortest < b.longest:
+		b.addresses = w.sequence(e.Docs + 1)
 	}
-	if (!compressed || e.Docs <= 0) && b.shortest >= b.longest {
-		return
+}
+
+// lz4Chunks reads where the compressed chunks of binary values of Lucene 8 are.
+func (w *walker) lz4Chunks(b *blobs, docs int64) {
+	in := w.in
+	addresses := &sequence{off: in.I64(), le: w.le}
+	n := int64(in.VInt())
+	b.chunks = &chunks{addresses: addresses, shift: in.VInt(), longest: in.VInt()}
+	addresses.meta = in.Monotonic(n, in.VInt())
+	addresses.size = in.I64()
+	if s := b.chunks.shift; s < 0 || s > maxChunkShift || n != (docs+1<<s-1)>>s {
+		in.Fail("%d chunks of 2^%d values of %d documents", n, s, docs)
 	}
-	b.addresses = &sequence{off: in.I64(), le: w.le}
-	n := e.Docs + 1
-	if compressed {
-		n = int64(in.VInt())
-		in.VInt()
-		in.VInt()
-	}
-	b.addresses.meta = in.Monotonic(n, in.VInt())
-	b.addresses.size = in.I64()
 }
 
 func (w *walker) sorted(e *Entry) {

@@ -7,11 +7,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
 )
 
-// blobs is where the values of a binary column are: one after the other.
+// blobs is where the values of a binary column are: one after the other, or in chunks.
 type blobs struct {
 	off, size         int64
 	shortest, longest int32
 	addresses         *sequence // nil: all are equally long
+	chunks            *chunks   // nil: they are not compressed
 }
 
 // maxBinary bounds one binary value.
@@ -37,6 +38,7 @@ type Reader struct {
 	terms     *termReader
 	bytes     *view
 	places    *sequenceReader // of binary values
+	chunks    *chunkReader
 }
 
 // NewReader begins to read a column of a segment of maxDoc documents out of its .dvd file;
@@ -55,6 +57,10 @@ func (e *Entry) NewReader(data Data, maxDoc int32) (*Reader, error) {
 		}
 	}
 	if b := e.blobs; b != nil {
+		if b.chunks != nil {
+			r.chunks = newChunkReader(b, data)
+			return r, nil
+		}
 		r.bytes = newView(data, b.off, b.size)
 		if b.addresses != nil {
 			r.places = newSequenceReader(b.addresses, data)
@@ -186,6 +192,9 @@ func (r *Reader) Bytes(ctx context.Context, i int) ([]byte, error) {
 			return nil, err
 		}
 		return r.terms.at(ctx, ordinal)
+	}
+	if r.chunks != nil && i == 0 && r.count == 1 {
+		return r.chunks.at(ctx, r.begin)
 	}
 	if i != 0 || r.count != 1 || r.bytes == nil {
 		return nil, codec.Errorf(-1, "bytes %d of %d of document %d", i, r.count, r.doc)

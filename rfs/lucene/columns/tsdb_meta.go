@@ -3,6 +3,7 @@ package columns
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -22,23 +23,31 @@ block shift (else 7): values lie in blocks of 2^shift.
 	sorted-numeric  NUM, [docs != values: ADDR(docs+1)]
 	binary          [v1: u8 compression], i64 off, i64 len, SET, i32 docs, i32 min, i32 max,
 	                not compressed: [min<max: ADDR(docs+1)]
-	                compressed and docs>0: i64 off, 3 VInt (blocks, …), VInt shift,
-	                MONO(blocks+1), i64 len, i64 off, MONO(blocks+1), i64 len
+	                compressed and docs>0: i64 off, VInt chunks, VInt longest, VInt most values, VInt shift,
+	                MONO(chunks+1), i64 len, i64 off, MONO(chunks+1), i64 len
 	sorted          NUM, TERMS; from v4 on TERMS, NUM, then for the field that sorts the segment
 	                u8 1, u8 bits, i64 off, VLong len; or another u8
 	sorted-set      u8 multi; 0: sorted; 1: sorted-numeric of ordinals, TERMS
 
 TERMS are those of Lucene90. From v5 on the skip index has a file of its own.
+
+ES87TSDB has no block shift, no compression and no ranges, and other orders: NUM is SET, i64 values, [values > 0: i32
+index shift s (-1: the only ordinal is 0; else MONO), …]; sorted-numeric and sorted-set have i32 docs behind NUM. Its v1 is
+the v7 of the skip index.
 */
 type tsdbWalker struct {
 	*walker
 	pipelines bool
+	old       bool // ES87TSDB
+	grouped   bool // the first form of offsets in compressed binary values
 	shift     int32
 }
 
 // tsdbVersions are the versions of a codec of .dvm that were released; nil for others.
 func tsdbVersions(name string) []int32 {
 	switch name {
+	case es87Metadata:
+		return []int32{0, 1}
 	case "ES819TSDBDocValuesMetadata":
 		return []int32{0, 1, 2, 3, 4, 5, 8}
 	case "ES95TSDBDocValuesMetadata":
@@ -47,11 +56,14 @@ func tsdbVersions(name string) []int32 {
 	return nil
 }
 
-func newTSDBWalker(w *walker, name string) (*tsdbWalker, error) {
+const es87Metadata = "ES87TSDBDocValuesMetadata"
+
+func newTSDBWalker(w *walker, name, suffix string) (*tsdbWalker, error) {
 	if !slices.Contains(tsdbVersions(name), w.version) {
 		return nil, fmt.Errorf("doc values of codec %q version %d are not known: %w", name, w.version, fault.ErrUnsupported)
 	}
-	t := &tsdbWalker{walker: w, pipelines: name == "ES95TSDBDocValuesMetadata", shift: 7}
+	t := &tsdbWalker{walker: w, pipelines: name == "ES95TSDBDocValuesMetadata", old: name == es87Metadata, shift: 7}
+	t.grouped = strings.Contains(suffix, "ES819TSDB_") // ES8193TSDB has the same codecs
 	if w.version >= 2 {
 		t.shift = int32(w.in.U8())
 	}
@@ -67,7 +79,7 @@ func (w *tsdbWalker) check(shift int32) {
 }
 
 func (w *tsdbWalker) body(f Field, e *Entry) {
-	e.Kind = w.kind(f, true, w.version >= 7)
+	e.Kind = w.kind(f, true, w.version >= 7 || w.old && w.version >= 1)
 	switch e.Kind {
 	case Numeric:
 		w.numeric(e, false)
@@ -89,7 +101,11 @@ func (w *tsdbWalker) body(f Field, e *Entry) {
 	}
 }
 
+// several reads where the values of each document begin, when one has several.
 func (w *tsdbWalker) several(e *Entry) {
+	if w.old {
+		e.Docs = int64(w.in.I32())
+	}
 	if e.Docs != e.Values {
 		e.addresses = w.sequence(e.Docs + 1)
 	}
@@ -97,13 +113,19 @@ func (w *tsdbWalker) several(e *Entry) {
 
 func (w *tsdbWalker) numeric(e *Entry, ordinals bool) {
 	in, n := w.in, &e.numbers
-	e.Values, e.Docs = in.I64(), int64(in.I32())
+	if w.old {
+		e.set = w.set()
+		e.Values = in.I64()
+		e.Docs = e.Values
+	} else {
+		e.Values, e.Docs = in.I64(), int64(in.I32())
+	}
 	n.form, n.values, n.shift, n.ordinals = formTSDB, e.Values, w.shift, ordinals
 	if e.Values > 0 {
-		switch shift := in.I32(); shift {
-		case -1:
+		switch shift := in.I32(); {
+		case shift == -1:
 			n.form = formSingle
-		case -2:
+		case shift == -2 && !w.old:
 			n.form = formRanges
 			count := int64(in.VInt())
 			n.ranges = &sequence{le: true}
@@ -123,7 +145,9 @@ func (w *tsdbWalker) numeric(e *Entry, ordinals bool) {
 			n.ranges.off, n.ranges.size = n.off, n.size
 		}
 	}
-	e.set = w.set()
+	if !w.old {
+		e.set = w.set()
+	}
 }
 
 // pipeline reads how the blocks of a column are encoded.
@@ -164,7 +188,7 @@ func (w *tsdbWalker) sorted(f Field, e *Entry) {
 func (w *tsdbWalker) binary(e *Entry) {
 	in := w.in
 	compression := uint8(0)
-	if w.version >= 1 {
+	if w.version >= 1 && !w.old {
 		compression = in.U8()
 	}
 	b := &blobs{off: in.I64(), size: in.I64()}
@@ -178,17 +202,30 @@ func (w *tsdbWalker) binary(e *Entry) {
 		}
 		return
 	}
-	e.err = fmt.Errorf("compressed binary values are not known: %w", fault.ErrUnsupported)
+	if compression != zstdCompression {
+		e.err = fmt.Errorf("binary values of compression %d are not known: %w", compression, fault.ErrUnsupported)
+	}
 	if e.Docs > 0 {
-		in.I64()
-		n := int64(in.VInt()) + 1
-		in.VInt()
-		in.VInt()
-		shift := in.VInt()
-		in.Monotonic(n, shift)
-		in.Take(16)
-		in.Monotonic(n, shift)
-		in.I64()
+		w.chunks(b)
+	}
+}
+
+const zstdCompression = 1
+
+// chunks reads where compressed chunks of binary values are.
+func (w *tsdbWalker) chunks(b *blobs) {
+	in := w.in
+	addresses, first := &sequence{off: in.I64(), le: true}, &sequence{le: true}
+	n := int64(in.VInt()) + 1
+	b.chunks = &chunks{addresses: addresses, first: first, longest: in.VInt(), most: in.VInt(), grouped: w.grouped}
+	shift := in.VInt()
+	addresses.meta = in.Monotonic(n, shift)
+	addresses.size = in.I64()
+	first.off = in.I64()
+	first.meta = in.Monotonic(n, shift)
+	first.size = in.I64()
+	if in.Err() == nil && n < 2 {
+		in.Fail("%d chunks of values", n-1)
 	}
 }
 
