@@ -133,15 +133,15 @@ func openStore(ctx context.Context, o options) (cms.Store, func() error, error) 
 
 // openFile opens the state in a file. A rehearsal keeps its state in a file of its own that goes with it.
 func openFile(o options) (cms.Store, func() error, error) {
-	path, temporary := o.coordinatorFile, ""
+	path, temporary, open := o.coordinatorFile, "", boltcms.Open
 	if path == "" {
 		dir, err := os.MkdirTemp("", "rfsd-discard-")
 		if err != nil {
 			return nil, nil, fmt.Errorf("state of the rehearsal: %w", err)
 		}
-		temporary, path = dir, filepath.Join(dir, "coordinator.db")
+		temporary, path, open = dir, filepath.Join(dir, "coordinator.db"), boltcms.OpenTemporary
 	}
-	store, err := boltcms.Open(path, time.Now)
+	store, err := open(path, time.Now)
 	if err != nil {
 		return nil, nil, fmt.Errorf("coordinator file %s: %w", path, err)
 	}

@@ -56,3 +56,18 @@ func TestStoreOnAFailingDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestTemporaryIsNotSynced: what is thrown away waits for no disk.
+func TestTemporaryIsNotSynced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	s, err := OpenTemporary(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mend := disk.Break(t, path, "/dev/null") // takes writes, fails to sync
+	_, err = s.Create(t.Context(), []cms.Item{cms.NewItem(cmstest.ID("item", 0, 0), "c", 0)})
+	mend()
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Error(err)
+	}
+}

@@ -75,6 +75,17 @@ func (s *Store) clock() int64 {
 // leases of its former owner. now is the wall clock; while the file is open the store
 // never lets it run backwards. cms.ErrLocked when another process has the file.
 func Open(path string, now func() time.Time) (*Store, error) {
+	return open(path, now, bolt.Options{})
+}
+
+// OpenTemporary is Open for state that is removed when the process ends, as that of a rehearsal: nothing is synced
+// to the disk. After a crash of the machine the file may be damaged.
+func OpenTemporary(path string, now func() time.Time) (*Store, error) {
+	return open(path, now, bolt.Options{NoSync: true, NoGrowSync: true})
+}
+
+func open(path string, now func() time.Time, options bolt.Options) (*Store, error) {
+	options.Timeout, options.FreelistType = lockTimeout, bolt.FreelistMapType
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the coordination file: %w: %w", err, fault.ErrConfig)
 	}
@@ -83,7 +94,7 @@ func Open(path string, now func() time.Time) (*Store, error) {
 	}
 	var db *bolt.DB
 	err := safely(path, func() (err error) {
-		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+		db, err = bolt.Open(path, 0o600, &options)
 		return err
 	})
 	switch {
