@@ -105,9 +105,12 @@ func (b *eventBus) close(ctx context.Context, store *cms.Coordinator, limit time
 	close(b.closing)
 }
 
-// add takes an event of this node.
-func (b *eventBus) add(subject, code, detail string) {
+// add takes an event of this node. about is the lease that it concerns; nil: none.
+func (b *eventBus) add(subject string, about *Lease, code, detail string) {
 	e := status.Event{Time: time.Now().UTC(), Node: b.node, Subject: subject, Code: code, Detail: detail}
+	if about != nil {
+		e.Subject, e.Item = about.subject()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.keep(e)
@@ -283,9 +286,9 @@ func (b *eventBus) delivered() cms.Delivered {
 
 func eventOf(r cms.Record) status.Event {
 	e := status.Event{ID: r.ID, Time: time.UnixMilli(r.CreatedAt).UTC(), Code: r.State}
-	var body struct{ Subject, Code, Detail string }
+	var body struct{ Subject, Item, Code, Detail string }
 	if json.Unmarshal(r.Body, &body) == nil {
-		e.Subject, e.Detail = body.Subject, body.Detail
+		e.Subject, e.Item, e.Detail = body.Subject, body.Item, body.Detail
 		if body.Code != "" {
 			e.Code = body.Code
 		}
@@ -293,6 +296,9 @@ func eventOf(r cms.Record) status.Event {
 		if raw, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
 			e.Subject = string(raw)
 		}
+	}
+	if id, err := cms.ParseID(e.Subject); err == nil { // written by a former release
+		e.Subject, e.Item = id.Name(), e.Subject
 	}
 	return e
 }

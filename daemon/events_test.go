@@ -198,7 +198,7 @@ func TestASinkThatHangsDelaysNoCaller(t *testing.T) {
 		b, end := busOf(t, nil, sink)
 		begin := time.Now()
 		for range 3 * sinkQueueSize {
-			b.add("x", "y", "z")
+			b.add("x", nil, "y", "z")
 		}
 		if took := time.Since(begin); took > 0 {
 			t.Errorf("adding took %v", took)
@@ -216,7 +216,7 @@ func TestASinkThatHangsDelaysNoCaller(t *testing.T) {
 func TestASinkThatNeverAnswersDelaysTheEndByItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, end := busOf(t, nil, &fakeSink{hang: make(chan struct{})})
-		b.add("x", "y", "z")
+		b.add("x", nil, "y", "z")
 		synctest.Wait()
 		begin := time.Now()
 		end()
@@ -286,5 +286,44 @@ func TestTheLogRingKeepsTheLastLinesAsJSON(t *testing.T) {
 	}
 	if len(r.Last(1)) != 1 {
 		t.Error("the limit is not kept")
+	}
+}
+
+// TestEventsNameIndexAndShard: what reaches a webhook about a lease says in words what it is about, and has the id that commands take.
+func TestEventsNameIndexAndShard(t *testing.T) {
+	item := cms.ItemID{Index: "logs", Shard: 2, Cursor: 70}.String()
+	for _, c := range []struct {
+		name          string
+		happens       func(t *testing.T, b *eventBus, store *cms.Coordinator)
+		subject, item string
+	}{
+		{"a worker that held an item", func(_ *testing.T, b *eventBus, _ *cms.Coordinator) {
+			b.add("worker", &Lease{Item: item}, "worker_killed", "x")
+		}, "index logs shard 2 from document number 70", item},
+		{"a worker that held a window", func(_ *testing.T, b *eventBus, _ *cms.Coordinator) {
+			b.add("worker", &Lease{Item: "12", Index: "a/0-0.ndjson", Shard: 1}, "worker_killed", "x")
+		}, "file a/0-0.ndjson window 12", "12"},
+		{"a worker between two leases", func(_ *testing.T, b *eventBus, _ *cms.Coordinator) {
+			b.add("worker", &Lease{}, "worker_killed", "x")
+		}, "worker", ""},
+		{"a worker without a lease", func(_ *testing.T, b *eventBus, _ *cms.Coordinator) { b.add("worker", nil, "worker_failed", "x") }, "worker", ""},
+		{"an event of the store", func(t *testing.T, _ *eventBus, store *cms.Coordinator) { stored(t, store, item) }, "index logs shard 2 from document number 70", item},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, sink := newStore(t, 1), &fakeSink{}
+				b, end := busOf(t, store, sink)
+				c.happens(t, b, store)
+				readEvents(t, b, store)
+				end()
+				if got := sink.events(); len(got) != 1 || got[0].Subject != c.subject || got[0].Item != c.item {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
+	former := eventOf(cms.Record{ID: "event:x:failed", State: "failed", Body: json.RawMessage(`{"subject":"` + item + `","code":"failed","detail":"d"}`)})
+	if former.Subject != "index logs shard 2 from document number 70" || former.Item != item {
+		t.Errorf("of a former release: %+v", former)
 	}
 }

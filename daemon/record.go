@@ -36,6 +36,20 @@ type Lease struct {
 	LeftMs int64 `json:"left_ms"`
 }
 
+// subject names what the lease is about to people, and returns the id that commands take, "" when there is none.
+func (l *Lease) subject() (name, item string) {
+	if l == nil || l.Item == "" {
+		return "worker", ""
+	}
+	if id, err := cms.ParseID(l.Item); err == nil {
+		return id.Name(), l.Item
+	}
+	if l.Index != "" {
+		return "file " + l.Index + " window " + l.Item, l.Item
+	}
+	return l.Item, l.Item
+}
+
 // Order is one line of JSON that the daemon writes to a worker: the options as the first, changes
 // later. The end of the pipe means that the daemon is gone: the worker hands off and ends.
 type Order struct {

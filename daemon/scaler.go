@@ -370,7 +370,7 @@ func (d *Daemon) failedStart(s *slot, now time.Time, why, class string) {
 	d.metrics.Crash(class)
 	d.back(s, now, why)
 	d.log.Error("worker ended with an error", "slot", s.n, "error", why, "next_start_in", time.Until(s.earliest).Round(time.Millisecond))
-	d.events.add("worker", "worker_failed", why)
+	d.events.add("worker", nil, "worker_failed", why)
 }
 
 // crashed notes a worker that did not end by itself, and frees what it held: it is dead for certain.
@@ -386,12 +386,9 @@ func (d *Daemon) crashed(s *slot, e End, now time.Time) {
 	} else { // somebody killed it: that says nothing about the next one
 		s.lastExit, s.earliest = why, now.Add(afterKill)
 	}
-	d.log.Error("worker crashed", "slot", s.n, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
-	subject := "worker"
-	if s.lease != nil {
-		subject = s.lease.Item
-	}
-	d.events.add(subject, "worker_"+class, why)
+	subject, item := s.lease.subject()
+	d.log.Error("worker crashed", "slot", s.n, "subject", subject, "item", item, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
+	d.events.add("worker", s.lease, "worker_"+class, why)
 	cause := cms.CauseKilled
 	if counted {
 		cause = cms.CauseNone // it may be the item that killed it

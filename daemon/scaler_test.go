@@ -228,7 +228,7 @@ func TestTheLeaseOfAKilledWorkerIsFreeAtOnceAndNotCounted(t *testing.T) {
 		return err == nil && it.Holder == "" && it.Attempts == 0
 	})
 	until(t, "another worker runs", func() bool { return len(n.starter.workers()) == 2 })
-	if events, err := n.Events(t.Context(), 0); err != nil || len(events) != 1 || events[0].Code != "worker_killed" || events[0].Subject != l.Item.ID {
+	if events, err := n.Events(t.Context(), 0); err != nil || len(events) != 1 || events[0].Code != "worker_killed" || events[0].Subject != l.ID.Name() || events[0].Item != l.Item.ID {
 		t.Errorf("%+v, %v", events, err)
 	}
 }

@@ -161,7 +161,7 @@ func (d *Daemon) apply(i cms.Intent) {
 	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
 		d.log.Info("the operator's intent changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "who", i.Who)
-		d.events.add("fleet", "intent", string(i.State)+" by "+i.Who)
+		d.events.add("fleet", nil, "intent", string(i.State)+" by "+i.Who)
 	}
 	d.intent, d.known = i, true
 	if d.seen.migration != nil {

@@ -200,14 +200,14 @@ func (l *listing) safety() string {
 
 func (l *listing) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tINDEX\tSHARD\tCURSOR\tSTATE\tHOLDER\tLEASE END\tATTEMPTS\tWATERMARK\tLIVE\tINDEXED\tFAILED\tREASON")
+	fmt.Fprintln(t, "INDEX\tSHARD\tCURSOR\tSTATE\tHOLDER\tLEASE END\tATTEMPTS\tWATERMARK\tLIVE\tINDEXED\tFAILED\tID\tREASON")
 	for _, r := range l.Items {
 		end := "-"
 		if r.LeaseEnd != nil {
 			end = r.LeaseEnd.Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.ID, r.Index, r.Shard, r.Cursor, r.State,
-			cmp.Or(r.Holder, "-"), end, r.Attempts, r.Watermark, r.Live, r.Indexed, r.Failed, cmp.Or(r.Failure, "-"))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", r.Index, r.Shard, r.Cursor, r.State,
+			cmp.Or(r.Holder, "-"), end, r.Attempts, r.Watermark, r.Live, r.Indexed, r.Failed, r.ID, cmp.Or(r.Failure, "-"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -297,7 +297,7 @@ func (r itemRow) print(w io.Writer, it cms.Item) error {
 		return time.UnixMilli(ms).UTC().Format(time.RFC3339)
 	}
 	for _, line := range [][2]string{
-		{"id", r.ID}, {"index", r.Index}, {"shard", fmt.Sprint(r.Shard)}, {"cursor", fmt.Sprint(r.Cursor)}, {"state", r.State},
+		{"index", r.Index}, {"shard", fmt.Sprint(r.Shard)}, {"cursor", fmt.Sprint(r.Cursor)}, {"id", r.ID}, {"state", r.State},
 		{"failure", cmp.Or(r.Failure, "-")}, {"holder", cmp.Or(r.Holder, "-")}, {"acquired", when(it.AcquiredAt)},
 		{"lease end", when(it.Expiration * 1000)}, {"completed", when(it.CompletedAt * 1000)},
 		{"released for", cmp.Or(it.ReleasedFor, "-")}, {"attempts without progress", fmt.Sprint(r.Attempts)},

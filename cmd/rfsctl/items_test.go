@@ -114,7 +114,7 @@ func TestItemsAreListedWithStatesSumsAndFilters(t *testing.T) {
 		}
 	}
 	code, out, _ := rfsctl(t, "items", "list", "--coordinator-file", path)
-	if code != 0 || !strings.Contains(out, "5 items: 2 done, 1 handed off, 2 FAILED") || !strings.Contains(out, "safe to write: yes") {
+	if code != 0 || !strings.HasPrefix(out, "INDEX  ") || !strings.Contains(out, "5 items: 2 done, 1 handed off, 2 FAILED") || !strings.Contains(out, "safe to write: yes") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }

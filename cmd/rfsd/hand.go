@@ -100,7 +100,11 @@ func (h *hand) work(ctx context.Context, poll time.Duration, started func(*cms.L
 	if err != nil {
 		r.Error = fault.Text(err)
 	}
-	h.Log.Info("worker ends", "item", r.Item, "outcome", r.Outcome, "repository_requests", sample.RepoRequests, "repository_bytes", sample.RepoBytes)
+	log := h.Log
+	if lease != nil {
+		log = log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", r.Item)
+	}
+	log.Info("worker ends", "outcome", r.Outcome, "repository_requests", sample.RepoRequests, "repository_bytes", sample.RepoBytes)
 	return r, err
 }
 

@@ -11,7 +11,8 @@ type Event struct {
 	ID      string    `json:"id,omitempty"`
 	Time    time.Time `json:"time"`
 	Node    string    `json:"node,omitempty"` // "" for events of the store
-	Subject string    `json:"subject"`        // item, index, phase, worker or node
+	Subject string    `json:"subject"`        // index and shard, index, phase, worker or node, in words
+	Item    string    `json:"item,omitempty"` // id of the work item that it is about, as `rfsctl items show` takes it
 	Code    string    `json:"code"`           // failed, audit_repair, clock_skew, worker_crashed, …
 	Detail  string    `json:"detail,omitempty"`
 }

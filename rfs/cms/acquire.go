@@ -180,18 +180,18 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 				c.owe(id, Release{Holder: mine, Cause: string(CauseOutage)})
 			}
 			if err != nil {
-				return nil, it, 0, fmt.Errorf("acquire %s: outcome unknown: %w", id, err)
+				return nil, it, 0, fmt.Errorf("acquire %s: outcome unknown: %w", ItemName(id), err)
 			}
 			if it.Holder != mine || !it.Open() {
 				return nil, it, Held, nil
 			}
 			v, readBack = Already, true
 		case err != nil:
-			return nil, it, 0, fmt.Errorf("acquire %s: %w", id, err)
+			return nil, it, 0, fmt.Errorf("acquire %s: %w", ItemName(id), err)
 		}
 		switch v {
 		case Foreign:
-			return nil, it, v, fmt.Errorf("item %s: %w", id, ErrSchemaMismatch)
+			return nil, it, v, fmt.Errorf("%s: %w", ItemName(id), ErrSchemaMismatch)
 		case Skewed:
 			if err := c.skew(ctx); err != nil {
 				return nil, it, v, err

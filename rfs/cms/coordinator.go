@@ -227,21 +227,13 @@ func targetUUID(r Record) (string, error) {
 func (c *Coordinator) Event(ctx context.Context, subject, code, detail string) (emitted bool, err error) {
 	shown := map[string]string{"subject": subject, "code": code, "detail": detail}
 	if id, err := ParseID(subject); err == nil {
-		shown["subject"], shown["item"] = itemSubject(id), subject
+		shown["subject"], shown["item"] = id.Name(), subject
 	}
 	body, err := json.Marshal(shown)
 	if err != nil {
 		return false, fmt.Errorf("event %s: %w", code, err)
 	}
 	return c.createRecord(ctx, Record{ID: kindEvent + ":" + EventKey(subject) + ":" + code, Kind: kindEvent, State: code, Body: body})
-}
-
-// itemSubject names a work item to people.
-func itemSubject(id ItemID) string {
-	if id.Cursor == 0 {
-		return fmt.Sprintf("index %s shard %d", id.Index, id.Shard)
-	}
-	return fmt.Sprintf("index %s shard %d from document number %d", id.Index, id.Shard, id.Cursor)
 }
 
 // EventKey is the part of an event's id that stands for its subject: base64url, or
@@ -284,15 +276,15 @@ func (c *Coordinator) Unfail(ctx context.Context, id ItemID, operator string) er
 	it, v, err := c.apply(ctx, readBudget, id.String(), Unfail{})
 	switch {
 	case err != nil:
-		return fmt.Errorf("retry item %s: %w", id, err)
+		return fmt.Errorf("retry %s (item %s): %w", id.Name(), id, err)
 	case v == Foreign:
 		return ErrSchemaMismatch
 	case v != Applied:
-		return fmt.Errorf("item %s is not FAILED (%s): %w", id, v, fault.ErrConfig)
+		return fmt.Errorf("%s (item %s) is not FAILED (%s): %w", id.Name(), id, v, fault.ErrConfig)
 	}
 	now, _, err := c.store.Now(ctx)
 	if err != nil {
-		return fmt.Errorf("record the retry of %s: %w", id, err)
+		return fmt.Errorf("record the retry of %s: %w", id.Name(), err)
 	}
 	_, err = c.Event(ctx, it.ID, "retried-"+strconv.FormatInt(now.UnixMilli(), 10), operator)
 	return err
@@ -303,7 +295,7 @@ func (c *Coordinator) Unfail(ctx context.Context, id ItemID, operator string) er
 func (c *Coordinator) ReleaseHolder(ctx context.Context, id, holder string, cause Cause) error {
 	_, v, err := c.apply(ctx, readBudget, id, Release{Holder: holder, Cause: string(cause), Counted: cause.counted()})
 	if err != nil {
-		return fmt.Errorf("release %s: %w", id, err)
+		return fmt.Errorf("release %s: %w", ItemName(id), err)
 	}
 	if v == Foreign {
 		return ErrSchemaMismatch
@@ -324,7 +316,7 @@ func (c *Coordinator) FailIndex(ctx context.Context, index, reason string) (fail
 		}
 		_, v, err := c.apply(ctx, readBudget, it.ID, Fail{Reason: reason, GraceMs: c.grace.Milliseconds()})
 		if err != nil {
-			return failed, fmt.Errorf("fail item %s: %w", id, err)
+			return failed, fmt.Errorf("fail %s: %w", id.Name(), err)
 		}
 		if v == Applied {
 			failed++

@@ -20,8 +20,8 @@ type ForeignWorker struct {
 
 // Error names the worker and the end of its lease.
 func (e *ForeignWorker) Error() string {
-	return fmt.Sprintf("worker %s of another tool works on this queue (item %s) until %s: stop it, or wait until then, or use a new session",
-		e.Holder, e.Item, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("worker %s of another tool works on this queue (%s) until %s: stop it, or wait until then, or use a new session",
+		e.Holder, ItemName(e.Item), e.Until.UTC().Format(time.RFC3339))
 }
 
 // Is makes every ForeignWorker a fault.ErrConfig.
@@ -168,13 +168,13 @@ func (c *Coordinator) carryOut(ctx context.Context, p takeover) error {
 			switch {
 			case errors.Is(err, ErrNotFound): // the store forgot it; the audit sees to that
 			case err != nil:
-				return fmt.Errorf("%s item %s: %w", s.t.Name(), id, err)
+				return fmt.Errorf("%s %s: %w", s.t.Name(), ItemName(id), err)
 			case v == Foreign:
-				return fmt.Errorf("item %s: %w", id, ErrSchemaMismatch)
+				return fmt.Errorf("%s: %w", ItemName(id), ErrSchemaMismatch)
 			case v == Held: // taken since the items were read
 				it, err := c.get(ctx, id)
 				if err != nil {
-					return fmt.Errorf("read item %s: %w", id, err)
+					return fmt.Errorf("read %s: %w", ItemName(id), err)
 				}
 				return &ForeignWorker{Holder: it.Holder, Item: id, Until: time.Unix(it.Expiration, 0).Add(c.grace)}
 			}
@@ -190,9 +190,9 @@ func (c *Coordinator) adopt(ctx context.Context, b budget, items []Item) error {
 		switch {
 		case errors.Is(err, ErrNotFound): // the store forgot it; the audit sees to that
 		case err != nil:
-			return fmt.Errorf("item %s: %w", it.ID, err)
+			return fmt.Errorf("%s: %w", ItemName(it.ID), err)
 		case v == Foreign:
-			return fmt.Errorf("item %s: %w", it.ID, ErrSchemaMismatch)
+			return fmt.Errorf("%s: %w", ItemName(it.ID), ErrSchemaMismatch)
 		}
 	}
 	return nil

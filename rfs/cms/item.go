@@ -45,6 +45,22 @@ func (id ItemID) String() string {
 	return indexKey(id.Index) + "__" + strconv.Itoa(id.Shard) + "__" + strconv.FormatInt(id.Cursor, 10)
 }
 
+// Name names the range to people: index and shard, and where it does not begin with the shard its first ordinal.
+func (id ItemID) Name() string {
+	if id.Cursor == 0 {
+		return fmt.Sprintf("index %s shard %d", id.Index, id.Shard)
+	}
+	return fmt.Sprintf("index %s shard %d from document number %d", id.Index, id.Shard, id.Cursor)
+}
+
+// ItemName returns the Name of the item with a wire id, and "item ID" for what is none, such as SetupID.
+func ItemName(id string) string {
+	if x, err := ParseID(id); err == nil {
+		return x.Name()
+	}
+	return "item " + id
+}
+
 func indexKey(index string) string { return base64.RawURLEncoding.EncodeToString([]byte(index)) }
 
 // ParseID reads a wire id. It splits from the right: the encoded name may itself

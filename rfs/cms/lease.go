@@ -111,7 +111,7 @@ func (l *Lease) Check() error {
 		return lost
 	}
 	if left := l.UntilDeadline(); left <= 0 {
-		return fmt.Errorf("lease of %s: over since %s: %w", l.Item.ID, -left, fault.ErrLeaseLost)
+		return fmt.Errorf("lease of %s: over since %s: %w", l.ID.Name(), -left, fault.ErrLeaseLost)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (l *Lease) Validate(ctx context.Context) error {
 		return l.failed("validate lease of", err)
 	}
 	if it.Holder != l.Holder {
-		return l.lose(fmt.Errorf("item %s belongs to %q now: %w", l.Item.ID, it.Holder, fault.ErrLeaseLost))
+		return l.lose(fmt.Errorf("%s belongs to %q now: %w", l.ID.Name(), it.Holder, fault.ErrLeaseLost))
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (l *Lease) progress(ctx context.Context, b budget, p Progress) error {
 // item. ErrNoProgress when watermark is not beyond Start.
 func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 	if watermark <= l.begin || watermark <= l.ID.Cursor {
-		return fmt.Errorf("item %s at %d: %w", l.Item.ID, watermark, ErrNoProgress)
+		return fmt.Errorf("%s at %d: %w", l.ID.Name(), watermark, ErrNoProgress)
 	}
 	checks, err := l.checks(w)
 	if err != nil {
@@ -216,7 +216,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 		if err := l.Release(ctx, CauseDrain); err != nil {
 			return err
 		}
-		return fmt.Errorf("item %s: %w", it.ID, errForeignHandoff)
+		return fmt.Errorf("%s: %w", ItemName(it.ID), errForeignHandoff)
 	}
 	ids := it.SuccessorIDs()
 	items := make([]Item, 0, len(ids))
@@ -244,7 +244,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 	if v == Unset || v == Mismatch {
 		// The store forgot an acknowledged write. The item stays open: whoever
 		// leases it next does its range again.
-		return fmt.Errorf("item %s: stored successors are not those that were stored (%s): %w", l.Item.ID, v, fault.ErrLeaseLost)
+		return fmt.Errorf("%s: stored successors are not those that were stored (%s): %w", l.ID.Name(), v, fault.ErrLeaseLost)
 	}
 	return l.endsAs(last, v)
 }
@@ -366,7 +366,7 @@ func (l *Lease) checks(w Work) (string, error) {
 	var all []json.RawMessage
 	if l.Item.Checks != "" {
 		if err := json.Unmarshal([]byte(l.Item.Checks), &all); err != nil {
-			return "", fmt.Errorf("checks of item %s: %w: %w", l.Item.ID, err, fault.ErrCorrupt)
+			return "", fmt.Errorf("checks of %s: %w: %w", l.ID.Name(), err, fault.ErrCorrupt)
 		}
 	}
 	if len(w.Checks) > 0 {
@@ -377,7 +377,7 @@ func (l *Lease) checks(w Work) (string, error) {
 	}
 	b, err := json.Marshal(all)
 	if err != nil {
-		return "", fmt.Errorf("checks of item %s: %w", l.Item.ID, err)
+		return "", fmt.Errorf("checks of %s: %w", l.ID.Name(), err)
 	}
 	return string(b), nil
 }
@@ -389,19 +389,19 @@ func (l *Lease) expect(v Verdict, good ...Verdict) error {
 		}
 	}
 	if v == Foreign {
-		return l.lose(fmt.Errorf("item %s: %w", l.Item.ID, ErrSchemaMismatch))
+		return l.lose(fmt.Errorf("%s: %w", l.ID.Name(), ErrSchemaMismatch))
 	}
-	return l.lose(fmt.Errorf("item %s (%s): %w", l.Item.ID, v, fault.ErrLeaseLost))
+	return l.lose(fmt.Errorf("%s (%s): %w", l.ID.Name(), v, fault.ErrLeaseLost))
 }
 
 func (l *Lease) failed(what string, err error) error {
 	switch {
 	case errors.Is(err, ErrStoreGone):
-		return l.lose(fmt.Errorf("%s item %s: %w", what, l.Item.ID, err))
+		return l.lose(fmt.Errorf("%s %s: %w", what, l.ID.Name(), err))
 	case errors.Is(err, ErrNotFound):
-		return l.lose(fmt.Errorf("%s item %s: %w: %w", what, l.Item.ID, err, ErrStoreGone))
+		return l.lose(fmt.Errorf("%s %s: %w: %w", what, l.ID.Name(), err, ErrStoreGone))
 	}
-	return fmt.Errorf("%s item %s: %w", what, l.Item.ID, err)
+	return fmt.Errorf("%s %s: %w", what, l.ID.Name(), err)
 }
 
 // lose remembers that the item is not ours, so that Check refuses from now on.

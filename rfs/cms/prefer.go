@@ -24,7 +24,7 @@ func (c *Coordinator) AcquireOneOf(ctx context.Context, holder string, ids []str
 				continue
 			}
 			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", id, err)
+				return nil, fmt.Errorf("read %s: %w", ItemName(id), err)
 			}
 			if !it.Open() || it.foreignCursor() {
 				continue

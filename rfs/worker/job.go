@@ -251,7 +251,7 @@ func (j *job) settled() (int64, cms.Counts) {
 func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 	b, err := json.Marshal(verification{Files: j.reader.Checks(watermark), NotVerified: j.commit.Unverified, Ordinals: j.commit.MaxOrdinal})
 	if err != nil {
-		return cms.Work{}, fmt.Errorf("checksums of %v: %w", j.id, err)
+		return cms.Work{}, fmt.Errorf("checksums of %s: %w", j.id.Name(), err)
 	}
 	w := cms.Work{Counts: counts, Checks: b}
 	if first := j.firstRead.Load(); first != 0 {

@@ -178,9 +178,9 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 		}
 	}
 	for _, id := range failed {
-		m.Log.Info("failed item is tried again", "item", id.String(), "index", id.Index, "shard", id.Shard)
+		m.Log.Info("failed item is tried again", "index", id.Index, "shard", id.Shard, "item", id.String())
 		if err := m.Coordinator.Unfail(ctx, id, "run again"); err != nil {
-			return fmt.Errorf("retry %v: %w", id, err)
+			return fmt.Errorf("retry %s: %w", id.Name(), err)
 		}
 	}
 	if len(failed) > 0 {
@@ -273,7 +273,7 @@ func (m *Migration) work(ctx context.Context, lease *cms.Lease) error {
 		return nil
 	case outcome == Lost && ctx.Err() == nil:
 		// Its lease runs out and the item is done again, by whoever comes first.
-		m.Log.Warn("lease lost", "item", lease.Item.ID, "error", err)
+		m.Log.Warn("lease lost", "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID, "error", err)
 		return nil
 	case ctx.Err() != nil, err == nil:
 		return nil

@@ -80,7 +80,7 @@ func (r *Runner) guardEvery() time.Duration { return max(guardInterval, 3*r.reco
 func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard func(context.Context) error) (Outcome, error) {
 	j := &job{
 		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), entry: entry, guard: guard, acquired: r.Clock.Read().Mono,
-		log: r.Log.With("item", lease.Item.ID, "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor),
+		log: r.Log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID),
 	}
 	defer j.close()
 	r.Meter.start(j)
@@ -185,7 +185,7 @@ func (j *job) complete(ctx context.Context) (Outcome, error) {
 		return j.giveBack(ctx, cms.CauseNone, err)
 	}
 	if err := j.lease.Complete(ctx, did); err != nil {
-		return j.unanswered(ctx, Completed, fmt.Errorf("complete %v: %w", j.id, err))
+		return j.unanswered(ctx, Completed, fmt.Errorf("complete %s: %w", j.id.Name(), err))
 	}
 	return Completed, nil
 }
@@ -222,7 +222,7 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 		return j.giveBack(ctx, cms.CauseNone, err)
 	}
 	if err := j.lease.Handoff(ctx, watermark, did); err != nil {
-		return j.unanswered(ctx, HandedOff, fmt.Errorf("hand off %v: %w", j.id, err))
+		return j.unanswered(ctx, HandedOff, fmt.Errorf("hand off %s: %w", j.id.Name(), err))
 	}
 	return HandedOff, nil
 }
@@ -245,7 +245,7 @@ func (j *job) giveBackAs(ctx context.Context, r cms.Return, why error) (Outcome,
 		}
 	}
 	if err := j.lease.GiveBack(ctx, r); err != nil {
-		return Lost, errors.Join(why, fmt.Errorf("release %v: %w", j.id, err))
+		return Lost, errors.Join(why, fmt.Errorf("release %s: %w", j.id.Name(), err))
 	}
 	return Released, why
 }
@@ -253,7 +253,7 @@ func (j *job) giveBackAs(ctx context.Context, r cms.Return, why error) (Outcome,
 // tooLate ends a lease whose deadline is over, or that is no longer ours. Nothing is sent any more; until the lease itself
 // ends the item may still be freed for the next holder.
 func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
-	why = fmt.Errorf("%v: %w", j.id, why)
+	why = fmt.Errorf("%s: %w", j.id.Name(), why)
 	if j.lease.Lost() != nil {
 		j.abort()
 		return Lost, why
@@ -289,7 +289,7 @@ func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
 	}
 	j.abort()
 	if err := j.lease.Fail(ctx, why.Error()); err != nil {
-		return Lost, errors.Join(why, fmt.Errorf("fail %v: %w", j.id, err))
+		return Lost, errors.Join(why, fmt.Errorf("fail %s: %w", j.id.Name(), err))
 	}
 	return Failed, why
 }

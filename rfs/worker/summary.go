@@ -240,7 +240,7 @@ func (s *Summary) addItem(x *IndexSummary, chain *shardChain, id cms.ItemID, ite
 	}
 	var parts []verification
 	if err := json.Unmarshal([]byte(item.Checks), &parts); err != nil {
-		return fmt.Errorf("checksums of %v: %w: %w", id, err, fault.ErrCorrupt)
+		return fmt.Errorf("checksums of %s: %w: %w", id.Name(), err, fault.ErrCorrupt)
 	}
 	for _, p := range parts {
 		chain.checks = append(chain.checks, p.Files...)

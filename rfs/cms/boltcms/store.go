@@ -382,7 +382,7 @@ func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 func readItem(tx *bolt.Tx, id string) (cms.Item, error) {
 	v := tx.Bucket(itemsBucket).Get([]byte(id))
 	if v == nil {
-		return cms.Item{}, fmt.Errorf("item %s: %w", id, cms.ErrNotFound)
+		return cms.Item{}, fmt.Errorf("%s (item %s): %w", cms.ItemName(id), id, cms.ErrNotFound)
 	}
 	return decodeItem(id, v)
 }
@@ -390,7 +390,7 @@ func readItem(tx *bolt.Tx, id string) (cms.Item, error) {
 func decodeItem(id string, v []byte) (cms.Item, error) {
 	var it cms.Item
 	if err := json.Unmarshal(v, &it); err != nil {
-		return it, fmt.Errorf("item %s in the coordination file: %w: %w", id, err, fault.ErrCorrupt)
+		return it, fmt.Errorf("%s (item %s) in the coordination file: %w: %w", cms.ItemName(id), id, err, fault.ErrCorrupt)
 	}
 	it.ID = id
 	return it, nil
@@ -411,7 +411,7 @@ func writeItem(tx *bolt.Tx, old *cms.Item, it cms.Item) error {
 	}
 	b, err := json.Marshal(it)
 	if err != nil {
-		return fmt.Errorf("item %s: %w", it.ID, err)
+		return fmt.Errorf("%s: %w", cms.ItemName(it.ID), err)
 	}
 	return tx.Bucket(itemsBucket).Put([]byte(it.ID), b)
 }

@@ -34,7 +34,7 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 	for _, it := range items {
 		action := map[string]any{"create": map[string]string{"_index": s.items, "_id": it.ID}}
 		if err := errors.Join(enc.Encode(action), enc.Encode(it)); err != nil {
-			return 0, fmt.Errorf("item %s: %w", it.ID, err)
+			return 0, fmt.Errorf("%s: %w", cms.ItemName(it.ID), err)
 		}
 	}
 	q := s.writeQuery()
@@ -63,7 +63,7 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 			case http.StatusConflict: // it exists; that is as good
 			default:
 				wrapped := append(append([]byte(`{"error":`), x.Error...), '}')
-				return created, fmt.Errorf("create item %s: %w", items[i].ID, answerError(x.Status, wrapped))
+				return created, fmt.Errorf("create %s: %w", cms.ItemName(items[i].ID), answerError(x.Status, wrapped))
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Store) get(ctx context.Context, alias, id string) (document, error) {
 func decodeItem(id string, source []byte) (cms.Item, error) {
 	var it cms.Item
 	if err := json.Unmarshal(source, &it); err != nil {
-		return it, fmt.Errorf("item %s in the coordination store: %w: %w", id, err, fault.ErrCorrupt)
+		return it, fmt.Errorf("%s (item %s) in the coordination store: %w: %w", cms.ItemName(id), id, err, fault.ErrCorrupt)
 	}
 	it.ID = id
 	return it, nil
@@ -141,7 +141,7 @@ func (s *Store) applyScript(ctx context.Context, id string, t cms.Transition) (c
 		Get    document `json:"get"`
 	}
 	if err := json.Unmarshal(answer, &a); err != nil || len(a.Get.Source) == 0 {
-		return cms.Item{}, 0, fmt.Errorf("answer to the update of %s: %w: %w", id, errors.Join(err, errors.New("no document in it")), fault.ErrUnavailable)
+		return cms.Item{}, 0, fmt.Errorf("answer to the update of %s: %w: %w", cms.ItemName(id), errors.Join(err, errors.New("no document in it")), fault.ErrUnavailable)
 	}
 	it, err := decodeItem(id, a.Get.Source)
 	if err != nil {
@@ -230,7 +230,7 @@ func (s *Store) applyCAS(ctx context.Context, id string, t cms.Transition) (cms.
 func merge(source json.RawMessage, old, it cms.Item) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(source, &fields); err != nil {
-		return nil, fmt.Errorf("item %s: %w: %w", it.ID, err, fault.ErrCorrupt)
+		return nil, fmt.Errorf("%s: %w: %w", cms.ItemName(it.ID), err, fault.ErrCorrupt)
 	}
 	before, err := fieldsOf(old)
 	if err != nil {
@@ -256,11 +256,11 @@ func merge(source json.RawMessage, old, it cms.Item) ([]byte, error) {
 func fieldsOf(it cms.Item) (map[string]json.RawMessage, error) {
 	b, err := json.Marshal(it)
 	if err != nil {
-		return nil, fmt.Errorf("item %s: %w", it.ID, err)
+		return nil, fmt.Errorf("%s: %w", cms.ItemName(it.ID), err)
 	}
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(b, &fields); err != nil {
-		return nil, fmt.Errorf("item %s: %w", it.ID, err)
+		return nil, fmt.Errorf("%s: %w", cms.ItemName(it.ID), err)
 	}
 	return fields, nil
 }
