@@ -84,11 +84,22 @@ func rulesPage() string {
 	var b strings.Builder
 	b.WriteString(`# Conversion rules
 
-What an index, or a template, of the source has to change to be taken by the target is done by small rules. Each change is
-reported under the rule's name before anything is written (` + "`rfsd evaluate`" + `) and when it is done; changes after which searches may find
-less, or something else, are warnings. What belongs to the old index itself (uuid, versions, dates, blocks, allocation) is left out silently.
+How settings, mappings, aliases and templates of the source are converted for the target. Each change is reported under
+the rule's name before anything is written (` + "`rfsd evaluate`" + `) and when it is made. Changes after which searches may find
+less, or something else, are warnings ("may lose"). Internals of the old index (uuid, versions, dates, blocks,
+allocation) are dropped without a report.
 
-A rule is switched off by ` + "`--without-rule NAME`" + `: what it would have changed is then offered as it is, and an index that the target refuses for it fails with the target's own words.
+` + "```console" + `
+$ rfsctl snapshot show --repo-uri testing/fixtures/1.7.6-basic --snapshot-name snap1 --target-version 3.8
+…
+docs: string-to-text: string (index: analyzed) is text (arr, body, esc and 4 more)
+docs: string-to-text: string (index: not_analyzed) is keyword (tag)
+docs: date-format: dateOptionalTime is date_optional_time (ts)
+docs: date-format: epoch_millis is added: Elasticsearch 1 took milliseconds besides any format (ts)
+` + "```" + `
+
+` + "`--without-rule NAME`" + ` disables a rule: the original is offered to the target, and an index that the target rejects for it
+fails with the target's message.
 
 This page is generated from the rules in rfs/metadata.
 
@@ -107,7 +118,7 @@ This page is generated from the rules in rfs/metadata.
 			row(r)
 		}
 	}
-	b.WriteString("\nThese only tell what cannot be otherwise, or what was asked for:\n\n| Name | What it tells | May lose |\n|---|---|---|\n")
+	b.WriteString("\nThese cannot be disabled; they report what is unavoidable or was requested:\n\n| Name | What it reports | May lose |\n|---|---|---|\n")
 	for _, r := range registry {
 		if r.Report {
 			row(r)

@@ -59,15 +59,15 @@ const (
 // actions say for people what an Action is.
 var actions = map[Action]string{
 	Proceed:      "nothing; the phase is done",
-	MakeSnapshot: "lease the record; note the name if the source has no snapshot of it; create it unless its UUID is recorded; record its progress until it ends. Under somebody else's lease: wait",
-	MoveGlobals:  "lease the record; create the templates (legacy, component, index) and what else was asked for, never touching what exists. Under somebody else's lease: wait",
-	ListIndices:  "lease the record; create an entry for each index. Under somebody else's lease: wait",
+	MakeSnapshot: "lease the record; note the name if the source has no snapshot of it; create it unless its UUID is recorded; record its progress until it ends. If another worker holds the lease, wait",
+	MoveGlobals:  "lease the record; create the templates (legacy, component, index) and what else was asked for, never changing what exists. If another worker holds the lease, wait",
+	ListIndices:  "lease the record; create an entry for each index. If another worker holds the lease, wait",
 	MakeIndices:  "take entries at random, create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
-	SeedItems:    "lease shard_setup; create an item for each shard, FAILED at once for an index that is not there. Under another worker's lease: wait",
+	SeedItems:    "lease shard_setup; create an item for each shard, FAILED at once for an index that is not there. If another worker holds the lease, wait",
 	WorkOnItem:   "lease an item and move its documents; when no item is open, move on",
-	AuditItems:   "compare the target indices with what was sent; prove that every chain of items is whole, mend what is not; set aliases that waited",
+	AuditItems:   "compare the target indices with what was sent; verify that every chain of items is whole, repair what is not; set aliases that waited",
 	LookForItems: "end, unless an operator has opened an item again",
-	Stop:         "tell the failure once and end",
+	Stop:         "report the failure once and end",
 }
 
 // String describes the action.

@@ -26,7 +26,7 @@ func stateOf(state string) string {
 func phaseTable() string {
 	var b strings.Builder
 	b.WriteString("\n| phase | record | state | what a worker does | what follows | when tried again |\n|---|---|---|---|---|---|\n")
-	fmt.Fprintf(&b, "| %s | `meta` | | begin the session or join it; other settings than those it was begun with are refused | 1 | |\n", Start)
+	fmt.Fprintf(&b, "| %s | `meta` | | begin the session or join it; other settings than those at its start are refused | 1 | |\n", Start)
 	for _, r := range Machine() {
 		fmt.Fprintf(&b, "| %s %s | `phase:%s` | %s | %s | %s | %s |\n", r.Number, r.Phase, r.Record, stateOf(r.State), r.Does,
 			strings.Join(r.Next, ", "), strings.Join(r.Again, ", "))
