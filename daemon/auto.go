@@ -11,15 +11,15 @@ import (
 // autoscale chooses the number of workers: as many as processors and memory bear, fewer while the
 // target says that it is busy. It adds one at a time and takes a quarter away.
 type autoscale struct {
-	most int
+	max  int
 	n    int
 	next time.Time
 	last metrics.Sample
 }
 
 const (
-	autoEvery  = 15 * time.Second
-	memoryPart = 0.7 // of the machine's memory, for all workers
+	autoscaleInterval = 15 * time.Second
+	memoryShare       = 0.7 // of the machine's memory, for all workers
 	// unlimitedWorker is what a worker without a memory limit is taken to need, in bytes.
 	unlimitedWorker = 512 << 20
 )
@@ -30,31 +30,31 @@ func newAutoscale(most int, perWorker int64) autoscale {
 	}
 	n := runtime.GOMAXPROCS(0)
 	if total := totalMemory(); total > 0 {
-		n = min(n, int(memoryPart*float64(total)/float64(perWorker)))
+		n = min(n, int(memoryShare*float64(total)/float64(perWorker)))
 	}
 	n = max(min(n, most), 1)
-	return autoscale{most: n, n: n}
+	return autoscale{max: n, n: n}
 }
 
-// wanted looks at what happened since the last decision, every autoEvery.
+// wanted looks at what happened since the last decision, every autoscaleInterval.
 // others is the part of requests that are refused or throttled in the whole fleet, as far as it is known.
 func (a *autoscale) wanted(now time.Time, total metrics.Sample, others float64) int {
 	if a.next.IsZero() {
-		a.next, a.last = now.Add(autoEvery), total
+		a.next, a.last = now.Add(autoscaleInterval), total
 	}
 	if now.Before(a.next) {
 		return a.n
 	}
 	since := total.Minus(a.last)
-	a.next, a.last = now.Add(autoEvery), total
+	a.next, a.last = now.Add(autoscaleInterval), total
 	if since.Bulk.Count == 0 {
 		return a.n
 	}
-	switch pressure := max(part(since.BulkBusy, since.Bulk.Count), part(since.RepoErrors, since.RepoRequests), others); {
-	case pressure > schedule.TooBusy:
+	switch pressure := max(ratio(since.BulkBusy, since.Bulk.Count), ratio(since.RepoErrors, since.RepoRequests), others); {
+	case pressure > schedule.HighPressure:
 		a.n = max(a.n*3/4, 1)
-	case pressure < schedule.NotBusy:
-		a.n = min(a.n+1, a.most)
+	case pressure < schedule.LowPressure:
+		a.n = min(a.n+1, a.max)
 	}
 	return a.n
 }

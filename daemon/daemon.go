@@ -26,17 +26,17 @@ type Config struct {
 	Open    func(context.Context) (*cms.Coordinator, error)
 	Starter Starter
 	// Task is what the workers work on; nil: the migration of the session.
-	Task    Task
-	Workers int   // wanted number; 0: automatic, by cores, memory and how busy the target is
-	Most    int   // at most so many on this node, whatever is wanted; default 64
-	Memory  int64 // bytes a worker may use before it is ended; 0: no limit
-	MaxRate int64 // bytes per second of the whole fleet; 0: no limit
+	Task       Task
+	Workers    int   // wanted number; 0: automatic, by cores, memory and how busy the target is
+	MaxWorkers int   // at most so many on this node, whatever is wanted; default 64
+	Memory     int64 // bytes a worker may use before it is ended; 0: no limit
+	MaxRate    int64 // bytes per second of the whole fleet; 0: no limit
 	// Fleet is what the other nodes tell; nil: the node is alone. Speaker tells them; nil: nobody hears.
-	Fleet   Fleet
-	Speaker Speaker
+	Fleet Fleet
+	Peers PeerNotifier
 	// Scheduler keeps hints about the order of work; nil: none. Place is where the node stands.
 	Scheduler *schedule.Scheduler
-	Place     func() schedule.Place
+	Position  func() schedule.NodePosition
 	// EndWhenDone ends Run when no work is left.
 	EndWhenDone bool
 	Sinks       []Sink // get every event
@@ -48,9 +48,9 @@ type Config struct {
 	// at the end. Its error ends the node. May be nil.
 	Serve func(*Daemon) (stop func() error, err error)
 
-	PollIntent time.Duration // default 2 s
-	ReadStore  time.Duration // default 3 s
-	Patience   time.Duration // between asking a worker to end and killing it; default 27 s
+	IntentInterval time.Duration // default 2 s
+	ReadInterval   time.Duration // default 3 s
+	StopTimeout    time.Duration // between asking a worker to end and killing it; default 27 s
 }
 
 // Fleet is what a node knows of the others. All of it may be wrong, old or nothing: it changes order and pace only.
@@ -61,54 +61,54 @@ type Fleet interface {
 	Plan() schedule.Plan  // that the leader proposes
 }
 
-// Speaker tells other nodes at once what they would find out later.
-type Speaker interface {
-	Wish()              // the operator's wish in the store is another
-	Poison(item string) // an item broke a worker
+// PeerNotifier tells other nodes at once what they would find out later.
+type PeerNotifier interface {
+	IntentChanged()           // the operator's wish in the store is another
+	ItemPoisoned(item string) // an item broke a worker
 }
 
 // Daemon is a node. Its methods may be called by several goroutines.
 type Daemon struct {
-	conf    Config
-	log     *slog.Logger
-	metrics *metrics.Registry
-	events  *eventBus
-	started time.Time
-	beside  sync.WaitGroup // short errands of the loop: releases of leases, questions to the store
-	wake    chan struct{}  // something happened that the loop should look at
-	alive   chan struct{}  // closed when the loop has ended
+	conf       Config
+	log        *slog.Logger
+	metrics    *metrics.Registry
+	events     *eventBus
+	started    time.Time
+	background sync.WaitGroup // short errands of the loop: releases of leases, questions to the store
+	wake       chan struct{}  // something happened that the loop should look at
+	alive      chan struct{}  // closed when the loop has ended
 
-	mu       sync.Mutex
-	store    *cms.Coordinator // nil until it was reached
-	slots    []*slot
-	wanted   int
-	intent   cms.Intent
-	known    bool      // the intent was read
-	done     bool      // no work is left
-	waiting  time.Time // until then no worker is started: others hold what is left
-	paced    time.Time // nor until then, so that a big fleet does not start all at once
-	placed   bool      // the node has heard of its fleet
-	stopping bool
-	hurry    bool
-	failed   error  // why the daemon cannot go on
-	trouble  string // last reason of a worker that ended with an error; "" after a good one
-	auto     autoscale
-	pace     pace
-	seen     reading
-	asked    time.Time // when an operator's question had the store read
-	refused  refusals
-	rates    []ratePoint
-	watchers map[chan struct{}]struct{}
-	reloads  chan struct{}
-	readSoon chan struct{}
-	wishSoon chan struct{} // the intent is to be read at once
-	rated    int64         // the node's part of the rate that the workers were told last
-	window   loadWindow
-	beat     time.Time // the loop's last round
+	mu            sync.Mutex
+	store         *cms.Coordinator // nil until it was reached
+	slots         []*slot
+	wanted        int
+	intent        cms.Intent
+	known         bool      // the intent was read
+	done          bool      // no work is left
+	idleUntil     time.Time // until then no worker is started: others hold what is left
+	startAfter    time.Time // nor until then, so that a big fleet does not start all at once
+	positioned    bool      // the node has heard of its fleet
+	stopping      bool
+	killNow       bool
+	failed        error  // why the daemon cannot go on
+	trouble       string // last reason of a worker that ended with an error; "" after a good one
+	auto          autoscale
+	pacer         pacer
+	lastRead      storeState
+	readRequested time.Time // when an operator's question had the store read
+	refused       refusals
+	rates         []ratePoint
+	watchers      map[chan struct{}]struct{}
+	reloads       chan struct{}
+	readNow       chan struct{}
+	readIntentNow chan struct{} // the intent is to be read at once
+	pushedRate    int64         // the node's part of the rate that the workers were told last
+	window        loadWindow
+	beat          time.Time // the loop's last round
 }
 
-// reading is what the store said last.
-type reading struct {
+// storeState is what the store said last.
+type storeState struct {
 	migration *progress.Migration
 	items     []status.Item // in order of index, shard and cursor
 	at        time.Time     // monotonic
@@ -131,11 +131,11 @@ func New(conf Config) *Daemon {
 			*d = is
 		}
 	}
-	defaults(&conf.PollIntent, 2*time.Second)
-	defaults(&conf.ReadStore, 3*time.Second)
-	defaults(&conf.Patience, 27*time.Second)
-	if conf.Most <= 0 {
-		conf.Most = 64
+	defaults(&conf.IntentInterval, 2*time.Second)
+	defaults(&conf.ReadInterval, 3*time.Second)
+	defaults(&conf.StopTimeout, 27*time.Second)
+	if conf.MaxWorkers <= 0 {
+		conf.MaxWorkers = 64
 	}
 	if conf.Task == nil {
 		conf.Task = Migration()
@@ -145,18 +145,18 @@ func New(conf Config) *Daemon {
 	}
 	d := &Daemon{
 		conf: conf, log: conf.Log, started: time.Now(), wake: make(chan struct{}, 1), alive: make(chan struct{}),
-		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1), readSoon: make(chan struct{}, 1), wishSoon: make(chan struct{}, 1),
+		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1), readNow: make(chan struct{}, 1), readIntentNow: make(chan struct{}, 1),
 		beat: time.Now(),
 	}
 	d.metrics = metrics.NewRegistry(d.snapshot)
-	d.metrics.Limit(d.budget())
+	d.metrics.Limit(d.rateLimit())
 	d.events = newEventBus(conf.Name, conf.Sinks, d.metrics, conf.Log)
-	d.auto = newAutoscale(conf.Most, conf.Memory)
+	d.auto = newAutoscale(conf.MaxWorkers, conf.Memory)
 	return d
 }
 
-// loopEvery is the longest time between two looks at the workers.
-const loopEvery = 250 * time.Millisecond
+// loopInterval is the longest time between two looks at the workers.
+const loopInterval = 250 * time.Millisecond
 
 // Run runs the node until ctx ends, then has every worker hand off. It gives an error when the
 // coordination store refuses the node for good.
@@ -178,12 +178,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	var readers sync.WaitGroup
 	var sinks sync.WaitGroup
 	sinks.Go(func() { d.events.run(inner) })
-	readers.Go(func() { d.keepReading(inner) })
-	readers.Go(func() { d.keepIntent(inner) })
+	readers.Go(func() { d.readLoop(inner) })
+	readers.Go(func() { d.intentLoop(inner) })
 	d.conf.Notify.Send("READY=1", "STATUS=starting")
 	d.loop(ctx)
 	close(d.alive)
-	d.beside.Wait()
+	d.background.Wait()
 	cancel()
 	readers.Wait()
 	d.events.close(ctx, d.coordinator(), d.flushLimit())
@@ -206,18 +206,18 @@ func (d *Daemon) flushLimit() time.Duration {
 // loop looks at the workers again and again until it may end. The watchdog is fed from here only:
 // it bites when this hangs.
 func (d *Daemon) loop(ctx context.Context) {
-	tick := time.NewTicker(loopEvery)
+	tick := time.NewTicker(loopInterval)
 	defer tick.Stop()
 	ended := ctx.Done()
 	said := ""
 	for {
 		d.conf.Notify.Feed(time.Now())
-		d.tick(time.Now())
-		if now := d.headline(); now != said {
+		d.reconcile(time.Now())
+		if now := d.statusLine(); now != said {
 			said = now
 			d.conf.Notify.Send("STATUS=" + now)
 		}
-		if d.over() {
+		if d.finished() {
 			return
 		}
 		select {
@@ -227,26 +227,26 @@ func (d *Daemon) loop(ctx context.Context) {
 			d.reload()
 		case <-ended:
 			ended = nil
-			d.stop()
+			d.beginShutdown()
 		}
 	}
 }
 
-// stop begins the end: no worker is started any more, and every one hands off.
-func (d *Daemon) stop() {
+// beginShutdown begins the end: no worker is started any more, and every one hands off.
+func (d *Daemon) beginShutdown() {
 	d.conf.Notify.Send("STOPPING=1")
-	d.log.Info("stopping: every worker hands its lease off", "patience", d.conf.Patience)
+	d.log.Info("stopping: every worker hands its lease off", "patience", d.conf.StopTimeout)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopping = true
 }
 
-// Hurry ends workers that have not handed off yet at once; for a second signal.
-func (d *Daemon) Hurry() {
+// KillWorkers ends workers that have not handed off yet at once; for a second signal.
+func (d *Daemon) KillWorkers() {
 	d.mu.Lock()
-	d.hurry = true
+	d.killNow = true
 	d.mu.Unlock()
-	d.nudge()
+	d.wakeUp()
 }
 
 // Reload asks the configuration for certificates and log level again.
@@ -273,30 +273,30 @@ func (d *Daemon) reload() {
 	defer d.mu.Unlock()
 	for _, s := range d.slots {
 		if s.worker != nil {
-			d.order(s.worker, Order{LogLevel: level})
+			d.sendOrder(s.worker, Order{LogLevel: level})
 		}
 	}
 }
 
-// order passes an order on without waiting for a worker that does not read. It holds no lock meanwhile.
-func (d *Daemon) order(w Worker, o Order) {
-	d.beside.Go(func() { w.Order(o) })
+// sendOrder passes an order on without waiting for a worker that does not read. It holds no lock meanwhile.
+func (d *Daemon) sendOrder(w Worker, o Order) {
+	d.background.Go(func() { w.Order(o) })
 }
 
-// over says that Run may end.
-func (d *Daemon) over() bool {
+// leaseEnd says that Run may end.
+func (d *Daemon) finished() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.running() > 0 {
 		return false
 	}
-	return d.stopping || d.failed != nil || d.conf.EndWhenDone && d.done && d.seen.migration != nil && d.seen.migration.Complete
+	return d.stopping || d.failed != nil || d.conf.EndWhenDone && d.done && d.lastRead.migration != nil && d.lastRead.migration.Complete
 }
 
-func (d *Daemon) nudge() { poke(d.wake) }
+func (d *Daemon) wakeUp() { trySend(d.wake) }
 
-// headline is one line for the service manager.
-func (d *Daemon) headline() string {
+// statusLine is one line for the service manager.
+func (d *Daemon) statusLine() string {
 	r := d.snapshot()
 	s := fmt.Sprintf("%s: %d of %d workers", r.Node.State, r.Node.Running, r.Node.Wanted)
 	if m := r.Migration; m != nil {
@@ -326,7 +326,7 @@ func (d *Daemon) fail(err error) {
 		d.failed = err
 	}
 	d.mu.Unlock()
-	d.nudge()
+	d.wakeUp()
 }
 
 // connect tries to open the store once.
@@ -344,6 +344,6 @@ func (d *Daemon) connect(ctx context.Context) error {
 	d.mu.Lock()
 	d.store = c
 	d.mu.Unlock()
-	d.nudge()
+	d.wakeUp()
 	return nil
 }

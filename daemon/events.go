@@ -147,7 +147,7 @@ func (b *eventBus) read(ctx context.Context, store *cms.Coordinator, every time.
 		return
 	}
 	b.due = time.Now().Add(every)
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	b.readNow(ctx, store)
 }

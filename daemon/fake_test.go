@@ -54,7 +54,7 @@ func (w *fakeWorker) Order(o Order) {
 	w.orders = append(w.orders, o)
 }
 
-// end ends the worker, once.
+// stopWorker ends the worker, once.
 func (w *fakeWorker) end(e End) {
 	w.mu.Lock()
 	was := w.gone
@@ -182,7 +182,7 @@ func startNode(t *testing.T, conf Config, starter *fakeStarter) *node {
 	if conf.Starter == nil {
 		conf.Starter = starter
 	}
-	conf.PollIntent, conf.ReadStore = cmp.Or(conf.PollIntent, 50*time.Millisecond), 50*time.Millisecond
+	conf.IntentInterval, conf.ReadInterval = cmp.Or(conf.IntentInterval, 50*time.Millisecond), 50*time.Millisecond
 	n.Daemon = New(conf)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

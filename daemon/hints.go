@@ -17,9 +17,9 @@ type loadWindow struct {
 	last  schedule.Load
 }
 
-const leastWindow = 5 * time.Second
+const minLoadWindow = 5 * time.Second
 
-func part(of, all int64) float64 {
+func ratio(of, all int64) float64 {
 	if all <= 0 {
 		return 0
 	}
@@ -31,44 +31,44 @@ func (d *Daemon) Load() schedule.Load {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now, total, w := time.Now(), d.metrics.Total(), &d.window
-	if took := now.Sub(w.began); w.began.IsZero() || took >= leastWindow {
+	if took := now.Sub(w.began); w.began.IsZero() || took >= minLoadWindow {
 		if !w.began.IsZero() {
 			since := total.Minus(w.total)
 			w.last = schedule.Load{
-				Rate: int64(float64(since.SourceBytes) / took.Seconds()),
-				Busy: part(since.BulkBusy, since.Bulk.Count), Slow: part(since.RepoErrors, since.RepoRequests),
+				Rate:              int64(float64(since.SourceBytes) / took.Seconds()),
+				TargetRejectRatio: ratio(since.BulkBusy, since.Bulk.Count), RepoThrottleRatio: ratio(since.RepoErrors, since.RepoRequests),
 			}
 		}
 		w.began, w.total = now, total
 	}
 	l := w.last
-	l.Workers, l.Most = d.running(), d.conf.Workers
-	if l.Most <= 0 {
-		l.Most = d.auto.most
+	l.Workers, l.MaxWorkers = d.running(), d.conf.Workers
+	if l.MaxWorkers <= 0 {
+		l.MaxWorkers = d.auto.max
 	}
 	if d.intent.Drains(d.conf.Name) {
-		l.Most = 0
+		l.MaxWorkers = 0
 	}
 	return l
 }
 
-// Left is what is known of the migration by the last reading of the store.
-func (d *Daemon) Left() (left schedule.Left, known bool) {
+// Remaining is what is known of the migration by the last reading of the store.
+func (d *Daemon) Remaining() (left schedule.Remaining, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m := d.seen.migration
+	m := d.lastRead.migration
 	if m == nil || m.Totals.Items == 0 {
 		return left, false
 	}
 	t := m.Totals
-	return schedule.Left{
+	return schedule.Remaining{
 		Items: t.Items, ItemsFailed: t.ItemsBad, ItemsOpen: t.ItemsOpen, Shards: t.Shards, ShardsDone: t.ShardsDone,
 		Indexed: t.Indexed, Failed: t.Failed, Filtered: t.Filtered, Bytes: t.Bytes, BytesDone: t.BytesDone,
 	}, true
 }
 
-// ReadWish reads the operator's wish in the store soon, rather than when it is time.
-func (d *Daemon) ReadWish() { poke(d.wishSoon) }
+// ReadIntent reads the operator's wish in the store soon, rather than when it is time.
+func (d *Daemon) ReadIntent() { trySend(d.readIntentNow) }
 
 // plan is what the fleet proposes; nothing when the node is alone.
 func (d *Daemon) plan() schedule.Plan {
@@ -78,8 +78,8 @@ func (d *Daemon) plan() schedule.Plan {
 	return d.conf.Fleet.Plan()
 }
 
-// shareOf is this node's part of a number for the fleet.
-func (d *Daemon) shareOf(total int) int {
+// nodeShare is this node's part of a number for the fleet.
+func (d *Daemon) nodeShare(total int) int {
 	if d.conf.Fleet == nil {
 		return total
 	}
@@ -87,9 +87,9 @@ func (d *Daemon) shareOf(total int) int {
 	return share(total, position, count)
 }
 
-// budget is this node's part of the fleet's rate, in bytes per second: what its fleet says (schedule.Taker), and while it has
+// rateLimit is this node's part of the fleet's rate, in bytes per second: what its fleet says (schedule.Taker), and while it has
 // none an equal part among the nodes it knows. 0: no limit.
-func (d *Daemon) budget() int64 {
+func (d *Daemon) rateLimit() int64 {
 	if d.conf.MaxRate == 0 {
 		return 0
 	}
@@ -97,7 +97,7 @@ func (d *Daemon) budget() int64 {
 	if plan.Rate > 0 {
 		return min(plan.Rate, d.conf.MaxRate)
 	}
-	count := max(plan.Nodes, 1)
+	count := max(plan.ListedNodes, 1)
 	if d.conf.Fleet != nil {
 		_, known := d.conf.Fleet.Share()
 		count = max(count, known)

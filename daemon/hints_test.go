@@ -54,13 +54,13 @@ func (f *neighbours) propose(p schedule.Plan) {
 	f.plan = p
 }
 
-func (f *neighbours) Wish() {
+func (f *neighbours) IntentChanged() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wishes++
 }
 
-func (f *neighbours) Poison(item string) {
+func (f *neighbours) ItemPoisoned(item string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.poison = append(f.poison, item)
@@ -112,7 +112,7 @@ func TestTheRateOfAFleetIsDividedByTheLeaderElseByTheLivingNodes(t *testing.T) {
 	each("never more than the fleet may", 4000)
 	f.propose(schedule.Plan{})
 	each("an equal part again when the hint has expired", 1000)
-	f.propose(schedule.Plan{Nodes: 8})
+	f.propose(schedule.Plan{ListedNodes: 8})
 	each("nodes that only the store knows count as well", 500)
 }
 
@@ -134,9 +134,9 @@ func TestAProposedNumberOnlyShrinksAndTheOperatorsCounts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := New(Config{Workers: c.workers, Fleet: &neighbours{count: 2, plan: schedule.Plan{Workers: c.plan}}, Log: discard()})
-			d.auto = autoscale{most: 4, n: 4}
+			d.auto = autoscale{max: 4, n: 4}
 			d.store, d.known, d.intent = &cms.Coordinator{}, true, cms.Intent{State: cms.Run, Workers: c.operator}
-			if got := d.want(time.Now()); got != c.want {
+			if got := d.wantedWorkers(time.Now()); got != c.want {
 				t.Errorf("%d workers, want %d", got, c.want)
 			}
 		})
@@ -158,7 +158,7 @@ func TestANodeThatHasSeenNothingTellsTheEndByTheHistoryOfItsFleet(t *testing.T) 
 		}
 	}
 	end("nothing was read", -1)
-	d.seen.migration = &progress.Migration{Totals: progress.Counts{Items: 5, ItemsOpen: 2, Bytes: 90_000, BytesDone: 30_000}}
+	d.lastRead.migration = &progress.Migration{Totals: progress.Counts{Items: 5, ItemsOpen: 2, Bytes: 90_000, BytesDone: 30_000}}
 	end("one reading", 60)
 	d.rates = []ratePoint{{at: now.Add(-10 * time.Second)}, {at: now, bytes: 600_000}}
 	end("the last ten seconds were quick", 60)
@@ -166,27 +166,27 @@ func TestANodeThatHasSeenNothingTellsTheEndByTheHistoryOfItsFleet(t *testing.T) 
 	end("no hint", 1)
 	d.intent.State = cms.Pause
 	end("paused", -1)
-	d.intent.State, d.seen.migration.Totals.ItemsOpen = cms.Run, 0
+	d.intent.State, d.lastRead.migration.Totals.ItemsOpen = cms.Run, 0
 	end("nothing is open", -1)
 }
 
 func TestPressureOfOthersTakesWorkersAway(t *testing.T) {
-	a, now := autoscale{most: 8, n: 8}, time.Now()
+	a, now := autoscale{max: 8, n: 8}, time.Now()
 	var total metrics.Sample
 	a.wanted(now, total, 0)
 	total.Bulk.Count = 100
-	if n := a.wanted(now.Add(autoEvery), total, 0.5); n != 6 {
+	if n := a.wanted(now.Add(autoscaleInterval), total, 0.5); n != 6 {
 		t.Errorf("%d while the target refuses others", n)
 	}
 	total.Bulk.Count, total.RepoRequests, total.RepoErrors = 200, 100, 40
-	if n := a.wanted(now.Add(2*autoEvery), total, 0); n != 4 {
+	if n := a.wanted(now.Add(2*autoscaleInterval), total, 0); n != 4 {
 		t.Errorf("%d while the repository throttles", n)
 	}
 }
 
 func TestANodeIsDrainedByItsNameAndResumed(t *testing.T) {
 	f := &neighbours{count: 2, names: []string{"n1", "other"}}
-	n := runNode(t, Config{Name: "n1", Workers: 2, Fleet: f, Speaker: f}, &fakeStarter{stopped: handsOff})
+	n := runNode(t, Config{Name: "n1", Workers: 2, Fleet: f, Peers: f}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 2)
 	if err := n.Drain(t.Context(), "ann", []string{"n3"}); !isConfig(err) || !strings.Contains(err.Error(), "other") {
 		t.Errorf("a name that nobody has: %v", err)
@@ -204,7 +204,7 @@ func TestANodeIsDrainedByItsNameAndResumed(t *testing.T) {
 	if r := n.Status(t.Context()); r.Node.State != "drained" {
 		t.Errorf("%+v", r.Node)
 	}
-	if l := n.Load(); l.Most != 0 {
+	if l := n.Load(); l.MaxWorkers != 0 {
 		t.Errorf("a drained node offers %+v", l)
 	}
 	if err := n.Resume(t.Context(), "ann", []string{"n1"}); err != nil {
@@ -222,18 +222,18 @@ func TestANodeIsDrainedByItsNameAndResumed(t *testing.T) {
 func isConfig(err error) bool { return errors.Is(err, fault.ErrConfig) }
 
 func TestAWordOfAWishHasTheStoreReadAtOnce(t *testing.T) {
-	n := runNode(t, Config{Workers: 1, PollIntent: time.Hour}, &fakeStarter{stopped: handsOff})
+	n := runNode(t, Config{Workers: 1, IntentInterval: time.Hour}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)
 	if _, err := n.store.SetIntent(t.Context(), "elsewhere", func(i *cms.Intent) { i.State = cms.Pause }); err != nil {
 		t.Fatal(err)
 	}
-	n.ReadWish()
+	n.ReadIntent()
 	n.untilRunning(t, 0)
 }
 
 func TestAnItemThatBreaksAWorkerIsToldToOthers(t *testing.T) {
 	f := &neighbours{count: 2}
-	n := runNode(t, Config{Workers: 1, Fleet: f, Speaker: f, Scheduler: &schedule.Scheduler{}}, &fakeStarter{stopped: handsOff})
+	n := runNode(t, Config{Workers: 1, Fleet: f, Peers: f, Scheduler: &schedule.Scheduler{}}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)
 	w := n.starter.living()[0]
 	w.report(Record{Lease: &Lease{Item: "item1", Holder: "h", LeftMs: 60_000}})

@@ -16,16 +16,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// intentTime bounds the writing of an intent: whoever asked waits for it.
-const intentTime = 10 * time.Second
+// intentTimeout bounds the writing of an intent: whoever asked waits for it.
+const intentTimeout = 10 * time.Second
 
 // Status is what the node knows at this moment. It asks nobody; when that is old, the store is read after it, for the next
 // question.
 func (d *Daemon) Status(context.Context) status.Report {
 	d.mu.Lock()
-	if now, old := time.Now(), 2*d.conf.ReadStore; now.Sub(d.seen.at) > old && now.Sub(d.asked) > old {
-		d.asked = now
-		d.readAgain()
+	if now, old := time.Now(), 2*d.conf.ReadInterval; now.Sub(d.lastRead.at) > old && now.Sub(d.readRequested) > old {
+		d.readRequested = now
+		d.readStoreSoon()
 	}
 	d.mu.Unlock()
 	return d.snapshot()
@@ -35,9 +35,9 @@ func (d *Daemon) snapshot() status.Report {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	r := status.Report{StoreError: d.seen.err, Migration: d.seen.migration, Rate: d.rate(now)}
-	if d.seen.migration != nil {
-		r.Stale = now.Sub(d.seen.at).Seconds()
+	r := status.Report{StoreError: d.lastRead.err, Migration: d.lastRead.migration, Rate: d.rate(now)}
+	if d.lastRead.migration != nil {
+		r.Stale = now.Sub(d.lastRead.at).Seconds()
 	}
 	if d.conf.Fleet != nil {
 		r.Nodes = d.nodes()
@@ -71,7 +71,7 @@ func (d *Daemon) state() (state, reason string) {
 	case d.stopping:
 		return "stopping", ""
 	case d.store == nil || !d.known:
-		return "starting", d.seen.err
+		return "starting", d.lastRead.err
 	case d.intent.State == cms.Pause:
 		return "paused", "by " + d.intent.Who
 	case d.intent.Drains(d.conf.Name) && d.running() == 0:
@@ -96,7 +96,7 @@ func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 		switch {
 		case now.Before(s.earliest):
 			w.State = "backing off"
-		case now.Before(d.waiting):
+		case now.Before(d.idleUntil):
 			w.State = "waiting"
 		default:
 			w.State = "starting"
@@ -106,7 +106,7 @@ func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 	w.PID = s.worker.PID()
 	if s.lease != nil {
 		w.Item, w.Index, w.Shard = s.lease.Item, s.lease.Index, s.lease.Shard
-		expiry := s.over.Add(d.seen.offset).UTC()
+		expiry := s.leaseEnd.Add(d.lastRead.offset).UTC()
 		w.Expiry = &expiry
 	}
 	switch {
@@ -138,7 +138,7 @@ func (d *Daemon) rate(now time.Time) status.Rate {
 		}
 	}
 	r.Documents = max(r.Documents, here)
-	if m := d.seen.migration; m != nil && m.Totals.ItemsOpen > 0 && d.intent.State == cms.Run {
+	if m := d.lastRead.migration; m != nil && m.Totals.ItemsOpen > 0 && d.intent.State == cms.Run {
 		left := max(m.Totals.Bytes-m.Totals.BytesDone, 0)
 		// The fleet's history covers more than this node's last minute, and is there when this node has seen nothing yet.
 		if r.Left = schedule.Estimate(left, d.plan().Throughput); r.Left == nil {
@@ -150,12 +150,12 @@ func (d *Daemon) rate(now time.Time) status.Rate {
 
 // Pause has every worker of the fleet hand off; it is no attempt.
 func (d *Daemon) Pause(ctx context.Context, who string) error {
-	return d.want1(ctx, who, func(i *cms.Intent) { i.State = cms.Pause })
+	return d.updateIntent(ctx, who, func(i *cms.Intent) { i.State = cms.Pause })
 }
 
 // Resume lets the fleet run, or only the named nodes that were drained.
 func (d *Daemon) Resume(ctx context.Context, who string, nodes []string) error {
-	return d.want1(ctx, who, func(i *cms.Intent) {
+	return d.updateIntent(ctx, who, func(i *cms.Intent) {
 		if len(nodes) == 0 {
 			i.State = cms.Run
 		}
@@ -179,7 +179,7 @@ func (d *Daemon) Drain(ctx context.Context, who string, nodes []string) error {
 			return fmt.Errorf("no living node is called %s: there are %s: %w", n, strings.Join(living[:min(len(living), 20)], ", "), fault.ErrConfig)
 		}
 	}
-	return d.want1(ctx, who, func(i *cms.Intent) {
+	return d.updateIntent(ctx, who, func(i *cms.Intent) {
 		if len(nodes) == 0 {
 			i.State = cms.Drain
 			return
@@ -192,28 +192,28 @@ func (d *Daemon) Drain(ctx context.Context, who string, nodes []string) error {
 
 // Scale sets the wanted number of workers of the fleet; nil: each node decides.
 func (d *Daemon) Scale(ctx context.Context, who string, workers *int) error {
-	return d.want1(ctx, who, func(i *cms.Intent) { i.Workers = workers })
+	return d.updateIntent(ctx, who, func(i *cms.Intent) { i.Workers = workers })
 }
 
-// want1 writes one change of the intent and follows it at once. Errors: fault.ErrUnavailable
+// updateIntent writes one change of the intent and follows it at once. Errors: fault.ErrUnavailable
 // when the store does not answer, fault.ErrConfig for a number that means nothing.
-func (d *Daemon) want1(ctx context.Context, who string, change func(*cms.Intent)) error {
+func (d *Daemon) updateIntent(ctx context.Context, who string, change func(*cms.Intent)) error {
 	store := d.coordinator()
 	if store == nil {
 		return fmt.Errorf("the coordination store was not reached yet: %w", fault.ErrUnavailable)
 	}
-	ctx, cancel := context.WithTimeout(ctx, intentTime)
+	ctx, cancel := context.WithTimeout(ctx, intentTimeout)
 	defer cancel()
 	i, err := store.SetIntent(ctx, who, change)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("the coordination store does not answer within %v: %w", intentTime, fault.ErrUnavailable)
+		return fmt.Errorf("the coordination store does not answer within %v: %w", intentTimeout, fault.ErrUnavailable)
 	}
 	if err != nil {
 		return err
 	}
 	d.apply(i)
-	if d.conf.Speaker != nil {
-		d.conf.Speaker.Wish()
+	if d.conf.Peers != nil {
+		d.conf.Peers.IntentChanged()
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (d *Daemon) Events(_ context.Context, limit int) ([]status.Event, error) {
 // Items gives the work items of the last reading, in order of ids.
 func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
 	d.mu.Lock()
-	items, tried, why := d.seen.items, d.seen.migration != nil, d.seen.err
+	items, tried, why := d.lastRead.items, d.lastRead.migration != nil, d.lastRead.err
 	d.mu.Unlock()
 	if !tried {
 		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
@@ -251,10 +251,10 @@ func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, e
 func (d *Daemon) Failures(context.Context) ([]progress.Failure, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.seen.migration == nil {
-		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", d.seen.err, fault.ErrUnavailable)
+	if d.lastRead.migration == nil {
+		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", d.lastRead.err, fault.ErrUnavailable)
 	}
-	return slices.Concat(d.seen.migration.Failures, d.refused.groups), nil
+	return slices.Concat(d.lastRead.migration.Failures, d.refused.groups), nil
 }
 
 // Logs gives at most limit last log lines of the node and its workers; limit ≤ 0: all that are kept.
@@ -266,8 +266,8 @@ func (d *Daemon) ConnectionRefused(listener string) { d.metrics.Refused(listener
 // Metrics serves the node's metrics as Prometheus reads them.
 func (d *Daemon) Metrics() http.Handler { return d.metrics.Handler() }
 
-// loopLate is when the loop counts as hanging.
-const loopLate = 10 * time.Second
+// loopHangTimeout is when the loop counts as hanging.
+const loopHangTimeout = 10 * time.Second
 
 // Healthy says why the process should be started again, or nil.
 func (d *Daemon) Healthy() error {
@@ -278,7 +278,7 @@ func (d *Daemon) Healthy() error {
 		return errors.New("the daemon has ended")
 	default:
 	}
-	if late := time.Since(d.beat); late > loopLate {
+	if late := time.Since(d.beat); late > loopHangTimeout {
 		return fmt.Errorf("the main loop hangs since %v", late.Round(time.Second))
 	}
 	return nil
@@ -293,9 +293,9 @@ func (d *Daemon) Ready() error {
 		return d.failed
 	case d.stopping:
 		return errors.New("the node is stopping")
-	case d.seen.err != "":
-		return fmt.Errorf("the coordination store: %s", d.seen.err)
-	case d.store == nil || !d.known || d.seen.migration == nil:
+	case d.lastRead.err != "":
+		return fmt.Errorf("the coordination store: %s", d.lastRead.err)
+	case d.store == nil || !d.known || d.lastRead.migration == nil:
 		return errors.New("the coordination store was not read yet")
 	}
 	if state, why := d.state(); state == "failed" {
@@ -320,8 +320,8 @@ func (d *Daemon) Subscribe(ctx context.Context) <-chan struct{} {
 	return ch
 }
 
-// tell signals a change. The mutex is held.
-func (d *Daemon) tell() {
+// notifyWatchers signals a change. The mutex is held.
+func (d *Daemon) notifyWatchers() {
 	for ch := range d.watchers {
 		select {
 		case ch <- struct{}{}:

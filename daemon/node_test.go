@@ -198,14 +198,14 @@ func TestTheRateIsThatOfTheLastMinute(t *testing.T) {
 }
 
 func TestTheNumberOfWorkersFollowsTheTarget(t *testing.T) {
-	a := autoscale{most: 8, n: 8}
+	a := autoscale{max: 8, n: 8}
 	now := time.Now()
 	var total metrics.Sample
 	a.wanted(now, total, 0)
 	step := func(requests, busy int64) int {
 		total.Bulk.Count += requests
 		total.BulkBusy += busy
-		now = now.Add(autoEvery)
+		now = now.Add(autoscaleInterval)
 		return a.wanted(now, total, 0)
 	}
 	var got []int

@@ -11,18 +11,18 @@ import (
 
 // TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot plays readings of the counters and words of others.
 func TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot(t *testing.T) {
-	var p pace
+	var p pacer
 	var total metrics.Sample
 	now := time.Now()
-	p.follow(now, total, schedule.Plan{}, true)
+	p.update(now, total, schedule.Plan{}, true)
 	after := func(bulks, busy, reads, errors int64, others schedule.Plan, firm bool) Pace {
 		total.Bulk.Count += bulks
 		total.BulkBusy += busy
 		total.RepoRequests += reads
 		total.RepoErrors += errors
-		now = now.Add(autoEvery)
-		p.follow(now, total, others, firm)
-		return p.is()
+		now = now.Add(autoscaleInterval)
+		p.update(now, total, others, firm)
+		return p.current()
 	}
 	all, calm := Pace{1, 1}, schedule.Plan{}
 	if got := after(100, 0, 100, 0, calm, true); got != all {
@@ -37,22 +37,22 @@ func TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot(t *testing.T) {
 	if got := after(100, 5, 100, 50, calm, true); got != (Pace{0.75, 0.75}) {
 		t.Errorf("the target is a little busy, the repository throttles: %+v", got)
 	}
-	if got := after(0, 0, 0, 0, schedule.Plan{Busy: 0.5, Slow: 0.05}, true); got != (Pace{0.5625, 0.75}) {
+	if got := after(0, 0, 0, 0, schedule.Plan{TargetRejectRatio: 0.5, RepoThrottleRatio: 0.05}, true); got != (Pace{0.5625, 0.75}) {
 		t.Errorf("others are refused: %+v", got)
 	}
 	if got := after(100, 0, 100, 0, calm, true); got != (Pace{0.6875, 0.875}) {
 		t.Errorf("calm again: %+v", got)
 	}
 	for range 50 {
-		after(1, 1, 1, 1, schedule.Plan{Busy: 7, Slow: 7}, true)
+		after(1, 1, 1, 1, schedule.Plan{TargetRejectRatio: 7, RepoThrottleRatio: 7}, true)
 	}
-	if got := p.is(); got != (Pace{leastPace, leastPace}) {
-		t.Errorf("never less than %v: %+v", leastPace, got)
+	if got := p.current(); got != (Pace{minPace, minPace}) {
+		t.Errorf("never less than %v: %+v", minPace, got)
 	}
 	for range 50 {
-		after(1, 0, 1, 0, schedule.Plan{Busy: -7, Slow: -7}, true)
+		after(1, 0, 1, 0, schedule.Plan{TargetRejectRatio: -7, RepoThrottleRatio: -7}, true)
 	}
-	if got := p.is(); got != all {
+	if got := p.current(); got != all {
 		t.Errorf("never more than all: %+v", got)
 	}
 }
@@ -74,20 +74,20 @@ func TestAFixedNumberOfWorkersSlowsDownWhenOthersAreRefused(t *testing.T) {
 	d := New(Config{Workers: 1, Fleet: f, Starter: starter, Log: discard()})
 	d.store, d.known, d.intent = &cms.Coordinator{}, true, cms.Intent{State: cms.Run}
 	now := time.Now()
-	d.tick(now)
+	d.reconcile(now)
 	w := starter.living()[0]
 	if p := paceTold(w); p != (Pace{1, 1}) {
 		t.Errorf("at the begin %+v", p)
 	}
-	f.propose(schedule.Plan{Busy: 0.3})
-	now = now.Add(autoEvery)
-	d.tick(now)
-	d.beside.Wait()
+	f.propose(schedule.Plan{TargetRejectRatio: 0.3})
+	now = now.Add(autoscaleInterval)
+	d.reconcile(now)
+	d.background.Wait()
 	if p := paceTold(w); p != (Pace{0.75, 1}) {
 		t.Errorf("a running worker was told %+v", p)
 	}
 	w.exit(ExitDone, Record{})
-	d.tick(now.Add(time.Second))
+	d.reconcile(now.Add(time.Second))
 	if p := paceTold(starter.living()[0]); p != (Pace{0.75, 1}) {
 		t.Errorf("a new worker was told %+v", p)
 	}

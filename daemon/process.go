@@ -33,8 +33,8 @@ type Processes struct {
 const (
 	maxLine     = 1 << 20 // bytes of a record or a line of stderr
 	stderrLines = 20      // kept for the reason of a crash
-	// orderTime bounds the writing of an order: a worker that is stopped reads none.
-	orderTime = time.Second
+	// orderTimeout bounds the writing of an order: a worker that is stopped reads none.
+	orderTimeout = time.Second
 )
 
 type process struct {
@@ -132,7 +132,7 @@ func (w *process) write(o Order) {
 	if err != nil {
 		return // an Order is plain data
 	}
-	if err := w.orders.SetWriteDeadline(time.Now().Add(orderTime)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
+	if err := w.orders.SetWriteDeadline(time.Now().Add(orderTimeout)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
 		return // closed: the worker has ended
 	}
 	if _, err := w.orders.Write(append(line, '\n')); err != nil {

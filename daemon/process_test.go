@@ -138,7 +138,7 @@ func TestSecretsReachAWorkerByItsPipeOnly(t *testing.T) {
 	_, lines := r.read()
 	all := strings.Join(lines, "\n")
 	i := strings.Index(all, "order=")
-	if i < 0 || e.Code != 0 || !e.clean() {
+	if i < 0 || e.Code != 0 || !e.isClean() {
 		t.Fatalf("%+v: %s", e, all)
 	}
 	if strings.Contains(all[:i], "canary") {
@@ -154,10 +154,10 @@ func TestSecretsReachAWorkerByItsPipeOnly(t *testing.T) {
 
 func TestAPanicIsKeptWithItsReason(t *testing.T) {
 	e := startProcess(t, Processes{}, "panics").await(t)
-	if e.Code != 2 || e.clean() || !strings.Contains(strings.Join(e.Stderr, "\n"), "panic: a poisonous item") || strings.Contains(e.Stderr[0], "all is well") {
+	if e.Code != 2 || e.isClean() || !strings.Contains(strings.Join(e.Stderr, "\n"), "panic: a poisonous item") || strings.Contains(e.Stderr[0], "all is well") {
 		t.Errorf("%+v", e)
 	}
-	if text := describe(&slot{}, e); !strings.Contains(text, "panic: a poisonous item") {
+	if text := describeExit(&slot{}, e); !strings.Contains(text, "panic: a poisonous item") {
 		t.Error(text)
 	}
 }
@@ -186,7 +186,7 @@ func TestOrdersReachAWorkerAndTermEndsIt(t *testing.T) {
 		t.Errorf("%d bytes resident", resident(r.PID()))
 	}
 	r.Stop()
-	if e := r.await(t); e.Code != 0 || !e.clean() || e.Last.Outcome != "handed off" {
+	if e := r.await(t); e.Code != 0 || !e.isClean() || e.Last.Outcome != "handed off" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -235,7 +235,7 @@ func TestAStoppedProcessIsKilledAndAnOrderToItDoesNotHang(t *testing.T) {
 	r.Order(big)                                                                  // returns, though it is never read
 	r.Stop()
 	r.Kill()
-	if e := r.await(t); e.Signal != "SIGKILL" || e.clean() {
+	if e := r.await(t); e.Signal != "SIGKILL" || e.isClean() {
 		t.Errorf("%+v", e)
 	}
 }

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	leaseOver = "lease over"
-	askTime   = 10 * time.Second
-	// silentReap is how long after the end of a lease, by this machine's clock, a worker is
+	leaseOver         = "lease over"
+	storeQueryTimeout = 10 * time.Second
+	// unreachableReapDelay is how long after the end of a lease, by this machine's clock, a worker is
 	// ended although the store cannot be asked: it may not send anything any more.
-	silentReap = 30 * time.Second
-	// releaseTime bounds the freeing of a dead worker's lease; after that it runs out by itself.
-	releaseTime = 5 * time.Minute
+	unreachableReapDelay = 30 * time.Second
+	// releaseTimeout bounds the freeing of a dead worker's lease; after that it runs out by itself.
+	releaseTimeout = 5 * time.Minute
 )
 
-// askStore asks the store beside the loop whether the lease of a worker is over, and has the
+// checkLease asks the store beside the loop whether the lease of a worker is over, and has the
 // worker ended when it is: by now it should have ended by itself.
-func (d *Daemon) askStore(s *slot, w Worker, l Lease, late time.Duration) {
+func (d *Daemon) checkLease(s *slot, w Worker, l Lease, late time.Duration) {
 	store := d.store
-	d.beside.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	d.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), storeQueryTimeout)
 		over, err := d.conf.Task.Over(ctx, store, l)
 		cancel()
 		if over != "" {
@@ -35,13 +35,13 @@ func (d *Daemon) askStore(s *slot, w Worker, l Lease, late time.Duration) {
 			return // it ended meanwhile
 		}
 		switch {
-		case err != nil && late > silentReap:
+		case err != nil && late > unreachableReapDelay:
 			over = fmt.Sprintf("%s since %v by this machine's clock, and the store does not answer", leaseOver, late.Round(time.Second))
 		case err != nil || over == "":
 			return
 		}
-		d.end(s, time.Now(), over)
-		d.nudge()
+		d.stopWorker(s, time.Now(), over)
+		d.wakeUp()
 	})
 }
 
@@ -51,16 +51,16 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 	if store == nil || holder == "" && l == nil {
 		return
 	}
-	d.beside.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	d.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 		defer cancel()
 		for ctx.Err() == nil {
 			err := d.conf.Task.Free(ctx, store, holder, l, cause)
 			if err == nil {
 				d.mu.Lock()
-				d.waiting = time.Time{} // its item is free now
+				d.idleUntil = time.Time{} // its item is free now
 				d.mu.Unlock()
-				d.nudge()
+				d.wakeUp()
 				return
 			}
 			d.log.Warn("the lease of a dead worker is not freed yet", "holder", holder, "error", err)
@@ -81,18 +81,18 @@ func (d *Daemon) isStopping() bool {
 }
 
 // sleep waits and says whether ctx is still alive.
-func sleep(ctx context.Context, t time.Duration) bool { return rest(ctx, t, nil) }
+func sleep(ctx context.Context, t time.Duration) bool { return wait(ctx, t, nil) }
 
-// poke wakes whoever rests on the channel, now or at its next rest. It waits for nobody.
-func poke(soon chan<- struct{}) {
+// trySend wakes whoever rests on the channel, now or at its next rest. It waits for nobody.
+func trySend(soon chan<- struct{}) {
 	select {
 	case soon <- struct{}{}:
 	default:
 	}
 }
 
-// rest waits until it is poked or the time is over; false when ctx has ended.
-func rest(ctx context.Context, pause time.Duration, soon <-chan struct{}) bool {
+// wait waits until it is poked or the time is over; false when ctx has ended.
+func wait(ctx context.Context, pause time.Duration, soon <-chan struct{}) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {

@@ -93,5 +93,5 @@ type End struct {
 	OOM    bool     // the kernel killed a process for lack of memory meanwhile
 }
 
-// clean says that the worker ended as it meant to.
-func (e End) clean() bool { return e.Last != nil && e.Last.Exit != nil && e.Signal == "" }
+// isClean says that the worker ended as it meant to.
+func (e End) isClean() bool { return e.Last != nil && e.Last.Exit != nil && e.Signal == "" }

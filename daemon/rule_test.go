@@ -125,12 +125,12 @@ func said(kind string, all map[string]func(*shelf, *Daemon)) (cases []ruleCase) 
 // pressed is what a node does with the words of others about their loads.
 func pressed(loads ...schedule.Load) schedule.Plan {
 	for i := range loads {
-		loads[i] = loads[i].Sane()
+		loads[i] = loads[i].Clamp()
 	}
 	shards := []schedule.Shard{{Bytes: 1 << 40}, {Bytes: -1 << 50}}
 	busy, slow := schedule.Pressure(loads)
 	return schedule.Plan{
-		Busy: busy, Slow: slow, Workers: schedule.ProposeWorkers(1, loads, 3), Shard: schedule.TypicalShard(shards, loads, math.NaN()),
+		TargetRejectRatio: busy, RepoThrottleRatio: slow, Workers: schedule.ProposeWorkers(1, loads, 3), ShardDuration: schedule.TypicalShard(shards, loads, math.NaN()),
 	}
 }
 
@@ -139,51 +139,53 @@ func ruleCases() []ruleCase {
 	return slices.Concat(
 		plans("none", map[string]schedule.Plan{"": {}}),
 		plans("share of the rate", map[string]schedule.Plan{
-			"nothing": {Rate: 0}, "negative": {Rate: math.MinInt64}, "huge": {Rate: math.MaxInt64}, "one byte": {Rate: 1}, "nodes": {Nodes: math.MaxInt}, "nobody": {Nodes: math.MinInt},
+			"nothing": {Rate: 0}, "negative": {Rate: math.MinInt64}, "huge": {Rate: math.MaxInt64}, "one byte": {Rate: 1}, "nodes": {ListedNodes: math.MaxInt}, "nobody": {ListedNodes: math.MinInt},
 		}),
 		plans("proposed workers", map[string]schedule.Plan{
 			"one for all": {Workers: 1}, "negative": {Workers: math.MinInt}, "huge": {Workers: math.MaxInt},
 		}),
 		plans("pressure", map[string]schedule.Plan{
-			"all is refused": {Busy: 1}, "all is throttled": {Slow: 1}, "more than all": {Busy: 1e300}, "negative": {Busy: -1, Slow: -1}, "no number": {Busy: nan, Slow: nan},
-			"endless": {Busy: inf, Slow: inf},
+			"all is refused": {TargetRejectRatio: 1}, "all is throttled": {RepoThrottleRatio: 1}, "more than all": {TargetRejectRatio: 1e300}, "negative": {TargetRejectRatio: -1, RepoThrottleRatio: -1}, "no number": {TargetRejectRatio: nan, RepoThrottleRatio: nan},
+			"endless": {TargetRejectRatio: inf, RepoThrottleRatio: inf},
 		}),
 		plans("load", map[string]schedule.Plan{
-			"negative": pressed(schedule.Load{Workers: math.MinInt, Most: math.MinInt, Rate: math.MinInt64, Busy: -1, Slow: -1}),
-			"huge": pressed(schedule.Load{Workers: math.MaxInt, Most: math.MaxInt, Rate: math.MaxInt64, Busy: 1e300, Slow: inf, Plan: math.MaxInt64},
-				schedule.Load{Workers: math.MaxInt, Most: math.MaxInt, Rate: math.MaxInt64}),
+			"negative": pressed(schedule.Load{Workers: math.MinInt, MaxWorkers: math.MinInt, Rate: math.MinInt64, TargetRejectRatio: -1, RepoThrottleRatio: -1}),
+			"huge": pressed(schedule.Load{Workers: math.MaxInt, MaxWorkers: math.MaxInt, Rate: math.MaxInt64, TargetRejectRatio: 1e300, RepoThrottleRatio: inf, Plan: math.MaxInt64},
+				schedule.Load{Workers: math.MaxInt, MaxWorkers: math.MaxInt, Rate: math.MaxInt64}),
 			"nobody": pressed(),
 		}),
 		plans("length of a shard", map[string]schedule.Plan{
-			"negative": {Shard: math.MinInt64}, "a lifetime": {Shard: math.MaxInt64},
+			"negative": {ShardDuration: math.MinInt64}, "a lifetime": {ShardDuration: math.MaxInt64},
 		}),
 		plans("history", map[string]schedule.Plan{
 			"nothing moves": {Throughput: 0}, "negative": {Throughput: -5}, "huge": {Throughput: math.MaxFloat64}, "nearly nothing": {Throughput: 1e-300}, "no number": {Throughput: nan}, "endless": {Throughput: inf},
-			"by what somebody told": {Throughput: schedule.History{Points: []schedule.Point{{Took: math.MaxInt64, Bytes: math.MaxInt64, Worked: -1}, {Took: -1, Bytes: 1}}}.Recent().Bytes},
+			"by what somebody told": {Throughput: schedule.History{Samples: []schedule.Sample{{Took: math.MaxInt64, Bytes: math.MaxInt64, Worked: -1}, {Took: -1, Bytes: 1}}}.Recent().Bytes},
 		}),
 		said("sizes of the shards", map[string]func(*shelf, *Daemon){
 			"of another fleet": func(_ *shelf, d *Daemon) {
-				d.conf.Scheduler.Learn([]schedule.Shard{{Index: "theirs", Shard: 1, Bytes: 5}, {Index: "", Shard: 0}, {Index: "\xff\x00", Shard: 2}})
+				d.conf.Scheduler.SetShards([]schedule.Shard{{Index: "theirs", Shard: 1, Bytes: 5}, {Index: "", Shard: 0}, {Index: "\xff\x00", Shard: 2}})
 			},
 			"impossible": func(_ *shelf, d *Daemon) {
-				d.conf.Scheduler.Learn([]schedule.Shard{{Index: "logs", Shard: -1, Bytes: math.MinInt64}, {Index: "logs", Shard: math.MaxInt, Bytes: math.MaxInt64}})
+				d.conf.Scheduler.SetShards([]schedule.Shard{{Index: "logs", Shard: -1, Bytes: math.MinInt64}, {Index: "logs", Shard: math.MaxInt, Bytes: math.MaxInt64}})
 			},
 			"what is done, held and failed first": func(_ *shelf, d *Daemon) {
-				d.conf.Scheduler.Learn([]schedule.Shard{{Index: "logs", Shard: 0, Bytes: 9}, {Index: "logs", Shard: 1, Bytes: 8}, {Index: "logs", Shard: 2, Bytes: 7}, {Index: "logs", Shard: 3, Bytes: 6}})
+				d.conf.Scheduler.SetShards([]schedule.Shard{{Index: "logs", Shard: 0, Bytes: 9}, {Index: "logs", Shard: 1, Bytes: 8}, {Index: "logs", Shard: 2, Bytes: 7}, {Index: "logs", Shard: 3, Bytes: 6}})
 			},
 			"the same again and again": func(_ *shelf, d *Daemon) {
-				d.conf.Scheduler.Learn(slices.Repeat([]schedule.Shard{{Index: "logs", Shard: 4, Bytes: 9}}, 1000))
+				d.conf.Scheduler.SetShards(slices.Repeat([]schedule.Shard{{Index: "logs", Shard: 4, Bytes: 9}}, 1000))
 			},
-			"nothing": func(_ *shelf, d *Daemon) { d.conf.Scheduler.Learn(nil) },
+			"nothing": func(_ *shelf, d *Daemon) { d.conf.Scheduler.SetShards(nil) },
 		}),
 		said("place in the fleet", map[string]func(*shelf, *Daemon){
-			"nowhere":          func(_ *shelf, d *Daemon) { d.conf.Scheduler.Stand(schedule.Place{}) },
-			"before the first": func(_ *shelf, d *Daemon) { d.conf.Scheduler.Stand(schedule.Place{Position: -3, Nodes: 2, Workers: -7}) },
+			"nowhere": func(_ *shelf, d *Daemon) { d.conf.Scheduler.SetPosition(schedule.NodePosition{}) },
+			"before the first": func(_ *shelf, d *Daemon) {
+				d.conf.Scheduler.SetPosition(schedule.NodePosition{Position: -3, Nodes: 2, Workers: -7})
+			},
 			"after the last": func(_ *shelf, d *Daemon) {
-				d.conf.Scheduler.Stand(schedule.Place{Position: math.MaxInt, Nodes: math.MaxInt, Workers: math.MaxInt})
+				d.conf.Scheduler.SetPosition(schedule.NodePosition{Position: math.MaxInt, Nodes: math.MaxInt, Workers: math.MaxInt})
 			},
 			"among less than nobody": func(_ *shelf, d *Daemon) {
-				d.conf.Scheduler.Stand(schedule.Place{Position: 1, Nodes: math.MinInt, Workers: 9})
+				d.conf.Scheduler.SetPosition(schedule.NodePosition{Position: 1, Nodes: math.MinInt, Workers: 9})
 			},
 		}),
 		[]ruleCase{
@@ -196,48 +198,48 @@ func ruleCases() []ruleCase {
 				for _, id := range s.free {
 					busy[id] = true
 				}
-				d.conf.Scheduler.Saw(busy, time.Now().Add(100*365*24*time.Hour))
+				d.conf.Scheduler.MarkBusy(busy, time.Now().Add(100*365*24*time.Hour))
 			},
-			"long ago": func(s *shelf, d *Daemon) { d.conf.Scheduler.Saw(map[string]bool{s.free[0]: true}, time.Time{}) },
+			"long ago": func(s *shelf, d *Daemon) { d.conf.Scheduler.MarkBusy(map[string]bool{s.free[0]: true}, time.Time{}) },
 		}),
 		said("items that broke a worker", map[string]func(*shelf, *Daemon){
 			"every free one, for good": func(s *shelf, d *Daemon) {
 				for _, id := range s.free {
-					d.conf.Scheduler.Taken(id, time.Now().Add(100*365*24*time.Hour))
+					d.conf.Scheduler.MarkTaken(id, time.Now().Add(100*365*24*time.Hour))
 				}
 			},
 			"nonsense": func(s *shelf, d *Daemon) {
 				for _, id := range []string{"", "shard_setup", s.beyond, "session", "a__b__c", string(bytes.Repeat([]byte("x"), 1<<16))} {
-					d.conf.Scheduler.Taken(id, time.Now().Add(time.Hour))
+					d.conf.Scheduler.MarkTaken(id, time.Now().Add(time.Hour))
 				}
 			},
-			"expired": func(s *shelf, d *Daemon) { d.conf.Scheduler.Taken(s.free[0], time.Time{}) },
+			"expired": func(s *shelf, d *Daemon) { d.conf.Scheduler.MarkTaken(s.free[0], time.Time{}) },
 		}),
 		said("recent leases", map[string]func(*shelf, *Daemon){
 			"of free items, endless": func(s *shelf, d *Daemon) {
 				for _, id := range s.free {
-					d.learn(&Lease{Item: id, Holder: "nobody", LeftMs: math.MaxInt64}, nil)
+					d.updateScheduler(&Lease{Item: id, Holder: "nobody", LeftMs: math.MaxInt64}, nil)
 				}
 			},
-			"of the past":    func(s *shelf, d *Daemon) { d.learn(&Lease{Item: s.held, LeftMs: math.MinInt64}, nil) },
-			"free ones done": func(s *shelf, d *Daemon) { d.learn(&Lease{Item: s.free[0]}, cleanEnd(ExitDone)) },
-			"broke a worker": func(s *shelf, d *Daemon) { d.learn(&Lease{Item: s.free[0]}, &End{Code: 2}) },
+			"of the past":    func(s *shelf, d *Daemon) { d.updateScheduler(&Lease{Item: s.held, LeftMs: math.MinInt64}, nil) },
+			"free ones done": func(s *shelf, d *Daemon) { d.updateScheduler(&Lease{Item: s.free[0]}, cleanEnd(ExitDone)) },
+			"broke a worker": func(s *shelf, d *Daemon) { d.updateScheduler(&Lease{Item: s.free[0]}, &End{Code: 2}) },
 		}),
 		said("what was handed off", map[string]func(*shelf, *Daemon){
 			"what is done, held, failed, handed off or nothing": func(s *shelf, d *Daemon) {
-				d.learn(&Lease{Item: s.replaced}, cleanEnd(ExitDone, s.done, s.held, s.bad, s.replaced, s.beyond))
+				d.updateScheduler(&Lease{Item: s.replaced}, cleanEnd(ExitDone, s.done, s.held, s.bad, s.replaced, s.beyond))
 			},
 			"nonsense": func(s *shelf, d *Daemon) {
-				d.learn(&Lease{Item: s.replaced}, cleanEnd(ExitDone, "", cms.SetupID, "session", "phase:documents", "bG9ncw__0__-1", "bG9ncw__00__0", "bG9ncw__3__51", string(bytes.Repeat([]byte("_"), 1<<16))))
+				d.updateScheduler(&Lease{Item: s.replaced}, cleanEnd(ExitDone, "", cms.SetupID, "session", "phase:documents", "bG9ncw__0__-1", "bG9ncw__00__0", "bG9ncw__3__51", string(bytes.Repeat([]byte("_"), 1<<16))))
 			},
 			"the same again and again": func(s *shelf, d *Daemon) {
-				d.learn(&Lease{Item: s.replaced}, cleanEnd(ExitDone, slices.Repeat(s.free[:1], 100)...))
+				d.updateScheduler(&Lease{Item: s.replaced}, cleanEnd(ExitDone, slices.Repeat(s.free[:1], 100)...))
 			},
 		}),
 		said("wish", map[string]func(*shelf, *Daemon){
 			"again and again": func(_ *shelf, d *Daemon) {
 				for range 1000 {
-					d.ReadWish()
+					d.ReadIntent()
 				}
 			},
 		}),
@@ -280,11 +282,11 @@ func TestAHintMayReorderDelayOrShrinkWorkAndNothingElse(t *testing.T) {
 
 func ruledNode(s *shelf, f *neighbours) *Daemon {
 	sched := &schedule.Scheduler{}
-	sched.Stand(schedule.Place{Nodes: 1, Workers: 1})
-	d := New(Config{Name: "n1", MaxRate: ruleRate, Most: ruleWorkers, Fleet: f, Speaker: f, Scheduler: sched, Place: sched.Place, Log: discard()})
-	d.auto = autoscale{most: ruleWorkers, n: ruleWorkers}
+	sched.SetPosition(schedule.NodePosition{Nodes: 1, Workers: 1})
+	d := New(Config{Name: "n1", MaxRate: ruleRate, MaxWorkers: ruleWorkers, Fleet: f, Peers: f, Scheduler: sched, Position: sched.Position, Log: discard()})
+	d.auto = autoscale{max: ruleWorkers, n: ruleWorkers}
 	d.store, d.known, d.intent = s.Coordinator, true, cms.Intent{State: cms.Run}
-	d.seen.migration = &progress.Migration{Totals: progress.Counts{Items: 6, ItemsOpen: 3, Bytes: 1 << 40, BytesDone: 1 << 30}}
+	d.lastRead.migration = &progress.Migration{Totals: progress.Counts{Items: 6, ItemsOpen: 3, Bytes: 1 << 40, BytesDone: 1 << 30}}
 	return d
 }
 
@@ -296,21 +298,21 @@ func holdNode(t *testing.T, d *Daemon) (wanted int) {
 	worked.Bulk.Count = 100
 	for i := range 50 {
 		d.metrics.Add(worked) // by now and then, so that the node chooses anew
-		if wanted = d.want(now.Add(time.Duration(i) * autoEvery)); wanted < 1 || wanted > ruleWorkers {
+		if wanted = d.wantedWorkers(now.Add(time.Duration(i) * autoscaleInterval)); wanted < 1 || wanted > ruleWorkers {
 			t.Fatalf("%d workers are wanted", wanted)
 		}
-		d.pace.follow(now.Add(time.Duration(i)*autoEvery), d.metrics.Total(), d.plan(), i%2 == 0)
-		if p := d.pace.is(); !(p.Target > 0 && p.Target <= 1 && p.Repository > 0 && p.Repository <= 1) {
+		d.pacer.update(now.Add(time.Duration(i)*autoscaleInterval), d.metrics.Total(), d.plan(), i%2 == 0)
+		if p := d.pacer.current(); !(p.Target > 0 && p.Target <= 1 && p.Repository > 0 && p.Repository <= 1) {
 			t.Fatalf("the connections of workers shrink to %+v", p)
 		}
 	}
-	if b := d.budget(); b <= 0 || b > ruleRate {
+	if b := d.rateLimit(); b <= 0 || b > ruleRate {
 		t.Errorf("a budget of %d bytes per second", b)
 	}
-	if n := d.rateOf(3); n <= 0 || n > ruleRate {
+	if n := d.workerRate(3); n <= 0 || n > ruleRate {
 		t.Errorf("a worker may send %d bytes per second", n)
 	}
-	if e := d.plan().Exponent(cms.DefaultInitialLease); e < 0 || e > 2 {
+	if e := d.plan().MinExponent(cms.DefaultInitialLease); e < 0 || e > 2 {
 		t.Errorf("the length of a shard makes leases 2^%d times as long", e)
 	}
 	r := d.rate(now)
@@ -331,17 +333,17 @@ func holdOrder(t *testing.T, d *Daemon) []string {
 	t.Helper()
 	var o Order
 	now := time.Now()
-	d.hint(&o, now)
+	d.addHints(&o, now)
 	if o.Exponent < 0 || o.Exponent > cms.MaxExponent {
 		t.Errorf("new leases are 2^%d times as long", o.Exponent)
 	}
-	if wait := d.paced.Sub(now); wait < 0 || wait > 10*time.Minute {
+	if wait := d.startAfter.Sub(now); wait < 0 || wait > 10*time.Minute {
 		t.Errorf("the next worker starts in %v", wait)
 	}
 	if o.Tries < 0 || o.Tries == 1 || o.Record < 10*time.Second || o.Record > 15*time.Minute {
 		t.Errorf("a worker tries %d items of a search and records its progress every %v", o.Tries, o.Record)
 	}
-	if len(o.Prefer) > preferred {
+	if len(o.Prefer) > preferredItems {
 		t.Errorf("%d items are preferred", len(o.Prefer))
 	}
 	return o.Prefer

@@ -11,24 +11,24 @@ import (
 
 // slot is the place of one worker after the other. It is guarded by the daemon's mutex.
 type slot struct {
-	n      int
-	worker Worker    // nil between two
-	since  time.Time // the worker's start
-	holder string    // of the worker, as it said itself
-	lease  *Lease
-	over   time.Time // when the lease is over, by this machine's monotonic clock
-	asked  time.Time // when the store was last asked whether it is over
+	n            int
+	worker       Worker    // nil between two
+	since        time.Time // the worker's start
+	holder       string    // of the worker, as it said itself
+	lease        *Lease
+	leaseEnd     time.Time // when the lease is over, by this machine's monotonic clock
+	leaseChecked time.Time // when the store was last asked whether it is over
 
-	sample  metrics.Sample // the worker's last
-	rated   time.Time
-	rate    float64 // documents per second
-	memory  int64   // resident bytes
-	weighed time.Time
-	fat     int // readings in a row beyond the limit
+	sample         metrics.Sample // the worker's last
+	sampled        time.Time
+	rate           float64 // documents per second
+	memory         int64   // resident bytes
+	memoryChecked  time.Time
+	overLimitCount int // readings in a row beyond the limit
 
-	stopped time.Time // when it was asked to end; zero: not yet
-	killed  bool
-	why     string // why this daemon ends it against its will
+	stopped   time.Time // when it was asked to end; zero: not yet
+	killed    bool
+	endReason string // why this daemon ends it against its will
 
 	backoff  time.Duration // before the next start after the next crash
 	earliest time.Time     // of the next start
@@ -37,71 +37,71 @@ type slot struct {
 }
 
 const (
-	firstBackoff = time.Second
-	maxBackoff   = time.Minute
-	afterKill    = 500 * time.Millisecond
-	// proven is how long a worker must have worked to count as a good start.
-	proven = 30 * time.Second
-	// reapPatience is between SIGTERM and SIGKILL for a worker whose lease is over, or that takes too much memory.
-	reapPatience = 3 * time.Second
-	// maxWait bounds the waiting for others: they may hand off before their leases end.
-	maxWait = 30 * time.Second
+	minBackoff       = time.Second
+	maxBackoff       = time.Minute
+	restartAfterKill = 500 * time.Millisecond
+	// minGoodRun is how long a worker must have worked to count as a good start.
+	minGoodRun = 30 * time.Second
+	// reapTimeout is between SIGTERM and SIGKILL for a worker whose lease is over, or that takes too much memory.
+	reapTimeout = 3 * time.Second
+	// maxIdleWait bounds the waiting for others: they may hand off before their leases end.
+	maxIdleWait = 30 * time.Second
 )
 
-// tick makes the workers what they should be.
-func (d *Daemon) tick(now time.Time) {
+// reconcile makes the workers what they should be.
+func (d *Daemon) reconcile(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.beat = now
-	d.wanted = d.want(now)
+	d.wanted = d.wantedWorkers(now)
 	for len(d.slots) < d.wanted {
 		d.slots = append(d.slots, &slot{n: len(d.slots)})
 	}
-	if place := d.place(); !d.placed && place.Nodes > 0 {
-		d.placed, d.paced = true, now.Add(place.Begin())
+	if place := d.position(); !d.positioned && place.Nodes > 0 {
+		d.positioned, d.startAfter = true, now.Add(place.StartDelay())
 	}
 	changed := false
 	for _, s := range d.slots {
 		switch {
 		case s.worker != nil && s.n >= d.wanted && s.stopped.IsZero():
-			d.end(s, now, "")
+			d.stopWorker(s, now, "")
 		case s.worker != nil:
-			d.watch(s, now)
-		case s.n < d.wanted && !now.Before(s.earliest) && !now.Before(d.waiting) && !now.Before(d.paced):
+			d.supervise(s, now)
+		case s.n < d.wanted && !now.Before(s.earliest) && !now.Before(d.idleUntil) && !now.Before(d.startAfter):
 			d.start(s, now)
 			changed = true
 		}
 	}
-	was := d.pace.is()
-	d.pace.follow(now, d.metrics.Total(), d.plan(), d.intent.Workers != nil || d.conf.Workers > 0 || d.auto.n <= 1)
-	if is := d.pace.is(); is != was {
+	was := d.pacer.current()
+	d.pacer.update(now, d.metrics.Total(), d.plan(), d.intent.Workers != nil || d.conf.Workers > 0 || d.auto.n <= 1)
+	if is := d.pacer.current(); is != was {
 		d.log.Info("another part of the connections is used", "target", is.Target, "repository", is.Repository)
-		d.instruct()
-	} else if changed && d.conf.MaxRate > 0 || d.rated != d.budget() {
-		d.instruct()
+		d.pushLimits()
+	} else if changed && d.conf.MaxRate > 0 || d.pushedRate != d.rateLimit() {
+		d.pushLimits()
 	}
 	if changed {
-		d.tell()
+		d.notifyWatchers()
 	}
 }
 
-// want is how many workers should run now.
-func (d *Daemon) want(now time.Time) int {
+// wantedWorkers is how many workers should run now.
+func (d *Daemon) wantedWorkers(now time.Time) int {
 	if d.stopping || d.failed != nil || d.store == nil || !d.known || d.done || d.intent.State != cms.Run || d.intent.Drains(d.conf.Name) {
 		return 0
 	}
 	n := d.conf.Workers
 	switch {
 	case d.intent.Workers != nil:
-		n = d.shareOf(*d.intent.Workers)
+		n = d.nodeShare(*d.intent.Workers)
 	case n <= 0:
 		plan := d.plan()
-		n = d.auto.wanted(now, d.metrics.Total(), max(plan.Busy, plan.Slow))
+		n = d.auto.wanted(now, d.metrics.Total(), max(plan.TargetRejectRatio, plan.RepoThrottleRatio))
 		if plan.Workers > 0 {
-			n = min(n, max(d.shareOf(plan.Workers), 1)) // a hint never leaves a node without any
+			n = min(n, max(d.nodeShare(plan.Workers), 1)) // a hint never leaves a node without any
 		}
 	}
-	return min(n, d.conf.Most)
+	return min(n, d.conf.MaxWorkers)
 }
 
 // share is this node's part of a number for the fleet.
@@ -127,13 +127,13 @@ func (d *Daemon) running() int {
 
 // start starts a worker in a slot.
 func (d *Daemon) start(s *slot, now time.Time) {
-	rate, pace := d.rateOf(d.running()+1), d.pace.is()
+	rate, pace := d.workerRate(d.running()+1), d.pacer.current()
 	order := Order{MaxRate: &rate, Pace: &pace, Every: time.Second, Node: d.conf.Name, Slots: d.wanted}
-	d.hint(&order, now)
+	d.addHints(&order, now)
 	w, err := d.conf.Starter.Start(s.n, order,
-		func(r Record) { d.report(s, r) }, func(e End) { d.ended(s, e) })
+		func(r Record) { d.handleRecord(s, r) }, func(e End) { d.handleEnd(s, e) })
 	if err != nil {
-		d.back(s, now, err.Error())
+		d.delayRestart(s, now, err.Error())
 		d.log.Error("a worker cannot be started", "slot", s.n, "error", err)
 		return
 	}
@@ -145,115 +145,115 @@ func (d *Daemon) start(s *slot, now time.Time) {
 	d.log.Debug("worker started", "slot", s.n, "pid", w.PID())
 }
 
-// preferred is how many items a worker tries before it searches.
-const preferred = 4
+// preferredItems is how many items a worker tries before it searches.
+const preferredItems = 4
 
-// hint adds to an order what the fleet knows, and paces the next start. Without hints it does nothing.
-func (d *Daemon) hint(o *Order, now time.Time) {
-	if d.conf.Place != nil {
-		place := d.place()
-		d.paced = now.Add(place.Pause())
-		o.Record, o.Tries = place.Record(), place.Tries()
-		o.Exponent = max(place.Exponent(cms.DefaultInitialLease), d.plan().Exponent(cms.DefaultInitialLease))
+// addHints adds to an order what the fleet knows, and paces the next start. Without hints it does nothing.
+func (d *Daemon) addHints(o *Order, now time.Time) {
+	if d.conf.Position != nil {
+		place := d.position()
+		d.startAfter = now.Add(place.StartInterval())
+		o.Record, o.Tries = place.RecordInterval(), place.MaxTries()
+		o.Exponent = max(place.MinExponent(cms.DefaultInitialLease), d.plan().MinExponent(cms.DefaultInitialLease))
 	}
 	if d.conf.Scheduler != nil {
-		o.Prefer = d.conf.Scheduler.Propose(now, preferred)
+		o.Prefer = d.conf.Scheduler.Propose(now, preferredItems)
 	}
 }
 
-// learn takes from a worker's lease and end what the scheduler should know.
-func (d *Daemon) learn(lease *Lease, e *End) {
+// updateScheduler takes from a worker's lease and end what the scheduler should know.
+func (d *Daemon) updateScheduler(lease *Lease, e *End) {
 	s := d.conf.Scheduler
 	switch {
 	case s == nil || lease == nil:
 	case e == nil:
-		s.Taken(lease.Item, time.Now().Add(time.Duration(lease.LeftMs)*time.Millisecond))
-	case !e.clean():
-		s.Taken(lease.Item, time.Now().Add(doneFor)) // others may try it; a search here may find it all the same
-		if d.conf.Speaker != nil {
-			d.conf.Speaker.Poison(lease.Item)
+		s.MarkTaken(lease.Item, time.Now().Add(time.Duration(lease.LeftMs)*time.Millisecond))
+	case !e.isClean():
+		s.MarkTaken(lease.Item, time.Now().Add(doneTTL)) // others may try it; a search here may find it all the same
+		if d.conf.Peers != nil {
+			d.conf.Peers.ItemPoisoned(lease.Item)
 		}
 	case len(e.Last.Next) > 0:
 		for _, next := range e.Last.Next {
-			s.HandedOff(next)
+			s.AddHandedOff(next)
 		}
-		s.Taken(lease.Item, time.Now().Add(doneFor))
+		s.MarkTaken(lease.Item, time.Now().Add(doneTTL))
 	case *e.Last.Exit == ExitDone:
-		s.Taken(lease.Item, time.Now().Add(doneFor))
+		s.MarkTaken(lease.Item, time.Now().Add(doneTTL))
 	}
 }
 
 // clockSkew is in the words of a worker that gets no lease because of its machine's clock.
 const clockSkew = "clock skew"
 
-// doneFor is how long an item that ended is not proposed again: an operator may open it again.
-const doneFor = time.Hour
+// doneTTL is how long an item that ended is not proposed again: an operator may open it again.
+const doneTTL = time.Hour
 
-// rateOf is the share of one of n workers of the node's rate.
-func (d *Daemon) rateOf(n int) int64 {
+// workerRate is the share of one of n workers of the node's rate.
+func (d *Daemon) workerRate(n int) int64 {
 	if d.conf.MaxRate == 0 {
 		return 0
 	}
-	return max(d.budget()/int64(max(n, 1)), 1)
+	return max(d.rateLimit()/int64(max(n, 1)), 1)
 }
 
-// instruct tells every worker its share of the rate, and the pace. Workers inside the process share one bucket.
-func (d *Daemon) instruct() {
-	d.rated = d.budget()
-	d.metrics.Limit(d.rated)
-	rate, pace := d.rateOf(d.running()), d.pace.is()
+// pushLimits tells every worker its share of the rate, and the pace. Workers inside the process share one bucket.
+func (d *Daemon) pushLimits() {
+	d.pushedRate = d.rateLimit()
+	d.metrics.Limit(d.pushedRate)
+	rate, pace := d.workerRate(d.running()), d.pacer.current()
 	for _, s := range d.slots {
 		if s.worker != nil {
-			d.order(s.worker, Order{MaxRate: &rate, Pace: &pace})
+			d.sendOrder(s.worker, Order{MaxRate: &rate, Pace: &pace})
 		}
 	}
 }
 
-// end asks a worker to hand off and end; why is "" when that is the operator's wish.
-func (d *Daemon) end(s *slot, now time.Time, why string) {
+// stopWorker asks a worker to hand off and end; why is "" when that is the operator's wish.
+func (d *Daemon) stopWorker(s *slot, now time.Time, why string) {
 	if s.stopped.IsZero() {
 		s.stopped = now
 		s.worker.Stop()
 	}
-	if why != "" && s.why == "" {
-		s.why = why
+	if why != "" && s.endReason == "" {
+		s.endReason = why
 		d.log.Warn("worker is ended", "slot", s.n, "pid", s.worker.PID(), "reason", why)
 	}
 }
 
-// watch looks after one running worker.
-func (d *Daemon) watch(s *slot, now time.Time) {
-	patience := d.conf.Patience
-	if s.why != "" {
-		patience = reapPatience
+// supervise looks after one running worker.
+func (d *Daemon) supervise(s *slot, now time.Time) {
+	patience := d.conf.StopTimeout
+	if s.endReason != "" {
+		patience = reapTimeout
 	}
-	if !s.killed && !s.stopped.IsZero() && (d.hurry || now.Sub(s.stopped) >= patience) {
+	if !s.killed && !s.stopped.IsZero() && (d.killNow || now.Sub(s.stopped) >= patience) {
 		s.killed = true
 		d.log.Warn("worker does not end and is killed", "slot", s.n, "pid", s.worker.PID(), "after", now.Sub(s.stopped).Round(time.Millisecond))
 		s.worker.Kill()
 		return
 	}
-	d.weigh(s, now)
-	if s.lease != nil && now.After(s.over) && now.Sub(s.asked) > time.Second && s.why == "" {
-		s.asked = now
-		d.askStore(s, s.worker, *s.lease, now.Sub(s.over))
+	d.checkMemory(s, now)
+	if s.lease != nil && now.After(s.leaseEnd) && now.Sub(s.leaseChecked) > time.Second && s.endReason == "" {
+		s.leaseChecked = now
+		d.checkLease(s, s.worker, *s.lease, now.Sub(s.leaseEnd))
 	}
 }
 
-// weigh looks at the memory of a worker process and ends it when it has too much three times in a row.
-func (d *Daemon) weigh(s *slot, now time.Time) {
+// checkMemory looks at the memory of a worker process and ends it when it has too much three times in a row.
+func (d *Daemon) checkMemory(s *slot, now time.Time) {
 	pid := s.worker.PID()
-	if pid == 0 || now.Sub(s.weighed) < time.Second {
+	if pid == 0 || now.Sub(s.memoryChecked) < time.Second {
 		return
 	}
-	s.weighed, s.memory = now, resident(pid)
+	s.memoryChecked, s.memory = now, resident(pid)
 	limit := memoryLimit(d.conf.Memory)
 	if limit == 0 || s.memory <= limit {
-		s.fat = 0
+		s.overLimitCount = 0
 		return
 	}
-	if s.fat++; s.fat >= 3 {
-		d.end(s, now, fmt.Sprintf("memory: %d MiB resident, more than %d MiB", s.memory>>20, limit>>20))
+	if s.overLimitCount++; s.overLimitCount >= 3 {
+		d.stopWorker(s, now, fmt.Sprintf("memory: %d MiB resident, more than %d MiB", s.memory>>20, limit>>20))
 	}
 }
 
@@ -265,8 +265,8 @@ func memoryLimit(soft int64) int64 {
 	return soft + soft/2 + 64<<20
 }
 
-// report takes a record of a worker.
-func (d *Daemon) report(s *slot, r Record) {
+// handleRecord takes a record of a worker.
+func (d *Daemon) handleRecord(s *slot, r Record) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -274,24 +274,24 @@ func (d *Daemon) report(s *slot, r Record) {
 		s.holder = r.Holder
 	}
 	if r.Lease != nil {
-		s.lease, s.over = r.Lease, now.Add(time.Duration(r.Lease.LeftMs)*time.Millisecond)
+		s.lease, s.leaseEnd = r.Lease, now.Add(time.Duration(r.Lease.LeftMs)*time.Millisecond)
 		if s.lease.Item == "" {
 			s.lease = nil
 		}
-		d.learn(s.lease, nil)
-		d.tell()
+		d.updateScheduler(s.lease, nil)
+		d.notifyWatchers()
 	}
 	if r.Sample == nil {
 		return
 	}
 	more := r.Sample.Minus(s.sample)
-	if !s.rated.IsZero() {
-		if dt := now.Sub(s.rated).Seconds(); dt > 0.05 {
+	if !s.sampled.IsZero() {
+		if dt := now.Sub(s.sampled).Seconds(); dt > 0.05 {
 			s.rate = float64(more.Documents) / dt
-			s.rated = now
+			s.sampled = now
 		}
 	} else {
-		s.rated = now
+		s.sampled = now
 	}
 	d.metrics.Add(more)
 	s.sample = *r.Sample
@@ -300,32 +300,32 @@ func (d *Daemon) report(s *slot, r Record) {
 	}
 }
 
-// ended takes the end of a worker, which is proven to be gone.
-func (d *Daemon) ended(s *slot, e End) {
+// handleEnd takes the end of a worker, which is proven to be gone.
+func (d *Daemon) handleEnd(s *slot, e End) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer d.nudge()
+	defer d.wakeUp()
 	now := time.Now()
-	d.learn(s.lease, &e)
-	d.verdict(s, e, now)
+	d.updateScheduler(s.lease, &e)
+	d.handleExit(s, e, now)
 	s.worker, s.lease, s.memory, s.rate = nil, nil, 0, 0
 	if d.conf.MaxRate > 0 {
-		d.instruct()
+		d.pushLimits()
 	}
-	d.tell()
+	d.notifyWatchers()
 }
 
-// verdict decides what the end of a worker means for its slot, for its lease and for the others.
-func (d *Daemon) verdict(s *slot, e End, now time.Time) {
-	if e.clean() && e.Last.Outcome != "" && e.Last.Item != "" {
+// handleExit decides what the end of a worker means for its slot, for its lease and for the others.
+func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
+	if e.isClean() && e.Last.Outcome != "" && e.Last.Item != "" {
 		d.metrics.Lease(e.Last.Outcome)
 	}
-	if !e.clean() {
-		d.crashed(s, e, now)
+	if !e.isClean() {
+		d.handleCrash(s, e, now)
 		return
 	}
-	if s.why != "" { // it could hand off before it was killed
-		d.failedStart(s, now, s.why, "memory")
+	if s.endReason != "" { // it could hand off before it was killed
+		d.handleFailure(s, now, s.endReason, "memory")
 		return
 	}
 	if *e.Last.Exit == ExitFailed || s.lease == nil && !s.stopped.IsZero() {
@@ -340,51 +340,51 @@ func (d *Daemon) verdict(s *slot, e End, now time.Time) {
 	switch *e.Last.Exit {
 	case ExitDone, ExitTimeout:
 		s.backoff, s.earliest = 0, now
-		d.waiting, d.trouble = time.Time{}, "" // a hand-off leaves a successor behind
+		d.idleUntil, d.trouble = time.Time{}, "" // a hand-off leaves a successor behind
 	case ExitNoneLeft:
 		d.trouble = ""
 		if !d.done {
 			d.done = true
-			d.readAgain()
+			d.readStoreSoon()
 			d.log.Info("no work is left")
 		}
 	case ExitNoneFree:
-		wait := min(max(time.Duration(e.Last.NextMs)*time.Millisecond, 300*time.Millisecond), maxWait)
-		d.waiting = now.Add(wait)
+		wait := min(max(time.Duration(e.Last.NextMs)*time.Millisecond, 300*time.Millisecond), maxIdleWait)
+		d.idleUntil = now.Add(wait)
 		if !strings.Contains(d.trouble, clockSkew) { // who finds nothing free was not asked for its clock
 			d.trouble = ""
 		}
 	case ExitUnreadable:
-		d.failedStart(s, now, "snapshot unreadable: "+e.Last.Error, "unreadable")
+		d.handleFailure(s, now, "snapshot unreadable: "+e.Last.Error, "unreadable")
 	default:
-		d.failedStart(s, now, e.Last.Error, "error")
+		d.handleFailure(s, now, e.Last.Error, "error")
 	}
 }
 
-// failedStart notes a worker that ended with an error of its own.
-func (d *Daemon) failedStart(s *slot, now time.Time, why, class string) {
+// handleFailure notes a worker that ended with an error of its own.
+func (d *Daemon) handleFailure(s *slot, now time.Time, why, class string) {
 	if why == "" {
 		why = "it gave no reason"
 	}
 	d.trouble = why
 	d.metrics.Crash(class)
-	d.back(s, now, why)
+	d.delayRestart(s, now, why)
 	d.log.Error("worker ended with an error", "slot", s.n, "error", why, "next_start_in", time.Until(s.earliest).Round(time.Millisecond))
 	d.events.add("worker", nil, "worker_failed", why)
 }
 
-// crashed notes a worker that did not end by itself, and frees what it held: it is dead for certain.
-func (d *Daemon) crashed(s *slot, e End, now time.Time) {
-	class, counted := classify(s, e)
-	why := describe(s, e)
+// handleCrash notes a worker that did not end by itself, and frees what it held: it is dead for certain.
+func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
+	class, counted := classifyExit(s, e)
+	why := describeExit(s, e)
 	d.metrics.Crash(class)
-	if strings.HasPrefix(s.why, leaseOver) {
+	if strings.HasPrefix(s.endReason, leaseOver) {
 		d.metrics.Reaped()
 	}
 	if counted {
-		d.back(s, now, why)
+		d.delayRestart(s, now, why)
 	} else { // somebody killed it: that says nothing about the next one
-		s.lastExit, s.earliest = why, now.Add(afterKill)
+		s.lastExit, s.earliest = why, now.Add(restartAfterKill)
 	}
 	subject, item := s.lease.subject()
 	d.log.Error("worker crashed", "slot", s.n, "subject", subject, "item", item, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
@@ -396,12 +396,12 @@ func (d *Daemon) crashed(s *slot, e End, now time.Time) {
 	d.release(s.holder, s.lease, cause)
 }
 
-// classify names what ended a worker, in a few words, and says whether the item may be to blame.
-func classify(s *slot, e End) (class string, counted bool) {
+// classifyExit names what ended a worker, in a few words, and says whether the item may be to blame.
+func classifyExit(s *slot, e End) (class string, counted bool) {
 	switch {
-	case strings.HasPrefix(s.why, leaseOver):
+	case strings.HasPrefix(s.endReason, leaseOver):
 		return "hung", true
-	case s.why != "", e.OOM:
+	case s.endReason != "", e.OOM:
 		return "memory", true
 	case s.killed, e.Signal == "SIGKILL", e.Signal == "SIGTERM", e.Signal == "SIGINT", e.Signal == "SIGHUP":
 		return "killed", false
@@ -413,11 +413,11 @@ func classify(s *slot, e End) (class string, counted bool) {
 	return "exit", true
 }
 
-// describe says in one line how a worker ended.
-func describe(s *slot, e End) string {
+// describeExit says in one line how a worker ended.
+func describeExit(s *slot, e End) string {
 	var parts []string
-	if s.why != "" {
-		parts = append(parts, s.why)
+	if s.endReason != "" {
+		parts = append(parts, s.endReason)
 	}
 	switch {
 	case e.OOM:
@@ -436,12 +436,12 @@ func describe(s *slot, e End) string {
 	return strings.Join(parts, "; ")
 }
 
-// back makes the slot wait before its next start: longer with each failure in a row.
-func (d *Daemon) back(s *slot, now time.Time, why string) {
-	if !s.since.IsZero() && now.Sub(s.since) >= proven {
+// delayRestart makes the slot wait before its next start: longer with each failure in a row.
+func (d *Daemon) delayRestart(s *slot, now time.Time, why string) {
+	if !s.since.IsZero() && now.Sub(s.since) >= minGoodRun {
 		s.backoff = 0
 	}
 	s.lastExit = why
-	s.backoff = min(max(2*s.backoff, firstBackoff), maxBackoff)
+	s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)
 	s.earliest = now.Add(s.backoff)
 }

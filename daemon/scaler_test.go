@@ -167,14 +167,14 @@ func TestBackoffDoublesAndStartsAfreshAfterAGoodRun(t *testing.T) {
 	s := &slot{since: now}
 	var waits []time.Duration
 	for range 8 {
-		d.back(s, now, "x")
+		d.delayRestart(s, now, "x")
 		waits = append(waits, s.earliest.Sub(now))
 	}
 	if waits[0] != time.Second || waits[1] != 2*time.Second || waits[7] != maxBackoff {
 		t.Errorf("%v", waits)
 	}
-	d.back(s, now.Add(proven), "x")
-	if s.backoff != firstBackoff {
+	d.delayRestart(s, now.Add(minGoodRun), "x")
+	if s.backoff != minBackoff {
 		t.Errorf("%v after a good run", s.backoff)
 	}
 }
@@ -191,18 +191,18 @@ func TestTheEndOfAWorkerIsNamedAndBlamedRightly(t *testing.T) {
 		{"killed from outside", slot{}, End{Code: -1, Signal: "SIGKILL"}, "killed", false, "ended by SIGKILL"},
 		{"killed by the kernel", slot{}, End{Code: -1, Signal: "SIGKILL", OOM: true}, "memory", true, "lack of memory"},
 		{"killed by us after patience", slot{killed: true}, End{Code: -1, Signal: "SIGKILL"}, "killed", false, "SIGKILL"},
-		{"hung", slot{killed: true, why: leaseOver + ": x"}, End{Code: -1, Signal: "SIGKILL"}, "hung", true, "lease over: x; ended by SIGKILL"},
-		{"too fat", slot{why: "memory: 9 MB"}, End{Code: -1, Signal: "SIGTERM"}, "memory", true, "memory: 9 MB"},
+		{"hung", slot{killed: true, endReason: leaseOver + ": x"}, End{Code: -1, Signal: "SIGKILL"}, "hung", true, "lease over: x; ended by SIGKILL"},
+		{"too fat", slot{endReason: "memory: 9 MB"}, End{Code: -1, Signal: "SIGTERM"}, "memory", true, "memory: 9 MB"},
 		{"segmentation fault", slot{}, End{Code: -1, Signal: "SIGSEGV"}, "signal", true, "SIGSEGV"},
 		{"panic", slot{}, End{Code: 2, Stderr: []string{"x", "panic: index out of range", "goroutine 1"}}, "panic", true, "panic: index out of range"},
 		{"exit without a word", slot{}, End{Code: 7}, "exit", true, "exit code 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			class, counted := classify(&c.s, c.e)
+			class, counted := classifyExit(&c.s, c.e)
 			if class != c.class || counted != c.counted {
 				t.Errorf("%s, counted %v", class, counted)
 			}
-			if text := describe(&c.s, c.e); !strings.Contains(text, c.words) {
+			if text := describeExit(&c.s, c.e); !strings.Contains(text, c.words) {
 				t.Errorf("%q does not say %q", text, c.words)
 			}
 		})
@@ -326,7 +326,7 @@ func TestStoppingHandsOffAndASecondSignalKills(t *testing.T) {
 	if n.Status(t.Context()).Node.State != "stopping" || n.Ready() == nil {
 		t.Error("it does not say that it is stopping")
 	}
-	n.Hurry()
+	n.KillWorkers()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -343,7 +343,7 @@ func TestStoppingHandsOffAndASecondSignalKills(t *testing.T) {
 func TestAWorkerThatDoesNotEndInTimeIsKilled(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		starter := &fakeStarter{}
-		n := startNode(t, Config{Workers: 1, Patience: 300 * time.Millisecond}, starter)
+		n := startNode(t, Config{Workers: 1, StopTimeout: 300 * time.Millisecond}, starter)
 		n.untilRunning(t, 1)
 		begin := time.Now()
 		if err := n.stop(); err != nil {

@@ -19,25 +19,25 @@ type Worker interface {
 	Order(Order) // passes a change on
 }
 
-// Inside runs workers as goroutines of this process, for a store that only one process can open.
-type Inside struct {
+// InProcess runs workers as goroutines of this process, for a store that only one process can open.
+type InProcess struct {
 	// Run runs one lease to its end; ctx ends when it has to hand off.
 	Run func(ctx context.Context, slot int, report func(Record)) Record
 	// Exit ends the process: called when a slot that was to be killed has not returned within Patience.
-	Exit     func(reason string)
-	Patience time.Duration // default 10 s
+	Exit        func(reason string)
+	KillTimeout time.Duration // default 10 s
 }
 
-type insideWorker struct {
+type inProcessWorker struct {
 	stop context.CancelFunc
 	done chan struct{}
-	in   *Inside
+	in   *InProcess
 }
 
 // Start runs a lease in a goroutine.
-func (s *Inside) Start(slot int, _ Order, report func(Record), ended func(End)) (Worker, error) {
+func (s *InProcess) Start(slot int, _ Order, report func(Record), ended func(End)) (Worker, error) {
 	ctx, cancel := context.WithCancel(context.Background()) // its owner stops it
-	w := &insideWorker{stop: cancel, done: make(chan struct{}), in: s}
+	w := &inProcessWorker{stop: cancel, done: make(chan struct{}), in: s}
 	go func() {
 		defer cancel()
 		last := s.Run(ctx, slot, report)
@@ -51,14 +51,14 @@ func (s *Inside) Start(slot int, _ Order, report func(Record), ended func(End)) 
 	return w, nil
 }
 
-func (w *insideWorker) PID() int    { return 0 }
-func (w *insideWorker) Stop()       { w.stop() }
-func (w *insideWorker) Order(Order) {}
+func (w *inProcessWorker) PID() int    { return 0 }
+func (w *inProcessWorker) Stop()       { w.stop() }
+func (w *inProcessWorker) Order(Order) {}
 
 // Kill cancels the slot; only the end of the process proves that one which hangs is gone.
-func (w *insideWorker) Kill() {
+func (w *inProcessWorker) Kill() {
 	w.stop()
-	patience := w.in.Patience
+	patience := w.in.KillTimeout
 	if patience <= 0 {
 		patience = 10 * time.Second
 	}

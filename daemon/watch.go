@@ -13,37 +13,37 @@ import (
 )
 
 const (
-	readTime = time.Minute
-	// idleReads: a migration that is done, paused or drained is read so many times less often.
-	idleReads = 5
+	readTimeout = time.Minute
+	// idleFactor: a migration that is done, paused or drained is read so many times less often.
+	idleFactor = 5
 )
 
-// keepReading reads the store now and then, as often as it bears: the reading may take at most
+// readLoop reads the store now and then, as often as it bears: the reading may take at most
 // a fifth of the time.
-func (d *Daemon) keepReading(ctx context.Context) {
+func (d *Daemon) readLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		begin := time.Now()
 		d.readStore(ctx)
 		took := time.Since(begin)
-		pause := d.place().Reading(max(d.conf.ReadStore, 4*took), took)
+		pause := d.position().ReadInterval(max(d.conf.ReadInterval, 4*took), took)
 		d.mu.Lock()
-		if d.running() == 0 && (d.done || d.intent.State != cms.Run) && !d.conf.EndWhenDone && d.seen.err == "" {
-			pause *= idleReads
+		if d.running() == 0 && (d.done || d.intent.State != cms.Run) && !d.conf.EndWhenDone && d.lastRead.err == "" {
+			pause *= idleFactor
 		}
 		d.mu.Unlock()
-		d.events.read(ctx, d.coordinator(), d.place().Every(eventsEvery, schedule.Events))
+		d.events.read(ctx, d.coordinator(), d.position().Interval(eventsEvery, schedule.EventRate))
 		d.readRefused(ctx)
-		if !rest(ctx, pause, d.readSoon) { // soon: something ended that a status should show
+		if !wait(ctx, pause, d.readNow) { // soon: something ended that a status should show
 			return
 		}
 	}
 }
 
-// readAgain has the store read at once. The mutex is held, or nobody else has the daemon yet.
-func (d *Daemon) readAgain() { poke(d.readSoon) }
+// readStoreSoon has the store read at once. The mutex is held, or nobody else has the daemon yet.
+func (d *Daemon) readStoreSoon() { trySend(d.readNow) }
 
 func (d *Daemon) readStore(ctx context.Context) {
-	rctx, cancel := context.WithTimeout(ctx, readTime)
+	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err := d.connect(rctx)
 	var m *progress.Migration
@@ -56,33 +56,33 @@ func (d *Daemon) readStore(ctx context.Context) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer d.tell()
-	d.seen.tried = true
+	defer d.notifyWatchers()
+	d.lastRead.tried = true
 	if err != nil {
-		if d.seen.err == "" {
+		if d.lastRead.err == "" {
 			d.log.Warn("the coordination store cannot be read", "error", err)
 		}
-		d.seen.err = fault.Text(err)
+		d.lastRead.err = fault.Text(err)
 		return
 	}
 	m.Session = d.conf.Session
 	now := time.Now()
-	d.seen = reading{migration: m, items: items, at: now, offset: m.ReadAt.Sub(now), tried: true}
+	d.lastRead = storeState{migration: m, items: items, at: now, offset: m.ReadAt.Sub(now), tried: true}
 	d.rates = addPoint(d.rates, ratePoint{at: now, documents: m.Totals.Indexed + m.Totals.Failed, bytes: m.Totals.BytesDone})
 	if d.conf.Scheduler != nil {
-		d.conf.Scheduler.Saw(busyItems(items), now.Add(busyFor))
+		d.conf.Scheduler.MarkBusy(busyItems(items), now.Add(busyTTL))
 	}
 	if m.Totals.ItemsOpen > 0 && d.done {
 		d.done = false // an item was opened again
 	}
-	if m.Totals.ItemsOpen > m.Totals.Leased && !d.waiting.IsZero() && time.Until(d.waiting) > 0 {
-		d.waiting = time.Time{} // something is free
-		d.nudge()
+	if m.Totals.ItemsOpen > m.Totals.Leased && !d.idleUntil.IsZero() && time.Until(d.idleUntil) > 0 {
+		d.idleUntil = time.Time{} // something is free
+		d.wakeUp()
 	}
 }
 
-// busyFor is how long a reading of the store speaks against items; a store that cannot be read says nothing.
-const busyFor = 2 * time.Minute
+// busyTTL is how long a reading of the store speaks against items; a store that cannot be read says nothing.
+const busyTTL = 2 * time.Minute
 
 // busyItems are those that nobody can take.
 func busyItems(items []status.Item) map[string]bool {
@@ -98,12 +98,12 @@ func busyItems(items []status.Item) map[string]bool {
 // readRefused reads which documents a fleet noted as refused, when more have failed since the last look.
 func (d *Daemon) readRefused(ctx context.Context) {
 	d.mu.Lock()
-	store, m, was := d.store, d.seen.migration, d.refused
+	store, m, was := d.store, d.lastRead.migration, d.refused
 	d.mu.Unlock()
 	if store == nil || m == nil || m.Totals.Failed == was.failed || time.Now().Before(was.due) {
 		return
 	}
-	rctx, cancel := context.WithTimeout(ctx, readTime)
+	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(eventsEvery)}
 	var err error
@@ -116,8 +116,8 @@ func (d *Daemon) readRefused(ctx context.Context) {
 	d.refused = is
 }
 
-// keepIntent reads what the operator wants.
-func (d *Daemon) keepIntent(ctx context.Context) {
+// intentLoop reads what the operator wants.
+func (d *Daemon) intentLoop(ctx context.Context) {
 	warned := false
 	for ctx.Err() == nil {
 		if store := d.coordinator(); store != nil {
@@ -133,22 +133,22 @@ func (d *Daemon) keepIntent(ctx context.Context) {
 				d.log.Warn("what the operator wants cannot be read", "error", err)
 			}
 		}
-		pause := d.conf.PollIntent
+		pause := d.conf.IntentInterval
 		if d.coordinator() == nil {
 			pause = min(pause, 100*time.Millisecond)
 		}
-		if !rest(ctx, d.place().Every(pause, schedule.Intents), d.wishSoon) {
+		if !wait(ctx, d.position().Interval(pause, schedule.IntentRate), d.readIntentNow) {
 			return
 		}
 	}
 }
 
-// place is where the node stands in its fleet, as far as it knows.
-func (d *Daemon) place() schedule.Place {
-	if d.conf.Place == nil {
-		return schedule.Place{}
+// position is where the node stands in its fleet, as far as it knows.
+func (d *Daemon) position() schedule.NodePosition {
+	if d.conf.Position == nil {
+		return schedule.NodePosition{}
 	}
-	return d.conf.Place()
+	return d.conf.Position()
 }
 
 // apply takes an intent over unless a newer one is known.
@@ -164,17 +164,17 @@ func (d *Daemon) apply(i cms.Intent) {
 		d.events.add("fleet", nil, "intent", string(i.State)+" by "+i.Who)
 	}
 	d.intent, d.known = i, true
-	if d.seen.migration != nil {
-		m := *d.seen.migration
+	if d.lastRead.migration != nil {
+		m := *d.lastRead.migration
 		m.Intent = progress.Intent{State: lower(i.State), Workers: i.Workers}
-		d.seen.migration = &m
+		d.lastRead.migration = &m
 	}
 	if changed {
-		d.tell()
+		d.notifyWatchers()
 	}
 	d.mu.Unlock()
 	if changed {
-		d.nudge()
+		d.wakeUp()
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	findTimeout = 10 * time.Second // of one finder
-	firstPause  = time.Second      // until a node that is still alone looks again
-	maxAddress  = 32               // addresses that are tried at once; one that answers leads to all
+	findTimeout       = 10 * time.Second // of one finder
+	minRejoinInterval = time.Second      // until a node that is still alone looks again
+	maxAddress        = 32               // addresses that are tried at once; one that answers leads to all
 )
 
 // List is a fixed list of addresses.
@@ -123,15 +123,15 @@ func ParseFinder(s string) (Finder, error) {
 	return List{s}, nil
 }
 
-// findOthers looks for nodes that are not known, at once and then again and again: this is also
+// rejoinLoop looks for nodes that are not known, at once and then again and again: this is also
 // what joins two halves of a fleet that lost each other.
-func (g *Gossip) findOthers(ctx context.Context) {
-	for pause := firstPause; len(g.conf.Finders) > 0; {
-		joined := g.findOnce(ctx)
-		if joined || g.size() > 1 {
-			pause = g.conf.Rejoin
+func (g *Gossip) rejoinLoop(ctx context.Context) {
+	for pause := minRejoinInterval; len(g.conf.Finders) > 0; {
+		joined := g.joinMissing(ctx)
+		if joined || g.memberCount() > 1 {
+			pause = g.conf.RejoinInterval
 		} else {
-			pause = min(2*pause, g.conf.Rejoin)
+			pause = min(2*pause, g.conf.RejoinInterval)
 		}
 		t := time.NewTimer(pause/2 + rand.N(pause))
 		select {
@@ -143,29 +143,29 @@ func (g *Gossip) findOthers(ctx context.Context) {
 	}
 }
 
-// findOnce asks every finder and joins those addresses where no living member is.
-func (g *Gossip) findOnce(ctx context.Context) bool {
+// joinMissing asks every finder and joins those addresses where no living member is.
+func (g *Gossip) joinMissing(ctx context.Context) bool {
 	var missing []string
 	for _, f := range g.conf.Finders {
-		missing = append(missing, g.ask(ctx, f)...)
+		missing = append(missing, g.runFinder(ctx, f)...)
 	}
-	limited, cancel := context.WithTimeout(ctx, g.conf.Patience)
+	limited, cancel := context.WithTimeout(ctx, g.conf.FinderTimeout)
 	defer cancel()
-	missing = g.unknown(limited, missing)
+	missing = g.withoutMembers(limited, missing)
 	if len(missing) == 0 || ctx.Err() != nil {
 		return false
 	}
 	rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
 	joined, err := g.list.Join(missing[:min(len(missing), maxAddress)])
-	if err != nil && joined == 0 && g.size() == 1 {
+	if err != nil && joined == 0 && g.memberCount() == 1 {
 		g.log.Info("no other node answered yet", "tried", len(missing), "error", oneLine(err))
 	}
 	return joined > 0
 }
 
-// ask asks one finder; one that stays silent keeps the next from being asked for so long only.
-func (g *Gossip) ask(ctx context.Context, f Finder) []string {
-	limited, cancel := context.WithTimeout(ctx, g.conf.Patience)
+// runFinder asks one finder; one that stays silent keeps the next from being asked for so long only.
+func (g *Gossip) runFinder(ctx context.Context, f Finder) []string {
+	limited, cancel := context.WithTimeout(ctx, g.conf.FinderTimeout)
 	defer cancel()
 	found, err := f.Find(limited)
 	if err != nil && ctx.Err() == nil {
@@ -174,8 +174,8 @@ func (g *Gossip) ask(ctx context.Context, f Finder) []string {
 	return found
 }
 
-// unknown leaves out the addresses of living members and this node's own.
-func (g *Gossip) unknown(ctx context.Context, found []string) []string {
+// withoutMembers leaves out the addresses of living members and this node's own.
+func (g *Gossip) withoutMembers(ctx context.Context, found []string) []string {
 	alive := map[string]bool{}
 	for _, n := range g.Members() {
 		alive[n.Address] = true

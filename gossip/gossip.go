@@ -25,15 +25,15 @@ const DefaultPort = 7946
 
 // Config says who this node is and how it finds the others.
 type Config struct {
-	Fleet     string // the label of every packet: two fleets never merge
-	Name      string // of this node; unique over all nodes and restarts (host and boot)
-	Bind      string // host:port; port 0 takes a free one; "" is loopback with DefaultPort
-	Advertise string // host:port others reach this node by; "" is Bind
-	Keys      Keys   // none is allowed on loopback only
-	Meta      Meta
-	Finders   []Finder      // asked in turn until somebody answers, and again when nodes are missing
-	Rejoin    time.Duration // how often nodes are looked for; 0 is 30 s
-	Patience  time.Duration // with one finder that does not answer; 0 is 10 s
+	Fleet          string // the label of every packet: two fleets never merge
+	Name           string // of this node; unique over all nodes and restarts (host and boot)
+	Bind           string // host:port; port 0 takes a free one; "" is loopback with DefaultPort
+	Advertise      string // host:port others reach this node by; "" is Bind
+	Keys           Keys   // none is allowed on loopback only
+	Meta           Meta
+	Finders        []Finder      // asked in turn until somebody answers, and again when nodes are missing
+	RejoinInterval time.Duration // how often nodes are looked for; 0 is 30 s
+	FinderTimeout  time.Duration // with one finder that does not answer; 0 is 10 s
 	// Quick shortens the failure detector for nodes on one machine (tests, a laptop).
 	Quick bool
 	Log   *slog.Logger
@@ -83,11 +83,11 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	if err := conf.Check(); err != nil {
 		return nil, err
 	}
-	if conf.Rejoin <= 0 {
-		conf.Rejoin = 30 * time.Second
+	if conf.RejoinInterval <= 0 {
+		conf.RejoinInterval = 30 * time.Second
 	}
-	if conf.Patience <= 0 {
-		conf.Patience = findTimeout
+	if conf.FinderTimeout <= 0 {
+		conf.FinderTimeout = findTimeout
 	}
 	if _, err := conf.Meta.encode(maxMeta); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.notes = newNotes(conf.Name, g.size)
+	g.notes = newNotes(conf.Name, g.memberCount)
 	if g.net, err = newTransport(mc.BindAddr, mc.BindPort, len(conf.Keys) > 0, g.isMember, g.log); err != nil {
 		return nil, fmt.Errorf("gossip on %s: %w", conf.Bind, err)
 	}
@@ -115,7 +115,7 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	g.address = net.JoinHostPort(self.Addr.String(), strconv.Itoa(int(self.Port)))
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.stop = stop
-	g.done.Go(func() { g.findOthers(lasting) })
+	g.done.Go(func() { g.rejoinLoop(lasting) })
 	return g, nil
 }
 
@@ -165,7 +165,7 @@ func (g *Gossip) memberlist() (*memberlist.Config, error) {
 	}
 	c.UDPBufferSize = 1400
 	c.EnableCompression = len(g.conf.Keys) > 0 // without a key, what is compressed is refused
-	c.TCPTimeout = streamTime
+	c.TCPTimeout = streamTimeout
 	c.DeadNodeReclaimTime = 30 * time.Second // clouds give addresses of the dead to the living
 	c.Delegate, c.Events = delegate{g}, events{g}
 	c.Logger = nil
@@ -192,7 +192,7 @@ func (g *Gossip) Members() []Member {
 	return all
 }
 
-func (g *Gossip) size() int {
+func (g *Gossip) memberCount() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return max(1, len(g.members))
@@ -205,29 +205,29 @@ func (g *Gossip) Changed() <-chan struct{} {
 	return g.changed
 }
 
-// seen keeps a node that came or changed; one of another protocol is no peer of ours.
-func (g *Gossip) seen(n *memberlist.Node) {
+// addMember keeps a node that came or changed; one of another protocol is no peer of ours.
+func (g *Gossip) addMember(n *memberlist.Node) {
 	meta, err := decodeMeta(n.Meta)
 	if err != nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.forget(n.Name)
+	g.deleteMember(n.Name)
 	g.members[n.Name] = Member{Name: n.Name, Address: net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port))), Meta: meta}
 	g.hosts[n.Addr.String()]++
-	g.signal()
+	g.notifyChanged()
 }
 
-func (g *Gossip) gone(n *memberlist.Node) {
+func (g *Gossip) removeMember(n *memberlist.Node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.forget(n.Name)
-	g.signal()
+	g.deleteMember(n.Name)
+	g.notifyChanged()
 }
 
-// forget removes a member; g.mu is held.
-func (g *Gossip) forget(name string) {
+// deleteMember removes a member; g.mu is held.
+func (g *Gossip) deleteMember(name string) {
 	m, ok := g.members[name]
 	if !ok {
 		return
@@ -252,8 +252,8 @@ func (g *Gossip) isMember(host string) bool {
 // Refused returns how many connections and packets were refused because of the bounds of the port.
 func (g *Gossip) Refused() uint64 { return g.net.refused.total.Load() }
 
-// signal tells those who wait that the members changed; g.mu is held.
-func (g *Gossip) signal() {
+// notifyChanged tells those who wait that the members changed; g.mu is held.
+func (g *Gossip) notifyChanged() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
@@ -282,15 +282,15 @@ func (g *Gossip) currentMeta() Meta {
 	return g.meta
 }
 
-// Tell sends a note to all nodes.
-func (g *Gossip) Tell(n Note) error { return g.notes.tell(n) }
+// Broadcast sends a note to all nodes.
+func (g *Gossip) Broadcast(n Note) error { return g.notes.publish(n) }
 
 // Notes gives the notes of a kind that have not expired, this node's too, the newest
 // of each origin and key, in order of origin and key.
 func (g *Gossip) Notes(kind string) []Note { return g.notes.list(kind) }
 
-// Heard is closed when the next note of another node comes. Ask for it before looking at Notes.
-func (g *Gossip) Heard() <-chan struct{} { return g.notes.next() }
+// NoteArrived is closed when the next note of another node comes. Ask for it before looking at Notes.
+func (g *Gossip) NoteArrived() <-chan struct{} { return g.notes.nextArrival() }
 
 // Rotate takes a new set of keys: new ones are added, the first is used from now on, those that
 // are missing are forgotten. To rotate a fleet, give all nodes [old new], then [new old], then [new].

@@ -35,7 +35,7 @@ func key(b byte) []byte {
 func member(name string, keys Keys, finders ...Finder) Config {
 	return Config{
 		Fleet: "blue", Name: name, Bind: "127.0.0.1:0", Keys: keys, Quick: true, Finders: finders,
-		Rejoin: 500 * time.Millisecond, Meta: Meta{API: name + ":9443", Version: "1", Zone: "z-" + name}, Log: quiet(),
+		RejoinInterval: 500 * time.Millisecond, Meta: Meta{API: name + ":9443", Version: "1", Zone: "z-" + name}, Log: quiet(),
 	}
 }
 
@@ -53,7 +53,7 @@ func start(t *testing.T, c Config) *Gossip {
 	return g
 }
 
-// until waits for a condition; it is asked again whenever members change, and now and then.
+// deadline waits for a condition; it is asked again whenever members change, and now and then.
 func until(t *testing.T, g *Gossip, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -115,7 +115,7 @@ func (silent) String() string                             { return "silent" }
 func TestAFinderThatStaysSilentKeepsNobodyFromBeingFound(t *testing.T) {
 	a := start(t, member("a", nil))
 	c := member("b", nil, silent{}, List{a.Address()})
-	c.Patience = 50 * time.Millisecond
+	c.FinderTimeout = 50 * time.Millisecond
 	b := start(t, c)
 	until(t, b, "the other is found by the next finder", func() bool { return names(b) == "a b " })
 }
@@ -126,11 +126,11 @@ func TestANoteReachesAllAndIsForgottenAfterItsTime(t *testing.T) {
 	b := start(t, member("b", keys, List{a.Address()}))
 	until(t, b, "two", func() bool { return names(b) == "a b " })
 	for i := range 3 {
-		if err := a.Tell(Note{Kind: "pressure", Key: "target", TTL: 2, Payload: json.RawMessage(fmt.Sprint(i))}); err != nil {
+		if err := a.Broadcast(Note{Kind: "pressure", Key: "target", TTL: 2, Payload: json.RawMessage(fmt.Sprint(i))}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := a.Tell(Note{Kind: "pressure", Key: "other", TTL: 60, Payload: json.RawMessage("1")}); err != nil {
+	if err := a.Broadcast(Note{Kind: "pressure", Key: "other", TTL: 60, Payload: json.RawMessage("1")}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, b, "the newest note of each key has come", func() bool {
@@ -144,7 +144,7 @@ func TestANoteReachesAllAndIsForgottenAfterItsTime(t *testing.T) {
 	until(t, b, "the note of two seconds is gone", func() bool { return len(b.Notes("pressure")) == 1 })
 
 	for _, wrong := range []Note{{Kind: "x"}, {Kind: "x", TTL: maxNoteTTL + 1}, {TTL: 1}, {Kind: "x", TTL: 1, Payload: make([]byte, maxPayload+1)}} {
-		if err := a.Tell(wrong); !errors.Is(err, fault.ErrConfig) {
+		if err := a.Broadcast(wrong); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("note %+v: %v", wrong, err)
 		}
 	}
@@ -302,7 +302,7 @@ func TestReplayedPacketsShowADepartedNodeForAWhileAtMost(t *testing.T) {
 	b := start(t, member("b", keys, List{a.Address()}))
 	c := start(t, member("c", keys, List{a.Address()}))
 	until(t, b, "all", func() bool { return names(b) == "a b c " })
-	if err := c.Tell(Note{Kind: "n", TTL: 1, Payload: json.RawMessage("1")}); err != nil {
+	if err := c.Broadcast(Note{Kind: "n", TTL: 1, Payload: json.RawMessage("1")}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, a, "the note came", func() bool { return len(a.Notes("n")) == 1 })
@@ -407,7 +407,7 @@ func TestNotesAreBounded(t *testing.T) {
 	s := newNotes("me", func() int { return 1 })
 	for i := range maxNotes + 50 {
 		b, _ := json.Marshal(Note{Origin: "o", Kind: "k", Key: fmt.Sprint(i), Seq: 1, TTL: 10 + i%100})
-		s.hear(b)
+		s.receive(b)
 	}
 	if n := len(s.list("k")); n != maxNotes {
 		t.Errorf("%d notes are kept", n)
@@ -427,7 +427,7 @@ func FuzzHear(f *testing.F) {
 		if state {
 			s.merge(b)
 		} else {
-			s.hear(b)
+			s.receive(b)
 		}
 		if len(s.known) > maxNotes {
 			t.Fatal("unbounded")

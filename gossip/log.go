@@ -10,7 +10,7 @@ import (
 )
 
 // logWriter turns memberlist's lines into records, and keeps a stranger who sends rubbish
-// from filling the disk: at most perSecond lines are written, the others are counted.
+// from filling the disk: at most maxLinesPerSecond lines are written, the others are counted.
 type logWriter struct {
 	log *slog.Logger
 
@@ -20,7 +20,7 @@ type logWriter struct {
 	dropped int
 }
 
-const perSecond = 5
+const maxLinesPerSecond = 5
 
 func newLogWriter(log *slog.Logger) *logWriter { return &logWriter{log: log} }
 
@@ -35,7 +35,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	if _, words, ok := strings.Cut(line, "memberlist: "); ok {
 		line = words
 	}
-	dropped, write := w.admit()
+	dropped, write := w.allow()
 	if dropped > 0 {
 		w.log.Warn("gossip: messages of the network left out", "messages", dropped)
 	}
@@ -45,15 +45,15 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// admit says whether a line may be written, and how many were not in the second before.
-func (w *logWriter) admit() (dropped int, ok bool) {
+// allow says whether a line may be written, and how many were not in the second before.
+func (w *logWriter) allow() (dropped int, ok bool) {
 	now := time.Now().Truncate(time.Second)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !now.Equal(w.second) {
 		dropped, w.second, w.lines, w.dropped = w.dropped, now, 0, 0
 	}
-	if w.lines++; w.lines > perSecond {
+	if w.lines++; w.lines > maxLinesPerSecond {
 		w.dropped++
 		return dropped, false
 	}

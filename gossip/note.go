@@ -34,33 +34,33 @@ const (
 
 type noteKey struct{ origin, kind, key string }
 
-type held struct {
-	note  Note
-	until time.Time // with the monotonic clock
+type noteEntry struct {
+	note    Note
+	expires time.Time // with the monotonic clock
 }
 
 // notes are the notes this node knows, and the queue of those it passes on.
 type notes struct {
 	origin string
 
-	mu    sync.Mutex
-	known map[noteKey]held  // those that have expired, too, until room is needed
-	floor map[string]uint64 // by origin: the highest number that was taken out of known
-	seq   uint64
-	heard chan struct{} // closed when a note of another node comes
-	queue *memberlist.TransmitLimitedQueue
+	mu         sync.Mutex
+	known      map[noteKey]noteEntry // those that have expired, too, until room is needed
+	evictedSeq map[string]uint64     // by origin: the highest number that was taken out of known
+	seq        uint64
+	arrived    chan struct{} // closed when a note of another node comes
+	queue      *memberlist.TransmitLimitedQueue
 }
 
 func newNotes(origin string, size func() int) *notes {
 	return &notes{
-		origin: origin, known: map[noteKey]held{}, floor: map[string]uint64{}, heard: make(chan struct{}),
+		origin: origin, known: map[noteKey]noteEntry{}, evictedSeq: map[string]uint64{}, arrived: make(chan struct{}),
 		// A node that starts again goes on beyond what it said before.
 		seq:   uint64(time.Now().UnixMilli()) << 8,
 		queue: &memberlist.TransmitLimitedQueue{NumNodes: size, RetransmitMult: 3},
 	}
 }
 
-func (s *notes) tell(n Note) error {
+func (s *notes) publish(n Note) error {
 	if n.TTL < 1 || n.TTL > maxNoteTTL || len(n.Payload) > maxPayload || n.Kind == "" {
 		return fmt.Errorf("note %s/%s: time to live %d s, %d bytes: %w", n.Kind, n.Key, n.TTL, len(n.Payload), fault.ErrConfig)
 	}
@@ -72,12 +72,12 @@ func (s *notes) tell(n Note) error {
 	if err != nil || len(b) > maxNote {
 		return fmt.Errorf("note %s/%s of %d bytes: %w: %w", n.Kind, n.Key, len(b), err, fault.ErrConfig)
 	}
-	s.take(n, b)
+	s.add(n, b)
 	return nil
 }
 
-// hear takes a note from another node; a note that is wrong, old or known already goes no further.
-func (s *notes) hear(b []byte) {
+// receive takes a note from another node; a note that is wrong, old or known already goes no further.
+func (s *notes) receive(b []byte) {
 	var n Note
 	if len(b) > maxNote || json.Unmarshal(b, &n) != nil {
 		return
@@ -85,73 +85,73 @@ func (s *notes) hear(b []byte) {
 	if n.Kind == "" || n.Origin == "" || n.Origin == s.origin || n.TTL < 1 || n.TTL > maxNoteTTL || len(n.Payload) > maxPayload {
 		return
 	}
-	s.take(n, slices.Clone(b))
+	s.add(n, slices.Clone(b))
 }
 
-// take keeps a note if it is news, and queues it for the others.
-func (s *notes) take(n Note, b []byte) {
+// acquire keeps a note if it is news, and queues it for the others.
+func (s *notes) add(n Note, b []byte) {
 	key := noteKey{n.Origin, n.Kind, n.Key}
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// A number that was seen before is a replay, also when its note has expired. Each start of a node is
 	// another origin, so its numbers only rise.
-	if was, ok := s.known[key]; ok && was.note.Seq >= n.Seq || !ok && n.Seq <= s.floor[n.Origin] {
+	if was, ok := s.known[key]; ok && was.note.Seq >= n.Seq || !ok && n.Seq <= s.evictedSeq[n.Origin] {
 		return
 	}
 	if n.Origin != s.origin {
-		close(s.heard)
-		s.heard = make(chan struct{})
+		close(s.arrived)
+		s.arrived = make(chan struct{})
 	}
-	s.known[key] = held{n, now.Add(time.Duration(n.TTL) * time.Second)}
-	s.shrink(now)
+	s.known[key] = noteEntry{n, now.Add(time.Duration(n.TTL) * time.Second)}
+	s.evict(now)
 	s.queue.QueueBroadcast(&broadcast{b})
 	s.queue.Prune(maxNotes)
 }
 
-// shrink takes out what has expired, and then what expires first, while there is too much.
-func (s *notes) shrink(now time.Time) {
+// evict takes out what has expired, and then what expires first, while there is too much.
+func (s *notes) evict(now time.Time) {
 	if len(s.known) <= maxNotes {
 		return
 	}
 	for k, h := range s.known {
-		if h.until.Before(now) {
-			s.drop(k, h)
+		if h.expires.Before(now) {
+			s.remove(k, h)
 		}
 	}
 	for len(s.known) > maxNotes {
 		var first noteKey
 		var until time.Time
 		for k, h := range s.known {
-			if until.IsZero() || h.until.Before(until) {
-				first, until = k, h.until
+			if until.IsZero() || h.expires.Before(until) {
+				first, until = k, h.expires
 			}
 		}
-		s.drop(first, s.known[first])
+		s.remove(first, s.known[first])
 	}
 }
 
-// drop takes a note out and remembers that numbers up to its own are old.
-func (s *notes) drop(k noteKey, h held) {
+// remove takes a note out and remembers that numbers up to its own are old.
+func (s *notes) remove(k noteKey, h noteEntry) {
 	delete(s.known, k)
-	s.floor[k.origin] = max(s.floor[k.origin], h.note.Seq)
-	if len(s.floor) <= maxNotes {
+	s.evictedSeq[k.origin] = max(s.evictedSeq[k.origin], h.note.Seq)
+	if len(s.evictedSeq) <= maxNotes {
 		return
 	}
 	oldest := k.origin
-	for origin, seq := range s.floor {
-		if seq < s.floor[oldest] {
+	for origin, seq := range s.evictedSeq {
+		if seq < s.evictedSeq[oldest] {
 			oldest = origin
 		}
 	}
-	delete(s.floor, oldest)
+	delete(s.evictedSeq, oldest)
 }
 
-// next is closed when another node's note comes.
-func (s *notes) next() <-chan struct{} {
+// nextArrival is closed when another node's note comes.
+func (s *notes) nextArrival() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.heard
+	return s.arrived
 }
 
 func (s *notes) list(kind string) []Note {
@@ -160,7 +160,7 @@ func (s *notes) list(kind string) []Note {
 	defer s.mu.Unlock()
 	var all []Note
 	for k, h := range s.known {
-		if k.kind == kind && !h.until.Before(now) {
+		if k.kind == kind && !h.expires.Before(now) {
 			all = append(all, h.note)
 		}
 	}
@@ -177,7 +177,7 @@ func (s *notes) state() []byte {
 	size := 2
 	for _, h := range s.known {
 		n := h.note
-		if n.TTL = int(h.until.Sub(now) / time.Second); n.TTL < 1 {
+		if n.TTL = int(h.expires.Sub(now) / time.Second); n.TTL < 1 {
 			continue
 		}
 		if size += len(n.Payload) + len(n.Origin) + len(n.Kind) + len(n.Key) + 64; size > maxNoteState {
@@ -198,7 +198,7 @@ func (s *notes) merge(b []byte) {
 		return
 	}
 	for _, n := range all {
-		s.hear(n)
+		s.receive(n)
 	}
 }
 
@@ -223,7 +223,7 @@ func (d delegate) NodeMeta(limit int) []byte {
 	}
 	return b
 }
-func (d delegate) NotifyMsg(b []byte) { d.g.notes.hear(b) }
+func (d delegate) NotifyMsg(b []byte) { d.g.notes.receive(b) }
 func (d delegate) GetBroadcasts(overhead, limit int) [][]byte {
 	return d.g.notes.queue.GetBroadcasts(overhead, limit)
 }
@@ -232,6 +232,6 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.g.notes.merge(b) }
 
 type events struct{ g *Gossip }
 
-func (e events) NotifyJoin(n *memberlist.Node)   { e.g.seen(n) }
-func (e events) NotifyLeave(n *memberlist.Node)  { e.g.gone(n) }
-func (e events) NotifyUpdate(n *memberlist.Node) { e.g.seen(n) }
+func (e events) NotifyJoin(n *memberlist.Node)   { e.g.addMember(n) }
+func (e events) NotifyLeave(n *memberlist.Node)  { e.g.removeMember(n) }
+func (e events) NotifyUpdate(n *memberlist.Node) { e.g.addMember(n) }

@@ -20,19 +20,19 @@ const (
 	// maxFrame is what one stream may bring in, bytes: 1,000 nodes of maxMeta bytes and maxNoteState of notes.
 	maxFrame = 1 << 20
 	// maxStreams is the number of incoming connections at once. Addresses of living members can use all of
-	// them, others maxStrangers.
-	maxStreams   = 32
-	maxStrangers = 16
-	maxPerHost   = 4  // connections of one address that no member has
-	maxPerMember = 16 // connections of an address that members have
-	streamTime   = 10 * time.Second
-	refusedEvery = 10 * time.Second // at most one line about refused connections in this time
+	// them, others maxNonMembers.
+	maxStreams         = 32
+	maxNonMembers      = 16
+	maxPerHost         = 4  // connections of one address that no member has
+	maxPerMember       = 16 // connections of an address that members have
+	streamTimeout      = 10 * time.Second
+	refusedLogInterval = 10 * time.Second // at most one line about refused connections in this time
 )
 
 // transport is memberlist's network with bounds on what comes in before it is decrypted.
 type transport struct {
 	*memberlist.NetTransport
-	known     func(host string) bool // reports whether a living member has the address
+	isMember  func(host string) bool // reports whether a living member has the address
 	encrypted bool
 	log       *slog.Logger
 
@@ -42,14 +42,14 @@ type transport struct {
 	once    sync.Once
 	done    sync.WaitGroup
 
-	places  places
-	refused refusals
+	limiter connLimiter
+	refused refusedCounter
 }
 
 // newTransport opens the TCP and UDP port of host and port; port 0 takes a free one.
 func newTransport(host string, port int, encrypted bool, known func(string) bool, logger *slog.Logger) (*transport, error) {
 	t := &transport{
-		known: known, encrypted: encrypted, log: logger, places: places{hosts: map[string]int{}},
+		isMember: known, encrypted: encrypted, log: logger, limiter: connLimiter{hosts: map[string]int{}},
 		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet), quit: make(chan struct{}),
 	}
 	const tries = 10 // a free TCP port may be taken in UDP
@@ -85,12 +85,12 @@ func (t *transport) admitStreams() {
 			return
 		}
 		host := hostOf(conn.RemoteAddr())
-		if !t.places.take(host, t.known(host)) {
+		if !t.limiter.acquire(host, t.isMember(host)) {
 			t.refuse(host)
 			conn.Close()
 			continue
 		}
-		c := t.bound(conn, func() { t.places.leave(host) })
+		c := t.limit(conn, func() { t.limiter.release(host) })
 		select {
 		case t.streams <- c:
 		case <-t.quit:
@@ -160,7 +160,7 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 	if err != nil {
 		return nil, err
 	}
-	return t.bound(conn, func() {}), nil
+	return t.limit(conn, func() {}), nil
 }
 
 // DialTimeout is DialAddressTimeout without a node's name.
@@ -193,7 +193,7 @@ func (t *transport) Shutdown() error {
 func (t *transport) refuse(host string) {
 	if n := t.refused.add(time.Now()); n > 0 {
 		t.log.Warn("gossip connections refused", "refused", n, "last_address", host,
-			"max_per_address", maxPerHost, "max_of_strangers", maxStrangers, "max", maxStreams)
+			"max_per_address", maxPerHost, "max_of_strangers", maxNonMembers, "max", maxStreams)
 	}
 }
 
@@ -205,58 +205,58 @@ func hostOf(a net.Addr) string {
 	return host
 }
 
-// places counts the open connections of each address.
-type places struct {
-	mu        sync.Mutex
-	hosts     map[string]int
-	all       int
-	strangers int
-	guests    map[string]int // of each address: connections that were admitted as a stranger's
+// limiter counts the open connections of each address.
+type connLimiter struct {
+	mu             sync.Mutex
+	hosts          map[string]int
+	total          int
+	nonMembers     int
+	nonMemberConns map[string]int // of each address: connections that were admitted as a stranger's
 }
 
-// take reports whether one more connection of the address is admitted, and counts it.
-func (p *places) take(host string, member bool) bool {
+// acquire reports whether one more connection of the address is admitted, and counts it.
+func (p *connLimiter) acquire(host string, member bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all >= maxStreams {
+	if p.total >= maxStreams {
 		return false
 	}
 	if member && p.hosts[host] >= maxPerMember {
 		return false
 	}
-	if !member && (p.hosts[host] >= maxPerHost || p.strangers >= maxStrangers) {
+	if !member && (p.hosts[host] >= maxPerHost || p.nonMembers >= maxNonMembers) {
 		return false
 	}
 	if !member {
-		if p.guests == nil {
-			p.guests = map[string]int{}
+		if p.nonMemberConns == nil {
+			p.nonMemberConns = map[string]int{}
 		}
-		p.guests[host]++
-		p.strangers++
+		p.nonMemberConns[host]++
+		p.nonMembers++
 	}
 	p.hosts[host]++
-	p.all++
+	p.total++
 	return true
 }
 
-// leave gives a place back, a stranger's first.
-func (p *places) leave(host string) {
+// release gives a place back, a stranger's first.
+func (p *connLimiter) release(host string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all--
+	p.total--
 	if p.hosts[host]--; p.hosts[host] <= 0 {
 		delete(p.hosts, host)
 	}
-	if p.guests[host] > 0 {
-		p.strangers--
-		if p.guests[host]--; p.guests[host] == 0 {
-			delete(p.guests, host)
+	if p.nonMemberConns[host] > 0 {
+		p.nonMembers--
+		if p.nonMemberConns[host]--; p.nonMemberConns[host] == 0 {
+			delete(p.nonMemberConns, host)
 		}
 	}
 }
 
-// refusals counts what was refused since the last line about it.
-type refusals struct {
+// refusedCounter counts what was refused since the last line about it.
+type refusedCounter struct {
 	total atomic.Uint64
 
 	mu   sync.Mutex
@@ -265,12 +265,12 @@ type refusals struct {
 }
 
 // add counts one and returns how many to report now, 0 for none.
-func (r *refusals) add(now time.Time) int {
+func (r *refusedCounter) add(now time.Time) int {
 	r.total.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.n++
-	if !r.last.IsZero() && now.Sub(r.last) < refusedEvery {
+	if !r.last.IsZero() && now.Sub(r.last) < refusedLogInterval {
 		return 0
 	}
 	n := r.n
@@ -278,57 +278,57 @@ func (r *refusals) add(now time.Time) int {
 	return n
 }
 
-// bound limits what a connection brings in, and how long it lasts.
-func (t *transport) bound(conn net.Conn, closed func()) *boundConn {
-	return &boundConn{Conn: conn, left: maxFrame, plain: !t.encrypted, until: time.Now().Add(streamTime), closed: closed}
+// limit limits what a connection brings in, and how long it lasts.
+func (t *transport) limit(conn net.Conn, closed func()) *limitedConn {
+	return &limitedConn{Conn: conn, remaining: maxFrame, plain: !t.encrypted, deadline: time.Now().Add(streamTimeout), closed: closed}
 }
 
-// errFrame ends a stream that brings more than any node sends.
-var errFrame = fmt.Errorf("a stream brings more than %d bytes: %w", maxFrame, fault.ErrRejected)
+// errFrameTooLarge ends a stream that brings more than any node sends.
+var errFrameTooLarge = fmt.Errorf("a stream brings more than %d bytes: %w", maxFrame, fault.ErrRejected)
 
 var errCompressed = fmt.Errorf("a stream without a key is compressed: %w", fault.ErrRejected)
 
-type boundConn struct {
+type limitedConn struct {
 	net.Conn
-	left   int // bytes that may still come
-	plain  bool
-	seen   int // bytes of the label and the message's type that have come
-	label  int // length of the label
-	until  time.Time
-	closed func()
-	once   sync.Once
+	remaining int // bytes that may still come
+	plain     bool
+	seen      int // bytes of the label and the message's type that have come
+	label     int // length of the label
+	deadline  time.Time
+	closed    func()
+	once      sync.Once
 }
 
-// SetDeadline keeps a connection from lasting longer than streamTime.
-func (c *boundConn) SetDeadline(at time.Time) error {
-	if at.IsZero() || at.After(c.until) {
-		at = c.until
+// SetDeadline keeps a connection from lasting longer than streamTimeout.
+func (c *limitedConn) SetDeadline(at time.Time) error {
+	if at.IsZero() || at.After(c.deadline) {
+		at = c.deadline
 	}
 	return c.Conn.SetDeadline(at)
 }
 
 // SetReadDeadline is SetDeadline for reading.
-func (c *boundConn) SetReadDeadline(at time.Time) error {
-	if at.IsZero() || at.After(c.until) {
-		at = c.until
+func (c *limitedConn) SetReadDeadline(at time.Time) error {
+	if at.IsZero() || at.After(c.deadline) {
+		at = c.deadline
 	}
 	return c.Conn.SetReadDeadline(at)
 }
 
-func (c *boundConn) Read(b []byte) (int, error) {
-	if c.left <= 0 {
-		return 0, errFrame
+func (c *limitedConn) Read(b []byte) (int, error) {
+	if c.remaining <= 0 {
+		return 0, errFrameTooLarge
 	}
-	n, err := c.Conn.Read(b[:min(len(b), c.left)])
-	c.left -= n
-	if c.plain && c.begin(b[:n]) {
+	n, err := c.Conn.Read(b[:min(len(b), c.remaining)])
+	c.remaining -= n
+	if c.plain && c.inspect(b[:n]) {
 		return 0, errCompressed
 	}
 	return n, err
 }
 
-// begin looks at the first bytes of an unencrypted stream and reports whether it is compressed.
-func (c *boundConn) begin(b []byte) bool {
+// inspect looks at the first bytes of an unencrypted stream and reports whether it is compressed.
+func (c *limitedConn) inspect(b []byte) bool {
 	for _, x := range b {
 		switch {
 		case c.seen == 0 && x == typeLabel:
@@ -346,7 +346,7 @@ func (c *boundConn) begin(b []byte) bool {
 }
 
 // Close gives the connection's place back.
-func (c *boundConn) Close() error {
+func (c *limitedConn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(c.closed)
 	return err

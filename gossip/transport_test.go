@@ -134,30 +134,30 @@ func (l *lineLog) String() string {
 }
 
 func TestPlaces(t *testing.T) {
-	p := places{hosts: map[string]int{}}
-	for i := range maxStrangers {
-		if !p.take(fmt.Sprint("stranger", i), false) {
+	p := connLimiter{hosts: map[string]int{}}
+	for i := range maxNonMembers {
+		if !p.acquire(fmt.Sprint("stranger", i), false) {
 			t.Fatalf("stranger %d has no place", i)
 		}
 	}
-	if p.take("one more", false) {
+	if p.acquire("one more", false) {
 		t.Error("strangers take the places of members")
 	}
-	for i := range maxStreams - maxStrangers {
-		if !p.take(fmt.Sprint("member", i), true) {
+	for i := range maxStreams - maxNonMembers {
+		if !p.acquire(fmt.Sprint("member", i), true) {
 			t.Fatalf("member %d has no place", i)
 		}
 	}
-	if p.take("member", true) {
+	if p.acquire("member", true) {
 		t.Error("no bound in all")
 	}
-	for i := range maxStrangers {
-		p.leave(fmt.Sprint("stranger", i))
+	for i := range maxNonMembers {
+		p.release(fmt.Sprint("stranger", i))
 	}
-	for i := range maxStreams - maxStrangers {
-		p.leave(fmt.Sprint("member", i))
+	for i := range maxStreams - maxNonMembers {
+		p.release(fmt.Sprint("member", i))
 	}
-	if p.all != 0 || p.strangers != 0 || len(p.hosts) != 0 || len(p.guests) != 0 {
+	if p.total != 0 || p.nonMembers != 0 || len(p.hosts) != 0 || len(p.nonMemberConns) != 0 {
 		t.Errorf("places are left taken: %+v", &p)
 	}
 }
@@ -204,7 +204,7 @@ func TestAThousandNodesAndFullNotesFitTheFirstFrame(t *testing.T) {
 	}
 	for i := range maxNotes {
 		n := Note{Kind: "load", Key: fmt.Sprint(i), TTL: maxNoteTTL, Payload: json.RawMessage(`"` + strings.Repeat("p", 400) + `"`)}
-		if err := a.Tell(n); err != nil {
+		if err := a.Broadcast(n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -225,7 +225,7 @@ func TestNotesThatExpiredAreNotHeardAgain(t *testing.T) {
 			}
 			return b
 		}
-		s.hear(packet("x", 7))
+		s.receive(packet("x", 7))
 		if n := len(s.list("load")); n != 1 {
 			t.Fatalf("%d notes", n)
 		}
@@ -233,31 +233,31 @@ func TestNotesThatExpiredAreNotHeardAgain(t *testing.T) {
 		if n := len(s.list("load")); n != 0 {
 			t.Fatalf("%d notes after their time", n)
 		}
-		s.hear(packet("x", 7))
+		s.receive(packet("x", 7))
 		if n := len(s.list("load")); n != 0 {
 			t.Errorf("%d notes after a replay", n)
 		}
-		s.hear(packet("y", 3)) // delayed, and never seen before
-		s.hear(packet("x", 8))
+		s.receive(packet("y", 3)) // delayed, and never seen before
+		s.receive(packet("x", 8))
 		if n := len(s.list("load")); n != 2 {
 			t.Errorf("%d of two notes that are new", n)
 		}
 		// Where room was needed, the highest number of the origin remains.
 		time.Sleep(6 * time.Second)
 		for i := range maxNotes + 1 {
-			if err := s.tell(Note{Kind: "own", Key: fmt.Sprint(i), TTL: 60}); err != nil {
+			if err := s.publish(Note{Kind: "own", Key: fmt.Sprint(i), TTL: 60}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if _, ok := s.known[noteKey{"b", "load", "x"}]; ok {
 			t.Fatal("the expired note still has a place")
 		}
-		s.hear(packet("x", 8))
-		s.hear(packet("y", 3))
+		s.receive(packet("x", 8))
+		s.receive(packet("y", 3))
 		if n := len(s.list("load")); n != 0 {
 			t.Errorf("%d notes after a replay", n)
 		}
-		s.hear(packet("y", 9, 100))
+		s.receive(packet("y", 9, 100))
 		if n := len(s.list("load")); n != 1 {
 			t.Error("a new note is refused")
 		}
@@ -274,7 +274,7 @@ func FuzzFirstFrame(f *testing.F) {
 		near, far := net.Pipe()
 		defer far.Close()
 		tr := &transport{}
-		c := tr.bound(near, func() {})
+		c := tr.limit(near, func() {})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		go func() {

@@ -15,12 +15,12 @@ import (
 
 // Messages between nodes beside Raft's: length (4 bytes, big-endian), then JSON.
 const (
-	maxMessage = 8 << 20
-	askTimeout = 2 * time.Second
+	maxMessage     = 8 << 20
+	requestTimeout = 2 * time.Second
 )
 
-// reply is the answer to a put or a list.
-type reply struct {
+// response is the answer to a put or a list.
+type response struct {
 	Error     string `json:"error,omitempty"`
 	NotLeader bool   `json:"not_leader,omitempty"`
 	Hints     []Hint `json:"hints,omitempty"`
@@ -57,21 +57,21 @@ func readMessage(r io.Reader, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// answer serves another node's put or list.
-func (s *Store) answer(what byte, conn net.Conn) {
+// handle serves another node's put or list.
+func (s *Store) handle(what byte, conn net.Conn) {
 	select {
 	case <-s.opened:
 	default:
 		return
 	}
-	var r reply
+	var r response
 	switch what {
-	case forPut:
+	case purposePut:
 		var c command
 		if err := readMessage(conn, &c); err != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
 		err := s.apply(ctx, command{Put: c.Put})
 		if errors.Is(err, ErrNotLeader) && !c.Forwarded {
@@ -80,7 +80,7 @@ func (s *Store) answer(what byte, conn net.Conn) {
 		if err != nil {
 			r.Error, r.NotLeader = err.Error(), errors.Is(err, ErrNotLeader)
 		}
-	case forList:
+	case purposeList:
 		var kind string
 		if err := readMessage(conn, &kind); err != nil || len(kind) > maxKind {
 			return
@@ -95,8 +95,8 @@ func (s *Store) answer(what byte, conn net.Conn) {
 	_ = writeMessage(conn, r) // who asked sees that nothing came
 }
 
-func (s *Store) ask(address string, what byte, question any) (r reply, err error) {
-	conn, err := s.layer.call(address, askTimeout, what)
+func (s *Store) request(address string, what byte, question any) (r response, err error) {
+	conn, err := s.layer.call(address, requestTimeout, what)
 	if err != nil {
 		return r, fmt.Errorf("hints of %s: %w: %w", address, err, fault.ErrUnavailable)
 	}
@@ -122,23 +122,23 @@ func (s *Store) forward(c command) error {
 	if address == "" || s.layer == nil {
 		return ErrNotLeader
 	}
-	_, err := s.ask(string(address), forPut, command{Put: c.Put, Forwarded: true})
+	_, err := s.request(string(address), purposePut, command{Put: c.Put, Forwarded: true})
 	return err
 }
 
-// PutAt proposes hints through another node, for a node that has no copy and so knows no leader.
-func (s *Store) PutAt(address string, hints ...Hint) error {
+// PutVia proposes hints through another node, for a node that has no copy and so knows no leader.
+func (s *Store) PutVia(address string, hints ...Hint) error {
 	for from := 0; from < len(hints); from += maxBatch {
-		if _, err := s.ask(address, forPut, command{Put: hints[from:min(from+maxBatch, len(hints))]}); err != nil {
+		if _, err := s.request(address, purposePut, command{Put: hints[from:min(from+maxBatch, len(hints))]}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Ask reads the hints of a kind from another node, for a node that has no copy of its own.
-func (s *Store) Ask(address, kind string) ([]Hint, error) {
-	r, err := s.ask(address, forList, kind)
+// ListFrom reads the hints of a kind from another node, for a node that has no copy of its own.
+func (s *Store) ListFrom(address, kind string) ([]Hint, error) {
+	r, err := s.request(address, purposeList, kind)
 	if err != nil {
 		return nil, err
 	}

@@ -26,9 +26,9 @@ var (
 	keyBytes     = []byte("bytes")
 )
 
-// machine is Raft's finite state machine: hints in a bbolt file. The file is made anew at every start
+// fsm is Raft's finite state machine: hints in a bbolt file. The file is made anew at every start
 // from Raft's snapshot and log, so it needs no syncing and cannot be damaged by a crash.
-type machine struct {
+type fsm struct {
 	path  string
 	limit int64 // bytes of all hints
 
@@ -36,8 +36,8 @@ type machine struct {
 	db *bbolt.DB
 }
 
-func newMachine(dir string, limit int64) (*machine, error) {
-	m := &machine{path: filepath.Join(dir, "hints.db"), limit: limit}
+func newFSM(dir string, limit int64) (*fsm, error) {
+	m := &fsm{path: filepath.Join(dir, "hints.db"), limit: limit}
 	if err := os.Remove(m.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("hints of the run before: %w", err)
 	}
@@ -46,12 +46,12 @@ func newMachine(dir string, limit int64) (*machine, error) {
 	return m, err
 }
 
-// mapped is address space for the file to grow into: growing beyond it would have to wait for
+// initialMmapSize is address space for the file to grow into: growing beyond it would have to wait for
 // whoever reads, and so would let a snapshot stop Apply.
-const mapped = 4 * maxBytes
+const initialMmapSize = 4 * maxBytes
 
 func openHints(path string) (*bbolt.DB, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true, NoFreelistSync: true, InitialMmapSize: mapped})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true, NoFreelistSync: true, InitialMmapSize: initialMmapSize})
 	if err != nil {
 		return nil, fmt.Errorf("hints file: %w", err)
 	}
@@ -69,17 +69,17 @@ func openHints(path string) (*bbolt.DB, error) {
 	return db, nil
 }
 
-func (m *machine) close() error {
+func (m *fsm) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.db.Close()
 }
 
 // Apply applies one entry of the log.
-func (m *machine) Apply(l *raft.Log) any { return m.ApplyBatch([]*raft.Log{l})[0] }
+func (m *fsm) Apply(l *raft.Log) any { return m.ApplyBatch([]*raft.Log{l})[0] }
 
 // ApplyBatch applies entries in one transaction. What cannot be read is left out, by every node alike.
-func (m *machine) ApplyBatch(logs []*raft.Log) []any {
+func (m *fsm) ApplyBatch(logs []*raft.Log) []any {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	results := make([]any, len(logs))
@@ -124,7 +124,7 @@ func apply(tx *bbolt.Tx, c command, limit int64) error {
 		if k == nil || total <= limit && int64(binary.BigEndian.Uint64(k)) >= c.Sweep {
 			break
 		}
-		if total, err = forget(tx, bytes.Clone(k), total); err != nil {
+		if total, err = evict(tx, bytes.Clone(k), total); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func replace(tx *bbolt.Tx, h Hint, total int64) (int64, error) {
 	return total + h.size(), tx.Bucket(bucketExpiry).Put(expiryKey(h), nil)
 }
 
-func forget(tx *bbolt.Tx, expiry []byte, total int64) (int64, error) {
+func evict(tx *bbolt.Tx, expiry []byte, total int64) (int64, error) {
 	hints, key := tx.Bucket(bucketHints), expiry[8:]
 	var was Hint
 	if err := json.Unmarshal(hints.Get(key), &was); err != nil {
@@ -172,7 +172,7 @@ func forget(tx *bbolt.Tx, expiry []byte, total int64) (int64, error) {
 }
 
 // list gives the living hints of a kind whose keys begin with prefix, in order of keys.
-func (m *machine) list(kind, prefix string, now time.Time) ([]Hint, error) {
+func (m *fsm) list(kind, prefix string, now time.Time) ([]Hint, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var all []Hint
@@ -197,20 +197,20 @@ func (m *machine) list(kind, prefix string, now time.Time) ([]Hint, error) {
 }
 
 // Snapshot takes a view of the hints; it is written while Apply goes on.
-func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
+func (m *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	tx, err := m.db.Begin(false)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of hints: %w", err)
 	}
-	return &image{tx}, nil
+	return &fsmSnapshot{tx}, nil
 }
 
-type image struct{ tx *bbolt.Tx }
+type fsmSnapshot struct{ tx *bbolt.Tx }
 
 // Persist writes the bbolt file, compressed.
-func (s *image) Persist(sink raft.SnapshotSink) error {
+func (s *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 	err := func() error {
 		z, err := zstd.NewWriter(sink, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 		if err != nil {
@@ -228,10 +228,10 @@ func (s *image) Persist(sink raft.SnapshotSink) error {
 }
 
 // Release ends the view.
-func (s *image) Release() { _ = s.tx.Rollback() }
+func (s *fsmSnapshot) Release() { _ = s.tx.Rollback() }
 
 // Restore replaces all hints by those of a snapshot: written beside, synced, checked, renamed.
-func (m *machine) Restore(from io.ReadCloser) error {
+func (m *fsm) Restore(from io.ReadCloser) error {
 	defer from.Close()
 	next := m.path + ".next"
 	if err := unpack(from, next, 4*m.limit+1<<20); err != nil {

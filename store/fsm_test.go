@@ -18,9 +18,9 @@ import (
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
-func testMachine(t testing.TB, limit int64) *machine {
+func testMachine(t testing.TB, limit int64) *fsm {
 	t.Helper()
-	m, err := newMachine(t.TempDir(), limit)
+	m, err := newFSM(t.TempDir(), limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func hint(kind, key string, expires int64, payload string) Hint {
 	return Hint{Kind: kind, Key: key, Expires: expires, Payload: json.RawMessage(payload)}
 }
 
-func listed(t testing.TB, m *machine, kind string, now int64) []Hint {
+func listed(t testing.TB, m *fsm, kind string, now int64) []Hint {
 	t.Helper()
 	all, err := m.list(kind, "", time.UnixMilli(now))
 	if err != nil {
@@ -174,7 +174,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, sweep int64) {
 		defer fuzzing.Bounded(t, len(b))()
 		for _, l := range []*raft.Log{{Type: raft.LogCommand, Data: b}, entry(t, command{Sweep: sweep})} {
-			if err, ok := m.Apply(l).(error); ok && !errors.Is(err, errCommand) {
+			if err, ok := m.Apply(l).(error); ok && !errors.Is(err, errInvalidCommand) {
 				t.Fatal(err)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 func FuzzGreeting(f *testing.F) {
 	l := &layer{cluster: Cluster{ID: "c", Epoch: 7}}
 	right := l.hello()
-	f.Add(append(bytes.Clone(right), forRaft))
-	f.Add(append(bytes.Clone(right), forPut))
+	f.Add(append(bytes.Clone(right), purposeRaft))
+	f.Add(append(bytes.Clone(right), purposePut))
 	f.Add(right[:len(right)-1])
 	f.Add([]byte(helloMagic + "\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -24,7 +24,7 @@ func FuzzGreeting(f *testing.F) {
 			far.Close()
 		})
 		both.Go(func() { _, _ = io.Copy(io.Discard, far) })
-		what, err := l.welcome(near)
+		what, err := l.handshake(near)
 		near.Close()
 		both.Wait()
 		if passes := bytes.HasPrefix(b, right) && len(b) > len(right); err == nil && (!passes || what != b[len(right)]) {

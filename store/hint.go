@@ -70,20 +70,20 @@ func (c command) encode() ([]byte, error) {
 	return b, nil
 }
 
-var errCommand = errors.New("not a command")
+var errInvalidCommand = errors.New("not a command")
 
 // decodeCommand reads what a peer with the right certificate may have sent: nothing in it is believed.
 func decodeCommand(b []byte) (command, error) {
 	var c command
 	if err := json.Unmarshal(b, &c); err != nil {
-		return c, fmt.Errorf("%w: %w", errCommand, err)
+		return c, fmt.Errorf("%w: %w", errInvalidCommand, err)
 	}
 	if len(c.Put) > maxBatch {
-		return c, fmt.Errorf("%w: %d hints", errCommand, len(c.Put))
+		return c, fmt.Errorf("%w: %d hints", errInvalidCommand, len(c.Put))
 	}
 	for _, h := range c.Put {
 		if err := h.check(); err != nil {
-			return c, fmt.Errorf("%w: %w", errCommand, err)
+			return c, fmt.Errorf("%w: %w", errInvalidCommand, err)
 		}
 	}
 	return c, nil

@@ -24,9 +24,9 @@ type Config struct {
 	Address string // where others reach its Raft
 	Streams Streams
 	Cluster Cluster
-	// Found makes this node the first voter. Only who has just written Cluster into the
+	// Bootstrap makes this node the first voter. Only who has just written Cluster into the
 	// coordination store may do it.
-	Found bool
+	Bootstrap bool
 	// Quick shortens elections for nodes on one machine.
 	Quick bool
 	Log   *slog.Logger
@@ -34,22 +34,22 @@ type Config struct {
 
 // Store is this node's copy of the hints.
 type Store struct {
-	conf    Config
-	machine *machine
-	raft    *raft.Raft
-	layer   *layer
-	opened  chan struct{}        // closed when all of the above is there
-	since   time.Time            // when that was
-	closers []func() error       // in order
-	silent  map[string]time.Time // nodes that did not greet, and when; Tend's alone
+	conf        Config
+	fsm         *fsm
+	raft        *raft.Raft
+	layer       *layer
+	opened      chan struct{}        // closed when all of the above is there
+	openedAt    time.Time            // when that was
+	closers     []func() error       // in order
+	unreachable map[string]time.Time // nodes that did not greet, and when; Tend's alone
 }
 
 // Open joins or founds the cluster of hints. A node that founds nothing waits silently until the
 // leader adds it. fault.ErrConfig when the files cannot be used.
 func Open(conf Config) (*Store, error) {
-	s := &Store{conf: conf, opened: make(chan struct{}), silent: map[string]time.Time{}}
+	s := &Store{conf: conf, opened: make(chan struct{}), unreachable: map[string]time.Time{}}
 	var err error
-	if s.layer, err = newLayer(conf.Streams, conf.Cluster, s.answer); err != nil {
+	if s.layer, err = newLayer(conf.Streams, conf.Cluster, s.handle); err != nil {
 		return nil, err
 	}
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
@@ -59,7 +59,7 @@ func Open(conf Config) (*Store, error) {
 		return nil, errors.Join(err, transport.Close(), s.layer.Close())
 	}
 	s.closers = append([]func() error{transport.Close, s.layer.Close}, s.closers...)
-	s.since = time.Now()
+	s.openedAt = time.Now()
 	close(s.opened)
 	return s, nil
 }
@@ -67,14 +67,14 @@ func Open(conf Config) (*Store, error) {
 // open opens the files and begins to vote.
 func (s *Store) open(transport raft.Transport) error {
 	conf := s.conf
-	dir, err := claim(conf)
+	dir, err := prepareDir(conf)
 	if err != nil {
 		return err
 	}
-	if s.machine, err = newMachine(dir, maxBytes); err != nil {
+	if s.fsm, err = newFSM(dir, maxBytes); err != nil {
 		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	s.closers = append(s.closers, s.machine.close)
+	s.closers = append(s.closers, s.fsm.close)
 	logs, err := raftboltdb.NewBoltStore(filepath.Join(dir, "raft.db"))
 	if err != nil {
 		return errors.Join(fmt.Errorf("raft's log in %s: %w: %w", dir, err, fault.ErrConfig), s.closeFiles())
@@ -85,13 +85,13 @@ func (s *Store) open(transport raft.Transport) error {
 		return errors.Join(fmt.Errorf("raft's snapshots in %s: %w: %w", dir, err, fault.ErrConfig), s.closeFiles())
 	}
 	rc := conf.raft()
-	if conf.Found {
+	if conf.Bootstrap {
 		first := raft.Configuration{Servers: []raft.Server{{ID: rc.LocalID, Address: raft.ServerAddress(conf.Address)}}}
 		if err := raft.BootstrapCluster(rc, logs, logs, snapshots, transport, first); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 			return errors.Join(fmt.Errorf("found the cluster of hints: %w", err), s.closeFiles())
 		}
 	}
-	if s.raft, err = raft.NewRaft(rc, s.machine, logs, logs, snapshots, transport); err != nil {
+	if s.raft, err = raft.NewRaft(rc, s.fsm, logs, logs, snapshots, transport); err != nil {
 		return errors.Join(fmt.Errorf("raft: %w: %w", err, fault.ErrConfig), s.closeFiles())
 	}
 	return nil
@@ -112,9 +112,9 @@ func (c Config) raft() *raft.Config {
 	return rc
 }
 
-// claim makes the directory of this cluster and epoch and removes those of others.
-func claim(conf Config) (string, error) {
-	name := fmt.Sprintf("hints-%s-%d", clean(conf.Cluster.ID), conf.Cluster.Epoch)
+// prepareDir makes the directory of this cluster and epoch and removes those of others.
+func prepareDir(conf Config) (string, error) {
+	name := fmt.Sprintf("hints-%s-%d", sanitize(conf.Cluster.ID), conf.Cluster.Epoch)
 	dir := filepath.Join(conf.Dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("directory of the hints: %w: %w", err, fault.ErrConfig)
@@ -133,7 +133,7 @@ func claim(conf Config) (string, error) {
 	return dir, nil
 }
 
-func clean(id string) string {
+func sanitize(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
 			return r
@@ -151,7 +151,7 @@ func (s *Store) Put(ctx context.Context, hints ...Hint) error {
 	for from := 0; from < len(hints); from += maxBatch {
 		c := command{Put: hints[from:min(from+maxBatch, len(hints))]}
 		err := s.apply(ctx, c)
-		if errors.Is(err, ErrNotLeader) && !s.Leading() {
+		if errors.Is(err, ErrNotLeader) && !s.IsLeader() {
 			err = s.forward(c)
 		}
 		if err != nil {
@@ -185,7 +185,7 @@ func (s *Store) apply(ctx context.Context, c command) error {
 
 // List gives the hints of a kind that have not expired, in order of keys. It never waits for
 // others: without a majority it is what was known last.
-func (s *Store) List(kind string) ([]Hint, error) { return s.machine.list(kind, "", time.Now()) }
+func (s *Store) List(kind string) ([]Hint, error) { return s.fsm.list(kind, "", time.Now()) }
 
 // Leader is the node that takes Put, "" when there is none.
 func (s *Store) Leader() (id string) {
@@ -193,8 +193,8 @@ func (s *Store) Leader() (id string) {
 	return string(leader)
 }
 
-// Leading says whether this node takes Put.
-func (s *Store) Leading() bool { return s.raft.State() == raft.Leader }
+// IsLeader says whether this node takes Put.
+func (s *Store) IsLeader() bool { return s.raft.State() == raft.Leader }
 
 // Servers are the members of the cluster of hints as this node knows them.
 func (s *Store) Servers() []Server {
@@ -219,31 +219,31 @@ func (s *Store) Member() bool {
 	return false
 }
 
-// Silent is how long no leader has been heard of, since Open at the most; 0 on the leader.
-func (s *Store) Silent() time.Duration {
-	if s.Leading() {
+// SinceLeaderContact is how long no leader has been heard of, since Open at the most; 0 on the leader.
+func (s *Store) SinceLeaderContact() time.Duration {
+	if s.IsLeader() {
 		return 0
 	}
-	return min(time.Since(s.raft.LastContact()), time.Since(s.since))
+	return min(time.Since(s.raft.LastContact()), time.Since(s.openedAt))
 }
 
 // Cluster is the life of the hints that this is a copy of.
 func (s *Store) Cluster() Cluster { return s.conf.Cluster }
 
-// Tend keeps the cluster of hints in order when this node leads it: it removes what expired and makes
+// ReconcileVoters keeps the cluster of hints in order when this node leads it: it removes what expired and makes
 // at most one change of the voters. It is to be called every few seconds.
-func (s *Store) Tend(ctx context.Context, nodes []Node) error {
-	if !s.Leading() {
+func (s *Store) ReconcileVoters(ctx context.Context, nodes []Node) error {
+	if !s.IsLeader() {
 		return nil
 	}
 	now := time.Now()
-	s.change(nodes, now)
+	s.changeVoters(nodes, now)
 	return s.apply(ctx, command{Sweep: now.UnixMilli()})
 }
 
-func (s *Store) change(nodes []Node, now time.Time) {
-	c, ok := NextChange(s.conf.ID, s.Servers(), s.audible(nodes, now), now)
-	if !ok || c.Add != nil && !s.greets(*c.Add, now) {
+func (s *Store) changeVoters(nodes []Node, now time.Time) {
+	c, ok := NextChange(s.conf.ID, s.Servers(), s.reachable(nodes, now), now)
+	if !ok || c.Add != nil && !s.probe(*c.Add, now) {
 		return
 	}
 	var f raft.IndexFuture
@@ -259,42 +259,42 @@ func (s *Store) change(nodes []Node, now time.Time) {
 	}
 }
 
-// silence is how long a node that did not greet is not asked again.
-func (c Config) silence() time.Duration {
+// probeInterval is how long a node that did not greet is not asked again.
+func (c Config) probeInterval() time.Duration {
 	if c.Quick {
 		return time.Second
 	}
 	return time.Minute
 }
 
-// audible leaves out the addresses of nodes that lately did not greet: they get no vote for now.
-func (s *Store) audible(nodes []Node, now time.Time) []Node {
+// reachable leaves out the addresses of nodes that lately did not greet: they get no vote for now.
+func (s *Store) reachable(nodes []Node, now time.Time) []Node {
 	nodes = slices.Clone(nodes)
 	for i, n := range nodes {
-		if at, ok := s.silent[n.ID]; ok && now.Sub(at) < s.conf.silence() {
+		if at, ok := s.unreachable[n.ID]; ok && now.Sub(at) < s.conf.probeInterval() {
 			nodes[i].Address = ""
 		}
 	}
 	return nodes
 }
 
-// greets says whether the node's Raft answers and is of this epoch. Gossip may think a node alive that
+// probe says whether the node's Raft answers and is of this epoch. Gossip may think a node alive that
 // is not, or not yet of this epoch: with a vote it would take the majority from those that are.
-func (s *Store) greets(n Node, now time.Time) bool {
-	conn, err := s.layer.call(n.Address, applyTimeout, forNone)
+func (s *Store) probe(n Node, now time.Time) bool {
+	conn, err := s.layer.call(n.Address, applyTimeout, purposeProbe)
 	if err != nil {
-		s.silent[n.ID] = now
+		s.unreachable[n.ID] = now
 		s.conf.Log.Debug("a node gets no vote: it does not answer", "node", n.ID, "error", err)
 		return false
 	}
-	delete(s.silent, n.ID)
+	delete(s.unreachable, n.ID)
 	conn.Close()
 	return true
 }
 
 // Close gives leadership away if it can and ends this node's part.
 func (s *Store) Close() error {
-	if s.Leading() && len(s.Servers()) > 1 {
+	if s.IsLeader() && len(s.Servers()) > 1 {
 		if err := s.raft.LeadershipTransfer().Error(); err != nil {
 			s.conf.Log.Debug("leadership of hints was not taken over", "error", err)
 		}

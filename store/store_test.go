@@ -74,7 +74,7 @@ func (f *fleet) start(conf Config) *testNode {
 				tick.Stop()
 				return
 			case <-tick.C:
-				_ = s.Tend(ctx, f.known()) // a leader that has just lost the majority cannot
+				_ = s.ReconcileVoters(ctx, f.known()) // a leader that has just lost the majority cannot
 				n.tends.Add(1)
 			}
 		}
@@ -91,7 +91,7 @@ func newFleet(t *testing.T, size int) *fleet {
 		l := listen(t, "127.0.0.1:0")
 		conf := Config{
 			Dir: t.TempDir(), ID: fmt.Sprintf("n%d", i), Address: l.Addr().String(), Streams: l, Cluster: Cluster{ID: "blue", Epoch: 1},
-			Found: i == 0, Quick: true, Log: slog.New(slog.DiscardHandler),
+			Bootstrap: i == 0, Quick: true, Log: slog.New(slog.DiscardHandler),
 		}
 		confs = append(confs, conf)
 		all = append(all, Node{ID: conf.ID, Address: conf.Address, Zone: fmt.Sprint("z", i%3), Started: 1})
@@ -161,7 +161,7 @@ func TestHintsSurviveNodesAndLosingThemAllHarmsNobody(t *testing.T) {
 	f.nodes[0].stop(t)
 	f.nodes[1].stop(t)
 	alone := f.nodes[2]
-	eventually(t, "nobody leads", func() bool { return !alone.Leading() })
+	eventually(t, "nobody leads", func() bool { return !alone.IsLeader() })
 	if err := alone.Put(t.Context(), hint("size", "a", later, "3")); !errors.Is(err, ErrNotLeader) && !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("a hint was taken without a majority: %v", err)
 	}
@@ -172,7 +172,7 @@ func TestHintsSurviveNodesAndLosingThemAllHarmsNobody(t *testing.T) {
 	// Another epoch begins empty, in the same directory.
 	alone.stop(t)
 	conf = alone.conf
-	conf.Cluster.Epoch, conf.Found, conf.Streams = 2, true, listen(t, conf.Address)
+	conf.Cluster.Epoch, conf.Bootstrap, conf.Streams = 2, true, listen(t, conf.Address)
 	f.nodes = []*testNode{f.start(conf)}
 	f.put(hint("size", "b", later, "4"))
 	f.everywhere("size", "4")
@@ -196,7 +196,7 @@ func TestExpiredHintsAreSwept(t *testing.T) {
 	f.put(hint("n", "short", time.Now().Add(50*time.Millisecond).UnixMilli(), "1"))
 	f.put(hint("n", "long", time.Now().Add(time.Hour).UnixMilli(), "2"))
 	eventually(t, "it is gone from the file", func() bool {
-		all, err := f.nodes[0].machine.list("n", "", time.UnixMilli(0))
+		all, err := f.nodes[0].fsm.list("n", "", time.UnixMilli(0))
 		return err == nil && len(all) == 1 && all[0].Key == "long"
 	})
 	f.nodes[0].stop(t)
@@ -213,7 +213,7 @@ func TestAnyNodeMayPutAndOneWithoutACopyAsksAnother(t *testing.T) {
 		t.Error("the second node has a copy")
 	}
 	eventually(t, "the second reads what the first has", func() bool {
-		all, err := second.Ask(first.conf.Address, "size")
+		all, err := second.ListFrom(first.conf.Address, "size")
 		return err == nil && len(all) == 1 && string(all[0].Payload) == "1"
 	})
 	f.nodes[1].stop(t)

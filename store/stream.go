@@ -28,17 +28,17 @@ type Cluster struct {
 }
 
 const (
-	helloMagic   = "rfsd-raft/1\n"
-	helloTimeout = 5 * time.Second
-	maxClusterID = 64
-	maxGreetings = 64 // connections in their first frame at once
-	helloOK      = 0x06
+	helloMagic    = "rfsd-raft/1\n"
+	helloTimeout  = 5 * time.Second
+	maxClusterID  = 64
+	maxHandshakes = 64 // connections in their first frame at once
+	helloOK       = 0x06
 
 	// After the greeting the caller says what the connection is for, in one byte.
-	forRaft = 'R'
-	forPut  = 'P'
-	forList = 'L'
-	forNone = '0' // only the greeting counts
+	purposeRaft  = 'R'
+	purposePut   = 'P'
+	purposeList  = 'L'
+	purposeProbe = '0' // only the greeting counts
 )
 
 // layer is a raft.StreamLayer whose connections begin with the cluster's id and epoch, so that a
@@ -60,7 +60,7 @@ func newLayer(s Streams, c Cluster, serve func(byte, net.Conn)) (*layer, error) 
 	if c.ID == "" || len(c.ID) > maxClusterID {
 		return nil, fmt.Errorf("cluster id of %d bytes: %w", len(c.ID), fault.ErrConfig)
 	}
-	l := &layer{Streams: s, cluster: c, serve: serve, ready: make(chan net.Conn), slots: make(chan struct{}, maxGreetings), quit: make(chan struct{})}
+	l := &layer{Streams: s, cluster: c, serve: serve, ready: make(chan net.Conn), slots: make(chan struct{}, maxHandshakes), quit: make(chan struct{})}
 	l.done.Go(l.listen)
 	return l, nil
 }
@@ -80,8 +80,8 @@ func (l *layer) listen() {
 		}
 		l.done.Go(func() {
 			defer func() { <-l.slots }()
-			what, err := l.welcome(conn)
-			if err != nil || what != forRaft {
+			what, err := l.handshake(conn)
+			if err != nil || what != purposeRaft {
 				if err == nil {
 					l.serve(what, conn)
 				}
@@ -104,9 +104,9 @@ func (l *layer) hello() []byte {
 	return binary.BigEndian.AppendUint64(b, l.cluster.Epoch)
 }
 
-// welcome checks the first frame and gives what the connection is for. Other uses than Raft keep
+// handshake checks the first frame and gives what the connection is for. Other uses than Raft keep
 // the deadline.
-func (l *layer) welcome(conn net.Conn) (what byte, err error) {
+func (l *layer) handshake(conn net.Conn) (what byte, err error) {
 	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return 0, err
 	}
@@ -125,10 +125,10 @@ func (l *layer) welcome(conn net.Conn) (what byte, err error) {
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
 		return 0, err
 	}
-	if b[0] != forRaft {
+	if b[0] != purposeRaft {
 		return b[0], nil
 	}
-	return forRaft, conn.SetDeadline(time.Time{})
+	return purposeRaft, conn.SetDeadline(time.Time{})
 }
 
 // Accept gives the next connection that has greeted rightly.
@@ -154,7 +154,7 @@ func (l *layer) Close() error {
 
 // Dial connects and greets, for Raft.
 func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	conn, err := l.call(string(address), timeout, forRaft)
+	conn, err := l.call(string(address), timeout, purposeRaft)
 	if err != nil {
 		return nil, err
 	}

@@ -30,8 +30,8 @@ type Change struct {
 }
 
 const (
-	goneLongEnough = 60 * time.Second
-	oldEnough      = 30 * time.Second // a node that has just come is not trusted with a vote yet
+	removeAfter = 60 * time.Second
+	minVoterAge = 30 * time.Second // a node that has just come is not trusted with a vote yet
 )
 
 // Voters is how many votes a fleet of n nodes has.
@@ -64,7 +64,7 @@ func NextChange(self string, servers []Server, nodes []Node, now time.Time) (Cha
 	for _, s := range servers {
 		n, known := byID[s.ID]
 		if s.ID != self && (!known || n.Gone > 0) {
-			if !known || n.Gone >= goneLongEnough {
+			if !known || n.Gone >= removeAfter {
 				missing = append(missing, s.ID)
 			}
 			continue
@@ -72,7 +72,7 @@ func NextChange(self string, servers []Server, nodes []Node, now time.Time) (Cha
 		here = append(here, s.ID)
 	}
 	if len(here) < want || len(missing) > 0 && len(here) <= want {
-		if n, ok := best(nodes, servers, here, byID, now); ok && len(here) < want {
+		if n, ok := bestCandidate(nodes, servers, here, byID, now); ok && len(here) < want {
 			return Change{Add: &n}, true
 		}
 	}
@@ -81,7 +81,7 @@ func NextChange(self string, servers []Server, nodes []Node, now time.Time) (Cha
 	}
 	if len(here) > want && len(here) == len(servers) {
 		// Too many: the one that helps least goes, never the leader itself.
-		slices.SortFunc(here, func(a, b string) int { return rank(byID[b], here, byID) - rank(byID[a], here, byID) })
+		slices.SortFunc(here, func(a, b string) int { return placementCost(byID[b], here, byID) - placementCost(byID[a], here, byID) })
 		for _, id := range here {
 			if id != self {
 				return Change{Remove: id}, true
@@ -91,12 +91,12 @@ func NextChange(self string, servers []Server, nodes []Node, now time.Time) (Cha
 	return Change{}, false
 }
 
-// best is the node that should get a vote: in a zone with few votes, not to be taken away, the oldest.
-func best(nodes []Node, servers []Server, here []string, byID map[string]Node, now time.Time) (Node, bool) {
+// bestCandidate is the node that should get a vote: in a zone with few votes, not to be taken away, the oldest.
+func bestCandidate(nodes []Node, servers []Server, here []string, byID map[string]Node, now time.Time) (Node, bool) {
 	var fit []Node
 	for _, n := range nodes {
 		isServer := slices.ContainsFunc(servers, func(s Server) bool { return s.ID == n.ID })
-		if n.Gone == 0 && !isServer && n.Address != "" && now.UnixMilli()-n.Started >= oldEnough.Milliseconds() {
+		if n.Gone == 0 && !isServer && n.Address != "" && now.UnixMilli()-n.Started >= minVoterAge.Milliseconds() {
 			fit = append(fit, n)
 		}
 	}
@@ -104,13 +104,13 @@ func best(nodes []Node, servers []Server, here []string, byID map[string]Node, n
 		return Node{}, false
 	}
 	slices.SortFunc(fit, func(a, b Node) int {
-		return cmp.Or(rank(a, here, byID)-rank(b, here, byID), cmp.Compare(a.Started, b.Started), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(placementCost(a, here, byID)-placementCost(b, here, byID), cmp.Compare(a.Started, b.Started), cmp.Compare(a.ID, b.ID))
 	})
 	return fit[0], true
 }
 
-// rank is lower for a node that makes the votes safer.
-func rank(n Node, here []string, byID map[string]Node) int {
+// placementCost is lower for a node that makes the votes safer.
+func placementCost(n Node, here []string, byID map[string]Node) int {
 	r := 0
 	for _, id := range here {
 		if id != n.ID && byID[id].Zone == n.Zone {

@@ -175,9 +175,9 @@ func (s *coordination) list(c *cli.Context, f filter) (*listing, error) {
 	slices.SortFunc(l.Items, func(a, b itemRow) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Cursor, b.Cursor))
 	})
-	l.Safe = l.Seeded && quiet.Safe(now)
+	l.Safe = l.Seeded && quiet.SafeToWriteAt(now)
 	if l.Seeded && quiet.Open == 0 {
-		from := quiet.Until.UTC()
+		from := quiet.SafeFrom.UTC()
 		l.SafeFrom = &from
 	}
 	return l, nil

@@ -152,24 +152,24 @@ func (m *member) Plan() schedule.Plan {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	plan := schedule.Plan{Nodes: m.alone}
+	plan := schedule.Plan{ListedNodes: m.alone}
 	if m.r.maxRate > 0 && m.alone == 0 { // it is in no list yet
-		plan.Rate = new(schedule.Taker).Take(time.Now(), m.r.maxRate, 1)
+		plan.Rate = new(schedule.RateFollower).Share(time.Now(), m.r.maxRate, 1)
 	}
 	return plan
 }
 
-// Wish tells the others that the operator's wish has changed.
-func (m *member) Wish() {
+// IntentChanged announces to the other nodes that the intent in the store has changed.
+func (m *member) IntentChanged() {
 	if f := m.current(); f != nil {
-		f.Wish()
+		f.IntentChanged()
 	}
 }
 
-// Poison tells the others of an item that broke a worker here.
-func (m *member) Poison(item string) {
+// ItemPoisoned announces to the other nodes that an item crashed a worker here.
+func (m *member) ItemPoisoned(item string) {
 	if f := m.current(); f != nil {
-		f.Poison(item)
+		f.ItemPoisoned(item)
 	}
 }
 
@@ -227,7 +227,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		Store: kept, Clock: cms.SystemClock(), Gossip: m.r.fleet.gossip, Dir: m.r.fleet.dataDir, Quick: m.r.fleet.quick,
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.Catalogue(ctx, coordinator) },
 		Workers: func() int { return m.daemon().Running() }, Load: func() schedule.Load { return m.daemon().Load() },
-		Left: func() (schedule.Left, bool) { return m.daemon().Left() }, Wished: func() { m.daemon().ReadWish() },
+		Remaining: func() (schedule.Remaining, bool) { return m.daemon().Remaining() }, IntentChanged: func() { m.daemon().ReadIntent() },
 		MaxRate: m.r.maxRate, Scheduler: m.sched, Log: m.log,
 	}
 	conf.Gossip.Meta.API, conf.Gossip.Log = m.r.api.advertise, m.log
@@ -237,7 +237,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 	}
 	f, err := fleet.Start(ctx, conf)
 	if err != nil {
-		if count, lerr := fleet.Enlist(ctx, conf); lerr == nil { // the others leave it its part of the rate
+		if count, lerr := fleet.Register(ctx, conf); lerr == nil { // the others leave it its part of the rate
 			m.mu.Lock()
 			m.alone = count
 			m.mu.Unlock()

@@ -13,7 +13,7 @@ func TestANodeThatHasNotJoinedItsFleetLeavesItTheRate(t *testing.T) {
 		t.Errorf("%+v before it is in the list", p)
 	}
 	m.alone = 4
-	if p := m.Plan(); p.Rate != 0 || p.Nodes != 4 {
+	if p := m.Plan(); p.Rate != 0 || p.ListedNodes != 4 {
 		t.Errorf("%+v when it is in the list without gossip", p)
 	}
 }

@@ -242,7 +242,7 @@ func runNode(ctx context.Context, r runOptions) error {
 		return err
 	}
 	conf := daemon.Config{
-		Name: r.name, Version: version, Session: r.session, Workers: r.workers, Most: r.most, Memory: r.memory, MaxRate: r.maxRate,
+		Name: r.name, Version: version, Session: r.session, Workers: r.workers, MaxWorkers: r.most, Memory: r.memory, MaxRate: r.maxRate,
 		EndWhenDone: r.endWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
@@ -304,7 +304,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	var d *daemon.Daemon
 	conf.Scheduler = &schedule.Scheduler{}
 	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, daemon: func() *daemon.Daemon { return d }}
-	conf.Fleet, conf.Speaker, conf.Place = self, self, conf.Scheduler.Place
+	conf.Fleet, conf.Peers, conf.Position = self, self, conf.Scheduler.Position
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {
 		if err := self.rotate(); err != nil {
@@ -390,7 +390,7 @@ func hearSignals(d *daemon.Daemon) (stop func()) {
 					continue
 				}
 				if ends++; ends > 1 {
-					d.Hurry()
+					d.KillWorkers()
 				}
 			}
 		}

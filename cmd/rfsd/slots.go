@@ -62,7 +62,7 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 }
 
 func (h *slotHost) starter() daemon.Starter {
-	return &daemon.Inside{Run: h.run, Exit: func(reason string) {
+	return &daemon.InProcess{Run: h.run, Exit: func(reason string) {
 		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rfsd:", reason)
 		os.Exit(workerFailed)
 	}}

@@ -92,10 +92,10 @@ func newHolder() string {
 func bulkOptions(o options) bulk.Options {
 	return bulk.Options{
 		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
-		MaxInFlight: max(1, (o.connections+o.slots-1)/o.slots),
-		Breaker:     bulk.NewBreaker(o.maxFailed),
-		Pool:        &bulk.Pool{},
-		GiveUp:      o.unavailable,
+		MaxInFlight:  max(1, (o.connections+o.slots-1)/o.slots),
+		Breaker:      bulk.NewBreaker(o.maxFailed),
+		Pool:         &bulk.Pool{},
+		StallTimeout: o.unavailable,
 	}
 }
 

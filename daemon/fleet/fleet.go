@@ -34,49 +34,49 @@ type Config struct {
 	Streams     func() (store.Streams, error)
 	RaftAddress string
 	// Shards reads the catalogue from the coordination store; only the leader asks for it.
-	Shards  func(context.Context) ([]schedule.Shard, error)
-	Workers func() int                              // running on this node
-	Load    func() schedule.Load                    // of this node, for the others; nil: nothing is told
-	Left    func() (left schedule.Left, known bool) // of the migration, by this node's last reading
-	MaxRate int64                                   // bytes per second of the whole fleet; 0: no limit
-	// Wished is called when another node says that the operator's wish has changed: the store has it.
-	Wished    func()
-	Scheduler *schedule.Scheduler
-	Quick     bool // short intervals, for nodes on one machine
-	Log       *slog.Logger
+	Shards    func(context.Context) ([]schedule.Shard, error)
+	Workers   func() int                                   // running on this node
+	Load      func() schedule.Load                         // of this node, for the others; nil: nothing is told
+	Remaining func() (left schedule.Remaining, known bool) // of the migration, by this node's last reading
+	MaxRate   int64                                        // bytes per second of the whole fleet; 0: no limit
+	// IntentChanged is called when another node says that the operator's wish has changed: the store has it.
+	IntentChanged func()
+	Scheduler     *schedule.Scheduler
+	Quick         bool // short intervals, for nodes on one machine
+	Log           *slog.Logger
 }
 
 // intervals of what a node does again and again.
 type intervals struct {
 	advertise, hints, lead time.Duration
 	load                   time.Duration // between two words of a node about its load, in a small fleet
-	expire                 time.Duration // a node that was not seen for so long leaves the list
-	leadership             time.Duration // time to live of the leader's lock
-	lost                   time.Duration // hints without a leader for so long begin anew
-	living                 time.Duration // a node that was seen in the list within so much of the newest one lives
-	lapse                  time.Duration // a node that was not in the list for so long may not be counted any more; less than living
-	plan                   time.Duration // what the leader proposes lives so long, in a small fleet
+	nodeTTL                time.Duration // a node that was not seen for so long leaves the list
+	leaderTTL              time.Duration // time to live of the leader's lock
+	leaderlessTimeout      time.Duration // hints without a leader for so long begin anew
+	listedTTL              time.Duration // a node that was seen in the list within so much of the newest one lives
+	listingTTL             time.Duration // a node that was not in the list for so long may not be counted any more; less than living
+	planTTL                time.Duration // what the leader proposes lives so long, in a small fleet
 }
 
 var (
-	normal = intervals{
-		load: 10 * time.Second, advertise: 30 * time.Second, hints: 10 * time.Second, lead: 15 * time.Second, expire: 5 * time.Minute,
-		leadership: 30 * time.Second, lost: 90 * time.Second, living: 75 * time.Second, lapse: time.Minute, plan: time.Minute,
+	defaultIntervals = intervals{
+		load: 10 * time.Second, advertise: 30 * time.Second, hints: 10 * time.Second, lead: 15 * time.Second, nodeTTL: 5 * time.Minute,
+		leaderTTL: 30 * time.Second, leaderlessTimeout: 90 * time.Second, listedTTL: 75 * time.Second, listingTTL: time.Minute, planTTL: time.Minute,
 	}
-	quick = intervals{
-		load: time.Second, advertise: time.Second, hints: 300 * time.Millisecond, lead: 500 * time.Millisecond, expire: 10 * time.Second,
-		leadership: 3 * time.Second, lost: 5 * time.Second, living: 8 * time.Second, lapse: 6 * time.Second, plan: 5 * time.Second,
+	quickIntervals = intervals{
+		load: time.Second, advertise: time.Second, hints: 300 * time.Millisecond, lead: 500 * time.Millisecond, nodeTTL: 10 * time.Second,
+		leaderTTL: 3 * time.Second, leaderlessTimeout: 5 * time.Second, listedTTL: 8 * time.Second, listingTTL: 6 * time.Second, planTTL: 5 * time.Second,
 	}
 )
 
 // Fleet is this node's part.
 type Fleet struct {
-	conf   Config
-	every  intervals
-	gossip *gossip.Gossip
-	nodes  *primitive.Nodes
-	locks  *primitive.Locks
-	log    *slog.Logger
+	conf      Config
+	intervals intervals
+	gossip    *gossip.Gossip
+	nodes     *primitive.Nodes
+	locks     *primitive.Locks
+	log       *slog.Logger
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -87,74 +87,76 @@ type Fleet struct {
 	leading bool
 	plan    proposal
 	own     schedule.Load // as it was told last
-	// busy and slow are the pressure on target and repository by all nodes' last words.
-	busy, slow float64
-	past       past
+	// targetRejectRatio and slow are the pressure on target and repository by all nodes' last words.
+	targetRejectRatio, repoThrottleRatio float64
+	throughput                           throughput
 
-	taker  schedule.Taker // of this node's part of the rate
-	listed int            // nodes that live by the list of the coordination store, where a rate is divided
-	heard  int            // by gossip
+	follower    schedule.RateFollower // of this node's part of the rate
+	listedNodes int                   // nodes that live by the list of the coordination store, where a rate is divided
+	gossipNodes int                   // by gossip
 
-	since int64 // epoch ms of the store: the node was in the list by then; advertise alone
+	listedSince int64 // epoch ms of the store: the node was in the list by then; advertise alone
 }
 
 // Start begins gossip and everything that follows from it.
 func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	f := &Fleet{
-		conf: conf, every: normal, log: conf.Log, missing: map[string]time.Time{},
+		conf: conf, intervals: defaultIntervals, log: conf.Log, missing: map[string]time.Time{},
 		nodes: &primitive.Nodes{Store: conf.Store, Clock: conf.Clock},
 		locks: &primitive.Locks{Store: conf.Store, Clock: conf.Clock, Wait: func() time.Duration {
-			if all := conf.Scheduler.Place().Every(0, schedule.Elections); all > 0 {
+			if all := conf.Scheduler.Position().Interval(0, schedule.ElectionRate); all > 0 {
 				return rand.N(all)
 			}
 			return 0
 		}},
 	}
 	if conf.Quick {
-		f.every = quick
+		f.intervals = quickIntervals
 	}
 	gc := conf.Gossip
 	gc.Quick = conf.Quick
 	gc.Meta.Raft = conf.RaftAddress
 	gc.Finders = append(slices.Clone(gc.Finders), gossip.NodeList{Nodes: f.nodes})
-	f.taker = schedule.Taker{Life: f.every.plan, Lapse: f.every.lapse}
+	f.follower = schedule.RateFollower{PlanTTL: f.intervals.planTTL, ListingTTL: f.intervals.listingTTL}
 	var err error
 	if f.gossip, err = gossip.Start(ctx, gc); err != nil {
 		return nil, err
 	}
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f.stop = stop
-	f.done.Go(func() { f.repeatIn(lasting, f.beat, f.advertise) })
-	f.done.Go(func() { f.follow(lasting) })
+	f.done.Go(func() { f.repeatEvery(lasting, f.advertiseInterval, f.advertise) })
+	f.done.Go(func() { f.watchMembers(lasting) })
 	if conf.Streams != nil {
 		f.done.Go(func() {
-			f.repeatIn(lasting, func() time.Duration { return f.conf.Scheduler.Place().Every(f.every.hints, schedule.Foundings) }, f.keepHints)
+			f.repeatEvery(lasting, func() time.Duration {
+				return f.conf.Scheduler.Position().Interval(f.intervals.hints, schedule.RaftProbeRate)
+			}, f.syncHints)
 		})
 	}
-	f.done.Go(func() { f.repeat(lasting, f.every.hints, f.learn) })
-	f.done.Go(func() { f.leadAgain(lasting) })
+	f.done.Go(func() { f.repeat(lasting, f.intervals.hints, f.refresh) })
+	f.done.Go(func() { f.electionLoop(lasting) })
 	if conf.Load != nil {
-		f.done.Go(func() { f.tellLoad(lasting) })
+		f.done.Go(func() { f.loadLoop(lasting) })
 	}
-	f.done.Go(func() { f.hear(lasting) })
+	f.done.Go(func() { f.noteLoop(lasting) })
 	return f, nil
 }
 
 // repeat runs an errand now and then until ctx ends. A failure is said and tried again.
 func (f *Fleet) repeat(ctx context.Context, every time.Duration, errand func(context.Context) error) {
-	f.repeatIn(ctx, func() time.Duration { return every }, errand)
+	f.repeatEvery(ctx, func() time.Duration { return every }, errand)
 }
 
-// beat is how often this node writes itself into the list. Where a rate is divided among those in it, not more seldom than all expect.
-func (f *Fleet) beat() time.Duration {
+// advertiseInterval is how often this node writes itself into the list. Where a rate is divided among those in it, not more seldom than all expect.
+func (f *Fleet) advertiseInterval() time.Duration {
 	if f.conf.MaxRate > 0 {
-		return f.every.advertise
+		return f.intervals.advertise
 	}
-	return min(f.conf.Scheduler.Place().Every(f.every.advertise, schedule.Beats), f.every.expire/2)
+	return min(f.conf.Scheduler.Position().Interval(f.intervals.advertise, schedule.HeartbeatRate), f.intervals.nodeTTL/2)
 }
 
-// repeatIn is repeat in intervals that follow the size of the fleet.
-func (f *Fleet) repeatIn(ctx context.Context, interval func() time.Duration, errand func(context.Context) error) {
+// repeatEvery is repeat in intervals that follow the size of the fleet.
+func (f *Fleet) repeatEvery(ctx context.Context, interval func() time.Duration, errand func(context.Context) error) {
 	for {
 		every := interval()
 		if err := errand(ctx); err != nil && ctx.Err() == nil {
@@ -166,13 +168,13 @@ func (f *Fleet) repeatIn(ctx context.Context, interval func() time.Duration, err
 	}
 }
 
-// follow tells the scheduler where this node stands whenever members come and go.
-func (f *Fleet) follow(ctx context.Context) {
-	tick := time.NewTicker(f.every.advertise)
+// watchMembers tells the scheduler where this node stands whenever members come and go.
+func (f *Fleet) watchMembers(ctx context.Context) {
+	tick := time.NewTicker(f.intervals.advertise)
 	defer tick.Stop()
 	for {
 		changed := f.gossip.Changed()
-		f.stand()
+		f.updatePosition()
 		select {
 		case <-ctx.Done():
 			return
@@ -182,21 +184,21 @@ func (f *Fleet) follow(ctx context.Context) {
 	}
 }
 
-func (f *Fleet) stand() {
+func (f *Fleet) updatePosition() {
 	members := f.gossip.Members()
-	place := schedule.Place{Nodes: len(members)}
+	place := schedule.NodePosition{Nodes: len(members)}
 	for i, m := range members {
 		place.Workers += max(1, m.Meta.Workers)
 		if m.Name == f.gossip.Name() {
 			place.Position = i
 		}
 	}
-	f.conf.Scheduler.Stand(place)
+	f.conf.Scheduler.SetPosition(place)
 	f.mu.Lock()
-	f.heard = len(members)
+	f.gossipNodes = len(members)
 	f.mu.Unlock()
 	meta := f.conf.Gossip.Meta
-	meta.Raft, meta.Workers, meta.Voter = f.conf.RaftAddress, f.conf.Workers(), f.voter()
+	meta.Raft, meta.Workers, meta.Voter = f.conf.RaftAddress, f.conf.Workers(), f.isVoter()
 	if err := f.gossip.SetMeta(meta); err != nil {
 		f.log.Debug("fleet: others do not know of a change yet", "error", err)
 	}
@@ -226,16 +228,16 @@ func (f *Fleet) Nodes() []status.Node {
 	return all
 }
 
-// Leading says whether this node holds the leader's lock.
-func (f *Fleet) Leading() bool {
+// IsLeader says whether this node holds the leader's lock.
+func (f *Fleet) IsLeader() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.leading
 }
 
-// Tell passes a short note on to all nodes, such as an operator's wish that is written already.
-func (f *Fleet) Tell(kind, key string, payload []byte, ttl time.Duration) error {
-	return f.gossip.Tell(gossip.Note{Kind: kind, Key: key, TTL: int(ttl / time.Second), Payload: payload})
+// Broadcast passes a short note on to all nodes, such as an operator's wish that is written already.
+func (f *Fleet) Broadcast(kind, key string, payload []byte, ttl time.Duration) error {
+	return f.gossip.Broadcast(gossip.Note{Kind: kind, Key: key, TTL: int(ttl / time.Second), Payload: payload})
 }
 
 // Notes gives what others told.

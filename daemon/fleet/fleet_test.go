@@ -32,10 +32,10 @@ type testFleet struct {
 	begun time.Time
 }
 
-// left is a migration that reads a MB and ten documents each second.
-func (f *testFleet) left() (schedule.Left, bool) {
+// remaining is a migration that reads a MB and ten documents each second.
+func (f *testFleet) left() (schedule.Remaining, bool) {
 	done := int64(time.Since(f.begun) / time.Millisecond)
-	return schedule.Left{
+	return schedule.Remaining{
 		Items: 50, ItemsOpen: 40, ItemsFailed: 1, Shards: 90, ShardsDone: 9, Indexed: done / 100, Failed: 3, Filtered: 4,
 		Bytes: 1 << 40, BytesDone: 1000 * done,
 	}, true
@@ -99,16 +99,16 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 	n.Fleet, err = Start(f.t.Context(), Config{
 		Store: f.store, Clock: cms.SystemClock(), Dir: f.dirs[name], Streams: streams, RaftAddress: address, Quick: true,
 		Gossip: gossip.Config{
-			Fleet: "blue", Name: name, Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, Rejoin: 500 * time.Millisecond,
+			Fleet: "blue", Name: name, Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, RejoinInterval: 500 * time.Millisecond,
 			Meta: gossip.Meta{API: name + ":1", Version: "1", Zone: name, Started: 1}, Log: slog.New(slog.DiscardHandler),
 		},
-		Shards:    func(context.Context) ([]schedule.Shard, error) { return shards(90), nil },
-		Workers:   func() int { return 2 },
-		Load:      testLoad,
-		Left:      f.left,
-		Wished:    func() { n.wished.Add(1) },
-		MaxRate:   testRate,
-		Scheduler: n.sched, Log: slog.New(slog.DiscardHandler),
+		Shards:        func(context.Context) ([]schedule.Shard, error) { return shards(90), nil },
+		Workers:       func() int { return 2 },
+		Load:          testLoad,
+		Remaining:     f.left,
+		IntentChanged: func() { n.wished.Add(1) },
+		MaxRate:       testRate,
+		Scheduler:     n.sched, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -151,7 +151,7 @@ func (f *testFleet) agree() {
 	eventually(f.t, "exactly one leads", func() bool {
 		leaders := 0
 		for _, n := range f.nodes {
-			if n.Leading() {
+			if n.IsLeader() {
 				leaders++
 			}
 		}
@@ -178,9 +178,9 @@ func TestNodesMeetByTheStoreAndShareTheCatalogue(t *testing.T) {
 	if got := f.nodes["n0"].Nodes(); len(got) != 3 || got[1].Address != "n1:1" || got[1].Zone != "n1" {
 		t.Errorf("nodes %+v", got)
 	}
-	eventually(t, "three vote about hints", func() bool { return len(f.nodes["n0"].current().Servers()) == 3 })
+	eventually(t, "three vote about hints", func() bool { return len(f.nodes["n0"].hintStore().Servers()) == 3 })
 
-	before := f.nodes["n2"].current().Cluster().Epoch
+	before := f.nodes["n2"].hintStore().Cluster().Epoch
 	if before != 1 {
 		t.Errorf("hints began %d times while all was well", before)
 	}
@@ -190,7 +190,7 @@ func TestNodesMeetByTheStoreAndShareTheCatalogue(t *testing.T) {
 	}
 	f.start("n3")
 	f.agree()
-	eventually(t, "hints began anew", func() bool { s := f.nodes["n2"].current(); return s != nil && s.Cluster().Epoch > before })
+	eventually(t, "hints began anew", func() bool { s := f.nodes["n2"].hintStore(); return s != nil && s.Cluster().Epoch > before })
 
 	// Every directory is wiped while all are down.
 	for name := range f.nodes {

@@ -15,22 +15,22 @@ import (
 
 // founding is the record that names the cluster of hints; whoever has written it founds it.
 const (
-	foundingID   = "raft:cluster"
-	foundingKind = "raft"
-	foundingLock = "raft-bootstrap"
-	foundingTTL  = 20 * time.Second
+	clusterRecordID   = "raft:cluster"
+	clusterRecordKind = "raft"
+	bootstrapLock     = "raft-bootstrap"
+	bootstrapTTL      = 20 * time.Second
 )
 
-type founding struct {
+type clusterRecord struct {
 	store.Cluster
 	First string `json:"first"` // node that founds it
 }
 
-func (f *Fleet) founded(ctx context.Context) (cms.Record, founding, error) {
-	var is founding
-	r, err := f.conf.Store.Record(ctx, foundingID)
+func (f *Fleet) readCluster(ctx context.Context) (cms.Record, clusterRecord, error) {
+	var is clusterRecord
+	r, err := f.conf.Store.Record(ctx, clusterRecordID)
 	if errors.Is(err, cms.ErrNotFound) {
-		return cms.Record{ID: foundingID, Kind: foundingKind}, is, nil
+		return cms.Record{ID: clusterRecordID, Kind: clusterRecordKind}, is, nil
 	}
 	if err != nil {
 		return r, is, fmt.Errorf("founding record of the hints: %w", err)
@@ -41,17 +41,17 @@ func (f *Fleet) founded(ctx context.Context) (cms.Record, founding, error) {
 	return r, is, nil
 }
 
-// keepHints opens the hints of the epoch that is written down, writes the first or the next one when
+// syncHints opens the hints of the epoch that is written down, writes the first or the next one when
 // there is none that works, and never does more than read that record while all is well.
-func (f *Fleet) keepHints(ctx context.Context) error {
-	_, is, err := f.founded(ctx)
+func (f *Fleet) syncHints(ctx context.Context) error {
+	_, is, err := f.readCluster(ctx)
 	if err != nil {
 		return err
 	}
 	mine := false
-	if is.ID == "" || f.hopeless(is) {
+	if is.ID == "" || f.quorumLost(is) {
 		was := is.Epoch
-		if is, err = f.found(ctx, is); err != nil {
+		if is, err = f.bootstrap(ctx, is); err != nil {
 			return err
 		}
 		// Only right after writing the record: a founder whose files were wiped since must not
@@ -61,16 +61,16 @@ func (f *Fleet) keepHints(ctx context.Context) error {
 	return f.open(is, mine)
 }
 
-// hopeless says whether the hints have no leader, and cannot get one because most voters are gone.
-func (f *Fleet) hopeless(is founding) bool {
-	s := f.current()
-	if s == nil || s.Cluster() != is.Cluster || s.Silent() < f.every.lost {
+// quorumLost says whether the hints have no leader, and cannot get one because most voters are gone.
+func (f *Fleet) quorumLost(is clusterRecord) bool {
+	s := f.hintStore()
+	if s == nil || s.Cluster() != is.Cluster || s.SinceLeaderContact() < f.intervals.leaderlessTimeout {
 		return false
 	}
 	servers := s.Servers()
 	if len(servers) == 0 { // this node was never let in; is there anybody to do it?
 		// There may be, where gossip does not reach: halves that do not hear each other must not take turns at founding.
-		if s.Silent() < neverLetIn*f.every.lost {
+		if s.SinceLeaderContact() < neverJoinedFactor*f.intervals.leaderlessTimeout {
 			return false
 		}
 		for _, m := range f.gossip.Members() {
@@ -82,17 +82,17 @@ func (f *Fleet) hopeless(is founding) bool {
 	}
 	here := 0
 	for _, x := range servers {
-		if f.known(x.ID) {
+		if f.isMember(x.ID) {
 			here++
 		}
 	}
 	return 2*here <= len(servers)
 }
 
-// neverLetIn is how many times longer than others a node waits for a leader that it has never heard of.
-const neverLetIn = 4
+// neverJoinedFactor is how many times longer than others a node waits for a leader that it has never heard of.
+const neverJoinedFactor = 4
 
-func (f *Fleet) known(node string) bool {
+func (f *Fleet) isMember(node string) bool {
 	for _, m := range f.gossip.Members() {
 		if m.Name == node {
 			return true
@@ -101,19 +101,19 @@ func (f *Fleet) known(node string) bool {
 	return false
 }
 
-// found writes the next epoch, under a lock: of several nodes that want to one does.
-func (f *Fleet) found(ctx context.Context, was founding) (founding, error) {
-	lock, err := f.locks.Try(ctx, foundingLock, foundingTTL)
+// bootstrap writes the next epoch, under a lock: of several nodes that want to one does.
+func (f *Fleet) bootstrap(ctx context.Context, was clusterRecord) (clusterRecord, error) {
+	lock, err := f.locks.Try(ctx, bootstrapLock, bootstrapTTL)
 	if err != nil {
-		return founding{}, fmt.Errorf("found the hints: %w", err)
+		return clusterRecord{}, fmt.Errorf("found the hints: %w", err)
 	}
 	guarded, end := lock.Guard(ctx)
 	defer end()
-	r, is, err := f.founded(guarded)
+	r, is, err := f.readCluster(guarded)
 	if err != nil || is.Cluster != was.Cluster {
 		return is, errors.Join(err, lock.Unlock(ctx)) // somebody else was quicker
 	}
-	is = founding{Cluster: store.Cluster{ID: f.conf.Gossip.Fleet, Epoch: was.Epoch + 1}, First: f.gossip.Name()}
+	is = clusterRecord{Cluster: store.Cluster{ID: f.conf.Gossip.Fleet, Epoch: was.Epoch + 1}, First: f.gossip.Name()}
 	if r.Body, err = json.Marshal(is); err != nil {
 		return was, errors.Join(err, lock.Unlock(ctx))
 	}
@@ -125,13 +125,13 @@ func (f *Fleet) found(ctx context.Context, was founding) (founding, error) {
 }
 
 // open makes sure that the hints of this epoch are open, and no others.
-func (f *Fleet) open(is founding, found bool) error {
-	s := f.current()
+func (f *Fleet) open(is clusterRecord, found bool) error {
+	s := f.hintStore()
 	if s != nil && s.Cluster() == is.Cluster {
 		return nil
 	}
 	if s != nil {
-		f.use(nil)
+		f.setHints(nil)
 		if err := s.Close(); err != nil {
 			f.log.Debug("fleet: hints of the epoch before", "error", err)
 		}
@@ -142,35 +142,35 @@ func (f *Fleet) open(is founding, found bool) error {
 	}
 	opened, err := store.Open(store.Config{
 		Dir: f.conf.Dir, ID: f.gossip.Name(), Address: f.conf.RaftAddress, Streams: streams, Cluster: is.Cluster,
-		Found: found, Quick: f.conf.Quick, Log: f.log,
+		Bootstrap: found, Quick: f.conf.Quick, Log: f.log,
 	})
 	if err != nil {
 		return err
 	}
-	f.use(opened)
+	f.setHints(opened)
 	return nil
 }
 
-func (f *Fleet) use(s *store.Store) {
+func (f *Fleet) setHints(s *store.Store) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hints = s
 }
 
-func (f *Fleet) current() *store.Store {
+func (f *Fleet) hintStore() *store.Store {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.hints
 }
 
-func (f *Fleet) voter() bool {
-	s := f.current()
+func (f *Fleet) isVoter() bool {
+	s := f.hintStore()
 	return s != nil && s.Member()
 }
 
-// tend keeps the voters in order while this node leads the hints.
-func (f *Fleet) tend(ctx context.Context) error {
-	s := f.current()
+// reconcileVoters keeps the voters in order while this node leads the hints.
+func (f *Fleet) reconcileVoters(ctx context.Context) error {
+	s := f.hintStore()
 	if s == nil {
 		return nil
 	}
@@ -193,34 +193,34 @@ func (f *Fleet) tend(ctx context.Context) error {
 		nodes = append(nodes, store.Node{ID: x.ID, Gone: max(1, now.Sub(f.missing[x.ID]))})
 	}
 	f.mu.Unlock()
-	return s.Tend(ctx, nodes)
+	return s.ReconcileVoters(ctx, nodes)
 }
 
 // Kinds of hints.
 const (
-	kindShards = "shards" // part of the catalogue: a list of shards in each
-	partShards = 40       // in one hint
-	shardsLife = 24 * time.Hour
+	kindShards    = "shards" // part of the catalogue: a list of shards in each
+	shardsPerHint = 40       // in one hint
+	shardsTTL     = 24 * time.Hour
 )
 
 // publish puts the catalogue among the hints. Only the leader does.
 func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
-	s := f.current()
+	s := f.hintStore()
 	if s == nil {
 		return nil
 	}
-	if there, err := f.list(kindShards); err == nil && len(there) >= (len(shards)+partShards-1)/partShards {
+	if there, err := f.list(kindShards); err == nil && len(there) >= (len(shards)+shardsPerHint-1)/shardsPerHint {
 		return nil // until they expire or the hints begin anew
 	}
 	var hints []store.Hint
-	expires := time.Now().Add(shardsLife).UnixMilli()
-	for from := 0; from < len(shards); from += partShards {
-		b, err := json.Marshal(shards[from:min(from+partShards, len(shards))])
+	expires := time.Now().Add(shardsTTL).UnixMilli()
+	for from := 0; from < len(shards); from += shardsPerHint {
+		b, err := json.Marshal(shards[from:min(from+shardsPerHint, len(shards))])
 		if err != nil {
 			return err
 		}
 		if len(b) <= 4<<10 { // a part with very long names is left out: those shards come by chance
-			hints = append(hints, store.Hint{Kind: kindShards, Key: fmt.Sprintf("%06d", from/partShards), Expires: expires, Payload: b})
+			hints = append(hints, store.Hint{Kind: kindShards, Key: fmt.Sprintf("%06d", from/shardsPerHint), Expires: expires, Payload: b})
 		}
 	}
 	return f.put(ctx, s, hints)
@@ -233,7 +233,7 @@ func (f *Fleet) put(ctx context.Context, s *store.Store, hints []store.Hint) err
 	}
 	err := store.ErrNotLeader
 	for _, voter := range f.voters() {
-		if err = s.PutAt(voter, hints...); err == nil {
+		if err = s.PutVia(voter, hints...); err == nil {
 			return nil
 		}
 	}
@@ -242,7 +242,7 @@ func (f *Fleet) put(ctx context.Context, s *store.Store, hints []store.Hint) err
 
 // list reads the hints of a kind: this node's copy, or a voter's when it has none.
 func (f *Fleet) list(kind string) (hints []store.Hint, err error) {
-	s := f.current()
+	s := f.hintStore()
 	if s == nil {
 		return nil, store.ErrNotLeader
 	}
@@ -251,7 +251,7 @@ func (f *Fleet) list(kind string) (hints []store.Hint, err error) {
 	}
 	err = store.ErrNotLeader
 	for _, voter := range f.voters() {
-		if hints, err = s.Ask(voter, kind); err == nil {
+		if hints, err = s.ListFrom(voter, kind); err == nil {
 			return hints, nil
 		}
 	}
@@ -268,27 +268,27 @@ func (f *Fleet) voters() (all []string) {
 	return all
 }
 
-// learn takes what the fleet knows: the catalogue from this node's copy of the hints, or from a voter.
-func (f *Fleet) learn(ctx context.Context) error {
-	s := f.current()
+// refresh takes what the fleet knows: the catalogue from this node's copy of the hints, or from a voter.
+func (f *Fleet) refresh(ctx context.Context) error {
+	s := f.hintStore()
 	if s == nil {
 		return nil
 	}
-	if err := f.tend(ctx); err != nil {
+	if err := f.reconcileVoters(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(f.learnPlan(), f.learnHistory()); err != nil {
+	if err := errors.Join(f.readPlan(), f.readHistory()); err != nil {
 		return err
 	}
 	hints, err := f.list(kindShards)
 	if err != nil || len(hints) == 0 {
 		return err
 	}
-	f.takeShards(hints)
+	f.applyShards(hints)
 	return nil
 }
 
-func (f *Fleet) takeShards(hints []store.Hint) {
+func (f *Fleet) applyShards(hints []store.Hint) {
 	var all []schedule.Shard
 	for _, h := range hints {
 		var part []schedule.Shard
@@ -296,5 +296,5 @@ func (f *Fleet) takeShards(hints []store.Hint) {
 			all = append(all, part...)
 		}
 	}
-	f.conf.Scheduler.Learn(all)
+	f.conf.Scheduler.SetShards(all)
 }

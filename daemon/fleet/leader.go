@@ -7,29 +7,29 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// leadAgain takes part in the election of the leader until ctx ends. The leader is the only author of
+// electionLoop takes part in the election of the leader until ctx ends. The leader is the only author of
 // what concerns the whole fleet; losing it stops nothing.
-func (f *Fleet) leadAgain(ctx context.Context) {
+func (f *Fleet) electionLoop(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := f.locks.Lead(ctx, "fleet", f.every.leadership, f.lead)
+		err := f.locks.Lead(ctx, "fleet", f.intervals.leaderTTL, f.runAsLeader)
 		if err != nil && ctx.Err() == nil {
 			f.log.Debug("fleet: no leader could be chosen", "error", err)
-			if f.conf.Clock.Sleep(ctx, f.every.lead) != nil {
+			if f.conf.Clock.Sleep(ctx, f.intervals.lead) != nil {
 				return
 			}
 		}
 	}
 }
 
-// lead is a term as leader: it cleans the node list, conservatively, publishes the catalogue, and proposes a plan.
-func (f *Fleet) lead(ctx context.Context) error {
+// runAsLeader is a term as leader: it cleans the node list, conservatively, publishes the catalogue, and proposes a plan.
+func (f *Fleet) runAsLeader(ctx context.Context) error {
 	f.setLeading(true)
 	defer f.setLeading(false)
 	f.log.Info("fleet: this node leads")
-	t := &term{}
+	t := &leadership{}
 	var shards []schedule.Shard
-	f.repeat(ctx, f.every.lead, func(ctx context.Context) error {
-		err := f.nodes.Expire(ctx, f.every.expire)
+	f.repeat(ctx, f.intervals.lead, func(ctx context.Context) error {
+		err := f.nodes.Expire(ctx, f.intervals.nodeTTL)
 		if len(shards) == 0 && f.conf.Shards != nil {
 			found, serr := f.conf.Shards(ctx)
 			if serr != nil {

@@ -33,7 +33,7 @@ func TestAMachineThatStartedAgainIsCountedOnce(t *testing.T) {
 		{"processes of an import", []primitive.Node{at("a-1", "a:1", 100), {Token: "p", Task: "import", Seen: 101 * second}}, 1},
 		{"names as tests have them", []primitive.Node{at("a", "a:1", 100), at("b", "a:1", 101)}, 2},
 	} {
-		if got := len(living(c.list, 75*time.Second)); got != c.want {
+		if got := len(liveNodes(c.list, 75*time.Second)); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -56,8 +56,8 @@ func TestANodeWhoseGossipCannotBeOpenedIsCounted(t *testing.T) {
 		t.Fatalf("a port that is taken: %v", err)
 	}
 	eventually(t, "both count two", func() bool {
-		count, err := Enlist(t.Context(), conf)
-		return err == nil && count == 2 && first.Plan().Nodes == 2
+		count, err := Register(t.Context(), conf)
+		return err == nil && count == 2 && first.Plan().ListedNodes == 2
 	})
 	if rate := first.Plan().Rate; rate > testRate/2 {
 		t.Errorf("the other takes %d of %d", rate, testRate)

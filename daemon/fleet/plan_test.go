@@ -23,7 +23,7 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 	f.agree()
 	loaded := func(n *testNode) bool {
 		p := n.Plan()
-		return p.Rate > 0 && p.Rate <= testRate && p.Workers == 12 && p.Shard > 0 && p.Busy == 0 && p.Slow == 0
+		return p.Rate > 0 && p.Rate <= testRate && p.Workers == 12 && p.ShardDuration > 0 && p.TargetRejectRatio == 0 && p.RepoThrottleRatio == 0
 	}
 	eventually(t, "every node has a plan", func() bool {
 		for _, n := range f.nodes {
@@ -46,14 +46,14 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 	}
 	left := f.nodes["n2"]
 	left.mu.Lock()
-	left.plan.until = left.now()
+	left.plan.expires = left.now()
 	left.mu.Unlock()
-	if p := left.Plan(); p.Rate <= 0 || p.Rate > testRate || p.Workers != 0 || p.Shard != 0 {
+	if p := left.Plan(); p.Rate <= 0 || p.Rate > testRate || p.Workers != 0 || p.ShardDuration != 0 {
 		t.Errorf("an expired plan: %+v", p)
 	}
 }
 
-// summary reads what the leader has written.
+// readSummary reads what the leader has written.
 func (f *testFleet) summary() (s Summary, ok bool) {
 	r, err := f.store.Record(f.t.Context(), summaryID)
 	return s, err == nil && json.Unmarshal(r.Body, &s) == nil
@@ -70,7 +70,7 @@ func (f *testFleet) partsFit(node string, nodes int) {
 		parts, sums := map[int64]int{}, map[int64]int64{}
 		for _, h := range hints {
 			var p proposal
-			if h.Key != everyNode && json.Unmarshal(h.Payload, &p) == nil {
+			if h.Key != allNodes && json.Unmarshal(h.Payload, &p) == nil {
 				parts[p.Number], sums[p.Number] = parts[p.Number]+1, sums[p.Number]+p.Rate
 			}
 		}
@@ -94,12 +94,12 @@ func TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt(t *testing.T) {
 		f.start(name)
 	}
 	f.agree()
-	eventually(t, "there is a history", func() bool { s, ok := f.summary(); return ok && len(s.History.Points) > 0 && s.Seconds != nil })
+	eventually(t, "there is a history", func() bool { s, ok := f.summary(); return ok && len(s.History.Samples) > 0 && s.Seconds != nil })
 	first, _ := f.summary()
 	f.stop(first.Leader)
 	var next Summary
 	eventually(t, "the other one leads", func() bool { next, _ = f.summary(); return next.Leader != first.Leader })
-	if next.History.Points[0].Begin != first.History.Points[0].Begin || next.History.Points[0].Bytes < first.History.Points[0].Bytes {
+	if next.History.Samples[0].Begin != first.History.Samples[0].Begin || next.History.Samples[0].Bytes < first.History.Samples[0].Bytes {
 		t.Errorf("%+v goes on as %+v", first.History, next.History)
 	}
 	late := f.start("n9")
@@ -127,7 +127,7 @@ func TestTheLeaderKeepsBackThePartOfANodeThatItDoesNotHear(t *testing.T) {
 	n := f.start("n0")
 	eventually(t, "the leader has half of the rate by a plan", func() bool {
 		n.mu.Lock()
-		follows := n.taker.Follows(n.now())
+		follows := n.follower.FollowedPlan(n.now())
 		n.mu.Unlock()
 		return follows > 0 && n.Plan().Rate == testRate/2
 	})
@@ -141,16 +141,16 @@ func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {
 	eventually(t, "all know all", func() bool {
 		return !slices.ContainsFunc([]string{"a", "b", "c"}, func(n string) bool { _, count := f.nodes[n].Share(); return count != 3 })
 	})
-	f.nodes["a"].Wish()
-	f.nodes["a"].Poison("item")
+	f.nodes["a"].IntentChanged()
+	f.nodes["a"].ItemPoisoned("item")
 	for _, name := range []string{"b", "c"} {
 		n := f.nodes[name]
 		eventually(t, name+" hears of the wish", func() bool { return n.wished.Load() > 0 })
-		eventually(t, name+" hears of the item", func() bool { return n.sched.Knows("item", time.Now()) })
+		eventually(t, name+" hears of the item", func() bool { return n.sched.IsBusy("item", time.Now()) })
 	}
 	// Whatever wakes a node, its own wish is none that it hears of.
-	f.nodes["b"].Poison("another item")
-	eventually(t, "a hears of another item", func() bool { return f.nodes["a"].sched.Knows("another item", time.Now()) })
+	f.nodes["b"].ItemPoisoned("another item")
+	eventually(t, "a hears of another item", func() bool { return f.nodes["a"].sched.IsBusy("another item", time.Now()) })
 	if f.nodes["a"].wished.Load() != 0 {
 		t.Error("a node heard of its own wish")
 	}
@@ -159,4 +159,4 @@ func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {
 // testRate is the budget of a test's fleet, in bytes per second.
 const testRate = 9_000_000
 
-func testLoad() schedule.Load { return schedule.Load{Workers: 2, Most: 4, Rate: 1000} }
+func testLoad() schedule.Load { return schedule.Load{Workers: 2, MaxWorkers: 4, Rate: 1000} }

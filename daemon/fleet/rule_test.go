@@ -17,7 +17,7 @@ import (
 func TestWhateverAHintSaysANodeKeepsWithinItsBounds(t *testing.T) {
 	f := newTestFleet(t)
 	n := f.startWith("n0", false)
-	eventually(t, "the node is counted", func() bool { p := n.Plan(); return p.Nodes == 1 && p.Rate == testRate })
+	eventually(t, "the node is counted", func() bool { p := n.Plan(); return p.ListedNodes == 1 && p.Rate == testRate })
 	soon, ever := time.Now().Add(time.Minute).UnixMilli(), int64(math.MaxInt64)
 	most := int64(math.MaxInt64)
 	payloads := []string{
@@ -31,30 +31,30 @@ func TestWhateverAHintSaysANodeKeepsWithinItsBounds(t *testing.T) {
 	}
 	for _, payload := range payloads {
 		for _, expires := range []int64{soon, ever, 1, -ever} {
-			for _, key := range []string{everyNode, "n0", "a node of another fleet", ""} {
+			for _, key := range []string{allNodes, "n0", "a node of another fleet", ""} {
 				h := []store.Hint{{Kind: "any", Key: key, Expires: expires, Payload: json.RawMessage(payload)}}
-				n.takePlan(h)
-				n.takeHistory(h)
-				n.takeShards(h)
+				n.applyPlan(h)
+				n.applyHistory(h)
+				n.applyShards(h)
 				p := n.Plan()
 				if p.Rate <= 0 || p.Rate > testRate {
 					t.Fatalf("%s for %q: %d bytes per second", payload, key, p.Rate)
 				}
-				if e := p.Exponent(cms.DefaultInitialLease); e < 0 || e > 2 {
+				if e := p.MinExponent(cms.DefaultInitialLease); e < 0 || e > 2 {
 					t.Fatalf("%s for %q: leases 2^%d times as long", payload, key, e)
 				}
 				if left := schedule.Estimate(1<<40, p.Throughput); left != nil && !(*left >= 0) {
 					t.Fatalf("%s for %q: %v seconds left", payload, key, *left)
 				}
-				if later := n.now().Add(longestLife + time.Second); n.plan.until.After(later) || n.past.until.After(later) {
-					t.Fatalf("%s for %q lives until %v", payload, key, n.plan.until)
+				if later := n.now().Add(maxPlanTTL + time.Second); n.plan.expires.After(later) || n.throughput.expires.After(later) {
+					t.Fatalf("%s for %q lives until %v", payload, key, n.plan.expires)
 				}
 			}
 		}
 	}
 	// The node follows none of them for longer than a plan may live, and then has its own part again.
 	n.mu.Lock()
-	rate := n.taker.Take(n.now().Add(schedule.Hold(longestLife)), testRate, 1)
+	rate := n.follower.Share(n.now().Add(schedule.HoldTime(maxPlanTTL)), testRate, 1)
 	n.mu.Unlock()
 	if rate <= 0 {
 		t.Errorf("%d bytes per second", rate)

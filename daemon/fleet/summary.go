@@ -42,8 +42,8 @@ type Summary struct {
 	History schedule.History `json:"history"`
 }
 
-// count enters what is known of the migration.
-func (s *Summary) count(left schedule.Left, known bool, recent schedule.Throughput) {
+// addRemaining enters what is known of the migration.
+func (s *Summary) addRemaining(left schedule.Remaining, known bool, recent schedule.Throughput) {
 	if !known {
 		s.OpenItems = -1
 		return
@@ -56,8 +56,8 @@ func (s *Summary) count(left schedule.Left, known bool, recent schedule.Throughp
 	}
 }
 
-// summary reads the record; a new one when there is none. A body that cannot be read says nothing.
-func (f *Fleet) summary(ctx context.Context) (r cms.Record, s Summary, err error) {
+// readSummary reads the record; a new one when there is none. A body that cannot be read says nothing.
+func (f *Fleet) readSummary(ctx context.Context) (r cms.Record, s Summary, err error) {
 	r, err = f.conf.Store.Record(ctx, summaryID)
 	if errors.Is(err, cms.ErrNotFound) {
 		return cms.Record{ID: summaryID, Kind: summaryKind}, s, nil
@@ -71,8 +71,8 @@ func (f *Fleet) summary(ctx context.Context) (r cms.Record, s Summary, err error
 	return r, s, nil
 }
 
-// summarize writes the summary, under its revision: who has lost the lead overwrites nothing newer.
-func (f *Fleet) summarize(ctx context.Context, r cms.Record, s Summary) (err error) {
+// writeSummary writes the summary, under its revision: who has lost the lead overwrites nothing newer.
+func (f *Fleet) writeSummary(ctx context.Context, r cms.Record, s Summary) (err error) {
 	if r.Body, err = json.Marshal(s); err != nil {
 		return fmt.Errorf("summary of the fleet: %w", err)
 	}

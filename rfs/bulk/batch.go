@@ -55,8 +55,8 @@ func (b *batch) append(d *doc.Document, action []byte) {
 	b.counts.Bytes += int64(len(d.Source))
 }
 
-// last notes that an ordinal is in the batch.
-func (b *batch) last(ordinal int64) { b.end = max(b.end, ordinal+1) }
+// extend notes that an ordinal is in the batch.
+func (b *batch) extend(ordinal int64) { b.end = max(b.end, ordinal+1) }
 
 func (b *batch) indexOf(name []byte) int {
 	for i := len(b.indices) - 1; i >= 0; i-- {

@@ -28,10 +28,10 @@ const maxReasons = 100
 type Breaker struct {
 	maxFailed int64
 	mu        sync.Mutex
-	indices   map[string]*tally
+	indices   map[string]*indexTally
 }
 
-type tally struct {
+type indexTally struct {
 	sent, refused int64
 	reasons       map[doc.Reason]int64
 	detail        map[doc.Reason]string // the first words for each
@@ -40,7 +40,7 @@ type tally struct {
 // NewBreaker makes a Breaker that tolerates maxFailed refusals per index; with
 // math.MaxInt64 it never trips.
 func NewBreaker(maxFailed int64) *Breaker {
-	return &Breaker{maxFailed: maxFailed, indices: map[string]*tally{}}
+	return &Breaker{maxFailed: maxFailed, indices: map[string]*indexTally{}}
 }
 
 // observe counts documents that got their final answer, refused those among them that were refused.
@@ -49,7 +49,7 @@ func (k *Breaker) observe(index string, sent int64, refused []doc.Failure) error
 	defer k.mu.Unlock()
 	t := k.indices[index]
 	if t == nil {
-		t = &tally{reasons: map[doc.Reason]int64{}, detail: map[doc.Reason]string{}}
+		t = &indexTally{reasons: map[doc.Reason]int64{}, detail: map[doc.Reason]string{}}
 		k.indices[index] = t
 	}
 	t.sent += sent

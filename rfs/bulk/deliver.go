@@ -14,13 +14,13 @@ import (
 
 // Backoff between tries: full jitter up to a ceiling that doubles.
 const (
-	firstPause = 500 * time.Millisecond
-	lastPause  = 30 * time.Second
+	minBackoff = 500 * time.Millisecond
+	maxBackoff = 30 * time.Second
 )
 
-// run brings a batch to its end: sent, failures recorded and synced, then settled. A
+// finish brings a batch to its end: sent, failures recorded and synced, then settled. A
 // batch that does not get there stays in the queue and holds the watermark.
-func (l *Loader) run(b *batch) {
+func (l *Loader) finish(b *batch) {
 	err := l.deliver(b, b.items)
 	if err == nil {
 		err = l.record(b)
@@ -38,7 +38,7 @@ func (l *Loader) run(b *batch) {
 	b.counts.Indexed = b.counts.Live - b.counts.Failed - b.counts.Filtered
 	sent := slices.Clone(b.indices)
 	l.settle(b)
-	if err := l.watch(sent, refusals); err != nil {
+	if err := l.observe(sent, refusals); err != nil {
 		l.halt(err)
 	}
 }
@@ -62,7 +62,7 @@ func (l *Loader) deliver(b *batch, items []item) error {
 		case err != nil:
 			return err
 		default:
-			rest, why, err := l.sort(b, items, res, try == 0)
+			rest, why, err := l.sortResult(b, items, res, try == 0)
 			if err != nil || len(rest) == 0 {
 				return err
 			}
@@ -81,17 +81,17 @@ func (l *Loader) deliver(b *batch, items []item) error {
 
 // request sends items as one body, when there is a place and it may start.
 func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
-	epoch, err := l.gate.acquire(l.starts)
+	epoch, err := l.limiter.acquire(l.dispatchCtx)
 	if err != nil {
 		return Result{}, errStopped
 	}
-	if l.starts.Err() != nil {
-		l.gate.release(epoch, neutral)
+	if l.dispatchCtx.Err() != nil {
+		l.limiter.release(epoch, neutral)
 		return Result{}, errStopped
 	}
 	if l.opts.MayStart != nil {
 		if err := l.opts.MayStart(); err != nil {
-			l.gate.release(epoch, neutral)
+			l.limiter.release(epoch, neutral)
 			return Result{}, err
 		}
 	}
@@ -104,15 +104,15 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	l.total.add(c)
 	l.mu.Unlock()
 	res, err := l.opts.Sender.Send(l.ctx, b.body[items[0].start:items[len(items)-1].end], len(items))
-	l.gate.release(epoch, load(res, err))
+	l.limiter.release(epoch, loadOf(res, err))
 	if err != nil && l.ctx.Err() != nil {
 		return res, errStopped
 	}
 	return res, err
 }
 
-// load reads from an answer how loaded the target is.
-func load(res Result, err error) outcome {
+// loadOf reads from an answer how loaded the target is.
+func loadOf(res Result, err error) outcome {
 	switch {
 	case errors.Is(err, fault.ErrUnavailable):
 		return overloaded
@@ -124,12 +124,12 @@ func load(res Result, err error) outcome {
 			return overloaded
 		}
 	}
-	return welcome
+	return accepted
 }
 
-// sort turns permanent refusals into failures and keeps the items to be sent again;
+// sortResult turns permanent refusals into failures and keeps the items to be sent again;
 // why is what the target says of the first of these. first says that the items were not sent before.
-func (l *Loader) sort(b *batch, items []item, res Result, first bool) (rest []item, why string, err error) {
+func (l *Loader) sortResult(b *batch, items []item, res Result, first bool) (rest []item, why string, err error) {
 	var keep []int
 	last := -1
 	for _, r := range res.Refused {
@@ -177,12 +177,12 @@ func (l *Loader) backOff(since *time.Time, try int, atLeast time.Duration, cause
 	if since.IsZero() {
 		*since = now
 	}
-	if now.Sub(*since) >= l.opts.GiveUp {
+	if now.Sub(*since) >= l.opts.StallTimeout {
 		return fmt.Errorf("gave up after %v: %w", now.Sub(*since).Round(time.Second), cause)
 	}
-	ceiling := time.Duration(math.Min(float64(firstPause)*math.Pow(2, float64(try)), float64(lastPause)))
+	ceiling := time.Duration(math.Min(float64(minBackoff)*math.Pow(2, float64(try)), float64(maxBackoff)))
 	d := max(time.Duration(l.opts.Jitter()*float64(ceiling)), atLeast)
-	if l.opts.Pause(l.starts, d) != nil {
+	if l.opts.Pause(l.dispatchCtx, d) != nil {
 		return errStopped
 	}
 	return nil
@@ -214,8 +214,8 @@ func (b *batch) refusals() []doc.Failure {
 	return out
 }
 
-// watch tells the breaker what became of a batch.
-func (l *Loader) watch(sent []indexCount, refused []doc.Failure) error {
+// observe tells the breaker what became of a batch.
+func (l *Loader) observe(sent []indexCount, refused []doc.Failure) error {
 	if l.opts.Breaker == nil {
 		return nil
 	}

@@ -16,10 +16,10 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultMaxBytes    = 5 << 20
-	DefaultMaxInFlight = 10
-	DefaultGiveUp      = 10 * time.Minute
-	DefaultMaxAge      = 10 * time.Second
+	DefaultMaxBytes     = 5 << 20
+	DefaultMaxInFlight  = 10
+	DefaultStallTimeout = 10 * time.Minute
+	DefaultMaxAge       = 10 * time.Second
 )
 
 // maxFailures bounds the failures that one batch carries.
@@ -58,9 +58,9 @@ type Options struct {
 	MayStart func() error
 	Breaker  *Breaker // nil: none
 	Pool     *Pool    // buffers that the Loaders of a process share; nil: of its own
-	// GiveUp is how long a target may take nothing of a body before the Loader stops
-	// with fault.ErrUnavailable; DefaultGiveUp.
-	GiveUp time.Duration
+	// StallTimeout is how long a target may take nothing of a body before the Loader stops
+	// with fault.ErrUnavailable; DefaultStallTimeout.
+	StallTimeout time.Duration
 
 	Now    func() time.Time                                 // time.Now
 	Pause  func(ctx context.Context, d time.Duration) error // waits for d or until ctx ends
@@ -106,29 +106,29 @@ var errStopped = errors.New("loader stopped")
 // Loader loads the documents of one shard. One goroutine calls Add, Fail, Filter, Advance, Flush,
 // Drain and Abort; Watermark, Counts and Settled may be called by any.
 type Loader struct {
-	opts   Options
-	gate   *gate
-	slots  chan struct{} // one per batch that has a goroutine
-	wg     sync.WaitGroup
-	ctx    context.Context // of the goroutines; ended by Abort, and by Drain when its time is over
-	cancel context.CancelFunc
-	starts context.Context // ends when no request may be started any more
-	stop   context.CancelFunc
+	opts         Options
+	limiter      *aimdLimiter
+	slots        chan struct{} // one per batch that has a goroutine
+	wg           sync.WaitGroup
+	ctx          context.Context // of the goroutines; ended by Abort, and by Drain when its time is over
+	cancel       context.CancelFunc
+	dispatchCtx  context.Context // ends when no request may be started any more
+	stopDispatch context.CancelFunc
 
 	cur         *batch // being filled; nil when empty
 	prefix      []byte // of action lines, for prefixIndex
 	prefixIndex []byte
 	action      []byte
-	timed       time.Time // when the clock was read last
-	untimed     int       // documents for which it is not read again
+	lastClock   time.Time // when the clock was read last
+	skipClock   int       // documents for which it is not read again
 
-	mu      sync.Mutex
-	err     error // first fatal error
-	stopped bool
-	queue   []*batch // not settled, in order of ordinals, the current one last
-	mark    int64    // the watermark
-	settled Counts
-	total   Counts
+	mu        sync.Mutex
+	err       error // first fatal error
+	stopped   bool
+	queue     []*batch // not settled, in order of ordinals, the current one last
+	watermark int64    // the watermark
+	settled   Counts
+	total     Counts
 }
 
 // New makes a Loader. It holds no goroutine unless documents are under way.
@@ -139,8 +139,8 @@ func New(opts Options) *Loader {
 	if opts.MaxInFlight <= 0 {
 		opts.MaxInFlight = DefaultMaxInFlight
 	}
-	if opts.GiveUp <= 0 {
-		opts.GiveUp = DefaultGiveUp
+	if opts.StallTimeout <= 0 {
+		opts.StallTimeout = DefaultStallTimeout
 	}
 	if opts.MaxAge <= 0 {
 		opts.MaxAge = DefaultMaxAge
@@ -157,9 +157,9 @@ func New(opts Options) *Loader {
 	if opts.Pool == nil {
 		opts.Pool = &Pool{}
 	}
-	l := &Loader{opts: opts, gate: newGate(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), mark: opts.From}
+	l := &Loader{opts: opts, limiter: newAIMDLimiter(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), watermark: opts.From}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.starts, l.stop = context.WithCancel(l.ctx)
+	l.dispatchCtx, l.stopDispatch = context.WithCancel(l.ctx)
 	return l
 }
 
@@ -185,7 +185,7 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	}
 	l.action = appendAction(l.action[:0], l.prefix, d, l.opts.EmitType)
 	size := len(l.action) + len(d.Source) + 2
-	b, err := l.room(ctx, d.Ordinal, size)
+	b, err := l.reserve(ctx, d.Ordinal, size)
 	if err != nil {
 		return err
 	}
@@ -193,13 +193,13 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 		b.body = slices.Grow(b.body, size)
 	}
 	b.append(d, l.action)
-	b.last(d.Ordinal)
+	b.extend(d.Ordinal)
 	return nil
 }
 
 // Fail takes a live document that is never sent. It is recorded in its turn and then counts as done.
 func (l *Loader) Fail(ctx context.Context, f doc.Failure) error {
-	b, err := l.room(ctx, f.Ordinal, len(f.Source))
+	b, err := l.reserve(ctx, f.Ordinal, len(f.Source))
 	if err != nil {
 		return err
 	}
@@ -207,25 +207,25 @@ func (l *Loader) Fail(ctx context.Context, f doc.Failure) error {
 	b.weight += len(f.Source)
 	b.counts.Live++
 	b.counts.Bytes += int64(len(f.Source))
-	b.last(f.Ordinal)
+	b.extend(f.Ordinal)
 	return nil
 }
 
 // Filter counts a live document that is left out by choice. Unless a document before it is buffered or under
 // way, it is settled when Filter returns.
 func (l *Loader) Filter(ctx context.Context, ordinal int64) error {
-	if l.starts.Err() != nil {
+	if l.dispatchCtx.Err() != nil {
 		return l.reason()
 	}
 	if l.cur != nil && l.aged() {
-		if err := l.cut(ctx); err != nil {
+		if err := l.flushBatch(ctx); err != nil {
 			return err
 		}
 	}
 	if b := l.cur; b != nil {
 		b.counts.Live++
 		b.counts.Filtered++
-		b.last(ordinal)
+		b.extend(ordinal)
 		return nil
 	}
 	l.skip(ordinal)
@@ -241,7 +241,7 @@ func (l *Loader) skip(ordinal int64) {
 	n := len(l.queue)
 	if n == 0 {
 		l.settled.add(c)
-		l.mark = max(l.mark, ordinal+1)
+		l.watermark = max(l.watermark, ordinal+1)
 		return
 	}
 	if !l.queue[n-1].done { // its goroutine counts in it
@@ -264,17 +264,17 @@ func (l *Loader) Advance(ordinal int64) {
 		}
 		return
 	}
-	l.mark = max(l.mark, ordinal)
+	l.watermark = max(l.watermark, ordinal)
 }
 
-// room gives the batch that an entry of size bytes goes into; a full one is sent off first.
-func (l *Loader) room(ctx context.Context, ordinal int64, size int) (*batch, error) {
-	if l.starts.Err() != nil {
+// reserve gives the batch that an entry of size bytes goes into; a full one is sent off first.
+func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, error) {
+	if l.dispatchCtx.Err() != nil {
 		return nil, l.reason()
 	}
 	if b := l.cur; b != nil && (b.weight+size > l.opts.MaxBytes || len(b.failures) >= maxFailures ||
 		l.opts.MaxDocs > 0 && len(b.items) >= l.opts.MaxDocs || l.aged()) {
-		if err := l.cut(ctx); err != nil {
+		if err := l.flushBatch(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -293,15 +293,15 @@ const (
 
 // aged reports whether the current batch has waited long enough for more documents.
 func (l *Loader) aged() bool {
-	if l.untimed > 0 {
-		l.untimed--
+	if l.skipClock > 0 {
+		l.skipClock--
 		return false
 	}
 	now := l.opts.Now()
-	if now.Sub(l.timed) < fastDocument {
-		l.untimed = untimedDocuments - 1
+	if now.Sub(l.lastClock) < fastDocument {
+		l.skipClock = untimedDocuments - 1
 	}
-	l.timed = now
+	l.lastClock = now
 	return now.Sub(l.cur.opened) >= l.opts.MaxAge
 }
 
@@ -312,15 +312,15 @@ func (l *Loader) open(ordinal int64) *batch {
 	b := l.opts.Pool.get()
 	b.from, b.to, b.end, b.opened = ordinal, ordinal, ordinal, l.opts.Now()
 	if len(l.queue) == 0 {
-		l.mark = max(l.mark, ordinal)
+		l.watermark = max(l.watermark, ordinal)
 	}
 	l.queue = append(l.queue, b)
 	return b
 }
 
-// cut hands the current batch to a goroutine of its own, when the window has room.
-func (l *Loader) cut(ctx context.Context) error {
-	if l.starts.Err() != nil {
+// flushBatch hands the current batch to a goroutine of its own, when the window has room.
+func (l *Loader) flushBatch(ctx context.Context) error {
+	if l.dispatchCtx.Err() != nil {
 		return l.reason()
 	}
 	if ctx.Err() != nil {
@@ -328,7 +328,7 @@ func (l *Loader) cut(ctx context.Context) error {
 	}
 	select {
 	case l.slots <- struct{}{}:
-	case <-l.starts.Done():
+	case <-l.dispatchCtx.Done():
 		return l.reason()
 	case <-ctx.Done():
 		return ctx.Err()
@@ -346,14 +346,14 @@ func (l *Loader) launch() {
 	l.mu.Unlock()
 	l.wg.Go(func() {
 		defer func() { <-l.slots }()
-		l.run(b)
+		l.finish(b)
 	})
 }
 
 // Flush sends what is buffered and waits until everything is done. It gives the first fatal error.
 func (l *Loader) Flush(ctx context.Context) error {
 	if l.cur != nil {
-		if err := l.cut(ctx); err != nil {
+		if err := l.flushBatch(ctx); err != nil {
 			return err
 		}
 	}
@@ -414,7 +414,7 @@ func (l *Loader) halt(err error) {
 		l.err = err
 	}
 	l.stopped = true
-	l.stop()
+	l.stopDispatch()
 }
 
 // reason is the first fatal error, errStopped after Drain or Abort, nil when all is well.
@@ -448,7 +448,7 @@ func (l *Loader) Counts() Counts {
 func (l *Loader) Settled() (int64, Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mark, l.settled
+	return l.watermark, l.settled
 }
 
 // settle marks a batch as done and moves the watermark over all that are done in a row.
@@ -463,10 +463,10 @@ func (l *Loader) settle(b *batch) {
 		head := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)
 		l.settled.add(head.counts)
-		l.mark = max(l.mark, head.to)
+		l.watermark = max(l.watermark, head.to)
 		l.opts.Pool.put(head, 2*l.opts.MaxBytes)
 	}
 	if len(l.queue) > 0 {
-		l.mark = max(l.mark, l.queue[0].from)
+		l.watermark = max(l.watermark, l.queue[0].from)
 	}
 }

@@ -416,7 +416,7 @@ func TestATargetThatStaysAwayEndsTheLoad(t *testing.T) {
 		s := &target{answer: func(context.Context, []string, int) (Result, error) {
 			return Result{}, fmt.Errorf("no route: %w", fault.ErrUnavailable)
 		}}
-		l := New(Options{Sender: s, Recorder: &records{}, GiveUp: time.Minute})
+		l := New(Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute})
 		add(t, l, 0, 3)
 		err := l.Flush(t.Context())
 		if !errors.Is(err, fault.ErrUnavailable) || !strings.Contains(err.Error(), "no route") {

@@ -277,7 +277,7 @@ func TestGivingUpCountsFromTheLastDocumentTaken(t *testing.T) {
 			}
 			return res, nil
 		}
-		l := New(Options{Sender: s, Recorder: &records{}, GiveUp: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return pause(ctx, 25*time.Second) }})
+		l := New(Options{Sender: s, Recorder: &records{}, StallTimeout: time.Minute, Pause: func(ctx context.Context, _ time.Duration) error { return pause(ctx, 25*time.Second) }})
 		add(t, l, 0, 10)
 		err := l.Flush(t.Context())
 		// Nine are taken by 200 s, the tenth is refused for a minute from then on.
@@ -304,7 +304,7 @@ func TestPausesGrowAndHonourTheTarget(t *testing.T) {
 		}
 		return Result{}, nil
 	}}
-	l := New(Options{Sender: s, Recorder: &records{}, Jitter: func() float64 { return 1 }, GiveUp: time.Hour, Pause: func(_ context.Context, d time.Duration) error {
+	l := New(Options{Sender: s, Recorder: &records{}, Jitter: func() float64 { return 1 }, StallTimeout: time.Hour, Pause: func(_ context.Context, d time.Duration) error {
 		pauses = append(pauses, d)
 		return nil
 	}})

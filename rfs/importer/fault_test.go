@@ -129,7 +129,7 @@ func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
 		want, counts := w.small()
 		to := &down{w.target, time.Now().Add(3 * time.Minute)}
 		through := func(i *importer.Import) {
-			i.Bulk.GiveUp = 5 * time.Minute
+			i.Bulk.StallTimeout = 5 * time.Minute
 			i.Output = func(func() error) (bulk.Sender, error) { return to, nil }
 		}
 		if s := run(t, w.node(through)); !s.Complete || s.Counts != counts {
@@ -141,7 +141,7 @@ func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
 		want, counts := w.small()
 		to := &down{w.target, time.Now().Add(time.Hour)}
 		through := func(i *importer.Import) {
-			i.Bulk.GiveUp = 5 * time.Minute
+			i.Bulk.StallTimeout = 5 * time.Minute
 			i.Output = func(func() error) (bulk.Sender, error) { return to, nil }
 		}
 		began := time.Now()

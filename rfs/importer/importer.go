@@ -253,7 +253,7 @@ func (m *Import) prepare() {
 		m.MaxAttempts = DefaultMaxAttempts
 	}
 	if m.Unavailable <= 0 {
-		m.Unavailable = bulk.DefaultGiveUp
+		m.Unavailable = bulk.DefaultStallTimeout
 	}
 	if m.Types == "" {
 		m.Types = RefuseTypes

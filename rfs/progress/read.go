@@ -73,7 +73,7 @@ type reader struct {
 	items   []cms.Item
 	indices map[string]*index
 	reasons map[string]*Failure
-	quiet   Quiet
+	barrier WriteBarrier
 	entries int64 // index entries
 	created int64 // of them, those whose creation has ended
 }
@@ -172,7 +172,7 @@ func (r *reader) item(it cms.Item) {
 	if err != nil {
 		return // no item of this protocol
 	}
-	r.quiet.Add(it)
+	r.barrier.Add(it)
 	r.items = append(r.items, it)
 	x := r.index(id.Index)
 	x.chains[id.Shard] = append(x.chains[id.Shard], it)
@@ -211,8 +211,8 @@ func (r *reader) conclude() {
 		r.m.Failures = append(r.m.Failures, *r.reasons[reason])
 	}
 	slices.SortStableFunc(r.m.Failures, func(a, b Failure) int { return int(b.Count - a.Count) })
-	if r.quiet.Open == 0 && !r.quiet.Until.IsZero() {
-		from := r.quiet.Until.UTC()
+	if r.barrier.Open == 0 && !r.barrier.SafeFrom.IsZero() {
+		from := r.barrier.SafeFrom.UTC()
 		r.m.SafeFrom = &from
 	}
 }

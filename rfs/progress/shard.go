@@ -45,7 +45,7 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 	case s.Counts.ItemsBad > 0:
 		s.State = Failed
 	case open && !touched:
-	case open || !whole(chain):
+	case open || !chainComplete(chain):
 		s.State = InProgress
 	default:
 		s.State = Completed
@@ -73,8 +73,8 @@ func (r *reader) lease(s *Shard, it cms.Item) {
 	s.Holder, s.Expiry = it.Holder, &expiry
 }
 
-// whole says that every successor that a completed item names exists.
-func whole(chain []cms.Item) bool {
+// chainComplete says that every successor that a completed item names exists.
+func chainComplete(chain []cms.Item) bool {
 	have := map[string]bool{}
 	for _, it := range chain {
 		have[it.ID] = true

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Left is what a node knows of the migration by its last reading of the coordination store.
-type Left struct {
+// Remaining is what a node knows of the migration by its last reading of the coordination store.
+type Remaining struct {
 	Items, ItemsFailed, ItemsOpen int64
 	Shards, ShardsDone            int64
 	Indexed, Failed, Filtered     int64 // documents
@@ -14,10 +14,10 @@ type Left struct {
 }
 
 // BytesLeft are to be read yet.
-func (l Left) BytesLeft() int64 { return max(l.Bytes-l.BytesDone, 0) }
+func (l Remaining) BytesLeft() int64 { return max(l.Bytes-l.BytesDone, 0) }
 
-// Point is what a fleet did in a span of time.
-type Point struct {
+// Sample is what a fleet did in a span of time.
+type Sample struct {
 	Begin     int64 `json:"t"` // epoch ms by the store's clock
 	Took      int64 `json:"n"` // ms
 	Bytes     int64 `json:"b"` // of the repository
@@ -28,44 +28,44 @@ type Point struct {
 // History is the throughput of a fleet from the begin of its work, in bounded space: when it is full, neighbours are merged and
 // each point covers twice the time. Times in which nobody worked are left out.
 type History struct {
-	Step   int64   `json:"step"` // ms that a point covers at least
-	Points []Point `json:"points,omitempty"`
+	Step    int64    `json:"step"` // ms that a point covers at least
+	Samples []Sample `json:"points,omitempty"`
 }
 
 const (
-	// MaxPoints is how many points a history has at most.
-	MaxPoints = 128
-	firstStep = int64(30 * time.Second / time.Millisecond)
+	// MaxSamples is how many points a history has at most.
+	MaxSamples = 128
+	minStepMs  = int64(30 * time.Second / time.Millisecond)
 )
 
 // Add adds a span at the end.
-func (h *History) Add(p Point) {
+func (h *History) Add(p Sample) {
 	if p.Took <= 0 || p.Bytes < 0 || p.Documents < 0 || p.Worked < 0 {
 		return // what was done is done again, or a clock was set
 	}
-	h.Step = max(h.Step, firstStep)
-	if n := len(h.Points); n > 0 && h.Points[n-1].Took < h.Step {
-		h.Points[n-1] = h.Points[n-1].and(p)
+	h.Step = max(h.Step, minStepMs)
+	if n := len(h.Samples); n > 0 && h.Samples[n-1].Took < h.Step {
+		h.Samples[n-1] = h.Samples[n-1].merge(p)
 		return
 	}
-	if h.Points = append(h.Points, p); len(h.Points) <= MaxPoints {
+	if h.Samples = append(h.Samples, p); len(h.Samples) <= MaxSamples {
 		return
 	}
-	for len(h.Points) > MaxPoints/2+1 {
-		merged := h.Points[:0]
-		for i := 0; i < len(h.Points); i += 2 {
-			if i+1 == len(h.Points) {
-				merged = append(merged, h.Points[i])
+	for len(h.Samples) > MaxSamples/2+1 {
+		merged := h.Samples[:0]
+		for i := 0; i < len(h.Samples); i += 2 {
+			if i+1 == len(h.Samples) {
+				merged = append(merged, h.Samples[i])
 				break
 			}
-			merged = append(merged, h.Points[i].and(h.Points[i+1]))
+			merged = append(merged, h.Samples[i].merge(h.Samples[i+1]))
 		}
-		h.Points, h.Step = merged, min(2*h.Step, math.MaxInt64/4)
+		h.Samples, h.Step = merged, min(2*h.Step, math.MaxInt64/4)
 	}
 }
 
-func (p Point) and(q Point) Point {
-	return Point{Begin: p.Begin, Took: p.Took + q.Took, Bytes: p.Bytes + q.Bytes, Documents: p.Documents + q.Documents, Worked: p.Worked + q.Worked}
+func (p Sample) merge(q Sample) Sample {
+	return Sample{Begin: p.Begin, Took: p.Took + q.Took, Bytes: p.Bytes + q.Bytes, Documents: p.Documents + q.Documents, Worked: p.Worked + q.Worked}
 }
 
 // Throughput is a mean over some time; zero values are not known.
@@ -75,16 +75,16 @@ type Throughput struct {
 	Worker    float64 // bytes per second of one worker
 }
 
-// recently is over how much of the history the mean is taken: long enough that a big shard's end or a pause of the target
+// recentWindow is over how much of the history the mean is taken: long enough that a big shard's end or a pause of the target
 // does not move it much.
-const recently = 15 * time.Minute
+const recentWindow = 15 * time.Minute
 
 // Recent is the mean over the last quarter of an hour of work, or all of it when it was shorter. It believes nothing that
 // cannot be: a history may come from anybody.
 func (h History) Recent() Throughput {
 	var bytes, documents, took, worked float64
-	for i := len(h.Points) - 1; i >= 0 && took < float64(recently/time.Millisecond); i-- {
-		p := h.Points[i]
+	for i := len(h.Samples) - 1; i >= 0 && took < float64(recentWindow/time.Millisecond); i-- {
+		p := h.Samples[i]
 		if p.Took <= 0 || p.Bytes < 0 || p.Documents < 0 || p.Worked < 0 {
 			continue
 		}
@@ -103,12 +103,12 @@ func (h History) Recent() Throughput {
 
 // Last is the end of the history: at most n points, for those who want to know how quick it is now.
 func (h History) Last(n int) History {
-	h.Points = h.Points[max(len(h.Points)-n, 0):]
+	h.Samples = h.Samples[max(len(h.Samples)-n, 0):]
 	return h
 }
 
-// longest is the longest estimate that is told.
-const longest = 10 * 365 * 24 * time.Hour
+// maxEstimate is the longest estimate that is told.
+const maxEstimate = 10 * 365 * 24 * time.Hour
 
 // Estimate is how many seconds it takes to read the bytes that are left; nil when nobody can know.
 func Estimate(left int64, bytesPerSecond float64) *float64 {
@@ -116,7 +116,7 @@ func Estimate(left int64, bytesPerSecond float64) *float64 {
 		return nil
 	}
 	seconds := float64(left) / bytesPerSecond
-	if seconds > longest.Seconds() {
+	if seconds > maxEstimate.Seconds() {
 		return nil
 	}
 	return &seconds

@@ -13,32 +13,32 @@ func TestAHistoryCoversTheWholeRunInBoundedSpace(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, spans := range []int{1, 100, 500, 20_000} {
 		var h History
-		var sum Point
+		var sum Sample
 		for range spans {
-			p := Point{Begin: 1000 + sum.Took, Took: 10_000 + r.Int64N(10_000), Bytes: r.Int64N(1 << 30), Documents: r.Int64N(1000), Worked: r.Int64N(80_000)}
+			p := Sample{Begin: 1000 + sum.Took, Took: 10_000 + r.Int64N(10_000), Bytes: r.Int64N(1 << 30), Documents: r.Int64N(1000), Worked: r.Int64N(80_000)}
 			h.Add(p)
-			sum = sum.and(p)
+			sum = sum.merge(p)
 		}
-		var got Point
+		var got Sample
 		at := int64(1000)
-		for i, p := range h.Points {
+		for i, p := range h.Samples {
 			if p.Begin != at {
 				t.Fatalf("%d spans: point %d begins at %d, not %d", spans, i, p.Begin, at)
 			}
-			if i+1 < len(h.Points) && (p.Took < h.Step || p.Took > 4*h.Step) {
+			if i+1 < len(h.Samples) && (p.Took < h.Step || p.Took > 4*h.Step) {
 				t.Errorf("%d spans: point %d covers %d ms at a step of %d", spans, i, p.Took, h.Step)
 			}
-			at, got = at+p.Took, got.and(p)
+			at, got = at+p.Took, got.merge(p)
 		}
 		if sum.Begin = got.Begin; got != sum {
 			t.Errorf("%d spans: %+v, want %+v", spans, got, sum)
 		}
 		b, err := json.Marshal(h)
-		if err != nil || len(h.Points) > MaxPoints || len(b) > 16<<10 {
-			t.Errorf("%d spans: %d points, %d bytes, %v", spans, len(h.Points), len(b), err)
+		if err != nil || len(h.Samples) > MaxSamples || len(b) > 16<<10 {
+			t.Errorf("%d spans: %d points, %d bytes, %v", spans, len(h.Samples), len(b), err)
 		}
-		if spans > 500 && len(h.Points) < MaxPoints/2 {
-			t.Errorf("%d spans: only %d points", spans, len(h.Points))
+		if spans > 500 && len(h.Samples) < MaxSamples/2 {
+			t.Errorf("%d spans: only %d points", spans, len(h.Samples))
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestTheEndIsEstimatedByTheLastQuarterOfAnHour(t *testing.T) {
 	var h History
 	add := func(minutes int, rate int64) {
 		for range minutes * 4 {
-			h.Add(Point{Took: 15_000, Bytes: 15 * rate, Documents: 15, Worked: 30_000})
+			h.Add(Sample{Took: 15_000, Bytes: 15 * rate, Documents: 15, Worked: 30_000})
 		}
 	}
 	add(5, 1000)
@@ -62,8 +62,8 @@ func TestTheEndIsEstimatedByTheLastQuarterOfAnHour(t *testing.T) {
 	if got := h.Recent().Bytes; got != 4000 {
 		t.Errorf("%v", got)
 	}
-	h.Add(Point{Took: 15_000, Bytes: -5})
-	h.Add(Point{Took: -1, Bytes: 1 << 60})
+	h.Add(Sample{Took: 15_000, Bytes: -5})
+	h.Add(Sample{Took: -1, Bytes: 1 << 60})
 	if got := h.Recent().Bytes; got != 4000 {
 		t.Errorf("%v after what cannot be", got)
 	}
@@ -78,7 +78,7 @@ func TestTheEndIsEstimatedByTheLastQuarterOfAnHour(t *testing.T) {
 			t.Errorf("%v at %v bytes per second", *got, rate)
 		}
 	}
-	if got := h.Last(3); len(got.Points) != 3 || got.Step != h.Step {
+	if got := h.Last(3); len(got.Samples) != 3 || got.Step != h.Step {
 		t.Errorf("%+v", got)
 	}
 }
@@ -93,10 +93,10 @@ func TestAHistoryOfAnybodyIsReadWithoutHarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 300 {
-			h.Add(Point{Took: int64(time.Hour / time.Millisecond), Bytes: math.MaxInt64 / 2, Worked: 1})
+			h.Add(Sample{Took: int64(time.Hour / time.Millisecond), Bytes: math.MaxInt64 / 2, Worked: 1})
 		}
-		if got := h.Recent(); got.Bytes < 0 || math.IsInf(got.Bytes, 0) || math.IsNaN(got.Worker) || len(h.Points) > MaxPoints {
-			t.Errorf("%s: %+v, %d points", s, got, len(h.Points))
+		if got := h.Recent(); got.Bytes < 0 || math.IsInf(got.Bytes, 0) || math.IsNaN(got.Worker) || len(h.Samples) > MaxSamples {
+			t.Errorf("%s: %+v, %d points", s, got, len(h.Samples))
 		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 
 // Load is what a node tells the others of itself.
 type Load struct {
-	Workers int     `json:"w"`           // running
-	Most    int     `json:"m"`           // it could bear
-	Rate    int64   `json:"r,omitempty"` // source bytes per second, of all its workers
-	Busy    float64 `json:"b,omitempty"` // part of the bulk requests that the target refused for being busy
-	Slow    float64 `json:"s,omitempty"` // part of the requests to the repository that failed or were throttled
-	Plan    int64   `json:"p,omitempty"` // number of the plan whose part of the rate it takes; 0: none
+	Workers           int     `json:"w"`           // running
+	MaxWorkers        int     `json:"m"`           // it could bear
+	Rate              int64   `json:"r,omitempty"` // source bytes per second, of all its workers
+	TargetRejectRatio float64 `json:"b,omitempty"` // part of the bulk requests that the target refused for being busy
+	RepoThrottleRatio float64 `json:"s,omitempty"` // part of the requests to the repository that failed or were throttled
+	Plan              int64   `json:"p,omitempty"` // number of the plan whose part of the rate it takes; 0: none
 }
 
 // Bounds of what a node is believed to be.
@@ -23,29 +23,29 @@ const (
 	maxRate    = 1 << 50 // bytes per second
 )
 
-// Sane gives what can be true of a load that anybody may have told.
-func (l Load) Sane() Load {
-	l.Workers, l.Most = min(max(l.Workers, 0), maxWorkers), min(max(l.Most, 0), maxWorkers)
-	l.Rate, l.Busy, l.Slow = min(max(l.Rate, 0), maxRate), min(max(l.Busy, 0), 1), min(max(l.Slow, 0), 1)
+// Clamp gives what can be true of a load that anybody may have told.
+func (l Load) Clamp() Load {
+	l.Workers, l.MaxWorkers = min(max(l.Workers, 0), maxWorkers), min(max(l.MaxWorkers, 0), maxWorkers)
+	l.Rate, l.TargetRejectRatio, l.RepoThrottleRatio = min(max(l.Rate, 0), maxRate), min(max(l.TargetRejectRatio, 0), 1), min(max(l.RepoThrottleRatio, 0), 1)
 	return l
 }
 
 // Plan is what the leader proposes and the nodes tell each other. Zero values propose nothing.
 type Plan struct {
-	Rate    int64         // bytes per second that this node may send
-	Workers int           // of the whole fleet, where nobody has said a number
-	Shard   time.Duration // that a shard of average size takes one worker
-	// Busy and Slow are the parts of all nodes' requests that the target refused and that the repository throttled.
-	Busy, Slow float64
-	Nodes      int // living nodes by the list of the coordination store
+	Rate          int64         // bytes per second that this node may send
+	Workers       int           // of the whole fleet, where nobody has said a number
+	ShardDuration time.Duration // that a shard of average size takes one worker
+	// TargetRejectRatio and Slow are the parts of all nodes' requests that the target refused and that the repository throttled.
+	TargetRejectRatio, RepoThrottleRatio float64
+	ListedNodes                          int // living nodes by the list of the coordination store
 	// Throughput of the fleet, in bytes of the repository per second, by its history; for what is told of the end only.
 	Throughput float64
 }
 
 // Parts of the requests that were refused or throttled.
 const (
-	TooBusy = 0.10 // fewer workers are better
-	NotBusy = 0.01 // one more may be tried
+	HighPressure = 0.10 // fewer workers are better
+	LowPressure  = 0.01 // one more may be tried
 )
 
 // Pressure are the parts of requests that the target refused and that the repository throttled, by nodes' workers.
@@ -53,7 +53,7 @@ func Pressure(loads []Load) (busy, slow float64) {
 	workers := 0.0
 	for _, l := range loads {
 		n := float64(max(l.Workers, 0))
-		busy, slow, workers = busy+n*l.Busy, slow+n*l.Slow, workers+n
+		busy, slow, workers = busy+n*l.TargetRejectRatio, slow+n*l.RepoThrottleRatio, workers+n
 	}
 	if workers == 0 {
 		return 0, 0
@@ -61,11 +61,11 @@ func Pressure(loads []Load) (busy, slow float64) {
 	return busy / workers, slow / workers
 }
 
-// idleShare is the part of an equal share that a node without workers keeps, so that it can begin.
-const idleShare = 0.1
+// minShare is the part of an equal share that a node without workers keeps, so that it can begin.
+const minShare = 0.1
 
-// Allot divides a budget among nodes by their running workers. The parts add up to at most the budget.
-func Allot(budget int64, loads []Load) []int64 {
+// AllocateShares divides a budget among nodes by their running workers. The parts add up to at most the budget.
+func AllocateShares(budget int64, loads []Load) []int64 {
 	parts := make([]int64, len(loads))
 	workers := 0
 	for _, l := range loads {
@@ -74,7 +74,7 @@ func Allot(budget int64, loads []Load) []int64 {
 	if len(loads) == 0 {
 		return parts
 	}
-	least := int64(idleShare * float64(budget) / float64(len(loads)))
+	least := int64(minShare * float64(budget) / float64(len(loads)))
 	rest := budget - least*int64(len(loads))
 	for i, l := range loads {
 		parts[i] = least
@@ -93,7 +93,7 @@ func Allot(budget int64, loads []Load) []int64 {
 func ProposeWorkers(was int, loads []Load, open int) int {
 	most := 0
 	for _, l := range loads {
-		most += max(l.Most, 0)
+		most += max(l.MaxWorkers, 0)
 	}
 	if open >= 0 {
 		most = min(most, open)
@@ -103,9 +103,9 @@ func ProposeWorkers(was int, loads []Load, open int) int {
 	switch pressure := max(busy, slow); {
 	case was == 0:
 		n = most
-	case pressure > TooBusy:
+	case pressure > HighPressure:
 		n = was * 3 / 4
-	case pressure < NotBusy:
+	case pressure < LowPressure:
 		n = was + len(loads)
 	}
 	return max(min(n, most), min(1, most))
@@ -135,13 +135,13 @@ func TypicalShard(shards []Shard, loads []Load, before float64) time.Duration {
 	return time.Duration(min(seconds, 24*3600) * float64(time.Second))
 }
 
-// mostByShard bounds what a typical shard adds to the exponent of new leases: whoever dies is waited for as long.
-const mostByShard = 2
+// maxShardExponent bounds what a typical shard adds to the exponent of new leases: whoever dies is waited for as long.
+const maxShardExponent = 2
 
-// Exponent is the least lease exponent of a new item under a plan: a shard of average size should need one lease.
-func (p Plan) Exponent(initial time.Duration) int {
-	if p.Shard <= initial || initial <= 0 {
+// MinExponent is the least lease exponent of a new item under a plan: a shard of average size should need one lease.
+func (p Plan) MinExponent(initial time.Duration) int {
+	if p.ShardDuration <= initial || initial <= 0 {
 		return 0
 	}
-	return min(bits.Len64(uint64((p.Shard-1)/initial)), mostByShard, cms.MaxExponent)
+	return min(bits.Len64(uint64((p.ShardDuration-1)/initial)), maxShardExponent, cms.MaxExponent)
 }

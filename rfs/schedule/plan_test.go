@@ -10,7 +10,7 @@ func TestTheBudgetIsNeverExceededAndIdleNodesCanBegin(t *testing.T) {
 		{{Workers: 1}}, {{Workers: 4}, {Workers: 0}}, {{}, {}, {}}, {{Workers: 7}, {Workers: 1}, {Workers: 3}}, {{Workers: -5}, {Workers: 2}},
 	} {
 		for _, budget := range []int64{1, 99, 1_000_000} {
-			sum, parts := int64(0), Allot(budget, loads)
+			sum, parts := int64(0), AllocateShares(budget, loads)
 			for i, p := range parts {
 				sum += p
 				if p < 0 || budget > 100 && p == 0 {
@@ -22,16 +22,16 @@ func TestTheBudgetIsNeverExceededAndIdleNodesCanBegin(t *testing.T) {
 			}
 		}
 	}
-	if parts := Allot(1000, []Load{{Workers: 9}, {Workers: 1}}); parts[0] < 8*parts[1]/2 {
+	if parts := AllocateShares(1000, []Load{{Workers: 9}, {Workers: 1}}); parts[0] < 8*parts[1]/2 {
 		t.Errorf("%v: workers do not count", parts)
 	}
-	if len(Allot(5, nil)) != 0 {
+	if len(AllocateShares(5, nil)) != 0 {
 		t.Error("nobody got something")
 	}
 }
 
 func TestTheProposedNumberFollowsTheTargetWithinWhatNodesBear(t *testing.T) {
-	calm, busy, slow := []Load{{Workers: 4, Most: 8}, {Workers: 4, Most: 8}}, []Load{{Workers: 4, Most: 8, Busy: 0.5}, {Workers: 4, Most: 8}}, []Load{{Workers: 4, Most: 8, Slow: 0.3}, {Workers: 4, Most: 8, Slow: 0.2}}
+	calm, busy, slow := []Load{{Workers: 4, MaxWorkers: 8}, {Workers: 4, MaxWorkers: 8}}, []Load{{Workers: 4, MaxWorkers: 8, TargetRejectRatio: 0.5}, {Workers: 4, MaxWorkers: 8}}, []Load{{Workers: 4, MaxWorkers: 8, RepoThrottleRatio: 0.3}, {Workers: 4, MaxWorkers: 8, RepoThrottleRatio: 0.2}}
 	for _, c := range []struct {
 		name      string
 		was, open int
@@ -45,7 +45,7 @@ func TestTheProposedNumberFollowsTheTargetWithinWhatNodesBear(t *testing.T) {
 		{"fewer while the target is busy", 8, -1, busy, 6},
 		{"fewer while the repository throttles", 8, -1, slow, 6},
 		{"never none", 1, -1, busy, 1},
-		{"as it is in between", 8, -1, []Load{{Workers: 8, Most: 16, Busy: 0.05}}, 8},
+		{"as it is in between", 8, -1, []Load{{Workers: 8, MaxWorkers: 16, TargetRejectRatio: 0.05}}, 8},
 		{"nothing is open", 8, 0, calm, 0},
 		{"nobody is there", 8, -1, nil, 0},
 	} {
@@ -69,11 +69,11 @@ func TestATypicalShardNeedsOneLease(t *testing.T) {
 		}
 	}
 	for shard, want := range map[time.Duration]int{0: 0, time.Minute: 0, 10 * time.Minute: 0, 11 * time.Minute: 1, 20 * time.Minute: 1, 21 * time.Minute: 2, 24 * time.Hour: 2} {
-		if got := (Plan{Shard: shard}).Exponent(10 * time.Minute); got != want {
+		if got := (Plan{ShardDuration: shard}).MinExponent(10 * time.Minute); got != want {
 			t.Errorf("%v: %d, want %d", shard, got, want)
 		}
 	}
-	if (Plan{Shard: time.Hour}).Exponent(0) != 0 {
+	if (Plan{ShardDuration: time.Hour}).MinExponent(0) != 0 {
 		t.Error("no initial lease")
 	}
 }

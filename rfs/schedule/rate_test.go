@@ -16,7 +16,7 @@ const (
 // playedNode is a node of a played fleet: what it knows, and what it cannot hear.
 type playedNode struct {
 	name    string
-	taker   Taker
+	taker   RateFollower
 	workers int
 	nextAd  time.Duration
 	nextAsk time.Duration // for hints
@@ -42,7 +42,7 @@ type played struct {
 	plan    map[string]playedPlan // by Raft
 	divided time.Duration         // by the store
 	leader  *playedNode
-	term    Divider
+	term    RateAllocator
 	quiet   time.Duration
 	nextDiv time.Duration
 	worst   float64
@@ -63,7 +63,7 @@ func (f *played) about(d time.Duration) time.Duration {
 
 func (f *played) join() {
 	n := &playedNode{name: fmt.Sprintf("n%03d", len(f.nodes)), workers: f.rand.IntN(9), nextAd: f.now, nextAsk: f.now + f.about(10*time.Second), nextSay: f.now}
-	n.taker = Taker{Life: testLife, Lapse: testLapse}
+	n.taker = RateFollower{PlanTTL: testLife, ListingTTL: testLapse}
 	f.nodes = append(f.nodes, n)
 }
 
@@ -87,26 +87,26 @@ func (f *played) advertise(n *playedNode) {
 		return
 	}
 	f.list[n.name] = f.now
-	if n.taker.Lapsed(at(f.now)) {
+	if n.taker.ListingExpired(at(f.now)) {
 		n.joined = f.now
 	}
 	living, counted := f.living(), true
 	for name, seen := range living {
 		counted = counted && (name == n.name || seen > n.joined)
 	}
-	n.taker.List(at(f.now), at(f.now), len(living), counted, f.divided > 0 && f.now-f.divided <= Spent(testLife))
+	n.taker.ObserveList(at(f.now), at(f.now), len(living), counted, f.divided > 0 && f.now-f.divided <= PlanExpiry(testLife))
 }
 
 func (f *played) ask(n *playedNode) {
 	n.nextAsk = f.now + f.about(10*time.Second)
 	if p, ok := f.plan[n.name]; ok && f.now >= n.noHints && f.now < p.expires {
-		n.taker.Hear(at(f.now), at(p.expires), p.number, p.rate, testLife)
+		n.taker.Observe(at(f.now), at(p.expires), p.number, p.rate, testLife)
 	}
 }
 
 func (f *played) lead() {
 	if f.leader == nil || f.leader.dead || f.rand.IntN(40) == 0 {
-		f.leader, f.term, f.quiet = nil, Divider{}, 0
+		f.leader, f.term, f.quiet = nil, RateAllocator{}, 0
 		var able []*playedNode
 		for _, n := range f.nodes {
 			if !n.dead && f.now >= n.noStore {
@@ -118,14 +118,14 @@ func (f *played) lead() {
 		}
 		f.leader = able[f.rand.IntN(len(able))]
 		if f.divided > 0 {
-			f.quiet = f.divided + Spent(testLife)
+			f.quiet = f.divided + PlanExpiry(testLife)
 		}
 	}
 	f.nextDiv = f.now + f.about(15*time.Second)
 	if f.now < f.leader.noStore || f.now < f.quiet {
 		return
 	}
-	var askers []Asker
+	var askers []NodeDemand
 	living := f.living()
 	for _, n := range f.nodes {
 		_, listed := living[n.name]
@@ -135,11 +135,11 @@ func (f *played) lead() {
 			told.load = f.load(n)
 		}
 		if listed || heard {
-			askers = append(askers, Asker{Name: n.name, Load: told.load, Heard: heard, Listed: listed})
+			askers = append(askers, NodeDemand{Name: n.name, Load: told.load, Reported: heard, Listed: listed})
 		}
 	}
 	f.divided = f.now
-	for i, part := range f.term.Divide(at(f.now), int64(f.now), f.budget, testLife, askers) {
+	for i, part := range f.term.Allocate(at(f.now), int64(f.now), f.budget, testLife, askers) {
 		if part > 0 && f.now >= f.leader.noHints {
 			f.plan[askers[i].Name] = playedPlan{int64(f.now), part, f.now + testLife}
 		}
@@ -147,7 +147,7 @@ func (f *played) lead() {
 }
 
 func (f *played) load(n *playedNode) Load {
-	return Load{Workers: n.workers, Most: 8, Plan: n.taker.Follows(at(f.now))}
+	return Load{Workers: n.workers, MaxWorkers: 8, Plan: n.taker.FollowedPlan(at(f.now))}
 }
 
 // step plays a second and looks at what all take together.
@@ -207,7 +207,7 @@ func (f *played) check() {
 			continue
 		}
 		now := at(f.now)
-		part := n.taker.Take(now, f.budget, 1)
+		part := n.taker.Share(now, f.budget, 1)
 		if part <= 0 || part > f.budget {
 			f.t.Fatalf("%s takes %d of %d", n.name, part, f.budget)
 		}
@@ -223,7 +223,7 @@ func (f *played) check() {
 	if sum > f.budget+int64(len(f.nodes)) {
 		for _, n := range f.nodes {
 			if !n.dead {
-				f.t.Logf("%s takes %d: follows %d, %+v", n.name, n.taker.Take(at(f.now), f.budget, 1), n.taker.Follows(at(f.now)), n.taker)
+				f.t.Logf("%s takes %d: follows %d, %+v", n.name, n.taker.Share(at(f.now), f.budget, 1), n.taker.FollowedPlan(at(f.now)), n.taker)
 			}
 		}
 		f.t.Fatalf("after %v the nodes take %d of %d", f.now, sum, f.budget)
@@ -290,7 +290,7 @@ func TestAFleetThatHearsGivesTheRateToWhoWorks(t *testing.T) {
 				f.lead()
 				if f.leader != leader { // another leads, and knows nothing
 					calmed := f.now
-					f.quiet = min(f.quiet, calmed+Spent(testLife))
+					f.quiet = min(f.quiet, calmed+PlanExpiry(testLife))
 				}
 			}
 			f.check()
@@ -306,7 +306,7 @@ func TestAFleetThatHearsGivesTheRateToWhoWorks(t *testing.T) {
 		best := int64(0)
 		for range 20 {
 			calm(60)
-			best = max(best, f.nodes[busy].taker.Take(at(f.now), f.budget, 1))
+			best = max(best, f.nodes[busy].taker.Share(at(f.now), f.budget, 1))
 		}
 		if best < 900_000 {
 			t.Errorf("node %d works alone and takes %d of 1000000 at best", busy, best)

@@ -30,13 +30,13 @@ func TestQuietWaitsForWhateverMayStillBeSent(t *testing.T) {
 				q.Add(it)
 			}
 			if c.until.IsZero() {
-				if q.Safe(at(1_000_000_000)) {
+				if q.SafeToWriteAt(at(1_000_000_000)) {
 					t.Error("safe although somebody may lease an item")
 				}
 				return
 			}
-			if q.Safe(c.until.Add(-time.Second)) || !q.Safe(c.until) {
-				t.Errorf("quiet from %v on, want %v", q.Until, c.until)
+			if q.SafeToWriteAt(c.until.Add(-time.Second)) || !q.SafeToWriteAt(c.until) {
+				t.Errorf("quiet from %v on, want %v", q.SafeFrom, c.until)
 			}
 		})
 	}

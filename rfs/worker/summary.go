@@ -136,8 +136,8 @@ func summarize(ctx context.Context, session *Session) (*Summary, error) {
 			return nil, err
 		}
 	}
-	if quiet.Open == 0 && !quiet.Until.IsZero() {
-		from := quiet.Until.UTC()
+	if quiet.Open == 0 && !quiet.SafeFrom.IsZero() {
+		from := quiet.SafeFrom.UTC()
 		s.SafeFrom = &from
 	}
 	for _, x := range byIndex {

@@ -77,7 +77,7 @@ func (f *fleet) start(t *testing.T, workers int) {
 				"initial-lease-duration": {f.lease.String()}, "failed-documents": {t.TempDir()},
 			},
 		},
-		PollIntent: 500 * time.Millisecond, ReadStore: 300 * time.Millisecond,
+		IntentInterval: 500 * time.Millisecond, ReadInterval: 300 * time.Millisecond,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

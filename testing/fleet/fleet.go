@@ -128,7 +128,7 @@ func run1(c Config) *world {
 	for i := range nodes {
 		n := &node{number: i, sched: &schedule.Scheduler{}}
 		if c.Hints {
-			n.sched.Learn(w.shards)
+			n.sched.SetShards(w.shards)
 		}
 		for slot := i; slot < c.Workers; slot += c.Nodes {
 			n.waiting = append(n.waiting, slot)
@@ -159,7 +159,7 @@ func (w *world) spread(n *node) time.Duration {
 	if !w.Hints {
 		return 0
 	}
-	return w.place(n.number, w.Nodes).Begin()
+	return w.place(n.number, w.Nodes).StartDelay()
 }
 
 func (w *world) stand(nodes []*node) {
@@ -173,15 +173,15 @@ func (w *world) stand(nodes []*node) {
 		}
 	}
 	for i, n := range living {
-		n.sched.Stand(w.place(i, len(living)))
+		n.sched.SetPosition(w.place(i, len(living)))
 	}
 }
 
-func (w *world) place(position, living int) schedule.Place {
+func (w *world) place(position, living int) schedule.NodePosition {
 	if !w.Hints {
-		return schedule.Place{}
+		return schedule.NodePosition{}
 	}
-	return schedule.Place{Position: position, Nodes: living, Workers: w.Workers * living / w.Nodes}
+	return schedule.NodePosition{Position: position, Nodes: living, Workers: w.Workers * living / w.Nodes}
 }
 
 func (w *world) seed() {
@@ -189,7 +189,7 @@ func (w *world) seed() {
 		size := int64(float64(w.Mean) * math.Exp(w.Skew*w.rng.NormFloat64()-w.Skew*w.Skew/2))
 		s := schedule.Shard{Index: "logs", Shard: i, Bytes: max(1, size)}
 		w.shards = append(w.shards, s)
-		w.create(cms.ItemID{Index: s.Index, Shard: s.Shard}, s.Bytes, w.place(0, w.Nodes).Exponent(w.Lease))
+		w.create(cms.ItemID{Index: s.Index, Shard: s.Shard}, s.Bytes, w.place(0, w.Nodes).MinExponent(w.Lease))
 	}
 }
 
@@ -289,7 +289,7 @@ func (w *world) look(n *node) {
 	}
 	w.after(round, func() {
 		found, most := w.search(), rounds
-		if tries := w.place(0, w.Nodes).Tries(); tries > 0 {
+		if tries := w.place(0, w.Nodes).MaxTries(); tries > 0 {
 			found, most = found[:min(len(found), tries)], 1
 		}
 		if len(found) == 0 || n.rounds == most {
@@ -334,11 +334,11 @@ func (w *world) tryEach(n *node, ids []string, none func()) {
 			if it != nil && it.Open() {
 				until = time.Unix(it.Expiration, 0)
 			}
-			n.sched.Taken(ids[0], until)
+			n.sched.MarkTaken(ids[0], until)
 			w.tryEach(n, ids[1:], none)
 			return
 		}
-		n.sched.Taken(ids[0], time.Unix(it.Expiration, 0))
+		n.sched.MarkTaken(ids[0], time.Unix(it.Expiration, 0))
 		slot := n.waiting[0]
 		n.waiting = n.waiting[1:]
 		n.asking = false
@@ -351,7 +351,7 @@ func (w *world) pause() time.Duration {
 	if !w.Hints {
 		return round
 	}
-	return max(schedule.Place{Nodes: w.Nodes}.Pause(), round)
+	return max(schedule.NodePosition{Nodes: w.Nodes}.StartInterval(), round)
 }
 
 // work reads a shard from the item's watermark until its end or the lease's trigger.
@@ -368,7 +368,7 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 	began := w.now
 
 	w.does(opsOfBegin)
-	every := w.place(0, w.Nodes).Record()
+	every := w.place(0, w.Nodes).RecordInterval()
 	var guard func()
 	guard = func() {
 		if since := w.now - began - w.Setup; n.dead || since >= min(need, until) {
@@ -409,7 +409,7 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 		} else {
 			mark := at(until)
 			next := cms.ItemID{Index: id.Index, Shard: id.Shard, Cursor: mark}
-			k := max(cms.RightSize(length, w.Lease, w.Setup), w.place(0, w.Nodes).Exponent(w.Lease))
+			k := max(cms.RightSize(length, w.Lease, w.Setup), w.place(0, w.Nodes).MinExponent(w.Lease))
 			w.op()
 			it.Item, _ = cms.SetSuccessors{Holder: holder, Successors: next.String(), HandExponent: k, Watermark: mark}.Apply(it.Item, w.clock())
 			w.op()
@@ -418,7 +418,7 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 			it.Item, v = cms.Complete{Holder: holder, Successors: next.String()}.Apply(it.Item, w.clock())
 			w.read += mark - begin
 			if w.Hints {
-				n.sched.HandedOff(next.String())
+				n.sched.AddHandedOff(next.String())
 			}
 		}
 		if v == cms.Applied {
@@ -437,10 +437,10 @@ func (w *world) daemons() float64 {
 	pages := 4 + w.Shards/pageOfRead
 	took := time.Duration(pages) * readTook
 	each := func(ops int, every time.Duration) float64 { return float64(w.Nodes*ops) / every.Seconds() }
-	all := each(pages, p.Reading(max(3*time.Second, 4*took), took)) + each(1, p.Every(2*time.Second, schedule.Intents)) + each(1, p.Every(10*time.Second, schedule.Events))
+	all := each(pages, p.ReadInterval(max(3*time.Second, 4*took), took)) + each(1, p.Interval(2*time.Second, schedule.IntentRate)) + each(1, p.Interval(10*time.Second, schedule.EventRate))
 	if w.Hints {
-		all += each(1, p.Every(10*time.Second, schedule.Foundings)) + each(opsOfBeat, min(p.Every(30*time.Second, schedule.Beats), 150*time.Second)) +
-			each(opsOfLook, 25*time.Second+p.Every(0, schedule.Elections)/2) + opsOfTerm/15.0
+		all += each(1, p.Interval(10*time.Second, schedule.RaftProbeRate)) + each(opsOfBeat, min(p.Interval(30*time.Second, schedule.HeartbeatRate), 150*time.Second)) +
+			each(opsOfLook, 25*time.Second+p.Interval(0, schedule.ElectionRate)/2) + opsOfTerm/15.0
 	}
 	return all
 }

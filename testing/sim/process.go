@@ -183,7 +183,7 @@ func (s *seat) session(m *machine) (*worker.Session, func(), error) {
 			Repo: memory{w.blobs(), m}, Destination: destination, Failed: recorder{w, m}, Meter: worker.NewMeter(), Clock: m, Log: log,
 			Edit: func(index string) worker.DocumentEditor { return w.editor(m, index) },
 			Bulk: bulk.Options{
-				MaxDocs: w.cfg.Documents, MaxInFlight: flying, Breaker: bulk.NewBreaker(math.MaxInt64), GiveUp: 2 * time.Minute,
+				MaxDocs: w.cfg.Documents, MaxInFlight: flying, Breaker: bulk.NewBreaker(math.MaxInt64), StallTimeout: 2 * time.Minute,
 				Pause: m.Sleep, Jitter: m.jitter,
 			},
 		},

@@ -13,7 +13,7 @@ import (
 )
 
 // acquireAll takes places until none is free at once, and returns their epochs.
-func acquireAll(t *testing.T, g *gate) (epochs []int) {
+func acquireAll(t *testing.T, g *aimdLimiter) (epochs []int) {
 	t.Helper()
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -45,14 +45,14 @@ func TestGateBoundsRequestsUnderWay(t *testing.T) {
 		{"to half after an overload", 8, []outcome{overloaded}, 4, 1},
 		{"to half once for all that were under way together", 8, []outcome{overloaded, overloaded, overloaded, overloaded, overloaded}, 4, 1},
 		{"to one at least", 1, []outcome{overloaded}, 1, 1},
-		{"never to more than the limit", 2, []outcome{welcome, welcome}, 2, 0},
-		{"to half although others went well", 8, []outcome{welcome, overloaded, neutral, neutral}, 4, 1},
-		{"one more after a limit's worth of good answers", 8, []outcome{overloaded, welcome, welcome, welcome, welcome, welcome}, 5, 1},
-		{"no more after less than a limit's worth", 8, []outcome{overloaded, welcome, welcome, welcome}, 4, 1},
+		{"never to more than the limit", 2, []outcome{accepted, accepted}, 2, 0},
+		{"to half although others went well", 8, []outcome{accepted, overloaded, neutral, neutral}, 4, 1},
+		{"one more after a limit's worth of good answers", 8, []outcome{overloaded, accepted, accepted, accepted, accepted, accepted}, 5, 1},
+		{"no more after less than a limit's worth", 8, []outcome{overloaded, accepted, accepted, accepted}, 4, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGate(c.limit)
+				g := newAIMDLimiter(c.limit)
 				first := acquireAll(t, g)
 				if len(first) != c.limit {
 					t.Fatalf("%d places at first, want %d", len(first), c.limit)
@@ -71,7 +71,7 @@ func TestGateBoundsRequestsUnderWay(t *testing.T) {
 
 func TestGateHalvesAgainInTheNextEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(8)
+		g := newAIMDLimiter(8)
 		for want := 4; want >= 1; want /= 2 {
 			all := acquireAll(t, g)
 			for _, epoch := range all {
@@ -86,7 +86,7 @@ func TestGateHalvesAgainInTheNextEpoch(t *testing.T) {
 
 func TestGateWakesAWaiterWhenAPlaceIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(1)
+		g := newAIMDLimiter(1)
 		epoch, err := g.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -129,17 +129,17 @@ func TestAnswersTellTheLoadOfTheTarget(t *testing.T) {
 		err  error
 		want outcome
 	}{
-		{"all taken", Result{}, nil, welcome},
-		{"documents refused for good", refused(400, 409), nil, welcome},
+		{"all taken", Result{}, nil, accepted},
+		{"documents refused for good", refused(400, 409), nil, accepted},
 		{"one document 429", refused(400, 429), nil, overloaded},
 		{"one document 503", refused(503, 400), nil, overloaded},
-		{"one document 500", refused(500), nil, welcome},
+		{"one document 500", refused(500), nil, accepted},
 		{"no answer", Result{}, fmt.Errorf("x: %w", fault.ErrUnavailable), overloaded},
 		{"a request that is refused for good", Result{}, fault.ErrRejected, neutral},
 		{"a request that is too large", Result{}, ErrTooLarge, neutral},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := load(c.res, c.err); got != c.want {
+			if got := loadOf(c.res, c.err); got != c.want {
 				t.Errorf("%d, want %d", got, c.want)
 			}
 		})

@@ -5,27 +5,27 @@ import (
 	"sync"
 )
 
-// gate bounds the requests under way: halved when the target is overloaded, and
+// limiter bounds the requests under way: halved when the target is overloaded, and
 // raised again by one for every limit's worth of requests that went well.
-type gate struct {
-	mu      sync.Mutex
-	max     float64
-	limit   float64
-	busy    int
-	epoch   int           // counts the halvings
-	changed chan struct{} // closed, and made anew, when a place may be free
+type aimdLimiter struct {
+	mu       sync.Mutex
+	max      float64
+	limit    float64
+	inFlight int
+	epoch    int           // counts the halvings
+	changed  chan struct{} // closed, and made anew, when a place may be free
 }
 
-func newGate(limit int) *gate {
-	return &gate{max: float64(limit), limit: float64(limit), changed: make(chan struct{})}
+func newAIMDLimiter(limit int) *aimdLimiter {
+	return &aimdLimiter{max: float64(limit), limit: float64(limit), changed: make(chan struct{})}
 }
 
 // acquire waits for a place. The epoch it returns goes to release.
-func (g *gate) acquire(ctx context.Context) (int, error) {
+func (g *aimdLimiter) acquire(ctx context.Context) (int, error) {
 	for {
 		g.mu.Lock()
-		if g.busy < int(g.limit) {
-			g.busy++
+		if g.inFlight < int(g.limit) {
+			g.inFlight++
 			epoch := g.epoch
 			g.mu.Unlock()
 			return epoch, nil
@@ -45,21 +45,21 @@ type outcome int
 
 const (
 	neutral    outcome = iota // says nothing
-	welcome                   // taken without complaint
+	accepted                  // taken without complaint
 	overloaded                // 429, 503 or no answer
 )
 
 // release gives a place back. Requests that were under way together and all failed
 // halve the limit once: only the first of an epoch counts.
-func (g *gate) release(epoch int, o outcome) {
+func (g *aimdLimiter) release(epoch int, o outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.busy--
+	g.inFlight--
 	switch {
 	case o == overloaded && epoch == g.epoch:
 		g.limit = max(1, g.limit/2)
 		g.epoch++
-	case o == welcome:
+	case o == accepted:
 		g.limit = min(g.max, g.limit+1/g.limit)
 	}
 	close(g.changed)
