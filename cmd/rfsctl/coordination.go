@@ -118,13 +118,19 @@ func connect(c *cli.Context, which string) (*target.Client, error) {
 	if c.Bool(which + "-aws-sigv4") {
 		sign = &target.SigV4{Region: c.String(which + "-aws-region"), Service: c.String(which + "-aws-service"), RoleARN: c.String(which + "-aws-role-arn")}
 	}
-	return target.New(c.Context, target.Config{
+	conf := target.Config{
 		SigV4: sign,
 		URL:   c.String(which + "-host"), Username: c.String(which + "-username"), Password: password,
 		Insecure: c.Bool(which + "-insecure"), CACert: c.String(which + "-cacert"),
 		ClientCert: c.String(which + "-client-cert"), ClientKey: c.String(which + "-client-cert-key"),
 		UserAgent: "rfsctl/" + version,
-	})
+	}
+	named := conf
+	named.Role = which
+	for _, risk := range named.Risks() {
+		fmt.Fprintln(c.App.ErrWriter, "rfsctl: warning:", risk)
+	}
+	return target.New(c.Context, conf)
 }
 
 func openCluster(c *cli.Context, which string) (*coordination, error) {

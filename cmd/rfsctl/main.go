@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
@@ -44,6 +45,9 @@ func (e *exit) Unwrap() error { return e.err }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.NewWriter(stdout), terminal.NewWriter(stderr)
+	for _, name := range secret.Arguments(args) {
+		fmt.Fprintf(stderr, "rfsctl: warning: --%s holds a secret, which is visible to other users of this machine: give it by %s or a file\n", name, env(name)[0])
+	}
 	app := &cli.App{
 		Name:                 "rfsctl",
 		Usage:                "look at snapshots and at the work of rfsd",

@@ -208,7 +208,10 @@ func showFailures(c *cli.Context) error {
 			fmt.Fprintln(w, "nothing was given up")
 		}
 		for _, f := range all {
-			fmt.Fprintf(w, "%d × %s\n    such as %s\n", f.Count, terminal.Clean(f.Reason), terminal.Clean(strings.Join(f.Examples, ", ")))
+			fmt.Fprintf(w, "%d × %s\n", f.Count, terminal.Clean(f.Reason))
+			if len(f.Examples) > 0 {
+				fmt.Fprintf(w, "    such as %s\n", terminal.Clean(strings.Join(f.Examples, ", ")))
+			}
 		}
 	})
 }

@@ -92,12 +92,12 @@ func newPageProxy(listen net.Addr, node *http.Client, base string) (*pageProxy, 
 	if err != nil {
 		return nil, fmt.Errorf("address of the page: %w", err)
 	}
-	host := net.JoinHostPort(secret()[:2*originBytes]+".localhost", port)
+	host := net.JoinHostPort(randomToken()[:2*originBytes]+".localhost", port)
 	to, err := url.Parse(base)
 	if err != nil {
 		return nil, fmt.Errorf("address of the node: %w", err)
 	}
-	p := &pageProxy{host: host, token: secret(), cookie: secret()}
+	p := &pageProxy{host: host, token: randomToken(), cookie: randomToken()}
 	p.proxy = &httputil.ReverseProxy{
 		Transport: node.Transport, FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -113,7 +113,7 @@ func newPageProxy(listen net.Addr, node *http.Client, base string) (*pageProxy, 
 	return p, nil
 }
 
-func secret() string {
+func randomToken() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)

@@ -50,6 +50,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 		return usage("evaluate needs a snapshot that is there (--snapshot-name) and a target (--target-host)")
 	}
 	log := newLogger(o)
+	o.warnOfRisks(log)
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
 		return &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}

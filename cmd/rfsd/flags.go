@@ -63,7 +63,7 @@ func clusterFlags(category, which, host string) []cli.Flag {
 		str(category, which+"-password-file", "", "file holding the password (or set "+env(which + "-password")[0]+")"),
 		str(category, which+"-password", "", "password; visible to other users of this machine, prefer the file or the variable"),
 		yes(category, which+"-insecure", "do not verify the certificate"),
-		str(category, which+"-cacert", "", "PEM file of the authority that signed the certificate"),
+		str(category, which+"-cacert", "", "PEM file of the authority that signed the certificate; those of the system do not count then"),
 		str(category, which+"-client-cert", "", "PEM file of a client certificate"),
 		str(category, which+"-client-cert-key", "", "PEM file of the client certificate's key"),
 	}, sigV4Flags(category, which)...)

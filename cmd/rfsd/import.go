@@ -163,6 +163,7 @@ func (o *importOptions) checkWindows(c *cli.Context) error {
 // runImport takes part in an import and reports it.
 func runImport(ctx context.Context, o importOptions) error {
 	log := newLogger(o.options)
+	o.warnOfRisks(log)
 	begin := time.Now()
 	h, err := openImport(ctx, o, log, newInstruments(o.options))
 	if err != nil {

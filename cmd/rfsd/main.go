@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
@@ -39,6 +41,7 @@ func main() {
 // run executes one command line and gives its exit code.
 func run(ctx context.Context, args []string) int {
 	stderr := terminal.NewWriter(os.Stderr)
+	warnVisible(stderr, args)
 	app := newApp()
 	app.Writer, app.ErrWriter = terminal.NewWriter(os.Stdout), stderr
 	err := app.RunContext(ctx, args)
@@ -54,6 +57,16 @@ func run(ctx context.Context, args []string) int {
 	default:
 		fmt.Fprintln(stderr, "rfsd:", fault.Text(err))
 		return exitFailed
+	}
+}
+
+// warnVisible warns of secrets on the command line. The daemon refuses them.
+func warnVisible(stderr io.Writer, args []string) {
+	if len(args) > 1 && (args[1] == "run" || args[1] == "config") {
+		return
+	}
+	for _, name := range secret.Arguments(args) {
+		fmt.Fprintf(stderr, "rfsd: warning: --%s holds a secret, which is visible to other users of this machine: %s\n", name, secretWay(name))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -55,6 +56,7 @@ func migrateCommand() *cli.Command {
 // migrate runs one migration and reports it.
 func migrate(ctx context.Context, o options) error {
 	log := newLogger(o)
+	o.warnOfRisks(log)
 	begin := time.Now()
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
@@ -163,14 +165,29 @@ func newLogger(o options) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
 }
 
-// logOptions are those of every log: durations are written as text, and an error that is empty is left out.
+// logOptions are those of every log: secrets are masked, durations are written as text, and an error that is empty is left out.
 func logOptions(level slog.Leveler) *slog.HandlerOptions {
 	return &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		switch {
-		case a.Value.Kind() == slog.KindDuration:
+		switch a.Value.Kind() {
+		case slog.KindDuration:
 			a.Value = slog.StringValue(a.Value.Duration().String())
-		case a.Key == "error" && a.Value.Kind() == slog.KindString && a.Value.String() == "":
-			return slog.Attr{}
+		case slog.KindString:
+			if a.Key == "error" && a.Value.String() == "" {
+				return slog.Attr{}
+			}
+			a.Value = slog.StringValue(secret.Text(a.Value.String()))
+		case slog.KindAny:
+			switch v := a.Value.Any().(type) {
+			case error:
+				a.Value = slog.StringValue(secret.Text(v.Error()))
+			case []string:
+				masked := make([]string, len(v))
+				for i, s := range v {
+					masked[i] = secret.Text(s)
+				}
+				a.Value = slog.AnyValue(masked)
+			}
+		default:
 		}
 		return a
 	}}

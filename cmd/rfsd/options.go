@@ -26,6 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/rules"
+	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -131,6 +132,11 @@ func (o *options) checkSource(c *cli.Context) error {
 	if o.repoURI == "" {
 		return usage("--repo-uri is missing: where is the snapshot repository?")
 	}
+	for _, uri := range append([]string{o.repoURI, o.s3.Endpoint}, o.remotes...) {
+		if secret.In("repo-uri", uri) {
+			return usage("%s: no user, password or key belongs in the address of a repository or endpoint: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role", secret.Text(uri))
+		}
+	}
 	if o.snapshot == "" && c.String("source-host") == "" {
 		return usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them; with --source-host a snapshot is created", o.repoURI)
 	}
@@ -214,7 +220,7 @@ func (o *options) cluster(c *cli.Context, which string) (target.Config, error) {
 	}, err
 }
 
-// password takes it from the file, the variable or, with a warning, the flag.
+// password takes it from the file, the variable or the flag.
 func (o *options) password(c *cli.Context, which string) (string, error) {
 	flag := which + "-password"
 	if name := c.String(flag + "-file"); name != "" {
@@ -223,12 +229,6 @@ func (o *options) password(c *cli.Context, which string) (string, error) {
 			return "", usage("--%s-file: %w", flag, err)
 		}
 		return strings.TrimRight(string(b), "\r\n"), nil
-	}
-	for _, arg := range os.Args {
-		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if name == flag && strings.HasPrefix(arg, "-") {
-			fmt.Fprintf(os.Stderr, "rfsd: warning: --%s is visible to other users of this machine; use --%s-file or %s\n", flag, flag, env(flag)[0])
-		}
 	}
 	return c.String(flag), nil
 }

@@ -241,6 +241,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	if err != nil {
 		return err
 	}
+	r.warnOfRisks(log)
 	conf := daemon.Config{
 		Name: r.name, Version: version, Session: r.session, Workers: r.workers, MaxWorkers: r.most, Memory: r.memory, MaxRate: r.maxRate,
 		EndWhenDone: r.endWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,

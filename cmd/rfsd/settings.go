@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/daemon/config"
+	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
@@ -26,11 +27,6 @@ var sectionNames = map[string]string{
 
 // notInFile are flags that are no settings of a node: its slots are its workers.
 var notInFile = []string{"config", "slots", "output", rulesText, "share-settings"}
-
-// isSecret says that a flag's value must not be seen by others.
-func isSecret(name string) bool {
-	return slices.ContainsFunc([]string{"-password", "-secret", "-secret-key", "-token", "-passphrase"}, func(end string) bool { return strings.HasSuffix(name, end) })
-}
 
 // sections are the configuration file's, made of the flags: what is a flag is a key.
 func sections(flags []cli.Flag) []config.Section {
@@ -50,7 +46,7 @@ func sections(flags []cli.Flag) []config.Section {
 			i = len(all)
 			all = append(all, config.Section{Name: section})
 		}
-		all[i].Keys = append(all[i].Keys, config.Key{Name: name, Kind: kindOf(f), Usage: usageOf(f), Secret: isSecret(name)})
+		all[i].Keys = append(all[i].Keys, config.Key{Name: name, Kind: kindOf(f), Usage: usageOf(f), Secret: secret.Option(name)})
 	}
 	return all
 }
@@ -77,11 +73,8 @@ func usageOf(f cli.Flag) string {
 // readSettings puts the file's values under those of environment and command line, and refuses
 // secrets on the command line, where everybody on the machine sees them.
 func readSettings(c *cli.Context, flags []cli.Flag, file string) error {
-	for _, arg := range os.Args[1:] {
-		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if strings.HasPrefix(arg, "-") && isSecret(name) {
-			return usage("--%s would be visible to other users of this machine: use --%s-file or %s", name, name, env(name)[0])
-		}
+	for _, name := range secret.Arguments(os.Args[1:]) {
+		return usage("--%s holds a secret, which would be visible to other users of this machine: %s", name, secretWay(name))
 	}
 	if file == "" {
 		return nil
@@ -99,6 +92,17 @@ func readSettings(c *cli.Context, flags []cli.Flag, file string) error {
 		}
 	}
 	return nil
+}
+
+// secretWay names how the secret of an option is given unseen.
+func secretWay(name string) string {
+	if which, ok := strings.CutSuffix(name, "-host"); ok {
+		return "use --" + which + "-username with --" + which + "-password-file or " + env(which + "-password")[0]
+	}
+	if strings.HasSuffix(name, "-password") {
+		return "use --" + name + "-file or " + env(name)[0]
+	}
+	return "use " + env(name)[0]
 }
 
 // loadSettings reads the file alone.

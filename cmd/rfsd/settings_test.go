@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/daemon/config"
+	"github.com/rfsd/rfsd/rfs/secret"
 )
 
 func TestEveryFlagOfANodeIsAKeyOfTheFile(t *testing.T) {
@@ -27,7 +28,7 @@ func TestEveryFlagOfANodeIsAKeyOfTheFile(t *testing.T) {
 		if keys[name] == "" && !slices.Contains(notInFile, name) {
 			t.Errorf("--%s is in no section", name)
 		}
-		if strings.Contains(name, "password") && !strings.HasSuffix(name, "-file") && !isSecret(name) {
+		if strings.Contains(name, "password") && !strings.HasSuffix(name, "-file") && !secret.Option(name) {
 			t.Errorf("--%s is taken for no secret", name)
 		}
 	}

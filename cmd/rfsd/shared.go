@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 // sharedSettings are those of the given settings that the fleet may know. A value that holds a secret is kept out,
@@ -35,22 +36,13 @@ func sharedSettings(c *cli.Context, flags []cli.Flag, log *slog.Logger) (cms.Sha
 			}
 			name, values = rulesText, []string{string(text)}
 		}
-		if slices.ContainsFunc(values, holdsSecret) {
+		if slices.ContainsFunc(values, func(v string) bool { return secret.In(name, v) }) {
 			log.Warn("a setting with a secret in it is not told to the fleet: each node needs its own", "setting", name)
 			continue
 		}
 		all[name] = values
 	}
 	return all, nil
-}
-
-// holdsSecret says that a value has a password in its URL, or is KEY=VALUE with a key that names a secret.
-func holdsSecret(value string) bool {
-	if u, err := url.Parse(value); err == nil && u.User != nil {
-		return true
-	}
-	key, _, ok := strings.Cut(strings.ToLower(value), "=")
-	return ok && !strings.ContainsAny(key, " \n") && slices.ContainsFunc([]string{"key", "secret", "password", "token"}, func(s string) bool { return strings.Contains(key, s) })
 }
 
 // rulesText is --rules by its content.
@@ -62,7 +54,7 @@ const joinPatience = 5 * time.Second
 // joinFleet takes over what the fleet has agreed on and this node was not told otherwise. A node that lacks what it
 // needs waits for the store, also for one that is slow; another goes on with its own.
 func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	log := slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(slog.LevelInfo)))
 	if c.String("coordinator-file") != "" || c.String("target-host") == "" && c.String("coordinator-host") == "" {
 		return nil // one node alone
 	}

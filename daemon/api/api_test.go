@@ -31,6 +31,7 @@ type fakeNode struct {
 	wishes  []string
 	changed chan struct{}
 	err     error
+	gone    []progress.Failure
 }
 
 func (n *fakeNode) wish(s string) error {
@@ -47,7 +48,7 @@ func (n *fakeNode) Status(context.Context) status.Report {
 }
 func (n *fakeNode) Subscribe(context.Context) <-chan struct{} { return n.changed }
 func (n *fakeNode) Failures(context.Context) ([]progress.Failure, error) {
-	return nil, n.err
+	return n.gone, n.err
 }
 func (n *fakeNode) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
 	return []status.Item{{ID: f.Index + "/" + f.State + "/" + fmt.Sprint(f.Limit)}}, nil
@@ -164,6 +165,19 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 	}
 	if code, _ := ask(t, ro, "GET", "http://rfsd/readyz", ""); code != 503 {
 		t.Errorf("ready: %d", code)
+	}
+}
+
+// TestIDsOfDocumentsAreForOperators: they may name people, and the status socket is for every user of the machine.
+func TestIDsOfDocumentsAreForOperators(t *testing.T) {
+	dir := t.TempDir()
+	n := &fakeNode{gone: []progress.Failure{{Reason: "refused documents: mapper", Count: 1, Examples: []string{"logs/John-Doe"}, Documents: true}, {Reason: "damaged", Count: 1, Examples: []string{"logs/3"}}}}
+	serve(t, Config{Socket: filepath.Join(dir, "op"), StatusSocket: filepath.Join(dir, "ro")}, n)
+	for socket, want := range map[string]bool{"op": true, "ro": false} {
+		code, answer := ask(t, over(filepath.Join(dir, socket)), "GET", "http://rfsd/v1/failures", "")
+		if code != 200 || strings.Contains(answer, "John-Doe") != want || !strings.Contains(answer, "refused documents: mapper") || !strings.Contains(answer, "logs/3") {
+			t.Errorf("%s: %d %s", socket, code, answer)
+		}
 	}
 }
 

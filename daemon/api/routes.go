@@ -198,9 +198,23 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, _ caller) error 
 	return ok(w, orEmpty(all), err)
 }
 
-func (s *Server) failures(w http.ResponseWriter, r *http.Request, _ caller) error {
+func (s *Server) failures(w http.ResponseWriter, r *http.Request, who caller) error {
 	all, err := s.node.Failures(r.Context())
-	return ok(w, orEmpty(all), err)
+	return ok(w, orEmpty(withoutIDs(all, who.role)), err)
+}
+
+// withoutIDs leaves out the ids of documents unless an operator asks: they may name people.
+func withoutIDs(all []progress.Failure, role cert.Role) []progress.Failure {
+	if role == cert.Operator {
+		return all
+	}
+	all = slices.Clone(all)
+	for i := range all {
+		if all[i].Documents {
+			all[i].Examples = nil
+		}
+	}
+	return all
 }
 
 func (s *Server) logs(w http.ResponseWriter, r *http.Request, _ caller) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/secret"
 )
 
 // Kind is what a key takes.
@@ -176,8 +176,8 @@ func (p *parser) key(s Section, name string, value any) error {
 		return p.fail(s.Name, name, "takes %s", k.Kind)
 	}
 	for _, text := range texts {
-		if u, err := url.Parse(text); err == nil && u.User != nil && u.Host != "" {
-			return p.fail(s.Name, name, "a URL with user or password does not belong in this file")
+		if secret.In(name, text) {
+			return p.fail(s.Name, name, "a user, password or key does not belong in this file: use the variable RFS_%s, or options ending in -file", strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 		}
 	}
 	p.values[name] = texts

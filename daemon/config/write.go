@@ -3,13 +3,12 @@ package config
 import (
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 
 	"github.com/BurntSushi/toml"
-)
 
-const hidden = "***"
+	"github.com/rfsd/rfsd/rfs/secret"
+)
 
 // Write prints the values as a file, without what is secret: secrets, and whatever a URL may hold
 // of them.
@@ -47,7 +46,7 @@ func writeKey(w io.Writer, k Key, texts []string) error {
 	}
 	shown := make([]string, len(texts))
 	for i, t := range texts {
-		shown[i] = redacted(t)
+		shown[i] = secret.Shown(k.Name, t)
 	}
 	var value any = shown
 	switch {
@@ -66,19 +65,4 @@ func writeKey(w io.Writer, k Key, texts []string) error {
 	}
 	_, err = fmt.Fprintln(w, strings.TrimSpace(string(b)))
 	return err
-}
-
-// redacted hides user, password and query of a URL.
-func redacted(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User == nil && u.RawQuery == "" {
-		return text
-	}
-	if u.User != nil {
-		u.User = url.User(hidden)
-	}
-	if u.RawQuery != "" {
-		u.RawQuery = hidden
-	}
-	return u.String()
 }

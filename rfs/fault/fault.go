@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/rfsd/rfsd/rfs/secret"
 )
 
 var (
@@ -82,9 +84,9 @@ func Corrupt(blob, file string, offset int64, format string, args ...any) error 
 }
 
 // Text is the message of an error for a person: without the names of the categories,
-// which the message itself makes plain.
+// which the message itself makes plain, and without secrets that addresses or settings in it hold.
 func Text(err error) string {
-	s := err.Error()
+	s := secret.Text(err.Error())
 	for _, category := range []error{ErrConfig, ErrUnavailable, ErrRejected, ErrUnsupported, context.Canceled} {
 		s = strings.TrimSuffix(s, ": "+category.Error())
 	}

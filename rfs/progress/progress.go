@@ -85,5 +85,7 @@ type Shard struct {
 type Failure struct {
 	Reason   string   `json:"reason"`
 	Count    int64    `json:"count"`
-	Examples []string `json:"examples,omitempty"` // at most five: items, indices or phases
+	Examples []string `json:"examples,omitempty"` // at most five: items, indices, phases or documents
+	// Documents says that the examples are ids of documents, which only operators may read.
+	Documents bool `json:"documents,omitempty"`
 }

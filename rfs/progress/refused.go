@@ -21,7 +21,7 @@ func ReadRefused(ctx context.Context, c *cms.Coordinator) ([]Failure, error) {
 		i, ok := at[d.Reason]
 		if !ok {
 			i = len(all)
-			at[d.Reason], all = i, append(all, Failure{Reason: "refused documents: " + d.Reason})
+			at[d.Reason], all = i, append(all, Failure{Reason: "refused documents: " + d.Reason, Documents: true})
 		}
 		f := &all[i]
 		if f.Count++; len(f.Examples) < maxExamples {

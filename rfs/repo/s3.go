@@ -51,8 +51,8 @@ type S3 struct {
 func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(uri, "s3://"), "/")
 	prefix = strings.Trim(prefix, "/")
-	if bucket == "" {
-		return nil, fmt.Errorf("%q names no bucket, as in s3://bucket/prefix: %w", uri, fault.ErrConfig)
+	if bucket == "" || strings.ContainsAny(bucket, "@:") {
+		return nil, fmt.Errorf("repository URI: want s3://bucket/prefix, without user or password (those are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY): %w", fault.ErrConfig)
 	}
 	if prefix != "" {
 		prefix += "/"

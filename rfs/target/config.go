@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,7 +24,7 @@ type Config struct {
 	URL                string // http(s)://host:port[/prefix]; a user in it counts when Username is ""
 	Username, Password string
 
-	CACert                string // PEM file of further authorities, "" for those of the system
+	CACert                string // PEM file of the only authorities that count; "" for those of the system
 	ClientCert, ClientKey string // PEM files, both or none
 	Insecure              bool   // accept any certificate
 
@@ -86,6 +87,25 @@ func (c *Config) address() (*url.URL, error) {
 	return u, nil
 }
 
+// Risks returns what this configuration leaves open on the way to the cluster, with what to do.
+func (c Config) Risks() []string {
+	var all []string
+	role := c.withDefaults().Role
+	u, err := url.Parse(c.URL)
+	if err != nil || c.URL == "" {
+		return nil
+	}
+	if c.Insecure && u.Scheme == "https" {
+		all = append(all, fmt.Sprintf("the certificate of the %s %s is not verified (--%s-insecure): all that is between can read credentials and change documents; give --%s-cacert instead", role, u.Host, role, role))
+	}
+	ip := net.ParseIP(u.Hostname())
+	near := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if u.Scheme == "http" && !near && (c.Username != "" || c.Password != "" || u.User != nil || c.SigV4 != nil) {
+		all = append(all, fmt.Sprintf("credentials for the %s go to %s over plain http, where the network can read them; use https", role, u.Host))
+	}
+	return all
+}
+
 // tls reads certificates and keys.
 func (c Config) tls() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.Insecure} //nolint:gosec // the user asked for it
@@ -94,10 +114,8 @@ func (c Config) tls() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("certificate authority: %w: %w", err, fault.ErrConfig)
 		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
+		// This file alone: an authority that the system knows cannot speak for this cluster.
+		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("certificate authority: %s holds no PEM certificate: %w", c.CACert, fault.ErrConfig)
 		}

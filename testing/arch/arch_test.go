@@ -17,7 +17,8 @@ const module = "github.com/rfsd/rfsd/"
 // allowed lists, per room, the rooms it may import. A room is a path prefix;
 // the longest matching prefix of an import counts.
 var allowed = map[string][]string{
-	"rfs/fault":    {},
+	"rfs/secret":   {},
+	"rfs/fault":    {"rfs/secret"},
 	"rfs/pattern":  {"rfs/fault"},
 	"rfs/terminal": {},
 	"rfs/repo":     {"rfs/fault", "rfs/repo"},
@@ -44,9 +45,10 @@ var allowed = map[string][]string{
 	"gossip":       {"rfs/fault", "rfs/cms", "gossip"},
 	"store":        {"rfs/fault", "store"},
 	// The parts of the daemon that others read from outside; the daemon itself wires everything.
-	"daemon/config":  {"rfs/fault", "daemon/config"},
+	"daemon/config":  {"rfs/fault", "rfs/secret", "daemon/config"},
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
 	"daemon/status":  {"rfs/progress", "daemon/status"},
+	"daemon/sharing": {"rfs/fault", "rfs/cms"},
 	"daemon/cert":    {"rfs/fault", "daemon/cert"},
 	"daemon/web":     {"daemon/web", "daemon/status"},
 	"daemon/api":     {"rfs/fault", "rfs/progress", "daemon/status", "daemon/cert", "daemon/web", "daemon/api"},

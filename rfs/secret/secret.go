@@ -1,0 +1,157 @@
+// Package secret finds credentials in values and texts, by one set of rules: user and password of an address, also behind
+// NAME=, and KEY=VALUE with a key that names a secret.
+package secret
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Mask is what stands in place of a secret.
+const Mask = "***"
+
+// Option reports whether the value of an option is secret by its name.
+func Option(name string) bool {
+	return slices.ContainsFunc([]string{"-password", "-secret", "-secret-key", "-token", "-passphrase"}, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// patterns are options whose values are PATTERN=VALUE over names of indices: "tokens=x" is none of a secret.
+var patterns = []string{"index-rename", "shards", "index-priority", "first", "index-allowlist", "index-exclude", "join"}
+
+// In reports whether the value of an option holds a secret: one by the option's name, user or password in an address, or KEY=VALUE.
+func In(option, value string) bool {
+	if value == "" {
+		return false
+	}
+	if Option(option) || user(value) {
+		return true
+	}
+	if slices.Contains(patterns, option) {
+		return false
+	}
+	at := assignment.FindStringSubmatchIndex(value)
+	return at != nil && at[0] == 0
+}
+
+// user reports whether an address in the text holds a user or a password.
+func user(text string) bool { return Text(text, addresses) != text }
+
+// assignment is KEY=VALUE with a key that names a secret. Its first group is the key with "=".
+var assignment = regexp.MustCompile(`(?i)((?:\b|_)[a-z0-9_.-]*(?:secret|passw(?:or)?d|passphrase|token|credential|signature|(?:access|api|private|secret|master|client)[_-]?key)[a-z0-9_.-]*=)([^\s"'&,;<>\\]+)`)
+
+// Rule is one form of secrets that Text masks.
+type Rule func(string) string
+
+// Text returns a text without the secrets in it; rules limit it to some forms, none means all.
+func Text(text string, rules ...Rule) string {
+	if len(rules) == 0 {
+		rules = []Rule{addresses, assignments}
+	}
+	for _, r := range rules {
+		text = r(text)
+	}
+	return text
+}
+
+func assignments(text string) string {
+	if !strings.Contains(text, "=") {
+		return text
+	}
+	return assignment.ReplaceAllString(text, "${1}"+Mask)
+}
+
+// addresses masks what stands between :// and @ of each address. A password may itself hold / and @, which are not escaped
+// as they should be.
+func addresses(text string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, "://")
+		if i < 0 {
+			break
+		}
+		i += len("://")
+		b.WriteString(text[:i])
+		text = text[i:]
+		end := strings.IndexAny(text, " \t\r\n\"'<>`,")
+		if end < 0 {
+			end = len(text)
+		}
+		if next := strings.Index(text[:end], "://"); next >= 0 {
+			end = next
+		}
+		if at := userEnd(text[:end]); at >= 0 {
+			b.WriteString(Mask)
+			text = text[at:]
+		}
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// userEnd returns where the @ behind user and password stands in what follows ://, -1 when there is neither.
+func userEnd(rest string) int {
+	authority := rest
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority = rest[:i]
+	}
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		return at
+	}
+	_, port, ok := strings.Cut(authority, ":")
+	if !ok || strings.HasPrefix(authority, "[") || strings.Trim(port, "0123456789") == "" {
+		return -1
+	}
+	return strings.LastIndexByte(rest, '@') // no port: the begin of a password
+}
+
+// Address returns an address of which everything but scheme and host may be secret, such as that of a webhook.
+func Address(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return Mask
+	}
+	if u.Path == "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil {
+		return text
+	}
+	return u.Scheme + "://" + u.Host + "/" + Mask
+}
+
+// Arguments returns the options of a command line whose values are secret and are seen by every user of the machine.
+func Arguments(args []string) []string {
+	var found []string
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if !strings.HasPrefix(arg, "-") {
+			continue
+		}
+		name, value, ok := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !ok && i+1 < len(args) {
+			value = args[i+1]
+		}
+		if In(name, value) && !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// Shown returns the value of an option as it may be printed: without secrets, and without the query of an address.
+func Shown(option, value string) string {
+	switch {
+	case Option(option):
+		return Mask
+	case option == "webhook":
+		return Address(value)
+	case slices.Contains(patterns, option):
+		return Text(value, addresses)
+	}
+	value = Text(value)
+	if address, query, ok := strings.Cut(value, "?"); ok && query != "" && strings.Contains(address, "://") {
+		return address + "?" + Mask
+	}
+	return value
+}
