@@ -21,7 +21,7 @@ import (
 // version is set by the build.
 var version = "dev"
 
-// Exit codes of `rfsd migrate`, documented in its help and in the README.
+// Exit codes, documented in the help of each command and in the README.
 const (
 	exitOK       = 0 // every document arrived
 	exitFailed   = 1 // usage, configuration or target; or not complete
@@ -29,6 +29,8 @@ const (
 	exitSnapshot = 5 // the snapshot could not be read, before any work was done
 	exitRefused  = 6 // complete, but documents were refused or have no source
 	exitDamaged  = 7 // complete, but shards failed, are damaged or missing
+
+	exitDifferent = 8 // a verification found differences
 )
 
 func main() {
@@ -76,7 +78,7 @@ func newApp() *cli.App {
 		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
 		Version:              version,
 		EnableBashCompletion: true,
-		Commands:             []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), estimateCommand(), importCommand(), configCommand()},
+		Commands:             []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), verifyCommand(), estimateCommand(), importCommand(), configCommand()},
 		Action: func(c *cli.Context) error {
 			if !c.Args().Present() {
 				return cli.ShowAppHelp(c)

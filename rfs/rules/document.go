@@ -116,10 +116,21 @@ func (s *Set) Documents(index string) *Editor {
 	return e
 }
 
+// Targets returns the target indices that rules send documents of an index of the snapshot to. s may be nil.
+func (s *Set) Targets(index string) (names []string) {
+	if e := s.Documents(index); e != nil {
+		for _, to := range e.targets {
+			if to != nil && !slices.Contains(names, string(to)) {
+				names = append(names, string(to))
+			}
+		}
+	}
+	return names
+}
+
 // Redirects reports whether a rule sends documents of an index of the snapshot to another target index. s may be nil.
 func (s *Set) Redirects(index string) bool {
-	e := s.Documents(index)
-	return e != nil && slices.ContainsFunc(e.targets, func(to []byte) bool { return to != nil })
+	return len(s.Targets(index)) > 0
 }
 
 // Edit changes index and source of a document; keep is false when it is left out. A source

@@ -25,6 +25,9 @@ const (
 	answerQuotes  = 4
 )
 
+// errLongAnswer is an answer beyond the bounds. It is a fault.ErrUnavailable.
+var errLongAnswer = fmt.Errorf("long answer: %w", fault.ErrUnavailable)
+
 // bulkAnswer returns the bound of the answer to n items in a body of size bytes.
 func bulkAnswer(n, size int) int {
 	return min(answerHead+answerPerItem*n+answerQuotes*size, maxAnswer)
@@ -60,13 +63,13 @@ func (m *memory) read(buf *bytes.Buffer, r io.Reader, limit int) error {
 	defer func() { m.release(taken) }()
 	for {
 		if buf.Len() > limit {
-			return fmt.Errorf("it answers with more than %d bytes: %w", limit, fault.ErrUnavailable)
+			return fmt.Errorf("it answers with more than %d bytes: %w", limit, errLongAnswer)
 		}
 		if buf.Available() == 0 {
 			size := min(max(2*buf.Cap(), 4<<10), limit+1)
 			if more := size - free - taken; more > 0 {
 				if !m.take(more) {
-					return fmt.Errorf("its answers under way hold more than %d bytes: %w", maxAnswers, fault.ErrUnavailable)
+					return fmt.Errorf("its answers under way hold more than %d bytes: %w", maxAnswers, errLongAnswer)
 				}
 				taken += more
 			}

@@ -230,6 +230,25 @@ func (c *Client) Count(ctx context.Context, index string) (int64, error) {
 	return *answer.Count, nil
 }
 
+// CountLucene returns the number of visible Lucene documents of the primaries, nested ones included.
+func (c *Client) CountLucene(ctx context.Context, index string) (int64, error) {
+	var answer struct {
+		Shards struct{ Failed int } `json:"_shards"`
+		All    struct {
+			Primaries struct {
+				Docs struct{ Count *int64 }
+			}
+		} `json:"_all"`
+	}
+	if err := c.get(ctx, "/"+url.PathEscape(index)+"/_stats/docs", nil, &answer); err != nil {
+		return 0, err
+	}
+	if answer.All.Primaries.Docs.Count == nil || answer.Shards.Failed > 0 {
+		return 0, fmt.Errorf("documents of %s: %d shards did not answer: %w", index, answer.Shards.Failed, fault.ErrUnavailable)
+	}
+	return *answer.All.Primaries.Docs.Count, nil
+}
+
 // CountRouted returns the number of visible root documents that have a routing of their own.
 func (c *Client) CountRouted(ctx context.Context, index string) (int64, error) {
 	var answer struct{ Count int64 }

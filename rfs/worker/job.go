@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/metadata"
@@ -36,7 +34,6 @@ type job struct {
 	shard  *snapshot.Shard
 	commit *lucene.Commit
 	reader *lucene.Reader
-	editor DocumentEditor // nil: documents stay as they are
 	out    Output
 	loader *bulk.Loader
 	loaded atomic.Pointer[bulk.Loader] // what progress reads while the job runs
@@ -72,7 +69,7 @@ func (j *job) open(ctx, work context.Context) error {
 		return fmt.Errorf("ordinal %d lies beyond the %d of the shard: %w", j.begin, j.commit.MaxOrdinal, fault.ErrCorrupt)
 	}
 	if j.runner.VerifyFirst {
-		if err := verify(ctx, dir); err != nil {
+		if err := checkShard(ctx, dir); err != nil {
 			return err
 		}
 	}
@@ -94,8 +91,8 @@ func (j *job) open(ctx, work context.Context) error {
 	return nil
 }
 
-// verify reads a whole shard and checks it, before anything of it is sent.
-func verify(ctx context.Context, dir lucene.Directory) error {
+// checkShard reads a whole shard and checks it, before anything of it is sent.
+func checkShard(ctx context.Context, dir lucene.Directory) error {
 	commit, err := lucene.Open(ctx, dir, lucene.Options{VerifyAll: true})
 	if err != nil {
 		return err
@@ -147,13 +144,7 @@ func (j *job) settleBlame() error {
 
 // copy moves documents until the shard ends, ctx ends, or something fails.
 func (j *job) copy(ctx context.Context) error {
-	names := newNamer(j.entry.Naming)
-	if j.runner.Edit != nil {
-		j.editor = j.runner.Edit(j.entry.Locator.IndexName)
-	}
-	decoder := doc.NewDecoder(j.entry.Locator.IndexName, j.id.Shard)
-	decoder.SetType(j.entry.Locator.Type)
-	decoder.SendOriginals(j.entry.Originals)
+	documents := newDocuments(j.entry, j.id.Shard, j.runner.Edit)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -179,39 +170,24 @@ func (j *job) copy(ctx context.Context) error {
 		if j.alone != nil {
 			j.alone.last = rec.Ordinal
 		}
-		if err := j.take(ctx, rec, names, decoder); err != nil {
+		if err := j.take(ctx, rec, documents); err != nil {
 			return err
 		}
 	}
 }
 
 // take passes one record on: to the bulk body, or to the failed documents.
-func (j *job) take(ctx context.Context, rec *lucene.Record, names *namer, decoder *doc.Decoder) error {
-	d, failure := decoder.Decode(rec)
-	if failure != nil {
-		return j.loader.Fail(ctx, *failure)
-	}
-	if err := names.name(&d); err != nil {
+func (j *job) take(ctx context.Context, rec *lucene.Record, documents *documents) error {
+	d, keep, failure, err := documents.of(rec)
+	switch {
+	case err != nil:
 		return err
-	}
-	if j.editor != nil {
-		keep, err := j.editor.Edit(&d)
-		switch {
-		case err != nil:
-			return j.loader.Fail(ctx, unreadable(j, &d, err))
-		case !keep:
-			return j.loader.Filter(ctx, d.Ordinal)
-		}
+	case failure != nil:
+		return j.loader.Fail(ctx, *failure)
+	case !keep:
+		return j.loader.Filter(ctx, d.Ordinal)
 	}
 	return j.loader.Add(ctx, &d)
-}
-
-// unreadable is a document that the user's rules cannot be applied to.
-func unreadable(j *job, d *doc.Document, err error) doc.Failure {
-	return doc.Failure{
-		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: j.id.Shard, Ordinal: d.Ordinal,
-		Reason: doc.BadSource, Detail: "the rules cannot be applied: " + err.Error(), Source: bytes.Clone(d.Source),
-	}
 }
 
 // progress is what the job did so far.

@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"rfs/rules":    {"rfs/fault", "rfs/pattern", "rfs/doc", "rfs/rules"},
 	"rfs/care":     {"rfs/fault", "rfs/cms", "rfs/target", "rfs/care"},
 	"rfs/schedule": {"rfs/cms", "rfs/schedule"},
+	"rfs/verify":   {"rfs/fault", "rfs/verify"},
 	"rfs/doctor":   {"rfs"},
 	"rfs/importer": {"rfs"},
 	"rfs/worker":   {"rfs"},

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/throttle"
+	"github.com/rfsd/rfsd/rfs/verify"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by document: id, routing and every byte
+   of the source. Names what is missing, extra or different. Writes nothing; target indices are refreshed.
+
+   Exit codes: 0 equal; 8 different; 7 equal as far as it was compared, but a part cannot be read; 5 the snapshot cannot be read;
+   1 usage, or the target does not answer. 8 wins over 7. Documents that the account names as failed, that have no source or that rules leave
+   out are counted and are no difference.`
+
+// verifyMemory is the soft limit of a verification, in bytes.
+const verifyMemory = 160 << 20
+
+func verifyFlags() []cli.Flag {
+	const category = "Verification"
+	flags := []cli.Flag{
+		yes(category, "quick", "compare numbers of documents only"),
+		str(category, "sample", "100%", "part of all documents that is compared, such as 1%: always the same ids"),
+		num(category, "differences", 1000, "most documents that are named for each target index; the others are counted"),
+	}
+	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
+		flags = append(flags, group...)
+	}
+	return flags
+}
+
+func verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "verify", Usage: "compare a target with the snapshot that was migrated to it", Description: verifyHelp, Flags: verifyFlags(),
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usage("unexpected argument %q: every option begins with --", c.Args().First())
+			}
+			o, err := parseOptions(c)
+			if err != nil {
+				return err
+			}
+			sample, err := parsePart(c.String("sample"))
+			if err != nil {
+				return usage("invalid --sample %q: want a part such as 1%%", c.String("sample"))
+			}
+			names := c.Int("differences")
+			if names < 1 || names > 100_000 {
+				return usage("invalid --differences %d: want 1 to 100000", names)
+			}
+			return runVerify(c.Context, o, verification{sample: sample, names: names, quick: c.Bool("quick")}, os.Stdout)
+		},
+	}
+}
+
+// verification is what a verification is asked for beside the options of a migration.
+type verification struct {
+	sample float64
+	names  int
+	quick  bool
+}
+
+// parsePart reads a part of a whole: 1% or 0.01.
+func parsePart(s string) (float64, error) {
+	number, percent := strings.CutSuffix(s, "%")
+	part, err := strconv.ParseFloat(number, 64)
+	if percent {
+		part /= 100
+	}
+	if err == nil && !(part > 0 && part <= 1) {
+		err = strconv.ErrRange
+	}
+	return part, err
+}
+
+// runVerify compares, reports, and returns the exit code as an error.
+func runVerify(ctx context.Context, o options, ask verification, out io.Writer) error {
+	if o.snapshot == "" || o.target.URL == "" {
+		return usage("verify needs a snapshot (--snapshot-name) and a target (--target-host)")
+	}
+	limitMemory(verifyMemory, os.Getenv)
+	r, err := compare(ctx, o, ask, newLogger(o))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		b, err := r.Seal()
+		if err == nil {
+			_, err = out.Write(b)
+		}
+		if err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+	} else {
+		printVerification(terminal.NewWriter(out), r)
+	}
+	switch r.State {
+	case verify.Different:
+		return &codedError{code: exitDifferent}
+	case verify.Unreadable:
+		return &codedError{code: exitDamaged}
+	}
+	return nil
+}
+
+// compare reads both sides.
+func compare(ctx context.Context, o options, ask verification, log *slog.Logger) (*verify.Report, error) {
+	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: o.repoURI, Snapshot: o.snapshot, Sample: ask.sample, Quick: ask.quick}
+	blobs, err := openRepository(ctx, o)
+	if err != nil {
+		return nil, &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
+	}
+	r.Source = blobs.URI()
+	plan, err := worker.NewPlan(ctx, blobs, o.request())
+	if err != nil {
+		return nil, planError(err)
+	}
+	client, err := target.New(ctx, o.target)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close() //nolint:errcheck // nothing was written through it
+	v, err := client.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Target = client.Name()
+	indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Requester: client, Log: log}
+	if err := indices.Locate(ctx, plan); err != nil {
+		return nil, err
+	}
+	refused, err := accountOfFailures(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	bucket := throttle.New(o.maxRate)
+	checker := verify.New(verify.Options{
+		Target: worker.ComparedTarget{Client: client, Version: v, Admit: bucket.Take, Pause: cms.SystemClock().Sleep, Log: log},
+		Sample: verify.Sample(ask.sample), Failed: refused, Names: ask.names, Readers: o.slots, Log: log,
+	})
+	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets}
+	stop := showProgress(verifyProgress(checker), log)
+	if ask.quick {
+		r.Indices, err = checker.Count(ctx, source.Groups(plan))
+	} else {
+		r.Indices, err = checker.Compare(ctx, source.Groups(plan))
+	}
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range plan.Unread {
+		r.Indices = append(r.Indices, &verify.Index{Target: x.Entry.Naming.Index, Sources: []string{x.Name}, State: verify.Unreadable, Problems: []string{x.Reason}})
+	}
+	for _, m := range plan.Missing {
+		r.Warnings = append(r.Warnings, "the snapshot lacks a shard: "+m)
+	}
+	r.State, r.End = r.Worst(), time.Now().UTC().Truncate(time.Second)
+	return r, nil
+}
+
+// accountOfFailures reads which documents the migration has recorded as failed: from its directory or bucket.
+func accountOfFailures(ctx context.Context, o options) (*verify.Failed, error) {
+	all := &verify.Failed{}
+	if o.failedDir == "" {
+		return all, nil
+	}
+	kept, err := repo.Open(ctx, o.failedDir, o.s3)
+	if err != nil {
+		if _, serr := os.Stat(o.failedDir); !inBucket(o.failedDir) && errors.Is(serr, fs.ErrNotExist) {
+			return all, nil
+		}
+		return nil, fmt.Errorf("failed documents: %w", err)
+	}
+	for blob, err := range kept.List(ctx, "") {
+		if err != nil {
+			return nil, fmt.Errorf("failed documents in %s: %w", o.failedDir, err)
+		}
+		if !strings.HasSuffix(blob.Name, ".ndjson") {
+			continue
+		}
+		r, err := kept.Open(ctx, blob.Name, 0, -1)
+		if err != nil {
+			return nil, fmt.Errorf("failed documents: %w", err)
+		}
+		err = failed.Names(r, func(index, id string) error {
+			if !all.Add(index, id) {
+				return usage("%s names more than %d failed documents, which is more than can be held", o.failedDir, all.Len())
+			}
+			return nil
+		})
+		if err = errors.Join(err, r.Close()); err != nil {
+			return nil, fmt.Errorf("failed documents in %s: %w", blob.Name, err)
+		}
+	}
+	return all, nil
+}
+
+func verifyProgress(v *verify.Verifier) func(elapsed float64) string {
+	return func(elapsed float64) string {
+		p := v.Progress()
+		return fmt.Sprintf("source: %s; target: %s", rates(p.SourceDocuments, p.SourceBytes, elapsed), rates(p.TargetDocuments, p.TargetBytes, elapsed))
+	}
+}
+
+// shownDifferences is how many documents of an index the table names.
+const shownDifferences = 20
+
+func printVerification(w io.Writer, r *verify.Report) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "TARGET INDEX\tSTATE\tSOURCE\tTARGET\tMISSING\tEXTRA\tDIFFERENT\tSAME VALUE\tROUTING\tFAILED\tFILTERED")
+	for _, x := range r.Indices {
+		failed := x.Failed
+		for _, n := range x.Unsent {
+			failed += n
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", x.Target, x.State, x.SourceSide.Documents, x.TargetSide.Documents,
+			x.Counts[verify.Missing], x.Counts[verify.Extra], x.Counts[verify.Changed], x.Counts[verify.SameValue], x.Counts[verify.OtherRouting], failed, x.Filtered)
+	}
+	t.Flush()
+	for _, x := range r.Indices {
+		printIndex(w, x)
+	}
+	for _, text := range r.Warnings {
+		fmt.Fprintln(w, "warning:", text)
+	}
+	fmt.Fprintf(w, "result: %s%s; %d target indices, %.0f s\n", r.State, partText(r), len(r.Indices), r.End.Sub(r.Begin).Seconds())
+}
+
+func partText(r *verify.Report) string {
+	switch {
+	case r.Quick:
+		return " (numbers of documents only)"
+	case r.Sample < 1:
+		return fmt.Sprintf(" (sample of %g%% of the ids)", 100*r.Sample)
+	}
+	return ""
+}
+
+// printIndex prints what an operator has to look at.
+func printIndex(w io.Writer, x *verify.Index) {
+	for i, d := range x.Differences {
+		if i == shownDifferences {
+			fmt.Fprintf(w, "%s: %d more documents are in the report (--output json)\n", x.Target, len(x.Differences)-i)
+			break
+		}
+		fmt.Fprintf(w, "%s: %s: %q%s\n", x.Target, d.Kind, d.ID, placeText(d))
+	}
+	if n := x.NotNamed; n.Buckets > 0 {
+		fmt.Fprintf(w, "%s: %d of %d parts with %d documents differ, too, and were not read again\n", x.Target, n.Buckets, x.Buckets, n.Documents)
+	}
+	if x.NotComparable != "" {
+		fmt.Fprintf(w, "%s: only ids and routing were compared: the target does not keep sources as they were sent: %s\n", x.Target, x.NotComparable)
+	}
+	if x.Note != "" {
+		fmt.Fprintf(w, "%s: %s\n", x.Target, x.Note)
+	}
+	for reason, n := range x.Unsent {
+		fmt.Fprintf(w, "%s: %d documents of the snapshot cannot be sent: %s\n", x.Target, n, reason)
+	}
+	if x.Failed > 0 {
+		fmt.Fprintf(w, "%s: %d documents are recorded as failed; the target has %d of them, which were not compared\n", x.Target, x.Failed, x.FailedThere)
+	}
+	for _, p := range x.Problems {
+		fmt.Fprintf(w, "%s: cannot be read: %s\n", x.Target, p)
+	}
+}
+
+func placeText(d verify.Difference) string {
+	var b strings.Builder
+	if d.Routing != "" {
+		fmt.Fprintf(&b, ", routing %q", d.Routing)
+	}
+	if d.TargetRouting != nil {
+		fmt.Fprintf(&b, ", at the target routing %q", *d.TargetRouting)
+	}
+	if d.Path != "" {
+		fmt.Fprintf(&b, ", at %s", d.Path)
+	}
+	if d.Kind != verify.Extra {
+		fmt.Fprintf(&b, " (shard %d, ordinal %d)", d.Shard, d.Ordinal)
+	}
+	return b.String()
+}

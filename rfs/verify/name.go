@@ -1,0 +1,217 @@
+package verify
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Bounds of what is held of both sides while documents are named.
+const (
+	namedBytes   = 32 << 20 // of sources; of a document beyond it no path is found
+	namedEntries = 150_000  // documents of one side
+)
+
+// errMany ends a reading that holds more than namedEntries.
+var errMany = errors.New("too many documents of a bucket")
+
+// entry is one document in a bucket that differs.
+type entry struct {
+	id, routing   string
+	exact, values [16]byte
+	source        []byte // nil when too many are held already
+	shard         int
+	ordinal       int64
+	matched       bool
+}
+
+// settle decides the state of a target index, and names what differs.
+func (v *Verifier) settle(ctx context.Context, group Group, c *comparison) error {
+	r := c.result
+	r.SourceSide, r.TargetSide = c.sides[ofSource].all, c.sides[ofTarget].all
+	different := c.sides[ofSource].different(c.sides[ofTarget], r.NotComparable != "")
+	r.Buckets, r.BucketsDifferent = len(c.sides[ofSource].buckets), len(different)
+	if len(r.Problems) > 0 { // what is not read of the source would all be extra
+		r.decide()
+		return nil
+	}
+	v.naming.Lock()
+	defer v.naming.Unlock()
+	for len(different) > 0 && len(r.Differences) < v.Names {
+		part := c.affordable(different)
+		different = different[len(part):]
+		err := v.name(ctx, group, c, part)
+		if errors.Is(err, errMany) {
+			r.NotNamed.add(c, part)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.NotNamed.add(c, different)
+	r.decide()
+	return nil
+}
+
+// affordable returns the first buckets that can be held together, at least one.
+func (c *comparison) affordable(different []int) []int {
+	var documents, size int64
+	for i, b := range different {
+		s, t := &c.sides[ofSource].buckets[b], &c.sides[ofTarget].buckets[b]
+		documents += max(s.Documents, t.Documents)
+		size += s.Bytes + t.Bytes
+		if i > 0 && (documents > namedEntries/2 || size > namedBytes) {
+			return different[:i]
+		}
+	}
+	return different
+}
+
+// name reads some buckets on both sides and names what differs in them.
+func (v *Verifier) name(ctx context.Context, group Group, c *comparison, buckets []int) error {
+	held := &holding{wanted: make([]bool, len(c.sides[ofSource].buckets)), budget: namedBytes}
+	for _, b := range buckets {
+		held.wanted[b] = true
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for side, units := range [2][]Unit{group.Units, c.held.Units} {
+		for _, u := range units {
+			g.Go(func() error { return v.hold(ctx, side, u, c, held) })
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, side := range held.sides { // the order of reading is nobody's result
+		slices.SortFunc(side, func(a, b *entry) int {
+			return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.routing, b.routing), cmp.Compare(a.shard, b.shard), cmp.Compare(a.ordinal, b.ordinal), bytes.Compare(a.exact[:], b.exact[:]))
+		})
+	}
+	match(held.sides[ofSource], held.sides[ofTarget], c.result.NotComparable != "", func(d Difference) { c.result.add(d, v.Names) })
+	return nil
+}
+
+// holding is what is held of both sides.
+type holding struct {
+	wanted []bool // by bucket
+	mu     sync.Mutex
+	budget int // bytes of sources that may still be held
+	sides  [2][]*entry
+}
+
+// reserve takes n bytes of the budget.
+func (h *holding) reserve(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n > h.budget {
+		return false
+	}
+	h.budget -= n
+	return true
+}
+
+func (h *holding) release(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.budget += n
+}
+
+// hold reads the wanted buckets of a unit.
+func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, held *holding) error {
+	var found []*entry
+	reserved := 0
+	hash := newHasher()
+	err := v.readUnit(ctx, side, u, func() func(*Document) error {
+		held.release(reserved)
+		found, reserved = nil, 0
+		return func(d *Document) error {
+			p := place(d.ID)
+			switch {
+			case side == ofSource && string(d.Index) != c.result.Target, d.Fate != Sent, !held.wanted[c.sides[side].bucket(p)],
+				!v.Sample.has(p), v.Failed.has(c.result.Target, d.ID):
+				return nil
+			case len(found) >= namedEntries:
+				return errMany
+			}
+			digests := hash.digest(d)
+			e := &entry{id: string(d.ID), routing: string(d.Routing), exact: [16]byte(digests.exact[:16]), values: [16]byte(digests.values[:16]), shard: d.Shard, ordinal: d.Ordinal}
+			if held.reserve(len(d.Source)) {
+				e.source = bytes.Clone(d.Source)
+				reserved += len(d.Source)
+			}
+			found = append(found, e)
+			return nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	if held.sides[side] = append(held.sides[side], found...); len(held.sides[side]) > namedEntries {
+		return errMany
+	}
+	return nil
+}
+
+// key tells documents of one side apart. No id and no routing holds a zero byte that the other's end could be taken for:
+// ids come first and are compared whole.
+type key struct{ id, routing string }
+
+// match pairs the documents of both sides and calls emit with each difference: equal ones first, then those of equal id
+// and routing, then those of equal id.
+func match(source, target []*entry, keysOnly bool, emit func(Difference)) {
+	byKey, byID := map[key][]*entry{}, map[string][]*entry{}
+	for _, s := range source {
+		k := key{s.id, s.routing}
+		byKey[k], byID[s.id] = append(byKey[k], s), append(byID[s.id], s)
+	}
+	pair := func(among []*entry, t *entry, fits func(s *entry) bool) *entry {
+		if t.matched {
+			return nil
+		}
+		for _, s := range among {
+			if !s.matched && fits(s) {
+				s.matched, t.matched = true, true
+				return s
+			}
+		}
+		return nil
+	}
+	anything := func(*entry) bool { return true }
+	for _, t := range target {
+		pair(byKey[key{t.id, t.routing}], t, func(s *entry) bool { return keysOnly || s.exact == t.exact })
+	}
+	for _, t := range target {
+		if s := pair(byKey[key{t.id, t.routing}], t, anything); s != nil {
+			d := Difference{Kind: Changed, ID: s.id, Routing: s.routing, Shard: s.shard, Ordinal: s.ordinal}
+			if s.values == t.values {
+				d.Kind = SameValue
+			}
+			if s.source != nil && t.source != nil {
+				d.Path = FirstDifference(s.source, t.source)
+			}
+			emit(d)
+		}
+	}
+	for _, t := range target {
+		if s := pair(byID[t.id], t, anything); s != nil {
+			routing := t.routing
+			emit(Difference{Kind: OtherRouting, ID: s.id, Routing: s.routing, TargetRouting: &routing, Shard: s.shard, Ordinal: s.ordinal})
+		} else if !t.matched {
+			emit(Difference{Kind: Extra, ID: t.id, Routing: t.routing})
+		}
+	}
+	for _, s := range source {
+		if !s.matched {
+			emit(Difference{Kind: Missing, ID: s.id, Routing: s.routing, Shard: s.shard, Ordinal: s.ordinal})
+		}
+	}
+}

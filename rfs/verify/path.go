@@ -1,0 +1,152 @@
+package verify
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+)
+
+const (
+	// maxPath bounds a path in bytes.
+	maxPath = 300
+	// maxPathDepth is how deep a path leads at most.
+	maxPathDepth = 32
+)
+
+// FirstDifference returns the path of the first place where two JSON texts differ, such as a.tags[2], in the order of the
+// first text. Places whose values differ come first; when there is none it is the first place that is written in another
+// way. It is "" for the document as a whole: a text that is no JSON, or the order of its keys.
+func FirstDifference(a, b []byte) string {
+	f := finder{digests: NewCanonical()}
+	va, aerr := (&tokens{b: a}).skip(0)
+	vb, berr := (&tokens{b: b}).skip(0)
+	if aerr != nil || berr != nil {
+		return ""
+	}
+	f.differ = func(x, y []byte) bool { return !f.sameValue(x, y) }
+	if !f.differ(va, vb) {
+		f.differ = func(x, y []byte) bool { return !bytes.Equal(x, y) }
+	}
+	f.descend(va, vb, 0)
+	return string(f.path)
+}
+
+type finder struct {
+	digests *Canonical
+	differ  func(x, y []byte) bool
+	path    []byte
+}
+
+func (f *finder) sameValue(x, y []byte) bool {
+	if bytes.Equal(x, y) {
+		return true
+	}
+	dx, _ := f.digests.Digest(x)
+	dy, _ := f.digests.Digest(y)
+	return dx == dy
+}
+
+// part is a member of an object (its key with all escapes resolved) or an element of an array (no key).
+type part struct{ key, value []byte }
+
+// descend extends the path as far as one place differs; the values x and y are known to.
+func (f *finder) descend(x, y []byte, depth int) {
+	if depth == maxPathDepth || len(x) == 0 || len(y) == 0 || x[0] != y[0] || x[0] != '{' && x[0] != '[' {
+		return
+	}
+	px, py := parts(x), parts(y)
+	if x[0] == '[' {
+		for i := range max(len(px), len(py)) {
+			if i >= len(px) || i >= len(py) {
+				f.extend("[" + strconv.Itoa(i) + "]")
+				return
+			}
+			if f.differ(px[i].value, py[i].value) {
+				f.extend("[" + strconv.Itoa(i) + "]")
+				f.descend(px[i].value, py[i].value, depth+1)
+				return
+			}
+		}
+		return
+	}
+	others := make(map[string][][]byte, len(py))
+	for _, p := range py {
+		others[string(p.key)] = append(others[string(p.key)], p.value)
+	}
+	for _, p := range px {
+		same := others[string(p.key)]
+		if len(same) == 0 {
+			f.member(p.key)
+			return
+		}
+		others[string(p.key)] = same[1:]
+		if f.differ(p.value, same[0]) {
+			f.member(p.key)
+			f.descend(p.value, same[0], depth+1)
+			return
+		}
+	}
+	for _, p := range py {
+		if len(others[string(p.key)]) > 0 {
+			f.member(p.key)
+			return
+		}
+	}
+}
+
+// parts returns what a container holds, none when it is no JSON.
+func parts(v []byte) (all []part) {
+	t := tokens{b: v}
+	var err error
+	if v[0] == '[' {
+		err = t.list('[', ']', func() error {
+			value, err := t.skip(0)
+			all = append(all, part{value: value})
+			return err
+		})
+	} else {
+		err = t.list('{', '}', func() error {
+			key, plain, err := t.str()
+			if err == nil && !plain {
+				key, err = appendUnescaped(nil, key)
+			}
+			if err != nil {
+				return err
+			}
+			if err := t.expect(':'); err != nil {
+				return err
+			}
+			value, err := t.skip(0)
+			all = append(all, part{key, value})
+			return err
+		})
+	}
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// member extends the path by a key, which is quoted unless it is a plain word.
+func (f *finder) member(key []byte) {
+	name := string(key)
+	if name == "" || !utf8.Valid(key) || bytes.ContainsAny(key, ".[]\"\\ ") || strconv.Quote(name) != `"`+name+`"` {
+		name = strconv.QuoteToASCII(name)
+	}
+	if len(f.path) > 0 {
+		name = "." + name
+	}
+	f.extend(name)
+}
+
+func (f *finder) extend(s string) {
+	f.path = append(f.path, s...)
+	if len(f.path) > maxPath {
+		cut := f.path[:maxPath]
+		for len(cut) > 0 && !utf8.RuneStart(f.path[len(cut)]) {
+			cut = cut[:len(cut)-1]
+		}
+		f.path = append(cut, "…"...)
+		f.differ = func(_, _ []byte) bool { return false }
+	}
+}

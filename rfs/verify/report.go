@@ -1,0 +1,182 @@
+package verify
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Kind is a kind of difference.
+type Kind string
+
+// The kinds.
+const (
+	Missing      Kind = "missing"       // the target lacks the document
+	Extra        Kind = "extra"         // the source lacks it
+	Changed      Kind = "different"     // another value
+	SameValue    Kind = "same_value"    // other bytes that mean the same: white space, order of keys, 1.0 for 1
+	OtherRouting Kind = "other_routing" // the id is there under another routing
+)
+
+// Difference names one document. Shard and Ordinal are those of the source, and nothing for an Extra.
+type Difference struct {
+	Kind          Kind    `json:"kind"`
+	ID            string  `json:"id"`
+	Routing       string  `json:"routing,omitempty"`
+	TargetRouting *string `json:"target_routing,omitempty"` // of OtherRouting; "" for none
+	Path          string  `json:"path,omitempty"`           // the first place that differs; "" for the whole document
+	Shard         int     `json:"shard"`
+	Ordinal       int64   `json:"ordinal"`
+}
+
+// State is the result for one target index.
+type State string
+
+// The states, the worst last.
+const (
+	Equal         State = "equal"
+	NotComparable State = "not_comparable" // ids and routings are equal; sources of the target are not what was sent
+	Unreadable    State = "unreadable"     // a part of a side cannot be read, so the rest proves nothing
+	Different     State = "different"
+)
+
+// Index is the result for one target index.
+type Index struct {
+	Target  string   `json:"target"`
+	Sources []string `json:"sources"`
+	State   State    `json:"state"`
+	// NotComparable is why the sources of the target are not what was sent.
+	NotComparable string   `json:"not_comparable,omitempty"`
+	Note          string   `json:"note,omitempty"`
+	Problems      []string `json:"problems,omitempty"` // what cannot be read, and why
+	SourceSide    Tally    `json:"source"`
+	TargetSide    Tally    `json:"target_holds"`
+	// Filtered, Unsent and Failed are documents of the source that nobody expects on the target: left out by rules, not
+	// sendable (by reason), and named as failed by the account. FailedThere are those of Failed that the target has.
+	Filtered    int64            `json:"filtered"`
+	Unsent      map[string]int64 `json:"unsent,omitempty"`
+	Failed      int64            `json:"failed"`
+	FailedThere int64            `json:"failed_there"`
+
+	Counts           map[Kind]int64 `json:"differences,omitempty"` // of the buckets that were read again
+	Differences      []Difference   `json:"documents,omitempty"`   // at most Options.Names
+	Buckets          int            `json:"buckets"`
+	BucketsDifferent int            `json:"buckets_different"`
+	NotNamed         NotNamed       `json:"not_named"`
+}
+
+// NotNamed counts buckets that differ and were not read again, because enough is named or they are too large.
+type NotNamed struct {
+	Buckets   int   `json:"buckets"`
+	Documents int64 `json:"documents"` // in them at the source
+}
+
+func (n *NotNamed) add(c *comparison, buckets []int) {
+	n.Buckets += len(buckets)
+	for _, b := range buckets {
+		n.Documents += c.sides[ofSource].buckets[b].Documents
+	}
+}
+
+// add counts a difference, and keeps it while there are fewer than most.
+func (x *Index) add(d Difference, most int) {
+	if x.Counts == nil {
+		x.Counts = map[Kind]int64{}
+	}
+	x.Counts[d.Kind]++
+	if len(x.Differences) < most {
+		x.Differences = append(x.Differences, d)
+	}
+}
+
+// decide sets the state.
+func (x *Index) decide() {
+	switch {
+	case len(x.Problems) > 0:
+		x.State = Unreadable
+	case len(x.Counts) > 0 || x.NotNamed.Buckets > 0:
+		x.State = Different
+	case x.NotComparable != "":
+		x.State = NotComparable
+	default:
+		x.State = Equal
+		if x.BucketsDifferent > 0 {
+			x.Note = "it differed when it was read first and did not when it was read again: the target is being written to"
+		}
+	}
+}
+
+// Report is the result of a run.
+type Report struct {
+	Version  string    `json:"rfsd"`
+	Begin    time.Time `json:"begin"`
+	End      time.Time `json:"end"`
+	Source   string    `json:"source"`
+	Snapshot string    `json:"snapshot,omitempty"`
+	Target   string    `json:"target"`
+	Quick    bool      `json:"quick,omitempty"` // only numbers of documents are compared
+	Sample   float64   `json:"sample"`          // the part of all ids that is compared; 1 for all
+	State    State     `json:"state"`           // the worst of all
+	Indices  []*Index  `json:"indices"`
+	Warnings []string  `json:"warnings,omitempty"`
+}
+
+// Worst returns the worst state of the indices.
+func (r *Report) Worst() State {
+	rank := map[State]int{Equal: 0, NotComparable: 1, Unreadable: 2, Different: 3}
+	worst := Equal
+	for _, x := range r.Indices {
+		if rank[x.State] > rank[worst] {
+			worst = x.State
+		}
+	}
+	return worst
+}
+
+// sealed is a report with its digest.
+type sealed struct {
+	Format int             `json:"rfsd_verify"`
+	SHA256 string          `json:"sha256"`
+	Report json.RawMessage `json:"report"`
+}
+
+const sealFormat = 1
+
+// Seal returns the report as JSON in one line with its digest beside it: SHA-256 of the bytes of "report".
+func (r *Report) Seal() ([]byte, error) {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return nil, fmt.Errorf("encode report: %w", err)
+	}
+	report := bytes.TrimSuffix(body.Bytes(), []byte("\n"))
+	sum := sha256.Sum256(report)
+	return fmt.Appendf(nil, `{"rfsd_verify":%d,"sha256":"%s","report":%s}`+"\n", sealFormat, hex.EncodeToString(sum[:]), report), nil
+}
+
+// Unseal reads a sealed report. An error is fault.ErrCorrupt when it is not as it was written.
+func Unseal(b []byte) (*Report, error) {
+	var s sealed
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("report: %w: %w", err, fault.ErrCorrupt)
+	}
+	if s.Format != sealFormat {
+		return nil, fmt.Errorf("report of format %d, want %d: %w", s.Format, sealFormat, fault.ErrUnsupported)
+	}
+	sum := sha256.Sum256(s.Report)
+	if hex.EncodeToString(sum[:]) != s.SHA256 {
+		return nil, errors.Join(fmt.Errorf("report: its digest is %x, it states %s: %w", sum, s.SHA256, fault.ErrCorrupt))
+	}
+	var r Report
+	if err := json.Unmarshal(s.Report, &r); err != nil {
+		return nil, fmt.Errorf("report: %w: %w", err, fault.ErrCorrupt)
+	}
+	return &r, nil
+}

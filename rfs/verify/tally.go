@@ -1,0 +1,223 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"math"
+	"math/bits"
+)
+
+// Sum is a sum of document digests modulo 2^128. It does not depend on the order of the documents, and a document that is
+// there twice does not cancel itself out.
+type Sum struct{ hi, lo uint64 }
+
+func (s *Sum) add(digest *[sha256.Size]byte) {
+	s.merge(Sum{binary.BigEndian.Uint64(digest[:8]), binary.BigEndian.Uint64(digest[8:16])})
+}
+
+func (s *Sum) merge(o Sum) {
+	var carry uint64
+	s.lo, carry = bits.Add64(s.lo, o.lo, 0)
+	s.hi, _ = bits.Add64(s.hi, o.hi, carry)
+}
+
+// String returns the sum as 32 hexadecimal digits.
+func (s Sum) String() string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], s.hi)
+	binary.BigEndian.PutUint64(b[8:], s.lo)
+	return hex.EncodeToString(b[:])
+}
+
+// MarshalJSON writes the sum as its text.
+func (s Sum) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *Sum) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != 16 {
+		return fmt.Errorf("%q is no sum of 32 hexadecimal digits", text)
+	}
+	s.hi, s.lo = binary.BigEndian.Uint64(raw[:8]), binary.BigEndian.Uint64(raw[8:])
+	return nil
+}
+
+// Tally describes a set of documents. Equal sets have equal tallies in any order of reading.
+type Tally struct {
+	Documents int64 `json:"documents"`
+	Bytes     int64 `json:"bytes"`  // of their sources
+	Keys      Sum   `json:"keys"`   // over (id, routing)
+	Exact     Sum   `json:"exact"`  // over (id, routing, bytes of the source)
+	Values    Sum   `json:"values"` // over (id, routing, canonical source)
+}
+
+func (t *Tally) merge(o *Tally) {
+	t.Documents += o.Documents
+	t.Bytes += o.Bytes
+	t.Keys.merge(o.Keys)
+	t.Exact.merge(o.Exact)
+	t.Values.merge(o.Values)
+}
+
+func (t *Tally) add(d *digests, size int) {
+	t.Documents++
+	t.Bytes += int64(size)
+	t.Keys.add(&d.key)
+	t.Exact.add(&d.exact)
+	t.Values.add(&d.values)
+}
+
+// digests are those of one document.
+type digests struct{ key, exact, values [sha256.Size]byte }
+
+// hasher computes digests of documents. It is used by one goroutine.
+type hasher struct {
+	canonical *Canonical
+	h         hash.Hash
+	head      []byte
+	d         digests
+}
+
+func newHasher() *hasher { return &hasher{canonical: NewCanonical(), h: sha256.New()} }
+
+// digest returns the digests of a document; they are valid until the next call.
+func (h *hasher) digest(d *Document) *digests {
+	h.head = binary.AppendUvarint(h.head[:0], uint64(len(d.ID)))
+	h.head = append(h.head, d.ID...)
+	h.head = append(h.head, d.Routing...)
+	h.sum(&h.d.key, h.head)
+	h.sum(&h.d.exact, h.d.key[:], d.Source)
+	canonical, _ := h.canonical.Digest(d.Source)
+	h.sum(&h.d.values, h.d.key[:], canonical[:])
+	return &h.d
+}
+
+func (h *hasher) sum(into *[sha256.Size]byte, parts ...[]byte) {
+	h.h.Reset()
+	for _, p := range parts {
+		h.h.Write(p) //nolint:errcheck // a hash takes everything
+	}
+	h.h.Sum(into[:0])
+}
+
+// place returns a number of 64 bits that an id alone decides: FNV-1a with the last step of SplitMix64.
+func place(id []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range id {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// Sample is the part of all ids that is compared, between 0 and 1; 0 is all of them. It selects the same ids always.
+type Sample float64
+
+func (s Sample) has(place uint64) bool {
+	return s <= 0 || s >= 1 || float64(place>>11)/(1<<53) < float64(s)
+}
+
+// Bounds of the number of buckets of an index.
+const (
+	minBuckets = 256
+	maxBuckets = 16384
+	perBucket  = 64 // documents, where that is possible
+)
+
+// bucketsFor returns how many buckets share out n documents: a power of two.
+func bucketsFor(n int64) int {
+	buckets := minBuckets
+	for buckets < maxBuckets && int64(buckets)*perBucket < n {
+		buckets *= 2
+	}
+	return buckets
+}
+
+// table holds the tallies of one side of an index, in all and by bucket.
+type table struct {
+	all     Tally
+	buckets []Tally
+}
+
+func newTable(buckets int) *table { return &table{buckets: make([]Tally, buckets)} }
+
+func (t *table) bucket(place uint64) int { return int(place & uint64(len(t.buckets)-1)) }
+
+func (t *table) add(place uint64, d *digests, size int) {
+	t.all.add(d, size)
+	t.buckets[t.bucket(place)].add(d, size)
+}
+
+func (t *table) merge(o *table) {
+	t.all.merge(&o.all)
+	for i := range o.buckets {
+		t.buckets[i].merge(&o.buckets[i])
+	}
+}
+
+// different returns the buckets in which two sides differ; keysOnly leaves the sources out of account.
+func (t *table) different(o *table, keysOnly bool) (all []int) {
+	for i := range t.buckets {
+		a, b := t.buckets[i], o.buckets[i]
+		if a.Documents != b.Documents || a.Keys != b.Keys || !keysOnly && a.Exact != b.Exact {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// maxFailed bounds the documents that a Failed holds: 50 MB.
+const maxFailed = 1 << 20
+
+// Failed is a set of documents that an account names as failed, by target index and id. They are left out of the
+// comparison on both sides and counted.
+type Failed struct {
+	all map[[16]byte]struct{}
+	by  map[string]int64 // documents by index
+}
+
+// Add adds a document; false when the set is full.
+func (f *Failed) Add(index, id string) bool {
+	if f.all == nil {
+		f.all, f.by = map[[16]byte]struct{}{}, map[string]int64{}
+	}
+	key := failedKey(index, []byte(id))
+	if _, known := f.all[key]; known {
+		return true
+	}
+	if len(f.all) >= maxFailed {
+		return false
+	}
+	f.all[key] = struct{}{}
+	f.by[index]++
+	return true
+}
+
+// Len returns the number of documents.
+func (f *Failed) Len() int { return len(f.all) }
+
+// of returns the number of documents of an index.
+func (f *Failed) of(index string) int64 { return f.by[index] }
+
+func (f *Failed) has(index string, id []byte) bool {
+	if len(f.all) == 0 {
+		return false
+	}
+	_, ok := f.all[failedKey(index, id)]
+	return ok
+}
+
+func failedKey(index string, id []byte) [16]byte {
+	b := binary.AppendUvarint(make([]byte, 0, len(index)+len(id)+binary.MaxVarintLen64), uint64(min(len(index), math.MaxInt32)))
+	sum := sha256.Sum256(append(append(b, index...), id...))
+	return [16]byte(sum[:16])
+}

@@ -1,0 +1,198 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/verify"
+)
+
+// Locate completes a plan with what a migration finds out at the target: the names of backing indices, and whether
+// originals of filtered sources are sent. Nothing is written.
+func (t *TargetIndices) Locate(ctx context.Context, plan *Plan) error {
+	asked, moved := map[string]bool{}, false
+	for i := range plan.Indices {
+		e := &plan.Indices[i].Entry
+		if e.Stream != nil && !e.Create && !asked[e.Stream.Stream] {
+			renamed, err := t.placeAlias(ctx, plan, e.Stream.Stream)
+			if err != nil {
+				return err
+			}
+			asked[e.Stream.Stream], moved = true, moved || renamed
+		}
+		absent, err := t.Absent(ctx, e.Naming.Targets())
+		if err != nil {
+			return err
+		}
+		if len(absent) == 0 && !e.Create {
+			if e.Originals, err = t.sendsOriginals(ctx, plan.Indices[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if moved {
+		return plan.checkTargets()
+	}
+	return nil
+}
+
+// Comparison is the source's side of a verification: the shards of a plan, read as the migration reads them.
+type Comparison struct {
+	Repo snapshot.Repository
+	Edit func(index string) DocumentEditor // nil: documents stay as they are
+	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	Redirects func(index string) []string
+}
+
+// Groups returns the target indices of a plan with everything that sends documents to them. Indices of the snapshot that
+// share a target index are in one group.
+func (c Comparison) Groups(plan *Plan) []verify.Group {
+	var groups []verify.Group
+	for _, x := range plan.Indices {
+		g := verify.Group{Targets: x.Entry.Naming.Targets(), Sources: []string{x.Name}, Units: c.units(x)}
+		if c.Redirects != nil {
+			g.Targets = append(g.Targets, c.Redirects(x.Name)...)
+		}
+		if c.Edit != nil && c.Edit(x.Name) != nil {
+			g.Uncounted = "rules may leave out documents"
+		}
+		rest := groups[:0]
+		for _, other := range groups {
+			if !slices.ContainsFunc(other.Targets, func(name string) bool { return slices.Contains(g.Targets, name) }) {
+				rest = append(rest, other)
+				continue
+			}
+			g.Targets = append(g.Targets, other.Targets...)
+			g.Sources = append(other.Sources, g.Sources...)
+			g.Units = append(other.Units, g.Units...)
+			g.Uncounted = cmp.Or(g.Uncounted, other.Uncounted, "several indices of the snapshot have this target; an id that two of them have arrives once")
+		}
+		groups = append(rest, g)
+	}
+	for i := range groups {
+		slices.Sort(groups[i].Targets)
+		groups[i].Targets = slices.Compact(groups[i].Targets)
+	}
+	return groups
+}
+
+// units are the shards of one index.
+func (c Comparison) units(x IndexPlan) []verify.Unit {
+	units := make([]verify.Unit, x.Entry.Shards)
+	for shard := range units {
+		count := func(ctx context.Context) (int64, error) { return CountShard(ctx, c.Repo, x.Entry, shard) }
+		units[shard] = verify.Unit{Name: fmt.Sprintf("%s/%d", x.Name, shard), Count: count, Read: func(ctx context.Context, each func(*verify.Document) error) error {
+			to := x.Entry.Naming.Targets()[0] // a document that is not sent has no target of its own
+			v := verify.Document{Shard: shard}
+			return ReadShard(ctx, c.Repo, x.Entry, shard, c.Edit, Documents{
+				Send: func(d *doc.Document) error {
+					v = verify.Document{Index: d.Index, ID: d.ID, Routing: d.Routing, Source: d.Source, Shard: shard, Ordinal: d.Ordinal}
+					return each(&v)
+				},
+				Filter: func(d *doc.Document) error {
+					v = verify.Document{Index: []byte(to), ID: d.ID, Shard: shard, Ordinal: d.Ordinal, Fate: verify.Filtered}
+					return each(&v)
+				},
+				Fail: func(f *doc.Failure) error {
+					v = verify.Document{Index: []byte(to), ID: []byte(f.ID), Shard: shard, Ordinal: f.Ordinal, Fate: verify.Unsent, Reason: string(f.Reason)}
+					return each(&v)
+				},
+			})
+		}}
+	}
+	return units
+}
+
+// ComparedTarget is the target's side of a verification.
+type ComparedTarget struct {
+	Client  *target.Client
+	Version target.Version
+	// Admit bounds the bytes per second that are read; nil: no bound.
+	Admit func(ctx context.Context, bytes int) error
+	Pause func(ctx context.Context, d time.Duration) error // between attempts at a page
+	Log   *slog.Logger
+}
+
+// Look refreshes what is there under a name and returns it, a unit for every shard.
+func (t ComparedTarget) Look(ctx context.Context, name string) (verify.Held, error) {
+	found, err := t.Client.GetIndex(ctx, name)
+	var status *target.StatusError
+	switch {
+	case errors.As(err, &status) && status.Status == http.StatusNotFound, err == nil && len(found) == 0:
+		return verify.Held{Absent: true}, nil
+	case err != nil:
+		return verify.Held{}, err
+	}
+	switch err := t.Client.Refresh(ctx, name); {
+	case errors.Is(err, fault.ErrConfig):
+		t.Log.WarnContext(ctx, "target index cannot be refreshed: documents of the last second may be missing", "index", name, "reason", err.Error())
+	case err != nil:
+		return verify.Held{}, err
+	}
+	var held verify.Held
+	if held.Documents, err = t.Client.Count(ctx, name); err != nil {
+		return held, err
+	}
+	slices.SortFunc(found, func(a, b target.Index) int { return cmp.Compare(a.Name, b.Name) })
+	var why []string
+	for _, x := range found {
+		if reduced := reducedSource(&snapshot.Index{Settings: x.Settings, Mappings: []snapshot.Mapping{{Body: x.Mappings}}}); reduced != "" {
+			why = append(why, reduced)
+		}
+		units, err := t.units(x)
+		if err != nil {
+			return held, err
+		}
+		held.Units = append(held.Units, units...)
+	}
+	held.NotComparable = strings.Join(slices.Compact(why), "; ")
+	return held, nil
+}
+
+// Count refreshes what is there under a name and returns its Lucene documents.
+func (t ComparedTarget) Count(ctx context.Context, name string) (n int64, there bool, err error) {
+	there, err = t.Client.IndexExists(ctx, name)
+	if err != nil || !there {
+		return 0, false, err
+	}
+	if err := t.Client.Refresh(ctx, name); err != nil && !errors.Is(err, fault.ErrConfig) {
+		return 0, true, err
+	}
+	n, err = t.Client.CountLucene(ctx, name)
+	return n, true, err
+}
+
+// units are the shards of an index of the target.
+func (t ComparedTarget) units(x target.Index) ([]verify.Unit, error) {
+	shards, err := strconv.Atoi(x.Settings["index.number_of_shards"])
+	if err != nil || shards < 1 || shards > 1<<16 {
+		return nil, fmt.Errorf("index %s has %q shards: %w", x.Name, x.Settings["index.number_of_shards"], fault.ErrUnavailable)
+	}
+	window, err := strconv.Atoi(cmp.Or(x.Settings["index.max_result_window"], "0"))
+	if err != nil {
+		window = 0
+	}
+	units := make([]verify.Unit, shards)
+	for shard := range units {
+		size := 0
+		units[shard] = verify.Unit{Name: fmt.Sprintf("target index %s/%d", x.Name, shard), Read: func(ctx context.Context, each func(*verify.Document) error) error {
+			r := target.Reading{Index: x.Name, Shard: shard, PointInTime: t.Version.HasPointInTime(), Window: window, Size: &size, Admit: t.Admit, Pause: t.Pause}
+			return t.Client.ReadShard(ctx, r, func(h target.Hit) error {
+				return each(&verify.Document{ID: h.ID, Routing: h.Routing, Source: h.Source})
+			})
+		}}
+	}
+	return units, nil
+}

@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// documents makes the documents of one shard as they are sent: decoded, named and edited by the user's rules. It keeps
+// buffers and is used by one goroutine.
+type documents struct {
+	shard   int
+	names   *namer
+	decoder *doc.Decoder
+	editor  DocumentEditor // nil: documents stay as they are
+}
+
+// newDocuments prepares the documents of a shard of an index; edit may be nil.
+func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor) *documents {
+	d := &documents{shard: shard, names: newNamer(e.Naming), decoder: doc.NewDecoder(e.Locator.IndexName, shard)}
+	if edit != nil {
+		d.editor = edit(e.Locator.IndexName)
+	}
+	d.decoder.SetType(e.Locator.Type)
+	d.decoder.SendOriginals(e.Originals)
+	return d
+}
+
+// of returns the document of a record; keep is false when rules leave it out. A Failure is a document that cannot be
+// sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
+func (s *documents) of(rec *lucene.Record) (d doc.Document, keep bool, failure *doc.Failure, err error) {
+	d, failure = s.decoder.Decode(rec)
+	if failure != nil {
+		return d, false, failure, nil
+	}
+	if err := s.names.name(&d); err != nil {
+		return d, false, nil, err
+	}
+	if s.editor == nil {
+		return d, true, nil, nil
+	}
+	if keep, err = s.editor.Edit(&d); err != nil {
+		return d, false, s.unreadable(&d, err), nil
+	}
+	return d, keep, nil, nil
+}
+
+// unreadable is a document that the user's rules cannot be applied to.
+func (s *documents) unreadable(d *doc.Document, err error) *doc.Failure {
+	return &doc.Failure{
+		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: s.shard, Ordinal: d.Ordinal,
+		Reason: doc.BadSource, Detail: "the rules cannot be applied: " + err.Error(), Source: bytes.Clone(d.Source),
+	}
+}
+
+// Documents receives what a migration does with the documents of a shard. What it is given is borrowed until it returns.
+type Documents struct {
+	Send   func(d *doc.Document) error
+	Filter func(d *doc.Document) error // left out by rules
+	Fail   func(f *doc.Failure) error  // it cannot be sent
+}
+
+// ReadShard reads a shard of the snapshot as a migration does, from its beginning to its end, and passes on every live
+// root document as it would be sent. edit may be nil. Damage is fault.ErrCorrupt with its place.
+func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
+	s, err := snapshot.OpenShard(ctx, repo, e.Locator, shard)
+	if err != nil {
+		return err
+	}
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	if err != nil {
+		return s.Blame(err)
+	}
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, NestedTerms: e.Locator.NestedTerms()})
+	defer r.Close()
+	documents := newDocuments(e, shard, edit)
+	for {
+		rec, err := r.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return s.Blame(err)
+		}
+		d, keep, failure, err := documents.of(rec)
+		switch {
+		case err != nil:
+		case failure != nil:
+			err = to.Fail(failure)
+		case !keep:
+			err = to.Filter(&d)
+		default:
+			err = to.Send(&d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// CountShard returns the number of live Lucene documents of a shard of the snapshot, nested ones included.
+func CountShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int) (int64, error) {
+	s, err := snapshot.OpenShard(ctx, repo, e.Locator, shard)
+	if err != nil {
+		return 0, err
+	}
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	if err != nil {
+		return 0, s.Blame(err)
+	}
+	return commit.LiveDocs, nil
+}
