@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/verify"
+	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// verified compares a target with what a command line of migrate brought there.
+func verified(t *testing.T, dir string, migrate []string, more ...string) (Result, *verify.Report) {
+	t.Helper()
+	res := RunIn(t, dir, nil, "rfsd", append(append([]string{"verify"}, migrate[1:]...), more...)...)
+	r, err := verify.Unseal([]byte(res.Stdout))
+	if err != nil {
+		t.Fatalf("verify: exit %d: %v\n%s%s", res.Code, err, res.Stdout, res.Stderr)
+	}
+	return res, r
+}
+
+// notEqual lists what a report says of indices that are not equal.
+func notEqual(r *verify.Report) string {
+	var b strings.Builder
+	for _, x := range r.Indices {
+		if x.State != verify.Equal {
+			text, err := json.Marshal(x)
+			fmt.Fprintf(&b, "%.1000s %v\n", text, err)
+		}
+	}
+	return b.String()
+}
+
+// verifiedFixtures are migrated with default rules; unsent ones hold documents without a source or damage.
+var verifiedFixtures = []string{
+	"1.7.6-basic", "1.7.6-updates-deletes", "2.4.6-basic", "2.4.6-sources", "5.6.16-basic", "5.6.16-multi-type", "5.6.16-many-chunks", "6.0.1-nested", "6.8.23-basic",
+	"7.10.2-basic", "7.10.2-demo", "7.10.2-many-chunks", "7.10.2-multi-index", "7.10.2-parts", "7.10.2-sources", "7.17.29-basic", "8.19.21-basic", "8.19.21-synthetic",
+	"8.19.21-data-stream", "9.5.3-basic", "9.5.3-vectors", "9.5.3-timeseries-stored", "os1.3.14-basic", "os2.19.4-basic", "os2.19.4-data-stream", "os2.19.4-sources",
+	"os3.8.0-basic", "os3.8.0-codec-zstd", "os3.8.0-source-excludes",
+}
+
+func TestVerifyAgreesWithMigrationsOfDefaultRules(t *testing.T) {
+	for _, version := range targets {
+		t.Run(version, func(t *testing.T) {
+			n := cluster.OpenSearch(t, version)
+			for _, name := range verifiedFixtures {
+				t.Run(name, func(t *testing.T) {
+					withoutStreams(t, n)
+					dir := t.TempDir()
+					args := targetArgs(n.URL, fixture(t, name))
+					migrated := RunIn(t, dir, nil, "rfsd", args...)
+					if migrated.Code != 0 && migrated.Code != 6 {
+						t.Fatalf("migrate: exit %d: %s", migrated.Code, migrated.Stderr)
+					}
+					res, r := verified(t, dir, args)
+					if res.Code != 0 || len(r.Indices) == 0 {
+						t.Errorf("exit %d\n%s%s", res.Code, notEqual(r), res.Stderr)
+					}
+					var documents int64
+					for _, x := range r.Indices {
+						documents += x.SourceSide.Documents
+						if x.State == verify.NotComparable {
+							t.Logf("%s is not comparable: %s", x.Target, x.NotComparable)
+						}
+					}
+					if documents == 0 && migrated.Code == 0 {
+						t.Error("nothing was compared")
+					}
+				})
+			}
+			var open struct {
+				Nodes map[string]struct {
+					Indices struct {
+						Search struct {
+							Contexts int64 `json:"open_contexts"`
+							Points   int64 `json:"point_in_time_current"`
+							Scrolls  int64 `json:"scroll_current"`
+						}
+					}
+				}
+			}
+			must(t, n.JSON(t.Context(), "GET", "/_nodes/stats/indices/search", nil, &open))
+			for _, node := range open.Nodes {
+				if s := node.Indices.Search; s.Points != 0 || s.Scrolls != 0 {
+					t.Errorf("left open at the target: %+v", s)
+				}
+			}
+		})
+	}
+}
+
+func TestVerifyAgreesWithOtherNamesRulesAndStreams(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	for _, c := range []struct {
+		name, repo string
+		more       []string
+	}{
+		{"renamed", fixture(t, "7.10.2-demo"), []string{"--index-rename", "*=copy-of-$1"}},
+		{"rules that filter, change and redirect", demo(t), []string{"--rules", writeRules(t, userRules)}},
+		{"types in one index", fixture(t, "5.6.16-multi-type"), []string{"--multi-type", "union"}},
+		{"data streams", fixture(t, "os2.19.4-data-stream"), []string{"--data-streams", "create"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			withoutStreams(t, n)
+			dir := t.TempDir()
+			args := targetArgs(n.URL, c.repo, c.more...)
+			if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 0 {
+				t.Fatalf("migrate: exit %d: %s", res.Code, res.Stderr)
+			}
+			if res, r := verified(t, dir, args); res.Code != 0 || len(r.Indices) == 0 {
+				t.Errorf("exit %d\n%s%s", res.Code, notEqual(r), res.Stderr)
+			}
+		})
+	}
+}
+
+// TestVerifyNamesWhatWasChanged changes documents on the target after a migration.
+func TestVerifyNamesWhatWasChanged(t *testing.T) {
+	for _, version := range targets {
+		t.Run(version, func(t *testing.T) {
+			n := cluster.OpenSearch(t, version)
+			wipe(t, n)
+			dir := t.TempDir()
+			args := targetArgs(n.URL, fixture(t, "7.10.2-many-chunks"))
+			if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 0 {
+				t.Fatalf("migrate: exit %d: %s", res.Code, res.Stderr)
+			}
+			if res, r := verified(t, dir, args, "--quick"); res.Code != 0 {
+				t.Fatalf("quick: exit %d\n%s", res.Code, notEqual(r))
+			}
+			docs := landed(t, n)
+			keys := make([]truth.Key, 0, len(docs))
+			for k := range docs {
+				if k.Routing == "" {
+					keys = append(keys, k)
+				}
+			}
+			slices.SortFunc(keys, func(a, b truth.Key) int { return strings.Compare(a.Index+" "+a.ID, b.Index+" "+b.ID) })
+			put := func(k truth.Key, routing, source string) {
+				t.Helper()
+				path := "/" + k.Index + "/_doc/" + url.PathEscape(k.ID)
+				if routing != "" {
+					path += "?routing=" + url.QueryEscape(routing)
+				}
+				if _, err := n.Send(t.Context(), "PUT", path, "application/json", []byte(source)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			remove := func(k truth.Key) {
+				t.Helper()
+				if _, err := n.Send(t.Context(), "DELETE", "/"+k.Index+"/_doc/"+url.PathEscape(k.ID), "", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			open := func(k truth.Key) string { return strings.TrimPrefix(string(docs[k]), "{") }
+			changed, form, gone, routed := keys[0], keys[1], keys[2], keys[3]
+			put(changed, "", `{"zz_added":1,`+open(changed))
+			put(form, "", `{ `+open(form))
+			remove(gone)
+			extra := truth.Key{Index: keys[0].Index, ID: "zz-extra"}
+			put(extra, "", `{}`)
+			remove(routed)
+			put(routed, "elsewhere", string(docs[routed]))
+
+			res, r := verified(t, dir, args)
+			want := map[verify.Kind]string{verify.Changed: changed.ID, verify.SameValue: form.ID, verify.Missing: gone.ID, verify.Extra: extra.ID, verify.OtherRouting: routed.ID}
+			got := map[verify.Kind]string{}
+			for _, x := range r.Indices {
+				for _, d := range x.Differences {
+					got[d.Kind] += d.ID
+					if d.Kind == verify.Changed && d.Path != "zz_added" {
+						t.Errorf("path %q", d.Path)
+					}
+				}
+			}
+			if res.Code != 8 || fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("exit %d: %v, want %v\n%s", res.Code, got, want, res.Stderr)
+			}
+			text := RunIn(t, dir, nil, "rfsd", append(append([]string{"verify"}, args[1:]...), "--output", "text")...)
+			if text.Code != 8 || !strings.Contains(text.Stdout, fmt.Sprintf("missing: %q", gone.ID)) || !strings.Contains(text.Stdout, "result: different") {
+				t.Errorf("exit %d: %s", text.Code, text.Stdout)
+			}
+			if dir := os.Getenv("RFSD_KEEP"); dir != "" {
+				must(t, os.WriteFile(filepath.Join(dir, "verify-"+version+".txt"), []byte(text.Stdout), 0o600))
+			}
+		})
+	}
+}
+
+// TestVerifyExplainsFailedDocuments migrates into a strict mapping: what it refused is in the account.
+func TestVerifyExplainsFailedDocuments(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	index := demoIndex(t)
+	if _, err := n.Send(t.Context(), "PUT", "/"+index, "application/json", []byte(`{"mappings":{"dynamic":"strict"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	args := targetArgs(n.URL, demo(t), "--index-allowlist", index, "--max-failed-documents", "unlimited")
+	if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 6 {
+		t.Fatalf("migrate: exit %d: %s", res.Code, res.Stderr)
+	}
+	res, r := verified(t, dir, args)
+	if res.Code != 0 || len(r.Indices) != 1 || r.Indices[0].Failed == 0 || r.Indices[0].FailedThere != 0 {
+		t.Errorf("exit %d: %s", res.Code, notEqual(r))
+	}
+	if res, r := verified(t, dir, args, "--failed-documents", t.TempDir()); res.Code != 8 || r.Indices[0].Counts[verify.Missing] == 0 {
+		t.Errorf("without the account: exit %d: %s", res.Code, notEqual(r))
+	}
+}
