@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 // risk is one thing about an index that the target would not have as it was.
@@ -78,18 +79,30 @@ func risksOf(v target.Version, x *snapshot.Index) ([]risk, error) {
 // shownPaths is how many fields a line of the table names.
 const shownPaths = 3
 
-// writeRisks writes a line for each thing that happens, however many fields it happens to.
-func writeRisks(w io.Writer, x shownIndex) {
+// writeRisks writes a line for each thing that happens, however many fields and indices it happens to.
+func writeRisks(w io.Writer, indices []shownIndex) {
+	var same terminal.Grouped
+	for _, x := range indices {
+		for _, line := range riskLines(x.Risks) {
+			same.Add(x.Index, "%s: "+terminal.Escaped(line))
+		}
+	}
+	same.Write(w, "")
+}
+
+// riskLines returns the risks of one index; the fields that one happens to are in one line.
+func riskLines(risks []risk) []string {
 	type what struct{ rule, detail string }
 	var order []what
 	paths := map[what][]string{}
-	for _, r := range x.Risks {
+	for _, r := range risks {
 		id := what{r.Rule, r.Detail}
 		if paths[id] == nil {
 			order = append(order, id)
 		}
 		paths[id] = append(paths[id], strings.TrimSpace(r.Type+" "+r.Path))
 	}
+	lines := make([]string, 0, len(order))
 	for _, id := range order {
 		where := paths[id]
 		more := ""
@@ -97,6 +110,7 @@ func writeRisks(w io.Writer, x shownIndex) {
 			more = fmt.Sprintf(" and %d more", len(where)-shownPaths)
 			where = where[:shownPaths]
 		}
-		fmt.Fprintf(w, "%s: %s: %s (%s%s)\n", x.Index, id.rule, id.detail, strings.Join(where, ", "), more)
+		lines = append(lines, fmt.Sprintf("%s: %s (%s%s)", id.rule, id.detail, strings.Join(where, ", "), more))
 	}
+	return lines
 }

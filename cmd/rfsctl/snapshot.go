@@ -297,9 +297,7 @@ func tableOf(w io.Writer, indices []shownIndex) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, x := range indices {
-		writeRisks(w, x)
-	}
+	writeRisks(w, indices)
 	return nil
 }
 

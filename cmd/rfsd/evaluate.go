@@ -121,16 +121,16 @@ func printEvaluation(w io.Writer, r *worker.Evaluation) {
 		fmt.Fprintf(w, "  %s: %s%s\n", o.Name, o.Action, reason)
 	}
 	printDifferences(w, r)
-	var same grouped
+	var same terminal.Grouped
 	for _, x := range r.Indices {
 		if x.Reduced != "" {
-			same.add(x.Index, "%s: stored sources are not what was indexed: "+escaped(x.Reduced))
+			same.Add(x.Index, "%s: stored sources are not what was indexed: "+terminal.Escaped(x.Reduced))
 		}
 		if x.Stream != "" {
-			same.add(x.Index, "%s: backing index of a data stream: "+escaped(x.Stream))
+			same.Add(x.Index, "%s: backing index of a data stream: "+terminal.Escaped(x.Stream))
 		}
 	}
-	same.write(w, "index ")
+	same.Write(w, "index ")
 	for title, all := range map[string][]string{"left out (--include-system takes them)": r.LeftOut, "shards that the snapshot lacks": r.Missing, "warnings": r.Warnings} {
 		if len(all) > 0 {
 			fmt.Fprintf(w, "%s: %s\n", title, strings.Join(all, "; "))
@@ -159,14 +159,14 @@ func changesText(o worker.EvaluatedObject) string {
 }
 
 func printDifferences(w io.Writer, r *worker.Evaluation) {
-	var same grouped
+	var same terminal.Grouped
 	show := func(o worker.EvaluatedObject) {
 		for _, d := range o.Changes {
 			mark := " "
 			if d.Loses {
 				mark = "!"
 			}
-			same.add(o.Name, mark+" %s: "+escaped(fmt.Sprintf("%s: %s (%s)", d.Path, d.Detail, d.Rule)))
+			same.Add(o.Name, mark+" %s: "+terminal.Escaped(fmt.Sprintf("%s: %s (%s)", d.Path, d.Detail, d.Rule)))
 		}
 	}
 	fmt.Fprintln(w)
@@ -175,10 +175,10 @@ func printDifferences(w io.Writer, r *worker.Evaluation) {
 			show(o)
 		}
 	}
-	same.write(w, "")
-	same = grouped{}
+	same.Write(w, "")
+	same = terminal.Grouped{}
 	for _, o := range r.Globals {
 		show(o)
 	}
-	same.write(w, "")
+	same.Write(w, "")
 }

@@ -134,22 +134,22 @@ func (r *report) writeText(w io.Writer) {
 	if err := t.Flush(); err != nil {
 		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rfsd: write summary:", err)
 	}
-	var same grouped
+	var same terminal.Grouped
 	for _, x := range r.Indices {
 		if x.State == cms.PhaseFailed {
-			same.add(x.Index, "%s: not created: "+escaped(x.Error))
+			same.Add(x.Index, "%s: not created: "+terminal.Escaped(x.Error))
 		}
 		for _, d := range x.Differs {
-			same.add(x.Index, "%s: the target made it otherwise: "+escaped(withoutName(d, x.Targets)))
+			same.Add(x.Index, "%s: the target made it otherwise: "+terminal.Escaped(withoutName(d, x.Targets)))
 		}
 		if x.AliasesWait {
-			same.add(x.Index, "%s: aliases wait until all of its documents have arrived")
+			same.Add(x.Index, "%s: aliases wait until all of its documents have arrived")
 		}
 		if x.Reduced != "" {
-			same.add(x.Index, "%s: stored sources are not what was indexed: "+escaped(x.Reduced))
+			same.Add(x.Index, "%s: stored sources are not what was indexed: "+terminal.Escaped(x.Reduced))
 		}
 	}
-	same.write(w, "index ")
+	same.Write(w, "index ")
 	for _, x := range r.Indices {
 		if x.Arrival != nil && x.Arrival.Note != "" {
 			fmt.Fprintf(w, "index %s: the target has %d documents, %d were indexed: %s\n", x.Index, x.Arrival.Found, x.Arrival.Expected, x.Arrival.Note)
@@ -256,4 +256,16 @@ func safety(from, now time.Time) string {
 		return "safe to write: yes"
 	}
 	return fmt.Sprintf("safe to write: not before %s: until then a request that was sent before may still arrive", from.UTC().Format(time.RFC3339))
+}
+
+// withoutName cuts off the name of the index that a text begins with.
+func withoutName(text string, targets []string) string {
+	for _, name := range targets {
+		for _, prefix := range []string{"index " + name + ": ", name + ": "} {
+			if rest, ok := strings.CutPrefix(text, prefix); ok {
+				return rest
+			}
+		}
+	}
+	return text
 }
