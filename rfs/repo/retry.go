@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -25,7 +26,22 @@ type RetryPolicy struct {
 // breaks off is gone on with at the byte where it broke.
 type Retrying struct {
 	Repository
-	policy RetryPolicy
+	policy   RetryPolicy
+	answered atomic.Bool // it was there before, so that it will be again
+}
+
+// firstTries is how often a repository is asked that cannot be reached and never could: its address may be wrong.
+const firstTries = 3
+
+// again pauses before try number n, or returns the error.
+func (r *Retrying) again(ctx context.Context, n int, err error) error {
+	p := r.policy
+	if !errors.Is(err, errUnreachable) {
+		r.answered.Store(true)
+	} else if !r.answered.Load() {
+		p.Tries = min(p.Tries, firstTries)
+	}
+	return p.again(ctx, n, err)
 }
 
 // NewRetrying decorates r.
@@ -95,9 +111,10 @@ func (r *Retrying) Stat(ctx context.Context, name string) (int64, error) {
 	for n := 1; ; n++ {
 		size, err := r.Repository.Stat(ctx, name)
 		if err == nil {
+			r.answered.Store(true)
 			return size, nil
 		}
-		if err := r.policy.again(ctx, n, err); err != nil {
+		if err := r.again(ctx, n, err); err != nil {
 			return 0, err
 		}
 	}
@@ -118,6 +135,7 @@ func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, erro
 					continue
 				}
 				given[blob.Name] = true
+				r.answered.Store(true)
 				n = 1
 				if !yield(blob, nil) {
 					return
@@ -126,7 +144,7 @@ func (r *Retrying) List(ctx context.Context, prefix string) iter.Seq2[Blob, erro
 			if failed == nil {
 				return
 			}
-			if err := r.policy.again(ctx, n, failed); err != nil {
+			if err := r.again(ctx, n, failed); err != nil {
 				yield(Blob{}, err)
 				return
 			}
@@ -155,6 +173,7 @@ func (s *resuming) open() error {
 	for {
 		rc, version, err := openVersion(s.ctx, s.r.Repository, s.name, s.off, s.left, s.version)
 		if err == nil {
+			s.r.answered.Store(true)
 			s.cur, s.version = rc, version
 			if n, ok := Total(rc); ok {
 				s.total = n
@@ -165,7 +184,7 @@ func (s *resuming) open() error {
 			return nil
 		}
 		s.tries++
-		if err := s.r.policy.again(s.ctx, s.tries, err); err != nil {
+		if err := s.r.again(s.ctx, s.tries, err); err != nil {
 			return err
 		}
 	}
@@ -195,7 +214,7 @@ func (s *resuming) Read(p []byte) (int, error) {
 			return n, err
 		}
 		s.tries++
-		if err := s.r.policy.again(s.ctx, s.tries, err); err != nil {
+		if err := s.r.again(s.ctx, s.tries, err); err != nil {
 			return 0, err
 		}
 		s.cur.Close()

@@ -45,6 +45,8 @@ type S3 struct {
 	payer  types.RequestPayer
 	creds  aws.CredentialsProvider
 	stall  time.Duration
+	// Where it is, for errors; endpoint is "" when the SDK derives it from the region.
+	endpoint, region string
 }
 
 // NewS3 opens s3://bucket/prefix. Errors: fault.ErrConfig for a URI or options that make no sense.
@@ -80,9 +82,9 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 		cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), o.RoleARN))
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil { // now rather than at the first blob
-		return nil, fmt.Errorf("credentials for %s: %w: %w", uri, err, fault.ErrConfig)
+		return nil, fmt.Errorf("no credentials for %s: %s: %w (%w)", uri, credentialsRemedy(o), fault.ErrConfig, err)
 	}
-	r := &S3{bucket: bucket, prefix: prefix, creds: cfg.Credentials, stall: stall}
+	r := &S3{bucket: bucket, prefix: prefix, creds: cfg.Credentials, stall: stall, endpoint: o.Endpoint, region: cfg.Region}
 	if o.RequesterPays {
 		r.payer = types.RequestPayerRequester
 	}
@@ -95,6 +97,14 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 		}
 	})
 	return r, nil
+}
+
+// credentialsRemedy returns what to do when the default chain of the SDK finds no credentials.
+func credentialsRemedy(o S3Options) string {
+	if o.RoleARN != "" {
+		return "the default credentials must be allowed to assume --s3-role-arn " + o.RoleARN
+	}
+	return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run on a machine that has a role for the bucket"
 }
 
 const (

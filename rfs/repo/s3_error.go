@@ -2,12 +2,16 @@ package repo
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -60,7 +64,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	}
 	switch {
 	case slices.Contains(passing, code) || slices.Contains(expired, code) && r.renew(ctx):
-		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrUnavailable)
+		return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
 	case code == "NoSuchBucket" || verb == verbPut && status == http.StatusNotFound:
 		return fmt.Errorf("%s: the bucket does not exist: %w", what, fault.ErrConfig)
 	case code == "NoSuchKey" || code == "NotFound" || status == http.StatusNotFound:
@@ -82,7 +86,52 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
 		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrConfig)
 	}
-	return fmt.Errorf("%s: %w: %w", what, err, fault.ErrUnavailable)
+	if status == 0 {
+		return fmt.Errorf("%s: %w", what, r.silent(err))
+	}
+	return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
+}
+
+// errUnreachable means that nothing accepts connections where the store should be, or that its name is not known. It is a
+// fault.ErrUnavailable.
+var errUnreachable = fmt.Errorf("unreachable: %w", fault.ErrUnavailable)
+
+// silent returns the error of a request that nothing answered, without the words of the SDK: which endpoint, why, and which
+// option to check.
+func (r *S3) silent(err error) error {
+	where, remedy := "the endpoint "+r.endpoint, "check --s3-endpoint and the network"
+	if r.endpoint == "" {
+		where, remedy = "S3 in the region "+r.region, "check --s3-region and the network, or name another store with --s3-endpoint"
+	}
+	kind := fault.ErrUnavailable
+	var dns *net.DNSError
+	var op *net.OpError
+	var invalid *tls.CertificateVerificationError
+	why := err
+	switch {
+	case errors.As(err, &invalid):
+		why, remedy = invalid.Err, "name the authority's certificate in AWS_CA_BUNDLE, or check --s3-endpoint"
+	case strings.Contains(err.Error(), "HTTP response to HTTPS client"): // net/http has no error value for it
+		why, remedy = errors.New("no TLS there"), "is it http:// in --s3-endpoint?"
+	case errors.As(err, &dns):
+		why = dns
+		if dns.IsNotFound {
+			kind = errUnreachable
+		}
+		if r.endpoint != "" {
+			remedy += ", or give --s3-path-style (without it the bucket's name is part of the host name)"
+		}
+	case errors.As(err, &op):
+		why = op.Err
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			kind = errUnreachable
+		}
+	default:
+		for next := errors.Unwrap(why); next != nil; next = errors.Unwrap(why) {
+			why = next
+		}
+	}
+	return fmt.Errorf("%s does not answer: %v; %s: %w", where, why, remedy, kind)
 }
 
 // stallGuard ends a Read that gives no byte for too long. Time in which nobody
