@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/api"
@@ -37,6 +39,7 @@ type Client struct {
 type node struct {
 	name string
 	base string
+	bare bool // a port that is asked without a certificate
 	http *http.Client
 }
 
@@ -82,7 +85,9 @@ func reach(name string, id *cert.Identity) (node, error) {
 		if tr.TLSClientConfig, err = id.Client("http/1.1"); err != nil {
 			return n, err
 		}
-	case !local:
+	case local:
+		n.bare = true
+	default:
 		return n, fmt.Errorf("node %s needs a certificate: --tls-cert, --tls-key, --tls-ca and --fleet: %w", name, fault.ErrConfig)
 	}
 	return n, nil
@@ -161,12 +166,18 @@ func (c *Client) send(ctx context.Context, n node, method, path string, body []b
 		if errors.As(err, &u) {
 			err = u.Err
 		}
+		if remedy := n.remedy(err); remedy != "" {
+			return nil, fmt.Errorf("%s: %s: %w (%w)", n.name, remedy, fault.ErrConfig, err)
+		}
 		return nil, fmt.Errorf("%s does not answer: %w: %w", n.name, err, fault.ErrUnavailable)
 	}
 	if res.StatusCode == http.StatusOK {
 		return res, nil
 	}
 	defer res.Body.Close()
+	if n.bare && res.StatusCode == http.StatusBadRequest && res.Header.Get("Content-Type") != "application/json" {
+		return nil, &RefusedError{Node: n.name, Code: res.StatusCode, Words: wantsCertificate, reason: fault.ErrConfig}
+	}
 	var f api.Failed
 	b, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if err != nil || json.Unmarshal(b, &f) != nil || f.Error == "" {
@@ -180,6 +191,34 @@ func (c *Client) send(ctx context.Context, n node, method, path string, body []b
 		refused.reason = fault.ErrConfig
 	}
 	return nil, refused
+}
+
+const wantsCertificate = "the port wants a certificate: give --tls-cert, --tls-key, --tls-ca and --fleet, or name the node's socket"
+
+// remedy returns what to do about an error of a connection that was made and did not become an exchange; "" when the node
+// may only be away.
+func (n node) remedy(err error) string {
+	var name x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var alert *net.OpError // of which the operation is this when the other side sent a TLS alert
+	switch {
+	case n.bare && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "malformed HTTP response")):
+		return wantsCertificate // it closed the connection at the first byte that is not of TLS
+	case n.bare:
+		return ""
+	case errors.As(err, &name):
+		return "the node's certificate is of another fleet: is --fleet right?"
+	case errors.As(err, &authority):
+		return "the node's certificate is not of the authority in --tls-ca"
+	case errors.As(err, &invalid):
+		return "the node's certificate is not valid; check the clocks, or make another with `rfsctl cert create`"
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		return "the node does not take the certificate in --tls-cert: it is of another authority than the node's, or over"
+	case strings.Contains(err.Error(), "HTTP response to HTTPS client"): // net/http has no error value for it
+		return "the port has no certificates: leave out --tls-cert, --tls-key and --tls-ca"
+	}
+	return ""
 }
 
 // Follow gives every status of the first node that answers until ctx ends, the connection breaks or

@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/api"
+	"github.com/rfsd/rfsd/daemon/cert"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// idle is a node that has nothing to report.
+type idle struct{ api.Node }
+
+func (idle) Status(context.Context) status.Report { return status.Report{} }
+
+// serve starts the API of a node on a port of loopback.
+func serve(t *testing.T, id *cert.Identity) string {
+	t.Helper()
+	s, err := api.New(api.Config{Listen: "127.0.0.1:0", Identity: id, Page: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)}, idle{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s.Addr()
+}
+
+// authority makes a fleet and returns how its certificates are loaded.
+func authority(t *testing.T, fleet string) func(name, as string) *cert.Identity {
+	t.Helper()
+	dir := t.TempDir()
+	begin := time.Now()
+	if _, err := cert.CreateAuthority(dir, fleet, begin); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range cert.Roles {
+		if err := cert.Create(dir, cert.Request{Fleet: fleet, Name: string(role), Role: role, Life: 24 * time.Hour}, begin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(name, as string) *cert.Identity {
+		id, err := cert.Load(cert.Files{Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, cert.CAFile)}, as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+}
+
+// TestAWrongWayToAskStatesTheRightOne: what cannot become a connection is no silence of the node.
+func TestAWrongWayToAskStatesTheRightOne(t *testing.T) {
+	blue, other := authority(t, "blue"), authority(t, "blue")
+	secured, open := serve(t, blue("node", "blue")), serve(t, nil)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing := closed.Addr().String()
+	closed.Close()
+	for _, c := range []struct {
+		name string
+		node string
+		id   *cert.Identity
+		want string // of the error; "" none
+		kind error
+		sees *cert.Identity // whose authority the client believes; nil: that of id
+	}{
+		{"with the right certificate", secured, blue("operator", "blue"), "", nil, nil},
+		{"open, without", open, nil, "", nil, nil},
+		{"no certificate", secured, nil, "--tls-cert, --tls-key, --tls-ca and --fleet", fault.ErrConfig, nil},
+		{"another fleet's name", secured, blue("operator", "green"), "is --fleet right?", fault.ErrConfig, nil},
+		{"another authority", secured, other("operator", "blue"), "--tls-ca", fault.ErrConfig, nil},
+		{"a certificate that the node does not take", secured, other("operator", "blue"), "does not take the certificate in --tls-cert", fault.ErrConfig, blue("operator", "blue")},
+		{"a certificate for an open port", open, blue("operator", "blue"), "leave out --tls-cert", fault.ErrConfig, nil},
+		{"nothing there", nothing, nil, "does not answer", fault.ErrUnavailable, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asking, err := New(Options{Nodes: []string{c.node}, Identity: c.id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.sees != nil {
+				right, err := c.sees.Client()
+				if err != nil {
+					t.Fatal(err)
+				}
+				asking.nodes[0].http.Transport.(*http.Transport).TLSClientConfig.RootCAs = right.RootCAs
+			}
+			var r status.Report
+			_, err = asking.Get(t.Context(), "/v1/status", nil, &r)
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.node) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
