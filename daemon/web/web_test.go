@@ -247,6 +247,43 @@ func keep(t *testing.T, ctx context.Context, b *browser.Browser, name string) {
 	}
 }
 
+// TestFailedIndicesAreShownHoweverManyThereAre: of more indices than the page has rows, those that failed are not cut off.
+func TestFailedIndicesAreShownHoweverManyThereAre(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	b := chromium(t, ctx)
+	r := migration(0.3)
+	r.Migration.Indices = nil
+	for i := range 600 {
+		x := progress.Index{Name: fmt.Sprintf("logs-%03d", i), State: "IN_PROGRESS", Shards: []progress.Shard{{State: "IN_PROGRESS", Bytes: 1}}}
+		switch i {
+		case 550:
+			x.State = "FAILED"
+		case 599:
+			x.Shards[0].State = "FAILED"
+		}
+		r.Migration.Indices = append(r.Migration.Indices, x)
+	}
+	s := newSite(t, r, nil)
+	must(t, b.Open(ctx, s.URL+"/"))
+	must(t, b.Wait(ctx, "document.querySelectorAll('#indices > li').length === 500"))
+	var names []string
+	must(t, b.Eval(ctx, "[...document.querySelectorAll('#indices .name')].map((c) => c.textContent)", &names))
+	if !slices.Contains(names[:2], "logs-550") || !slices.Contains(names[:2], "logs-599") || !slices.Contains(names, "logs-497") || slices.Contains(names, "logs-498") {
+		t.Errorf("first %v, last %v", names[:2], names[498:])
+	}
+	// One that fails later comes to the top, and takes the last row of the others.
+	r.Migration.Indices[570].State = "FAILED"
+	s.tell(r)
+	must(t, b.Wait(ctx, "document.querySelector('#indices .name').textContent === 'logs-570' && document.querySelectorAll('#indices > li').length === 500"))
+	var more string
+	must(t, b.Eval(ctx, "document.getElementById('more').textContent", &more))
+	if !strings.HasPrefix(more, "and 100 more") {
+		t.Errorf("%q", more)
+	}
+	complaints(t, b, s.URL)
+}
+
 func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()

@@ -3,7 +3,7 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const mostIndices = 500; // rows; more than that nobody reads, rfsctl lists them
+const mostIndices = 500; // rows; failed ones are among them, rfsctl lists all
 const history = []; // {at, docs, bytes}, of ten minutes
 const historyTime = 10 * 60 * 1000;
 
@@ -99,15 +99,24 @@ function showTotals(m, rate) {
 // Rows and cells are kept and changed in place: a reader's place and the pointer stay where they are.
 const rows = new Map();
 
+const failed = (x) => x.state === "FAILED" || (x.shards || []).some((s) => s.state === "FAILED");
+
+// shown are the indices that have a row: all, or of too many the failed ones first.
+function shown(indices) {
+  if (indices.length <= mostIndices) return indices;
+  return [...indices.filter(failed), ...indices.filter((x) => !failed(x))].slice(0, mostIndices);
+}
+
 function showIndices(indices) {
   const seen = new Set();
-  for (const x of indices.slice(0, mostIndices)) {
+  for (const x of shown(indices)) {
     seen.add(x.name);
     let row = rows.get(x.name);
     if (!row) {
       row = newRow(x.name);
       rows.set(x.name, row);
-      $("indices").append(row.li);
+      if (indices.length > mostIndices && failed(x)) $("indices").prepend(row.li);
+      else $("indices").append(row.li);
     }
     changeRow(row, x);
   }
