@@ -21,7 +21,7 @@ build:
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
 
-## lint: gofmt, vet, golangci-lint with the allowed arrows between packages
+## lint: gofmt, vet, golangci-lint with the dependency rules between packages
 lint: tools
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "not formatted"; exit 1; }
 	$(GO) vet ./...

@@ -1,6 +1,5 @@
-// Package arch_test holds the drawing of the house against the code: which
-// package may import which. The linter states the same arrows (.golangci.yml);
-// this test reads them from the compiler's own list, so the drawing cannot rot.
+// Package arch_test checks the dependency rules, which package may import which, and the references of documents. The
+// linter has the same dependency rules (.golangci.yml); this test reads the imports from go list.
 package arch_test
 
 import (
@@ -14,8 +13,8 @@ import (
 
 const module = "github.com/rfsd/rfsd/"
 
-// allowed lists, per room, the rooms it may import. A room is a path prefix;
-// the longest matching prefix of an import counts.
+// allowed lists, per package, the packages that it may import. A key stands for the packages below it too; the longest
+// key that matches a package counts.
 var allowed = map[string][]string{
 	"rfs/secret":   {},
 	"rfs/fault":    {"rfs/secret"},
@@ -84,7 +83,8 @@ func packages(t *testing.T) []pkg {
 	}
 }
 
-func room(path string) (string, bool) {
+// owner returns the key of allowed that counts for a package.
+func owner(path string) (string, bool) {
 	best := ""
 	for r := range allowed {
 		if (path == r || strings.HasPrefix(path, r+"/")) && len(r) > len(best) {
@@ -94,47 +94,48 @@ func room(path string) (string, bool) {
 	return best, best != ""
 }
 
-func TestEveryImportFollowsTheArrows(t *testing.T) {
+func TestImportsFollowTheDependencyRules(t *testing.T) {
 	all := packages(t)
 	if len(all) < 10 {
 		t.Fatalf("only %d packages listed", len(all))
 	}
 	for _, p := range all {
 		path := strings.TrimPrefix(p.ImportPath, module)
-		r, ok := room(path)
+		key, ok := owner(path)
 		if !ok {
-			t.Errorf("package %s is in no room of the drawing", path)
+			t.Errorf("package %s has no dependency rule: add it to allowed, .golangci.yml and rfs/DESIGN.md", path)
 			continue
 		}
 		for _, imp := range p.Imports {
 			if !strings.HasPrefix(imp, module) {
 				continue
 			}
-			if bad := violates(r, strings.TrimPrefix(imp, module)); bad != "" {
+			if bad := violates(key, strings.TrimPrefix(imp, module)); bad != "" {
 				t.Errorf("%s imports %s: %s", path, strings.TrimPrefix(imp, module), bad)
 			}
 		}
 	}
 }
 
-func violates(room, imp string) string {
-	for _, ok := range allowed[room] {
+// violates returns why a package may not import another, or "".
+func violates(key, imp string) string {
+	for _, ok := range allowed[key] {
 		if imp == ok || strings.HasPrefix(imp, ok+"/") {
 			return ""
 		}
 	}
-	return "not an arrow of the drawing (rfs/DESIGN.md)"
+	return "not an allowed dependency (rfs/DESIGN.md)"
 }
 
-func TestTheArrowCheckRefusesAForbiddenImport(t *testing.T) {
-	for _, c := range []struct{ room, imp string }{
+func TestForbiddenImportsAreFound(t *testing.T) {
+	for _, c := range []struct{ key, imp string }{
 		{"rfs/lucene", "rfs/snapshot"},
 		{"rfs/cms", "rfs/target"},
 		{"rfs/worker", "daemon"},
 		{"rfs/fault", "rfs/doc"},
 	} {
-		if violates(c.room, c.imp) == "" {
-			t.Errorf("%s may import %s", c.room, c.imp)
+		if violates(c.key, c.imp) == "" {
+			t.Errorf("%s may import %s", c.key, c.imp)
 		}
 	}
 }
