@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// example is a command of a document with the output that it states.
+type example struct{ page, command, output string }
+
+var (
+	console  = regexp.MustCompile("(?ms)^```console\n(.*?)^```")
+	logLines = regexp.MustCompile(`(?m)^\{.*\n`)
+)
+
+// examples returns the commands of console blocks that read a bundled snapshot and need no server.
+func examples(t *testing.T) []example {
+	t.Helper()
+	pages, err := filepath.Glob(filepath.Join(Root(), "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []example
+	for _, page := range append(pages, filepath.Join(Root(), "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range console.FindAllStringSubmatch(string(text), -1) {
+			for _, part := range strings.Split("\n"+block[1], "\n$ ")[1:] {
+				command, output, _ := strings.Cut(strings.ReplaceAll(part, "\\\n", " "), "\n")
+				needsServer := strings.Contains(command, "--target-host") || strings.Contains(command, "--source-host")
+				if strings.Contains(command, " testing/fixtures/") && !needsServer && strings.TrimSpace(output) != "" {
+					all = append(all, example{filepath.Base(page), command, output})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestExamplesOfDocumentsAreTrue runs the commands of the documents. Blanks and line breaks do not count, … stands for any
+// text, and log lines are left out.
+func TestExamplesOfDocumentsAreTrue(t *testing.T) {
+	all := examples(t)
+	if len(all) < 10 {
+		t.Fatalf("only %d examples found", len(all))
+	}
+	for _, e := range all {
+		t.Run(e.page+"/"+e.command, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Symlink(filepath.Join(Root(), "testing"), filepath.Join(dir, "testing")); err != nil {
+				t.Fatal(err)
+			}
+			args := strings.Fields(e.command)
+			result := RunIn(t, dir, nil, strings.TrimPrefix(args[0], "bin/"), args[1:]...)
+			got := strings.Join(strings.Fields(result.Stdout+" "+logLines.ReplaceAllString(result.Stderr, "")), " ")
+			if !stated(e.output, got) {
+				t.Errorf("exit code %d, prints\n%s\n%s\nthe page has\n%s", result.Code, result.Stdout, result.Stderr, e.output)
+			}
+		})
+	}
+}
+
+// stated reports whether an output, with single blanks, is what a page states.
+func stated(page, output string) bool {
+	words := strings.Fields(page)
+	for i, w := range words {
+		words[i] = strings.ReplaceAll(regexp.QuoteMeta(w), "…", ".*")
+	}
+	pattern := strings.ReplaceAll(strings.ReplaceAll(strings.Join(words, " "), " .* ", "(?: .*)? "), " .*", ".*")
+	return regexp.MustCompile("^" + pattern + "$").MatchString(output)
+}
+
+func TestStatedOutputsAreCompared(t *testing.T) {
+	for _, c := range []struct {
+		name, page, output string
+		want               bool
+	}{
+		{"blanks", "a   b\nc", "a b c", true},
+		{"another word", "a b", "a c", false},
+		{"more at the end", "a", "a b", false},
+		{"text left out", "a … d", "a b c d", true},
+		{"nothing left out", "a … d", "a d", true},
+		{"the end left out", "a …", "a b c", true},
+		{"a part of a word left out", "id …x", "id 12x", true},
+		{"dots", "0.1 s", "0x1 s", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if stated(c.page, c.output) != c.want {
+				t.Errorf("%q states %q: %v", c.page, c.output, !c.want)
+			}
+		})
+	}
+}
