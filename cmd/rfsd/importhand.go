@@ -67,6 +67,13 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		return give(err)
 	}
 	h.done = append(h.done, closeRecorder)
+	most, err := client.MaxBody(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return give(err)
+		}
+		log.Debug("the size of requests that the target takes is not known", "error", err)
+	}
 	to := worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log))
 	limitMemory(memoryBudget(o.options, inBucket(h.blobs.URI())), os.Getenv)
 	h.Import = &importer.Import{
@@ -76,7 +83,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 			return to.Open(ctx, cms.ItemID{}, mayStart)
 		},
 		Bulk: bulkOptions(o.options), Workers: o.slots, Window: o.window, Lease: o.windowLease, MaxAttempts: o.attempts,
-		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, AllowPartial: o.allowPartial, Token: writer,
+		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, AllowPartial: o.allowPartial, Token: writer,
 	}
 	return h, nil
 }

@@ -201,7 +201,7 @@ func (r *run) mayStart() error {
 
 // load gives the documents of the window to the loader.
 func (r *run) load(ctx context.Context) error {
-	w, err := openWindow(ctx, r.Source, r.window, r.base.Offset)
+	w, err := openWindow(ctx, r.Source, r.window, r.base.Offset, r.limit(), r.giants)
 	if err != nil {
 		return err
 	}
@@ -232,10 +232,35 @@ func (r *run) load(ctx context.Context) error {
 			d = doc.Document{Ordinal: p.at, Index: p.action.index, Type: p.action.typ, ID: p.action.id, Routing: p.action.routing, Source: p.source}
 			err = r.loader.Add(ctx, &d)
 		}
+		if err == nil {
+			err = r.calm(ctx, w, len(p.source))
+		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// limit returns the longest source that is worth reading, in bytes.
+func (r *run) limit() int {
+	if r.MaxSource > 0 && r.MaxSource < maxLine {
+		return int(r.MaxSource)
+	}
+	return maxLine
+}
+
+// calm waits until a long document is delivered before the next one is read, and lets other windows read theirs.
+func (r *run) calm(ctx context.Context, w *window, size int) error {
+	if !w.lines.turn.held {
+		return nil
+	}
+	if size > keepBuffer {
+		if err := r.loader.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	w.lines.small()
+	return nil
 }
 
 // now is the progress as it is durable.

@@ -61,6 +61,7 @@ type Import struct {
 	MaxAttempts   int           // in a row that end without progress; DefaultMaxAttempts
 	Unavailable   time.Duration // how long the store may not answer; bulk.DefaultGiveUp
 	Types         Types         // RefuseTypes
+	MaxSource     int64         // the longest source that the target takes, in bytes; 0: not known
 	IncludeSystem bool          // import into indices whose names begin with a dot, too; .ds-… always are
 
 	// AllowPartial imports what there is of an export that is not complete, or of which files lack or differ.
@@ -83,6 +84,7 @@ type Import struct {
 	digests  []expected // of files that a manifest describes
 	exports  exports
 	bound    bool
+	giants   giants
 }
 
 // Place is one of the processes that a machine runs side by side. The first of them speaks for all in the list of nodes.
@@ -259,6 +261,7 @@ func (m *Import) prepare() {
 		m.Types = RefuseTypes
 	}
 	m.Bulk.EmitType = m.Types == EmitTypes
+	m.giants = newGiants()
 	if m.Token == "" {
 		m.Token = primitive.Token()
 	}

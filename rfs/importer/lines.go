@@ -10,7 +10,7 @@ import (
 const (
 	lineBuffer = 256 << 10 // first size of the buffer, bytes
 	keepBuffer = 4 << 20   // a buffer that a giant line made larger is given up
-	// maxLine is the longest line that is taken, in bytes; no cluster takes a larger document.
+	// maxLine is the longest line that is taken when the target does not tell what it takes, in bytes.
 	maxLine = 512 << 20
 )
 
@@ -25,6 +25,7 @@ type lines struct {
 	from, to int   // buf[from:to] is read and not yet given
 	at       int64 // offset of buf[from] in the stream
 	err      error // of the stream
+	turn     turn  // of lines beyond keepBuffer
 }
 
 func newLines(r io.Reader, at int64, limit int) *lines {
@@ -103,7 +104,14 @@ func (l *lines) fill() {
 	case l.buf == nil || len(l.buf) > keepBuffer && have < lineBuffer/2:
 		l.move(lineBuffer)
 	case have == len(l.buf):
-		l.move(2 * len(l.buf))
+		size := min(2*len(l.buf), max(l.limit+lineBuffer, len(l.buf)+lineBuffer))
+		if size > keepBuffer {
+			if err := l.turn.take(); err != nil {
+				l.err = err
+				return
+			}
+		}
+		l.move(size)
 	case l.to == len(l.buf) || l.from > len(l.buf)/2:
 		copy(l.buf, l.buf[l.from:l.to])
 		l.from, l.to = 0, have
@@ -121,6 +129,17 @@ func (l *lines) fill() {
 			return
 		}
 	}
+}
+
+// small gives up a large buffer and its turn, and reports whether it could: the next lines may be in it.
+func (l *lines) small() bool {
+	have := l.to - l.from
+	if have > keepBuffer {
+		return false
+	}
+	l.move(max(have, lineBuffer))
+	l.turn.give()
+	return true
 }
 
 // move takes a buffer of another size.

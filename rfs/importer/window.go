@@ -35,8 +35,8 @@ func (w *window) close() {
 }
 
 // openWindow opens the documents of a task that begin at or after from. Offsets in a compressed file are
-// those of what it holds.
-func openWindow(ctx context.Context, src Opener, t Task, from int64) (*window, error) {
+// those of what it holds. Lines of more than limit bytes fail.
+func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, g giants) (*window, error) {
 	w := &window{pairs: pairs{from: max(from, t.From), to: t.To}}
 	if t.Compression != plain {
 		w.to = noEnd
@@ -45,7 +45,7 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64) (*window, e
 			w.close()
 			return nil, err
 		}
-		w.lines = newLines(r, 0, maxLine)
+		w.take(ctx, newLines(r, 0, limit), g)
 		return w, nil
 	}
 	at, skip, err := syncPoint(ctx, src, t.File, w.from)
@@ -54,7 +54,7 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64) (*window, e
 	}
 	r := &ranges{ctx: ctx, src: src, name: t.File, at: at, end: min(t.To+tail, t.Size), size: t.Size}
 	w.closers = append(w.closers, r.close)
-	w.lines = newLines(r, at, maxLine)
+	w.take(ctx, newLines(r, at, limit), g)
 	if skip {
 		if _, _, err := w.lines.next(); err != nil && !errors.Is(err, errLong) && !errors.Is(err, io.EOF) {
 			w.close()
@@ -62,6 +62,12 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64) (*window, e
 		}
 	}
 	return w, nil
+}
+
+// take reads from the lines, which take turns with those of other windows.
+func (w *window) take(ctx context.Context, l *lines, g giants) {
+	l.turn = turn{ctx: ctx, giants: g}
+	w.lines, w.closers = l, append(w.closers, l.turn.give)
 }
 
 // unpack decompresses. What the decompressor finds wrong is damage, errors of reading stay what they are.

@@ -88,6 +88,28 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 // sender in time-series collections. It is a fault.ErrConfig.
 var ErrServerless = fmt.Errorf("an OpenSearch Serverless collection is not supported as target or coordinator; use a domain of Amazon OpenSearch Service or a cluster of your own: %w", fault.ErrConfig)
 
+// MaxBody returns the largest body of a request that every node takes, in bytes; 0 when the target does not report it.
+// Proxies before the target may take less.
+func (c *Client) MaxBody(ctx context.Context) (int64, error) {
+	var nodes struct {
+		Nodes map[string]struct {
+			HTTP struct {
+				Max int64 `json:"max_content_length_in_bytes"`
+			} `json:"http"`
+		} `json:"nodes"`
+	}
+	if err := c.get(ctx, "/_nodes/http", url.Values{"filter_path": {"nodes.*.http.max_content_length_in_bytes"}}, &nodes); err != nil {
+		return 0, err
+	}
+	var least int64
+	for _, n := range nodes.Nodes {
+		if m := n.HTTP.Max; m > 0 && (least == 0 || m < least) {
+			least = m
+		}
+	}
+	return least, nil
+}
+
 // IndexExists says whether the name is taken by an index, alias or data stream.
 func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {
 	path := "/" + url.PathEscape(name)

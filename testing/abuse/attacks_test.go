@@ -270,6 +270,12 @@ type cycle struct {
 }
 
 func (c *cycle) Read(b []byte) (int, error) {
+	if len(c.text) == 1 {
+		for i := range b {
+			b[i] = c.text[0]
+		}
+		return len(b), nil
+	}
 	for i := range b {
 		b[i] = c.text[c.at]
 		c.at = (c.at + 1) % len(c.text)

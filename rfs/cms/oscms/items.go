@@ -24,6 +24,12 @@ func (s *Store) writeQuery() url.Values {
 	return q
 }
 
+// What the answer for one created item takes at most, bytes: a status, or an error with its causes.
+const (
+	answerHead    = 64 << 10
+	answerPerItem = 4 << 10
+)
+
 // Create adds items by one _bulk request of create actions.
 func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err error) {
 	if len(items) == 0 {
@@ -42,6 +48,9 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 	answer, err := s.request(ctx, http.MethodPost, "/_bulk", q, body.Bytes())
 	if err != nil {
 		return 0, err
+	}
+	if most := answerHead + answerPerItem*len(items); len(answer) > most {
+		return 0, fmt.Errorf("answer to the creation of %d items has %d bytes, more than %d: %w", len(items), len(answer), most, fault.ErrUnavailable)
 	}
 	var a struct {
 		Items []map[string]struct {
