@@ -130,6 +130,9 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 	if t.Filtered > 0 {
 		fmt.Fprintf(w, ", %d filtered", t.Filtered)
 	}
+	if t.Reduced > 0 {
+		fmt.Fprintf(w, ", %d with a reduced source", t.Reduced)
+	}
 	if r.Rate.Documents > 0 || r.Rate.Bytes > 0 {
 		fmt.Fprintf(w, "\n%.0f documents/s, %s/s", r.Rate.Documents, progress.Bytes(int64(r.Rate.Bytes)))
 	}

@@ -74,6 +74,7 @@ func destinationFlags() []cli.Flag {
 	return append(append(clusterFlags(targetFlags, "target", "URL of the target cluster"), careFlags()...),
 		yes(targetFlags, "run-pipelines", "let the target's default pipelines change documents (otherwise pipeline=_none)"),
 		yes(targetFlags, "allow-source-as-target", "write into the cluster that the snapshot was taken of, also into its own indices"),
+		yes(targetFlags, "accept-reduced-sources", "end with exit code 0 although the snapshot lacks parts of some sources (documents counted as reduced)"),
 		yes(targetFlags, "disable-compression", "send request bodies uncompressed (to this machine they always are)"),
 		str(output, "export-dir", "", "write bulk NDJSON files to this directory instead of a cluster"),
 		str(output, "export-compression", "none", "none, gzip or zstd; gzip:LEVEL (1-9) and zstd:LEVEL (1-22) trade time for bytes (default levels: 6 and the fastest, 1)"),

@@ -27,7 +27,7 @@ const (
 	exitFailed   = 1 // usage, configuration or target; or not complete
 	exitRuns     = 4 // --snapshot-no-wait: the source is still making the snapshot
 	exitSnapshot = 5 // the snapshot could not be read, before any work was done
-	exitRefused  = 6 // complete, but documents were refused or have no source
+	exitRefused  = 6 // complete, but documents were refused, have no source or only a part of it
 	exitDamaged  = 7 // complete, but shards failed, are damaged or missing
 
 	exitDifferent = 8 // a verification found differences

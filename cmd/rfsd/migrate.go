@@ -26,7 +26,7 @@ const migrateHelp = `Creates a snapshot (with --source-host) or reads one that i
    Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request), one body more
    per slot, and per slot one decompressed chunk (at most some MB, or the largest document); nothing is unpacked to disk.
 
-   Exit codes: 0 every document arrived; 6 complete, but documents were refused or have no source (the failed-document
+   Exit codes: 0 every document arrived; 6 complete, but documents were refused, have no source or only a part of it (the failed-document
    file names them); 7 complete, but shards failed, are damaged or missing, or an index could not be created; 5 the snapshot could
    not be made, or not be read before any work; 4 it is being made (--snapshot-no-wait); 1 usage, configuration, source or target, or not complete. 7 wins over 6.`
 
@@ -244,7 +244,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 		code = exitFailed
 	case len(r.Problems) > 0 || plan != nil && len(plan.Missing) > 0:
 		code = exitDamaged
-	case r.Totals.Failed > 0:
+	case r.Totals.Failed > 0, r.Totals.Reduced > 0 && !o.acceptReduced:
 		code = exitRefused
 	}
 	r.ExitCode = code

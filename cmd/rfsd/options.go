@@ -46,6 +46,8 @@ type options struct {
 	compression string
 	discard     bool
 	allowSource bool // the target may be the source
+	// acceptReduced: documents whose sources lack parts do not change the exit code.
+	acceptReduced bool
 
 	indices       pattern.Selection
 	includeSystem bool
@@ -104,6 +106,7 @@ func parseOptions(c *cli.Context) (options, error) {
 		compression:     c.String("export-compression"),
 		discard:         c.Bool("discard"),
 		allowSource:     c.Bool("allow-source-as-target"),
+		acceptReduced:   c.Bool("accept-reduced-sources"),
 		includeSystem:   c.Bool("include-system"),
 		multiType:       worker.MultiType(c.String("multi-type")),
 		dataStreams:     worker.DataStreams(c.String("data-streams")),

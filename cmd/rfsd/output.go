@@ -145,7 +145,9 @@ func (r *report) writeText(w io.Writer) {
 		if x.AliasesWait {
 			same.Add(x.Index, "%s: aliases wait until all of its documents have arrived")
 		}
-		if x.Reduced != "" {
+		if x.Reduced != "" && x.Counts.Reduced > 0 {
+			same.Add(x.Index, fmt.Sprintf("%%s: %d of its documents are reduced, they may lack parts of what was indexed: %s", x.Counts.Reduced, terminal.Escaped(x.Reduced)))
+		} else if x.Reduced != "" {
 			same.Add(x.Index, "%s: stored sources are not what was indexed: "+terminal.Escaped(x.Reduced))
 		}
 	}
@@ -184,6 +186,9 @@ func (r *report) writeText(w io.Writer) {
 		} else {
 			fmt.Fprintf(w, "%d documents did not arrive; they are in %s with the reason of each\n", r.Totals.Failed, r.FailedDir)
 		}
+	}
+	if r.Totals.Reduced > 0 {
+		fmt.Fprintf(w, "%d documents are reduced: the snapshot does not hold the parts that their sources lack; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
 	}
 	if r.Rehearsal {
 		fmt.Fprintln(w, "this was a rehearsal (--discard): nothing was sent; \"indexed\" counts what would have been")

@@ -33,7 +33,7 @@ const runHelp = `Keeps workers running on this machine until no work is left, an
    SIGTERM hands every lease off within 30 s, a second one ends the workers at once; SIGHUP reads certificates and log level again.
 
    Exit codes: 0 stopped by a signal, or with --exit-when-done every document arrived; with --exit-when-done as of migrate: 6 complete, but
-   documents were refused or have no source; 7 complete, but shards, indices or phases failed, or shards are damaged or missing (of an import:
+   documents were refused, have no source or only a part of it (--accept-reduced-sources); 7 complete, but shards, indices or phases failed, or shards are damaged or missing (of an import:
    windows were given up); 1 usage, configuration, or a coordination store that refuses this node. 7 wins over 6.`
 
 // runFlags are the flags of a node: those of its workers, and its own.
@@ -335,20 +335,20 @@ func ending(err error, r runOptions, d *daemon.Daemon) error {
 		return err
 	}
 	m := d.Status(context.Background()).Migration
-	if code := endCode(m); code != exitOK {
-		return &codedError{code, fmt.Errorf("complete, but not everything arrived: %d documents refused or without source, %d work items failed; `rfsctl failures` and the events name them", m.Totals.Failed, m.Totals.ItemsBad)}
+	if code := endCode(m, r.acceptReduced); code != exitOK {
+		return &codedError{code, fmt.Errorf("complete, but not everything arrived: %d documents refused or without source, %d with a reduced source, %d work items failed; `rfsctl failures` and the events name them", m.Totals.Failed, m.Totals.Reduced, m.Totals.ItemsBad)}
 	}
 	return nil
 }
 
 // endCode returns the exit code of a migration as it ended; one that is not complete was stopped by its operator.
-func endCode(m *progress.Migration) int {
+func endCode(m *progress.Migration, acceptReduced bool) int {
 	switch {
 	case m == nil || !m.Complete:
 		return exitOK
 	case m.Totals.ItemsBad > 0 || len(m.Failures) > 0:
 		return exitDamaged
-	case m.Totals.Failed > 0:
+	case m.Totals.Failed > 0, m.Totals.Reduced > 0 && !acceptReduced:
 		return exitRefused
 	}
 	return exitOK

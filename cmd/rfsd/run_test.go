@@ -71,20 +71,25 @@ func removeLargest(t *testing.T, dir string) {
 }
 
 func TestEndCode(t *testing.T) {
+	reduced := &progress.Migration{Complete: true, Totals: progress.Counts{Indexed: 2, Reduced: 1}}
 	for _, c := range []struct {
-		name string
-		m    *progress.Migration
-		code int
+		name     string
+		m        *progress.Migration
+		code     int
+		accepted bool
 	}{
-		{"stopped before the store was read", nil, exitOK},
-		{"stopped before the end", &progress.Migration{Totals: progress.Counts{Failed: 1}}, exitOK},
-		{"every document arrived", &progress.Migration{Complete: true, Totals: progress.Counts{Indexed: 1}}, exitOK},
-		{"refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1}}, exitRefused},
-		{"failed items win over refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1, ItemsBad: 1}}, exitDamaged},
-		{"an index that was given up", &progress.Migration{Complete: true, Failures: []progress.Failure{{Reason: "x", Count: 1}}}, exitDamaged},
+		{"reduced sources", reduced, exitRefused, false},
+		{"reduced sources that are accepted", reduced, exitOK, true},
+		{"refused documents though reduced sources are accepted", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1, Reduced: 1}}, exitRefused, true},
+		{"stopped before the store was read", nil, exitOK, false},
+		{"stopped before the end", &progress.Migration{Totals: progress.Counts{Failed: 1}}, exitOK, false},
+		{"every document arrived", &progress.Migration{Complete: true, Totals: progress.Counts{Indexed: 1}}, exitOK, false},
+		{"refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1}}, exitRefused, false},
+		{"failed items win over refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1, ItemsBad: 1}}, exitDamaged, false},
+		{"an index that was given up", &progress.Migration{Complete: true, Failures: []progress.Failure{{Reason: "x", Count: 1}}}, exitDamaged, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if code := endCode(c.m); code != c.code {
+			if code := endCode(c.m, c.accepted); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 		})

@@ -158,6 +158,9 @@ func migrationFamilies() []family {
 			emit(prometheus.GaugeValue, float64(m.Totals.Failed), "failed")
 			emit(prometheus.GaugeValue, float64(m.Totals.Filtered), "filtered")
 		}),
+		migration("rfsd_migration_documents_reduced", "Indexed documents whose source may lack parts of what was indexed.", nil, func(emit emitter, m *progress.Migration, _ state) {
+			emit(prometheus.GaugeValue, float64(m.Totals.Reduced))
+		}),
 		migration("rfsd_migration_bytes", "Repository bytes of the shards of the migration.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
 			emit(prometheus.GaugeValue, float64(m.Totals.BytesDone), "done")
 			emit(prometheus.GaugeValue, float64(m.Totals.Bytes-m.Totals.BytesDone), "open")

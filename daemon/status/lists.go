@@ -31,6 +31,7 @@ type Item struct {
 	Indexed    int64      `json:"documents_indexed"`
 	Failed     int64      `json:"documents_failed"`
 	Filtered   int64      `json:"documents_filtered"`
+	Reduced    int64      `json:"documents_reduced,omitempty"`
 	Failure    string     `json:"failure,omitempty"`
 	Successors []string   `json:"successors,omitempty"`
 }

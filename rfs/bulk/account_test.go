@@ -37,6 +37,25 @@ func TestCountsHaveTheBytesOfSources(t *testing.T) {
 	}
 }
 
+func TestReducedDocumentsAreCountedWhenTheTargetTakesThem(t *testing.T) {
+	s := &target{answer: func(_ context.Context, ids []string, _ int) (Result, error) {
+		return Result{Refused: []Refusal{{Pos: 0, Status: 400, Type: "x"}}}, nil // the first, which is reduced
+	}}
+	l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 50})
+	for i := range int64(6) {
+		d := doc.Document{Ordinal: i, Index: []byte("i"), ID: []byte{'a' + byte(i)}, Source: []byte("{}"), Reduced: i%2 == 0}
+		if err := l.Add(t.Context(), &d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, c := l.Settled(); c.Reduced != 2 || c.Indexed != 5 || c.Failed != 1 {
+		t.Errorf("%+v, want 2 reduced ones of 5 that were indexed", c)
+	}
+}
+
 func TestTheBreakerKnowsHowManyDocumentsWereSent(t *testing.T) {
 	s := &target{answer: func(_ context.Context, ids []string, _ int) (Result, error) {
 		return Result{Refused: []Refusal{{Pos: 0, Status: 400, Type: "x"}}}, nil // one of fifty

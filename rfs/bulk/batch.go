@@ -13,6 +13,7 @@ type item struct {
 	ordinal            int64
 	start, source, end int
 	index              int // into batch.indices
+	reduced            bool
 }
 
 // batch is a run of ordinals that is done or not done as a whole, with the body that
@@ -43,7 +44,7 @@ func (b *batch) reset() {
 
 // append adds a document whose action line is ready.
 func (b *batch) append(d *doc.Document, action []byte) {
-	it := item{ordinal: d.Ordinal, start: len(b.body), index: b.indexOf(d.Index)}
+	it := item{ordinal: d.Ordinal, start: len(b.body), index: b.indexOf(d.Index), reduced: d.Reduced}
 	b.body = append(append(b.body, action...), '\n')
 	it.source = len(b.body)
 	b.body = append(append(b.body, d.Source...), '\n')
@@ -53,6 +54,9 @@ func (b *batch) append(d *doc.Document, action []byte) {
 	b.items = append(b.items, it)
 	b.counts.Live++
 	b.counts.Bytes += int64(len(d.Source))
+	if d.Reduced {
+		b.counts.Reduced++
+	}
 }
 
 // extend notes that an ordinal is in the batch.
@@ -89,6 +93,9 @@ func (b *batch) fail(it item, shard, status int, reason doc.Reason, detail strin
 	a, err := parseAction(b.body[it.start:it.source])
 	if err != nil {
 		return err
+	}
+	if it.reduced {
+		b.counts.Reduced--
 	}
 	b.failures = append(b.failures, doc.Failure{
 		Index: a.Index, ID: a.ID, Type: a.Type, Routing: a.Routing, Shard: shard, Ordinal: it.ordinal,

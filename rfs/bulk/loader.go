@@ -81,6 +81,7 @@ type Counts struct {
 	Indexed  int64 // taken by the target
 	Failed   int64 // recorded as failed
 	Filtered int64 // left out by choice
+	Reduced  int64 // of Indexed: doc.Document.Reduced
 	Bytes    int64 // bytes of the sources of documents indexed or failed
 	Requests int64 // requests started
 	Retries  int64 // of these: repetitions, whole or in part
@@ -93,6 +94,7 @@ func (c *Counts) add(d Counts) {
 	c.Indexed += d.Indexed
 	c.Failed += d.Failed
 	c.Filtered += d.Filtered
+	c.Reduced += d.Reduced
 	c.Bytes += d.Bytes
 	c.Requests += d.Requests
 	c.Retries += d.Retries

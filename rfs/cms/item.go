@@ -117,6 +117,8 @@ type Counts struct {
 	Failed   int64 `json:"failed"`   // recorded as failed documents
 	Filtered int64 `json:"filtered"` // left out on purpose
 	Bytes    int64 `json:"bytes"`    // bytes of the sources that were indexed
+	// Reduced are those of Indexed whose source may lack parts of what was indexed, which were not stored.
+	Reduced int64 `json:"reduced,omitempty"`
 	// Existed are those of Indexed that a data stream had already when they were sent for the first time.
 	Existed int64 `json:"existed,omitempty"`
 }
@@ -126,7 +128,7 @@ func (c Counts) Add(o Counts) Counts {
 	return Counts{
 		Ordinals: c.Ordinals + o.Ordinals, Live: c.Live + o.Live, Indexed: c.Indexed + o.Indexed,
 		Failed: c.Failed + o.Failed, Filtered: c.Filtered + o.Filtered, Bytes: c.Bytes + o.Bytes,
-		Existed: c.Existed + o.Existed,
+		Reduced: c.Reduced + o.Reduced, Existed: c.Existed + o.Existed,
 	}
 }
 

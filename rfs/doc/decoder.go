@@ -15,6 +15,7 @@ type Decoder struct {
 	shard       int
 	mappingType []byte
 	originals   bool
+	lacking     Lacking
 	id, line    []byte // buffers of the current document
 	conv        converter
 }
@@ -31,6 +32,24 @@ func (d *Decoder) SetType(mappingType string) { d.mappingType = meaningful([]byt
 // SendOriginals makes Decode return the original (_recovery_source) where it is stored beside a filtered source.
 func (d *Decoder) SendOriginals(on bool) { d.originals = on }
 
+// Lacking states which of the stored forms of a document lack parts of what was indexed.
+type Lacking struct {
+	Source   bool `json:"source,omitempty"`   // _source: it is filtered, or vectors are left out of it
+	Original bool `json:"original,omitempty"` // _recovery_source: it is filtered, too
+}
+
+// SetLacking states what is stored incomplete in the index; Decode marks documents that are sent from it.
+func (d *Decoder) SetLacking(l Lacking) { d.lacking = l }
+
+// reduced reports whether the source that was chosen may lack parts.
+func (d *Decoder) reduced(rec *lucene.Record, original bool) bool {
+	if original {
+		return d.lacking.Original
+	}
+	whole := rec.HasRecovery && !d.lacking.Original && bytes.Equal(rec.Source, rec.RecoverySource)
+	return d.lacking.Source && !whole
+}
+
 // Type gives the mapping type of a record, nil when it has none that means anything.
 func (d *Decoder) Type(rec *lucene.Record) []byte {
 	typ, _, _, _ := d.identify(rec)
@@ -41,7 +60,7 @@ func (d *Decoder) Type(rec *lucene.Record) []byte {
 // document is borrowed until the next Decode or the reader's next step; a Failure is a copy.
 func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	out := Document{Ordinal: rec.Ordinal, Index: d.index, Routing: routingOf(rec)}
-	stored, reason, err := sourceOf(rec, d.originals)
+	stored, original, reason, err := sourceOf(rec, d.originals)
 	typ, id, idReason, idErr := d.identify(rec)
 	if idErr != nil {
 		return Document{}, d.failure(out, stored, idReason, idErr)
@@ -53,6 +72,7 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	if !utf8.Valid(out.Routing) {
 		return Document{}, d.failure(out, stored, BadID, errors.New("routing is not UTF-8"))
 	}
+	out.Reduced = d.reduced(rec, original)
 	if plain(stored) {
 		out.Source = stored
 		return out, nil
@@ -68,22 +88,22 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	return out, nil
 }
 
-// sourceOf returns the stored source. _source wins over _recovery_source, which stands in when it is missing, unless
-// originals are wanted.
-func sourceOf(rec *lucene.Record, originals bool) ([]byte, Reason, error) {
+// sourceOf returns the stored source and whether it is the original. _source wins over _recovery_source, which stands in
+// when it is missing, unless originals are wanted.
+func sourceOf(rec *lucene.Record, originals bool) (stored []byte, original bool, reason Reason, err error) {
 	switch {
 	case originals && rec.HasRecovery && len(rec.RecoverySource) > 0:
-		return rec.RecoverySource, "", nil
+		return rec.RecoverySource, true, "", nil
 	case rec.HasSource && len(rec.Source) > 0:
-		return rec.Source, "", nil
+		return rec.Source, false, "", nil
 	case rec.HasRecovery && len(rec.RecoverySource) > 0:
-		return rec.RecoverySource, "", nil
+		return rec.RecoverySource, true, "", nil
 	case rec.HasSource:
-		return nil, BadSource, errors.New("_source is empty")
+		return nil, false, BadSource, errors.New("_source is empty")
 	case rec.SyntheticParts:
-		return nil, NoSource, errors.New("no _source is stored: the source is synthetic")
+		return nil, false, NoSource, errors.New("no _source is stored: the source is synthetic")
 	}
-	return nil, NoSource, errors.New("neither _source nor _recovery_source is stored")
+	return nil, false, NoSource, errors.New("neither _source nor _recovery_source is stored")
 }
 
 func (d *Decoder) failure(out Document, stored []byte, reason Reason, err error) *Failure {

@@ -170,21 +170,29 @@ func TestDecoderPicksTheSource(t *testing.T) {
 		source, original string
 		originals        bool
 		want             string
+		lacking          Lacking
+		reduced          bool
 	}{
-		{"the stored source by default", `{"a":1}`, `{"a":1,"b":2}`, false, `{"a":1}`},
-		{"the original on request", `{"a":1}`, `{"a":1,"b":2}`, true, `{"a":1,"b":2}`},
-		{"the stored source where a merge removed the original", `{"a":1}`, "", true, `{"a":1}`},
-		{"the original where nothing else is stored", "", `{"a":1}`, false, `{"a":1}`},
+		{"the stored source by default", `{"a":1}`, `{"a":1,"b":2}`, false, `{"a":1}`, Lacking{}, false},
+		{"the original on request", `{"a":1}`, `{"a":1,"b":2}`, true, `{"a":1,"b":2}`, Lacking{Source: true}, false},
+		{"the stored source where a merge removed the original", `{"a":1}`, "", true, `{"a":1}`, Lacking{Source: true}, true},
+		{"the original where nothing else is stored", "", `{"a":1}`, false, `{"a":1}`, Lacking{Source: true}, false},
+		{"a filtered source is reduced", `{"a":1}`, `{"a":1,"b":2}`, false, `{"a":1}`, Lacking{Source: true}, true},
+		{"a filtered source that equals the original is not", `{"a":1}`, `{"a":1}`, false, `{"a":1}`, Lacking{Source: true}, false},
+		{"a filtered original is reduced", `{"a":1}`, `{"a":1,"b":2}`, true, `{"a":1,"b":2}`, Lacking{Source: true, Original: true}, true},
+		{"equal to a filtered original is reduced", `{"a":1}`, `{"a":1}`, false, `{"a":1}`, Lacking{Source: true, Original: true}, true},
+		{"a filtered original alone", "", `{"a":1}`, false, `{"a":1}`, Lacking{Original: true}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := NewDecoder("i", 0)
 			d.SendOriginals(c.originals)
+			d.SetLacking(c.lacking)
 			got, failure := d.Decode(&lucene.Record{
 				IDKind: lucene.IDString, ID: []byte("1"), HasSource: c.source != "", Source: []byte(c.source),
 				HasRecovery: c.original != "", RecoverySource: []byte(c.original),
 			})
-			if failure != nil || string(got.Source) != c.want {
-				t.Errorf("%s, %+v; want %s", got.Source, failure, c.want)
+			if failure != nil || string(got.Source) != c.want || got.Reduced != c.reduced {
+				t.Errorf("%s, reduced %v, %+v; want %s, %v", got.Source, got.Reduced, failure, c.want, c.reduced)
 			}
 		})
 	}

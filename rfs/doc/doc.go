@@ -12,6 +12,9 @@ type Document struct {
 	// Source is the document as a single line of JSON, byte for byte as it was
 	// indexed but for line breaks (see AppendLine).
 	Source []byte
+	// Reduced reports that Source may lack parts of what was indexed: a filter or the omission of vectors left them out,
+	// and no complete original is stored beside it.
+	Reduced bool
 }
 
 // Reason is the class of a failed document; stable, used for grouping and in documents.

@@ -52,6 +52,8 @@ type Counts struct {
 	Indexed    int64 `json:"documents_indexed"`
 	Failed     int64 `json:"documents_failed"`
 	Filtered   int64 `json:"documents_filtered"`
+	// Reduced are those of Indexed whose source may lack parts of what was indexed.
+	Reduced int64 `json:"documents_reduced,omitempty"`
 	// Bytes of the shards in the repository; Done is estimated by the ordinals behind the watermark.
 	Bytes     int64 `json:"bytes"`
 	BytesDone int64 `json:"bytes_done"`

@@ -248,6 +248,7 @@ func (c *Counts) add(o Counts) {
 	c.Indexed += o.Indexed
 	c.Failed += o.Failed
 	c.Filtered += o.Filtered
+	c.Reduced += o.Reduced
 	c.Bytes += o.Bytes
 	c.BytesDone += o.BytesDone
 }

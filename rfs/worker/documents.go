@@ -28,6 +28,7 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor) *d
 	}
 	d.decoder.SetType(e.Locator.Type)
 	d.decoder.SendOriginals(e.Originals)
+	d.decoder.SetLacking(e.Lacking)
 	return d
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
@@ -25,6 +26,8 @@ type Entry struct {
 	// Originals says that the target leaves out of its sources what the index of the snapshot leaves out: the original
 	// (_recovery_source) is sent where it is stored.
 	Originals bool `json:"originals,omitempty"`
+	// Lacking states which of the stored forms of documents lack parts of what was indexed.
+	Lacking doc.Lacking `json:"lacking,omitzero"`
 	// Stream is set for the backing index of a data stream.
 	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
 	// Create says that documents are created in a data stream of the target, which Naming.Index names.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -32,21 +33,41 @@ func reducedSource(x *snapshot.Index) string {
 	default: // whatever its sources are, they are not known to be stored
 		why = append(why, "index mode "+mode+" is not known")
 	}
-	if x.Settings["index.knn"] == "true" && x.Settings["index.knn.derived_source.enabled"] == "true" {
+	if derivesVectors(x) {
 		why = append(why, "vectors are left out (k-NN derived source)")
 	}
-	vectors := false
 	for _, m := range x.Mappings {
 		if s := reducedMapping(m.Body); s != "" {
 			why = append(why, s)
 		}
-		vectors = vectors || hasVector(m.Body)
 	}
-	if vectors && excludesVectors(x) {
+	if leavesOutVectors(x) {
 		why = append(why, "vectors are left out of the source")
 	}
 	slices.Sort(why)
 	return strings.Join(slices.Compact(why), "; ")
+}
+
+// lacking returns which of the stored forms of the documents of an index lack parts of what was indexed. That an index of
+// Elasticsearch leaves vectors out of its answers does not decide it: 9.5.3 stores them in _source.
+func lacking(x *snapshot.Index) doc.Lacking {
+	l := doc.Lacking{Source: derivesVectors(x)}
+	for _, m := range x.Mappings {
+		f := filterOf(m.Body)
+		l.Source = l.Source || !f.empty()
+		l.Original = l.Original || !f.whole()
+	}
+	return l
+}
+
+// derivesVectors reports whether the k-NN plugin of OpenSearch leaves vectors out of sources.
+func derivesVectors(x *snapshot.Index) bool {
+	return x.Settings["index.knn"] == "true" && x.Settings["index.knn.derived_source.enabled"] == "true"
+}
+
+// leavesOutVectors reports whether an index of Elasticsearch has vectors that are left out of its sources.
+func leavesOutVectors(x *snapshot.Index) bool {
+	return excludesVectors(x) && slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return hasVector(m.Body) })
 }
 
 // excludesVectors: Elasticsearch 9.2 and later leave vectors out of new indices' sources

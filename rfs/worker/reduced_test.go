@@ -5,8 +5,32 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
+
+func TestFiltersLeavePartsOutOfStoredForms(t *testing.T) {
+	for name, c := range map[string]struct {
+		settings map[string]string
+		mapping  string
+		want     doc.Lacking
+	}{
+		"nothing":                     {nil, `{"_source":{"includes":[],"excludes":[]}}`, doc.Lacking{}},
+		"excludes":                    {nil, `{"_source":{"excludes":["a"]}}`, doc.Lacking{Source: true}},
+		"includes, a single name":     {nil, `{"_source":{"includes":"a"}}`, doc.Lacking{Source: true}},
+		"originals are filtered, too": {nil, `{"_source":{"excludes":["a"],"recovery_source_excludes":["a"]}}`, doc.Lacking{Source: true, Original: true}},
+		"only originals are filtered": {nil, `{"_source":{"recovery_source_includes":["a"]}}`, doc.Lacking{Original: true}},
+		"disabled: nothing is stored": {nil, `{"_source":{"enabled":false}}`, doc.Lacking{}},
+		"vectors that k-NN derives":   {map[string]string{"index.knn": "true", "index.knn.derived_source.enabled": "true"}, `{}`, doc.Lacking{Source: true}},
+		"vectors that 9.2 answers not": {map[string]string{"index.version.created": "9035000"},
+			`{"properties":{"v":{"type":"dense_vector"}}}`, doc.Lacking{}},
+	} {
+		x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
+		if got := lacking(x); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
 
 func TestReducedSourcesAreFoundInMappingAndSettings(t *testing.T) {
 	for _, c := range []struct {

@@ -22,9 +22,12 @@ func TestFilteredSourcesStaySearchable(t *testing.T) {
 			name    string
 			prepare string // mapping of an index that is there before; "": rfsd creates it
 			hits    string
+			code    int    // exit code: 6 when documents are reduced
+			args    string // a further option
 		}{
-			{"created by rfsd", "", "35"}, // as the source answered
-			{"exists and leaves out nothing", `{"mappings":{"properties":{"title":{"type":"text"},"body":{"type":"text"},"n":{"type":"integer"}}}}`, "0"},
+			{"created by rfsd", "", "35", 0, ""}, // as the source answered
+			{"exists and leaves out nothing", `{"mappings":{"properties":{"title":{"type":"text"},"body":{"type":"text"},"n":{"type":"integer"}}}}`, "0", 6, ""},
+			{"exists and leaves out nothing, accepted", `{"mappings":{"properties":{"title":{"type":"text"},"body":{"type":"text"},"n":{"type":"integer"}}}}`, "0", 0, "--accept-reduced-sources"},
 		} {
 			t.Run(version+"/"+c.name, func(t *testing.T) {
 				n := cluster.OpenSearch(t, version)
@@ -34,8 +37,12 @@ func TestFilteredSourcesStaySearchable(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if res := RunIn(t, t.TempDir(), nil, "rfsd", targetArgs(n.URL, repo)...); res.Code != 0 {
-					t.Fatalf("exit %d\n%s", res.Code, res.Stderr)
+				args := targetArgs(n.URL, repo)
+				if c.args != "" {
+					args = append(args, c.args)
+				}
+				if res := RunIn(t, t.TempDir(), nil, "rfsd", args...); res.Code != c.code {
+					t.Fatalf("exit %d, want %d\n%s", res.Code, c.code, res.Stderr)
 				}
 				if faults := truth.Compare(want, landed(t, n)).Faults(); faults != "" {
 					t.Error(faults)
