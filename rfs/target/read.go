@@ -293,7 +293,7 @@ func (p *pages) hit(s *scanner, each func(Hit) error) error {
 		case "_routing":
 			h.Routing, err = s.plainText()
 		case "_source":
-			h.Source, err = s.raw()
+			h.Source, err = s.source()
 		case "sort":
 			var raw []byte
 			raw, err = s.raw()
@@ -327,6 +327,30 @@ func (s *scanner) plainText() ([]byte, error) {
 	}
 	return []byte(text), nil
 }
+
+// source reads a source that was copied into the answer: all bytes from the colon to what follows it, because white space
+// and comments around the object are part of it. The answer has no white space of its own.
+func (s *scanner) source() ([]byte, error) {
+	start := s.i
+	for start > 0 && isBlank(s.b[start-1]) {
+		start--
+	}
+	s.blank()
+	if _, err := s.raw(); err != nil {
+		return nil, err
+	}
+	s.blank()
+	return s.b[start:s.i], nil
+}
+
+// blank skips white space and comments.
+func (s *scanner) blank() {
+	for s.space() == '/' && s.comment() {
+		continue
+	}
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
 // raw moves behind the value at hand, whatever its depth, and returns its bytes. Comments in it are skipped as a whole.
 func (s *scanner) raw() ([]byte, error) {

@@ -76,6 +76,7 @@ func TestReadShard(t *testing.T) {
 	for i := range sources {
 		sources[i] = fmt.Sprintf(`{"n":%d.0,/* "}" */"l":[{"a":"\"]}"}]}`, i)
 	}
+	sources[7], sources[8], sources[9] = ` {"n":1} `, "/* } */ {} /* , */", "\t{}\r\n"
 	const failed = `{"timed_out":false,"_shards":{"total":1,"failed":1},"hits":{"hits":[{"_id":"0","_source":{}}]}}`
 	for _, c := range []struct {
 		name   string

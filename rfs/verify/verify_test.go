@@ -74,15 +74,15 @@ func compared(t *testing.T, o Options, source []Unit, held Held) *Index {
 }
 
 func TestVerifierNamesWhatDiffers(t *testing.T) {
-	source := records(20_000)
+	source := records(4000)
 	source[7].routing = "a"
-	target := records(20_000)
+	target := records(4000)
 	target[7].routing = "b"                                                     // other routing
 	target[100].source = strings.Replace(target[100].source, "text", "test", 1) // one byte
 	target[200].source = strings.Replace(target[200].source, ".0", "", 1)       // another form
 	target[300] = record{id: "extra", source: `{}`}                             // one missing, one extra
 	for _, c := range []struct{ readers, sourceUnits, targetUnits int }{{1, 1, 1}, {8, 5, 3}, {2, 7, 16}} {
-		x := compared(t, Options{Readers: c.readers}, units("s", "logs", c.sourceUnits, source), Held{Documents: 20_000, Units: units("t", "logs", c.targetUnits, target)})
+		x := compared(t, Options{Readers: c.readers}, units("s", "logs", c.sourceUnits, source), Held{Documents: 4000, Units: units("t", "logs", c.targetUnits, target)})
 		got := map[Kind]Difference{}
 		for _, d := range x.Differences {
 			got[d.Kind] = d
@@ -98,14 +98,14 @@ func TestVerifierNamesWhatDiffers(t *testing.T) {
 		if len(x.Differences) != 5 || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v: %+v, want %+v", c, got, want)
 		}
-		if x.State != Different || x.NotNamed.Buckets != 0 || x.SourceSide.Documents != 20_000 || x.TargetSide.Documents != 20_000 {
+		if x.State != Different || x.NotNamed.Buckets != 0 || x.SourceSide.Documents != 4000 || x.TargetSide.Documents != 4000 {
 			t.Errorf("%+v: %+v", c, x)
 		}
 	}
 }
 
 func TestDigestsDoNotDependOnHowTheSidesAreRead(t *testing.T) {
-	source := records(5000)
+	source := records(2000)
 	var first Tally
 	for i, n := range []int{1, 3, 8} {
 		x := compared(t, Options{Readers: n}, units("s", "logs", n, source), Held{Documents: int64(10 + i*100_000), Units: units("t", "logs", 4-i, source)})
@@ -130,20 +130,20 @@ func TestADocumentThatIsThereTwiceDoesNotCancelItselfOut(t *testing.T) {
 }
 
 func TestOnlyAPartIsNamedWhenAllDiffers(t *testing.T) {
-	source := records(50_000)
+	source := records(5000)
 	for _, target := range [][]record{nil, func() []record {
-		all := records(50_000)
+		all := records(5000)
 		for i := range all {
 			all[i].source = `{}`
 		}
 		return all
 	}()} {
-		x := compared(t, Options{Names: 50}, units("s", "logs", 2, source), Held{Documents: 50_000, Units: units("t", "logs", 2, target)})
+		x := compared(t, Options{Names: 50}, units("s", "logs", 2, source), Held{Documents: 5000, Units: units("t", "logs", 2, target)})
 		counted := x.NotNamed.Documents
 		for _, n := range x.Counts {
 			counted += n
 		}
-		if len(x.Differences) != 50 || counted != 50_000 || x.State != Different {
+		if len(x.Differences) != 50 || counted != 5000 || x.State != Different {
 			t.Errorf("%d named, %d counted, state %s", len(x.Differences), counted, x.State)
 		}
 	}

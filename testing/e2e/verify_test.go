@@ -162,7 +162,7 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 			open := func(k truth.Key) string { return strings.TrimPrefix(string(docs[k]), "{") }
 			changed, form, gone, routed := keys[0], keys[1], keys[2], keys[3]
 			put(changed, "", `{"zz_added":1,`+open(changed))
-			put(form, "", `{ `+open(form))
+			put(form, "", ` {`+open(form)+` `)
 			remove(gone)
 			extra := truth.Key{Index: keys[0].Index, ID: "zz-extra"}
 			put(extra, "", `{}`)
