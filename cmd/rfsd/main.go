@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // version is set by the build.
@@ -53,11 +54,11 @@ func run(ctx context.Context, args []string) int {
 		return exitOK
 	case errors.As(err, &coded):
 		if coded.err != nil {
-			fmt.Fprintln(stderr, "rfsd:", fault.Text(coded.err))
+			fmt.Fprintln(stderr, "rfsd:", fault.Text(worker.Interrupted(ctx, coded.err)))
 		}
 		return coded.code
 	default:
-		fmt.Fprintln(stderr, "rfsd:", fault.Text(err))
+		fmt.Fprintln(stderr, "rfsd:", fault.Text(worker.Interrupted(ctx, err)))
 		return exitFailed
 	}
 }

@@ -249,7 +249,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 	}
 	r.ExitCode = code
 	if err != nil {
-		r.Error = err.Error()
+		r.Error = fault.Text(err)
 	}
 	if o.json {
 		err = errors.Join(err, r.writeJSON(os.Stdout))

@@ -42,7 +42,7 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 		m.Solo = &Solo{}
 	}
 	m.lastGood = m.Runner.Clock.Read().Mono
-	err := m.toTheEnd(ctx)
+	err := Interrupted(ctx, m.toTheEnd(ctx))
 	// The summary is wanted also when the run was interrupted.
 	sum, serr := summarize(context.WithoutCancel(ctx), m.Session)
 	if serr != nil {
@@ -52,6 +52,15 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 		sum.Indices[i].Paused = m.paused[sum.Indices[i].Index]
 	}
 	return sum, err
+}
+
+// Interrupted replaces an error that only reports the end of ctx by one that states how to go on. The first one names whatever
+// was under way.
+func Interrupted(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
 }
 
 func (m *Migration) toTheEnd(ctx context.Context) error {
@@ -98,7 +107,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
+		return ctx.Err()
 	}
 	return m.audit(ctx)
 }
@@ -121,7 +130,7 @@ func (m *Migration) throughPhases(ctx context.Context) error {
 		case errors.Is(err, cms.ErrAllDone):
 			return m.checkSnapshot(ctx)
 		case ctx.Err() != nil:
-			return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
+			return ctx.Err()
 		case errors.As(err, &busy):
 			err = m.waitForOthers(ctx, st, busy)
 		case errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, ErrSnapshotRuns):

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAnInterruptionStatesHowToGoOn: the last line says what to do, and nothing of how Go names an interruption.
+func TestAnInterruptionStatesHowToGoOn(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	name := filepath.Join(t.TempDir(), "stderr")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	was := os.Stderr
+	os.Stderr = f
+	defer func() { os.Stderr = was }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	code := run(ctx, []string{"rfsd", "migrate", "--discard", "--output", "json", "--repo-uri", filepath.Join("..", "..", "testing", "fixtures", "7.10.2-demo"), "--snapshot-name", "snap1"})
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if last := lines[len(lines)-1]; code != exitFailed || !strings.HasPrefix(last, "rfsd: interrupted; run the same command again to continue") || strings.Contains(last, "canceled") {
+		t.Errorf("exit %d: %s", code, b)
+	}
+}
