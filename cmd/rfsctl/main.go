@@ -58,6 +58,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		ErrWriter:            stderr,
 		ExitErrHandler:       func(*cli.Context, error) {},
 	}
+	returnUsageErrors(app.Commands)
 	err := app.RunContext(ctx, optionsFirst(app.Commands, args))
 	var coded *exit
 	switch {
@@ -71,6 +72,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "rfsctl:", fault.Text(err))
 	return 1
+}
+
+// returnUsageErrors keeps the library from printing wrong values, which may be secrets, as they are.
+func returnUsageErrors(commands []*cli.Command) {
+	for _, c := range commands {
+		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return fmt.Errorf("%w (see --help)", err) }
+		returnUsageErrors(c.Subcommands)
+	}
 }
 
 // env gives every flag its variable: --repo-uri is RFS_REPO_URI.

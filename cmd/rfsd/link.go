@@ -103,7 +103,7 @@ func (l *link) logger(o options) *slog.Logger {
 		return newLogger(o)
 	}
 	l.level.Set(o.logLevel)
-	return slog.New(slog.NewJSONHandler(os.Stderr, logOptions(&l.level))).With("slot", l.first.Slot, "pid", os.Getpid())
+	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(&l.level))).With("slot", l.first.Slot, "pid", os.Getpid())
 }
 
 // obey follows the parent's orders; the context ends when the parent is gone.

@@ -74,7 +74,7 @@ func warnVisible(stderr io.Writer, args []string) {
 }
 
 func newApp() *cli.App {
-	return &cli.App{
+	app := &cli.App{
 		Name:                 "rfsd",
 		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
 		Version:              version,
@@ -95,6 +95,16 @@ func newApp() *cli.App {
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
 			return fmt.Errorf("%w (see --help)", err)
 		},
+	}
+	returnUsageErrors(app.Commands, app.OnUsageError)
+	return app
+}
+
+// returnUsageErrors keeps the library from printing wrong values, which may be secrets, as they are.
+func returnUsageErrors(commands []*cli.Command, handler cli.OnUsageErrorFunc) {
+	for _, c := range commands {
+		c.OnUsageError = handler
+		returnUsageErrors(c.Subcommands, handler)
 	}
 }
 

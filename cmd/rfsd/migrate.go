@@ -160,9 +160,9 @@ func newLogger(o options) *slog.Logger {
 		if o.logLevel == slog.LevelInfo {
 			opts.Level = slog.LevelWarn // the progress line says the rest
 		}
-		return slog.New(slog.NewTextHandler(os.Stderr, opts))
+		return slog.New(slog.NewTextHandler(terminal.NewWriter(os.Stderr), opts))
 	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), opts))
 }
 
 // logOptions are those of every log: secrets are masked, durations are written as text, and an error that is empty is left out.

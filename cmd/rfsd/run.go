@@ -236,7 +236,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	var level slog.LevelVar
 	level.Set(r.logLevel)
 	ring := daemon.NewLogRing(2000)
-	log := slog.New(slog.NewJSONHandler(io.MultiWriter(os.Stderr, ring), logOptions(&level))).With("node", r.name)
+	log := slog.New(slog.NewJSONHandler(io.MultiWriter(terminal.NewWriter(os.Stderr), ring), logOptions(&level))).With("node", r.name)
 	id, err := r.api.identity()
 	if err != nil {
 		return err

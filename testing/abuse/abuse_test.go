@@ -101,15 +101,21 @@ type node struct {
 // start runs a daemon whose coordination store is a fake, until the test ends.
 func start(t *testing.T, args ...string) *node {
 	t.Helper()
+	return startOn(t, fakeCluster(t), nil, args...)
+}
+
+// startOn runs a daemon on a played cluster, with further variables.
+func startOn(t *testing.T, url string, env []string, args ...string) *node {
+	t.Helper()
 	dir := t.TempDir()
 	n := &node{dir: dir, operator: filepath.Join(dir, "op"), reader: filepath.Join(dir, "ro"), port: freePort(t), gossip: freePort(t)}
-	args = append([]string{"run", "--target-host", fakeCluster(t), "--session-name", "abuse", "--repo-uri", fixture(t), "--snapshot-name", "snap1",
+	args = append([]string{"run", "--target-host", url, "--session-name", "abuse", "--repo-uri", fixture(t), "--snapshot-name", "snap1",
 		"--workers", "1", "--socket", n.operator, "--status-socket", n.reader, "--data-dir", filepath.Join(dir, "data")}, args...)
 	for i, a := range args {
 		args[i] = strings.NewReplacer("PORT", n.port, "GOSSIP", n.gossip).Replace(a)
 	}
 	n.cmd = exec.CommandContext(t.Context(), filepath.Join(programs, "rfsd"), args...)
-	n.cmd.Dir, n.cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+dir, "RFS_TARGET_PASSWORD=x")
+	n.cmd.Dir, n.cmd.Env = dir, append(append(os.Environ(), "XDG_STATE_HOME="+dir, "RFS_TARGET_PASSWORD=x"), env...)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	must(t, err)
 	defer log.Close()
