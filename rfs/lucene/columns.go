@@ -153,8 +153,9 @@ func (d *columnData) verify(ctx context.Context) error {
 
 func (d *columnData) checkHeader(b []byte) error {
 	in := codec.NewInput(b)
-	in.Header()
-	checkID(in, d.id)
+	if h := in.Header(); !columns.WithoutID(h.Codec) {
+		checkID(in, d.id)
+	}
 	return d.data.wrap(in.Err())
 }
 

@@ -137,6 +137,55 @@ func TestColumnsHoldWhatTheSourcesHold(t *testing.T) {
 		as            func(string) string
 		atLeast       int // values
 	}{
+		{"lucene-4.10.4-0", "n", asNumber, 1100},
+		{"lucene-4.10.4-0", "day", asNumber, 1100},
+		{"lucene-4.10.4-0", "one", asNumber, 1100},
+		{"lucene-4.10.4-0", "wide", asNumber, 120},
+		{"lucene-4.10.4-0", "rare", asNumber, 5},
+		{"lucene-4.10.4-0", "rareword", asNumber, 4},
+		{"lucene-4.10.4-0", "many", asNumber, 1500},
+		{"lucene-4.10.4-0", "few", asNumber, 2000},
+		{"lucene-4.10.4-0", "tags", asNumber, 1500},
+		{"lucene-4.10.4-0", "kinds", asNumber, 1000},
+		{"lucene-4.10.4-0", "term", asNumber, 1100},
+		{"lucene-4.10.4-0", "code", asNumber, 1100},
+		{"lucene-4.10.4-0", "bin", asNumber, 550},
+		{"lucene-4.10.4-0", "fix", asNumber, 1100},
+		{"lucene-5.3.2-0", "n", asNumber, 1100},
+		{"lucene-5.3.2-0", "day", asNumber, 1100},
+		{"lucene-5.3.2-0", "one", asNumber, 1100},
+		{"lucene-5.3.2-0", "wide", asNumber, 120},
+		{"lucene-5.3.2-0", "rare", asNumber, 5},
+		{"lucene-5.3.2-0", "rareword", asNumber, 4},
+		{"lucene-5.3.2-0", "many", asNumber, 1500},
+		{"lucene-5.3.2-0", "few", asNumber, 2000},
+		{"lucene-5.3.2-0", "tags", asNumber, 1500},
+		{"lucene-5.3.2-0", "kinds", asNumber, 1000},
+		{"lucene-5.3.2-0", "term", asNumber, 1100},
+		{"lucene-5.3.2-0", "code", asNumber, 1100},
+		{"lucene-5.3.2-0", "bin", asNumber, 550},
+		{"lucene-5.3.2-0", "fix", asNumber, 1100},
+		{"lucene-5.5.4-0", "n", asNumber, 1100},
+		{"lucene-5.5.4-0", "day", asNumber, 1100},
+		{"lucene-5.5.4-0", "one", asNumber, 1100},
+		{"lucene-5.5.4-0", "wide", asNumber, 120},
+		{"lucene-5.5.4-0", "rare", asNumber, 5},
+		{"lucene-5.5.4-0", "rareword", asNumber, 4},
+		{"lucene-5.5.4-0", "many", asNumber, 1500},
+		{"lucene-5.5.4-0", "few", asNumber, 2000},
+		{"lucene-5.5.4-0", "tags", asNumber, 1500},
+		{"lucene-5.5.4-0", "kinds", asNumber, 1000},
+		{"lucene-5.5.4-0", "term", asNumber, 1100},
+		{"lucene-5.5.4-0", "code", asNumber, 1100},
+		{"lucene-5.5.4-0", "bin", asNumber, 550},
+		{"lucene-5.5.4-0", "fix", asNumber, 1100},
+		{"2.4.6-updates-deletes-0", "n", asNumber, 150},
+		{"2.4.6-updates-deletes-0", "tag", asNumber, 100},
+		{"2.4.6-updates-deletes-0", "flag", asBool, 100},
+		{"2.4.6-updates-deletes-0", "price", asDouble, 100},
+		{"2.4.6-updates-deletes-0", "obj.a.b.c", asNumber, 20},
+		{"5.6.16-multi-type-0", "age", asNumber, 10},
+		{"5.6.16-multi-type-0", "vat", asNumber, 10},
 		{"6.8.23-updates-deletes-0", "n", asNumber, 150},
 		{"6.8.23-updates-deletes-0", "tag", asNumber, 100},
 		{"6.8.23-updates-deletes-0", "flag", asBool, 100},
@@ -351,5 +400,40 @@ func TestTheFirstSortFieldIsReadOnlyWhenItRises(t *testing.T) {
 		if got := sortedBy(*in); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestDamagedColumnsAreNamed: a flipped bit in the columns of each format is an error with the file, never another value.
+func TestDamagedColumnsAreNamed(t *testing.T) {
+	for name, column := range map[string]string{
+		"lucene-4.10.4-0": "term", "lucene-5.3.2-0": "many", "lucene-5.5.4-0": "tags",
+		"8.18.8-timeseries-0": "count", "8.18.8-logs-0": "tags", "9.5.3-logs-0": "bin",
+	} {
+		t.Run(name, func(t *testing.T) {
+			commit, err := Open(t.Context(), testShards(t)[name].without(documentsFile), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := commit.Segments[0]
+			fi := fieldsOf(t, s)
+			metas := columnMetas{seg: s, fields: fi}
+			c, err := metas.open(t.Context(), fi.named(column))
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, err := c.data.readAll(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for off := 0; off < len(whole); off += 1 + len(whole)/400 {
+				bad := bytes.Clone(whole)
+				bad[off] ^= 1 << (off % 8)
+				d := &columnData{data: &source{name: c.data.name, file: memFile{c.data.name, bad}, size: int64(len(bad)), own: true}, id: s.id}
+				var damage *fault.Damage
+				if err := d.verify(t.Context()); !errors.As(err, &damage) || damage.File != c.data.name {
+					t.Fatalf("byte %d: %v", off, err)
+				}
+			}
+		})
 	}
 }

@@ -76,6 +76,8 @@ var footedSince = map[string]int32{
 	"Lucene41StoredFieldsIndex": 2,
 	"Lucene41StoredFieldsData":  2,
 	"BitVector":                 2,
+	"Lucene410ValuesMetadata":   0,
+	"Lucene410ValuesData":       0,
 }
 
 // WantsFooter says whether a file that begins with these bytes must have a footer, as far

@@ -43,6 +43,8 @@ Codecs Lucene70, 80 and 90DocValuesMetadata (70 and 80 big-endian, 90 little-end
 ES87TSDBDocValuesMetadata v0 and v1 (Elasticsearch 8.7 to 8.18), ES819TSDBDocValuesMetadata v0..8 (8.19 and 9)
 and ES95TSDBDocValuesMetadata v8 (9.5), little-endian: tsdbWalker. Other formats of the family are refused.
 
+Lucene410ValuesMetadata, Lucene50 and 54DocValuesMetadata: oldWalker.
+
 The set of documents that have a value lies in the .dvd file (ParseSet).
 */
 
@@ -78,7 +80,8 @@ type Entry struct {
 	terms     *terms    // of sorted columns
 	blobs     *blobs
 
-	err error // the column has a form that is not known
+	old *oldColumn // of Lucene 4 and 5
+	err error      // the column has a form that is not known
 }
 
 // docSet is the place of the set of documents in .dvd.
@@ -95,7 +98,7 @@ const (
 // Known reports whether columns of a per-field format can be read.
 func Known(format string) bool {
 	switch format {
-	case "Lucene70", "Lucene80", "Lucene90", "ES87TSDB", "ES819TSDB", "ES8193TSDB", "ES95TSDB":
+	case "Lucene410", "Lucene50", "Lucene54", "Lucene70", "Lucene80", "Lucene90", "ES87TSDB", "ES819TSDB", "ES8193TSDB", "ES95TSDB":
 		return true
 	}
 	return false
@@ -119,14 +122,23 @@ var generations = map[string]int{
 // when it is not known; field reports what is known of a field, false when it does not exist.
 func ParseMeta(b []byte, id, suffix string, field func(number int32) (Field, bool)) (map[int32]*Entry, error) {
 	in := codec.NewInput(b)
-	h := in.IndexHeader()
+	h := in.Header()
+	if plain := WithoutID(h.Codec); plain {
+		id, suffix = "", ""
+	} else {
+		h.ID, h.Suffix = string(in.Take(16)), string(in.Take(int(in.U8())))
+	}
 	if in.Err() != nil {
 		return nil, in.Err()
 	}
 	w := walker{in: in, gen: generations[h.Codec], version: h.Version, le: codec.LittleEndian(h.Codec)}
 	body := w.body
+	read := func() (map[int32]*Entry, error) { return w.entries(body, field) }
 	switch {
 	case w.gen != 0:
+	case oldGenerations[h.Codec] != 0:
+		w.gen = oldGenerations[h.Codec]
+		read = func() (map[int32]*Entry, error) { return w.old(field) }
 	case tsdbVersions(h.Codec) != nil:
 		t, err := newTSDBWalker(&w, h.Codec, h.Suffix)
 		if err != nil {
@@ -142,6 +154,17 @@ func ParseMeta(b []byte, id, suffix string, field func(number int32) (Field, boo
 	case id != "" && h.ID != id:
 		return nil, codec.Errorf(0, "the file belongs to segment %x, not %x", h.ID, id)
 	}
+	out, err := read()
+	if err == nil && in.Left() != codec.FooterLen {
+		in.Fail("%d bytes left where the footer begins", in.Left())
+		err = in.Err()
+	}
+	return out, err
+}
+
+// entries reads the columns of a file of Lucene 7 and later.
+func (w *walker) entries(body func(f Field, e *Entry), field func(number int32) (Field, bool)) (map[int32]*Entry, error) {
+	in := w.in
 	out := make(map[int32]*Entry)
 	for in.Err() == nil {
 		number := in.I32()
@@ -157,9 +180,6 @@ func ParseMeta(b []byte, id, suffix string, field func(number int32) (Field, boo
 			body(f, e)
 			out[number] = e
 		}
-	}
-	if in.Err() == nil && in.Left() != codec.FooterLen {
-		in.Fail("%d bytes left where the footer begins", in.Left())
 	}
 	return out, in.Err()
 }

@@ -39,6 +39,8 @@ type Reader struct {
 	bytes     *view
 	places    *sequenceReader // of binary values
 	chunks    *chunkReader
+	old       *oldTermReader
+	set       []int64 // the values of the document, where a table has them
 }
 
 // NewReader begins to read a column of a segment of maxDoc documents out of its .dvd file;
@@ -55,6 +57,9 @@ func (e *Entry) NewReader(data Data, maxDoc int32) (*Reader, error) {
 		if rg := e.numbers.ranges; rg != nil && rg.meta.Len()-1 != ordinals {
 			return nil, codec.Errorf(e.numbers.off, "%d ranges of %d ordinals", rg.meta.Len()-1, ordinals)
 		}
+	}
+	if e.old != nil && e.old.terms != nil {
+		r.old = newOldTermReader(e.old.terms, data)
 	}
 	if b := e.blobs; b != nil {
 		if b.chunks != nil {
@@ -77,6 +82,9 @@ func (e *Entry) NewReader(data Data, maxDoc int32) (*Reader, error) {
 // Everywhere reports whether all of maxDoc documents have a value, and whether none has;
 // otherwise the set must be read.
 func (e *Entry) Everywhere(maxDoc int32) (all, none bool) {
+	if e.old != nil {
+		return e.old.everywhere(e, maxDoc)
+	}
 	return e.set.off == setAll && e.Docs == int64(maxDoc), e.set.off == setNone && e.Docs == 0
 }
 
@@ -90,6 +98,9 @@ func (e *Entry) EachDoc(ctx context.Context, data Data, maxDoc int32, yield func
 			yield(d)
 		}
 		return nil
+	}
+	if e.old != nil {
+		return e.eachOld(ctx, data, maxDoc, yield)
 	}
 	s := e.set
 	if s.off < 0 || s.size < 0 || s.off > data.Size() || s.size > data.Size()-s.off || e.Docs > int64(maxDoc) {
@@ -113,6 +124,9 @@ func (e *Entry) EachDoc(ctx context.Context, data Data, maxDoc int32, yield func
 func (r *Reader) Advance(ctx context.Context, doc int32) (int, error) {
 	if doc < 0 || doc >= r.maxDoc {
 		return 0, codec.Errorf(-1, "document %d of %d", doc, r.maxDoc)
+	}
+	if r.e.old != nil {
+		return r.advanceOld(ctx, doc)
 	}
 	if err := r.open(ctx); err != nil {
 		return 0, err
@@ -181,15 +195,21 @@ func (r *Reader) Number(ctx context.Context, i int) (int64, error) {
 	if i < 0 || i >= r.count || r.numbers == nil {
 		return 0, codec.Errorf(-1, "value %d of %d of document %d", i, r.count, r.doc)
 	}
+	if r.set != nil {
+		return r.set[i], nil
+	}
 	return r.numbers.at(ctx, r.begin+int64(i), r.doc)
 }
 
 // Bytes is value i of the document in a sorted or binary column, valid until the next call.
 func (r *Reader) Bytes(ctx context.Context, i int) ([]byte, error) {
-	if r.terms != nil {
+	if r.terms != nil || r.old != nil {
 		ordinal, err := r.Number(ctx, i)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case r.old != nil:
+			return r.old.at(ctx, ordinal)
 		}
 		return r.terms.at(ctx, ordinal)
 	}
@@ -199,19 +219,5 @@ func (r *Reader) Bytes(ctx context.Context, i int) ([]byte, error) {
 	if i != 0 || r.count != 1 || r.bytes == nil {
 		return nil, codec.Errorf(-1, "bytes %d of %d of document %d", i, r.count, r.doc)
 	}
-	b := r.e.blobs
-	if r.places == nil {
-		if b.shortest < 0 || b.shortest > maxBinary || b.shortest != b.longest {
-			return nil, codec.Errorf(b.off, "values of %d to %d bytes", b.shortest, b.longest)
-		}
-		return r.bytes.at(ctx, b.off+r.begin*int64(b.longest), int64(b.longest))
-	}
-	from, to, err := r.places.pair(ctx, r.begin, b.size)
-	if err != nil {
-		return nil, err
-	}
-	if to-from > maxBinary {
-		return nil, codec.Errorf(b.off, "value of %d bytes", to-from)
-	}
-	return r.bytes.at(ctx, b.off+from, to-from)
+	return r.e.blobs.at(ctx, r.bytes, r.places, r.begin)
 }

@@ -73,19 +73,28 @@ type sequence struct {
 	meta      codec.Monotonic
 	off, size int64
 	le        bool
+	packed    *packedSequence // instead of meta, before Lucene 5.4
 }
 
 type sequenceReader struct {
 	*sequence
-	data *view
+	data   *view
+	blocks []packedBlock // read so far
 }
 
 func newSequenceReader(s *sequence, data Data) *sequenceReader {
-	return &sequenceReader{s, newView(data, s.off, s.size)}
+	size := s.size
+	if s.packed != nil { // often nothing states the end
+		size = min(size, data.Size()-s.off)
+	}
+	return &sequenceReader{sequence: s, data: newView(data, s.off, size)}
 }
 
 // at is value i.
 func (s *sequenceReader) at(ctx context.Context, i int64) (int64, error) {
+	if s.packed != nil {
+		return s.packedAt(ctx, i)
+	}
 	off, n := s.meta.Span(i)
 	if off < 0 {
 		return 0, codec.Errorf(s.off, "value %d of a sequence of %d", i, s.meta.Len())
