@@ -98,8 +98,8 @@ docs: date-format: dateOptionalTime is date_optional_time (ts)
 docs: date-format: epoch_millis is added: Elasticsearch 1 took milliseconds besides any format (ts)
 ` + "```" + `
 
-` + "`--without-rule NAME`" + ` disables a rule: the original is offered to the target, and an index that the target rejects for it
-fails with the target's message.
+` + "`--without-rule NAME`" + ` disables a rule: the original is offered to the target, and an index that the target rejects for
+it fails with the target's message.
 
 This page is generated from the rules in rfs/metadata.
 
