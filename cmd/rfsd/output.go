@@ -156,6 +156,9 @@ func (r *report) writeText(w io.Writer) {
 		if x.Arrival != nil && x.Arrival.Note != "" {
 			fmt.Fprintf(w, "index %s: the target has %d documents, %d were indexed: %s\n", x.Index, x.Arrival.Found, x.Arrival.Expected, x.Arrival.Note)
 		}
+		if x.Rebuilt > 0 {
+			fmt.Fprintf(w, "index %s: the sources of %d documents were rebuilt from other fields\n", x.Index, x.Rebuilt)
+		}
 		if x.Existed > 0 {
 			fmt.Fprintf(w, "index %s: %d of its documents were in the data stream before they were sent\n", x.Index, x.Existed)
 		}

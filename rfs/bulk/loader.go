@@ -86,6 +86,7 @@ type Counts struct {
 	Requests int64 // requests started
 	Retries  int64 // of these: repetitions, whole or in part
 	Resent   int64 // documents sent more than once, each time counted
+	Rebuilt  int64 // of Live, but for those that were never sent: the source was put together out of other fields
 	Existed  int64 // of Indexed, with op create: an id that was there when it was sent for the first time
 }
 
@@ -99,6 +100,7 @@ func (c *Counts) add(d Counts) {
 	c.Requests += d.Requests
 	c.Retries += d.Retries
 	c.Resent += d.Resent
+	c.Rebuilt += d.Rebuilt
 	c.Existed += d.Existed
 }
 
@@ -195,6 +197,9 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 		b.body = slices.Grow(b.body, size)
 	}
 	b.append(d, l.action)
+	if d.Rebuilt {
+		b.counts.Rebuilt++
+	}
 	b.extend(d.Ordinal)
 	return nil
 }

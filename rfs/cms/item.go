@@ -119,6 +119,8 @@ type Counts struct {
 	Bytes    int64 `json:"bytes"`    // bytes of the sources that were indexed
 	// Reduced are those of Indexed whose source may lack parts of what was indexed, which were not stored.
 	Reduced int64 `json:"reduced,omitempty"`
+	// Rebuilt are those of Indexed and Failed whose source is not stored and was put together out of other fields.
+	Rebuilt int64 `json:"rebuilt,omitempty"`
 	// Existed are those of Indexed that a data stream had already when they were sent for the first time.
 	Existed int64 `json:"existed,omitempty"`
 }
@@ -128,7 +130,7 @@ func (c Counts) Add(o Counts) Counts {
 	return Counts{
 		Ordinals: c.Ordinals + o.Ordinals, Live: c.Live + o.Live, Indexed: c.Indexed + o.Indexed,
 		Failed: c.Failed + o.Failed, Filtered: c.Filtered + o.Filtered, Bytes: c.Bytes + o.Bytes,
-		Reduced: c.Reduced + o.Reduced, Existed: c.Existed + o.Existed,
+		Reduced: c.Reduced + o.Reduced, Rebuilt: c.Rebuilt + o.Rebuilt, Existed: c.Existed + o.Existed,
 	}
 }
 

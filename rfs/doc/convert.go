@@ -127,3 +127,16 @@ func appendUTF8(dst, b []byte) ([]byte, error) {
 	}
 	return dst, nil
 }
+
+// AppendFormat appends a value in CBOR ('c'), SMILE ('s') or YAML ('y'), an object or an array, as JSON.
+func AppendFormat(dst []byte, format byte, b []byte) ([]byte, error) {
+	switch format {
+	case 'c':
+		return appendCBOR(dst, b)
+	case 's':
+		return smile.AppendJSON(dst, b)
+	case 'y':
+		return appendYAML(dst, b)
+	}
+	return dst, fmt.Errorf("format %q is not known", format)
+}

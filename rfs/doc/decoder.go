@@ -43,6 +43,9 @@ func (d *Decoder) SetLacking(l Lacking) { d.lacking = l }
 
 // reduced reports whether the source that was chosen may lack parts.
 func (d *Decoder) reduced(rec *lucene.Record, original bool) bool {
+	if rec.Rebuilt {
+		return false
+	}
 	if original {
 		return d.lacking.Original
 	}
@@ -65,7 +68,7 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	if idErr != nil {
 		return Document{}, d.failure(out, stored, idReason, idErr)
 	}
-	out.Type, out.ID = typ, id
+	out.Type, out.ID, out.Rebuilt = typ, id, rec.Rebuilt
 	if err != nil {
 		return Document{}, d.failure(out, stored, reason, err)
 	}
@@ -98,6 +101,8 @@ func sourceOf(rec *lucene.Record, originals bool) (stored []byte, original bool,
 		return rec.Source, false, "", nil
 	case rec.HasRecovery && len(rec.RecoverySource) > 0:
 		return rec.RecoverySource, true, "", nil
+	case rec.Unbuilt != nil:
+		return nil, false, NoSource, rec.Unbuilt
 	case rec.HasSource:
 		return nil, false, BadSource, errors.New("_source is empty")
 	case rec.SyntheticParts:

@@ -15,6 +15,8 @@ type Document struct {
 	// Reduced reports that Source may lack parts of what was indexed: a filter or the omission of vectors left them out,
 	// and no complete original is stored beside it.
 	Reduced bool
+	// Rebuilt says that the source was not stored, but put together out of other fields.
+	Rebuilt bool
 }
 
 // Reason is the class of a failed document; stable, used for grouping and in documents.
@@ -22,7 +24,7 @@ type Reason string
 
 // Reasons that rfsd itself gives. Refusals of a target carry the target's own error type.
 const (
-	NoSource    Reason = "no_source"         // neither _source nor _recovery_source is stored
+	NoSource    Reason = "no_source"         // neither _source nor _recovery_source is stored, and it cannot be rebuilt
 	NoID        Reason = "no_id"             // a root document without a stored id
 	BadID       Reason = "bad_id"            // the stored id cannot be decoded
 	BadSource   Reason = "bad_source"        // the source is no JSON, SMILE, CBOR or YAML that can be sent

@@ -110,6 +110,7 @@ type columnData struct {
 	data  *source
 	id    string // of the segment
 	whole []byte // nil: read by parts
+	sound bool   // it was verified
 }
 
 // ReadAt gives n bytes from off on.
@@ -136,8 +137,17 @@ func (d *columnData) readWhole(ctx context.Context) error {
 	return d.checkHeader(b)
 }
 
-// verify checks the whole file: it is kept when it is small, else read once and then by parts.
+// verify checks the whole file, once: it is kept when it is small, else read and then by parts.
 func (d *columnData) verify(ctx context.Context) error {
+	if d.sound {
+		return nil
+	}
+	err := d.check(ctx)
+	d.sound = err == nil
+	return err
+}
+
+func (d *columnData) check(ctx context.Context) error {
 	if d.data.size <= wholeDocValues {
 		return d.readWhole(ctx)
 	}

@@ -21,6 +21,8 @@ type Options struct {
 	// VerifyAll reads every file of the commit whole, once, and compares its CRC with its
 	// footer, also those that a migration does not need.
 	VerifyAll bool
+	// Values keeps what Record.Values needs.
+	Values bool
 	// Concurrency is how many segments are opened at once; 0 means 4.
 	Concurrency int
 }
@@ -65,7 +67,7 @@ type Segment struct {
 	roots  rootTest
 
 	sortedBy string      // the field by which its documents are sorted first, in rising order; "" for none
-	columns  *fieldInfos // of a segment whose ids are computed; nil when they are stored
+	infos    *fieldInfos // kept where ids are computed, or Options.Values asks for it; else nil
 
 	preamble []byte // of .fdt, so that it is not fetched again; nil when nothing lives
 }
@@ -108,7 +110,7 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(cmp.Or(opt.Concurrency, defaultConcurrency))
 	for i, e := range info.segments {
-		openers[i] = segmentOpener{dir: dir, commit: src, entry: e, all: opt.VerifyAll}
+		openers[i] = segmentOpener{dir: dir, commit: src, entry: e, all: opt.VerifyAll, values: opt.Values}
 		g.Go(func() error { return openers[i].open(gctx) })
 	}
 	if err := g.Wait(); err != nil {
@@ -145,6 +147,7 @@ type segmentOpener struct {
 	entry      segmentEntry
 	commit     *source
 	all        bool
+	values     bool
 	seg        *Segment
 	unverified []string
 }
@@ -191,8 +194,8 @@ func (o *segmentOpener) open(ctx context.Context) error {
 		return err
 	}
 	o.seg.fields = newFieldTable(fi)
-	if fi.synthetic() {
-		o.seg.columns = fi
+	if o.values || fi.synthetic() {
+		o.seg.infos = fi
 	}
 	if err := o.readDeletions(ctx, fi); err != nil {
 		return err

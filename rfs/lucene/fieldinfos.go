@@ -58,6 +58,7 @@ var fnmLayouts = map[string]fnmLayout{
 type fieldInfos struct {
 	codec  string
 	fields map[int32]*fieldInfo
+	byName map[string]*fieldInfo
 }
 
 // maxFieldNumber bounds the tables that are indexed by field number.
@@ -78,13 +79,13 @@ func parseFieldInfos(b []byte, id string) (*fieldInfos, error) {
 		in.Take(int(in.U8()))
 	}
 	n := in.Count(4)
-	out := &fieldInfos{codec: h.Codec, fields: make(map[int32]*fieldInfo, n)}
+	out := &fieldInfos{codec: h.Codec, fields: make(map[int32]*fieldInfo, n), byName: make(map[string]*fieldInfo, n)}
 	for i := 0; i < n && in.Err() == nil; i++ {
 		f := readFieldInfo(in, l, h.Version)
 		if f.number < 0 || f.number > maxFieldNumber || out.fields[f.number] != nil {
 			in.Fail("field %q has number %d, which is not possible or taken", f.name, f.number)
 		}
-		out.fields[f.number] = f
+		out.fields[f.number], out.byName[f.name] = f, f
 	}
 	if codec.HasFooter(b) && in.Err() == nil && in.Left() != codec.FooterLen {
 		in.Fail("%d bytes left where the footer begins", in.Left())
@@ -135,11 +136,4 @@ func (fi *fieldInfos) numeric(name string) *fieldInfo {
 }
 
 // named finds a field by name.
-func (fi *fieldInfos) named(name string) *fieldInfo {
-	for _, f := range fi.fields {
-		if f.name == name {
-			return f
-		}
-	}
-	return nil
-}
+func (fi *fieldInfos) named(name string) *fieldInfo { return fi.byName[name] }

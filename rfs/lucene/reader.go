@@ -14,6 +14,8 @@ type ReadOptions struct {
 	// NestedTerms is set when nested documents carry _primary_term, too, as in indices created before Elasticsearch 6.1.
 	// A document without a stored id is then always a nested one.
 	NestedTerms bool
+	// Values gives each record its Values; the commit must have been opened for it.
+	Values bool
 }
 
 // Reader gives the live root documents of a range of ordinals in order. It belongs to one
@@ -28,6 +30,7 @@ type Reader struct {
 	commit      *Commit
 	from, to    int64
 	nestedTerms bool
+	wantValues  bool
 	err         error
 	trail       trail
 
@@ -36,6 +39,7 @@ type Reader struct {
 	cur    *Segment
 	stored *storedFields
 	fields fieldTable
+	values *Values // nil unless they are wanted
 	unpack compression
 	codec  string // that unpack serves
 	win    window
@@ -62,7 +66,7 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 		to = c.MaxOrdinal
 	}
 	from := min(max(opt.From, 0), to)
-	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms}
+	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms, wantValues: opt.Values}
 }
 
 // Ordinal is the next ordinal to be looked at: all before it are done.
@@ -120,6 +124,10 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 		if err := r.stored.series.fill(ctx, &r.rec); err != nil {
 			return nil, err
 		}
+	}
+	if r.values != nil {
+		r.values.doc, r.values.fields, r.values.id = r.raw[begin:r.off], fields, doc
+		r.rec.Values = r.values
 	}
 	return &r.rec, nil
 }
@@ -205,7 +213,10 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	if err != nil {
 		return err
 	}
-	r.cur, r.stored, r.fields = s, stored, s.fields
+	r.cur, r.stored, r.fields, r.values = s, stored, s.fields, nil
+	if r.wantValues && s.infos != nil && !stored.numbersFixed() {
+		r.values = &Values{seg: s, metas: columnMetas{seg: s, fields: s.infos}, opened: map[string]*Column{}}
+	}
 	if f := stored.format.compression; f == nil {
 		r.unpack = nil
 	} else if r.unpack == nil || r.codec != stored.codec {

@@ -29,9 +29,15 @@ type Record struct {
 	Routing     []byte // nil when not stored
 	Parent      []byte // _parent as stored by 1.x and 2.x ("type#id"); nil when not stored
 
+	// HasSource is also set, with Source, by those who put a source together that is not stored (Rebuilt).
 	HasSource      bool
 	Source         []byte // _source as stored; may be empty even when HasSource
 	HasRecovery    bool
 	RecoverySource []byte // _recovery_source as stored
-	SyntheticParts bool   // _ignored_source or similar is stored: the source is synthetic
+	Rebuilt        bool   // Source was put together out of Values
+	Unbuilt        error  // why it could not be
+	// Values are the other fields of the document; nil unless ReadOptions.Values asks for them.
+	Values *Values
+
+	SyntheticParts bool // _ignored_source or similar is stored: the source is synthetic
 }

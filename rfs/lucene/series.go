@@ -35,17 +35,17 @@ type series struct {
 // openSeries finds the columns of a segment whose ids are computed; nil when they are stored.
 // It reads only the metadata.
 func openSeries(ctx context.Context, seg *Segment) (*series, error) {
-	if seg.columns == nil {
+	if seg.infos == nil || !seg.infos.synthetic() {
 		return nil, nil
 	}
-	metas := columnMetas{seg: seg, fields: seg.columns}
+	metas := columnMetas{seg: seg, fields: seg.infos}
 	s := &series{}
 	for _, part := range []struct {
 		name string
 		to   **columnReader
 	}{{seriesID, &s.id}, {seriesTime, &s.time}, {seriesHash, &s.hash}} {
 		name := part.name
-		f := seg.columns.named(name)
+		f := seg.infos.named(name)
 		if f == nil || f.docValues == 0 {
 			return nil, fault.Corrupt("", seg.Name+".fnm", -1, "ids are computed, but there is no column %s", name)
 		}

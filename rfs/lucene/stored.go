@@ -176,6 +176,15 @@ func (s *storedFields) checkIndex() error {
 // hasFooter says whether the .fdt ends with a footer: all but those before Lucene 4.8.
 func (s *storedFields) hasFooter() bool { return !s.format.plain || s.version >= 2 }
 
+// numbersFixed reports whether numbers have the lengths that they had before Lucene 5.0.
+func (s *storedFields) numbersFixed() bool {
+	switch s.format.layout.(type) {
+	case g40, g41:
+		return true
+	}
+	return false
+}
+
 // damaged makes an error of the content of chunk k a Damage of its place.
 func (s *storedFields) damaged(k int, err error) error {
 	if _, ok := errors.AsType[*fault.Damage](err); ok || !errors.Is(err, fault.ErrCorrupt) {

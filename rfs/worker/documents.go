@@ -17,12 +17,13 @@ type documents struct {
 	shard   int
 	names   *namer
 	decoder *doc.Decoder
+	builder *builder       // nil: sources are stored
 	editor  DocumentEditor // nil: documents stay as they are
 }
 
 // newDocuments prepares the documents of a shard of an index; edit may be nil.
-func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor) *documents {
-	d := &documents{shard: shard, names: newNamer(e.Naming), decoder: doc.NewDecoder(e.Locator.IndexName, shard)}
+func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b *builder) *documents {
+	d := &documents{shard: shard, names: newNamer(e.Naming), decoder: doc.NewDecoder(e.Locator.IndexName, shard), builder: b}
 	if edit != nil {
 		d.editor = edit(e.Locator.IndexName)
 	}
@@ -34,7 +35,10 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor) *d
 
 // of returns the document of a record; keep is false when rules leave it out. A Failure is a document that cannot be
 // sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
-func (s *documents) of(rec *lucene.Record) (d doc.Document, keep bool, failure *doc.Failure, err error) {
+func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document, keep bool, failure *doc.Failure, err error) {
+	if err := s.builder.build(ctx, rec); err != nil {
+		return d, false, nil, err
+	}
 	d, failure = s.decoder.Decode(rec)
 	if failure != nil {
 		return d, false, failure, nil
@@ -73,13 +77,17 @@ func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int
 	if err != nil {
 		return err
 	}
-	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	b, err := newBuilder(ctx, repo, e)
+	if err != nil {
+		return err
+	}
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{Values: b != nil})
 	if err != nil {
 		return s.Blame(err)
 	}
-	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, NestedTerms: e.Locator.NestedTerms()})
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, NestedTerms: e.Locator.NestedTerms(), Values: b != nil})
 	defer r.Close()
-	documents := newDocuments(e, shard, edit)
+	documents := newDocuments(e, shard, edit, b)
 	for {
 		rec, err := r.Next(ctx)
 		switch {
@@ -90,9 +98,10 @@ func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int
 		case err != nil:
 			return s.Blame(err)
 		}
-		d, keep, failure, err := documents.of(rec)
+		d, keep, failure, err := documents.of(ctx, rec)
 		switch {
 		case err != nil:
+			err = s.Blame(err)
 		case failure != nil:
 			err = to.Fail(failure)
 		case !keep:

@@ -21,6 +21,8 @@ type Entry struct {
 	Bytes []int64 `json:"bytes,omitempty"`
 	// Reduced says why stored sources are not what was indexed ("" when they are), from the mapping.
 	Reduced string `json:"reduced,omitempty"`
+	// Rebuild says that sources are not stored and how they are rebuilt; "" when they are stored, or cannot be rebuilt.
+	Rebuild Rebuild `json:"rebuild,omitempty"`
 	// Unread says that the metadata of the index is damaged: neither shards nor target indices are known.
 	Unread bool `json:"unread,omitempty"`
 	// Originals says that the target leaves out of its sources what the index of the snapshot leaves out: the original

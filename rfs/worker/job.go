@@ -31,12 +31,13 @@ type job struct {
 	guard  func(context.Context) error
 	log    *slog.Logger
 
-	shard  *snapshot.Shard
-	commit *lucene.Commit
-	reader *lucene.Reader
-	out    Output
-	loader *bulk.Loader
-	loaded atomic.Pointer[bulk.Loader] // what progress reads while the job runs
+	shard   *snapshot.Shard
+	commit  *lucene.Commit
+	reader  *lucene.Reader
+	builder *builder // nil: sources are stored
+	out     Output
+	loader  *bulk.Loader
+	loaded  atomic.Pointer[bulk.Loader] // what progress reads while the job runs
 
 	maxOrdinal atomic.Int64
 	broken     atomic.Pointer[error] // why the watch ended the work
@@ -60,7 +61,10 @@ func (j *job) open(ctx, work context.Context) error {
 	}
 	dir := shard.Directory()
 	j.shard = shard
-	j.commit, err = lucene.Open(ctx, dir, lucene.Options{})
+	if j.builder, err = newBuilder(ctx, j.runner.Repo, j.entry); err != nil {
+		return err
+	}
+	j.commit, err = lucene.Open(ctx, dir, lucene.Options{Values: j.builder != nil})
 	if err != nil {
 		return shard.Blame(err)
 	}
@@ -77,7 +81,9 @@ func (j *job) open(ctx, work context.Context) error {
 	if j.out, err = j.runner.Destination.Open(ctx, j.id, mayStart); err != nil {
 		return err
 	}
-	j.reader = j.commit.Reader(lucene.ReadOptions{From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms()})
+	j.reader = j.commit.Reader(lucene.ReadOptions{
+		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.builder != nil,
+	})
 	opts := j.runner.Bulk
 	j.sent = &sent{next: j.out}
 	opts.Sender, opts.Recorder = j.sent, j.runner.Failed
@@ -144,7 +150,7 @@ func (j *job) settleBlame() error {
 
 // copy moves documents until the shard ends, ctx ends, or something fails.
 func (j *job) copy(ctx context.Context) error {
-	documents := newDocuments(j.entry, j.id.Shard, j.runner.Edit)
+	documents := newDocuments(j.entry, j.id.Shard, j.runner.Edit, j.builder)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -178,10 +184,10 @@ func (j *job) copy(ctx context.Context) error {
 
 // take passes one record on: to the bulk body, or to the failed documents.
 func (j *job) take(ctx context.Context, rec *lucene.Record, documents *documents) error {
-	d, keep, failure, err := documents.of(rec)
+	d, keep, failure, err := documents.of(ctx, rec)
 	switch {
 	case err != nil:
-		return err
+		return j.shard.Blame(err)
 	case failure != nil:
 		return j.loader.Fail(ctx, *failure)
 	case !keep:
@@ -218,7 +224,7 @@ func (j *job) settled() (int64, cms.Counts) {
 	w, c := j.loader.Settled()
 	return w, cms.Counts{
 		Ordinals: w - j.begin, Live: c.Live, Indexed: c.Indexed, Failed: c.Failed,
-		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Existed: c.Existed,
+		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Rebuilt: c.Rebuilt, Existed: c.Existed,
 	}
 }
 

@@ -209,7 +209,10 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	if err != nil {
 		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
 	}
-	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Lacking: lacking(x)}
+	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x), Lacking: lacking(x)}
+	if e.Rebuild != "" {
+		e.Reduced += "; " + rebuildable(x)
+	}
 	types := x.Types()
 	if len(types) > 1 && req.EmitType != EmitOn {
 		if types, err = typesWithDocuments(ctx, repo, x); err != nil {

@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"rfs/lucene":   {"rfs/fault", "rfs/lucene"},
 	"rfs/snapshot": {"rfs/fault", "rfs/repo", "rfs/smile", "rfs/lzf", "rfs/lucene", "rfs/snapshot"},
 	"rfs/doc":      {"rfs/fault", "rfs/lucene", "rfs/smile", "rfs/lzf", "rfs/doc"},
+	"rfs/rebuild":  {"rfs/fault", "rfs/lucene", "rfs/rebuild"},
 	"rfs/bulk":     {"rfs/fault", "rfs/doc", "rfs/bulk"},
 	"rfs/failed":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/failed"},
 	"rfs/target":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/target"},

@@ -1,0 +1,230 @@
+package lucene
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
+)
+
+// Values are the fields of one segment by name: the stored fields of the document that a Record describes, and the
+// columns of doc values. They belong to the goroutine of their Reader.
+type Values struct {
+	seg    *Segment
+	metas  columnMetas
+	opened map[string]*Column
+	doc    []byte // the stored fields of the current document
+	fields int32
+	id     int32
+}
+
+// StoredKind is the type of a stored value.
+type StoredKind uint8
+
+// The types of stored values, as .fdt numbers them.
+const (
+	StoredString StoredKind = iota
+	StoredBytes
+	StoredInt
+	StoredFloat
+	StoredLong
+	StoredDouble
+)
+
+// StoredValue is one stored value of a document. Bytes belong to strings and bytes and are borrowed, Int to whole
+// numbers, Float to the others.
+type StoredValue struct {
+	Name  string
+	Kind  StoredKind
+	Bytes []byte
+	Int   int64
+	Float float64
+}
+
+// Segment returns the segment that the values belong to; columns are the same for all its documents.
+func (v *Values) Segment() *Segment { return v.seg }
+
+// DocID returns the current document.
+func (v *Values) DocID() int32 { return v.id }
+
+// Nested reports whether the current document has nested ones, or may have some: they stand right before it.
+func (v *Values) Nested() bool {
+	r := v.seg.roots
+	if !r.known {
+		_, nested := v.seg.infos.byName["_nested_path"]
+		return nested
+	}
+	return v.id > 0 && r.docs != nil && !r.docs.get(v.id-1)
+}
+
+// Has reports whether the segment knows a field, and whether it has doc values for it.
+func (v *Values) Has(name string) (known, column bool) {
+	f := v.seg.infos.byName[name]
+	return f != nil, f != nil && f.docValues != 0
+}
+
+// Names calls yield for each field of the segment.
+func (v *Values) Names(yield func(name string)) {
+	for _, f := range v.seg.infos.fields {
+		yield(f.name)
+	}
+}
+
+// Column is a column of a segment, read document by document in rising order.
+type Column struct {
+	column *column
+	values *columns.Reader
+}
+
+// Column returns the column of a field, nil when the segment has none. The file is verified before its first column
+// is returned.
+func (v *Values) Column(ctx context.Context, name string) (*Column, error) {
+	if c, ok := v.opened[name]; ok {
+		return c, nil
+	}
+	f := v.seg.infos.byName[name]
+	if f == nil || f.docValues == 0 {
+		v.opened[name] = nil
+		return nil, nil
+	}
+	c, err := v.metas.open(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, fmt.Errorf("column %s: doc values of format %q are not known: %w", name, f.attrs[attrFormat], fault.ErrUnsupported)
+	}
+	if err := c.verify(ctx); err != nil {
+		return nil, err
+	}
+	r, err := c.entry.NewReader(c, int32(v.seg.MaxDoc))
+	if err != nil {
+		return nil, c.wrap(err)
+	}
+	v.opened[name] = &Column{c, r}
+	return v.opened[name], nil
+}
+
+// Kind returns the type of the column.
+func (c *Column) Kind() columns.Kind { return c.column.entry.Kind }
+
+// Advance goes to a document and returns how many values it has.
+func (c *Column) Advance(ctx context.Context, doc int32) (int, error) {
+	n, err := c.values.Advance(ctx, doc)
+	return n, c.column.wrap(err)
+}
+
+// Number returns value i of the document.
+func (c *Column) Number(ctx context.Context, i int) (int64, error) {
+	n, err := c.values.Number(ctx, i)
+	return n, c.column.wrap(err)
+}
+
+// Bytes returns value i of the document, valid until the next call.
+func (c *Column) Bytes(ctx context.Context, i int) ([]byte, error) {
+	b, err := c.values.Bytes(ctx, i)
+	return b, c.column.wrap(err)
+}
+
+// Stored calls yield for each stored value of the document, in the order in which they were added.
+func (v *Values) Stored(yield func(StoredValue) error) error {
+	in := codec.NewInput(v.doc)
+	for range v.fields {
+		head := uint64(in.VLong())
+		f := v.seg.infos.fields[int32(head>>3)]
+		if in.Err() == nil && (f == nil || head>>3 > maxFieldNumber) {
+			in.Fail("field %d is not in the field infos", head>>3)
+		}
+		if in.Err() != nil {
+			return in.Err()
+		}
+		value := StoredValue{Name: f.name, Kind: StoredKind(head & 7)}
+		switch value.Kind {
+		case StoredString, StoredBytes:
+			value.Bytes = in.Take(int(in.VInt()))
+		case StoredInt:
+			value.Int = codec.ZigZag64(int64(uint32(in.VInt())))
+		case StoredLong:
+			value.Int = storedLong(in)
+		case StoredFloat:
+			value.Float = storedFloat(in)
+		case StoredDouble:
+			value.Float = storedDouble(in)
+		default:
+			in.Fail("value of type %d", value.Kind)
+		}
+		if in.Err() != nil {
+			return in.Err()
+		}
+		if err := yield(value); err != nil {
+			return err
+		}
+	}
+	return in.Err()
+}
+
+/*
+Numbers of stored fields since Lucene 5.0 (parseBody):
+
+	long    u8: bits 6 and 7 a unit (0 none, 1 second, 2 hour, 3 day, in ms), bit 5 a VLong follows, the low 5 bits; zig-zag
+	float   FF: 4 bytes follow; 80 and up: the value is the low 7 bits - 1; else 4 bytes of the float, big-endian
+	double  FF: 8 bytes follow; FE: a float follows; 80 and up: the low 7 bits - 1; else 8 bytes
+*/
+func storedLong(in *codec.Input) int64 {
+	head := in.U8()
+	v := uint64(head & 0x1f)
+	if head&0x20 != 0 {
+		v |= uint64(in.VLong()) << 5
+	}
+	return codec.ZigZag64(int64(v)) * [...]int64{1, 1000, 3600_000, 86400_000}[head>>6]
+}
+
+func storedFloat(in *codec.Input) float64 {
+	head := in.U8()
+	switch {
+	case head == 0xFF:
+		return float64(math.Float32frombits(bigEndian32(in.Take(4))))
+	case head&0x80 != 0:
+		return float64(int(head&0x7f) - 1)
+	}
+	rest := in.Take(3)
+	if rest == nil {
+		return 0
+	}
+	return float64(math.Float32frombits(uint32(head)<<24 | uint32(rest[0])<<16 | uint32(rest[1])<<8 | uint32(rest[2])))
+}
+
+func storedDouble(in *codec.Input) float64 {
+	head := in.U8()
+	switch {
+	case head == 0xFF:
+		return math.Float64frombits(bigEndian64(in.Take(8)))
+	case head == 0xFE:
+		return float64(math.Float32frombits(bigEndian32(in.Take(4))))
+	case head&0x80 != 0:
+		return float64(int(head&0x7f) - 1)
+	}
+	rest := in.Take(7)
+	if rest == nil {
+		return 0
+	}
+	return math.Float64frombits(bigEndian64(append([]byte{head}, rest...)))
+}
+
+func bigEndian32(p []byte) uint32 {
+	if len(p) < 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(p)
+}
+
+func bigEndian64(p []byte) uint64 {
+	if len(p) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(p)
+}

@@ -1,0 +1,104 @@
+package rebuild
+
+import (
+	"context"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
+)
+
+// suffixCounts is the column that counts the values of a binary column of Elasticsearch 9.
+const suffixCounts = ".counts"
+
+// blobs is a binary column that holds several values in one: <name>.counts says how many. A single value stands alone,
+// several have their length, a VInt, before each.
+type blobs struct {
+	column, counts *lucene.Column
+}
+
+// blobsOf returns the values of a binary column; nil when the segment has none of that name with counts.
+func (s *segment) blobsOf(ctx context.Context, name string) (*blobs, error) {
+	c, err := s.column(ctx, name)
+	if c == nil || err != nil || c.Kind() != columns.Binary {
+		return nil, err
+	}
+	n, err := s.column(ctx, name+suffixCounts)
+	if err != nil {
+		return nil, err
+	}
+	if n == nil || n.Kind() != columns.Numeric {
+		return nil, fault.ErrUnsupported
+	}
+	return &blobs{c, n}, nil
+}
+
+// each calls yield for each value of a document; the values are borrowed until the next call.
+func (l *blobs) each(ctx context.Context, doc int32, yield func([]byte) error) error {
+	n, err := l.column.Advance(ctx, doc)
+	if err != nil || n == 0 {
+		return err
+	}
+	b, err := l.column.Bytes(ctx, 0)
+	if err != nil {
+		return err
+	}
+	if n, err = l.counts.Advance(ctx, doc); err != nil {
+		return err
+	}
+	if n != 1 {
+		return codec.Errorf(0, "a binary value without its count")
+	}
+	count, err := l.counts.Number(ctx, 0)
+	if err != nil {
+		return err
+	}
+	if count == 1 {
+		return yield(b)
+	}
+	in := codec.NewInput(b)
+	if count < 0 || count > int64(len(b)) {
+		return codec.Errorf(0, "%d values in %d bytes", count, len(b))
+	}
+	for range count {
+		v := in.Take(int(in.VInt()))
+		if in.Err() != nil {
+			return in.Err()
+		}
+		if err := yield(v); err != nil {
+			return err
+		}
+	}
+	if in.Left() != 0 {
+		in.Fail("%d bytes left after %d values", in.Left(), count)
+	}
+	return in.Err()
+}
+
+// blobText is text in a binary column.
+type blobText struct {
+	*blobs
+	render renderBytes
+}
+
+func (l blobText) load(ctx context.Context, s *segment, out *values) error {
+	return l.each(ctx, s.doc, func(b []byte) error {
+		out.next()
+		return renderOne(out, b, l.render)
+	})
+}
+
+// blobMalformed is a binary column of values that the type could not take.
+type blobMalformed struct{ *blobs }
+
+func (l blobMalformed) load(ctx context.Context, s *segment, out *values) error {
+	return l.each(ctx, s.doc, func(b []byte) (err error) {
+		out.next()
+		if len(b) == 0 {
+			return codec.Errorf(0, "an ignored value without a type")
+		}
+		out.b, err = appendIgnored(out.b, b, s.convert)
+		return err
+	})
+}

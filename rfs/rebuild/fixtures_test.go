@@ -1,0 +1,118 @@
+package rebuild_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/rebuild"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// fixtures is where `make fixtures` puts the snapshots of real clusters.
+const fixtures = "../../testing/fixtures"
+
+// names are the snapshots with sources that are not stored.
+var names = []string{"8.19.21-synthetic"}
+
+// TestFixtures rebuilds every document of the fixtures and compares it with what the cluster answered.
+func TestFixtures(t *testing.T) {
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			dir := fixtures
+			if d := os.Getenv("RFSD_FIXTURES"); d != "" {
+				dir = d
+			}
+			want, err := truth.Load(false, filepath.Join(dir, name+".ndjson.gz"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, got := range rebuilt(t, filepath.Join(dir, name)) {
+				if string(got) != string(want[key]) {
+					t.Errorf("%v:\n got %s\nwant %s", key, got, want[key])
+				}
+			}
+		})
+	}
+}
+
+// rebuilt rebuilds the sources of all indices that do not store them.
+func rebuilt(t *testing.T, dir string) truth.Docs {
+	t.Helper()
+	ctx := t.Context()
+	r, err := repo.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := worker.NewPlan(ctx, r, worker.Request{SnapshotName: "snap1", MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := truth.Docs{}
+	for _, x := range plan.Indices {
+		if x.Entry.Reduced == "" {
+			continue
+		}
+		for n := range x.Entry.Shards {
+			readShard(ctx, t, r, x, n, docs)
+		}
+	}
+	return docs
+}
+
+func readShard(ctx context.Context, t *testing.T, r *repo.Dir, x worker.IndexPlan, n int, docs truth.Docs) {
+	t.Helper()
+	shard, err := snapshotShard(ctx, r, x, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit, err := lucene.Open(ctx, shard, lucene.Options{Values: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, Values: true})
+	defer reader.Close()
+	b, err := rebuild.New(x.Source.Mappings[0].Body, doc.AppendFormat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := doc.NewDecoder(x.Name, n)
+	for {
+		rec, err := reader.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		source, err := b.Append(ctx, nil, rec.Values)
+		var unknown *rebuild.Unknown
+		if errors.As(err, &unknown) {
+			source = []byte(unknown.Error())
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		rec.Source, rec.HasSource, rec.HasRecovery = []byte("{}"), true, false
+		d, failure := decoder.Decode(rec)
+		if failure != nil {
+			t.Fatal(failure.Detail)
+		}
+		docs[truth.Key{Index: x.Name, ID: string(d.ID), Routing: string(d.Routing)}] = source
+	}
+}
+
+func snapshotShard(ctx context.Context, r *repo.Dir, x worker.IndexPlan, n int) (lucene.Directory, error) {
+	shard, err := snapshot.OpenShard(ctx, r, x.Entry.Locator, n)
+	if err != nil {
+		return nil, err
+	}
+	return shard.Directory(), nil
+}

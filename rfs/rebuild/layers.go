@@ -1,0 +1,220 @@
+package rebuild
+
+import (
+	"context"
+
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+)
+
+// render appends one value as JSON; nil says that it cannot be one of the type.
+type (
+	renderNumber func(dst []byte, v int64) []byte
+	renderBytes  func(dst, v []byte) []byte
+)
+
+// order reads <field>.offsets: the places of the values of an array among its distinct, sorted values.
+type order struct {
+	column *lucene.Column
+	places []int // -1 is null
+}
+
+// maxPlaces bounds the values of one array.
+const maxPlaces = 1 << 24
+
+// load reports whether the document has an order.
+func (o *order) load(ctx context.Context, doc int32) (bool, error) {
+	if o == nil {
+		return false, nil
+	}
+	n, err := o.column.Advance(ctx, doc)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	b, err := o.column.Bytes(ctx, 0)
+	if err != nil {
+		return false, err
+	}
+	in := codec.NewInput(b)
+	count := codec.ZigZag64(int64(uint32(in.VInt())))
+	if in.Err() == nil && (count < 0 || count > int64(in.Left()) || count > maxPlaces) {
+		in.Fail("order of %d values in %d bytes", count, in.Left())
+	}
+	o.places = o.places[:0]
+	for range count {
+		o.places = append(o.places, int(codec.ZigZag64(int64(uint32(in.VInt())))))
+	}
+	if in.Err() == nil && in.Left() != 0 {
+		in.Fail("%d bytes left in an order", in.Left())
+	}
+	return true, in.Err()
+}
+
+// write pours values, distinct and sorted, in the order of the array.
+func (o *order) write(out *values, n int, value func(i int) error) error {
+	out.array = true
+	for _, place := range o.places {
+		out.next()
+		switch {
+		case place == -1:
+			out.b = append(out.b, "null"...)
+		case place < 0 || place >= n:
+			return codec.Errorf(0, "value %d of %d in an order", place, n)
+		default:
+			if err := value(place); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// numbers is a column of numbers.
+type numbers struct {
+	column *lucene.Column // nil when no document of the segment has a value
+	order  *order
+	render renderNumber
+	all    []int64
+}
+
+func (l *numbers) load(ctx context.Context, s *segment, out *values) error {
+	l.all = l.all[:0]
+	if l.column != nil {
+		n, err := l.column.Advance(ctx, s.doc)
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			v, err := l.column.Number(ctx, i)
+			if err != nil {
+				return err
+			}
+			l.all = append(l.all, v)
+		}
+	}
+	one := func(v int64) error {
+		mark := len(out.b)
+		if out.b = l.render(out.b, v); len(out.b) <= mark {
+			return &Unknown{Reason: "a number that the type cannot have"}
+		}
+		return nil
+	}
+	ordered, err := l.order.load(ctx, s.doc)
+	if err != nil {
+		return err
+	}
+	if ordered {
+		n := 0
+		for i, v := range l.all {
+			if i == 0 || v != l.all[n-1] {
+				l.all[n] = v
+				n++
+			}
+		}
+		return l.order.write(out, n, func(i int) error { return one(l.all[i]) })
+	}
+	for _, v := range l.all {
+		out.next()
+		if err := one(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// terms is a column of sorted terms.
+type terms struct {
+	column *lucene.Column
+	order  *order
+	render renderBytes
+}
+
+func (l *terms) load(ctx context.Context, s *segment, out *values) error {
+	n := 0
+	if l.column != nil {
+		var err error
+		if n, err = l.column.Advance(ctx, s.doc); err != nil {
+			return err
+		}
+	}
+	one := func(i int) error {
+		b, err := l.column.Bytes(ctx, i)
+		if err != nil {
+			return err
+		}
+		return renderOne(out, b, l.render)
+	}
+	ordered, err := l.order.load(ctx, s.doc)
+	if err != nil {
+		return err
+	}
+	if ordered {
+		return l.order.write(out, n, one)
+	}
+	for i := range n {
+		out.next()
+		if err := one(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func renderOne(out *values, b []byte, render renderBytes) error {
+	mark := len(out.b)
+	if out.b = render(out.b, b); len(out.b) <= mark {
+		return &Unknown{Reason: "a value that the type cannot have"}
+	}
+	return nil
+}
+
+// storedText is a stored field of strings or bytes.
+type storedText struct {
+	name string
+}
+
+func (l storedText) load(_ context.Context, s *segment, out *values) error {
+	for _, v := range s.stored[l.name] {
+		out.next()
+		switch v.Kind {
+		case lucene.StoredString:
+			out.b = appendText(out.b, v.Bytes)
+		case lucene.StoredBytes:
+			out.b = appendUTF8(out.b, v.Bytes)
+		default:
+			return &Unknown{Reason: "a stored number where text is expected"}
+		}
+	}
+	return nil
+}
+
+// malformed is the stored field of values that the type could not take.
+type malformed struct {
+	name string
+}
+
+func (l malformed) load(_ context.Context, s *segment, out *values) error {
+	for _, v := range s.stored[l.name] {
+		out.next()
+		var err error
+		switch v.Kind {
+		case lucene.StoredString:
+			out.b = appendText(out.b, v.Bytes)
+		case lucene.StoredBytes:
+			if len(v.Bytes) == 0 {
+				return codec.Errorf(0, "an ignored value without a type")
+			}
+			out.b, err = appendIgnored(out.b, v.Bytes, s.convert)
+		case lucene.StoredInt, lucene.StoredLong:
+			out.b = appendLong(out.b, v.Int)
+		case lucene.StoredFloat:
+			out.b = appendFloat(out.b, v.Float, 32)
+		case lucene.StoredDouble:
+			out.b = appendFloat(out.b, v.Float, 64)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package rebuild
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf16"
+)
+
+// node is one field or object of a mapping.
+type node struct {
+	path, leaf string
+	object     bool
+	kind       string // type of a field; of an object "", "nested" or "passthrough"
+	params     params
+	children   []*node // by path
+	multi      []*node // fields of a field
+}
+
+// params are the parameters of a field that decide how its values are kept.
+type params struct {
+	Type           string           `json:"type"`
+	Format         string           `json:"format"`
+	Store          flexible         `json:"store"`
+	DocValues      *flexible        `json:"doc_values"`
+	Normalizer     string           `json:"normalizer"`
+	SkipOriginal   flexible         `json:"normalizer_skip_store_original_value"`
+	Script         json.RawMessage  `json:"script"`
+	Enabled        *flexible        `json:"enabled"`
+	Scaling        float64          `json:"scaling_factor"`
+	Properties     *json.RawMessage `json:"properties"`
+	Fields         *json.RawMessage `json:"fields"`
+	CopyTo         names            `json:"copy_to"`
+	IgnoreAbove    int              `json:"ignore_above"`
+	NullValue      json.RawMessage  `json:"null_value"`
+	Value          json.RawMessage  `json:"value"`
+	Dims           int              `json:"dims"`
+	ElementType    string           `json:"element_type"`
+	DepthSeparator string           `json:"-"`
+}
+
+// names is a list of names that a mapping holds as a string or an array.
+type names []string
+
+func (n *names) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*n = names{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(n))
+}
+
+// flexible is a boolean that a mapping may hold as a string.
+type flexible bool
+
+func (f *flexible) UnmarshalJSON(b []byte) error {
+	switch string(bytes.Trim(b, `"`)) {
+	case "true":
+		*f = true
+	case "false", "":
+		*f = false
+	default:
+		return fmt.Errorf("%s is neither true nor false", b)
+	}
+	return nil
+}
+
+func (p *params) columns() bool { return p.DocValues == nil || bool(*p.DocValues) }
+
+// maxDepth bounds the objects in objects of a mapping; clusters allow 20.
+const maxDepth = 1000
+
+// parseMapping parses the body of a mapping.
+func parseMapping(body json.RawMessage) (*node, error) {
+	root := &node{object: true}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return root, nil
+	}
+	if err := json.Unmarshal(body, &root.params); err != nil {
+		return nil, fmt.Errorf("mapping: %w", err)
+	}
+	return root, root.parseChildren("", 0)
+}
+
+func (n *node) parseChildren(prefix string, depth int) error {
+	if depth > maxDepth {
+		return errors.New("mapping: objects are nested too deep")
+	}
+	if n.params.Properties == nil {
+		return nil
+	}
+	var properties map[string]json.RawMessage
+	if err := json.Unmarshal(*n.params.Properties, &properties); err != nil {
+		return fmt.Errorf("mapping of %s: %w", n.path, err)
+	}
+	for name, body := range properties {
+		child := &node{path: prefix + name, leaf: name}
+		if err := json.Unmarshal(body, &child.params); err != nil {
+			return fmt.Errorf("mapping of %s: %w", child.path, err)
+		}
+		child.kind = child.params.Type
+		switch child.kind {
+		case "", "object", "nested", "passthrough":
+			child.object = true
+			if child.kind == "object" {
+				child.kind = ""
+			}
+			if err := child.parseChildren(child.path+".", depth+1); err != nil {
+				return err
+			}
+		default:
+			if err := child.parseMulti(); err != nil {
+				return err
+			}
+		}
+		n.children = append(n.children, child)
+	}
+	slices.SortFunc(n.children, func(a, b *node) int { return compareJava(a.path, b.path) })
+	return nil
+}
+
+func (n *node) parseMulti() error {
+	if n.params.Fields == nil {
+		return nil
+	}
+	var fields map[string]params
+	if err := json.Unmarshal(*n.params.Fields, &fields); err != nil {
+		return fmt.Errorf("mapping of %s: %w", n.path, err)
+	}
+	for name, p := range fields {
+		n.multi = append(n.multi, &node{path: n.path + "." + name, leaf: name, kind: p.Type, params: p})
+	}
+	slices.SortFunc(n.multi, func(a, b *node) int { return strings.Compare(a.leaf, b.leaf) })
+	return nil
+}
+
+// walk calls yield for the fields below a node.
+func (n *node) walk(yield func(*node)) {
+	for _, c := range n.children {
+		if !c.object {
+			yield(c)
+		}
+		c.walk(yield)
+	}
+}
+
+// compareJava compares as Java does: by units of UTF-16.
+func compareJava(a, b string) int {
+	if ascii(a) && ascii(b) {
+		return strings.Compare(a, b)
+	}
+	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,352 @@
+// Package rebuild writes sources that are not stored as the cluster itself would answer them: out of doc values, stored
+// fields and what Elasticsearch keeps beside them (_ignored_source).
+package rebuild
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+)
+
+// Unknown is why the source of one document cannot be rebuilt: a field has a value that is not understood.
+type Unknown struct {
+	Field, Type string // Type is "" for what belongs to no field of the mapping
+	Reason      string
+}
+
+func (u *Unknown) Error() string {
+	if u.Type == "" {
+		return fmt.Sprintf("the source cannot be rebuilt: %s: %s", u.Field, u.Reason)
+	}
+	return fmt.Sprintf("the source cannot be rebuilt: field %s of type %s: %s", u.Field, u.Type, u.Reason)
+}
+
+// Rebuilder writes the sources of an index, segment by segment. It belongs to one goroutine.
+type Rebuilder struct {
+	root    *node
+	convert converter
+	dialect dialect
+	seg     *lucene.Segment
+	bound   *segment
+}
+
+// dialect is how one product rebuilds a source.
+type dialect interface {
+	// layers returns where the values of a field lie in a segment; unknown says why they cannot be read.
+	layers(ctx context.Context, s *segment, f *node) (layers []layer, unknown string, err error)
+	// claims are names of fields of Lucene that belong to a field of the mapping.
+	claims(f *node) []string
+}
+
+// New returns the Rebuilder for an index with synthetic source; convert makes JSON of CBOR, SMILE and YAML.
+func New(mapping json.RawMessage, convert func(dst []byte, format byte, source []byte) ([]byte, error)) (*Rebuilder, error) {
+	root, err := parseMapping(mapping)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrUnsupported)
+	}
+	return &Rebuilder{root: root, convert: convert, dialect: synthetic{}}, nil
+}
+
+// maxNamed bounds the fields that Unsupported names.
+const maxNamed = 20
+
+// Unsupported names fields whose values cannot be rebuilt where a document has them, with their types.
+func Unsupported(mapping json.RawMessage) ([]string, error) {
+	root, err := parseMapping(mapping)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	root.walk(func(f *node) {
+		if !understood(f) && len(all) <= maxNamed {
+			all = append(all, fmt.Sprintf("%s (%s)", f.path, f.kind))
+		}
+	})
+	if len(all) > maxNamed {
+		all[maxNamed] = "…"
+	}
+	return all, nil
+}
+
+// Append appends the source of the document that v describes. Its error is an *Unknown when the document alone cannot be
+// rebuilt.
+func (r *Rebuilder) Append(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {
+	if r.seg != v.Segment() {
+		bound, err := r.bind(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		r.seg, r.bound = v.Segment(), bound
+	}
+	out, err := r.bound.document(ctx, dst, v)
+	if e, ok := errors.AsType[*codec.Error](err); ok { // of values inside of the document; damage of files is a fault.Damage
+		return nil, &Unknown{Field: "_ignored_source or a stored value", Reason: e.Error()}
+	}
+	return out, err
+}
+
+// segment is the mapping bound to the columns of one segment.
+type segment struct {
+	*Rebuilder
+	values    *lucene.Values
+	leaves    map[string]*leaf
+	strangers []*stranger
+	known     map[string]bool // names of stored fields that are understood
+	ignored   *lucene.Column  // _ignored_source as terms; nil when it is not
+	kept      *blobs          // _ignored_source as bytes; nil when it is not
+	stored    map[string][]lucene.StoredValue
+	entries   map[string][]ignored // by the path of their object
+	scratch   values
+	doc       int32
+}
+
+// leaf is one field in a segment.
+type leaf struct {
+	*node
+	layers  []layer
+	unknown string         // why its values cannot be read
+	present *lucene.Column // of an unknown field: which documents have a value; nil when that is not known
+	text    bool
+}
+
+// stranger is a column that belongs to no field that is understood.
+type stranger struct {
+	name   string
+	column *lucene.Column
+}
+
+// layer is one place where the values of a field lie.
+type layer interface {
+	load(ctx context.Context, s *segment, out *values) error
+}
+
+// values are the values of one field as JSON, with commas.
+type values struct {
+	b     []byte
+	n     int
+	array bool // written as an array whatever their number
+}
+
+func (v *values) reset() { v.b, v.n, v.array = v.b[:0], 0, false }
+
+// next begins a value.
+func (v *values) next() {
+	if v.n > 0 {
+		v.b = append(v.b, ',')
+	}
+	v.n++
+}
+
+// bind finds the columns of all fields in a segment.
+func (r *Rebuilder) bind(ctx context.Context, v *lucene.Values) (*segment, error) {
+	s := &segment{Rebuilder: r, values: v, leaves: map[string]*leaf{}, known: map[string]bool{}, stored: map[string][]lucene.StoredValue{}}
+	var err error
+	if s.kept, err = s.blobsOf(ctx, "_ignored_source"); err != nil {
+		return nil, err
+	}
+	if s.kept == nil {
+		if s.ignored, err = s.column(ctx, "_ignored_source"); err != nil {
+			return nil, err
+		}
+	}
+	r.root.walk(func(f *node) {
+		if err != nil {
+			return
+		}
+		for _, name := range append(r.dialect.claims(f), f.path) {
+			s.known[name] = true
+		}
+		for _, m := range f.multi {
+			s.known[m.path] = true
+			for _, name := range r.dialect.claims(m) {
+				s.known[name] = true
+			}
+		}
+		err = s.bindLeaf(ctx, f)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, s.bindStrangers(ctx)
+}
+
+func (s *segment) bindLeaf(ctx context.Context, f *node) error {
+	if !s.mentioned(f) {
+		return nil
+	}
+	l := &leaf{node: f}
+	var err error
+	l.layers, l.unknown, err = s.dialect.layers(ctx, s, f)
+	if errors.Is(err, fault.ErrUnsupported) {
+		l.layers, l.unknown, err = nil, err.Error(), nil
+	}
+	if err != nil {
+		return err
+	}
+	known, _ := s.values.Has(f.path)
+	if l.unknown != "" && known {
+		if l.present, err = s.column(ctx, f.path); err != nil && !errors.Is(err, fault.ErrUnsupported) {
+			return err
+		}
+	}
+	if len(l.layers) > 0 || l.unknown != "" && known {
+		s.leaves[f.path] = l
+	}
+	return nil
+}
+
+// mentioned reports whether the segment knows any field in which values of f can lie.
+func (s *segment) mentioned(f *node) bool {
+	for _, x := range append([]*node{f}, f.multi...) {
+		for _, name := range append(s.dialect.claims(x), x.path) {
+			if known, _ := s.values.Has(name); known {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bindStrangers finds the columns that nothing of the mapping explains.
+func (s *segment) bindStrangers(ctx context.Context) error {
+	var names []string
+	s.values.Names(func(name string) {
+		_, column := s.values.Has(name)
+		if name == "_doc_count" || column && !s.known[name] && name[:min(1, len(name))] != "_" {
+			names = append(names, name)
+		}
+	})
+	slices.Sort(names)
+	for _, name := range names {
+		c, err := s.column(ctx, name)
+		if err != nil && !errors.Is(err, fault.ErrUnsupported) {
+			return err
+		}
+		s.strangers = append(s.strangers, &stranger{name, c})
+	}
+	return nil
+}
+
+// column returns the column of a field, nil when there is none.
+func (s *segment) column(ctx context.Context, name string) (*lucene.Column, error) {
+	return s.values.Column(ctx, name)
+}
+
+// document appends the source of the current document.
+func (s *segment) document(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {
+	s.values, s.doc = v, v.DocID()
+	clear(s.stored)
+	if err := v.Stored(s.take); err != nil {
+		return nil, err
+	}
+	if err := s.readIgnored(ctx); err != nil {
+		return nil, err
+	}
+	for _, x := range s.strangers {
+		n := 1
+		if x.column != nil {
+			var err error
+			if n, err = x.column.Advance(ctx, s.doc); err != nil {
+				return nil, err
+			}
+		}
+		if n > 0 {
+			return nil, &Unknown{Field: x.name, Reason: "a column that belongs to no field of the mapping"}
+		}
+	}
+	if s.root.params.Enabled != nil && !bool(*s.root.params.Enabled) {
+		return s.disabledRoot(dst)
+	}
+	body, some, err := s.object(ctx, dst, s.root)
+	if err == nil && !some {
+		body = append(dst, "{}"...)
+	}
+	return body, err
+}
+
+// take keeps a stored value by its name; the bytes live as long as the document.
+func (s *segment) take(x lucene.StoredValue) error {
+	if x.Name[:min(1, len(x.Name))] == "_" && x.Name != "_ignored_source" {
+		return nil
+	}
+	if !s.known[x.Name] && x.Name != "_ignored_source" {
+		return &Unknown{Field: x.Name, Reason: "a stored field that belongs to no field of the mapping"}
+	}
+	s.stored[x.Name] = append(s.stored[x.Name], x)
+	return nil
+}
+
+// disabledRoot appends the source of an index whose mapping is switched off: it is kept whole.
+func (s *segment) disabledRoot(dst []byte) ([]byte, error) {
+	entries := s.entries[""]
+	if len(entries) != 1 {
+		return nil, &Unknown{Field: "_ignored_source", Reason: fmt.Sprintf("%d values of a mapping that is switched off", len(entries))}
+	}
+	return appendIgnored(dst, entries[0].value, s.convert)
+}
+
+// readIgnored sorts the entries of _ignored_source by their objects.
+func (s *segment) readIgnored(ctx context.Context) error {
+	s.entries = nil
+	take := func(x ignored) {
+		if s.entries == nil {
+			s.entries = map[string][]ignored{}
+		}
+		s.entries[x.parent] = append(s.entries[x.parent], x)
+	}
+	for _, x := range s.stored["_ignored_source"] {
+		if x.Kind != lucene.StoredBytes {
+			return codec.Errorf(0, "ignored source of type %d", x.Kind)
+		}
+		if err := parseEntry(x.Bytes, take); err != nil {
+			return err
+		}
+	}
+	if s.kept != nil {
+		return s.kept.each(ctx, s.doc, func(b []byte) error { return parseEntry(slices.Clone(b), take) })
+	}
+	if s.ignored == nil {
+		return nil
+	}
+	n, err := s.ignored.Advance(ctx, s.doc)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		b, err := s.ignored.Bytes(ctx, i)
+		if err != nil {
+			return err
+		}
+		if err := parseCoalesced(slices.Clone(b), take); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseEntry parses a stored entry in either form. The plain one is tried first: its lengths, its name and the type of
+// its value fit a coalesced one only by accident, and then the coalesced form decides.
+func parseEntry(b []byte, yield func(ignored)) error {
+	var all []ignored
+	coalesced := parseCoalesced(b, func(x ignored) { all = append(all, x) })
+	x, plain := parsePlain(b)
+	switch {
+	case coalesced == nil && plain == nil:
+		return codec.Errorf(0, "an ignored source that can be read in two ways")
+	case coalesced == nil:
+		for _, x := range all {
+			yield(x)
+		}
+	case plain == nil:
+		yield(x)
+	default:
+		return plain
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package rebuild
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
+)
+
+// synthetic is the synthetic source of Elasticsearch. Where the values of a type lie depends on the version that created
+// the index; of the places that a field can have, a segment has only those of its version.
+type synthetic struct{}
+
+const (
+	suffixOriginal  = "._original"         // values that the field did not index
+	suffixMalformed = "._ignore_malformed" // values that the type could not take
+	suffixOffsets   = ".offsets"           // the order of arrays
+)
+
+func (synthetic) claims(f *node) []string {
+	var all []string
+	for _, suffix := range suffixes(f) {
+		all = append(all, f.path+suffix, f.path+suffix+suffixCounts)
+	}
+	return all
+}
+
+func suffixes(f *node) []string {
+	switch f.kind {
+	case "flattened":
+		return []string{"._keyed", "._keyed._ignored"}
+	case "keyword", "text", "match_only_text", "annotated_text":
+		return []string{suffixOriginal, suffixOffsets}
+	}
+	return []string{suffixMalformed, suffixOffsets}
+}
+
+func appendLong(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
+
+// numberOf returns how the numbers of a type are written; nil for other types.
+func numberOf(f *node) renderNumber {
+	switch f.kind {
+	case "long", "integer", "short", "byte":
+		return appendLong
+	case "double":
+		return func(dst []byte, v int64) []byte { return appendFloat(dst, sortableDouble(v), 64) }
+	case "float":
+		return func(dst []byte, v int64) []byte { return appendFloat(dst, sortableFloat(v), 32) }
+	case "half_float":
+		return func(dst []byte, v int64) []byte { return appendFloat(dst, sortableHalf(v), 32) }
+	case "boolean":
+		return func(dst []byte, v int64) []byte { return strconv.AppendBool(dst, v != 0) }
+	case "geo_point":
+		return appendGeo
+	case "date", "date_nanos":
+		format := parseDateFormat(f.params.Format)
+		if format == nil {
+			return nil
+		}
+		if f.kind == "date" {
+			return func(dst []byte, v int64) []byte { return format(dst, time.UnixMilli(v).UTC()) }
+		}
+		return func(dst []byte, v int64) []byte { return format(dst, time.Unix(0, v).UTC()) }
+	}
+	return nil
+}
+
+// understood reports whether the values of a field can be rebuilt.
+func understood(f *node) bool {
+	switch f.kind {
+	case "alias", "long", "integer", "short", "byte", "double", "float", "half_float", "boolean", "geo_point", "ip", "keyword", "text":
+		return true
+	case "date", "date_nanos":
+		return parseDateFormat(f.params.Format) != nil
+	}
+	return false
+}
+
+func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, string, error) {
+	if len(f.params.Script) > 0 {
+		return nil, "", nil // computed from other fields
+	}
+	switch f.kind {
+	case "alias":
+		return nil, "", nil
+	case "long", "integer", "short", "byte", "double", "float", "half_float", "boolean", "geo_point", "date", "date_nanos":
+		if !f.params.columns() {
+			return nil, "", nil // in _ignored_source
+		}
+		render := numberOf(f)
+		if render == nil {
+			return nil, "the format " + f.params.Format + " is not known", nil
+		}
+		return s.numberLayers(ctx, f, render)
+	case "ip":
+		if !f.params.columns() {
+			return nil, "", nil
+		}
+		bad, err := s.malformedLayer(ctx, f)
+		if err != nil {
+			return nil, "", err
+		}
+		return s.termLayers(ctx, f, func(dst, v []byte) []byte { dst, _ = appendIP(dst, v); return dst }, bad)
+	case "keyword":
+		if f.params.Normalizer != "" && !bool(f.params.SkipOriginal) {
+			return nil, "", nil
+		}
+		return s.keywordLayers(ctx, f)
+	case "text":
+		return s.textLayers(ctx, f)
+	}
+	return nil, "the type is not known", nil
+}
+
+// orderOf returns the order of the arrays of a field; nil when the segment keeps none.
+func (s *segment) orderOf(ctx context.Context, f *node) (*order, error) {
+	c, err := s.column(ctx, f.path+suffixOffsets)
+	if c == nil || err != nil || c.Kind() != columns.Sorted {
+		return nil, err
+	}
+	return &order{column: c}, nil
+}
+
+// expect refuses a column of another type than that of the field.
+func expect(c *lucene.Column, kinds ...columns.Kind) string {
+	if c == nil {
+		return ""
+	}
+	for _, k := range kinds {
+		if c.Kind() == k {
+			return ""
+		}
+	}
+	return "doc values of an unexpected type"
+}
+
+func (s *segment) numberLayers(ctx context.Context, f *node, render renderNumber) ([]layer, string, error) {
+	c, err := s.column(ctx, f.path)
+	if err != nil {
+		return nil, "", err
+	}
+	o, err := s.orderOf(ctx, f)
+	if err != nil {
+		return nil, "", err
+	}
+	bad, err := s.malformedLayer(ctx, f)
+	return []layer{&numbers{column: c, order: o, render: render}, bad}, expect(c, columns.Numeric, columns.SortedNumeric), err
+}
+
+// malformedLayer is where a field keeps what its type could not take.
+func (s *segment) malformedLayer(ctx context.Context, f *node) (layer, error) {
+	b, err := s.blobsOf(ctx, f.path+suffixMalformed)
+	if b == nil || err != nil {
+		return malformed{f.path + suffixMalformed}, err
+	}
+	return blobMalformed{b}, nil
+}
+
+// originalLayer is where a field keeps the text that it did not index.
+func (s *segment) originalLayer(ctx context.Context, f *node) (layer, error) {
+	b, err := s.blobsOf(ctx, f.path+suffixOriginal)
+	if b == nil || err != nil {
+		return storedText{f.path + suffixOriginal}, err
+	}
+	return blobText{b, appendUTF8}, nil
+}
+
+func (s *segment) termLayers(ctx context.Context, f *node, render renderBytes, more ...layer) ([]layer, string, error) {
+	c, err := s.column(ctx, f.path)
+	if err != nil {
+		return nil, "", err
+	}
+	o, err := s.orderOf(ctx, f)
+	return append([]layer{&terms{column: c, order: o, render: render}}, more...), expect(c, columns.Sorted, columns.SortedSet), err
+}
+
+func (s *segment) keywordLayers(ctx context.Context, f *node) ([]layer, string, error) {
+	original, err := s.originalLayer(ctx, f)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case bool(f.params.Store):
+		return []layer{storedText{f.path}, original}, "", nil
+	case !f.params.columns():
+		return nil, "", nil
+	}
+	b, err := s.blobsOf(ctx, f.path)
+	if err != nil {
+		return nil, "", err
+	}
+	if b != nil {
+		return []layer{blobText{b, appendUTF8}, original}, "", nil
+	}
+	return s.termLayers(ctx, f, appendUTF8, original)
+}
+
+// textLayers: text that is stored, or a keyword below it that has all its values, or what is kept for the purpose.
+func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, error) {
+	original, err := s.originalLayer(ctx, f)
+	if err != nil {
+		return nil, "", err
+	}
+	if f.params.Store {
+		return []layer{storedText{f.path}}, "", nil
+	}
+	for _, m := range f.multi {
+		if m.kind != "keyword" || m.params.Normalizer != "" || !bool(m.params.Store) && !m.params.columns() {
+			continue
+		}
+		layers, unknown, err := s.keywordLayers(ctx, m)
+		return append(layers, original), unknown, err
+	}
+	return []layer{storedText{f.path}, original}, "", nil
+}

@@ -1,0 +1,120 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/rebuild"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// Rebuild names how the sources of an index are rebuilt.
+type Rebuild string
+
+// RebuildSynthetic is the synthetic source of Elasticsearch.
+const RebuildSynthetic Rebuild = "synthetic"
+
+// rebuilds returns how the sources of an index are rebuilt where they are not stored.
+func rebuilds(x *snapshot.Index) Rebuild {
+	if len(x.Mappings) > 1 || len(x.Mappings) == 1 && !filterOf(x.Mappings[0].Body).empty() {
+		return "" // of a filtered source the cluster answers a part
+	}
+	mode := x.Settings["index.mapping.source.mode"]
+	if mode == "" {
+		mode = sourceMode(x)
+	}
+	switch {
+	case mode == "synthetic":
+		return RebuildSynthetic
+	case mode == "":
+		switch x.Settings["index.mode"] {
+		case "logsdb", "time_series", "columnar":
+			return RebuildSynthetic
+		}
+	}
+	return ""
+}
+
+// sourceMode returns the mode of _source in the mapping.
+func sourceMode(x *snapshot.Index) string {
+	var m struct {
+		Source struct {
+			Mode string `json:"mode"`
+		} `json:"_source"`
+	}
+	if len(x.Mappings) == 0 || json.Unmarshal(x.Mappings[0].Body, &m) != nil {
+		return ""
+	}
+	return m.Source.Mode
+}
+
+// builder puts sources together that are not stored.
+type builder struct {
+	sources *rebuild.Rebuilder
+	source  []byte // of the last document
+}
+
+// newBuilder returns the builder of an index, nil when its sources are stored or its mapping is not understood.
+func newBuilder(ctx context.Context, r snapshot.Repository, e Entry) (*builder, error) {
+	if e.Rebuild == "" {
+		return nil, nil
+	}
+	x, err := e.Locator.Index(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var mapping json.RawMessage
+	if len(x.Mappings) > 0 {
+		mapping = x.Mappings[0].Body
+	}
+	sources, err := rebuild.New(mapping, doc.AppendFormat)
+	if errors.Is(err, fault.ErrUnsupported) {
+		return nil, nil // documents without a source fail one by one
+	}
+	if err != nil {
+		return nil, fmt.Errorf("index %s: %w", e.Locator.IndexName, err)
+	}
+	return &builder{sources: sources}, nil
+}
+
+// build gives a record without any stored source the one that its other fields make, or the reason why they do not.
+// A recovery source is the original and stays.
+func (b *builder) build(ctx context.Context, rec *lucene.Record) error {
+	if b == nil || rec.Values == nil || rec.HasSource || len(rec.RecoverySource) > 0 {
+		return nil
+	}
+	source, err := b.sources.Append(ctx, b.source[:0], rec.Values)
+	if _, ok := errors.AsType[*rebuild.Unknown](err); ok {
+		rec.Unbuilt = err
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b.source = source
+	rec.Source, rec.HasSource, rec.Rebuilt = source, true, true
+	return nil
+}
+
+// rebuildable says how well the sources of an index are rebuilt, and which fields have a type that is not understood.
+func rebuildable(x *snapshot.Index) string {
+	const how = "rebuilt as the cluster answers it (values exact, arrays in the order that the index keeps)"
+	var mapping json.RawMessage
+	if len(x.Mappings) > 0 {
+		mapping = x.Mappings[0].Body
+	}
+	fields, err := rebuild.Unsupported(mapping)
+	switch {
+	case err != nil:
+		return "not rebuilt: " + fault.Text(err)
+	case len(fields) > 0:
+		return how + ", but for documents with values of " + strings.Join(fields, ", ")
+	}
+	return how
+}
