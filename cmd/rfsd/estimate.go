@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -24,54 +23,35 @@ import (
 const estimateHelp = `Reads the manifests of the snapshot's shards (with --documents also what counts their documents) and says what a migration has
    to read: bytes and requests to the repository. Nothing is sent to anybody.`
 
-const (
-	// rangeBytes is how much one request of a long stream fetches (rfs/repo reads ahead in such pieces).
-	rangeBytes = 4 << 20
-	// openRequests is what opening a shard takes: its manifest, segments_N, and some files of each segment.
-	openRequests       = 3
-	perSegmentRequests = 5
-	estimateReaders    = 8
-)
+// estimateReaders is how many shards are opened at the same time.
+const estimateReaders = 8
 
 func estimateCommand() *cli.Command {
-	flags := append(sourceFlags(), selectionFlags()...)
-	flags = append(flags, yes(work, "documents", "count documents, too: some more requests per shard"), str(work, "output", "text", "text or json"))
-	return &cli.Command{
-		Name: "estimate", Usage: "say how much a migration has to read before it begins", Description: estimateHelp, Flags: flags,
-		Action: func(c *cli.Context) error {
-			if c.String("repo-uri") == "" || c.String("snapshot-name") == "" {
-				return usage("--repo-uri and --snapshot-name name the snapshot")
-			}
-			indices, err := selectedIndices(c)
-			if err != nil {
-				return err
-			}
-			blobs, err := repo.Open(c.Context, c.String("repo-uri"), repo.S3Options{
-				Region: c.String("s3-region"), Endpoint: c.String("s3-endpoint"), PathStyle: c.Bool("s3-path-style"),
-				RoleARN: c.String("s3-role-arn"), RequesterPays: c.Bool("s3-requester-pays"),
-			})
-			if err != nil {
-				return &codedError{exitSnapshot, err}
-			}
-			plan, err := worker.NewPlan(c.Context, blobs, worker.Request{
-				SnapshotName: c.String("snapshot-name"), Indices: indices, IncludeSystem: c.Bool("include-system"), AllowPartial: c.Bool("allow-partial"),
-				MultiType: worker.UnionTypes, EmitType: worker.EmitAuto, // names of targets mean nothing here
-			})
-			if err != nil {
-				return planError(err)
-			}
-			e, err := estimate(c.Context, blobs, plan, c.Bool("documents"))
-			if err != nil {
-				return &codedError{exitSnapshot, err}
-			}
-			if c.String("output") == "json" {
-				enc := json.NewEncoder(os.Stdout)
-				enc.SetIndent("", "  ")
-				return enc.Encode(e)
-			}
-			return e.write(terminal.NewWriter(os.Stdout))
-		},
-	}
+	return config.Command(cli.Command{
+		Name: "estimate", Usage: "say how much a migration has to read before it begins", Description: estimateHelp,
+	}, func(ctx context.Context, call *config.Call, o config.Estimate) error {
+		blobs, err := repo.OpenFederation(ctx, o.Repository.URI, o.Repository.Remotes, o.Repository.S3.Options())
+		if err != nil {
+			return &codedError{exitSnapshot, err}
+		}
+		plan, err := worker.NewPlan(ctx, blobs, worker.Request{
+			SnapshotName: o.Snapshot.Name, Indices: o.Indices.Selection(), IncludeSystem: o.System.Include, AllowPartial: o.Partial.Allow,
+			MultiType: worker.UnionTypes, EmitType: worker.EmitAuto, // names of targets mean nothing here
+		})
+		if err != nil {
+			return planError(err)
+		}
+		e, err := estimate(ctx, blobs, plan, o.Counting.Documents)
+		if err != nil {
+			return &codedError{exitSnapshot, err}
+		}
+		if o.Output.JSON() {
+			enc := json.NewEncoder(terminal.Raw(call.Out))
+			enc.SetIndent("", "  ")
+			return enc.Encode(e)
+		}
+		return e.write(call.Out)
+	})
 }
 
 // sizes are what a migration has to do for an index, or for all.
@@ -131,16 +111,8 @@ func shardSizes(ctx context.Context, blobs repo.Repository, loc snapshot.Locator
 	if err != nil {
 		return s, err
 	}
-	s.Bytes, s.Requests = shard.TotalBytes, openRequests
-	for _, f := range shard.Files {
-		switch {
-		case strings.HasSuffix(f.Name, ".si"):
-			s.Requests += perSegmentRequests
-		case strings.HasSuffix(f.Name, ".fdt"), strings.HasSuffix(f.Name, ".cfs"):
-			s.Read += f.Length
-			s.Requests += (f.Length + rangeBytes - 1) / rangeBytes
-		}
-	}
+	s.Bytes = shard.TotalBytes
+	s.Read, s.Requests = worker.ReadCost(shard)
 	if !documents {
 		return s, nil
 	}

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -26,23 +26,15 @@ const evaluateHelp = `Says what migrate with the same options would create, chan
    read; 1 usage, or the target cannot be asked.`
 
 func evaluateCommand() *cli.Command {
-	var flags []cli.Flag
-	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
-		flags = append(flags, group...)
-	}
-	return &cli.Command{
-		Name: "evaluate", Usage: "say what a migration would do, and write nothing", Description: evaluateHelp, Flags: flags,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usage("unexpected argument %q: every option begins with --", c.Args().First())
-			}
-			o, err := parseOptions(c)
-			if err != nil {
-				return err
-			}
-			return evaluate(c.Context, o, os.Stdout)
-		},
-	}
+	return config.Command(cli.Command{
+		Name: "evaluate", Usage: "say what a migration would do, and write nothing", Description: evaluateHelp,
+	}, func(ctx context.Context, call *config.Call, m config.Migrate) error {
+		o, err := newOptions(m)
+		if err != nil {
+			return err
+		}
+		return evaluate(ctx, o, terminal.Raw(call.Out))
+	})
 }
 
 func evaluate(ctx context.Context, o options, out io.Writer) error {

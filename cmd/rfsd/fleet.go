@@ -10,8 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/fleet"
@@ -24,69 +23,47 @@ import (
 	"github.com/rfsd/rfsd/store"
 )
 
-const fleetCategory = "Fleet: hints between nodes, which change speed only"
-
-// fleetFlags say how nodes find each other.
-func fleetFlags() []cli.Flag {
-	return []cli.Flag{
-		fleetKeyFlag(),
-		str(fleetCategory, "gossip-listen", "", "host:port (TCP and UDP) on which nodes find each other, such as 0.0.0.0:7946; none: this node works by the coordination store alone"),
-		str(fleetCategory, "gossip-advertise", "", "host:port by which others reach it (default: the same)"),
-		str(fleetCategory, "gossip-keys", "", "file of the fleet's keys (rfsctl cert gossip-key), needed beyond loopback; SIGHUP reads it again"),
-		list(fleetCategory, "join", "where nodes are: host:port, dns:NAME, or provider=aws tag_key=K tag_value=V; the node list in the coordination store is always asked too"),
-		str(fleetCategory, "zone", "", "availability zone of this machine: voters are spread over them"),
-		yes(fleetCategory, "spot", "this machine may be taken away any time: it is the last to get a vote"),
-		str(fleetCategory, "data-dir", "", "directory of the hints' files (default: hints in the one systemd gives, else "+filepath.Join("~", ".local", "state", "rfsd")+"); it may be wiped any time"),
-		yes(fleetCategory, "share-settings", "make this node's settings the fleet's, over those that are stored (the first node of a session stores its own in any case)"),
-		yes(fleetCategory, "one-machine", "short intervals between nodes, for a fleet on one machine"),
+// gossipConfig returns how this node finds the others; without an address it does not look for them.
+func gossipConfig(own config.Own) (gossip.Config, error) {
+	f := own.Fleet
+	conf := gossip.Config{
+		Fleet: own.API.TLS.Fleet.Name, Bind: f.Listen, Advertise: f.Advertise,
+		Meta: gossip.Meta{Version: version, Zone: f.Zone, Spot: f.Spot, Started: time.Now().UnixMilli()},
 	}
-}
-
-type fleetOptions struct {
-	gossip  gossip.Config
-	keys    string // file
-	dataDir string
-	quick   bool
-}
-
-func parseFleet(c *cli.Context, name string) (fleetOptions, error) {
-	f := fleetOptions{keys: c.String("gossip-keys"), dataDir: c.String("data-dir"), quick: c.Bool("one-machine")}
-	f.gossip = gossip.Config{
-		Fleet: c.String("fleet"), Bind: c.String("gossip-listen"), Advertise: c.String("gossip-advertise"),
-		Meta: gossip.Meta{Version: version, Zone: c.String("zone"), Spot: c.Bool("spot"), Started: time.Now().UnixMilli()},
-	}
-	if f.gossip.Bind == "" {
-		return f, nil
-	}
-	// A machine that starts again is another node: what the one before said is not its word.
-	f.gossip.Name = fmt.Sprintf("%s-%s", name, holderSuffix())
-	for _, value := range c.StringSlice("join") {
+	for _, value := range f.Join {
 		finder, err := gossip.ParseFinder(value)
 		if err != nil {
-			return f, err
+			return conf, err
 		}
-		f.gossip.Finders = append(f.gossip.Finders, finder)
+		conf.Finders = append(conf.Finders, finder)
 	}
-	if f.keys != "" {
+	if f.Listen == "" {
+		return conf, nil
+	}
+	// A machine that starts again is another node: what the one before said is not its word.
+	conf.Name = fmt.Sprintf("%s-%s", own.Node.Name, holderSuffix())
+	if f.Keys != "" {
 		var err error
-		if f.gossip.Keys, err = gossip.LoadKeys(f.keys); err != nil {
-			return f, err
+		if conf.Keys, err = gossip.LoadKeys(f.Keys); err != nil {
+			return conf, err
 		}
 	}
-	if err := f.gossip.Check(); err != nil {
-		return f, err
+	return conf, conf.Check()
+}
+
+// dataDir returns the directory of the hints' files; "" without gossip, where none is needed.
+func dataDir(own config.Own) (string, error) {
+	if own.Fleet.Listen == "" || own.Fleet.DataDir != "" {
+		return own.Fleet.DataDir, nil
 	}
-	if given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); f.dataDir == "" && given != "" {
-		f.dataDir = filepath.Join(given, "hints") // beside what is kept there and must not be wiped
+	if given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); given != "" {
+		return filepath.Join(given, "hints"), nil // beside what is kept there and must not be wiped
 	}
-	if f.dataDir == "" {
-		dir, err := stateDir()
-		if err != nil {
-			return f, err
-		}
-		f.dataDir = filepath.Join(dir, "node-"+name)
+	dir, err := stateDir()
+	if err != nil {
+		return "", err
 	}
-	return f, nil
+	return filepath.Join(dir, "node-"+own.Node.Name), nil
 }
 
 // holderSuffix is the random part of a process's name.
@@ -176,10 +153,10 @@ func (m *member) ItemPoisoned(item string) {
 // rotate reads the key file again.
 func (m *member) rotate() error {
 	f := m.current()
-	if f == nil || m.r.fleet.keys == "" {
+	if f == nil || m.r.own.Fleet.Keys == "" {
 		return nil
 	}
-	keys, err := gossip.LoadKeys(m.r.fleet.keys)
+	keys, err := gossip.LoadKeys(m.r.own.Fleet.Keys)
 	if err != nil {
 		return err
 	}
@@ -219,20 +196,20 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		_ = closeStore()
 		return nil, nil, err
 	}
-	coordinator, err := cms.New(cms.Config{Store: kept, Creator: newHolder(), InitialLease: o.lease})
+	coordinator, err := cms.New(cms.Config{Store: kept, Creator: newHolder(), InitialLease: o.leases.Initial})
 	if err != nil {
 		return fail(err)
 	}
 	conf := fleet.Config{
-		Store: kept, Clock: cms.SystemClock(), Gossip: m.r.fleet.gossip, Dir: m.r.fleet.dataDir, Quick: m.r.fleet.quick,
+		Store: kept, Clock: cms.SystemClock(), Gossip: m.r.gossip, Dir: m.r.own.Fleet.DataDir, Quick: m.r.own.Fleet.OneMachine,
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.Catalogue(ctx, coordinator) },
 		Workers: func() int { return m.daemon().Running() }, Load: func() schedule.Load { return m.daemon().Load() },
 		Remaining: func() (schedule.Remaining, bool) { return m.daemon().Remaining() }, IntentChanged: func() { m.daemon().ReadIntent() },
 		MaxRate: m.r.maxRate, Scheduler: m.sched, Log: m.log,
 	}
-	conf.Gossip.Meta.API, conf.Gossip.Log = m.r.api.advertise, m.log
+	conf.Gossip.Meta.API, conf.Gossip.Log = m.r.own.API.Advertise, m.log
 	if m.streams != nil {
-		conf.RaftAddress = m.r.api.advertise
+		conf.RaftAddress = m.r.own.API.Advertise
 		conf.Streams = func() (store.Streams, error) { return m.streams.Open(), nil }
 	}
 	f, err := fleet.Start(ctx, conf)

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
@@ -35,129 +34,44 @@ const importHelp = `Brings NDJSON files (pairs of action and source line, as --e
    them with file and offset); 7 complete, but windows were given up (a damaged file); 1 usage, configuration, source or
    target, or not complete. 7 wins over 6.`
 
-const (
-	importSource = "Files"
-	importWork   = "Windows"
-)
-
-// importOwnFlags are those that a migration does not have.
-func importOwnFlags() []cli.Flag {
-	return []cli.Flag{
-		str(importSource, "from", "", "NDJSON files to import instead of a snapshot, where they are: file:///path, a path, or s3://bucket/prefix"),
-		yes(importWork, "create-indices", "create missing indices with the target's defaults and templates (otherwise a missing index ends the import)"),
-		num(importWork, "window-size", importer.DefaultWindow, "bytes of a window of an uncompressed file"),
-		str(importWork, "window-lease", "PT1M", "how long a window is claimed; it is renewed while its worker lives"),
-		num(importWork, "max-attempts", importer.DefaultMaxAttempts, "attempts in a row that end without progress before a window is given up"),
-	}
-}
-
-// importFlags are all that an import has.
-func importFlags() []cli.Flag {
-	flags := append(importOwnFlags(), only(sourceFlags(), "s3-region", "s3-endpoint", "s3-path-style", "s3-role-arn", "s3-requester-pays", "allow-partial")...)
-	flags = append(flags, clusterFlags(targetFlags, "target", "URL of the target cluster")...)
-	flags = append(flags, only(destinationFlags(), "ignore-disks", "run-pipelines", "disable-compression")...)
-	flags = append(flags, only(selectionFlags(), "include-system", "emit-doc-type")...)
-	flags = append(flags, only(workFlags(), "slots", "documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections",
-		"max-rate", "failed-documents", "failed-documents-shared", "max-failed-documents", "unavailable-timeout", "output", "log-level")...)
-	return append(flags, except(coordinationFlags(), "initial-lease-duration", "clock-skew-tolerance")...)
-}
-
-// only keeps the flags of these names.
-func only(flags []cli.Flag, names ...string) []cli.Flag {
-	return slices.DeleteFunc(flags, func(f cli.Flag) bool { return !slices.Contains(names, f.Names()[0]) })
-}
-
-// except leaves out the flags of these names.
-func except(flags []cli.Flag, names ...string) []cli.Flag {
-	return slices.DeleteFunc(flags, func(f cli.Flag) bool { return slices.Contains(names, f.Names()[0]) })
-}
-
 func importCommand() *cli.Command {
-	return &cli.Command{
+	return config.Raw[config.ImportCommand](cli.Command{
 		Name:        "import",
 		Usage:       "bring NDJSON files, such as those of an export, into a cluster; any number of processes share the work",
 		Description: importHelp,
-		Flags:       append(importFlags(), linkFlags()...),
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usage("unexpected argument %q: every option begins with --", c.Args().First())
-			}
-			if c.IsSet("status-fd") || c.IsSet("parent-fd") {
-				return importUnder(c)
-			}
-			o, err := parseImport(c)
-			if err != nil {
-				return err
-			}
-			return runImport(c.Context, o)
-		},
-	}
+	}, func(ctx context.Context, call *config.Call) error {
+		values := call.Given()
+		if values["status-fd"] != nil || values["parent-fd"] != nil {
+			return importUnder(ctx, call)
+		}
+		o, err := decodeImport(values)
+		if err != nil {
+			return err
+		}
+		return runImport(ctx, o)
+	})
 }
 
-// importOptions are the flags of an import, checked.
+// importOptions are what an import does, made of its settings.
 type importOptions struct {
 	options
-	from          string
-	createIndices bool
-	types         importer.Types
-	window        int64
-	windowLease   time.Duration
-	attempts      int
+	from    string
+	types   importer.Types
+	windows config.Windows
 }
 
-func parseImport(c *cli.Context) (importOptions, error) {
+// decodeImport makes the options of an import of given settings.
+func decodeImport(values config.Values) (importOptions, error) {
+	var i config.Import
+	if err := config.Decode(values, &i); err != nil {
+		return importOptions{}, err
+	}
 	o := importOptions{
-		options: options{
-			s3: repo.S3Options{
-				Region: c.String("s3-region"), Endpoint: c.String("s3-endpoint"), PathStyle: c.Bool("s3-path-style"),
-				RoleARN: c.String("s3-role-arn"), RequesterPays: c.Bool("s3-requester-pays"),
-			},
-			compression: "none", includeSystem: c.Bool("include-system"), allowPartial: c.Bool("allow-partial"),
-			session: c.String("session-name"), coordinatorFile: c.String("coordinator-file"),
-			slots: c.Int("slots"), bulkDocs: c.Int("documents-per-bulk-request"), bulkBytes: c.Int("documents-size-per-bulk-request"),
-			connections: c.Int("max-connections"), failedDir: c.String("failed-documents"), failedShared: c.Bool("failed-documents-shared"), fleet: true, json: c.String("output") == "json",
-			care: parseCare(c),
-		},
-		from: c.String("from"), createIndices: c.Bool("create-indices"), types: importer.Types(strings.ToUpper(c.String("emit-doc-type"))),
-		window: int64(c.Int("window-size")), attempts: c.Int("max-attempts"),
+		options: options{s3: i.S3.Options(), compression: string(export.None), fleet: true},
+		from:    i.Files.From, types: importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
 	}
-	switch {
-	case o.from == "":
-		return o, usage("--from is missing: where are the files?")
-	case c.String("target-host") == "":
-		return o, usage("--target-host is missing: where do the documents go?")
-	}
-	if err := o.checkDestination(c); err != nil {
-		return o, err
-	}
-	if err := o.checkBounds(c); err != nil {
-		return o, err
-	}
-	if err := o.checkSink(o.from); err != nil {
-		return o, err
-	}
-	return o, o.checkWindows(c)
-}
-
-func (o *importOptions) checkWindows(c *cli.Context) error {
-	var err error
-	if o.windowLease, err = parseDuration(c.String("window-lease")); err != nil {
-		return usage("--window-lease: %w", err)
-	}
-	switch o.types {
-	case importer.RefuseTypes, importer.EmitTypes, importer.DropTypes:
-	default:
-		return usage("--emit-doc-type %q is not AUTO, ON or OFF", o.types)
-	}
-	switch {
-	case o.windowLease < 2*time.Second || o.windowLease > time.Hour:
-		return usage("--window-lease %v is not between 2s and 1h", o.windowLease)
-	case o.window < 1<<10 || o.window > 1<<40:
-		return usage("--window-size %d is not between %d and %d", o.window, 1<<10, 1<<40)
-	case o.attempts < 1 || o.attempts > 1000:
-		return usage("--max-attempts %d is not between 1 and 1000", o.attempts)
-	}
-	return nil
+	o.transfer(i.Transfer)
+	return o, nil
 }
 
 // runImport takes part in an import and reports it.

@@ -1,14 +1,16 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 )
@@ -16,16 +18,12 @@ import (
 // parsedImport parses a command line without running it.
 func parsedImport(t *testing.T, args ...string) (o importOptions, err error) {
 	t.Helper()
-	c := importCommand()
-	c.Action = func(c *cli.Context) error {
-		o, err = parseImport(c)
-		return nil
-	}
-	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: &bytes.Buffer{}, ErrWriter: &bytes.Buffer{}}
-	if e := app.Run(append([]string{"rfsd", "import"}, args...)); e != nil {
-		t.Fatal(e)
-	}
-	return o, err
+	c := config.Raw[config.ImportCommand](cli.Command{Name: "import"}, func(_ context.Context, call *config.Call) error {
+		o, err = decodeImport(call.Given())
+		return err
+	})
+	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
+	return o, app.Run(append([]string{"rfsd", "import"}, args...))
 }
 
 func TestOptionsOfAnImportAreChecked(t *testing.T) {
@@ -33,12 +31,12 @@ func TestOptionsOfAnImportAreChecked(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"--from out", "--target-host is missing"},
 		{"--target-host http://x:9200", "--from is missing"},
-		{"--window-size 100", "--window-size 100 is not between"},
-		{"--window-lease 1s", "--window-lease 1s is not between"},
+		{"--window-size 100", `invalid --window-size "100"`},
+		{"--window-lease 1s", `invalid --window-lease "1s": want a duration such as PT10M or 10m, from 2s to 1h`},
 		{"--window-lease soon", "--window-lease"},
-		{"--max-attempts 0", "--max-attempts 0 is not between"},
-		{"--emit-doc-type maybe", `--emit-doc-type "MAYBE" is not`},
-		{"--slots 100", "--slots 100 is not between"},
+		{"--max-attempts 0", `invalid --max-attempts "0": want a whole number, from 1 to 1000`},
+		{"--emit-doc-type maybe", `invalid --emit-doc-type "maybe": want AUTO, ON or OFF`},
+		{"--slots 100", `invalid --slots "100"`},
 		{"--session-name A", "--session-name"},
 		{"--output xml", "--output"},
 		{"--coordinator-host http://y:9200 --coordinator-file f", "exclude each other"},
@@ -52,7 +50,7 @@ func TestOptionsOfAnImportAreChecked(t *testing.T) {
 		}
 	}
 	o, err := parsedImport(t, append(good, "--emit-doc-type", "off", "--window-lease", "PT30S", "--session-name", "x")...)
-	if err != nil || o.types != importer.DropTypes || o.windowLease != 30*time.Second || o.window != importer.DefaultWindow || !strings.HasSuffix(o.failedDir, "x") {
+	if err != nil || o.types != importer.DropTypes || o.windows.Lease != 30*time.Second || o.windows.Size != importer.DefaultWindow || o.windows.MaxAttempts != importer.DefaultMaxAttempts || !strings.HasSuffix(o.failedDir, "x") {
 		t.Errorf("%+v %v", o, err)
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/bulk"
@@ -75,14 +74,14 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		log.Debug("the size of requests that the target takes is not known", "error", err)
 	}
 	to := worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log))
-	limitMemory(memoryBudget(o.options, inBucket(h.blobs.URI())), os.Getenv)
+	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: store, Session: kept, Identity: worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines), Clock: cms.SystemClock(), Log: log, Failed: recorder,
-		Indices: &importer.TargetIndices{Cluster: client, Create: o.createIndices},
+		Indices: &importer.TargetIndices{Cluster: client, Create: o.windows.CreateIndices},
 		Output: func(mayStart func() error) (bulk.Sender, error) {
 			return to.Open(ctx, cms.ItemID{}, mayStart)
 		},
-		Bulk: bulkOptions(o.options), Workers: o.slots, Window: o.window, Lease: o.windowLease, MaxAttempts: o.attempts,
+		Bulk: bulkOptions(o.options), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, AllowPartial: o.allowPartial, Token: writer,
 	}
 	return h, nil
@@ -126,17 +125,17 @@ func (h *importHand) work(ctx context.Context, place importer.Place, tell func(d
 }
 
 // importUnder takes part in an import as a worker of a daemon.
-func importUnder(c *cli.Context) error {
-	l, err := openLink(c)
+func importUnder(ctx context.Context, call *config.Call) error {
+	l, values, err := openLink(call)
 	if err != nil {
 		return err
 	}
-	o, err := parseImport(c)
+	o, err := decodeImport(values)
 	if err != nil {
 		return l.finish(failedRecord(err), err)
 	}
 	in := newInstruments(o.options)
-	ctx, cancel := l.obey(c.Context, in)
+	ctx, cancel := l.obey(ctx, in)
 	defer cancel()
 	o.slots = 1
 	log := l.logger(o.options)

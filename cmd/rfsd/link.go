@@ -12,8 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -26,14 +25,6 @@ const pollIntent = 15 * time.Second
 
 // maxOrder bounds a line on the parent's pipe: all options of a run.
 const maxOrder = 4 << 20
-
-func linkFlags() []cli.Flag {
-	return []cli.Flag{
-		num(work, "status-fd", 0, "inherited file descriptor that gets JSON records; the last one when the process ends"),
-		num(work, "parent-fd", 0, "inherited file descriptor that gives options and changes as JSON lines; at its end the worker hands off"),
-		str(work, "metrics-file", "", "file that gets the worker's metrics in Prometheus' text format, now and then and at its end"),
-	}
-}
 
 // link is what a worker says to and hears of whoever started it.
 type link struct {
@@ -51,50 +42,39 @@ type link struct {
 	out *os.File   // nil: nobody listens, or the last word is said
 }
 
-// openLink opens the pipes and takes over the options that come through them.
-func openLink(c *cli.Context) (*link, error) {
-	l := &link{metricsFile: c.String("metrics-file"), stop: make(chan struct{})}
-	if fd := c.Int("status-fd"); fd >= 3 {
-		l.out = os.NewFile(uintptr(fd), "status")
+// openLink opens the pipes. It returns the settings with those that come through them.
+func openLink(call *config.Call) (*link, config.Values, error) {
+	values := call.Given()
+	var c config.Link
+	if err := config.Decode(values, &c); err != nil {
+		return nil, nil, err
 	}
-	fd := c.Int("parent-fd")
-	if fd < 3 {
+	l := &link{metricsFile: c.MetricsFile, stop: make(chan struct{})}
+	if c.StatusFD >= 3 {
+		l.out = os.NewFile(uintptr(c.StatusFD), "status")
+	}
+	if c.ParentFD < 3 {
 		if l.metricsFile != "" {
 			l.every = 10 * time.Second
 		}
-		return l, nil
+		return l, values, nil
 	}
-	l.parent = os.NewFile(uintptr(fd), "parent")
+	l.parent = os.NewFile(uintptr(c.ParentFD), "parent")
 	l.orders = bufio.NewScanner(l.parent)
 	l.orders.Buffer(nil, maxOrder)
 	if !l.orders.Scan() {
-		return nil, usage("--parent-fd: no options came (%w)", errors.Join(io.ErrUnexpectedEOF, l.orders.Err()))
+		return nil, nil, usage("--parent-fd: no options came (%w)", errors.Join(io.ErrUnexpectedEOF, l.orders.Err()))
 	}
 	if err := json.Unmarshal(l.orders.Bytes(), &l.first); err != nil {
-		return nil, usage("--parent-fd: %w", err)
+		return nil, nil, usage("--parent-fd: %w", err)
 	}
 	l.every = l.first.Every
-	for name, values := range l.first.Options {
-		if err := setOption(c, name, values); err != nil {
-			return nil, err
+	for name := range l.first.Options {
+		if _, known := config.Find(call.Settings, name); !known {
+			return nil, nil, usage("--parent-fd: there is no option --%s", name)
 		}
 	}
-	return l, nil
-}
-
-// setOption sets a flag as if it had been given.
-func setOption(c *cli.Context, name string, values []string) error {
-	if len(values) == 0 {
-		return nil
-	}
-	value := values[0]
-	if _, isList := c.Value(name).(cli.StringSlice); isList {
-		value = cli.NewStringSlice(values...).Serialize()
-	}
-	if err := c.Set(name, value); err != nil {
-		return usage("--%s: %w", name, err)
-	}
-	return nil
+	return l, config.Values(l.first.Options).Over(values), nil
 }
 
 // logger logs as the run does; under a daemon always JSON that names the slot, of a level that may change.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -47,7 +48,10 @@ func run(ctx context.Context, args []string) int {
 	warnVisible(stderr, args)
 	app := newApp()
 	app.Writer, app.ErrWriter = terminal.NewWriter(os.Stdout), stderr
-	err := app.RunContext(ctx, args)
+	args, err := config.Arrange(app.Commands, args)
+	if err == nil {
+		err = app.RunContext(ctx, args)
+	}
 	var coded *codedError
 	switch {
 	case err == nil:
@@ -92,9 +96,6 @@ func newApp() *cli.App {
 		},
 		// Exit codes are decided here, not by the library.
 		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return fmt.Errorf("%w (see --help)", err)
-		},
 	}
 	returnUsageErrors(app.Commands, app.OnUsageError)
 	return app

@@ -25,7 +25,7 @@ func TestMessagesStateWhatIsWanted(t *testing.T) {
 		args  []string
 		wants []string
 	}{
-		{"a negative number of replicas", []string{"--replicas", "-1"}, []string{"--replicas -1", "0 or more"}},
+		{"a negative number of replicas", []string{"--replicas", "-1"}, []string{`--replicas "-1"`, "0 or more"}},
 		{"replicas that are no number", []string{"--replicas", "many"}, []string{`--replicas "many"`, "0 or more"}},
 		{"an address without a scheme", []string{"--target-host", "localhost:9200"}, []string{`--target-host "localhost:9200"`, "https://"}},
 		{"a coordinator without a scheme", []string{"--coordinator-host", "other:9200"}, []string{`--coordinator-host "other:9200"`, "https://"}},

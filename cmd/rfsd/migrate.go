@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/secret"
@@ -31,26 +32,17 @@ const migrateHelp = `Creates a snapshot (with --source-host) or reads one that i
    not be made, or not be read before any work; 4 it is being made (--snapshot-no-wait); 1 usage, configuration, source or target, or not complete. 7 wins over 6.`
 
 func migrateCommand() *cli.Command {
-	var flags []cli.Flag
-	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
-		flags = append(flags, group...)
-	}
-	return &cli.Command{
+	return config.Command(cli.Command{
 		Name:        "migrate",
 		Usage:       "migrate a snapshot to a cluster or to files, in the foreground",
 		Description: migrateHelp,
-		Flags:       flags,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usage("unexpected argument %q: every option begins with --", c.Args().First())
-			}
-			o, err := parseOptions(c)
-			if err != nil {
-				return err
-			}
-			return migrate(c.Context, o)
-		},
-	}
+	}, func(ctx context.Context, _ *config.Call, m config.Migrate) error {
+		o, err := newOptions(m)
+		if err != nil {
+			return err
+		}
+		return migrate(ctx, o)
+	})
 }
 
 // migrate runs one migration and reports it.

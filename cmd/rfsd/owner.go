@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -23,6 +24,9 @@ type owner struct {
 func claimOwnership(o options, holder string) (*owner, error) {
 	if o.ownerFile == "" {
 		return &owner{}, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(o.ownerFile), 0o700); err != nil {
+		return nil, usage("state directory: %w", err)
 	}
 	f, err := os.OpenFile(o.ownerFile, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

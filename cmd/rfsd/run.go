@@ -8,16 +8,16 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
+	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -36,136 +36,71 @@ const runHelp = `Keeps workers running on this machine until no work is left, an
    documents were refused, have no source or only a part of it (--accept-reduced-sources); 7 complete, but shards, indices or phases failed, or shards are damaged or missing (of an import:
    windows were given up); 1 usage, configuration, or a coordination store that refuses this node. 7 wins over 6.`
 
-// runFlags are the flags of a node: those of its workers, and its own.
-func runFlags() []cli.Flag {
-	return slices.Concat(workerFlags(), importOwnFlags(), nodeFlags(), apiFlags(), fleetFlags())
-}
-
-// workerFlags are the settings that workers get.
-func workerFlags() []cli.Flag {
-	var flags []cli.Flag
-	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
-		flags = append(flags, group...)
-	}
-	return flags
-}
-
-func nodeFlags() []cli.Flag {
-	return []cli.Flag{
-		str(node, "node-name", "", "name of this node (default: the host's)"),
-		str(node, "workers", "auto", "workers of this node: a number, or auto (processors, memory, and how busy the target is)"),
-		num(node, "max-workers", 64, "most workers of this node, whatever is wanted of the fleet"),
-		str(node, "worker-memory", "1GiB", "memory of each worker process, as 1GiB or 512MB; one that grows beyond 1.5 times of it is ended (0: no limit)"),
-		yes(node, "exit-when-done", "end when no work is left"),
-		str(events, "webhook", "", "URL to which each event is posted as JSON"),
-		str(events, "webhook-file", "", "file holding the URL, when it is a secret"),
-		list(events, "command", "program that is run for each event, with the event as JSON on its standard input; further entries are its arguments"),
-	}
-}
-
 func runCommand() *cli.Command {
-	flags := append(runFlags(), str(node, "config", "", "configuration file"))
-	return &cli.Command{
-		Name: "run", Usage: "run this machine's part of a migration: the daemon", Description: runHelp, Flags: flags,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usage("unexpected argument %q: every option begins with --", c.Args().First())
-			}
-			if err := readSettings(c, flags, c.String("config")); err != nil {
-				return err
-			}
-			if err := joinFleet(c.Context, c, flags); err != nil {
-				return err
-			}
-			o, err := parseRun(c)
-			if err != nil {
-				return err
-			}
-			return runNode(c.Context, o)
-		},
-	}
+	return config.Raw[config.Run](cli.Command{
+		Name: "run", Usage: "run this machine's part of a migration: the daemon", Description: runHelp,
+	}, func(ctx context.Context, call *config.Call) error {
+		var file config.ConfigFile
+		if err := config.Decode(call.Given(), &file); err != nil {
+			return err
+		}
+		values, err := nodeSettings(call, file.Name)
+		if err != nil {
+			return err
+		}
+		if values, err = joinFleet(ctx, values, call.Settings); err != nil {
+			return err
+		}
+		r, err := parseRun(values)
+		if err != nil {
+			return err
+		}
+		r.config, r.levelGiven = file.Name, call.Given()["log-level"] != nil
+		return runNode(ctx, r)
+	})
 }
 
-// runOptions are the options of a node, checked.
+// runOptions are what a node does, made of its settings.
 type runOptions struct {
 	options
-	name        string
-	workers     int // 0: automatic
-	most        int
-	memory      int64
-	endWhenDone bool
-	webhook     string
-	command     []string
-	imports     *importOptions      // an import is the task; nil: a migration
-	settings    map[string][]string // for workers
-	shared      cms.Shared          // for other nodes
-	shareOver   bool                // whatever they had before
-	trust       trust
-	api         apiOptions
-	fleet       fleetOptions
-	config      string
+	own        config.Own
+	gossip     gossip.Config
+	imports    *importOptions // an import is the task; nil: a migration
+	settings   config.Values  // for workers
+	shared     cms.Shared     // for other nodes
+	trust      trust
+	config     string // file; "": none
+	levelGiven bool   // the log level is not that of the file
 }
 
-// parseRun reads and checks the flags of a node.
-func parseRun(c *cli.Context) (runOptions, error) {
-	r := runOptions{
-		name: c.String("node-name"), most: c.Int("max-workers"), endWhenDone: c.Bool("exit-when-done"),
-		webhook: c.String("webhook"), command: c.StringSlice("command"), config: c.String("config"),
-	}
-	err := r.parseTask(c)
+// parseRun makes the options of a node of given settings.
+func parseRun(values config.Values) (runOptions, error) {
+	var r runOptions
+	err := config.Decode(values, &r.own)
 	if err != nil {
 		return r, err
 	}
-	if r.api, err = parseAPI(c); err != nil {
+	task, err := r.parseTask(values)
+	if err != nil {
 		return r, err
 	}
-	if r.name == "" {
-		if r.name, err = os.Hostname(); err != nil || r.name == "" {
-			return r, usage("this machine has no name: give --node-name")
-		}
-	}
-	if s := c.String("workers"); s != "auto" {
-		if r.workers, err = strconv.Atoi(s); err != nil || r.workers < 1 || r.workers > 256 {
-			return r, usage("--workers %q is neither auto nor a number between 1 and 256", s)
-		}
-	}
-	if r.most < 1 || r.most > 256 {
-		return r, usage("--max-workers %d is not between 1 and 256", r.most)
-	}
-	if r.memory, err = parseSize(c.String("worker-memory")); err != nil {
-		return r, usage("--worker-memory: %w", err)
-	}
-	if r.memory != 0 && r.memory < 64<<20 {
-		return r, usage("--worker-memory %s: a worker needs at least 64MiB", c.String("worker-memory"))
-	}
-	if name := c.String("webhook-file"); name != "" {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return r, usage("--webhook-file: %w", err)
-		}
-		r.webhook = strings.TrimSpace(string(b))
-	}
-	if r.webhook != "" && !strings.HasPrefix(r.webhook, "https://") && !strings.HasPrefix(r.webhook, "http://") {
-		return r, usage("the webhook is no URL of http or https")
-	}
-	if r.api, err = parseAPI(c); err != nil {
+	if r.gossip, err = gossipConfig(r.own); err != nil {
 		return r, err
 	}
-	if r.fleet, err = parseFleet(c, r.name); err != nil {
+	if r.own.Fleet.DataDir, err = dataDir(r.own); err != nil {
 		return r, err
 	}
-	if err := outside(r.failedDir, r.fleet.dataDir); err != nil {
+	if err := config.OutsideData(r.failedDir, r.own.Fleet.DataDir); err != nil {
 		return r, err
 	}
-	if r.fleet.gossip.Bind != "" && r.inside() {
+	if r.gossip.Bind != "" && r.inside() {
 		return r, usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster")
 	}
-	r.settings = effective(c, r.taskFlags())
-	if r.shared, err = sharedSettings(c, r.taskFlags(), slog.New(slog.DiscardHandler)); err != nil {
+	r.settings = values.Of(task)
+	if r.shared, err = sharedSettings(values, task, slog.New(slog.DiscardHandler)); err != nil {
 		return r, err
 	}
-	r.shareOver = c.Bool("share-settings")
-	if r.trust, err = newTrust(c); err != nil {
+	if r.trust, err = newTrust(values); err != nil {
 		return r, err
 	}
 	delete(r.settings, "max-rate") // the node's; each worker is told its share
@@ -173,56 +108,27 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	return r, nil
 }
 
-// parseTask reads what the workers are to do.
-func (r *runOptions) parseTask(c *cli.Context) error {
-	var err error
-	if c.String("from") == "" {
-		r.options, err = parseOptions(c)
-		return err
+// parseTask reads what the workers are to do, and returns the settings that it has.
+func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
+	all := config.Settings(config.Migrate{})
+	if values.Text("from") == "" {
+		var err error
+		r.options, err = decodeMigrate(values)
+		return all, err
 	}
-	known := importFlags()
-	for _, f := range workerFlags() {
-		name := f.Names()[0]
-		if c.IsSet(name) && len(only(slices.Clone(known), name)) == 0 && !slices.Contains(leaseRules, name) {
-			return usage("--%s has no meaning for an import (--from): a node imports files or migrates a snapshot, and so do all nodes of its session", name)
+	task := config.Settings(config.Import{})
+	for _, s := range all {
+		if _, known := config.Find(task, s.Name); !known && values[s.Name] != nil && !slices.Contains(leaseRules, s.Name) {
+			return nil, usage("--%s has no meaning for an import (--from): a node imports files or migrates a snapshot, and so do all nodes of its session", s.Name)
 		}
 	}
-	o, err := parseImport(c)
+	o, err := decodeImport(values)
 	r.imports, r.options = &o, o.options
-	return err
+	return task, err
 }
 
 // leaseRules may be set for all sessions of a machine; windows have a lease of their own.
 var leaseRules = []string{"initial-lease-duration", "clock-skew-tolerance"}
-
-// taskFlags are the settings that the workers get.
-func (r *runOptions) taskFlags() []cli.Flag {
-	if r.imports != nil {
-		return importFlags()
-	}
-	return workerFlags()
-}
-
-// parseSize reads bytes: 512MB (10^6), 1GiB (2^30), or a plain number.
-func parseSize(s string) (int64, error) {
-	units := []struct {
-		name string
-		size int64
-	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
-	s = strings.TrimSpace(s)
-	for _, u := range units {
-		number, ok := strings.CutSuffix(s, u.name)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-		if err != nil || n < 0 || n > (1<<50)/u.size {
-			return 0, fmt.Errorf("%q is no size such as 512MB or 1GiB", s)
-		}
-		return n * u.size, nil
-	}
-	return 0, fmt.Errorf("%q is no size such as 512MB or 1GiB", s)
-}
 
 // inside reports whether workers run in this process, because only it can open their store.
 func (r runOptions) inside() bool { return !r.clustered() }
@@ -236,15 +142,15 @@ func runNode(ctx context.Context, r runOptions) error {
 	var level slog.LevelVar
 	level.Set(r.logLevel)
 	ring := daemon.NewLogRing(2000)
-	log := slog.New(slog.NewJSONHandler(io.MultiWriter(terminal.NewWriter(os.Stderr), ring), logOptions(&level))).With("node", r.name)
-	id, err := r.api.identity()
+	log := slog.New(slog.NewJSONHandler(io.MultiWriter(terminal.NewWriter(os.Stderr), ring), logOptions(&level))).With("node", r.own.Node.Name)
+	id, err := r.own.API.TLS.Identity()
 	if err != nil {
 		return err
 	}
 	r.warnOfRisks(log)
 	conf := daemon.Config{
-		Name: r.name, Version: version, Session: r.session, Workers: r.workers, MaxWorkers: r.most, Memory: r.memory, MaxRate: r.maxRate,
-		EndWhenDone: r.endWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
+		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory), MaxRate: r.maxRate,
+		EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
 	if r.imports != nil {
@@ -268,7 +174,7 @@ func runNode(ctx context.Context, r runOptions) error {
 			return coordinator, err
 		}
 		conf.Starter = &daemon.Processes{
-			Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: r.memory,
+			Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: int64(r.own.Node.Memory),
 			Line: func(_, _ int, line []byte) {
 				ring.Add(line)
 				fmt.Fprintf(terminal.NewWriter(os.Stderr), "%s\n", line)
@@ -293,11 +199,11 @@ func (r runOptions) workerCommand() string {
 // runParts runs the daemon and its part of the fleet.
 func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Identity, log *slog.Logger) error {
 	var streams *api.Streams
-	if id != nil && r.fleet.gossip.Bind != "" {
-		streams = api.NewStreams(id, r.api.advertise)
+	if id != nil && r.gossip.Bind != "" {
+		streams = api.NewStreams(id, r.own.API.Advertise)
 	}
-	conf.Serve = func(d *daemon.Daemon) (func() error, error) { return r.api.open(d, id, streams, log) }
-	if r.fleet.gossip.Bind == "" {
+	conf.Serve = func(d *daemon.Daemon) (func() error, error) { return openAPI(r.own.API, d, id, streams, log) }
+	if r.gossip.Bind == "" {
 		d := daemon.New(conf)
 		defer hearSignals(d)()
 		return ending(d.Run(ctx), r, d)
@@ -331,7 +237,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 
 // ending returns the error of a node that has ended: the exit code of a migration with losses, when it was to run to its end.
 func ending(err error, r runOptions, d *daemon.Daemon) error {
-	if err != nil || !r.endWhenDone {
+	if err != nil || !r.own.Node.EndWhenDone {
 		return err
 	}
 	m := d.Status(context.Background()).Migration
@@ -360,16 +266,16 @@ func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cms.New(cms.Config{Store: store, Creator: newHolder(), InitialLease: o.lease, SkewTolerance: o.skewTolerance()})
+	return cms.New(cms.Config{Store: store, Creator: newHolder(), InitialLease: o.leases.Initial, SkewTolerance: o.skewTolerance()})
 }
 
 func sinks(r runOptions) []daemon.Sink {
 	var all []daemon.Sink
-	if r.webhook != "" {
-		all = append(all, daemon.NewWebhook(r.webhook))
+	if r.own.Events.Webhook != "" {
+		all = append(all, daemon.NewWebhook(r.own.Events.Webhook))
 	}
-	if len(r.command) > 0 {
-		all = append(all, daemon.NewCommand(r.command))
+	if len(r.own.Events.Command) > 0 {
+		all = append(all, daemon.NewCommand(r.own.Events.Command))
 	}
 	return all
 }
@@ -411,21 +317,17 @@ func reload(r runOptions, id *cert.Identity, level *slog.LevelVar) (string, erro
 
 // reloadLevel reads the log level of the file again.
 func reloadLevel(r runOptions, level *slog.LevelVar) (string, error) {
-	if r.config == "" {
+	if r.config == "" || r.levelGiven {
 		return level.Level().String(), nil
 	}
 	values, err := loadSettings(r.config)
 	if err != nil {
 		return "", err
 	}
-	given := values["log-level"]
-	if len(given) == 0 || os.Getenv(env("log-level")[0]) != "" {
-		return level.Level().String(), nil
+	var o struct{ Log config.Log }
+	if err := config.Decode(values, &o); err != nil {
+		return "", err
 	}
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(given[0])); err != nil {
-		return "", fmt.Errorf("log-level: %w: %w", err, fault.ErrConfig)
-	}
-	level.Set(l)
-	return l.String(), nil
+	level.Set(o.Log.Level)
+	return o.Log.Level.String(), nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,30 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/rfsd/rfsd/daemon/config"
-	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/cmd/config"
 )
-
-func TestEveryFlagOfANodeIsAKeyOfTheFile(t *testing.T) {
-	keys := map[string]string{}
-	for _, s := range sections(runFlags()) {
-		for _, k := range s.Keys {
-			if other := keys[k.Name]; other != "" {
-				t.Errorf("%s is in [%s] and in [%s]", k.Name, other, s.Name)
-			}
-			keys[k.Name] = s.Name
-		}
-	}
-	for _, f := range runFlags() {
-		name := f.Names()[0]
-		if keys[name] == "" && !slices.Contains(notInFile, name) {
-			t.Errorf("--%s is in no section", name)
-		}
-		if strings.Contains(name, "password") && !strings.HasSuffix(name, "-file") && !secret.Option(name) {
-			t.Errorf("--%s is taken for no secret", name)
-		}
-	}
-}
 
 func TestTheExampleIsAFileThatANodeTakes(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "deploy", "rfsd.toml"))
@@ -49,7 +29,7 @@ func TestTheExampleIsAFileThatANodeTakes(t *testing.T) {
 		all = append(all, line)
 	}
 	for _, text := range []string{strings.Join(active, ""), strings.Join(all, "")} {
-		values, err := config.Parse("rfsd.toml", text, sections(runFlags()))
+		values, err := config.Parse("rfsd.toml", text, config.Settings(config.Checked{}))
 		if err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
@@ -71,15 +51,14 @@ func TestTheExampleIsAFileThatANodeTakes(t *testing.T) {
 func parse(t *testing.T, args ...string) (runOptions, error) {
 	t.Helper()
 	var r runOptions
-	flags := append(runFlags(), str(node, "config", "", ""))
-	app := &cli.App{Commands: []*cli.Command{{Name: "run", Flags: flags, Action: func(c *cli.Context) error {
-		if err := readSettings(c, flags, c.String("config")); err != nil {
-			return err
+	c := config.Raw[config.Run](cli.Command{Name: "run"}, func(_ context.Context, call *config.Call) error {
+		values, err := nodeSettings(call, call.Given().Text("config"))
+		if err == nil {
+			r, err = parseRun(values)
 		}
-		var err error
-		r, err = parseRun(c)
 		return err
-	}}}}
+	})
+	app := &cli.App{Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
 	return r, app.Run(append([]string{"rfsd", "run"}, args...))
 }
 
@@ -98,38 +77,22 @@ func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.repoURI != "/file" || r.snapshot != "environment" || r.s3.Region != "flag" || r.workers != 3 || r.memory != 100_000_000 || r.maxRate != 12_500_000 {
+	if r.repoURI != "/file" || r.snapshot != "environment" || r.s3.Region != "flag" || r.own.Node.Workers != 3 || r.own.Node.Memory != 100_000_000 || r.maxRate != 12_500_000 {
 		t.Errorf("%+v", r)
 	}
-	if !slices.Equal(r.indices.Include.Strings(), []string{"a", "regex:b,c"}) || !slices.Equal(r.command, []string{"/bin/x", "--y"}) {
-		t.Errorf("%q, %q", r.indices.Include.Strings(), r.command)
+	if !slices.Equal(r.indices.Include.Strings(), []string{"a", "regex:b,c"}) || !slices.Equal(r.own.Events.Command, []string{"/bin/x", "--y"}) {
+		t.Errorf("%q, %q", r.indices.Include.Strings(), r.own.Events.Command)
 	}
 	// What workers get, and that it becomes the same options again.
 	if !slices.Equal(r.settings["index-allowlist"], []string{"a", "regex:b,c"}) || r.settings["target-password"][0] != "canary" || r.settings["max-rate"] != nil || r.settings["workers"] != nil {
 		t.Errorf("%v", r.settings)
 	}
-	app := &cli.App{Commands: []*cli.Command{{Name: "worker", Flags: workerFlags(), Action: func(c *cli.Context) error {
-		for name, values := range r.settings {
-			if err := setOption(c, name, values); err != nil {
-				return err
-			}
-		}
-		o, err := parseOptions(c)
-		if err != nil {
-			return err
-		}
-		if o.target.Password != "canary" || !slices.Equal(o.indices.Include.Strings(), []string{"a", "regex:b,c"}) || o.repoURI != "/file" {
-			t.Errorf("%+v", o)
-		}
-		return nil
-	}}}}
-	for _, v := range []string{"RFS_SNAPSHOT_NAME", "RFS_S3_REGION", "RFS_TARGET_PASSWORD"} {
-		if err := os.Unsetenv(v); err != nil {
-			t.Fatal(err)
-		}
+	o, err := decodeMigrate(r.settings)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := app.Run([]string{"rfsd", "worker"}); err != nil {
-		t.Error(err)
+	if o.target.Password != "canary" || !slices.Equal(o.indices.Include.Strings(), []string{"a", "regex:b,c"}) || o.repoURI != "/file" {
+		t.Errorf("%+v", o)
 	}
 }
 
@@ -150,15 +113,33 @@ func TestANodeRefusesWhatMeansNothing(t *testing.T) {
 	}
 }
 
-func TestSizesAreReadWithTheirUnits(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "17": 17, "17B": 17, "2kB": 2000, "3KiB": 3072, "512MB": 512e6, "1 GiB": 1 << 30} {
-		if n, err := parseSize(text); err != nil || n != want {
-			t.Errorf("%q: %d, %v", text, n, err)
-		}
+func TestConfigCheckFindsWhatARunWouldStumbleOver(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.pem")
+	if err := os.WriteFile(broken, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	for _, text := range []string{"", "x", "1.5GB", "-1", "99999999999GiB", "GB"} {
-		if n, err := parseSize(text); err == nil {
-			t.Errorf("%q is taken for %d", text, n)
-		}
+	good := "[source]\nrepo-uri = '/file'\nsnapshot-name = 'file'\n[target]\ntarget-host = 'http://localhost:1'\n"
+	for _, c := range []struct{ name, text, want string }{
+		{"nothing wrong", good, ""},
+		{"a certificate that is missing", good + "target-cacert = '/nowhere/ca.pem'\n", "--target-cacert"},
+		{"a certificate that is none", good + "target-cacert = '" + broken + "'\n", broken},
+		{"a URL without a scheme", strings.Replace(good, "http://", "", 1), "--target-host"},
+		{"certificates in part", good + "[api]\nlisten = '127.0.0.1:0'\ntls-cert = '" + broken + "'\n", "--tls-key and --tls-ca is missing"},
+		{"certificates of the API that are none", good + "[api]\nlisten = '127.0.0.1:0'\ntls-cert = '" + broken + "'\ntls-key = '" + broken + "'\ntls-ca = '" + broken + "'\n", broken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := filepath.Join(dir, "n.toml")
+			if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			app := newApp()
+			app.Writer = io.Discard
+			err := app.RunContext(t.Context(), []string{"rfsd", "config", "check", name})
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -19,12 +19,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-// sharedSettings are those of the given settings that the fleet may know. A value that holds a secret is kept out,
+// sharedSettings returns those of the given settings that the fleet may know. A value that holds a secret is kept out,
 // and so is its setting. The rules travel as text: other machines do not have the file.
-func sharedSettings(c *cli.Context, flags []cli.Flag, log *slog.Logger) (cms.Shared, error) {
-	given, all := effective(c, flags), cms.Shared{}
-	for _, f := range flags {
-		name := f.Names()[0]
+func sharedSettings(given config.Values, settings []config.Setting, log *slog.Logger) (cms.Shared, error) {
+	all := cms.Shared{}
+	for _, s := range settings {
+		name := s.Name
 		values, ok := given[name]
 		if !ok || sharing.ClassOfValues(name, values) == sharing.Own {
 			continue
@@ -51,68 +51,67 @@ const rulesText = sharing.RulesText
 // joinPatience is how long a node that has all its settings waits for the fleet's at its start.
 const joinPatience = 5 * time.Second
 
-// joinFleet takes over what the fleet has agreed on and this node was not told otherwise. A node that lacks what it
-// needs waits for the store, also for one that is slow; another goes on with its own.
-func joinFleet(ctx context.Context, c *cli.Context, flags []cli.Flag) error {
+// joinFleet returns the settings with those that the fleet has agreed on and this node was not told otherwise. A node that lacks
+// what it needs waits for the store, also for one that is slow; another goes on with its own.
+func joinFleet(ctx context.Context, values config.Values, settings []config.Setting) (config.Values, error) {
 	log := slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(slog.LevelInfo)))
-	if c.String("coordinator-file") != "" || c.String("target-host") == "" && c.String("coordinator-host") == "" {
-		return nil // one node alone
+	if values.Text("coordinator-file") != "" || values.Text("target-host") == "" && values.Text("coordinator-host") == "" {
+		return values, nil // one node alone
 	}
-	complete := c.String("from") != "" || c.String("repo-uri") != "" && (c.String("snapshot-name") != "" || c.String("source-host") != "")
-	trust, err := newTrust(c)
+	complete := values.Text("from") != "" || values.Text("repo-uri") != "" && (values.Text("snapshot-name") != "" || values.Text("source-host") != "")
+	trust, err := newTrust(values)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for began := time.Now(); ; {
-		scope, record, err := askFleet(ctx, c)
+		scope, record, err := askFleet(ctx, values)
 		switch {
 		case err == nil:
 			judged, err := trust.judge(scope, record)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			left, err := takeShared(c, flags, record.Settings, judged, log)
+			all, left, err := takeShared(values, settings, record.Settings, judged, log)
 			switch {
 			case err != nil || len(left) == 0:
-				return err
+				return all, err
 			case !complete:
-				return usage("the fleet's %s would be needed and is not taken from the store: %s", strings.Join(left, ", "), judged.Doubt)
+				return nil, usage("the fleet's %s would be needed and is not taken from the store: %s", strings.Join(left, ", "), judged.Doubt)
 			}
 			log.Warn("settings of the fleet were not taken", "settings", strings.Join(left, ", "), "reason", judged.Doubt)
-			return nil
+			return all, nil
 		case errors.Is(err, cms.ErrNotFound):
-			return nil // this node is the first
+			return values, nil // this node is the first
 		case !errors.Is(err, fault.ErrUnavailable) && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil):
-			return err
+			return nil, err
 		case complete && time.Since(began) > joinPatience:
 			log.Warn("the fleet's settings are not known; this node goes on with its own", "error", fault.Text(err))
-			return nil
+			return values, nil
 		}
 		log.Info("waiting for the store to tell the fleet's settings", "error", fault.Text(err))
 		if serr := cms.SystemClock().Sleep(ctx, 2*time.Second); serr != nil {
-			return errors.Join(serr, err)
+			return nil, errors.Join(serr, err)
 		}
 	}
 }
 
 // askFleet reads the fleet's settings from the store that the options name.
-func askFleet(ctx context.Context, c *cli.Context) (sharing.Scope, cms.SharedRecord, error) {
+func askFleet(ctx context.Context, values config.Values) (sharing.Scope, cms.SharedRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
-	o := options{connections: 1, session: c.String("session-name")}
-	if !sessionName.MatchString(o.session) {
-		return sharing.Scope{}, cms.SharedRecord{}, usage("--session-name %q is not made of a-z, 0-9 and -", o.session)
+	var at struct {
+		Target config.Target
+		State  config.State
 	}
-	var err error
-	if c.String("target-host") != "" {
-		if o.target, err = o.cluster(c, "target"); err != nil {
-			return sharing.Scope{}, cms.SharedRecord{}, err
-		}
+	if err := config.Decode(values, &at); err != nil {
+		return sharing.Scope{}, cms.SharedRecord{}, err
 	}
-	if c.String("coordinator-host") != "" {
-		if o.coordinator, err = o.cluster(c, "coordinator"); err != nil {
-			return sharing.Scope{}, cms.SharedRecord{}, err
-		}
+	o := options{connections: 1, session: at.State.Session.Name}
+	if at.Target.Cluster.Host != "" {
+		o.target = o.cluster(at.Target.Cluster, "target")
+	}
+	if at.State.Coordinator.Host != "" {
+		o.coordinator = o.cluster(at.State.Coordinator, "coordinator")
 	}
 	coordinator, err := openCoordinator(ctx, o) // its connections end with ctx
 	if err != nil {
@@ -126,40 +125,34 @@ func askFleet(ctx context.Context, c *cli.Context) (sharing.Scope, cms.SharedRec
 	return scope, record, err
 }
 
-// takeShared sets what this node was not told, as far as the record is believed; left are the settings that are not. What
-// it was told counts for it; workers refuse it when it would make another migration.
-func takeShared(c *cli.Context, flags []cli.Flag, shared cms.Shared, judged sharing.Judgement, log *slog.Logger) (left []string, err error) {
-	own, err := sharedSettings(c, flags, log)
+// takeShared returns the settings of the fleet below those of this node, as far as the record is believed; left are the settings
+// that are not. What the node was told counts for it; workers refuse it when it would make another migration.
+func takeShared(values config.Values, settings []config.Setting, shared cms.Shared, judged sharing.Judgement, log *slog.Logger) (all config.Values, left []string, err error) {
+	own, err := sharedSettings(values, settings, log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var taken []string
-	for _, f := range flags {
-		name := f.Names()[0]
-		values, ok := shared[name]
+	taken := config.Values{}
+	for _, s := range settings {
+		fleets, ok := shared[s.Name]
 		switch {
-		case !ok || sharing.ClassOfValues(name, values) == sharing.Own:
-		case own[name] != nil:
-			if !slices.Equal(own[name], values) {
-				log.Warn("this node differs from its fleet", "setting", name, "fleet", values, "node", own[name])
+		case !ok || sharing.ClassOfValues(s.Name, fleets) == sharing.Own:
+		case own[s.Name] != nil:
+			if !slices.Equal(own[s.Name], fleets) {
+				log.Warn("this node differs from its fleet", "setting", s.Name, "fleet", fleets, "node", own[s.Name])
 			}
-		case c.IsSet(name):
-		case !judged.Takes(name, values):
-			left = append(left, name)
+		case values[s.Name] != nil:
+		case !judged.Takes(s.Name, fleets):
+			left = append(left, s.Name)
 		default:
-			if err := setOption(c, name, values); err != nil {
-				return left, fmt.Errorf("configuration of the fleet: %w", err)
+			if err := s.Valid(fleets); err != nil {
+				return nil, left, fmt.Errorf("configuration of the fleet: %w", err)
 			}
-			taken = append(taken, name)
+			taken[s.Name] = fleets
 		}
 	}
 	if len(taken) > 0 {
-		log.Info("settings of the fleet were taken over", "settings", strings.Join(taken, ", "))
+		log.Info("settings of the fleet were taken over", "settings", strings.Join(slices.Sorted(maps.Keys(taken)), ", "))
 	}
-	return left, nil
-}
-
-// hiddenRules is the option by which rules reach a node that has no file of them.
-func hiddenRules() cli.Flag {
-	return &cli.StringFlag{Name: rulesText, Category: selection, Hidden: true}
+	return values.Over(taken), left, nil
 }

@@ -7,11 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
-	"github.com/rfsd/rfsd/daemon/config"
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/sharing"
-	"github.com/rfsd/rfsd/rfs/secret"
 )
 
 // TestEachSettingIsTheFleetsOrTheNodes lists those of the fleet: whoever adds an option decides here what it is. docs/FLEET.md
@@ -29,9 +26,9 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 		"from", "create-indices", "window-size", "window-lease", "max-attempts",
 	}
 	var is []string
-	for _, f := range runFlags() {
-		if sharing.ClassOf(f.Names()[0]) != sharing.Own {
-			is = append(is, f.Names()[0])
+	for _, s := range config.Settings(config.Run{}) {
+		if sharing.ClassOf(s.Name) != sharing.Own {
+			is = append(is, s.Name)
 		}
 	}
 	slices.Sort(want)
@@ -52,38 +49,28 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 // looks for it in what the fleet is told.
 func TestNothingSecretIsTold(t *testing.T) {
 	const canary = "canary-8b07"
-	var looked []string
-	app := &cli.App{Flags: runFlags(), Action: func(c *cli.Context) error {
-		for _, f := range runFlags() {
-			name := f.Names()[0]
-			ofMachine := slices.ContainsFunc([]string{"-file", "-cacert", "-client-cert", "-client-cert-key", "-dir", "-keys"}, func(end string) bool { return strings.HasSuffix(name, end) })
-			if kindOf(f) != config.Text && kindOf(f) != config.List || !secret.Option(name) && !ofMachine {
-				continue
-			}
-			looked = append(looked, name)
-			if err := setOption(c, name, []string{canary}); err != nil {
-				return err
-			}
+	var secret []string
+	values := config.Values{}
+	for _, s := range config.Settings(config.Run{}) {
+		ofMachine := slices.ContainsFunc([]string{"-file", "-cacert", "-client-cert", "-client-cert-key", "-dir", "-keys"}, func(end string) bool { return strings.HasSuffix(s.Name, end) })
+		if s.Kind != config.Text && s.Kind != config.List || !s.Secret && !ofMachine {
+			continue
 		}
-		for name, value := range map[string]string{"repo-uri": "s3://bucket/prefix", "source-host": "https://me:" + canary + "@old:9200", "source-repo-setting": "secret_key=" + canary} {
-			if err := setOption(c, name, []string{value}); err != nil {
-				return err
-			}
-		}
-		told, err := sharedSettings(c, runFlags(), slog.New(slog.DiscardHandler))
-		if err != nil {
-			return err
-		}
-		if s := fmt.Sprint(told); strings.Contains(s, canary) || !strings.Contains(s, "s3://bucket/prefix") {
-			t.Errorf("the fleet is told %s", s)
-		}
-		return nil
-	}}
-	if err := app.Run([]string{"rfsd"}); err != nil {
+		secret = append(secret, s.Name)
+		values[s.Name] = []string{canary}
+	}
+	for name, value := range map[string]string{"repo-uri": "s3://bucket/prefix", "source-host": "https://me:" + canary + "@old:9200", "source-repo-setting": "secret_key=" + canary} {
+		values[name] = []string{value}
+	}
+	told, err := sharedSettings(values, config.Settings(config.Run{}), slog.New(slog.DiscardHandler))
+	if err != nil {
 		t.Fatal(err)
 	}
+	if s := fmt.Sprint(told); strings.Contains(s, canary) || !strings.Contains(s, "s3://bucket/prefix") {
+		t.Errorf("the fleet is told %s", s)
+	}
 	for _, name := range []string{"target-password", "target-password-file", "source-password", "coordinator-password", "target-client-cert-key", "webhook-file", "gossip-keys"} {
-		if !slices.Contains(looked, name) {
+		if !slices.Contains(secret, name) {
 			t.Errorf("--%s was not looked at", name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
@@ -25,51 +26,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
-
-func TestASinkInTheDataDirectoryIsRefused(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(data, link); err != nil {
-		t.Fatal(err)
-	}
-	for sink, refused := range map[string]bool{
-		data: true, filepath.Join(data, "x", "y"): true, filepath.Join(link, "failed"): true, data + "/../data/failed": true,
-		data + "-failed": false, filepath.Dir(data): false, filepath.Join(data, "..", "..failed"): false, "s3://bucket" + data: false, "rfsd-failed/x": false,
-	} {
-		err := outside(sink, data)
-		if refused != errors.Is(err, fault.ErrConfig) || refused != (err != nil && strings.Contains(err.Error(), sink)) {
-			t.Errorf("%s: %v", sink, err)
-		}
-		if err := outside(sink, ""); err != nil {
-			t.Errorf("%s without a data directory: %v", sink, err)
-		}
-	}
-}
-
-func TestASinkInABucketIsChecked(t *testing.T) {
-	for _, c := range []struct {
-		sink, repository string
-		shared           bool
-		says             string
-	}{
-		{"s3://bucket/failed", "s3://bucket/snapshots", false, ""},
-		{"s3://bucket/snapshots-failed", "s3://bucket/snapshots/", false, ""},
-		{"s3://bucket/snapshots/failed", "s3://bucket/snapshots", false, "nothing is ever written"},
-		{"s3://bucket/snapshots/", "s3://bucket/snapshots", false, "nothing is ever written"},
-		{"s3://bucket", "/snapshots", true, "always shared"},
-		{"s3:///failed", "/snapshots", false, "names no bucket"},
-		{"failed", "/snapshots", true, ""},
-	} {
-		o := options{failedDir: c.sink, failedShared: c.shared}
-		err := o.checkSink(c.repository)
-		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says)) {
-			t.Errorf("%s beside %s: %v", c.sink, c.repository, err)
-		}
-	}
-}
 
 func refusals(n int64) (all []doc.Failure) {
 	for i := range n {
@@ -244,7 +200,7 @@ func TestADryRunWritesNoFailedDocumentsUnlessToldWhere(t *testing.T) {
 			if err != nil || (len(files) > 0) != c.file {
 				t.Errorf("files %q, %v", files, err)
 			}
-			if err := outside(o.failedDir, filepath.Join(t.TempDir(), "data")); err != nil {
+			if err := config.OutsideData(o.failedDir, filepath.Join(t.TempDir(), "data")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -254,14 +210,10 @@ func TestADryRunWritesNoFailedDocumentsUnlessToldWhere(t *testing.T) {
 // parsedMigration parses a command line without running it.
 func parsedMigration(t *testing.T, args ...string) (o options, err error) {
 	t.Helper()
-	c := migrateCommand()
-	c.Action = func(c *cli.Context) error {
-		o, err = parseOptions(c)
-		return nil
-	}
+	c := config.Command(cli.Command{Name: "migrate"}, func(_ context.Context, _ *config.Call, m config.Migrate) error {
+		o, err = newOptions(m)
+		return err
+	})
 	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
-	if e := app.Run(append([]string{"rfsd", "migrate"}, args...)); e != nil {
-		t.Fatal(e)
-	}
-	return o, err
+	return o, app.Run(append([]string{"rfsd", "migrate"}, args...))
 }

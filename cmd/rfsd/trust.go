@@ -5,8 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/sharing"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -14,28 +13,29 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
-// fleetKeyFlag names the key by which shared settings are believed.
-func fleetKeyFlag() cli.Flag {
-	return str(coordination, "fleet-key", "", "file of the key that signs the settings of the fleet, the same on all nodes (rfsctl cert gossip-key makes one; default: --gossip-keys); without it a node takes nothing from the store that moves data or credentials")
-}
-
 // trust is what this node needs to judge the record of the fleet's settings, and to sign it.
 type trust struct {
 	keys sharing.Keys
 	seen sharing.Seen
 }
 
-func newTrust(c *cli.Context) (trust, error) {
+func newTrust(values config.Values) (trust, error) {
 	dir, err := stateDir()
 	if err != nil {
 		return trust{}, err
 	}
-	t := trust{seen: sharing.Seen{Dir: dir}}
-	flag := "fleet-key"
-	if c.String(flag) == "" {
-		flag = "gossip-keys"
+	var given struct {
+		Key   config.FleetKey
+		Fleet config.Fleet
 	}
-	name := c.String(flag)
+	if err := config.Decode(values, &given); err != nil {
+		return trust{}, err
+	}
+	t := trust{seen: sharing.Seen{Dir: dir}}
+	flag, name := "fleet-key", given.Key.File
+	if name == "" {
+		flag, name = "gossip-keys", given.Fleet.Keys
+	}
 	if name == "" {
 		return t, nil
 	}
@@ -91,7 +91,7 @@ func (r runOptions) share(ctx context.Context, coordinator *cms.Coordinator, log
 func (r runOptions) shareSigned(ctx context.Context, coordinator *cms.Coordinator) (stored bool, err error) {
 	record := cms.SharedRecord{Settings: r.shared}
 	if len(r.trust.keys) == 0 {
-		return coordinator.Share(ctx, record, r.shareOver)
+		return coordinator.Share(ctx, record, r.own.Fleet.Share)
 	}
 	scope, err := sharedScope(ctx, r.options)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r runOptions) shareSigned(ctx context.Context, coordinator *cms.Coordinato
 		before = was.Revision
 	}
 	record.Revision = sharing.Next(seen, before, time.Now().UnixMilli())
-	stored, err = coordinator.Share(ctx, r.trust.keys.Sign(scope, record), r.shareOver)
+	stored, err = coordinator.Share(ctx, r.trust.keys.Sign(scope, record), r.own.Fleet.Share)
 	if err != nil || !stored {
 		return stored, err
 	}

@@ -8,13 +8,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -35,65 +35,20 @@ const verifyHelp = `Compares what migrate with the same options sends with what 
 // verifyMemory is the soft limit of a verification, in bytes.
 const verifyMemory = 160 << 20
 
-func verifyFlags() []cli.Flag {
-	const category = "Verification"
-	flags := []cli.Flag{
-		yes(category, "quick", "compare numbers of documents only"),
-		str(category, "sample", "100%", "part of all documents that is compared, such as 1%: always the same ids"),
-		num(category, "differences", 1000, "most documents that are named for each target index; the others are counted"),
-	}
-	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
-		flags = append(flags, group...)
-	}
-	return flags
-}
-
 func verifyCommand() *cli.Command {
-	return &cli.Command{
-		Name: "verify", Usage: "compare a target with the snapshot that was migrated to it", Description: verifyHelp, Flags: verifyFlags(),
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usage("unexpected argument %q: every option begins with --", c.Args().First())
-			}
-			o, err := parseOptions(c)
-			if err != nil {
-				return err
-			}
-			sample, err := parsePart(c.String("sample"))
-			if err != nil {
-				return usage("invalid --sample %q: want a part such as 1%%", c.String("sample"))
-			}
-			names := c.Int("differences")
-			if names < 1 || names > 100_000 {
-				return usage("invalid --differences %d: want 1 to 100000", names)
-			}
-			return runVerify(c.Context, o, verification{sample: sample, names: names, quick: c.Bool("quick")}, os.Stdout)
-		},
-	}
-}
-
-// verification is what a verification is asked for beside the options of a migration.
-type verification struct {
-	sample float64
-	names  int
-	quick  bool
-}
-
-// parsePart reads a part of a whole: 1% or 0.01.
-func parsePart(s string) (float64, error) {
-	number, percent := strings.CutSuffix(s, "%")
-	part, err := strconv.ParseFloat(number, 64)
-	if percent {
-		part /= 100
-	}
-	if err == nil && !(part > 0 && part <= 1) {
-		err = strconv.ErrRange
-	}
-	return part, err
+	return config.Command(cli.Command{
+		Name: "verify", Usage: "compare a target with the snapshot that was migrated to it", Description: verifyHelp,
+	}, func(ctx context.Context, call *config.Call, v config.Verify) error {
+		o, err := newOptions(v.Migrate)
+		if err != nil {
+			return err
+		}
+		return runVerify(ctx, o, v.Verification, terminal.Raw(call.Out))
+	})
 }
 
 // runVerify compares, reports, and returns the exit code as an error.
-func runVerify(ctx context.Context, o options, ask verification, out io.Writer) error {
+func runVerify(ctx context.Context, o options, ask config.Verification, out io.Writer) error {
 	if o.snapshot == "" || o.target.URL == "" {
 		return usage("verify needs a snapshot (--snapshot-name) and a target (--target-host)")
 	}
@@ -123,8 +78,8 @@ func runVerify(ctx context.Context, o options, ask verification, out io.Writer) 
 }
 
 // compare reads both sides.
-func compare(ctx context.Context, o options, ask verification, log *slog.Logger) (*verify.Report, error) {
-	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: o.repoURI, Snapshot: o.snapshot, Sample: ask.sample, Quick: ask.quick}
+func compare(ctx context.Context, o options, ask config.Verification, log *slog.Logger) (*verify.Report, error) {
+	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: o.repoURI, Snapshot: o.snapshot, Sample: float64(ask.Sample), Quick: ask.Quick}
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
 		return nil, &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
@@ -155,11 +110,11 @@ func compare(ctx context.Context, o options, ask verification, log *slog.Logger)
 	bucket := throttle.New(o.maxRate)
 	checker := verify.New(verify.Options{
 		Target: worker.ComparedTarget{Client: client, Version: v, Admit: bucket.Take, Pause: cms.SystemClock().Sleep, Log: log},
-		Sample: verify.Sample(ask.sample), Failed: refused, Names: ask.names, Readers: o.slots, Log: log,
+		Sample: verify.Sample(float64(ask.Sample)), Failed: refused, Names: ask.Differences, Readers: o.slots, Log: log,
 	})
 	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets}
 	stop := showProgress(verifyProgress(checker), log)
-	if ask.quick {
+	if ask.Quick {
 		r.Indices, err = checker.Count(ctx, source.Groups(plan))
 	} else {
 		r.Indices, err = checker.Compare(ctx, source.Groups(plan))
@@ -186,7 +141,7 @@ func accountOfFailures(ctx context.Context, o options) (*verify.Failed, error) {
 	}
 	kept, err := repo.Open(ctx, o.failedDir, o.s3)
 	if err != nil {
-		if _, serr := os.Stat(o.failedDir); !inBucket(o.failedDir) && errors.Is(serr, fs.ErrNotExist) {
+		if _, serr := os.Stat(o.failedDir); !config.InBucket(o.failedDir) && errors.Is(serr, fs.ErrNotExist) {
 			return all, nil
 		}
 		return nil, fmt.Errorf("failed documents: %w", err)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/care"
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -34,7 +35,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	give := func(err error) (*worker.Session, func() error, error) {
 		return nil, nil, errors.Join(err, done())
 	}
-	limitMemory(memoryBudget(o, inBucket(blobs.URI())), os.Getenv)
+	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv)
 	writer := newHolder()
 	s := &worker.Session{
 		Holder: writer, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
@@ -60,7 +61,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		}
 		closers = append(closers, closeStore)
 	}
-	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.lease, SkewTolerance: o.skewTolerance(), LeastExponent: o.leastExponent, Tries: o.tries})
+	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.leases.Initial, SkewTolerance: o.skewTolerance(), LeastExponent: o.leastExponent, Tries: o.tries})
 	if err != nil {
 		return give(err)
 	}
@@ -105,7 +106,7 @@ func (o options) skewTolerance() time.Duration {
 	if !o.clustered() {
 		return 0
 	}
-	return o.skew
+	return o.leases.Skew.Tolerance
 }
 
 // openStore opens the state of the work: a file when one is named or no cluster takes part, otherwise a

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -33,41 +34,44 @@ const workerHelp = `Does one step of a phase before the documents (snapshot, clu
    1 anything else. A crash also exits with 2: believe 2 only together with the final record on --status-fd.`
 
 func workerCommand() *cli.Command {
-	var flags []cli.Flag
-	for _, group := range [][]cli.Flag{sourceFlags(), destinationFlags(), selectionFlags(), workFlags(), coordinationFlags()} {
-		flags = append(flags, group...)
-	}
-	flags = append(append(flags, fleetKeyFlag()), linkFlags()...)
-	return &cli.Command{
-		Name: "worker", Usage: "work on one lease of a migration, then exit", Description: workerHelp, Flags: flags,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usage("unexpected argument %q: every option begins with --", c.Args().First())
-			}
-			l, err := openLink(c)
-			if err != nil {
-				return err
-			}
-			if c.String("repo-uri") == "" { // one that is started by hand, with target and session only
-				if err := joinSoon(c, flags); err != nil {
-					return l.finish(failedRecord(err), err)
-				}
-			}
-			o, err := parseOptions(c)
-			if err != nil {
+	return config.Raw[config.Worker](cli.Command{
+		Name: "worker", Usage: "work on one lease of a migration, then exit", Description: workerHelp,
+	}, func(ctx context.Context, call *config.Call) error {
+		l, values, err := openLink(call)
+		if err != nil {
+			return err
+		}
+		if err := config.Decode(values, &config.FleetKey{}); err != nil {
+			return l.finish(failedRecord(err), err)
+		}
+		if values.Text("repo-uri") == "" { // one that is started by hand, with target and session only
+			if values, err = joinSoon(ctx, values); err != nil {
 				return l.finish(failedRecord(err), err)
 			}
-			return work1(c.Context, o, l)
-		},
-	}
+		}
+		o, err := decodeMigrate(values)
+		if err != nil {
+			return l.finish(failedRecord(err), err)
+		}
+		return work1(ctx, o, l)
+	})
 }
 
-// joinSoon takes over the fleet's settings as joinFleet does, and gives up when the store does not answer: whoever
+// decodeMigrate makes the options of a migration of given settings.
+func decodeMigrate(values config.Values) (options, error) {
+	var m config.Migrate
+	if err := config.Decode(values, &m); err != nil {
+		return options{}, err
+	}
+	return newOptions(m)
+}
+
+// joinSoon takes over the fleet's settings as joinFleet does, and gives up when the store does not answer: the process that
 // starts workers starts another.
-func joinSoon(c *cli.Context, flags []cli.Flag) error {
-	ctx, cancel := context.WithTimeout(c.Context, 6*joinPatience)
+func joinSoon(ctx context.Context, values config.Values) (config.Values, error) {
+	ctx, cancel := context.WithTimeout(ctx, 6*joinPatience)
 	defer cancel()
-	return joinFleet(ctx, c, flags)
+	return joinFleet(ctx, values, config.Settings(config.Migrate{}))
 }
 
 // work1 runs one lease and turns its end into an exit code and a status record.

@@ -51,7 +51,7 @@ func health(ctx context.Context, c Cluster, n Needs) []Finding {
 	limit, err := strconv.Atoi(value("cluster.max_shards_per_node", "1000"))
 	shards := Finding{"shards per node", Good, fmt.Sprintf("%d there, %d to come, %d allowed", h.Active+h.Unassigned, n.Shards, limit*h.Nodes), ""}
 	if err == nil && h.Active+h.Unassigned+n.Shards > limit*h.Nodes {
-		shards.Level, shards.Remedy = Bad, "raise cluster.max_shards_per_node, add nodes, or reduce shards with --index-shards and --replicas"
+		shards.Level, shards.Remedy = Bad, "raise cluster.max_shards_per_node, add nodes, or reduce shards with --shards and --replicas"
 	}
 	return append(all, shards)
 }

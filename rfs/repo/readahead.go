@@ -9,9 +9,12 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
+// DefaultChunk is how many bytes of a long stream one request reads.
+const DefaultChunk = 4 << 20
+
 // ReadAheadOptions bound what is fetched before it is needed.
 type ReadAheadOptions struct {
-	Chunk  int64 // bytes per request of a long stream; 0 means 4 MiB
+	Chunk  int64 // bytes per request of a long stream; 0 means DefaultChunk
 	Depth  int   // requests ahead of the reader, per stream; 0 means 4
 	Budget int64 // bytes of memory for all streams together; 0 means 64 MiB
 	Pace   Pacer // of the depth; nil: all
@@ -40,7 +43,7 @@ type ReadAhead struct {
 // NewReadAhead decorates r.
 func NewReadAhead(r Repository, o ReadAheadOptions) *ReadAhead {
 	if o.Chunk == 0 {
-		o.Chunk = 4 << 20
+		o.Chunk = DefaultChunk
 	}
 	if o.Depth == 0 {
 		o.Depth = 4

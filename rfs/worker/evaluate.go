@@ -213,9 +213,6 @@ func (e *Evaluator) globals(ctx context.Context, plan *Plan, r *Evaluation) erro
 	return nil
 }
 
-// readUnit is how many bytes one request to an object store reads.
-const readUnit = 8 << 20
-
 // measure adds up sizes from the shards' manifests.
 func (e *Evaluator) measure(ctx context.Context, plan *Plan, r *Evaluation) error {
 	type cost struct{ total, read, requests int64 }
@@ -229,17 +226,14 @@ func (e *Evaluator) measure(ctx context.Context, plan *Plan, r *Evaluation) erro
 				if errors.Is(err, fault.ErrUnavailable) || gctx.Err() != nil {
 					return err
 				}
-				costs[i].requests++
 				if err != nil {
+					costs[i].requests++
 					continue // the migration names it; the plan says what the snapshot lacks
 				}
 				costs[i].total += shard.TotalBytes
-				for _, f := range shard.Files {
-					if isRead(f.Name) && !f.Virtual() {
-						costs[i].read += f.Length
-						costs[i].requests += 1 + f.Length/readUnit
-					}
-				}
+				read, requests := ReadCost(shard)
+				costs[i].read += read
+				costs[i].requests += requests
 			}
 			return nil
 		})
@@ -256,17 +250,6 @@ func (e *Evaluator) measure(ctx context.Context, plan *Plan, r *Evaluation) erro
 		r.Size.Requests += costs[i].requests
 	}
 	return nil
-}
-
-// isRead says whether anything of a Lucene file is read. Of a compound file it is a part that only the
-// file itself tells.
-func isRead(name string) bool {
-	for _, suffix := range []string{".fdt", ".fdx", ".fdm", ".si", ".fnm", ".cfe", ".cfs", ".liv", ".del"} {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return strings.HasPrefix(name, "segments_")
 }
 
 func replicas(settings map[string]string) int {

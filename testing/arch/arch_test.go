@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"gossip":       {"rfs/fault", "rfs/cms", "gossip"},
 	"store":        {"rfs/fault", "store"},
 	// The parts of the daemon that others read from outside; the daemon itself wires everything.
-	"daemon/config":  {"rfs/fault", "rfs/secret", "daemon/config"},
+	"cmd/config":     {"rfs", "daemon/cert", "cmd/config"},
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
 	"daemon/status":  {"rfs/progress", "daemon/status"},
 	"daemon/sharing": {"rfs/fault", "rfs/cms"},
@@ -54,8 +54,8 @@ var allowed = map[string][]string{
 	"daemon/web":     {"daemon/web", "daemon/status"},
 	"daemon/api":     {"rfs/fault", "rfs/progress", "daemon/status", "daemon/cert", "daemon/web", "daemon/api"},
 	"daemon":         {"rfs", "gossip", "store", "daemon"},
-	"cmd/rfsd":       {"rfs", "daemon", "gossip", "store", "cmd/rfsd"},
-	"cmd/rfsctl":     {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/rfsctl"},
+	"cmd/rfsd":       {"rfs", "daemon", "gossip", "store", "cmd/config", "cmd/rfsd"},
+	"cmd/rfsctl":     {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/config", "cmd/rfsctl"},
 	"deploy":         {"deploy"},
 	"testing":        {"rfs", "cmd", "daemon", "store", "gossip", "testing"},
 }

@@ -1,5 +1,3 @@
-// Package config reads the configuration file of a node: strict TOML whose keys are the names of
-// the program's flags, in sections. Nothing in it is a secret.
 package config
 
 import (
@@ -17,43 +15,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/secret"
 )
 
-// Kind is what a key takes.
-type Kind int
-
-// The kinds. A Text takes numbers, too.
-const (
-	Text Kind = iota
-	Number
-	Bool
-	List
-)
-
-func (k Kind) String() string {
-	return [...]string{"a string", "a whole number", "true or false", "an array of strings"}[k]
-}
-
-// Key is one setting.
-type Key struct {
-	Name   string
-	Kind   Kind
-	Usage  string
-	Secret bool // it does not belong in the file; shown as *** where it comes from elsewhere
-}
-
-// Section is a table of the file.
-type Section struct {
-	Name string
-	Keys []Key
-}
-
-// Values are settings by name; a List has any number of them, anything else one.
-type Values map[string][]string
-
 // maxFile bounds the file, in bytes.
 const maxFile = 1 << 20
 
 // Load reads a file. Errors are fault.ErrConfig and name file, line and key.
-func Load(name string, sections []Section) (Values, error) {
+func Load(name string, settings []Setting) (Values, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w: %w", err, fault.ErrConfig)
@@ -66,11 +32,11 @@ func Load(name string, sections []Section) (Values, error) {
 	case len(text) > maxFile:
 		return nil, fmt.Errorf("configuration %s is larger than %d bytes: %w", name, maxFile, fault.ErrConfig)
 	}
-	return Parse(name, string(text), sections)
+	return Parse(name, string(text), settings)
 }
 
-// Parse reads the text of a file of that name.
-func Parse(name, text string, sections []Section) (Values, error) {
+// Parse reads the text of a file of that name: strict TOML whose keys are the names of settings, in their sections.
+func Parse(name, text string, settings []Setting) (Values, error) {
 	var tables map[string]any
 	if _, err := toml.Decode(text, &tables); err != nil {
 		var at string
@@ -83,7 +49,7 @@ func Parse(name, text string, sections []Section) (Values, error) {
 		}
 		return nil, fmt.Errorf("configuration %s%s: %w: %w", name, at, err, fault.ErrConfig)
 	}
-	p := parser{file: name, lines: lines(text), sections: sections, values: Values{}}
+	p := parser{file: name, lines: lines(text), settings: settings, values: Values{}}
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		if err := p.table(table, tables[table]); err != nil {
 			return nil, err
@@ -95,7 +61,7 @@ func Parse(name, text string, sections []Section) (Values, error) {
 type parser struct {
 	file     string
 	lines    map[string]int // section.key → line
-	sections []Section
+	settings []Setting
 	values   Values
 }
 
@@ -116,16 +82,11 @@ func (p *parser) table(name string, content any) error {
 	if !ok {
 		return p.outside(name)
 	}
-	i := slices.IndexFunc(p.sections, func(s Section) bool { return s.Name == name })
-	if i < 0 {
-		var names []string
-		for _, s := range p.sections {
-			names = append(names, s.Name)
-		}
+	if names := sections(p.settings); !slices.Contains(names, name) {
 		return p.fail(name, "", "unknown section%s", suggest(name, names, "; the sections are "+strings.Join(names, ", ")))
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if err := p.key(p.sections[i], key, keys[key]); err != nil {
+		if err := p.key(name, key, keys[key]); err != nil {
 			return err
 		}
 	}
@@ -144,41 +105,48 @@ func (p *parser) outside(key string) error {
 	return fmt.Errorf("configuration %s: %s: a key outside of every section%s: %w", place, key, hint, fault.ErrConfig)
 }
 
-func (p *parser) sectionOf(key string) string {
-	for _, s := range p.sections {
-		if slices.ContainsFunc(s.Keys, func(k Key) bool { return k.Name == key }) {
-			return s.Name
+// sections returns the names of the tables of the file, in their order.
+func sections(settings []Setting) (names []string) {
+	for _, s := range settings {
+		if s.Section != "" && !slices.Contains(names, s.Section) {
+			names = append(names, s.Section)
 		}
 	}
-	return ""
+	return names
 }
 
-func (p *parser) key(s Section, name string, value any) error {
-	i := slices.IndexFunc(s.Keys, func(k Key) bool { return k.Name == name })
-	if i < 0 {
-		if other := p.sectionOf(name); other != "" {
-			return p.fail(s.Name, name, "it belongs in [%s]", other)
-		}
+func (p *parser) sectionOf(key string) string {
+	s, _ := Find(p.settings, key)
+	return s.Section
+}
+
+func (p *parser) key(section, name string, value any) error {
+	k, ok := Find(p.settings, name)
+	switch {
+	case !ok || k.Section == "":
 		var names []string
-		for _, k := range s.Keys {
-			if !k.Secret {
-				names = append(names, k.Name)
+		for _, s := range p.settings {
+			if s.Section == section && !s.Secret {
+				names = append(names, s.Name)
 			}
 		}
-		return p.fail(s.Name, name, "unknown key%s", suggest(name, names, ""))
-	}
-	k := s.Keys[i]
-	if k.Secret {
-		return p.fail(s.Name, name, "a secret does not belong in this file: use %s-file, or the variable RFS_%s", name, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+		return p.fail(section, name, "unknown key%s", suggest(name, names, ""))
+	case k.Section != section:
+		return p.fail(section, name, "it belongs in [%s]", k.Section)
+	case k.Secret:
+		return p.fail(section, name, "a secret does not belong in this file: use %s-file, or the variable %s", name, k.Variable())
 	}
 	texts, ok := textsOf(k.Kind, value)
 	if !ok {
-		return p.fail(s.Name, name, "takes %s", k.Kind)
+		return p.fail(section, name, "takes %s", k.Kind)
 	}
 	for _, text := range texts {
 		if secret.In(name, text) {
-			return p.fail(s.Name, name, "a user, password or key does not belong in this file: use the variable RFS_%s, or options ending in -file", strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+			return p.fail(section, name, "a user, password or key does not belong in this file: use the variable %s, or options ending in -file", k.Variable())
 		}
+	}
+	if err := k.Valid(texts); err != nil {
+		return p.fail(section, name, "%s", fault.Text(err))
 	}
 	p.values[name] = texts
 	return nil
@@ -233,38 +201,4 @@ func note(at map[string]int, key string, line int) {
 	if at[key] == 0 {
 		at[key] = line
 	}
-}
-
-// suggest names what was probably meant, or gives otherwise.
-func suggest(name string, names []string, otherwise string) string {
-	best, least := "", len(name)/2+1
-	for _, n := range names {
-		if d := distance(name, n); d < least {
-			best, least = n, d
-		}
-	}
-	if best == "" {
-		return otherwise
-	}
-	return "; did you mean " + best + "?"
-}
-
-// distance is how many letters have to be changed, added or taken away.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			last, row[j+1] = row[j+1], min(last+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

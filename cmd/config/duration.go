@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 
 var isoDuration = regexp.MustCompile(`^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$`)
 
-// parseDuration reads a duration as ISO 8601 (PT10M, P1DT2H) or as Go writes it (10m, 1h30m).
-func parseDuration(s string) (time.Duration, error) {
+// ParseDuration reads a duration as ISO 8601 (PT10M, P1DT2H) or as Go writes it (10m, 1h30m).
+func ParseDuration(s string) (time.Duration, error) {
 	if m := isoDuration.FindStringSubmatch(s); m != nil && s != "P" && s[len(s)-1] != 'T' {
 		var d time.Duration
 		for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute} {

@@ -12,17 +12,17 @@ import (
 
 // Write prints the values as a file, without what is secret: secrets, and whatever a URL may hold
 // of them.
-func Write(w io.Writer, sections []Section, values Values) error {
-	for _, s := range sections {
+func Write(w io.Writer, settings []Setting, values Values) error {
+	for _, section := range sections(settings) {
 		begun := false
-		for _, k := range s.Keys {
+		for _, k := range settings {
 			texts, ok := values[k.Name]
-			if !ok {
+			if !ok || k.Section != section {
 				continue
 			}
 			if !begun {
 				begun = true
-				if _, err := fmt.Fprintf(w, "[%s]\n", s.Name); err != nil {
+				if _, err := fmt.Fprintf(w, "[%s]\n", section); err != nil {
 					return err
 				}
 			}
@@ -39,7 +39,7 @@ func Write(w io.Writer, sections []Section, values Values) error {
 	return nil
 }
 
-func writeKey(w io.Writer, k Key, texts []string) error {
+func writeKey(w io.Writer, k Setting, texts []string) error {
 	if k.Secret {
 		_, err := fmt.Fprintf(w, "# %s is set, and not shown\n", k.Name)
 		return err

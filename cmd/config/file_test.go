@@ -12,11 +12,28 @@ import (
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
-var sections = []Section{
-	{"source", []Key{{Name: "repo-uri"}, {Name: "s3-path-style", Kind: Bool}}},
-	{"target", []Key{{Name: "target-host"}, {Name: "target-password", Secret: true}, {Name: "target-password-file"}}},
-	{"work", []Key{{Name: "slots", Kind: Number}, {Name: "first", Kind: List}, {Name: "max-rate"}}},
+// few are the settings of a small file.
+type few struct {
+	Source struct {
+		_    struct{} `section:"source"`
+		URI  string   `flag:"repo-uri"`
+		Path bool     `flag:"s3-path-style"`
+	}
+	Target struct {
+		_        struct{} `section:"target"`
+		Host     string   `flag:"target-host"`
+		Password string   `flag:"target-password" secret:"yes"`
+		File     string   `flag:"target-password-file"`
+	}
+	Work struct {
+		_     struct{} `section:"work"`
+		Slots int      `flag:"slots" max:"9"`
+		First []string `flag:"first"`
+		Rate  string   `flag:"max-rate"`
+	}
 }
+
+var settings = Settings(few{})
 
 func TestKeysOfAllKindsAreRead(t *testing.T) {
 	got, err := Parse("f.toml", `
@@ -28,7 +45,7 @@ s3-path-style = true
 slots = 4
 first = ["users", "regex:a,b=c"]
 max-rate = 12.5
-`, sections)
+`, settings)
 	want := Values{"repo-uri": {"s3://bucket/prefix"}, "s3-path-style": {"true"}, "slots": {"4"}, "first": {"users", "regex:a,b=c"}, "max-rate": {"12.5"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v", got, err)
@@ -43,6 +60,7 @@ func TestWhatIsWrongIsNamedWithItsLine(t *testing.T) {
 		{"unknown section", "\n[sauce]\nx = 1\n", "f.toml:2: [sauce]: unknown section; did you mean source?"},
 		{"far from everything", "[source]\nzzzzzzzz = 1\n", "[source] zzzzzzzz: unknown key: configuration"},
 		{"wrong kind", "[work]\nslots = 'four'\n", "f.toml:2: [work] slots: takes a whole number"},
+		{"out of bounds", "[work]\nslots = 10\n", `f.toml:2: [work] slots: invalid --slots "10": want a whole number, at most 9`},
 		{"list of numbers", "[work]\nfirst = [1]\n", "takes an array of strings"},
 		{"twice", "[work]\nslots = 1\nslots = 2\n", "f.toml:3"},
 		{"no TOML", "[work\n", "f.toml:"},
@@ -52,7 +70,7 @@ func TestWhatIsWrongIsNamedWithItsLine(t *testing.T) {
 		{"secret as a setting", "[source]\nrepo-uri = 'secret_key=pw'\n", "a user, password or key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Parse("f.toml", c.text, sections)
+			_, err := Parse("f.toml", c.text, settings)
 			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v\nwant %s", err, c.want)
 			}
@@ -66,14 +84,14 @@ func TestWhatIsWrongIsNamedWithItsLine(t *testing.T) {
 func TestWhatIsWrittenIsReadAgainWithoutSecrets(t *testing.T) {
 	var b strings.Builder
 	values := Values{"repo-uri": {`s3://b/"x"`}, "slots": {"3"}, "first": {"a", "b"}, "target-password": {"canary"}, "target-host": {"https://user:canary@host:9200/?key=canary"}}
-	if err := Write(&b, sections, values); err != nil {
+	if err := Write(&b, settings, values); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "canary") {
 		t.Errorf("a secret is shown:\n%s", b.String())
 	}
-	text := strings.Replace(b.String(), "***@", "", 1) // what is masked is refused, too
-	got, err := Parse("f.toml", text, sections)
+	text := strings.Replace(b.String(), "%2A%2A%2A@", "", 1)
+	got, err := Parse("f.toml", text, settings)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -88,7 +106,7 @@ func TestAFileTooLargeOrAbsentIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{name, name + "-none"} {
-		if _, err := Load(file, sections); !errors.Is(err, fault.ErrConfig) {
+		if _, err := Load(file, settings); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -99,13 +117,13 @@ func FuzzParse(f *testing.F) {
 	f.Add("a = 1\n[x]\n[[y]]\nb.c = '''\n'''")
 	f.Fuzz(func(t *testing.T, text string) {
 		defer fuzzing.Bounded(t, len(text))()
-		values, err := Parse("f", text, sections)
+		values, err := Parse("f", text, settings)
 		if err != nil && !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("error without a category: %v", err)
 		}
 		if err == nil {
 			var b strings.Builder
-			if err := Write(&b, sections, values); err != nil {
+			if err := Write(&b, settings, values); err != nil {
 				t.Error(err)
 			}
 		}

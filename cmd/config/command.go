@@ -1,0 +1,207 @@
+package config
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/rfs/secret"
+)
+
+// Call is one use of a command: what was given, before anything is read from it.
+type Call struct {
+	Settings    []Setting // of the command
+	Line        Values    // options of the command line
+	Environment Values    // RFS_ variables
+	Args        []string
+	Out, Err    io.Writer
+}
+
+// Given returns what the command line and, below it, the environment give.
+func (c *Call) Given() Values { return c.Line.Over(c.Environment) }
+
+// Exposed returns the settings of the command line with a secret in them, which every user of the machine sees.
+func (c *Call) Exposed() (names []string) {
+	for _, s := range c.Settings {
+		if slices.ContainsFunc(c.Line[s.Name], func(text string) bool { return secret.In(s.Name, text) }) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// Command completes a command with the flags of O, a struct of groups. When it runs, run gets O decoded and checked.
+func Command[O any](command cli.Command, run func(ctx context.Context, call *Call, o O) error) *cli.Command {
+	return Raw[O](command, func(ctx context.Context, call *Call) error {
+		var o O
+		if err := Decode(call.Given(), &o); err != nil {
+			return err
+		}
+		return run(ctx, call, o)
+	})
+}
+
+// Raw is a Command whose run decodes, after it has read settings from further places.
+func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) error) *cli.Command {
+	var o O
+	call := &Call{Settings: Settings(o), Line: Values{}, Environment: Values{}}
+	for _, s := range call.Settings {
+		command.Flags = append(command.Flags, &option{s, call.Line})
+	}
+	command.Action = func(c *cli.Context) error {
+		call.Args, call.Out, call.Err = c.Args().Slice(), c.App.Writer, c.App.ErrWriter
+		if command.ArgsUsage == "" && len(call.Args) > 0 {
+			return usage("unexpected argument %q: every option begins with --", call.Args[0])
+		}
+		if err := call.environment(os.LookupEnv); err != nil {
+			return err
+		}
+		for name, texts := range call.Line {
+			s, _ := Find(call.Settings, name)
+			if err := s.Valid(texts); err != nil {
+				return err
+			}
+		}
+		return run(c.Context, call)
+	}
+	return &command
+}
+
+// environment reads the variables of the settings. An empty one is not given.
+func (c *Call) environment(lookup func(string) (string, bool)) error {
+	for _, s := range c.Settings {
+		name := s.Variable()
+		text, ok := lookup(name)
+		if name == "" || !ok || text == "" {
+			continue
+		}
+		texts := s.split(text)
+		if _, given := c.Line[s.Name]; given {
+			continue
+		}
+		if err := s.Valid(texts); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		c.Environment[s.Name] = texts
+	}
+	return nil
+}
+
+// split divides the text of a list at its commas, as flags and variables give it.
+func (s Setting) split(text string) []string {
+	if b, err := strconv.ParseBool(text); s.Kind == Bool && err == nil {
+		return []string{strconv.FormatBool(b)}
+	}
+	if s.Kind != List {
+		return []string{text}
+	}
+	all := strings.Split(text, ",")
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}
+
+// option is a setting as a flag of the library. Its values go to those of the command line.
+type option struct {
+	Setting
+	given Values
+}
+
+// The library's interfaces of a flag, of its help, and of its heading.
+var (
+	_ cli.DocGenerationSliceFlag = (*option)(nil)
+	_ cli.CategorizableFlag      = (*option)(nil)
+)
+
+// Apply adds the option to a set of flags.
+func (o *option) Apply(set *flag.FlagSet) error {
+	for _, name := range o.Names() {
+		set.Var(value{o}, name, o.Help)
+	}
+	return nil
+}
+
+func (o *option) Names() []string {
+	if o.Alias != "" {
+		return []string{o.Name, o.Alias}
+	}
+	return []string{o.Name}
+}
+
+func (o *option) String() string { return cli.FlagStringer(o) }
+
+func (o *option) IsSet() bool { return o.given[o.Name] != nil }
+
+func (o *option) TakesValue() bool { return o.Kind != Bool }
+
+func (o *option) IsSliceFlag() bool { return o.Kind == List }
+
+func (o *option) IsVisible() bool { return !o.Hidden }
+
+func (o *option) GetCategory() string { return o.Group }
+
+func (o *option) GetValue() string { return o.Default }
+
+func (o *option) GetDefaultText() string { return o.Default }
+
+func (o *option) GetEnvVars() []string {
+	if name := o.Variable(); name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// GetUsage returns the help with the bounds of a number.
+func (o *option) GetUsage() string {
+	if bounds := o.bounds(); bounds != "" && !strings.Contains(o.Help, o.max) {
+		return o.Help + ", " + bounds
+	}
+	return o.Help
+}
+
+// value is an option as the standard library sets it.
+type value struct{ *option }
+
+func (v value) String() string {
+	if v.option == nil {
+		return ""
+	}
+	return v.given.Text(v.Name)
+}
+
+func (v value) IsBoolFlag() bool { return v.Kind == Bool }
+
+// Set keeps the text; Decode reads it.
+func (v value) Set(text string) error {
+	texts := v.split(text)
+	if v.Kind == List {
+		texts = slices.Concat(v.given[v.Name], texts)
+	}
+	v.given[v.Name] = texts
+	return nil
+}
+
+// Honours returns the settings of a command that Command made.
+func Honours(c *cli.Command) (all []Setting) {
+	for _, f := range c.Flags {
+		if o, ok := f.(*option); ok {
+			all = append(all, o.Setting)
+		}
+	}
+	return all
+}
+
+// Same reports whether two settings of the same name are declared alike.
+func (s Setting) Same(o Setting) bool {
+	s.index, o.index = nil, nil
+	return reflect.DeepEqual(s, o)
+}

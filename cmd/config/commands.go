@@ -1,0 +1,334 @@
+package config
+
+import (
+	"cmp"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// The structs below are the settings of commands: a command honours all of its groups, and knows nothing else.
+
+// Transfer are the settings that a migration and an import have in common.
+type Transfer struct {
+	Target   Target
+	Sending  Sending
+	Disks    Disks
+	Partial  Partial
+	System   System
+	Types    Types
+	Slots    Slots
+	Bulk     Bulk
+	Failed   Failed
+	Patience Patience
+	State    State
+	Output   Output
+	Log      Log
+}
+
+// Migrate are the settings of a migration: rfsd migrate, rfsd worker and rfsd evaluate.
+type Migrate struct {
+	Repository Repository
+	Snapshot   Snapshot
+	Reading    Reading
+	Origin     Origin
+	Transfer   Transfer
+	Confirm    Confirmation
+	Accept     Acceptance
+	Tuning     Tuning
+	Export     Export
+	Indices    Indices
+	Conversion Conversion
+	Order      Order
+	Leases     Leases
+}
+
+// Hints returns the order in which indices are worked on; nil for any.
+func (o Order) Hints() (cms.Hints, error) { return worker.NewOrder(o.First.Texts, o.Priorities) }
+
+// Check refuses a migration without a source, or with none or several places for its documents.
+func (m *Migrate) Check() error {
+	if m.Repository.URI == "" {
+		return usage("--repo-uri is missing: where is the snapshot repository?")
+	}
+	if m.Snapshot.Name == "" && m.Origin.Cluster.Host == "" {
+		return usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them; with --source-host a snapshot is created", m.Repository.URI)
+	}
+	given := 0
+	for _, is := range []bool{m.Transfer.Target.Cluster.Host != "", m.Export.Dir != "", m.Export.Discard} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return usage("exactly one of --target-host, --export-dir and --discard says where the documents go")
+	}
+	if m.Export.Dir != "" && m.Transfer.State.Coordinator.Host != "" {
+		return usage("--coordinator-host has no meaning with --export-dir: one process writes an export and keeps the state of the work in that directory; leave it out")
+	}
+	return m.Transfer.Failed.outside(m.Repository.URI)
+}
+
+// Verify are the settings of rfsd verify.
+type Verify struct {
+	Migrate      Migrate
+	Verification Verification
+}
+
+// Worker are the settings of rfsd worker. They may come from a fleet, so that they are checked as a Migrate later.
+type Worker struct {
+	Migrate Migrate
+	Key     FleetKey
+	Link    Link
+}
+
+// Import are the settings of an import.
+type Import struct {
+	Files    Files
+	Windows  Windows
+	S3       S3
+	Transfer Transfer
+}
+
+// Check refuses an import without files or target.
+func (i *Import) Check() error {
+	switch {
+	case i.Files.From == "":
+		return usage("--from is missing: where are the files?")
+	case i.Transfer.Target.Cluster.Host == "":
+		return usage("--target-host is missing: where do the documents go?")
+	}
+	return i.Transfer.Failed.outside(i.Files.From)
+}
+
+// ImportCommand are the settings of rfsd import.
+type ImportCommand struct {
+	Import Import
+	Link   Link
+}
+
+// Estimate are the settings of rfsd estimate.
+type Estimate struct {
+	Repository Repository
+	Snapshot   Snapshot
+	Partial    Partial
+	Indices    Indices
+	System     System
+	Counting   Counting
+	Output     Output
+}
+
+// Check refuses an estimate without a snapshot.
+func (e *Estimate) Check() error {
+	if e.Repository.URI == "" || e.Snapshot.Name == "" {
+		return usage("--repo-uri and --snapshot-name name the snapshot")
+	}
+	return nil
+}
+
+// Own are the settings of a node besides those of its task.
+type Own struct {
+	Node   Node
+	Events Events
+	API    API
+	Key    FleetKey
+	Fleet  Fleet
+}
+
+// Run are the settings of rfsd run: those of a migration and of an import, one of which is decoded, and the node's own.
+type Run struct {
+	Migrate Migrate
+	Files   Files
+	Windows Windows
+	Own     Own
+	File    ConfigFile
+}
+
+// Checked are the settings of rfsd config check: those of a file.
+type Checked struct {
+	Migrate Migrate
+	Files   Files
+	Windows Windows
+	Own     Own
+}
+
+// Stored are the settings of commands that open the state of the work.
+type Stored struct {
+	Target Target
+	State  State
+	Output Output
+}
+
+// Which returns the cluster that keeps the state, and its name: coordinator or target.
+func (s Stored) Which() (Cluster, string) {
+	if s.State.Coordinator.Host != "" {
+		return s.State.Coordinator, "coordinator"
+	}
+	return s.Target.Cluster, "target"
+}
+
+// Named reports whether a place of the state is named.
+func (s Stored) Named() bool {
+	return cmp.Or(s.Target.Cluster.Host, s.State.Coordinator.Host, s.State.File) != ""
+}
+
+// Asked are the settings of commands that ask a node.
+type Asked struct {
+	Nodes  Nodes
+	Output Output
+}
+
+// Either are the settings of commands that open the state of the work or ask a node.
+type Either struct {
+	Target Target
+	State  State
+	Nodes  Nodes
+	Output Output
+}
+
+// Stored returns the part that opens the state.
+func (e Either) Stored() Stored { return Stored{Target: e.Target, State: e.State, Output: e.Output} }
+
+// Asked returns the part that asks a node.
+func (e Either) Asked() Asked { return Asked{Nodes: e.Nodes, Output: e.Output} }
+
+// Items are the settings of rfsctl items list.
+type Items struct {
+	Either Either
+	Index  OneIndex
+	States States
+}
+
+// Failures are the settings of rfsctl failures.
+type Failures struct {
+	Either Either
+	Index  OneIndex
+}
+
+// Cleanup are the settings of rfsctl cleanup.
+type Cleanup struct {
+	Stored Stored
+	Force  Force
+}
+
+// Restore are the settings of rfsctl target restore.
+type Restore struct{ Stored Stored }
+
+// Check refuses no target.
+func (r *Restore) Check() error {
+	if r.Stored.Target.Cluster.Host == "" {
+		return usage("--target-host is missing: which cluster's settings are restored?")
+	}
+	return nil
+}
+
+// Snapshots are the settings of rfsctl snapshot list.
+type Snapshots struct {
+	Repository Repository
+	Output     Output
+}
+
+// Check refuses no repository.
+func (s *Snapshots) Check() error {
+	if s.Repository.URI == "" {
+		return usage("--repo-uri is missing: where is the snapshot repository?")
+	}
+	return nil
+}
+
+// ShowSnapshot are the settings of rfsctl snapshot show.
+type ShowSnapshot struct {
+	Snapshots Snapshots
+	Snapshot  Snapshot
+	Version   TargetVersion
+}
+
+// Check refuses no snapshot.
+func (s *ShowSnapshot) Check() error {
+	if s.Snapshot.Name == "" {
+		return usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them", s.Snapshots.Repository.URI)
+	}
+	return nil
+}
+
+// CheckSnapshots are the settings of rfsctl snapshot check.
+type CheckSnapshots struct {
+	Snapshots Snapshots
+	Snapshot  Snapshot
+	Subset    Subset
+}
+
+// Doctor are the settings of rfsctl doctor.
+type Doctor struct {
+	Snapshots Snapshots
+	Snapshot  Snapshot
+	Target    Target
+	Confirm   Confirmation
+	Indices   Indices
+	System    System
+	Session   Session
+	Skew      Skew
+	Size      RequestSize
+}
+
+// Check refuses no snapshot, and no target.
+func (d *Doctor) Check() error {
+	if err := (&ShowSnapshot{Snapshots: d.Snapshots, Snapshot: d.Snapshot}).Check(); err != nil {
+		return err
+	}
+	if d.Target.Cluster.Host == "" {
+		return usage("--target-host is missing: which cluster is the target?")
+	}
+	return nil
+}
+
+// CreateCertificate are the settings of rfsctl cert create.
+type CreateCertificate struct{ Certificate Certificate }
+
+// ShowStatus are the settings of rfsctl status.
+type ShowStatus struct {
+	Asked    Asked
+	Watching Watching
+}
+
+// ShowLast are the settings of rfsctl events.
+type ShowLast struct {
+	Asked Asked
+	Last  Last
+}
+
+// ShowLogs are the settings of rfsctl logs.
+type ShowLogs struct {
+	Asked     Asked
+	Last      Last
+	Following Following
+}
+
+// ShowPage are the settings of rfsctl page.
+type ShowPage struct {
+	Asked Asked
+	Page  Page
+}
+
+// None is a command without settings.
+type None struct{}
+
+// Spec is a command of a program and its settings.
+type Spec struct {
+	Path     string // such as "rfsd config check"
+	Settings any
+}
+
+// Specs returns all commands of both programs.
+func Specs() []Spec {
+	return []Spec{
+		{"rfsd migrate", Migrate{}}, {"rfsd run", Run{}}, {"rfsd worker", Worker{}}, {"rfsd evaluate", Migrate{}}, {"rfsd verify", Verify{}}, {"rfsd estimate", Estimate{}},
+		{"rfsd import", ImportCommand{}}, {"rfsd config check", Checked{}},
+		{"rfsctl snapshot list", Snapshots{}}, {"rfsctl snapshot show", ShowSnapshot{}}, {"rfsctl snapshot check", CheckSnapshots{}},
+		{"rfsctl items list", Items{}}, {"rfsctl items show", Either{}}, {"rfsctl items retry", Stored{}},
+		{"rfsctl failures", Failures{}}, {"rfsctl report", Either{}}, {"rfsctl cleanup", Cleanup{}}, {"rfsctl target restore", Restore{}},
+		{"rfsctl cert create", CreateCertificate{}}, {"rfsctl cert gossip-key", None{}}, {"rfsctl doctor", Doctor{}}, {"rfsctl page", ShowPage{}},
+		{"rfsctl completion", None{}}, {"rfsctl status", ShowStatus{}}, {"rfsctl nodes", Asked{}}, {"rfsctl events", ShowLast{}}, {"rfsctl logs", ShowLogs{}},
+		{"rfsctl pause", Asked{}}, {"rfsctl resume", Asked{}}, {"rfsctl drain", Asked{}}, {"rfsctl scale", Asked{}},
+	}
+}

@@ -1,0 +1,140 @@
+// Package configtest holds the tests that both programs run over their commands.
+package configtest
+
+import (
+	"context"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
+)
+
+// Program is a program whose commands are tested.
+type Program struct {
+	App  func() *cli.App
+	Args map[string][]string // what a command needs before its options are looked at, by its path
+}
+
+// anyText are settings of which no text is wrong: names, and paths of what may be made.
+var anyText = []string{
+	"username", "password", "aws-region", "aws-service", "aws-role-arn", // of a cluster
+	"snapshot-name", "s3-region", "s3-role-arn", "source-repo-location", "export-dir", "rules-text", "coordinator-file", "metrics-file", "node-name", "command", "socket", "status-socket",
+	"allowed-hosts", "zone", "data-dir", "node", "index", "dir",
+}
+
+func takesAnyText(name string) bool {
+	for _, cluster := range []string{"source-", "target-", "coordinator-"} {
+		if rest, ok := strings.CutPrefix(name, cluster); ok && slices.Contains(anyText[:5], rest) {
+			return true
+		}
+	}
+	return slices.Contains(anyText[5:], name)
+}
+
+// wrong returns values of which a setting takes none.
+func wrong(s config.Setting) string {
+	switch {
+	case s.Name == "join":
+		return "a b"
+	case strings.Contains(s.Wants(), "s3://"):
+		return "ftp://x"
+	case s.Kind == config.List && s.Wants() == "a text":
+		return "regex:("
+	}
+	return "/nowhere/?!"
+}
+
+// each calls do for every command that has an action.
+func (p Program) each(do func(path string, c *cli.Command)) {
+	app := p.App()
+	var walk func(prefix string, all []*cli.Command)
+	walk = func(prefix string, all []*cli.Command) {
+		for _, c := range all {
+			if path := prefix + " " + c.Name; len(c.Subcommands) > 0 {
+				walk(path, c.Subcommands)
+			} else {
+				do(path, c)
+			}
+		}
+	}
+	walk(app.Name, app.Commands)
+}
+
+// run runs a command line of a new app up to its error.
+func (p Program) run(t *testing.T, path string, args ...string) error {
+	t.Helper()
+	app := p.App()
+	app.Writer, app.ErrWriter, app.ExitErrHandler = io.Discard, io.Discard, func(*cli.Context, error) {}
+	line, err := config.Arrange(app.Commands, slices.Concat(strings.Fields(path), p.Args[path], args))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // what is wrong is refused before anything is done
+	return app.RunContext(ctx, line)
+}
+
+// TestCommandsAreDeclared compares the commands with config.Specs.
+func (p Program) TestCommandsAreDeclared(t *testing.T) {
+	specs := map[string][]config.Setting{}
+	for _, s := range config.Specs() {
+		if strings.HasPrefix(s.Path, p.App().Name+" ") {
+			specs[s.Path] = config.Settings(s.Settings)
+		}
+	}
+	p.each(func(path string, c *cli.Command) {
+		want, ok := specs[path]
+		if got := config.Honours(c); !ok || !reflect.DeepEqual(config.Names(got), config.Names(want)) || len(got) != len(c.Flags) {
+			t.Errorf("%s: in Specs %v; it has %v, and %d flags", path, ok, config.Names(got), len(c.Flags))
+		}
+		delete(specs, path)
+	})
+	for path := range specs {
+		t.Errorf("%s is in Specs and no command", path)
+	}
+}
+
+// TestEveryWrongValueIsRefusedByName gives every option of every command a value that is wrong.
+func (p Program) TestEveryWrongValueIsRefusedByName(t *testing.T) {
+	n := 0
+	p.each(func(path string, c *cli.Command) {
+		for _, s := range config.Honours(c) {
+			if takesAnyText(s.Name) {
+				continue
+			}
+			n++
+			given := "--" + s.Name + "=" + wrong(s)
+			if err := p.run(t, path, given); err == nil || !strings.Contains(err.Error(), "--"+s.Name) {
+				t.Errorf("%s %s: %v", path, given, err)
+			}
+		}
+	})
+	if n < 50 {
+		t.Errorf("only %d options tried", n)
+	}
+}
+
+// TestEveryMisspeltOptionIsUnknown changes a letter of every option of every command.
+func (p Program) TestEveryMisspeltOptionIsUnknown(t *testing.T) {
+	commands := p.App().Commands
+	p.each(func(path string, c *cli.Command) {
+		for _, s := range config.Honours(c) {
+			if len(s.Name) < 5 {
+				continue // another one may be as near
+			}
+			misspelt := s.Name[:len(s.Name)-1] + "_"
+			_, err := config.Arrange(commands, append(strings.Fields(path), "--"+misspelt, "x"))
+			if s.Hidden {
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), "no option --"+misspelt) || !strings.Contains(err.Error(), "did you mean "+s.Name) {
+				t.Errorf("%s --%s: %v", path, misspelt, err)
+			}
+		}
+	})
+}

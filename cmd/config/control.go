@@ -1,0 +1,83 @@
+package config
+
+// Nodes are the nodes that are asked, and who asks.
+type Nodes struct {
+	_     struct{} `group:"Node that is asked"`
+	Nodes []string `flag:"node" help:"node to ask: HOST:PORT or a socket's path; may be repeated, also with commas"`
+	TLS   TLS
+}
+
+// Verification is how a target is compared with its snapshot.
+type Verification struct {
+	_           struct{} `group:"Verification"`
+	Quick       bool     `flag:"quick" help:"compare numbers of documents only"`
+	Sample      Share    `flag:"sample" default:"100%" want:"a part such as 1%" help:"part of all documents that is compared, such as 1%: always the same ids"`
+	Differences int      `flag:"differences" default:"1000" min:"1" max:"100000" help:"most documents that are named for each target index; the others are counted"`
+}
+
+// OneIndex restricts a list to one index.
+type OneIndex struct {
+	_    struct{} `group:"What is listed"`
+	Name string   `flag:"index" help:"only items of this index of the snapshot, or documents for this index of the target"`
+}
+
+// States restricts a list to items in some states.
+type States struct {
+	_     struct{}   `group:"What is listed"`
+	Names ItemStates `flag:"state" want:"open, leased, expired, done, handed-off, replaced or failed" help:"only items in this state; may be repeated: open, leased, expired, done, handed-off, replaced, failed"`
+}
+
+// Last bounds a list.
+type Last struct {
+	_     struct{} `group:"What is listed" variable:"none"`
+	Limit int      `flag:"limit" alias:"n" default:"100" min:"0" max:"1000000" help:"at most so many, the last ones"`
+}
+
+// Subset is the part of a repository that is checked.
+type Subset struct {
+	_           struct{} `group:"What is checked"`
+	Data        Part     `flag:"read-data-subset" default:"1/1" want:"n/t with n from 0 to t, as in 1/10" help:"read the data of part n of t of all files"`
+	Concurrency int      `flag:"concurrency" default:"4" min:"1" max:"256" help:"shards that are read at once"`
+}
+
+// TargetVersion is a version of OpenSearch.
+type TargetVersion struct {
+	_       struct{} `group:"What is listed"`
+	Version string   `flag:"target-version" check:"version" help:"version of OpenSearch: tell what would differ there"`
+}
+
+// Certificate is what a certificate is made of.
+type Certificate struct {
+	_     struct{} `group:"Certificate" variable:"none"`
+	Dir   string   `flag:"dir" default:"rfsd-certs" help:"directory of the certificates"`
+	Fleet FleetName
+	Role  string `flag:"role" default:"node" oneof:"node,operator,reader" help:"node, operator or reader"`
+	Days  int    `flag:"days" default:"365" min:"1" max:"3650" help:"days for which it is valid"`
+}
+
+// Page is how the status page is shown.
+type Page struct {
+	_         struct{} `group:"Page" variable:"none"`
+	Port      int      `flag:"port" default:"0" min:"0" max:"65535" help:"port on 127.0.0.1 (0: any that is free)"`
+	NoBrowser bool     `flag:"no-browser" help:"only print the address"`
+}
+
+// Watching is how a status is shown.
+type Watching struct {
+	_          struct{} `group:"What is listed" variable:"none"`
+	Watch      bool     `flag:"watch" alias:"w" help:"go on showing it whenever it changes"`
+	Shards     bool     `flag:"shards" help:"show every shard"`
+	ExitStatus bool     `flag:"exit-status" help:"exit with 3 while the migration is not complete"`
+}
+
+// Following is whether a list goes on.
+type Following struct {
+	_      struct{} `group:"What is listed" variable:"none"`
+	Follow bool     `flag:"follow" alias:"f" help:"go on showing new ones"`
+}
+
+// Force confirms what is refused otherwise.
+type Force struct {
+	_   struct{} `group:"Confirmation" variable:"none"`
+	Yes bool     `flag:"force" help:"also when it is not complete: it begins anew when it is run again"`
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/daemon/sharing"
+)
+
+func TestEverySettingIsDeclaredOnceAndWell(t *testing.T) {
+	declared := map[string]Setting{}
+	for _, spec := range Specs() {
+		inCommand := map[string]bool{}
+		program, _, _ := strings.Cut(spec.Path, " ")
+		for _, s := range Settings(spec.Settings) {
+			at := spec.Path + " --" + s.Name
+			if s.Name == "" || s.Help == "" || s.Group == "" {
+				t.Errorf("%s: name, help or group is missing: %+v", at, s)
+			}
+			if inCommand[s.Name] {
+				t.Errorf("%s is there twice", at)
+			}
+			inCommand[s.Name] = true
+			key := s.Name
+			if s.noVariable {
+				key = program + " " + key // it belongs to its program alone
+			}
+			if other, ok := declared[key]; ok && !s.Same(other) {
+				t.Errorf("%s is declared in two ways:\n%+v\n%+v", at, s, other)
+			}
+			declared[key] = s
+			if secret := strings.HasSuffix(s.Name, "password"); secret != s.Secret {
+				t.Errorf("%s: secret %v", at, s.Secret)
+			}
+			if s.Secret && sharing.ClassOf(s.Name) != sharing.Own {
+				t.Errorf("%s is a secret that is shared", at)
+			}
+			if s.Secret && !slices.Contains(Names(Settings(spec.Settings)), s.Name+"-file") {
+				t.Errorf("%s is a secret without a file to take it from", at)
+			}
+		}
+	}
+}
+
+// TestEveryFlagOfANodeIsAKeyOfTheFile: what no section has is named here.
+func TestEveryFlagOfANodeIsAKeyOfTheFile(t *testing.T) {
+	var outside []string
+	for _, s := range Settings(Run{}) {
+		if s.Section == "" {
+			outside = append(outside, s.Name)
+		}
+	}
+	slices.Sort(outside)
+	if want := []string{"config", "output", "rules-text", "share-settings", "slots"}; !slices.Equal(outside, want) {
+		t.Errorf("in no section: %q, want %q", outside, want)
+	}
+}
+
+func TestDefaultsFormsAndBoundsAreThoseOfTheirSettings(t *testing.T) {
+	var m Migrate
+	values := Values{"repo-uri": {"/repo"}, "snapshot-name": {"s"}, "discard": {"true"}}
+	if err := Decode(values, &m); err != nil {
+		t.Fatal(err)
+	}
+	if b := m.Transfer.Bulk; b.Size.Bytes != 5<<20 || b.Connections != 4 || b.MaxRate != 0 || m.Transfer.Failed.Max != 1000 || m.Transfer.Slots.Number < 1 ||
+		m.Leases.Initial.Minutes() != 10 || m.Leases.Skew.Tolerance.Seconds() != 15 || m.Transfer.Types.Emit != "AUTO" || m.Transfer.Output.JSON() {
+		t.Errorf("%+v", m)
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"slots", "65", "want a whole number, from 0 to 64"},
+		{"slots", "many", "want a whole number, from 0 to 64"},
+		{"initial-lease-duration", "1ms", "want a duration such as PT10M or 10m, from 1s to 6h"},
+		{"max-rate", "fast", "want a number of megabytes per second from 0 to 1000000"},
+		{"discard", "maybe", "want true or false"},
+		{"target-host", "localhost:9200", "want a URL such as https://localhost:9200"},
+		{"data-streams", "both", "want index or create"},
+		{"include", "all", "want pipelines, scripts, policies or managed"},
+		{"repo-uri", "ftp://x", "want a path, file:///path, or s3://bucket/prefix"},
+		{"target-cacert", "/nowhere/ca.pem", "no such file"},
+		{"index-allowlist", "regex:(", "regex:("},
+	} {
+		t.Run(c.name+" "+c.text, func(t *testing.T) {
+			err := Decode(Values{c.name: {c.text}}.Over(values), &Migrate{})
+			if err == nil || !strings.Contains(err.Error(), "invalid --"+c.name) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAPasswordIsNeverInAMessage(t *testing.T) {
+	s, _ := Find(Settings(Migrate{}), "target-password")
+	if err := s.Valid([]string{"canary", "canary"}); err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("%v", err)
+	}
+	host, _ := Find(Settings(Migrate{}), "target-host")
+	if err := host.Valid([]string{"ftp://user:canary@host"}); err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// InBucket reports whether a place is in a bucket.
+func InBucket(place string) bool { return strings.HasPrefix(place, "s3://") }
+
+// Check refuses what a bucket does not need.
+func (f *Failed) Check() error {
+	if InBucket(f.Dir) && f.Shared {
+		return usage("--failed-documents-shared is about a directory; a bucket is always shared")
+	}
+	return nil
+}
+
+// outside refuses a sink in the repository, to which nothing is ever written.
+func (f Failed) outside(repository string) error {
+	if InBucket(f.Dir) && strings.HasPrefix(strings.TrimRight(f.Dir, "/")+"/", strings.TrimRight(repository, "/")+"/") {
+		return usage("--failed-documents %s lies in %s, to which nothing is ever written", f.Dir, repository)
+	}
+	return nil
+}
+
+// OutsideData refuses a sink that goes when the node's data directory is wiped, which may happen any time.
+func OutsideData(sink, dataDir string) error {
+	if dataDir == "" || sink == "" || InBucket(sink) {
+		return nil
+	}
+	absSink, err := resolved(sink)
+	if err != nil {
+		return usage("--failed-documents: %w", err)
+	}
+	absData, err := resolved(dataDir)
+	if err != nil {
+		return usage("--data-dir: %w", err)
+	}
+	rel, err := filepath.Rel(absData, absSink)
+	if err != nil {
+		return usage("--failed-documents: %w", err)
+	}
+	if rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return usage("--failed-documents %s is inside the data directory %s, which may be wiped any time", sink, dataDir)
+	}
+	return nil
+}
+
+// resolved is the absolute path without symbolic links, as far as there is something.
+func resolved(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rest := ""
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if dir == filepath.Dir(dir) {
+			return path, nil
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}

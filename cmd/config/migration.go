@@ -1,0 +1,330 @@
+package config
+
+import (
+	"cmp"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/pattern"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+// S3 is how a bucket is reached.
+type S3 struct {
+	_             struct{} `group:"Source" section:"source"`
+	Region        string   `flag:"s3-region" help:"region of the bucket"`
+	Endpoint      string   `flag:"s3-endpoint" check:"url" help:"endpoint of an S3-compatible store"`
+	PathStyle     bool     `flag:"s3-path-style" help:"address buckets by path instead of by host name"`
+	RoleARN       string   `flag:"s3-role-arn" help:"role to assume for reading the bucket"`
+	RequesterPays bool     `flag:"s3-requester-pays" help:"pay for the requests to a requester-pays bucket"`
+}
+
+// Options returns them as the repository takes them.
+func (s S3) Options() repo.S3Options {
+	return repo.S3Options{Region: s.Region, Endpoint: s.Endpoint, PathStyle: s.PathStyle, RoleARN: s.RoleARN, RequesterPays: s.RequesterPays}
+}
+
+// Repository is where the snapshot is.
+type Repository struct {
+	_       struct{} `group:"Source" section:"source"`
+	URI     string   `flag:"repo-uri" check:"place" help:"snapshot repository: file:///path, a path, or s3://bucket/prefix"`
+	Remotes []string `flag:"remote-store-uri" check:"remote" help:"URI or NAME=URI of a remote store that a shallow snapshot of OpenSearch refers to (default: the repository itself); may be repeated"`
+	S3      S3
+}
+
+// Check refuses credentials in addresses.
+func (r *Repository) Check() error {
+	for _, uri := range append([]string{r.URI, r.S3.Endpoint}, r.Remotes...) {
+		if secret.In("repo-uri", uri) {
+			return usage("%s: no user, password or key belongs in the address of a repository or endpoint: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role", secret.Text(uri))
+		}
+	}
+	return nil
+}
+
+// Snapshot is the snapshot that is read.
+type Snapshot struct {
+	_    struct{} `group:"Source" section:"source"`
+	Name string   `flag:"snapshot-name" help:"name of the snapshot; a migration without it creates one on --source-host"`
+}
+
+// Partial is what is done about a source that is not complete.
+type Partial struct {
+	_     struct{} `group:"Source" section:"source"`
+	Allow bool     `flag:"allow-partial" help:"migrate what a PARTIAL or FAILED snapshot holds (exit code 7 names what is missing); with --from, import an export that is not complete or of which files lack or differ"`
+}
+
+// Reading is how shards are read.
+type Reading struct {
+	_           struct{} `group:"Source" section:"source"`
+	VerifyFirst bool     `flag:"verify-first" help:"read and check each shard completely before sending anything of it (reads it twice)"`
+}
+
+// Cluster is one cluster: source, target or coordinator. Its files are of one machine.
+type Cluster struct {
+	Host         string `flag:"host" check:"url"`
+	Username     string `flag:"username" help:"user for basic authentication"`
+	PasswordFile string `flag:"password-file" check:"file" help:"file holding the password (or set {variable})"`
+	Password     string `flag:"password" help:"password; visible to other users of this machine, prefer the file or the variable"`
+	Insecure     bool   `flag:"insecure" help:"do not verify the certificate"`
+	CACert       string `flag:"cacert" check:"file" help:"PEM file of the authority that signed the certificate; those of the system do not count then"`
+	ClientCert   string `flag:"client-cert" check:"file" help:"PEM file of a client certificate"`
+	ClientKey    string `flag:"client-cert-key" check:"file" help:"PEM file of the client certificate's key"`
+	SigV4        bool   `flag:"aws-sigv4" help:"sign requests with AWS Signature Version 4, with the credentials of the default chain"`
+	Region       string `flag:"aws-region" help:"region of the domain (default: from its host name, else AWS_REGION)"`
+	Service      string `flag:"aws-service" help:"AWS service of the signature: es, that of domains (the default); serverless collections are not supported"`
+	RoleARN      string `flag:"aws-role-arn" help:"role to assume for the requests"`
+}
+
+// checkAs reads the password and checks what belongs together; prefix is that of the flags.
+func (c *Cluster) checkAs(prefix string) error {
+	if c.PasswordFile != "" {
+		b, err := os.ReadFile(c.PasswordFile)
+		if err != nil {
+			return usage("--%spassword-file: %w", prefix, err)
+		}
+		c.Password = strings.TrimRight(string(b), "\r\n")
+	}
+	if !c.SigV4 && c.Region+c.Service+c.RoleARN != "" {
+		return usage("--%saws-… need --%saws-sigv4", prefix, prefix)
+	}
+	if (c.ClientCert == "") != (c.ClientKey == "") {
+		return usage("--%sclient-cert and --%sclient-cert-key belong together", prefix, prefix)
+	}
+	return nil
+}
+
+// Config returns the cluster as its client takes it.
+func (c Cluster) Config(role, program string, connections int) target.Config {
+	conf := target.Config{
+		Role: role, URL: c.Host, Username: c.Username, Password: c.Password, Insecure: c.Insecure, CACert: c.CACert,
+		ClientCert: c.ClientCert, ClientKey: c.ClientKey, MaxConnections: connections, UserAgent: program,
+	}
+	if c.SigV4 {
+		conf.SigV4 = &target.SigV4{Region: c.Region, Service: c.Service, RoleARN: c.RoleARN}
+	}
+	return conf
+}
+
+// Origin is the source cluster, and how the snapshot is created there.
+type Origin struct {
+	_                  struct{} `group:"Source cluster" section:"source-cluster"`
+	Cluster            Cluster  `prefix:"source-" help:"URL of the source cluster: the snapshot is created there"`
+	Repository         string   `flag:"snapshot-repo-name" default:"rfsd" help:"name under which the source knows the repository; it is registered when it is not there"`
+	Type               string   `flag:"source-repo-type" oneof:"fs,s3," want:"fs or s3" help:"type of the repository on the source, fs or s3 (default: by --repo-uri)"`
+	Location           string   `flag:"source-repo-location" help:"where the repository is as the source sees it: a path, or bucket/prefix (default: as in --repo-uri)"`
+	Settings           Pairs    `flag:"source-repo-setting" want:"KEY=VALUE" help:"further setting of the repository on the source, KEY=VALUE, such as role_arn=…; may be repeated"`
+	MaxRate            string   `flag:"snapshot-max-rate" check:"byterate" help:"most bytes per second that each node of the source writes, such as 40mb"`
+	WithoutGlobalState bool     `flag:"without-global-state" help:"leave the cluster's state (templates and the like) out of the snapshot"`
+	NoWait             bool     `flag:"snapshot-no-wait" help:"begin the snapshot, or look at it once; while the source makes it, end with the exit code 4 (default: wait for it)"`
+	Retry              bool     `flag:"retry-snapshot" help:"after a failed snapshot, create another under the name with -2"`
+}
+
+// Check refuses a name that no repository can have.
+func (o *Origin) Check() error {
+	if o.Repository == "" || strings.ContainsAny(o.Repository, "/*?\"<>| ,#") {
+		return usage("invalid --snapshot-repo-name %q: want a name without blanks and / * ? \" < > | , #", o.Repository)
+	}
+	return nil
+}
+
+// Target is the cluster to which documents go.
+type Target struct {
+	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster, which keeps the state of the work, too, unless another place is named"`
+}
+
+// Confirmation allows what is refused otherwise.
+type Confirmation struct {
+	_           struct{} `group:"Target" section:"target"`
+	AllowSource bool     `flag:"allow-source-as-target" help:"write into the cluster that the snapshot was taken of, also into its own indices"`
+}
+
+// Acceptance is what an end without losses may lack.
+type Acceptance struct {
+	_       struct{} `group:"Target" section:"target"`
+	Reduced bool     `flag:"accept-reduced-sources" help:"end with exit code 0 although the snapshot lacks parts of some sources (documents counted as reduced)"`
+}
+
+// Sending is how documents are sent to the target.
+type Sending struct {
+	_                  struct{} `group:"Target" section:"target"`
+	RunPipelines       bool     `flag:"run-pipelines" help:"let the target's default pipelines change documents (otherwise pipeline=_none)"`
+	DisableCompression bool     `flag:"disable-compression" help:"send request bodies uncompressed (to this machine they always are)"`
+}
+
+// Tuning changes settings of the target while documents come.
+type Tuning struct {
+	_    struct{} `group:"Care of the target" section:"care"`
+	Tune bool     `flag:"tune-target" help:"while documents come, set refresh_interval -1 and number_of_replicas 0 on the indices that rfsd creates; they are restored at the end, after any crash, or by rfsctl target restore"`
+}
+
+// Disks is what is done while the target's disks are full.
+type Disks struct {
+	_      struct{} `group:"Care of the target" section:"care"`
+	Ignore bool     `flag:"ignore-disks" help:"send documents also while a node of the target is above its high disk watermark (otherwise indexing pauses until it is below)"`
+}
+
+// Export is where documents go instead of a cluster.
+type Export struct {
+	_           struct{}    `group:"Export instead of a target" section:"export"`
+	Dir         string      `flag:"export-dir" help:"write bulk NDJSON files to this directory instead of a cluster"`
+	Compression Compression `flag:"export-compression" default:"none" help:"none, gzip or zstd; gzip:LEVEL (1-9) and zstd:LEVEL (1-22) trade time for bytes (default levels: 6 and the fastest, 1)"`
+	Discard     bool        `flag:"discard" help:"read everything, build the bulk bodies and send nothing (rehearsal, benchmark)"`
+}
+
+// Indices selects indices.
+type Indices struct {
+	_       struct{} `group:"What is migrated" section:"selection"`
+	Include Patterns `flag:"index-allowlist" help:"index to migrate: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated (default: all)"`
+	Exclude Patterns `flag:"index-exclude" help:"index to leave out, also when --index-allowlist selects it: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated"`
+}
+
+// Selection returns the indices that are selected.
+func (i Indices) Selection() pattern.Selection { return i.Include.Selection(i.Exclude) }
+
+// System is whether system indices take part.
+type System struct {
+	_       struct{} `group:"What is migrated" section:"selection"`
+	Include bool     `flag:"include-system" help:"migrate indices whose names begin with a dot, too"`
+}
+
+// Types is what becomes of mapping types in bulk actions.
+type Types struct {
+	_    struct{} `group:"What is migrated" section:"selection"`
+	Emit string   `flag:"emit-doc-type" default:"AUTO" oneof:"AUTO,ON,OFF" help:"write mapping types into the bulk actions: AUTO, ON or OFF; ON keeps index and type as they were"`
+}
+
+// Conversion selects what else takes part, and under which names.
+type Conversion struct {
+	_                  struct{}    `group:"What is migrated" section:"selection"`
+	Phases             Phases      `flag:"phases" help:"which of snapshot,metadata,indices,documents to run (default: all that the options make possible)"`
+	Templates          Patterns    `flag:"template-allowlist" help:"legacy template to migrate: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated (default: all)"`
+	ComponentTemplates Patterns    `flag:"component-template-allowlist" help:"component template to migrate, likewise"`
+	IndexTemplates     Patterns    `flag:"index-template-allowlist" help:"index template to migrate, likewise"`
+	Include            Objects     `flag:"include" want:"pipelines, scripts, policies or managed" help:"what else of the cluster's state is migrated: pipelines, scripts, policies (ILM, as ISM), managed; may be repeated"`
+	RulesText          string      `flag:"rules-text" hidden:"yes" variable:"none" section:"none" help:"--rules by its content, as nodes share it"`
+	Rules              string      `flag:"rules" check:"file" help:"file with your own rules for names, metadata and documents (see docs/RULES-FILE.md)"`
+	Aliases            string      `flag:"aliases" oneof:"early,late," want:"early or late" help:"when aliases of created indices are set: early, or late: when all documents have arrived (default: late where one is for writing or has a filter)"`
+	Replicas           Replicas    `flag:"replicas" want:"a number, 0 or more" help:"replicas of created indices (default: as at the source)"`
+	Shards             ShardRules  `flag:"shards" help:"shards of created indices, PATTERN=NUMBER such as logs-*=3; may be repeated, the first that matches counts"`
+	Rename             RenameRules `flag:"index-rename" help:"names of indices on the target, PATTERN=NAME such as logs-*=old-$1 or regex:logs-(.*)=old-$1; may be repeated, the first that matches counts"`
+	WithoutRules       RuleNames   `flag:"without-rule" help:"conversion rule that is not applied, by its name; may be repeated"`
+	DataStreams        string      `flag:"data-streams" default:"index" oneof:"index,create" help:"backing indices of data streams: index makes them ordinary indices behind an alias of the stream's name; create writes their documents into a data stream of the target"`
+	MultiType          string      `flag:"multi-type" default:"split" oneof:"split,union" help:"several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"`
+}
+
+// Slots is how many shards one process reads at a time. A node has workers instead.
+type Slots struct {
+	_      struct{} `group:"How the work is done"`
+	Number int      `flag:"slots" default:"0" min:"0" max:"64" help:"shards read at the same time (0: one per processor, at most 8)"`
+}
+
+// Check chooses the number of slots where none is given.
+func (s *Slots) Check() error {
+	if s.Number == 0 {
+		s.Number = min(runtime.GOMAXPROCS(0), 8)
+	}
+	return nil
+}
+
+// RequestSize bounds the body of a bulk request.
+type RequestSize struct {
+	_     struct{} `group:"How the work is done" section:"work"`
+	Bytes int      `flag:"documents-size-per-bulk-request" default:"5242880" min:"1024" max:"1073741824" help:"most bytes in one request; a larger document goes alone"`
+}
+
+// Bulk bounds bulk requests.
+type Bulk struct {
+	_           struct{} `group:"How the work is done" section:"work"`
+	Documents   int      `flag:"documents-per-bulk-request" default:"0" min:"0" max:"2147483647" help:"most documents in one request (0: no limit)"`
+	Size        RequestSize
+	Connections int  `flag:"max-connections" default:"4" min:"1" max:"256" help:"most requests under way at the same time, over all slots"`
+	MaxRate     Rate `flag:"max-rate" default:"0" want:"a number of megabytes per second from 0 to 1000000" help:"most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"`
+}
+
+// Order is which indices come first.
+type Order struct {
+	_          struct{}   `group:"How the work is done" section:"work"`
+	First      Patterns   `flag:"first" help:"index whose shards are done first: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated, in order"`
+	Priorities Priorities `flag:"index-priority" help:"PATTERN=N such as users=5 or logs-*=-1: a higher N is done earlier (default 0); may be repeated"`
+}
+
+// Failed is what becomes of documents that do not arrive.
+type Failed struct {
+	_      struct{} `group:"How the work is done" section:"work"`
+	Dir    string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix (with the --s3 options of the source), for documents that were refused (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
+	Shared bool     `flag:"failed-documents-shared" help:"all processes see the directory of --failed-documents: the control index need not tell which documents were refused"`
+	Max    Limit    `flag:"max-failed-documents" default:"1000" want:"a number, or unlimited" help:"pause an index after so many refusals that exceed 10 % of what was sent to it; or unlimited"`
+}
+
+// Patience is how long a target that does not answer is waited for.
+type Patience struct {
+	_           struct{}      `group:"How the work is done" section:"work"`
+	Unavailable time.Duration `flag:"unavailable-timeout" default:"PT2M" help:"give up when the target has not answered for so long"`
+}
+
+// Output is the form of what a command prints.
+type Output struct {
+	_      struct{} `group:"Output"`
+	Format string   `flag:"output" default:"text" oneof:"text,json,table" help:"text or json; table is another word for text"`
+}
+
+// JSON reports whether output is for programs.
+func (o Output) JSON() bool { return o.Format == "json" }
+
+// Log is what is logged.
+type Log struct {
+	_     struct{}   `group:"How the work is done" section:"work"`
+	Level slog.Level `flag:"log-level" default:"info" oneof:"debug,info,warn,error" help:"debug, info, warn or error"`
+}
+
+// State is where the state of the work is kept: in the target unless another place is named.
+type State struct {
+	_           struct{} `group:"Coordination" section:"coordination"`
+	Coordinator Cluster  `prefix:"coordinator-" help:"URL of an OpenSearch that keeps the state of the work (default: the target)"`
+	File        string   `flag:"coordinator-file" help:"file that keeps the state of the work, for one process (of an export: DIR/.rfsd/coordinator.db)"`
+	Session     Session
+}
+
+// Check refuses two places.
+func (s *State) Check() error {
+	if s.Coordinator.Host != "" && s.File != "" {
+		return usage("--coordinator-host and --coordinator-file exclude each other")
+	}
+	return nil
+}
+
+// Session is the name of a migration.
+type Session struct {
+	_    struct{} `group:"Coordination" section:"coordination"`
+	Name string   `flag:"session-name" check:"name" help:"name of this migration ([a-z0-9-], at most 64); a new name starts afresh"`
+}
+
+// OrDefault returns the name under which files of the session are kept.
+func (s Session) OrDefault() string { return cmp.Or(s.Name, "default") }
+
+// Skew is how far clocks may differ.
+type Skew struct {
+	_         struct{}      `group:"Coordination" section:"coordination"`
+	Tolerance time.Duration `flag:"clock-skew-tolerance" default:"PT15S" help:"refuse leases when this machine's clock is further off the coordinator's; 0s: off"`
+}
+
+// Leases are the rules of work items.
+type Leases struct {
+	_       struct{}      `group:"Coordination" section:"coordination"`
+	Initial time.Duration `flag:"initial-lease-duration" default:"PT10M" min:"1s" max:"6h" help:"first lease of a work item, as PT10M or 10m; doubles with each attempt, at most 6h"`
+	Skew    Skew
+}
+
+// Link is what connects a worker process with the daemon that started it.
+type Link struct {
+	_           struct{} `group:"How the work is done"`
+	StatusFD    int      `flag:"status-fd" default:"0" min:"0" max:"65535" help:"inherited file descriptor that gets JSON records; the last one when the process ends"`
+	ParentFD    int      `flag:"parent-fd" default:"0" min:"0" max:"65535" help:"inherited file descriptor that gives options and changes as JSON lines; at its end the worker hands off"`
+	MetricsFile string   `flag:"metrics-file" help:"file that gets the worker's metrics in Prometheus' text format, now and then and at its end"`
+}

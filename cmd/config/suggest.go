@@ -1,0 +1,35 @@
+package config
+
+// suggest names what was probably meant, or gives otherwise.
+func suggest(name string, names []string, otherwise string) string {
+	best, least := "", len(name)/2+1
+	for _, n := range names {
+		if d := distance(name, n); d < least {
+			best, least = n, d
+		}
+	}
+	if best == "" {
+		return otherwise
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance is how many letters have to be changed, added or taken away.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			last, row[j+1] = row[j+1], min(last+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
