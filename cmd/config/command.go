@@ -56,6 +56,7 @@ func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) e
 	for _, s := range call.Settings {
 		command.Flags = append(command.Flags, &option{s, call.Line})
 	}
+	command.OnUsageError = UsageError
 	command.Action = func(c *cli.Context) error {
 		call.Args, call.Out, call.Err = c.Args().Slice(), c.App.Writer, c.App.ErrWriter
 		if command.ArgsUsage == "" && len(call.Args) > 0 {
@@ -74,6 +75,9 @@ func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) e
 	}
 	return &command
 }
+
+// UsageError keeps the library from printing wrong values, which may be secrets, as they are.
+func UsageError(_ *cli.Context, err error, _ bool) error { return fmt.Errorf("%w (see --help)", err) }
 
 // environment reads the variables of the settings. An empty one is not given.
 func (c *Call) environment(lookup func(string) (string, bool)) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -10,60 +11,40 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-// eitherFlags are the flags of commands that read the store itself or ask a node.
-func eitherFlags(more ...cli.Flag) []cli.Flag {
-	flags := coordinationFlags(more...)
-	for _, f := range nodeFlags() {
-		if f.Names()[0] != "output" { // both have it
-			flags = append(flags, f)
-		}
-	}
-	return flags
-}
-
 // throughNode says whether a node is asked: one is named, or no store is and a node runs here.
-func throughNode(c *cli.Context) bool {
-	if len(c.StringSlice("node")) > 0 {
-		return true
-	}
-	for _, place := range []string{"target-host", "coordinator-host", "coordinator-file"} {
-		if c.String(place) != "" {
-			return false
-		}
-	}
-	return len(localSockets()) > 0
+func throughNode(e config.Either) bool {
+	return len(e.Nodes.Nodes) > 0 || !e.Stored().Named() && len(localSockets()) > 0
 }
 
 // everyItem is the limit that asks for all.
 const everyItem = "1000000"
 
 // askedItems lists the items that a node read last.
-func askedItems(c *cli.Context, f filter) error {
+func askedItems(ctx context.Context, call *config.Call, o config.Asked, f filter) error {
 	q := url.Values{"limit": {everyItem}}
 	if f.index != "" {
 		q.Set("index", f.index)
 	}
-	n, err := openNodes(c)
+	n, err := openNodes(o.Nodes)
 	if err != nil {
 		return err
 	}
 	all := []status.Item{}
-	if _, err := n.Get(c.Context, "/v1/items", q, &all); err != nil {
+	if _, err := n.Get(ctx, "/v1/items", q, &all); err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(x status.Item) bool { return !f.takesState(x.State) })
-	if c.String("output") == "json" {
-		return printJSON(c.App.Writer, all)
+	if o.Output.JSON() {
+		return printJSON(call.Out, all)
 	}
-	return printItems(terminal.NewWriter(c.App.Writer), all)
+	return printItems(terminal.NewWriter(call.Out), all)
 }
 
 func printItems(w io.Writer, all []status.Item) error {
@@ -92,13 +73,13 @@ func (f filter) takesState(state string) bool {
 }
 
 // askedItem shows one item that a node read last.
-func askedItem(c *cli.Context, id string) error {
-	n, err := openNodes(c)
+func askedItem(ctx context.Context, call *config.Call, o config.Asked, id string) error {
+	n, err := openNodes(o.Nodes)
 	if err != nil {
 		return err
 	}
 	var all []status.Item
-	who, err := n.Get(c.Context, "/v1/items", url.Values{"limit": {everyItem}}, &all)
+	who, err := n.Get(ctx, "/v1/items", url.Values{"limit": {everyItem}}, &all)
 	if err != nil {
 		return err
 	}
@@ -106,12 +87,12 @@ func askedItem(c *cli.Context, id string) error {
 	if i < 0 {
 		return fmt.Errorf("%s knows no item %s: %w", who, id, fault.ErrConfig)
 	}
-	return printJSON(c.App.Writer, all[i])
+	return printJSON(call.Out, all[i])
 }
 
 // askedReport shows the account that a node gives.
-func askedReport(c *cli.Context) error {
-	return get(c, "/v1/report", nil, func(w io.Writer, r api.Account) {
+func askedReport(ctx context.Context, call *config.Call, o config.Asked) error {
+	return get(ctx, call, o, "/v1/report", nil, func(w io.Writer, r api.Account) {
 		fmt.Fprintf(w, "%s\n", r.Written.Format(time.RFC3339))
 		printStatus(w, r.Status, false)
 		states := make([]string, 0, len(r.Items))

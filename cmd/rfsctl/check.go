@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
 )
 
 // Exit codes of check: that of the gravest finding.
@@ -27,41 +30,32 @@ Exit codes: 0 nothing found; 4 notices and unreferenced blobs only; 6 shards tha
 made without, or that rfsd cannot read; 5 damage; 1 the check itself could not be done.`
 
 func checkCommand() *cli.Command {
-	return &cli.Command{
+	return config.Command(cli.Command{
 		Name:        "check",
 		Usage:       "prove that snapshots are whole",
 		Description: checkHelp,
-		Flags: repoFlags(nameFlag(false),
-			&cli.StringFlag{Name: "read-data-subset", Usage: "read the data of part n of t of all files", Value: "1/1", EnvVars: env("read-data-subset")},
-			&cli.IntFlag{Name: "concurrency", Usage: "shards that are read at once", Value: 4, EnvVars: env("concurrency")},
-		),
-		Action: checkSnapshots,
-	}
+	}, checkSnapshots)
 }
 
-func checkSnapshots(c *cli.Context) error {
-	part, err := parseSubset(c.String("read-data-subset"))
-	if err != nil {
-		return err
-	}
-	r, catalog, err := open(c)
+func checkSnapshots(ctx context.Context, call *config.Call, o config.CheckSnapshots) error {
+	r, catalog, err := open(ctx, call, o.Snapshots.Repository)
 	if err != nil {
 		return unreadable(err)
 	}
-	name := c.String("snapshot-name")
+	name := o.Snapshot.Name
 	if name != "" {
 		if _, err := catalog.Find(name); err != nil {
 			return err
 		}
 	}
-	out, err := newChecker(r, catalog, part, max(1, c.Int("concurrency"))).run(c.Context, name)
+	out, err := newChecker(r, catalog, subset{o.Subset.Data.N, o.Subset.Data.Of}, o.Subset.Concurrency).run(ctx, name)
 	if err != nil {
 		return err
 	}
-	if c.String("output") == "json" {
-		err = writeJSON(c.App.Writer, out)
+	if o.Snapshots.Output.JSON() {
+		err = writeJSON(call.Out, out)
 	} else {
-		err = out.table(c.App.Writer)
+		err = out.table(call.Out)
 	}
 	if code := out.exitCode(); err == nil && code != 0 {
 		return &exit{code: code}

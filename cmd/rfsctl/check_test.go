@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -259,7 +260,8 @@ func TestSubsetsTogetherReadEveryFileOnce(t *testing.T) {
 		t.Errorf("part 0 read %d files, %v", out.FilesRead, err)
 	}
 	for _, bad := range []string{"", "1", "2/1", "1/0", "-1/2", "a/b", "1/2/3", "99999999999/99999999999"} {
-		if _, err := parseSubset(bad); !errors.Is(err, fault.ErrConfig) {
+		part, _ := config.Find(config.Settings(config.CheckSnapshots{}), "read-data-subset")
+		if err := part.Valid([]string{bad}); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("--read-data-subset %q: %v", bad, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -22,31 +24,30 @@ const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .m
    Exit codes: 0; 1 usage, not complete, or the store cannot be reached.`
 
 func cleanupCommand() *cli.Command {
-	return &cli.Command{
-		Name: "cleanup", Usage: "remove what is kept about a migration that is complete", Description: cleanupHelp, Action: cleanup,
-		Flags: coordinationFlags(&cli.BoolFlag{Name: "force", Usage: "also when it is not complete: it begins anew when it is run again"}),
-	}
+	return config.Command(cli.Command{
+		Name: "cleanup", Usage: "remove what is kept about a migration that is complete", Description: cleanupHelp,
+	}, cleanup)
 }
 
-func cleanup(c *cli.Context) error {
-	s, err := openCoordination(c)
-	if errors.Is(err, cms.ErrStoreGone) && c.Bool("force") {
-		return dropRest(c) // half of it is gone already, so that nobody can open it any more
+func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
+	s, err := openCoordination(ctx, call, o.Stored)
+	if errors.Is(err, cms.ErrStoreGone) && o.Force.Yes {
+		return dropRest(ctx, call, o.Stored) // half of it is gone already, so that nobody can open it any more
 	}
 	if err != nil {
 		return err
 	}
-	m, err := progress.Read(c.Context, s.Coordinator)
-	if err != nil && !c.Bool("force") {
+	m, err := progress.Read(ctx, s.Coordinator)
+	if err != nil && !o.Force.Yes {
 		return errors.Join(err, s.close())
 	}
-	if err == nil && !m.Complete && !c.Bool("force") {
+	if err == nil && !m.Complete && !o.Force.Yes {
 		return errors.Join(fmt.Errorf("the migration kept in %s is not complete (%d items open); --force forgets it all the same: %w", s.place, m.Totals.ItemsOpen, fault.ErrConfig), s.close())
 	}
 	if client, ok := s.cluster(); ok {
-		dropped, err := oscms.Drop(c.Context, client, c.String("session-name"))
+		dropped, err := oscms.Drop(ctx, client, o.Stored.State.Session.Name)
 		if len(dropped) > 0 {
-			fmt.Fprintf(c.App.Writer, "removed from %s: %s\n", s.place, strings.Join(dropped, ", "))
+			fmt.Fprintf(call.Out, "removed from %s: %s\n", s.place, strings.Join(dropped, ", "))
 		}
 		return errors.Join(err, s.close())
 	}
@@ -56,22 +57,19 @@ func cleanup(c *cli.Context) error {
 	if err := os.Remove(s.place); err != nil {
 		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	fmt.Fprintf(c.App.Writer, "removed %s\n", s.place)
+	fmt.Fprintf(call.Out, "removed %s\n", s.place)
 	return nil
 }
 
 // dropRest removes what is left of a session whose store cannot be opened.
-func dropRest(c *cli.Context) error {
-	which := "target"
-	if c.String("coordinator-host") != "" {
-		which = "coordinator"
-	}
-	client, err := connect(c, which)
+func dropRest(ctx context.Context, call *config.Call, at config.Stored) error {
+	cluster, role := at.Which()
+	client, err := connect(ctx, call, cluster, role)
 	if err != nil {
 		return err
 	}
-	dropped, err := oscms.Drop(c.Context, client, c.String("session-name"))
-	fmt.Fprintf(c.App.Writer, "removed from %s: %s\n", client.Name(), strings.Join(dropped, ", "))
+	dropped, err := oscms.Drop(ctx, client, at.State.Session.Name)
+	fmt.Fprintf(call.Out, "removed from %s: %s\n", client.Name(), strings.Join(dropped, ", "))
 	return errors.Join(err, client.Close())
 }
 

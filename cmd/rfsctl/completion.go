@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
@@ -36,25 +38,29 @@ if [ "$funcstack[1]" = _rfsctl ]; then _rfsctl "$@"; else compdef _rfsctl rfsctl
 )
 
 func completionCommand() *cli.Command {
-	return &cli.Command{
+	return config.Raw[config.None](cli.Command{
 		Name: "completion", Usage: "print a completion script for bash, zsh or fish", ArgsUsage: "bash|zsh|fish", Description: completionHelp,
-		Action: func(c *cli.Context) error {
-			var script string
-			switch shell := c.Args().First(); shell {
-			case "bash":
-				script = bashCompletion
-			case "zsh":
-				script = zshCompletion
-			case "fish":
-				var err error
-				if script, err = c.App.ToFishCompletion(); err != nil {
-					return fmt.Errorf("completion: %w", err)
-				}
-			default:
-				return fmt.Errorf("which shell? rfsctl completion takes bash, zsh or fish, not %q: %w", shell, fault.ErrConfig)
+	}, func(_ context.Context, call *config.Call) error {
+		if len(call.Args) != 1 {
+			return fmt.Errorf("which shell? rfsctl completion takes bash, zsh or fish: %w", fault.ErrConfig)
+		}
+		var script string
+		switch shell := call.Args[0]; shell {
+		case "bash":
+			script = bashCompletion
+		case "zsh":
+			script = zshCompletion
+		case "fish":
+			app := newApp()
+			app.Setup()
+			var err error
+			if script, err = app.ToFishCompletion(); err != nil {
+				return fmt.Errorf("completion: %w", err)
 			}
-			_, err := fmt.Fprint(terminal.Raw(c.App.Writer), script)
-			return err
-		},
-	}
+		default:
+			return fmt.Errorf("which shell? rfsctl completion takes bash, zsh or fish, not %q: %w", shell, fault.ErrConfig)
+		}
+		_, err := fmt.Fprint(terminal.Raw(call.Out), script)
+		return err
+	})
 }

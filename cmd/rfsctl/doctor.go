@@ -11,10 +11,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/doctor"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -29,55 +28,32 @@ const doctorHelp = `Checks before the first byte: that the repository can be rea
    Exit codes: 0 nothing stands in the way (warnings at most); 7 problems; 5 the snapshot cannot be read; 1 usage.`
 
 func doctorCommand() *cli.Command {
-	flags := repoFlags(nameFlag(true))
-	flags = append(flags, clusterFlags("target", "URL of the target cluster")...)
-	flags = append(flags,
-		&cli.StringSliceFlag{Name: "index-allowlist", Usage: "indices that will be migrated: names, patterns such as logs-*, or regex:PATTERN (default: all)", EnvVars: env("index-allowlist")},
-		&cli.StringSliceFlag{Name: "index-exclude", Usage: "indices that are left out, likewise", EnvVars: env("index-exclude")},
-		&cli.BoolFlag{Name: "include-system", Usage: "also system and dot indices", EnvVars: env("include-system")},
-		&cli.BoolFlag{Name: "allow-source-as-target", Usage: "the target may be the cluster that the snapshot was taken of", EnvVars: env("allow-source-as-target")},
-		&cli.StringFlag{Name: "session-name", Usage: "name of the migration", EnvVars: env("session-name")},
-		&cli.DurationFlag{Name: "clock-skew-tolerance", Value: 15 * time.Second, Usage: "allowed distance of the clocks", EnvVars: env("clock-skew-tolerance")},
-		&cli.Int64Flag{Name: "documents-size-per-bulk-request", Value: bulk.DefaultMaxBytes, Usage: "largest request body", EnvVars: env("documents-size-per-bulk-request")},
-	)
-	return &cli.Command{Name: "doctor", Usage: "check repository and target before a migration", Description: doctorHelp, Flags: flags, Action: examine}
+	return config.Command(cli.Command{Name: "doctor", Usage: "check repository and target before a migration", Description: doctorHelp}, examine)
 }
 
-func examine(c *cli.Context) error {
-	if o := c.String("output"); o != "table" && o != "json" {
-		return fmt.Errorf("--output %q is not table or json: %w", o, fault.ErrConfig)
-	}
-	if c.String("target-host") == "" {
-		return fmt.Errorf("--target-host is missing: which cluster is the target? %w", fault.ErrConfig)
-	}
-	blobs, _, err := open(c)
+func examine(ctx context.Context, call *config.Call, o config.Doctor) error {
+	blobs, _, err := open(ctx, call, o.Snapshots.Repository)
 	if err != nil {
 		return err
 	}
-	var indices pattern.Selection
-	for flag, list := range map[string]*pattern.List{"index-allowlist": &indices.Include, "index-exclude": &indices.Exclude} {
-		if *list, err = pattern.ParseList(c.StringSlice(flag)); err != nil {
-			return fmt.Errorf("--%s: %w", flag, err)
-		}
-	}
-	plan, err := worker.NewPlan(c.Context, blobs, worker.Request{
-		SnapshotName: c.String("snapshot-name"), Indices: indices, IncludeSystem: c.Bool("include-system"), AllowPartial: true, Sizes: true,
+	plan, err := worker.NewPlan(ctx, blobs, worker.Request{
+		SnapshotName: o.Snapshot.Name, Indices: o.Indices.Selection(), IncludeSystem: o.System.Include, AllowPartial: true, Sizes: true,
 		MultiType: worker.SplitTypes, EmitType: worker.EmitAuto,
 	})
 	if err != nil {
 		return unreadable(err)
 	}
 	found := repositoryFindings(plan)
-	client, err := connect(c, "target")
+	client, err := connect(ctx, call, o.Target.Cluster, "target")
 	if err != nil {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // nothing was written through it
-	found = append(found, sourceFindings(c.Context, plan, client, c.Bool("allow-source-as-target"))...)
+	found = append(found, sourceFindings(ctx, plan, client, o.Confirm.AllowSource)...)
 	needs := needsOf(plan)
-	needs.BulkBytes, needs.Tolerance, needs.Session, needs.Now = c.Int64("documents-size-per-bulk-request"), c.Duration("clock-skew-tolerance"), c.String("session-name"), time.Now
-	found = append(found, doctor.Target(c.Context, client, needs)...)
-	return showFindings(c, found)
+	needs.BulkBytes, needs.Tolerance, needs.Session, needs.Now = int64(o.Size.Bytes), o.Skew.Tolerance, o.Session.Name, time.Now
+	found = append(found, doctor.Target(ctx, client, needs)...)
+	return showFindings(call, o.Snapshots.Output, found)
 }
 
 // sourceFindings compares the target with the cluster that the snapshot was taken of.
@@ -171,19 +147,19 @@ func countFields(v any) int {
 	return n
 }
 
-func showFindings(c *cli.Context, found []doctor.Finding) error {
+func showFindings(call *config.Call, out config.Output, found []doctor.Finding) error {
 	bad := 0
 	for _, f := range found {
 		if f.Level == doctor.Bad {
 			bad++
 		}
 	}
-	if c.String("output") == "json" {
-		if err := printJSON(c.App.Writer, found); err != nil {
+	if out.JSON() {
+		if err := printJSON(call.Out, found); err != nil {
 			return err
 		}
 	} else {
-		t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+		t := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
 		for _, f := range found {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Check, terminal.Clean(f.Detail))
 			if f.Remedy != "" {

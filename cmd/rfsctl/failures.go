@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
@@ -24,10 +25,9 @@ const failuresHelp = `Asked of a node: the items, indices and phases that were g
    Exit codes: 0; 1 usage, no node answers, or the store cannot be reached or holds no such session.`
 
 func failuresCommand() *cli.Command {
-	return &cli.Command{
-		Name: "failures", Usage: "what was given up, by reason (of a node); documents of a fleet that were refused (of the state of the work)", Description: failuresHelp, Action: showRefused,
-		Flags: eitherFlags(&cli.StringFlag{Name: "index", Usage: "only documents for this index of the target (of the state of the work, not of a node)", EnvVars: env("index")}),
-	}
+	return config.Command(cli.Command{
+		Name: "failures", Usage: "what was given up, by reason (of a node); documents of a fleet that were refused (of the state of the work)", Description: failuresHelp,
+	}, showRefused)
 }
 
 // refusedGroup is a number of refused documents of one index for one reason.
@@ -63,9 +63,9 @@ func (r *refusedDocuments) sort() {
 }
 
 // refused reads the documents of an index, of all with "".
-func (s *coordination) refused(c *cli.Context, index string) (*refusedDocuments, error) {
+func (s *coordination) refused(ctx context.Context, index string) (*refusedDocuments, error) {
 	r := &refusedDocuments{Documents: []cms.Refused{}, Groups: []refusedGroup{}}
-	for d, err := range s.Refused(c.Context) {
+	for d, err := range s.Refused(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("refused documents in %s: %w", s.place, err)
 		}
@@ -78,26 +78,24 @@ func (s *coordination) refused(c *cli.Context, index string) (*refusedDocuments,
 	return r, nil
 }
 
-func showRefused(c *cli.Context) (err error) {
-	if throughNode(c) || c.String("target-host")+c.String("coordinator-host")+c.String("coordinator-file") == "" {
-		return showFailures(c)
+func showRefused(ctx context.Context, call *config.Call, o config.Failures) (err error) {
+	stored := o.Either.Stored()
+	if throughNode(o.Either) || !stored.Named() {
+		return showFailures(ctx, call, o.Either.Asked())
 	}
-	if c.Args().Present() {
-		return fmt.Errorf("unexpected argument %q: every option begins with --: %w", c.Args().First(), fault.ErrConfig)
-	}
-	s, err := openCoordination(c)
+	s, err := openCoordination(ctx, call, stored)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	r, err := s.refused(c, c.String("index"))
+	r, err := s.refused(ctx, o.Index.Name)
 	if err != nil {
 		return err
 	}
-	if c.String("output") == "json" {
-		return writeJSON(c.App.Writer, r)
+	if stored.Output.JSON() {
+		return writeJSON(call.Out, r)
 	}
-	return r.print(terminal.NewWriter(c.App.Writer))
+	return r.print(terminal.NewWriter(call.Out))
 }
 
 func (r *refusedDocuments) print(w io.Writer) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -37,12 +39,9 @@ func itemsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "items", Usage: "the work items of a migration", Description: itemsHelp,
 		Subcommands: []*cli.Command{
-			{Name: "list", Usage: "list work items, their sums, and whether the target is safe to write", Description: itemsHelp, Action: listItems,
-				Flags: eitherFlags(
-					&cli.StringFlag{Name: "index", Usage: "only items of this index of the snapshot", EnvVars: env("index")},
-					&cli.StringSliceFlag{Name: "state", Usage: "only items in this state; may be repeated: open, leased, expired, done, handed-off, replaced, failed", EnvVars: env("state")})},
-			{Name: "show", Usage: "show everything about one item", ArgsUsage: "ID", Description: itemsHelp, Flags: eitherFlags(), Action: showItem},
-			{Name: "retry", Usage: "open FAILED items again; an event records who did", ArgsUsage: "ID...", Description: itemsHelp, Flags: coordinationFlags(), Action: retryItems},
+			config.Command(cli.Command{Name: "list", Usage: "list work items, their sums, and whether the target is safe to write", Description: itemsHelp}, listItems),
+			config.Command(cli.Command{Name: "show", Usage: "show everything about one item", ArgsUsage: "ID", Description: itemsHelp}, showItem),
+			config.Command(cli.Command{Name: "retry", Usage: "open FAILED items again; an event records who did", ArgsUsage: "ID...", Description: itemsHelp}, retryItems),
 		},
 	}
 }
@@ -125,17 +124,13 @@ type filter struct {
 	states []string
 }
 
-func newFilter(c *cli.Context) (filter, error) {
-	f := filter{index: c.String("index")}
-	for _, s := range c.StringSlice("state") {
-		s = strings.ReplaceAll(strings.ToLower(s), "-", " ")
+func newFilter(o config.Items) filter {
+	f := filter{index: o.Index.Name}
+	for _, s := range o.States.Names {
 		at := slices.IndexFunc(states, func(name string) bool { return strings.EqualFold(name, s) })
-		if at < 0 {
-			return f, fmt.Errorf("--state %q is none of %s: %w", s, strings.Join(states, ", "), fault.ErrConfig)
-		}
 		f.states = append(f.states, states[at])
 	}
-	return f, nil
+	return f
 }
 
 func (f filter) takes(r itemRow) bool {
@@ -143,14 +138,14 @@ func (f filter) takes(r itemRow) bool {
 }
 
 // list reads every item once.
-func (s *coordination) list(c *cli.Context, f filter) (*listing, error) {
-	now, _, err := s.store.Now(c.Context)
+func (s *coordination) list(ctx context.Context, f filter) (*listing, error) {
+	now, _, err := s.store.Now(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("clock of %s: %w", s.place, err)
 	}
 	l := &listing{Items: []itemRow{}, States: map[string]int{}, Now: now.UTC()}
 	var quiet worker.Quiet
-	for it, err := range s.store.Scan(c.Context) {
+	for it, err := range s.store.Scan(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("work items in %s: %w", s.place, err)
 		}
@@ -227,54 +222,48 @@ func (l *listing) print(w io.Writer) error {
 	return err
 }
 
-func listItems(c *cli.Context) (err error) {
-	if c.Args().Present() {
-		return fmt.Errorf("unexpected argument %q; `rfsctl items show ID` shows one item: %w", c.Args().First(), fault.ErrConfig)
+func listItems(ctx context.Context, call *config.Call, o config.Items) (err error) {
+	f := newFilter(o)
+	if throughNode(o.Either) {
+		return askedItems(ctx, call, o.Either.Asked(), f)
 	}
-	f, err := newFilter(c)
-	if err != nil {
-		return err
-	}
-	if throughNode(c) {
-		return askedItems(c, f)
-	}
-	s, err := openCoordination(c)
+	s, err := openCoordination(ctx, call, o.Either.Stored())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	l, err := s.list(c, f)
+	l, err := s.list(ctx, f)
 	if err != nil {
 		return err
 	}
-	if c.String("output") == "json" {
-		return writeJSON(c.App.Writer, l)
+	if o.Either.Output.JSON() {
+		return writeJSON(call.Out, l)
 	}
-	return l.print(c.App.Writer)
+	return l.print(call.Out)
 }
 
 // showItem prints the stored document with what can be derived from its id.
-func showItem(c *cli.Context) (err error) {
-	if c.NArg() != 1 {
+func showItem(ctx context.Context, call *config.Call, o config.Either) (err error) {
+	if len(call.Args) != 1 {
 		return fmt.Errorf("which item? `rfsctl items show ID` takes one id, as `rfsctl items list` prints it: %w", fault.ErrConfig)
 	}
-	id, err := cms.ParseID(c.Args().First())
+	id, err := cms.ParseID(call.Args[0])
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	if throughNode(c) {
-		return askedItem(c, id.String())
+	if throughNode(o) {
+		return askedItem(ctx, call, o.Asked(), id.String())
 	}
-	s, err := openCoordination(c)
+	s, err := openCoordination(ctx, call, o.Stored())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	it, err := s.Item(c.Context, id)
+	it, err := s.Item(ctx, id)
 	if err != nil {
 		return fmt.Errorf("item %s in %s: %w", id, s.place, err)
 	}
-	now, _, err := s.store.Now(c.Context)
+	now, _, err := s.store.Now(ctx)
 	if err != nil {
 		return fmt.Errorf("clock of %s: %w", s.place, err)
 	}
@@ -282,10 +271,10 @@ func showItem(c *cli.Context) (err error) {
 		itemRow
 		Stored cms.Item `json:"stored"`
 	}{newItemRow(id, it, now), it}
-	if c.String("output") == "json" {
-		return writeJSON(c.App.Writer, shown)
+	if o.Output.JSON() {
+		return writeJSON(call.Out, shown)
 	}
-	return shown.print(c.App.Writer, it)
+	return shown.print(call.Out, it)
 }
 
 func (r itemRow) print(w io.Writer, it cms.Item) error {
@@ -312,19 +301,19 @@ func (r itemRow) print(w io.Writer, it cms.Item) error {
 }
 
 // retryItems opens FAILED items again. It goes on after an item that cannot be opened.
-func retryItems(c *cli.Context) (err error) {
-	if !c.Args().Present() {
+func retryItems(ctx context.Context, call *config.Call, o config.Stored) (err error) {
+	if len(call.Args) == 0 {
 		return fmt.Errorf("which items? `rfsctl items list --state failed` lists those that can be retried: %w", fault.ErrConfig)
 	}
 	var ids []cms.ItemID
-	for _, arg := range c.Args().Slice() {
+	for _, arg := range call.Args {
 		id, err := cms.ParseID(arg)
 		if err != nil {
 			return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 		}
 		ids = append(ids, id)
 	}
-	s, err := openCoordination(c)
+	s, err := openCoordination(ctx, call, o)
 	if err != nil {
 		return err
 	}
@@ -332,17 +321,17 @@ func retryItems(c *cli.Context) (err error) {
 	retried := []string{}
 	var errs []error
 	for _, id := range ids {
-		if err := s.Unfail(c.Context, id, operator()); err != nil {
+		if err := s.Unfail(ctx, id, operator()); err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		retried = append(retried, id.String())
 	}
-	if c.String("output") == "json" {
-		return errors.Join(append(errs, writeJSON(c.App.Writer, map[string]any{"retried": retried}))...)
+	if o.Output.JSON() {
+		return errors.Join(append(errs, writeJSON(call.Out, map[string]any{"retried": retried}))...)
 	}
 	for _, id := range retried {
-		fmt.Fprintf(c.App.Writer, "%s is open again\n", id)
+		fmt.Fprintf(call.Out, "%s is open again\n", id)
 	}
 	return errors.Join(errs...)
 }

@@ -8,11 +8,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -46,20 +46,14 @@ func (e *exit) Unwrap() error { return e.err }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	for _, name := range secret.Arguments(args) {
-		fmt.Fprintf(stderr, "rfsctl: warning: --%s holds a secret, which is visible to other users of this machine: give it by %s or a file\n", name, env(name)[0])
+		fmt.Fprintf(stderr, "rfsctl: warning: --%s holds a secret, which is visible to other users of this machine: give it by %s or a file\n", name, config.Variable(name))
 	}
-	app := &cli.App{
-		Name:                 "rfsctl",
-		Usage:                "look at snapshots and at the work of rfsd",
-		Version:              version,
-		EnableBashCompletion: true,
-		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), targetCommand(), doctorCommand(), pageCommand(), completionCommand()}, nodeCommands()...),
-		Writer:               stdout,
-		ErrWriter:            stderr,
-		ExitErrHandler:       func(*cli.Context, error) {},
+	app := newApp()
+	app.Writer, app.ErrWriter = stdout, stderr
+	args, err := config.Arrange(app.Commands, args)
+	if err == nil {
+		err = app.RunContext(ctx, args)
 	}
-	returnUsageErrors(app.Commands)
-	err := app.RunContext(ctx, optionsFirst(app.Commands, args))
 	var coded *exit
 	switch {
 	case err == nil:
@@ -74,15 +68,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// returnUsageErrors keeps the library from printing wrong values, which may be secrets, as they are.
-func returnUsageErrors(commands []*cli.Command) {
-	for _, c := range commands {
-		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return fmt.Errorf("%w (see --help)", err) }
-		returnUsageErrors(c.Subcommands)
+func newApp() *cli.App {
+	return &cli.App{
+		Name:                 "rfsctl",
+		Usage:                "look at snapshots and at the work of rfsd",
+		Version:              version,
+		EnableBashCompletion: true,
+		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), targetCommand(), doctorCommand(), pageCommand(), completionCommand()}, nodeCommands()...),
+		ExitErrHandler:       func(*cli.Context, error) {},
+		OnUsageError:         config.UsageError,
 	}
-}
-
-// env gives every flag its variable: --repo-uri is RFS_REPO_URI.
-func env(flag string) []string {
-	return []string{"RFS_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
 }

@@ -16,9 +16,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/api/client"
-	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -38,37 +38,13 @@ const nodeHelp = `Nodes are asked in turn until one answers; each tells of the w
    Exit codes: 0; 1 usage, no node answers, or the node refuses. rfsctl status: also 6 when something was given up, 3 while not complete
    with --exit-status.`
 
-// nodeFlags say which nodes are asked, and as whom.
-func nodeFlags(more ...cli.Flag) []cli.Flag {
-	str := func(name, usage string) cli.Flag {
-		return &cli.StringFlag{Name: name, Usage: usage, EnvVars: env(name)}
+// openNodes returns the client of the nodes that are named, or of the one on this machine.
+func openNodes(from config.Nodes) (*client.Client, error) {
+	id, err := from.TLS.Identity()
+	if err != nil {
+		return nil, err
 	}
-	return append([]cli.Flag{
-		&cli.StringSliceFlag{Name: "node", Usage: "node to ask: HOST:PORT or a socket's path; may be repeated, also with commas", EnvVars: env("node")},
-		str("tls-cert", "PEM file of this operator's or reader's certificate"),
-		str("tls-key", "PEM file of its key"),
-		str("tls-ca", "PEM file of the fleet's authority"),
-		&cli.StringFlag{Name: "fleet", Usage: "name of the fleet in the nodes' certificates", Value: "rfsd", EnvVars: env("fleet")},
-		&cli.StringFlag{Name: "output", Usage: "table or json", Value: "table", EnvVars: env("output")},
-	}, more...)
-}
-
-func openNodes(c *cli.Context) (*client.Client, error) {
-	if o := c.String("output"); o != "table" && o != "json" {
-		return nil, fmt.Errorf("--output %q is not table or json: %w", o, fault.ErrConfig)
-	}
-	o := client.Options{Nodes: c.StringSlice("node")}
-	files := cert.Files{Cert: c.String("tls-cert"), Key: c.String("tls-key"), CA: c.String("tls-ca")}
-	if files != (cert.Files{}) {
-		if !files.Complete() {
-			return nil, fmt.Errorf("--tls-cert, --tls-key and --tls-ca belong together: %w", fault.ErrConfig)
-		}
-		id, err := cert.Load(files, c.String("fleet"))
-		if err != nil {
-			return nil, err
-		}
-		o.Identity = id
-	}
+	o := client.Options{Nodes: from.Nodes, Identity: id}
 	if len(o.Nodes) == 0 {
 		o.Nodes = localSockets()
 		if len(o.Nodes) == 0 {
@@ -94,96 +70,94 @@ func localSockets() (all []string) {
 }
 
 func nodeCommands() []*cli.Command {
-	limit := &cli.IntFlag{Name: "limit", Aliases: []string{"n"}, Value: 100, Usage: "at most so many, the last ones"}
 	return []*cli.Command{
-		{Name: "status", Usage: "how far the migration is", Description: nodeHelp, Action: showStatus, Flags: nodeFlags(
-			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "go on showing it whenever it changes"},
-			&cli.BoolFlag{Name: "shards", Usage: "show every shard"},
-			&cli.BoolFlag{Name: "exit-status", Usage: "exit with 3 while the migration is not complete"})},
-		{Name: "nodes", Usage: "the living nodes of the fleet", Description: nodeHelp, Action: showNodes, Flags: nodeFlags()},
-		{Name: "events", Usage: "what happened, newest last", Description: nodeHelp, Action: showEvents, Flags: nodeFlags(limit)},
-		{Name: "logs", Usage: "last log lines of a node and its workers", Description: nodeHelp, Action: showLogs, Flags: nodeFlags(limit,
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on showing new ones"})},
-		{Name: "pause", Usage: "have every worker of the fleet hand off and wait; it counts as no attempt", Description: nodeHelp, Action: tell("/v1/pause", "paused"), Flags: nodeFlags()},
-		{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: nodeHelp, Action: choose("/v1/resume", "resumed"), Flags: nodeFlags()},
-		{Name: "drain", Usage: "have every worker of the fleet hand off, or of the named nodes, because they are going to stop", ArgsUsage: "[NODE...]", Description: nodeHelp, Action: choose("/v1/drain", "draining"), Flags: nodeFlags()},
-		{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: nodeHelp, Action: scale, Flags: nodeFlags()},
+		config.Command(cli.Command{Name: "status", Usage: "how far the migration is", Description: nodeHelp}, showStatus),
+		config.Command(cli.Command{Name: "nodes", Usage: "the living nodes of the fleet", Description: nodeHelp}, showNodes),
+		config.Command(cli.Command{Name: "events", Usage: "what happened, newest last", Description: nodeHelp}, showEvents),
+		config.Command(cli.Command{Name: "logs", Usage: "last log lines of a node and its workers", Description: nodeHelp}, showLogs),
+		config.Command(cli.Command{Name: "pause", Usage: "have every worker of the fleet hand off and wait; it counts as no attempt", Description: nodeHelp}, tell("/v1/pause", "paused")),
+		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: nodeHelp}, choose("/v1/resume", "resumed")),
+		config.Command(cli.Command{Name: "drain", Usage: "have every worker of the fleet hand off, or of the named nodes, because they are going to stop", ArgsUsage: "[NODE...]", Description: nodeHelp}, choose("/v1/drain", "draining")),
+		config.Command(cli.Command{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: nodeHelp}, scale),
 	}
 }
 
-func tell(path, done string) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		n, err := openNodes(c)
+// order is a command that asks a node for something.
+type order func(ctx context.Context, call *config.Call, o config.Asked) error
+
+func tell(path, done string) order {
+	return func(ctx context.Context, call *config.Call, o config.Asked) error {
+		n, err := openNodes(o.Nodes)
 		if err != nil {
 			return err
 		}
-		who, err := n.Post(c.Context, path, nil)
+		who, err := n.Post(ctx, path, nil)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.App.Writer, "%s (told to %s)\n", done, who)
+		fmt.Fprintf(call.Out, "%s (told to %s)\n", done, who)
 		return nil
 	}
 }
 
 // choose tells a wish about the nodes that are named, or about the whole fleet.
-func choose(path, done string) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		n, err := openNodes(c)
+func choose(path, done string) order {
+	return func(ctx context.Context, call *config.Call, o config.Asked) error {
+		n, err := openNodes(o.Nodes)
 		if err != nil {
 			return err
 		}
 		about := "the fleet"
-		if c.Args().Present() {
-			about = strings.Join(c.Args().Slice(), ", ")
+		if len(call.Args) > 0 {
+			about = strings.Join(call.Args, ", ")
 		}
-		who, err := n.Post(c.Context, path, api.Chosen{Nodes: c.Args().Slice()})
+		who, err := n.Post(ctx, path, api.Chosen{Nodes: call.Args})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.App.Writer, "%s: %s (told to %s)\n", about, done, who)
+		fmt.Fprintf(call.Out, "%s: %s (told to %s)\n", about, done, who)
 		return nil
 	}
 }
 
-func scale(c *cli.Context) error {
-	if c.NArg() != 1 {
+func scale(ctx context.Context, call *config.Call, o config.Asked) error {
+	if len(call.Args) != 1 {
 		return fmt.Errorf("rfsctl scale takes one number, or auto: %w", fault.ErrConfig)
 	}
 	var want api.Scaling
-	if text := c.Args().First(); text != "auto" {
+	if text := call.Args[0]; text != "auto" {
 		k, err := strconv.Atoi(text)
 		if err != nil || k < 0 {
 			return fmt.Errorf("%q is neither a number of workers nor auto: %w", text, fault.ErrConfig)
 		}
 		want.Workers = &k
 	}
-	n, err := openNodes(c)
+	n, err := openNodes(o.Nodes)
 	if err != nil {
 		return err
 	}
-	who, err := n.Post(c.Context, "/v1/scale", want)
+	who, err := n.Post(ctx, "/v1/scale", want)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.Writer, "%s workers wanted (told to %s)\n", c.Args().First(), who)
+	fmt.Fprintf(call.Out, "%s workers wanted (told to %s)\n", call.Args[0], who)
 	return nil
 }
 
 // get asks for a list and shows it.
-func get[T any](c *cli.Context, path string, query url.Values, table func(io.Writer, T)) error {
-	n, err := openNodes(c)
+func get[T any](ctx context.Context, call *config.Call, o config.Asked, path string, query url.Values, table func(io.Writer, T)) error {
+	n, err := openNodes(o.Nodes)
 	if err != nil {
 		return err
 	}
 	var v T
-	if _, err := n.Get(c.Context, path, query, &v); err != nil {
+	if _, err := n.Get(ctx, path, query, &v); err != nil {
 		return err
 	}
-	if c.String("output") == "json" {
-		return printJSON(c.App.Writer, v)
+	if o.Output.JSON() {
+		return printJSON(call.Out, v)
 	}
-	table(terminal.NewWriter(c.App.Writer), v)
+	table(terminal.NewWriter(call.Out), v)
 	return nil
 }
 
@@ -193,17 +167,17 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-func showEvents(c *cli.Context) error {
-	q := url.Values{"limit": {strconv.Itoa(c.Int("limit"))}}
-	return get(c, "/v1/events", q, func(w io.Writer, all []status.Event) {
+func showEvents(ctx context.Context, call *config.Call, o config.ShowLast) error {
+	q := url.Values{"limit": {strconv.Itoa(o.Last.Limit)}}
+	return get(ctx, call, o.Asked, "/v1/events", q, func(w io.Writer, all []status.Event) {
 		for _, e := range all {
 			fmt.Fprintf(w, "%s  %-16s %s  %s\n", e.Time.Local().Format(time.DateTime), e.Code, e.Subject, terminal.Clean(e.Detail))
 		}
 	})
 }
 
-func showFailures(c *cli.Context) error {
-	return get(c, "/v1/failures", nil, func(w io.Writer, all []progress.Failure) {
+func showFailures(ctx context.Context, call *config.Call, o config.Asked) error {
+	return get(ctx, call, o, "/v1/failures", nil, func(w io.Writer, all []progress.Failure) {
 		if len(all) == 0 {
 			fmt.Fprintln(w, "nothing was given up")
 		}
@@ -216,8 +190,8 @@ func showFailures(c *cli.Context) error {
 	})
 }
 
-func showNodes(c *cli.Context) error {
-	return get(c, "/v1/status", nil, func(w io.Writer, r status.Report) {
+func showNodes(ctx context.Context, call *config.Call, o config.Asked) error {
+	return get(ctx, call, o, "/v1/status", nil, func(w io.Writer, r status.Report) {
 		nodes := r.Nodes
 		if len(nodes) == 0 {
 			nodes = []status.Node{r.Node}
@@ -248,15 +222,15 @@ func since(t time.Time) string {
 // logPoll is how often new lines are asked for.
 const logPoll = time.Second
 
-func showLogs(c *cli.Context) error {
-	n, err := openNodes(c)
+func showLogs(ctx context.Context, call *config.Call, o config.ShowLogs) error {
+	n, err := openNodes(o.Asked.Nodes)
 	if err != nil {
 		return err
 	}
 	last := ""
 	for {
 		var lines []status.LogLine
-		if _, err := n.Get(c.Context, "/v1/logs", url.Values{"limit": {strconv.Itoa(c.Int("limit"))}}, &lines); err != nil {
+		if _, err := n.Get(ctx, "/v1/logs", url.Values{"limit": {strconv.Itoa(o.Last.Limit)}}, &lines); err != nil {
 			return err
 		}
 		from := 0
@@ -266,10 +240,10 @@ func showLogs(c *cli.Context) error {
 			}
 		}
 		for _, l := range lines[from:] {
-			fmt.Fprintf(c.App.Writer, "%s\n", l)
+			fmt.Fprintf(call.Out, "%s\n", l)
 			last = string(l)
 		}
-		if !c.Bool("follow") || wait(c.Context, logPoll) != nil {
+		if !o.Following.Follow || wait(ctx, logPoll) != nil {
 			return nil
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -30,25 +31,19 @@ const pageHelp = `Serves the status page of a node on this machine's loopback, a
    The page only reads. Ctrl-C ends it.`
 
 func pageCommand() *cli.Command {
-	return &cli.Command{
-		Name: "page", Usage: "open the status page in a browser", Description: pageHelp, Action: openPage,
-		Flags: nodeFlags(
-			&cli.IntFlag{Name: "port", Usage: "port on 127.0.0.1 (0: any that is free)"},
-			&cli.BoolFlag{Name: "no-browser", Usage: "only print the address"},
-		),
-	}
+	return config.Command(cli.Command{Name: "page", Usage: "open the status page in a browser", Description: pageHelp}, openPage)
 }
 
-func openPage(c *cli.Context) error {
-	nodes, err := openNodes(c)
+func openPage(ctx context.Context, call *config.Call, o config.ShowPage) error {
+	nodes, err := openNodes(o.Asked.Nodes)
 	if err != nil {
 		return err
 	}
-	node, base, err := nodes.Dial(c.Context)
+	node, base, err := nodes.Dial(ctx)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", c.Int("port")))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", o.Page.Port))
 	if err != nil {
 		return fmt.Errorf("--port: %w: %w", err, fault.ErrConfig)
 	}
@@ -57,13 +52,13 @@ func openPage(c *cli.Context) error {
 		return errors.Join(err, l.Close())
 	}
 	server := &http.Server{Handler: p, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
-		BaseContext: func(net.Listener) context.Context { return c.Context }}
-	fmt.Fprintf(c.App.Writer, "the status page, once and from this machine: %s\n", p.address())
-	if !c.Bool("no-browser") {
-		forget := browse(c.Context, p.address())
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	fmt.Fprintf(call.Out, "the status page, once and from this machine: %s\n", p.address())
+	if !o.Page.NoBrowser {
+		forget := browse(ctx, p.address())
 		defer forget()
 	}
-	stop := context.AfterFunc(c.Context, func() { _ = server.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("status page: %w", err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
@@ -31,10 +32,9 @@ const reportHelp = `Sums up what the work items recorded: documents and bytes pe
    Exit codes: 0; 1 usage, or the store cannot be reached or holds no such session.`
 
 func reportCommand() *cli.Command {
-	return &cli.Command{
+	return config.Command(cli.Command{
 		Name: "report", Usage: "how long the work took, and which initial lease fits it", Description: reportHelp,
-		Flags: eitherFlags(), Action: showReport,
-	}
+	}, showReport)
 }
 
 // indexReport is the sum over the items of one index.
@@ -156,20 +156,17 @@ func suggestLease(setup, work time.Duration) time.Duration {
 
 func isoMinutes(d time.Duration) string { return fmt.Sprintf("PT%dM", d/time.Minute) }
 
-func showReport(c *cli.Context) (err error) {
-	if throughNode(c) {
-		return askedReport(c)
+func showReport(ctx context.Context, call *config.Call, o config.Either) (err error) {
+	if throughNode(o) {
+		return askedReport(ctx, call, o.Asked())
 	}
-	if c.Args().Present() {
-		return fmt.Errorf("unexpected argument %q: every option begins with --: %w", c.Args().First(), fault.ErrConfig)
-	}
-	s, err := openCoordination(c)
+	s, err := openCoordination(ctx, call, o.Stored())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	r, by := &workReport{Indices: []indexReport{}, Total: indexReport{Index: "total"}}, map[string]*indexReport{}
-	for it, err := range s.Items(c.Context) {
+	for it, err := range s.Items(ctx) {
 		if err != nil {
 			return fmt.Errorf("work items in %s: %w", s.place, err)
 		}
@@ -183,15 +180,15 @@ func showReport(c *cli.Context) (err error) {
 		r.add(by[id.Index], it)
 	}
 	r.finish(by)
-	refused, err := s.refused(c, "")
+	refused, err := s.refused(ctx, "")
 	if err != nil {
 		return err
 	}
 	r.Refused = refused.Groups
-	if c.String("output") == "json" {
-		return writeJSON(c.App.Writer, r)
+	if o.Output.JSON() {
+		return writeJSON(call.Out, r)
 	}
-	return r.print(c.App.Writer)
+	return r.print(call.Out)
 }
 
 func (r *workReport) print(w io.Writer) error {

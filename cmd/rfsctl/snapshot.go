@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -21,24 +22,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
-
-func repoFlags(more ...cli.Flag) []cli.Flag {
-	flags := []cli.Flag{
-		&cli.StringFlag{Name: "repo-uri", Usage: "snapshot repository: file:///path, a path, or s3://bucket/prefix", EnvVars: env("repo-uri"), Required: true},
-		&cli.StringSliceFlag{Name: "remote-store-uri", Usage: "URI or NAME=URI of a remote store that a shallow snapshot refers to (default: the repository itself); may be repeated", EnvVars: env("remote-store-uri")},
-		&cli.StringFlag{Name: "s3-region", Usage: "region of the bucket", EnvVars: env("s3-region")},
-		&cli.StringFlag{Name: "s3-endpoint", Usage: "endpoint of an S3-compatible store", EnvVars: env("s3-endpoint")},
-		&cli.BoolFlag{Name: "s3-path-style", Usage: "address buckets by path instead of by host name", EnvVars: env("s3-path-style")},
-		&cli.StringFlag{Name: "s3-role-arn", Usage: "role to assume for reading the bucket", EnvVars: env("s3-role-arn")},
-		&cli.BoolFlag{Name: "s3-requester-pays", Usage: "pay for the requests to a requester-pays bucket", EnvVars: env("s3-requester-pays")},
-		&cli.StringFlag{Name: "output", Usage: "table or json", Value: "table", EnvVars: env("output")},
-	}
-	return append(flags, more...)
-}
-
-func nameFlag(required bool) cli.Flag {
-	return &cli.StringFlag{Name: "snapshot-name", Usage: "name of the snapshot", EnvVars: env("snapshot-name"), Required: required}
-}
 
 const showHelp = `Opens every shard of a snapshot and counts segments, live Lucene documents (nested children
 included), deletions and bytes, and says which Lucene wrote them. With --target-version it tells, by the
@@ -52,9 +35,8 @@ func snapshotCommand() *cli.Command {
 		Name:  "snapshot",
 		Usage: "what a repository holds, without any cluster",
 		Subcommands: []*cli.Command{
-			{Name: "list", Usage: "list the snapshots of a repository", Flags: repoFlags(), Action: listSnapshots},
-			{Name: "show", Usage: "show the indices and shards of a snapshot", Description: showHelp, Flags: repoFlags(nameFlag(true),
-				&cli.StringFlag{Name: "target-version", Usage: "version of OpenSearch: tell what would differ there", EnvVars: env("target-version")}), Action: showSnapshot},
+			config.Command(cli.Command{Name: "list", Usage: "list the snapshots of a repository"}, listSnapshots),
+			config.Command(cli.Command{Name: "show", Usage: "show the indices and shards of a snapshot", Description: showHelp}, showSnapshot),
 			checkCommand(),
 		},
 	}
@@ -68,24 +50,18 @@ func unreadable(err error) error {
 	return err
 }
 
-// open opens the repository and its catalog, and checks --output.
-func open(c *cli.Context) (repo.Repository, *snapshot.Catalog, error) {
-	if o := c.String("output"); o != "table" && o != "json" {
-		return nil, nil, fmt.Errorf("--output %q is not table or json: %w", o, fault.ErrConfig)
-	}
-	r, err := repo.OpenFederation(c.Context, c.String("repo-uri"), c.StringSlice("remote-store-uri"), repo.S3Options{
-		Region: c.String("s3-region"), Endpoint: c.String("s3-endpoint"), PathStyle: c.Bool("s3-path-style"),
-		RoleARN: c.String("s3-role-arn"), RequesterPays: c.Bool("s3-requester-pays"),
-	})
+// open opens the repository and its catalog.
+func open(ctx context.Context, call *config.Call, at config.Repository) (repo.Repository, *snapshot.Catalog, error) {
+	r, err := repo.OpenFederation(ctx, at.URI, at.Remotes, at.S3.Options())
 	if err != nil {
 		return nil, nil, err
 	}
-	catalog, err := snapshot.OpenCatalog(c.Context, r)
+	catalog, err := snapshot.OpenCatalog(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, w := range catalog.Warnings {
-		fmt.Fprintln(c.App.ErrWriter, "rfsctl: warning:", w)
+		fmt.Fprintln(call.Err, "rfsctl: warning:", w)
 	}
 	return r, catalog, nil
 }
@@ -103,22 +79,22 @@ type listed struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-func listSnapshots(c *cli.Context) error {
-	_, catalog, err := open(c)
+func listSnapshots(ctx context.Context, call *config.Call, o config.Snapshots) error {
+	_, catalog, err := open(ctx, call, o.Repository)
 	if err != nil {
 		return unreadable(err)
 	}
 	out := struct {
 		Repository string   `json:"repository"`
 		Snapshots  []listed `json:"snapshots"`
-	}{Repository: c.String("repo-uri"), Snapshots: []listed{}}
+	}{Repository: o.Repository.URI, Snapshots: []listed{}}
 	for _, ref := range catalog.Snapshots {
-		out.Snapshots = append(out.Snapshots, describe(c.Context, catalog, ref))
+		out.Snapshots = append(out.Snapshots, describe(ctx, catalog, ref))
 	}
-	if c.String("output") == "json" {
-		return writeJSON(c.App.Writer, out)
+	if o.Output.JSON() {
+		return writeJSON(call.Out, out)
 	}
-	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "name\tstate\tversion\tindices\tshards\tstarted")
 	for _, s := range out.Snapshots {
 		started := ""
@@ -177,33 +153,33 @@ type shownShard struct {
 	Error     string   `json:"error,omitempty"`
 }
 
-func showSnapshot(c *cli.Context) error {
-	version, err := parseVersion(c.String("target-version"))
+func showSnapshot(ctx context.Context, call *config.Call, o config.ShowSnapshot) error {
+	version, err := parseVersion(o.Version.Version)
 	if err != nil {
 		return err
 	}
-	r, catalog, err := open(c)
+	r, catalog, err := open(ctx, call, o.Snapshots.Repository)
 	if err != nil {
 		return unreadable(err)
 	}
-	s, err := catalog.Snapshot(c.Context, c.String("snapshot-name"))
+	s, err := catalog.Snapshot(ctx, o.Snapshot.Name)
 	if err != nil {
 		return err
 	}
 	out := struct {
 		listed
 		Indices []shownIndex `json:"indices"`
-	}{listed: describe(c.Context, catalog, s.Ref)}
+	}{listed: describe(ctx, catalog, s.Ref)}
 	broken := false
 	for _, x := range s.Indices {
-		shown := showIndex(c.Context, r, s, x.Name, version)
+		shown := showIndex(ctx, r, s, x.Name, version)
 		broken = broken || shown.Error != "" || slices.ContainsFunc(shown.Shards, func(s shownShard) bool { return s.Error != "" })
 		out.Indices = append(out.Indices, shown)
 	}
-	if c.String("output") == "json" {
-		err = writeJSON(c.App.Writer, out)
+	if o.Snapshots.Output.JSON() {
+		err = writeJSON(call.Out, out)
 	} else {
-		err = tableOf(c.App.Writer, out.Indices)
+		err = tableOf(call.Out, out.Indices)
 	}
 	if err == nil && broken {
 		return &exit{code: exitDamage}

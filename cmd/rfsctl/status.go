@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,60 +10,59 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-func showStatus(c *cli.Context) error {
-	n, err := openNodes(c)
+func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) error {
+	n, err := openNodes(o.Asked.Nodes)
 	if err != nil {
 		return err
 	}
 	var r status.Report
 	show := func() error {
-		if c.String("output") == "json" {
-			return printJSON(c.App.Writer, r)
+		if o.Asked.Output.JSON() {
+			return printJSON(call.Out, r)
 		}
-		printStatus(c.App.Writer, r, c.Bool("shards"))
+		printStatus(call.Out, r, o.Watching.Shards)
 		return nil
 	}
-	if !c.Bool("watch") {
-		if _, err := n.Get(c.Context, "/v1/status", nil, &r); err != nil {
+	if !o.Watching.Watch {
+		if _, err := n.Get(ctx, "/v1/status", nil, &r); err != nil {
 			return err
 		}
 		if err := show(); err != nil {
 			return err
 		}
-		return outcome(c, r)
+		return outcome(r, o.Watching.ExitStatus)
 	}
-	for c.Context.Err() == nil {
-		err := n.Follow(c.Context, func(b json.RawMessage) bool {
+	for ctx.Err() == nil {
+		err := n.Follow(ctx, func(b json.RawMessage) bool {
 			r = status.Report{}
 			if err := json.Unmarshal(b, &r); err != nil {
 				return true
 			}
-			if c.String("output") == "json" {
-				fmt.Fprintf(terminal.Raw(c.App.Writer), "%s\n", b)
+			if o.Asked.Output.JSON() {
+				fmt.Fprintf(terminal.Raw(call.Out), "%s\n", b)
 				return !ended(r)
 			}
 			var screen bytes.Buffer
-			printStatus(&screen, r, c.Bool("shards"))
+			printStatus(&screen, r, o.Watching.Shards)
 			// Home, then each line over the old one, then whatever is left below is cleared.
-			fmt.Fprint(terminal.Raw(c.App.Writer), "\x1b[H"+strings.ReplaceAll(screen.String(), "\n", "\x1b[K\n")+"\x1b[J")
+			fmt.Fprint(terminal.Raw(call.Out), "\x1b[H"+strings.ReplaceAll(screen.String(), "\n", "\x1b[K\n")+"\x1b[J")
 			return !ended(r)
 		})
 		if err == nil {
-			return outcome(c, r)
+			return outcome(r, o.Watching.ExitStatus)
 		}
-		if c.Context.Err() != nil {
+		if ctx.Err() != nil {
 			return nil
 		}
-		fmt.Fprintf(terminal.Raw(c.App.Writer), "\x1b[J%s; trying again\n", terminal.Clean(fault.Text(err)))
-		if wait(c.Context, 2*time.Second) != nil {
+		fmt.Fprintf(terminal.Raw(call.Out), "\x1b[J%s; trying again\n", terminal.Clean(fault.Text(err)))
+		if wait(ctx, 2*time.Second) != nil {
 			return nil
 		}
 	}
@@ -72,12 +72,12 @@ func showStatus(c *cli.Context) error {
 func ended(r status.Report) bool { return r.Migration != nil && r.Migration.Complete }
 
 // outcome makes an exit code of a status.
-func outcome(c *cli.Context, r status.Report) error {
+func outcome(r status.Report, exitStatus bool) error {
 	m := r.Migration
 	switch {
 	case m != nil && (m.Totals.ItemsBad > 0 || m.Totals.Failed > 0 || len(m.Failures) > 0):
 		return &exit{code: 6}
-	case c.Bool("exit-status") && (m == nil || !m.Complete):
+	case exitStatus && (m == nil || !m.Complete):
 		return &exit{code: 3}
 	}
 	return nil

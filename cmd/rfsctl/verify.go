@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/adler32"
 	"hash/crc32"
 	"hash/fnv"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -19,16 +17,6 @@ import (
 // subset is the part n of t of all files, chosen by their names, so that t runs with
 // n = 1…t read every file once. 0/t reads none.
 type subset struct{ n, t uint64 }
-
-func parseSubset(s string) (subset, error) {
-	n, t, _ := strings.Cut(s, "/")
-	first, err1 := strconv.ParseUint(n, 10, 31)
-	second, err2 := strconv.ParseUint(t, 10, 31)
-	if err1 != nil || err2 != nil || second == 0 || first > second {
-		return subset{}, fmt.Errorf("--read-data-subset %q is not n/t with n from 0 to t, as in 1/10: %w", s, fault.ErrConfig)
-	}
-	return subset{first, second}, nil
-}
 
 func (s subset) has(name string) bool {
 	h := fnv.New64a()

@@ -78,7 +78,7 @@ func warnVisible(stderr io.Writer, args []string) {
 }
 
 func newApp() *cli.App {
-	app := &cli.App{
+	return &cli.App{
 		Name:                 "rfsd",
 		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
 		Version:              version,
@@ -96,16 +96,7 @@ func newApp() *cli.App {
 		},
 		// Exit codes are decided here, not by the library.
 		ExitErrHandler: func(*cli.Context, error) {},
-	}
-	returnUsageErrors(app.Commands, app.OnUsageError)
-	return app
-}
-
-// returnUsageErrors keeps the library from printing wrong values, which may be secrets, as they are.
-func returnUsageErrors(commands []*cli.Command, handler cli.OnUsageErrorFunc) {
-	for _, c := range commands {
-		c.OnUsageError = handler
-		returnUsageErrors(c.Subcommands, handler)
+		OnUsageError:   config.UsageError,
 	}
 }
 
