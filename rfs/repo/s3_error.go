@@ -131,7 +131,7 @@ func (r *S3) silent(err error) error {
 			why = next
 		}
 	}
-	return fmt.Errorf("%s does not answer: %v; %s: %w", where, why, remedy, kind)
+	return fmt.Errorf("%s does not answer: %s; %s: %w", where, why.Error(), remedy, kind)
 }
 
 // stallGuard ends a Read that gives no byte for too long. Time in which nobody
