@@ -8,8 +8,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// autoscale chooses the number of workers: as many as processors and memory bear, fewer while the
-// target says that it is busy. It adds one at a time and takes a quarter away.
+// autoscale chooses the number of workers: up to the limit of processors and memory, fewer while the
+// target rejects requests. It increases additively by one and decreases multiplicatively by a quarter.
 type autoscale struct {
 	max  int
 	n    int
@@ -20,7 +20,7 @@ type autoscale struct {
 const (
 	autoscaleInterval = 15 * time.Second
 	memoryShare       = 0.7 // of the machine's memory, for all workers
-	// unlimitedWorker is what a worker without a memory limit is taken to need, in bytes.
+	// unlimitedWorker is the assumed memory use of a worker without a limit, in bytes.
 	unlimitedWorker = 512 << 20
 )
 
@@ -36,8 +36,8 @@ func newAutoscale(most int, perWorker int64) autoscale {
 	return autoscale{max: n, n: n}
 }
 
-// wanted looks at what happened since the last decision, every autoscaleInterval.
-// others is the part of requests that are refused or throttled in the whole fleet, as far as it is known.
+// wanted returns the number of workers; it decides anew every autoscaleInterval.
+// others is the ratio of rejected or throttled requests in the whole fleet, as far as it is known.
 func (a *autoscale) wanted(now time.Time, total metrics.Sample, others float64) int {
 	if a.next.IsZero() {
 		a.next, a.last = now.Add(autoscaleInterval), total

@@ -1,5 +1,5 @@
-// Package daemon is one node of a migration: it keeps workers running, reaps the dead and the
-// hung, reads how far the migration is, and tells all of it. It assigns no work.
+// Package daemon is one node of a migration: it keeps workers running, reaps dead and hung ones,
+// reads the progress of the migration, and reports it. It assigns no work.
 package daemon
 
 import (
@@ -22,60 +22,60 @@ import (
 type Config struct {
 	Name, Version string
 	Session       string
-	// Open connects to the coordination store; it is tried again while it is fault.ErrUnavailable.
+	// Open connects to the coordination store; it is retried while it returns fault.ErrUnavailable.
 	Open    func(context.Context) (*cms.Coordinator, error)
 	Starter Starter
-	// Task is what the workers work on; nil: the migration of the session.
+	// Task is the kind of work; nil: the migration of the session.
 	Task       Task
-	Workers    int   // wanted number; 0: automatic, by cores, memory and how busy the target is
-	MaxWorkers int   // at most so many on this node, whatever is wanted; default 64
-	Memory     int64 // bytes a worker may use before it is ended; 0: no limit
+	Workers    int   // wanted number; 0: automatic, by cores, memory and rejections of the target
+	MaxWorkers int   // limit on this node, whatever is wanted; default 64
+	Memory     int64 // bytes a worker may use before it is stopped; 0: no limit
 	MaxRate    int64 // bytes per second of the whole fleet; 0: no limit
-	// Fleet is what the other nodes tell; nil: the node is alone. Speaker tells them; nil: nobody hears.
+	// Fleet reports the other nodes; nil: a single node. Peers notifies them; nil: no notifications.
 	Fleet Fleet
 	Peers PeerNotifier
-	// Scheduler keeps hints about the order of work; nil: none. Place is where the node stands.
+	// Scheduler has the hints about the order of work; nil: none. Position returns the node's position in the fleet.
 	Scheduler *schedule.Scheduler
 	Position  func() schedule.NodePosition
-	// EndWhenDone ends Run when no work is left.
+	// EndWhenDone makes Run return when no work is left.
 	EndWhenDone bool
-	Sinks       []Sink // get every event
+	Sinks       []Sink // receive every event
 	Logs        *LogRing
 	Log         *slog.Logger
 	Notify      *Notifier // of the service manager; nil: none
 	Reload      func() (logLevel string, err error)
-	// Serve opens the node to operators (daemon/api) before it says that it is ready; stop closes it
-	// at the end. Its error ends the node. May be nil.
+	// Serve starts the API (daemon/api) before the node reports that it is ready; stop closes it
+	// at the end. An error ends Run. May be nil.
 	Serve func(*Daemon) (stop func() error, err error)
 
 	IntentInterval time.Duration // default 2 s
 	ReadInterval   time.Duration // default 3 s
-	StopTimeout    time.Duration // between asking a worker to end and killing it; default 27 s
+	StopTimeout    time.Duration // between SIGTERM and SIGKILL of a worker; default 27 s
 }
 
-// Fleet is what a node knows of the others. All of it may be wrong, old or nothing: it changes order and pace only.
+// Fleet reports the other nodes. All of it may be wrong, old or missing: it affects order and pace only.
 type Fleet interface {
-	// Share gives this node's place among the nodes, for what is said of the whole fleet.
+	// Share returns this node's position among the nodes and their number, to divide numbers for the whole fleet.
 	Share() (position, count int)
-	Nodes() []status.Node // that live
-	Plan() schedule.Plan  // that the leader proposes
+	Nodes() []status.Node // live nodes
+	Plan() schedule.Plan  // the leader's proposal
 }
 
-// PeerNotifier tells other nodes at once what they would find out later.
+// PeerNotifier notifies other nodes at once of changes that they would detect later.
 type PeerNotifier interface {
-	IntentChanged()           // the operator's wish in the store is another
-	ItemPoisoned(item string) // an item broke a worker
+	IntentChanged()           // the intent in the store has changed
+	ItemPoisoned(item string) // an item crashed a worker
 }
 
-// Daemon is a node. Its methods may be called by several goroutines.
+// Daemon is a node. Its methods are safe for concurrent use.
 type Daemon struct {
 	conf       Config
 	log        *slog.Logger
 	metrics    *metrics.Registry
 	events     *eventBus
 	started    time.Time
-	background sync.WaitGroup // short errands of the loop: releases of leases, questions to the store
-	wake       chan struct{}  // something happened that the loop should look at
+	background sync.WaitGroup // tasks started by the loop: releases of leases, store queries
+	wake       chan struct{}  // wakes the loop
 	alive      chan struct{}  // closed when the loop has ended
 
 	mu            sync.Mutex
@@ -85,46 +85,46 @@ type Daemon struct {
 	intent        cms.Intent
 	known         bool      // the intent was read
 	done          bool      // no work is left
-	idleUntil     time.Time // until then no worker is started: others hold what is left
-	startAfter    time.Time // nor until then, so that a big fleet does not start all at once
-	positioned    bool      // the node has heard of its fleet
+	idleUntil     time.Time // until then no worker is started: all open items are leased
+	startAfter    time.Time // nor until then, so that a big fleet does not start at once
+	positioned    bool      // the node knows its position in the fleet
 	stopping      bool
 	killNow       bool
-	failed        error  // why the daemon cannot go on
+	failed        error  // fatal error
 	trouble       string // last reason of a worker that ended with an error; "" after a good one
 	auto          autoscale
 	pacer         pacer
 	lastRead      storeState
-	readRequested time.Time // when an operator's question had the store read
+	readRequested time.Time // when a status request last triggered a read of the store
 	refused       refusals
 	rates         []ratePoint
 	watchers      map[chan struct{}]struct{}
 	reloads       chan struct{}
 	readNow       chan struct{}
-	readIntentNow chan struct{} // the intent is to be read at once
-	pushedRate    int64         // the node's part of the rate that the workers were told last
+	readIntentNow chan struct{} // triggers a read of the intent
+	pushedRate    int64         // the node's share of the rate as last sent to the workers
 	window        loadWindow
-	beat          time.Time // the loop's last round
+	beat          time.Time // last iteration of the loop
 }
 
-// storeState is what the store said last.
+// storeState is the result of the last read of the store.
 type storeState struct {
 	migration *progress.Migration
 	items     []status.Item // in order of index, shard and cursor
 	at        time.Time     // monotonic
 	offset    time.Duration
-	err       string // of the last try
+	err       string // of the last attempt
 	tried     bool
 }
 
-// refusals are the documents that a fleet noted as refused, grouped, as of the last look.
+// refusals are the rejected documents that the fleet has recorded, grouped by reason, as of the last read.
 type refusals struct {
 	groups []progress.Failure
 	failed int64 // documents that had failed then
 	due    time.Time
 }
 
-// New makes a Daemon; Run runs it.
+// New returns a Daemon; Run runs it.
 func New(conf Config) *Daemon {
 	defaults := func(d *time.Duration, is time.Duration) {
 		if *d <= 0 {
@@ -155,11 +155,11 @@ func New(conf Config) *Daemon {
 	return d
 }
 
-// loopInterval is the longest time between two looks at the workers.
+// loopInterval is the maximum time between two iterations of the main loop.
 const loopInterval = 250 * time.Millisecond
 
-// Run runs the node until ctx ends, then has every worker hand off. It gives an error when the
-// coordination store refuses the node for good.
+// Run runs the node until ctx is done, then makes every worker hand off. It returns an error if the
+// coordination store rejects the node permanently.
 func (d *Daemon) Run(ctx context.Context) error {
 	if d.conf.Serve != nil {
 		stop, err := d.conf.Serve(d)
@@ -169,7 +169,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		defer func() {
 			if err := stop(); err != nil {
-				d.log.Warn("closing the API", "error", err)
+				d.log.Warn("api_close_failed", "error", err)
 			}
 		}()
 	}
@@ -193,7 +193,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return d.failed
 }
 
-// flushLimit returns how long the sinks may take for the last events: a service manager kills a node that stops too slowly.
+// flushLimit returns the timeout of the sinks for the last events: a service manager kills a node that stops too slowly.
 func (d *Daemon) flushLimit() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -203,8 +203,8 @@ func (d *Daemon) flushLimit() time.Duration {
 	return flushTimeout
 }
 
-// loop looks at the workers again and again until it may end. The watchdog is fed from here only:
-// it bites when this hangs.
+// loop reconciles the workers until the daemon has finished. Only this loop feeds the watchdog, so that a
+// hang is detected.
 func (d *Daemon) loop(ctx context.Context) {
 	tick := time.NewTicker(loopInterval)
 	defer tick.Stop()
@@ -232,16 +232,16 @@ func (d *Daemon) loop(ctx context.Context) {
 	}
 }
 
-// beginShutdown begins the end: no worker is started any more, and every one hands off.
+// beginShutdown stops starting workers and makes all of them hand off.
 func (d *Daemon) beginShutdown() {
 	d.conf.Notify.Send("STOPPING=1")
-	d.log.Info("stopping: every worker hands its lease off", "patience", d.conf.StopTimeout)
+	d.log.Info("stopping", "stop_timeout", d.conf.StopTimeout)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopping = true
 }
 
-// KillWorkers ends workers that have not handed off yet at once; for a second signal.
+// KillWorkers kills workers that have not handed off yet; for a second signal.
 func (d *Daemon) KillWorkers() {
 	d.mu.Lock()
 	d.killNow = true
@@ -249,11 +249,11 @@ func (d *Daemon) KillWorkers() {
 	d.wakeUp()
 }
 
-// Reload asks the configuration for certificates and log level again.
+// Reload makes the main loop reload certificates and log level.
 func (d *Daemon) Reload() {
 	select {
 	case d.reloads <- struct{}{}:
-	default: // one is waiting
+	default: // one is pending
 	}
 }
 
@@ -265,7 +265,7 @@ func (d *Daemon) reload() {
 	}
 	level, err := d.conf.Reload()
 	if err != nil {
-		d.log.Error("reload: what was in use stays in use", "error", err)
+		d.log.Error("reload_failed", "error", err)
 		return
 	}
 	d.log.Info("reloaded", "log_level", level)
@@ -278,12 +278,12 @@ func (d *Daemon) reload() {
 	}
 }
 
-// sendOrder passes an order on without waiting for a worker that does not read. It holds no lock meanwhile.
+// sendOrder sends an order in the background, so that a worker that does not read blocks nothing.
 func (d *Daemon) sendOrder(w Worker, o Order) {
 	d.background.Go(func() { w.Order(o) })
 }
 
-// leaseEnd says that Run may end.
+// finished reports whether Run may return.
 func (d *Daemon) finished() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -295,7 +295,7 @@ func (d *Daemon) finished() bool {
 
 func (d *Daemon) wakeUp() { trySend(d.wake) }
 
-// statusLine is one line for the service manager.
+// statusLine returns a line for the service manager.
 func (d *Daemon) statusLine() string {
 	r := d.snapshot()
 	s := fmt.Sprintf("%s: %d of %d workers", r.Node.State, r.Node.Running, r.Node.Wanted)
@@ -312,14 +312,14 @@ func (d *Daemon) statusLine() string {
 	return s
 }
 
-// coordinator gives the store, or nil while it was never reached.
+// coordinator returns the store, or nil until it is connected.
 func (d *Daemon) coordinator() *cms.Coordinator {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.store
 }
 
-// fail ends the node: it cannot go on.
+// fail records a fatal error, which ends the node.
 func (d *Daemon) fail(err error) {
 	d.mu.Lock()
 	if d.failed == nil {
@@ -329,7 +329,7 @@ func (d *Daemon) fail(err error) {
 	d.wakeUp()
 }
 
-// connect tries to open the store once.
+// connect opens the store if it is not open.
 func (d *Daemon) connect(ctx context.Context) error {
 	if d.coordinator() != nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// Sink takes events out of the node: a webhook or a command.
+// Sink delivers events to other systems: a webhook or a command.
 type Sink interface {
 	Name() string
 	Deliver(ctx context.Context, e status.Event) error
@@ -34,8 +34,8 @@ const (
 )
 
 // eventBus keeps the last events and passes them to the sinks without blocking the caller. An event of the store is offered to a
-// sink again until the sink has taken it; what was taken is recorded in the store, so that a restarted node neither repeats nor
-// forgets one.
+// sink again until it is delivered; deliveries are recorded in the store, so that a restarted node neither repeats nor loses an
+// event.
 type eventBus struct {
 	node    string
 	started time.Time

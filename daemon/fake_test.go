@@ -54,7 +54,7 @@ func (w *fakeWorker) Order(o Order) {
 	w.orders = append(w.orders, o)
 }
 
-// stopWorker ends the worker, once.
+// end ends the worker, once.
 func (w *fakeWorker) end(e End) {
 	w.mu.Lock()
 	was := w.gone
@@ -109,7 +109,7 @@ func (s *fakeStarter) workers() []*fakeWorker {
 	return slices.Clone(s.began)
 }
 
-// living gives the workers that have not ended.
+// living returns the workers that have not ended.
 func (s *fakeStarter) living() []*fakeWorker {
 	var all []*fakeWorker
 	for _, w := range s.workers() {

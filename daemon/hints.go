@@ -26,7 +26,7 @@ func ratio(of, all int64) float64 {
 	return min(max(float64(of)/float64(all), 0), 1)
 }
 
-// Load is what this node tells the others of itself.
+// Load returns this node's load, which is reported to the others.
 func (d *Daemon) Load() schedule.Load {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,7 +52,7 @@ func (d *Daemon) Load() schedule.Load {
 	return l
 }
 
-// Remaining is what is known of the migration by the last reading of the store.
+// Remaining returns the progress of the migration as of the last read of the store.
 func (d *Daemon) Remaining() (left schedule.Remaining, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,10 +67,10 @@ func (d *Daemon) Remaining() (left schedule.Remaining, known bool) {
 	}, true
 }
 
-// ReadIntent reads the operator's wish in the store soon, rather than when it is time.
+// ReadIntent makes the daemon read the intent in the store at once.
 func (d *Daemon) ReadIntent() { trySend(d.readIntentNow) }
 
-// plan is what the fleet proposes; nothing when the node is alone.
+// plan returns the fleet's proposal; the zero value on a single node.
 func (d *Daemon) plan() schedule.Plan {
 	if d.conf.Fleet == nil {
 		return schedule.Plan{}
@@ -78,7 +78,7 @@ func (d *Daemon) plan() schedule.Plan {
 	return d.conf.Fleet.Plan()
 }
 
-// nodeShare is this node's part of a number for the fleet.
+// nodeShare returns this node's share of a number for the fleet.
 func (d *Daemon) nodeShare(total int) int {
 	if d.conf.Fleet == nil {
 		return total
@@ -87,8 +87,8 @@ func (d *Daemon) nodeShare(total int) int {
 	return share(total, position, count)
 }
 
-// rateLimit is this node's part of the fleet's rate, in bytes per second: what its fleet says (schedule.Taker), and while it has
-// none an equal part among the nodes it knows. 0: no limit.
+// rateLimit returns this node's share of the fleet's rate, in bytes per second: that of the plan (schedule.RateFollower), or an
+// equal share among the known nodes until there is one. 0: no limit.
 func (d *Daemon) rateLimit() int64 {
 	if d.conf.MaxRate == 0 {
 		return 0
@@ -105,7 +105,7 @@ func (d *Daemon) rateLimit() int64 {
 	return max(d.conf.MaxRate/int64(count), 1)
 }
 
-// nodes are the living nodes, and which of them are drained.
+// nodes returns the live nodes with their states.
 func (d *Daemon) nodes() []status.Node {
 	all := slices.Clone(d.conf.Fleet.Nodes())
 	for i, n := range all {

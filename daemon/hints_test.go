@@ -79,7 +79,7 @@ func metricsOf(d *Daemon) string {
 	return rec.Body.String()
 }
 
-// rateTold is what a worker was told last.
+// rateTold returns what a worker was told last.
 func rateTold(w *fakeWorker) int64 {
 	_, _, orders := w.read()
 	rate := int64(-1)

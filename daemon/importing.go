@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
-// Import is the task of bringing files of documents into a cluster. Its items are windows of files.
+// Import returns the task of importing files of documents. Its items are windows of files.
 func Import() Task { return importing{} }
 
 type importing struct{}
@@ -72,7 +72,7 @@ func importPhase(a importer.Account) progress.Phase {
 	return p
 }
 
-// givenUp groups windows that were given up by their reasons.
+// givenUp returns the abandoned windows, grouped by reason.
 func givenUp(problems []importer.Problem) (all []progress.Failure) {
 	at := map[string]int{}
 	for _, p := range problems {
@@ -89,7 +89,7 @@ func givenUp(problems []importer.Problem) (all []progress.Failure) {
 	return all
 }
 
-// windowItem shows a window as an item: its file as the index, its first byte as the cursor.
+// windowItem returns a window as an item: its file is the index, its first byte the cursor.
 func windowItem(w importer.Window, now int64) status.Item {
 	x := status.Item{
 		ID: w.ID, Index: w.Task.File, Shard: w.Task.Number, Cursor: w.Task.From, Holder: w.Holder, Attempts: max(w.Attempts, 0), Watermark: w.Offset,
@@ -113,7 +113,7 @@ func (importing) Over(ctx context.Context, store *cms.Coordinator, l Lease) (str
 	return importer.Over(ctx, store.Store(), l.Item, l.Holder)
 }
 
-// Free gives back every window of the process: there may be one that it did not live to tell of.
+// Free releases all windows of the process, including those it had not reported yet.
 func (importing) Free(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error {
 	if holder == "" {
 		holder = l.Holder[:max(strings.LastIndexByte(l.Holder, '.'), 0)]

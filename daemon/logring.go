@@ -16,10 +16,10 @@ type LogRing struct {
 	next  int
 }
 
-// maxLogLine bounds a line that is kept, in bytes.
+// maxLogLine limits the length of a line, in bytes.
 const maxLogLine = 16 << 10
 
-// NewLogRing keeps up to n lines.
+// NewLogRing returns a ring of n lines.
 func NewLogRing(n int) *LogRing { return &LogRing{lines: make([]status.LogLine, n)} }
 
 // Write keeps one line, or each of several.
@@ -30,7 +30,7 @@ func (r *LogRing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Add keeps a line; what is no JSON object becomes the message of one.
+// Add appends a line; other text than a JSON object becomes the message of one.
 func (r *LogRing) Add(line []byte) {
 	if len(line) == 0 {
 		return
@@ -48,7 +48,7 @@ func (r *LogRing) Add(line []byte) {
 	r.next++
 }
 
-// Last gives at most limit lines, oldest first; limit ≤ 0: all.
+// Last returns the last lines, at most limit, oldest first; limit ≤ 0: all.
 func (r *LogRing) Last(limit int) []status.LogLine {
 	r.mu.Lock()
 	defer r.mu.Unlock()

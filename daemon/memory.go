@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// resident is the resident memory of a process in bytes; 0 when it is not known.
+// resident returns the resident memory of a process in bytes; 0 if unknown.
 func resident(pid int) int64 {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm") // in pages: size resident shared …
 	if err != nil {
@@ -24,11 +24,11 @@ func resident(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// oomKills counts the processes that the kernel has killed for lack of memory since it booted.
+// oomKills returns the number of processes that the kernel has killed for lack of memory since boot.
 func oomKills() int64 { return procNumber("/proc/vmstat", "oom_kill", 1) }
 
-// totalMemory is what this machine, or the control group of this process, may use at most, in
-// bytes; 0 when it is not known.
+// totalMemory returns the memory of this machine or the limit of this process's control group, whichever is
+// less, in bytes; 0 if unknown.
 func totalMemory() int64 {
 	total := procNumber("/proc/meminfo", "MemTotal:", 1024)
 	own, err := os.ReadFile("/proc/self/cgroup") // version 2: one line, 0::/path
@@ -51,7 +51,7 @@ func totalMemory() int64 {
 	return total
 }
 
-// procNumber finds "name value" in a file of /proc and gives value × unit, or 0.
+// procNumber returns value × unit for the line "name value" of a file in /proc, or 0.
 func procNumber(file, name string, unit int64) int64 {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// intentTimeout bounds the writing of an intent: whoever asked waits for it.
+// intentTimeout limits the write of an intent, for which the operator's request waits.
 const intentTimeout = 10 * time.Second
 
-// Status is what the node knows at this moment. It asks nobody; when that is old, the store is read after it, for the next
-// question.
+// Status returns the node's current view without a request to the store. If the view is old, a read of the store is triggered
+// for the next call.
 func (d *Daemon) Status(context.Context) status.Report {
 	d.mu.Lock()
 	if now, old := time.Now(), 2*d.conf.ReadInterval; now.Sub(d.lastRead.at) > old && now.Sub(d.readRequested) > old {
@@ -56,14 +56,14 @@ func (d *Daemon) snapshot() status.Report {
 	return r
 }
 
-// Running is how many workers run on this node now.
+// Running returns the number of workers on this node.
 func (d *Daemon) Running() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.running()
 }
 
-// state names what the node does, and why when that is not obvious.
+// state returns the state of the node, and the reason if there is one.
 func (d *Daemon) state() (state, reason string) {
 	switch {
 	case d.failed != nil:
@@ -81,7 +81,7 @@ func (d *Daemon) state() (state, reason string) {
 	case d.done:
 		return "done", ""
 	case d.trouble != "" && !slices.ContainsFunc(d.slots, func(s *slot) bool { return s.lease != nil }):
-		return "failed", d.trouble // nothing works, though it is tried again
+		return "failed", d.trouble // no worker succeeds, though they are restarted
 	}
 	return "running", d.trouble
 }
@@ -120,8 +120,8 @@ func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 	return w
 }
 
-// rate is measured over the readings of the last minute, and by the workers of this node while
-// the store has not been told yet.
+// rate returns the throughput over the reads of the last minute, or that of this node's workers while
+// it is higher because the store has no records yet.
 func (d *Daemon) rate(now time.Time) status.Rate {
 	var r status.Rate
 	if n := len(d.rates); n >= 2 {
@@ -140,7 +140,7 @@ func (d *Daemon) rate(now time.Time) status.Rate {
 	r.Documents = max(r.Documents, here)
 	if m := d.lastRead.migration; m != nil && m.Totals.ItemsOpen > 0 && d.intent.State == cms.Run {
 		left := max(m.Totals.Bytes-m.Totals.BytesDone, 0)
-		// The fleet's history covers more than this node's last minute, and is there when this node has seen nothing yet.
+		// The fleet's history covers more than the last minute, and also the time before this node started.
 		if r.Left = schedule.Estimate(left, d.plan().Throughput); r.Left == nil {
 			r.Left = schedule.Estimate(left, r.Bytes)
 		}
@@ -148,12 +148,12 @@ func (d *Daemon) rate(now time.Time) status.Rate {
 	return r
 }
 
-// Pause has every worker of the fleet hand off; it is no attempt.
+// Pause makes every worker of the fleet hand off; that does not count as an attempt.
 func (d *Daemon) Pause(ctx context.Context, who string) error {
 	return d.updateIntent(ctx, who, func(i *cms.Intent) { i.State = cms.Pause })
 }
 
-// Resume lets the fleet run, or only the named nodes that were drained.
+// Resume resumes the fleet, or only the named drained nodes.
 func (d *Daemon) Resume(ctx context.Context, who string, nodes []string) error {
 	return d.updateIntent(ctx, who, func(i *cms.Intent) {
 		if len(nodes) == 0 {
@@ -163,8 +163,8 @@ func (d *Daemon) Resume(ctx context.Context, who string, nodes []string) error {
 	})
 }
 
-// Drain has every worker of the fleet hand off, because the nodes are going to be stopped; or only those
-// of the named nodes. fault.ErrConfig when no living node has the name.
+// Drain makes every worker of the fleet, or of the named nodes, hand off before the nodes are stopped.
+// It returns fault.ErrConfig if no live node has the name.
 func (d *Daemon) Drain(ctx context.Context, who string, nodes []string) error {
 	living := []string{d.conf.Name}
 	if d.conf.Fleet != nil {
@@ -175,7 +175,7 @@ func (d *Daemon) Drain(ctx context.Context, who string, nodes []string) error {
 	slices.Sort(living)
 	living = slices.Compact(living)
 	for _, n := range nodes {
-		if d.conf.Fleet != nil && !slices.Contains(living, n) { // a node that hears of nobody believes the operator
+		if d.conf.Fleet != nil && !slices.Contains(living, n) { // skip the check when gossip is off
 			return fmt.Errorf("no living node is called %s: there are %s: %w", n, strings.Join(living[:min(len(living), 20)], ", "), fault.ErrConfig)
 		}
 	}
@@ -190,13 +190,13 @@ func (d *Daemon) Drain(ctx context.Context, who string, nodes []string) error {
 	})
 }
 
-// Scale sets the wanted number of workers of the fleet; nil: each node decides.
+// Scale sets the number of workers of the fleet; nil: each node decides.
 func (d *Daemon) Scale(ctx context.Context, who string, workers *int) error {
 	return d.updateIntent(ctx, who, func(i *cms.Intent) { i.Workers = workers })
 }
 
-// updateIntent writes one change of the intent and follows it at once. Errors: fault.ErrUnavailable
-// when the store does not answer, fault.ErrConfig for a number that means nothing.
+// updateIntent writes one change of the intent and applies it at once. It returns fault.ErrUnavailable
+// if the store does not answer, and fault.ErrConfig for an invalid number.
 func (d *Daemon) updateIntent(ctx context.Context, who string, change func(*cms.Intent)) error {
 	store := d.coordinator()
 	if store == nil {
@@ -218,12 +218,12 @@ func (d *Daemon) updateIntent(ctx context.Context, who string, change func(*cms.
 	return nil
 }
 
-// Events gives at most limit events of store and node, newest last; limit ≤ 0: all that are kept.
+// Events returns the last events of store and node, at most limit, newest last; limit ≤ 0: all that are kept.
 func (d *Daemon) Events(_ context.Context, limit int) ([]status.Event, error) {
 	return d.events.last(limit), nil
 }
 
-// Items gives the work items of the last reading, in order of ids.
+// Items returns the work items as of the last read of the store, sorted by id.
 func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
 	d.mu.Lock()
 	items, tried, why := d.lastRead.items, d.lastRead.migration != nil, d.lastRead.err
@@ -247,7 +247,7 @@ func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, e
 	return out, nil
 }
 
-// Failures gives what was given up, grouped by reason, and the documents that the fleet noted as refused.
+// Failures returns failed items, indices and phases, and the recorded rejected documents, grouped by reason.
 func (d *Daemon) Failures(context.Context) ([]progress.Failure, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -257,19 +257,19 @@ func (d *Daemon) Failures(context.Context) ([]progress.Failure, error) {
 	return slices.Concat(d.lastRead.migration.Failures, d.refused.groups), nil
 }
 
-// Logs gives at most limit last log lines of the node and its workers; limit ≤ 0: all that are kept.
+// Logs returns the last log lines of the node and its workers, at most limit; limit ≤ 0: all that are kept.
 func (d *Daemon) Logs(_ context.Context, limit int) []status.LogLine { return d.conf.Logs.Last(limit) }
 
-// ConnectionRefused counts a connection that a socket or port of the API did not take.
+// ConnectionRefused counts a connection that a socket or port of the API refused.
 func (d *Daemon) ConnectionRefused(listener string) { d.metrics.Refused(listener) }
 
-// Metrics serves the node's metrics as Prometheus reads them.
+// Metrics returns the handler of the node's metrics in the Prometheus format.
 func (d *Daemon) Metrics() http.Handler { return d.metrics.Handler() }
 
-// loopHangTimeout is when the loop counts as hanging.
+// loopHangTimeout is the age of the last iteration after which the loop counts as hung.
 const loopHangTimeout = 10 * time.Second
 
-// Healthy says why the process should be started again, or nil.
+// Healthy returns the reason why the process should be restarted, or nil.
 func (d *Daemon) Healthy() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,7 +284,7 @@ func (d *Daemon) Healthy() error {
 	return nil
 }
 
-// Ready says why the node does no work for the migration, or nil. Paused and done are ready.
+// Ready returns the reason why the node does not work for the migration, or nil. Paused and done nodes are ready.
 func (d *Daemon) Ready() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -304,8 +304,8 @@ func (d *Daemon) Ready() error {
 	return nil
 }
 
-// Subscribe gives a signal whenever the status has changed, at most one waiting, until ctx ends;
-// then the channel is closed.
+// Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is
+// closed when ctx is done.
 func (d *Daemon) Subscribe(ctx context.Context) <-chan struct{} {
 	ch := make(chan struct{}, 1)
 	d.mu.Lock()
@@ -320,12 +320,12 @@ func (d *Daemon) Subscribe(ctx context.Context) <-chan struct{} {
 	return ch
 }
 
-// notifyWatchers signals a change. The mutex is held.
+// notifyWatchers signals a change to all subscribers. The mutex is held.
 func (d *Daemon) notifyWatchers() {
 	for ch := range d.watchers {
 		select {
 		case ch <- struct{}{}:
-		default: // it has not seen the last one yet
+		default: // one is pending
 		}
 	}
 }

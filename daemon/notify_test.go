@@ -17,7 +17,7 @@ type manager struct {
 	got  []string
 }
 
-func newManager(t *testing.T) (*manager, func(string) string) {
+func newManager(t *testing.T) *manager {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -40,12 +40,12 @@ func newManager(t *testing.T) (*manager, func(string) string) {
 		}
 	}()
 	t.Cleanup(func() { conn.Close(); <-done })
-	return m, func(v string) string {
-		return map[string]string{"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "600000"}[v]
-	}
+	t.Setenv("NOTIFY_SOCKET", name)
+	t.Setenv("WATCHDOG_USEC", "600000")
+	return m
 }
 
-// count says how many messages hold the text.
+// count returns how many messages hold the text.
 func (m *manager) count(text string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,8 +59,8 @@ func (m *manager) count(text string) int {
 }
 
 func TestTheServiceManagerIsToldOfBeginReloadAndEnd(t *testing.T) {
-	m, env := newManager(t)
-	notify, err := NewNotifier(env)
+	m := newManager(t)
+	notify, err := NewNotifier()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +108,8 @@ func (s stuckStarter) Start(int, Order, func(Record), func(End)) (Worker, error)
 }
 
 func TestTheWatchdogIsNotFedWhileTheLoopHangs(t *testing.T) {
-	m, env := newManager(t)
-	notify, err := NewNotifier(env)
+	m := newManager(t)
+	notify, err := NewNotifier()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,14 +128,16 @@ func TestTheWatchdogIsNotFedWhileTheLoopHangs(t *testing.T) {
 }
 
 func TestWithoutAServiceManagerNothingIsTold(t *testing.T) {
-	n, err := NewNotifier(func(string) string { return "" })
+	t.Setenv("NOTIFY_SOCKET", "")
+	n, err := NewNotifier()
 	if n != nil || err != nil {
 		t.Fatalf("%v, %v", n, err)
 	}
 	n.Send("READY=1")
 	n.Feed(time.Now())
 	n.Reloading()
-	if _, err := NewNotifier(func(string) string { return "/nowhere/socket" }); err == nil {
-		t.Error("a socket that is not there is taken")
+	t.Setenv("NOTIFY_SOCKET", "/nowhere/socket")
+	if _, err := NewNotifier(); err == nil {
+		t.Error("a missing socket is accepted")
 	}
 }

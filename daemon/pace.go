@@ -7,10 +7,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// pacer is which part of their connections the workers of this node may use. It gives way to a busy target and a throttling
-// repository where the number of workers does not: because somebody has said it, or because there is one only.
+// pacer determines the share of their connections that the workers of this node may use. It reacts to rejections of the target
+// and throttling of the repository if the number of workers does not: because it is fixed, or because there is only one.
 type pacer struct {
-	less Pace // what is not used, so that the zero value uses all
+	less Pace // unused shares, so that the zero value uses all
 	next time.Time
 	last metrics.Sample
 }
@@ -21,8 +21,8 @@ const (
 	minPace      = 1.0 / 16
 )
 
-// update looks at what happened since the last decision, every autoscaleInterval. others is what the fleet tells; firm says that the
-// number of workers will not give way.
+// update decides anew every autoscaleInterval. others has the ratios of the fleet; firm means that the number of workers is not
+// reduced instead.
 func (p *pacer) update(now time.Time, total metrics.Sample, others schedule.Plan, firm bool) {
 	if p.next.IsZero() {
 		p.next, p.last = now.Add(autoscaleInterval), total
@@ -36,7 +36,7 @@ func (p *pacer) update(now time.Time, total metrics.Sample, others schedule.Plan
 	p.less.Repository = 1 - nextShare(1-p.less.Repository, max(ratio(since.RepoErrors, since.RepoRequests), others.RepoThrottleRatio), firm)
 }
 
-// nextShare is the next part to use.
+// nextShare returns the next share to use.
 func nextShare(part, pressure float64, firm bool) float64 {
 	switch {
 	case pressure > schedule.HighPressure && firm:
@@ -47,7 +47,7 @@ func nextShare(part, pressure float64, firm bool) float64 {
 	return part
 }
 
-// current gives the parts to use.
+// current returns the shares to use.
 func (p *pacer) current() Pace {
 	return Pace{Target: 1 - p.less.Target, Repository: 1 - p.less.Repository}
 }

@@ -57,7 +57,7 @@ func TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot(t *testing.T) {
 	}
 }
 
-// paceTold is what a worker was told last.
+// paceTold returns what a worker was told last.
 func paceTold(w *fakeWorker) (p Pace) {
 	_, _, orders := w.read()
 	for _, o := range orders {

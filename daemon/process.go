@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes starts each worker as a process. Options reach it by a pipe, so that no secret is in
+// Processes starts each worker as a process. Options are sent through a pipe, so that no secret is in
 // its arguments or its environment.
 type Processes struct {
 	Program string   // the rfsd binary
@@ -27,13 +27,13 @@ type Processes struct {
 	Env     []string
 	Options map[string][]string
 	Memory  int64                            // GOMEMLIMIT of each, bytes; 0: none
-	Line    func(slot, pid int, line []byte) // gets every line a worker writes to stderr
+	Line    func(slot, pid int, line []byte) // called with every line that a worker writes to stderr
 }
 
 const (
 	maxLine     = 1 << 20 // bytes of a record or a line of stderr
 	stderrLines = 20      // kept for the reason of a crash
-	// orderTimeout bounds the writing of an order: a worker that is stopped reads none.
+	// orderTimeout limits the write of an order: a stopped process does not read.
 	orderTimeout = time.Second
 )
 
@@ -44,7 +44,7 @@ type process struct {
 	mu sync.Mutex // of orders
 }
 
-// Start starts a process.
+// Start starts a worker process.
 func (p *Processes) Start(slot int, first Order, report func(Record), ended func(End)) (Worker, error) {
 	var pipes pipes
 	statusR, statusW := pipes.open()
@@ -69,8 +69,8 @@ func (p *Processes) Start(slot int, first Order, report func(Record), ended func
 	errW.Close()
 	w := &process{cmd: cmd, orders: ordersW}
 	first.Options, first.Slot = p.Options, slot
-	w.mu.Lock() // whatever else is ordered comes after the options
-	go func() { // a worker that does not read must not hold up the others
+	w.mu.Lock() // later orders follow the options
+	go func() { // a worker that does not read must not block the others
 		defer w.mu.Unlock()
 		w.write(first)
 	}()
@@ -78,7 +78,7 @@ func (p *Processes) Start(slot int, first Order, report func(Record), ended func
 	return w, nil
 }
 
-// wait reads the pipes to their ends, waits for the process, and says how it ended.
+// wait reads the pipes until they are closed, waits for the process, and reports how it ended.
 func (w *process) wait(p *Processes, slot int, status, stderr *os.File, oom int64, report func(Record), ended func(End)) {
 	var readers sync.WaitGroup
 	var last *Record
@@ -112,21 +112,22 @@ func (w *process) PID() int { return w.cmd.Process.Pid }
 func (w *process) Stop()    { w.signal(syscall.SIGTERM) }
 func (w *process) Kill()    { w.signal(syscall.SIGKILL) }
 
-// signal may be late: os.Process never signals another process of the same number.
+// signal does nothing if the process has ended: os.Process never signals another process with the same id.
 func (w *process) signal(s syscall.Signal) {
 	if err := w.cmd.Process.Signal(s); err != nil {
-		return // it has ended; wait says so
+		return // it has ended, which wait reports
 	}
 }
 
-// Order writes one line. A worker that does not read for a second misses it, which it says of itself by hanging.
+// Order sends o as one JSON line. If the worker does not read within orderTimeout the order is dropped;
+// the check of its lease will deal with the worker.
 func (w *process) Order(o Order) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.write(o)
 }
 
-// write writes one order. The mutex is held.
+// write sends one order. The mutex is held.
 func (w *process) write(o Order) {
 	line, err := json.Marshal(o)
 	if err != nil {
@@ -140,7 +141,7 @@ func (w *process) write(o Order) {
 	}
 }
 
-// environment is the daemon's without its own settings, which the pipe carries.
+// environment returns the daemon's environment without its settings, which are sent through the pipe.
 func (p *Processes) environment() []string {
 	env := p.Env
 	if env == nil {
@@ -156,7 +157,7 @@ func (p *Processes) environment() []string {
 	return env
 }
 
-// readRecords reports every record and gives the final one, or nil.
+// readRecords reports every record and returns the final one, or nil.
 func readRecords(in io.Reader, report func(Record)) *Record {
 	var last *Record
 	lines := bufio.NewScanner(in)
@@ -175,7 +176,7 @@ func readRecords(in io.Reader, report func(Record)) *Record {
 	return last
 }
 
-// readLines passes the lines on and gives the last of those that may explain a crash.
+// readLines passes on every line and returns the last of those that may explain a crash.
 func readLines(in io.Reader, pass func([]byte)) []string {
 	var words []string
 	lines := bufio.NewScanner(in)
@@ -187,7 +188,7 @@ func readLines(in io.Reader, pass func([]byte)) []string {
 			continue
 		}
 		if words = append(words, string(line[:min(len(line), 500)])); len(words) > 2*stderrLines {
-			// The first line of a panic is worth more than the last of its trace.
+			// Keep the first lines, too: a panic starts with its reason.
 			words = append(words[:stderrLines:stderrLines], words[len(words)-stderrLines:]...)
 		}
 	}
@@ -195,14 +196,14 @@ func readLines(in io.Reader, pass func([]byte)) []string {
 	return words
 }
 
-// drain lets a writer go on whose line was too long for us.
+// drain reads the rest, so that a writer of a line that is too long is not blocked.
 func drain(in io.Reader) {
 	if _, err := io.Copy(io.Discard, in); err != nil {
 		return // closed
 	}
 }
 
-// pipes opens pairs and remembers them all for the case that something fails.
+// pipes opens pairs of files and can close all of them after a failure.
 type pipes struct {
 	files []*os.File
 	err   error

@@ -11,15 +11,15 @@ import (
 const (
 	leaseOver         = "lease over"
 	storeQueryTimeout = 10 * time.Second
-	// unreachableReapDelay is how long after the end of a lease, by this machine's clock, a worker is
-	// ended although the store cannot be asked: it may not send anything any more.
+	// unreachableReapDelay is the time after the end of a lease, by this machine's clock, when a worker is
+	// stopped although the store does not answer: it must not send documents any more.
 	unreachableReapDelay = 30 * time.Second
-	// releaseTimeout bounds the freeing of a dead worker's lease; after that it runs out by itself.
+	// releaseTimeout limits the release of a dead worker's lease; after that the lease expires.
 	releaseTimeout = 5 * time.Minute
 )
 
-// checkLease asks the store beside the loop whether the lease of a worker is over, and has the
-// worker ended when it is: by now it should have ended by itself.
+// checkLease checks in the background whether the lease of a worker is over by the store's clock, and stops
+// the worker if it is: it should have stopped by itself before.
 func (d *Daemon) checkLease(s *slot, w Worker, l Lease, late time.Duration) {
 	store := d.store
 	d.background.Go(func() {
@@ -45,7 +45,7 @@ func (d *Daemon) checkLease(s *slot, w Worker, l Lease, late time.Duration) {
 	})
 }
 
-// release gives back what a dead worker held, beside the loop, as long as it takes.
+// release releases the lease of a dead worker in the background, with retries until releaseTimeout.
 func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 	store := d.store
 	if store == nil || holder == "" && l == nil {
@@ -63,9 +63,9 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 				d.wakeUp()
 				return
 			}
-			d.log.Warn("the lease of a dead worker is not freed yet", "holder", holder, "error", err)
+			d.log.Warn("lease_release_failed", "holder", holder, "error", err)
 			if d.isStopping() {
-				return // it runs out by itself
+				return // it expires
 			}
 			if !sleep(ctx, 2*time.Second) {
 				return
@@ -80,10 +80,10 @@ func (d *Daemon) isStopping() bool {
 	return d.stopping
 }
 
-// sleep waits and says whether ctx is still alive.
+// sleep waits for a time and reports whether ctx is not done.
 func sleep(ctx context.Context, t time.Duration) bool { return wait(ctx, t, nil) }
 
-// trySend wakes whoever rests on the channel, now or at its next rest. It waits for nobody.
+// trySend sets the one-element wake-up channel without blocking.
 func trySend(soon chan<- struct{}) {
 	select {
 	case soon <- struct{}{}:
@@ -91,7 +91,7 @@ func trySend(soon chan<- struct{}) {
 	}
 }
 
-// wait waits until it is poked or the time is over; false when ctx has ended.
+// wait waits for a time or until soon is set, and reports whether ctx is not done.
 func wait(ctx context.Context, pause time.Duration, soon <-chan struct{}) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()

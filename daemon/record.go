@@ -7,36 +7,36 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// Record is one line of JSON that a worker writes to its status pipe: who it is at its begin, the
-// lease when it has one, a sample now and then, and how it ended (Exit set) as the last line.
+// Record is one line of JSON that a worker writes to its status pipe: its holder at the start, its
+// lease when it has one, periodic samples, and its result (with Exit) as the last line.
 type Record struct {
 	Holder string          `json:"holder,omitempty"` // prefix of the holders of all its leases
 	Lease  *Lease          `json:"lease,omitempty"`
 	Sample *metrics.Sample `json:"sample,omitempty"`
 
-	Exit    *int       `json:"exit,omitempty"` // code with which the process is going to end
+	Exit    *int       `json:"exit,omitempty"` // exit code of the process
 	Outcome string     `json:"outcome,omitempty"`
 	Item    string     `json:"item,omitempty"`
 	Counts  cms.Counts `json:"counts,omitzero"`
 	Error   string     `json:"error,omitempty"`
-	// Next are the items that the lease left behind: to go on with them costs no search.
+	// Next are the successors of the item, which can be continued without a search.
 	Next []string `json:"next,omitempty"`
-	// NextMs says with code 4 in how many ms, by the store's clock, work may be free.
+	// NextMs is set with code 4: the time in ms, by the store's clock, until an item may become free.
 	NextMs int64 `json:"next_ms,omitempty"`
 }
 
-// Lease is the lease of a worker: an item of a migration or a window of an import. One without Item says that the
-// worker has none for now.
+// Lease is the lease of a worker: an item of a migration or a window of an import. Without Item the worker
+// has none for now.
 type Lease struct {
 	Item   string `json:"item"`
 	Holder string `json:"holder"`
 	Index  string `json:"index,omitempty"`
 	Shard  int    `json:"shard,omitempty"`
-	// LeftMs is how long the lease lasts from this record on, in ms, as the store granted it.
+	// LeftMs is the remaining time of the lease when the record is written, in ms, as the store granted it.
 	LeftMs int64 `json:"left_ms"`
 }
 
-// subject names what the lease is about to people, and returns the id that commands take, "" when there is none.
+// subject returns the lease's name for messages, and the item's id for commands, "" without one.
 func (l *Lease) subject() (name, item string) {
 	if l == nil || l.Item == "" {
 		return "worker", ""
@@ -50,8 +50,8 @@ func (l *Lease) subject() (name, item string) {
 	return l.Item, l.Item
 }
 
-// Order is one line of JSON that the daemon writes to a worker: the options as the first, changes
-// later. The end of the pipe means that the daemon is gone: the worker hands off and ends.
+// Order is one line of JSON that the daemon writes to a worker: first the options, later
+// changes. When the pipe is closed the daemon has ended: the worker hands off and ends.
 type Order struct {
 	Options  map[string][]string `json:"options,omitempty"`  // name of a flag → its values
 	Prefer   []string            `json:"prefer,omitempty"`   // with the options: items to try before a search
@@ -67,8 +67,8 @@ type Order struct {
 	Record   time.Duration       `json:"record_ns,omitempty"` // with the options: interval in which progress is recorded; 0: the default
 }
 
-// Pace is which part of its connections a worker may use, between 0 and 1: of those to the target, and of the requests that read
-// ahead in the repository. One is always left.
+// Pace is the share of its connections that a worker may use, between 0 and 1: of those to the target, and of the read-ahead
+// requests to the repository. At least one may always be used.
 type Pace struct {
 	Target     float64 `json:"target"`
 	Repository float64 `json:"repository"`
@@ -78,20 +78,20 @@ type Pace struct {
 const (
 	ExitDone       = 0
 	ExitFailed     = 1
-	ExitTimeout    = 2 // the lease ended first; to be believed only with a final record
+	ExitTimeout    = 2 // the lease ended first; valid only with a final record
 	ExitNoneLeft   = 3
 	ExitNoneFree   = 4
 	ExitUnreadable = 5
 )
 
-// End is how a worker ended; the process is proven dead.
+// End describes how a worker ended; its process is known to be dead.
 type End struct {
 	Code   int      // exit code; -1 when a signal ended it
 	Signal string   // name of the signal; "" when it exited
-	Last   *Record  // its final record; nil when it gave none
+	Last   *Record  // its final record; nil without one
 	Stderr []string // last lines, without what is JSON of level INFO
 	OOM    bool     // the kernel killed a process for lack of memory meanwhile
 }
 
-// isClean says that the worker ended as it meant to.
+// isClean reports whether the worker ended by itself with a final record.
 func (e End) isClean() bool { return e.Last != nil && e.Last.Exit != nil && e.Signal == "" }

@@ -75,7 +75,7 @@ func newShelf(t *testing.T) *shelf {
 	return s
 }
 
-// items are the records of all items, by id.
+// items returns the records of all items, by id.
 func (s *shelf) items(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -122,7 +122,7 @@ func said(kind string, all map[string]func(*shelf, *Daemon)) (cases []ruleCase) 
 	return cases
 }
 
-// pressed is what a node does with the words of others about their loads.
+// pressed returns what a node does with the words of others about their loads.
 func pressed(loads ...schedule.Load) schedule.Plan {
 	for i := range loads {
 		loads[i] = loads[i].Clamp()

@@ -9,26 +9,26 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// slot is the place of one worker after the other. It is guarded by the daemon's mutex.
+// slot runs one worker after the other. It is guarded by the daemon's mutex.
 type slot struct {
 	n            int
 	worker       Worker    // nil between two
 	since        time.Time // the worker's start
-	holder       string    // of the worker, as it said itself
+	holder       string    // of the worker, as it reported
 	lease        *Lease
-	leaseEnd     time.Time // when the lease is over, by this machine's monotonic clock
-	leaseChecked time.Time // when the store was last asked whether it is over
+	leaseEnd     time.Time // end of the lease, by this machine's monotonic clock
+	leaseChecked time.Time // when the lease was last checked in the store
 
 	sample         metrics.Sample // the worker's last
 	sampled        time.Time
 	rate           float64 // documents per second
 	memory         int64   // resident bytes
 	memoryChecked  time.Time
-	overLimitCount int // readings in a row beyond the limit
+	overLimitCount int // consecutive measurements above the limit
 
-	stopped   time.Time // when it was asked to end; zero: not yet
+	stopped   time.Time // when it was asked to stop; zero: not yet
 	killed    bool
-	endReason string // why this daemon ends it against its will
+	endReason string // why this daemon stops it; "" if the operator does
 
 	backoff  time.Duration // before the next start after the next crash
 	earliest time.Time     // of the next start
@@ -40,15 +40,15 @@ const (
 	minBackoff       = time.Second
 	maxBackoff       = time.Minute
 	restartAfterKill = 500 * time.Millisecond
-	// minGoodRun is how long a worker must have worked to count as a good start.
+	// minGoodRun is the run time after which a worker counts as started successfully, which resets the backoff.
 	minGoodRun = 30 * time.Second
 	// reapTimeout is between SIGTERM and SIGKILL for a worker whose lease is over, or that takes too much memory.
 	reapTimeout = 3 * time.Second
-	// maxIdleWait bounds the waiting for others: they may hand off before their leases end.
+	// maxIdleWait limits the wait for leases of others, which may end early.
 	maxIdleWait = 30 * time.Second
 )
 
-// reconcile makes the workers what they should be.
+// reconcile starts and stops workers until their number is the wanted one, and supervises them.
 func (d *Daemon) reconcile(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *Daemon) reconcile(now time.Time) {
 	was := d.pacer.current()
 	d.pacer.update(now, d.metrics.Total(), d.plan(), d.intent.Workers != nil || d.conf.Workers > 0 || d.auto.n <= 1)
 	if is := d.pacer.current(); is != was {
-		d.log.Info("another part of the connections is used", "target", is.Target, "repository", is.Repository)
+		d.log.Info("pace_changed", "target", is.Target, "repository", is.Repository)
 		d.pushLimits()
 	} else if changed && d.conf.MaxRate > 0 || d.pushedRate != d.rateLimit() {
 		d.pushLimits()
@@ -85,7 +85,7 @@ func (d *Daemon) reconcile(now time.Time) {
 	}
 }
 
-// wantedWorkers is how many workers should run now.
+// wantedWorkers returns how many workers should run now.
 func (d *Daemon) wantedWorkers(now time.Time) int {
 	if d.stopping || d.failed != nil || d.store == nil || !d.known || d.done || d.intent.State != cms.Run || d.intent.Drains(d.conf.Name) {
 		return 0
@@ -98,13 +98,13 @@ func (d *Daemon) wantedWorkers(now time.Time) int {
 		plan := d.plan()
 		n = d.auto.wanted(now, d.metrics.Total(), max(plan.TargetRejectRatio, plan.RepoThrottleRatio))
 		if plan.Workers > 0 {
-			n = min(n, max(d.nodeShare(plan.Workers), 1)) // a hint never leaves a node without any
+			n = min(n, max(d.nodeShare(plan.Workers), 1)) // a hint never stops all workers of a node
 		}
 	}
 	return min(n, d.conf.MaxWorkers)
 }
 
-// share is this node's part of a number for the fleet.
+// share returns a node's share of a number for the fleet.
 func share(total, position, count int) int {
 	count = max(count, 1)
 	n := total / count
@@ -114,7 +114,7 @@ func share(total, position, count int) int {
 	return n
 }
 
-// running counts the workers.
+// running returns the number of running workers.
 func (d *Daemon) running() int {
 	n := 0
 	for _, s := range d.slots {
@@ -134,7 +134,7 @@ func (d *Daemon) start(s *slot, now time.Time) {
 		func(r Record) { d.handleRecord(s, r) }, func(e End) { d.handleEnd(s, e) })
 	if err != nil {
 		d.delayRestart(s, now, err.Error())
-		d.log.Error("a worker cannot be started", "slot", s.n, "error", err)
+		d.log.Error("worker_start_failed", "slot", s.n, "error", err)
 		return
 	}
 	if s.lastExit != "" || s.restarts > 0 || !s.since.IsZero() {
@@ -142,13 +142,13 @@ func (d *Daemon) start(s *slot, now time.Time) {
 		d.metrics.Restart()
 	}
 	*s = slot{n: s.n, worker: w, since: now, backoff: s.backoff, restarts: s.restarts, lastExit: s.lastExit}
-	d.log.Debug("worker started", "slot", s.n, "pid", w.PID())
+	d.log.Debug("worker_started", "slot", s.n, "pid", w.PID())
 }
 
-// preferredItems is how many items a worker tries before it searches.
+// preferredItems is how many proposed items a worker tries before it searches.
 const preferredItems = 4
 
-// addHints adds to an order what the fleet knows, and paces the next start. Without hints it does nothing.
+// addHints adds the hints to an order, and delays the next start. Without hints it does nothing.
 func (d *Daemon) addHints(o *Order, now time.Time) {
 	if d.conf.Position != nil {
 		place := d.position()
@@ -161,7 +161,7 @@ func (d *Daemon) addHints(o *Order, now time.Time) {
 	}
 }
 
-// updateScheduler takes from a worker's lease and end what the scheduler should know.
+// updateScheduler passes a worker's lease and end to the scheduler.
 func (d *Daemon) updateScheduler(lease *Lease, e *End) {
 	s := d.conf.Scheduler
 	switch {
@@ -169,7 +169,7 @@ func (d *Daemon) updateScheduler(lease *Lease, e *End) {
 	case e == nil:
 		s.MarkTaken(lease.Item, time.Now().Add(time.Duration(lease.LeftMs)*time.Millisecond))
 	case !e.isClean():
-		s.MarkTaken(lease.Item, time.Now().Add(doneTTL)) // others may try it; a search here may find it all the same
+		s.MarkTaken(lease.Item, time.Now().Add(doneTTL)) // other nodes may try it; a search may still find it
 		if d.conf.Peers != nil {
 			d.conf.Peers.ItemPoisoned(lease.Item)
 		}
@@ -183,13 +183,13 @@ func (d *Daemon) updateScheduler(lease *Lease, e *End) {
 	}
 }
 
-// clockSkew is in the words of a worker that gets no lease because of its machine's clock.
+// clockSkew is part of the error of a worker that gets no lease because of its machine's clock.
 const clockSkew = "clock skew"
 
-// doneTTL is how long an item that ended is not proposed again: an operator may open it again.
+// doneTTL is how long an item that has ended is not proposed: an operator may reopen it.
 const doneTTL = time.Hour
 
-// workerRate is the share of one of n workers of the node's rate.
+// workerRate returns the share of one of n workers in the node's rate.
 func (d *Daemon) workerRate(n int) int64 {
 	if d.conf.MaxRate == 0 {
 		return 0
@@ -197,7 +197,7 @@ func (d *Daemon) workerRate(n int) int64 {
 	return max(d.rateLimit()/int64(max(n, 1)), 1)
 }
 
-// pushLimits tells every worker its share of the rate, and the pace. Workers inside the process share one bucket.
+// pushLimits sends every worker its share of the rate, and the pace. Workers in this process share one bucket.
 func (d *Daemon) pushLimits() {
 	d.pushedRate = d.rateLimit()
 	d.metrics.Limit(d.pushedRate)
@@ -209,7 +209,7 @@ func (d *Daemon) pushLimits() {
 	}
 }
 
-// stopWorker asks a worker to hand off and end; why is "" when that is the operator's wish.
+// stopWorker makes a worker hand off and end; why is "" if the operator wants it.
 func (d *Daemon) stopWorker(s *slot, now time.Time, why string) {
 	if s.stopped.IsZero() {
 		s.stopped = now
@@ -217,11 +217,11 @@ func (d *Daemon) stopWorker(s *slot, now time.Time, why string) {
 	}
 	if why != "" && s.endReason == "" {
 		s.endReason = why
-		d.log.Warn("worker is ended", "slot", s.n, "pid", s.worker.PID(), "reason", why)
+		d.log.Warn("worker_stopped", "slot", s.n, "pid", s.worker.PID(), "reason", why)
 	}
 }
 
-// supervise looks after one running worker.
+// supervise supervises one running worker: its end, memory and lease.
 func (d *Daemon) supervise(s *slot, now time.Time) {
 	patience := d.conf.StopTimeout
 	if s.endReason != "" {
@@ -229,7 +229,7 @@ func (d *Daemon) supervise(s *slot, now time.Time) {
 	}
 	if !s.killed && !s.stopped.IsZero() && (d.killNow || now.Sub(s.stopped) >= patience) {
 		s.killed = true
-		d.log.Warn("worker does not end and is killed", "slot", s.n, "pid", s.worker.PID(), "after", now.Sub(s.stopped).Round(time.Millisecond))
+		d.log.Warn("worker_killed", "slot", s.n, "pid", s.worker.PID(), "after", now.Sub(s.stopped).Round(time.Millisecond))
 		s.worker.Kill()
 		return
 	}
@@ -240,7 +240,7 @@ func (d *Daemon) supervise(s *slot, now time.Time) {
 	}
 }
 
-// checkMemory looks at the memory of a worker process and ends it when it has too much three times in a row.
+// checkMemory measures the memory of a worker process and stops it after three consecutive values above the limit.
 func (d *Daemon) checkMemory(s *slot, now time.Time) {
 	pid := s.worker.PID()
 	if pid == 0 || now.Sub(s.memoryChecked) < time.Second {
@@ -257,7 +257,7 @@ func (d *Daemon) checkMemory(s *slot, now time.Time) {
 	}
 }
 
-// memoryLimit is the resident size at which a worker is ended: GOMEMLIMIT is soft, and maps and stacks come on top.
+// memoryLimit returns the resident size above which a worker is stopped: GOMEMLIMIT is soft, and excludes mappings and stacks.
 func memoryLimit(soft int64) int64 {
 	if soft == 0 {
 		return 0
@@ -265,7 +265,7 @@ func memoryLimit(soft int64) int64 {
 	return soft + soft/2 + 64<<20
 }
 
-// handleRecord takes a record of a worker.
+// handleRecord handles a record of a worker.
 func (d *Daemon) handleRecord(s *slot, r Record) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -300,7 +300,7 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 	}
 }
 
-// handleEnd takes the end of a worker, which is proven to be gone.
+// handleEnd handles the end of a worker, whose process is known to be dead.
 func (d *Daemon) handleEnd(s *slot, e End) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -315,7 +315,7 @@ func (d *Daemon) handleEnd(s *slot, e End) {
 	d.notifyWatchers()
 }
 
-// handleExit decides what the end of a worker means for its slot, for its lease and for the others.
+// handleExit updates slot, lease and daemon after the end of a worker.
 func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 	if e.isClean() && e.Last.Outcome != "" && e.Last.Item != "" {
 		d.metrics.Lease(e.Last.Outcome)
@@ -324,17 +324,17 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 		d.handleCrash(s, e, now)
 		return
 	}
-	if s.endReason != "" { // it could hand off before it was killed
+	if s.endReason != "" { // it handed off before it was killed
 		d.handleFailure(s, now, s.endReason, "memory")
 		return
 	}
 	if *e.Last.Exit == ExitFailed || s.lease == nil && !s.stopped.IsZero() {
-		// It may hold a lease that it could not give back, or did not live to hear of. What it
-		// does not hold any more is left alone.
+		// It may hold a lease that it could not release, or whose grant it did not receive. Leases
+		// that it does not hold are unaffected.
 		d.release(s.holder, s.lease, cms.CauseDrain)
 	}
 	if code := *e.Last.Exit; !s.stopped.IsZero() && code != ExitNoneLeft {
-		s.earliest = now // however far it was: it ended because it was asked to
+		s.earliest = now // it ended because it was asked to
 		return
 	}
 	switch *e.Last.Exit {
@@ -346,12 +346,12 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 		if !d.done {
 			d.done = true
 			d.readStoreSoon()
-			d.log.Info("no work is left")
+			d.log.Info("no_work_left")
 		}
 	case ExitNoneFree:
 		wait := min(max(time.Duration(e.Last.NextMs)*time.Millisecond, 300*time.Millisecond), maxIdleWait)
 		d.idleUntil = now.Add(wait)
-		if !strings.Contains(d.trouble, clockSkew) { // who finds nothing free was not asked for its clock
+		if !strings.Contains(d.trouble, clockSkew) { // a worker that finds no free item has not checked its clock
 			d.trouble = ""
 		}
 	case ExitUnreadable:
@@ -361,7 +361,7 @@ func (d *Daemon) handleExit(s *slot, e End, now time.Time) {
 	}
 }
 
-// handleFailure notes a worker that ended with an error of its own.
+// handleFailure handles a worker that ended with an error.
 func (d *Daemon) handleFailure(s *slot, now time.Time, why, class string) {
 	if why == "" {
 		why = "it gave no reason"
@@ -369,11 +369,11 @@ func (d *Daemon) handleFailure(s *slot, now time.Time, why, class string) {
 	d.trouble = why
 	d.metrics.Crash(class)
 	d.delayRestart(s, now, why)
-	d.log.Error("worker ended with an error", "slot", s.n, "error", why, "next_start_in", time.Until(s.earliest).Round(time.Millisecond))
+	d.log.Error("worker_failed", "slot", s.n, "error", why, "next_start_in", time.Until(s.earliest).Round(time.Millisecond))
 	d.events.add("worker", nil, "worker_failed", why)
 }
 
-// handleCrash notes a worker that did not end by itself, and frees what it held: it is dead for certain.
+// handleCrash handles a worker that did not end by itself, and releases its leases: its process is known to be dead.
 func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
 	class, counted := classifyExit(s, e)
 	why := describeExit(s, e)
@@ -383,11 +383,11 @@ func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
 	}
 	if counted {
 		d.delayRestart(s, now, why)
-	} else { // somebody killed it: that says nothing about the next one
+	} else { // killed from outside: no reason to delay the next one
 		s.lastExit, s.earliest = why, now.Add(restartAfterKill)
 	}
 	subject, item := s.lease.subject()
-	d.log.Error("worker crashed", "slot", s.n, "subject", subject, "item", item, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
+	d.log.Error("worker_crashed", "slot", s.n, "subject", subject, "item", item, "pid", s.worker.PID(), "class", class, "reason", why, "stderr", strings.Join(e.Stderr, "\n"))
 	d.events.add("worker", s.lease, "worker_"+class, why)
 	cause := cms.CauseKilled
 	if counted {
@@ -396,7 +396,7 @@ func (d *Daemon) handleCrash(s *slot, e End, now time.Time) {
 	d.release(s.holder, s.lease, cause)
 }
 
-// classifyExit names what ended a worker, in a few words, and says whether the item may be to blame.
+// classifyExit returns the class of a crash for metrics and events, and whether the item may be the cause.
 func classifyExit(s *slot, e End) (class string, counted bool) {
 	switch {
 	case strings.HasPrefix(s.endReason, leaseOver):
@@ -413,7 +413,7 @@ func classifyExit(s *slot, e End) (class string, counted bool) {
 	return "exit", true
 }
 
-// describeExit says in one line how a worker ended.
+// describeExit returns one line on how a worker ended.
 func describeExit(s *slot, e End) string {
 	var parts []string
 	if s.endReason != "" {
@@ -436,7 +436,7 @@ func describeExit(s *slot, e End) string {
 	return strings.Join(parts, "; ")
 }
 
-// delayRestart makes the slot wait before its next start: longer with each failure in a row.
+// delayRestart delays the next start of the slot, with exponential backoff.
 func (d *Daemon) delayRestart(s *slot, now time.Time, why string) {
 	if !s.since.IsZero() && now.Sub(s.since) >= minGoodRun {
 		s.backoff = 0

@@ -24,7 +24,7 @@ type Webhook struct {
 	client *http.Client
 }
 
-// NewWebhook makes a sink of a URL. Redirects are not followed.
+// NewWebhook returns a sink that posts to a URL. Redirects are not followed.
 func NewWebhook(url string) *Webhook {
 	return &Webhook{url: url, client: &http.Client{
 		Timeout:       10 * time.Second,
@@ -32,10 +32,10 @@ func NewWebhook(url string) *Webhook {
 	}}
 }
 
-// Name is webhook.
+// Name returns "webhook".
 func (w *Webhook) Name() string { return "webhook" }
 
-// Deliver posts the event. Errors never hold the URL, which may hold a secret.
+// Deliver posts the event. Errors never contain the URL, which may contain a secret.
 func (w *Webhook) Deliver(ctx context.Context, e status.Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -64,16 +64,16 @@ func (w *Webhook) Deliver(ctx context.Context, e status.Event) error {
 	return nil
 }
 
-// Command runs a program for each event, which gets it as JSON on its standard input.
+// Command runs a program for each event, with the event as JSON on its standard input.
 type Command struct{ args []string }
 
-// NewCommand makes a sink of a program and its arguments; no shell is involved.
+// NewCommand returns a sink that runs a program with arguments; no shell is involved.
 func NewCommand(args []string) *Command { return &Command{args: args} }
 
-// Name is command.
+// Name returns "command".
 func (c *Command) Name() string { return "command" }
 
-// Deliver runs the program until it ends or ctx does. The daemon's settings are not in its environment.
+// Deliver runs the program, and kills it when ctx is done. Its environment does not contain the daemon's settings.
 func (c *Command) Deliver(ctx context.Context, e status.Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {

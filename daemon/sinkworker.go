@@ -11,7 +11,7 @@ const (
 	sinkQueueSize   = 256
 	deliveryTimeout = 15 * time.Second
 	deliveryTries   = 5
-	// Limits of what the sinks may still take when the node ends: by itself, and when it is stopped, which has to be soon.
+	// Timeouts of the sinks when the node ends: by itself, and when it is stopped.
 	flushTimeout     = 30 * time.Second
 	stopFlushTimeout = 5 * time.Second
 )
@@ -21,15 +21,15 @@ type sinkWorker struct {
 	sink   Sink
 	bus    *eventBus
 	queue  chan status.Event
-	queued map[string]bool // ids of the store's events in the queue, or under way
-	taken  map[string]bool // ids of the store's events that the sink has taken
+	queued map[string]bool // ids of the store's events in the queue or being delivered
+	taken  map[string]bool // ids of the store's events that were delivered
 }
 
 func newSinkWorker(s Sink, b *eventBus) *sinkWorker {
 	return &sinkWorker{sink: s, bus: b, queue: make(chan status.Event, sinkQueueSize), queued: map[string]bool{}, taken: map[string]bool{}}
 }
 
-// offer queues an event unless the sink has it, and returns false when the queue is full. The bus's mutex is held.
+// offer queues an event unless it was delivered, and returns false if the queue is full. The bus's mutex is held.
 func (s *sinkWorker) offer(e status.Event) bool {
 	if e.ID != "" && (s.queued[e.ID] || s.taken[e.ID]) {
 		return true
@@ -65,7 +65,7 @@ func (s *sinkWorker) run(ctx context.Context) {
 	}
 }
 
-// deliver tries an event several times with growing pauses.
+// deliver delivers an event, with several attempts and growing pauses.
 func (s *sinkWorker) deliver(ctx context.Context, e status.Event) {
 	pause := 500 * time.Millisecond
 	var err error

@@ -6,7 +6,7 @@ import (
 )
 
 // Starter starts workers. Both functions are called from other goroutines: report for every
-// record, ended once, after the last record, when the worker is proven to be gone.
+// record, ended once, after the last record, when the worker is known to be dead.
 type Starter interface {
 	Start(slot int, first Order, report func(Record), ended func(End)) (Worker, error)
 }
@@ -14,16 +14,16 @@ type Starter interface {
 // Worker is a running worker.
 type Worker interface {
 	PID() int    // 0 for a slot inside the daemon
-	Stop()       // asks it to hand off and end
-	Kill()       // ends it at once
-	Order(Order) // passes a change on
+	Stop()       // makes it hand off and end
+	Kill()       // kills it
+	Order(Order) // sends a change
 }
 
-// InProcess runs workers as goroutines of this process, for a store that only one process can open.
+// InProcess runs workers as goroutines, for a store that only one process can open.
 type InProcess struct {
-	// Run runs one lease to its end; ctx ends when it has to hand off.
+	// Run runs one lease; when ctx is done it has to hand off.
 	Run func(ctx context.Context, slot int, report func(Record)) Record
-	// Exit ends the process: called when a slot that was to be killed has not returned within Patience.
+	// Exit ends the process. It is called if a killed slot has not returned within KillTimeout.
 	Exit        func(reason string)
 	KillTimeout time.Duration // default 10 s
 }
@@ -36,7 +36,7 @@ type inProcessWorker struct {
 
 // Start runs a lease in a goroutine.
 func (s *InProcess) Start(slot int, _ Order, report func(Record), ended func(End)) (Worker, error) {
-	ctx, cancel := context.WithCancel(context.Background()) // its owner stops it
+	ctx, cancel := context.WithCancel(context.Background()) // ended by Stop
 	w := &inProcessWorker{stop: cancel, done: make(chan struct{}), in: s}
 	go func() {
 		defer cancel()
@@ -55,7 +55,7 @@ func (w *inProcessWorker) PID() int    { return 0 }
 func (w *inProcessWorker) Stop()       { w.stop() }
 func (w *inProcessWorker) Order(Order) {}
 
-// Kill cancels the slot; only the end of the process proves that one which hangs is gone.
+// Kill cancels the slot, and ends the process if the slot does not return.
 func (w *inProcessWorker) Kill() {
 	w.stop()
 	patience := w.in.KillTimeout

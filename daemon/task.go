@@ -13,18 +13,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
-// Task is a kind of work that a fleet does: what of it is in the store, and what a lease of it is.
+// Task is a kind of work: it reads its progress from the store, and checks and releases its leases.
 type Task interface {
-	// Read tells how far the work is, with its items in order of index, shard and cursor.
+	// Read returns the progress, with the items sorted by index, shard and cursor.
 	Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []status.Item, error)
-	// Over says why a lease is over by the store's clock, or "".
+	// Over returns the reason why a lease is over by the store's clock, or "".
 	Over(ctx context.Context, store *cms.Coordinator, l Lease) (string, error)
-	// Free gives back what a dead worker held: the lease that it told of, or without one whatever is held under
-	// its prefix.
+	// Free releases a dead worker's lease. l is the lease that it reported; if nil, all leases of holders with
+	// its prefix are released.
 	Free(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error
 }
 
-// Migration is the task of moving a snapshot.
+// Migration returns the task of migrating a snapshot.
 func Migration() Task { return migration{} }
 
 type migration struct{}
@@ -100,8 +100,8 @@ func (migration) Over(ctx context.Context, store *cms.Coordinator, l Lease) (str
 	return "", nil
 }
 
-// Free frees the lease that the worker told of. Without one it died before it said what it had: the right to
-// prepare the work, a phase, or an item it could not report any more.
+// Free releases the lease that the worker reported. Without one the worker died before its report: it may
+// hold the setup item, a phase, or an item.
 func (migration) Free(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error {
 	if l == nil {
 		return store.ReleaseDead(ctx, holder, cause)

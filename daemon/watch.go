@@ -14,12 +14,12 @@ import (
 
 const (
 	readTimeout = time.Minute
-	// idleFactor: a migration that is done, paused or drained is read so many times less often.
+	// idleFactor is by how much the interval grows while the migration is done, paused or drained.
 	idleFactor = 5
 )
 
-// readLoop reads the store now and then, as often as it bears: the reading may take at most
-// a fifth of the time.
+// readLoop reads the store periodically until ctx is done; the interval is at least four times the duration of the
+// last read.
 func (d *Daemon) readLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		begin := time.Now()
@@ -33,13 +33,13 @@ func (d *Daemon) readLoop(ctx context.Context) {
 		d.mu.Unlock()
 		d.events.read(ctx, d.coordinator(), d.position().Interval(eventsEvery, schedule.EventRate))
 		d.readRefused(ctx)
-		if !wait(ctx, pause, d.readNow) { // soon: something ended that a status should show
+		if !wait(ctx, pause, d.readNow) { // readNow: a change that the status should show
 			return
 		}
 	}
 }
 
-// readStoreSoon has the store read at once. The mutex is held, or nobody else has the daemon yet.
+// readStoreSoon triggers a read of the store.
 func (d *Daemon) readStoreSoon() { trySend(d.readNow) }
 
 func (d *Daemon) readStore(ctx context.Context) {
@@ -60,7 +60,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	d.lastRead.tried = true
 	if err != nil {
 		if d.lastRead.err == "" {
-			d.log.Warn("the coordination store cannot be read", "error", err)
+			d.log.Warn("store_read_failed", "error", err)
 		}
 		d.lastRead.err = fault.Text(err)
 		return
@@ -73,18 +73,18 @@ func (d *Daemon) readStore(ctx context.Context) {
 		d.conf.Scheduler.MarkBusy(busyItems(items), now.Add(busyTTL))
 	}
 	if m.Totals.ItemsOpen > 0 && d.done {
-		d.done = false // an item was opened again
+		d.done = false // an item was reopened
 	}
 	if m.Totals.ItemsOpen > m.Totals.Leased && !d.idleUntil.IsZero() && time.Until(d.idleUntil) > 0 {
-		d.idleUntil = time.Time{} // something is free
+		d.idleUntil = time.Time{} // an item is free
 		d.wakeUp()
 	}
 }
 
-// busyTTL is how long a reading of the store speaks against items; a store that cannot be read says nothing.
+// busyTTL is how long items seen as leased or done are not proposed.
 const busyTTL = 2 * time.Minute
 
-// busyItems are those that nobody can take.
+// busyItems returns the ids of the items that are not open.
 func busyItems(items []status.Item) map[string]bool {
 	busy := map[string]bool{}
 	for _, x := range items {
@@ -95,7 +95,7 @@ func busyItems(items []status.Item) map[string]bool {
 	return busy
 }
 
-// readRefused reads which documents a fleet noted as refused, when more have failed since the last look.
+// readRefused reads the recorded rejected documents, if more documents have failed since the last read.
 func (d *Daemon) readRefused(ctx context.Context) {
 	d.mu.Lock()
 	store, m, was := d.store, d.lastRead.migration, d.refused
@@ -108,7 +108,7 @@ func (d *Daemon) readRefused(ctx context.Context) {
 	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(eventsEvery)}
 	var err error
 	if is.groups, err = progress.ReadRefused(rctx, store); err != nil {
-		d.log.Debug("refused documents cannot be read", "error", err)
+		d.log.Debug("rejected_documents_read_failed", "error", err)
 		is.failed, is.groups = was.failed, was.groups
 	}
 	d.mu.Lock()
@@ -116,7 +116,7 @@ func (d *Daemon) readRefused(ctx context.Context) {
 	d.refused = is
 }
 
-// intentLoop reads what the operator wants.
+// intentLoop reads the operator's intent periodically until ctx is done.
 func (d *Daemon) intentLoop(ctx context.Context) {
 	warned := false
 	for ctx.Err() == nil {
@@ -130,7 +130,7 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 				d.apply(i)
 			case !warned && !errors.Is(err, context.Canceled):
 				warned = true
-				d.log.Warn("what the operator wants cannot be read", "error", err)
+				d.log.Warn("intent_read_failed", "error", err)
 			}
 		}
 		pause := d.conf.IntentInterval
@@ -143,7 +143,7 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 	}
 }
 
-// position is where the node stands in its fleet, as far as it knows.
+// position returns the node's position in its fleet, as far as it knows.
 func (d *Daemon) position() schedule.NodePosition {
 	if d.conf.Position == nil {
 		return schedule.NodePosition{}
@@ -151,7 +151,7 @@ func (d *Daemon) position() schedule.NodePosition {
 	return d.conf.Position()
 }
 
-// apply takes an intent over unless a newer one is known.
+// apply applies an intent unless a newer one is known.
 func (d *Daemon) apply(i cms.Intent) {
 	d.mu.Lock()
 	if d.known && i.When.Before(d.intent.When) {
@@ -160,7 +160,7 @@ func (d *Daemon) apply(i cms.Intent) {
 	}
 	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
-		d.log.Info("the operator's intent changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "who", i.Who)
+		d.log.Info("intent_changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "by", i.Who)
 		d.events.add("fleet", nil, "intent", string(i.State)+" by "+i.Who)
 	}
 	d.intent, d.known = i, true
@@ -178,7 +178,7 @@ func (d *Daemon) apply(i cms.Intent) {
 	}
 }
 
-// ratePoint is how far the migration was at an instant.
+// ratePoint is the progress of the migration at a time.
 type ratePoint struct {
 	at               time.Time
 	documents, bytes int64
@@ -186,7 +186,7 @@ type ratePoint struct {
 
 const rateWindow = time.Minute
 
-// addPoint keeps the points of the last minute and one before it.
+// addPoint appends p and drops points older than rateWindow, except one.
 func addPoint(points []ratePoint, p ratePoint) []ratePoint {
 	points = append(points, p)
 	for len(points) > 2 && p.at.Sub(points[1].at) >= rateWindow {

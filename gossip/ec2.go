@@ -22,8 +22,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// EC2 finds the running instances of an account and region that carry a tag. Credentials come
-// from the default chain; ec2:DescribeInstances is all it needs.
+// EC2 finds the running instances of an account and region that have a tag. Credentials come
+// from the default chain; the only permission needed is ec2:DescribeInstances.
 type EC2 struct {
 	TagKey, TagValue string
 	Region           string // "" is the chain's
@@ -31,7 +31,7 @@ type EC2 struct {
 	Port             int
 }
 
-// String names the tag.
+// String describes the finder for logs.
 func (e EC2) String() string { return "EC2 instances tagged " + e.TagKey + "=" + e.TagValue }
 
 // parseCloud reads "provider=aws key=value …"; values hold no blanks.
@@ -40,12 +40,12 @@ func parseCloud(s string) (Finder, error) {
 	for _, word := range strings.Fields(s) {
 		key, value, ok := strings.Cut(word, "=")
 		if !ok || value == "" {
-			return nil, fmt.Errorf("--join %q: %q is not key=value: %w", s, word, fault.ErrConfig)
+			return nil, fmt.Errorf("--join %q: invalid %q: want key=value: %w", s, word, fault.ErrConfig)
 		}
 		switch key {
 		case "provider":
 			if value != "aws" {
-				return nil, fmt.Errorf("--join %q: provider %q is not known, only aws: %w", s, value, fault.ErrConfig)
+				return nil, fmt.Errorf("--join %q: unknown provider %q: want aws: %w", s, value, fault.ErrConfig)
 			}
 		case "tag_key":
 			e.TagKey = value
@@ -62,11 +62,11 @@ func parseCloud(s string) (Finder, error) {
 			}
 			e.Port = int(n)
 		default:
-			return nil, fmt.Errorf("--join %q: %q is not known: %w", s, key, fault.ErrConfig)
+			return nil, fmt.Errorf("--join %q: unknown key %q: want provider, tag_key, tag_value, region, endpoint or port: %w", s, key, fault.ErrConfig)
 		}
 	}
 	if e.TagKey == "" || e.TagValue == "" {
-		return nil, fmt.Errorf("--join %q needs tag_key and tag_value: %w", s, fault.ErrConfig)
+		return nil, fmt.Errorf("--join %q: want both tag_key and tag_value: %w", s, fault.ErrConfig)
 	}
 	return e, nil
 }
@@ -77,7 +77,7 @@ const (
 	maxEC2Answer = 16 << 20 // bytes of one page
 )
 
-// describeAnswer is the part of DescribeInstances' answer that is read.
+// describeAnswer is the part of the DescribeInstances response that is read.
 // Source: Amazon EC2 API Reference, version 2016-11-15.
 type describeAnswer struct {
 	Addresses []string `xml:"reservationSet>item>instancesSet>item>privateIpAddress"`
@@ -154,10 +154,10 @@ func (e EC2) describe(ctx context.Context, conf aws.Config, form url.Values) (de
 	return page, xml.Unmarshal(answer, &page)
 }
 
-// noRedirects sends signed requests to the address they were signed for and to no other.
+// noRedirects sends signed requests only to the host they were signed for.
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// ec2Endpoint returns the address of EC2's API in a region.
+// ec2Endpoint returns the URL of the EC2 API in a region.
 func ec2Endpoint(region string) string {
 	domain := "amazonaws.com"
 	if strings.HasPrefix(region, "cn-") {
@@ -166,7 +166,7 @@ func ec2Endpoint(region string) string {
 	return "https://ec2." + region + "." + domain + "/"
 }
 
-// ec2Reason returns code and message of an error answer, or the beginning of one that has neither.
+// ec2Reason returns code and message of an error response, or its first bytes if it has neither.
 func ec2Reason(answer []byte) string {
 	var refused struct {
 		Errors []struct{ Code, Message string } `xml:"Errors>Error"`

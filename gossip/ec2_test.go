@@ -97,7 +97,7 @@ func (c *cloud) describe(w http.ResponseWriter, r *http.Request) {
 	_ = xml.NewEncoder(w).Encode(answer) // the client is told what it can be told
 }
 
-// finder is what --join reads.
+// finder returns what --join reads.
 func (c *cloud) finder(t *testing.T, endpoint, more string) Finder {
 	t.Helper()
 	f, err := ParseFinder("provider=aws tag_key=fleet tag_value=blue endpoint=" + endpoint + more)

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	findTimeout       = 10 * time.Second // of one finder
-	minRejoinInterval = time.Second      // until a node that is still alone looks again
-	maxAddress        = 32               // addresses that are tried at once; one that answers leads to all
+	findTimeout       = 10 * time.Second // default of Config.FinderTimeout
+	minRejoinInterval = time.Second      // first interval of a node that has found no other
+	maxAddress        = 32               // addresses tried at once; one that answers suffices to join
 )
 
 // List is a fixed list of addresses.
 type List []string
 
-// Find gives the list.
+// Find returns the list.
 func (l List) Find(context.Context) ([]string, error) { return l, nil }
 
-// String is the list.
+// String returns the list.
 func (l List) String() string { return "list " + strings.Join(l, ",") }
 
 // DNS looks a name up: SRV records when the name begins with "_", else addresses.
@@ -37,10 +37,10 @@ type DNS struct {
 	Resolver *net.Resolver // nil is the machine's
 }
 
-// String names the name.
+// String describes the finder for logs.
 func (d DNS) String() string { return "dns " + d.Name }
 
-// Find asks the resolver.
+// Find resolves the name.
 func (d DNS) Find(ctx context.Context) ([]string, error) {
 	r := d.Resolver
 	if r == nil {
@@ -68,14 +68,14 @@ func (d DNS) Find(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// NodeList is the list of nodes in the coordination store: it finds a fleet whose nodes all went
-// down and came back under other addresses (seed 004, distributed state).
+// NodeList finds nodes in the node list of the coordination store. It works even if all nodes of a fleet
+// were restarted with other addresses.
 type NodeList struct{ Nodes *primitive.Nodes }
 
-// String names the place.
+// String describes the finder for logs.
 func (NodeList) String() string { return "node list of the coordination store" }
 
-// Find gives the addresses in the list, those that were seen last first.
+// Find returns the addresses in the list, most recently seen first.
 func (n NodeList) Find(ctx context.Context) ([]string, error) {
 	nodes, err := n.Nodes.List(ctx)
 	if err != nil {
@@ -108,11 +108,11 @@ func ParseFinder(s string) (Finder, error) {
 			d.Port = int(n)
 		}
 		if d.Name == "" {
-			return nil, fmt.Errorf("--join %q names nothing: %w", s, fault.ErrConfig)
+			return nil, fmt.Errorf("--join %q: want a name after dns: %w", s, fault.ErrConfig)
 		}
 		return d, nil
 	case s == "" || strings.ContainsAny(s, " =/"):
-		return nil, fmt.Errorf("--join %q is neither host:port nor dns:NAME nor provider=aws tag_key=K tag_value=V: %w", s, fault.ErrConfig)
+		return nil, fmt.Errorf("--join %q: want host:port, dns:NAME or provider=aws tag_key=K tag_value=V: %w", s, fault.ErrConfig)
 	}
 	if _, _, err := net.SplitHostPort(s); err != nil {
 		s = net.JoinHostPort(strings.Trim(s, "[]"), strconv.Itoa(DefaultPort))
@@ -123,8 +123,8 @@ func ParseFinder(s string) (Finder, error) {
 	return List{s}, nil
 }
 
-// rejoinLoop looks for nodes that are not known, at once and then again and again: this is also
-// what joins two halves of a fleet that lost each other.
+// rejoinLoop searches for unknown nodes until ctx is done, with growing intervals. It also rejoins
+// the two halves of a fleet after a network partition.
 func (g *Gossip) rejoinLoop(ctx context.Context) {
 	for pause := minRejoinInterval; len(g.conf.Finders) > 0; {
 		joined := g.joinMissing(ctx)
@@ -143,7 +143,7 @@ func (g *Gossip) rejoinLoop(ctx context.Context) {
 	}
 }
 
-// joinMissing asks every finder and joins those addresses where no living member is.
+// joinMissing runs every finder, joins the addresses at which no live member is known, and reports whether one answered.
 func (g *Gossip) joinMissing(ctx context.Context) bool {
 	var missing []string
 	for _, f := range g.conf.Finders {
@@ -158,23 +158,23 @@ func (g *Gossip) joinMissing(ctx context.Context) bool {
 	rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
 	joined, err := g.list.Join(missing[:min(len(missing), maxAddress)])
 	if err != nil && joined == 0 && g.memberCount() == 1 {
-		g.log.Info("no other node answered yet", "tried", len(missing), "error", oneLine(err))
+		g.log.Info("gossip_join_pending", "addresses", len(missing), "error", oneLine(err))
 	}
 	return joined > 0
 }
 
-// runFinder asks one finder; one that stays silent keeps the next from being asked for so long only.
+// runFinder runs one finder with FinderTimeout, so that an unresponsive one cannot block the others.
 func (g *Gossip) runFinder(ctx context.Context, f Finder) []string {
 	limited, cancel := context.WithTimeout(ctx, g.conf.FinderTimeout)
 	defer cancel()
 	found, err := f.Find(limited)
 	if err != nil && ctx.Err() == nil {
-		g.log.Warn("nodes could not be looked up", "by", f.String(), "error", err)
+		g.log.Warn("gossip_finder_failed", "finder", f.String(), "error", err)
 	}
 	return found
 }
 
-// withoutMembers leaves out the addresses of living members and this node's own.
+// withoutMembers returns the addresses at which no live member, nor this node, is known.
 func (g *Gossip) withoutMembers(ctx context.Context, found []string) []string {
 	alive := map[string]bool{}
 	for _, n := range g.Members() {

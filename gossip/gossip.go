@@ -1,5 +1,5 @@
-// Package gossip lets the nodes of a fleet know each other: who is alive, where it answers, and short
-// notes with a time to live. Nothing that is learnt here grants, extends, completes or skips work.
+// Package gossip keeps the membership of a fleet: which nodes are alive, their addresses, and short
+// notes with a time to live. Nothing learnt here grants, extends, completes or skips work.
 package gossip
 
 import (
@@ -23,7 +23,7 @@ import (
 // DefaultPort is the TCP and UDP port of gossip.
 const DefaultPort = 7946
 
-// Config says who this node is and how it finds the others.
+// Config identifies this node and configures how it finds the others.
 type Config struct {
 	Fleet          string // the label of every packet: two fleets never merge
 	Name           string // of this node; unique over all nodes and restarts (host and boot)
@@ -31,30 +31,30 @@ type Config struct {
 	Advertise      string // host:port others reach this node by; "" is Bind
 	Keys           Keys   // none is allowed on loopback only
 	Meta           Meta
-	Finders        []Finder      // asked in turn until somebody answers, and again when nodes are missing
-	RejoinInterval time.Duration // how often nodes are looked for; 0 is 30 s
-	FinderTimeout  time.Duration // with one finder that does not answer; 0 is 10 s
+	Finders        []Finder      // queried in turn until a node answers, and again when nodes are missing
+	RejoinInterval time.Duration // between searches for missing nodes; 0 is 30 s
+	FinderTimeout  time.Duration // of one finder; 0 is 10 s
 	// Quick shortens the failure detector for nodes on one machine (tests, a laptop).
 	Quick bool
 	Log   *slog.Logger
 }
 
-// Finder knows addresses (host:port) where nodes may be.
+// Finder looks up addresses (host:port) where nodes may be.
 type Finder interface {
-	// Find gives addresses; those that are dead or our own do no harm.
+	// Find returns addresses; dead ones and this node's own are ignored.
 	Find(ctx context.Context) ([]string, error)
 	// String names the finder in logs.
 	String() string
 }
 
-// Member is a node that is believed to be alive.
+// Member is a node that the failure detector considers alive.
 type Member struct {
 	Name    string
 	Address string // host:port of its gossip
 	Meta    Meta
 }
 
-// Gossip is this node's part in the fleet.
+// Gossip is this node's membership of the fleet.
 type Gossip struct {
 	conf    Config
 	address string
@@ -74,8 +74,8 @@ type Gossip struct {
 	done sync.WaitGroup
 }
 
-// Start opens the port and begins to look for the others. It does not wait for them: a node alone is
-// a fleet of one. fault.ErrConfig when the configuration would be open to strangers or is wrong.
+// Start opens the port and starts to search for other nodes. It does not wait for them: a single node is
+// a fleet of one. It returns fault.ErrConfig if the configuration is invalid or listens beyond loopback without a key.
 func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	if conf.Bind == "" {
 		conf.Bind = net.JoinHostPort("127.0.0.1", strconv.Itoa(DefaultPort))
@@ -111,7 +111,7 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	if g.list, err = memberlist.Create(mc); err != nil {
 		return nil, errors.Join(fmt.Errorf("gossip on %s: %w: %w", conf.Bind, err, fault.ErrConfig), g.net.Shutdown())
 	}
-	self := g.list.LocalNode() // later the library changes it without a lock of ours
+	self := g.list.LocalNode() // read it now: later the library changes it without our lock
 	g.address = net.JoinHostPort(self.Addr.String(), strconv.Itoa(int(self.Port)))
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.stop = stop
@@ -119,7 +119,7 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 	return g, nil
 }
 
-// Check returns a fault.ErrConfig when the configuration is wrong, or would listen for others without a key.
+// Check returns fault.ErrConfig if the configuration is invalid, or listens beyond loopback without a key.
 func (c Config) Check() error {
 	host, _, err := hostPort(c.Bind)
 	if err != nil {
@@ -164,9 +164,9 @@ func (g *Gossip) memberlist() (*memberlist.Config, error) {
 		}
 	}
 	c.UDPBufferSize = 1400
-	c.EnableCompression = len(g.conf.Keys) > 0 // without a key, what is compressed is refused
+	c.EnableCompression = len(g.conf.Keys) > 0 // without a key, compressed frames are refused
 	c.TCPTimeout = streamTimeout
-	c.DeadNodeReclaimTime = 30 * time.Second // clouds give addresses of the dead to the living
+	c.DeadNodeReclaimTime = 30 * time.Second // clouds reuse addresses of terminated machines
 	c.Delegate, c.Events = delegate{g}, events{g}
 	c.Logger = nil
 	c.LogOutput = newLogWriter(g.log)
@@ -177,13 +177,13 @@ func (g *Gossip) memberlist() (*memberlist.Config, error) {
 	return c, nil
 }
 
-// Address is where this node's gossip is reached (host:port).
+// Address returns where this node's gossip is reached (host:port).
 func (g *Gossip) Address() string { return g.address }
 
-// Name is this node's name.
+// Name returns this node's name.
 func (g *Gossip) Name() string { return g.conf.Name }
 
-// Members gives the nodes that are believed to be alive, this one too, by name.
+// Members returns the live nodes including this one, sorted by name.
 func (g *Gossip) Members() []Member {
 	g.mu.Lock()
 	all := slices.Collect(maps.Values(g.members))
@@ -198,14 +198,14 @@ func (g *Gossip) memberCount() int {
 	return max(1, len(g.members))
 }
 
-// Changed is closed when members have come, gone or changed since the call.
+// Changed returns a channel that is closed when a member joins, leaves or changes after the call.
 func (g *Gossip) Changed() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.changed
 }
 
-// addMember keeps a node that came or changed; one of another protocol is no peer of ours.
+// addMember adds or updates a node; nodes with unreadable metadata speak another protocol and are ignored.
 func (g *Gossip) addMember(n *memberlist.Node) {
 	meta, err := decodeMeta(n.Meta)
 	if err != nil {
@@ -249,16 +249,16 @@ func (g *Gossip) isMember(host string) bool {
 	return g.hosts[host] > 0
 }
 
-// Refused returns how many connections and packets were refused because of the bounds of the port.
+// Refused returns how many connections and packets were refused because the port's limits were reached.
 func (g *Gossip) Refused() uint64 { return g.net.refused.total.Load() }
 
-// notifyChanged tells those who wait that the members changed; g.mu is held.
+// notifyChanged wakes the waiters of Changed; g.mu is held.
 func (g *Gossip) notifyChanged() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// SetMeta tells the others what changed about this node.
+// SetMeta publishes this node's metadata if it has changed.
 func (g *Gossip) SetMeta(meta Meta) error {
 	if _, err := meta.encode(maxMeta); err != nil {
 		return err
@@ -285,15 +285,15 @@ func (g *Gossip) currentMeta() Meta {
 // Broadcast sends a note to all nodes.
 func (g *Gossip) Broadcast(n Note) error { return g.notes.publish(n) }
 
-// Notes gives the notes of a kind that have not expired, this node's too, the newest
-// of each origin and key, in order of origin and key.
+// Notes returns the unexpired notes of a kind, this node's included: the newest of each origin and
+// key, sorted by origin and key.
 func (g *Gossip) Notes(kind string) []Note { return g.notes.list(kind) }
 
-// NoteArrived is closed when the next note of another node comes. Ask for it before looking at Notes.
+// NoteArrived returns a channel that is closed when the next note of another node arrives. Obtain it before reading Notes.
 func (g *Gossip) NoteArrived() <-chan struct{} { return g.notes.nextArrival() }
 
-// Rotate takes a new set of keys: new ones are added, the first is used from now on, those that
-// are missing are forgotten. To rotate a fleet, give all nodes [old new], then [new old], then [new].
+// Rotate replaces the set of keys: new ones are added, the first encrypts from now on, missing ones
+// are removed. To rotate a fleet, deploy [old new] to all nodes, then [new old], then [new].
 func (g *Gossip) Rotate(keys Keys) error {
 	if g.ring == nil || len(keys) == 0 {
 		return fmt.Errorf("gossip keys cannot be switched on or off while the node runs: %w", fault.ErrConfig)
@@ -301,7 +301,7 @@ func (g *Gossip) Rotate(keys Keys) error {
 	return keys.replace(g.ring)
 }
 
-// Leave tells the others that this node goes and closes the port. It waits at most timeout for that.
+// Leave announces that this node leaves, waiting at most timeout, and closes the port.
 func (g *Gossip) Leave(timeout time.Duration) error {
 	g.stop()
 	lerr := g.list.Leave(timeout)
@@ -313,7 +313,7 @@ func (g *Gossip) Leave(timeout time.Duration) error {
 	return nil
 }
 
-// Abandon closes the port without a word, as a crash would.
+// Abandon closes the port without announcing it, as a crash would.
 func (g *Gossip) Abandon() error {
 	g.stop()
 	err := g.list.Shutdown()

@@ -53,7 +53,7 @@ func start(t *testing.T, c Config) *Gossip {
 	return g
 }
 
-// deadline waits for a condition; it is asked again whenever members change, and now and then.
+// until waits for a condition, which is checked whenever members change, and periodically.
 func until(t *testing.T, g *Gossip, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -362,7 +362,7 @@ func TestKeyFilesAreCheckedAndNeverRepeated(t *testing.T) {
 		mode          os.FileMode
 		keys          int
 	}{
-		{"two keys", "# the new one\n" + good + "\n\n" + NewKey() + "\n", 0o600, 2},
+		{"two keys", "# the new one\n" + good + "\n\n" + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n", 0o600, 2},
 		{"readable by a group", good, 0o640, 1},
 		{"readable by others", good, 0o644, 0},
 		{"no key", "#\n", 0o600, 0},

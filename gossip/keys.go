@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -16,18 +15,11 @@ import (
 // Keys are AES keys of 16, 24 or 32 bytes. The first encrypts; all decrypt.
 type Keys [][]byte
 
-// NewKey makes a key of 32 bytes in the form of a key file's line.
-func NewKey() string {
-	b := make([]byte, 32)
-	rand.Read(b) //nolint:errcheck // it never fails
-	return base64.StdEncoding.EncodeToString(b)
-}
-
-// maxKeys bounds the keys that are tried on every packet.
+// maxKeys limits the keys tried on every packet.
 const maxKeys = 8
 
-// LoadKeys reads a key file: one key per line in base64, the first encrypts; empty lines and
-// those that begin with # do not count. The file must not be readable by others.
+// LoadKeys reads a key file: one base64 key per line, the first encrypts; empty lines and
+// lines that begin with # are ignored. It returns fault.ErrConfig if the file is accessible to others.
 func LoadKeys(name string) (Keys, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -50,23 +42,23 @@ func parseKeys(name, content string) (Keys, error) {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		// The words of a wrong line are not repeated: they may be most of a key.
+		// Errors never quote the line: it may contain most of a key.
 		key, err := base64.StdEncoding.DecodeString(line)
 		if err != nil {
-			return nil, fmt.Errorf("key file: %s line %d is not base64: %w", name, i+1, fault.ErrConfig)
+			return nil, fmt.Errorf("key file: %s line %d: want a base64 key: %w", name, i+1, fault.ErrConfig)
 		}
 		if err := memberlist.ValidateKey(key); err != nil {
-			return nil, fmt.Errorf("key file: %s line %d has %d bytes, not 16, 24 or 32: %w", name, i+1, len(key), fault.ErrConfig)
+			return nil, fmt.Errorf("key file: %s line %d: invalid key of %d bytes: want 16, 24 or 32: %w", name, i+1, len(key), fault.ErrConfig)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 || len(keys) > maxKeys {
-		return nil, fmt.Errorf("key file: %s has %d keys, not 1 to %d: %w", name, len(keys), maxKeys, fault.ErrConfig)
+		return nil, fmt.Errorf("key file: %s has %d keys: want 1 to %d: %w", name, len(keys), maxKeys, fault.ErrConfig)
 	}
 	return keys, nil
 }
 
-// ring is nil without keys: then nothing is encrypted.
+// ring returns the keyring; nil, which disables encryption, if there are no keys.
 func (k Keys) ring() (*memberlist.Keyring, error) {
 	if len(k) == 0 {
 		return nil, nil
@@ -78,7 +70,7 @@ func (k Keys) ring() (*memberlist.Keyring, error) {
 	return ring, nil
 }
 
-// replace makes the ring hold exactly these keys. A packet is always decryptable by keys of both sets.
+// replace sets the keys of the ring. Meanwhile packets of the old and of the new keys can be decrypted.
 func (k Keys) replace(ring *memberlist.Keyring) error {
 	for _, key := range k {
 		if err := ring.AddKey(key); err != nil {

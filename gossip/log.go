@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// logWriter turns memberlist's lines into records, and keeps a stranger who sends rubbish
-// from filling the disk: at most maxLinesPerSecond lines are written, the others are counted.
+// logWriter converts memberlist's lines to log records. It writes at most maxLinesPerSecond and counts the
+// rest, so that invalid packets from outside cannot fill the disk.
 type logWriter struct {
 	log *slog.Logger
 
@@ -37,7 +37,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	}
 	dropped, write := w.allow()
 	if dropped > 0 {
-		w.log.Warn("gossip: messages of the network left out", "messages", dropped)
+		w.log.Warn("gossip_log_suppressed", "messages", dropped)
 	}
 	if write {
 		w.log.Log(context.Background(), level, "gossip: "+line)
@@ -45,7 +45,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// allow says whether a line may be written, and how many were not in the second before.
+// allow reports whether a line may be written, and how many were suppressed in the second before.
 func (w *logWriter) allow() (dropped int, ok bool) {
 	now := time.Now().Truncate(time.Second)
 	w.mu.Lock()

@@ -7,18 +7,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// maxMeta is the size of a Meta in JSON, bytes: that of 1,000 nodes fits a frame beside the notes.
+// maxMeta limits a Meta in JSON, in bytes: 1,000 of them and the notes fit into maxFrame.
 const maxMeta = 400
 
-// Meta is what every node states about itself; at most maxMeta bytes in JSON.
+// Meta is the metadata that a node publishes; at most maxMeta bytes in JSON.
 type Meta struct {
 	API     string `json:"a,omitempty"` // host:port of the daemon's API; "" when it has none for others
 	Raft    string `json:"t,omitempty"` // host:port of its Raft; "" when it has none
 	Version string `json:"v,omitempty"`
 	Zone    string `json:"z,omitempty"`
-	Voter   bool   `json:"r,omitempty"` // takes part in the votes about hints
-	Started int64  `json:"s,omitempty"` // epoch ms; the oldest become voters
-	Spot    bool   `json:"p,omitempty"` // may be taken away any time
+	Voter   bool   `json:"r,omitempty"` // is a Raft voter
+	Started int64  `json:"s,omitempty"` // epoch ms; the longest running nodes become voters
+	Spot    bool   `json:"p,omitempty"` // a spot instance, which may be terminated any time
 	Workers int    `json:"w,omitempty"`
 }
 

@@ -13,13 +13,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Note is something one node tells all others. It is forgotten when its time to live has passed
-// since it arrived, by each node's own monotonic clock.
+// Note is a message from one node to all others. Each node drops it when its time to live has passed
+// since it arrived, by its own monotonic clock.
 type Note struct {
-	Origin  string          `json:"o"` // node that said it; filled by Tell
+	Origin  string          `json:"o"` // name of the sender; set by Broadcast
 	Kind    string          `json:"k"`
 	Key     string          `json:"i,omitempty"` // the same origin, kind and key: the newer note replaces the older
-	Seq     uint64          `json:"n"`           // filled by Tell
+	Seq     uint64          `json:"n"`           // set by Broadcast
 	TTL     int             `json:"t"`           // seconds, 1 to 3600
 	Payload json.RawMessage `json:"p,omitempty"` // at most 512 bytes
 }
@@ -27,9 +27,9 @@ type Note struct {
 const (
 	maxPayload   = 512
 	maxNote      = 1024 // bytes in JSON; it must fit a packet of 1,400
-	maxNotes     = 8192 // of all nodes together; beyond, the ones that expire first go
+	maxNotes     = 8192 // of all nodes; beyond this, those that expire first are evicted
 	maxNoteTTL   = 3600
-	maxNoteState = 384 << 10 // bytes of the notes that a node which joins gets, in JSON
+	maxNoteState = 384 << 10 // bytes of the JSON with all notes that a joining node receives
 )
 
 type noteKey struct{ origin, kind, key string }
@@ -39,22 +39,22 @@ type noteEntry struct {
 	expires time.Time // with the monotonic clock
 }
 
-// notes are the notes this node knows, and the queue of those it passes on.
+// notes holds the notes this node knows, and the queue of those to be retransmitted.
 type notes struct {
 	origin string
 
 	mu         sync.Mutex
-	known      map[noteKey]noteEntry // those that have expired, too, until room is needed
-	evictedSeq map[string]uint64     // by origin: the highest number that was taken out of known
+	known      map[noteKey]noteEntry // including expired ones, until space is needed
+	evictedSeq map[string]uint64     // by origin: the highest sequence number removed from known
 	seq        uint64
-	arrived    chan struct{} // closed when a note of another node comes
+	arrived    chan struct{} // closed when a note of another node arrives
 	queue      *memberlist.TransmitLimitedQueue
 }
 
 func newNotes(origin string, size func() int) *notes {
 	return &notes{
 		origin: origin, known: map[noteKey]noteEntry{}, evictedSeq: map[string]uint64{}, arrived: make(chan struct{}),
-		// A node that starts again goes on beyond what it said before.
+		// Sequence numbers rise across restarts.
 		seq:   uint64(time.Now().UnixMilli()) << 8,
 		queue: &memberlist.TransmitLimitedQueue{NumNodes: size, RetransmitMult: 3},
 	}
@@ -76,7 +76,7 @@ func (s *notes) publish(n Note) error {
 	return nil
 }
 
-// receive takes a note from another node; a note that is wrong, old or known already goes no further.
+// receive adds a note from another node; invalid, outdated and known notes are ignored.
 func (s *notes) receive(b []byte) {
 	var n Note
 	if len(b) > maxNote || json.Unmarshal(b, &n) != nil {
@@ -88,14 +88,14 @@ func (s *notes) receive(b []byte) {
 	s.add(n, slices.Clone(b))
 }
 
-// acquire keeps a note if it is news, and queues it for the others.
+// add stores a note if it is new, and queues it for retransmission.
 func (s *notes) add(n Note, b []byte) {
 	key := noteKey{n.Origin, n.Kind, n.Key}
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A number that was seen before is a replay, also when its note has expired. Each start of a node is
-	// another origin, so its numbers only rise.
+	// A sequence number seen before is a replay, even if its note has expired. Each start of a node uses
+	// another origin, so that the numbers of an origin only rise.
 	if was, ok := s.known[key]; ok && was.note.Seq >= n.Seq || !ok && n.Seq <= s.evictedSeq[n.Origin] {
 		return
 	}
@@ -109,7 +109,7 @@ func (s *notes) add(n Note, b []byte) {
 	s.queue.Prune(maxNotes)
 }
 
-// evict takes out what has expired, and then what expires first, while there is too much.
+// evict removes expired notes, and then those that expire first, until at most maxNotes are left.
 func (s *notes) evict(now time.Time) {
 	if len(s.known) <= maxNotes {
 		return
@@ -131,7 +131,7 @@ func (s *notes) evict(now time.Time) {
 	}
 }
 
-// remove takes a note out and remembers that numbers up to its own are old.
+// remove removes a note and records its sequence number, so that it is not accepted again.
 func (s *notes) remove(k noteKey, h noteEntry) {
 	delete(s.known, k)
 	s.evictedSeq[k.origin] = max(s.evictedSeq[k.origin], h.note.Seq)
@@ -147,7 +147,7 @@ func (s *notes) remove(k noteKey, h noteEntry) {
 	delete(s.evictedSeq, oldest)
 }
 
-// nextArrival is closed when another node's note comes.
+// nextArrival returns a channel that is closed when a note of another node arrives.
 func (s *notes) nextArrival() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *notes) list(kind string) []Note {
 	return all
 }
 
-// state is every note with the time that is left of it, for a node that has just come.
+// state returns all notes with their remaining time to live, for a joining node.
 func (s *notes) state() []byte {
 	now := time.Now()
 	s.mu.Lock()
@@ -202,18 +202,17 @@ func (s *notes) merge(b []byte) {
 	}
 }
 
-// broadcast is a note on its way. A newer note of the same key does not take it out of the queue:
-// memberlist 0.6.0 then numbers its entries anew and loses one of two of equal length. The older
-// one goes out as well and is known to be old where it arrives.
+// broadcast is a queued note. A newer note of the same key does not remove it from the queue: memberlist
+// 0.6.0 would renumber its entries and lose one of two of equal length. Receivers ignore the older one.
 type broadcast struct{ body []byte }
 
-// UniqueBroadcast tells memberlist not to look for notes that this one replaces.
+// UniqueBroadcast marks a broadcast that invalidates no other.
 func (b *broadcast) UniqueBroadcast()                      {}
 func (b *broadcast) Invalidates(memberlist.Broadcast) bool { return false }
 func (b *broadcast) Message() []byte                       { return b.body }
 func (b *broadcast) Finished()                             {}
 
-// delegate answers memberlist. None of its methods waits for anything.
+// delegate implements memberlist.Delegate. Its methods do not block.
 type delegate struct{ g *Gossip }
 
 func (d delegate) NodeMeta(limit int) []byte {

@@ -14,22 +14,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Bounds of the TCP port. memberlist reads a stream's first frame whole before it decrypts it, so what
-// a caller without the key can make this process hold is maxStreams × maxFrame.
+// Limits of the TCP port. memberlist reads the first frame of a stream completely before it decrypts it, so
+// a caller without the key can make this process allocate up to maxStreams × maxFrame bytes.
 const (
-	// maxFrame is what one stream may bring in, bytes: 1,000 nodes of maxMeta bytes and maxNoteState of notes.
+	// maxFrame limits the bytes read from one stream: 1,000 nodes of maxMeta bytes and maxNoteState of notes.
 	maxFrame = 1 << 20
-	// maxStreams is the number of incoming connections at once. Addresses of living members can use all of
-	// them, others maxNonMembers.
+	// maxStreams limits the open incoming connections. Addresses of live members can use all of them,
+	// others maxNonMembers.
 	maxStreams         = 32
 	maxNonMembers      = 16
-	maxPerHost         = 4  // connections of one address that no member has
-	maxPerMember       = 16 // connections of an address that members have
+	maxPerHost         = 4  // connections of an address without a member
+	maxPerMember       = 16 // connections of an address with members
 	streamTimeout      = 10 * time.Second
-	refusedLogInterval = 10 * time.Second // at most one line about refused connections in this time
+	refusedLogInterval = 10 * time.Second // between log records about refused connections
 )
 
-// transport is memberlist's network with bounds on what comes in before it is decrypted.
+// transport is memberlist's NetTransport with limits on input that is not yet decrypted.
 type transport struct {
 	*memberlist.NetTransport
 	isMember  func(host string) bool // reports whether a living member has the address
@@ -46,7 +46,7 @@ type transport struct {
 	refused refusedCounter
 }
 
-// newTransport opens the TCP and UDP port of host and port; port 0 takes a free one.
+// newTransport opens the TCP and UDP port; port 0 selects a free one.
 func newTransport(host string, port int, encrypted bool, known func(string) bool, logger *slog.Logger) (*transport, error) {
 	t := &transport{
 		isMember: known, encrypted: encrypted, log: logger, limiter: connLimiter{hosts: map[string]int{}},
@@ -100,7 +100,7 @@ func (t *transport) admitStreams() {
 	}
 }
 
-// admitPackets drops compressed packets where no key says who sent them: they expand without a bound.
+// admitPackets drops compressed packets if there is no key: without authentication their expansion is unlimited.
 func (t *transport) admitPackets() {
 	for {
 		var p *memberlist.Packet
@@ -145,7 +145,7 @@ func compressed(b []byte) bool {
 				return false // memberlist refuses it
 			}
 			if b[at] == typeCompressed || b[at] == typeCompound {
-				return true // nothing of ours nests
+				return true // nodes of this fleet do not nest compound packets
 			}
 			at += int(b[2+2*i])<<8 | int(b[3+2*i])
 		}
@@ -154,7 +154,7 @@ func compressed(b []byte) bool {
 	return len(b) > 0 && b[0] == typeCompressed
 }
 
-// DialAddressTimeout connects to a node; what it answers is bounded like what others bring.
+// DialAddressTimeout connects to a node; its response is limited like incoming streams.
 func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	conn, err := t.NetTransport.DialAddressTimeout(a, timeout)
 	if err != nil {
@@ -173,7 +173,7 @@ func (t *transport) Shutdown() error {
 	drained := make(chan struct{})
 	t.once.Do(func() { close(t.quit) })
 	t.done.Wait()
-	// The listeners of memberlist may wait to hand over what they have accepted.
+	// Unblock memberlist's listeners, which may be handing over an accepted connection.
 	go func() {
 		for {
 			select {
@@ -192,8 +192,8 @@ func (t *transport) Shutdown() error {
 
 func (t *transport) refuse(host string) {
 	if n := t.refused.add(time.Now()); n > 0 {
-		t.log.Warn("gossip connections refused", "refused", n, "last_address", host,
-			"max_per_address", maxPerHost, "max_of_strangers", maxNonMembers, "max", maxStreams)
+		t.log.Warn("gossip_connections_refused", "refused", n, "last_address", host,
+			"max_per_address", maxPerHost, "max_non_members", maxNonMembers, "max", maxStreams)
 	}
 }
 
@@ -205,16 +205,16 @@ func hostOf(a net.Addr) string {
 	return host
 }
 
-// limiter counts the open connections of each address.
+// connLimiter limits the open connections in total and per address.
 type connLimiter struct {
 	mu             sync.Mutex
 	hosts          map[string]int
 	total          int
 	nonMembers     int
-	nonMemberConns map[string]int // of each address: connections that were admitted as a stranger's
+	nonMemberConns map[string]int // by address: connections admitted while it had no member
 }
 
-// acquire reports whether one more connection of the address is admitted, and counts it.
+// acquire reports whether one more connection of the address is allowed, and counts it.
 func (p *connLimiter) acquire(host string, member bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,7 +239,7 @@ func (p *connLimiter) acquire(host string, member bool) bool {
 	return true
 }
 
-// release gives a place back, a stranger's first.
+// release frees a slot of the address, one of a non-member first.
 func (p *connLimiter) release(host string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,7 +255,7 @@ func (p *connLimiter) release(host string) {
 	}
 }
 
-// refusedCounter counts what was refused since the last line about it.
+// refusedCounter counts refused connections since the last log record about them.
 type refusedCounter struct {
 	total atomic.Uint64
 
@@ -264,7 +264,7 @@ type refusedCounter struct {
 	n    int
 }
 
-// add counts one and returns how many to report now, 0 for none.
+// add counts one and returns how many to log now, 0 if the interval has not passed.
 func (r *refusedCounter) add(now time.Time) int {
 	r.total.Add(1)
 	r.mu.Lock()
@@ -278,28 +278,28 @@ func (r *refusedCounter) add(now time.Time) int {
 	return n
 }
 
-// limit limits what a connection brings in, and how long it lasts.
+// limit limits the bytes read from a connection, and its lifetime.
 func (t *transport) limit(conn net.Conn, closed func()) *limitedConn {
 	return &limitedConn{Conn: conn, remaining: maxFrame, plain: !t.encrypted, deadline: time.Now().Add(streamTimeout), closed: closed}
 }
 
-// errFrameTooLarge ends a stream that brings more than any node sends.
+// errFrameTooLarge ends a stream with more bytes than any node sends.
 var errFrameTooLarge = fmt.Errorf("a stream brings more than %d bytes: %w", maxFrame, fault.ErrRejected)
 
 var errCompressed = fmt.Errorf("a stream without a key is compressed: %w", fault.ErrRejected)
 
 type limitedConn struct {
 	net.Conn
-	remaining int // bytes that may still come
+	remaining int // bytes that may still be read
 	plain     bool
-	seen      int // bytes of the label and the message's type that have come
+	seen      int // bytes read of the label and the message type
 	label     int // length of the label
 	deadline  time.Time
 	closed    func()
 	once      sync.Once
 }
 
-// SetDeadline keeps a connection from lasting longer than streamTimeout.
+// SetDeadline sets the deadline, at most streamTimeout after the connection was opened.
 func (c *limitedConn) SetDeadline(at time.Time) error {
 	if at.IsZero() || at.After(c.deadline) {
 		at = c.deadline
@@ -307,7 +307,7 @@ func (c *limitedConn) SetDeadline(at time.Time) error {
 	return c.Conn.SetDeadline(at)
 }
 
-// SetReadDeadline is SetDeadline for reading.
+// SetReadDeadline is like SetDeadline, for reads.
 func (c *limitedConn) SetReadDeadline(at time.Time) error {
 	if at.IsZero() || at.After(c.deadline) {
 		at = c.deadline
@@ -327,7 +327,7 @@ func (c *limitedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// inspect looks at the first bytes of an unencrypted stream and reports whether it is compressed.
+// inspect parses the first bytes of an unencrypted stream and reports whether it is compressed.
 func (c *limitedConn) inspect(b []byte) bool {
 	for _, x := range b {
 		switch {
@@ -345,7 +345,7 @@ func (c *limitedConn) inspect(b []byte) bool {
 	return false
 }
 
-// Close gives the connection's place back.
+// Close closes the connection and frees its slot.
 func (c *limitedConn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(c.closed)

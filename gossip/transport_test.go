@@ -23,7 +23,7 @@ func labelled(b ...byte) []byte {
 	return append([]byte{typeLabel, 4, 'b', 'l', 'u', 'e'}, b...)
 }
 
-// announce is an encrypted frame's head that claims n bytes.
+// announce returns an encrypted frame's head that claims n bytes.
 func announce(n uint32) []byte {
 	return labelled(binary.BigEndian.AppendUint32([]byte{10}, n)...)
 }
@@ -84,7 +84,7 @@ func TestTransport(t *testing.T) {
 		if !closedBy(t, dial(t, g.Address())) {
 			t.Fatal("one connection more is open")
 		}
-		if g.Refused() == 0 || !strings.Contains(lines.String(), "level=WARN msg=\"gossip connections refused\"") {
+		if g.Refused() == 0 || !strings.Contains(lines.String(), "level=WARN msg=gossip_connections_refused") {
 			t.Errorf("refused %d, log %q", g.Refused(), lines.String())
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Messages between nodes beside Raft's: length (4 bytes, big-endian), then JSON.
+// Format of messages between nodes beside those of Raft: length (4 bytes, big-endian), then JSON.
 const (
 	maxMessage     = 8 << 20
 	requestTimeout = 2 * time.Second
@@ -47,7 +47,7 @@ func readMessage(r io.Reader, v any) error {
 	if n > maxMessage {
 		return fmt.Errorf("message of %d bytes: %w", n, fault.ErrCorrupt)
 	}
-	b, err := io.ReadAll(io.LimitReader(r, int64(n))) // grows with what comes, not with what is promised
+	b, err := io.ReadAll(io.LimitReader(r, int64(n))) // allocates as data arrives, not what the head claims
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func readMessage(r io.Reader, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// handle serves another node's put or list.
+// handle serves a put or list request of another node.
 func (s *Store) handle(what byte, conn net.Conn) {
 	select {
 	case <-s.opened:
@@ -92,7 +92,7 @@ func (s *Store) handle(what byte, conn net.Conn) {
 	default:
 		return
 	}
-	_ = writeMessage(conn, r) // who asked sees that nothing came
+	_ = writeMessage(conn, r) // the caller detects a missing response
 }
 
 func (s *Store) request(address string, what byte, question any) (r response, err error) {
@@ -116,7 +116,7 @@ func (s *Store) request(address string, what byte, question any) (r response, er
 	return r, nil
 }
 
-// forward sends hints to the leader.
+// forward sends a command to the leader.
 func (s *Store) forward(c command) error {
 	address, _ := s.raft.LeaderWithID()
 	if address == "" || s.layer == nil {
@@ -126,7 +126,7 @@ func (s *Store) forward(c command) error {
 	return err
 }
 
-// PutVia proposes hints through another node, for a node that has no copy and so knows no leader.
+// PutVia proposes hints through another node, for nodes without a copy, which do not know the leader.
 func (s *Store) PutVia(address string, hints ...Hint) error {
 	for from := 0; from < len(hints); from += maxBatch {
 		if _, err := s.request(address, purposePut, command{Put: hints[from:min(from+maxBatch, len(hints))]}); err != nil {
@@ -136,7 +136,7 @@ func (s *Store) PutVia(address string, hints ...Hint) error {
 	return nil
 }
 
-// ListFrom reads the hints of a kind from another node, for a node that has no copy of its own.
+// ListFrom returns the unexpired hints of a kind from another node, for nodes without a copy.
 func (s *Store) ListFrom(address, kind string) ([]Hint, error) {
 	r, err := s.request(address, purposeList, kind)
 	if err != nil {

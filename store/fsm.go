@@ -26,13 +26,13 @@ var (
 	keyBytes     = []byte("bytes")
 )
 
-// fsm is Raft's finite state machine: hints in a bbolt file. The file is made anew at every start
-// from Raft's snapshot and log, so it needs no syncing and cannot be damaged by a crash.
+// fsm is the Raft finite state machine: hints in a bbolt file. The file is rebuilt at every start from
+// Raft's snapshot and log, so it needs no fsync and a crash cannot damage it.
 type fsm struct {
 	path  string
 	limit int64 // bytes of all hints
 
-	mu sync.RWMutex // guards db against its replacement by Restore
+	mu sync.RWMutex // guards db, which Restore replaces
 	db *bbolt.DB
 }
 
@@ -46,8 +46,8 @@ func newFSM(dir string, limit int64) (*fsm, error) {
 	return m, err
 }
 
-// initialMmapSize is address space for the file to grow into: growing beyond it would have to wait for
-// whoever reads, and so would let a snapshot stop Apply.
+// initialMmapSize reserves address space for the file to grow. Growing beyond it waits for readers, so that
+// a running snapshot would block Apply.
 const initialMmapSize = 4 * maxBytes
 
 func openHints(path string) (*bbolt.DB, error) {
@@ -78,7 +78,7 @@ func (m *fsm) close() error {
 // Apply applies one entry of the log.
 func (m *fsm) Apply(l *raft.Log) any { return m.ApplyBatch([]*raft.Log{l})[0] }
 
-// ApplyBatch applies entries in one transaction. What cannot be read is left out, by every node alike.
+// ApplyBatch applies entries in one transaction. Invalid entries are skipped, on all nodes alike.
 func (m *fsm) ApplyBatch(logs []*raft.Log) []any {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -99,7 +99,7 @@ func (m *fsm) ApplyBatch(logs []*raft.Log) []any {
 		}
 		return nil
 	})
-	if err != nil { // the disk is full or gone: hints are lost, nothing else
+	if err != nil { // such as a full disk: only hints are lost
 		for i := range results {
 			results[i] = fmt.Errorf("hints file: %w: %w", err, fault.ErrUnavailable)
 		}
@@ -171,7 +171,7 @@ func evict(tx *bbolt.Tx, expiry []byte, total int64) (int64, error) {
 	return total - was.size(), tx.Bucket(bucketExpiry).Delete(expiry)
 }
 
-// list gives the living hints of a kind whose keys begin with prefix, in order of keys.
+// list returns the unexpired hints of a kind whose keys begin with prefix, sorted by key.
 func (m *fsm) list(kind, prefix string, now time.Time) ([]Hint, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -196,7 +196,7 @@ func (m *fsm) list(kind, prefix string, now time.Time) ([]Hint, error) {
 	return all, nil
 }
 
-// Snapshot takes a view of the hints; it is written while Apply goes on.
+// Snapshot returns a consistent view of the hints, which is written while Apply continues.
 func (m *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -230,7 +230,7 @@ func (s *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 // Release ends the view.
 func (s *fsmSnapshot) Release() { _ = s.tx.Rollback() }
 
-// Restore replaces all hints by those of a snapshot: written beside, synced, checked, renamed.
+// Restore replaces all hints by those of a snapshot, atomically: the new file is written, synced, checked and renamed.
 func (m *fsm) Restore(from io.ReadCloser) error {
 	defer from.Close()
 	next := m.path + ".next"
@@ -250,7 +250,7 @@ func (m *fsm) Restore(from io.ReadCloser) error {
 	return err
 }
 
-// unpack writes at most limit bytes to the file; a snapshot that unpacks to more is refused.
+// unpack decompresses a snapshot into a file. It returns fault.ErrCorrupt beyond limit bytes.
 func unpack(from io.Reader, name string, limit int64) error {
 	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20))
 	if err != nil {

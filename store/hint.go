@@ -1,6 +1,6 @@
-// Package store keeps the hints of a fleet: what its nodes would like to know of each other, replicated
-// by Raft among a few voters. Nothing in it is authoritative: a hint may reorder, delay or shrink work,
-// never grant, extend, complete or skip it; losing everything changes speed only.
+// Package store replicates the hints of a fleet by Raft among a few voters. Nothing in it is authoritative:
+// a hint may reorder, delay or shrink work, never grant, extend, complete or skip it. Hints expire and may
+// be lost at any time; that changes speed only.
 package store
 
 import (
@@ -12,25 +12,25 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Hint is one entry. The one that was agreed on last replaces the one before it of the same kind and key.
+// Hint is one entry. The last committed hint of a kind and key replaces the previous one.
 type Hint struct {
 	Kind string `json:"k"` // 1 to 32 bytes
 	Key  string `json:"i"` // at most 512 bytes
-	// Expires is epoch ms by the clock of who said it; a reader ignores the hint afterwards.
+	// Expires is epoch ms by the author's clock; readers ignore the hint afterwards.
 	Expires int64           `json:"e"`
 	Payload json.RawMessage `json:"p,omitempty"` // at most 4 KiB
 }
 
-// Bounds of what is kept.
+// Limits of hints.
 const (
 	maxKind    = 32
 	maxKey     = 512
 	maxPayload = 4 << 10
 	maxBatch   = 512      // hints in one command
-	maxBytes   = 64 << 20 // of all hints; beyond, the ones that expire first go
+	maxBytes   = 64 << 20 // of all hints; beyond this, those that expire first are evicted
 )
 
-// ErrNotLeader means that another node has to be asked, or that nobody leads now.
+// ErrNotLeader means that another node is the leader, or that there is none.
 var ErrNotLeader = fmt.Errorf("not the leader of the hints: %w", fault.ErrUnavailable)
 
 func (h Hint) check() error {
@@ -42,15 +42,15 @@ func (h Hint) check() error {
 
 func (h Hint) size() int64 { return int64(len(h.Kind) + len(h.Key) + len(h.Payload) + 64) }
 
-// alive says whether a reader may still use the hint.
+// alive reports whether the hint has not expired.
 func (h Hint) alive(now time.Time) bool { return now.UnixMilli() < h.Expires }
 
-// command is one entry of Raft's log. It carries every time it needs: applying it reads no clock.
+// command is one entry of the Raft log. It contains every time it needs, so that applying it reads no clock.
 type command struct {
 	Put []Hint `json:"put,omitempty"`
-	// Sweep removes what expired before this instant, epoch ms of the leader.
+	// Sweep removes hints that expired before this time, in epoch ms of the leader.
 	Sweep int64 `json:"sweep,omitempty"`
-	// Forwarded once already: it goes no further. It is never in the log.
+	// Forwarded marks a command that another node forwarded; it is not forwarded again. It is never in the log.
 	Forwarded bool `json:"forwarded,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func (c command) encode() ([]byte, error) {
 
 var errInvalidCommand = errors.New("not a command")
 
-// decodeCommand reads what a peer with the right certificate may have sent: nothing in it is believed.
+// decodeCommand parses and validates a command. Even a peer with a valid certificate is not trusted.
 func decodeCommand(b []byte) (command, error) {
 	var c command
 	if err := json.Unmarshal(b, &c); err != nil {

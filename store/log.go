@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// logger gives Raft's lines to slog. Hints are not urgent: its errors are warnings here.
+// logger adapts hclog to slog. Hints are not critical, so Raft's errors are logged as warnings.
 type logger struct {
 	log  *slog.Logger
 	name string
@@ -24,7 +24,7 @@ var levels = map[hclog.Level]slog.Level{
 
 func (l logger) Log(level hclog.Level, msg string, args ...any) {
 	if strings.Contains(msg, "failed to decode incoming command") || strings.Contains(msg, "failed to appendEntries to") || strings.Contains(msg, "failed to heartbeat to") {
-		level = hclog.Debug // a peer went away; gossip says so in better words
+		level = hclog.Debug // a peer left; gossip reports that already
 	}
 	l.log.Log(context.Background(), levels[level], "raft: "+msg, append(l.args, args...)...)
 }

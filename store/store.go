@@ -17,15 +17,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Config says who this node is among the voters.
+// Config identifies this node in the Raft cluster.
 type Config struct {
 	Dir     string // its files; those of other clusters and epochs in it are removed
 	ID      string // the node's name in gossip
 	Address string // where others reach its Raft
 	Streams Streams
 	Cluster Cluster
-	// Bootstrap makes this node the first voter. Only who has just written Cluster into the
-	// coordination store may do it.
+	// Bootstrap makes this node the first voter. Set it only directly after writing Cluster to the
+	// coordination store.
 	Bootstrap bool
 	// Quick shortens elections for nodes on one machine.
 	Quick bool
@@ -38,14 +38,14 @@ type Store struct {
 	fsm         *fsm
 	raft        *raft.Raft
 	layer       *layer
-	opened      chan struct{}        // closed when all of the above is there
+	opened      chan struct{}        // closed when all fields above are set
 	openedAt    time.Time            // when that was
 	closers     []func() error       // in order
-	unreachable map[string]time.Time // nodes that did not greet, and when; Tend's alone
+	unreachable map[string]time.Time // nodes that did not answer a probe, and when; used by ReconcileVoters only
 }
 
-// Open joins or founds the cluster of hints. A node that founds nothing waits silently until the
-// leader adds it. fault.ErrConfig when the files cannot be used.
+// Open joins the Raft cluster, or bootstraps it. Without Bootstrap the node stays passive until the
+// leader adds it. It returns fault.ErrConfig if the files cannot be used.
 func Open(conf Config) (*Store, error) {
 	s := &Store{conf: conf, opened: make(chan struct{}), unreachable: map[string]time.Time{}}
 	var err error
@@ -64,7 +64,7 @@ func Open(conf Config) (*Store, error) {
 	return s, nil
 }
 
-// open opens the files and begins to vote.
+// open opens the files and starts Raft.
 func (s *Store) open(transport raft.Transport) error {
 	conf := s.conf
 	dir, err := prepareDir(conf)
@@ -97,7 +97,7 @@ func (s *Store) open(transport raft.Transport) error {
 	return nil
 }
 
-// raft gives timeouts that busy processors and slow networks can keep: hints are not urgent.
+// raft returns Raft's configuration, with timeouts that tolerate busy processors and slow networks.
 func (c Config) raft() *raft.Config {
 	rc := raft.DefaultConfig()
 	rc.LocalID = raft.ServerID(c.ID)
@@ -112,7 +112,7 @@ func (c Config) raft() *raft.Config {
 	return rc
 }
 
-// prepareDir makes the directory of this cluster and epoch and removes those of others.
+// prepareDir creates and returns the directory of this cluster and epoch, and removes those of others.
 func prepareDir(conf Config) (string, error) {
 	name := fmt.Sprintf("hints-%s-%d", sanitize(conf.Cluster.ID), conf.Cluster.Epoch)
 	dir := filepath.Join(conf.Dir, name)
@@ -142,11 +142,11 @@ func sanitize(id string) string {
 	}, id)
 }
 
-// applyTimeout is how long a hint waits for the leader's queue; then it is dropped.
+// applyTimeout limits how long a hint waits in the leader's queue; then it is dropped.
 const applyTimeout = 2 * time.Second
 
-// Put proposes hints, through the leader. The hints may be lost on any error; ErrNotLeader when
-// nobody leads now.
+// Put proposes hints through the leader. On any error they may be lost; it returns ErrNotLeader if
+// there is no leader.
 func (s *Store) Put(ctx context.Context, hints ...Hint) error {
 	for from := 0; from < len(hints); from += maxBatch {
 		c := command{Put: hints[from:min(from+maxBatch, len(hints))]}
@@ -172,7 +172,7 @@ func (s *Store) apply(ctx context.Context, c command) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// It ends soon in any case: a leader without a majority steps down within its lease.
+	// This does not block for long: a leader without a majority steps down within its lease.
 	future := s.raft.Apply(b, applyTimeout)
 	if err := future.Error(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotLeader, err)
@@ -183,20 +183,20 @@ func (s *Store) apply(ctx context.Context, c command) error {
 	return nil
 }
 
-// List gives the hints of a kind that have not expired, in order of keys. It never waits for
-// others: without a majority it is what was known last.
+// List returns the unexpired hints of a kind from this node's copy, sorted by key. It does not contact
+// other nodes; without a majority the result may be outdated.
 func (s *Store) List(kind string) ([]Hint, error) { return s.fsm.list(kind, "", time.Now()) }
 
-// Leader is the node that takes Put, "" when there is none.
+// Leader returns the id of the Raft leader, "" if there is none.
 func (s *Store) Leader() (id string) {
 	_, leader := s.raft.LeaderWithID()
 	return string(leader)
 }
 
-// IsLeader says whether this node takes Put.
+// IsLeader reports whether this node is the Raft leader.
 func (s *Store) IsLeader() bool { return s.raft.State() == raft.Leader }
 
-// Servers are the members of the cluster of hints as this node knows them.
+// Servers returns the members of the Raft cluster as this node knows them.
 func (s *Store) Servers() []Server {
 	f := s.raft.GetConfiguration()
 	if f.Error() != nil {
@@ -209,7 +209,7 @@ func (s *Store) Servers() []Server {
 	return all
 }
 
-// Member says whether this node has a copy of the hints that the leader keeps up to date.
+// Member reports whether this node is in the Raft cluster and so has a current copy of the hints.
 func (s *Store) Member() bool {
 	for _, x := range s.Servers() {
 		if x.ID == s.conf.ID {
@@ -219,7 +219,7 @@ func (s *Store) Member() bool {
 	return false
 }
 
-// SinceLeaderContact is how long no leader has been heard of, since Open at the most; 0 on the leader.
+// SinceLeaderContact returns the time since the last contact with a leader, at most since Open; 0 on the leader.
 func (s *Store) SinceLeaderContact() time.Duration {
 	if s.IsLeader() {
 		return 0
@@ -227,11 +227,11 @@ func (s *Store) SinceLeaderContact() time.Duration {
 	return min(time.Since(s.raft.LastContact()), time.Since(s.openedAt))
 }
 
-// Cluster is the life of the hints that this is a copy of.
+// Cluster returns the cluster and epoch of this copy.
 func (s *Store) Cluster() Cluster { return s.conf.Cluster }
 
-// ReconcileVoters keeps the cluster of hints in order when this node leads it: it removes what expired and makes
-// at most one change of the voters. It is to be called every few seconds.
+// ReconcileVoters removes expired hints and makes at most one change of the voters, if this node is the
+// Raft leader. Call it every few seconds.
 func (s *Store) ReconcileVoters(ctx context.Context, nodes []Node) error {
 	if !s.IsLeader() {
 		return nil
@@ -249,17 +249,17 @@ func (s *Store) changeVoters(nodes []Node, now time.Time) {
 	var f raft.IndexFuture
 	if c.Add != nil {
 		f = s.raft.AddVoter(raft.ServerID(c.Add.ID), raft.ServerAddress(c.Add.Address), 0, applyTimeout)
-		s.conf.Log.Info("a node gets a vote about hints", "node", c.Add.ID, "zone", c.Add.Zone)
+		s.conf.Log.Info("raft_voter_added", "node", c.Add.ID, "zone", c.Add.Zone)
 	} else {
 		f = s.raft.RemoveServer(raft.ServerID(c.Remove), 0, applyTimeout)
-		s.conf.Log.Info("a node loses its vote about hints", "node", c.Remove)
+		s.conf.Log.Info("raft_voter_removed", "node", c.Remove)
 	}
 	if err := f.Error(); err != nil {
-		s.conf.Log.Info("the voters stay as they are for now", "error", err)
+		s.conf.Log.Info("raft_voter_change_failed", "error", err)
 	}
 }
 
-// probeInterval is how long a node that did not greet is not asked again.
+// probeInterval returns how long a node that did not answer a probe is not probed again.
 func (c Config) probeInterval() time.Duration {
 	if c.Quick {
 		return time.Second
@@ -267,7 +267,7 @@ func (c Config) probeInterval() time.Duration {
 	return time.Minute
 }
 
-// reachable leaves out the addresses of nodes that lately did not greet: they get no vote for now.
+// reachable returns the nodes, without the addresses of those that lately did not answer a probe. They get no vote for now.
 func (s *Store) reachable(nodes []Node, now time.Time) []Node {
 	nodes = slices.Clone(nodes)
 	for i, n := range nodes {
@@ -278,13 +278,13 @@ func (s *Store) reachable(nodes []Node, now time.Time) []Node {
 	return nodes
 }
 
-// probe says whether the node's Raft answers and is of this epoch. Gossip may think a node alive that
-// is not, or not yet of this epoch: with a vote it would take the majority from those that are.
+// probe reports whether the node's Raft port answers for this epoch. Gossip may consider a node alive that is
+// not, or that is not in this epoch yet; as a voter it could cost the majority.
 func (s *Store) probe(n Node, now time.Time) bool {
 	conn, err := s.layer.call(n.Address, applyTimeout, purposeProbe)
 	if err != nil {
 		s.unreachable[n.ID] = now
-		s.conf.Log.Debug("a node gets no vote: it does not answer", "node", n.ID, "error", err)
+		s.conf.Log.Debug("raft_voter_unreachable", "node", n.ID, "error", err)
 		return false
 	}
 	delete(s.unreachable, n.ID)
@@ -292,11 +292,11 @@ func (s *Store) probe(n Node, now time.Time) bool {
 	return true
 }
 
-// Close gives leadership away if it can and ends this node's part.
+// Close transfers leadership if possible, stops Raft and closes the files.
 func (s *Store) Close() error {
 	if s.IsLeader() && len(s.Servers()) > 1 {
 		if err := s.raft.LeadershipTransfer().Error(); err != nil {
-			s.conf.Log.Debug("leadership of hints was not taken over", "error", err)
+			s.conf.Log.Debug("raft_leadership_not_transferred", "error", err)
 		}
 	}
 	return errors.Join(s.raft.Shutdown().Error(), s.closeFiles())

@@ -13,15 +13,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Streams carries Raft's connections: a listener and a way to reach others, both with TLS and the
-// role "node" checked by whoever makes them.
+// Streams listens for and dials Raft connections. The implementation is responsible for TLS and for
+// checking the role "node".
 type Streams interface {
 	net.Listener
-	// Dial connects to another node's Raft.
+	// Dial connects to the Raft port of another node.
 	Dial(address string, timeout time.Duration) (net.Conn, error)
 }
 
-// Cluster names one life of the hints. Another epoch is another, empty cluster.
+// Cluster identifies a Raft cluster. Another epoch is another, empty cluster.
 type Cluster struct {
 	ID    string `json:"id"` // at most 64 bytes
 	Epoch uint64 `json:"epoch"`
@@ -31,23 +31,23 @@ const (
 	helloMagic    = "rfsd-raft/1\n"
 	helloTimeout  = 5 * time.Second
 	maxClusterID  = 64
-	maxHandshakes = 64 // connections in their first frame at once
+	maxHandshakes = 64 // concurrent handshakes
 	helloOK       = 0x06
 
-	// After the greeting the caller says what the connection is for, in one byte.
+	// After the handshake the caller sends the purpose of the connection, in one byte.
 	purposeRaft  = 'R'
 	purposePut   = 'P'
 	purposeList  = 'L'
-	purposeProbe = '0' // only the greeting counts
+	purposeProbe = '0' // handshake only
 )
 
-// layer is a raft.StreamLayer whose connections begin with the cluster's id and epoch, so that a
-// node of a former life, or of another fleet with the same certificates, is turned away.
+// layer is a raft.StreamLayer whose connections begin with the cluster's id and epoch, so that nodes of
+// another epoch, or of another fleet with the same certificates, are rejected.
 type layer struct {
 	Streams
 	cluster Cluster
 
-	serve func(what byte, conn net.Conn) // answers what is not Raft's; it closes nothing
+	serve func(what byte, conn net.Conn) // handles connections with other purposes; it does not close them
 
 	ready chan net.Conn
 	slots chan struct{}
@@ -65,7 +65,7 @@ func newLayer(s Streams, c Cluster, serve func(byte, net.Conn)) (*layer, error) 
 	return l, nil
 }
 
-// listen greets every connection beside the others: a slow stranger keeps nobody waiting.
+// listen accepts connections and runs their handshakes concurrently, so that a slow one blocks no other.
 func (l *layer) listen() {
 	for {
 		conn, err := l.Streams.Accept()
@@ -97,15 +97,15 @@ func (l *layer) listen() {
 	}
 }
 
-// hello is the first frame: magic, length of the id (1 byte), id, epoch (8 bytes, big-endian).
+// hello returns the first frame: magic, length of the id (1 byte), id, epoch (8 bytes, big-endian).
 func (l *layer) hello() []byte {
 	b := append([]byte(helloMagic), byte(len(l.cluster.ID)))
 	b = append(b, l.cluster.ID...)
 	return binary.BigEndian.AppendUint64(b, l.cluster.Epoch)
 }
 
-// handshake checks the first frame and gives what the connection is for. Other uses than Raft keep
-// the deadline.
+// handshake checks the first frame and returns the purpose of the connection. Connections for other purposes
+// than Raft keep the deadline.
 func (l *layer) handshake(conn net.Conn) (what byte, err error) {
 	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return 0, err
@@ -116,7 +116,7 @@ func (l *layer) handshake(conn net.Conn) (what byte, err error) {
 		return 0, err
 	}
 	if string(got) != string(want) {
-		return 0, fmt.Errorf("first frame of another cluster or epoch: %w", fault.ErrRejected)
+		return 0, fmt.Errorf("handshake for another cluster or epoch: %w", fault.ErrRejected)
 	}
 	if _, err := conn.Write([]byte{helloOK}); err != nil {
 		return 0, err
@@ -131,7 +131,7 @@ func (l *layer) handshake(conn net.Conn) (what byte, err error) {
 	return purposeRaft, conn.SetDeadline(time.Time{})
 }
 
-// Accept gives the next connection that has greeted rightly.
+// Accept returns the next Raft connection that has completed the handshake.
 func (l *layer) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.ready:
@@ -141,7 +141,7 @@ func (l *layer) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listener and waits for the greetings.
+// Close closes the listener and waits for running handshakes.
 func (l *layer) Close() error {
 	var err error
 	l.once.Do(func() {
@@ -152,7 +152,7 @@ func (l *layer) Close() error {
 	return err
 }
 
-// Dial connects and greets, for Raft.
+// Dial opens a Raft connection.
 func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	conn, err := l.call(string(address), timeout, purposeRaft)
 	if err != nil {
@@ -165,7 +165,7 @@ func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	return conn, nil
 }
 
-// call connects, greets and says what for; the connection has a deadline.
+// call connects and sends handshake and purpose. The connection has a deadline.
 func (l *layer) call(address string, timeout time.Duration, what byte) (net.Conn, error) {
 	conn, err := l.Streams.Dial(address, timeout)
 	if err != nil {
@@ -180,7 +180,7 @@ func (l *layer) call(address string, timeout time.Duration, what byte) (net.Conn
 		}
 		var ok [1]byte
 		if _, err := io.ReadFull(conn, ok[:]); err != nil {
-			return fmt.Errorf("%s turned the connection away, or is of another epoch: %w", address, err)
+			return fmt.Errorf("%s rejected the handshake, or is in another epoch: %w", address, err)
 		}
 		_, err := conn.Write([]byte{what})
 		return err

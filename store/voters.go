@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Node is a member of the fleet as gossip knows it.
+// Node is a member of the fleet as reported by gossip.
 type Node struct {
 	ID      string
 	Address string // of its Raft
 	Zone    string
 	Spot    bool
 	Started int64 // epoch ms
-	// Gone is how long it has been missing; 0 while gossip believes it alive.
+	// Gone is how long it has been missing; 0 while gossip considers it alive.
 	Gone time.Duration
 }
 
@@ -31,10 +31,10 @@ type Change struct {
 
 const (
 	removeAfter = 60 * time.Second
-	minVoterAge = 30 * time.Second // a node that has just come is not trusted with a vote yet
+	minVoterAge = 30 * time.Second // of a node, before it may become a voter
 )
 
-// Voters is how many votes a fleet of n nodes has.
+// Voters returns the wanted number of voters in a fleet of n nodes.
 func Voters(n int) int {
 	switch {
 	case n <= 2:
@@ -46,8 +46,8 @@ func Voters(n int) int {
 	}
 }
 
-// NextChange is the one change of the voters that is best now, if any. A missing voter goes only when
-// the others keep a majority without it; first a new one comes in when there is one that is fit.
+// NextChange returns the best single change of the voters, if any. A missing voter is removed only if the
+// others keep a majority; if there is a suitable new one, it is added first.
 func NextChange(self string, servers []Server, nodes []Node, now time.Time) (Change, bool) {
 	byID := map[string]Node{}
 	for _, n := range nodes {
@@ -80,7 +80,7 @@ func NextChange(self string, servers []Server, nodes []Node, now time.Time) (Cha
 		return Change{Remove: missing[0]}, true
 	}
 	if len(here) > want && len(here) == len(servers) {
-		// Too many: the one that helps least goes, never the leader itself.
+		// Too many: remove the least useful one, never the leader itself.
 		slices.SortFunc(here, func(a, b string) int { return placementCost(byID[b], here, byID) - placementCost(byID[a], here, byID) })
 		for _, id := range here {
 			if id != self {
@@ -91,7 +91,7 @@ func NextChange(self string, servers []Server, nodes []Node, now time.Time) (Cha
 	return Change{}, false
 }
 
-// bestCandidate is the node that should get a vote: in a zone with few votes, not to be taken away, the oldest.
+// bestCandidate returns the node that should become a voter: in a zone with few voters, not a spot instance, the oldest.
 func bestCandidate(nodes []Node, servers []Server, here []string, byID map[string]Node, now time.Time) (Node, bool) {
 	var fit []Node
 	for _, n := range nodes {
@@ -109,7 +109,7 @@ func bestCandidate(nodes []Node, servers []Server, here []string, byID map[strin
 	return fit[0], true
 }
 
-// placementCost is lower for a node that makes the votes safer.
+// placementCost returns a lower value for nodes that make the loss of a majority less likely.
 func placementCost(n Node, here []string, byID map[string]Node) int {
 	r := 0
 	for _, id := range here {

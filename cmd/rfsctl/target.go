@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/care"
+	"github.com/rfsd/rfsd/rfs/tuning"
 )
 
 const targetHelp = `With --tune-target rfsd sets refresh_interval -1 and number_of_replicas 0 on indices that it creates, for as long as documents come.
@@ -39,7 +39,7 @@ func restoreTarget(ctx context.Context, call *config.Call, o config.Restore) err
 	return err
 }
 
-func restoreWith(ctx context.Context, call *config.Call, o config.Stored, s *coordination) ([]care.Restored, error) {
+func restoreWith(ctx context.Context, call *config.Call, o config.Stored, s *coordination) ([]tuning.Restored, error) {
 	client := s.client
 	if client == nil || o.State.Coordinator.Host != "" {
 		var err error
@@ -48,7 +48,7 @@ func restoreWith(ctx context.Context, call *config.Call, o config.Stored, s *coo
 		}
 		defer client.Close() //nolint:errcheck // nothing is written through it any more
 	}
-	tuner := &care.Tuner{API: client, Records: s.Coordinator, Log: slog.New(slog.DiscardHandler)}
+	tuner := &tuning.Tuner{API: client, Records: s.Coordinator, Log: slog.New(slog.DiscardHandler)}
 	done, err := tuner.Restore(ctx)
 	if o.Output.JSON() {
 		return done, errors.Join(err, printJSON(call.Out, done))

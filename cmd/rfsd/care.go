@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/rfsd/rfsd/rfs/care"
+	"github.com/rfsd/rfsd/rfs/diskwatch"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/throttle"
 )
@@ -17,7 +17,7 @@ func (o careOptions) gate(client *target.Client, bucket *throttle.Bucket, log *s
 	if o.ignoreDisks {
 		return bucket.Take
 	}
-	disks := &care.Disks{API: client, Log: log}
+	disks := &diskwatch.Watcher{API: client, Log: log}
 	return func(ctx context.Context, n int) error {
 		if err := disks.Wait(ctx); err != nil {
 			return err

@@ -135,7 +135,7 @@ func (r runOptions) inside() bool { return !r.clustered() }
 
 // runNode runs the daemon.
 func runNode(ctx context.Context, r runOptions) error {
-	notify, err := daemon.NewNotifier(os.Getenv)
+	notify, err := daemon.NewNotifier()
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,13 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/care"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/tuning"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -71,7 +71,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	closers = append(closers, closeRecorder)
 	if client != nil {
-		s.Tuner, s.Tune = &care.Tuner{API: client, Records: s.Coordinator, Log: log}, o.care.tune
+		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Log: log}, o.care.tune
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),

@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 )
 
-// Account is a whole migration at one moment, to be kept with it.
+// Account is the report of a migration at one time, to be archived.
 type Account struct {
 	Written time.Time      `json:"written"`
 	Status  status.Report  `json:"status"`
@@ -15,7 +15,7 @@ type Account struct {
 	Events  []status.Event `json:"events"`
 }
 
-// everyItem bounds the items that an account counts.
+// everyItem limits the items that an account counts.
 const everyItem = 1_000_000
 
 func (s *Server) account(w http.ResponseWriter, r *http.Request, _ caller) error {

@@ -1,5 +1,5 @@
-// Package api is how a node is asked and steered: versioned JSON over a Unix socket, over loopback for
-// readers, or over one TLS 1.3 port where certificates carry roles. Every route names who may use it.
+// Package api serves the API of a node: versioned JSON over Unix sockets, over loopback for readers, or
+// over one TLS 1.3 port with roles in client certificates. Every route lists the roles that may use it.
 package api
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
-// Viewer shows how far the migration is. All answer from memory.
+// Viewer reports the progress of the migration. All methods answer from memory.
 type Viewer interface {
 	Status(ctx context.Context) status.Report
 	Subscribe(ctx context.Context) <-chan struct{}
@@ -29,37 +29,37 @@ type Viewer interface {
 	Items(ctx context.Context, f status.ItemFilter) ([]status.Item, error)
 }
 
-// Teller tells what happened.
-type Teller interface {
+// EventReader reads events, logs and metrics.
+type EventReader interface {
 	Events(ctx context.Context, limit int) ([]status.Event, error)
 	Logs(ctx context.Context, limit int) []status.LogLine
 	Metrics() http.Handler
 }
 
-// Controller takes an operator's wishes. who is written down beside them.
+// Controller changes the intent. who is recorded with the change.
 type Controller interface {
 	Pause(ctx context.Context, who string) error
-	// Resume and Drain are about the named nodes, or about the whole fleet when none is named.
+	// Resume and Drain affect the named nodes, or the whole fleet without names.
 	Resume(ctx context.Context, who string, nodes []string) error
 	Drain(ctx context.Context, who string, nodes []string) error
 	Scale(ctx context.Context, who string, workers *int) error
 }
 
-// Health says whether the node is well.
+// Health reports whether the node is well.
 type Health interface {
 	Healthy() error
 	Ready() error
 }
 
-// Node is all of it: *daemon.Daemon.
+// Node is the daemon behind the API: *daemon.Daemon.
 type Node interface {
 	Viewer
-	Teller
+	EventReader
 	Controller
 	Health
 }
 
-// Config says where a node listens.
+// Config describes where a node listens.
 type Config struct {
 	Socket       string // Unix socket of operators, 0660; "" for none
 	StatusSocket string // Unix socket of readers, 0666; "" for none
@@ -67,38 +67,39 @@ type Config struct {
 	Identity     *cert.Identity
 	Hosts        []string // further names by which clients reach the port
 	Page         http.Handler
-	// Raft takes over connections of the protocol RaftProtocol from nodes; nil refuses them.
+	// Raft accepts connections of nodes with the protocol RaftProtocol; nil refuses them.
 	Raft *Streams
-	// Refused hears of each refused connection, by the name of the socket or port; nil: nothing.
+	// Refused is called for each refused connection, with the name of the socket or port; may be nil.
 	Refused func(listener string)
 	Now     func() time.Time // by which certificates expire; nil: time.Now
 	Log     *slog.Logger
 }
 
-// Bounds of a server.
+// Limits of a server.
 const (
 	maxBody      = 64 << 10
-	maxStreams   = 32 // followers of the status, of each role
+	maxStreams   = 32 // status streams of each role
 	headTimeout  = 10 * time.Second
 	readTimeout  = 30 * time.Second // of a whole request
 	idleTimeout  = 2 * time.Minute
 	writeTimeout = 30 * time.Second
 )
 
-// Server answers for one node.
+// Server serves the API of one node.
 type Server struct {
 	conf    Config
 	node    Node
 	log     *slog.Logger
 	now     func() time.Time
-	streams map[cert.Role]chan struct{} // places of followers
+	streams map[cert.Role]chan struct{} // slots of status streams
 
 	listeners []net.Listener
 	servers   []*http.Server
 	done      sync.WaitGroup
 }
 
-// New opens the sockets and the port. fault.ErrConfig when the port would be open to strangers.
+// New opens the sockets and the port. It returns fault.ErrConfig if the port would be open beyond loopback without
+// certificates.
 func New(conf Config, node Node) (*Server, error) {
 	s := &Server{conf: conf, node: node, log: conf.Log, now: conf.Now, streams: map[cert.Role]chan struct{}{}}
 	if s.now == nil {
@@ -129,7 +130,7 @@ func (s *Server) listen() error {
 		if err != nil {
 			return err
 		}
-		s.serve(s.bound(l, x.name), s.handler(socketDoor(x.role)))
+		s.serve(s.bound(l, x.name), s.handler(unixAuth(x.role)))
 	}
 	if s.conf.Listen == "" {
 		return nil
@@ -148,17 +149,17 @@ func (s *Server) listen() error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w: %w", err, fault.ErrConfig)
 	}
-	door := portDoor{hosts: append(s.conf.Hosts, hostsOf(l.Addr(), s.conf.Identity != nil)...)}
+	auth := tlsAuth{hosts: append(s.conf.Hosts, hostsOf(l.Addr(), s.conf.Identity != nil)...)}
 	if s.conf.Identity == nil {
-		s.serve(s.bound(l, "port"), s.handler(door))
+		s.serve(s.bound(l, "port"), s.handler(auth))
 		return nil
 	}
 	var also func(time.Time)
 	if s.conf.Raft != nil {
 		also = s.conf.Raft.recheck
 	}
-	door.tls = newTLSListener(l, s.conf.Identity, s.now, s.refusals("port"), also)
-	s.secure(s.serve(door.tls, s.handler(door)))
+	auth.tls = newTLSListener(l, s.conf.Identity, s.now, s.refusals("port"), also)
+	s.secure(s.serve(auth.tls, s.handler(auth)))
 	return nil
 }
 
@@ -179,7 +180,7 @@ func (s *Server) serve(l net.Listener, h http.Handler) *http.Server {
 	return server
 }
 
-// Addr is the address of the port, "" without one.
+// Addr returns the address of the port, "" without one.
 func (s *Server) Addr() string {
 	for _, l := range s.listeners {
 		if l.Addr().Network() == "tcp" {
@@ -189,7 +190,7 @@ func (s *Server) Addr() string {
 	return ""
 }
 
-// Serve answers until ctx ends, then lets requests end for a moment.
+// Serve serves requests until ctx is done, then waits up to 2 s for running requests.
 func (s *Server) Serve(ctx context.Context) error {
 	errs := make(chan error, len(s.servers))
 	for i, server := range s.servers {
@@ -210,7 +211,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	for _, server := range s.servers {
-		if serr := server.Shutdown(last); serr != nil { // streams may last for ever
+		if serr := server.Shutdown(last); serr != nil { // such as a status stream
 			err = errors.Join(err, server.Close())
 		}
 	}
@@ -221,7 +222,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// listenUnix replaces a socket that nobody serves any more, never one that is in use.
+// listenUnix listens on a Unix socket. It replaces a stale socket, but not one that another process serves.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 		conn.Close()
@@ -229,7 +230,7 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&os.ModeSocket == 0 {
-			return nil, fmt.Errorf("%s is there and no socket: %w", path, fault.ErrConfig)
+			return nil, fmt.Errorf("%s exists and is not a socket: %w", path, fault.ErrConfig)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("socket: %w: %w", err, fault.ErrConfig)
@@ -242,7 +243,7 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	if err := os.Chmod(path, mode); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket: %w: %w", err, fault.ErrConfig), l.Close())
 	}
-	// Operators are a group of their own, where it exists and this process may give to it.
+	// Give the socket to the group of operators, if it exists and this process may do so.
 	if g, err := user.LookupGroup("rfsd-operators"); err == nil {
 		if id, err := strconv.Atoi(g.Gid); err == nil {
 			_ = os.Chown(path, -1, id)

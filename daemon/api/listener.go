@@ -15,22 +15,22 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 )
 
-// Bounds of the connections to each socket and port. They are separate: what is open on one takes no place of another.
+// Limits of the connections to each socket and port, which are counted separately.
 const (
 	maxSocket     = 64 // connections of a socket, or of the port on loopback without certificates
 	maxPerUser    = 16 // of these, connections of one user
-	keptForOwner  = 16 // of maxSocket: places for root and the daemon's own user
+	keptForOwner  = 16 // of maxSocket: reserved for root and the daemon's own user
 	maxHandshakes = 1024
-	maxPerAddress = 512 // handshakes of one address: what comes with an operator's must not end it before it is through
+	maxPerAddress = 512 // concurrent handshakes of one address
 	refusedEvery  = 10 * time.Second
 
 	handshakeTimeout = 3 * time.Second
 )
 
-// maxOfRole bounds the connections to the port by the role in the certificate.
+// maxOfRole limits the connections to the port by the role in the certificate.
 var maxOfRole = map[cert.Role]int{cert.Node: 256, cert.Operator: 64, cert.Reader: 64}
 
-// refusals counts what a socket or port refuses, and reports it now and then.
+// refusals counts the refused connections of a socket or port, and logs them once per interval.
 type refusals struct {
 	log     *slog.Logger
 	name    string
@@ -54,22 +54,22 @@ func (r *refusals) add(why string) {
 	}
 	r.mu.Unlock()
 	if n > 0 {
-		r.log.Warn("connections refused", "listener", r.name, "refused", n, "last_reason", why)
+		r.log.Warn("connections_refused", "listener", r.name, "refused", n, "last_reason", why)
 	}
 }
 
-// boundListener bounds the open connections of a socket in all and of each user.
+// boundListener limits the open connections of a socket in total and per user.
 type boundListener struct {
 	net.Listener
 	refused *refusals
-	owner   int // user whose places are kept, beside root
+	owner   int // user with reserved connections, beside root
 
 	mu    sync.Mutex
-	users map[int]int // user → open connections; nobody for what has no user
+	users map[int]int // user → open connections; nobody for connections without a user
 	all   int
 }
 
-// nobody stands for callers that the kernel does not name.
+// nobody is the user of callers that the kernel does not identify.
 const nobody = -1
 
 func (l *boundListener) Accept() (net.Conn, error) {
@@ -79,7 +79,7 @@ func (l *boundListener) Accept() (net.Conn, error) {
 			if !errors.Is(err, net.ErrClosed) {
 				l.refused.add(err.Error())
 			}
-			return nil, err // net/http waits and tries again when it may pass
+			return nil, err // net/http retries temporary errors
 		}
 		user := userOf(conn)
 		if why := l.take(user); why != "" {
@@ -91,7 +91,7 @@ func (l *boundListener) Accept() (net.Conn, error) {
 	}
 }
 
-// take counts a connection, or returns why there is no place.
+// take counts a connection, or returns why it exceeds a limit.
 func (l *boundListener) take(user int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *boundListener) leave(user int) {
 	}
 }
 
-// placedConn gives its place back when it is closed.
+// placedConn frees its slot when it is closed.
 type placedConn struct {
 	net.Conn
 	leave func()
@@ -129,9 +129,9 @@ func (c *placedConn) Close() error {
 	return err
 }
 
-// tlsListener is the port with certificates. It lets the handshakes run beside each other, for handshakeTimeout; where
-// too many are under way the oldest of the address with the most ends, so silent connections keep nobody out.
-// Connections with a certificate have a bound per role, and end when the certificate is not valid any more.
+// tlsListener is the port with certificates. It runs handshakes concurrently, for up to handshakeTimeout; above the limit
+// it closes the oldest one of the address with the most, so that idle connections cannot block others.
+// Connections with a certificate are limited per role, and are closed when the certificate is no longer valid.
 type tlsListener struct {
 	net.Listener
 	id      *cert.Identity
@@ -144,7 +144,7 @@ type tlsListener struct {
 	quit  chan struct{}
 	once  sync.Once
 	done  sync.WaitGroup
-	also  func(now time.Time) // rechecks what this node has dialed; nil: nothing
+	also  func(now time.Time) // rechecks the connections that this node has dialed; may be nil
 
 	mu      sync.Mutex
 	pending map[string][]net.Conn // by address, the oldest first
@@ -164,14 +164,14 @@ func newTLSListener(l net.Listener, id *cert.Identity, now func() time.Time, ref
 	return t
 }
 
-// shown is what a connection showed in its handshake.
+// shown is the certificate data of a connection.
 type shown struct {
 	role       cert.Role
-	generation uint64 // of the authority that it was last held against
+	generation uint64 // of the authority by which it was last verified
 	until      time.Time
 }
 
-// Accept returns the next connection that has shown a certificate.
+// Accept returns the next connection with a verified certificate.
 func (t *tlsListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-t.ready:
@@ -183,7 +183,7 @@ func (t *tlsListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept and the handshakes; connections that were accepted stay open.
+// Close ends Accept and running handshakes; accepted connections stay open.
 func (t *tlsListener) Close() error {
 	var err error
 	t.once.Do(func() {
@@ -201,7 +201,7 @@ func (t *tlsListener) Close() error {
 	return err
 }
 
-// acceptPause is the time between tries while connections cannot be accepted, as when descriptors have run out.
+// acceptPause is the pause after a failed accept, such as without free file descriptors.
 const acceptPause = 50 * time.Millisecond
 
 func (t *tlsListener) listen() {
@@ -226,7 +226,7 @@ func (t *tlsListener) listen() {
 	}
 }
 
-// begin counts a handshake, and ends the oldest of the address with the most when there are too many.
+// begin counts a handshake, and closes the oldest one of the address with the most if there are too many.
 func (t *tlsListener) begin(conn net.Conn) (host string) {
 	host = hostOf(conn.RemoteAddr())
 	t.mu.Lock()
@@ -255,7 +255,7 @@ func (t *tlsListener) begin(conn net.Conn) (host string) {
 	return host
 }
 
-// drop forgets a handshake that is under way; t.mu is held.
+// drop removes a running handshake; t.mu is held.
 func (t *tlsListener) drop(host string, conn net.Conn) {
 	for i, c := range t.pending[host] {
 		if c == conn {
@@ -299,7 +299,7 @@ func (t *tlsListener) shake(raw net.Conn, host string) {
 	select {
 	case t.ready <- conn:
 	case <-t.quit:
-		_ = conn.Close() // nobody is left to answer
+		_ = conn.Close() // shutting down
 	}
 }
 
@@ -320,7 +320,7 @@ func roleOf(conn *tls.Conn) (cert.Role, error) {
 	return cert.RoleOf(chains[0][0])
 }
 
-// sweepEvery is how often open connections are held against the clock and the authority.
+// sweepEvery is the interval in which the certificates of open connections are verified again.
 const sweepEvery = 2 * time.Second
 
 func (t *tlsListener) sweep() {
@@ -339,7 +339,7 @@ func (t *tlsListener) sweep() {
 	}
 }
 
-// valid returns an error when the certificate of a connection has expired, or is not of the authority any more.
+// valid returns an error if the certificate of a connection has expired, or is no longer trusted.
 func (t *tlsListener) valid(conn *tls.Conn) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -361,7 +361,7 @@ func (t *tlsListener) valid(conn *tls.Conn) error {
 	return nil
 }
 
-// recheck closes connections whose certificate has expired, or is not of the authority any more.
+// recheck closes connections whose certificate has expired, or is no longer trusted.
 func (t *tlsListener) recheck() {
 	t.mu.Lock()
 	all := slices.Collect(maps.Keys(t.open))
@@ -371,7 +371,7 @@ func (t *tlsListener) recheck() {
 		if err == nil {
 			continue
 		}
-		t.refused.log.Warn("connection closed: its certificate is not valid any more", "listener", t.refused.name, "address", conn.RemoteAddr().String(), "error", err)
+		t.refused.log.Warn("connection_closed_certificate_invalid", "listener", t.refused.name, "address", conn.RemoteAddr().String(), "error", err)
 		_ = conn.NetConn().Close() // without the alert of TLS, for which a writer may hold the lock
 	}
 }

@@ -142,7 +142,7 @@ func TestSilentConnectionsLockNobodyOutOfThePort(t *testing.T) {
 	if got := answered(t, conn, getStatus); !strings.Contains(got, "200") {
 		t.Errorf("an operator gets %q", got)
 	}
-	if log := lines.String(); !strings.Contains(log, "level=WARN msg=\"connections refused\" listener=port") {
+	if log := lines.String(); !strings.Contains(log, "level=WARN msg=connections_refused listener=port") {
 		t.Errorf("log %q", log)
 	}
 }
@@ -350,7 +350,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	n := &fakeNode{changed: make(chan struct{})}
 	s := &Server{node: n, log: slog.New(slog.DiscardHandler), streams: map[cert.Role]chan struct{}{}}
-	h := s.handler(socketDoor(cert.Reader))
+	h := s.handler(unixAuth(cert.Reader))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(b))))
 		if err != nil || r.URL.Path == "/v1/stream" {

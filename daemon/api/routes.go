@@ -19,19 +19,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
-// caller is who asks: a role and a name for the records.
+// caller is an authenticated caller: its role, and its name for the records.
 type caller struct {
 	role cert.Role
 	name string
 }
 
-// route is one thing that can be asked. A route without roles is refused when the server is made.
+// route is one route of the API. handler panics if it has no roles.
 type route struct {
 	method, path string
 	roles        []cert.Role
 	summary      string
 	query        []string // names of parameters
-	answer       any      // a value of the answer's type; nil for other than JSON
+	answer       any      // a value of the response's type; nil if it is not JSON
 	body         any      // a value of the request's type
 	serve        func(s *Server, w http.ResponseWriter, r *http.Request, who caller) error
 }
@@ -44,18 +44,18 @@ var (
 //go:embed openapi.json
 var description []byte
 
-// Answers and bodies beside those of status.
+// Responses and request bodies beside those of package status.
 type (
-	// Done is the answer to a wish that was written down.
+	// Done is the response to a stored command.
 	Done struct {
 		Done string `json:"done"`
 	}
-	// Failed is every answer that is none.
+	// Failed is the body of every error response.
 	Failed struct {
 		Error    string `json:"error"`
 		Category string `json:"category"` // unavailable, config, rejected, internal
 	}
-	// Chosen are nodes by name; none: the whole fleet.
+	// Chosen selects nodes by name; none: the whole fleet.
 	Chosen struct {
 		Nodes []string `json:"nodes,omitempty"`
 	}
@@ -65,7 +65,7 @@ type (
 	}
 )
 
-// routes is the whole API.
+// routes returns the whole API.
 func routes() []route {
 	return []route{
 		{method: "GET", path: "/v1/status", roles: everybody, summary: "Node, workers and migration, with its age", answer: status.Report{}, serve: (*Server).status},
@@ -75,9 +75,9 @@ func routes() []route {
 		{method: "GET", path: "/v1/failures", roles: everybody, summary: "What was given up, by reason", answer: []progress.Failure{}, serve: (*Server).failures},
 		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
 		{method: "GET", path: "/v1/report", roles: everybody, summary: "An account of the migration: status, items by state, events", answer: Account{}, serve: (*Server).account},
-		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Done{}, serve: wish(Controller.Pause, "paused")},
-		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: Chosen{}, answer: Done{}, serve: choice(Controller.Resume, "resumed")},
-		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: Chosen{}, answer: Done{}, serve: choice(Controller.Drain, "draining")},
+		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Done{}, serve: command(Controller.Pause, "paused")},
+		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: Chosen{}, answer: Done{}, serve: nodeCommand(Controller.Resume, "resumed")},
+		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: Chosen{}, answer: Done{}, serve: nodeCommand(Controller.Drain, "draining")},
 		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: Scaling{}, answer: Done{}, serve: (*Server).scale},
 		{method: "GET", path: "/v1/openapi.json", roles: everybody, summary: "This description", serve: (*Server).describe},
 		{method: "GET", path: "/metrics", roles: everybody, summary: "Metrics as Prometheus reads them", serve: (*Server).metrics},
@@ -88,14 +88,14 @@ func routes() []route {
 	}
 }
 
-// handler is the router behind a door.
-func (s *Server) handler(d door) http.Handler {
+// handler returns the router, which authenticates every request.
+func (s *Server) handler(auth authenticator) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range routes() {
 		if len(r.roles) == 0 {
-			panic("route " + r.path + " names nobody who may use it")
+			panic("route " + r.path + " has no roles")
 		}
-		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) { s.admit(w, req, r, d) })
+		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) { s.authorize(w, req, r, auth) })
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := w.Header()
@@ -106,8 +106,8 @@ func (s *Server) handler(d door) http.Handler {
 			s.fail(w, fmt.Errorf("a %s takes no body: %w", req.Method, fault.ErrConfig))
 			return
 		}
-		// Who asks is settled before anything else is told, also of paths that do not exist.
-		if _, err := d.who(req); err != nil {
+		// Authenticate before routing so that unknown paths are not disclosed.
+		if _, err := auth.authenticate(req); err != nil {
 			last(w)
 			s.fail(w, err)
 			return
@@ -116,14 +116,14 @@ func (s *Server) handler(d door) http.Handler {
 	})
 }
 
-// last makes the answer the last of its connection; a body that has not come is not waited for.
+// last makes the response the last of its connection, without waiting for a request body.
 func last(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // long ago
 }
 
-func (s *Server) admit(w http.ResponseWriter, req *http.Request, r route, d door) {
-	who, err := d.who(req)
+func (s *Server) authorize(w http.ResponseWriter, req *http.Request, r route, auth authenticator) {
+	who, err := auth.authenticate(req)
 	if err == nil && !slices.Contains(r.roles, who.role) {
 		err = denied(fmt.Sprintf("the role %s may not %s %s", who.role, r.method, req.URL.Path))
 	}
@@ -165,7 +165,7 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // who asked is gone
+	_ = json.NewEncoder(w).Encode(v) // the client is gone
 }
 
 func ok(w http.ResponseWriter, v any, err error) error {
@@ -239,20 +239,20 @@ func number(r *http.Request, name string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > 1_000_000 {
-		return 0, fmt.Errorf("%s=%q is not a number between 0 and 1000000: %w", name, text, fault.ErrConfig)
+		return 0, fmt.Errorf("invalid %s=%q: want a number between 0 and 1000000: %w", name, text, fault.ErrConfig)
 	}
 	return n, nil
 }
 
-// wish passes an operator's wish on.
-func wish(do func(Controller, context.Context, string) error, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
+// command returns the handler of a command to the whole fleet.
+func command(do func(Controller, context.Context, string) error, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, who caller) error {
 		return ok(w, Done{done}, do(s.node, r.Context(), who.name))
 	}
 }
 
-// choice is a wish about some nodes or all.
-func choice(do func(Controller, context.Context, string, []string) error, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
+// nodeCommand returns the handler of a command to some nodes or all.
+func nodeCommand(do func(Controller, context.Context, string, []string) error, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, who caller) error {
 		var about Chosen
 		if err := body(r, &about); err != nil {
@@ -262,7 +262,7 @@ func choice(do func(Controller, context.Context, string, []string) error, done s
 	}
 }
 
-// body reads what may have come with a request.
+// body decodes the body of a request, if there is one.
 func body(r *http.Request, into any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
@@ -333,7 +333,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, who caller) erro
 	ctx := r.Context()
 	changed := s.node.Subscribe(ctx)
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // that of a request: a follower sends nothing more
+	_ = out.SetReadDeadline(time.Time{}) // remove that of the request
 	w.Header().Set("Content-Type", "text/event-stream")
 	beat := time.NewTicker(streamBeat)
 	defer beat.Stop()

@@ -37,7 +37,7 @@ const (
 // Roles are all of them.
 var Roles = []Role{Node, Operator, Reader}
 
-// RoleOf gives the role of a verified certificate, or a fault.ErrRejected.
+// RoleOf returns the role of a verified certificate, or a fault.ErrRejected.
 func RoleOf(c *x509.Certificate) (Role, error) {
 	if c == nil || len(c.Subject.OrganizationalUnit) != 1 {
 		return "", fmt.Errorf("the certificate names no role: %w", fault.ErrRejected)
@@ -51,7 +51,7 @@ func RoleOf(c *x509.Certificate) (Role, error) {
 
 var fleetName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$`)
 
-// ServerName is the DNS name in every node's certificate: what a client verifies instead of an address.
+// ServerName returns the DNS name in every node's certificate: what a client verifies instead of an address.
 func ServerName(fleet string) (string, error) {
 	if !fleetName.MatchString(fleet) {
 		return "", fmt.Errorf("fleet name %q: a–z, 0–9 and - only, at most 42, neither first nor last a -: %w", fleet, fault.ErrConfig)
@@ -64,10 +64,10 @@ const (
 	CAFile    = "ca.crt"
 	caKeyFile = "ca.key"
 	caLife    = 10 * 365 * 24 * time.Hour
-	backdate  = time.Hour // clocks differ: a machine that is behind must not lock out whoever has a new one
+	backdate  = time.Hour // clocks differ: a machine that is behind must accept new certificates
 )
 
-// CreateAuthority makes a fleet's authority in dir, unless there is one. The key (0600) never needs to
+// CreateAuthority returns a fleet's authority in dir, unless there is one. The key (0600) never needs to
 // leave the machine where certificates are made.
 func CreateAuthority(dir, fleet string, now time.Time) (created bool, err error) {
 	if _, err := ServerName(fleet); err != nil {
@@ -175,7 +175,7 @@ func readPEM(name string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// write signs and writes both files, the key first: a certificate without its key helps nobody.
+// write signs and writes both files, the key first: a certificate without its key is useless.
 func write(dir, certName, keyName string, c, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) error {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -211,7 +211,7 @@ func writeNew(name, kind string, der []byte, mode os.FileMode) error {
 	return nil
 }
 
-// GossipKey makes a key for the file of --gossip-keys: 32 random bytes in base64.
+// GossipKey returns a key for the file of --gossip-keys: 32 random bytes in base64.
 func GossipKey() (string, error) {
 	b := make([]byte, 32)
 	if _, err := rand.Read(b); err != nil {

@@ -15,10 +15,10 @@ import (
 // Files are the certificate, its key and the fleet's authority.
 type Files struct{ Cert, Key, CA string }
 
-// Complete says whether all three are named.
+// Complete reports whether all three are named.
 func (f Files) Complete() bool { return f.Cert != "" && f.Key != "" && f.CA != "" }
 
-// Identity is what a process shows and whom it believes; Reload takes the files' new content.
+// Identity is the certificate of a process and the authority that it trusts; Reload reads the files again.
 type Identity struct {
 	files  Files
 	fleet  string
@@ -113,7 +113,7 @@ func (i *Identity) StillValid(s tls.ConnectionState, now time.Time) error {
 	return nil
 }
 
-// Role is this process's own.
+// Role returns this process's own.
 func (i *Identity) Role() Role {
 	role, err := RoleOf(i.loaded.Load().leaf)
 	if err != nil { // Reload has checked it
@@ -137,7 +137,7 @@ func (i *Identity) Server(protocols ...string) *tls.Config {
 	}
 }
 
-// Client shows this process's certificate and believes nodes of the fleet only.
+// Client returns a configuration that presents this process's certificate and trusts nodes of the fleet only.
 func (i *Identity) Client(protocols ...string) (*tls.Config, error) {
 	name, err := ServerName(i.fleet)
 	if err != nil {

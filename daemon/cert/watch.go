@@ -28,7 +28,7 @@ func (i *Identity) Watch(ctx context.Context, every time.Duration, told func(err
 	}
 }
 
-// stamps tell versions of the three files apart.
+// stamps identify versions of the three files.
 type stamps [3]struct {
 	size int64
 	time int64 // of the last change, in nanoseconds

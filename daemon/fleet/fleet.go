@@ -1,6 +1,6 @@
-// Package fleet makes a node one of many: it advertises itself in the coordination store, gossips with the
-// others, takes part in keeping hints, and leads when it is the node's turn. Everything it does is
-// optional: without it the same migration ends right, only later.
+// Package fleet connects a node with the other nodes: node list in the coordination store, gossip, hints
+// replicated by Raft, and leader election. All of it is an optimisation: without it the migration
+// completes with the same result.
 package fleet
 
 import (
@@ -22,40 +22,40 @@ import (
 	"github.com/rfsd/rfsd/store"
 )
 
-// Config of a node's part in the fleet.
+// Config configures a node's membership of the fleet.
 type Config struct {
-	// Store keeps the node list, the locks and the founding record of the hints: the coordination store.
+	// Store is the coordination store. It has the node list, the locks and the record of the Raft cluster.
 	Store  primitive.Store
 	Clock  cms.Clock
 	Gossip gossip.Config
-	// Dir keeps the hints' files; Streams opens what carries Raft, once per epoch, and RaftAddress is where
-	// others reach it. No Streams: no Raft, and hints travel by gossip only.
+	// Dir has the files of the hints. Streams opens the connections for Raft, once per epoch; RaftAddress is
+	// the address for other nodes. Without Streams there is no Raft and no hints.
 	Dir         string
 	Streams     func() (store.Streams, error)
 	RaftAddress string
-	// Shards reads the catalogue from the coordination store; only the leader asks for it.
+	// Shards reads the sizes of all shards from the coordination store; only the leader calls it.
 	Shards    func(context.Context) ([]schedule.Shard, error)
 	Workers   func() int                                   // running on this node
-	Load      func() schedule.Load                         // of this node, for the others; nil: nothing is told
-	Remaining func() (left schedule.Remaining, known bool) // of the migration, by this node's last reading
+	Load      func() schedule.Load                         // of this node, for the others; nil: not reported
+	Remaining func() (left schedule.Remaining, known bool) // as of this node's last read of the store
 	MaxRate   int64                                        // bytes per second of the whole fleet; 0: no limit
-	// IntentChanged is called when another node says that the operator's wish has changed: the store has it.
+	// IntentChanged is called when another node announces that the intent in the store has changed.
 	IntentChanged func()
 	Scheduler     *schedule.Scheduler
 	Quick         bool // short intervals, for nodes on one machine
 	Log           *slog.Logger
 }
 
-// intervals of what a node does again and again.
+// intervals are the intervals and timeouts of a node's periodic operations.
 type intervals struct {
 	advertise, hints, lead time.Duration
-	load                   time.Duration // between two words of a node about its load, in a small fleet
-	nodeTTL                time.Duration // a node that was not seen for so long leaves the list
-	leaderTTL              time.Duration // time to live of the leader's lock
-	leaderlessTimeout      time.Duration // hints without a leader for so long begin anew
-	listedTTL              time.Duration // a node that was seen in the list within so much of the newest one lives
-	listingTTL             time.Duration // a node that was not in the list for so long may not be counted any more; less than living
-	planTTL                time.Duration // what the leader proposes lives so long, in a small fleet
+	load                   time.Duration // between reports of the load, in a small fleet
+	nodeTTL                time.Duration // a node not seen for so long is removed from the list
+	leaderTTL              time.Duration // of the leader's lock
+	leaderlessTimeout      time.Duration // hints without a leader for so long are bootstrapped again
+	listedTTL              time.Duration // a node seen within so much of the newest one is live
+	listingTTL             time.Duration // a node missing from the list for so long may no longer be counted; less than listedTTL
+	planTTL                time.Duration // of the leader's proposals, in a small fleet
 }
 
 var (
@@ -69,7 +69,7 @@ var (
 	}
 )
 
-// Fleet is this node's part.
+// Fleet is this node's membership of the fleet.
 type Fleet struct {
 	conf      Config
 	intervals intervals
@@ -82,23 +82,23 @@ type Fleet struct {
 	done sync.WaitGroup
 
 	mu      sync.Mutex
-	hints   *store.Store // nil until the cluster of hints is known, and between two epochs
+	hints   *store.Store // nil until the Raft cluster is known, and between two epochs
 	missing map[string]time.Time
 	leading bool
 	plan    proposal
-	own     schedule.Load // as it was told last
-	// targetRejectRatio and slow are the pressure on target and repository by all nodes' last words.
+	own     schedule.Load // as last reported
+	// targetRejectRatio and slow are the pressure on target and repository by the last reports of all nodes.
 	targetRejectRatio, repoThrottleRatio float64
 	throughput                           throughput
 
-	follower    schedule.RateFollower // of this node's part of the rate
-	listedNodes int                   // nodes that live by the list of the coordination store, where a rate is divided
-	gossipNodes int                   // by gossip
+	follower    schedule.RateFollower // of this node's share of the rate
+	listedNodes int                   // live nodes in the list of the coordination store, if a rate is divided
+	gossipNodes int                   // live by gossip
 
-	listedSince int64 // epoch ms of the store: the node was in the list by then; advertise alone
+	listedSince int64 // epoch ms of the store: the node was listed by then; used by advertise only
 }
 
-// Start begins gossip and everything that follows from it.
+// Start starts gossip and all periodic operations.
 func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	f := &Fleet{
 		conf: conf, intervals: defaultIntervals, log: conf.Log, missing: map[string]time.Time{},
@@ -142,12 +142,13 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	return f, nil
 }
 
-// repeat runs an errand now and then until ctx ends. A failure is said and tried again.
+// repeat runs f every interval ±25 % until ctx is done, logging errors at debug level.
 func (f *Fleet) repeat(ctx context.Context, every time.Duration, errand func(context.Context) error) {
 	f.repeatEvery(ctx, func() time.Duration { return every }, errand)
 }
 
-// advertiseInterval is how often this node writes itself into the list. Where a rate is divided among those in it, not more seldom than all expect.
+// advertiseInterval returns the interval of this node's updates of the node list. It is fixed if the list is used to divide a rate, since all
+// nodes rely on it.
 func (f *Fleet) advertiseInterval() time.Duration {
 	if f.conf.MaxRate > 0 {
 		return f.intervals.advertise
@@ -155,12 +156,12 @@ func (f *Fleet) advertiseInterval() time.Duration {
 	return min(f.conf.Scheduler.Position().Interval(f.intervals.advertise, schedule.HeartbeatRate), f.intervals.nodeTTL/2)
 }
 
-// repeatEvery is repeat in intervals that follow the size of the fleet.
+// repeatEvery is repeat with an interval that depends on the size of the fleet.
 func (f *Fleet) repeatEvery(ctx context.Context, interval func() time.Duration, errand func(context.Context) error) {
 	for {
 		every := interval()
 		if err := errand(ctx); err != nil && ctx.Err() == nil {
-			f.log.Debug("fleet: put off", "error", err)
+			f.log.Debug("fleet_operation_failed", "error", err)
 		}
 		if f.conf.Clock.Sleep(ctx, every*3/4+rand.N(every/2)) != nil {
 			return
@@ -168,7 +169,7 @@ func (f *Fleet) repeatEvery(ctx context.Context, interval func() time.Duration, 
 	}
 }
 
-// watchMembers tells the scheduler where this node stands whenever members come and go.
+// watchMembers updates the scheduler's position whenever members join or leave.
 func (f *Fleet) watchMembers(ctx context.Context) {
 	tick := time.NewTicker(f.intervals.advertise)
 	defer tick.Stop()
@@ -200,11 +201,11 @@ func (f *Fleet) updatePosition() {
 	meta := f.conf.Gossip.Meta
 	meta.Raft, meta.Workers, meta.Voter = f.conf.RaftAddress, f.conf.Workers(), f.isVoter()
 	if err := f.gossip.SetMeta(meta); err != nil {
-		f.log.Debug("fleet: others do not know of a change yet", "error", err)
+		f.log.Debug("gossip_metadata_not_updated", "error", err)
 	}
 }
 
-// Share gives this node's place among the living nodes.
+// Share returns this node's position among the live nodes, and their number.
 func (f *Fleet) Share() (position, count int) {
 	members := f.gossip.Members()
 	for i, m := range members {
@@ -215,7 +216,7 @@ func (f *Fleet) Share() (position, count int) {
 	return 0, 1
 }
 
-// Nodes are the living nodes, for a status.
+// Nodes returns the live nodes, for the status.
 func (f *Fleet) Nodes() []status.Node {
 	members := f.gossip.Members()
 	all := make([]status.Node, 0, len(members))
@@ -228,25 +229,25 @@ func (f *Fleet) Nodes() []status.Node {
 	return all
 }
 
-// IsLeader says whether this node holds the leader's lock.
+// IsLeader reports whether this node holds the leader's lock.
 func (f *Fleet) IsLeader() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.leading
 }
 
-// Broadcast passes a short note on to all nodes, such as an operator's wish that is written already.
+// Broadcast sends a note to all nodes.
 func (f *Fleet) Broadcast(kind, key string, payload []byte, ttl time.Duration) error {
 	return f.gossip.Broadcast(gossip.Note{Kind: kind, Key: key, TTL: int(ttl / time.Second), Payload: payload})
 }
 
-// Notes gives what others told.
+// Notes returns the unexpired notes of a kind.
 func (f *Fleet) Notes(kind string) []gossip.Note { return f.gossip.Notes(kind) }
 
-// Rotate takes new gossip keys.
+// Rotate replaces the gossip keys.
 func (f *Fleet) Rotate(keys gossip.Keys) error { return f.gossip.Rotate(keys) }
 
-// Close leaves the fleet in good order.
+// Close stops all operations, closes the hints and leaves gossip.
 func (f *Fleet) Close() error {
 	f.stop()
 	f.done.Wait()

@@ -32,7 +32,7 @@ type testFleet struct {
 	begun time.Time
 }
 
-// remaining is a migration that reads a MB and ten documents each second.
+// left returns the state of a migration that reads a MB and ten documents each second.
 func (f *testFleet) left() (schedule.Remaining, bool) {
 	done := int64(time.Since(f.begun) / time.Millisecond)
 	return schedule.Remaining{

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/store"
 )
 
-// founding is the record that names the cluster of hints; whoever has written it founds it.
+// ID, kind and lock of the record that names the Raft cluster. The node that has written it bootstraps the cluster.
 const (
 	clusterRecordID   = "raft:cluster"
 	clusterRecordKind = "raft"
@@ -23,7 +23,7 @@ const (
 
 type clusterRecord struct {
 	store.Cluster
-	First string `json:"first"` // node that founds it
+	First string `json:"first"` // node that bootstraps it
 }
 
 func (f *Fleet) readCluster(ctx context.Context) (cms.Record, clusterRecord, error) {
@@ -41,8 +41,8 @@ func (f *Fleet) readCluster(ctx context.Context) (cms.Record, clusterRecord, err
 	return r, is, nil
 }
 
-// syncHints opens the hints of the epoch that is written down, writes the first or the next one when
-// there is none that works, and never does more than read that record while all is well.
+// syncHints opens the hints of the recorded epoch. It records the first epoch, or the next one if the
+// current one has lost its quorum; otherwise it only reads the record.
 func (f *Fleet) syncHints(ctx context.Context) error {
 	_, is, err := f.readCluster(ctx)
 	if err != nil {
@@ -54,22 +54,22 @@ func (f *Fleet) syncHints(ctx context.Context) error {
 		if is, err = f.bootstrap(ctx, is); err != nil {
 			return err
 		}
-		// Only right after writing the record: a founder whose files were wiped since must not
-		// found the same epoch again beside those that go on with it.
+		// Only directly after writing the record: a node whose files were deleted since must not
+		// bootstrap the same epoch a second time.
 		mine = is.First == f.gossip.Name() && is.Epoch == was+1
 	}
 	return f.open(is, mine)
 }
 
-// quorumLost says whether the hints have no leader, and cannot get one because most voters are gone.
+// quorumLost reports whether there is no Raft leader and at most half of the voters are alive.
 func (f *Fleet) quorumLost(is clusterRecord) bool {
 	s := f.hintStore()
 	if s == nil || s.Cluster() != is.Cluster || s.SinceLeaderContact() < f.intervals.leaderlessTimeout {
 		return false
 	}
 	servers := s.Servers()
-	if len(servers) == 0 { // this node was never let in; is there anybody to do it?
-		// There may be, where gossip does not reach: halves that do not hear each other must not take turns at founding.
+	if len(servers) == 0 { // this node was never added
+		// Voters may exist in a partition that gossip does not reach: partitions must not bootstrap in turn.
 		if s.SinceLeaderContact() < neverJoinedFactor*f.intervals.leaderlessTimeout {
 			return false
 		}
@@ -89,7 +89,7 @@ func (f *Fleet) quorumLost(is clusterRecord) bool {
 	return 2*here <= len(servers)
 }
 
-// neverJoinedFactor is how many times longer than others a node waits for a leader that it has never heard of.
+// neverJoinedFactor is how many times longer a node waits for a leader if it was never added to the cluster.
 const neverJoinedFactor = 4
 
 func (f *Fleet) isMember(node string) bool {
@@ -101,7 +101,7 @@ func (f *Fleet) isMember(node string) bool {
 	return false
 }
 
-// bootstrap writes the next epoch, under a lock: of several nodes that want to one does.
+// bootstrap records the next epoch, under a lock, so that only one of several nodes does.
 func (f *Fleet) bootstrap(ctx context.Context, was clusterRecord) (clusterRecord, error) {
 	lock, err := f.locks.Try(ctx, bootstrapLock, bootstrapTTL)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *Fleet) bootstrap(ctx context.Context, was clusterRecord) (clusterRecord
 	defer end()
 	r, is, err := f.readCluster(guarded)
 	if err != nil || is.Cluster != was.Cluster {
-		return is, errors.Join(err, lock.Unlock(ctx)) // somebody else was quicker
+		return is, errors.Join(err, lock.Unlock(ctx)) // another node has recorded it
 	}
 	is = clusterRecord{Cluster: store.Cluster{ID: f.conf.Gossip.Fleet, Epoch: was.Epoch + 1}, First: f.gossip.Name()}
 	if r.Body, err = json.Marshal(is); err != nil {
@@ -120,11 +120,11 @@ func (f *Fleet) bootstrap(ctx context.Context, was clusterRecord) (clusterRecord
 	if _, err := f.conf.Store.Put(guarded, r); err != nil {
 		return was, errors.Join(fmt.Errorf("found the hints: %w", err), lock.Unlock(ctx))
 	}
-	f.log.Info("fleet: hints begin anew", "epoch", is.Epoch)
+	f.log.Info("raft_cluster_bootstrapped", "epoch", is.Epoch)
 	return is, lock.Unlock(ctx)
 }
 
-// open makes sure that the hints of this epoch are open, and no others.
+// open opens the hints of this epoch and closes those of another one.
 func (f *Fleet) open(is clusterRecord, found bool) error {
 	s := f.hintStore()
 	if s != nil && s.Cluster() == is.Cluster {
@@ -133,7 +133,7 @@ func (f *Fleet) open(is clusterRecord, found bool) error {
 	if s != nil {
 		f.setHints(nil)
 		if err := s.Close(); err != nil {
-			f.log.Debug("fleet: hints of the epoch before", "error", err)
+			f.log.Debug("closing_former_hints_failed", "error", err)
 		}
 	}
 	streams, err := f.conf.Streams()
@@ -168,7 +168,7 @@ func (f *Fleet) isVoter() bool {
 	return s != nil && s.Member()
 }
 
-// reconcileVoters keeps the voters in order while this node leads the hints.
+// reconcileVoters updates the voters if this node is the Raft leader.
 func (f *Fleet) reconcileVoters(ctx context.Context) error {
 	s := f.hintStore()
 	if s == nil {
@@ -198,19 +198,19 @@ func (f *Fleet) reconcileVoters(ctx context.Context) error {
 
 // Kinds of hints.
 const (
-	kindShards    = "shards" // part of the catalogue: a list of shards in each
+	kindShards    = "shards" // sizes of shards: a list in each hint
 	shardsPerHint = 40       // in one hint
 	shardsTTL     = 24 * time.Hour
 )
 
-// publish puts the catalogue among the hints. Only the leader does.
+// publish writes the sizes of all shards as hints. It is called by the leader only.
 func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
 	s := f.hintStore()
 	if s == nil {
 		return nil
 	}
 	if there, err := f.list(kindShards); err == nil && len(there) >= (len(shards)+shardsPerHint-1)/shardsPerHint {
-		return nil // until they expire or the hints begin anew
+		return nil // until they expire or the cluster is bootstrapped again
 	}
 	var hints []store.Hint
 	expires := time.Now().Add(shardsTTL).UnixMilli()
@@ -219,14 +219,14 @@ func (f *Fleet) publish(ctx context.Context, shards []schedule.Shard) error {
 		if err != nil {
 			return err
 		}
-		if len(b) <= 4<<10 { // a part with very long names is left out: those shards come by chance
+		if len(b) <= 4<<10 { // a part with very long names is left out: those shards are found by search
 			hints = append(hints, store.Hint{Kind: kindShards, Key: fmt.Sprintf("%06d", from/shardsPerHint), Expires: expires, Payload: b})
 		}
 	}
 	return f.put(ctx, s, hints)
 }
 
-// put proposes hints: through this node's copy, or a voter.
+// put proposes hints, through a voter if this node has no copy.
 func (f *Fleet) put(ctx context.Context, s *store.Store, hints []store.Hint) error {
 	if s.Member() {
 		return s.Put(ctx, hints...)
@@ -240,7 +240,7 @@ func (f *Fleet) put(ctx context.Context, s *store.Store, hints []store.Hint) err
 	return err
 }
 
-// list reads the hints of a kind: this node's copy, or a voter's when it has none.
+// list returns the hints of a kind, from a voter if this node has no copy.
 func (f *Fleet) list(kind string) (hints []store.Hint, err error) {
 	s := f.hintStore()
 	if s == nil {
@@ -258,7 +258,7 @@ func (f *Fleet) list(kind string) (hints []store.Hint, err error) {
 	return nil, err
 }
 
-// voters are the addresses of nodes that have a copy of the hints.
+// voters returns the Raft addresses of other nodes that have a copy of the hints.
 func (f *Fleet) voters() (all []string) {
 	for _, m := range f.gossip.Members() {
 		if m.Meta.Voter && m.Meta.Raft != "" && m.Name != f.gossip.Name() {
@@ -268,7 +268,7 @@ func (f *Fleet) voters() (all []string) {
 	return all
 }
 
-// refresh takes what the fleet knows: the catalogue from this node's copy of the hints, or from a voter.
+// refresh reads plan, history and sizes of shards from the hints.
 func (f *Fleet) refresh(ctx context.Context) error {
 	s := f.hintStore()
 	if s == nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// electionLoop takes part in the election of the leader until ctx ends. The leader is the only author of
-// what concerns the whole fleet; losing it stops nothing.
+// electionLoop takes part in leader elections until ctx is done. The leader writes the hints for the whole
+// fleet; its loss stops no work.
 func (f *Fleet) electionLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := f.locks.Lead(ctx, "fleet", f.intervals.leaderTTL, f.runAsLeader)
 		if err != nil && ctx.Err() == nil {
-			f.log.Debug("fleet: no leader could be chosen", "error", err)
+			f.log.Debug("leader_election_failed", "error", err)
 			if f.conf.Clock.Sleep(ctx, f.intervals.lead) != nil {
 				return
 			}
@@ -21,11 +21,11 @@ func (f *Fleet) electionLoop(ctx context.Context) {
 	}
 }
 
-// runAsLeader is a term as leader: it cleans the node list, conservatively, publishes the catalogue, and proposes a plan.
+// runAsLeader runs until leadership is lost: it removes expired nodes, publishes the sizes of shards, and proposes plans.
 func (f *Fleet) runAsLeader(ctx context.Context) error {
 	f.setLeading(true)
 	defer f.setLeading(false)
-	f.log.Info("fleet: this node leads")
+	f.log.Info("leadership_acquired")
 	t := &leadership{}
 	var shards []schedule.Shard
 	f.repeat(ctx, f.intervals.lead, func(ctx context.Context) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// advertise writes this node into the list of the coordination store (seed 004). Where a rate is divided it counts who lives by
-// the list, too: a node that gossip does not reach still has its part, and no more.
+// advertise updates this node's entry in the node list of the coordination store. If a rate is divided it also counts the live
+// nodes of the list, so that a node without gossip uses its share and no more.
 func (f *Fleet) advertise(ctx context.Context) error {
 	at := f.now()
 	err := f.nodes.Advertise(ctx, primitive.Node{
@@ -26,7 +26,7 @@ func (f *Fleet) advertise(ctx context.Context) error {
 	f.mu.Lock()
 	joins := f.follower.ListingExpired(at)
 	f.mu.Unlock()
-	if joins { // who is in the list again later has read it with this node in it
+	if joins { // a node that updates its entry later than this has read the list with this node in it
 		f.listedSince = now.Add(2 * maxErr).UnixMilli()
 	}
 	all, err := f.nodes.List(ctx)
@@ -59,12 +59,12 @@ func (f *Fleet) isUncounted() bool {
 	return !f.follower.Joined(f.now())
 }
 
-// now is an instant by a clock that nobody sets and that goes on while the machine sleeps.
+// now returns the time of a clock that is never set and that advances while the machine sleeps.
 func (f *Fleet) now() time.Time { return time.Unix(0, 0).Add(f.conf.Clock.Read().Boot) }
 
-// liveNodes are the nodes of the fleet that were seen lately; processes of an import are on the list, too, and none of them. Of
-// two that are reached at the same address and have the same name but for what each start of a node adds, the older one is gone: its
-// port is taken.
+// liveNodes returns the nodes of the fleet seen within a duration of the newest one. Processes of an import are listed, too, and are left
+// out. Of two with the same address and the same name except for the suffix of each start, the older one has ended: its port is
+// in use.
 func liveNodes(all []primitive.Node, within time.Duration) (nodes []primitive.Node) {
 	newest, last := int64(0), map[string]int64{}
 	for _, n := range all {
@@ -86,7 +86,7 @@ func hostKey(n primitive.Node) string {
 	return n.Token
 }
 
-// planTTL is how long a plan lives: a node has to name the one it follows meanwhile.
+// planTTL returns the TTL of a plan. Meanwhile a node has to report the number of the plan it follows.
 func (f *Fleet) planTTL(nodes int) time.Duration {
 	return max(f.intervals.planTTL, loadTTLFactor*f.loadInterval(nodes))
 }
@@ -95,7 +95,7 @@ func (f *Fleet) loadInterval(nodes int) time.Duration {
 	return max(f.intervals.load, time.Duration(nodes)*loadIntervalPerNode)
 }
 
-// Register writes a node that cannot take part in gossip into the list, and says how many live by it: they share the rate.
+// Register adds a node without gossip to the node list and returns the number of live nodes, among which the rate is divided.
 func Register(ctx context.Context, conf Config) (count int, err error) {
 	nodes := primitive.Nodes{Store: conf.Store, Clock: conf.Clock}
 	if err := nodes.Advertise(ctx, primitive.Node{Token: conf.Gossip.Name, Workers: conf.Workers(), API: conf.Gossip.Meta.API}); err != nil {

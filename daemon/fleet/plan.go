@@ -9,34 +9,34 @@ import (
 	"github.com/rfsd/rfsd/store"
 )
 
-// Kinds of notes that nodes tell each other, and of hints.
+// Kinds of notes and of hints.
 const (
-	noteLoad   = "load"   // how a node is
-	noteIntent = "intent" // the operator's wish in the store has changed
-	notePoison = "poison" // an item broke a worker
+	noteLoad   = "load"   // load of a node
+	noteIntent = "intent" // the intent in the store has changed
+	notePoison = "poison" // an item crashed a worker
 	kindPlan   = "plan"   // by node, and allNodes
 	allNodes   = "*"
-	// kindHistory is what the fleet has done lately, for who has not seen it.
+	// kindHistory is the recent history of the fleet.
 	kindHistory = "history"
 )
 
-// Lives of notes and hints. They are longer than the time between two words by far, and short enough that
-// what a node said before it died is soon forgotten.
+// TTLs of notes and hints. They are much longer than the interval between two of them, and short enough that
+// those of dead nodes expire soon.
 const (
 	loadTTLFactor = 3 // times the interval
 	intentTTL     = 30 * time.Second
 	poisonTTL     = time.Hour
-	// historyTTL is longer than it takes to choose another leader.
+	// historyTTL is longer than an election of a leader.
 	historyTTL = 10 * time.Minute
-	// maxPlanTTL is that of a plan in the largest fleet; no word of another node makes it longer.
+	// maxPlanTTL is the TTL of a plan in the largest fleet; longer values of other nodes are reduced to it.
 	maxPlanTTL = 15 * time.Minute
-	// loadIntervalPerNode bounds what a fleet says of its loads: a node speaks after so much time for each node there is.
+	// loadIntervalPerNode limits the load reports of a fleet: the interval of a node is so long per node of the fleet.
 	loadIntervalPerNode = 200 * time.Millisecond
 )
 
-// proposal is the plan as a hint has it: for one node, or for all.
+// proposal is the payload of a plan hint: for one node, or for all.
 type proposal struct {
-	Number  int64 `json:"number,omitempty"` // of the plan by which the rate was divided: epoch ms by the store's clock
+	Number  int64 `json:"number,omitempty"` // of the plan that divided the rate: epoch ms by the store's clock
 	Rate    int64 `json:"rate,omitempty"`   // bytes per second
 	TTLMs   int64 `json:"life_ms,omitempty"`
 	Workers int   `json:"workers,omitempty"`
@@ -44,13 +44,13 @@ type proposal struct {
 	expires time.Time
 }
 
-// throughput is what the fleet's history says.
+// throughput is the recent throughput of the fleet, with its expiry.
 type throughput struct {
 	schedule.Throughput
 	expires time.Time
 }
 
-// loadLoop says now and then how this node is.
+// loadLoop reports this node's load periodically until ctx is done.
 func (f *Fleet) loadLoop(ctx context.Context) {
 	for {
 		every := f.loadInterval(len(f.gossip.Members()))
@@ -68,7 +68,7 @@ func (f *Fleet) loadLoop(ctx context.Context) {
 		f.targetRejectRatio, f.repoThrottleRatio = schedule.Pressure(loads)
 		f.mu.Unlock()
 		if err != nil {
-			f.log.Debug("fleet: the load of this node is not told", "error", err)
+			f.log.Debug("load_not_reported", "error", err)
 		}
 		if f.conf.Clock.Sleep(ctx, every) != nil {
 			return
@@ -76,7 +76,7 @@ func (f *Fleet) loadLoop(ctx context.Context) {
 	}
 }
 
-// loads are those of the living nodes that told theirs, and this node's.
+// loads returns the loads of the live nodes that have reported one, including this node's.
 func (f *Fleet) loads(own schedule.Load) (names []string, loads []schedule.Load) {
 	told := map[string]schedule.Load{}
 	for _, n := range f.Notes(noteLoad) {
@@ -94,7 +94,7 @@ func (f *Fleet) loads(own schedule.Load) (names []string, loads []schedule.Load)
 	return names, loads
 }
 
-// noteLoop follows what other nodes tell at once.
+// noteLoop handles notes of other nodes as they arrive, until ctx is done.
 func (f *Fleet) noteLoop(ctx context.Context) {
 	wishes, poison := map[string]uint64{}, map[string]uint64{}
 	for first := true; ; first = false {
@@ -121,20 +121,20 @@ func (f *Fleet) noteLoop(ctx context.Context) {
 	}
 }
 
-// IntentChanged tells the other nodes that the operator's wish is another: each reads it in the store.
+// IntentChanged announces to the other nodes that the intent in the store has changed.
 func (f *Fleet) IntentChanged() { f.broadcastEvent(noteIntent, "", intentTTL) }
 
-// ItemPoisoned tells the other nodes that an item broke a worker here.
+// ItemPoisoned announces to the other nodes that an item crashed a worker here.
 func (f *Fleet) ItemPoisoned(item string) { f.broadcastEvent(notePoison, item, poisonTTL) }
 
 func (f *Fleet) broadcastEvent(kind, key string, life time.Duration) {
 	if err := f.Broadcast(kind, key, nil, life); err != nil {
-		f.log.Debug("fleet: a word was not passed on", "kind", kind, "error", err)
+		f.log.Debug("gossip_broadcast_failed", "kind", kind, "error", err)
 	}
 }
 
-// Plan is what is proposed to this node now, with the pressure that the nodes tell of, and its part of the rate. It asks nobody
-// and waits for nothing.
+// Plan returns the current proposal for this node, with the reported pressure and this node's share of the rate. It does not
+// block.
 func (f *Fleet) Plan() schedule.Plan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func (f *Fleet) Plan() schedule.Plan {
 	return plan
 }
 
-// readPlan reads what the leader proposes.
+// readPlan reads the leader's proposal.
 func (f *Fleet) readPlan() error {
 	hints, err := f.list(kindPlan)
 	f.applyPlan(hints)
@@ -178,15 +178,15 @@ func (f *Fleet) applyPlan(hints []store.Hint) {
 	}
 }
 
-// maxShard is more than a shard may count for.
+// maxShard limits the duration of a typical shard in a proposal.
 const maxShard = 30 * 24 * time.Hour
 
-// hintExpiry is when a hint ends. The clock of who said it may be wrong: it lives no longer than hints of its kind.
+// hintExpiry returns when a hint expires, by this node's clock. The author's clock may be wrong, so it is at most life from now.
 func (f *Fleet) hintExpiry(h store.Hint, life time.Duration) time.Time {
 	return f.now().Add(min(time.Until(time.UnixMilli(h.Expires)), life))
 }
 
-// readHistory reads how quick the fleet was.
+// readHistory reads the recent history of the fleet.
 func (f *Fleet) readHistory() error {
 	hints, err := f.list(kindHistory)
 	f.applyHistory(hints)

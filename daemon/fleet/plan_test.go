@@ -53,7 +53,7 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 	}
 }
 
-// readSummary reads what the leader has written.
+// summary returns the summary that the leader has written.
 func (f *testFleet) summary() (s Summary, ok bool) {
 	r, err := f.store.Record(f.t.Context(), summaryID)
 	return s, err == nil && json.Unmarshal(r.Body, &s) == nil

@@ -9,30 +9,30 @@ import (
 	"github.com/rfsd/rfsd/store"
 )
 
-// leadership is what a leader keeps while it leads.
+// leadership is the state of a leader during its term.
 type leadership struct {
-	workers       int // workers that were proposed last
+	workers       int // last proposed
 	allocator     schedule.RateAllocator
-	number        int64 // of the plan that was made last
-	resumed       bool  // the account of the leader before was read
-	allocateAfter int64 // epoch ms of the store: until then that leader's plan may be followed
+	number        int64 // of the last plan
+	resumed       bool  // the summary of the former leader was read
+	allocateAfter int64 // epoch ms of the store: until then that leader's plan may be followed; no rate is divided
 	history       schedule.History
-	remaining     schedule.Remaining // at the end of the history
-	at            int64              // epoch ms of the store: when that was; 0: never
-	historySent   time.Time          // the history, as a hint
+	remaining     schedule.Remaining // at the last sample of the history
+	at            int64              // of that sample, in epoch ms of the store; 0: none
+	historySent   time.Time          // when the history was last written as a hint
 }
 
 const (
-	// maxGap is the longest time without a leader that belongs to the history: beyond, nobody knows whether anything worked.
+	// maxGap is the longest time without a leader that is part of the history: beyond it, the activity is unknown.
 	maxGap = 5 * time.Minute
-	// historyInterval is how often the history is told, and historySamples how much of it: more than its Recent needs.
+	// historyInterval is the interval of the history hint, and historySamples its length: more than Recent needs.
 	historyInterval = time.Minute
 	historySamples  = 40
 	maxHint         = 4 << 10 // bytes
 )
 
-// resume goes on where the leader before has stopped. The rate is not divided before those who start together with the leader are
-// counted: while nobody follows a plan, that is soon.
+// resume continues from the former leader's summary. The rate is not divided before nodes that start together with the
+// leader are listed.
 func (t *leadership) resume(now int64, before Summary, life, start time.Duration) {
 	t.resumed, t.history, t.number = true, before.History, before.Divided
 	t.allocateAfter = max(before.Divided+schedule.PlanExpiry(life).Milliseconds(), now+start.Milliseconds())
@@ -41,7 +41,7 @@ func (t *leadership) resume(now int64, before Summary, life, start time.Duration
 	}
 }
 
-// add adds what was done since the last look to the history.
+// add appends the progress since the last call to the history.
 func (t *leadership) add(now int64, left schedule.Remaining, workers int) {
 	documents := func(l schedule.Remaining) int64 { return l.Indexed + l.Failed + l.Filtered }
 	p := schedule.Sample{Begin: t.at, Took: now - t.at, Bytes: left.BytesDone - t.remaining.BytesDone, Documents: documents(left) - documents(t.remaining)}
@@ -52,7 +52,7 @@ func (t *leadership) add(now int64, left schedule.Remaining, workers int) {
 	t.at, t.remaining = now, left
 }
 
-// propose makes the plan of the fleet and writes its summary. Only the leader does.
+// propose makes the plan of the fleet and writes its summary. It is called by the leader only.
 func (f *Fleet) propose(ctx context.Context, t *leadership, shards []schedule.Shard) error {
 	if f.conf.Load == nil {
 		return nil
@@ -100,7 +100,7 @@ func (f *Fleet) propose(ctx context.Context, t *leadership, shards []schedule.Sh
 		t.number = max(t.number+1, s.At)
 		s.Divided = t.number
 	}
-	// It is written first: the next leader has to know until when a plan may be followed.
+	// Write the summary first: the next leader has to know until when the plan may be followed.
 	if err := f.writeSummary(ctx, r, s); err != nil || hints == nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (f *Fleet) propose(ctx context.Context, t *leadership, shards []schedule.Sh
 	return f.put(ctx, hints, append(plan, f.historyHints(t)...))
 }
 
-// planHints is what is proposed to every node.
+// planHints returns the proposal for all nodes.
 func (f *Fleet) planHints(t *leadership, shard time.Duration) ([]store.Hint, error) {
 	h, err := planHint(allNodes, proposal{Workers: t.workers, ShardMs: shard.Milliseconds()}, f.intervals.planTTL)
 	return []store.Hint{h}, err
@@ -130,7 +130,7 @@ func planHint(key string, p proposal, life time.Duration) (store.Hint, error) {
 	return store.Hint{Kind: kindPlan, Key: key, Expires: time.Now().Add(life).UnixMilli(), Payload: b}, err
 }
 
-// allocateRate divides the rate among the nodes that live by the list or are heard.
+// allocateRate divides the rate among the nodes that are listed or have reported their load.
 func (f *Fleet) allocateRate(ctx context.Context, t *leadership, names []string, loads []schedule.Load) ([]store.Hint, error) {
 	all, err := f.nodes.List(ctx)
 	if err != nil {
@@ -163,7 +163,7 @@ func (f *Fleet) allocateRate(ctx context.Context, t *leadership, names []string,
 	return hints, nil
 }
 
-// historyHints tells the end of the history now and then.
+// historyHints returns the recent history as a hint, once per interval.
 func (f *Fleet) historyHints(t *leadership) []store.Hint {
 	if now := f.now(); t.historySent.IsZero() || now.Sub(t.historySent) >= min(historyInterval, 4*f.intervals.lead) {
 		for n := historySamples; n > 0; n /= 2 {

@@ -10,24 +10,24 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// Record of the coordination store that says how the fleet is.
+// ID and kind of the record with the summary in the coordination store.
 const (
 	summaryID   = "summary:fleet"
 	summaryKind = "summary"
 )
 
-// Summary is the leader's account of the fleet.
+// Summary is the leader's summary of the fleet.
 type Summary struct {
 	Leader   string  `json:"leader"`
 	At       int64   `json:"at"`                // epoch ms by the store's clock: when it was written
 	Divided  int64   `json:"divided,omitempty"` // likewise: when the rate was divided last, for the next leader
-	Nodes    int     `json:"nodes"`             // that the leader hears
+	Nodes    int     `json:"nodes"`             // that have reported to the leader
 	Workers  int     `json:"workers"`
 	Proposed int     `json:"workersProposed"`
 	Rate     int64   `json:"bytesPerSecond"` // of sources, by all workers
-	Pressure float64 `json:"pressure"`       // part of requests that target or repository refused
+	Pressure float64 `json:"pressure"`       // ratio of requests that target or repository rejected
 
-	OpenItems   int64 `json:"openItems"` // -1 when nothing is known of the migration: then the next ones are 0
+	OpenItems   int64 `json:"openItems"` // -1 if the progress is unknown: then the following ones are 0
 	FailedItems int64 `json:"failedItems"`
 	Shards      int64 `json:"shards"`
 	ShardsDone  int64 `json:"shardsDone"`
@@ -36,13 +36,13 @@ type Summary struct {
 	Filtered    int64 `json:"documentsFiltered"`
 	Bytes       int64 `json:"bytes"`     // of the repository
 	LeftBytes   int64 `json:"leftBytes"` // likewise
-	// Seconds is how long it will take yet, by the last quarter of an hour; absent when that is not known.
+	// Seconds is the estimated remaining time, by the throughput of the last quarter of an hour; absent if unknown.
 	Seconds *float64 `json:"secondsLeft,omitempty"`
-	// History is what the fleet has done since the begin. The next leader goes on with it.
+	// History is the throughput since the start. The next leader continues it.
 	History schedule.History `json:"history"`
 }
 
-// addRemaining enters what is known of the migration.
+// addRemaining sets the progress of the migration.
 func (s *Summary) addRemaining(left schedule.Remaining, known bool, recent schedule.Throughput) {
 	if !known {
 		s.OpenItems = -1
@@ -56,7 +56,7 @@ func (s *Summary) addRemaining(left schedule.Remaining, known bool, recent sched
 	}
 }
 
-// readSummary reads the record; a new one when there is none. A body that cannot be read says nothing.
+// readSummary returns the record and its summary; new ones if there is none. An invalid body counts as an empty summary.
 func (f *Fleet) readSummary(ctx context.Context) (r cms.Record, s Summary, err error) {
 	r, err = f.conf.Store.Record(ctx, summaryID)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -71,7 +71,7 @@ func (f *Fleet) readSummary(ctx context.Context) (r cms.Record, s Summary, err e
 	return r, s, nil
 }
 
-// writeSummary writes the summary, under its revision: who has lost the lead overwrites nothing newer.
+// writeSummary stores s with compare-and-set, so that a deposed leader cannot overwrite a newer summary.
 func (f *Fleet) writeSummary(ctx context.Context, r cms.Record, s Summary) (err error) {
 	if r.Body, err = json.Marshal(s); err != nil {
 		return fmt.Errorf("summary of the fleet: %w", err)

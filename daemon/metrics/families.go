@@ -31,14 +31,14 @@ func families() []family {
 	return slices.Concat(workFamilies(), nodeFamilies(), migrationFamilies())
 }
 
-// total is a counter without labels.
+// total returns a counter without labels.
 func total(name, help string, read func(Sample) int64) family {
 	return family{name: name, help: help, read: func(emit emitter, s state) {
 		emit(prometheus.CounterValue, float64(read(s.sum)))
 	}}
 }
 
-// workFamilies say what the workers of this node did.
+// workFamilies are the metrics of this node's workers.
 func workFamilies() []family {
 	return []family{
 		{"rfsd_documents_total", "Documents that this node's workers are done with: indexed by the target, or recorded as failed.", []string{"result"},
@@ -81,7 +81,7 @@ func workFamilies() []family {
 	}
 }
 
-// nodeFamilies say how the node is.
+// nodeFamilies are the metrics of the node.
 func nodeFamilies() []family {
 	return []family{
 		{"rfsd_node_info", "Always 1; version and state of the node are labels.", []string{"version", "state"}, func(emit emitter, s state) {
@@ -124,7 +124,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// migration is a gauge about the whole migration, as the store said last; nothing when it was never read.
+// migration returns a gauge of the whole migration, as of the last read of the store; without a value until then.
 func migration(name, help string, labels []string, read func(emitter, *progress.Migration, state)) family {
 	return family{name, help, labels, func(emit emitter, s state) {
 		if s.report != nil && s.report.Migration != nil {
@@ -133,7 +133,7 @@ func migration(name, help string, labels []string, read func(emitter, *progress.
 	}}
 }
 
-// migrationFamilies say how far the whole migration is; every node says the same.
+// migrationFamilies are the metrics of the whole migration; they are the same on every node.
 func migrationFamilies() []family {
 	return []family{
 		migration("rfsd_migration_age_seconds", "Age of the last reading of the coordination store.", nil, func(emit emitter, _ *progress.Migration, s state) {

@@ -25,7 +25,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
-// full is a registry in which every metric has a value.
+// full returns a registry in which every metric has a value.
 func full() *Registry {
 	left, began := 12.5, time.Now().Add(-time.Minute)
 	r := NewRegistry(func() status.Report {

@@ -32,7 +32,7 @@ type Registry struct {
 	restarts int64
 }
 
-// NewRegistry makes a registry. report gives the state of the node when it is asked for; nil
+// NewRegistry returns a registry. report returns the state of the node on each scrape; nil
 // when there is no node, as in a lone worker.
 func NewRegistry(report func() status.Report) *Registry {
 	r := &Registry{
@@ -63,7 +63,7 @@ func (r *Registry) Add(s Sample) {
 	r.sum = r.sum.Plus(s)
 }
 
-// Total is the sum over all samples.
+// Total returns the sum over all samples.
 func (r *Registry) Total() Sample {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *Registry) Lease(outcome string) {
 	r.leases[outcome]++
 }
 
-// Crash counts a worker that did not end cleanly; class is one of few words (killed, panic, memory, …).
+// Crash counts a worker that did not end cleanly; class is one of a few values (killed, panic, memory, …).
 func (r *Registry) Crash(class string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *Registry) Reaped() {
 	r.reaped++
 }
 
-// Refused counts a connection that a socket or port did not take, or ended before it said who it is.
+// Refused counts a connection that a socket or port refused, or closed before it was authenticated.
 func (r *Registry) Refused(listener string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

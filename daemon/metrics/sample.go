@@ -41,12 +41,12 @@ type Latency struct {
 	Buckets [len(Bounds) + 1]int64 `json:"b"` // not cumulative
 }
 
-// Minus gives what was added since earlier; a worker that began again counts from 0.
+// Minus returns what was added since earlier; a worker that began again counts from 0.
 func (s Sample) Minus(earlier Sample) Sample {
 	return s.with(earlier, func(a, b int64) int64 { return a - b }, func(a, b float64) float64 { return a - b })
 }
 
-// Plus gives the sum.
+// Plus returns the sum.
 func (s Sample) Plus(o Sample) Sample {
 	return s.with(o, func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b })
 }

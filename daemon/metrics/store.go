@@ -10,7 +10,7 @@ import (
 )
 
 // Store measures the requests to a coordination store. Listings are not measured: their
-// time is that of whoever reads them.
+// time is that of the consumer of the sequence.
 func (c *Counters) Store(next cms.Store) cms.Store { return &store{next, c} }
 
 type store struct {

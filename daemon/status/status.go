@@ -1,4 +1,4 @@
-// Package status is what a node says of itself and of the migration: the answer of the API, read
+// Package status describes a node and the migration: the response of the API, read
 // by rfsctl and by the page.
 package status
 
@@ -14,7 +14,7 @@ type Report struct {
 	Migration *progress.Migration `json:"migration,omitempty"` // nil until the store was read once
 	// Stale is the age of Migration in seconds; the store may be out of reach while a node still answers.
 	Stale float64 `json:"stale_seconds"`
-	// StoreError says why the store could not be read last time.
+	// StoreError describes why the store could not be read last time.
 	StoreError string   `json:"store_error,omitempty"`
 	Rate       Rate     `json:"rate"`
 	Workers    []Worker `json:"workers"`

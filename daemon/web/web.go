@@ -11,7 +11,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// policy lets the page load and ask nothing but its own node, and nobody frame it. Names of indices are
+// policy restricts the page to requests to its own node, and forbids framing. Names of indices are
 // set as text, never as markup; this is the second line of defence.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
@@ -42,6 +42,6 @@ func Handler() http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-cache")
-		_, _ = w.Write(b) // who asked may be gone
+		_, _ = w.Write(b) // the client may be gone
 	})
 }

@@ -91,7 +91,7 @@ func TestColoursOfTextAreReadable(t *testing.T) {
 	}
 }
 
-// luminance is the relative luminance of WCAG 2, 0 to 1.
+// luminance returns the relative luminance of WCAG 2, 0 to 1.
 func luminance(t *testing.T, hex string) float64 {
 	t.Helper()
 	if len(hex) == 3 {

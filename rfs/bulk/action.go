@@ -15,7 +15,7 @@ func appendPrefix(dst []byte, op string, index []byte) []byte {
 }
 
 // appendAction appends the action line of a document, without its line break.
-// prefix is what appendPrefix made of the document's index.
+// prefix is the result of appendPrefix for the document's index.
 func appendAction(dst, prefix []byte, d *doc.Document, emitType bool) []byte {
 	dst = append(dst, prefix...)
 	if emitType && len(d.Type) > 0 {

@@ -16,12 +16,12 @@ type item struct {
 	reduced            bool
 }
 
-// batch is a run of ordinals that is done or not done as a whole, with the body that
-// carries its documents. The producer fills it, then one goroutine owns it.
+// batch is a range of ordinals that is done or not done as a whole, with the body of
+// its documents. The producer fills it, then one goroutine owns it.
 type batch struct {
 	from, to int64 // ordinals [from, to); guarded by Loader.mu
 	done     bool  // guarded by Loader.mu
-	end      int64 // what to becomes when the batch is cut; the producer's
+	end      int64 // becomes to when the batch is flushed; used by the producer only
 	opened   time.Time
 
 	body     []byte
@@ -32,7 +32,7 @@ type batch struct {
 	counts   Counts
 }
 
-// indexCount is what a batch holds for one index.
+// indexCount is the number of documents of a batch for one index.
 type indexCount struct {
 	name []byte
 	sent int64
@@ -59,7 +59,7 @@ func (b *batch) append(d *doc.Document, action []byte) {
 	}
 }
 
-// extend notes that an ordinal is in the batch.
+// extend extends the range of the batch to an ordinal.
 func (b *batch) extend(ordinal int64) { b.end = max(b.end, ordinal+1) }
 
 func (b *batch) indexOf(name []byte) int {
@@ -72,8 +72,8 @@ func (b *batch) indexOf(name []byte) int {
 	return len(b.indices) - 1
 }
 
-// compact moves the items at the given positions together, at the place of the first of
-// all, so that they are one body again. Positions ascend.
+// compact moves the items at the given positions together, to the start of the first item, so that they are
+// one contiguous body. Positions are ascending.
 func (b *batch) compact(items []item, keep []int) []item {
 	at := items[0].start
 	for n, pos := range keep {
@@ -88,7 +88,7 @@ func (b *batch) compact(items []item, keep []int) []item {
 	return items[:len(keep)]
 }
 
-// fail turns an item into a failure, with a copy of its source.
+// fail records an item as a failure, with a copy of its source.
 func (b *batch) fail(it item, shard, status int, reason doc.Reason, detail string) error {
 	a, err := parseAction(b.body[it.start:it.source])
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 )
 
 var (
-	// ErrTooManyRefusals says that an index refuses so much that going on would only fill the
-	// failed documents. It is a fault.ErrRejected.
+	// ErrTooManyRefusals means that an index rejects so many documents that it is pointless to
+	// continue. It is a fault.ErrRejected.
 	ErrTooManyRefusals = fmt.Errorf("too many refusals: %w", fault.ErrRejected)
-	// ErrIndexBlocked says that an index takes no documents at all (read-only, closed, missing,
-	// forbidden): no document is to blame, none is recorded. It is a fault.ErrRejected.
+	// ErrIndexBlocked means that an index accepts no documents at all (read-only, closed, missing,
+	// forbidden). No document is recorded as failed. It is a fault.ErrRejected.
 	ErrIndexBlocked = fmt.Errorf("index takes no documents: %w", fault.ErrRejected)
 )
 
-// maxReasons bounds the reasons that a Breaker tells apart per index.
+// maxReasons limits the reasons that a Breaker distinguishes per index.
 const maxReasons = 100
 
-// Breaker stops the sending to an index that refuses more than a number of documents
-// when these are also more than a tenth of all that got an answer. One Breaker is
-// shared by all Loaders of a process; it is safe for concurrent use.
+// Breaker stops the load of an index that rejects more than a number of documents, if
+// these are also more than a tenth of all that were answered. One Breaker is shared by
+// all Loaders of a process; it is safe for concurrent use.
 type Breaker struct {
 	maxFailed int64
 	mu        sync.Mutex
@@ -34,16 +34,17 @@ type Breaker struct {
 type indexTally struct {
 	sent, refused int64
 	reasons       map[doc.Reason]int64
-	detail        map[doc.Reason]string // the first words for each
+	detail        map[doc.Reason]string // the first message for each
 }
 
-// NewBreaker makes a Breaker that tolerates maxFailed refusals per index; with
+// NewBreaker returns a Breaker that tolerates maxFailed rejections per index; with
 // math.MaxInt64 it never trips.
 func NewBreaker(maxFailed int64) *Breaker {
 	return &Breaker{maxFailed: maxFailed, indices: map[string]*indexTally{}}
 }
 
-// observe counts documents that got their final answer, refused those among them that were refused.
+// observe counts documents with a final answer; refused are the rejected ones among them. It returns
+// ErrTooManyRefusals if the breaker trips.
 func (k *Breaker) observe(index string, sent int64, refused []doc.Failure) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Backoff between tries: full jitter up to a ceiling that doubles.
+// Backoff between attempts: full jitter up to a ceiling that doubles.
 const (
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second
 )
 
-// finish brings a batch to its end: sent, failures recorded and synced, then settled. A
-// batch that does not get there stays in the queue and holds the watermark.
+// finish sends a batch, records and syncs its failures, and settles it. A batch for which that
+// fails stays in the queue and holds the watermark.
 func (l *Loader) finish(b *batch) {
 	err := l.deliver(b, b.items)
 	if err == nil {
@@ -43,9 +43,9 @@ func (l *Loader) finish(b *batch) {
 	}
 }
 
-// deliver sends items until each is taken or refused for good.
+// deliver sends items until each is accepted or rejected permanently.
 func (l *Loader) deliver(b *batch, items []item) error {
-	var since time.Time // when the target last took something, once it fails to
+	var since time.Time // of the first attempt without any progress; zero while there is progress
 	for try := 0; len(items) > 0; try++ {
 		res, err := l.request(b, items, try > 0)
 		cause := err
@@ -79,7 +79,7 @@ func (l *Loader) deliver(b *batch, items []item) error {
 	return nil
 }
 
-// request sends items as one body, when there is a place and it may start.
+// request sends items as one body, when the limiter and MayStart permit it.
 func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	epoch, err := l.limiter.acquire(l.dispatchCtx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	return res, err
 }
 
-// loadOf reads from an answer how loaded the target is.
+// loadOf returns what an answer implies about the load of the target.
 func loadOf(res Result, err error) outcome {
 	switch {
 	case errors.Is(err, fault.ErrUnavailable):
@@ -127,8 +127,8 @@ func loadOf(res Result, err error) outcome {
 	return accepted
 }
 
-// sortResult turns permanent refusals into failures and keeps the items to be sent again;
-// why is what the target says of the first of these. first says that the items were not sent before.
+// sortResult records permanent rejections as failures and returns the items to be sent again;
+// why is the target's message for the first of these. first means that the items were not sent before.
 func (l *Loader) sortResult(b *batch, items []item, res Result, first bool) (rest []item, why string, err error) {
 	var keep []int
 	last := -1
@@ -144,7 +144,7 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, first bool) (res
 			}
 			keep = append(keep, r.Pos)
 		case l.opts.Create && r.Status == 409 && r.Type == "version_conflict_engine_exception":
-			if first { // else an earlier request may have arrived whose answer did not
+			if first { // else it may have arrived by an earlier request whose answer was lost
 				b.counts.Existed++
 			}
 		case concernsIndex(r):
@@ -162,7 +162,8 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, first bool) (res
 	return b.compact(items, keep), why, nil
 }
 
-// concernsIndex: every document would be refused alike, and taken once the index is repaired.
+// concernsIndex reports whether a rejection concerns the whole index, so that every document would be rejected
+// until the index is repaired.
 func concernsIndex(r Refusal) bool {
 	switch r.Type {
 	case "cluster_block_exception", "index_closed_exception", "index_not_found_exception", "security_exception":
@@ -171,7 +172,7 @@ func concernsIndex(r Refusal) bool {
 	return r.Status == 401 || r.Status == 403
 }
 
-// backOff waits before the next try, and gives up with cause when the target took nothing for too long.
+// backOff waits before the next attempt. It returns cause if the target has accepted nothing for StallTimeout.
 func (l *Loader) backOff(since *time.Time, try int, atLeast time.Duration, cause error) error {
 	now := l.opts.Now()
 	if since.IsZero() {
@@ -188,7 +189,7 @@ func (l *Loader) backOff(since *time.Time, try int, atLeast time.Duration, cause
 	return nil
 }
 
-// record makes the failures of a batch durable.
+// record writes and syncs the failures of a batch.
 func (l *Loader) record(b *batch) error {
 	if len(b.failures) == 0 {
 		return nil
@@ -203,7 +204,7 @@ func (l *Loader) record(b *batch) error {
 	return nil
 }
 
-// refusals are the failures that a target decided.
+// refusals returns the failures that the target has rejected.
 func (b *batch) refusals() []doc.Failure {
 	var out []doc.Failure
 	for _, f := range b.failures {
@@ -214,7 +215,7 @@ func (b *batch) refusals() []doc.Failure {
 	return out
 }
 
-// observe tells the breaker what became of a batch.
+// observe passes the results of a batch to the breaker.
 func (l *Loader) observe(sent []indexCount, refused []doc.Failure) error {
 	if l.opts.Breaker == nil {
 		return nil

@@ -18,7 +18,7 @@ func filter(t testing.TB, l *Loader, from, to int64) {
 	}
 }
 
-// held is a target that answers when release is closed.
+// held returns a target that answers when release is closed.
 func held() (s *target, release chan struct{}) {
 	release = make(chan struct{})
 	return &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// limiter bounds the requests under way: halved when the target is overloaded, and
+// aimdLimiter limits the requests under way: halved when the target is overloaded, and
 // raised again by one for every limit's worth of requests that went well.
 type aimdLimiter struct {
 	mu       sync.Mutex
@@ -13,14 +13,14 @@ type aimdLimiter struct {
 	limit    float64
 	inFlight int
 	epoch    int           // counts the halvings
-	changed  chan struct{} // closed, and made anew, when a place may be free
+	changed  chan struct{} // closed, and replaced, when a slot may be free
 }
 
 func newAIMDLimiter(limit int) *aimdLimiter {
 	return &aimdLimiter{max: float64(limit), limit: float64(limit), changed: make(chan struct{})}
 }
 
-// acquire waits for a place. The epoch it returns goes to release.
+// acquire blocks until a slot is free or ctx is done. Pass the returned epoch to release.
 func (g *aimdLimiter) acquire(ctx context.Context) (int, error) {
 	for {
 		g.mu.Lock()
@@ -40,17 +40,17 @@ func (g *aimdLimiter) acquire(ctx context.Context) (int, error) {
 	}
 }
 
-// outcome is what a request says about the target's load.
+// outcome is what the result of a request implies about the target's load.
 type outcome int
 
 const (
-	neutral    outcome = iota // says nothing
-	accepted                  // taken without complaint
+	neutral    outcome = iota // no information
+	accepted                  // accepted
 	overloaded                // 429, 503 or no answer
 )
 
-// release gives a place back. Requests that were under way together and all failed
-// halve the limit once: only the first of an epoch counts.
+// release frees a slot. Concurrent requests that all failed halve the limit once: only
+// the first of an epoch counts.
 func (g *aimdLimiter) release(epoch int, o outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package bulk sends documents in ascending order of their ordinals as bulk bodies,
-// several at once, and knows at every moment up to which ordinal everything is done.
+// Package bulk sends documents in ascending order of their ordinals in concurrent bulk
+// requests, and maintains the watermark: the ordinal below which everything is done.
 package bulk
 
 import (
@@ -22,43 +22,43 @@ const (
 	DefaultMaxAge       = 10 * time.Second
 )
 
-// maxFailures bounds the failures that one batch carries.
+// maxFailures limits the failures of one batch.
 const maxFailures = 1000
 
-// Recorder keeps documents that did not arrive. It is safe for concurrent use.
+// Recorder stores failed documents. It is safe for concurrent use.
 type Recorder interface {
-	// Record takes failures; they are durable after the next Sync.
+	// Record appends failures; they are durable after the next Sync.
 	Record(ctx context.Context, failures []doc.Failure) error
 	Sync(ctx context.Context) error
 }
 
-// Options of a Loader. Sender and Recorder are needed, zero values of the others mean
-// the defaults named there.
+// Options configures a Loader. Sender and Recorder are required; zero values of the others mean
+// their defaults.
 type Options struct {
 	Sender   Sender
 	Recorder Recorder
 	From     int64  // where the watermark begins
-	Index    string // target index that most documents go to; only to be named in errors
+	Index    string // target index of most documents; used in errors only
 	Shard    int    // shard of the documents, for the record of failures
 	EmitType bool   // write the mapping type into action lines
-	// Create writes with op create, the only one that data streams take. An id that is there
-	// already (409) has arrived: by an earlier try, or by somebody else.
+	// Create uses op create, the only one that data streams accept. An id that exists already (409)
+	// counts as indexed: by an earlier attempt, or by another client.
 	Create bool
 
 	MaxBytes    int // bytes of a body, DefaultMaxBytes; a larger document goes alone
 	MaxDocs     int // documents of a body; no limit
-	MaxInFlight int // requests under way, DefaultMaxInFlight
+	MaxInFlight int // concurrent requests, DefaultMaxInFlight
 	// MaxAge is how long a body waits for more documents: the first Add, Fail or Filter after it
-	// sends the body off, or one of the next 15 where documents come fast. It bounds the work that a
-	// stop loses. DefaultMaxAge.
+	// sends the body, or one of the next 15 if documents come fast. It limits the work that is
+	// repeated after a stop. DefaultMaxAge.
 	MaxAge time.Duration
 
-	// MayStart is asked before each request is started; after an error no request is
-	// started any more. nil: always.
+	// MayStart is called before each request; after an error no request is started
+	// any more. nil: always.
 	MayStart func() error
 	Breaker  *Breaker // nil: none
 	Pool     *Pool    // buffers that the Loaders of a process share; nil: of its own
-	// StallTimeout is how long a target may take nothing of a body before the Loader stops
+	// StallTimeout is how long a target may accept nothing of a body before the Loader stops
 	// with fault.ErrUnavailable; DefaultStallTimeout.
 	StallTimeout time.Duration
 
@@ -67,7 +67,7 @@ type Options struct {
 	Jitter func() float64                                   // in [0,1), random
 }
 
-// op is what the action lines say.
+// op returns the operation in the action lines.
 func (o Options) op() string {
 	if o.Create {
 		return "create"
@@ -75,10 +75,10 @@ func (o Options) op() string {
 	return "index"
 }
 
-// Counts says what became of documents.
+// Counts are the results of documents.
 type Counts struct {
 	Live     int64 // Indexed + Failed + Filtered
-	Indexed  int64 // taken by the target
+	Indexed  int64 // accepted by the target
 	Failed   int64 // recorded as failed
 	Filtered int64 // left out by choice
 	Reduced  int64 // of Indexed: doc.Document.Reduced
@@ -104,7 +104,7 @@ func (c *Counts) add(d Counts) {
 	c.Existed += d.Existed
 }
 
-// errStopped ends the goroutine of a batch that may not go on; the batch is not done.
+// errStopped ends the goroutine of a batch after a stop; the batch is not done.
 var errStopped = errors.New("loader stopped")
 
 // Loader loads the documents of one shard. One goroutine calls Add, Fail, Filter, Advance, Flush,
@@ -114,17 +114,17 @@ type Loader struct {
 	limiter      *aimdLimiter
 	slots        chan struct{} // one per batch that has a goroutine
 	wg           sync.WaitGroup
-	ctx          context.Context // of the goroutines; ended by Abort, and by Drain when its time is over
+	ctx          context.Context // of the goroutines; cancelled by Abort, and by Drain when its ctx is done
 	cancel       context.CancelFunc
-	dispatchCtx  context.Context // ends when no request may be started any more
+	dispatchCtx  context.Context // done when no request may be started any more
 	stopDispatch context.CancelFunc
 
 	cur         *batch // being filled; nil when empty
 	prefix      []byte // of action lines, for prefixIndex
 	prefixIndex []byte
 	action      []byte
-	lastClock   time.Time // when the clock was read last
-	skipClock   int       // documents for which it is not read again
+	lastClock   time.Time // last reading of the clock
+	skipClock   int       // documents until the next reading
 
 	mu        sync.Mutex
 	err       error // first fatal error
@@ -135,7 +135,7 @@ type Loader struct {
 	total     Counts
 }
 
-// New makes a Loader. It holds no goroutine unless documents are under way.
+// New returns a Loader. It has goroutines only while requests are under way.
 func New(opts Options) *Loader {
 	if opts.MaxBytes <= 0 {
 		opts.MaxBytes = DefaultMaxBytes
@@ -178,10 +178,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Add takes a document, borrowed until it returns; its ordinal is above all earlier
-// ones, and those in between are done (dead, nested). It blocks while the window is
-// full. An error means that the document was not taken: the first fatal error, or
-// that ctx ended.
+// Add queues a document, borrowed until it returns. Its ordinal is greater than all earlier
+// ones, and those in between are done (deleted, nested). It blocks while the window is
+// full. On error the document was not queued; it returns the first fatal error, or that
+// of ctx.
 func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	if l.prefix == nil || string(l.prefixIndex) != string(d.Index) {
 		l.prefixIndex = append(l.prefixIndex[:0], d.Index...)
@@ -204,7 +204,7 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	return nil
 }
 
-// Fail takes a live document that is never sent. It is recorded in its turn and then counts as done.
+// Fail queues the failure of a live document that is not sent. It is recorded with its batch and then counts as done.
 func (l *Loader) Fail(ctx context.Context, f doc.Failure) error {
 	b, err := l.reserve(ctx, f.Ordinal, len(f.Source))
 	if err != nil {
@@ -260,7 +260,7 @@ func (l *Loader) skip(ordinal int64) {
 	tail.to = max(tail.to, ordinal+1)
 }
 
-// Advance says that everything below the ordinal that was not added is done.
+// Advance marks everything below the ordinal that was not added as done.
 func (l *Loader) Advance(ordinal int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,7 +274,7 @@ func (l *Loader) Advance(ordinal int64) {
 	l.watermark = max(l.watermark, ordinal)
 }
 
-// reserve gives the batch that an entry of size bytes goes into; a full one is sent off first.
+// reserve returns the batch for an entry of size bytes; a full one is flushed first.
 func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, error) {
 	if l.dispatchCtx.Err() != nil {
 		return nil, l.reason()
@@ -291,8 +291,8 @@ func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, 
 	return l.cur, nil
 }
 
-// Of documents that come faster than one in fastDocument only every untimedDocuments-th is timed: to
-// read the clock takes longer than to add a small document.
+// If documents come faster than one per fastDocument, the clock is read only for every untimedDocuments-th:
+// reading the clock takes longer than adding a small document.
 const (
 	fastDocument     = 100 * time.Microsecond
 	untimedDocuments = 16
@@ -325,7 +325,7 @@ func (l *Loader) open(ordinal int64) *batch {
 	return b
 }
 
-// flushBatch hands the current batch to a goroutine of its own, when the window has room.
+// flushBatch blocks until the window has room and starts a goroutine for the current batch.
 func (l *Loader) flushBatch(ctx context.Context) error {
 	if l.dispatchCtx.Err() != nil {
 		return l.reason()
@@ -344,7 +344,7 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 	return nil
 }
 
-// launch hands the current batch to a goroutine, which frees the slot that the caller took.
+// launch starts a goroutine for the current batch, which frees the slot that the caller acquired.
 func (l *Loader) launch() {
 	b := l.cur
 	l.cur = nil
@@ -357,7 +357,7 @@ func (l *Loader) launch() {
 	})
 }
 
-// Flush sends what is buffered and waits until everything is done. It gives the first fatal error.
+// Flush sends what is buffered and blocks until everything is done. It returns the first fatal error.
 func (l *Loader) Flush(ctx context.Context) error {
 	if l.cur != nil {
 		if err := l.flushBatch(ctx); err != nil {
@@ -370,9 +370,9 @@ func (l *Loader) Flush(ctx context.Context) error {
 	return l.reason()
 }
 
-// Drain starts no request any more, not even for what is buffered, and waits for those
-// under way; when ctx ends they are cancelled. Buffered failures with no document before them need no request
-// and are recorded. Afterwards nothing of the Loader runs.
+// Drain stops starting requests, even for what is buffered, and waits for those under
+// way; when ctx is done they are cancelled. Buffered failures with no document before them need no request
+// and are recorded. Afterwards the Loader has no goroutines.
 func (l *Loader) Drain(ctx context.Context) {
 	l.halt(nil)
 	if l.cur != nil && len(l.cur.items) == 0 {
@@ -394,7 +394,7 @@ func (l *Loader) Abort() {
 	l.wg.Wait()
 }
 
-// wait waits for all goroutines, or until ctx ends.
+// wait blocks until all goroutines have ended, or ctx is done.
 func (l *Loader) wait(ctx context.Context) error {
 	taken := 0
 	defer func() {
@@ -413,7 +413,7 @@ func (l *Loader) wait(ctx context.Context) error {
 	return nil
 }
 
-// halt lets no request start any more; the first err that is not nil stays as the reason.
+// halt stops starting requests; the first err that is not nil is kept as the reason.
 func (l *Loader) halt(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -424,7 +424,7 @@ func (l *Loader) halt(err error) {
 	l.stopDispatch()
 }
 
-// reason is the first fatal error, errStopped after Drain or Abort, nil when all is well.
+// reason returns the first fatal error, errStopped after Drain or Abort, else nil.
 func (l *Loader) reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -437,28 +437,28 @@ func (l *Loader) reason() error {
 	return nil
 }
 
-// Watermark is the lowest ordinal that is not durably done: not acknowledged by the
+// Watermark returns the lowest ordinal that is not durably done: not acknowledged by the
 // target, and not in the synced record of failures.
 func (l *Loader) Watermark() int64 {
 	w, _ := l.Settled()
 	return w
 }
 
-// Counts describes everything that is decided, also above the watermark.
+// Counts returns the counts of all documents with a result, also above the watermark.
 func (l *Loader) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total
 }
 
-// Settled gives the watermark and the counts of exactly the documents below it, as of one moment.
+// Settled returns the watermark and the counts of exactly the documents below it. Both are read under one lock.
 func (l *Loader) Settled() (int64, Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.watermark, l.settled
 }
 
-// settle marks a batch as done and moves the watermark over all that are done in a row.
+// settle marks a batch as done and advances the watermark over all consecutive done batches.
 func (l *Loader) settle(b *batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

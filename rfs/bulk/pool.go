@@ -2,12 +2,12 @@ package bulk
 
 import "sync"
 
-// maxIdle bounds the bytes of bodies that a Pool keeps: enough for the bodies of two slots that
-// fill the next one while one is under way.
+// maxIdle limits the bytes of bodies that a Pool keeps: enough for two slots that each fill a body while
+// another one is under way.
 const maxIdle = 48 << 20
 
-// Pool keeps the buffers of bodies from one Loader to the next, so that a process does not grow
-// them anew for every lease. It is safe for concurrent use; the zero value is ready.
+// Pool reuses the buffers of bodies across Loaders, so that a process does not allocate
+// them again for every lease. It is safe for concurrent use; the zero value is ready.
 type Pool struct {
 	mu   sync.Mutex
 	free []*batch
@@ -28,8 +28,8 @@ func (p *Pool) get() *batch {
 	return b
 }
 
-// put takes back a batch that nothing refers to any more. The giant body of a giant document,
-// longer than most, is not kept.
+// put adds a batch that is no longer referenced. A body larger than most, of a giant document, is
+// not kept.
 func (p *Pool) put(b *batch, most int) {
 	b.reset()
 	p.mu.Lock()

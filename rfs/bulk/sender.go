@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Sender takes one bulk body: NDJSON, n pairs of action line and source line.
+// Sender delivers a bulk body: NDJSON, n pairs of action line and source line.
 // rfs/target sends it to a cluster, rfs/export appends it to a file.
 type Sender interface {
 	// Send delivers the body. A nil error means that every item not in Result.Refused
-	// was taken. A non-nil error concerns the whole request: fault.ErrUnavailable
+	// was accepted. A non-nil error concerns the whole request: fault.ErrUnavailable
 	// (send the same again after a pause; it may have been applied), ErrTooLarge
 	// (split it), fault.ErrRejected or fault.ErrConfig (stop).
 	// The body is borrowed until Send returns.
 	Send(ctx context.Context, body []byte, n int) (Result, error)
 }
 
-// Result lists the items of a body that were not taken, in ascending order of Pos.
+// Result lists the rejected items of a body, in ascending order of Pos.
 type Result struct {
 	Refused []Refusal
-	// RetryAfter is the pause the other side asked for; 0 when it did not.
+	// RetryAfter is the pause that the target requested; 0 without one.
 	RetryAfter time.Duration
 }
 
@@ -29,11 +29,11 @@ type Refusal struct {
 	Pos    int    // position in the body, from 0
 	Status int    // HTTP status of the item
 	Type   string // error type of the target, such as mapper_parsing_exception
-	Reason string // the target's words
+	Reason string // the target's message
 }
 
-// Retryable says whether the same item may be taken later (429 and 5xx).
+// Retryable reports whether the same item may be accepted later (429 and 5xx).
 func (r Refusal) Retryable() bool { return r.Status == 429 || r.Status >= 500 }
 
-// ErrTooLarge says that the target takes no request of that size (HTTP 413).
+// ErrTooLarge means that the request is too large for the target (HTTP 413).
 var ErrTooLarge = errors.New("request too large for the target")

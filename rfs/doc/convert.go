@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/smile"
 )
 
-// plain says whether a source is JSON in one line already: the usual case, sent as it is.
+// plain reports whether a source is JSON in one line already: the usual case, sent as it is.
 func plain(b []byte) bool {
 	return len(b) > 1 && b[0] == '{' && b[1] != 0 && !hasLineBreak(b)
 }
@@ -40,7 +40,7 @@ func (c *converter) appendLine(dst, b []byte) ([]byte, error) {
 	return AppendLine(dst, text)
 }
 
-// json gives a source as JSON text in UTF-8; b itself when it is that already.
+// json returns a source as JSON text in UTF-8; b itself when it is that already.
 func (c *converter) json(b []byte) (text []byte, err error) {
 	switch {
 	case smile.Is(b):
@@ -74,8 +74,8 @@ func isJSON(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("{")) || bytes.HasPrefix(b, []byte("//")) || bytes.HasPrefix(b, []byte("/*"))
 }
 
-// wideUnit gives the bytes per code unit of UTF-16 and UTF-32 text, as JSON's own rule
-// tells them (RFC 4627 §3: the first two characters are ASCII) or a byte order mark; 1 otherwise.
+// wideUnit returns the bytes per code unit of UTF-16 and UTF-32 text, as JSON's own rule
+// distinguishes them (RFC 4627 §3: the first two characters are ASCII) or a byte order mark; 1 otherwise.
 func wideUnit(b []byte) int {
 	if len(b) >= 4 {
 		switch w := binary.BigEndian.Uint32(b); {

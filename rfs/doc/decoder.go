@@ -20,7 +20,7 @@ type Decoder struct {
 	conv        converter
 }
 
-// NewDecoder makes a Decoder for a shard; index is the name in the snapshot.
+// NewDecoder returns a Decoder for a shard; index is the name in the snapshot.
 func NewDecoder(index string, shard int) *Decoder {
 	return &Decoder{index: []byte(index), shard: shard}
 }
@@ -59,7 +59,7 @@ func (d *Decoder) Type(rec *lucene.Record) []byte {
 	return typ
 }
 
-// Decode gives the document of a record, or why there is none that can be sent. The
+// Decode returns the document of a record, or why there is none that can be sent. The
 // document is borrowed until the next Decode or the reader's next step; a Failure is a copy.
 func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	out := Document{Ordinal: rec.Ordinal, Index: d.index, Routing: routingOf(rec)}

@@ -22,7 +22,7 @@ type Document struct {
 // Reason is the class of a failed document; stable, used for grouping and in documents.
 type Reason string
 
-// Reasons that rfsd itself gives. Refusals of a target carry the target's own error type.
+// Reasons of rfsd itself. Rejections by a target have the target's error type.
 const (
 	NoSource    Reason = "no_source"         // neither _source nor _recovery_source is stored, and it cannot be rebuilt
 	NoID        Reason = "no_id"             // a root document without a stored id
@@ -43,7 +43,7 @@ type Failure struct {
 	Shard   int
 	Ordinal int64
 	Reason  Reason
-	Detail  string // the target's words, or what is wrong with the bytes
+	Detail  string // the target's message, or what is wrong with the bytes
 	Status  int    // HTTP status of the item, 0 when it was never sent
 	Source  []byte // as stored; nil when there is none
 }

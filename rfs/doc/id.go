@@ -78,7 +78,7 @@ func appendSeriesID(dst []byte, rec *lucene.Record) ([]byte, error) {
 	return base64.RawURLEncoding.AppendEncode(dst, raw), nil
 }
 
-// identify gives type and id of a record. The type is nil when it means nothing.
+// identify returns type and id of a record. The type is nil when it means nothing.
 func (d *Decoder) identify(rec *lucene.Record) (typ, id []byte, reason Reason, err error) {
 	switch rec.IDKind {
 	case lucene.IDString:

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// ErrLineBreak says that a JSON string holds a raw line break, so the source is no JSON and
+// ErrLineBreak means that a JSON string contains a raw line break, so the source is no JSON and
 // cannot be a line of its own.
 var ErrLineBreak = errors.New("raw line break inside a string")
 
-// hasLineBreak says whether b is more than one line.
+// hasLineBreak reports whether b is more than one line.
 func hasLineBreak(b []byte) bool {
 	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
 }
@@ -76,7 +76,7 @@ var (
 	inside  = [256]bool{'"': true, '\\': true, '\n': true, '\r': true}
 )
 
-// skipString gives the position after the string that begins at i; the end of b when it never ends.
+// skipString returns the position after the string that begins at i; the end of b when it never ends.
 func skipString(b []byte, i int) (int, error) {
 	for i++; ; i++ {
 		for i < len(b) && !inside[b[i]] {
@@ -98,7 +98,7 @@ func skipString(b []byte, i int) (int, error) {
 	}
 }
 
-// skipComment gives the position after the /* comment that begins at i.
+// skipComment returns the position after the /* comment that begins at i.
 func skipComment(b []byte, i int) int {
 	if n := bytes.Index(b[i+2:], []byte("*/")); n >= 0 {
 		return i + 2 + n + 2

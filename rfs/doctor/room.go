@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/care"
+	"github.com/rfsd/rfsd/rfs/diskwatch"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -17,7 +17,7 @@ import (
 
 // settingsOf reads cluster settings as they count.
 func settingsOf(ctx context.Context, c Cluster, check string, prefixes ...string) (func(name, otherwise string) string, *Finding) {
-	value, err := care.Settings(ctx, c, prefixes...)
+	value, err := diskwatch.Settings(ctx, c, prefixes...)
 	if err != nil {
 		return nil, &Finding{check, Skipped, fault.Text(err), remedyOf(err)}
 	}
@@ -57,7 +57,7 @@ func health(ctx context.Context, c Cluster, n Needs) []Finding {
 }
 
 func room(ctx context.Context, c Cluster, n Needs) []Finding {
-	full, err := care.ReadDisks(ctx, c)
+	full, err := diskwatch.FullNodes(ctx, c)
 	if err != nil {
 		return []Finding{{"disks", Skipped, fault.Text(err), remedyOf(err)}}
 	}

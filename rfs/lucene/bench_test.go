@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has used, in all its threads.
+// cpuTime returns what this process has used, in all its threads.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -21,7 +21,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// logLine is a JSON document of about 900 bytes, as log events are.
+// logLine returns a JSON document of about 900 bytes, as log events are.
 func logLine(r *rand.Rand, i int) []byte {
 	words := []string{"connection", "established", "timeout", "upstream", "request", "GET", "POST", "/api/v1/items", "user", "session", "refused", "cache", "miss", "hit", "latency", "backend"}
 	msg := ""

@@ -30,7 +30,7 @@ var roles = map[string]role{
 	"_recovery_source": roleRecovery,
 }
 
-// fieldTable gives the role of a field by its number.
+// fieldTable maps the number of a field to its role.
 type fieldTable []role
 
 func newFieldTable(fi *fieldInfos) fieldTable {
@@ -154,7 +154,7 @@ func uvarint(p []byte) (v uint64, n int) {
 	return 0, 0
 }
 
-// skipNumber gives the offset after a number at p, -1 when the document ends before it.
+// skipNumber returns the offset after a number at p, -1 when the document ends before it.
 func skipNumber(doc []byte, p int, kind uint64, fixed bool) int {
 	var size int
 	switch {
@@ -188,7 +188,7 @@ func skipNumber(doc []byte, p int, kind uint64, fixed bool) int {
 	return p + size
 }
 
-// varintLen is the length of a variable-length integer of at most 10 bytes; 0 when there is none.
+// varintLen returns the length of a variable-length integer of at most 10 bytes; 0 when there is none.
 func varintLen(p []byte) int {
 	for n := 0; n < len(p) && n < 10; n++ {
 		if p[n] < 0x80 {

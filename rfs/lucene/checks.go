@@ -25,7 +25,7 @@ type Check struct {
 	Verified bool   `json:"verified,omitempty"` // the part is the whole file and the CRC is right
 }
 
-// FileVerdict says whether the parts of a file add up to it.
+// FileVerdict reports whether the parts of a file add up to it.
 type FileVerdict struct {
 	Segment  string
 	File     string
@@ -33,7 +33,7 @@ type FileVerdict struct {
 	Err      error // a fault.Damage when the CRC is not
 }
 
-// crcLen is how many bytes CRC covers.
+// crcLen returns how many bytes CRC covers.
 func (c Check) crcLen() int64 {
 	end := c.End
 	if c.Footed {
@@ -88,7 +88,7 @@ func combineFile(parts []Check) FileVerdict {
 	return v
 }
 
-// combineCRC is the CRC-32 (IEEE) of two byte sequences one after the other, from the CRC
+// combineCRC returns the CRC-32 (IEEE) of two byte sequences one after the other, from the CRC
 // of each and the length of the second: appending n zero bytes to the first is a linear
 // map over GF(2), which is applied by repeated squaring.
 func combineCRC(first, second uint32, n int64) uint32 {
@@ -138,87 +138,87 @@ func square(dst, m *[32]uint32) {
 	}
 }
 
-// trail remembers the CRC at the borders of chunks, so that a reader can say for an ordinal
-// that it has passed what it owned before it. The newest borders are kept; an ordinal that
-// lies further back leaves a gap, which is not verified but never wrong.
+// crcTracker records the CRC at the boundaries of chunks, from which Checks derives the CRC of the
+// bytes before an ordinal. The newest boundaries are kept; an ordinal before them leaves a gap, which
+// is not verified but never wrong.
 //
-// It is written by the reader and may be asked by others meanwhile.
-type trail struct {
-	mu      sync.Mutex
-	files   []trailFile
-	borders []border
-	dropped bool
+// The reader writes it; other goroutines may read it concurrently.
+type crcTracker struct {
+	mu         sync.Mutex
+	files      []trackedFile
+	boundaries []boundary
+	dropped    bool
 }
 
-type trailFile struct {
+type trackedFile struct {
 	segment *Segment
 	src     *source
-	own     int64 // first byte that is owned
+	own     int64 // first owned byte
 	footed  bool
-	last    int64 // ordinal of the last border
+	last    int64 // ordinal of the last boundary
 	done    bool  // the end was reached
 	crc     uint32
 	footer  uint32
 }
 
-// border is the beginning of a chunk.
-type border struct {
+// boundary is the beginning of a chunk.
+type boundary struct {
 	file    int
 	ordinal int64
 	off     int64
 	crc     uint32 // of the bytes [own, off)
 }
 
-// maxBorders bounds the memory of a trail to some MiB.
-const maxBorders = 1 << 16
+// maxBoundaries limits the memory of a crcTracker to some MiB.
+const maxBoundaries = 1 << 16
 
 // file begins a file of which the bytes from own on are owned.
-func (t *trail) file(s *Segment, src *source, own int64, footed bool) {
+func (t *crcTracker) file(s *Segment, src *source, own int64, footed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.files = append(t.files, trailFile{segment: s, src: src, own: own, footed: footed})
+	t.files = append(t.files, trackedFile{segment: s, src: src, own: own, footed: footed})
 }
 
-func (t *trail) border(ordinal, off int64, crc uint32) {
+func (t *crcTracker) boundary(ordinal, off int64, crc uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.borders) >= 2*maxBorders {
-		t.borders = append(t.borders[:0], t.borders[maxBorders:]...)
+	if len(t.boundaries) >= 2*maxBoundaries {
+		t.boundaries = append(t.boundaries[:0], t.boundaries[maxBoundaries:]...)
 		t.dropped = true
 	}
 	file := len(t.files) - 1
 	t.files[file].last = ordinal
-	t.borders = append(t.borders, border{file, ordinal, off, crc})
+	t.boundaries = append(t.boundaries, boundary{file, ordinal, off, crc})
 }
 
-func (t *trail) end(crc, footer uint32) {
+func (t *crcTracker) end(crc, footer uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f := &t.files[len(t.files)-1]
 	f.done, f.crc, f.footer = true, crc, footer
 }
 
-// find is the first border of a file at or after an ordinal; none when it was not reached
+// find returns the first boundary of a file at or after an ordinal; none when it was not reached
 // or may have been dropped.
-func (t *trail) find(file int, ordinal int64) (border, bool) {
-	i, exact := slices.BinarySearchFunc(t.borders, border{file: file, ordinal: ordinal}, func(a, b border) int {
+func (t *crcTracker) find(file int, ordinal int64) (boundary, bool) {
+	i, exact := slices.BinarySearchFunc(t.boundaries, boundary{file: file, ordinal: ordinal}, func(a, b boundary) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.ordinal, b.ordinal))
 	})
-	if !exact && (i == len(t.borders) || t.borders[i].file != file || i == 0 && t.dropped) {
-		return border{}, false
+	if !exact && (i == len(t.boundaries) || t.boundaries[i].file != file || i == 0 && t.dropped) {
+		return boundary{}, false
 	}
-	return t.borders[i], true
+	return t.boundaries[i], true
 }
 
-// Checks gives the parts of files that this reader owns when its range ends at the ordinal
+// Checks returns the parts of files that this reader owns when its range ends at the ordinal
 // upTo, which must not lie beyond Ordinal. The range of an item that goes on elsewhere ends
 // where that one begins, so both together cover each byte once. It may be called while
 // another goroutine reads.
 func (r *Reader) Checks(upTo int64) []Check {
-	r.trail.mu.Lock()
-	defer r.trail.mu.Unlock()
+	r.crcTracker.mu.Lock()
+	defer r.crcTracker.mu.Unlock()
 	var out []Check
-	for i, f := range r.trail.files {
+	for i, f := range r.crcTracker.files {
 		if f.segment.Base >= upTo {
 			break
 		}
@@ -226,7 +226,7 @@ func (r *Reader) Checks(upTo int64) []Check {
 		if f.done && upTo > f.last {
 			c.End, c.CRC, c.Footer = f.src.size, f.crc, f.footer
 			c.Verified = f.own == 0 && f.footed && f.crc == f.footer
-		} else if b, ok := r.trail.find(i, upTo); ok {
+		} else if b, ok := r.crcTracker.find(i, upTo); ok {
 			c.End, c.CRC = b.off, b.crc
 		}
 		if c.End <= c.Off {

@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
 )
 
-// Options say how a commit is opened.
+// Options configures how a commit is opened.
 type Options struct {
 	// VerifyAll reads every file of the commit whole, once, and compares its CRC with its
 	// footer, also those that a migration does not need.
@@ -72,7 +72,7 @@ type Segment struct {
 	preamble []byte // of .fdt, so that it is not fetched again; nil when nothing lives
 }
 
-// anyLive says whether one of the documents [from, to) lives.
+// anyLive reports whether one of the documents [from, to) lives.
 func (s *Segment) anyLive(from, to int32) bool {
 	if s.live == nil {
 		return from < to

@@ -142,7 +142,7 @@ func qatBlock(t testing.TB, fdt string, p []byte) []byte {
 	return b.Bytes()
 }
 
-// lz4WithDict is a greedy LZ4 encoder whose matches may reach into a dictionary.
+// lz4WithDict returns a greedy LZ4 encoder whose matches may reach into a dictionary.
 func lz4WithDict(p, dict []byte) []byte {
 	all := append(slices.Clone(dict), p...)
 	at := map[uint32]int{}

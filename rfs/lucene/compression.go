@@ -26,7 +26,7 @@ const (
 	maxPlainUnit = 1<<31 - 1
 )
 
-// unitBound is the most bytes of .fdt that a slice of n raw bytes occupies: no method grows
+// unitBound returns the most bytes of .fdt that a slice of n raw bytes occupies: no method grows
 // incompressible data by more than a small part.
 func unitBound(n int64) int64 { return 2*n + 1024 }
 
@@ -46,7 +46,7 @@ func checkUnit(n int) error {
 	return nil
 }
 
-// piece reads a VInt length and gives that many bytes.
+// piece reads a VInt length and returns that many bytes.
 func piece(in *codec.Input) []byte { return in.Take(int(in.VInt())) }
 
 // readFull fills p from r and proves that r ends there.

@@ -7,7 +7,7 @@ import "github.com/rfsd/rfsd/rfs/lucene/codec"
 // six times as long as the dictionary.
 const maxDictBlocks = 64
 
-// dictHead is the head of the modes with a dictionary: the first dictLen raw bytes are
+// dictHead returns the head of the modes with a dictionary: the first dictLen raw bytes are
 // stored first, the rest follows in blocks of blockLen that may refer to them.
 func dictHead(in *codec.Input, n int) (dictLen, blockLen int) {
 	dictLen, blockLen = int(in.VInt()), int(in.VInt())

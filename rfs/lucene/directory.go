@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// Directory gives the files of one Lucene commit by their physical names
+// Directory opens the files of one Lucene commit by their physical names
 // (segments_4, _0.cfs, …). The snapshot package implements it over a shard
-// manifest; tests give a map. Implementations are safe for concurrent use.
+// manifest; tests use a map. Implementations are safe for concurrent use.
 type Directory interface {
 	// List returns the names of all files of the commit, in any order.
 	List() []string
@@ -18,15 +18,15 @@ type Directory interface {
 // File is one Lucene file that may lie in several blobs of a repository. Only
 // the ranges that are asked for are fetched.
 type File interface {
-	// Size is the length of the file in bytes, as the manifest states it.
+	// Size returns the length of the file in bytes, as the manifest states it.
 	Size() int64
 	// ReadAt fills p with the bytes from off on; anything less is an error
-	// (fault.ErrCorrupt when the blob is missing or shorter than the manifest says,
+	// (fault.ErrCorrupt when the blob is missing or shorter than in the manifest,
 	// fault.ErrUnavailable when the repository did not answer).
 	ReadAt(ctx context.Context, p []byte, off int64) error
 	// Stream reads n bytes from off on, in order, with read-ahead. Ending early is
 	// an error as in ReadAt, never io.EOF before n bytes.
 	Stream(ctx context.Context, off, n int64) (io.ReadCloser, error)
-	// Locate says in which blob, and where in it, the byte at off lies (for errors).
+	// Locate returns in which blob, and where in it, the byte at off lies (for errors).
 	Locate(off int64) (blob string, blobOff int64)
 }

@@ -86,7 +86,7 @@ type storedField struct {
 
 type testDoc []storedField
 
-// segmentSpec says how a test segment is written.
+// segmentSpec describes how a test segment is written.
 type segmentSpec struct {
 	fdt       string // codec
 	version   int

@@ -34,7 +34,7 @@ type fieldInfo struct {
 
 const dvNumeric = 1
 
-// fnmLayout says how one codec of .fnm is laid out.
+// fnmLayout describes how one codec of .fnm is laid out.
 type fnmLayout struct {
 	plain     bool
 	dvGen     bool // plain layouts only: 46

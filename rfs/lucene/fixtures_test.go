@@ -53,7 +53,7 @@ func decodeID(rec *lucene.Record) (typ, id string) {
 	return "", base64.RawURLEncoding.EncodeToString(b)
 }
 
-// truthFile is the dump of one snapshot of a fixture: the one that bears its name, else the only one.
+// truthFile returns the dump of one snapshot of a fixture: the one that bears its name, else the only one.
 func truthFile(base, snap string) string {
 	if own := base + "." + snap + ".ndjson.gz"; exists(own) {
 		return own
@@ -216,7 +216,7 @@ func take(left map[[2]string][]truth.Key, k truth.Key) (truth.Key, bool) {
 	return truth.Key{}, false
 }
 
-// routing is the routing of a document: its parent when there is none of its own.
+// routing returns the routing of a document: its parent when there is none of its own.
 func routing(rec *lucene.Record) string {
 	if rec.Routing == nil && rec.Parent != nil {
 		_, parent, _ := strings.Cut(string(rec.Parent), "#")

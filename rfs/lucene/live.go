@@ -17,7 +17,7 @@ func newBitset(n int32) bitset { return make(bitset, (int64(n)+63)/64) }
 func (b bitset) get(d int32) bool { return b[d>>6]>>(d&63)&1 != 0 }
 func (b bitset) set(d int32)      { b[d>>6] |= 1 << (d & 63) }
 
-// count is the number of set bits among the first n, which must be all that can be set.
+// count returns the number of set bits among the first n, which must be all that can be set.
 func (b bitset) count() (n int) {
 	for _, w := range b {
 		n += bits.OnesCount64(w)
@@ -35,7 +35,7 @@ func (b bitset) fill(n int32) {
 	}
 }
 
-// any says whether one of the bits [from, to) is set.
+// any reports whether one of the bits [from, to) is set.
 func (b bitset) any(from, to int32) bool {
 	for from < to {
 		w := b[from>>6] >> (from & 63)
@@ -178,7 +178,7 @@ func readGaps(in *codec.Input, n int, size, count, version int32) []byte {
 	return raw
 }
 
-// bitsOf makes a bitset of bytes; inverted when a set bit means a dead document. Bits
+// bitsOf returns a bitset of bytes; inverted when a set bit means a dead document. Bits
 // beyond the last document, which writers leave as they are, are cleared.
 func bitsOf(raw []byte, n int32, inverted bool) bitset {
 	b := newBitset(n)

@@ -18,7 +18,7 @@ type ReadOptions struct {
 	Values bool
 }
 
-// Reader gives the live root documents of a range of ordinals in order. It belongs to one
+// Reader reads the live root documents of a range of ordinals in order. It belongs to one
 // goroutine.
 //
 // Of each .fdt file with a living document it reads every chunk of its range, also those
@@ -32,7 +32,7 @@ type Reader struct {
 	nestedTerms bool
 	wantValues  bool
 	err         error
-	trail       trail
+	crcTracker  crcTracker
 
 	// The segment in work.
 	seg    int // index of the next segment to open
@@ -69,7 +69,7 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms, wantValues: opt.Values}
 }
 
-// Ordinal is the next ordinal to be looked at: all before it are done.
+// Ordinal returns the next ordinal to be looked at: all before it are done.
 func (r *Reader) Ordinal() int64 { return r.ordinal }
 
 // Close ends the reader; Checks may still be asked.
@@ -78,7 +78,7 @@ func (r *Reader) Close() error {
 	return r.win.close()
 }
 
-// Next gives the next live root document. The record and its slices are valid until the
+// Next returns the next live root document. The record and its slices are valid until the
 // following call. It returns io.EOF when the range ends; after any error it returns that
 // error again. Damage is a fault.Damage.
 func (r *Reader) Next(ctx context.Context) (*Record, error) {
@@ -161,7 +161,7 @@ func (r *Reader) advance(ctx context.Context) error {
 	}
 	r.next++
 	if r.next < x.chunks() && x.pointers[r.next] > r.win.own {
-		r.trail.border(r.cur.Base+int64(end), x.pointers[r.next], r.win.crc)
+		r.crcTracker.boundary(r.cur.Base+int64(end), x.pointers[r.next], r.win.crc)
 	}
 	if r.next == x.chunks() {
 		if err := r.readTail(ctx); err != nil {
@@ -242,8 +242,8 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 		own = size
 	}
 	r.win.open(stored.fdt, start, own, limit, r.buf)
-	r.trail.file(s, stored.fdt, own, stored.hasFooter())
-	r.trail.border(s.Base+int64(x.docs[first]), own, 0)
+	r.crcTracker.file(s, stored.fdt, own, stored.hasFooter())
+	r.crcTracker.boundary(s.Base+int64(x.docs[first]), own, 0)
 	return r.win.skip(ctx, x.pointers[r.next])
 }
 
@@ -262,8 +262,8 @@ func (r *Reader) readTail(ctx context.Context) error {
 		return err
 	}
 	if !r.stored.hasFooter() {
-		r.win.pass(fdt.size)
-		r.trail.end(r.win.crc, 0)
+		r.win.advance(fdt.size)
+		r.crcTracker.end(r.win.crc, 0)
 		return nil
 	}
 	at := fdt.size - codec.FooterLen
@@ -274,8 +274,8 @@ func (r *Reader) readTail(ctx context.Context) error {
 	if err != nil {
 		return fdt.wrap(err)
 	}
-	r.win.pass(fdt.size)
-	r.trail.end(r.win.crc, want)
+	r.win.advance(fdt.size)
+	r.crcTracker.end(r.win.crc, want)
 	if r.win.own == 0 && r.win.crc != want {
 		return fdt.corrupt(at, "checksum %08x, footer says %08x", r.win.crc, want)
 	}
@@ -338,7 +338,7 @@ func (r *Reader) unpackChunk(ctx context.Context, k int, pos, end int64) error {
 		}
 		pos += int64(took)
 		if r.chunk.sliced {
-			r.win.pass(pos)
+			r.win.advance(pos)
 		}
 	}
 	if pos != end {

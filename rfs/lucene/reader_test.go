@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// layouts are all stored-field formats and versions, with the least chunks that show them.
+// layouts returns all stored-field formats and versions, with the least chunks that show them.
 func layouts() []segmentSpec {
 	var out []segmentSpec
 	for name, f := range storedFormats {
@@ -80,7 +80,7 @@ func someJSON(r *rand.Rand, n int) []byte {
 	return append(b, `"}`...)
 }
 
-// valueOf is the first value of a field, nil when there is none.
+// valueOf returns the first value of a field, nil when there is none.
 func valueOf(d testDoc, number int) []byte {
 	for _, f := range d {
 		if f.number == number {

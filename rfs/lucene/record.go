@@ -1,6 +1,6 @@
 package lucene
 
-// IDKind says how a document's id is stored (FORMATS §10.1: decided per field, not per version).
+// IDKind describes how a document's id is stored (FORMATS §10.1: decided per field, not per version).
 type IDKind uint8
 
 // The forms of a stored id.

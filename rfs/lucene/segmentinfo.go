@@ -36,7 +36,7 @@ type segmentInfo struct {
 	sortedBy  string // the first sort field when its order rises; "" for none and before 90
 }
 
-// siLayout says how one codec of .si is laid out.
+// siLayout describes how one codec of .si is laid out.
 type siLayout struct {
 	plain      bool // plain header, version as string
 	oldCounts  func(version int32) bool

@@ -40,7 +40,7 @@ type commitInfo struct {
 	segments []segmentEntry
 }
 
-// segmentEntry is what a commit says about one segment.
+// segmentEntry is the entry of one segment in a commit.
 type segmentEntry struct {
 	name          string
 	id            string // "" when the format has none
@@ -197,7 +197,7 @@ func versionString(major, minor, bugfix int32) string {
 	return fmt.Sprintf("%d.%d.%d", major, minor, bugfix)
 }
 
-// commitFile is the name of the newest commit among the files of a directory.
+// commitFile returns the name of the newest commit among the files of a directory.
 func commitFile(names []string) (string, error) {
 	best, gen := "", int64(-1)
 	for _, n := range names {

@@ -67,7 +67,7 @@ func openSeries(ctx context.Context, seg *Segment) (*series, error) {
 	return s, nil
 }
 
-// fill gives a document without a stored id what its id consists of. The files are verified
+// fill sets the parts of the id of a document without a stored id. The files are verified
 // before the first: a damaged value would be another id.
 func (s *series) fill(ctx context.Context, rec *Record) error {
 	for len(s.data) > 0 {

@@ -54,7 +54,7 @@ func testShards(t testing.TB) map[string]mapDir {
 	return out
 }
 
-// without gives a copy of a directory that lacks a file.
+// without returns a copy of a directory that lacks a file.
 func (d mapDir) without(name string) mapDir {
 	c := mapDir{}
 	for k, v := range d {

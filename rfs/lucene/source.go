@@ -23,7 +23,7 @@ const (
 	firstRead = 16 << 20
 )
 
-// checksummed is what a File may say about itself: the CRC-32 that the manifest of the
+// checksummed is an optional interface of a File: the CRC-32 that the manifest of the
 // snapshot recorded for its footer.
 type checksummed interface {
 	Checksum() (crc uint32, ok bool)
@@ -50,7 +50,7 @@ func openSource(dir Directory, name string) (*source, error) {
 	return &source{name: name, file: f, size: f.Size(), own: true}, nil
 }
 
-// section is a part of a compound file.
+// section returns a part of a compound file.
 func (s *source) section(name string, off, size int64) *source {
 	return &source{name: name, file: s.file, base: s.base + off, size: size, data: s.data}
 }
@@ -68,7 +68,7 @@ func (s *source) uncached() *source {
 	return &c
 }
 
-// readAt gives n bytes from off on.
+// readAt returns n bytes from off on.
 func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
 	if off < 0 || n < 0 || off > s.size || n > s.size-off {
 		return nil, s.corrupt(off, "%d bytes wanted of a file of %d", n, s.size)
@@ -91,7 +91,7 @@ func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
 	return p, nil
 }
 
-// readAll gives the whole file after its footer was checked; files of Lucene before 4.8
+// readAll returns the whole file after its footer was checked; files of Lucene before 4.8
 // have none.
 func (s *source) readAll(ctx context.Context) ([]byte, error) {
 	b, err := s.readAt(ctx, 0, s.size)

@@ -136,7 +136,7 @@ func openStored(ctx context.Context, seg *Segment) (*storedFields, error) {
 	return s, nil
 }
 
-// chunkIndex says where the chunks of a segment begin: chunk k holds the documents
+// chunkIndex describes where the chunks of a segment begin: chunk k holds the documents
 // [docs[k], docs[k+1]) in the bytes [pointers[k], pointers[k+1]) of .fdt.
 type chunkIndex struct {
 	docs     []int32
@@ -145,7 +145,7 @@ type chunkIndex struct {
 
 func (x *chunkIndex) chunks() int { return len(x.docs) - 1 }
 
-// find is the chunk that holds a document.
+// find returns the chunk that holds a document.
 func (x *chunkIndex) find(doc int32) int {
 	return sort.Search(x.chunks(), func(k int) bool { return x.docs[k+1] > doc })
 }
@@ -173,7 +173,7 @@ func (s *storedFields) checkIndex() error {
 	return nil
 }
 
-// hasFooter says whether the .fdt ends with a footer: all but those before Lucene 4.8.
+// hasFooter reports whether the .fdt ends with a footer: all but those before Lucene 4.8.
 func (s *storedFields) hasFooter() bool { return !s.format.plain || s.version >= 2 }
 
 // numbersFixed reports whether numbers have the lengths that they had before Lucene 5.0.

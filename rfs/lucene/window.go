@@ -88,8 +88,8 @@ func (w *window) read(ctx context.Context, size int) error {
 	return fmt.Errorf("read %s: %w", w.src.name, err)
 }
 
-// pass leaves everything before off behind; the bytes must have been shown.
-func (w *window) pass(off int64) {
+// advance moves the position to off; the bytes before it must be in the buffer.
+func (w *window) advance(off int64) {
 	from, to := max(w.pos, w.own), min(off, w.limit)
 	if from < to {
 		w.crc = crc32.Update(w.crc, crc32.IEEETable, w.buf[from-w.start:to-w.start])
@@ -97,14 +97,14 @@ func (w *window) pass(off int64) {
 	w.pos = off
 }
 
-// skip passes bytes without looking at them.
+// skip advances to a position without using the bytes.
 func (w *window) skip(ctx context.Context, to int64) error {
 	for w.pos < to {
 		step := min(to, w.pos+windowSize/2)
 		if _, err := w.at(ctx, w.pos, step-w.pos); err != nil {
 			return err
 		}
-		w.pass(step)
+		w.advance(step)
 	}
 	return nil
 }

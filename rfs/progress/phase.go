@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// The phases in their order, and as the store names the last two.
+// The phases in their order. phaseName maps the names of the last two in the store.
 var phaseNames = [...]string{"snapshot", "metadata", "indices", "documents"}
 
 func phaseName(stored string) string {
@@ -22,7 +22,7 @@ func phaseName(stored string) string {
 	return stored
 }
 
-// phaseBody is what progress reads of the body of a phase record; every field may be absent.
+// phaseBody is the part of a phase record's body that is read; every field may be absent.
 type phaseBody struct {
 	Done  int64  `json:"done"`
 	Total int64  `json:"total"`
@@ -57,7 +57,7 @@ func instant(ms int64) *time.Time {
 	return &t
 }
 
-// phases puts the phases in order, fills in those without a record, and what items and entries say of them.
+// phases sorts the phases, adds those without a record, and sets their progress from items and index entries.
 func (r *reader) phases() {
 	found := map[string]Phase{}
 	latest := -1 // of the phases that have a record
@@ -74,7 +74,7 @@ func (r *reader) phases() {
 		p, ok := found[name]
 		if !ok {
 			p = Phase{Name: name, State: NotStarted}
-			if i < latest { // what comes later has begun: it was left out
+			if i < latest { // a later phase has begun, so this one was skipped
 				p.State = Skipped
 			}
 		}

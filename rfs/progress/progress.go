@@ -1,10 +1,10 @@
-// Package progress tells how far a migration is, from nothing but its coordination store: phases,
-// indices, shards, documents, bytes, failures and events. Daemons, rfsctl and the page show the same.
+// Package progress reads the progress of a migration from its coordination store: phases, indices,
+// shards, documents, bytes and failures. Daemons, rfsctl and the status page show the same.
 package progress
 
 import "time"
 
-// Migration is the state of one session at one instant.
+// Migration is the state of one session at one time.
 type Migration struct {
 	Session    string    `json:"session"`
 	Repository string    `json:"repository,omitempty"`
@@ -14,14 +14,14 @@ type Migration struct {
 	Phases     []Phase   `json:"phases"`
 	Totals     Counts    `json:"totals"`
 	Indices    []Index   `json:"indices"`
-	// Failures are items, indices and phases that were given up, grouped by reason.
+	// Failures are the failed items, indices and phases, grouped by reason.
 	Failures []Failure `json:"failures,omitempty"`
 	Complete bool      `json:"complete"` // every phase has ended and no item is open
 	// SafeFrom is when others may write to the migrated indices; absent while an item is open.
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
 }
 
-// Intent is what the operator wants of the fleet. It is authoritative in the store.
+// Intent is the desired state of the fleet, set by the operator. The store is authoritative.
 type Intent struct {
 	State   string `json:"state"`             // run, pause or drain
 	Workers *int   `json:"workers,omitempty"` // wanted number of workers of the fleet; nil: each node decides
@@ -41,7 +41,7 @@ type Phase struct {
 	Finished *time.Time `json:"finished,omitempty"`
 }
 
-// Counts add up: live = indexed + failed + filtered when everything is done.
+// Counts are sums: live = indexed + failed + filtered when everything is done.
 type Counts struct {
 	Items      int64 `json:"items"`
 	ItemsOpen  int64 `json:"items_open"`
@@ -83,7 +83,7 @@ type Shard struct {
 	Error    string     `json:"error,omitempty"`
 }
 
-// Failure is what was given up for one reason.
+// Failure is a group of failures with one reason.
 type Failure struct {
 	Reason   string   `json:"reason"`
 	Count    int64    `json:"count"`

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// States of shards and indices, and of phases that were left out; the others are those of records.
+// States of shards and indices, and of skipped phases; the other states of phases are those of records.
 const (
 	NotStarted = "NOT_STARTED"
 	InProgress = "IN_PROGRESS"
@@ -20,17 +20,17 @@ const (
 	Skipped    = "SKIPPED"
 )
 
-// maxExamples bounds the examples of a failure.
+// maxExamples limits the examples of a failure.
 const maxExamples = 5
 
-// Read sums up the coordination store: every item and every record of phases and indices is
-// read once. What is not known yet is absent, not an error.
+// Read summarizes the coordination store: it reads every item and every record of phases and indices
+// once. Missing records are not an error.
 func Read(ctx context.Context, c *cms.Coordinator) (*Migration, error) {
 	m, _, err := ReadItems(ctx, c)
 	return m, err
 }
 
-// ReadItems is Read and gives the items that it read, too, in order of ids.
+// ReadItems is like Read and also returns the items, sorted by id.
 func ReadItems(ctx context.Context, c *cms.Coordinator) (*Migration, []cms.Item, error) {
 	now, _, err := c.Now(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func ReadItems(ctx context.Context, c *cms.Coordinator) (*Migration, []cms.Item,
 	return r.m, r.items, nil
 }
 
-// reader collects what one reading of the store says.
+// reader collects the results of one read of the store.
 type reader struct {
 	m       *Migration
 	now     time.Time
@@ -78,11 +78,11 @@ type reader struct {
 	created int64 // of them, those whose creation has ended
 }
 
-// index is one index while it is summed up.
+// index is the state of one index during a read.
 type index struct {
 	Index
-	shards int     // as the entry says; 0 without one
-	bytes  []int64 // of its shards, when they are known
+	shards int     // as recorded in the entry; 0 without one
+	bytes  []int64 // of its shards, if known
 	chains map[int][]cms.Item
 }
 
@@ -99,7 +99,7 @@ func (r *reader) settings(ctx context.Context, c *cms.Coordinator) error {
 	s, err := c.Settings(ctx)
 	if err != nil {
 		if isNotFound(err) {
-			return nil // nobody has begun
+			return nil // the migration has not begun
 		}
 		return err
 	}
@@ -107,7 +107,7 @@ func (r *reader) settings(ctx context.Context, c *cms.Coordinator) error {
 	return nil
 }
 
-// entryBody is what progress reads of the body of an index entry (rfs/worker stores it).
+// entryBody is the part of an index entry's body that is read (rfs/worker writes it).
 type entryBody struct {
 	Name    string `json:"name"`
 	Shards  int    `json:"shards"`
@@ -119,7 +119,7 @@ type entryBody struct {
 		} `json:"naming"`
 		Bytes   []int64 `json:"bytes"`
 		Reduced string  `json:"reduced"`
-		// Arrival is what the target held when all documents were sent.
+		// Arrival is the content of the target after all documents were sent.
 		Arrival struct {
 			Problem string `json:"problem"`
 		} `json:"arrival"`
@@ -129,7 +129,7 @@ type entryBody struct {
 func (r *reader) entry(rec cms.Record) {
 	var b entryBody
 	if json.Unmarshal(rec.Body, &b) != nil || b.Name == "" {
-		return // whoever works on it says so
+		return // the worker of the index reports that
 	}
 	x := r.index(b.Name)
 	x.shards, x.bytes, x.Reduced = b.Shards, b.Locator.Bytes, b.Locator.Reduced

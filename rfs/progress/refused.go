@@ -10,8 +10,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// ReadRefused groups the documents that a fleet noted as refused by their reasons, the most frequent first. A bucket
-// or shared directory of failed documents has all of them, and then nothing is noted.
+// ReadRefused returns the rejected documents that the fleet has recorded, grouped by reason, the most frequent first. If a
+// bucket or shared directory has the failed documents, none are recorded.
 func ReadRefused(ctx context.Context, c *cms.Coordinator) ([]Failure, error) {
 	at, all := map[string]int{}, []Failure{}
 	for d, err := range c.Refused(ctx) {

@@ -53,7 +53,7 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 		s.Counts.ShardsDone = 1
 	}
 	if s.Counts.ItemsBad > 0 && !open && len(chain) > 0 {
-		s.Counts.ShardsDone = 1 // it has ended, even though not well
+		s.Counts.ShardsDone = 1 // it has ended, with failures
 	}
 	s.Fraction = fraction(s, chain, passed, density)
 	s.Counts.Bytes = s.Bytes
@@ -61,7 +61,7 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 	return s
 }
 
-// lease notes the running lease of an open item.
+// lease sets the holder and expiry of an open item's current lease.
 func (r *reader) lease(s *Shard, it cms.Item) {
 	if it.Holder == "" || it.Expiration == 0 {
 		return
@@ -74,7 +74,7 @@ func (r *reader) lease(s *Shard, it cms.Item) {
 	s.Holder, s.Expiry = it.Holder, &expiry
 }
 
-// chainComplete says that every successor that a completed item names exists.
+// chainComplete reports whether every successor of the completed items exists.
 func chainComplete(chain []cms.Item) bool {
 	have := map[string]bool{}
 	for _, it := range chain {
@@ -90,8 +90,8 @@ func chainComplete(chain []cms.Item) bool {
 	return true
 }
 
-// fraction is how much of a shard is done: exact when a worker has recorded how many ordinals it
-// has, else estimated by how many there are per byte of the shards that are done.
+// fraction returns how much of a shard is done, 0 to 1: exact if a worker has recorded its number of
+// ordinals, else estimated from the ordinals per byte of completed shards.
 func fraction(s Shard, chain []cms.Item, passed int64, density float64) float64 {
 	if s.State == Completed || s.Counts.ShardsDone == 1 {
 		return 1
@@ -106,7 +106,7 @@ func fraction(s Shard, chain []cms.Item, passed int64, density float64) float64 
 	return min(float64(passed)/total, 0.99)
 }
 
-// ordinals is how many ordinals the shard has, as a worker wrote down with its checks; 0 when none has.
+// ordinals returns the number of ordinals of the shard, as recorded by a worker with its checks; 0 if unknown.
 func ordinals(chain []cms.Item) int64 {
 	for _, it := range chain {
 		if it.Checks == "" {
@@ -127,7 +127,7 @@ func ordinals(chain []cms.Item) int64 {
 	return 0
 }
 
-// density is the number of ordinals per byte over all shards that are done.
+// density returns the number of ordinals per byte over all completed shards.
 func (r *reader) density() float64 {
 	var passed, bytes float64
 	for _, x := range r.indices {

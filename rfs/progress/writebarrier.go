@@ -6,24 +6,24 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// Upper bounds of what a request may outlive: the grace and the margin of any lease (cms),
-// and the time after which a client gives an unanswered request up (target).
+// Upper limits of the time that a request may outlive its lease: the grace and the margin of any lease (cms),
+// and the timeout of requests to the target.
 const (
 	maxLeaseSlack = 5*time.Second + 15*time.Second
-	// RequestTimeout is how long a client waits for an answer of the target.
+	// RequestTimeout is the timeout of requests to the target.
 	RequestTimeout = 2 * time.Minute
 )
 
-// WriteBarrier tells when no request of this migration can reach the target any more. A worker
-// that lost its lease starts no request, but what it had started before, or handed to the
-// kernel before it was stopped, may still arrive until the request's timeout; only after
-// that may somebody else write to the migrated indices without being overwritten.
+// WriteBarrier determines when no request of this migration can reach the target any more. A worker
+// that has lost its lease starts no request, but requests that it started before, or handed to
+// the kernel before it was stopped, may still arrive until their timeout. Only after that may
+// other clients write to the migrated indices without being overwritten.
 type WriteBarrier struct {
-	Open     int       // items that are not ended; somebody may lease them at any moment
-	SafeFrom time.Time // when the last request has ended for certain, by the store's clock
+	Open     int       // open items; they may be leased at any time
+	SafeFrom time.Time // when the last request has certainly ended, by the store's clock
 }
 
-// Add takes an item, shard_setup too, into account.
+// Add adds an item, including shard_setup.
 func (q *WriteBarrier) Add(it cms.Item) {
 	if it.Open() {
 		if it.ID != cms.SetupID {
@@ -33,8 +33,8 @@ func (q *WriteBarrier) Add(it cms.Item) {
 			q.later(time.Unix(it.Expiration, 0).Add(maxLeaseSlack))
 		}
 	}
-	// Whoever lost the item to this acquisition sent its last request before it; what was
-	// cut off and repeated before the item ended may arrive once more after it.
+	// The former holder sent its last request before this acquisition; requests that were
+	// repeated after a lost connection may arrive a second time after the item has ended.
 	if it.AcquiredAt != 0 {
 		q.later(time.UnixMilli(it.AcquiredAt))
 	}
@@ -49,7 +49,7 @@ func (q *WriteBarrier) later(lastStart time.Time) {
 	}
 }
 
-// SafeToWriteAt says whether others may write to the target now.
+// SafeToWriteAt reports whether other clients may write to the target at a time.
 func (q *WriteBarrier) SafeToWriteAt(now time.Time) bool {
 	return q.Open == 0 && !now.Before(q.SafeFrom)
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Total is the length in bytes of the whole blob of which rc streams a part; false when
+// Total returns the length in bytes of the whole blob of which rc streams a part; false when
 // the stream does not know it.
 func Total(rc io.ReadCloser) (int64, bool) {
 	t, ok := rc.(interface{ Total() int64 })
@@ -33,7 +33,7 @@ func openVersion(ctx context.Context, r Repository, name string, off, n int64, v
 	return rc, "", err
 }
 
-// exact is a stream that must give left bytes: an earlier end is the error of short.
+// exact is a stream that must have left more bytes: an earlier end is the error of short.
 type exact struct {
 	io.ReadCloser
 	left  int64
@@ -41,7 +41,7 @@ type exact struct {
 	short func(left int64) error
 }
 
-// Total is the length of the blob.
+// Total returns the length of the blob.
 func (e *exact) Total() int64 { return e.total }
 
 func (e *exact) Read(p []byte) (int, error) {

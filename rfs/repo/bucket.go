@@ -24,7 +24,7 @@ func OpenBucket(ctx context.Context, uri string, o S3Options, p RetryPolicy) (*B
 	return &Bucket{s3: r, policy: p.filled()}, nil
 }
 
-// URI is the URI of bucket and prefix.
+// URI returns the URI of bucket and prefix.
 func (b *Bucket) URI() string { return b.s3.URI() }
 
 // Put writes an object whole, in place of one of that name; it is durable when Put returns. While the store is not

@@ -36,10 +36,10 @@ type tally struct {
 // NewCounting counts what is read from r.
 func NewCounting(r Repository) *Counting { return &Counting{Repository: r, tally: &tally{}} }
 
-// Totals are the requests made and the bytes read so far.
+// Totals returns the requests made and the bytes read so far.
 func (c *Counting) Totals() (requests, bytes int64) { return c.requests.Load(), c.bytes.Load() }
 
-// Errors is how many requests failed, after what retries there were; a blob that is not there is no failure.
+// Errors returns how many requests failed, after what retries there were; a blob that is not there is no failure.
 func (c *Counting) Errors() int64 { return c.errors.Load() }
 
 func (t *tally) failed(err error) error {

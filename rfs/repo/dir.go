@@ -35,7 +35,7 @@ func NewDir(root string) (*Dir, error) {
 	return &Dir{root: r, path: abs}, nil
 }
 
-// URI is the file URI of the directory.
+// URI returns the file URI of the directory.
 func (d *Dir) URI() string { return "file://" + d.path }
 
 // Open streams a part of a file.
@@ -65,7 +65,7 @@ func (d *Dir) Open(ctx context.Context, name string, off, n int64) (io.ReadClose
 	}}, nil
 }
 
-// openFile gives errors of the file system their category.
+// openFile opens a file and wraps errors with their category.
 type openFile struct {
 	*os.File
 	name string
@@ -79,7 +79,7 @@ func (f *openFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Stat gives the size of a file.
+// Stat returns the size of a file.
 func (d *Dir) Stat(_ context.Context, name string) (int64, error) {
 	if err := checkName(name); err != nil {
 		return 0, err
@@ -133,7 +133,7 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Blob, error] {
 	}
 }
 
-// fileError gives an error of the file system its category: a missing file stays
+// fileError wraps an error of the file system with its category: a missing file stays
 // fs.ErrNotExist, anything else (permission, input/output) is not the snapshot's fault.
 func fileError(name string, err error) error {
 	switch {

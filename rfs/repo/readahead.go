@@ -20,7 +20,7 @@ type ReadAheadOptions struct {
 	Pace   Pacer // of the depth; nil: all
 }
 
-// Pacer says how many of n requests may be under way, at least one, while the store is throttling.
+// Pacer describes how many of n requests may be under way, at least one, while the store is throttling.
 type Pacer interface{ Of(n int) int }
 
 // eager asks for all.
@@ -101,7 +101,7 @@ type fetch struct {
 	err  error
 }
 
-// Total is the length of the blob.
+// Total returns the length of the blob.
 func (s *ahead) Total() int64 { return s.total }
 
 // fetchMore asks for ranges ahead as far as depth and memory allow.
@@ -152,7 +152,7 @@ func (s *ahead) advance() error {
 		f := s.pending[0]
 		<-f.done
 		if f.err != nil {
-			return f.err // Close gives the memory back
+			return f.err // Close releases the memory
 		}
 		s.pending = s.pending[1:]
 		s.cur = &chunkReader{a: s.a, f: f}
@@ -198,7 +198,7 @@ func (a *ReadAhead) giveBack(f *fetch) {
 	a.budget.Release(a.chunk)
 }
 
-// chunkReader reads a fetched range and gives its memory back when it is closed.
+// chunkReader reads a fetched range and releases its memory when it is closed.
 type chunkReader struct {
 	a   *ReadAhead
 	f   *fetch

@@ -37,7 +37,7 @@ func OpenFederation(ctx context.Context, uri string, remotes []string, s3 S3Opti
 	return f, nil
 }
 
-// Remote gives the remote store that a cluster calls by this name.
+// Remote returns the remote store that a cluster calls by this name.
 func (f *Federation) Remote(name string) (Repository, bool) {
 	r, ok := f.remotes[name]
 	if !ok {
@@ -46,10 +46,10 @@ func (f *Federation) Remote(name string) (Repository, bool) {
 	return r, ok
 }
 
-// Store gives the whole store of the repository.
+// Store returns the whole store of the repository.
 func (f *Federation) Store() (Repository, bool) { return storeOf(f.Repository) }
 
-// Remote gives a remote store with the same counts and log.
+// Remote returns a remote store with the same counts and log.
 func (c *Counting) Remote(name string) (Repository, bool) {
 	f, ok := c.Repository.(*Federation)
 	if !ok {

@@ -21,7 +21,7 @@ type Blob struct {
 	Size int64 // bytes
 }
 
-// Repository is what Open gives: every form of a repository has these methods.
+// Repository is the interface of all kinds of repositories, as returned by Open.
 type Repository interface {
 	// Open streams n bytes of a blob from off on, to the end when n < 0. A blob that is
 	// not there is an error that is fs.ErrNotExist. The stream never ends before n
@@ -29,7 +29,7 @@ type Repository interface {
 	// fault.ErrUnavailable when the store gave up in between. A stream that knows how long
 	// the whole blob is has a method Total() int64 (see Total).
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
-	// Stat gives the size of a blob in bytes.
+	// Stat returns the size of a blob in bytes.
 	Stat(ctx context.Context, name string) (int64, error)
 	// List yields all blobs whose names begin with prefix, at any depth.
 	List(ctx context.Context, prefix string) iter.Seq2[Blob, error]

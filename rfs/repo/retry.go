@@ -77,7 +77,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// again pauses before try number n (from 1) or gives the error back.
+// again pauses before attempt number n (from 1) or returns the error.
 func (p RetryPolicy) again(ctx context.Context, n int, err error) error {
 	if !errors.Is(err, fault.ErrUnavailable) {
 		return err
@@ -166,7 +166,7 @@ type resuming struct {
 	err     error // for good
 }
 
-// Total is the length of the blob.
+// Total returns the length of the blob.
 func (s *resuming) Total() int64 { return s.total }
 
 func (s *resuming) open() error {

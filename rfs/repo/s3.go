@@ -23,7 +23,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// S3Options say how a bucket is reached. Credentials come from the default chain:
+// S3Options configures access to a bucket. Credentials come from the default chain:
 // variables, shared files, container and instance roles.
 type S3Options struct {
 	Region        string
@@ -31,7 +31,7 @@ type S3Options struct {
 	PathStyle     bool   // bucket in the path instead of in the host name
 	RoleARN       string // role to assume with the default credentials; "" for none
 	RequesterPays bool
-	// Stall is how long an answer may give no byte; 0 means 30 s.
+	// Stall is how long a response may deliver no byte; 0 means 30 s.
 	Stall time.Duration
 	// Pace is which part of the requests ahead of readers is made; nil: all.
 	Pace Pacer
@@ -112,7 +112,7 @@ const (
 	defaultStall = 30 * time.Second
 )
 
-// URI is the URI of bucket and prefix.
+// URI returns the URI of bucket and prefix.
 func (r *S3) URI() string { return "s3://" + r.bucket + "/" + strings.TrimSuffix(r.prefix, "/") }
 
 // Open streams a part of an object.
@@ -160,7 +160,7 @@ func (r *S3) openVersion(ctx context.Context, name string, off, n int64, version
 	}}, aws.ToString(out.ETag), nil
 }
 
-// checkAnswer compares what the store says it sends with what was asked for.
+// checkAnswer compares the announced response with the request.
 func checkAnswer(name string, off, n int64, version string, out *s3.GetObjectOutput) error {
 	etag, have := aws.ToString(out.ETag), aws.ToInt64(out.ContentLength)
 	switch {

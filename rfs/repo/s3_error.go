@@ -32,7 +32,7 @@ var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshReq
 const verbPut = "put"
 
 // renew drops credentials that can be had anew, such as those of a role, so that the
-// next try asks for them; false for keys that somebody has to replace.
+// next try asks for them; false for keys that the operator has to replace.
 func (r *S3) renew(ctx context.Context) bool {
 	cache, ok := r.creds.(*aws.CredentialsCache)
 	if !ok {
@@ -45,8 +45,8 @@ func (r *S3) renew(ctx context.Context) bool {
 	return true
 }
 
-// failed gives an error of the store its category. ctx is the caller's: when it is over,
-// the error says that and nothing about the store.
+// failed wraps an error of the store with its category. ctx is the caller's: when it is done,
+// its error is returned instead.
 func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	what := fmt.Sprintf("%s s3://%s/%s%s", verb, r.bucket, r.prefix, name)
 	if ctx.Err() != nil {

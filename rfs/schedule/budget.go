@@ -8,60 +8,61 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// What a whole fleet may ask of the coordination store, in operations per second. Everything that nodes and workers do again and
-// again is stretched so that they keep to it together, however many they are; small fleets never notice. A fleet that hears
-// nothing of itself cannot, and asks as often as its nodes would alone.
+// Budgets of a whole fleet for operations on the coordination store, per second. Intervals of nodes and workers grow with the
+// size of the fleet to keep within them; small fleets use the minimum intervals. Without gossip the size is unknown, and each
+// node uses the intervals of a single node.
 const (
-	startBudget  = 3 // workers that begin a lease; each comes with some 20 operations from its start to its end
+	startBudget  = 3 // workers that acquire a lease; each makes about 20 operations from start to end
 	recordBudget = 50
-	// soloNodes is a number of nodes that may do as each would alone.
+	// soloNodes is the size of a fleet up to which nodes start workers without delay.
 	soloNodes = 4
 )
 
-// Rate is how many times per second all nodes together do something.
+// Rate is how many times per second all nodes together perform an operation.
 type Rate float64
 
-// What daemons do again and again.
+// Rates of the periodic operations of all daemons together.
 const (
-	IntentRate    Rate = 5   // reading of the operator's wish; a change is told by gossip, too
-	RaftProbeRate Rate = 2.5 // looks whether the hints have begun anew
-	EventRate     Rate = 2   // readings of the store's events
-	HeartbeatRate Rate = 3   // a node's words in the list of nodes, where nothing depends on them
-	ElectionRate  Rate = 2   // looks whether the leader's lock is free
+	IntentRate    Rate = 5   // reads of the intent; changes are also announced by gossip
+	RaftProbeRate Rate = 2.5 // reads of the record of the Raft cluster
+	EventRate     Rate = 2   // reads of the store's events
+	HeartbeatRate Rate = 3   // updates of the node list, unless the rate limit depends on it
+	ElectionRate  Rate = 2   // attempts to acquire the leader's lock
 )
 
-// Interval is how often one node does something that it would do after least if it were alone. least without a hint.
+// Interval returns the time between two operations of one node so that all nodes together keep to a rate; at least least, and
+// least without a hint.
 func (p NodePosition) Interval(least time.Duration, all Rate) time.Duration {
 	return max(least, seconds(float64(p.clamp().Nodes)/float64(all)))
 }
 
-// maxReadInterval bounds how old what a node knows of the migration may be when nobody asks it.
+// maxReadInterval limits the age of a node's view of the migration while no operator requests it.
 const maxReadInterval = 15 * time.Minute
 
-// ReadInterval is how long a node waits before it reads the whole state of the work again, which took so long: one in a fleet reads
-// at a time. Whoever is asked by an operator reads sooner.
+// ReadInterval returns the time between two reads of all items if one read takes took, so that about one node of a fleet reads at a
+// time. A status request of an operator triggers an earlier read.
 func (p NodePosition) ReadInterval(least, took time.Duration) time.Duration {
 	return max(least, min(seconds(float64(p.clamp().Nodes)*took.Seconds()), maxReadInterval))
 }
 
-// minRecordInterval is how often one worker alone records its progress.
+// minRecordInterval is the interval in which a single worker records its progress.
 const minRecordInterval = 10 * time.Second
 
-// RecordInterval is how often a worker records its progress: what it has done since then is done again when it dies.
+// RecordInterval returns the interval in which a worker records its progress. Work since the last record is repeated if it dies.
 func (p NodePosition) RecordInterval() time.Duration {
 	return min(max(minRecordInterval, seconds(float64(p.clamp().Workers)/recordBudget)), maxReadInterval)
 }
 
-// StartInterval is how long one node waits between two starts of workers, so that a whole fleet that starts at once keeps within its
-// budget. 0 without a hint.
+// StartInterval returns the time between two starts of workers on one node, so that a whole fleet that starts at once keeps
+// within startBudget. 0 without a hint.
 func (p NodePosition) StartInterval() time.Duration {
 	return min(seconds(float64(p.clamp().Nodes-soloNodes)/startBudget), maxStartInterval)
 }
 
-// maxStartInterval bounds how long a node leaves a worker out: hints may be wrong.
+// maxStartInterval limits the delay of a worker's start, since hints may be wrong.
 const maxStartInterval = 5 * time.Minute
 
-// StartDelay is how long a node waits before its first start, so that nodes that start at once ask one after the other.
+// StartDelay returns the delay of a node's first start of a worker, which spreads the nodes of a fleet that start at once.
 func (p NodePosition) StartDelay() time.Duration {
 	p = p.clamp()
 	if p.Nodes == 0 {
@@ -70,8 +71,8 @@ func (p NodePosition) StartDelay() time.Duration {
 	return p.StartInterval() * time.Duration(p.Position) / time.Duration(p.Nodes)
 }
 
-// MinExponent is the least lease exponent of a new item: leases are so long that no more workers begin one than may. 0 without a
-// hint.
+// MinExponent returns the minimum lease exponent of a new item: leases are long enough that workers acquire at most startBudget of
+// them per second. 0 without a hint.
 func (p NodePosition) MinExponent(initial time.Duration) int {
 	if p = p.clamp(); p.Workers == 0 || initial <= 0 {
 		return 0
@@ -80,10 +81,11 @@ func (p NodePosition) MinExponent(initial time.Duration) int {
 	return min(bits.Len(uint(math.Ceil(wanted/initial.Seconds())-1)), cms.MaxExponent)
 }
 
-// contentionThreshold is how many nodes are too many to try whatever a search finds: they all find the same.
+// contentionThreshold is the number of nodes above which a worker does not try all items that a search finds, since all nodes
+// find the same ones.
 const contentionThreshold = 16
 
-// MaxTries is how many items that a search found a worker tries before it gives up for now; 0: as many as it likes.
+// MaxTries returns how many items of one search a worker tries before it stops for now; 0: all of them.
 func (p NodePosition) MaxTries() int {
 	if n := p.clamp().Nodes; n > contentionThreshold {
 		return max(32*contentionThreshold/n, 2)
@@ -91,7 +93,7 @@ func (p NodePosition) MaxTries() int {
 	return 0
 }
 
-// seconds is a duration that is never negative, nor longer than a day.
+// seconds converts s to a duration between 0 and one day.
 func seconds(s float64) time.Duration {
 	return time.Duration(min(max(s, 0), 24*3600) * float64(time.Second))
 }

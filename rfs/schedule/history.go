@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Remaining is what a node knows of the migration by its last reading of the coordination store.
+// Remaining is the progress of the migration as of a node's last read of the coordination store.
 type Remaining struct {
 	Items, ItemsFailed, ItemsOpen int64
 	Shards, ShardsDone            int64
@@ -13,35 +13,35 @@ type Remaining struct {
 	Bytes, BytesDone              int64 // of the repository
 }
 
-// BytesLeft are to be read yet.
+// BytesLeft returns the bytes that are still to be read.
 func (l Remaining) BytesLeft() int64 { return max(l.Bytes-l.BytesDone, 0) }
 
-// Sample is what a fleet did in a span of time.
+// Sample is the work of a fleet in one time span.
 type Sample struct {
 	Begin     int64 `json:"t"` // epoch ms by the store's clock
 	Took      int64 `json:"n"` // ms
 	Bytes     int64 `json:"b"` // of the repository
 	Documents int64 `json:"d"`
-	Worked    int64 `json:"w"` // ms, of all workers together
+	Worked    int64 `json:"w"` // ms, summed over all workers
 }
 
-// History is the throughput of a fleet from the begin of its work, in bounded space: when it is full, neighbours are merged and
-// each point covers twice the time. Times in which nobody worked are left out.
+// History is the throughput of a fleet since its start, in bounded space: when it is full, neighbours are merged and each
+// sample covers twice the time. Idle times are left out.
 type History struct {
-	Step    int64    `json:"step"` // ms that a point covers at least
+	Step    int64    `json:"step"` // minimum ms of a sample
 	Samples []Sample `json:"points,omitempty"`
 }
 
 const (
-	// MaxSamples is how many points a history has at most.
+	// MaxSamples is the maximum number of samples of a history.
 	MaxSamples = 128
 	minStepMs  = int64(30 * time.Second / time.Millisecond)
 )
 
-// Add adds a span at the end.
+// Add appends a sample.
 func (h *History) Add(p Sample) {
 	if p.Took <= 0 || p.Bytes < 0 || p.Documents < 0 || p.Worked < 0 {
-		return // what was done is done again, or a clock was set
+		return // work was repeated, or a clock was set
 	}
 	h.Step = max(h.Step, minStepMs)
 	if n := len(h.Samples); n > 0 && h.Samples[n-1].Took < h.Step {
@@ -68,19 +68,19 @@ func (p Sample) merge(q Sample) Sample {
 	return Sample{Begin: p.Begin, Took: p.Took + q.Took, Bytes: p.Bytes + q.Bytes, Documents: p.Documents + q.Documents, Worked: p.Worked + q.Worked}
 }
 
-// Throughput is a mean over some time; zero values are not known.
+// Throughput is a mean over some time; zero values mean unknown.
 type Throughput struct {
 	Bytes     float64 // of the repository, per second
 	Documents float64 // per second
 	Worker    float64 // bytes per second of one worker
 }
 
-// recentWindow is over how much of the history the mean is taken: long enough that a big shard's end or a pause of the target
-// does not move it much.
+// recentWindow is the part of the history that Recent averages: long enough that the end of a big shard or a pause of the target
+// changes it little.
 const recentWindow = 15 * time.Minute
 
-// Recent is the mean over the last quarter of an hour of work, or all of it when it was shorter. It believes nothing that
-// cannot be: a history may come from anybody.
+// Recent returns the mean over the last recentWindow of work, or over the whole history if it is shorter. It ignores invalid
+// samples, since a history may come from another node.
 func (h History) Recent() Throughput {
 	var bytes, documents, took, worked float64
 	for i := len(h.Samples) - 1; i >= 0 && took < float64(recentWindow/time.Millisecond); i-- {
@@ -101,16 +101,16 @@ func (h History) Recent() Throughput {
 	return t
 }
 
-// Last is the end of the history: at most n points, for those who want to know how quick it is now.
+// Last returns the last n samples of the history, which determine the current throughput.
 func (h History) Last(n int) History {
 	h.Samples = h.Samples[max(len(h.Samples)-n, 0):]
 	return h
 }
 
-// maxEstimate is the longest estimate that is told.
+// maxEstimate is the longest estimate that is reported.
 const maxEstimate = 10 * 365 * 24 * time.Hour
 
-// Estimate is how many seconds it takes to read the bytes that are left; nil when nobody can know.
+// Estimate returns the seconds needed for the remaining bytes; nil if that cannot be estimated.
 func Estimate(left int64, bytesPerSecond float64) *float64 {
 	if left < 0 || !(bytesPerSecond > 0) || math.IsInf(bytesPerSecond, 0) {
 		return nil

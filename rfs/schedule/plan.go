@@ -7,48 +7,48 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// Load is what a node tells the others of itself.
+// Load is the load of a node, as it reports it to the others.
 type Load struct {
 	Workers           int     `json:"w"`           // running
-	MaxWorkers        int     `json:"m"`           // it could bear
+	MaxWorkers        int     `json:"m"`           // it could run
 	Rate              int64   `json:"r,omitempty"` // source bytes per second, of all its workers
-	TargetRejectRatio float64 `json:"b,omitempty"` // part of the bulk requests that the target refused for being busy
-	RepoThrottleRatio float64 `json:"s,omitempty"` // part of the requests to the repository that failed or were throttled
-	Plan              int64   `json:"p,omitempty"` // number of the plan whose part of the rate it takes; 0: none
+	TargetRejectRatio float64 `json:"b,omitempty"` // ratio of bulk requests that the target rejected because it was overloaded
+	RepoThrottleRatio float64 `json:"s,omitempty"` // ratio of repository requests that failed or were throttled
+	Plan              int64   `json:"p,omitempty"` // number of the plan whose rate it uses; 0: none
 }
 
-// Bounds of what a node is believed to be.
+// Limits of values in a Load.
 const (
 	maxWorkers = 1 << 14
 	maxRate    = 1 << 50 // bytes per second
 )
 
-// Clamp gives what can be true of a load that anybody may have told.
+// Clamp returns l with all values within valid limits; other nodes' loads are not trusted.
 func (l Load) Clamp() Load {
 	l.Workers, l.MaxWorkers = min(max(l.Workers, 0), maxWorkers), min(max(l.MaxWorkers, 0), maxWorkers)
 	l.Rate, l.TargetRejectRatio, l.RepoThrottleRatio = min(max(l.Rate, 0), maxRate), min(max(l.TargetRejectRatio, 0), 1), min(max(l.RepoThrottleRatio, 0), 1)
 	return l
 }
 
-// Plan is what the leader proposes and the nodes tell each other. Zero values propose nothing.
+// Plan is the leader's proposal with the loads that nodes report. Zero values propose nothing.
 type Plan struct {
 	Rate          int64         // bytes per second that this node may send
-	Workers       int           // of the whole fleet, where nobody has said a number
-	ShardDuration time.Duration // that a shard of average size takes one worker
-	// TargetRejectRatio and Slow are the parts of all nodes' requests that the target refused and that the repository throttled.
+	Workers       int           // of the whole fleet, unless the operator has set a number
+	ShardDuration time.Duration // of a shard of average size, with one worker
+	// Ratios of all nodes' requests that the target rejected and that the repository throttled.
 	TargetRejectRatio, RepoThrottleRatio float64
-	ListedNodes                          int // living nodes by the list of the coordination store
-	// Throughput of the fleet, in bytes of the repository per second, by its history; for what is told of the end only.
+	ListedNodes                          int // live nodes in the node list of the coordination store
+	// Throughput of the fleet, in bytes of the repository per second, from its history; used to estimate the end only.
 	Throughput float64
 }
 
-// Parts of the requests that were refused or throttled.
+// Thresholds of the ratio of rejected or throttled requests.
 const (
 	HighPressure = 0.10 // fewer workers are better
 	LowPressure  = 0.01 // one more may be tried
 )
 
-// Pressure are the parts of requests that the target refused and that the repository throttled, by nodes' workers.
+// Pressure returns the ratios of requests that the target rejected and that the repository throttled, weighted by workers.
 func Pressure(loads []Load) (busy, slow float64) {
 	workers := 0.0
 	for _, l := range loads {
@@ -61,10 +61,10 @@ func Pressure(loads []Load) (busy, slow float64) {
 	return busy / workers, slow / workers
 }
 
-// minShare is the part of an equal share that a node without workers keeps, so that it can begin.
+// minShare is the part of an equal share that a node without workers keeps, so that it can start.
 const minShare = 0.1
 
-// AllocateShares divides a budget among nodes by their running workers. The parts add up to at most the budget.
+// AllocateShares divides a budget among nodes by their running workers. The shares add up to at most the budget.
 func AllocateShares(budget int64, loads []Load) []int64 {
 	parts := make([]int64, len(loads))
 	workers := 0
@@ -87,9 +87,9 @@ func AllocateShares(budget int64, loads []Load) []int64 {
 	return parts
 }
 
-// ProposeWorkers is how many workers a fleet should have after it had a number of them: no more than its nodes bear or than
-// items are open, fewer while too much is refused, more again while nothing is. was is 0 at the begin; open is -1 when it is
-// not known.
+// ProposeWorkers returns the next number of workers of a fleet: at most what its nodes can run and as many as there are open
+// items, three quarters of was under high pressure, one more per node under low pressure. was is 0 at the start; open is -1 if
+// unknown.
 func ProposeWorkers(was int, loads []Load, open int) int {
 	most := 0
 	for _, l := range loads {
@@ -111,8 +111,8 @@ func ProposeWorkers(was int, loads []Load, open int) int {
 	return max(min(n, most), min(1, most))
 }
 
-// TypicalShard is how long a shard of average size takes one worker, by what the nodes tell or, while that is nothing, by the
-// bytes per second of one worker before; 0 when it is not known.
+// TypicalShard returns the time one worker needs for a shard of average size, from the reported rates or, without any, from
+// the former throughput of one worker in bytes per second; 0 if unknown.
 func TypicalShard(shards []Shard, loads []Load, before float64) time.Duration {
 	var bytes, rate float64
 	workers := 0
@@ -135,10 +135,10 @@ func TypicalShard(shards []Shard, loads []Load, before float64) time.Duration {
 	return time.Duration(min(seconds, 24*3600) * float64(time.Second))
 }
 
-// maxShardExponent bounds what a typical shard adds to the exponent of new leases: whoever dies is waited for as long.
+// maxShardExponent limits the exponent that a typical shard adds to new leases: the lease of a dead worker lasts as long.
 const maxShardExponent = 2
 
-// MinExponent is the least lease exponent of a new item under a plan: a shard of average size should need one lease.
+// MinExponent returns the minimum lease exponent of a new item, so that a shard of average size needs one lease.
 func (p Plan) MinExponent(initial time.Duration) int {
 	if p.ShardDuration <= initial || initial <= 0 {
 		return 0

@@ -22,26 +22,26 @@ import "time"
 // So the parts never add up to more than the budget. A node without a part still goes on, at a tenth of an equal one
 // (uncountedShare): that is the only excess, and it ends when the node is counted.
 
-// PlanExpiry is how long after it was made a plan of this life is followed by nobody.
+// PlanExpiry returns how long after it was made a plan of this life is followed by nobody.
 func PlanExpiry(life time.Duration) time.Duration { return life * 3 / 2 }
 
-// HoldTime is how long after it heard its last plan of this life a node takes no more than that plan gave it.
+// HoldTime returns how long after it heard its last plan of this life a node takes no more than that plan gave it.
 func HoldTime(life time.Duration) time.Duration { return life * 5 / 2 }
 
-// uncountedShare is the part of an equal part that a node takes while others may not count it.
+// uncountedShare is the fraction of an equal share that a node uses while others may not count it.
 const uncountedShare = 0.1
 
-// NodeDemand is a node as the leader knows it.
+// NodeDemand is a node as the leader sees it.
 type NodeDemand struct {
 	Name     string
-	Load     Load // what it told last
-	Reported bool // it told its load
-	Listed   bool // it lives by the list of the coordination store
+	Load     Load // last reported
+	Reported bool // it has reported its load
+	Listed   bool // it is live in the node list of the coordination store
 }
 
-// RateAllocator is the leader's side, for one term.
+// RateAllocator divides the rate on the leader, for one term.
 type RateAllocator struct {
-	granted map[string][]grant // what may still be taken, oldest first
+	granted map[string][]grant // grants that may still be in use, oldest first
 }
 
 type grant struct {
@@ -50,8 +50,8 @@ type grant struct {
 	rate   int64
 }
 
-// Allocate makes the plan with this number, greater than all before: what each node may take from now on, in bytes per second; 0
-// proposes nothing to it. life is that of the plan. What it gives counts as heard.
+// Allocate returns the shares of a plan, in bytes per second by node; 0 proposes nothing to a node. number must be greater than
+// those of all former plans; life is the plan's TTL. All shares count as received.
 func (d *RateAllocator) Allocate(now time.Time, number, budget int64, life time.Duration, nodes []NodeDemand) []int64 {
 	if d.granted == nil {
 		d.granted = map[string][]grant{}
@@ -108,8 +108,8 @@ func (d *RateAllocator) Allocate(now time.Time, number, budget int64, life time.
 	return parts
 }
 
-// maxInUse is the most that a node may be taking of what it was allotted, and whether it follows. What it has left behind is
-// forgotten.
+// maxInUse returns the highest rate that a node may be using by its grants, and whether it follows a plan. It drops grants that
+// are no longer in use.
 func (d *RateAllocator) maxInUse(now time.Time, life time.Duration, n NodeDemand) (most int64, follows bool) {
 	all := d.granted[n.Name]
 	for len(all) > 0 && now.Sub(all[0].at) > HoldTime(life) {
@@ -134,7 +134,7 @@ func (d *RateAllocator) maxInUse(now time.Time, life time.Duration, n NodeDemand
 	return most, follows
 }
 
-// unlisted is what nodes may be taking that are neither listed nor heard any more.
+// unlisted returns the rate that may be in use by nodes that are neither listed nor reported any more.
 func (d *RateAllocator) unlisted(now time.Time, life time.Duration, nodes []NodeDemand) (sum int64) {
 	known := map[string]bool{}
 	for _, n := range nodes {
@@ -157,27 +157,26 @@ func (d *RateAllocator) lastGrant(name string) (int64, bool) {
 	return all[len(all)-1].rate, true
 }
 
-// RateFollower is a node's side. Life is that of plans, as far as the node knows; Lapse is how long the node may be out of the list
-// before others cease to count it.
+// RateFollower determines the share of one node. PlanTTL is that of plans, as far as the node knows; ListingTTL is how long the
+// node may be missing from the list before others stop counting it.
 type RateFollower struct {
 	PlanTTL, ListingTTL time.Duration
 
-	number, rate int64     // of the plan that was heard last
-	until, hold  time.Time // it is followed, and binds
+	number, rate int64     // of the last plan received
+	until, hold  time.Time // end of following it, and of the limit it sets
 
-	listed time.Time   // when the node was last written to the list that it then read
-	joined bool        // all others have counted it
-	free   time.Time   // and the plans without it are spent
-	counts []nodeCount // of nodes, falling, oldest first; the last one is now's
+	listed time.Time   // last update of the node list that was followed by a read
+	joined bool        // all others have counted this node
+	free   time.Time   // when all plans without it have expired
+	counts []nodeCount // descending, oldest first; the last one is current
 }
 
 type nodeCount struct {
 	nodes int
-	until time.Time // it counts for so long although it is less now
+	until time.Time // still in effect until then, although the count is lower now
 }
 
-// Observe takes a plan: its number, what it gives this node and when it ends by this node's clock. A plan that was heard already,
-// or an older one, changes nothing.
+// Observe records a plan: its number, this node's share and its expiry by this node's clock. Known and older plans are ignored.
 func (t *RateFollower) Observe(now, expires time.Time, number, rate int64, life time.Duration) {
 	if number <= t.number || rate <= 0 || life <= 0 {
 		return
@@ -188,14 +187,14 @@ func (t *RateFollower) Observe(now, expires time.Time, number, rate int64, life 
 	}
 }
 
-// ListingExpired says whether a node that is written to the list at this instant joins: for the first time, or after it was out for so
-// long that others have to count it anew.
+// ListingExpired reports whether a node that updates the list at this time joins: for the first time, or after it was missing for
+// so long that others have to count it again.
 func (t *RateFollower) ListingExpired(at time.Time) bool {
 	return t.listed.IsZero() || at.Sub(t.listed) > t.ListingTTL
 }
 
-// ObserveList says that the node was written to the list at an instant and then read it: how many nodes live by it, whether all others
-// have been in it again since this node joined, and whether a plan that does not count it may still be followed.
+// ObserveList records that the node updated the list at a time and then read it: the number of live nodes, whether all others have
+// updated it since this node joined, and whether a plan that does not count this node may still be followed.
 func (t *RateFollower) ObserveList(at, now time.Time, nodes int, counted, plans bool) {
 	if t.ListingExpired(at) {
 		t.joined = false
@@ -223,7 +222,7 @@ func (t *RateFollower) count(now time.Time, nodes int) {
 	t.counts = append(keep, nodeCount{nodes: nodes})
 }
 
-// FollowedPlan is the number of the plan that the node follows; 0: none.
+// FollowedPlan returns the number of the plan that the node follows; 0: none.
 func (t *RateFollower) FollowedPlan(now time.Time) int64 {
 	if !t.Joined(now) || !now.Before(t.until) {
 		return 0
@@ -231,16 +230,16 @@ func (t *RateFollower) FollowedPlan(now time.Time) int64 {
 	return t.number
 }
 
-// Joined says whether all others have counted the node and every plan without it is spent.
+// Joined reports whether all others have counted the node and every plan without it has expired.
 func (t *RateFollower) Joined(now time.Time) bool { return t.joined && !now.Before(t.free) }
 
-// uncounted says whether others may divide the whole without this node.
+// uncounted reports whether others may divide the whole budget without this node.
 func (t *RateFollower) uncounted(now time.Time) bool {
 	return !t.Joined(now) || !now.Before(t.until) && now.Sub(t.listed) > t.ListingTTL
 }
 
-// Share is what the node may send of the whole fleet's budget, in bytes per second. others is how many nodes live as far as it
-// hears itself. A zero Taker is that of a node that is in no list yet.
+// Share returns the node's share of the fleet's budget, in bytes per second. others is the number of live nodes by gossip. The
+// zero RateFollower belongs to a node that is not listed yet.
 func (t *RateFollower) Share(now time.Time, budget int64, others int) int64 {
 	nodes := max(others, 1)
 	for _, c := range t.counts {
@@ -248,7 +247,7 @@ func (t *RateFollower) Share(now time.Time, budget int64, others int) int64 {
 			nodes = max(nodes, c.nodes)
 		}
 	}
-	if t.listed.IsZero() { // of the list it knows only how long it may be
+	if t.listed.IsZero() { // only the maximum length of the list is known
 		nodes = max(nodes, maxNodes)
 	}
 	equal := budget / int64(nodes)

@@ -67,7 +67,7 @@ func (f *played) join() {
 	f.nodes = append(f.nodes, n)
 }
 
-// living are the nodes that live by the list.
+// living returns the nodes that live by the list.
 func (f *played) living() map[string]time.Duration {
 	newest, all := time.Duration(-1), map[string]time.Duration{}
 	for _, seen := range f.list {

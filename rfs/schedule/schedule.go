@@ -1,6 +1,6 @@
-// Package schedule orders work by hints. Its rule: a hint may reorder, delay or shrink work, and never
-// grants, extends, completes or skips it. Every function works without any hint: then work is taken in
-// random order, at once.
+// Package schedule orders work by hints. A hint may reorder, delay or shrink work, and never grants,
+// extends, completes or skips it. Every function works without hints: then work is taken in random
+// order, without delay.
 package schedule
 
 import (
@@ -12,27 +12,27 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// ShardDuration is an entry of the catalogue: a shard and its bytes in the repository.
+// Shard is a shard and its size in the repository.
 type Shard struct {
 	Index string `json:"index"`
 	Shard int    `json:"shard"`
 	Bytes int64  `json:"bytes"`
 }
 
-// Position is where a node stands in its fleet, as far as it knows.
+// NodePosition is the position of a node in its fleet, as far as it knows.
 type NodePosition struct {
-	Position int `json:"position"` // among the living nodes in order of names, from 0
-	Nodes    int `json:"nodes"`    // living nodes; 0 when nothing is known
-	Workers  int `json:"workers"`  // of the whole fleet; 0 when nothing is known
+	Position int `json:"position"` // among the live nodes sorted by name, from 0
+	Nodes    int `json:"nodes"`    // live nodes; 0 if unknown
+	Workers  int `json:"workers"`  // of the whole fleet; 0 if unknown
 }
 
-// maxNodes and maxFleet bound what a place may say: it comes from what others tell.
+// maxNodes and maxFleet limit the values of a position, which other nodes report.
 const (
 	maxNodes = 4096
 	maxFleet = 1 << 20 // workers
 )
 
-// clamp gives what can be true of a place, or none.
+// clamp returns p with all values within valid limits.
 func (p NodePosition) clamp() NodePosition {
 	if p.Nodes <= 0 {
 		return NodePosition{Workers: min(max(p.Workers, 0), maxFleet)}
@@ -42,35 +42,35 @@ func (p NodePosition) clamp() NodePosition {
 	return p
 }
 
-// Scheduler keeps the hints of one node. The zero value has none.
+// Scheduler holds the hints of one node. The zero value has none.
 type Scheduler struct {
 	mu        sync.Mutex
 	position  NodePosition
 	shards    []Shard              // biggest first
-	next      []string             // items this node handed off and would like to go on with
-	taken     map[string]time.Time // items not to propose until then: somebody holds them, they are done, or they broke a worker
-	busy      map[string]bool      // items that nobody could take when the store was read last
-	busyUntil time.Time            // when that counts no more
+	next      []string             // items this node handed off, to be continued first
+	taken     map[string]time.Time // items not to propose until then: leased, done, or they crashed a worker
+	busy      map[string]bool      // items that were leased or done at the last read of the store
+	busyUntil time.Time            // when busy expires
 }
 
-// maxTaken bounds what is remembered of others' leases; beyond, the ones that end first are forgotten.
+// maxTaken limits the entries of taken; beyond it, those that end first are dropped.
 const maxTaken = 1 << 17
 
-// SetPosition tells the scheduler its place in the fleet.
+// SetPosition sets the node's position in the fleet.
 func (s *Scheduler) SetPosition(p NodePosition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.position = p.clamp()
 }
 
-// Position is where the node stands, as it was told last.
+// Position returns the node's position, as last set.
 func (s *Scheduler) Position() NodePosition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.position
 }
 
-// SetShards gives the sizes of the shards. It keeps a copy in order of size.
+// SetShards sets the sizes of the shards. It keeps a copy, sorted by size.
 func (s *Scheduler) SetShards(shards []Shard) {
 	all := slices.Clone(shards)
 	slices.SortStableFunc(all, func(a, b Shard) int {
@@ -81,7 +81,7 @@ func (s *Scheduler) SetShards(shards []Shard) {
 	s.shards = all
 }
 
-// AddHandedOff says that a worker of this node created an item: to go on with it costs no search.
+// AddHandedOff proposes an item that a worker of this node created, so that it can be continued without a search.
 func (s *Scheduler) AddHandedOff(item string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Scheduler) AddHandedOff(item string) {
 	}
 }
 
-// MarkTaken says that an item need not be proposed until then: somebody holds it, it is done, or it broke a worker.
+// MarkTaken suppresses an item until then: it is leased, done, or it crashed a worker.
 func (s *Scheduler) MarkTaken(item string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,14 +109,14 @@ func (s *Scheduler) MarkTaken(item string, until time.Time) {
 	}
 }
 
-// MarkBusy says which items nobody could take when the store was read: others hold them, or they are done. It counts until then.
+// MarkBusy sets the items that were leased or done at the last read of the store. It is in effect until then.
 func (s *Scheduler) MarkBusy(busy map[string]bool, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy, s.busyUntil = busy, until
 }
 
-// IsBusy says whether an item is not to be proposed now.
+// IsBusy reports whether an item is not to be proposed now.
 func (s *Scheduler) IsBusy(item string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,9 +127,9 @@ func (s *Scheduler) isBusy(item string, now time.Time) bool {
 	return s.taken[item].After(now) || s.busy[item] && s.busyUntil.After(now)
 }
 
-// Propose gives up to n items that are worth trying before a search: what this node handed off, then
-// the biggest shards of the node's own share of the catalogue. They may be taken, done or not exist.
-// Each is proposed once and not again before its time in Taken.
+// Propose returns up to n items to try before a search: those this node handed off, then the biggest
+// shards of the node's own share. They may be taken, done or not exist. Items that are marked taken
+// or busy are left out.
 func (s *Scheduler) Propose(now time.Time, n int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

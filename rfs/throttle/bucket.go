@@ -1,101 +1,99 @@
-// Package throttle bounds how many bytes per second a process sends.
+// Package throttle limits how many bytes per second a process sends.
 package throttle
 
 import (
 	"context"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// Bucket is a token bucket over bytes that all slots of a process share. Whoever wants to send
-// waits until its bytes are earned, so that bodies of any size pass and a process that lives only
-// for one body keeps to the rate, too. What was not used is kept for at most a second.
-// A Bucket of rate 0 lets everything pass.
+// Bucket is a token bucket of bytes that all slots of a process share. It starts empty and holds the bytes of at most one
+// second. Bodies larger than that wait for several refills; requests are served in order. A Bucket of rate 0 does not limit.
 type Bucket struct {
+	limiter *rate.Limiter
+	turn    chan struct{} // held by the request that waits for tokens
+	credit  int           // tokens of a cancelled request, for the next one; guarded by turn
+
 	mu      sync.Mutex
-	rate    float64 // bytes per second; 0: no limit
-	earned  float64 // bytes since the begin; at most a second's more than spent
-	spent   float64 // bytes that were asked for
-	last    time.Time
-	changed chan struct{} // closed and replaced when those who wait have to look again
+	changed chan struct{} // closed and replaced when the rate changes
 }
 
-// New makes an empty bucket.
+// New returns an empty bucket.
 func New(bytesPerSecond int64) *Bucket {
-	return &Bucket{rate: max(0, float64(bytesPerSecond)), last: time.Now(), changed: make(chan struct{})}
+	b := &Bucket{limiter: rate.NewLimiter(rate.Inf, 0), turn: make(chan struct{}, 1), changed: make(chan struct{})}
+	b.SetRate(bytesPerSecond)
+	return b
 }
 
-// SetRate changes the rate at once, also for those who wait. 0: no limit.
+// SetRate changes the rate, also for requests that wait already. 0: no limit.
 func (b *Bucket) SetRate(bytesPerSecond int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refill(time.Now())
-	b.rate = max(0, float64(bytesPerSecond))
-	b.wake()
-}
-
-// Rate is the limit in bytes per second; 0: none.
-func (b *Bucket) Rate() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return int64(b.rate)
-}
-
-// Take waits until n bytes may be sent, or until ctx ends, and gives the error of ctx then.
-func (b *Bucket) Take(ctx context.Context, n int) error {
-	b.mu.Lock()
-	b.refill(time.Now())
-	b.spent += float64(n)
-	ticket := b.spent
-	b.mu.Unlock()
-	for {
-		wait, changed := b.until(ticket)
-		if wait == 0 {
-			return nil
-		}
-		t := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			b.giveBack(n)
-			return ctx.Err()
-		case <-changed:
-			t.Stop()
-		case <-t.C:
+	now, unlimited := time.Now(), b.limiter.Limit() == rate.Inf
+	if bytesPerSecond <= 0 {
+		b.limiter.SetLimitAt(now, rate.Inf)
+	} else {
+		b.limiter.SetLimitAt(now, rate.Limit(bytesPerSecond))
+		b.limiter.SetBurstAt(now, int(bytesPerSecond))
+		if unlimited {
+			b.limiter.AllowN(now, max(int(b.limiter.TokensAt(now)), 0)) // the time without a limit earns nothing
 		}
 	}
-}
-
-// until says how long it takes until so many bytes are earned.
-func (b *Bucket) until(ticket float64) (wait time.Duration, changed <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.refill(time.Now())
-	if b.rate == 0 || b.earned >= ticket-0.5 { // less than a byte is rounding
-		return 0, nil
-	}
-	seconds := (ticket - b.earned) / b.rate
-	return max(time.Duration(min(seconds, 3600)*float64(time.Second)), time.Millisecond), b.changed
-}
-
-// giveBack lets those who wait behind somebody who gave up move forward.
-func (b *Bucket) giveBack(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.earned += float64(n)
-	b.wake()
-}
-
-func (b *Bucket) wake() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-func (b *Bucket) refill(now time.Time) {
-	if b.rate == 0 {
-		b.earned = b.spent // what passed unbounded is not held against anybody later
-	} else {
-		b.earned = min(b.earned+b.rate*now.Sub(b.last).Seconds(), b.spent+b.rate)
+// Rate returns the limit in bytes per second; 0: none.
+func (b *Bucket) Rate() int64 {
+	if limit := b.limiter.Limit(); limit != rate.Inf {
+		return int64(limit)
 	}
-	b.last = now
+	return 0
+}
+
+// Take blocks until n bytes may be sent. If ctx is done first it returns the error of ctx.
+func (b *Bucket) Take(ctx context.Context, n int) error {
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	credit := min(b.credit, n)
+	b.credit -= credit
+	for left := n - credit; left > 0; {
+		took, err := b.takeSome(ctx, left)
+		if err != nil {
+			b.credit = min(n-left, b.limiter.Burst())
+			return err
+		}
+		left -= took
+	}
+	return nil
+}
+
+// takeSome blocks until up to n bytes may be sent and returns how many; 0 if the rate has changed meanwhile.
+func (b *Bucket) takeSome(ctx context.Context, n int) (int, error) {
+	b.mu.Lock()
+	if b.limiter.Limit() == rate.Inf {
+		b.mu.Unlock()
+		return n, nil
+	}
+	some, changed := min(n, b.limiter.Burst()), b.changed
+	r := b.limiter.ReserveN(time.Now(), some)
+	b.mu.Unlock()
+	t := time.NewTimer(r.Delay())
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		r.Cancel()
+		return 0, ctx.Err()
+	case <-changed:
+		r.Cancel()
+		return 0, nil
+	case <-t.C:
+		return some, nil
+	}
 }

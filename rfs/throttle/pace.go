@@ -17,7 +17,7 @@ func (p *Pace) Set(part float64) {
 	p.less.Store(math.Float64bits(1 - min(max(part, 0), 1)))
 }
 
-// Of is the part of n, rounded up, and at least 1.
+// Of returns the part of n, rounded up, and at least 1.
 func (p *Pace) Of(n int) int {
 	if p == nil {
 		return n

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/care"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/tuning"
 )
 
 // Targets knows the indices of a target cluster.
@@ -27,7 +27,7 @@ var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejecte
 // Tuner changes settings of target indices for the time of the migration.
 type Tuner interface {
 	Tune(ctx context.Context, targets []string) error
-	Restore(ctx context.Context) ([]care.Restored, error)
+	Restore(ctx context.Context) ([]tuning.Restored, error)
 }
 
 // Session is what all processes of one migration share: the coordination, and the means

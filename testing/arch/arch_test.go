@@ -36,7 +36,6 @@ var allowed = map[string][]string{
 	"rfs/source":   {"rfs/fault", "rfs/source"},
 	"rfs/progress": {"rfs/fault", "rfs/cms", "rfs/progress"},
 	"rfs/rules":    {"rfs/fault", "rfs/pattern", "rfs/doc", "rfs/rules"},
-	"rfs/care":     {"rfs/fault", "rfs/cms", "rfs/target", "rfs/care"},
 	"rfs/schedule": {"rfs/cms", "rfs/schedule"},
 	"rfs/verify":   {"rfs/fault", "rfs/verify"},
 	"rfs/doctor":   {"rfs"},
@@ -46,6 +45,8 @@ var allowed = map[string][]string{
 	"gossip":       {"rfs/fault", "rfs/cms", "gossip"},
 	"store":        {"rfs/fault", "store"},
 	// The parts of the daemon that others read from outside; the daemon itself wires everything.
+	"rfs/tuning":     {"rfs/fault", "rfs/cms"},
+	"rfs/diskwatch":  {"rfs/fault"},
 	"cmd/config":     {"rfs", "daemon/cert", "cmd/config"},
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
 	"daemon/status":  {"rfs/progress", "daemon/status"},

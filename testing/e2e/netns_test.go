@@ -334,7 +334,7 @@ func splitGossip(t *testing.T, w *network) func(time.Duration) {
 	t.Cleanup(func() {
 		epochs := 0
 		for _, h := range w.all {
-			epochs += strings.Count(h.said.String(), `"fleet: hints begin anew"`)
+			epochs += strings.Count(h.said.String(), `"raft_cluster_bootstrapped"`)
 		}
 		t.Logf("hints began %d times", epochs)
 		for i, is := range whole {

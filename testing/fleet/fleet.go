@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// Config says what is played.
+// Config describes what is played.
 type Config struct {
 	Nodes, Workers int // workers of the whole fleet
 	Shards         int
@@ -56,7 +56,7 @@ const (
 	opsOfStart = 10 // of a worker process until it looks for an item
 	opsOfBegin = 2  // from the lease to the first document
 	opsOfEnd   = 1  // at the end of the lease, beside the change of its item
-	opsOfBeat  = 3  // a node's words in the list
+	opsOfBeat  = 3  // updates of a node's entry in the list
 	opsOfLook  = 2  // at the leader's lock
 	opsOfTerm  = 8  // of the leader, at each look
 	pageOfRead = 1000
@@ -293,7 +293,7 @@ func (w *world) look(n *node) {
 			found, most = found[:min(len(found), tries)], 1
 		}
 		if len(found) == 0 || n.rounds == most {
-			w.op() // the count of open items, which says until when to wait
+			w.op() // the count of open items, which determines how long to wait
 			n.asking, n.quiet = false, w.now+idle/2+time.Duration(w.rng.Int64N(int64(idle)))
 			w.ask(n)
 			return
@@ -431,7 +431,7 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 	})
 }
 
-// daemons is what all nodes ask of the store again and again, in operations per second.
+// daemons returns what all nodes ask of the store again and again, in operations per second.
 func (w *world) daemons() float64 {
 	p := w.place(0, w.Nodes)
 	pages := 4 + w.Shards/pageOfRead

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// petabyte is what an operator with 20,000 shards has: 50 GB on average, the biggest many times that.
+// petabyte returns what an operator with 20,000 shards has: 50 GB on average, the biggest many times that.
 func petabyte(nodes, workers int, hints bool) Config {
 	return Config{
 		Nodes: nodes, Workers: workers, Shards: 20_000, Mean: 50 << 30, Skew: 0.8, Rate: 25e6,

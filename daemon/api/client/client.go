@@ -1,4 +1,4 @@
-// Package client asks nodes over their API: several in turn until one answers.
+// Package client sends requests to the API of nodes: to several in turn until one answers.
 package client
 
 import (
@@ -22,15 +22,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Options say whom to ask.
+// Options configures a Client.
 type Options struct {
-	// Nodes are asked in turn: host:port, or the path of a socket.
+	// Nodes are tried in turn: host:port, or the path of a socket.
 	Nodes    []string
 	Identity *cert.Identity // needed for nodes beyond loopback
-	Timeout  time.Duration  // of one node's answer; 0 is 5 s
+	Timeout  time.Duration  // of a request to one node; 0 is 5 s
 }
 
-// Client asks nodes.
+// Client sends requests to nodes.
 type Client struct {
 	nodes   []node
 	timeout time.Duration
@@ -43,7 +43,7 @@ type node struct {
 	http *http.Client
 }
 
-// New makes a Client. fault.ErrConfig when a node cannot be asked without a certificate.
+// New returns a Client. It returns fault.ErrConfig if a node requires a certificate.
 func New(o Options) (*Client, error) {
 	c := &Client{timeout: o.Timeout}
 	if c.timeout <= 0 {
@@ -74,7 +74,7 @@ func reach(name string, id *cert.Identity) (node, error) {
 	}
 	host, _, err := net.SplitHostPort(name)
 	if err != nil {
-		return n, fmt.Errorf("node %q is neither host:port nor the path of a socket: %w", name, fault.ErrConfig)
+		return n, fmt.Errorf("invalid node %q: want host:port or the path of a socket: %w", name, fault.ErrConfig)
 	}
 	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", name) }
 	ip := net.ParseIP(host)
@@ -93,7 +93,7 @@ func reach(name string, id *cert.Identity) (node, error) {
 	return n, nil
 }
 
-// RefusedError is a node's own refusal: another node would say the same.
+// RefusedError is a rejection by a node; other nodes would reject the request, too.
 type RefusedError struct {
 	Node   string
 	Code   int
@@ -101,13 +101,13 @@ type RefusedError struct {
 	reason error
 }
 
-// Error gives the node's words.
+// Error returns the node's words.
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %s", e.Node, e.Words) }
 
 // Unwrap gives the category.
 func (e *RefusedError) Unwrap() error { return e.reason }
 
-// Get asks the nodes in turn and decodes the first answer. It names the node that answered.
+// Get sends a request to the nodes in turn and decodes the first answer. It returns the name of the node that answered.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) (string, error) {
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -115,7 +115,7 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	return c.do(ctx, http.MethodGet, path, nil, out)
 }
 
-// Post tells a wish to the first node that answers.
+// Post sends a command to the first node that answers and returns its name.
 func (c *Client) Post(ctx context.Context, path string, body any) (string, error) {
 	var b []byte
 	if body != nil {
@@ -222,7 +222,7 @@ func (n node) remedy(err error) string {
 }
 
 // Follow gives every status of the first node that answers until ctx ends, the connection breaks or
-// each says no.
+// each returns false.
 func (c *Client) Follow(ctx context.Context, each func(json.RawMessage) bool) error {
 	var errs []error
 	for _, n := range c.nodes {

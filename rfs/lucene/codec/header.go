@@ -34,9 +34,9 @@ type Header struct {
 	Len     int    // bytes from the start of the file
 }
 
-// LittleEndian says whether the fixed-width integers of a file with this codec name, but
+// LittleEndian reports whether the fixed-width integers of a file with this codec name, but
 // for header and footer, are little-endian: codecs of Lucene 9 and later and those of
-// plug-ins made for it. The product version says nothing: one commit can hold both.
+// plug-ins made for it. The product version does not determine it: one commit can have both.
 func LittleEndian(codec string) bool {
 	for _, p := range []string{"ZstdStoredFields", "CustomStoredFields", "QatStoredFields", "ES87TSDB", "ES819TSDB", "ES95TSDB"} {
 		if strings.HasPrefix(codec, p) {
@@ -46,7 +46,7 @@ func LittleEndian(codec string) bool {
 	return generation(codec) >= 90
 }
 
-// generation is the number in a codec name of Lucene, 87 in Lucene87StoredFieldsFastData;
+// generation returns the number in a codec name of Lucene, 87 in Lucene87StoredFieldsFastData;
 // 41 for Lucene 4.10, 0 for other names.
 func generation(codec string) int {
 	digits, ok := strings.CutPrefix(codec, "Lucene")
@@ -80,8 +80,8 @@ var footedSince = map[string]int32{
 	"Lucene410ValuesData":       0,
 }
 
-// WantsFooter says whether a file that begins with these bytes must have a footer, as far
-// as its header tells: all of Lucene 5 and later, and some of Lucene 4.8 and later.
+// WantsFooter reports whether a file that begins with these bytes must have a footer, as far
+// as its header determines that: all of Lucene 5 and later, and some of Lucene 4.8 and later.
 func WantsFooter(file []byte) bool {
 	if len(file) > 4 && binary.BigEndian.Uint32(file) == 0xFFFFFFFE {
 		file = file[4:] // what precedes the header of a BitVector
@@ -158,7 +158,7 @@ func ParseFooter(p []byte, off int64) (uint32, error) {
 	return uint32(crc), nil
 }
 
-// HasFooter says whether a file ends with something that begins like a footer.
+// HasFooter reports whether a file ends with something that begins like a footer.
 func HasFooter(file []byte) bool {
 	return len(file) >= FooterLen && binary.BigEndian.Uint32(file[len(file)-FooterLen:]) == footerMagic
 }

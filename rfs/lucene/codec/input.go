@@ -32,7 +32,7 @@ func Errorf(off int64, format string, args ...any) error {
 }
 
 // Input is a cursor over bytes with a sticky error: after the first failure every read
-// gives zero values, so that a parser reads like the format it parses and asks Err once.
+// returns zero values, so that a parser reads like the format it parses and calls Err once.
 // Fixed-width integers are big-endian unless SetLittleEndian was called; variable-length
 // integers have no byte order.
 type Input struct {
@@ -52,13 +52,13 @@ func (in *Input) SetLittleEndian(le bool) { in.le = le }
 // Err is the first failure, nil while all went well.
 func (in *Input) Err() error { return in.err }
 
-// Pos is the offset of the next byte.
+// Pos returns the offset of the next byte.
 func (in *Input) Pos() int { return in.pos }
 
-// Left is the number of bytes after the cursor.
+// Left returns the number of bytes after the cursor.
 func (in *Input) Left() int { return len(in.b) - in.pos }
 
-// Rest is the bytes after the cursor, borrowed.
+// Rest returns the bytes after the cursor, borrowed.
 func (in *Input) Rest() []byte { return in.b[in.pos:] }
 
 // Fail records a failure at the cursor, unless there is one already.
@@ -68,7 +68,7 @@ func (in *Input) Fail(format string, args ...any) {
 	}
 }
 
-// Take gives the next n bytes, borrowed; nil when there are fewer.
+// Take returns the next n bytes, borrowed; nil when there are fewer.
 func (in *Input) Take(n int) []byte {
 	if in.err != nil {
 		return nil
@@ -157,7 +157,7 @@ func (in *Input) VLong() int64 {
 	return 0
 }
 
-// Count reads a VInt that says how many things follow of at least size bytes each.
+// Count reads a VInt with the number of following elements of at least size bytes each.
 func (in *Input) Count(size int) int { return in.bounded(int64(in.VInt()), size) }
 
 // Count32 is Count for a fixed-width count.

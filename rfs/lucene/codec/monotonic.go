@@ -49,10 +49,10 @@ func (in *Input) Monotonic(n int64, shift int32) Monotonic {
 	return m
 }
 
-// Len is the number of values.
+// Len returns the number of values.
 func (m Monotonic) Len() int64 { return m.n }
 
-// Span gives the bytes of the data that hold the delta of value i, as DirectSpan does.
+// Span returns the bytes of the data that hold the delta of value i, as DirectSpan does.
 func (m Monotonic) Span(i int64) (off, n int64) {
 	if i < 0 || i >= m.n {
 		return -1, 0
@@ -80,7 +80,7 @@ func (b monotonicBlock) at(k int64, delta uint64) int64 {
 }
 
 // Each calls yield with all values in order; data holds the deltas of the sequence, and
-// base is the place where they begin. It stops when yield gives an error.
+// base is the place where they begin. It stops when yield returns an error.
 func (m Monotonic) Each(data []byte, base int64, le bool, yield func(i, v int64) error) error {
 	if base < 0 || base > int64(len(data)) {
 		return Errorf(base, "monotonic data beyond the end")

@@ -13,7 +13,7 @@ DirectReader arrays (doc values and monotonic sequences): value k lies in the bi
 first (bit i is bit i%8 of byte i/8) since 9. Up to 3 bytes of padding follow.
 */
 
-// PackedLen is the length in bytes of n byte-aligned packed values.
+// PackedLen returns the length in bytes of n byte-aligned packed values.
 func PackedLen(n, bits int, version int32) int64 {
 	total := int64(n) * int64(bits)
 	if version < 1 {
@@ -50,7 +50,7 @@ func Unpack32(dst []int32, src []byte, bits int) {
 // PackedAt is value k of 0–64 bits in a bit stream with the most significant bit first.
 func PackedAt(src []byte, bits int, k int64) uint64 { return bitsAt(src, k*int64(bits), bits, false) }
 
-// bitsAt is a value of 0–64 bits that begins at a bit of src, which the caller has checked
+// bitsAt returns a value of 0–64 bits that begins at a bit of src, which the caller has checked
 // to hold it.
 func bitsAt(src []byte, first int64, bits int, le bool) uint64 {
 	var v uint64
@@ -68,7 +68,7 @@ func bitsAt(src []byte, first int64, bits int, le bool) uint64 {
 	return v
 }
 
-// DirectSpan gives the bytes of a DirectReader array that hold value k of 0–64 bits: their
+// DirectSpan returns the bytes of a DirectReader array that hold value k of 0–64 bits: their
 // offset, which is -1 when that is too large for a file, and their number.
 func DirectSpan(bits int, k int64) (off, n int64) {
 	if bits == 0 {

@@ -3,7 +3,7 @@
 // known, nothing is copied through a window, and bits come eight bytes at a time.
 //
 // The tables and the order of the inner loop follow what libdeflate has published. Everything is
-// plain Go with checked indices: damage can give an error or wrong bytes, never an access outside.
+// plain Go with checked indices: damage can cause an error or wrong bytes, never an out-of-bounds access.
 package inflate
 
 import (

@@ -81,7 +81,7 @@ func preMeanings() (m [19]uint32) {
 	return m
 }
 
-// build makes the table of the codes whose lengths are given, and reports whether they are complete.
+// build returns the table of the codes whose lengths are given, and reports whether they are complete.
 // Like every decoder in use it takes no code at all, and a single one of one bit.
 func build(table, meaning []uint32, lengths []uint8, tableBits int) bool {
 	var count [maxCode + 1]int

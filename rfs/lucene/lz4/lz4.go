@@ -17,7 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// MaxRatio bounds how many bytes one compressed byte can give.
+// MaxRatio is the maximum number of bytes that one compressed byte expands to.
 const MaxRatio = 255
 
 var (
@@ -142,7 +142,7 @@ func more(n, s int, src []byte) (int, int, error) {
 	}
 }
 
-// Measure walks through src without copying and returns how many bytes of it give n bytes
+// Measure parses src without copying and returns how many of its bytes expand to n bytes
 // of output. It proves, before memory is taken, that a large length is true.
 func Measure(src []byte, dict int, n int) (int, error) {
 	d, s := 0, 0

@@ -28,7 +28,7 @@ type Repository interface {
 	URI() string
 }
 
-// Run runs the suite. open gives a repository that holds exactly the blobs.
+// Run runs the suite. open returns a repository with exactly the blobs.
 func Run(t *testing.T, open func(t *testing.T, blobs map[string][]byte) Repository) {
 	blobs := Blobs()
 	r := open(t, blobs)

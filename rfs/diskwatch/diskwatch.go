@@ -1,4 +1,5 @@
-package care
+// Package diskwatch pauses the load while a data node of the target is above its high disk watermark.
+package diskwatch
 
 import (
 	"context"
@@ -18,17 +19,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Disks lets documents pass while every data node of the target is below its high disk watermark. It
-// asks the target while somebody wants to send: once in an interval, four times while a disk is full.
-type Disks struct {
-	API   API
-	Log   *slog.Logger
-	Every time.Duration // default 30 s
+// API sends requests to the target cluster; an error means that there was no response.
+type API interface {
+	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
+}
 
-	mu      sync.Mutex
-	asked   time.Time
-	full    []Full
-	refused bool // the target does not let see its disks
+// Watcher blocks the load while a data node of the target is above its high disk watermark. It reads the
+// disk usage on demand: at most once per interval, four times as often while a disk is full.
+type Watcher struct {
+	API      API
+	Log      *slog.Logger
+	Interval time.Duration // default 30 s
+
+	mu     sync.Mutex
+	asked  time.Time
+	full   []Full
+	denied bool // the user may not read the disk usage
 }
 
 // Full is a node above the high watermark.
@@ -38,15 +44,15 @@ type Full struct {
 	Watermark string  `json:"high_watermark"`
 }
 
-// Wait returns when documents may be sent, or with the context's error. A target that does not tell of
-// its disks is taken at its word: it refuses documents itself when it must.
-func (d *Disks) Wait(ctx context.Context) error {
+// Wait blocks until documents may be sent, or returns the context's error. If disk usage cannot be read (missing
+// permission) it does not block; the target still rejects writes at its flood stage.
+func (w *Watcher) Wait(ctx context.Context) error {
 	for {
-		full, every := d.look(ctx)
+		full, every := w.look(ctx)
 		if len(full) == 0 {
 			return ctx.Err()
 		}
-		t := time.NewTimer(every/4 + rand.N(every/4+1)) // sooner than otherwise: somebody waits
+		t := time.NewTimer(every/4 + rand.N(every/4+1)) // sooner than otherwise, since a request waits
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -56,42 +62,42 @@ func (d *Disks) Wait(ctx context.Context) error {
 	}
 }
 
-func (d *Disks) look(ctx context.Context) ([]Full, time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	every := d.Every
+func (w *Watcher) look(ctx context.Context) ([]Full, time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	every := w.Interval
 	if every <= 0 {
 		every = 30 * time.Second
 	}
 	fresh := every * 3 / 4
-	if len(d.full) > 0 {
+	if len(w.full) > 0 {
 		fresh = every / 4
 	}
-	if d.refused || !d.asked.IsZero() && time.Since(d.asked) < fresh {
-		return d.full, every
+	if w.denied || !w.asked.IsZero() && time.Since(w.asked) < fresh {
+		return w.full, every
 	}
-	d.asked = time.Now()
-	full, err := ReadDisks(ctx, d.API)
+	w.asked = time.Now()
+	full, err := FullNodes(ctx, w.API)
 	switch {
 	case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
-		return d.full, every // what was known stays
+		return w.full, every // keep the former result
 	case err != nil:
-		d.refused, d.full = true, nil
-		d.Log.WarnContext(ctx, "the target does not let see its disks; documents are sent until it refuses them", "reason", fault.Text(err))
+		w.denied, w.full = true, nil
+		w.Log.WarnContext(ctx, "disk_usage_unreadable", "reason", fault.Text(err))
 		return nil, every
 	}
 	switch {
-	case len(full) > 0 && len(d.full) == 0:
-		d.Log.WarnContext(ctx, "indexing pauses: a node of the target is above its high disk watermark", "node", full[0].Node, "used_percent", int(100*full[0].Used), "watermark", full[0].Watermark)
-	case len(full) == 0 && len(d.full) > 0:
-		d.Log.InfoContext(ctx, "indexing goes on: every node of the target is below its high disk watermark again")
+	case len(full) > 0 && len(w.full) == 0:
+		w.Log.WarnContext(ctx, "indexing_paused", "reason", "a node of the target is above its high disk watermark", "node", full[0].Node, "used_percent", int(100*full[0].Used), "watermark", full[0].Watermark)
+	case len(full) == 0 && len(w.full) > 0:
+		w.Log.InfoContext(ctx, "indexing_resumed", "reason", "every node of the target is below its high disk watermark")
 	}
-	d.full = full
+	w.full = full
 	return full, every
 }
 
-// ReadDisks lists the data nodes that are above the high watermark.
-func ReadDisks(ctx context.Context, api API) ([]Full, error) {
+// FullNodes returns the data nodes that are above the high watermark, sorted by name.
+func FullNodes(ctx context.Context, api API) ([]Full, error) {
 	mark, on, err := watermark(ctx, api)
 	if err != nil || !on {
 		return nil, err
@@ -123,7 +129,7 @@ func ReadDisks(ctx context.Context, api API) ([]Full, error) {
 	return full, nil
 }
 
-// limit is a watermark: a share of the disk that may be used, or bytes that must be free.
+// limit is a watermark: the ratio of the disk that may be used, or the bytes that must be free.
 type limit struct {
 	text string
 	used float64
@@ -137,7 +143,7 @@ func (l limit) above(total, available int64) bool {
 	return float64(total-available) > l.used*float64(total)
 }
 
-// watermark reads the setting that counts: transient before persistent before the default.
+// watermark returns the high watermark, and false if the threshold is disabled.
 func watermark(ctx context.Context, api API) (limit, bool, error) {
 	const prefix = "cluster.routing.allocation.disk"
 	value, err := Settings(ctx, api, prefix)
@@ -151,9 +157,9 @@ func watermark(ctx context.Context, api API) (limit, bool, error) {
 	return l, true, err
 }
 
-// Settings reads the cluster's settings below the prefixes, and gives a function that tells the value that
-// counts: transient before persistent before the default. They are asked for as objects: filter_path finds
-// nothing among flat names.
+// Settings reads the cluster settings below the prefixes and returns a function for the effective value of a
+// setting: transient before persistent before the default. It requests nested objects, since filter_path does
+// not match flat names.
 func Settings(ctx context.Context, api API, prefixes ...string) (func(name, otherwise string) string, error) {
 	var paths []string
 	for _, p := range prefixes {
@@ -174,7 +180,7 @@ func Settings(ctx context.Context, api API, prefixes ...string) (func(name, othe
 	}, nil
 }
 
-// lookUp follows a dotted name into objects; parts of the name may be keys that hold dots themselves.
+// lookUp resolves a dotted name in nested objects; keys may contain dots.
 func lookUp(m map[string]any, name string) (any, bool) {
 	if v, ok := m[name]; ok {
 		_, object := v.(map[string]any)
@@ -219,7 +225,7 @@ func parseLimit(s string) (limit, error) {
 			}
 		}
 	}
-	return l, fmt.Errorf("disk watermark %q is not understood: %w", s, fault.ErrConfig)
+	return l, fmt.Errorf("invalid disk watermark %q: want a percentage, a ratio or bytes: %w", s, fault.ErrConfig)
 }
 
 func get(ctx context.Context, api API, path string, q url.Values, out any) error {
@@ -227,7 +233,7 @@ func get(ctx context.Context, api API, path string, q url.Values, out any) error
 	if err != nil {
 		return err
 	}
-	if err := judge("GET "+path, status, b); err != nil {
+	if err := fault.Status("GET "+path, status, b); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(b, out); err != nil {

@@ -1,6 +1,5 @@
-// Package care keeps the target from harm and gives it back as it was: settings that are changed only
-// for the time of the migration, and no document while its disks are nearly full.
-package care
+// Package tuning changes settings of target indices for the duration of the load, and restores them.
+package tuning
 
 import (
 	"context"
@@ -18,30 +17,30 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// API is the target cluster; an error means that there was no answer.
+// API sends requests to the target cluster; an error means that there was no response.
 type API interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
-// Records keeps what was changed: *cms.Coordinator.
+// Records stores the former settings: *cms.Coordinator.
 type Records interface {
 	NoteTuned(ctx context.Context, t cms.Tuned) (created bool, err error)
 	AllTuned(ctx context.Context) iter.Seq2[cms.Tuned, error]
 	ForgetTuned(ctx context.Context, target string) error
 }
 
-// tuned is what helps while documents come: no refreshes, and each document written once.
+// tuned are the settings during the load: no refreshes, and no replicas.
 var tuned = map[string]string{"index.refresh_interval": "-1", "index.number_of_replicas": "0"}
 
-// Tuner changes settings of indices for the time of a migration.
+// Tuner changes settings of indices for the duration of a migration.
 type Tuner struct {
 	API     API
 	Records Records
 	Log     *slog.Logger
 }
 
-// Tune changes the settings of target indices that this migration has created. What they were is
-// recorded first, so that any process can restore them. It may be repeated.
+// Tune changes the settings of target indices that this migration has created. It first records the former
+// settings, so that any process can restore them. It is idempotent.
 func (t *Tuner) Tune(ctx context.Context, targets []string) error {
 	for _, target := range targets {
 		uuid, now, err := t.settings(ctx, target)
@@ -67,22 +66,22 @@ func (t *Tuner) Tune(ctx context.Context, targets []string) error {
 			return fmt.Errorf("tune %s: %w", target, err)
 		}
 		if created {
-			t.Log.InfoContext(ctx, "settings are changed while documents come", "index", target, "settings", tuned)
+			t.Log.InfoContext(ctx, "settings_tuned", "index", target, "settings", tuned)
 		}
 	}
 	return nil
 }
 
-// Restored says what became of one index.
+// Restored is the result for one index.
 type Restored struct {
 	Target string   `json:"index"`
 	Keys   []string `json:"restored,omitempty"`
-	Left   []string `json:"left,omitempty"`   // somebody else changed them meanwhile
-	Reason string   `json:"reason,omitempty"` // why nothing was done: the index is gone, or is another one
+	Left   []string `json:"left,omitempty"`   // changed by another client meanwhile
+	Reason string   `json:"reason,omitempty"` // why nothing was restored: the index was deleted, or replaced by another one
 }
 
-// Restore gives every index its settings back: only those that still are as they were set. It may be
-// repeated and done by several at a time. All are tried; the errors are given together.
+// Restore restores the settings of every tuned index, unless another client has changed them since. It is
+// idempotent and safe for concurrent use by several processes. It tries all indices and joins their errors.
 func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
 	var all []Restored
 	var errs []error
@@ -96,7 +95,7 @@ func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
 			continue
 		}
 		all = append(all, done)
-		t.Log.InfoContext(ctx, "settings are restored", "index", x.Target, "settings", done.Keys, "left", done.Left, "reason", done.Reason)
+		t.Log.InfoContext(ctx, "settings_restored", "index", x.Target, "settings", done.Keys, "left", done.Left, "reason", done.Reason)
 	}
 	return all, errors.Join(errs...)
 }
@@ -133,7 +132,7 @@ func (t *Tuner) restore(ctx context.Context, x cms.Tuned) (Restored, error) {
 
 var errGone = fmt.Errorf("no such index: %w", fault.ErrRejected)
 
-// settings reads what is set of the tuned settings, and the index's UUID.
+// settings returns the explicit settings of an index, and its UUID.
 func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set map[string]string, err error) {
 	status, b, err := t.API.Do(ctx, http.MethodGet, "/"+url.PathEscape(target)+"/_settings", url.Values{"flat_settings": {"true"}}, nil)
 	if err != nil {
@@ -142,7 +141,7 @@ func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set m
 	if status == http.StatusNotFound {
 		return "", nil, errGone
 	}
-	if err := judge("settings of "+target, status, b); err != nil {
+	if err := fault.Status("settings of "+target, status, b); err != nil {
 		return "", nil, err
 	}
 	var answer map[string]struct {
@@ -174,18 +173,5 @@ func (t *Tuner) put(ctx context.Context, target string, settings map[string]*str
 	if err != nil {
 		return err
 	}
-	return judge("settings of "+target, status, b)
-}
-
-// judge makes an error of an answer that is none.
-func judge(what string, status int, answer []byte) error {
-	switch {
-	case status < 300:
-		return nil
-	case status == http.StatusTooManyRequests || status >= 500:
-		return fmt.Errorf("%s: status %d: %.300s: %w", what, status, answer, fault.ErrUnavailable)
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("%s: status %d: the user may not do that: %.300s: %w", what, status, answer, fault.ErrConfig)
-	}
-	return fmt.Errorf("%s: status %d: %.300s: %w", what, status, answer, fault.ErrRejected)
+	return fault.Status("settings of "+target, status, b)
 }

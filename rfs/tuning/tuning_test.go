@@ -1,4 +1,4 @@
-package care
+package tuning
 
 import (
 	"context"
@@ -9,9 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -19,31 +17,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// fakeTarget keeps settings of indices and disks of nodes.
+// fakeTarget has the settings of indices.
 type fakeTarget struct {
 	indices map[string]map[string]string
-	high    string
-	free    atomic.Int64 // of 100 bytes
-	status  int
 	fail    int // the next so many puts break before they are applied
-	asked   atomic.Int64
 }
 
 func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
-	if f.status != 0 {
-		return f.status, []byte(`{"error":"no"}`), nil
-	}
-	switch path {
-	case "/_cluster/settings":
-		f.asked.Add(1)
-		return 200, []byte(`{"defaults":{"cluster.routing.allocation.disk.watermark.high":"90%"},"persistent":{"cluster.routing.allocation.disk.watermark.high":"` + f.high + `"}}`), nil
-	case "/_nodes/stats/fs":
-		b, _ := json.Marshal(map[string]any{"nodes": map[string]any{
-			"a": map[string]any{"name": "n1", "roles": []string{"data", "ingest"}, "fs": map[string]any{"total": map[string]any{"total_in_bytes": 100, "available_in_bytes": f.free.Load()}}},
-			"b": map[string]any{"name": "m", "roles": []string{"cluster_manager"}, "fs": map[string]any{"total": map[string]any{"total_in_bytes": 100, "available_in_bytes": 1}}},
-		}})
-		return 200, b, nil
-	}
 	name := strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/_settings")
 	x := f.indices[name]
 	if x == nil {
@@ -122,64 +102,5 @@ func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
 	}
 	if again, err := tn.Restore(t.Context()); err != nil || len(again) != 0 {
 		t.Errorf("restored twice: %+v, %v", again, err)
-	}
-}
-
-func TestIndexingPausesAboveTheHighWatermarkAndResumesBelow(t *testing.T) {
-	for _, high := range []string{"90%", "0.9", "10b"} {
-		synctest.Test(t, func(t *testing.T) {
-			f := &fakeTarget{high: high}
-			f.free.Store(5)
-			d := &Disks{API: f, Log: slog.New(slog.DiscardHandler)}
-			passed := make(chan error, 1)
-			go func() { passed <- d.Wait(t.Context()) }()
-			time.Sleep(2 * time.Minute) // virtual
-			select {
-			case err := <-passed:
-				t.Fatalf("watermark %s: documents pass: %v", high, err)
-			default:
-			}
-
-			f.free.Store(20)
-			if err := <-passed; err != nil {
-				t.Error(err)
-			}
-			asked := f.asked.Load()
-			for range 1000 {
-				if err := d.Wait(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if f.asked.Load() > asked+1 {
-				t.Errorf("the target was asked %d times by 1000 requests", f.asked.Load()-asked)
-			}
-			f.free.Store(5)
-			time.Sleep(time.Minute)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			if err := d.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("a lease that ends waits on: %v", err)
-			}
-		})
-	}
-}
-
-func TestATargetThatDoesNotTellOfItsDisksIsNotWaitedFor(t *testing.T) {
-	d := &Disks{API: &fakeTarget{status: 403}, Log: slog.New(slog.DiscardHandler)}
-	if err := d.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestWatermarksAreReadOrRefused(t *testing.T) {
-	for _, c := range []struct {
-		in   string
-		used float64
-		free int64
-	}{{"90%", .9, 0}, {"0.85", .85, 0}, {"20gb", 0, 20 << 30}, {"1.5TB", 0, 3 << 39}, {"100%", 1, 0}, {"", 0, 0}, {"x%", 0, 0}, {"7", 0, 0}, {"-1gb", 0, 0}} {
-		l, err := parseLimit(c.in)
-		if bad := c.used == 0 && c.free == 0; bad != (err != nil) || !bad && (l.used != c.used || l.free != c.free) {
-			t.Errorf("%q: %+v, %v", c.in, l, err)
-		}
 	}
 }

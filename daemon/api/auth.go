@@ -16,20 +16,20 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 )
 
-// door settles who asks.
-type door interface {
-	who(r *http.Request) (caller, error)
+// authenticator identifies the caller of a request.
+type authenticator interface {
+	authenticate(r *http.Request) (caller, error)
 }
 
-// socketDoor: the file's permissions have let the caller in.
-type socketDoor cert.Role
+// unixAuth authenticates by the file permissions of a socket, which has one role.
+type unixAuth cert.Role
 
-func (d socketDoor) who(*http.Request) (caller, error) {
+func (d unixAuth) authenticate(*http.Request) (caller, error) {
 	return caller{role: cert.Role(d), name: "socket"}, nil
 }
 
-// portDoor: a certificate says who asks; on loopback without certificates everybody is a reader.
-type portDoor struct {
+// tlsAuth authenticates by client certificate; on loopback without certificates every caller is a reader.
+type tlsAuth struct {
 	hosts []string
 	tls   *tlsListener // nil without certificates
 }
@@ -37,7 +37,7 @@ type portDoor struct {
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-func (d portDoor) who(r *http.Request) (caller, error) {
+func (d tlsAuth) authenticate(r *http.Request) (caller, error) {
 	if err := d.sameSite(r); err != nil {
 		return caller{}, err
 	}
@@ -62,9 +62,9 @@ func (d portDoor) who(r *http.Request) (caller, error) {
 	return caller{role: role, name: string(role) + " " + leaf.Subject.CommonName}, nil
 }
 
-// sameSite keeps other sites' pages in a browser from asking: the Host must be one of ours, and an
-// Origin, when there is one, must be that host.
-func (d portDoor) sameSite(r *http.Request) error {
+// sameSite rejects requests of other sites' pages in a browser: the Host must be one of this node, and an
+// Origin, if present, must be that host.
+func (d tlsAuth) sameSite(r *http.Request) error {
 	if !slices.Contains(d.hosts, strings.ToLower(r.Host)) {
 		return denied(fmt.Sprintf("host %q is not this node's; --allowed-hosts names further ones", r.Host))
 	}
@@ -83,8 +83,8 @@ func (d portDoor) sameSite(r *http.Request) error {
 	return nil
 }
 
-// hostsOf are the names by which a port is reached: its own address; with certificates any address of
-// this machine, since a stranger without a certificate gets no further anyway.
+// hostsOf returns the names by which a port is reached: its own address; with certificates any address of
+// this machine, since callers are authenticated anyway.
 func hostsOf(a net.Addr, withTLS bool) []string {
 	host, port, err := net.SplitHostPort(a.String())
 	if err != nil {
@@ -107,19 +107,19 @@ func hostsOf(a net.Addr, withTLS bool) []string {
 	for _, n := range names {
 		all = append(all, strings.ToLower(net.JoinHostPort(n, port)))
 	}
-	return append(all, "rfsd") // what our own client sends, whatever the address is
+	return append(all, "rfsd") // used by rfsctl for all addresses
 }
 
 // RaftProtocol is the ALPN name of connections between nodes about hints.
 const RaftProtocol = "rfsd-raft/1"
 
-// secure hands connections of nodes that speak RaftProtocol over.
+// secure passes connections of nodes with the protocol RaftProtocol to Config.Raft.
 func (s *Server) secure(server *http.Server) {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
 		RaftProtocol: func(_ *http.Server, conn *tls.Conn, _ http.Handler) {
 			if role, err := roleOf(conn); err != nil || role != cert.Node || s.conf.Raft == nil {
-				_ = conn.Close() // the answer to a stranger
+				_ = conn.Close() // not a node
 				return
 			}
 			s.conf.Raft.take(conn)
@@ -127,7 +127,7 @@ func (s *Server) secure(server *http.Server) {
 	}
 }
 
-// Streams carries Raft over the API's port: it is a listener for what nodes bring, and dials nodes.
+// Streams carries Raft over the port of the API: it listens for connections of nodes, and dials nodes.
 type Streams struct {
 	id    *cert.Identity
 	addr  string
@@ -139,12 +139,12 @@ type Streams struct {
 	dialed map[*dialedConn]struct{} // open
 }
 
-// NewStreams makes the connections of a node whose port is reached at addr.
+// NewStreams returns the Streams of a node whose port has the address addr.
 func NewStreams(id *cert.Identity, addr string) *Streams {
 	return &Streams{id: id, addr: addr, conns: make(chan net.Conn), quit: make(chan struct{}), dialed: map[*dialedConn]struct{}{}}
 }
 
-// take hands a connection to whoever accepts and waits until it is closed: net/http closes it on return.
+// take passes a connection to Accept and blocks until it is closed, since net/http closes it on return.
 func (s *Streams) take(conn net.Conn) {
 	c := &waitedConn{Conn: conn, closed: make(chan struct{})}
 	_ = conn.SetDeadline(time.Time{}) // the server's, for requests
@@ -153,14 +153,14 @@ func (s *Streams) take(conn net.Conn) {
 	select {
 	case s.conns <- c:
 	case <-wait.C:
-		return // nobody keeps hints now
+		return // the hints are not open
 	case <-s.quit:
 		return
 	}
 	select {
 	case <-c.closed:
 	case <-s.quit:
-		_ = c.Close() // nobody is left to hear of an error
+		_ = c.Close() // shutting down
 	}
 }
 
@@ -173,7 +173,7 @@ func (s *Streams) close() {
 	}
 }
 
-// Open gives a listener. Closing it leaves the port open for the next: each epoch of the hints has one.
+// Open returns a listener for one epoch of the hints. Closing it does not close the port.
 func (s *Streams) Open() *Stream { return &Stream{s: s, quit: make(chan struct{})} }
 
 // Stream is a net.Listener with a way to dial.
@@ -183,7 +183,7 @@ type Stream struct {
 	once sync.Once
 }
 
-// Accept gives the next connection of a node.
+// Accept returns the next connection of a node.
 func (l *Stream) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.s.conns:
@@ -200,7 +200,7 @@ func (l *Stream) Close() error {
 	return nil
 }
 
-// Addr is where others reach this node.
+// Addr returns where others reach this node.
 func (l *Stream) Addr() net.Addr { return streamAddr(l.s.addr) }
 
 type streamAddr string
