@@ -49,7 +49,9 @@ func (n *Notifier) Send(assignments ...string) {
 }
 
 // Reloading reports that the configuration is being reloaded; READY=1 ends that state.
-func (n *Notifier) Reloading() { n.Send(systemd.SdNotifyReloading, systemd.SdNotifyMonotonicUsec()) }
+func (n *Notifier) Reloading() {
+	n.Send(systemd.SdNotifyReloading, strings.TrimSpace(systemd.SdNotifyMonotonicUsec()))
+}
 
 // Feed sends a watchdog message, at most three times per watchdog timeout.
 func (n *Notifier) Feed(now time.Time) {

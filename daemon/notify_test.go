@@ -66,7 +66,7 @@ func TestTheServiceManagerIsToldOfBeginReloadAndEnd(t *testing.T) {
 	}
 	reloaded := 0
 	starter := &fakeStarter{stopped: handsOff}
-	n := runNode(t, Config{Workers: 1, Notify: notify, Reload: func() (string, error) { reloaded++; return "DEBUG", nil }}, starter)
+	n := startNode(t, Config{Workers: 1, Notify: notify, Reload: func() (string, error) { reloaded++; return "DEBUG", nil }}, starter)
 	until(t, "ready", func() bool { return m.count("READY=1") == 1 })
 	until(t, "a status with numbers", func() bool { return m.count("STATUS=running: 1 of 1 workers, 0 of 4 shards") > 0 })
 	until(t, "the watchdog is fed", func() bool { return m.count("WATCHDOG=1") >= 3 })
@@ -116,7 +116,7 @@ func TestTheWatchdogIsNotFedWhileTheLoopHangs(t *testing.T) {
 	stuck := stuckStarter{make(chan struct{})}
 	release := sync.OnceFunc(func() { close(stuck.release) })
 	t.Cleanup(release)
-	runNode(t, Config{Workers: 1, Notify: notify, Starter: stuck}, &fakeStarter{})
+	startNode(t, Config{Workers: 1, Notify: notify, Starter: stuck}, &fakeStarter{})
 	t.Cleanup(release) // before the node is stopped
 	until(t, "the watchdog is fed", func() bool { return m.count("WATCHDOG=1") > 0 })
 	var fed int
