@@ -164,8 +164,17 @@ func (s *segment) leaf(ctx context.Context, dst []byte, n *node) ([]byte, bool, 
 func (s *segment) refuse(ctx context.Context, l *leaf) error {
 	if l.present != nil {
 		n, err := l.present.Advance(ctx, s.doc)
-		if err != nil || n == 0 && len(s.stored[l.path]) == 0 {
+		if err != nil {
 			return err
+		}
+		order := 0
+		if c, err := s.column(ctx, l.path+suffixOffsets); c != nil && err == nil && l.unknown != expected {
+			if order, err = c.Advance(ctx, s.doc); err != nil {
+				return err
+			}
+		}
+		if n == 0 && order == 0 && len(s.stored[l.path]) == 0 {
+			return nil
 		}
 	}
 	return &Unknown{Field: l.path, Type: l.kind, Reason: l.unknown}

@@ -30,6 +30,7 @@ func (u *Unknown) Error() string {
 // Rebuilder writes the sources of an index, segment by segment. It belongs to one goroutine.
 type Rebuilder struct {
 	root    *node
+	created int64 // version of the cluster that created the index
 	convert converter
 	dialect dialect
 	seg     *lucene.Segment
@@ -44,13 +45,13 @@ type dialect interface {
 	claims(f *node) []string
 }
 
-// New returns the Rebuilder for an index with synthetic source; convert makes JSON of CBOR, SMILE and YAML.
-func New(mapping json.RawMessage, convert func(dst []byte, format byte, source []byte) ([]byte, error)) (*Rebuilder, error) {
+// New returns the Rebuilder for an index with synthetic source that was created by a version; convert makes JSON of CBOR, SMILE and YAML.
+func New(mapping json.RawMessage, created int64, convert func(dst []byte, format byte, source []byte) ([]byte, error)) (*Rebuilder, error) {
 	root, err := parseMapping(mapping)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrUnsupported)
 	}
-	return &Rebuilder{root: root, convert: convert, dialect: synthetic{}}, nil
+	return &Rebuilder{root: root, created: created, convert: convert, dialect: synthetic{}}, nil
 }
 
 // maxNamed bounds the fields that Unsupported names.
@@ -176,6 +177,9 @@ func (r *Rebuilder) bind(ctx context.Context, v *lucene.Values) (*segment, error
 	return s, s.bindStrangers(ctx)
 }
 
+// expected is why a field is refused that has values in its column, although its type keeps them elsewhere.
+const expected = "its values are expected in _ignored_source, where they are not"
+
 func (s *segment) bindLeaf(ctx context.Context, f *node) error {
 	if !s.mentioned(f) {
 		return nil
@@ -189,8 +193,11 @@ func (s *segment) bindLeaf(ctx context.Context, f *node) error {
 	if err != nil {
 		return err
 	}
-	known, _ := s.values.Has(f.path)
-	if l.unknown != "" && known {
+	known, column := s.values.Has(f.path)
+	if column && len(l.layers) == 0 && l.unknown == "" && f.kind != "alias" && len(f.params.Script) == 0 {
+		l.unknown = expected
+	}
+	if l.unknown != "" && column {
 		if l.present, err = s.column(ctx, f.path); err != nil && !errors.Is(err, fault.ErrUnsupported) {
 			return err
 		}

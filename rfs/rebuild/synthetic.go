@@ -33,6 +33,8 @@ func suffixes(f *node) []string {
 		return []string{"._keyed", "._keyed._ignored"}
 	case "keyword", "text", "match_only_text", "annotated_text":
 		return []string{suffixOriginal, suffixOffsets}
+	case "binary":
+		return []string{""}
 	}
 	return []string{suffixMalformed, suffixOffsets}
 }
@@ -72,8 +74,10 @@ func understood(f *node) bool {
 	switch f.kind {
 	case "alias", "long", "integer", "short", "byte", "double", "float", "half_float", "boolean", "geo_point", "ip", "keyword", "text":
 		return true
-	case "date", "date_nanos":
+	case "date", "date_nanos", "date_range":
 		return parseDateFormat(f.params.Format) != nil
+	case "binary", "long_range", "integer_range", "double_range", "float_range", "ip_range":
+		return true
 	}
 	return false
 }
@@ -105,13 +109,57 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 		return s.termLayers(ctx, f, func(dst, v []byte) []byte { dst, _ = appendIP(dst, v); return dst }, bad)
 	case "keyword":
 		if f.params.Normalizer != "" && !bool(f.params.SkipOriginal) {
-			return nil, "", nil
+			return s.normalizedLayers(ctx, f)
 		}
 		return s.keywordLayers(ctx, f)
 	case "text":
 		return s.textLayers(ctx, f)
+	case "binary", "long_range", "integer_range", "date_range", "double_range", "float_range", "ip_range":
+		return s.binaryLayers(ctx, f)
 	}
 	return nil, "the type is not known", nil
+}
+
+// The versions that decide what becomes of a keyword with a normalizer: before the first its original is always kept, from
+// the second on it is not where the normalizer is the plain one for lower case. What those between do is not known.
+const (
+	keepsOriginals = 9_000_000
+	skipsOriginals = 9_111_000
+)
+
+// normalizedLayers are those of a keyword with a normalizer.
+func (s *segment) normalizedLayers(ctx context.Context, f *node) ([]layer, string, error) {
+	switch {
+	case s.created < keepsOriginals:
+		return nil, "", nil // in _ignored_source
+	case s.created < skipsOriginals:
+		return nil, "a normalizer in an index of this version is not known", nil
+	case f.params.Normalizer != "lowercase":
+		return nil, "", nil
+	}
+	return s.keywordLayers(ctx, f)
+}
+
+// binaryLayers are those of types whose values lie in bytes.
+func (s *segment) binaryLayers(ctx context.Context, f *node) ([]layer, string, error) {
+	c, err := s.column(ctx, f.path)
+	if c == nil || err != nil {
+		return nil, "", err // in _ignored_source
+	}
+	unknown := expect(c, columns.Binary)
+	if f.kind == "binary" {
+		b, err := s.column(ctx, f.path+suffixCounts)
+		if b != nil {
+			blobs, err := s.blobsOf(ctx, f.path)
+			return []layer{blobText{blobs, appendBase64}}, unknown, err
+		}
+		return []layer{&packed{c, appendBase64}}, unknown, err
+	}
+	bound := boundOf(f)
+	if bound == nil {
+		unknown = "the format " + f.params.Format + " is not known"
+	}
+	return []layer{&ranges{c, bound}}, unknown, nil
 }
 
 // orderOf returns the order of the arrays of a field; nil when the segment keeps none.

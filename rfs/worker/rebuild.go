@@ -73,7 +73,7 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e Entry) (*builder, 
 	if len(x.Mappings) > 0 {
 		mapping = x.Mappings[0].Body
 	}
-	sources, err := rebuild.New(mapping, doc.AppendFormat)
+	sources, err := rebuild.New(mapping, x.Locator.Created, doc.AppendFormat)
 	if errors.Is(err, fault.ErrUnsupported) {
 		return nil, nil // documents without a source fail one by one
 	}

@@ -16,7 +16,8 @@ func rebuildRecipes() []recipe {
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-rebuild", holds: "synthetic sources: standard, logsdb and time series, every field type of the server",
-			make: func(ctx context.Context, l *lab) error { return makeSynthetic(ctx, l, version) },
+			onDemand: true, // kept beside the package that reads it: -out rfs/rebuild/testdata
+			make:     func(ctx context.Context, l *lab) error { return makeSynthetic(ctx, l, version) },
 		})
 	}
 	return all
