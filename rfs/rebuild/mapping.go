@@ -22,24 +22,23 @@ type node struct {
 
 // params are the parameters of a field that decide how its values are kept.
 type params struct {
-	Type           string           `json:"type"`
-	Format         string           `json:"format"`
-	Store          flexible         `json:"store"`
-	DocValues      *flexible        `json:"doc_values"`
-	Normalizer     string           `json:"normalizer"`
-	SkipOriginal   flexible         `json:"normalizer_skip_store_original_value"`
-	Script         json.RawMessage  `json:"script"`
-	Enabled        *flexible        `json:"enabled"`
-	Scaling        float64          `json:"scaling_factor"`
-	Properties     *json.RawMessage `json:"properties"`
-	Fields         *json.RawMessage `json:"fields"`
-	CopyTo         names            `json:"copy_to"`
-	IgnoreAbove    int              `json:"ignore_above"`
-	NullValue      json.RawMessage  `json:"null_value"`
-	Value          json.RawMessage  `json:"value"`
-	Dims           int              `json:"dims"`
-	ElementType    string           `json:"element_type"`
-	DepthSeparator string           `json:"-"`
+	Type         string           `json:"type"`
+	Format       string           `json:"format"`
+	Store        flexible         `json:"store"`
+	DocValues    *flexible        `json:"doc_values"`
+	Normalizer   string           `json:"normalizer"`
+	SkipOriginal flexible         `json:"normalizer_skip_store_original_value"`
+	Script       json.RawMessage  `json:"script"`
+	Enabled      *flexible        `json:"enabled"`
+	Scaling      float64          `json:"scaling_factor"`
+	Properties   *json.RawMessage `json:"properties"`
+	Fields       *json.RawMessage `json:"fields"`
+	CopyTo       names            `json:"copy_to"`
+	IgnoreAbove  int              `json:"ignore_above"`
+	NullValue    json.RawMessage  `json:"null_value"`
+	Value        json.RawMessage  `json:"value"`
+	Dims         int              `json:"dims"`
+	ElementType  string           `json:"element_type"`
 }
 
 // names is a list of names that a mapping holds as a string or an array.

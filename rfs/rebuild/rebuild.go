@@ -113,7 +113,6 @@ type leaf struct {
 	layers  []layer
 	unknown string         // why its values cannot be read
 	present *lucene.Column // of an unknown field: which documents have a value; nil when that is not known
-	text    bool
 }
 
 // stranger is a column that belongs to no field that is understood.

@@ -29,10 +29,10 @@ func rebuilds(x *snapshot.Index) Rebuild {
 	if mode == "" {
 		mode = sourceMode(x)
 	}
-	switch {
-	case mode == "synthetic":
+	switch mode {
+	case "synthetic":
 		return RebuildSynthetic
-	case mode == "":
+	case "":
 		switch x.Settings["index.mode"] {
 		case "logsdb", "time_series", "columnar":
 			return RebuildSynthetic
