@@ -26,24 +26,30 @@ func Break(t testing.TB, path, device string) (mend func()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept, err := unix.Dup(fd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := os.OpenFile(device, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		if err := unix.Dup2(int(d.Fd()), fd); err != nil {
-			t.Fatal(err)
-		}
-		return func() {
-			if err := errors.Join(unix.Dup2(kept, fd), unix.Close(kept)); err != nil {
-				t.Error(err)
-			}
-		}
+		return replace(t, fd, device)
 	}
 	t.Fatalf("%s is not open", path)
 	return nil
+}
+
+// replace makes a descriptor one of the device, and returns what makes it what it was.
+func replace(t testing.TB, fd int, device string) (mend func()) {
+	t.Helper()
+	kept, err := unix.Dup(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := unix.Dup2(int(d.Fd()), fd); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(unix.Dup2(kept, fd), unix.Close(kept)); err != nil {
+			t.Error(err)
+		}
+	}
 }
