@@ -34,7 +34,7 @@ func rebuilds(x *snapshot.Index) Rebuild {
 		return RebuildSynthetic
 	case "":
 		switch x.Settings["index.mode"] {
-		case "logsdb", "time_series", "columnar":
+		case "logsdb", "time_series": // not columnar, whose form is not known
 			return RebuildSynthetic
 		}
 	}
