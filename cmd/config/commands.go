@@ -69,6 +69,20 @@ func (m *Migrate) Check() error {
 	return m.Transfer.Failed.outside(m.Repository.URI)
 }
 
+// MigrateCommand are the settings of rfsd migrate.
+type MigrateCommand struct {
+	Migrate Migrate
+	End     AtTheEnd
+}
+
+// Check refuses a comparison with a target that is no cluster.
+func (m *MigrateCommand) Check() error {
+	if m.End.Verify && m.Migrate.Transfer.Target.Cluster.Host == "" {
+		return usage("--verify compares documents in a cluster: give --target-host, or leave it out")
+	}
+	return nil
+}
+
 // Verify are the settings of rfsd verify.
 type Verify struct {
 	Migrate      Migrate
@@ -322,7 +336,7 @@ type Spec struct {
 // Specs returns all commands of both programs.
 func Specs() []Spec {
 	return []Spec{
-		{"rfsd migrate", Migrate{}}, {"rfsd run", Run{}}, {"rfsd worker", Worker{}}, {"rfsd evaluate", Migrate{}}, {"rfsd verify", Verify{}}, {"rfsd estimate", Estimate{}},
+		{"rfsd migrate", MigrateCommand{}}, {"rfsd run", Run{}}, {"rfsd worker", Worker{}}, {"rfsd evaluate", Migrate{}}, {"rfsd verify", Verify{}}, {"rfsd estimate", Estimate{}},
 		{"rfsd import", ImportCommand{}}, {"rfsd config check", Checked{}},
 		{"rfsctl snapshot list", Snapshots{}}, {"rfsctl snapshot show", ShowSnapshot{}}, {"rfsctl snapshot check", CheckSnapshots{}},
 		{"rfsctl items list", Items{}}, {"rfsctl items show", Either{}}, {"rfsctl items retry", Stored{}},

@@ -15,6 +15,12 @@ type Verification struct {
 	Differences int      `flag:"differences" default:"1000" min:"1" max:"100000" help:"most documents that are named for each target index; the others are counted"`
 }
 
+// AtTheEnd is what is done when every document is settled.
+type AtTheEnd struct {
+	_      struct{} `group:"Verification"`
+	Verify bool     `flag:"verify" help:"compare the target with the snapshot at the end, as rfsd verify does (exit code 8: different)"`
+}
+
 // OneIndex restricts a list to one index.
 type OneIndex struct {
 	_    struct{} `group:"What is listed"`

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/verify"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -29,18 +30,20 @@ const migrateHelp = `Creates a snapshot (with --source-host) or reads one that i
 
    Exit codes: 0 every document arrived; 6 complete, but documents were refused, have no source or only a part of it (the failed-document
    file names them); 7 complete, but shards failed, are damaged or missing, or an index could not be created; 5 the snapshot could
-   not be made, or not be read before any work; 4 it is being made (--snapshot-no-wait); 1 usage, configuration, source or target, or not complete. 7 wins over 6.`
+   not be made, or not be read before any work; 4 it is being made (--snapshot-no-wait); 1 usage, configuration, source or target, or not complete. 7 wins over 6,
+   8 (--verify: the target differs from the snapshot) over both.`
 
 func migrateCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name:        "migrate",
 		Usage:       "migrate a snapshot to a cluster or to files, in the foreground",
 		Description: migrateHelp,
-	}, func(ctx context.Context, _ *config.Call, m config.Migrate) error {
-		o, err := newOptions(m)
+	}, func(ctx context.Context, _ *config.Call, m config.MigrateCommand) error {
+		o, err := newOptions(m.Migrate)
 		if err != nil {
 			return err
 		}
+		o.verify = m.End.Verify
 		return migrate(ctx, o)
 	})
 }
@@ -99,6 +102,10 @@ func migrate(ctx context.Context, o options) error {
 	r.RepositoryReads, r.RepositoryBytes = counted.Totals()
 	p := m.Runner.Meter.Read(time.Now())
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
+	if o.verify && err == nil && sum.Complete {
+		o.snapshot = sum.Snapshot
+		r.Verification, err = compare(ctx, o, wholeTarget, log)
+	}
 	return conclude(o, r, plan, err)
 }
 
@@ -234,7 +241,9 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 		code = exitRuns
 	case err != nil || !r.Complete:
 		code = exitFailed
-	case len(r.Problems) > 0 || plan != nil && len(plan.Missing) > 0:
+	case r.Verification != nil && r.Verification.State == verify.Different:
+		code = exitDifferent
+	case len(r.Problems) > 0 || plan != nil && len(plan.Missing) > 0 || r.Verification != nil && r.Verification.State == verify.Unreadable:
 		code = exitDamaged
 	case r.Totals.Failed > 0, r.Totals.Reduced > 0 && !o.acceptReduced:
 		code = exitRefused

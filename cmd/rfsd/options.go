@@ -29,6 +29,7 @@ type options struct {
 	remotes      []string // remote stores that shallow snapshots refer to: URI or NAME=URI
 	allowPartial bool
 	verifyFirst  bool
+	verify       bool // compare the target with the snapshot at the end
 
 	origin      origin // the source cluster
 	target      target.Config

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/verify"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -112,6 +113,8 @@ type report struct {
 	Cluster         bool    `json:"-"` // documents went to a cluster
 	Rehearsal       bool    `json:"-"` // documents went nowhere
 	Error           string  `json:"error,omitempty"`
+	// Verification is the comparison of --verify; nil without it.
+	Verification *verify.Report `json:"verification,omitempty"`
 }
 
 func (r *report) writeJSON(w io.Writer) error {
@@ -201,6 +204,9 @@ func (r *report) writeText(w io.Writer) {
 	}
 	if r.Complete && r.ItemsRun == 0 {
 		fmt.Fprintln(w, "everything was done before this run; a new --session-name begins afresh")
+	}
+	if r.Verification != nil {
+		printVerification(w, r.Verification)
 	}
 	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, progress.Bytes(r.RepositoryBytes))
 }

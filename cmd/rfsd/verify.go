@@ -32,6 +32,9 @@ const verifyHelp = `Compares what migrate with the same options sends with what 
    1 usage, or the target does not answer. 8 wins over 7. Documents that the account names as failed, that have no source or that rules leave
    out are counted and are no difference.`
 
+// wholeTarget is what migrate --verify asks for.
+var wholeTarget = config.Verification{Sample: 1, Differences: 1000}
+
 // verifyMemory is the soft limit of a verification, in bytes.
 const verifyMemory = 160 << 20
 

@@ -215,3 +215,33 @@ func TestVerifyExplainsFailedDocuments(t *testing.T) {
 		t.Errorf("without the account: exit %d: %s", res.Code, notEqual(r))
 	}
 }
+
+// TestMigrateVerifiesAtItsEnd migrates into an index that holds a document of its own.
+func TestMigrateVerifiesAtItsEnd(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	index := demoIndex(t)
+	for _, c := range []struct {
+		name  string
+		there bool
+		code  int
+		state verify.State
+	}{{"equal", false, 0, verify.Equal}, {"a document that was there before", true, 8, verify.Different}} {
+		t.Run(c.name, func(t *testing.T) {
+			wipe(t, n)
+			if c.there {
+				if _, err := n.Send(t.Context(), "PUT", "/"+index+"/_doc/zz-extra", "application/json", []byte(`{}`)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			res := RunIn(t, t.TempDir(), nil, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--verify")...)
+			var sum struct {
+				ExitCode     int `json:"exit_code"`
+				Verification *verify.Report
+			}
+			must(t, json.Unmarshal([]byte(res.Stdout), &sum))
+			if res.Code != c.code || sum.ExitCode != c.code || sum.Verification == nil || sum.Verification.State != c.state {
+				t.Errorf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+			}
+		})
+	}
+}
