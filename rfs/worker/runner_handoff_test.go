@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,23 +80,28 @@ func TestAHandOffCountsWhatIsBelowItsWatermarkOnly(t *testing.T) {
 	})
 }
 
-// slowFiles is an export directory on a slow disk.
+// slowFiles is an export directory on a slow disk. together is how many bodies it was sent while it wrote another.
 type slowFiles struct {
 	files
-	each time.Duration
+	each           time.Duration
+	busy, together *atomic.Int32
 }
 
 func (f slowFiles) Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
 	out, err := f.files.Open(ctx, id, mayStart)
-	return slowOutput{out, f.each}, err
+	return slowOutput{out, f}, err
 }
 
 type slowOutput struct {
 	Output
-	each time.Duration
+	slowFiles
 }
 
 func (o slowOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if o.busy.Add(1) > 1 {
+		o.together.Add(1)
+	}
+	defer o.busy.Add(-1)
 	if err := cms.SystemClock().Sleep(ctx, o.each); err != nil {
 		return bulk.Result{}, err
 	}
@@ -139,13 +145,17 @@ func TestAnExportIsDurableBeforeItIsRecorded(t *testing.T) {
 				progress := 0
 				store := quick(&progress)
 				defer store.under.Wait()
-				s := newShard(t, store, slowFiles{ToFiles(d).(files), 3 * time.Second}, 40*time.Second, 64)
-				s.runner.RecordEvery = time.Second
+				disk := slowFiles{ToFiles(d).(files), 3 * time.Second, new(atomic.Int32), new(atomic.Int32)}
+				s := newShard(t, store, disk, 40*time.Second, 64)
+				s.runner.RecordEvery, s.runner.Bulk.MaxInFlight = time.Second, 3
 				ctx, cancel := context.WithTimeout(t.Context(), c.signal)
 				defer cancel()
 				outcome, err := s.run(ctx, s.lease(t))
 				if outcome != c.outcome || err != nil {
 					t.Fatalf("%v: %v", outcome, err)
+				}
+				if n := disk.together.Load(); n != 0 {
+					t.Errorf("%d bodies were sent while another was written: the file is not in order", n)
 				}
 				if progress != 0 {
 					t.Errorf("%d records of progress of what was in no finished file", progress)
