@@ -345,7 +345,7 @@ func TestBadTargetsAreNamedWithTheRightExitCode(t *testing.T) {
 		{"wrong password", answer(401, `{"error":"Unauthorized"}`), "401"},
 		{"forbidden", answer(403, `{"error":"no"}`), "403"},
 		{"not OpenSearch", answer(200, `<html>`), "no JSON"},
-		{"no URL", "search.example.com", "want a URL such as https://search.example.com"},
+		{"no URL", "search.example.com", `invalid --target-host "search.example.com": want a URL such as https://`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			res := Run(t, "rfsd", targetArgs(c.url, demo(t), "--unavailable-timeout", "2s")...)
