@@ -35,19 +35,27 @@ func (o *order) load(ctx context.Context, doc int32) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	o.places, err = appendPlaces(o.places[:0], b)
+	return true, err
+}
+
+// appendPlaces appends the places of the values of one array.
+func appendPlaces(dst []int, b []byte) ([]int, error) {
 	in := codec.NewInput(b)
 	count := codec.ZigZag64(int64(uint32(in.VInt())))
 	if in.Err() == nil && (count < 0 || count > int64(in.Left()) || count > maxPlaces) {
 		in.Fail("order of %d values in %d bytes", count, in.Left())
 	}
-	o.places = o.places[:0]
+	if in.Err() != nil {
+		return dst, in.Err()
+	}
 	for range count {
-		o.places = append(o.places, int(codec.ZigZag64(int64(uint32(in.VInt())))))
+		dst = append(dst, int(codec.ZigZag64(int64(uint32(in.VInt())))))
 	}
 	if in.Err() == nil && in.Left() != 0 {
 		in.Fail("%d bytes left in an order", in.Left())
 	}
-	return true, in.Err()
+	return dst, in.Err()
 }
 
 // write pours values, distinct and sorted, in the order of the array.

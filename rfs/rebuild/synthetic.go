@@ -30,7 +30,7 @@ func (synthetic) claims(f *node) []string {
 func suffixes(f *node) []string {
 	switch f.kind {
 	case "flattened":
-		return []string{"._keyed", "._keyed._ignored"}
+		return []string{"", suffixKeyed, suffixKeyedIgnored, suffixOffsets}
 	case "keyword", "text", "match_only_text", "annotated_text":
 		return []string{suffixOriginal, suffixOffsets}
 	case "binary":
@@ -74,6 +74,8 @@ func understood(f *node) bool {
 	switch f.kind {
 	case "alias", "long", "integer", "short", "byte", "double", "float", "half_float", "boolean", "geo_point", "ip", "keyword", "text":
 		return true
+	case "flattened":
+		return f.params.Properties == nil
 	case "date", "date_nanos", "date_range":
 		return parseDateFormat(f.params.Format) != nil
 	case "binary", "long_range", "integer_range", "double_range", "float_range", "ip_range":
@@ -114,6 +116,8 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 		return s.keywordLayers(ctx, f)
 	case "text":
 		return s.textLayers(ctx, f)
+	case "flattened":
+		return s.flattenedLayers(ctx, f)
 	case "binary", "long_range", "integer_range", "date_range", "double_range", "float_range", "ip_range":
 		return s.binaryLayers(ctx, f)
 	}
@@ -244,7 +248,7 @@ func (s *segment) keywordLayers(ctx context.Context, f *node) ([]layer, string, 
 	return s.termLayers(ctx, f, appendUTF8, original)
 }
 
-// textLayers: text that is stored, or a keyword below it that has all its values, or what is kept for the purpose.
+// textLayers: text that is stored or has doc values, or what is kept for the purpose and a keyword below it.
 func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	original, err := s.originalLayer(ctx, f)
 	if err != nil {
@@ -253,12 +257,19 @@ func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, err
 	if f.params.Store {
 		return []layer{storedText{f.path}}, "", nil
 	}
+	if _, column := s.values.Has(f.path); column {
+		b, err := s.blobsOf(ctx, f.path)
+		if b != nil || err != nil {
+			return []layer{blobText{b, appendUTF8}}, "", err
+		}
+		return s.termLayers(ctx, f, appendUTF8, original)
+	}
 	for _, m := range f.multi {
 		if m.kind != "keyword" || m.params.Normalizer != "" || !bool(m.params.Store) && !m.params.columns() {
 			continue
 		}
 		layers, unknown, err := s.keywordLayers(ctx, m)
-		return append(layers, original), unknown, err
+		return append([]layer{original}, layers...), unknown, err
 	}
 	return []layer{storedText{f.path}, original}, "", nil
 }

@@ -32,32 +32,34 @@ type sample struct {
 }
 
 var samples = map[string]sample{
-	"keyword":      {params: `"type":"keyword","ignore_above":20`, values: []string{`"ü\u0001\"q\\/"`, `"b😀"`, `"a"`, `"b😀"`, `7`, `true`}, malformed: `"longer than twenty characters"`},
-	"long":         {params: `"type":"long"`, values: []string{`3`, `-9223372036854775808`, `9223372036854775807`, `3`, `"17"`, `2.7`}, malformed: `"no number"`},
-	"integer":      {params: `"type":"integer"`, values: []string{`3`, `-2147483648`, `0`, `3`}, malformed: `99999999999`},
-	"short":        {params: `"type":"short"`, values: []string{`3`, `-32768`, `1`}, malformed: `"x"`},
-	"byte":         {params: `"type":"byte"`, values: []string{`3`, `-128`, `127`}, malformed: `300`},
-	"double":       {params: `"type":"double"`, values: []string{`0.1`, `-1e300`, `1e-7`, `123456789.125`, `12345678`, `0.001`, `-0.0`, `1e7`}, malformed: `"x"`},
-	"float":        {params: `"type":"float"`, values: []string{`0.1`, `3.4e38`, `1e-10`, `16777216`, `0.001`, `-2`}, malformed: `"x"`},
-	"half_float":   {params: `"type":"half_float"`, values: []string{`0.1`, `65504`, `0.00006`, `-2`}, malformed: `"x"`},
-	"date":         {params: `"type":"date"`, values: []string{`"2023-11-14T22:13:20.123Z"`, `1700000000000`, `"2023-11-14"`, `-1`, `"1969-01-01T00:00:00+02:00"`}, malformed: `"yesterday"`},
-	"date_seconds": {params: `"type":"date","format":"epoch_second"`, values: []string{`1700000000`, `1700000000.5`, `12`}, malformed: `"x"`},
-	"date_millis":  {params: `"type":"date","format":"epoch_millis"`, values: []string{`1700000000000`, `5`}, malformed: `"x"`},
-	"date_custom":  {params: `"type":"date","format":"yyyy/MM/dd HH:mm:ss||epoch_millis"`, values: []string{`"2023/11/14 22:13:20"`, `1700000000000`}, malformed: `"x"`},
-	"date_nanos":   {params: `"type":"date_nanos"`, values: []string{`"2023-11-14T22:13:20.123456789Z"`, `"2023-11-14T22:13:20.12Z"`, `1700000000000`}, malformed: `"yesterday"`},
-	"boolean":      {params: `"type":"boolean"`, values: []string{`true`, `false`, `"true"`, `"", "false"`}, malformed: `"perhaps"`},
-	"ip":           {params: `"type":"ip"`, values: []string{`"192.168.0.1"`, `"::1"`, `"2001:db8::ff00:42:8329"`, `"10.0.0.1"`, `"::ffff:1.2.3.4"`}, malformed: `"1.2.3"`},
-	"text":         {params: `"type":"text"`, values: []string{`"The quick 😀"`, `"brown\tfox"`, `"a"`, `"The quick 😀"`, `5`}, bare: true},
-	"text_keyword": {params: `"type":"text","fields":{"raw":{"type":"keyword","ignore_above":8}}`, values: []string{`"zeta"`, `"alpha"`, `"longer than eight"`, `"zeta"`}, bare: true},
-	"text_store":   {params: `"type":"text","store":true,"fields":{"raw":{"type":"keyword"}}`, values: []string{`"zeta"`, `"alpha"`, `"zeta"`}, bare: true},
-	"binary":       {params: `"type":"binary"`, values: []string{`"aGVsbG8="`, `"AAEC"`, `"aGVsbG8="`}},
-	"normalized":   {params: `"type":"keyword","normalizer":"lowercase"`, values: []string{`"Zeta"`, `"ALPHA"`}},
-	"geo_point":    {params: `"type":"geo_point"`, values: []string{`{"lat":41.12,"lon":-71.34}`, `"40.5,-70.25"`, `[ -73.5, 12.25 ]`}, malformed: `"nowhere"`},
-	"flattened":    {params: `"type":"flattened"`, values: []string{`{"b":"x","a":{"d":[2,1],"c":"y"}}`, `{"z.q":1}`}, bare: true},
-	"long_range":   {params: `"type":"long_range"`, values: []string{`{"gte":1,"lt":10}`, `{"gt":-5}`}},
-	"double_range": {params: `"type":"double_range"`, values: []string{`{"gte":0.5,"lte":1.5}`}},
-	"date_range":   {params: `"type":"date_range"`, values: []string{`{"gte":"2023-11-14","lt":"2023-11-15T00:00:00Z"}`}},
-	"ip_range":     {params: `"type":"ip_range"`, values: []string{`"10.0.0.0/8"`, `{"gte":"::1","lte":"::ff"}`}},
+	"keyword":       {params: `"type":"keyword","ignore_above":20`, values: []string{`"ü\u0001\"q\\/"`, `"b😀"`, `"a"`, `"b😀"`, `7`, `true`}, malformed: `"longer than twenty characters"`},
+	"long":          {params: `"type":"long"`, values: []string{`3`, `-9223372036854775808`, `9223372036854775807`, `3`, `"17"`, `2.7`}, malformed: `"no number"`},
+	"integer":       {params: `"type":"integer"`, values: []string{`3`, `-2147483648`, `0`, `3`}, malformed: `99999999999`},
+	"short":         {params: `"type":"short"`, values: []string{`3`, `-32768`, `1`}, malformed: `"x"`},
+	"byte":          {params: `"type":"byte"`, values: []string{`3`, `-128`, `127`}, malformed: `300`},
+	"double":        {params: `"type":"double"`, values: []string{`0.1`, `-1e300`, `1e-7`, `123456789.125`, `12345678`, `0.001`, `-0.0`, `1e7`}, malformed: `"x"`},
+	"float":         {params: `"type":"float"`, values: []string{`0.1`, `3.4e38`, `1e-10`, `16777216`, `0.001`, `-2`}, malformed: `"x"`},
+	"half_float":    {params: `"type":"half_float"`, values: []string{`0.1`, `65504`, `0.00006`, `-2`}, malformed: `"x"`},
+	"date":          {params: `"type":"date"`, values: []string{`"2023-11-14T22:13:20.123Z"`, `1700000000000`, `"2023-11-14"`, `-1`, `"1969-01-01T00:00:00+02:00"`}, malformed: `"yesterday"`},
+	"date_seconds":  {params: `"type":"date","format":"epoch_second"`, values: []string{`1700000000`, `1700000000.5`, `12`}, malformed: `"x"`},
+	"date_millis":   {params: `"type":"date","format":"epoch_millis"`, values: []string{`1700000000000`, `5`}, malformed: `"x"`},
+	"date_custom":   {params: `"type":"date","format":"yyyy/MM/dd HH:mm:ss||epoch_millis"`, values: []string{`"2023/11/14 22:13:20"`, `1700000000000`}, malformed: `"x"`},
+	"date_nanos":    {params: `"type":"date_nanos"`, values: []string{`"2023-11-14T22:13:20.123456789Z"`, `"2023-11-14T22:13:20.12Z"`, `1700000000000`}, malformed: `"yesterday"`},
+	"boolean":       {params: `"type":"boolean"`, values: []string{`true`, `false`, `"true"`, `"", "false"`}, malformed: `"perhaps"`},
+	"ip":            {params: `"type":"ip"`, values: []string{`"192.168.0.1"`, `"::1"`, `"2001:db8::ff00:42:8329"`, `"10.0.0.1"`, `"::ffff:1.2.3.4"`}, malformed: `"1.2.3"`},
+	"text":          {params: `"type":"text"`, values: []string{`"The quick 😀"`, `"brown\tfox"`, `"a"`, `"The quick 😀"`, `5`}, bare: true},
+	"text_keyword":  {params: `"type":"text","fields":{"raw":{"type":"keyword","ignore_above":8}}`, values: []string{`"zeta"`, `"alpha"`, `"longer than eight"`, `"zeta"`}, bare: true},
+	"text_store":    {params: `"type":"text","store":true,"fields":{"raw":{"type":"keyword"}}`, values: []string{`"zeta"`, `"alpha"`, `"zeta"`}, bare: true},
+	"binary":        {params: `"type":"binary"`, values: []string{`"aGVsbG8="`, `"AAEC"`, `"aGVsbG8="`}},
+	"normalized":    {params: `"type":"keyword","normalizer":"lowercase"`, values: []string{`"Zeta"`, `"ALPHA"`}},
+	"geo_point":     {params: `"type":"geo_point"`, values: []string{`{"lat":41.12,"lon":-71.34}`, `"40.5,-70.25"`, `[ -73.5, 12.25 ]`}, malformed: `"nowhere"`},
+	"flattened":     {params: `"type":"flattened"`, values: []string{`{"b":"x","a":{"d":[2,1],"c":"y"}}`, `{"z.q":1}`}, bare: true},
+	"integer_range": {params: `"type":"integer_range"`, values: []string{`{"gte":1,"lt":10}`, `{"gt":-5}`, `{"lte":2147483646}`, `{"gte":-70000,"lte":300}`}},
+	"float_range":   {params: `"type":"float_range"`, values: []string{`{"gte":0.5,"lte":1.5}`, `{"gt":-1e-10}`, `{"gte":-3.25,"lt":16777216}`}},
+	"long_range":    {params: `"type":"long_range"`, values: []string{`{"gte":1,"lt":10}`, `{"gt":-5}`}},
+	"double_range":  {params: `"type":"double_range"`, values: []string{`{"gte":0.5,"lte":1.5}`}},
+	"date_range":    {params: `"type":"date_range"`, values: []string{`{"gte":"2023-11-14","lt":"2023-11-15T00:00:00Z"}`}},
+	"ip_range":      {params: `"type":"ip_range"`, values: []string{`"10.0.0.0/8"`, `{"gte":"::1","lte":"::ff"}`}},
 }
 
 // fields returns the mapping of all samples, each as it is, stored, and with neither store nor doc values.
@@ -154,6 +156,12 @@ var objectSources = []string{
 	`{"multi":"12","plain":[[{"k":"a"}],{"k":"b"}],"@timestamp":1700000000016}`,
 }
 
+// synthesized is an index whose sources are not stored.
+type synthesized struct {
+	name, settings, properties string
+	docs                       []string
+}
+
 // makeSynthetic makes the indices of one version of Elasticsearch.
 func makeSynthetic(ctx context.Context, l *lab, version string) error {
 	if err := l.boot(ctx, version); err != nil {
@@ -172,10 +180,7 @@ func (l *lab) synthetic(ctx context.Context) error {
 		logs += `,"codec":"legacy_default"` // best_compression needs a native library that this node lacks
 	}
 	const stamp = `"@timestamp":{"type":"date"}`
-	indices := []struct {
-		name, settings, properties string
-		docs                       []string
-	}{
+	indices := []synthesized{
 		{"types", standard, stamp + "," + fields(nil), sources()},
 		{"types-logsdb", logs, stamp + "," + fields(nil), sources()},
 		{"types-arrays", standard + `,"mapping.synthetic_source_keep":"arrays"`, stamp + "," + fields(nil), sources()},
@@ -183,7 +188,7 @@ func (l *lab) synthetic(ctx context.Context) error {
 		{"objects-logsdb", logs, stamp + "," + objectMapping, objectSources},
 		{"series", `"mode":"time_series","routing_path":["dim"]`, seriesMapping, seriesSources()},
 	}
-	for _, x := range indices {
+	for _, x := range append(indices, l.moreIndices(standard, logs)...) {
 		body := fmt.Sprintf(`{"settings":{"index":{"number_of_shards":1,"number_of_replicas":0,%s}},"mappings":{"dynamic":"false","properties":{%s}}}`, x.settings, x.properties)
 		if err := l.steps(ctx, step{"PUT /" + x.name, body}); err != nil {
 			return fmt.Errorf("%s: %w", x.name, err)
