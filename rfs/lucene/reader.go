@@ -45,7 +45,8 @@ type Reader struct {
 	win    window
 	buf    []byte
 	ahead  openings
-	next   int // index of the next chunk
+	next   int   // index of the next chunk
+	start  int32 // the first document that is looked at: with values, the first nested one of the first root
 
 	// The chunk in work.
 	chunk   chunk
@@ -106,10 +107,10 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	fields := r.chunk.fields[r.i]
 	r.i++
 	ordinal := r.cur.Base + int64(doc)
-	if ordinal < r.from || ordinal >= r.to {
+	if doc < r.start || ordinal >= r.to {
 		return nil, nil
 	}
-	r.ordinal = ordinal + 1
+	r.ordinal = max(r.ordinal, ordinal+1)
 	if r.cur.live != nil && !r.cur.live.get(doc) {
 		return nil, nil
 	}
@@ -117,7 +118,13 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
 		return nil, r.stored.damaged(r.next-1, fmt.Errorf("document %d: %w", doc, err))
 	}
+	if r.values != nil && (r.values.id >= 0 || doc == r.start) { // the last one was a root
+		r.values.children, r.values.block, r.values.id = r.values.children[:0], r.values.block[:0], -1
+	}
 	if r.rec.IDKind == IDNone && (r.nestedTerms || !r.cur.isRoot(doc)) {
+		if r.values != nil {
+			r.values.addChild(r.raw[begin:r.off], fields, doc)
+		}
 		return nil, nil
 	}
 	if r.rec.IDKind == IDNone && r.stored.series != nil {
@@ -126,7 +133,7 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 		}
 	}
 	if r.values != nil {
-		r.values.doc, r.values.fields, r.values.id = r.raw[begin:r.off], fields, doc
+		r.values.storedDoc = storedDoc{r.cur, r.raw[begin:r.off], fields, doc}
 		r.rec.Values = r.values
 	}
 	return &r.rec, nil
@@ -150,7 +157,7 @@ func (r *Reader) advance(ctx context.Context) error {
 		return r.finish()
 	}
 	first, end := x.docs[k], x.docs[k+1]
-	wanted := r.cur.anyLive(max(first, r.clip(r.from)), min(end, r.clip(r.to)))
+	wanted := r.cur.anyLive(max(first, r.start), min(end, r.clip(r.to)))
 	if wanted {
 		if err := r.load(ctx, k); err != nil {
 			return err
@@ -215,7 +222,7 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	}
 	r.cur, r.stored, r.fields, r.values = s, stored, s.fields, nil
 	if r.wantValues && s.infos != nil && !stored.numbersFixed() {
-		r.values = &Values{seg: s, metas: columnMetas{seg: s, fields: s.infos}, opened: map[string]*Column{}}
+		r.values = &Values{storedDoc: storedDoc{seg: s, id: -1}, metas: columnMetas{seg: s, fields: s.infos}, opened: map[string]*Column{}}
 	}
 	if f := stored.format.compression; f == nil {
 		r.unpack = nil
@@ -229,8 +236,12 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 		limit -= 8
 	}
 	from := r.clip(r.from)
-	r.next = x.find(from)
-	first := r.next // the first chunk that this reader owns
+	r.start = from
+	for r.values != nil && r.start > 0 && !s.isRoot(r.start-1) && s.roots.known {
+		r.start--
+	}
+	r.next = x.find(r.start)
+	first := x.find(from) // the first chunk that this reader owns
 	if from > x.docs[first] {
 		first++
 	}

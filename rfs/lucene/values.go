@@ -14,13 +14,23 @@ import (
 // Values are the fields of one segment by name: the stored fields of the document that a Record describes, and the
 // columns of doc values. They belong to the goroutine of their Reader.
 type Values struct {
-	seg    *Segment
 	metas  columnMetas
 	opened map[string]*Column
-	doc    []byte // the stored fields of the current document
+	storedDoc
+	children []NestedDoc // those before the current document
+	block    []byte      // their stored fields
+}
+
+// storedDoc are the stored fields of one document.
+type storedDoc struct {
+	seg    *Segment
+	doc    []byte
 	fields int32
 	id     int32
 }
+
+// NestedDoc is a nested document: it stands before the root that it belongs to. It is valid as long as that root.
+type NestedDoc struct{ storedDoc }
 
 // StoredKind is the type of a stored value.
 type StoredKind uint8
@@ -48,8 +58,8 @@ type StoredValue struct {
 // Segment returns the segment that the values belong to; columns are the same for all its documents.
 func (v *Values) Segment() *Segment { return v.seg }
 
-// DocID returns the current document.
-func (v *Values) DocID() int32 { return v.id }
+// DocID returns the document within its segment.
+func (d *storedDoc) DocID() int32 { return d.id }
 
 // Nested reports whether the current document has nested ones, or may have some: they stand right before it.
 func (v *Values) Nested() bool {
@@ -59,6 +69,29 @@ func (v *Values) Nested() bool {
 		return nested
 	}
 	return v.id > 0 && r.docs != nil && !r.docs.get(v.id-1)
+}
+
+// Children returns the nested documents of the current document, in their order; whole is false when it is not known
+// whether these are all.
+func (v *Values) Children() (all []NestedDoc, whole bool) {
+	if !v.Nested() {
+		return nil, true
+	}
+	r := v.seg.roots
+	if !r.known || len(v.children) == 0 {
+		return nil, false
+	}
+	first := v.children[0].id
+	if first > 0 && !r.docs.get(first-1) || int(v.id-first) != len(v.children) {
+		return nil, false
+	}
+	return v.children, true
+}
+
+// addChild keeps a nested document for the root that follows.
+func (v *Values) addChild(doc []byte, fields, id int32) {
+	v.block = append(v.block, doc...)
+	v.children = append(v.children, NestedDoc{storedDoc{v.seg, v.block[len(v.block)-len(doc):], fields, id}})
 }
 
 // Has reports whether the segment knows a field, and whether it has doc values for it.
@@ -131,11 +164,11 @@ func (c *Column) Bytes(ctx context.Context, i int) ([]byte, error) {
 }
 
 // Stored calls yield for each stored value of the document, in the order in which they were added.
-func (v *Values) Stored(yield func(StoredValue) error) error {
-	in := codec.NewInput(v.doc)
-	for range v.fields {
+func (d *storedDoc) Stored(yield func(StoredValue) error) error {
+	in := codec.NewInput(d.doc)
+	for range d.fields {
 		head := uint64(in.VLong())
-		f := v.seg.infos.fields[int32(head>>3)]
+		f := d.seg.infos.fields[int32(head>>3)]
 		if in.Err() == nil && (f == nil || head>>3 > maxFieldNumber) {
 			in.Fail("field %d is not in the field infos", head>>3)
 		}

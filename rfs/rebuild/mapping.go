@@ -39,6 +39,10 @@ type params struct {
 	Value        json.RawMessage  `json:"value"`
 	Dims         int              `json:"dims"`
 	ElementType  string           `json:"element_type"`
+	Index        json.RawMessage  `json:"index"`
+
+	IncludeInParent flexible `json:"include_in_parent"`
+	IncludeInRoot   flexible `json:"include_in_root"`
 }
 
 // names is a list of names that a mapping holds as a string or an array.
@@ -69,6 +73,20 @@ func (f *flexible) UnmarshalJSON(b []byte) error {
 }
 
 func (p *params) columns() bool { return p.DocValues == nil || bool(*p.DocValues) }
+
+// indexedByDefault is the version from which on vectors are indexed unless the mapping says otherwise.
+const indexedByDefault = 8_500_000
+
+// indexed reports whether a vector is indexed, in an index that was created by a version.
+func (p *params) indexed(created int64) bool {
+	if len(p.Index) == 0 {
+		return created >= indexedByDefault
+	}
+	return string(bytes.Trim(p.Index, `"`)) == "true"
+}
+
+// termVectors reports whether a sparse vector lies in term vectors; since 9.2 it does unless the mapping says otherwise.
+func (p *params) termVectors(created int64) bool { return bool(p.Store) || created >= keepsOriginals }
 
 // maxDepth bounds the objects in objects of a mapping; clusters allow 20.
 const maxDepth = 1000

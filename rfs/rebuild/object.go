@@ -37,9 +37,7 @@ func (s *segment) object(ctx context.Context, dst []byte, n *node) (out []byte, 
 				out, err = s.merge(out, m.entries)
 			}
 		case m.node.kind == "nested":
-			if s.values.Nested() {
-				return nil, false, &Unknown{Field: m.path, Type: "nested", Reason: "which nested documents belong to it is not read"}
-			}
+			out, wrote = s.appendNested(out, m.node)
 		case m.node.object:
 			out, wrote, err = s.object(ctx, out, m.node)
 		default:

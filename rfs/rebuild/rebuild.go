@@ -57,15 +57,16 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 // maxNamed bounds the fields that Unsupported names.
 const maxNamed = 20
 
-// Unsupported names fields whose values cannot be rebuilt where a document has them, with their types.
-func Unsupported(mapping json.RawMessage) ([]string, error) {
+// Unsupported names fields whose values cannot be rebuilt where a document has them, with their types, for an index that
+// was created by a version.
+func Unsupported(mapping json.RawMessage, created int64) ([]string, error) {
 	root, err := parseMapping(mapping)
 	if err != nil {
 		return nil, err
 	}
 	var all []string
 	root.walk(func(f *node) {
-		if !understood(f) && len(all) <= maxNamed {
+		if !understood(f, created) && len(all) <= maxNamed {
 			all = append(all, fmt.Sprintf("%s (%s)", f.path, f.kind))
 		}
 	})
@@ -85,7 +86,7 @@ func (r *Rebuilder) Append(ctx context.Context, dst []byte, v *lucene.Values) ([
 		}
 		r.seg, r.bound = v.Segment(), bound
 	}
-	out, err := r.bound.document(ctx, dst, v)
+	out, err := r.bound.source(ctx, dst, v)
 	if e, ok := errors.AsType[*codec.Error](err); ok { // of values inside of the document; damage of files is a fault.Damage
 		return nil, &Unknown{Field: "_ignored_source or a stored value", Reason: e.Error()}
 	}
@@ -103,6 +104,9 @@ type segment struct {
 	kept      *blobs          // _ignored_source as bytes; nil when it is not
 	stored    map[string][]lucene.StoredValue
 	entries   map[string][]ignored // by the path of their object
+	nested    []*node              // the nested objects of the mapping
+	pending   map[string][][]byte  // nested objects that are rebuilt, by their path, until their parent is
+	probing   bool                 // nested objects are left out
 	scratch   values
 	doc       int32
 }
@@ -145,7 +149,8 @@ func (v *values) next() {
 
 // bind finds the columns of all fields in a segment.
 func (r *Rebuilder) bind(ctx context.Context, v *lucene.Values) (*segment, error) {
-	s := &segment{Rebuilder: r, values: v, leaves: map[string]*leaf{}, known: map[string]bool{}, stored: map[string][]lucene.StoredValue{}}
+	s := &segment{Rebuilder: r, values: v, leaves: map[string]*leaf{}, known: map[string]bool{}, stored: map[string][]lucene.StoredValue{},
+		nested: r.root.findNested(nil), pending: map[string][][]byte{}}
 	var err error
 	if s.kept, err = s.blobsOf(ctx, "_ignored_source"); err != nil {
 		return nil, err
@@ -244,27 +249,14 @@ func (s *segment) column(ctx context.Context, name string) (*lucene.Column, erro
 	return s.values.Column(ctx, name)
 }
 
-// document appends the source of the current document.
-func (s *segment) document(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {
-	s.values, s.doc = v, v.DocID()
-	clear(s.stored)
-	if err := v.Stored(s.take); err != nil {
+// source appends the source of a root document.
+func (s *segment) source(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {
+	s.values = v
+	if err := s.readChildren(ctx, v); err != nil {
 		return nil, err
 	}
-	if err := s.readIgnored(ctx); err != nil {
+	if err := s.load(ctx, v); err != nil {
 		return nil, err
-	}
-	for _, x := range s.strangers {
-		n := 1
-		if x.column != nil {
-			var err error
-			if n, err = x.column.Advance(ctx, s.doc); err != nil {
-				return nil, err
-			}
-		}
-		if n > 0 {
-			return nil, &Unknown{Field: x.name, Reason: "a column that belongs to no field of the mapping"}
-		}
 	}
 	if s.root.params.Enabled != nil && !bool(*s.root.params.Enabled) {
 		return s.disabledRoot(dst)
@@ -274,6 +266,31 @@ func (s *segment) document(ctx context.Context, dst []byte, v *lucene.Values) ([
 		body = append(dst, "{}"...)
 	}
 	return body, err
+}
+
+// load makes a document the current one.
+func (s *segment) load(ctx context.Context, d document) error {
+	s.doc = d.DocID()
+	clear(s.stored)
+	if err := d.Stored(s.take); err != nil {
+		return err
+	}
+	if err := s.readIgnored(ctx); err != nil {
+		return err
+	}
+	for _, x := range s.strangers {
+		n := 1
+		if x.column != nil {
+			var err error
+			if n, err = x.column.Advance(ctx, s.doc); err != nil {
+				return err
+			}
+		}
+		if n > 0 {
+			return &Unknown{Field: x.name, Reason: "a column that belongs to no field of the mapping"}
+		}
+	}
+	return nil
 }
 
 // take keeps a stored value by its name; the bytes live as long as the document.

@@ -32,7 +32,7 @@ func suffixes(f *node) []string {
 	case "flattened":
 		return []string{"", suffixKeyed, suffixKeyedIgnored, suffixOffsets}
 	case "keyword", "text", "match_only_text", "annotated_text":
-		return []string{suffixOriginal, suffixOffsets}
+		return []string{"", suffixOriginal, suffixOffsets}
 	case "binary":
 		return []string{""}
 	}
@@ -70,10 +70,16 @@ func numberOf(f *node) renderNumber {
 }
 
 // understood reports whether the values of a field can be rebuilt.
-func understood(f *node) bool {
+func understood(f *node, created int64) bool {
 	switch f.kind {
 	case "alias", "long", "integer", "short", "byte", "double", "float", "half_float", "boolean", "geo_point", "ip", "keyword", "text":
 		return true
+	case "completion":
+		return true
+	case "sparse_vector":
+		return !f.params.termVectors(created)
+	case "dense_vector":
+		return !f.params.indexed(created)
 	case "flattened":
 		return f.params.Properties == nil
 	case "date", "date_nanos", "date_range":
@@ -110,14 +116,23 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 		}
 		return s.termLayers(ctx, f, func(dst, v []byte) []byte { dst, _ = appendIP(dst, v); return dst }, bad)
 	case "keyword":
-		if f.params.Normalizer != "" && !bool(f.params.SkipOriginal) {
-			return s.normalizedLayers(ctx, f)
+		if originals, unknown := keepsOriginal(f, s.created); originals || unknown != "" {
+			return nil, unknown, nil // in _ignored_source
 		}
 		return s.keywordLayers(ctx, f)
 	case "text":
 		return s.textLayers(ctx, f)
 	case "flattened":
 		return s.flattenedLayers(ctx, f)
+	case "completion":
+		return nil, "", nil // in _ignored_source
+	case "sparse_vector":
+		if !f.params.termVectors(s.created) {
+			return nil, "", nil
+		}
+		return nil, "vectors that lie in term vectors are not read", nil
+	case "dense_vector":
+		return s.vectorLayers(ctx, f)
 	case "binary", "long_range", "integer_range", "date_range", "double_range", "float_range", "ip_range":
 		return s.binaryLayers(ctx, f)
 	}
@@ -131,17 +146,18 @@ const (
 	skipsOriginals = 9_111_000
 )
 
-// normalizedLayers are those of a keyword with a normalizer.
-func (s *segment) normalizedLayers(ctx context.Context, f *node) ([]layer, string, error) {
+// keepsOriginal reports whether a keyword keeps what its normalizer changes beside its column; unknown says why that is not
+// known.
+func keepsOriginal(f *node, created int64) (originals bool, unknown string) {
 	switch {
-	case s.created < keepsOriginals:
-		return nil, "", nil // in _ignored_source
-	case s.created < skipsOriginals:
-		return nil, "a normalizer in an index of this version is not known", nil
-	case f.params.Normalizer != "lowercase":
-		return nil, "", nil
+	case f.params.Normalizer == "" || bool(f.params.SkipOriginal):
+		return false, ""
+	case created < keepsOriginals:
+		return true, ""
+	case created < skipsOriginals:
+		return false, "a normalizer in an index of this version is not known"
 	}
-	return s.keywordLayers(ctx, f)
+	return f.params.Normalizer != "lowercase", ""
 }
 
 // binaryLayers are those of types whose values lie in bytes.
@@ -265,7 +281,13 @@ func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, err
 		return s.termLayers(ctx, f, appendUTF8, original)
 	}
 	for _, m := range f.multi {
-		if m.kind != "keyword" || m.params.Normalizer != "" || !bool(m.params.Store) && !m.params.columns() {
+		if m.kind != "keyword" || !bool(m.params.Store) && !m.params.columns() {
+			continue
+		}
+		switch originals, unknown := keepsOriginal(m, s.created); {
+		case unknown != "":
+			return nil, unknown, nil
+		case originals:
 			continue
 		}
 		layers, unknown, err := s.keywordLayers(ctx, m)

@@ -109,7 +109,7 @@ func rebuildable(x *snapshot.Index) string {
 	if len(x.Mappings) > 0 {
 		mapping = x.Mappings[0].Body
 	}
-	fields, err := rebuild.Unsupported(mapping)
+	fields, err := rebuild.Unsupported(mapping, x.Locator.Created)
 	switch {
 	case err != nil:
 		return "not rebuilt: " + fault.Text(err)

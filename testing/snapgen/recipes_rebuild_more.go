@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // moreIndices are about types whose sources have forms of their own.
 func (l *lab) moreIndices(standard, logs string) []synthesized {
@@ -17,10 +20,13 @@ func (l *lab) moreIndices(standard, logs string) []synthesized {
 		{"texts-logsdb", logs, stamp + textMapping + columnText, textSources(nine)},
 		{"vectors", standard, stamp + vectors, vectorSources(nine)},
 		{"vectors-logsdb", logs, stamp + vectors, vectorSources(nine)},
+		{"vectors-indexed", standard, stamp + vectorIndexedMapping, vectorIndexedSources},
+		{"vectors-sparse", standard, stamp + sparseMapping, sparseSources},
 		{"others", standard, stamp + otherMapping, otherSources},
 		{"others-logsdb", logs, stamp + otherMapping, otherSources},
 		{"nested", standard, stamp + nestedMapping, nestedSources},
 		{"nested-logsdb", logs, stamp + nestedMapping, nestedSources},
+		{"nested-large", standard, stamp + nestedMapping, nestedLarge()},
 		{"nested-deep", standard, stamp + nestedDeepMapping, nestedDeepSources},
 		{"nested-deep-logsdb", logs, stamp + nestedDeepMapping, nestedDeepSources},
 	}
@@ -64,26 +70,34 @@ func textSources(nine bool) []string {
 }
 
 const vectorMapping = `"float":{"type":"dense_vector","dims":3,"index":false},"byte":{"type":"dense_vector","dims":4,"element_type":"byte","index":false},
-"bit":{"type":"dense_vector","dims":16,"element_type":"bit","index":false},"indexed":{"type":"dense_vector","dims":2,"similarity":"l2_norm","index_options":{"type":"flat"}}`
+"bit":{"type":"dense_vector","dims":16,"element_type":"bit","index":false}`
+
+const vectorIndexedMapping = `"indexed":{"type":"dense_vector","dims":2,"similarity":"l2_norm","index_options":{"type":"flat"}}`
+
+var vectorIndexedSources = []string{`{"indexed":[0.5,-0.25],"@timestamp":1700000000001}`}
 
 func vectorSources(nine bool) []string {
 	all := []string{
 		`{"float":[0.1,-2,1e-10],"byte":[1,-128,127,0],"bit":[1,-1],"@timestamp":1700000000001}`,
-		`{"float":[16777216,-1e15,0.001],"@timestamp":1700000000002}`,
+		`{"float":[16777216,-1048576.5,0.001],"@timestamp":1700000000002}`,
 		`{"byte":"7f80ff00","bit":"00ff","@timestamp":1700000000003}`,
 		`{"@timestamp":1700000000004}`,
 	}
 	if nine {
 		all = append(all, `{"brain":[0.1,-2,1e-10],"@timestamp":1700000000005}`)
 	}
-	return append(all, `{"indexed":[0.5,-0.25],"@timestamp":1700000000006}`)
+	return all
 }
 
-const otherMapping = `"sparse":{"type":"sparse_vector"},"suggest":{"type":"completion"},
+const sparseMapping = `"sparse":{"type":"sparse_vector"}`
+
+var sparseSources = []string{`{"sparse":{"b":0.5,"a":2},"@timestamp":1700000000001}`}
+
+const otherMapping = `"suggest":{"type":"completion"},
 "attributes":{"type":"passthrough","priority":1,"properties":{"k":{"type":"keyword"},"n":{"type":"long"}}}`
 
 var otherSources = []string{
-	`{"sparse":{"b":0.5,"a":2},"@timestamp":1700000000001}`,
+	`{"@timestamp":1700000000001}`,
 	`{"suggest":["nevermind",{"input":["x","y"],"weight":3}],"@timestamp":1700000000002}`,
 	`{"attributes":{"n":[2,1],"k":"v"},"@timestamp":1700000000003}`,
 	`{"suggest":"one","@timestamp":1700000000004}`,
@@ -102,6 +116,19 @@ var nestedSources = []string{
 	`{"n":null,"@timestamp":1700000000007}`,
 	`{"n":[null,{"k":"x"}],"@timestamp":1700000000008}`,
 	`{"n":{},"@timestamp":1700000000009}`,
+}
+
+// nestedLarge returns documents whose nested ones fill several chunks of stored fields.
+func nestedLarge() []string {
+	var docs []string
+	for i := range 3 {
+		var nested []string
+		for j := range 300 {
+			nested = append(nested, fmt.Sprintf(`{"v":%d,"t":"%s"}`, i*1000+j, strings.Repeat("one text as any other ", 40)))
+		}
+		docs = append(docs, fmt.Sprintf(`{"plain":"%d","n":[%s],"@timestamp":%d}`, i, strings.Join(nested, ","), 1700000000000+i))
+	}
+	return docs
 }
 
 const nestedDeepMapping = `"plain":{"type":"keyword"},"m":{"type":"nested","properties":{"w":{"type":"long"},"k":{"type":"keyword"}}},

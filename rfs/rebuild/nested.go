@@ -1,0 +1,123 @@
+package rebuild
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/lucene"
+)
+
+// document is a document of Lucene: a root or a nested one.
+type document interface {
+	DocID() int32
+	Stored(yield func(lucene.StoredValue) error) error
+}
+
+// findNested lists the nested objects of a mapping.
+func (n *node) findNested(all []*node) []*node {
+	for _, c := range n.children {
+		if c.kind == "nested" {
+			all = append(all, c)
+		}
+		all = c.findNested(all)
+	}
+	return all
+}
+
+// readChildren rebuilds the nested documents of the current one. They stand before it in the order of the source, those of
+// an inner object before the one that they belong to. Which path a nested document has is only in the inverted index: where
+// a mapping has several, its values tell.
+func (s *segment) readChildren(ctx context.Context, v *lucene.Values) error {
+	clear(s.pending)
+	children, whole := v.Children()
+	switch {
+	case !whole:
+		return &Unknown{Field: "_nested_path", Reason: "it is not known which nested documents belong to it"}
+	case len(children) == 0:
+		return nil
+	case len(s.nested) == 0:
+		return &Unknown{Field: "_nested_path", Reason: "nested documents of no field of the mapping"}
+	}
+	for i := range children {
+		if err := s.load(ctx, &children[i]); err != nil {
+			return err
+		}
+		n, err := s.nestedNode(ctx)
+		if err != nil {
+			return err
+		}
+		body, some, err := s.object(ctx, nil, n)
+		if err != nil {
+			return err
+		}
+		if !some {
+			body = []byte("{}")
+		}
+		for path := range s.pending {
+			if strings.HasPrefix(path, n.path+".") {
+				delete(s.pending, path)
+			}
+		}
+		s.pending[n.path] = append(s.pending[n.path], body)
+	}
+	return nil
+}
+
+// nestedNode returns the object that the current nested document is one of.
+func (s *segment) nestedNode(ctx context.Context) (*node, error) {
+	for _, n := range s.nested {
+		if n.params.IncludeInParent || n.params.IncludeInRoot {
+			return nil, &Unknown{Field: n.path, Type: n.kind, Reason: "its values lie in the outer document, too"}
+		}
+	}
+	if len(s.nested) == 1 {
+		return s.nested[0], nil
+	}
+	s.probing = true
+	defer func() { s.probing = false }()
+	var found []*node
+	for _, n := range s.nested {
+		_, some, err := s.object(ctx, nil, n)
+		if err != nil {
+			return nil, err
+		}
+		if some || s.hasEntries(n) {
+			found = append(found, n)
+		}
+	}
+	if len(found) != 1 {
+		return nil, &Unknown{Field: s.nested[0].path, Type: "nested", Reason: "which of several nested fields an object without values belongs to is not known"}
+	}
+	return found[0], nil
+}
+
+// hasEntries reports whether something was kept of an object, not counting nested ones in it.
+func (s *segment) hasEntries(n *node) bool {
+	for path := range s.entries {
+		if within(path, n.path) && !slices.ContainsFunc(s.nested, func(x *node) bool { return x != n && within(x.path, n.path) && within(path, x.path) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether a path is that of an object or lies below it.
+func within(path, object string) bool {
+	return path == object || strings.HasPrefix(path, object+".")
+}
+
+// appendNested appends the nested objects of a field: one as it is, several as an array.
+func (s *segment) appendNested(dst []byte, n *node) ([]byte, bool) {
+	all := s.pending[n.path]
+	if s.probing || len(all) == 0 {
+		return dst, false
+	}
+	if len(all) == 1 {
+		return append(dst, all[0]...), true
+	}
+	for i, body := range all {
+		dst = append(append(dst, "[,"[min(i, 1)]), body...)
+	}
+	return append(dst, ']'), true
+}
