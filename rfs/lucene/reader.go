@@ -133,7 +133,7 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 		}
 	}
 	if r.values != nil {
-		r.values.storedDoc = storedDoc{r.cur, r.raw[begin:r.off], fields, doc}
+		r.values.storedDoc = storedDoc{r.cur, r.raw[begin:r.off], fields, doc, r.stored.le}
 		r.rec.Values = r.values
 	}
 	return &r.rec, nil
@@ -222,7 +222,7 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	}
 	r.cur, r.stored, r.fields, r.values = s, stored, s.fields, nil
 	if r.wantValues && s.infos != nil && !stored.numbersFixed() {
-		r.values = &Values{storedDoc: storedDoc{seg: s, id: -1}, metas: columnMetas{seg: s, fields: s.infos}, opened: map[string]*Column{}}
+		r.values = &Values{storedDoc: storedDoc{seg: s, id: -1, le: stored.le}, metas: columnMetas{seg: s, fields: s.infos}, opened: map[string]*Column{}}
 	}
 	if f := stored.format.compression; f == nil {
 		r.unpack = nil

@@ -2,7 +2,6 @@ package lucene
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -27,6 +26,7 @@ type storedDoc struct {
 	doc    []byte
 	fields int32
 	id     int32
+	le     bool // numbers of stored fields are little-endian
 }
 
 // NestedDoc is a nested document: it stands before the root that it belongs to. It is valid as long as that root.
@@ -91,7 +91,7 @@ func (v *Values) Children() (all []NestedDoc, whole bool) {
 // addChild keeps a nested document for the root that follows.
 func (v *Values) addChild(doc []byte, fields, id int32) {
 	v.block = append(v.block, doc...)
-	v.children = append(v.children, NestedDoc{storedDoc{v.seg, v.block[len(v.block)-len(doc):], fields, id}})
+	v.children = append(v.children, NestedDoc{storedDoc{v.seg, v.block[len(v.block)-len(doc):], fields, id, v.le}})
 }
 
 // Has reports whether the segment knows a field, and whether it has doc values for it.
@@ -166,6 +166,7 @@ func (c *Column) Bytes(ctx context.Context, i int) ([]byte, error) {
 // Stored calls yield for each stored value of the document, in the order in which they were added.
 func (d *storedDoc) Stored(yield func(StoredValue) error) error {
 	in := codec.NewInput(d.doc)
+	in.SetLittleEndian(d.le)
 	for range d.fields {
 		head := uint64(in.VLong())
 		f := d.seg.infos.fields[int32(head>>3)]
@@ -204,8 +205,10 @@ func (d *storedDoc) Stored(yield func(StoredValue) error) error {
 Numbers of stored fields since Lucene 5.0 (parseBody):
 
 	long    u8: bits 6 and 7 a unit (0 none, 1 second, 2 hour, 3 day, in ms), bit 5 a VLong follows, the low 5 bits; zig-zag
-	float   FF: 4 bytes follow; 80 and up: the value is the low 7 bits - 1; else 4 bytes of the float, big-endian
-	double  FF: 8 bytes follow; FE: a float follows; 80 and up: the low 7 bits - 1; else 8 bytes
+	float   FF: i32 follows; 80 and up: the value is the low 7 bits - 1; else the high byte, i16, the low byte
+	double  FF: i64 follows; FE: a float as i32 follows; 80 and up: the low 7 bits - 1; else the high byte, i32, i16, the low byte
+
+i16, i32 and i64 are little-endian since Lucene 9.0, as all of its files.
 */
 func storedLong(in *codec.Input) int64 {
 	head := in.U8()
@@ -220,44 +223,25 @@ func storedFloat(in *codec.Input) float64 {
 	head := in.U8()
 	switch {
 	case head == 0xFF:
-		return float64(math.Float32frombits(bigEndian32(in.Take(4))))
+		return float64(in.F32())
 	case head&0x80 != 0:
 		return float64(int(head&0x7f) - 1)
 	}
-	rest := in.Take(3)
-	if rest == nil {
-		return 0
-	}
-	return float64(math.Float32frombits(uint32(head)<<24 | uint32(rest[0])<<16 | uint32(rest[1])<<8 | uint32(rest[2])))
+	bits := uint32(head)<<24 | uint32(uint16(in.I16()))<<8
+	return float64(math.Float32frombits(bits | uint32(in.U8())))
 }
 
 func storedDouble(in *codec.Input) float64 {
 	head := in.U8()
 	switch {
 	case head == 0xFF:
-		return math.Float64frombits(bigEndian64(in.Take(8)))
+		return math.Float64frombits(uint64(in.I64()))
 	case head == 0xFE:
-		return float64(math.Float32frombits(bigEndian32(in.Take(4))))
+		return float64(in.F32())
 	case head&0x80 != 0:
 		return float64(int(head&0x7f) - 1)
 	}
-	rest := in.Take(7)
-	if rest == nil {
-		return 0
-	}
-	return math.Float64frombits(bigEndian64(append([]byte{head}, rest...)))
-}
-
-func bigEndian32(p []byte) uint32 {
-	if len(p) < 4 {
-		return 0
-	}
-	return binary.BigEndian.Uint32(p)
-}
-
-func bigEndian64(p []byte) uint64 {
-	if len(p) < 8 {
-		return 0
-	}
-	return binary.BigEndian.Uint64(p)
+	bits := uint64(head)<<56 | uint64(uint32(in.I32()))<<24
+	bits |= uint64(uint16(in.I16())) << 8
+	return math.Float64frombits(bits | uint64(in.U8()))
 }

@@ -1,0 +1,58 @@
+package lucene
+
+import (
+	"encoding/hex"
+	"math"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/lucene/codec"
+)
+
+// TestStoredNumbers reads floats and doubles in each form, as the writers of Lucene 5 to 8 and of 9 and later lay them out.
+func TestStoredNumbers(t *testing.T) {
+	float, double := storedFloat, storedDouble
+	for _, c := range []struct {
+		name  string
+		read  func(*codec.Input) float64
+		bytes string
+		le    bool
+		want  float64
+	}{
+		{"small float", float, "83", true, 2},
+		{"positive float, Lucene 8", float, "3dcccccd", false, float64(float32(0.1))},
+		{"positive float", float, "7fc9ff9e", false, float64(math.Float32frombits(0x7fc9ff9e))},
+		{"positive float, Lucene 9", float, "7fc9ff9e", true, float64(math.Float32frombits(0x7fffc99e))},
+		{"negative float, Lucene 8", float, "ffc0000000", false, -2},
+		{"negative float, Lucene 9", float, "ff000000c0", true, -2},
+		{"small double", double, "80", true, -1},
+		{"double that is a float, Lucene 8", double, "fe3f000000", false, 0.5},
+		{"double that is a float, Lucene 9", double, "fe0000003f", true, 0.5},
+		{"positive double, Lucene 8", double, "3fb999999999999a", false, 0.1},
+		{"positive double, Lucene 9", double, "3f999999b999999a", true, 0.1},
+		{"negative double, Lucene 8", double, "ffbfb999999999999a", false, -0.1},
+		{"negative double, Lucene 9", double, "ff9a9999999999b9bf", true, -0.1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, err := hex.DecodeString(c.bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := codec.NewInput(b)
+			in.SetLittleEndian(c.le)
+			got := c.read(in)
+			if math.Float64bits(got) != math.Float64bits(c.want) && !(math.IsNaN(got) && math.IsNaN(c.want)) || in.Err() != nil || in.Left() != 0 {
+				t.Errorf("%s is %v (%d bytes left, %v), want %v", c.bytes, got, in.Left(), in.Err(), c.want)
+			}
+		})
+	}
+	for _, cut := range []string{"", "3d", "ff00", "3dcc"} {
+		b, err := hex.DecodeString(cut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := codec.NewInput(b)
+		if storedDouble(in); in.Err() == nil {
+			t.Errorf("the cut number %q was read", cut)
+		}
+	}
+}
