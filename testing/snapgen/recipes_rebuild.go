@@ -20,7 +20,10 @@ func rebuildRecipes() []recipe {
 			make:     func(ctx context.Context, l *lab) error { return makeSynthetic(ctx, l, version) },
 		})
 	}
-	return all
+	return append(all, recipe{
+		name: "os3.8.0-derived", holds: "derived sources: every field type that OpenSearch derives",
+		make: makeDerived,
+	})
 }
 
 // sample is a field type with values in the forms that sources take.
