@@ -34,6 +34,7 @@ func TestFixtures(t *testing.T) {
 		{"8.19.21-synthetic", fixtures, 220, nil},
 		{"8.19.21-rebuild", "testdata", 225, refusals[:5]},
 		{"9.5.3-rebuild", "testdata", 232, refusals},
+		{"os3.8.0-derived", fixtures, 56, []string{"lost/0 field m of type match_only_text: its text is kept nowhere"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, err := truth.Load(false, filepath.Join(c.dir, c.name+".ndjson.gz"))
@@ -132,6 +133,9 @@ func readRange(ctx context.Context, t *testing.T, reader *lucene.Reader, x worke
 	t.Helper()
 	defer reader.Close()
 	b, err := rebuild.New(x.Source.Mappings[0].Body, x.Entry.Locator.Created, doc.AppendFormat)
+	if x.Entry.Rebuild == worker.RebuildDerived {
+		b, err = rebuild.NewDerived(x.Source.Mappings[0].Body)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ type node struct {
 type params struct {
 	Type         string           `json:"type"`
 	Format       string           `json:"format"`
+	PrintFormat  string           `json:"print_format"` // of OpenSearch
 	Store        flexible         `json:"store"`
 	DocValues    *flexible        `json:"doc_values"`
 	Normalizer   string           `json:"normalizer"`

@@ -1,5 +1,6 @@
 // Package rebuild writes sources that are not stored as the cluster itself would answer them: out of doc values, stored
-// fields and what Elasticsearch keeps beside them (_ignored_source).
+// fields and what Elasticsearch keeps beside them (_ignored_source). It knows the synthetic source of Elasticsearch and
+// the derived source of OpenSearch.
 package rebuild
 
 import (
@@ -43,6 +44,8 @@ type dialect interface {
 	layers(ctx context.Context, s *segment, f *node) (layers []layer, unknown string, err error)
 	// claims are names of fields of Lucene that belong to a field of the mapping.
 	claims(f *node) []string
+	// source appends the source of the current document.
+	source(ctx context.Context, s *segment, dst []byte) ([]byte, error)
 }
 
 // New returns the Rebuilder for an index with synthetic source that was created by a version; convert makes JSON of CBOR, SMILE and YAML.
@@ -57,16 +60,20 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 // maxNamed bounds the fields that Unsupported names.
 const maxNamed = 20
 
-// Unsupported names fields whose values cannot be rebuilt where a document has them, with their types, for an index that
-// was created by a version.
+// Unsupported names fields whose values cannot be rebuilt out of a synthetic source where a document has them, with their
+// types, for an index that was created by a version.
 func Unsupported(mapping json.RawMessage, created int64) ([]string, error) {
+	return unsupported(mapping, func(f *node) bool { return understood(f, created) })
+}
+
+func unsupported(mapping json.RawMessage, understood func(*node) bool) ([]string, error) {
 	root, err := parseMapping(mapping)
 	if err != nil {
 		return nil, err
 	}
 	var all []string
 	root.walk(func(f *node) {
-		if !understood(f, created) && len(all) <= maxNamed {
+		if !understood(f) && len(all) <= maxNamed {
 			all = append(all, fmt.Sprintf("%s (%s)", f.path, f.kind))
 		}
 	})
@@ -258,14 +265,7 @@ func (s *segment) source(ctx context.Context, dst []byte, v *lucene.Values) ([]b
 	if err := s.load(ctx, v); err != nil {
 		return nil, err
 	}
-	if s.root.params.Enabled != nil && !bool(*s.root.params.Enabled) {
-		return s.disabledRoot(dst)
-	}
-	body, some, err := s.object(ctx, dst, s.root)
-	if err == nil && !some {
-		body = append(dst, "{}"...)
-	}
-	return body, err
+	return s.dialect.source(ctx, s, dst)
 }
 
 // load makes a document the current one.
@@ -295,10 +295,10 @@ func (s *segment) load(ctx context.Context, d document) error {
 
 // take keeps a stored value by its name; the bytes live as long as the document.
 func (s *segment) take(x lucene.StoredValue) error {
-	if x.Name[:min(1, len(x.Name))] == "_" && x.Name != "_ignored_source" {
-		return nil
-	}
 	if !s.known[x.Name] && x.Name != "_ignored_source" {
+		if x.Name[:min(1, len(x.Name))] == "_" {
+			return nil
+		}
 		return &Unknown{Field: x.Name, Reason: "a stored field that belongs to no field of the mapping"}
 	}
 	s.stored[x.Name] = append(s.stored[x.Name], x)

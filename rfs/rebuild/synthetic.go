@@ -139,6 +139,17 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 	return nil, "the type is not known", nil
 }
 
+func (synthetic) source(ctx context.Context, s *segment, dst []byte) ([]byte, error) {
+	if s.root.params.Enabled != nil && !bool(*s.root.params.Enabled) {
+		return s.disabledRoot(dst)
+	}
+	body, some, err := s.object(ctx, dst, s.root)
+	if err == nil && !some {
+		body = append(dst, "{}"...)
+	}
+	return body, err
+}
+
 // The versions that decide what becomes of a keyword with a normalizer: before the first its original is always kept, from
 // the second on it is not where the normalizer is the plain one for lower case. What those between do is not known.
 const (

@@ -211,7 +211,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	}
 	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x), Lacking: lacking(x)}
 	if e.Rebuild != "" {
-		e.Reduced += "; " + rebuildable(x)
+		e.Reduced += "; " + rebuildable(x, e.Rebuild)
 	}
 	types := x.Types()
 	if len(types) > 1 && req.EmitType != EmitOn {

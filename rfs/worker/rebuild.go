@@ -17,13 +17,22 @@ import (
 // Rebuild names how the sources of an index are rebuilt.
 type Rebuild string
 
-// RebuildSynthetic is the synthetic source of Elasticsearch.
-const RebuildSynthetic Rebuild = "synthetic"
+// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildDerived the derived source of OpenSearch.
+const (
+	RebuildSynthetic Rebuild = "synthetic"
+	RebuildDerived   Rebuild = "derived"
+)
 
 // rebuilds returns how the sources of an index are rebuilt where they are not stored.
 func rebuilds(x *snapshot.Index) Rebuild {
 	if len(x.Mappings) > 1 || len(x.Mappings) == 1 && !filterOf(x.Mappings[0].Body).empty() {
 		return "" // of a filtered source the cluster answers a part
+	}
+	if x.Settings["index.derived_source.enabled"] == "true" {
+		if len(x.Mappings) == 1 && reducedMapping(x.Mappings[0].Body) != "" {
+			return "" // a cluster accepts no such mapping
+		}
+		return RebuildDerived
 	}
 	mode := x.Settings["index.mapping.source.mode"]
 	if mode == "" {
@@ -73,7 +82,12 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e Entry) (*builder, 
 	if len(x.Mappings) > 0 {
 		mapping = x.Mappings[0].Body
 	}
-	sources, err := rebuild.New(mapping, x.Locator.Created, doc.AppendFormat)
+	var sources *rebuild.Rebuilder
+	if e.Rebuild == RebuildDerived {
+		sources, err = rebuild.NewDerived(mapping)
+	} else {
+		sources, err = rebuild.New(mapping, x.Locator.Created, doc.AppendFormat)
+	}
 	if errors.Is(err, fault.ErrUnsupported) {
 		return nil, nil // documents without a source fail one by one
 	}
@@ -103,18 +117,24 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record) error {
 }
 
 // rebuildable says how well the sources of an index are rebuilt, and which fields have a type that is not understood.
-func rebuildable(x *snapshot.Index) string {
-	const how = "rebuilt as the cluster answers it (values exact, arrays in the order that the index keeps)"
+func rebuildable(x *snapshot.Index, how Rebuild) string {
+	const exact = "rebuilt as the cluster answers it (values exact, arrays in the order that the index keeps)"
 	var mapping json.RawMessage
 	if len(x.Mappings) > 0 {
 		mapping = x.Mappings[0].Body
 	}
-	fields, err := rebuild.Unsupported(mapping, x.Locator.Created)
+	var fields []string
+	var err error
+	if how == RebuildDerived {
+		fields, err = rebuild.UnsupportedDerived(mapping)
+	} else {
+		fields, err = rebuild.Unsupported(mapping, x.Locator.Created)
+	}
 	switch {
 	case err != nil:
 		return "not rebuilt: " + fault.Text(err)
 	case len(fields) > 0:
-		return how + ", but for documents with values of " + strings.Join(fields, ", ")
+		return exact + ", but for documents with values of " + strings.Join(fields, ", ")
 	}
-	return how
+	return exact
 }

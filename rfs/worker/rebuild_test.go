@@ -1,0 +1,34 @@
+package worker
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// TestRebuildsBySettings: settings and mapping decide how the sources of an index are rebuilt.
+func TestRebuildsBySettings(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		settings map[string]string
+		mapping  string
+		want     Rebuild
+	}{
+		{"stored", nil, `{}`, ""},
+		{"synthetic by setting", map[string]string{"index.mapping.source.mode": "synthetic"}, `{}`, RebuildSynthetic},
+		{"synthetic by mapping", nil, `{"_source":{"mode":"synthetic"}}`, RebuildSynthetic},
+		{"logsdb that stores sources", map[string]string{"index.mode": "logsdb", "index.mapping.source.mode": "stored"}, `{}`, ""},
+		{"derived", map[string]string{"index.derived_source.enabled": "true"}, `{}`, RebuildDerived},
+		{"derived, switched off", map[string]string{"index.derived_source.enabled": "false"}, `{}`, ""},
+		{"derived, a part of it", map[string]string{"index.derived_source.enabled": "true"}, `{"_source":{"excludes":["a"]}}`, ""},
+		{"derived without an answer", map[string]string{"index.derived_source.enabled": "true"}, `{"_source":{"enabled":false}}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
+			if got := rebuilds(x); got != c.want {
+				t.Errorf("rebuilt as %q, want %q", got, c.want)
+			}
+		})
+	}
+}
