@@ -56,21 +56,27 @@ func run(ctx context.Context, only string, out io.Writer) error {
 	if err := copyTree(ctx, dir); err != nil {
 		return fmt.Errorf("copy of the repository: %w", err)
 	}
-	survivors := 0
+	survivors, stale := 0, 0
 	for _, m := range mutants {
 		caught, took, err := m.try(ctx, dir)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
 		verdict := "caught"
-		if !caught {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			verdict = "STALE"
+			stale++
+		case !caught:
 			verdict = "SURVIVED"
 			survivors++
 		}
 		fmt.Fprintf(out, "%-9s %5.1fs  %s\n", verdict, took.Seconds(), m.name)
+		if err != nil {
+			fmt.Fprintf(out, "%v\n", err)
+		}
 	}
-	if survivors > 0 {
-		return fmt.Errorf("%d of %d mutants survived", survivors, len(mutants))
+	if survivors+stale > 0 {
+		return fmt.Errorf("of %d mutants %d survived and %d could not be tried", len(mutants), survivors, stale)
 	}
 	return nil
 }
