@@ -31,7 +31,7 @@ func (s *bodies) Send(_ context.Context, body []byte, _ int) (Result, error) {
 
 func TestSourcesAreSentByteForByte(t *testing.T) {
 	sources := []string{
-		`{"b":1,"a":2}`, `{ "a" : [ 1 , 2 ] }`, `{"a":1,"a":2}`, `{"a":"<b>&amp;</b>"}`, `{"n":1.0,"m":1e400,"k":-0,"big":12345678901234567890123}`,
+		`{"b":1,"a":2}`, `{"a": 1, "b":\t2}`, `{ "a" : [ 1 , 2 ] }`, `{"a":1,"a":2}`, `{"a":"<b>&amp;</b>"}`, `{"n":1.0,"m":1e400,"k":-0,"big":12345678901234567890123}`,
 		`{"u":"\u00e9\/\ud83d\ude00","v":"é"}`, "{\"tab\":\"\\t\"}\t", `{}`, "{\"bad\":\"\xff\"}",
 	}
 	s := &bodies{}

@@ -13,7 +13,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/throttle"
 )
 
@@ -95,6 +98,35 @@ func TestNothingIsSentAfterTheDeadlineByAnyClock(t *testing.T) {
 		if err := j.mayStart(t.Context()); !errors.Is(err, fault.ErrLeaseLost) {
 			t.Errorf("%v awake, %v asleep: %v", c.awake, c.asleep, err)
 		}
+	}
+}
+
+// TestAnItemBelowItsEndIsNotCompleted: whatever made the reader end, an item is complete at its last ordinal only.
+func TestAnItemBelowItsEndIsNotCompleted(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		ordinal int64 // of the shard's end
+		outcome Outcome
+	}{
+		{"one document is missing", 2, Released},
+		{"every document is settled", 1, Completed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lease, _ := leaseOf(t, cms.SystemClock())
+			loader := bulk.New(bulk.Options{Sender: &export.Discard{}, Recorder: noFailures{}})
+			d := doc.Document{Index: []byte("i"), ID: []byte("1"), Source: []byte("{}")}
+			if err := errors.Join(loader.Add(t.Context(), &d), loader.Flush(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			commit := &lucene.Commit{MaxOrdinal: c.ordinal}
+			j := &job{
+				runner: &Runner{Clock: cms.SystemClock(), Destination: ToNowhere()}, lease: lease, id: lease.ID, commit: commit, loader: loader,
+				out: discarded{}, reader: commit.Reader(lucene.ReadOptions{}), guard: func(context.Context) error { return nil },
+			}
+			if outcome, err := j.complete(t.Context()); outcome != c.outcome || (err == nil) != (c.outcome == Completed) {
+				t.Errorf("%v: %v", outcome, err)
+			}
+		})
 	}
 }
 
