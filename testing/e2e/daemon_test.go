@@ -244,7 +244,9 @@ func TestADaemonScalesPausesReapsAndDrains(t *testing.T) {
 	until(t, "the hung worker is reaped", func() bool { return syscall.Kill(hung.PID, 0) != nil })
 	events, err := f.Events(t.Context(), 0)
 	must(t, err)
-	if !slices.ContainsFunc(events, func(e status.Event) bool { return e.Code == "worker_hung" && e.Item == hung.Item && strings.HasPrefix(e.Subject, "index ") }) {
+	if !slices.ContainsFunc(events, func(e status.Event) bool {
+		return e.Code == "worker_hung" && e.Item == hung.Item && strings.HasPrefix(e.Subject, "index ")
+	}) {
 		t.Errorf("no event tells of it: %+v", events)
 	}
 
