@@ -13,7 +13,7 @@ e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1
 # part NAME: runs it. Each is a verb of the Makefile, or the tests behind one variable.
 part() {
   case $1 in
-    sources) RFSD_SOURCES=all e2e "-run EverySource|Source" ;;
+    sources) RFSD_SOURCES=all e2e "-run EverySource|Source|VerifyAgrees" ;;
     imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/importer ;;
     daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine" ;;
     kills) RFSD_KILLS=${RFSD_KILLS:-200} TARGETS=2.19.4 e2e "-run RandomKills" ;;
