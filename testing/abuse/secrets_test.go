@@ -37,7 +37,7 @@ func TestSecretsOnTheCommandLine(t *testing.T) {
 	for _, secret := range [][]string{
 		{"--target-host", "http://u:" + canary + "@127.0.0.1:9"}, {"--target-host=http://u:" + canary + "@127.0.0.1:9"},
 		{"--source-repo-setting", "secret_key=" + canary}, {"--repo-uri", "s3://AKIA:" + canary + "@bucket"}, {"--target-password", canary},
-		{"--remote-store-uri", "x=https://ru:" + canary + "@h/p"},
+		{"--remote-store-uri", "x=s3://AKIA:" + canary + "@bucket/p"},
 	} {
 		t.Run(strings.ReplaceAll(secret[0]+" "+secret[len(secret)-1], canary, "x"), func(t *testing.T) {
 			t.Parallel()
