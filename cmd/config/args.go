@@ -46,7 +46,7 @@ func Arrange(commands []*cli.Command, args []string) ([]string, error) {
 		}
 		if takes && !hasValue {
 			if len(rest) < 2 {
-				return nil, usage("--%s is given without its value", name)
+				return nil, Usage("--%s is given without its value", name)
 			}
 			rest = rest[1:]
 			options = append(options, rest[0])
@@ -64,9 +64,9 @@ func unknown(all []*cli.Command, command *cli.Command, called, name string) erro
 		}
 	}
 	if others := having(all, "", name); len(others) > 0 {
-		return usage("%s has no option --%s, which is one of %s", called, name, strings.Join(others, ", "))
+		return Usage("%s has no option --%s, which is one of %s", called, name, strings.Join(others, ", "))
 	}
-	return usage("%s has no option --%s%s", called, name, suggest(name, names, "; see "+called+" --help"))
+	return Usage("%s has no option --%s%s", called, name, suggest(name, names, "; see "+called+" --help"))
 }
 
 // having returns the commands that have an option.

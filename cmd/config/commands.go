@@ -49,10 +49,10 @@ func (o Order) Hints() (cms.Hints, error) { return worker.NewOrder(o.First.Texts
 // Check refuses a migration without a source, or with none or several places for its documents.
 func (m *Migrate) Check() error {
 	if m.Repository.URI == "" {
-		return usage("--repo-uri is missing: where is the snapshot repository?")
+		return Usage("--repo-uri is missing: where is the snapshot repository?")
 	}
 	if m.Snapshot.Name == "" && m.Origin.Cluster.Host == "" {
-		return usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them; with --source-host a snapshot is created", m.Repository.URI)
+		return Usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them; with --source-host a snapshot is created", m.Repository.URI)
 	}
 	given := 0
 	for _, is := range []bool{m.Transfer.Target.Cluster.Host != "", m.Export.Dir != "", m.Export.Discard} {
@@ -61,10 +61,10 @@ func (m *Migrate) Check() error {
 		}
 	}
 	if given != 1 {
-		return usage("exactly one of --target-host, --export-dir and --discard says where the documents go")
+		return Usage("exactly one of --target-host, --export-dir and --discard says where the documents go")
 	}
 	if m.Export.Dir != "" && m.Transfer.State.Coordinator.Host != "" {
-		return usage("--coordinator-host has no meaning with --export-dir: one process writes an export and keeps the state of the work in that directory; leave it out")
+		return Usage("--coordinator-host has no meaning with --export-dir: one process writes an export and keeps the state of the work in that directory; leave it out")
 	}
 	return m.Transfer.Failed.outside(m.Repository.URI)
 }
@@ -78,7 +78,7 @@ type MigrateCommand struct {
 // Check refuses a comparison with a target that is no cluster.
 func (m *MigrateCommand) Check() error {
 	if m.End.Verify && m.Migrate.Transfer.Target.Cluster.Host == "" {
-		return usage("--verify compares documents in a cluster: give --target-host, or leave it out")
+		return Usage("--verify compares documents in a cluster: give --target-host, or leave it out")
 	}
 	return nil
 }
@@ -108,9 +108,9 @@ type Import struct {
 func (i *Import) Check() error {
 	switch {
 	case i.Files.From == "":
-		return usage("--from is missing: where are the files?")
+		return Usage("--from is missing: where are the files?")
 	case i.Transfer.Target.Cluster.Host == "":
-		return usage("--target-host is missing: where do the documents go?")
+		return Usage("--target-host is missing: where do the documents go?")
 	}
 	return i.Transfer.Failed.outside(i.Files.From)
 }
@@ -135,7 +135,7 @@ type Estimate struct {
 // Check refuses an estimate without a snapshot.
 func (e *Estimate) Check() error {
 	if e.Repository.URI == "" || e.Snapshot.Name == "" {
-		return usage("--repo-uri and --snapshot-name name the snapshot")
+		return Usage("--repo-uri and --snapshot-name name the snapshot")
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ type Restore struct{ Stored Stored }
 // Check refuses no target.
 func (r *Restore) Check() error {
 	if r.Stored.Target.Cluster.Host == "" {
-		return usage("--target-host is missing: which cluster's settings are restored?")
+		return Usage("--target-host is missing: which cluster's settings are restored?")
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ type Snapshots struct {
 // Check refuses no repository.
 func (s *Snapshots) Check() error {
 	if s.Repository.URI == "" {
-		return usage("--repo-uri is missing: where is the snapshot repository?")
+		return Usage("--repo-uri is missing: where is the snapshot repository?")
 	}
 	return nil
 }
@@ -260,7 +260,7 @@ type ShowSnapshot struct {
 // Check refuses no snapshot.
 func (s *ShowSnapshot) Check() error {
 	if s.Snapshot.Name == "" {
-		return usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them", s.Snapshots.Repository.URI)
+		return Usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them", s.Snapshots.Repository.URI)
 	}
 	return nil
 }
@@ -291,7 +291,7 @@ func (d *Doctor) Check() error {
 		return err
 	}
 	if d.Target.Cluster.Host == "" {
-		return usage("--target-host is missing: which cluster is the target?")
+		return Usage("--target-host is missing: which cluster is the target?")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,8 +44,8 @@ func kindOf(t reflect.Type) Kind {
 	return Text
 }
 
-// usage returns an error of the category fault.ErrConfig.
-func usage(format string, args ...any) error {
+// Usage returns an error of the category fault.ErrConfig.
+func Usage(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, fault.ErrConfig)...)
 }
 
@@ -106,7 +107,7 @@ func (s Setting) Valid(texts []string) error { return s.set(reflect.New(s.field)
 // set reads texts into a field.
 func (s Setting) set(field reflect.Value, texts []string) error {
 	if s.Kind != List && len(texts) != 1 {
-		return usage("invalid --%s: want one value, not %d", s.Name, len(texts))
+		return Usage("invalid --%s: want one value, not %d", s.Name, len(texts))
 	}
 	for _, text := range texts {
 		if err := s.look(text); err != nil {
@@ -134,9 +135,9 @@ func (s Setting) invalid(text string, err error) error {
 		if errors.Is(err, fault.ErrConfig) {
 			return fmt.Errorf("invalid --%s%s: %w", s.Name, shown, err)
 		}
-		return usage("invalid --%s%s: %w", s.Name, shown, err)
+		return Usage("invalid --%s%s: %w", s.Name, shown, err)
 	default:
-		return usage("invalid --%s%s: want %s", s.Name, shown, want)
+		return Usage("invalid --%s%s: want %s", s.Name, shown, want)
 	}
 }
 
@@ -231,7 +232,7 @@ var (
 
 // look checks the form of one text; an empty one is not given.
 func (s Setting) look(text string) error {
-	if s.oneOf != "" && !contains(s.alternatives(), s.canonical(text)) {
+	if s.oneOf != "" && !slices.Contains(s.alternatives(), s.canonical(text)) {
 		return errSyntax
 	}
 	if text == "" {
@@ -263,15 +264,6 @@ func (s Setting) look(text string) error {
 		return errSyntax
 	}
 	return nil
-}
-
-func contains(all []string, text string) bool {
-	for _, one := range all {
-		if one == text {
-			return true
-		}
-	}
-	return false
 }
 
 // forms are what the checks of a text want.

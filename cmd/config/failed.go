@@ -11,7 +11,7 @@ func InBucket(place string) bool { return strings.HasPrefix(place, "s3://") }
 // Check refuses what a bucket does not need.
 func (f *Failed) Check() error {
 	if InBucket(f.Dir) && f.Shared {
-		return usage("--failed-documents-shared is about a directory; a bucket is always shared")
+		return Usage("--failed-documents-shared is about a directory; a bucket is always shared")
 	}
 	return nil
 }
@@ -19,7 +19,7 @@ func (f *Failed) Check() error {
 // outside refuses a sink in the repository, to which nothing is ever written.
 func (f Failed) outside(repository string) error {
 	if InBucket(f.Dir) && strings.HasPrefix(strings.TrimRight(f.Dir, "/")+"/", strings.TrimRight(repository, "/")+"/") {
-		return usage("--failed-documents %s lies in %s, to which nothing is ever written", f.Dir, repository)
+		return Usage("--failed-documents %s lies in %s, to which nothing is ever written", f.Dir, repository)
 	}
 	return nil
 }
@@ -31,18 +31,18 @@ func OutsideData(sink, dataDir string) error {
 	}
 	absSink, err := resolved(sink)
 	if err != nil {
-		return usage("--failed-documents: %w", err)
+		return Usage("--failed-documents: %w", err)
 	}
 	absData, err := resolved(dataDir)
 	if err != nil {
-		return usage("--data-dir: %w", err)
+		return Usage("--data-dir: %w", err)
 	}
 	rel, err := filepath.Rel(absData, absSink)
 	if err != nil {
-		return usage("--failed-documents: %w", err)
+		return Usage("--failed-documents: %w", err)
 	}
 	if rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return usage("--failed-documents %s is inside the data directory %s, which may be wiped any time", sink, dataDir)
+		return Usage("--failed-documents %s is inside the data directory %s, which may be wiped any time", sink, dataDir)
 	}
 	return nil
 }

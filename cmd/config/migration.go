@@ -41,7 +41,7 @@ type Repository struct {
 func (r *Repository) Check() error {
 	for _, uri := range append([]string{r.URI, r.S3.Endpoint}, r.Remotes...) {
 		if secret.In("repo-uri", uri) {
-			return usage("%s: no user, password or key belongs in the address of a repository or endpoint: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role", secret.Text(uri))
+			return Usage("%s: no user, password or key belongs in the address of a repository or endpoint: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role", secret.Text(uri))
 		}
 	}
 	return nil
@@ -86,15 +86,15 @@ func (c *Cluster) checkAs(prefix string) error {
 	if c.PasswordFile != "" {
 		b, err := os.ReadFile(c.PasswordFile)
 		if err != nil {
-			return usage("--%spassword-file: %w", prefix, err)
+			return Usage("--%spassword-file: %w", prefix, err)
 		}
 		c.Password = strings.TrimRight(string(b), "\r\n")
 	}
 	if !c.SigV4 && c.Region+c.Service+c.RoleARN != "" {
-		return usage("--%saws-… need --%saws-sigv4", prefix, prefix)
+		return Usage("--%saws-… need --%saws-sigv4", prefix, prefix)
 	}
 	if (c.ClientCert == "") != (c.ClientKey == "") {
-		return usage("--%sclient-cert and --%sclient-cert-key belong together", prefix, prefix)
+		return Usage("--%sclient-cert and --%sclient-cert-key belong together", prefix, prefix)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ type Origin struct {
 // Check refuses a name that no repository can have.
 func (o *Origin) Check() error {
 	if o.Repository == "" || strings.ContainsAny(o.Repository, "/*?\"<>| ,#") {
-		return usage("invalid --snapshot-repo-name %q: want a name without blanks and / * ? \" < > | , #", o.Repository)
+		return Usage("invalid --snapshot-repo-name %q: want a name without blanks and / * ? \" < > | , #", o.Repository)
 	}
 	return nil
 }
@@ -294,7 +294,7 @@ type State struct {
 // Check refuses two places.
 func (s *State) Check() error {
 	if s.Coordinator.Host != "" && s.File != "" {
-		return usage("--coordinator-host and --coordinator-file exclude each other")
+		return Usage("--coordinator-host and --coordinator-file exclude each other")
 	}
 	return nil
 }

@@ -39,12 +39,12 @@ const leastMemory = 64 << 20
 // Check refuses less memory than a worker needs, and names a node without a name.
 func (n *Node) Check() error {
 	if n.Memory != 0 && n.Memory < leastMemory {
-		return usage("invalid --worker-memory %d: want at least 64MiB, or 0 for no limit", n.Memory)
+		return Usage("invalid --worker-memory %d: want at least 64MiB, or 0 for no limit", n.Memory)
 	}
 	if n.Name == "" {
 		var err error
 		if n.Name, err = os.Hostname(); err != nil || n.Name == "" {
-			return usage("this machine has no name: give --node-name")
+			return Usage("this machine has no name: give --node-name")
 		}
 	}
 	return nil
@@ -65,11 +65,11 @@ func (e *Events) Check() error {
 	}
 	b, err := os.ReadFile(e.WebhookFile)
 	if err != nil {
-		return usage("--webhook-file: %w", err)
+		return Usage("--webhook-file: %w", err)
 	}
 	e.Webhook = strings.TrimSpace(string(b))
 	if !strings.HasPrefix(e.Webhook, "https://") && !strings.HasPrefix(e.Webhook, "http://") {
-		return usage("--webhook-file: the file holds no URL such as https://host/path")
+		return Usage("--webhook-file: the file holds no URL such as https://host/path")
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (t *TLS) Check() error {
 			missing = append(missing, x[0])
 		}
 	}
-	return usage("--tls-cert, --tls-key and --tls-ca belong together: %s is missing", strings.Join(missing, " and "))
+	return Usage("--tls-cert, --tls-key and --tls-ca belong together: %s is missing", strings.Join(missing, " and "))
 }
 
 // Identity loads the certificates; nil without.
@@ -129,7 +129,7 @@ type API struct {
 // Check refuses certificates without an address.
 func (a *API) Check() error {
 	if a.TLS.Files().Complete() && a.Listen == "" {
-		return usage("certificates are named, but no --listen HOST:PORT to use them on")
+		return Usage("certificates are named, but no --listen HOST:PORT to use them on")
 	}
 	if a.Advertise == "" {
 		a.Advertise = a.Listen

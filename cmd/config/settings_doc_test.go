@@ -50,21 +50,6 @@ func settingsByGroup() (groups []string, by map[string][]*documented) {
 	return groups, by
 }
 
-// bounds returns what a value has to be.
-func bounds(s Setting) string {
-	switch {
-	case s.oneOf != "":
-		return strings.Join(strings.Fields(strings.ReplaceAll(s.oneOf, ",", " ")), ", ")
-	case s.min != "" && s.max != "":
-		return s.min + " to " + s.max
-	case s.min != "":
-		return "at least " + s.min
-	case s.max != "":
-		return "at most " + s.max
-	}
-	return ""
-}
-
 func scope(s Setting) string {
 	switch sharing.ClassOf(s.Name) {
 	case sharing.Pace:
@@ -98,7 +83,7 @@ func settingsTables() string {
 			if s.Secret {
 				help += " (secret: never shown or shared)"
 			}
-			fmt.Fprintf(&b, "| `--%s` | %s | %s | %s | %s | %s | %s |\n", s.Name, code(s.Variable()), code(file), code(s.Default), cell(bounds(s.Setting)), where, cell(help))
+			fmt.Fprintf(&b, "| `--%s` | %s | %s | %s | %s | %s | %s |\n", s.Name, code(s.Variable()), code(file), code(s.Default), cell(s.Wants()), where, cell(help))
 		}
 	}
 	b.WriteString("\n## Which command takes which groups\n\n| command | groups |\n|---|---|\n")

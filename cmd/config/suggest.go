@@ -1,6 +1,6 @@
 package config
 
-// suggest names what was probably meant, or gives otherwise.
+// suggest returns a question with the name that is nearest, or otherwise.
 func suggest(name string, names []string, otherwise string) string {
 	best, least := "", len(name)/2+1
 	for _, n := range names {

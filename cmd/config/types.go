@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -131,7 +132,7 @@ func (s *ItemStates) parseAll(texts []string) error {
 	*s = nil
 	for _, text := range texts {
 		text = strings.ReplaceAll(strings.ToLower(text), "-", " ")
-		if !contains(itemStates, text) {
+		if !slices.Contains(itemStates, text) {
 			return errSyntax
 		}
 		*s = append(*s, text)

@@ -39,7 +39,7 @@ func evaluateCommand() *cli.Command {
 
 func evaluate(ctx context.Context, o options, out io.Writer) error {
 	if o.snapshot == "" || o.target.URL == "" {
-		return usage("evaluate needs a snapshot that is there (--snapshot-name) and a target (--target-host)")
+		return config.Usage("evaluate needs a snapshot that is there (--snapshot-name) and a target (--target-host)")
 	}
 	log := newLogger(o)
 	o.warnOfRisks(log)

@@ -63,15 +63,15 @@ func openLink(call *config.Call) (*link, config.Values, error) {
 	l.orders = bufio.NewScanner(l.parent)
 	l.orders.Buffer(nil, maxOrder)
 	if !l.orders.Scan() {
-		return nil, nil, usage("--parent-fd: no options came (%w)", errors.Join(io.ErrUnexpectedEOF, l.orders.Err()))
+		return nil, nil, config.Usage("--parent-fd: no options came (%w)", errors.Join(io.ErrUnexpectedEOF, l.orders.Err()))
 	}
 	if err := json.Unmarshal(l.orders.Bytes(), &l.first); err != nil {
-		return nil, nil, usage("--parent-fd: %w", err)
+		return nil, nil, config.Usage("--parent-fd: %w", err)
 	}
 	l.every = l.first.Every
 	for name := range l.first.Options {
 		if _, known := config.Find(call.Settings, name); !known {
-			return nil, nil, usage("--parent-fd: there is no option --%s", name)
+			return nil, nil, config.Usage("--parent-fd: there is no option --%s", name)
 		}
 	}
 	return l, config.Values(l.first.Options).Over(values), nil

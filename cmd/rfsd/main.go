@@ -92,7 +92,7 @@ func newApp() *cli.App {
 			for i, command := range c.App.VisibleCommands() {
 				names[i] = command.Name
 			}
-			return usage("there is no command %q: there are %s", c.Args().First(), strings.Join(names, ", "))
+			return config.Usage("there is no command %q: there are %s", c.Args().First(), strings.Join(names, ", "))
 		},
 		// Exit codes are decided here, not by the library.
 		ExitErrHandler: func(*cli.Context, error) {},

@@ -159,9 +159,9 @@ func (o *options) choosePhases(wanted worker.Phases) error {
 	for _, name := range o.phases {
 		if !possible.Has(name) {
 			if name == worker.PhaseSnapshot {
-				return usage("--phases: %s needs a source cluster (--source-host), and no --snapshot-name", name)
+				return config.Usage("--phases: %s needs a source cluster (--source-host), and no --snapshot-name", name)
 			}
-			return usage("--phases: %s needs a target cluster (--target-host)", name)
+			return config.Usage("--phases: %s needs a target cluster (--target-host)", name)
 		}
 	}
 	return nil
@@ -226,7 +226,7 @@ func stateDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", usage("no home directory for the state of the work: give --coordinator-file")
+		return "", config.Usage("no home directory for the state of the work: give --coordinator-file")
 	}
 	return filepath.Join(home, ".local", "state", "rfsd"), nil
 }

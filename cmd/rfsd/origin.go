@@ -55,18 +55,18 @@ func (g *origin) repository(o *options, location string, more map[string]string)
 		if location == rest && scheme == "file" {
 			abs, err := filepath.Abs(location)
 			if err != nil {
-				return usage("--repo-uri: %w", err)
+				return config.Usage("--repo-uri: %w", err)
 			}
 			location = abs
 		}
 		if !filepath.IsAbs(location) {
-			return usage("--source-repo-location %q: the path of a repository on the source is absolute", location)
+			return config.Usage("--source-repo-location %q: the path of a repository on the source is absolute", location)
 		}
 		g.settings["location"] = location
 	case "s3":
 		u, err := url.Parse("s3://" + strings.TrimPrefix(location, "s3://"))
 		if err != nil || u.Host == "" {
-			return usage("--source-repo-location %q is not bucket/prefix", location)
+			return config.Usage("--source-repo-location %q is not bucket/prefix", location)
 		}
 		g.settings["bucket"] = u.Host
 		if prefix := strings.Trim(u.Path, "/"); prefix != "" {
@@ -76,7 +76,7 @@ func (g *origin) repository(o *options, location string, more map[string]string)
 			g.settings["region"] = o.s3.Region
 		}
 	default:
-		return usage("--source-repo-type is missing: is the repository %s of the type fs or s3?", o.repoURI)
+		return config.Usage("--source-repo-type is missing: is the repository %s of the type fs or s3?", o.repoURI)
 	}
 	maps.Copy(g.settings, more)
 	if g.maxRate != "" {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rfsd/rfsd/cmd/config"
 )
 
 // owner proves that the process which ran this migration before on this machine is
@@ -26,16 +28,16 @@ func claimOwnership(o options, holder string) (*owner, error) {
 		return &owner{}, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(o.ownerFile), 0o700); err != nil {
-		return nil, usage("state directory: %w", err)
+		return nil, config.Usage("state directory: %w", err)
 	}
 	f, err := os.OpenFile(o.ownerFile, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, usage("state of the migration: %w", err)
+		return nil, config.Usage("state of the migration: %w", err)
 	}
 	if err := lockFile(f); err != nil {
 		f.Close()
 		if errors.Is(err, errLocked) {
-			return nil, usage("another rfsd migrate runs this migration on this machine (%s is locked)", o.ownerFile)
+			return nil, config.Usage("another rfsd migrate runs this migration on this machine (%s is locked)", o.ownerFile)
 		}
 		return nil, fmt.Errorf("lock %s: %w", o.ownerFile, err)
 	}

@@ -94,7 +94,7 @@ func parseRun(values config.Values) (runOptions, error) {
 		return r, err
 	}
 	if r.gossip.Bind != "" && r.inside() {
-		return r, usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster")
+		return r, config.Usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster")
 	}
 	r.settings = values.Of(task)
 	if r.shared, err = sharedSettings(values, task, slog.New(slog.DiscardHandler)); err != nil {
@@ -119,7 +119,7 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 	task := config.Settings(config.Import{})
 	for _, s := range all {
 		if _, known := config.Find(task, s.Name); !known && values[s.Name] != nil && !slices.Contains(leaseRules, s.Name) {
-			return nil, usage("--%s has no meaning for an import (--from): a node imports files or migrates a snapshot, and so do all nodes of its session", s.Name)
+			return nil, config.Usage("--%s has no meaning for an import (--from): a node imports files or migrates a snapshot, and so do all nodes of its session", s.Name)
 		}
 	}
 	o, err := decodeImport(values)

@@ -2,26 +2,19 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/target"
 )
-
-// usage returns an error of the category fault.ErrConfig.
-func usage(format string, args ...any) error {
-	return fmt.Errorf(format+": %w", append(args, fault.ErrConfig)...)
-}
 
 // nodeSettings returns what is given to a node: by the file, over it by the environment, and over that by the command line. It
 // refuses secrets on the command line, where everybody on the machine sees them.
 func nodeSettings(call *config.Call, file string) (config.Values, error) {
 	for _, name := range call.Exposed() {
-		return nil, usage("--%s holds a secret, which would be visible to other users of this machine: %s", name, secretWay(name))
+		return nil, config.Usage("--%s holds a secret, which would be visible to other users of this machine: %s", name, secretWay(name))
 	}
 	values := call.Given()
 	if file == "" {
@@ -58,7 +51,7 @@ func configCommand() *cli.Command {
 			ArgsUsage: "FILE",
 		}, func(ctx context.Context, call *config.Call) error {
 			if len(call.Args) != 1 {
-				return usage("config check takes one file")
+				return config.Usage("config check takes one file")
 			}
 			values, err := nodeSettings(call, call.Args[0])
 			if err != nil {

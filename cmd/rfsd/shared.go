@@ -32,7 +32,7 @@ func sharedSettings(given config.Values, settings []config.Setting, log *slog.Lo
 		if name == "rules" {
 			text, err := os.ReadFile(values[0])
 			if err != nil {
-				return nil, usage("--rules: %w", err)
+				return nil, config.Usage("--rules: %w", err)
 			}
 			name, values = rulesText, []string{string(text)}
 		}
@@ -51,7 +51,7 @@ const rulesText = sharing.RulesText
 // joinPatience is how long a node that has all its settings waits for the fleet's at its start.
 const joinPatience = 5 * time.Second
 
-// joinFleet returns the settings with those that the fleet has agreed on and this node was not told otherwise. A node that lacks
+// joinFleet returns the settings, completed with those of the fleet that this node was not given itself. A node that lacks
 // what it needs waits for the store, also for one that is slow; another goes on with its own.
 func joinFleet(ctx context.Context, values config.Values, settings []config.Setting) (config.Values, error) {
 	log := slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(slog.LevelInfo)))
@@ -76,7 +76,7 @@ func joinFleet(ctx context.Context, values config.Values, settings []config.Sett
 			case err != nil || len(left) == 0:
 				return all, err
 			case !complete:
-				return nil, usage("the fleet's %s would be needed and is not taken from the store: %s", strings.Join(left, ", "), judged.Doubt)
+				return nil, config.Usage("the fleet's %s would be needed and is not taken from the store: %s", strings.Join(left, ", "), judged.Doubt)
 			}
 			log.Warn("settings of the fleet were not taken", "settings", strings.Join(left, ", "), "reason", judged.Doubt)
 			return all, nil
@@ -126,7 +126,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, cms.Sha
 }
 
 // takeShared returns the settings of the fleet below those of this node, as far as the record is believed; left are the settings
-// that are not. What the node was told counts for it; workers refuse it when it would make another migration.
+// that are not. A value given to this node itself comes first; workers refuse it when it would make another migration.
 func takeShared(values config.Values, settings []config.Setting, shared cms.Shared, judged sharing.Judgement, log *slog.Logger) (all config.Values, left []string, err error) {
 	own, err := sharedSettings(values, settings, log)
 	if err != nil {

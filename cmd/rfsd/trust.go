@@ -41,7 +41,7 @@ func newTrust(values config.Values) (trust, error) {
 	}
 	file, err := gossip.LoadKeys(name)
 	if err != nil {
-		return t, usage("--%s: %w", flag, err)
+		return t, config.Usage("--%s: %w", flag, err)
 	}
 	t.keys, err = sharing.Derive(file)
 	return t, err

@@ -66,7 +66,7 @@ func decodeMigrate(values config.Values) (options, error) {
 	return newOptions(m)
 }
 
-// joinSoon takes over the fleet's settings as joinFleet does, and gives up when the store does not answer: the process that
+// joinSoon takes over the fleet's settings as joinFleet does, and fails when the store does not answer: the process that
 // starts workers starts another.
 func joinSoon(ctx context.Context, values config.Values) (config.Values, error) {
 	ctx, cancel := context.WithTimeout(ctx, 6*joinPatience)
