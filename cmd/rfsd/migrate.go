@@ -104,7 +104,7 @@ func migrate(ctx context.Context, o options) error {
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
 	if o.verify && err == nil && sum.Complete {
 		o.snapshot = sum.Snapshot
-		r.Verification, err = compare(ctx, o, wholeTarget, log)
+		r.Verification, err = compare(ctx, o, blobs, wholeTarget, log)
 	}
 	return conclude(o, r, plan, err)
 }

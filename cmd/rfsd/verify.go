@@ -53,10 +53,14 @@ func verifyCommand() *cli.Command {
 // runVerify compares, reports, and returns the exit code as an error.
 func runVerify(ctx context.Context, o options, ask config.Verification, out io.Writer) error {
 	if o.snapshot == "" || o.target.URL == "" {
-		return usage("verify needs a snapshot (--snapshot-name) and a target (--target-host)")
+		return config.Usage("verify needs a snapshot (--snapshot-name) and a target (--target-host)")
 	}
 	limitMemory(verifyMemory, os.Getenv)
-	r, err := compare(ctx, o, ask, newLogger(o))
+	blobs, err := openRepository(ctx, o)
+	if err != nil {
+		return &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
+	}
+	r, err := compare(ctx, o, blobs, ask, newLogger(o))
 	if err != nil {
 		return err
 	}
@@ -81,13 +85,8 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 }
 
 // compare reads both sides.
-func compare(ctx context.Context, o options, ask config.Verification, log *slog.Logger) (*verify.Report, error) {
-	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: o.repoURI, Snapshot: o.snapshot, Sample: float64(ask.Sample), Quick: ask.Quick}
-	blobs, err := openRepository(ctx, o)
-	if err != nil {
-		return nil, &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
-	}
-	r.Source = blobs.URI()
+func compare(ctx context.Context, o options, blobs repo.Repository, ask config.Verification, log *slog.Logger) (*verify.Report, error) {
+	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: blobs.URI(), Snapshot: o.snapshot, Sample: float64(ask.Sample), Quick: ask.Quick}
 	plan, err := worker.NewPlan(ctx, blobs, o.request())
 	if err != nil {
 		return nil, planError(err)
@@ -110,10 +109,10 @@ func compare(ctx context.Context, o options, ask config.Verification, log *slog.
 	if err != nil {
 		return nil, err
 	}
-	bucket := throttle.New(o.maxRate)
+	bucket, pause := throttle.New(o.maxRate), cms.SystemClock().Sleep
 	checker := verify.New(verify.Options{
-		Target: worker.ComparedTarget{Client: client, Version: v, Admit: bucket.Take, Pause: cms.SystemClock().Sleep, Log: log},
-		Sample: verify.Sample(float64(ask.Sample)), Failed: refused, Names: ask.Differences, Readers: o.slots, Log: log,
+		Target: worker.ComparedTarget{Client: client, Version: v, Admit: bucket.Take, Pause: pause, Log: log},
+		Sample: verify.Sample(float64(ask.Sample)), Failed: refused, Names: ask.Differences, Readers: o.slots, Pause: pause, Log: log,
 	})
 	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets}
 	stop := showProgress(verifyProgress(checker), log)
@@ -162,7 +161,7 @@ func accountOfFailures(ctx context.Context, o options) (*verify.Failed, error) {
 		}
 		err = failed.Names(r, func(index, id string) error {
 			if !all.Add(index, id) {
-				return usage("%s names more than %d failed documents, which is more than can be held", o.failedDir, all.Len())
+				return config.Usage("%s names more than %d failed documents, which is more than can be held", o.failedDir, all.Len())
 			}
 			return nil
 		})

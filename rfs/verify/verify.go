@@ -85,7 +85,7 @@ type Options struct {
 	Readers int
 	// Tries bounds the attempts at a unit of the target that is unavailable; 5.
 	Tries int
-	// Pause waits between attempts.
+	// Pause waits between attempts. It is needed when a target can be unavailable.
 	Pause func(ctx context.Context, d time.Duration) error
 	Log   *slog.Logger
 }
@@ -110,9 +110,6 @@ func New(o Options) *Verifier {
 	if o.Tries <= 0 {
 		o.Tries = 5
 	}
-	if o.Pause == nil {
-		o.Pause = pause
-	}
 	if o.Failed == nil {
 		o.Failed = &Failed{}
 	}
@@ -120,17 +117,6 @@ func New(o Options) *Verifier {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Verifier{Options: o, sources: make(chan struct{}, o.Readers), targets: make(chan struct{}, o.Readers)}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Progress counts what was read so far.
@@ -242,6 +228,7 @@ func (v *Verifier) firstReading(ctx context.Context, group Group, all map[string
 
 // tallied is what one unit adds to one target index.
 type tallied struct {
+	index    string
 	table    *table
 	filtered int64
 	failed   int64
@@ -260,10 +247,10 @@ func (v *Verifier) sourceUnit(ctx context.Context, u Unit, all map[string]*compa
 				if c == nil {
 					return fmt.Errorf("%s, ordinal %d: the document goes to %q, which is none of its target indices: %w", u.Name, d.Ordinal, d.Index, fault.ErrUnsupported)
 				}
-				t = &tallied{table: newTable(len(c.sides[ofSource].buckets)), unsent: map[string]int64{}}
-				found[string(d.Index)] = t
+				t = &tallied{index: c.result.Target, table: newTable(len(c.sides[ofSource].buckets)), unsent: map[string]int64{}}
+				found[t.index] = t
 			}
-			v.tally(h, t, string(d.Index), d)
+			v.tally(h, t, d)
 			return nil
 		}
 	})
@@ -276,7 +263,7 @@ func (v *Verifier) sourceUnit(ctx context.Context, u Unit, all map[string]*compa
 }
 
 // tally adds one document.
-func (v *Verifier) tally(h *hasher, t *tallied, index string, d *Document) {
+func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 	p := place(d.ID)
 	switch {
 	case d.Fate == Filtered:
@@ -284,7 +271,7 @@ func (v *Verifier) tally(h *hasher, t *tallied, index string, d *Document) {
 	case d.Fate == Unsent:
 		t.unsent[d.Reason]++
 	case !v.Sample.has(p):
-	case v.Failed.has(index, d.ID):
+	case v.Failed.has(t.index, d.ID):
 		t.failed++
 	default:
 		t.table.add(p, h.digest(d), len(d.Source))
@@ -295,9 +282,9 @@ func (v *Verifier) targetUnit(ctx context.Context, u Unit, c *comparison) error 
 	var t *tallied
 	h := newHasher()
 	err := v.readUnit(ctx, ofTarget, u, func() func(*Document) error {
-		t = &tallied{table: newTable(len(c.sides[ofTarget].buckets))}
+		t = &tallied{index: c.result.Target, table: newTable(len(c.sides[ofTarget].buckets))}
 		return func(d *Document) error {
-			v.tally(h, t, c.result.Target, d)
+			v.tally(h, t, d)
 			return nil
 		}
 	})
