@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,10 +134,8 @@ func (derived) layers(ctx context.Context, s *segment, f *node) ([]layer, string
 		return nil, "it has no doc values, although its mapping asks for them", nil
 	case text != nil:
 		return []layer{&terms{column: c, render: text}}, expect(c, columns.Sorted, columns.SortedSet), nil
-	case f.kind == "unsigned_long":
-		return []layer{&unsignedNumbers{numbers{column: c, render: number}}}, expect(c, columns.Numeric, columns.SortedNumeric), nil
 	}
-	return []layer{&numbers{column: c, render: number}}, expect(c, columns.Numeric, columns.SortedNumeric), nil
+	return []layer{&numbers{column: c, render: number, unsigned: f.kind == "unsigned_long"}}, expect(c, columns.Numeric, columns.SortedNumeric), nil
 }
 
 func (d derived) source(ctx context.Context, s *segment, dst []byte) ([]byte, error) {
@@ -193,32 +190,6 @@ func (derived) constant(ctx context.Context, s *segment, dst []byte, n *node) ([
 		return dst, false, &Unknown{Field: n.path, Type: n.kind, Reason: "its value in the mapping is not a string"}
 	}
 	return appendUTF8(dst, []byte(value)), true, nil
-}
-
-// unsignedNumbers is a column of numbers of 64 bits without sign: their column sorts them as signed ones.
-type unsignedNumbers struct{ numbers }
-
-func (l *unsignedNumbers) load(ctx context.Context, s *segment, out *values) error {
-	n, err := l.column.Advance(ctx, s.doc)
-	if err != nil {
-		return err
-	}
-	l.all = l.all[:0]
-	for i := range n {
-		v, err := l.column.Number(ctx, i)
-		if err != nil {
-			return err
-		}
-		l.all = append(l.all, v)
-	}
-	if i := slices.IndexFunc(l.all, func(v int64) bool { return v >= 0 }); i > 0 {
-		l.all = append(l.all[i:], l.all[:i]...)
-	}
-	for _, v := range l.all {
-		out.next()
-		out.b = l.render(out.b, v)
-	}
-	return nil
 }
 
 // renderStored appends a stored value as JSON; nothing when it cannot be one of the type.

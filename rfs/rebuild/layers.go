@@ -2,6 +2,7 @@ package rebuild
 
 import (
 	"context"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
@@ -79,10 +80,11 @@ func (o *order) write(out *values, n int, value func(i int) error) error {
 
 // numbers is a column of numbers.
 type numbers struct {
-	column *lucene.Column // nil when no document of the segment has a value
-	order  *order
-	render renderNumber
-	all    []int64
+	column   *lucene.Column // nil when no document of the segment has a value
+	order    *order
+	render   renderNumber
+	unsigned bool // the column sorts them as signed numbers, the cluster as unsigned ones
+	all      []int64
 }
 
 func (l *numbers) load(ctx context.Context, s *segment, out *values) error {
@@ -98,6 +100,11 @@ func (l *numbers) load(ctx context.Context, s *segment, out *values) error {
 				return err
 			}
 			l.all = append(l.all, v)
+		}
+	}
+	if l.unsigned {
+		if i := slices.IndexFunc(l.all, func(v int64) bool { return v >= 0 }); i > 0 {
+			l.all = slices.Concat(l.all[i:], l.all[:i])
 		}
 	}
 	one := func(v int64) error {

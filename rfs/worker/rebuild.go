@@ -29,14 +29,14 @@ func rebuilds(x *snapshot.Index) Rebuild {
 		return "" // of a filtered source the cluster answers a part
 	}
 	if x.Settings["index.derived_source.enabled"] == "true" {
-		if len(x.Mappings) == 1 && reducedMapping(x.Mappings[0].Body) != "" {
+		if reducedMapping(onlyMapping(x)) != "" {
 			return "" // a cluster accepts no such mapping
 		}
 		return RebuildDerived
 	}
 	mode := x.Settings["index.mapping.source.mode"]
 	if mode == "" {
-		mode = sourceMode(x)
+		mode = storedSourceOf(onlyMapping(x)).Mode
 	}
 	switch mode {
 	case "synthetic":
@@ -50,17 +50,12 @@ func rebuilds(x *snapshot.Index) Rebuild {
 	return ""
 }
 
-// sourceMode returns the mode of _source in the mapping.
-func sourceMode(x *snapshot.Index) string {
-	var m struct {
-		Source struct {
-			Mode string `json:"mode"`
-		} `json:"_source"`
+// onlyMapping returns the mapping of an index that is rebuilt, which has one at most; nil for none.
+func onlyMapping(x *snapshot.Index) json.RawMessage {
+	if len(x.Mappings) == 0 {
+		return nil
 	}
-	if len(x.Mappings) == 0 || json.Unmarshal(x.Mappings[0].Body, &m) != nil {
-		return ""
-	}
-	return m.Source.Mode
+	return x.Mappings[0].Body
 }
 
 // builder puts sources together that are not stored.
@@ -78,15 +73,11 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e Entry) (*builder, 
 	if err != nil {
 		return nil, err
 	}
-	var mapping json.RawMessage
-	if len(x.Mappings) > 0 {
-		mapping = x.Mappings[0].Body
-	}
 	var sources *rebuild.Rebuilder
 	if e.Rebuild == RebuildDerived {
-		sources, err = rebuild.NewDerived(mapping)
+		sources, err = rebuild.NewDerived(onlyMapping(x))
 	} else {
-		sources, err = rebuild.New(mapping, x.Locator.Created, doc.AppendFormat)
+		sources, err = rebuild.New(onlyMapping(x), x.Locator.Created, doc.AppendFormat)
 	}
 	if errors.Is(err, fault.ErrUnsupported) {
 		return nil, nil // documents without a source fail one by one
@@ -119,16 +110,12 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record) error {
 // rebuildable says how well the sources of an index are rebuilt, and which fields have a type that is not understood.
 func rebuildable(x *snapshot.Index, how Rebuild) string {
 	const exact = "rebuilt as the cluster answers it (values exact, arrays in the order that the index keeps)"
-	var mapping json.RawMessage
-	if len(x.Mappings) > 0 {
-		mapping = x.Mappings[0].Body
-	}
 	var fields []string
 	var err error
 	if how == RebuildDerived {
-		fields, err = rebuild.UnsupportedDerived(mapping)
+		fields, err = rebuild.UnsupportedDerived(onlyMapping(x))
 	} else {
-		fields, err = rebuild.Unsupported(mapping, x.Locator.Created)
+		fields, err = rebuild.Unsupported(onlyMapping(x), x.Locator.Created)
 	}
 	switch {
 	case err != nil:

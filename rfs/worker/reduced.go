@@ -83,28 +83,37 @@ func excludesVectors(x *snapshot.Index) bool {
 	return len(created) == 7 && created >= "9035000"
 }
 
-func reducedMapping(body json.RawMessage) string {
+// storedSource is how a mapping has sources stored.
+type storedSource struct {
+	Enabled  json.RawMessage `json:"enabled"`
+	Mode     string          `json:"mode"`
+	Includes json.RawMessage `json:"includes"`
+	Excludes json.RawMessage `json:"excludes"`
+}
+
+// storedSourceOf returns the part _source of the body of a mapping; the zero value when it has none that can be read.
+func storedSourceOf(body json.RawMessage) storedSource {
 	var m struct {
-		Source struct {
-			Enabled  json.RawMessage `json:"enabled"`
-			Mode     string          `json:"mode"`
-			Includes json.RawMessage `json:"includes"`
-			Excludes json.RawMessage `json:"excludes"`
-		} `json:"_source"`
+		Source storedSource `json:"_source"`
 	}
 	if json.Unmarshal(body, &m) != nil {
-		return ""
+		return storedSource{}
 	}
+	return m.Source
+}
+
+func reducedMapping(body json.RawMessage) string {
+	source := storedSourceOf(body)
 	listed := func(b json.RawMessage) bool {
 		s := string(bytes.TrimSpace(b))
 		return s != "" && s != "[]" && s != "null" && s != `""`
 	}
-	switch enabled := strings.Trim(string(m.Source.Enabled), `"`); {
+	switch enabled := strings.Trim(string(source.Enabled), `"`); {
 	case enabled == "false":
 		return "_source is disabled"
-	case m.Source.Mode == "synthetic" || m.Source.Mode == "disabled":
-		return "_source mode " + m.Source.Mode
-	case listed(m.Source.Includes) || listed(m.Source.Excludes):
+	case source.Mode == "synthetic" || source.Mode == "disabled":
+		return "_source mode " + source.Mode
+	case listed(source.Includes) || listed(source.Excludes):
 		return "_source is filtered (includes or excludes)"
 	}
 	return ""
