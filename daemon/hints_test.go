@@ -79,7 +79,7 @@ func metricsOf(d *Daemon) string {
 	return rec.Body.String()
 }
 
-// rateTold returns what a worker was told last.
+// rateTold returns the last rate that a worker was sent, -1 for none.
 func rateTold(w *fakeWorker) int64 {
 	_, _, orders := w.read()
 	rate := int64(-1)

@@ -57,7 +57,7 @@ func TestConnectionsGiveWayWhereTheNumberOfWorkersDoesNot(t *testing.T) {
 	}
 }
 
-// paceTold returns what a worker was told last.
+// paceTold returns the last pace that a worker was sent.
 func paceTold(w *fakeWorker) (p Pace) {
 	_, _, orders := w.read()
 	for _, o := range orders {

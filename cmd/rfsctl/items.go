@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 const itemsHelp = `A shard of the snapshot is a chain of work items; each covers the ordinals from its cursor to its
@@ -144,7 +144,7 @@ func (s *coordination) list(ctx context.Context, f filter) (*listing, error) {
 		return nil, fmt.Errorf("clock of %s: %w", s.place, err)
 	}
 	l := &listing{Items: []itemRow{}, States: map[string]int{}, Now: now.UTC()}
-	var quiet worker.Quiet
+	var quiet progress.WriteBarrier
 	for it, err := range s.store.Scan(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("work items in %s: %w", s.place, err)

@@ -65,12 +65,12 @@ type boundListener struct {
 	owner   int // user with reserved connections, beside root
 
 	mu    sync.Mutex
-	users map[int]int // user → open connections; nobody for connections without a user
+	users map[int]int // user → open connections; unknownUser for connections without one
 	all   int
 }
 
-// nobody is the user of callers that the kernel does not identify.
-const nobody = -1
+// unknownUser is the user of callers that the kernel does not identify.
+const unknownUser = -1
 
 func (l *boundListener) Accept() (net.Conn, error) {
 	for {
@@ -97,9 +97,9 @@ func (l *boundListener) take(user int) string {
 	defer l.mu.Unlock()
 	owner := user == 0 || user == l.owner
 	switch {
-	case user != nobody && l.users[user] >= maxPerUser:
+	case user != unknownUser && l.users[user] >= maxPerUser:
 		return fmt.Sprintf("user %d has %d connections", user, maxPerUser)
-	case l.all >= maxSocket, !owner && user != nobody && l.all >= maxSocket-keptForOwner:
+	case l.all >= maxSocket, !owner && user != unknownUser && l.all >= maxSocket-keptForOwner:
 		return fmt.Sprintf("%d connections are open", l.all)
 	}
 	l.users[user]++

@@ -6,24 +6,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userOf returns the user of the process at the other end of a Unix socket, nobody for other connections.
+// userOf returns the user of the process at the other end of a Unix socket, unknownUser for other connections.
 func userOf(conn net.Conn) int {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return nobody
+		return unknownUser
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nobody
+		return unknownUser
 	}
-	user := nobody
+	user := unknownUser
 	err = raw.Control(func(fd uintptr) {
 		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			user = int(cred.Uid)
 		}
 	})
 	if err != nil {
-		return nobody
+		return unknownUser
 	}
 	return user
 }

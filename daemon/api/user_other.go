@@ -4,5 +4,5 @@ package api
 
 import "net"
 
-// userOf returns nobody, so that only the total limit of a socket applies.
-func userOf(net.Conn) int { return nobody }
+// userOf returns unknownUser, so that only the total limit of a socket applies.
+func userOf(net.Conn) int { return unknownUser }

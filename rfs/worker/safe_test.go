@@ -25,7 +25,7 @@ func TestQuietWaitsForWhateverMayStillBeSent(t *testing.T) {
 		{"lease that is long over", []cms.Item{{ID: "a", Holder: "x", Expiration: begin - 100_000}}, time.Time{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var q Quiet
+			var q progress.WriteBarrier
 			for _, it := range c.items {
 				q.Add(it)
 			}

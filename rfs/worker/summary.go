@@ -11,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 // Summary says what became of every document. All numbers are sums over the items
@@ -113,7 +114,7 @@ func summarize(ctx context.Context, session *Session) (*Summary, error) {
 		return nil, err
 	}
 	chains := map[string]map[int]*shardChain{}
-	var quiet Quiet
+	var quiet progress.WriteBarrier
 	for item, err := range coordinator.Items(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("summary: %w", err)
