@@ -155,6 +155,7 @@ leave-out = true
 			cfg := lone(seed)
 			cfg.Tolerance, cfg.Limit = 15*time.Second, time.Hour
 			cfg.During = func(w *world) {
+				w.pause(time.Millisecond) // virtual time moves once the process runs
 				w.seats[0].machine().setSkew(time.Hour)
 				w.pause(20 * time.Second)
 				w.seats[0].end()
