@@ -2,6 +2,7 @@ package importer_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -40,5 +41,69 @@ func TestAPartitionThatTheStoreForgotIsMadeAgain(t *testing.T) {
 		if f.forgot == "" {
 			t.Error("nothing was forgotten")
 		}
+	})
+}
+
+// witness notes the partitions that are made although the stored state knows nothing of their windows.
+type witness struct {
+	primitive.Store
+	made, unknown int
+}
+
+func (s *witness) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	if number, isPart := strings.CutPrefix(r.ID, "part:import/"); isPart && r.Revision == (cms.Revision{}) {
+		s.made++
+		var known struct {
+			Pending map[string]json.RawMessage `json:"pending"`
+		}
+		state, err := s.Record(ctx, "import:state")
+		if err == nil {
+			err = json.Unmarshal(state.Body, &known)
+		}
+		if err != nil || known.Pending[number] == nil {
+			s.unknown++
+		}
+	}
+	return s.Store.Put(ctx, r)
+}
+
+// diesAtTheState dies with its first write of the state, which is not done.
+type diesAtTheState struct{ *mortal }
+
+func (d *diesAtTheState) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	if r.ID == "import:state" {
+		d.die()
+	}
+	return d.mortal.Put(ctx, r)
+}
+
+func TestAWindowIsWrittenDownBeforeItsPartitionIsMade(t *testing.T) {
+	t.Run("the stored state knows the window of each partition", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *world) {
+			want, counts := w.corpus()
+			s := &witness{Store: w.store}
+			got := run(t, w.node(func(i *importer.Import) { i.Store, i.Workers = s, 1 }))
+			if got.Counts != counts || s.made == 0 || s.unknown != 0 {
+				t.Errorf("%d of %d partitions were made before their windows were stored; %+v, want %+v", s.unknown, s.made, got.Counts, counts)
+			}
+			w.arrived(want)
+		})
+	})
+	t.Run("a leader that dies with its first state has begun nothing", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *world) {
+			want, counts := w.small()
+			ctx, kill := context.WithCancel(t.Context())
+			defer kill()
+			d := &diesAtTheState{&mortal{store: w.store, target: w.target, kill: kill, left: 1 << 30}}
+			if _, err := w.node(func(i *importer.Import) { i.Store = d }).Run(ctx); err == nil && !d.died() {
+				t.Fatal("nobody died")
+			}
+			w.noPartitions()
+			// The next one cuts other windows, of which a partition of the dead leader would hold the numbers.
+			if s := run(t, w.node(func(i *importer.Import) { i.Window = 600 })); !s.Complete || s.Counts != counts {
+				t.Errorf("%+v, want %+v", s, counts)
+			}
+			w.arrived(want)
+		})
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 )
 
@@ -236,4 +237,89 @@ func TestDocumentsLeftOutAreProgress(t *testing.T) {
 			t.Errorf("200 documents were left out, the item counts %+v after %d records of progress", c, progress)
 		}
 	})
+}
+
+// reportingStore takes a second for a record of progress, and counts the steps that end a lease meanwhile.
+type reportingStore struct {
+	*memory
+	started chan struct{} // closed when the first record of progress arrives
+	once    sync.Once
+	under   atomic.Int32 // records of progress under way
+	beside  atomic.Int32 // last steps that came beside one
+	ends    atomic.Int32 // last steps
+}
+
+func (s *reportingStore) Apply(ctx context.Context, id string, tr cms.Transition) (cms.Item, cms.Verdict, error) {
+	switch tr.(type) {
+	case cms.Progress:
+		s.under.Add(1)
+		defer s.under.Add(-1)
+		s.once.Do(func() { close(s.started) })
+		if err := cms.SystemClock().Sleep(ctx, time.Second); err != nil {
+			return cms.Item{}, 0, fmt.Errorf("no answer: %w: %w", err, fault.ErrUnavailable)
+		}
+	case cms.Complete, cms.SetSuccessors:
+		s.ends.Add(1)
+		if s.under.Load() > 0 {
+			s.beside.Add(1)
+		}
+	}
+	return s.memory.Apply(ctx, id, tr)
+}
+
+// gatedSink takes its last bodies only after a record of progress is under way.
+type gatedSink struct {
+	sink
+	free  int // bodies before the gate
+	gate  <-chan struct{}
+	after func() // called behind the gate
+}
+
+func (s *gatedSink) Open(context.Context, cms.ItemID, func() error) (Output, error) { return s, nil }
+
+func (s *gatedSink) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if s.free--; s.free < 0 {
+		select {
+		case <-s.gate:
+		case <-ctx.Done():
+			return bulk.Result{}, ctx.Err()
+		}
+		s.after()
+	}
+	return s.sink.Send(ctx, body, n)
+}
+
+// TestNoRecordOfProgressIsUnderWayWhenTheLeaseEnds: the work ends in the middle of such a record, every time.
+func TestNoRecordOfProgressIsUnderWayWhenTheLeaseEnds(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		free    int // of 20 bodies
+		signal  bool
+		outcome Outcome
+	}{
+		{"completed", 19, false, Completed},
+		{"handed off after a signal", 10, true, HandedOff},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &reportingStore{memory: newMemory(), started: make(chan struct{})}
+				ctx, signal := context.WithCancel(t.Context())
+				defer signal()
+				to := &gatedSink{sink: sink{docs: map[string][32]byte{}}, free: c.free, gate: store.started, after: func() {
+					if c.signal {
+						signal()
+					}
+				}}
+				s := newShard(t, store, to, 2*time.Minute, 64)
+				s.runner.RecordEvery = time.Second
+				outcome, err := s.run(ctx, s.lease(t))
+				if outcome != c.outcome || err != nil {
+					t.Errorf("%v: %v", outcome, err)
+				}
+				if store.ends.Load() == 0 || store.beside.Load() != 0 {
+					t.Errorf("%d of %d last steps came beside a record of progress", store.beside.Load(), store.ends.Load())
+				}
+			})
+		})
+	}
 }
