@@ -45,6 +45,9 @@ func (e *exit) Unwrap() error { return e.err }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.NewWriter(stdout), terminal.NewWriter(stderr)
+	if err := config.ForbidCoreDumps(); err != nil {
+		fmt.Fprintln(stderr, "rfsctl: warning:", err)
+	}
 	for _, name := range secret.Arguments(args) {
 		fmt.Fprintf(stderr, "rfsctl: warning: --%s holds a secret, which is visible to other users of this machine: give it by %s or a file\n", name, config.Variable(name))
 	}

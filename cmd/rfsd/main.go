@@ -45,6 +45,9 @@ func main() {
 // run executes one command line and gives its exit code.
 func run(ctx context.Context, args []string) int {
 	stderr := terminal.NewWriter(os.Stderr)
+	if err := config.ForbidCoreDumps(); err != nil {
+		fmt.Fprintln(stderr, "rfsd: warning:", err)
+	}
 	warnVisible(stderr, args)
 	app := newApp()
 	app.Writer, app.ErrWriter = terminal.NewWriter(os.Stdout), stderr

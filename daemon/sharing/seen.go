@@ -15,7 +15,11 @@ import (
 
 // Seen keeps the highest revision of each scope's record in a directory of this machine. Without it an old record that
 // is put back would be taken, signed as it is.
-type Seen struct{ Dir string }
+type Seen struct {
+	Dir string
+	// SyncDir makes the names in a directory durable; nil: by the operating system.
+	SyncDir func(path string) error
+}
 
 func (s Seen) file(scope Scope) string {
 	name := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(scope.Session), scope.Session, scope.Cluster))
@@ -38,12 +42,13 @@ func (s Seen) Revision(scope Scope) (int64, error) {
 	return n, nil
 }
 
-// Note keeps a revision unless a higher one is there.
+// Note keeps a revision unless a higher one is there. It is durable when Note returns.
 func (s Seen) Note(scope Scope, revision int64) error {
 	was, err := s.Revision(scope)
 	if err != nil || revision <= was {
 		return err
 	}
+	_, absent := os.Stat(s.Dir)
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return fmt.Errorf("revision of the fleet's settings: %w: %w", err, fault.ErrConfig)
 	}
@@ -59,5 +64,23 @@ func (s Seen) Note(scope Scope, revision int64) error {
 	if err != nil {
 		return fmt.Errorf("revision of the fleet's settings: %w", errors.Join(err, os.Remove(f.Name())))
 	}
+	err = s.sync(s.Dir)
+	if absent != nil {
+		err = errors.Join(err, s.sync(filepath.Dir(s.Dir)))
+	}
+	if err != nil {
+		return fmt.Errorf("revision of the fleet's settings: %w", err)
+	}
 	return nil
+}
+
+func (s Seen) sync(dir string) error {
+	if s.SyncDir != nil {
+		return s.SyncDir(dir)
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

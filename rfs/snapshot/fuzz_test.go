@@ -1,10 +1,13 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/flate"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/testing/fuzzing"
@@ -29,8 +32,37 @@ func mustBeCorrupt(t *testing.T, err error) {
 	}
 }
 
+// bombs are attacks that once took gigabytes or minutes.
+func bombs(f *testing.F) map[string][]byte {
+	f.Helper()
+	deflated := func(b []byte) []byte {
+		var out bytes.Buffer
+		out.WriteString("DFL\x00")
+		w, err := flate.NewWriter(&out, flate.BestCompression)
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		if err = errors.Join(err, w.Close()); err != nil {
+			f.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	entries := deflated([]byte(`{"snapshots":[` + strings.Repeat(`{},`, 100_000) + `{}]}`))
+	layers := []byte(`{"snapshots":[]}`)
+	for range 300 {
+		layers = deflated(layers)
+	}
+	return map[string][]byte{
+		"entries": entries, "nested": deflated(deflated(entries)), "layers": layers, "deep": []byte(strings.Repeat("[", 100_000)),
+		"shards": []byte(`{"i":{"settings":{"index.number_of_shards":"1048576","index.version.created":"7100299"}}}`),
+	}
+}
+
 func FuzzBlobFraming(f *testing.F) {
 	seeds(f, func(name string) bool { return strings.HasSuffix(name, ".dat") })
+	for _, b := range bombs(f) {
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer fuzzing.Bounded(t, len(b))()
 		for _, codec := range []string{codecSnapshot, codecIndex, ""} {
@@ -45,6 +77,9 @@ func FuzzBlobFraming(f *testing.F) {
 
 func FuzzCatalog(f *testing.F) {
 	seeds(f, func(name string) bool { return strings.HasPrefix(name, "index") })
+	for _, b := range bombs(f) {
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer fuzzing.Bounded(t, len(b))()
 		c, err := OpenCatalog(t.Context(), memory{"index-3": b})
@@ -112,6 +147,7 @@ func FuzzShardManifest(f *testing.F) {
 
 func FuzzIndexMetadata(f *testing.F) {
 	payloads(f, func(name string) bool { return strings.HasPrefix(name, "indices/") && strings.Count(name, "/") == 2 })
+	f.Add(bombs(f)["shards"])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer fuzzing.Bounded(t, len(b))()
 		var names map[string]json.RawMessage

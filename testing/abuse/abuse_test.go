@@ -58,8 +58,18 @@ func TestMain(m *testing.M) {
 				return 1
 			}
 		}
+		dumpable()
 		return m.Run()
 	}())
+}
+
+// dumpable lets the programs under test leave core dumps, as far as this process may, so that it is they who forbid them.
+func dumpable() {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_CORE, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &limit)
+	}
 }
 
 // ended is what a program left behind.

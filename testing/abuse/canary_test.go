@@ -112,6 +112,13 @@ func TestCanaryOfARunningNode(t *testing.T) {
 	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", n.cmd.Process.Pid))
 	must(t, err)
 	search("arguments of the daemon", string(args))
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", n.cmd.Process.Pid))
+	must(t, err)
+	for of, text := range map[string]string{"daemon": string(limits), "worker": seen[0]} {
+		if !regexp.MustCompile(`(?m)^Max core file size +0 +0 `).MatchString(text) {
+			t.Errorf("the %s may leave a core dump with its secrets: %s", of, regexp.MustCompile(`(?m)^Max core.*`).FindString(text))
+		}
+	}
 	played.mu.Lock()
 	defer played.mu.Unlock()
 	for key, text := range played.docs {
@@ -130,7 +137,7 @@ func (n *node) whole(t *testing.T) string {
 	return string(b)
 }
 
-// children are arguments and variables of each process that the daemon has started and that still runs.
+// children are arguments, variables and limits of each process that the daemon has started and that still runs.
 func (n *node) children(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -150,8 +157,11 @@ func (n *node) children(t *testing.T) []string {
 			continue
 		}
 		env, err := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
-		if err == nil {
-			all = append(all, string(args)+string(env))
+		if err != nil {
+			continue
+		}
+		if limits, err := os.ReadFile(filepath.Join(filepath.Dir(file), "limits")); err == nil {
+			all = append(all, string(args)+string(env)+"\n"+string(limits))
 		}
 	}
 	return all
