@@ -85,13 +85,10 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	if err != nil {
 		return Result{}, errStopped
 	}
-	if l.dispatchCtx.Err() != nil {
-		l.limiter.release(epoch, neutral)
-		return Result{}, errStopped
-	}
+	load := neutral
+	defer func() { l.limiter.release(epoch, load) }()
 	if l.opts.MayStart != nil {
 		if err := l.opts.MayStart(); err != nil {
-			l.limiter.release(epoch, neutral)
 			return Result{}, err
 		}
 	}
@@ -99,12 +96,11 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	if again {
 		c.Retries, c.Resent = 1, int64(len(items))
 	}
-	b.counts.add(c)
 	l.mu.Lock()
 	l.total.add(c)
 	l.mu.Unlock()
 	res, err := l.opts.Sender.Send(l.ctx, b.body[items[0].start:items[len(items)-1].end], len(items))
-	l.limiter.release(epoch, loadOf(res, err))
+	load = loadOf(res, err)
 	if err != nil && l.ctx.Err() != nil {
 		return res, errStopped
 	}
@@ -228,9 +224,7 @@ func (l *Loader) observe(sent []indexCount, refused []doc.Failure) error {
 				of = append(of, f)
 			}
 		}
-		if err := l.opts.Breaker.observe(string(x.name), x.sent, of); err != nil && first == nil {
-			first = err
-		}
+		first = cmp.Or(first, l.opts.Breaker.observe(string(x.name), x.sent, of))
 	}
 	return first
 }

@@ -20,9 +20,13 @@ func newAIMDLimiter(limit int) *aimdLimiter {
 	return &aimdLimiter{max: float64(limit), limit: float64(limit), changed: make(chan struct{})}
 }
 
-// acquire blocks until a slot is free or ctx is done. Pass the returned epoch to release.
+// acquire blocks until a slot is free or ctx is done, and gives none to a ctx that is done already. Pass the
+// returned epoch to release.
 func (g *aimdLimiter) acquire(ctx context.Context) (int, error) {
 	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
 		g.mu.Lock()
 		if g.inFlight < int(g.limit) {
 			g.inFlight++
@@ -35,7 +39,6 @@ func (g *aimdLimiter) acquire(ctx context.Context) (int, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return 0, ctx.Err()
 		}
 	}
 }

@@ -371,11 +371,11 @@ func (l *Loader) Flush(ctx context.Context) error {
 }
 
 // Drain stops starting requests, even for what is buffered, and waits for those under
-// way; when ctx is done they are cancelled. Buffered failures with no document before them need no request
-// and are recorded. Afterwards the Loader has no goroutines.
+// way; when ctx is done they are cancelled. A batch of failures alone needs no request and is recorded.
+// Afterwards the Loader has no goroutines.
 func (l *Loader) Drain(ctx context.Context) {
 	l.halt(nil)
-	if l.cur != nil && len(l.cur.items) == 0 {
+	if l.cur != nil {
 		select {
 		case l.slots <- struct{}{}:
 			l.launch()
@@ -451,7 +451,8 @@ func (l *Loader) Counts() Counts {
 	return l.total
 }
 
-// Settled returns the watermark and the counts of exactly the documents below it. Both are read under one lock.
+// Settled returns the watermark and the counts of exactly the documents below it, without those of requests. Both
+// are read under one lock.
 func (l *Loader) Settled() (int64, Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -463,9 +464,7 @@ func (l *Loader) settle(b *batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.done = true
-	c := b.counts
-	c.Requests, c.Retries, c.Resent = 0, 0, 0 // counted when they happened
-	l.total.add(c)
+	l.total.add(b.counts)
 	for len(l.queue) > 0 && l.queue[0].done {
 		head := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)
