@@ -36,6 +36,27 @@ func TestCompression(t *testing.T) {
 	}
 }
 
+func TestHigherLevelsMakeSmallerFiles(t *testing.T) {
+	body := string(lines(1 << 18))
+	last := int64(len(body)) / 2
+	for _, c := range []Compression{"gzip:1", "gzip", "zstd:1", "zstd:19"} {
+		if c == "zstd:1" {
+			last = int64(len(body)) / 2
+		}
+		dir := t.TempDir()
+		d := openDir(t, dir, "w", c)
+		f := create(t, d, "logs", 0, 0)
+		send(t, f, body)
+		commit(t, f)
+		finish(t, d, "")
+		size := manifest(t, dir).Bytes
+		if size >= last {
+			t.Errorf("%s: %d of %d bytes, want less than %d", c, size, len(body), last)
+		}
+		last = size
+	}
+}
+
 // slow is a file system whose files take a second for each write and report those that come after the end.
 type slow struct {
 	system

@@ -113,7 +113,7 @@ func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if writer == "" || writer != filepath.Base(writer) {
+	if writer != filepath.Base(writer) {
 		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
 	}
 	if err := makeDurable(files, dir); err != nil {

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -282,7 +283,7 @@ func TestFilesOfDeadWritersAreRemoved(t *testing.T) {
 }
 
 func TestABodyThatIsNoneIsRefusedForGood(t *testing.T) {
-	for _, body := range []string{"x", "{}\n", "{}\n{}\n", "{\"index\":{}}\n{}\n", pair("i", "1") + "{\n"} {
+	for _, body := range []string{"x", "{}\n", "{}\n{}\n", "{\"index\":{}}\n{}\n", pair("i", "1") + "{\n", strings.TrimSuffix(pair("i", "1"), "\n")} {
 		f := create(t, openDir(t, t.TempDir(), "w", None), "i", 0, 0)
 		if _, err := f.Send(t.Context(), []byte(body), 1); err == nil {
 			t.Errorf("%q was taken", body)
@@ -297,8 +298,10 @@ func TestOptionsAreChecked(t *testing.T) {
 	if _, err := Open(t.TempDir(), "w", "lzma"); !errors.Is(err, fault.ErrConfig) {
 		t.Error(err)
 	}
-	if _, err := Open(t.TempDir(), "../w", None); !errors.Is(err, fault.ErrConfig) {
-		t.Error(err)
+	for _, writer := range []string{"../w", "", "a/b"} {
+		if _, err := Open(t.TempDir(), writer, None); !errors.Is(err, fault.ErrConfig) {
+			t.Errorf("%q: %v", writer, err)
+		}
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -313,6 +316,8 @@ func TestNamesAreSafeAndComeBack(t *testing.T) {
 	for name, want := range map[string]string{
 		"logs-2026.01.01": "logs-2026.01.01", ".kibana": "%2Ekibana", "..": "%2E%2E", ".": "%2E", "": "%", "a/b": "a%2Fb", "A": "%41",
 		"a%": "a%25", "nul": "%6Eul", "com1.x": "%63om1.x", "a.": "a%2E", "ü": "%C3%BC", "com": "com", ".rfsd": "%2Erfsd",
+		"z": "z", "com0": "%63om0", "lpt9": "%6Cpt9", "com:": "com%3A",
+		strings.Repeat("x", 240): strings.Repeat("x", 240), strings.Repeat("x", 241): strings.Repeat("x", 240) + "%/x",
 	} {
 		if got := EncodeName(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
@@ -354,4 +359,23 @@ func TestDiscardCounts(t *testing.T) {
 	if n, b := d.Dropped(); n != 6 || b != 12 {
 		t.Errorf("%d documents, %d bytes", n, b)
 	}
+}
+
+func TestAContextThatHasEndedStopsAFileForNow(t *testing.T) {
+	dir := t.TempDir()
+	f := create(t, openDir(t, dir, "w", None), "i", 0, 0)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := f.Send(ended, []byte(pair("i", "1")), 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("send: %v", err)
+	}
+	send(t, f, pair("i", "2"))
+	if err := f.Commit(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("commit: %v", err)
+	}
+	if there := tree(t, dir); there["i/0-0.ndjson"] != "" {
+		t.Errorf("committed all the same: %v", there)
+	}
+	commit(t, f)
+	wantTree(t, dir, map[string]string{"i/0-0.ndjson": pair("i", "2")})
 }

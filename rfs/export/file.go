@@ -229,14 +229,14 @@ func (f *File) note() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.dir.makeFolder(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
 	return indices, replace(f.dir.files, path, b)
 }
 
-// replace writes a small file durably: the old or the new content survives a crash.
+// replace writes a small file into an existing folder durably: the old or the new content survives a crash.
 func replace(files Files, path string, b []byte) error {
-	if err := files.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
 	tmp := path + ".new"
 	t, err := files.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

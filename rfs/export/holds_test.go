@@ -1,6 +1,13 @@
 package export
 
-import "testing"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
 
 func TestHolds(t *testing.T) {
 	d := openDir(t, t.TempDir(), "w", Gzip)
@@ -16,5 +23,16 @@ func TestHolds(t *testing.T) {
 		if there, err := d.Holds("Logs", 1, cursor); err != nil || there != want {
 			t.Errorf("cursor %d: %v %v", cursor, there, err)
 		}
+	}
+}
+
+func TestHoldsReportsWhatCannotBeLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	d := openDir(t, dir, "w", None)
+	if err := os.WriteFile(filepath.Join(dir, "logs"), nil, 0o600); err != nil { // where the folder belongs
+		t.Fatal(err)
+	}
+	if there, err := d.Holds("logs", 0, 0); !errors.Is(err, fault.ErrConfig) || there {
+		t.Errorf("%v, %v", there, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,6 +146,44 @@ func TestManifest(t *testing.T) {
 				t.Errorf("%+v after more work", m)
 			}
 		}},
+		{"what failed may be done after all", func(t *testing.T, dir string) {
+			d := openDir(t, dir, "w", None)
+			f := create(t, d, "i", 0, 0)
+			send(t, f, pair("i", "1"))
+			commit(t, f)
+			finish(t, d, "1 shard failed")
+			finish(t, d, "")
+			wantManifest(t, dir, true, map[string]int64{"i/0-0.ndjson": 1})
+			finish(t, d, "2 shards failed")
+			if m := manifest(t, dir); m.Complete || m.Reason != "2 shards failed" {
+				t.Errorf("%+v", m)
+			}
+		}},
+		{"a file that is cut off is listed as it is where items failed", func(t *testing.T, dir string) {
+			d := openDir(t, dir, "w", None)
+			f := create(t, d, "i", 0, 0)
+			send(t, f, pair("i", "1"))
+			commit(t, f)
+			if err := os.Truncate(filepath.Join(dir, "i", "0-0.ndjson"), 3); err != nil {
+				t.Fatal(err)
+			}
+			finish(t, d, "1 shard failed")
+			if m := manifest(t, dir); len(m.Files) != 1 || m.Files[0] != (Entry{Name: "i/0-0.ndjson", Bytes: 3}) {
+				t.Errorf("%+v", m)
+			}
+		}},
+		{"the note of an item names each folder once, in order", func(t *testing.T, dir string) {
+			d := openDir(t, dir, "w", None)
+			for _, index := range []string{"i_b", "i_a", "i_b"} {
+				f := create(t, d, "i", 0, 0)
+				send(t, f, pair(index, "1"))
+				commit(t, f)
+			}
+			n, err := d.readNote(filepath.Join(dir, ".rfsd", "items", "i", "0-0.json"))
+			if err != nil || !slices.Equal(n.Former, []string{"i", "i_a", "i_b"}) {
+				t.Errorf("%+v, %v", n, err)
+			}
+		}},
 		{"files that are gone or cut off are an error, also when all was done before", func(t *testing.T, dir string) {
 			d := openDir(t, dir, "w", None)
 			f := create(t, d, "i", 0, 0)
@@ -206,6 +245,7 @@ func TestDamagedManifestIsRefused(t *testing.T) {
 		"negative bytes":        {`{"rfsd_export":1,"id":"x","files":[{"name":"a","bytes":-1}]}`, fault.ErrCorrupt},
 		"negative documents":    {`{"rfsd_export":1,"id":"x","files":[{"name":"a","documents":-1}]}`, fault.ErrCorrupt},
 		"a digest that is none": {`{"rfsd_export":1,"id":"x","files":[{"name":"a","sha256":"` + digest[1:] + `"}]}`, fault.ErrCorrupt},
+		"bytes that are text":   {`{"rfsd_export":1,"id":"x","files":[{"name":"a","bytes":"7"}]}`, fault.ErrCorrupt},
 		"a file twice":          {`{"rfsd_export":1,"id":"x","files":[{"name":"a"},{"name":"a"}]}`, fault.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,19 +27,26 @@ type part struct {
 	published  bool
 }
 
-// createPart opens the temporary file; a new folder is durable before anything is in it.
-func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
-	folder := d.folder(index)
+// makeFolder makes a folder below the export directory. A new folder is durable before anything is in it.
+func (d *Dir) makeFolder(folder string) error {
 	if err := d.files.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	for dir := filepath.Dir(folder); ; dir = filepath.Dir(dir) {
 		if err := d.files.SyncDir(dir); err != nil {
-			return nil, err
+			return err
 		}
 		if len(dir) <= len(d.path) {
-			break
+			return nil
 		}
+	}
+}
+
+// createPart opens the temporary file.
+func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
+	folder := d.folder(index)
+	if err := d.makeFolder(folder); err != nil {
+		return nil, err
 	}
 	p := &part{files: d.files, final: filepath.Join(folder, name+d.extension)}
 	p.tmp = fmt.Sprintf("%s.tmp-%s-%d", p.final, d.writer, attempt)
@@ -145,7 +152,6 @@ func (p *part) remove() error {
 	if n := len(p.closers); n > 0 {
 		// Only the file itself is of interest; what is buffered is dropped with it.
 		p.closers[n-1]() //nolint:errcheck // the file goes anyway
-		p.closers = nil
 	}
 	if err := p.files.Remove(p.tmp); !errors.Is(err, fs.ErrNotExist) {
 		return err
