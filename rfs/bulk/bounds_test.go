@@ -276,3 +276,58 @@ type refusing struct{}
 func (refusing) Send(context.Context, []byte, int) (Result, error) {
 	return Result{Refused: []Refusal{{Pos: 0, Status: 400, Type: "mapper_parsing_exception"}}}, nil
 }
+
+func TestAnAnswerThatArrivesInAnAbortCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Options{MaxDocs: 1, Recorder: &records{}, Sender: &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
+			<-ctx.Done()
+			return Result{}, nil // it was taken all the same
+		}}})
+		add(t, l, 0, 2)
+		synctest.Wait()
+		l.Abort()
+		wantSettled(t, l, 1, Counts{Live: 1, Indexed: 1})
+	})
+}
+
+func TestAnAddThatWaitsForRoomEndsWithTheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Options{MaxDocs: 1, MaxInFlight: 1, Recorder: &records{}, Sender: &target{answer: func(ctx context.Context, _ []string, _ int) (Result, error) {
+			return Result{}, errors.Join(fault.ErrRejected, pause(ctx, time.Second))
+		}}})
+		add(t, l, 0, 2) // 0 is under way, 1 waits for its body
+		if err := l.Add(t.Context(), document(2)); !errors.Is(err, fault.ErrRejected) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestTheBreakerNamesTheMostFrequentReason(t *testing.T) {
+	reasons := func(counts map[doc.Reason]int) (all []doc.Failure) {
+		for r, n := range counts {
+			for range n {
+				all = append(all, doc.Failure{Reason: r, Detail: "message of " + string(r)})
+			}
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name   string
+		sent   int64
+		counts map[doc.Reason]int
+		want   string // in the error; empty: it does not trip
+	}{
+		{"the first by name", 20, map[doc.Reason]int{"a": 3, "b": 2, "c": 1}, "(3 times) with a: message of a"},
+		{"the last by name", 20, map[doc.Reason]int{"a": 1, "b": 2, "c": 3}, "(3 times) with c: message of c"},
+		{"one in the middle", 20, map[doc.Reason]int{"a": 2, "b": 4, "c": 3}, "(4 times) with b: message of b"},
+		{"a tenth does not trip", 60, map[doc.Reason]int{"a": 6}, ""},
+		{"nor as many as are tolerated", 6, map[doc.Reason]int{"a": 5}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := NewBreaker(5).observe("i", c.sent, reasons(c.counts))
+			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -266,9 +266,6 @@ func (l *Loader) Advance(ordinal int64) {
 	defer l.mu.Unlock()
 	if n := len(l.queue); n > 0 {
 		l.queue[n-1].to = max(l.queue[n-1].to, ordinal)
-		if l.cur != nil {
-			l.cur.end = max(l.cur.end, ordinal)
-		}
 		return
 	}
 	l.watermark = max(l.watermark, ordinal)
