@@ -44,27 +44,43 @@ func TestAPartitionThatTheStoreForgotIsMadeAgain(t *testing.T) {
 	})
 }
 
-// witness notes the partitions that are made although the stored state knows nothing of their windows.
+// witness notes the partitions that are made although the stored state knows nothing of their windows, and those that
+// are removed although it has not counted them.
 type witness struct {
 	primitive.Store
-	made, unknown int
+	made, unknown, removed, uncounted int
+}
+
+// pending reports whether the stored state knows a window that is not counted.
+func (s *witness) pending(ctx context.Context, number string) bool {
+	var known struct {
+		Pending map[string]json.RawMessage `json:"pending"`
+	}
+	state, err := s.Record(ctx, "import:state")
+	if err == nil {
+		err = json.Unmarshal(state.Body, &known)
+	}
+	return err == nil && known.Pending[number] != nil
 }
 
 func (s *witness) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
 	if number, isPart := strings.CutPrefix(r.ID, "part:import/"); isPart && r.Revision == (cms.Revision{}) {
 		s.made++
-		var known struct {
-			Pending map[string]json.RawMessage `json:"pending"`
-		}
-		state, err := s.Record(ctx, "import:state")
-		if err == nil {
-			err = json.Unmarshal(state.Body, &known)
-		}
-		if err != nil || known.Pending[number] == nil {
+		if !s.pending(ctx, number) {
 			s.unknown++
 		}
 	}
 	return s.Store.Put(ctx, r)
+}
+
+func (s *witness) Delete(ctx context.Context, r cms.Record) error {
+	if number, isPart := strings.CutPrefix(r.ID, "part:import/"); isPart {
+		s.removed++
+		if s.pending(ctx, number) {
+			s.uncounted++
+		}
+	}
+	return s.Store.Delete(ctx, r)
 }
 
 // diesAtTheState dies with its first write of the state, which is not done.
@@ -78,13 +94,16 @@ func (d *diesAtTheState) Put(ctx context.Context, r cms.Record) (cms.Revision, e
 }
 
 func TestAWindowIsWrittenDownBeforeItsPartitionIsMade(t *testing.T) {
-	t.Run("the stored state knows the window of each partition", func(t *testing.T) {
+	t.Run("the stored state knows the window of each partition until it has counted it", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			want, counts := w.corpus()
 			s := &witness{Store: w.store}
 			got := run(t, w.node(func(i *importer.Import) { i.Store, i.Workers = s, 1 }))
 			if got.Counts != counts || s.made == 0 || s.unknown != 0 {
 				t.Errorf("%d of %d partitions were made before their windows were stored; %+v, want %+v", s.unknown, s.made, got.Counts, counts)
+			}
+			if s.removed == 0 || s.uncounted != 0 {
+				t.Errorf("%d of %d partitions were removed before they were counted", s.uncounted, s.removed)
 			}
 			w.arrived(want)
 		})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -80,8 +81,12 @@ func newCondition(e conditionEntry) (condition, error) {
 		return c, errors.New("a condition is about a field, or one of all, any and not")
 	}
 	for _, v := range append(append([]any{}, c.in...), boundsOf(c.bounds)...) {
-		switch v.(type) {
-		case string, int64, float64, bool:
+		switch v := v.(type) {
+		case string, int64, bool:
+		case float64:
+			if math.IsNaN(v) {
+				return c, fmt.Errorf("field %s: %v is in no order and equals nothing", e.Field, v)
+			}
 		default:
 			return c, fmt.Errorf("field %s: %v is no text, number or truth value (write dates as text)", e.Field, v)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,6 +91,10 @@ func checkValue(v any) error {
 		return errors.New("value is missing")
 	case time.Time:
 		return errors.New("write dates as text")
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("JSON has no %v", v)
+		}
 	case []any:
 		for _, x := range v {
 			if err := checkValue(x); err != nil {

@@ -227,6 +227,11 @@ func TestMetadataIsChangedByPath(t *testing.T) {
 		{"members of every field", `drop = ["/mappings/properties/*/boost"]`, `{"mappings":{"properties":{"a":{"boost":1},"b":{"type":"x"},"c":5}}}`, `{"mappings":{"properties":{"a":{},"b":{"type":"x"},"c":5}}}`, "/mappings/properties/a/boost dropped"},
 		{"a position of a list", `set = [{path="/mappings/dynamic_templates/1/t/mapping",value={}}]`, `{"mappings":{"dynamic_templates":[{"s":{}},{"t":{"mapping":{"a":1}}}]}}`, `{"mappings":{"dynamic_templates":[{"s":{}},{"t":{"mapping":{}}}]}}`, "/mappings/dynamic_templates/1/t/mapping set to {}"},
 		{"slashes in names", `rename = [{from="/aliases/a~1b",to="/aliases/~0"}]`, `{"aliases":{"a/b":{"routing":"1"}}}`, `{"aliases":{"~":{"routing":"1"}}}`, "/aliases/a~1b is /aliases/~0"},
+		{"all settings", `drop = ["/settings/*"]`, `{"settings":{"index.a":"1","index.b":2},"mappings":{"x":1}}`, `{"mappings":{"x":1}}`, "/settings/index.a dropped, /settings/index.b dropped"},
+		{"a section of another form stays", `drop = ["/aliases/x"]`, `{"mappings":5,"settings":[],"aliases":{"x":{}}}`, `{"mappings":5,"settings":[]}`, "/aliases/x dropped"},
+		{"the first position of a list", `drop = ["/mappings/l/0/a"]`, `{"mappings":{"l":[{"a":1},{"a":2}]}}`, `{"mappings":{"l":[{},{"a":2}]}}`, "/mappings/l/0/a dropped"},
+		{"positions that a list does not have", `drop = ["/mappings/l/2/a","/mappings/l/-1/a","/mappings/l/x/a","/mappings/l/99999999999999999999/a"]`, `{"mappings":{"l":[{"a":1},{"a":2}]}}`, `{"mappings":{"l":[{"a":1},{"a":2}]}}`, ""},
+		{"an element of a list as a whole", `drop = ["/mappings/l/0"]`, `{"mappings":{"l":[{"a":1}]}}`, `{"mappings":{"l":[{"a":1}]}}`, ""},
 		{"nothing to move", `rename = [{from="/aliases/a",to="/aliases/b"}]`, `{"settings":{"x":1}}`, `{"settings":{"x":1}}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -256,6 +261,9 @@ func TestMetadataIsChangedByPath(t *testing.T) {
 
 func TestIndicesDoNotShareAValueOfTheFile(t *testing.T) {
 	s := parse(t, "[[index]]\nmatch = \"*\"\nset = [{path=\"/mappings/_meta\",value={l=[{a=1}]}}]\n")
+	if u := parse(t, "[[template]]\nmatch = \"*\"\nset = [{path=\"/mappings/_meta\",value={l={m={a=1}}}}]\n"); len(u.templates) != 1 {
+		t.Error("an object as value in a template")
+	}
 	a, b := map[string]any{}, map[string]any{}
 	s.EditIndex("a", a)
 	s.EditIndex("b", b)
