@@ -74,7 +74,7 @@ type Pace struct {
 	Repository float64 `json:"repository"`
 }
 
-// Exit codes of a worker, as `rfsd worker --help` states them.
+// Exit codes of a worker; cmd/exit has their meanings.
 const (
 	ExitDone       = 0
 	ExitFailed     = 1

@@ -406,7 +406,7 @@ func TestJoinValuesAreReadOrRefused(t *testing.T) {
 func TestNotesAreBounded(t *testing.T) {
 	s := newNotes("me", func() int { return 1 })
 	for i := range maxNotes + 50 {
-		b, _ := json.Marshal(Note{Origin: "o", Kind: "k", Key: fmt.Sprint(i), Seq: 1, TTL: 10 + i%100})
+		b, _ := json.Marshal(Note{Origin: "o", Kind: "k", Key: fmt.Sprint(i), Seq: 1, TTL: maxNoteTTL - i%100})
 		s.receive(b)
 	}
 	if n := len(s.list("k")); n != maxNotes {

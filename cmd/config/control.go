@@ -73,7 +73,7 @@ type Watching struct {
 	_          struct{} `group:"What is listed" variable:"none"`
 	Watch      bool     `flag:"watch" alias:"w" help:"go on showing it whenever it changes"`
 	Shards     bool     `flag:"shards" help:"show every shard"`
-	ExitStatus bool     `flag:"exit-status" help:"exit with 3 while the migration is not complete"`
+	ExitStatus bool     `flag:"exit-status" help:"exit with 4 while the migration is not complete"`
 }
 
 // Following is whether a list goes on.

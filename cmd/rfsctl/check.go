@@ -10,13 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-)
-
-// Exit codes of check: that of the gravest finding.
-const (
-	exitNotice     = 4 // nothing is lost: unreferenced blobs, notices
-	exitDamage     = 5 // something is missing or has other bytes than it should
-	exitIncomplete = 6 // nothing is damaged, but shards are not in the snapshot, or cannot be read by rfsd
+	"github.com/rfsd/rfsd/cmd/exit"
 )
 
 const checkHelp = `Follows every reference from the catalog to the files of Lucene: that each blob is there, has its
@@ -26,8 +20,8 @@ that nothing refers to (only when all snapshots are checked). Nothing is written
 --read-data-subset n/t reads the data of one t-th of the files, so that t runs with n = 1 to t read
 all of them; 0/1 reads none and checks names, lengths and metadata only. Metadata is always read.
 
-Exit codes: 0 nothing found; 4 notices and unreferenced blobs only; 6 shards that the snapshot was
-made without, or that rfsd cannot read; 5 damage; 1 the check itself could not be done.`
+Notices and unreferenced blobs are printed and end it with 0. Shards that the snapshot was made
+without, or that rfsd cannot read, end it with 7; damage with 5, which wins.`
 
 func checkCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -57,23 +51,21 @@ func checkSnapshots(ctx context.Context, call *config.Call, o config.CheckSnapsh
 	} else {
 		err = out.table(call.Out)
 	}
-	if code := out.exitCode(); err == nil && code != 0 {
-		return &exit{code: code}
+	if err != nil {
+		return err
 	}
-	return err
+	return exit.With(out.exitCode(), nil)
 }
 
 // exitCode is that of the gravest finding.
-func (c checked) exitCode() int {
-	code := 0
+func (c checked) exitCode() exit.Code {
+	code := exit.OK
 	for _, f := range c.Findings {
 		switch f.Kind {
 		case kindDamage:
-			return exitDamage
+			return exit.Snapshot
 		case kindIncomplete, kindUnsupported:
-			code = exitIncomplete
-		default:
-			code = max(code, exitNotice)
+			code = exit.Parts
 		}
 	}
 	return code

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -87,7 +88,7 @@ func TestWholeRepositoriesHaveNoFindings(t *testing.T) {
 	for _, name := range generations {
 		dir, _ := unpack(t, name)
 		out, err := check(t, dir, everything)
-		if err != nil || len(out.Findings) != 0 || out.exitCode() != 0 {
+		if err != nil || len(out.Findings) != 0 || out.exitCode() != exit.OK {
 			t.Errorf("%s: %v, %+v", name, err, out.Findings)
 		}
 		if out.FilesRead != out.Files || out.Files == 0 || out.Unverified != 0 {
@@ -165,7 +166,7 @@ func expectDamage(t *testing.T, dir, blob, kind string) {
 		return
 	}
 	named := slices.ContainsFunc(out.Findings, func(f finding) bool { return f.Kind == kindDamage && f.Blob == blob })
-	if !named || out.exitCode() != exitDamage {
+	if !named || out.exitCode() != exit.Snapshot {
 		t.Errorf("%s %s: exit code %d, findings %+v", blob, kind, out.exitCode(), out.Findings)
 	}
 }
@@ -207,7 +208,7 @@ func TestBlobsThatNoSnapshotNeedsAreNamed(t *testing.T) {
 				got = append(got, f.Blob)
 			}
 		}
-		if !slices.Equal(got, strange) || out.exitCode() != exitNotice {
+		if !slices.Equal(got, strange) || out.exitCode() != exit.OK {
 			t.Errorf("%s: %q, exit code %d", name, got, out.exitCode())
 		}
 	}
@@ -288,22 +289,22 @@ func TestShardsThatAPartialSnapshotLacksAreNoDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(out.Findings) != 2 || out.Findings[0].Kind != kindIncomplete || out.Findings[1].Kind != kindNotice ||
-		!strings.HasSuffix(out.Findings[0].Text, "node left") || out.exitCode() != exitIncomplete {
+		!strings.HasSuffix(out.Findings[0].Text, "node left") || out.exitCode() != exit.Parts {
 		t.Errorf("exit code %d, %+v", out.exitCode(), out.Findings)
 	}
 	put(t, dir, "snap-u.dat", frame("snapshot", `{"snapshot":{"name":"s","uuid":"u","state":"SUCCESS","indices":["x"]}}`))
-	if out, err = check(t, dir, everything); err != nil || out.exitCode() != exitDamage {
+	if out, err = check(t, dir, everything); err != nil || out.exitCode() != exit.Snapshot {
 		t.Errorf("the snapshot says it has the shard: exit code %d, %v, %+v", out.exitCode(), err, out.Findings)
 	}
 	for _, state := range []string{"FAILED", "IN_PROGRESS"} {
 		put(t, dir, "snap-u.dat", frame("snapshot", `{"snapshot":{"name":"s","uuid":"u","state":"`+state+`","indices":["x"]}}`))
-		if out, err = check(t, dir, everything); err != nil || out.exitCode() != exitIncomplete {
+		if out, err = check(t, dir, everything); err != nil || out.exitCode() != exit.Parts {
 			t.Errorf("%s: exit code %d, %v, %+v", state, out.exitCode(), err, out.Findings)
 		}
 	}
 	// What says where the shard lies in a remote store is read like any manifest.
 	put(t, dir, "indices/i/0/shallow-snap-u.dat", []byte("x"))
-	if out, err = check(t, dir, everything); err != nil || out.exitCode() != exitDamage || !strings.Contains(out.Findings[0].Text, "shallow-snap-u.dat") {
+	if out, err = check(t, dir, everything); err != nil || out.exitCode() != exit.Snapshot || !strings.Contains(out.Findings[0].Text, "shallow-snap-u.dat") {
 		t.Errorf("shallow: exit code %d, %v, %+v", out.exitCode(), err, out.Findings)
 	}
 }
@@ -317,7 +318,7 @@ func TestAbsurdNumbersOfPartsGiveFewFindings(t *testing.T) {
 	put(t, dir, "indices/x/0/snapshot-s", []byte(`{"name":"s","files":[{"name":"__0","physical_name":"segments_1","length":1000000,"part_size":1}]}`))
 	put(t, dir, "indices/x/0/__0.part999999", []byte("x"))
 	out, err := check(t, dir, everything)
-	if err != nil || out.exitCode() != exitDamage {
+	if err != nil || out.exitCode() != exit.Snapshot {
 		t.Fatal(err, out.exitCode())
 	}
 	if n := len(out.Findings); n < maxBadParts || n > maxBadParts+1 {
@@ -388,7 +389,7 @@ func oneFile(t *testing.T, checksum string, file []byte) (*snapshot.Shard, lucen
 
 func TestCommandsGiveTheirExitCodesAndForms(t *testing.T) {
 	dir, blobs := unpack(t, "opensearch-2.19")
-	try := func(want int, args ...string) string {
+	try := func(want exit.Code, args ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
 		args = append([]string{"rfsctl", "snapshot"}, args...)
@@ -433,11 +434,11 @@ func TestCommandsGiveTheirExitCodesAndForms(t *testing.T) {
 		t.Errorf("check: %+v", out)
 	}
 	put(t, dir, "strange", []byte("x"))
-	try(exitNotice, "check", "--repo-uri", dir)
+	try(exit.OK, "check", "--repo-uri", dir)
 	put(t, dir, blobs[slices.IndexFunc(blobs, func(s string) bool { return strings.Contains(s, "/__") })], []byte("short"))
-	try(exitDamage, "check", "--repo-uri", dir)
+	try(exit.Snapshot, "check", "--repo-uri", dir)
 	put(t, dir, "index-9", []byte("{"))
-	try(exitDamage, "check", "--repo-uri", dir)
+	try(exit.Snapshot, "check", "--repo-uri", dir)
 }
 
 func TestRisksFollowTheTargetVersion(t *testing.T) {
@@ -472,10 +473,10 @@ func TestBundledSnapshotsAreWholeButForWhatTheySayTheyLack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := 0
+		want := exit.OK
 		for _, s := range out.Snapshots {
 			if s.State != string(snapshot.Success) {
-				want = exitIncomplete
+				want = exit.Parts
 				lacking++
 				show(t, dir, s.Name)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/doctor"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/snapshot"
@@ -25,7 +26,7 @@ const doctorHelp = `Checks before the first byte: that the repository can be rea
    for another reason, so that it is either forbidden or refused. Where only an index can prove it (indexing into names that do not exist yet), an
    empty one with the name NAME-rfsd-doctor-RANDOM is made and removed at once. Each finding states what to do.
 
-   Exit codes: 0 nothing stands in the way (warnings at most); 7 problems; 5 the snapshot cannot be read; 1 usage.`
+   Warnings end it with 0, problems with 7.`
 
 func doctorCommand() *cli.Command {
 	return config.Command(cli.Command{Name: "doctor", Usage: "check repository and target before a migration", Description: doctorHelp}, examine)
@@ -169,7 +170,7 @@ func showFindings(call *config.Call, out config.Output, found []doctor.Finding) 
 		t.Flush()
 	}
 	if bad > 0 {
-		return &exit{code: 7, err: fmt.Errorf("%d problems", bad)}
+		return exit.With(exit.Parts, fmt.Errorf("%d problems", bad))
 	}
 	return nil
 }

@@ -20,9 +20,7 @@ const failuresHelp = `Asked of a node: the items, indices and phases that were g
    --coordinator-host or --coordinator-file): the documents that the target refused, as the state of the work knows them. Workers of a fleet (rfsd worker, run and
    import) whose --failed-documents is a directory that is not declared shared note there index, id, shard, ordinal and reason.
    The documents themselves, with the target's words, are in those directories. A bucket or a shared directory has all of them, and one process
-   alone (rfsd migrate) has them in its directory: nothing is noted then.
-
-   Exit codes: 0; 1 usage, no node answers, or the store cannot be reached or holds no such session.`
+   alone (rfsd migrate) has them in its directory: nothing is noted then.`
 
 func failuresCommand() *cli.Command {
 	return config.Command(cli.Command{

@@ -31,9 +31,7 @@ const itemsHelp = `A shard of the snapshot is a chain of work items; each covers
    opens it again).
 
    "safe to write" is said only when nothing is open and every lease, margin and request timeout has passed: until
-   then the last request of a worker that was stopped may still arrive and overwrite what others wrote.
-
-   Exit codes: 0; 1 usage, the store cannot be reached or holds no such session, no such item, or it is not FAILED.`
+   then the last request of a worker that was stopped may still arrive and overwrite what others wrote.`
 
 func itemsCommand() *cli.Command {
 	return &cli.Command{

@@ -61,7 +61,7 @@ func must(t *testing.T, err error) {
 func rfsctl(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), append([]string{"rfsctl"}, args...), &out, &errs)
+	code = int(run(t.Context(), append([]string{"rfsctl"}, args...), &out, &errs))
 	return code, out.String(), errs.String()
 }
 

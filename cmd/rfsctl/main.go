@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -25,25 +25,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)
 	stop()
-	os.Exit(code)
+	os.Exit(int(code))
 }
 
-// exit carries an exit code other than 1.
-type exit struct {
-	code int
-	err  error
-}
-
-func (e *exit) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *exit) Unwrap() error { return e.err }
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code {
 	stdout, stderr = terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	if err := config.ForbidCoreDumps(); err != nil {
 		fmt.Fprintln(stderr, "rfsctl: warning:", err)
@@ -57,22 +42,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = app.RunContext(ctx, args)
 	}
-	var coded *exit
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &coded):
-		if coded.err != nil {
-			fmt.Fprintln(stderr, "rfsctl:", fault.Text(coded.err))
-		}
-		return coded.code
+	code, err := exit.Of(err)
+	if err != nil {
+		fmt.Fprintln(stderr, "rfsctl:", fault.Text(err))
 	}
-	fmt.Fprintln(stderr, "rfsctl:", fault.Text(err))
-	return 1
+	return code
 }
 
 func newApp() *cli.App {
-	return &cli.App{
+	app := &cli.App{
 		Name:                 "rfsctl",
 		Usage:                "look at snapshots and at the work of rfsd",
 		Version:              version,
@@ -81,4 +59,6 @@ func newApp() *cli.App {
 		ExitErrHandler:       func(*cli.Context, error) {},
 		OnUsageError:         config.UsageError,
 	}
+	exit.Document(app)
+	return app
 }

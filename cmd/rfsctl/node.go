@@ -33,10 +33,7 @@ const (
 
 const nodeHelp = `Nodes are asked in turn until one answers; each tells of the whole migration. Without --node, a node on this machine is
    asked over its socket (` + operatorSocket + ` for members of the group rfsd-operators, else ` + statusSocket + `). Nodes elsewhere need a certificate
-   of the fleet (rfsctl cert create).
-
-   Exit codes: 0; 1 usage, no node answers, or the node refuses. rfsctl status: also 6 when something was given up, 3 while not complete
-   with --exit-status.`
+   of the fleet (rfsctl cert create).`
 
 // openNodes returns the client of the nodes that are named, or of the one on this machine.
 func openNodes(from config.Nodes) (*client.Client, error) {

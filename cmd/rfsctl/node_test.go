@@ -124,8 +124,8 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"status"}, 6, []string{"mover-1", "session night", "no answer", "42s old", "1 of 2 shards", "1234 documents/s", "1m15s left", "documents", "segment _3", "logs"}},
-		{[]string{"status", "--exit-status"}, 6, nil},
+		{[]string{"status"}, 7, []string{"mover-1", "session night", "no answer", "42s old", "1 of 2 shards", "1234 documents/s", "1m15s left", "documents", "segment _3", "logs"}},
+		{[]string{"status", "--exit-status"}, 7, nil},
 		{[]string{"failures"}, 0, []string{"1 × segment _3: checksum", "logs/1"}},
 		{[]string{"events"}, 0, []string{"failed", "logs/1"}},
 		{[]string{"logs"}, 0, []string{`{"msg":"one"}` + "\n" + `{"msg":"two"}`}},
@@ -274,7 +274,7 @@ func TestCertificatesOfTheCommandOpenTheRightDoors(t *testing.T) {
 		return code, errs
 	}
 	for _, role := range []string{"node", "operator", "reader"} {
-		if code, errs := as(role, "status"); code != 6 {
+		if code, errs := as(role, "status"); code != 7 {
 			t.Errorf("%s may not see the status: %d %s", role, code, errs)
 		}
 		if code, errs := as(role, "pause"); (code == 0) != (role == "operator") {

@@ -27,9 +27,7 @@ const reportHelp = `Sums up what the work items recorded: documents and bytes pe
    Refused documents that a fleet noted are summed up; rfsctl failures names each.
 
    With --node, or when no store is named and a node runs on this machine, the node gives its account instead: status, items by
-   state, events.
-
-   Exit codes: 0; 1 usage, or the store cannot be reached or holds no such session.`
+   state, events.`
 
 func reportCommand() *cli.Command {
 	return config.Command(cli.Command{

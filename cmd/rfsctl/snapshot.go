@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -26,9 +27,7 @@ import (
 const showHelp = `Opens every shard of a snapshot and counts segments, live Lucene documents (nested children
 included), deletions and bytes, and says which Lucene wrote them. With --target-version it tells, by the
 rules of the migration, what of settings, mappings and aliases an OpenSearch of that version would not
-take as it is.
-
-Exit codes: 0; 5 when an index or a shard could not be read.`
+take as it is.`
 
 func snapshotCommand() *cli.Command {
 	return &cli.Command{
@@ -45,7 +44,7 @@ func snapshotCommand() *cli.Command {
 // unreadable gives a repository whose catalog is damaged the exit code of damage.
 func unreadable(err error) error {
 	if errors.Is(err, fault.ErrCorrupt) {
-		return &exit{code: exitDamage, err: err}
+		return exit.With(exit.Snapshot, err)
 	}
 	return err
 }
@@ -182,7 +181,7 @@ func showSnapshot(ctx context.Context, call *config.Call, o config.ShowSnapshot)
 		err = tableOf(call.Out, out.Indices)
 	}
 	if err == nil && broken {
-		return &exit{code: exitDamage}
+		return exit.With(exit.Snapshot, nil)
 	}
 	return err
 }

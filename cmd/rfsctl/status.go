@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -71,16 +72,13 @@ func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) err
 
 func ended(r status.Report) bool { return r.Migration != nil && r.Migration.Complete }
 
-// outcome makes an exit code of a status.
+// outcome returns the end of a status that was shown: what went wrong so far, else whether it is complete.
 func outcome(r status.Report, exitStatus bool) error {
-	m := r.Migration
-	switch {
-	case m != nil && (m.Totals.ItemsBad > 0 || m.Totals.Failed > 0 || len(m.Failures) > 0):
-		return &exit{code: 6}
-	case exitStatus && (m == nil || !m.Complete):
-		return &exit{code: 3}
+	code := exit.OfMigration(r.Migration, true)
+	if code == exit.OK && exitStatus && !ended(r) {
+		code = exit.NotYet
 	}
-	return nil
+	return exit.With(code, nil)
 }
 
 func printStatus(to io.Writer, r status.Report, shards bool) {

@@ -14,9 +14,7 @@ import (
 
 const targetHelp = `With --tune-target rfsd sets refresh_interval -1 and number_of_replicas 0 on indices that it creates, for as long as documents come.
    What they were is kept with the state of the work; the migration restores it at its end. restore does so now, for a migration that was
-   given up: only settings that still are as rfsd set them, on the very index that it tuned. It may be repeated.
-
-   Exit codes: 0; 1 usage, the store or the target cannot be reached, or a setting could not be restored.`
+   given up: only settings that still are as rfsd set them, on the very index that it tuned. It may be repeated.`
 
 func targetCommand() *cli.Command {
 	return &cli.Command{

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -32,7 +33,7 @@ func estimateCommand() *cli.Command {
 	}, func(ctx context.Context, call *config.Call, o config.Estimate) error {
 		blobs, err := repo.OpenFederation(ctx, o.Repository.URI, o.Repository.Remotes, o.Repository.S3.Options())
 		if err != nil {
-			return &codedError{exitSnapshot, err}
+			return exit.With(exit.Snapshot, err)
 		}
 		plan, err := worker.NewPlan(ctx, blobs, worker.Request{
 			SnapshotName: o.Snapshot.Name, Indices: o.Indices.Selection(), IncludeSystem: o.System.Include, AllowPartial: o.Partial.Allow,
@@ -43,7 +44,7 @@ func estimateCommand() *cli.Command {
 		}
 		e, err := estimate(ctx, blobs, plan, o.Counting.Documents)
 		if err != nil {
-			return &codedError{exitSnapshot, err}
+			return exit.With(exit.Snapshot, err)
 		}
 		if o.Output.JSON() {
 			enc := json.NewEncoder(terminal.Raw(call.Out))

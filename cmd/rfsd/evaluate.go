@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -20,10 +21,7 @@ import (
 
 const evaluateHelp = `Says what migrate with the same options would create, change, skip and refuse on this very target, and how much it would read and
    write. Nothing is written: what migrate would create is given to the target's simulation of templates, which parses it with the target's own
-   version and plugins and keeps nothing.
-
-   Exit codes: 0 nothing stands in the way; 7 something would be refused (it is named), or the snapshot lacks shards; 5 the snapshot cannot be
-   read; 1 usage, or the target cannot be asked.`
+   version and plugins and keeps nothing.`
 
 func evaluateCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -45,7 +43,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	o.warnOfRisks(log)
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
-		return &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
+		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	counted := repo.NewCounting(blobs)
 	plan, err := worker.NewPlan(ctx, counted, o.request())
@@ -85,7 +83,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 		printEvaluation(terminal.NewWriter(out), r)
 	}
 	if len(r.Stops) > 0 || len(r.Missing) > 0 {
-		return &codedError{code: exitDamaged}
+		return exit.With(exit.Parts, nil)
 	}
 	return nil
 }

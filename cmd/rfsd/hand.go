@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -55,14 +56,13 @@ func (h *hand) sample() metrics.Sample { return h.in.sample(h.Session, h.blobs) 
 
 // failedRecord is that of a worker that never began.
 func failedRecord(err error) daemon.Record {
-	code := workerFailed
-	return daemon.Record{Exit: &code, Outcome: worker.Released.String(), Error: fault.Text(err)}
+	return daemon.Record{Exit: codeOf(exit.Failed), Outcome: worker.Released.String(), Error: fault.Text(err)}
 }
 
 func (h *hand) failed(err error) daemon.Record {
 	r := failedRecord(err)
 	if h.unreadable {
-		*r.Exit = workerUnreadble
+		r.Exit = codeOf(exit.Snapshot)
 	}
 	return r
 }
@@ -76,8 +76,7 @@ func (h *hand) work(ctx context.Context, poll time.Duration, started func(*cms.L
 		end, err := h.watchIntent(ctx, poll, &ctx)
 		defer end()
 		if err != nil {
-			code := workerNoneFree
-			return daemon.Record{Exit: &code, Outcome: worker.Released.String(), Error: fault.Text(err), NextMs: poll.Milliseconds()}, err
+			return daemon.Record{Exit: codeOf(exit.NotYet), Outcome: worker.Released.String(), Error: fault.Text(err), NextMs: poll.Milliseconds()}, err
 		}
 	}
 	outcome, item, err := h.RunOne(ctx, func(l *cms.Lease) {
@@ -86,10 +85,10 @@ func (h *hand) work(ctx context.Context, poll time.Duration, started func(*cms.L
 	})
 	code := workerExit(ctx, outcome, h.unreadable, err)
 	if outcome == worker.Lost && lease != nil && lease.UntilDeadline() <= 0 {
-		code = workerTimeout // it was too late to hand off; what was recorded counts
+		code = exit.LeaseEnded // it was too late to hand off; what was recorded counts
 	}
 	sample := h.sample()
-	r := daemon.Record{Exit: &code, Outcome: outcome.String(), Counts: item.Counts, Sample: &sample, Next: item.SuccessorIDs()}
+	r := daemon.Record{Exit: codeOf(code), Outcome: outcome.String(), Counts: item.Counts, Sample: &sample, Next: item.SuccessorIDs()}
 	if lease != nil {
 		r.Item = lease.Item.ID
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
@@ -30,9 +31,8 @@ const importHelp = `Brings NDJSON files (pairs of action and source line, as --e
 
    rfsd run --from … does the same as a service, with workers that are kept running.
 
-   Exit codes: 0 every document arrived; 6 complete, but documents were refused or cannot be read (the failed-document file names
-   them with file and offset); 7 complete, but windows were given up (a damaged file); 1 usage, configuration, source or
-   target, or not complete. 7 wins over 6.`
+   The failed-document file names what was rejected or cannot be read (exit code 6) with file and offset. Windows of a damaged
+   file that were given up end it with 7, which wins over 6.`
 
 func importCommand() *cli.Command {
 	return config.Raw[config.ImportCommand](cli.Command{
@@ -110,24 +110,24 @@ type importReport struct {
 	Source  string `json:"source"`
 	Session string `json:"session"`
 	importer.Status
-	OwnDocuments int64   `json:"own_documents"` // read by this process, also in windows that it lost
-	OwnWindows   int64   `json:"own_windows"`
-	Seconds      float64 `json:"seconds"`
-	ExitCode     int     `json:"exit_code"`
-	Error        string  `json:"error,omitempty"`
-	FailedDir    string  `json:"-"`
-	cause        error   // of an end before completion
+	OwnDocuments int64     `json:"own_documents"` // read by this process, also in windows that it lost
+	OwnWindows   int64     `json:"own_windows"`
+	Seconds      float64   `json:"seconds"`
+	ExitCode     exit.Code `json:"exit_code"`
+	Error        string    `json:"error,omitempty"`
+	FailedDir    string    `json:"-"`
+	cause        error     // of an end before completion
 }
 
 // conclude prints the report and decides the exit code.
 func (r *importReport) conclude(o importOptions, err error) error {
 	switch {
 	case err != nil || !r.Complete:
-		r.ExitCode = exitFailed
+		r.ExitCode = exit.Failed
 	case r.GivenUp > 0:
-		r.ExitCode = exitDamaged
+		r.ExitCode = exit.Parts
 	case r.Failed > 0:
-		r.ExitCode = exitRefused
+		r.ExitCode = exit.Documents
 	}
 	if r.cause = err; err != nil {
 		r.Error = err.Error()
@@ -142,10 +142,10 @@ func (r *importReport) conclude(o importOptions, err error) error {
 	} else {
 		r.writeText(terminal.NewWriter(os.Stdout))
 	}
-	if r.ExitCode == exitOK {
+	if r.ExitCode == exit.OK {
 		return err
 	}
-	return &codedError{r.ExitCode, err}
+	return exit.With(r.ExitCode, err)
 }
 
 func (r *importReport) writeText(w io.Writer) {

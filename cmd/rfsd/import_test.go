@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 )
@@ -63,14 +64,14 @@ func TestTheExitCodeOfAnImportSaysHowItEnded(t *testing.T) {
 	for _, c := range []struct {
 		status importer.Status
 		err    error
-		want   int
+		want   exit.Code
 	}{
-		{complete, nil, exitOK}, {refused, nil, exitRefused}, {damaged, nil, exitDamaged}, {importer.Status{}, nil, exitFailed}, {complete, errors.New("close"), exitFailed},
+		{complete, nil, exit.OK}, {refused, nil, exit.Documents}, {damaged, nil, exit.Parts}, {importer.Status{}, nil, exit.Failed}, {complete, errors.New("close"), exit.Failed},
 	} {
 		r := &importReport{Status: c.status}
 		err := r.conclude(importOptions{}, c.err)
-		var coded *codedError
-		if errors.As(err, &coded); r.ExitCode != c.want || c.want != exitOK && (coded == nil || coded.code != c.want) {
+		var coded *exit.Error
+		if errors.As(err, &coded); r.ExitCode != c.want || c.want != exit.OK && (coded == nil || coded.Code != c.want) {
 			t.Errorf("%+v, %v: exit %d, %v", c.status, c.err, r.ExitCode, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/bulk"
@@ -113,15 +114,15 @@ func (h *importHand) work(ctx context.Context, place importer.Place, tell func(d
 		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
 	}
 	status, err := h.Run(ctx)
-	code, sample := workerFailed, h.sample()
+	code, sample := exit.Failed, h.sample()
 	switch {
 	case err != nil:
 	case status.Complete:
-		code = workerNoneLeft
+		code = exit.NoneLeft
 	case ctx.Err() != nil:
-		code = workerDone // asked to end: what it had is given back
+		code = exit.OK // asked to end: what it had is given back
 	}
-	return daemon.Record{Exit: &code, Outcome: "import", Sample: &sample}, err
+	return daemon.Record{Exit: codeOf(code), Outcome: "import", Sample: &sample}, err
 }
 
 // importUnder takes part in an import as a worker of a daemon.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/cmd/exit"
 )
 
 // TestAnInterruptionStatesHowToGoOn: the last line says what to do, and nothing of how Go names an interruption.
@@ -28,7 +30,7 @@ func TestAnInterruptionStatesHowToGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	if last := lines[len(lines)-1]; code != exitFailed || !strings.HasPrefix(last, "rfsd: interrupted; run the same command again to continue") || strings.Contains(last, "canceled") {
+	if last := lines[len(lines)-1]; code != exit.Failed || !strings.HasPrefix(last, "rfsd: interrupted; run the same command again to continue") || strings.Contains(last, "canceled") {
 		t.Errorf("exit %d: %s", code, b)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -191,7 +192,7 @@ func (l *link) last(r daemon.Record) {
 	}
 }
 
-// finish says how the worker ends, and makes an exit code of it.
+// finish says how the worker ends, and returns it as the end of the command.
 func (l *link) finish(r daemon.Record, err error) error {
 	close(l.stop)
 	l.sampler.Wait()
@@ -202,10 +203,7 @@ func (l *link) finish(r daemon.Record, err error) error {
 		err = errors.Join(err, l.writeMetrics(*r.Sample, r.Outcome))
 	}
 	l.last(r)
-	if *r.Exit == workerDone && err == nil {
-		return nil
-	}
-	return &codedError{*r.Exit, err}
+	return exit.With(exit.Code(*r.Exit), err)
 }
 
 // writeMetrics writes the file, when one is wanted; outcome is that of a lease that ended.

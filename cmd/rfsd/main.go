@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -23,27 +23,15 @@ import (
 // version is set by the build.
 var version = "dev"
 
-// Exit codes, documented in the help of each command and in the README.
-const (
-	exitOK       = 0 // every document arrived
-	exitFailed   = 1 // usage, configuration or target; or not complete
-	exitRuns     = 4 // --snapshot-no-wait: the source is still making the snapshot
-	exitSnapshot = 5 // the snapshot could not be read, before any work was done
-	exitRefused  = 6 // complete, but documents were refused, have no source or only a part of it
-	exitDamaged  = 7 // complete, but shards failed, are damaged or missing
-
-	exitDifferent = 8 // a verification found differences
-)
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args)
 	stop()
-	os.Exit(code)
+	os.Exit(int(code))
 }
 
-// run executes one command line and gives its exit code.
-func run(ctx context.Context, args []string) int {
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string) exit.Code {
 	stderr := terminal.NewWriter(os.Stderr)
 	if err := config.ForbidCoreDumps(); err != nil {
 		fmt.Fprintln(stderr, "rfsd: warning:", err)
@@ -55,19 +43,11 @@ func run(ctx context.Context, args []string) int {
 	if err == nil {
 		err = app.RunContext(ctx, args)
 	}
-	var coded *codedError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &coded):
-		if coded.err != nil {
-			fmt.Fprintln(stderr, "rfsd:", fault.Text(worker.Interrupted(ctx, coded.err)))
-		}
-		return coded.code
-	default:
+	code, err := exit.Of(err)
+	if err != nil {
 		fmt.Fprintln(stderr, "rfsd:", fault.Text(worker.Interrupted(ctx, err)))
-		return exitFailed
 	}
+	return code
 }
 
 // warnVisible warns of secrets on the command line. The daemon refuses them.
@@ -81,7 +61,7 @@ func warnVisible(stderr io.Writer, args []string) {
 }
 
 func newApp() *cli.App {
-	return &cli.App{
+	app := &cli.App{
 		Name:                 "rfsd",
 		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
 		Version:              version,
@@ -101,19 +81,6 @@ func newApp() *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   config.UsageError,
 	}
+	exit.Document(app)
+	return app
 }
-
-// codedError carries an exit code other than 1; without err nothing more is printed.
-type codedError struct {
-	code int
-	err  error
-}
-
-func (e *codedError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *codedError) Unwrap() error { return e.err }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/secret"
@@ -28,10 +29,8 @@ const migrateHelp = `Creates a snapshot (with --source-host) or reads one that i
    Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request), one body more
    per slot, and per slot one decompressed chunk (at most some MB, or the largest document); nothing is unpacked to disk.
 
-   Exit codes: 0 every document arrived; 6 complete, but documents were refused, have no source or only a part of it (the failed-document
-   file names them); 7 complete, but shards failed, are damaged or missing, or an index could not be created; 5 the snapshot could
-   not be made, or not be read before any work; 4 it is being made (--snapshot-no-wait); 1 usage, configuration, source or target, or not complete. 7 wins over 6,
-   8 (--verify: the target differs from the snapshot) over both.`
+   The failed-document file names what was rejected or has no source (exit code 6). 7 wins over 6, 8 (--verify) over both; 5 says that
+   nothing was begun; 4 that the source is still making the snapshot (--snapshot-no-wait).`
 
 func migrateCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -55,7 +54,7 @@ func migrate(ctx context.Context, o options) error {
 	begin := time.Now()
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
-		return &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
+		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	counted := repo.NewCounting(blobs)
 	var plan *worker.Plan
@@ -131,7 +130,7 @@ func planError(err error) error {
 	if err == nil || errors.Is(err, fault.ErrConfig) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &codedError{exitSnapshot, err}
+	return exit.With(exit.Snapshot, err)
 }
 
 // announce says before the run what will not arrive as it was, or not at all.
@@ -229,24 +228,24 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 		return err
 	}
 	r.FailedDir, r.Cluster, r.Rehearsal = o.failedDir, o.target.URL != "", o.discard
-	code := exitOK
+	code := exit.OK
 	var failed *worker.PhaseFailed
-	var coded *codedError
+	var coded *exit.Error
 	switch {
 	case errors.As(err, &coded):
-		code = coded.code
+		code = coded.Code
 	case errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
-		code = exitSnapshot
+		code = exit.Snapshot
 	case errors.Is(err, worker.ErrSnapshotRuns):
-		code = exitRuns
+		code = exit.NotYet
 	case err != nil || !r.Complete:
-		code = exitFailed
+		code = exit.Failed
 	case r.Verification != nil && r.Verification.State == verify.Different:
-		code = exitDifferent
+		code = exit.Different
 	case len(r.Problems) > 0 || plan != nil && len(plan.Missing) > 0 || r.Verification != nil && r.Verification.State == verify.Unreadable:
-		code = exitDamaged
+		code = exit.Parts
 	case r.Totals.Failed > 0, r.Totals.Reduced > 0 && !o.acceptReduced:
-		code = exitRefused
+		code = exit.Documents
 	}
 	r.ExitCode = code
 	if err != nil {
@@ -257,8 +256,8 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 	} else {
 		r.writeText(terminal.NewWriter(os.Stdout))
 	}
-	if code == exitOK {
+	if code == exit.OK {
 		return err
 	}
-	return &codedError{code, err}
+	return exit.With(code, err)
 }

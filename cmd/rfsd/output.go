@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -103,16 +104,16 @@ func count(n int64) string {
 // report is the end of a run as a script reads it.
 type report struct {
 	*worker.Summary
-	Seconds         float64 `json:"seconds"`
-	RepositoryBytes int64   `json:"repository_bytes"`
-	RepositoryReads int64   `json:"repository_requests"`
-	Resent          int64   `json:"documents_resent"`
-	Retries         int64   `json:"requests_retried"`
-	ItemsRun        int64   `json:"items_run"` // work items that this run worked on
-	ExitCode        int     `json:"exit_code"`
-	Cluster         bool    `json:"-"` // documents went to a cluster
-	Rehearsal       bool    `json:"-"` // documents went nowhere
-	Error           string  `json:"error,omitempty"`
+	Seconds         float64   `json:"seconds"`
+	RepositoryBytes int64     `json:"repository_bytes"`
+	RepositoryReads int64     `json:"repository_requests"`
+	Resent          int64     `json:"documents_resent"`
+	Retries         int64     `json:"requests_retried"`
+	ItemsRun        int64     `json:"items_run"` // work items that this run worked on
+	ExitCode        exit.Code `json:"exit_code"`
+	Cluster         bool      `json:"-"` // documents went to a cluster
+	Rehearsal       bool      `json:"-"` // documents went nowhere
+	Error           string    `json:"error,omitempty"`
 	// Verification is the comparison of --verify; nil without it.
 	Verification *verify.Report `json:"verification,omitempty"`
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
@@ -32,9 +33,7 @@ const runHelp = `Keeps workers running on this machine until no work is left, an
    Settings come from the file (--config; strict TOML, see rfsd config check), the environment (RFS_*) and flags, the latter over the former.
    SIGTERM hands every lease off within 30 s, a second one ends the workers at once; SIGHUP reads certificates and log level again.
 
-   Exit codes: 0 stopped by a signal, or with --exit-when-done every document arrived; with --exit-when-done as of migrate: 6 complete, but
-   documents were refused, have no source or only a part of it (--accept-reduced-sources); 7 complete, but shards, indices or phases failed, or shards are damaged or missing (of an import:
-   windows were given up); 1 usage, configuration, or a coordination store that refuses this node. 7 wins over 6.`
+   A signal ends it with 0; --exit-when-done ends it as rfsd migrate (of an import: rfsd import) ends. 7 wins over 6.`
 
 func runCommand() *cli.Command {
 	return config.Raw[config.Run](cli.Command{
@@ -241,23 +240,18 @@ func ending(err error, r runOptions, d *daemon.Daemon) error {
 		return err
 	}
 	m := d.Status(context.Background()).Migration
-	if code := endCode(m, r.acceptReduced); code != exitOK {
-		return &codedError{code, fmt.Errorf("complete, but not everything arrived: %d documents refused or without source, %d with a reduced source, %d work items failed; `rfsctl failures` and the events name them", m.Totals.Failed, m.Totals.Reduced, m.Totals.ItemsBad)}
+	if code := endCode(m, r.acceptReduced); code != exit.OK {
+		return exit.With(code, fmt.Errorf("complete, but not everything arrived: %d documents refused or without source, %d with a reduced source, %d work items failed; `rfsctl failures` and the events name them", m.Totals.Failed, m.Totals.Reduced, m.Totals.ItemsBad))
 	}
 	return nil
 }
 
 // endCode returns the exit code of a migration as it ended; one that is not complete was stopped by its operator.
-func endCode(m *progress.Migration, acceptReduced bool) int {
-	switch {
-	case m == nil || !m.Complete:
-		return exitOK
-	case m.Totals.ItemsBad > 0 || len(m.Failures) > 0:
-		return exitDamaged
-	case m.Totals.Failed > 0, m.Totals.Reduced > 0 && !acceptReduced:
-		return exitRefused
+func endCode(m *progress.Migration, acceptReduced bool) exit.Code {
+	if m == nil || !m.Complete {
+		return exit.OK
 	}
-	return exitOK
+	return exit.OfMigration(m, acceptReduced)
 }
 
 // openCoordinator connects to the store that the workers use.

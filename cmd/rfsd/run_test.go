@@ -7,8 +7,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/progress"
 )
+
+// A daemon knows its workers' ends by numbers of its own, since it does not import commands.
+func TestWorkersEndAsTheDaemonExpects(t *testing.T) {
+	for code, want := range map[exit.Code]int{
+		exit.OK: daemon.ExitDone, exit.Failed: daemon.ExitFailed, exit.LeaseEnded: daemon.ExitTimeout,
+		exit.NoneLeft: daemon.ExitNoneLeft, exit.NotYet: daemon.ExitNoneFree, exit.Snapshot: daemon.ExitUnreadable,
+	} {
+		if int(code) != want {
+			t.Errorf("%d (%s), but the daemon takes it as %d", code, code, want)
+		}
+	}
+}
 
 // TestANodeThatRunsToTheEndEndsAsMigrateWould runs whole nodes. The sink proves that a failure in the first moments reaches it,
 // although the node ends at once.
@@ -16,10 +30,10 @@ func TestANodeThatRunsToTheEndEndsAsMigrateWould(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		damage bool
-		code   int
+		code   exit.Code
 	}{
-		{"every document arrives", false, exitOK},
-		{"a shard lacks a file", true, exitDamaged},
+		{"every document arrives", false, exit.OK},
+		{"a shard lacks a file", true, exit.Parts},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -75,18 +89,18 @@ func TestEndCode(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		m        *progress.Migration
-		code     int
+		code     exit.Code
 		accepted bool
 	}{
-		{"reduced sources", reduced, exitRefused, false},
-		{"reduced sources that are accepted", reduced, exitOK, true},
-		{"refused documents though reduced sources are accepted", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1, Reduced: 1}}, exitRefused, true},
-		{"stopped before the store was read", nil, exitOK, false},
-		{"stopped before the end", &progress.Migration{Totals: progress.Counts{Failed: 1}}, exitOK, false},
-		{"every document arrived", &progress.Migration{Complete: true, Totals: progress.Counts{Indexed: 1}}, exitOK, false},
-		{"refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1}}, exitRefused, false},
-		{"failed items win over refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1, ItemsBad: 1}}, exitDamaged, false},
-		{"an index that was given up", &progress.Migration{Complete: true, Failures: []progress.Failure{{Reason: "x", Count: 1}}}, exitDamaged, false},
+		{"reduced sources", reduced, exit.Documents, false},
+		{"reduced sources that are accepted", reduced, exit.OK, true},
+		{"refused documents though reduced sources are accepted", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1, Reduced: 1}}, exit.Documents, true},
+		{"stopped before the store was read", nil, exit.OK, false},
+		{"stopped before the end", &progress.Migration{Totals: progress.Counts{Failed: 1}}, exit.OK, false},
+		{"every document arrived", &progress.Migration{Complete: true, Totals: progress.Counts{Indexed: 1}}, exit.OK, false},
+		{"refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1}}, exit.Documents, false},
+		{"failed items win over refused documents", &progress.Migration{Complete: true, Totals: progress.Counts{Failed: 1, ItemsBad: 1}}, exit.Parts, false},
+		{"an index that was given up", &progress.Migration{Complete: true, Failures: []progress.Failure{{Reason: "x", Count: 1}}}, exit.Parts, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if code := endCode(c.m, c.accepted); code != c.code {

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 )
 
 func TestTheExampleIsAFileThatANodeTakes(t *testing.T) {
@@ -42,7 +43,7 @@ func TestTheExampleIsAFileThatANodeTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	if code := run(t.Context(), []string{"rfsd", "config", "check", name}); code != exitOK {
+	if code := run(t.Context(), []string{"rfsd", "config", "check", name}); code != exit.OK {
 		t.Errorf("rfsd config check deploy/rfsd.toml: exit code %d", code)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -64,7 +65,7 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 func (h *slotHost) starter() daemon.Starter {
 	return &daemon.InProcess{Run: h.run, Exit: func(reason string) {
 		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rfsd:", reason)
-		os.Exit(workerFailed)
+		os.Exit(int(exit.Failed))
 	}}
 }
 

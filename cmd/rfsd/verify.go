@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -28,8 +29,7 @@ import (
 const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by document: id, routing and every byte
    of the source. Names what is missing, extra or different. Writes nothing; target indices are refreshed.
 
-   Exit codes: 0 equal; 8 different; 7 equal as far as it was compared, but a part cannot be read; 5 the snapshot cannot be read;
-   1 usage, or the target does not answer. 8 wins over 7. Documents that the account names as failed, that have no source or that rules leave
+   7: equal as far as it was compared, but a part cannot be read; 8 wins over 7. Documents that the account names as failed, that have no source or that rules leave
    out are counted and are no difference.`
 
 // wholeTarget is what migrate --verify asks for.
@@ -58,7 +58,7 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 	limitMemory(verifyMemory, os.Getenv)
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
-		return &codedError{exitSnapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)}
+		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	r, err := compare(ctx, o, blobs, ask, newLogger(o))
 	if err != nil {
@@ -77,9 +77,9 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 	}
 	switch r.State {
 	case verify.Different:
-		return &codedError{code: exitDifferent}
+		return exit.With(exit.Different, nil)
 	case verify.Unreadable:
-		return &codedError{code: exitDamaged}
+		return exit.With(exit.Parts, nil)
 	}
 	return nil
 }

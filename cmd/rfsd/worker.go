@@ -10,28 +10,17 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// Exit codes of `rfsd worker`; a parent believes 2 only together with the status record,
-// because a crash of the runtime ends with 2 as well.
-const (
-	workerDone      = 0 // the item ended, also with refused documents, or was handed off on SIGTERM
-	workerFailed    = 1 // usage, configuration, target, or the lease was lost
-	workerTimeout   = 2 // the lease ended first: what was done is handed off
-	workerNoneLeft  = 3
-	workerNoneFree  = 4 // others hold what is left
-	workerUnreadble = 5 // the snapshot cannot be read
-)
-
 const workerHelp = `Does one step of a phase before the documents (snapshot, cluster metadata, indices), or leases one work item and works on it,
    and exits. A fleet is many of these, on any number of machines, started again and again by a parent.
 
-   Exit codes: 0 done (refused documents are counted, not an error; also after a clean SIGTERM); 2 the lease ended first: the
-   rest was handed off, or is free for the next worker; 3 no work left; 4 none available now; 5 snapshot unreadable, or not made;
-   1 anything else. A crash also exits with 2: believe 2 only together with the final record on --status-fd.`
+   It exits with 0 also when documents were rejected (they are counted) and after a clean SIGTERM. A crash also exits with 2:
+   believe 2 only together with the final record on --status-fd.`
 
 func workerCommand() *cli.Command {
 	return config.Raw[config.Worker](cli.Command{
@@ -109,34 +98,39 @@ func endAtDeadline(l *cms.Lease, stop <-chan struct{}, link *link) {
 			return
 		case <-t.C:
 			if l.UntilDeadline() <= 0 {
-				code := workerTimeout
-				link.last(daemon.Record{Exit: &code, Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
+				link.last(daemon.Record{Exit: codeOf(exit.LeaseEnded), Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
 				fmt.Fprintln(os.Stderr, "rfsd: the lease is over; the process ends")
-				os.Exit(workerTimeout)
+				os.Exit(int(exit.LeaseEnded))
 			}
 		}
 	}
 }
 
+// codeOf returns the code as a worker's record carries it.
+func codeOf(c exit.Code) *int {
+	code := int(c)
+	return &code
+}
+
 // workerExit maps the end of a lease to an exit code.
-func workerExit(ctx context.Context, outcome worker.Outcome, unreadable bool, err error) int {
+func workerExit(ctx context.Context, outcome worker.Outcome, unreadable bool, err error) exit.Code {
 	var none *cms.NoneAvailable
 	var failed *worker.PhaseFailed
 	switch {
 	case errors.Is(err, cms.ErrAllDone):
-		return workerNoneLeft
+		return exit.NoneLeft
 	case errors.As(err, &none), errors.Is(err, worker.ErrSnapshotRuns):
-		return workerNoneFree
+		return exit.NotYet
 	case unreadable, errors.As(err, &failed) && failed.Phase == worker.PhaseSnapshot:
-		return workerUnreadble
+		return exit.Snapshot
 	case outcome == worker.Completed, outcome == worker.Failed, outcome == worker.Stepped:
-		return workerDone
+		return exit.OK
 	case outcome == worker.HandedOff && ctx.Err() == nil:
-		return workerTimeout
+		return exit.LeaseEnded
 	case ctx.Err() != nil && (outcome == worker.HandedOff || outcome == worker.Released):
-		return workerDone
+		return exit.OK
 	case outcome == worker.Released && err == nil:
-		return workerTimeout
+		return exit.LeaseEnded
 	}
-	return workerFailed
+	return exit.Failed
 }

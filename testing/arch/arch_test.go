@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 	// The parts of the daemon that others read from outside; the daemon itself wires everything.
 	"rfs/tuning":     {"rfs/fault", "rfs/cms"},
 	"rfs/diskwatch":  {"rfs/fault"},
+	"cmd/exit":       {"rfs/progress"},
 	"cmd/config":     {"rfs", "daemon/cert", "cmd/config"},
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
 	"daemon/status":  {"rfs/progress", "daemon/status"},
@@ -55,8 +56,8 @@ var allowed = map[string][]string{
 	"daemon/web":     {"daemon/web", "daemon/status"},
 	"daemon/api":     {"rfs/fault", "rfs/progress", "daemon/status", "daemon/cert", "daemon/web", "daemon/api"},
 	"daemon":         {"rfs", "gossip", "store", "daemon"},
-	"cmd/rfsd":       {"rfs", "daemon", "gossip", "store", "cmd/config", "cmd/rfsd"},
-	"cmd/rfsctl":     {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/config", "cmd/rfsctl"},
+	"cmd/rfsd":       {"rfs", "daemon", "gossip", "store", "cmd/config", "cmd/exit", "cmd/rfsd"},
+	"cmd/rfsctl":     {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/config", "cmd/exit", "cmd/rfsctl"},
 	"deploy":         {"deploy"},
 	"testing":        {"rfs", "cmd", "daemon", "store", "gossip", "testing"},
 }
