@@ -163,6 +163,9 @@ func (r *report) writeText(w io.Writer) {
 		if x.Rebuilt > 0 {
 			fmt.Fprintf(w, "index %s: the sources of %d documents were rebuilt from other fields\n", x.Index, x.Rebuilt)
 		}
+		if x.KeptLast > 0 {
+			fmt.Fprintf(w, "index %s: %d of its documents had duplicate keys; the last value of each was kept\n", x.Index, x.KeptLast)
+		}
 		if x.Existed > 0 {
 			fmt.Fprintf(w, "index %s: %d of its documents were in the data stream before they were sent\n", x.Index, x.Existed)
 		}

@@ -87,6 +87,7 @@ type Counts struct {
 	Retries  int64 // of these: repetitions, whole or in part
 	Resent   int64 // documents sent more than once, each time counted
 	Rebuilt  int64 // of Live, but for those that were never sent: the source was put together out of other fields
+	KeptLast int64 // likewise: of duplicate keys the last was kept
 	Existed  int64 // of Indexed, with op create: an id that was there when it was sent for the first time
 }
 
@@ -101,6 +102,7 @@ func (c *Counts) add(d Counts) {
 	c.Retries += d.Retries
 	c.Resent += d.Resent
 	c.Rebuilt += d.Rebuilt
+	c.KeptLast += d.KeptLast
 	c.Existed += d.Existed
 }
 
@@ -199,6 +201,9 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	b.append(d, l.action)
 	if d.Rebuilt {
 		b.counts.Rebuilt++
+	}
+	if d.KeptLast {
+		b.counts.KeptLast++
 	}
 	b.extend(d.Ordinal)
 	return nil

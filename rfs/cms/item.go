@@ -121,6 +121,8 @@ type Counts struct {
 	Reduced int64 `json:"reduced,omitempty"`
 	// Rebuilt are those of Indexed and Failed whose source is not stored and was put together out of other fields.
 	Rebuilt int64 `json:"rebuilt,omitempty"`
+	// KeptLast are those of Indexed and Failed that had duplicate keys, of which the last was kept.
+	KeptLast int64 `json:"duplicate_keys,omitempty"`
 	// Existed are those of Indexed that a data stream had already when they were sent for the first time.
 	Existed int64 `json:"existed,omitempty"`
 }
@@ -130,7 +132,7 @@ func (c Counts) Add(o Counts) Counts {
 	return Counts{
 		Ordinals: c.Ordinals + o.Ordinals, Live: c.Live + o.Live, Indexed: c.Indexed + o.Indexed,
 		Failed: c.Failed + o.Failed, Filtered: c.Filtered + o.Filtered, Bytes: c.Bytes + o.Bytes,
-		Reduced: c.Reduced + o.Reduced, Rebuilt: c.Rebuilt + o.Rebuilt, Existed: c.Existed + o.Existed,
+		Reduced: c.Reduced + o.Reduced, Rebuilt: c.Rebuilt + o.Rebuilt, KeptLast: c.KeptLast + o.KeptLast, Existed: c.Existed + o.Existed,
 	}
 }
 

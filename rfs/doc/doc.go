@@ -17,6 +17,8 @@ type Document struct {
 	Reduced bool
 	// Rebuilt says that the source was not stored, but put together out of other fields.
 	Rebuilt bool
+	// KeptLast states that of members of one object with the same key only the last is left.
+	KeptLast bool
 }
 
 // Reason is the class of a failed document; stable, used for grouping and in documents.

@@ -19,6 +19,7 @@ type documents struct {
 	decoder *doc.Decoder
 	builder *builder       // nil: sources are stored
 	editor  DocumentEditor // nil: documents stay as they are
+	single  *doc.KeepLast  // nil: documents with duplicate keys stay as they are
 }
 
 // newDocuments prepares the documents of a shard of an index; edit may be nil.
@@ -26,6 +27,9 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b 
 	d := &documents{shard: shard, names: newNamer(e.Naming), decoder: doc.NewDecoder(e.Locator.IndexName, shard), builder: b}
 	if edit != nil {
 		d.editor = edit(e.Locator.IndexName)
+	}
+	if e.KeepLast {
+		d.single = &doc.KeepLast{}
 	}
 	d.decoder.SetType(e.Locator.Type)
 	d.decoder.SendOriginals(e.Originals)
@@ -45,6 +49,9 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 	}
 	if err := s.names.name(&d); err != nil {
 		return d, false, nil, err
+	}
+	if s.single != nil {
+		d.Source, d.KeptLast = s.single.Apply(d.Source)
 	}
 	if s.editor == nil {
 		return d, true, nil, nil

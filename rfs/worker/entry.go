@@ -30,6 +30,8 @@ type Entry struct {
 	Originals bool `json:"originals,omitempty"`
 	// Lacking states which of the stored forms of documents lack parts of what was indexed.
 	Lacking doc.Lacking `json:"lacking,omitzero"`
+	// KeepLast states that of members of one object with the same key only the last is sent.
+	KeepLast bool `json:"keep_last,omitempty"`
 	// Stream is set for the backing index of a data stream.
 	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
 	// Create says that documents are created in a data stream of the target, which Naming.Index names.

@@ -224,7 +224,7 @@ func (j *job) settled() (int64, cms.Counts) {
 	w, c := j.loader.Settled()
 	return w, cms.Counts{
 		Ordinals: w - j.begin, Live: c.Live, Indexed: c.Indexed, Failed: c.Failed,
-		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Rebuilt: c.Rebuilt, Existed: c.Existed,
+		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Rebuilt: c.Rebuilt, KeptLast: c.KeptLast, Existed: c.Existed,
 	}
 }
 

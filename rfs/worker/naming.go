@@ -17,6 +17,15 @@ const (
 	UnionTypes MultiType = "union" // one target index, ids become <type>#<id>
 )
 
+// DuplicateKeys states what becomes of documents that have a key more than once in an object.
+type DuplicateKeys string
+
+// The values of --duplicate-keys.
+const (
+	SendDuplicates    DuplicateKeys = "send"      // as they are: OpenSearch refuses them
+	KeepLastDuplicate DuplicateKeys = "keep-last" // as parsers before Elasticsearch 6 read them
+)
+
 // EmitType says whether the mapping type is written into the action lines.
 type EmitType string
 

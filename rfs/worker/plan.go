@@ -38,6 +38,8 @@ type Request struct {
 	Rules *rules.Set
 	// DataStreams says what becomes of backing indices; "" is StreamsToIndices.
 	DataStreams DataStreams
+	// DuplicateKeys says what becomes of documents with duplicate keys; "" is SendDuplicates.
+	DuplicateKeys DuplicateKeys
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
 	Sizes bool
 }
@@ -64,6 +66,9 @@ func (r Request) Settings(repository string) map[string]string {
 	}
 	if r.DataStreams == StreamsCreate {
 		settings["data-streams"] = string(r.DataStreams)
+	}
+	if r.DuplicateKeys == KeepLastDuplicate {
+		settings["duplicate-keys"] = string(r.DuplicateKeys)
 	}
 	return settings
 }
@@ -209,7 +214,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	if err != nil {
 		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
 	}
-	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x), Lacking: lacking(x)}
+	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x), Lacking: lacking(x), KeepLast: req.DuplicateKeys == KeepLastDuplicate}
 	if e.Rebuild != "" {
 		e.Reduced += "; " + rebuildable(x, e.Rebuild)
 	}

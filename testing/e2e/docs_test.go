@@ -33,7 +33,8 @@ func examples(t *testing.T) []example {
 			for _, part := range strings.Split("\n"+block[1], "\n$ ")[1:] {
 				command, output, _ := strings.Cut(strings.ReplaceAll(part, "\\\n", " "), "\n")
 				needsServer := strings.Contains(command, "--target-host") || strings.Contains(command, "--source-host")
-				if strings.Contains(command, " testing/fixtures/") && !needsServer && strings.TrimSpace(output) != "" {
+				bundled := strings.Contains(command, " testing/fixtures/") || strings.Contains(command, " rfs/worker/testdata/")
+				if bundled && !needsServer && strings.TrimSpace(output) != "" {
 					all = append(all, example{filepath.Base(page), command, output})
 				}
 			}
@@ -52,8 +53,10 @@ func TestExamplesOfDocumentsAreTrue(t *testing.T) {
 	for _, e := range all {
 		t.Run(e.page+"/"+e.command, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.Symlink(filepath.Join(Root(), "testing"), filepath.Join(dir, "testing")); err != nil {
-				t.Fatal(err)
+			for _, name := range []string{"testing", "rfs"} {
+				if err := os.Symlink(filepath.Join(Root(), name), filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			args := strings.Fields(e.command)
 			result := RunIn(t, dir, nil, strings.TrimPrefix(args[0], "bin/"), args[1:]...)
