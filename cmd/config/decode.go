@@ -227,6 +227,7 @@ func (s Setting) within(n int64) bool {
 var (
 	nameForm    = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
 	versionForm = regexp.MustCompile(`^\d{1,3}\.\d{1,3}(\.\d{1,3})?$`)
+	fieldForm   = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,127}$`)
 	rateForm    = regexp.MustCompile(`^[1-9][0-9]{0,8}(b|kb|mb|gb)$`)
 )
 
@@ -242,6 +243,8 @@ func (s Setting) look(text string) error {
 	switch s.check {
 	case "name":
 		good = nameForm.MatchString(text)
+	case "field":
+		good = fieldForm.MatchString(text)
 	case "version":
 		good = versionForm.MatchString(text)
 	case "byterate":
@@ -268,7 +271,7 @@ func (s Setting) look(text string) error {
 
 // forms are what the checks of a text want.
 var forms = map[string]string{
-	"name": "a–z, 0–9 and -, at most 64 characters", "version": "a version of OpenSearch such as 2.19 or 3.8.0", "byterate": "a size such as 40mb",
+	"field": "a letter, then a–z, A–Z, 0–9, _ and -", "name": "a–z, 0–9 and -, at most 64 characters", "version": "a version of OpenSearch such as 2.19 or 3.8.0", "byterate": "a size such as 40mb",
 	"url": "a URL such as https://localhost:9200", "address": "HOST:PORT", "place": "a path, file:///path, or s3://bucket/prefix", "remote": "a path, file:///path, or s3://bucket/prefix, also NAME=URI", "file": "a file that can be read",
 }
 

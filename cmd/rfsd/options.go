@@ -49,6 +49,7 @@ type options struct {
 	multiType     worker.MultiType
 	emitType      worker.EmitType
 	dataStreams   worker.DataStreams
+	parentJoin    string
 	duplicateKeys worker.DuplicateKeys
 
 	session         string
@@ -83,9 +84,9 @@ func newOptions(m config.Migrate) (options, error) {
 		exportDir:   m.Export.Dir, compression: string(m.Export.Compression), discard: m.Export.Discard, allowSource: m.Confirm.AllowSource, acceptReduced: m.Accept.Reduced,
 		indices:   m.Indices.Selection(),
 		multiType: worker.MultiType(m.Conversion.MultiType), emitType: worker.EmitType(m.Transfer.Types.Emit), dataStreams: worker.DataStreams(m.Conversion.DataStreams),
-		duplicateKeys: worker.DuplicateKeys(m.Conversion.DuplicateKeys),
-		leases:        m.Leases,
-		care:          careOptions{tune: m.Tuning.Tune},
+		parentJoin: m.Conversion.ParentJoin, duplicateKeys: worker.DuplicateKeys(m.Conversion.DuplicateKeys),
+		leases: m.Leases,
+		care:   careOptions{tune: m.Tuning.Tune},
 	}
 	o.transfer(m.Transfer)
 	var err error

@@ -63,19 +63,33 @@ func (k *KeepLast) Apply(source []byte) (kept []byte, found bool) {
 
 // space moves to the next byte that is neither white space nor part of a comment, and returns it; 0 at the end.
 func (k *KeepLast) space() byte {
-	for k.i < len(k.b) {
-		switch c := k.b[k.i]; {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			k.i++
-		case bytes.HasPrefix(k.b[k.i:], []byte("/*")):
-			k.i = skipComment(k.b, k.i)
-		case bytes.HasPrefix(k.b[k.i:], []byte("//")):
-			k.i = skipToBreak(k.b, k.i)
-		default:
-			return c
-		}
+	if k.i = skipSpace(k.b, k.i); k.i < len(k.b) {
+		return k.b[k.i]
 	}
 	return 0
+}
+
+// skipSpace returns the position of the next byte that is neither white space nor part of a comment.
+func skipSpace(b []byte, i int) int {
+	for i < len(b) {
+		switch c := b[i]; {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			i++
+		case bytes.HasPrefix(b[i:], []byte("/*")):
+			i = skipComment(b, i)
+		case bytes.HasPrefix(b[i:], []byte("//")):
+			i = skipToBreak(b, i)
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// EmptyObject reports whether a JSON object, of which b begins with the brace, has no members.
+func EmptyObject(b []byte) bool {
+	i := skipSpace(b, 1)
+	return i < len(b) && b[i] == '}'
 }
 
 // value moves behind a value.

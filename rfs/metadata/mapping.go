@@ -201,8 +201,9 @@ func (e *edit) dropRoot(rule, key string, v any) {
 		e.note(rule, key, "dropped: there is no _all")
 	case key == "_all":
 		e.lose(rule, key, "dropped: queries for the field _all find nothing; those without a field search all of them")
+	case key == "_parent" && e.joined:
 	case key == "_parent":
-		e.lose(rule, key, "dropped: documents are children of type %v; has_child and has_parent find nothing, documents keep their routing", m["type"])
+		e.lose(rule, key, "dropped: documents are children of type %v; has_child and has_parent find nothing, documents keep their routing; --parent-join makes a join field", m["type"])
 	case key == "runtime":
 		e.lose(rule, key, "dropped %s: the target has no runtime fields", brief(keys(m)))
 	case text(m["enabled"]) == "true":

@@ -41,6 +41,8 @@ type Wanted struct {
 	Index Index
 	// Type takes the mapping of one type only; "" takes the union of all.
 	Type string
+	// Join is the field that relates documents of several types; nil: none.
+	Join *Join
 	// Overrides are the user's wishes about all indices. Renaming is the caller's (Overrides.Names): Name counts.
 	Overrides Overrides
 	// Rules are the user's own changes, which come last; nil: none.
@@ -150,10 +152,12 @@ func Convert(v target.Version, w Wanted) (body []byte, changes []Change, err err
 func convert(v target.Version, w Wanted, lacks *lacks) (Converted, error) {
 	e := newEdit(v, w.Name, w.Index.Settings["index.version.created"], w.Overrides.Without, lacks)
 	settings := e.settings(w.Index.Settings)
+	e.joined = w.Join != nil
 	mapping, err := e.mapping(w)
 	if err != nil {
 		return Converted{}, err
 	}
+	mapping = e.join(mapping, w.Join)
 	aliases, err := e.aliases(w.Index.Aliases)
 	if err != nil {
 		return Converted{}, err
@@ -204,8 +208,9 @@ type edit struct {
 	version target.Version
 	index   string
 	lacks   *lacks
-	created int // major version of Elasticsearch that made the index
-	exactly int // the number in index.version.created; 0 when not known
+	joined  bool // a join field takes the place of _parent
+	created int  // major version of Elasticsearch that made the index
+	exactly int  // the number in index.version.created; 0 when not known
 	without map[string]bool
 	changes []Change
 

@@ -26,7 +26,7 @@ var registry = []Rule{
 	{Name: "multi-field", Does: "the type `multi_field` of Elasticsearch 1 is a field with `fields`"},
 	{Name: "all-field", Does: "`_all`, and a default field for queries that names it, are dropped; queries without a field search all fields", Loses: true},
 	{Name: "timestamp-field", Does: "`_timestamp` and `_ttl` are dropped: their values are no part of documents, and nothing expires", Loses: true},
-	{Name: "parent-field", Does: "`_parent` is dropped: a join field would change documents; `has_child` and `has_parent` find nothing, routing stays", Loses: true},
+	{Name: "parent-field", Does: "`_parent` is dropped: a join field would change documents; `has_child` and `has_parent` find nothing, routing stays; `--parent-join` makes one", Loses: true},
 	{Name: "include-in-all", Does: "`include_in_all` is dropped, since there is no `_all`"},
 	{Name: "norms", Does: "`omit_norms` and `norms: {enabled, loading}` are `norms: true` or `false`"},
 	{Name: "index-options", Does: "`index_options` is dropped where only text has it, and `omit_term_freq_and_positions` becomes one"},
@@ -64,6 +64,7 @@ var registry = []Rule{
 
 	{Name: "type-union", Does: "types of one index differ about a field: the first counts", Loses: true, Report: true},
 	{Name: "mapping-types", Does: "mapping types are removed: the mapping of one index is what its types had", Report: true},
+	{Name: "parent-join", Does: "`_parent` is a join field, as `--parent-join` asks: relations, ids and routing are reported", Report: true},
 	{Name: "root-field", Does: "a member of the mapping that the target does not know is dropped", Loses: true, Report: true},
 	{Name: "sub-field", Does: "a subfield is dropped that would be an object", Loses: true, Report: true},
 	{Name: "alias-field", Does: "an alias of a field that is not indexed is dropped", Loses: true, Report: true},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/rfsd/rfsd/rfs/doc"
@@ -20,11 +21,12 @@ type documents struct {
 	builder *builder       // nil: sources are stored
 	editor  DocumentEditor // nil: documents stay as they are
 	single  *doc.KeepLast  // nil: documents with duplicate keys stay as they are
+	joiner  *joiner        // nil: documents get no join field
 }
 
 // newDocuments prepares the documents of a shard of an index; edit may be nil.
 func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b *builder) *documents {
-	d := &documents{shard: shard, names: newNamer(e.Naming), decoder: doc.NewDecoder(e.Locator.IndexName, shard), builder: b}
+	d := &documents{shard: shard, names: newNamer(e.Naming), decoder: doc.NewDecoder(e.Locator.IndexName, shard), builder: b, joiner: newJoiner(e.Naming.Join)}
 	if edit != nil {
 		d.editor = edit(e.Locator.IndexName)
 	}
@@ -47,26 +49,33 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 	if failure != nil {
 		return d, false, failure, nil
 	}
+	if s.single != nil {
+		d.Source, d.KeptLast = s.single.Apply(d.Source)
+	}
+	noObject := s.joiner.relate(ctx, rec, &d)
+	if noObject != nil && !errors.Is(noObject, errNoObject) {
+		return d, false, nil, noObject
+	}
 	if err := s.names.name(&d); err != nil {
 		return d, false, nil, err
 	}
-	if s.single != nil {
-		d.Source, d.KeptLast = s.single.Apply(d.Source)
+	if noObject != nil {
+		return d, false, s.unreadable(&d, noObject), nil
 	}
 	if s.editor == nil {
 		return d, true, nil, nil
 	}
 	if keep, err = s.editor.Edit(&d); err != nil {
-		return d, false, s.unreadable(&d, err), nil
+		return d, false, s.unreadable(&d, fmt.Errorf("the rules cannot be applied: %w", err)), nil
 	}
 	return d, keep, nil, nil
 }
 
-// unreadable is a document that the user's rules cannot be applied to.
+// unreadable is a document that the user's rules or a join field cannot be applied to.
 func (s *documents) unreadable(d *doc.Document, err error) *doc.Failure {
 	return &doc.Failure{
 		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: s.shard, Ordinal: d.Ordinal,
-		Reason: doc.BadSource, Detail: "the rules cannot be applied: " + err.Error(), Source: bytes.Clone(d.Source),
+		Reason: doc.BadSource, Detail: err.Error(), Source: bytes.Clone(d.Source),
 	}
 }
 
@@ -88,11 +97,11 @@ func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int
 	if err != nil {
 		return err
 	}
-	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{Values: b != nil})
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{Values: e.needsValues(b)})
 	if err != nil {
 		return s.Blame(err)
 	}
-	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, NestedTerms: e.Locator.NestedTerms(), Values: b != nil})
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, NestedTerms: e.Locator.NestedTerms(), Values: e.needsValues(b)})
 	defer r.Close()
 	documents := newDocuments(e, shard, edit, b)
 	for {

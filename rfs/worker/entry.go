@@ -46,6 +46,9 @@ type Entry struct {
 	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
 }
 
+// needsValues reports whether more than the stored source of a document is read.
+func (e Entry) needsValues(b *builder) bool { return b != nil || e.Naming.Join != nil }
+
 func (e Entry) encode() (json.RawMessage, error) {
 	b, err := json.Marshal(e)
 	if err != nil {

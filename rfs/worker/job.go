@@ -64,7 +64,7 @@ func (j *job) open(ctx, work context.Context) error {
 	if j.builder, err = newBuilder(ctx, j.runner.Repo, j.entry); err != nil {
 		return err
 	}
-	j.commit, err = lucene.Open(ctx, dir, lucene.Options{Values: j.builder != nil})
+	j.commit, err = lucene.Open(ctx, dir, lucene.Options{Values: j.entry.needsValues(j.builder)})
 	if err != nil {
 		return shard.Blame(err)
 	}
@@ -82,7 +82,7 @@ func (j *job) open(ctx, work context.Context) error {
 		return err
 	}
 	j.reader = j.commit.Reader(lucene.ReadOptions{
-		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.builder != nil,
+		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.entry.needsValues(j.builder),
 	})
 	opts := j.runner.Bulk
 	j.sent = &sent{next: j.out}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 )
 
 // MultiType says what happens to an index in which several mapping types have documents.
@@ -45,12 +46,17 @@ type Naming struct {
 	Types []string  `json:"types,omitempty"`
 	Multi MultiType `json:"multi,omitempty"` // set when several types have documents
 	Emit  bool      `json:"emit,omitempty"`  // index and type stay as they were
+	// Join relates the documents of united types; nil: nothing does.
+	Join *metadata.Join `json:"join,omitempty"`
 }
 
-// newNaming decides the naming of an index whose documents have the given types.
-func newNaming(index string, types []string, multi MultiType, emit EmitType) Naming {
-	n := Naming{Index: index, Types: types}
+// newNaming decides the naming of an index whose documents have the given types. A join field needs all of them in one
+// index.
+func newNaming(index string, types []string, multi MultiType, emit EmitType, join *metadata.Join) Naming {
+	n := Naming{Index: index, Types: types, Join: join}
 	switch {
+	case join != nil:
+		n.Multi = UnionTypes
 	case emit == EmitOn:
 		n.Emit = true
 	case len(types) > 1:

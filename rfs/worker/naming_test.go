@@ -20,7 +20,7 @@ func TestEveryWayOfNamingKeepsDocumentsOfTwoTypesApart(t *testing.T) {
 		{UnionTypes, EmitAuto, []string{"pc"}, "pc", "blog#1", ""},
 		{SplitTypes, EmitOn, []string{"pc"}, "pc", "1", "blog"},
 	} {
-		n := newNaming("pc", types, c.multi, c.emit)
+		n := newNaming("pc", types, c.multi, c.emit, nil)
 		if !slices.Equal(n.Targets(), c.targets) {
 			t.Errorf("%s/%s: targets %q", c.multi, c.emit, n.Targets())
 		}
@@ -35,7 +35,7 @@ func TestEveryWayOfNamingKeepsDocumentsOfTwoTypesApart(t *testing.T) {
 }
 
 func TestOneTypeKeepsTheNameOfTheIndex(t *testing.T) {
-	n := newNaming("logs", []string{"doc"}, SplitTypes, EmitAuto)
+	n := newNaming("logs", []string{"doc"}, SplitTypes, EmitAuto, nil)
 	if !slices.Equal(n.Targets(), []string{"logs"}) || n.TypeOf("logs") != "" {
 		t.Errorf("%+v", n)
 	}
@@ -43,7 +43,7 @@ func TestOneTypeKeepsTheNameOfTheIndex(t *testing.T) {
 
 func TestTypeThatWasNotPlannedIsDamage(t *testing.T) {
 	d := doc.Document{Type: []byte("other"), ID: []byte("1")}
-	if err := newNamer(newNaming("pc", []string{"a", "b"}, SplitTypes, EmitAuto)).name(&d); err == nil {
+	if err := newNamer(newNaming("pc", []string{"a", "b"}, SplitTypes, EmitAuto, nil)).name(&d); err == nil {
 		t.Error("accepted")
 	}
 }

@@ -38,6 +38,8 @@ type Request struct {
 	Rules *rules.Set
 	// DataStreams says what becomes of backing indices; "" is StreamsToIndices.
 	DataStreams DataStreams
+	// ParentJoin is the name of the join field that takes the place of _parent; "" leaves relations out.
+	ParentJoin string
 	// DuplicateKeys says what becomes of documents with duplicate keys; "" is SendDuplicates.
 	DuplicateKeys DuplicateKeys
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
@@ -66,6 +68,9 @@ func (r Request) Settings(repository string) map[string]string {
 	}
 	if r.DataStreams == StreamsCreate {
 		settings["data-streams"] = string(r.DataStreams)
+	}
+	if r.ParentJoin != "" {
+		settings["parent-join"] = r.ParentJoin
 	}
 	if r.DuplicateKeys == KeepLastDuplicate {
 		settings["duplicate-keys"] = string(r.DuplicateKeys)
@@ -96,6 +101,8 @@ type IndexPlan struct {
 	Name   string
 	Source *snapshot.Index
 	Entry  Entry
+
+	warnings []string
 }
 
 // UnreadIndex is an index whose metadata cannot be read.
@@ -148,6 +155,9 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 		return nil, err
 	}
 	p.leaveUnread(names, damage, req)
+	for _, x := range p.Indices {
+		p.Warnings = append(p.Warnings, x.warnings...)
+	}
 	if err := p.planStreams(ctx, snap, req); err != nil {
 		return nil, err
 	}
@@ -218,26 +228,30 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	if e.Rebuild != "" {
 		e.Reduced += "; " + rebuildable(x, e.Rebuild)
 	}
-	types := x.Types()
-	if len(types) > 1 && req.EmitType != EmitOn {
-		if types, err = typesWithDocuments(ctx, repo, x); err != nil {
+	join, err := joinOf(x, req)
+	if err != nil {
+		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
+	}
+	types, ids := x.Types(), newCollisions(join)
+	if (len(types) > 1 || join != nil) && req.EmitType != EmitOn {
+		if types, err = typesWithDocuments(ctx, repo, x, ids); err != nil {
 			return IndexPlan{}, fmt.Errorf("index %s: which types have documents: %w", name, err)
 		}
 	}
-	e.Naming = newNaming(req.Rules.IndexName(req.Rename.NewName(name)), types, req.MultiType, req.EmitType)
+	e.Naming = newNaming(req.Rules.IndexName(req.Rename.NewName(name)), types, req.MultiType, req.EmitType, join)
 	if req.Sizes {
 		e.Bytes, e.Locator.ShardSums = measureShards(ctx, repo, x)
 	}
-	return IndexPlan{Name: name, Source: x, Entry: e}, nil
+	return IndexPlan{Name: name, Source: x, Entry: e, warnings: ids.warnings(name)}, nil
 }
 
 // typesWithDocuments reads ids until documents of two types are seen, and then all
 // that the index has: a split needs the name of every target index beforehand.
 // A shard that cannot be read adds nothing here; its item will fail and say why.
-func typesWithDocuments(ctx context.Context, repo snapshot.Repository, x *snapshot.Index) ([]string, error) {
+func typesWithDocuments(ctx context.Context, repo snapshot.Repository, x *snapshot.Index, ids *collisions) ([]string, error) {
 	seen := map[string]bool{}
 	for shard := range x.NumShards {
-		err := readTypes(ctx, repo, x.Locator, shard, seen)
+		err := readTypes(ctx, repo, x.Locator, shard, seen, ids)
 		if err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil) {
 			return nil, err
 		}
@@ -250,7 +264,7 @@ func typesWithDocuments(ctx context.Context, repo snapshot.Repository, x *snapsh
 	return types, nil
 }
 
-func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locator, shard int, seen map[string]bool) error {
+func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locator, shard int, seen map[string]bool, ids *collisions) error {
 	s, err := snapshot.OpenShard(ctx, repo, loc, shard)
 	if err != nil {
 		return err
@@ -270,9 +284,11 @@ func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locat
 		if err != nil {
 			return err
 		}
-		if t := decoder.Type(rec); t != nil && !seen[string(t)] {
+		t := decoder.Type(rec)
+		if t != nil && !seen[string(t)] {
 			seen[string(t)] = true
 		}
+		ids.add(t, rec)
 	}
 }
 

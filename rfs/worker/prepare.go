@@ -181,7 +181,7 @@ func wanted(x IndexPlan, o metadata.Overrides, own *rules.Set) ([]metadata.Wante
 	targets := n.Targets()
 	all := make([]metadata.Wanted, 0, len(targets))
 	for _, name := range targets {
-		w := metadata.Wanted{Name: name, Index: source, Type: n.TypeOf(name), Overrides: o, Rules: own}
+		w := metadata.Wanted{Name: name, Index: source, Type: n.TypeOf(name), Overrides: o, Rules: own, Join: n.Join}
 		if w.Type == "" && len(n.Types) == 1 {
 			w.Type = n.Types[0] // no document is of the other types
 		}
