@@ -104,7 +104,7 @@ func TestOnlyTheFieldItselfIsFound(t *testing.T) {
 	for _, c := range []struct {
 		b, s string
 		want bool
-	}{{"a", "a", true}, {"ab", "ab", true}, {"xab", "ab", true}, {"xa", "abc", false}, {"aab", "ab", true}, {"", "a", false}} {
+	}{{"a", "a", true}, {"ab", "ab", true}, {"xab", "ab", true}, {"xxa", "ab", false}, {"xa", "abc", false}, {"aab", "ab", true}, {"", "a", false}} {
 		if got := contains([]byte(c.b)[:len(c.b):len(c.b)], c.s); got != c.want {
 			t.Errorf("%q in %q: %v", c.s, c.b, got)
 		}
