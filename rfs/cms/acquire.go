@@ -169,6 +169,7 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 			ClientMs: before.Wall.UnixMilli(), ToleranceMs: c.cfg.SkewTolerance.Milliseconds(),
 		})
 		answered()
+		c.store95.add(c.clock.Read().Mono - before.Mono)
 		switch {
 		case errors.Is(err, ErrConflict), errors.Is(err, ErrNotFound):
 			return nil, it, Held, nil // somebody else was quicker
@@ -202,10 +203,10 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 			return nil, it, Held, nil
 		case Applied, Already:
 			l := c.newLease(it, before, initial)
-			// An answer may come too late to start anything; a lease that had to be read
-			// back is worth keeping while half of it is left.
+			// An answer may come too late to start anything: the next lease is longer. A lease
+			// that had to be read back is worth keeping while half of it is left.
 			if l.UntilTrigger() <= 0 || readBack && l.UntilEnd() < l.Length/2 {
-				return nil, it, Held, errors.Join(l.Release(ctx, CauseOutage), ctx.Err())
+				return nil, it, Held, errors.Join(l.GiveBack(ctx, Return{Cause: CauseOutage, Longer: !readBack}), ctx.Err())
 			}
 			return l, it, v, nil
 		default:

@@ -149,7 +149,7 @@ func TestTheDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	if got := l.UntilDeadline(); got != 6*time.Minute+45*time.Second {
 		t.Errorf("%v until the deadline", got)
 	}
-	if got := l.UntilTrigger(); got != 4*time.Minute+30*time.Second {
+	if got := l.UntilTrigger(); got != 2*time.Minute { // at half of the lease: a hand-off has five such requests
 		t.Errorf("%v until the trigger", got)
 	}
 }
@@ -167,6 +167,9 @@ func TestALeaseWhoseAnswerCameTooLateIsGivenBack(t *testing.T) {
 	l := b.lease(t)
 	if it := b.item(t); it.Attempts != 1 || l.UntilTrigger() < 7*time.Minute {
 		t.Errorf("%+v", it)
+	}
+	if l.Length != 20*time.Minute {
+		t.Errorf("the next lease is of %v, no longer than the one that was too short", l.Length)
 	}
 }
 
@@ -218,7 +221,7 @@ func TestALostAcquisitionIsAdoptedWhileHalfOfItIsLeft(t *testing.T) {
 		return errLost
 	}
 	l = b.lease(t)
-	if it := b.item(t); l.UntilTrigger() < 7*time.Minute || it.Attempts != 1 || it.Exponent != 1 {
+	if it := b.item(t); l.UntilDeadline() < 9*time.Minute || it.Attempts != 1 || it.Exponent != 1 {
 		t.Errorf("an old lease was kept, or its return counted: %+v", it)
 	}
 }

@@ -263,9 +263,9 @@ const shutdownTime = 20 * time.Second
 var errNoTime = errors.New("no time left to hand off after the signal")
 
 // watch stops the work at the lease's trigger and ends it when the lease is over by any clock, or too long after
-// stopped was closed by a signal, and shows the pause detector that the process runs. It sends no request, so
-// that nothing that hangs can hold it up.
-func (j *job) watch(ctx context.Context, stopped <-chan struct{}, trigger, end context.CancelFunc) {
+// stopped was closed by a signal, which abandons what ends the lease too, and shows the pause detector that the process
+// runs. It sends no request, so that nothing that hangs can hold it up.
+func (j *job) watch(ctx context.Context, stopped <-chan struct{}, trigger, end, abandon context.CancelFunc) {
 	var signalled time.Duration // since when stopped is closed; 0 before
 	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
 		reading := j.runner.Clock.Read()
@@ -281,7 +281,7 @@ func (j *job) watch(ctx context.Context, stopped <-chan struct{}, trigger, end c
 				signalled = now
 			}
 			if err == nil && now-signalled >= shutdownTime {
-				err = errNoTime
+				err, end = errNoTime, abandon
 			}
 		default:
 		}

@@ -87,15 +87,18 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 	defer r.Meter.finish(j)
 	j.log.Info("lease acquired", "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
 
-	// Work goes on until the lease's deadline (or shutdownTime) even when ctx ends: handing off takes a moment.
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UntilDeadline())
+	// Work goes on until the lease's deadline (or shutdownTime) even when ctx ends: handing off takes a moment. What ends
+	// the lease may take longer than that, see closing.
+	ending, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	work, cancel := context.WithTimeout(ending, lease.UntilDeadline())
 	defer cancel()
 	stopping, stop := context.WithTimeout(ctx, lease.UntilTrigger())
 	defer stop()
 	j.pauses.touch(r.Clock.Read())
 	var beside, reports sync.WaitGroup
 	watched, unwatch := work, cancel
-	beside.Go(func() { j.watch(watched, ctx.Done(), stop, unwatch) })
+	beside.Go(func() { j.watch(watched, ctx.Done(), stop, unwatch, abandon) })
 	reported, unreport := context.WithCancel(work)
 	defer unreport()
 	reports.Go(func() { j.report(reported, unwatch) })
@@ -114,6 +117,10 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 		}
 		work, more = context.WithTimeout(context.WithoutCancel(ctx), moment)
 		defer more()
+	} else if work.Err() == nil {
+		var end context.CancelFunc
+		work, end = j.closing(ending)
+		defer end()
 	}
 	outcome, err := j.finish(ctx, work, err)
 	cancel()
@@ -123,6 +130,12 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 	}
 	j.log.Info("lease ended", "outcome", outcome.String(), "error", errorText(err))
 	return outcome, err
+}
+
+// closing is the context of what ends a lease in good order. The deadline is for documents; these requests are decided by
+// the holder's id, so they may be sent until the lease itself ends, and answered a moment later.
+func (j *job) closing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, j.lease.UntilEnd()+lastWord)
 }
 
 func errorText(err error) string {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,6 +41,20 @@ func TestEachFaultByItself(t *testing.T) {
 			cfg.StoreTrip, cfg.Lease = 3*time.Second, 40*time.Second
 			return cfg
 		}, nil},
+		// What a lease is too short to hand off is released, and the next one is longer.
+		{"the store takes 4 s, leases of 20 s", 4, func(seed uint64) Config {
+			cfg := calmWorld(seed)
+			cfg.StoreTrip, cfg.Lease = 4*time.Second, 20*time.Second // each way takes up to so long
+			return cfg
+		}, func(r Report) error {
+			if r.Lost > 0 {
+				return fmt.Errorf("%d of %d leases were lost", r.Lost, r.Leases)
+			}
+			if r.Verdicts["release applied"] == 0 {
+				return errors.New("no lease was too short: nothing is proven")
+			}
+			return nil
+		}},
 		// Documents go on until the trigger.
 		{"the store is silent for 45 s", 2, func(seed uint64) Config {
 			cfg := calmWorld(seed)

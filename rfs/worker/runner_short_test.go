@@ -1,0 +1,55 @@
+package worker
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// TestALeaseTooShortForItsHandOffIsReleased: what was done is recorded, no attempt is counted, and leases grow until one
+// holds a hand-off.
+func TestALeaseTooShortForItsHandOffIsReleased(t *testing.T) {
+	const initial = 20 * time.Second
+	for _, c := range []struct {
+		name     string
+		each     time.Duration // request to the store
+		released int           // leases before the first hand-off
+	}{
+		{"the store answers at once", 0, 0},
+		{"the store takes 4 s", 4 * time.Second, 2},
+		{"the store takes nearly half of the lease", 8500 * time.Millisecond, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &slowStore{memory: newMemory(), decide: always(c.each / 2), answer: always(c.each / 2)}
+				defer store.under.Wait()
+				s := newShard(t, store, &slowSink{sink: sink{docs: map[string][32]byte{}}, each: time.Second}, initial, 8)
+				watermark := int64(0)
+				for n := range c.released {
+					lease := s.lease(t)
+					if lease.Length != initial<<n {
+						t.Fatalf("lease %d is of %v", n, lease.Length)
+					}
+					outcome, err := s.run(t.Context(), lease)
+					if outcome != Released || err != nil {
+						t.Fatalf("lease %d: %v: %v", n, outcome, err)
+					}
+					it := s.item(t)
+					if it.Holder != "" || it.Attempts != 0 || it.Watermark <= watermark || it.Counts.Ordinals != it.Watermark || it.ReleasedFor != string(cms.CauseOutage) {
+						t.Fatalf("lease %d left %+v", n, it)
+					}
+					watermark = it.Watermark
+				}
+				lease := s.lease(t)
+				if lease.Length != initial<<c.released || lease.Start() != watermark {
+					t.Fatalf("the last lease is of %v from %d on", lease.Length, lease.Start())
+				}
+				if outcome, err := s.run(t.Context(), lease); outcome != HandedOff || err != nil {
+					t.Errorf("%v: %v", outcome, err)
+				}
+			})
+		})
+	}
+}
