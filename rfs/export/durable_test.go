@@ -1,6 +1,7 @@
 package export
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,6 +34,36 @@ func TestOpenMakesTheDirectoryItselfDurable(t *testing.T) {
 	for _, dir := range []string{filepath.Join(top, "new", "out"), filepath.Join(top, "new"), top} {
 		if !slices.Contains(files.dirs, dir) {
 			t.Errorf("%s is not synced", dir)
+		}
+	}
+}
+
+// deaf is the file system of the operating system, which cannot sync one directory.
+type deaf struct {
+	system
+	dir string
+}
+
+func (s deaf) SyncDir(path string) error {
+	if path == s.dir {
+		return errors.New("no such operation")
+	}
+	return s.system.SyncDir(path)
+}
+
+func TestOnlyTheDirectoryAndTheOneAboveMustBeSynced(t *testing.T) {
+	top := t.TempDir()
+	out := filepath.Join(top, "a", "b", "out")
+	for _, c := range []struct {
+		dir   string
+		opens bool
+	}{{out, false}, {filepath.Dir(out), false}, {filepath.Join(top, "a"), true}, {top, true}} {
+		d, err := OpenOn(deaf{dir: c.dir}, out, "w", None)
+		if (err == nil) != c.opens {
+			t.Errorf("%s cannot be synced: %v", c.dir, err)
+		}
+		if err == nil {
+			d.Close()
 		}
 	}
 }

@@ -278,8 +278,15 @@ func TestFilesOfDeadWritersAreRemoved(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
+	folder := filepath.Join(dir, "0-0.ndjson.tmp-folder")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	openDir(t, dir, "next", None)
 	wantTree(t, dir, map[string]string{"notes.tmp-x": "theirs"})
+	if _, err := os.Stat(folder); err != nil {
+		t.Errorf("a folder of such a name: %v", err)
+	}
 }
 
 func TestABodyThatIsNoneIsRefusedForGood(t *testing.T) {
@@ -316,7 +323,7 @@ func TestNamesAreSafeAndComeBack(t *testing.T) {
 	for name, want := range map[string]string{
 		"logs-2026.01.01": "logs-2026.01.01", ".kibana": "%2Ekibana", "..": "%2E%2E", ".": "%2E", "": "%", "a/b": "a%2Fb", "A": "%41",
 		"a%": "a%25", "nul": "%6Eul", "com1.x": "%63om1.x", "a.": "a%2E", "ü": "%C3%BC", "com": "com", ".rfsd": "%2Erfsd",
-		"z": "z", "com0": "%63om0", "lpt9": "%6Cpt9", "com:": "com%3A",
+		"z": "z", "com0": "%63om0", "lpt9": "%6Cpt9", "com:": "com%3A", "comx": "comx",
 		strings.Repeat("x", 240): strings.Repeat("x", 240), strings.Repeat("x", 241): strings.Repeat("x", 240) + "%/x",
 	} {
 		if got := EncodeName(name); got != want {
@@ -378,4 +385,15 @@ func TestAContextThatHasEndedStopsAFileForNow(t *testing.T) {
 	}
 	commit(t, f)
 	wantTree(t, dir, map[string]string{"i/0-0.ndjson": pair("i", "2")})
+}
+
+func TestAttemptsThatEndedAreForgotten(t *testing.T) {
+	d := openDir(t, t.TempDir(), "w", None)
+	for n, end := range []func(*File) error{func(f *File) error { return f.Commit(t.Context()) }, (*File).Abort} {
+		f := create(t, d, "i", n, 0)
+		send(t, f, pair("i", "1"))
+		if err := end(f); err != nil || len(d.current) != 0 {
+			t.Errorf("%v, %d attempts in work", err, len(d.current))
+		}
+	}
 }

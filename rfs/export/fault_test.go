@@ -258,7 +258,7 @@ func TestErrorsOfTheDiskAreReported(t *testing.T) {
 	}
 }
 
-func TestTheLockReportsWhatIsWrong(t *testing.T) {
+func TestTheLockAndTheKernelReportWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, ".rfsd", "lock"), 0o700); err != nil {
 		t.Fatal(err)
@@ -268,6 +268,9 @@ func TestTheLockReportsWhatIsWrong(t *testing.T) {
 	}
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("needs /dev/full of Linux")
+	}
+	if err := (system{}).SyncDir("/proc"); err == nil {
+		t.Error("a directory that cannot be synced was reported as durable")
 	}
 	if _, err := acquire("/dev/full", "w"); !errors.Is(err, fault.ErrConfig) || strings.Contains(err.Error(), "locked") {
 		t.Errorf("a lock that takes no name: %v", err)

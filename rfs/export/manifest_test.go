@@ -159,6 +159,61 @@ func TestManifest(t *testing.T) {
 				t.Errorf("%+v", m)
 			}
 		}},
+		{"files are looked at again only after further work", func(t *testing.T, dir string) {
+			files := &sick{}
+			d, err := OpenOn(files, dir, "w", None)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { d.Close() })
+			finish(t, d, "")
+			files.walk = errors.New("not to be listed")
+			finish(t, d, "")
+			files.walk = nil
+			f := create(t, d, "i", 0, 0)
+			send(t, f, pair("i", "1"))
+			commit(t, f)
+			finish(t, d, "")
+			wantManifest(t, dir, true, map[string]int64{"i/0-0.ndjson": 1})
+		}},
+		{"work after items failed is in the account", func(t *testing.T, dir string) {
+			d := openDir(t, dir, "w", None)
+			for n, index := range []string{"i", "j"} {
+				f := create(t, d, index, 0, 0)
+				send(t, f, pair(index, "1"))
+				commit(t, f)
+				finish(t, d, "1 shard failed")
+				if m := manifest(t, dir); len(m.Files) != n+1 || m.Documents != int64(n+1) {
+					t.Errorf("%+v", m)
+				}
+			}
+		}},
+		{"files that changed since are listed anew, for the same reason, too", func(t *testing.T, dir string) {
+			d := openDir(t, dir, "w", None)
+			f := create(t, d, "i", 0, 0)
+			send(t, f, pair("i", "1"))
+			commit(t, f)
+			finish(t, d, "1 shard failed")
+			if err := os.Remove(filepath.Join(dir, "i", "0-0.ndjson")); err != nil {
+				t.Fatal(err)
+			}
+			finish(t, reopen(t, d, dir, None), "1 shard failed")
+			wantManifest(t, dir, false, map[string]int64{})
+		}},
+		{"a damaged note of an item is an error by name", func(t *testing.T, dir string) {
+			d := openDir(t, dir, "w", None)
+			f := create(t, d, "i", 0, 0)
+			send(t, f, pair("i", "1"))
+			commit(t, f)
+			for _, text := range []string{"{", "[1]", ""} {
+				if err := os.WriteFile(filepath.Join(dir, ".rfsd", "items", "i", "0-0.json"), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Finish("1 shard failed"); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "0-0.json") {
+					t.Errorf("%q: %v", text, err)
+				}
+			}
+		}},
 		{"a file that is cut off is listed as it is where items failed", func(t *testing.T, dir string) {
 			d := openDir(t, dir, "w", None)
 			f := create(t, d, "i", 0, 0)
