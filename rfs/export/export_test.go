@@ -290,7 +290,7 @@ func TestFilesOfDeadWritersAreRemoved(t *testing.T) {
 }
 
 func TestABodyThatIsNoneIsRefusedForGood(t *testing.T) {
-	for _, body := range []string{"x", "{}\n", "{}\n{}\n", "{\"index\":{}}\n{}\n", pair("i", "1") + "{\n", strings.TrimSuffix(pair("i", "1"), "\n")} {
+	for _, body := range []string{"x", "{}\n", "{}\n{}\n", "{\"index\":{}}\n{}\n", pair("i", "1") + "{\n", strings.TrimSuffix(pair("i", "1"), "\n"), "{\"index\":{\"_index\":\"i\"}}\n"} {
 		f := create(t, openDir(t, t.TempDir(), "w", None), "i", 0, 0)
 		if _, err := f.Send(t.Context(), []byte(body), 1); err == nil {
 			t.Errorf("%q was taken", body)

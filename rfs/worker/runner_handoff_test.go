@@ -323,3 +323,37 @@ func TestNoRecordOfProgressIsUnderWayWhenTheLeaseEnds(t *testing.T) {
 		})
 	}
 }
+
+// failing takes a number of bodies and then none.
+type failing struct {
+	sink
+	left int
+}
+
+func (s *failing) Open(context.Context, cms.ItemID, func() error) (Output, error) { return s, nil }
+
+func (s *failing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if s.left--; s.left < 0 {
+		return bulk.Result{}, fmt.Errorf("no route: %w", fault.ErrUnavailable)
+	}
+	return s.sink.Send(ctx, body, n)
+}
+
+func TestAnItemThatIsGivenBackKeepsWhatWasDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		progress := 0
+		store := quick(&progress)
+		defer store.under.Wait()
+		to := &failing{sink: sink{docs: map[string][32]byte{}}, left: 7}
+		s := newShard(t, store, to, 10*time.Minute, 64)
+		s.runner.RecordEvery, s.runner.Bulk.StallTimeout = time.Hour, 300*time.Millisecond // no record of progress comes in between
+		outcome, err := s.run(t.Context(), s.lease(t))
+		if outcome != Released || !errors.Is(err, fault.ErrUnavailable) || progress != 0 {
+			t.Fatalf("%v after %d records of progress: %v", outcome, progress, err)
+		}
+		it := s.item(t)
+		if below := s.live(t, it.Watermark); !it.Open() || below == 0 || it.Counts.Indexed != below || int64(len(to.docs)) != below {
+			t.Errorf("%d documents arrived, %d are below the watermark, left as %+v", len(to.docs), below, it)
+		}
+	})
+}
