@@ -39,7 +39,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	if o.snapshot == "" || o.target.URL == "" {
 		return config.Usage("evaluate needs a snapshot that is there (--snapshot-name) and a target (--target-host)")
 	}
-	log := newLogger(o)
+	log, _ := newLogger(o)
 	o.warnOfRisks(log)
 	blobs, err := openRepository(ctx, o)
 	if err != nil {

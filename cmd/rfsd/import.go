@@ -76,14 +76,14 @@ func decodeImport(values config.Values) (importOptions, error) {
 
 // runImport takes part in an import and reports it.
 func runImport(ctx context.Context, o importOptions) error {
-	log := newLogger(o.options)
+	log, screen := newLogger(o.options)
 	o.warnOfRisks(log)
 	begin := time.Now()
 	h, err := openImport(ctx, o, log, newInstruments(o.options))
 	if err != nil {
 		return err
 	}
-	stopProgress := showProgress(importProgress(h.Import), log)
+	stopProgress := showProgress(importProgress(h.Import), log, screen)
 	status, err := h.Run(ctx)
 	stopProgress()
 	r := &importReport{Status: status, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}

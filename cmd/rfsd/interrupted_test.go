@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -32,5 +33,35 @@ func TestAnInterruptionStatesHowToGoOn(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if last := lines[len(lines)-1]; code != exit.Failed || !strings.HasPrefix(last, "rfsd: interrupted; run the same command again to continue") || strings.Contains(last, "canceled") {
 		t.Errorf("exit %d: %s", code, b)
+	}
+}
+
+func TestASecondInterruptionEndsAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		args  []string
+		words bool
+	}{
+		{"a migration", []string{"rfsd", "migrate"}, true},
+		{"no command", []string{"rfsd"}, true},
+		{"a daemon ends its workers", []string{"rfsd", "run"}, false},
+		{"a worker hands off", []string{"rfsd", "worker"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			signals, ended := make(chan os.Signal), make(chan struct{})
+			ctx, cancel := context.WithCancel(t.Context())
+			var stderr bytes.Buffer
+			go func() { interrupt(signals, c.args, &stderr, cancel); close(ended) }()
+			signals <- os.Interrupt
+			<-ctx.Done()
+			if !c.words {
+				return
+			}
+			signals <- os.Interrupt
+			<-ended
+			if !strings.Contains(stderr.String(), "a second interruption ends at once") {
+				t.Errorf("%q", stderr.String())
+			}
+		})
 	}
 }

@@ -81,7 +81,8 @@ func openLink(call *config.Call) (*link, config.Values, error) {
 // logger logs as the run does; under a daemon always JSON that names the slot, of a level that may change.
 func (l *link) logger(o options) *slog.Logger {
 	if l.parent == nil {
-		return newLogger(o)
+		log, _ := newLogger(o)
+		return log
 	}
 	l.level.Set(o.logLevel)
 	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(&l.level))).With("slot", l.first.Slot, "pid", os.Getpid())

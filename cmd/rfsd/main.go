@@ -24,10 +24,28 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		interrupt(signals, os.Args, os.Stderr, cancel)
+		os.Exit(int(exit.Failed))
+	}()
 	code := run(ctx, os.Args)
-	stop()
+	cancel()
 	os.Exit(int(code))
+}
+
+// interrupt cancels the command at the first signal and returns at the second. It does not return for a daemon, which ends its
+// workers itself at a second one, nor for a worker, which its daemon ends.
+func interrupt(signals <-chan os.Signal, args []string, stderr io.Writer, cancel context.CancelFunc) {
+	<-signals
+	cancel()
+	if len(args) > 1 && (args[1] == "run" || args[1] == "worker") {
+		select {}
+	}
+	fmt.Fprintln(stderr, "\nrfsd: interrupted: ending what is under way; a second interruption ends at once")
+	<-signals
 }
 
 // run executes one command line and returns its exit code.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -49,7 +51,7 @@ func migrateCommand() *cli.Command {
 
 // migrate runs one migration and reports it.
 func migrate(ctx context.Context, o options) error {
-	log := newLogger(o)
+	log, screen := newLogger(o)
 	o.warnOfRisks(log)
 	begin := time.Now()
 	blobs, err := openRepository(ctx, o)
@@ -92,9 +94,7 @@ func migrate(ctx context.Context, o options) error {
 		return errors.Join(err, done(), owner.release())
 	}
 	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
-	stopProgress := showProgress(migrationProgress(m.Runner.Meter, s.Size), log)
-	sum, err := m.Run(ctx)
-	stopProgress()
+	sum, err := runShown(ctx, m, o.discard, log, screen)
 	err = errors.Join(err, done(), owner.release())
 
 	r := &report{Summary: sum, Seconds: time.Since(begin).Seconds()}
@@ -103,9 +103,26 @@ func migrate(ctx context.Context, o options) error {
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
 	if o.verify && err == nil && sum.Complete {
 		o.snapshot = sum.Snapshot
-		r.Verification, err = compare(ctx, o, blobs, wholeTarget, log)
+		r.Verification, err = compare(ctx, o, blobs, wholeTarget, log, screen)
 	}
 	return conclude(o, r, plan, err)
+}
+
+// runShown runs m to its end and shows its progress meanwhile.
+func runShown(ctx context.Context, m *worker.Migration, rehearsal bool, log *slog.Logger, screen *terminal.Screen) (*worker.Summary, error) {
+	follower := &progress.Follower{Store: m.Coordinator, Clock: m.Runner.Clock, Own: func() progress.Own {
+		p := m.Runner.Meter.Read(time.Now())
+		return progress.Own{Documents: p.Documents, Failed: p.Failed, Bytes: p.Bytes, ShardBytes: p.ShardBytes, Running: p.Running}
+	}}
+	following, end := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { follower.Run(following) })
+	stop := showProgress(migrationProgress(follower.View, rehearsal), log, screen)
+	sum, err := m.Run(ctx)
+	end()
+	reading.Wait()
+	stop()
+	return sum, err
 }
 
 // request says what is read of the snapshot.
@@ -152,16 +169,18 @@ func announce(log *slog.Logger, plan *worker.Plan) {
 	}
 }
 
-// newLogger logs JSON unless a person is watching.
-func newLogger(o options) *slog.Logger {
+// newLogger returns the log of a command: JSON, or text above the line of progress where standard error is a terminal. The
+// Screen is nil elsewhere.
+func newLogger(o options) (*slog.Logger, *terminal.Screen) {
 	opts := logOptions(o.logLevel)
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		if o.logLevel == slog.LevelInfo {
-			opts.Level = slog.LevelWarn // the progress line says the rest
-		}
-		return slog.New(slog.NewTextHandler(terminal.NewWriter(os.Stderr), opts))
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), opts)), nil
 	}
-	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), opts))
+	if o.logLevel == slog.LevelInfo {
+		opts.Level = slog.LevelWarn // the line of progress shows the rest
+	}
+	screen := terminal.NewScreen(os.Stderr)
+	return slog.New(slog.NewTextHandler(screen, opts)), screen
 }
 
 // logOptions are those of every log: secrets are masked, durations are written as text, and an error that is empty is left out.
@@ -192,12 +211,13 @@ func logOptions(level slog.Leveler) *slog.HandlerOptions {
 	}}
 }
 
-// showProgress draws or logs what words says until the returned function is called.
-func showProgress(words func(elapsed float64) string, log *slog.Logger) func() {
-	line := newProgressLine(words)
-	every := 30 * time.Second
-	if line.tty {
-		every = 500 * time.Millisecond
+// showProgress shows what text returns, twice a second on a screen, or every 30 s in the log, until the returned function is
+// called. The elapsed seconds are at least 0.001.
+func showProgress(text func(elapsed float64) string, log *slog.Logger, screen *terminal.Screen) func() {
+	begin, every := time.Now(), 30*time.Second
+	show := func(s string) { log.Info("progress", "progress", s) }
+	if screen != nil {
+		every, show = 500*time.Millisecond, screen.Show
 	}
 	ticker, quit, ended := time.NewTicker(every), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -205,11 +225,7 @@ func showProgress(words func(elapsed float64) string, log *slog.Logger) func() {
 		for {
 			select {
 			case now := <-ticker.C:
-				if line.tty {
-					line.draw(now)
-				} else {
-					log.Info("progress", "progress", line.text(now))
-				}
+				show(text(max(now.Sub(begin).Seconds(), 0.001)))
 			case <-quit:
 				return
 			}
@@ -219,7 +235,9 @@ func showProgress(words func(elapsed float64) string, log *slog.Logger) func() {
 		ticker.Stop()
 		close(quit)
 		<-ended
-		line.clear()
+		if screen != nil {
+			screen.Show("")
+		}
 	}
 }
 

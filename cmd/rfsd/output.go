@@ -9,8 +9,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -19,37 +17,49 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// progressLine shows on a terminal how far the run is; elsewhere it logs now and then.
-type progressLine struct {
-	words func(elapsed float64) string // what there is to say after so many seconds
-	begin time.Time
-	out   io.Writer
-	tty   bool
-	width int
-}
-
-func newProgressLine(words func(elapsed float64) string) *progressLine {
-	p := &progressLine{words: words, begin: time.Now(), out: os.Stderr}
-	if fd := int(os.Stderr.Fd()); term.IsTerminal(fd) {
-		p.tty = true
-		if w, _, err := term.GetSize(fd); err == nil {
-			p.width = w
+// migrationProgress returns the text of the progress of a migration: its phase, and from the documents on what arrived, the
+// rate of the last minute beside the mean, the part that is done and the time that is left.
+func migrationProgress(view func() progress.View, rehearsal bool) func(elapsed float64) string {
+	return func(float64) string {
+		v := view()
+		if s := phaseProgress(v, rehearsal); s != "" {
+			return s
 		}
+		s := fmt.Sprintf("%s documents, %s documents/s (mean %s), %s/s", count(v.Documents), count(int64(v.Rate)), count(int64(v.Mean)), progress.Bytes(int64(v.ByteRate)))
+		if rehearsal {
+			s = "rehearsal, nothing is sent: " + s
+		}
+		if v.Share > 0 {
+			s += fmt.Sprintf(", %.1f %%", 100*v.Share)
+		}
+		if v.Left > 0 {
+			s += fmt.Sprintf(", %s left", v.Left.Round(time.Second))
+		}
+		if v.Quiet > 0 {
+			s += fmt.Sprintf(", no document arrived for %s", v.Quiet.Round(time.Second))
+		}
+		return s + failures(v.Failed)
 	}
-	return p
 }
 
-func (p *progressLine) text(now time.Time) string {
-	return p.words(max(now.Sub(p.begin).Seconds(), 0.001))
-}
-
-// migrationProgress says documents, bytes, rate, part done and remaining time by bytes. total gives the
-// bytes of all shards, 0 while they are not known.
-func migrationProgress(meter *worker.Meter, total func() int64) func(elapsed float64) string {
-	return func(elapsed float64) string {
-		r := meter.Read(time.Now())
-		return rates(r.Documents, r.Bytes, elapsed) + remaining(r.ShardBytes, total(), elapsed) + failures(r.Failed)
+// phaseProgress returns the text of a phase before the documents; "" when documents are under way.
+func phaseProgress(v progress.View, rehearsal bool) string {
+	if v.Phase.Name == "" || v.Phase.Name == "documents" || v.Documents > 0 {
+		return ""
 	}
+	words := map[string]string{"snapshot": "waiting for the snapshot", "metadata": "creating templates", "indices": "creating indices"}
+	if rehearsal {
+		words["metadata"], words["indices"] = "reading templates", "reading the metadata of indices"
+	}
+	s := words[v.Phase.Name]
+	if v.Phase.Total > 0 {
+		done, total := count(v.Phase.Done), count(v.Phase.Total)+" "+v.Phase.Unit
+		if v.Phase.Unit == "bytes" {
+			done, total = progress.Bytes(v.Phase.Done), progress.Bytes(v.Phase.Total)
+		}
+		s += fmt.Sprintf(": %s of %s", done, total)
+	}
+	return s
 }
 
 func rates(documents, bytes int64, elapsed float64) string {
@@ -72,20 +82,6 @@ func failures(n int64) string {
 		return ""
 	}
 	return fmt.Sprintf(", %s failed", count(n))
-}
-
-func (p *progressLine) draw(now time.Time) {
-	s := p.text(now)
-	if p.width > 4 && len(s) > p.width-1 {
-		s = s[:p.width-1]
-	}
-	fmt.Fprintf(p.out, "\r\x1b[K%s", s)
-}
-
-func (p *progressLine) clear() {
-	if p.tty {
-		fmt.Fprint(p.out, "\r\x1b[K")
-	}
 }
 
 // count writes a number with thin groups: 1 234 567.

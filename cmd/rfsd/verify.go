@@ -60,7 +60,8 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
-	r, err := compare(ctx, o, blobs, ask, newLogger(o))
+	log, screen := newLogger(o)
+	r, err := compare(ctx, o, blobs, ask, log, screen)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 }
 
 // compare reads both sides.
-func compare(ctx context.Context, o options, blobs repo.Repository, ask config.Verification, log *slog.Logger) (*verify.Report, error) {
+func compare(ctx context.Context, o options, blobs repo.Repository, ask config.Verification, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
 	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: blobs.URI(), Snapshot: o.snapshot, Sample: float64(ask.Sample), Quick: ask.Quick}
 	plan, err := worker.NewPlan(ctx, blobs, o.request())
 	if err != nil {
@@ -115,7 +116,7 @@ func compare(ctx context.Context, o options, blobs repo.Repository, ask config.V
 		Sample: verify.Sample(float64(ask.Sample)), Failed: refused, Names: ask.Differences, Readers: o.slots, Pause: pause, Log: log,
 	})
 	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets}
-	stop := showProgress(verifyProgress(checker), log)
+	stop := showProgress(verifyProgress(checker), log, screen)
 	if ask.Quick {
 		r.Indices, err = checker.Count(ctx, source.Groups(plan))
 	} else {

@@ -147,21 +147,6 @@ func (s *Session) plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// Size is the bytes of all shards in the repository; 0 while they are not known.
-func (s *Session) Size() (total int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.planned == nil {
-		return 0
-	}
-	for _, x := range s.planned.Indices {
-		for _, b := range x.Entry.Bytes {
-			total += b
-		}
-	}
-	return total
-}
-
 // snapshotName is the snapshot's name, and its UUID when this session created it.
 func (s *Session) snapshotName(ctx context.Context) (name, uuid string, err error) {
 	p, err := s.Coordinator.Phase(ctx, cms.SnapshotPhase)

@@ -1,0 +1,63 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// Screen shows one line of progress below everything else that is written to it.
+type Screen struct {
+	out   io.Writer
+	width func() int // columns at this moment; 0: not known
+
+	mu    sync.Mutex
+	shown string
+}
+
+// NewScreen returns a Screen on a file. What is written is cleaned as by a Writer.
+func NewScreen(f *os.File) *Screen {
+	return &Screen{out: NewWriter(f), width: func() int {
+		w, _, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			return 0
+		}
+		return w
+	}}
+}
+
+// Write writes whole lines above the line of progress.
+func (s *Screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	n, err := s.out.Write(b)
+	s.draw()
+	return n, err
+}
+
+// Show replaces the line of progress; "" removes it. A line that is wider than the terminal is cut.
+func (s *Screen) Show(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	s.shown = line
+	s.draw()
+}
+
+func (s *Screen) clear() {
+	if s.shown != "" {
+		fmt.Fprint(Raw(s.out), "\r\x1b[K")
+	}
+}
+
+func (s *Screen) draw() {
+	line := []rune(s.shown)
+	if w := s.width(); w > 4 && len(line) >= w {
+		line = line[:w-1]
+	}
+	fmt.Fprint(s.out, string(line))
+}
