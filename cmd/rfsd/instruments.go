@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -17,6 +18,7 @@ import (
 type instruments struct {
 	counters metrics.Counters
 	bucket   *throttle.Bucket
+	memory   *budget.Budget
 	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
 	pace, reads throttle.Pace
 	// Opened already, for a slot inside a daemon; nil: open those of the options.
@@ -25,7 +27,9 @@ type instruments struct {
 	solo  *worker.Solo // of the slots inside a daemon; nil: the worker has the process to itself
 }
 
-func newInstruments(o options) *instruments { return &instruments{bucket: throttle.New(o.maxRate)} }
+func newInstruments(o options) *instruments {
+	return &instruments{bucket: throttle.New(o.maxRate), memory: newBudget(o)}
+}
 
 // limits are those of all that is sent.
 func (in *instruments) limits(o options, client *target.Client, log *slog.Logger) worker.Limits {

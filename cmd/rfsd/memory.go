@@ -1,6 +1,13 @@
 package main
 
-import "runtime/debug"
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/rfsd/rfsd/rfs/budget"
+	"github.com/rfsd/rfsd/rfs/target"
+)
 
 // What a process holds besides bodies, in bytes.
 const (
@@ -28,5 +35,31 @@ func memoryBudget(o options, bucket bool) int64 {
 func limitMemory(budget int64, getenv func(string) string) {
 	if getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(budget)
+	}
+}
+
+// What a process holds of long documents, large metadata and long answers together, in bytes: what is left of a half
+// gigabyte at default settings.
+const (
+	memoryOfInput = 480 << 20
+	leastOfInput  = 192 << 20
+	// answersOfInput is the part of it that only answers may take.
+	answersOfInput = 64 << 20
+)
+
+// newBudget returns the budget of the process for what others wrote.
+func newBudget(o options) *budget.Budget {
+	return budget.New(max(memoryOfInput-memoryBudget(o, false), leastOfInput), answersOfInput)
+}
+
+// maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0 when that is
+// not known.
+func maxBody(client *target.Client, log *slog.Logger) func(ctx context.Context) int64 {
+	return func(ctx context.Context) int64 {
+		most, err := client.MaxBody(ctx)
+		if err != nil {
+			log.DebugContext(ctx, "size of requests not known", "error", err)
+		}
+		return most
 	}
 }

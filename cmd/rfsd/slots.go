@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -26,6 +27,7 @@ type slotHost struct {
 	o      options
 	log    *slog.Logger
 	bucket *throttle.Bucket
+	memory *budget.Budget
 	solo   worker.Solo
 
 	mu    sync.Mutex
@@ -38,7 +40,7 @@ type slotHost struct {
 }
 
 func newSlotHost(o options, log *slog.Logger) *slotHost {
-	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), hands: map[int]*hand{}}
+	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), memory: newBudget(o), hands: map[int]*hand{}}
 }
 
 // open opens the store, once.
@@ -76,7 +78,7 @@ func (h *slotHost) hand(ctx context.Context, slot int) (*hand, error) {
 	if x := h.hands[slot]; x != nil {
 		return x, nil
 	}
-	x, err := openHand(ctx, h.o, h.log.With("slot", slot), &instruments{bucket: h.bucket, store: h.store, files: h.files, solo: &h.solo})
+	x, err := openHand(ctx, h.o, h.log.With("slot", slot), &instruments{bucket: h.bucket, memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
 	if err == nil {
 		h.hands[slot] = x
 	}
@@ -135,7 +137,7 @@ func (h *slotHost) runImport(ctx context.Context, slot int, report func(daemon.R
 	h.mu.Unlock()
 	o := *h.imports
 	o.slots = 1
-	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, store: store})
+	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, memory: h.memory, store: store})
 	if err != nil {
 		return failedRecord(err)
 	}

@@ -36,6 +36,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		return nil, nil, errors.Join(err, done())
 	}
 	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv)
+	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	writer := newHolder()
 	s := &worker.Session{
 		Holder: writer, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
@@ -75,7 +76,10 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o), Edit: o.editor,
+		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o), Edit: o.editor, Memory: in.memory,
+	}
+	if client != nil {
+		s.Runner.MaxBody = maxBody(client, log)
 	}
 	return s, done, nil
 }

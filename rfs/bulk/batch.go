@@ -28,7 +28,8 @@ type batch struct {
 	items    []item
 	indices  []indexCount
 	failures []doc.Failure
-	weight   int // bytes of body and failures
+	weight   int    // bytes of body and failures
+	release  func() // of the memory of a long document; nil: none
 	counts   Counts
 }
 

@@ -346,6 +346,17 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 	return nil
 }
 
+// SendNow sends what is buffered without waiting for more documents. release is called when it is settled, and its memory
+// given up: at once if nothing is buffered, never after a stop.
+func (l *Loader) SendNow(ctx context.Context, release func()) error {
+	if l.cur == nil {
+		release()
+		return nil
+	}
+	l.cur.release = release
+	return l.flushBatch(ctx)
+}
+
 // launch starts a goroutine for the current batch, which frees the slot that the caller acquired.
 func (l *Loader) launch() {
 	b := l.cur
@@ -467,6 +478,10 @@ func (l *Loader) settle(b *batch) {
 	defer l.mu.Unlock()
 	b.done = true
 	l.total.add(b.counts)
+	if b.release != nil {
+		b.body, b.items, b.failures = nil, nil, nil
+		b.release()
+	}
 	for len(l.queue) > 0 && l.queue[0].done {
 		head := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)

@@ -80,3 +80,43 @@ func (taker) Send(context.Context, []byte, int) (Result, error) { return Result{
 func sized(ordinal int64, n int) *doc.Document {
 	return &doc.Document{Ordinal: ordinal, Index: []byte("logs"), ID: []byte("AVx3b1c2d3e4f5g6h7i8"), Source: bytes.Repeat([]byte{'x'}, n)}
 }
+
+// TestSendNow: the memory of a long document comes back when it is settled, also while an earlier body is under way, and at
+// once when nothing is buffered.
+func TestSendNow(t *testing.T) {
+	first, later := make(chan struct{}), make(chan struct{})
+	to := &target{answer: func(_ context.Context, ids []string, _ int) (Result, error) {
+		if ids[0] == "0" {
+			<-first
+		}
+		return Result{}, nil
+	}}
+	l := New(Options{Sender: to, MaxInFlight: 2})
+	at := 0
+	released := func() { at++ }
+	if err := l.SendNow(t.Context(), released); err != nil || at != 1 {
+		t.Errorf("nothing buffered: %d, %v", at, err)
+	}
+	for i := range int64(2) {
+		if err := l.Add(t.Context(), sized(i, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.SendNow(t.Context(), func() {
+			if i == 1 {
+				close(later)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-later
+	l.mu.Lock()
+	if last := l.queue[len(l.queue)-1]; l.watermark != 0 || !last.done || last.body != nil {
+		t.Errorf("watermark %d; done %t with a body of %d bytes", l.watermark, last.done, len(last.body))
+	}
+	l.mu.Unlock()
+	close(first)
+	if err := l.Flush(t.Context()); err != nil || l.Watermark() != 2 {
+		t.Errorf("watermark %d, %v", l.Watermark(), err)
+	}
+}

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/lzf"
 	"github.com/rfsd/rfsd/rfs/smile"
 )
@@ -22,22 +24,51 @@ func plain(b []byte) bool {
 type converter struct {
 	plain []byte // decompressed LZF
 	text  []byte // JSON before it is made one line
+	line  []byte // JSON in one line, if text is not
 }
 
-// appendLine appends the source b to dst as one line of JSON.
-func (c *converter) appendLine(dst, b []byte) ([]byte, error) {
+// Expanded returns how many bytes the source of a record decompresses to, 0 when it is not stored compressed.
+func Expanded(rec *lucene.Record) int64 {
+	if !lzf.Is(rec.Source) {
+		return 0
+	}
+	n, err := lzf.Length(rec.Source)
+	if err != nil {
+		return 0 // decoding it fails
+	}
+	return int64(n)
+}
+
+// keepBuffer is the largest buffer that is kept for the next document, in bytes.
+const keepBuffer = 16 << 20
+
+// oneLine returns the source b as one line of JSON: b itself, or a buffer that is valid until the next call.
+func (c *converter) oneLine(b []byte) ([]byte, error) {
+	for _, buf := range []*[]byte{&c.plain, &c.text, &c.line} {
+		if cap(*buf) > keepBuffer {
+			*buf = nil
+		}
+	}
 	if lzf.Is(b) { // Elasticsearch 1.x with _source.compress
-		var err error
+		n, err := lzf.Length(b)
+		if err != nil {
+			return nil, err
+		}
+		c.plain = slices.Grow(c.plain[:0], n)
 		if c.plain, err = lzf.Append(c.plain[:0], b); err != nil {
-			return dst, err
+			return nil, err
 		}
 		b = c.plain
 	}
 	text, err := c.json(b)
 	if err != nil {
-		return dst, err
+		return nil, err
 	}
-	return AppendLine(dst, text)
+	if !hasLineBreak(text) {
+		return text, nil
+	}
+	c.line, err = AppendLine(c.line[:0], text)
+	return c.line, err
 }
 
 // json returns a source as JSON text in UTF-8; b itself when it is that already.

@@ -16,7 +16,7 @@ import (
 func convert(t testing.TB, in []byte) (string, error) {
 	t.Helper()
 	var c converter
-	out, err := c.appendLine(nil, in)
+	out, err := c.oneLine(in)
 	if hasLineBreak(out) {
 		t.Fatalf("line break in %q", out)
 	}

@@ -3,6 +3,7 @@ package doc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -16,7 +17,7 @@ type Decoder struct {
 	mappingType []byte
 	originals   bool
 	lacking     Lacking
-	id, line    []byte // buffers of the current document
+	id          []byte // buffer of the current document
 	conv        converter
 }
 
@@ -69,6 +70,9 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 		return Document{}, d.failure(out, stored, idReason, idErr)
 	}
 	out.Type, out.ID, out.Rebuilt = typ, id, rec.Rebuilt
+	if n := d.beyond(rec); n > 0 {
+		return Document{}, d.failure(out, nil, TooLarge, fmt.Errorf("a source of %d bytes is longer than what the target takes in one request; it was not read", n))
+	}
 	if err != nil {
 		return Document{}, d.failure(out, stored, reason, err)
 	}
@@ -80,15 +84,31 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 		out.Source = stored
 		return out, nil
 	}
-	if d.line, err = d.conv.appendLine(d.line[:0], stored); err != nil {
+	if out.Source, err = d.conv.oneLine(stored); err != nil {
 		reason = BadSource
 		if errors.Is(err, ErrLineBreak) {
 			reason = LineBreak
 		}
 		return Document{}, d.failure(out, stored, reason, err)
 	}
-	out.Source = d.line
 	return out, nil
+}
+
+// beyond returns the length of the form that would be sent if it was too long to be read, else 0.
+func (d *Decoder) beyond(rec *lucene.Record) int64 {
+	switch {
+	case d.originals && rec.RecoveryBeyond > 0:
+		return rec.RecoveryBeyond
+	case d.originals && rec.HasRecovery:
+		return 0
+	case rec.HasSource:
+		return 0
+	case rec.Beyond > 0:
+		return rec.Beyond
+	case rec.HasRecovery:
+		return 0
+	}
+	return rec.RecoveryBeyond
 }
 
 // sourceOf returns the stored source and whether it is the original. _source wins over _recovery_source, which stands in

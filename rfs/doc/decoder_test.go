@@ -197,3 +197,64 @@ func TestDecoderPicksTheSource(t *testing.T) {
 		})
 	}
 }
+
+// TestASourceThatWasNotReadIsTooLarge: unless a form that was read is the one to send.
+func TestASourceThatWasNotReadIsTooLarge(t *testing.T) {
+	small := []byte(`{"a":1}`)
+	for _, c := range []struct {
+		name      string
+		rec       lucene.Record
+		originals bool
+		want      string
+	}{
+		{"the source", lucene.Record{Beyond: 200}, false, ""},
+		{"the original, which stands in", lucene.Record{RecoveryBeyond: 200}, false, ""},
+		{"the original, which is wanted", lucene.Record{HasSource: true, Source: small, RecoveryBeyond: 200}, true, ""},
+		{"the original, which is not", lucene.Record{HasSource: true, Source: small, RecoveryBeyond: 200}, false, `{"a":1}`},
+		{"the source, where the original is wanted", lucene.Record{Beyond: 200, HasRecovery: true, RecoverySource: small}, true, `{"a":1}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.rec.IDKind, c.rec.ID = lucene.IDString, []byte("1")
+			d := NewDecoder("i", 0)
+			d.SendOriginals(c.originals)
+			got, failure := d.Decode(&c.rec)
+			if c.want != "" {
+				if failure != nil || string(got.Source) != c.want {
+					t.Errorf("%s, %+v", got.Source, failure)
+				}
+				return
+			}
+			if failure == nil || failure.Reason != TooLarge || failure.ID != "1" || !strings.Contains(failure.Detail, "200 bytes") {
+				t.Errorf("%+v", failure)
+			}
+		})
+	}
+}
+
+// TestASourceInOneLineIsNotCopied, nor does what follows write into it.
+func TestASourceInOneLineIsNotCopied(t *testing.T) {
+	stored := []byte(`  {"a":1}`)
+	d := NewDecoder("i", 0)
+	rec := &lucene.Record{IDKind: lucene.IDString, ID: []byte("1"), HasSource: true, Source: stored}
+	got, failure := d.Decode(rec)
+	if failure != nil || &got.Source[0] != &stored[0] {
+		t.Errorf("%s, %+v", got.Source, failure)
+	}
+	rec.Source = []byte("{\n\"b\":2}")
+	if got, failure = d.Decode(rec); failure != nil || string(got.Source) != `{"b":2}` || string(stored) != `  {"a":1}` {
+		t.Errorf("%s, %+v; the one before is %s", got.Source, failure, stored)
+	}
+}
+
+func TestExpanded(t *testing.T) {
+	for name, c := range map[string]struct {
+		source string
+		want   int64
+	}{
+		"plain": {`{"a":1}`, 0}, "two chunks of LZF": {"ZV\x00\x00\x03abcZV\x01\x00\x01\xff\x00x", 3 + 0xff00}, "a damaged one": {"ZV\x01\x00\x01", 0},
+	} {
+		if got := Expanded(&lucene.Record{Source: []byte(c.source)}); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

@@ -22,8 +22,8 @@ const (
 	// maxUnit bounds the raw length of a unit. Writers cut at 600 KiB; only units of plain
 	// LZ4 can be longer, because Lucene 4.1 did not slice.
 	maxUnit = 16 << 20
-	// maxPlainUnit bounds a unit of plain LZ4.
-	maxPlainUnit = 1<<31 - 1
+	// maxPlainUnit bounds a unit of plain LZ4: a document of a hundred megabytes, and copies of its fields.
+	maxPlainUnit = 256 << 20
 )
 
 // unitBound returns the most bytes of .fdt that a slice of n raw bytes occupies: no method grows

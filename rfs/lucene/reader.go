@@ -16,6 +16,8 @@ type ReadOptions struct {
 	NestedTerms bool
 	// Values gives each record its Values; the commit must have been opened for it.
 	Values bool
+	// Memory bounds what long documents take; nil: they are read whatever they take.
+	Memory Memory
 }
 
 // Reader reads the live root documents of a range of ordinals in order. It belongs to one
@@ -33,6 +35,7 @@ type Reader struct {
 	wantValues  bool
 	err         error
 	crcTracker  crcTracker
+	memory      Memory
 
 	// The segment in work.
 	seg    int // index of the next segment to open
@@ -52,6 +55,10 @@ type Reader struct {
 	chunk   chunk
 	raw     []byte // its raw bytes
 	off     int    // where document i begins in raw
+	giant   *giant // the last document of the chunk, if it was read slice by slice
+	isGiant bool   // the last document of the chunk is long
+	slice   []byte // buffer of one
+	release func() // of the memory of raw; nil: none was asked for
 	i       int    // next document of the chunk
 	ordinal int64
 	rec     Record
@@ -67,7 +74,7 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 		to = c.MaxOrdinal
 	}
 	from := min(max(opt.From, 0), to)
-	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms, wantValues: opt.Values}
+	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory}
 }
 
 // Ordinal returns the next ordinal to be looked at: all before it are done.
@@ -75,6 +82,7 @@ func (r *Reader) Ordinal() int64 { return r.ordinal }
 
 // Close ends the reader; Checks may still be asked.
 func (r *Reader) Close() error {
+	r.dropGiant()
 	r.ahead.close()
 	return r.win.close()
 }
@@ -115,14 +123,18 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 		return nil, nil
 	}
 	r.rec = Record{Ordinal: ordinal, Segment: r.cur, DocID: doc}
-	if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
+	last := r.i == len(r.chunk.lengths)
+	if r.giant != nil && last {
+		r.giant.fill(&r.rec)
+	} else if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
 		return nil, r.stored.damaged(r.next-1, fmt.Errorf("document %d: %w", doc, err))
 	}
+	r.rec.Giant = r.isGiant && last
 	if r.values != nil && (r.values.id >= 0 || doc == r.start) { // the last one was a root
 		r.values.children, r.values.block, r.values.id = r.values.children[:0], r.values.block[:0], -1
 	}
 	if r.rec.IDKind == IDNone && (r.nestedTerms || !r.cur.isRoot(doc)) {
-		if r.values != nil {
+		if r.values != nil && !(r.giant != nil && last) {
 			r.values.addChild(r.raw[begin:r.off], fields, doc)
 		}
 		return nil, nil
@@ -132,7 +144,7 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 			return nil, err
 		}
 	}
-	if r.values != nil {
+	if r.values != nil && !(r.giant != nil && last) {
 		r.values.storedDoc = storedDoc{r.cur, r.raw[begin:r.off], fields, doc, r.stored.le}
 		r.rec.Values = r.values
 	}
@@ -142,6 +154,7 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 // advance brings the next chunk that has something to read, or io.EOF.
 func (r *Reader) advance(ctx context.Context) error {
 	r.chunk.lengths, r.i = r.chunk.lengths[:0], 0
+	r.dropGiant()
 	if r.stored == nil {
 		return r.openSegment(ctx)
 	}
@@ -309,7 +322,11 @@ func (r *Reader) load(ctx context.Context, k int) error {
 		r.raw = nil
 	}
 	r.raw, r.off = r.raw[:0], 0
-	if err := r.unpackChunk(ctx, k, start+int64(n), end); err != nil {
+	unpack := r.unpackChunk
+	if r.chunk.total > giantChunk && r.memory != nil {
+		unpack = r.loadGiant
+	}
+	if err := unpack(ctx, k, start+int64(n), end); err != nil {
 		r.chunk.lengths = r.chunk.lengths[:0]
 		return s.damaged(k, err)
 	}

@@ -34,8 +34,12 @@ type Record struct {
 	Source         []byte // _source as stored; may be empty even when HasSource
 	HasRecovery    bool
 	RecoverySource []byte // _recovery_source as stored
-	Rebuilt        bool   // Source was put together out of Values
-	Unbuilt        error  // why it could not be
+	// Giant marks a document for which Memory.Hold was asked. Beyond and RecoveryBeyond are the lengths of a source and of
+	// an original that are longer than Memory.MaxSource: they were not read; 0 for none.
+	Giant                  bool
+	Beyond, RecoveryBeyond int64
+	Rebuilt                bool  // Source was put together out of Values
+	Unbuilt                error // why it could not be
 	// Values are the other fields of the document; nil unless ReadOptions.Values asks for them.
 	Values *Values
 

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"sync"
 
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -13,7 +13,7 @@ import (
 const (
 	// maxAnswer bounds one answer, bytes.
 	maxAnswer = 64 << 20
-	// maxAnswers bounds what the answers that a client reads at the same time hold, bytes.
+	// maxAnswers bounds what the answers that a client reads at the same time hold, bytes, if it has no budget.
 	maxAnswers = 96 << 20
 	// maxValues bounds the values of an answer that is decoded: a short text can be many of them.
 	maxValues = 3_000_000
@@ -33,45 +33,28 @@ func bulkAnswer(n, size int) int {
 	return min(answerHead+answerPerItem*n+answerQuotes*size, maxAnswer)
 }
 
-// memory bounds the bytes that answers hold at once.
-type memory struct {
-	mu   sync.Mutex
-	used int
-}
-
-func (m *memory) take(n int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.used+n > maxAnswers {
-		return false
-	}
-	m.used += n
-	return true
-}
-
-func (m *memory) release(n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.used -= n
-}
-
-// read reads an answer of at most limit bytes into buf. Errors: fault.ErrUnavailable when it is longer, or when
-// the answers together are.
-func (m *memory) read(buf *bytes.Buffer, r io.Reader, limit int) error {
+// readAnswer reads an answer of at most limit bytes into buf. Errors: fault.ErrUnavailable when it is longer, or when
+// the process holds too much for it: an answer never waits for memory, since what it ends holds some.
+func readAnswer(memory *budget.Budget, buf *bytes.Buffer, r io.Reader, limit int) error {
 	const free = 1 << 20 // what every answer may hold beside the others
-	taken := 0
-	defer func() { m.release(taken) }()
-	for {
+	var taken []*budget.Share
+	defer func() {
+		for _, s := range taken {
+			s.Release()
+		}
+	}()
+	for held := 0; ; {
 		if buf.Len() > limit {
 			return fmt.Errorf("it answers with more than %d bytes: %w", limit, errLongAnswer)
 		}
 		if buf.Available() == 0 {
 			size := min(max(2*buf.Cap(), 4<<10), limit+1)
-			if more := size - free - taken; more > 0 {
-				if !m.take(more) {
-					return fmt.Errorf("its answers under way hold more than %d bytes: %w", maxAnswers, errLongAnswer)
+			if more := size - free - held; more > 0 {
+				s, ok := memory.Try(int64(more))
+				if !ok {
+					return fmt.Errorf("there is no memory for its answer of more than %d bytes beside what is under way: %w", buf.Len(), errLongAnswer)
 				}
-				taken += more
+				held, taken = held+more, append(taken, s)
 			}
 			*buf = *bytes.NewBuffer(append(make([]byte, 0, size), buf.Bytes()...))
 		}

@@ -33,7 +33,6 @@ type Client struct {
 	signing   *signing  // nil when requests are not signed
 	gzips     sync.Pool // *squeezer
 	answers   sync.Pool // *bytes.Buffer
-	memory    memory
 	leads     leads
 }
 
@@ -162,7 +161,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		return nil, fmt.Errorf("%s: %s redirects to %s; give the address it redirects to: %w",
 			call, c.who(), redacted(res.Header.Get("Location")), fault.ErrConfig)
 	}
-	if err := c.memory.read(buf, res.Body, limit); err != nil {
+	if err := readAnswer(c.conf.Memory, buf, res.Body, limit); err != nil {
 		if errors.Is(err, fault.ErrUnavailable) {
 			return nil, fmt.Errorf("%s: %s: %w", call, c.who(), err)
 		}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -40,6 +41,9 @@ type Config struct {
 	Timeout        time.Duration // of one request with its answer; 0 means two minutes
 	UserAgent      string
 
+	// Memory bounds what answers hold, beside what else the process holds; nil: a budget of the client's own.
+	Memory *budget.Budget
+
 	// Wrap decorates the transport (targettest.RequestLog); nil for none.
 	Wrap func(http.RoundTripper) http.RoundTripper
 }
@@ -59,6 +63,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = "rfsd"
+	}
+	if c.Memory == nil {
+		c.Memory = budget.New(maxAnswers, 0)
 	}
 	return c
 }

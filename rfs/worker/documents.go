@@ -22,6 +22,7 @@ type documents struct {
 	editor  DocumentEditor // nil: documents stay as they are
 	single  *doc.KeepLast  // nil: documents with duplicate keys stay as they are
 	joiner  *joiner        // nil: documents get no join field
+	memory  *allowance     // nil: long documents are not bounded
 }
 
 // newDocuments prepares the documents of a shard of an index; edit may be nil.
@@ -43,6 +44,9 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b 
 // sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
 func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document, keep bool, failure *doc.Failure, err error) {
 	if err := s.builder.build(ctx, rec); err != nil {
+		return d, false, nil, err
+	}
+	if err := s.expand(ctx, rec); err != nil {
 		return d, false, nil, err
 	}
 	d, failure = s.decoder.Decode(rec)
@@ -69,6 +73,32 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 		return d, false, s.unreadable(&d, fmt.Errorf("the rules cannot be applied: %w", err)), nil
 	}
 	return d, keep, nil, nil
+}
+
+// expand asks for the memory of a source that is stored compressed and long without it.
+func (s *documents) expand(ctx context.Context, rec *lucene.Record) error {
+	size := doc.Expanded(rec)
+	if s.memory == nil || size <= longSource {
+		return nil
+	}
+	limit, err := s.memory.MaxSource(ctx)
+	if err != nil {
+		return err
+	}
+	if limit > 0 && size > limit {
+		rec.Source, rec.HasSource, rec.Beyond = nil, false, size
+		return nil
+	}
+	rec.Giant = true
+	return s.memory.expand(ctx, size)
+}
+
+// tooLarge is a document that the target takes in no request.
+func (s *documents) tooLarge(d *doc.Document, limit int64) *doc.Failure {
+	return &doc.Failure{
+		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: s.shard, Ordinal: d.Ordinal,
+		Reason: doc.TooLarge, Detail: fmt.Sprintf("%d bytes; the target takes requests of %d", len(d.Source), limit), Source: bytes.Clone(d.Source),
+	}
 }
 
 // unreadable is a document that the user's rules or a join field cannot be applied to.

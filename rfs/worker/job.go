@@ -35,6 +35,7 @@ type job struct {
 	commit  *lucene.Commit
 	reader  *lucene.Reader
 	builder *builder // nil: sources are stored
+	memory  *allowance
 	out     Output
 	loader  *bulk.Loader
 	loaded  atomic.Pointer[bulk.Loader] // what progress reads while the job runs
@@ -81,8 +82,9 @@ func (j *job) open(ctx, work context.Context) error {
 	if j.out, err = j.runner.Destination.Open(ctx, j.id, mayStart); err != nil {
 		return err
 	}
+	j.memory = &allowance{budget: j.runner.Memory, most: j.runner.MaxBody}
 	j.reader = j.commit.Reader(lucene.ReadOptions{
-		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.entry.needsValues(j.builder),
+		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.entry.needsValues(j.builder), Memory: j.memory,
 	})
 	opts := j.runner.Bulk
 	j.sent = &sent{next: j.out}
@@ -151,6 +153,7 @@ func (j *job) settleBlame() error {
 // copy moves documents until the shard ends, ctx ends, or something fails.
 func (j *job) copy(ctx context.Context) error {
 	documents := newDocuments(j.entry, j.id.Shard, j.runner.Edit, j.builder)
+	documents.memory, j.memory.edits = j.memory, documents.editor != nil || documents.single != nil
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -182,18 +185,28 @@ func (j *job) copy(ctx context.Context) error {
 	}
 }
 
-// take passes one record on: to the bulk body, or to the failed documents.
+// take passes one record on: to the bulk body, or to the failed documents. A long one is sent at once.
 func (j *job) take(ctx context.Context, rec *lucene.Record, documents *documents) error {
 	d, keep, failure, err := documents.of(ctx, rec)
+	if err == nil && failure == nil && keep && rec.Giant {
+		if limit := j.memory.request(ctx); limit > 0 && int64(len(d.Source)) > limit {
+			failure = documents.tooLarge(&d, limit)
+		}
+	}
 	switch {
 	case err != nil:
 		return j.shard.Blame(err)
 	case failure != nil:
-		return j.loader.Fail(ctx, *failure)
+		err = j.loader.Fail(ctx, *failure)
 	case !keep:
-		return j.loader.Filter(ctx, d.Ordinal)
+		err = j.loader.Filter(ctx, d.Ordinal)
+	default:
+		err = j.loader.Add(ctx, &d)
 	}
-	return j.loader.Add(ctx, &d)
+	if err == nil && rec.Giant {
+		err = j.loader.SendNow(ctx, j.memory.handOver())
+	}
+	return err
 }
 
 // progress is what the job did so far.
@@ -361,6 +374,9 @@ func (j *job) record(ctx context.Context) error {
 }
 
 func (j *job) close() {
+	if j.memory != nil {
+		defer j.memory.close()
+	}
 	if j.reader != nil {
 		if err := j.reader.Close(); err != nil {
 			j.log.Debug("close reader", "error", err)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
@@ -50,6 +51,11 @@ type Runner struct {
 	// Edit gives what changes the documents of an index of the snapshot, nil when they stay
 	// as they are; Edit itself may be nil.
 	Edit func(index string) DocumentEditor
+	// Memory bounds what long documents hold, over all leases of the process; nil: nothing does.
+	Memory *budget.Budget
+	// MaxBody returns the longest body of a request that the destination takes, in bytes; 0 when it is not known.
+	// nil: any.
+	MaxBody func(ctx context.Context) int64
 	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.
 	RecordEvery time.Duration
 }

@@ -90,16 +90,47 @@ func run(t *testing.T, most time.Duration, env []string, name string, args ...st
 	cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+cmd.Dir), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 2*time.Second
-	err := cmd.Run()
+	must(t, cmd.Start())
+	// The usage that the system states at the end counts this process, too, as it was when the program began.
+	over, watched := make(chan struct{}), make(chan int64)
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for most := int64(0); ; {
+			if now, err := peak(cmd.Process.Pid); err == nil {
+				most = max(most, now)
+			}
+			select {
+			case <-over:
+				watched <- most
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	err := cmd.Wait()
+	close(over)
+	memory := <-watched
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && ctx.Err() == nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	e := ended{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String(), late: ctx.Err() != nil}
-	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		e.memory = use.Maxrss << 10
+	return ended{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String(), late: ctx.Err() != nil, memory: memory}
+}
+
+// peak is the most that was resident of a process, bytes.
+func peak(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
 	}
-	return e
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0, errors.New("it has ended")
+	}
+	kb, err := strconv.ParseInt(fields[0], 10, 64)
+	return kb << 10, err
 }
 
 // node is a daemon under attack.
@@ -156,14 +187,11 @@ func (n *node) logged(t *testing.T) string {
 // memory is the most that was resident of the daemon, bytes.
 func (n *node) memory(t *testing.T) int64 {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.cmd.Process.Pid))
+	most, err := peak(n.cmd.Process.Pid)
 	if err != nil {
 		t.Skip("not run: the memory of another process cannot be read here: ", err)
 	}
-	_, rest, _ := strings.Cut(string(b), "VmHWM:")
-	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	must(t, err)
-	return kb << 10
+	return most
 }
 
 // descriptors is how many the daemon holds.

@@ -61,6 +61,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{%q:{"mappings":{}}}`, parts[0])
 	case last == "_search":
 		_, _ = io.WriteString(w, `{"hits":{"total":{"value":0},"hits":[]},"_shards":{"failed":0,"total":1,"successful":1}}`)
+	case last == "_count": // more than any test sends
+		_, _ = io.WriteString(w, `{"count":1000000,"_shards":{"failed":0,"total":1,"successful":1}}`)
 	case r.URL.Path == "/_nodes/http":
 		_, _ = io.WriteString(w, `{"nodes":{"x":{"http":{"max_content_length_in_bytes":104857600}}}}`)
 	case len(parts) > 2 && (parts[1] == "_doc" || parts[1] == "_create"):
