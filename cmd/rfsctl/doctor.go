@@ -87,8 +87,8 @@ func repositoryFindings(plan *worker.Plan) []doctor.Finding {
 		all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Bad, Detail: "its metadata is damaged: " + x.Reason, Remedy: "the index fails alone; take another snapshot, or leave it out with --index-exclude"})
 	}
 	for _, x := range plan.Indices {
-		if x.Entry.Reduced != "" {
-			all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Warning, Detail: "stored sources are not what was indexed: " + x.Entry.Reduced, Remedy: "what is not stored cannot be migrated: documents without a source are counted as failed (no_source) and listed among the failed documents"})
+		if s := worker.SourcesOf(x.Source); s.State != worker.SourcesStored {
+			all = append(all, sourcesFinding(x.Name, s))
 		}
 		for n, b := range x.Entry.Bytes {
 			if b == 0 && x.Entry.Shards > 0 && plan.State != string(snapshot.Success) {
@@ -97,6 +97,16 @@ func repositoryFindings(plan *worker.Plan) []doctor.Finding {
 		}
 	}
 	return all
+}
+
+// sourcesFinding returns in what form the snapshot holds the documents of an index whose sources are not stored whole. That
+// all of its fields are rebuilt is no reason for a warning.
+func sourcesFinding(index string, s worker.Sources) doctor.Finding {
+	f := doctor.Finding{Check: "sources of " + index, Level: doctor.Warning, Detail: fmt.Sprintf("%s: %s", s.State, s), Remedy: s.Remedy}
+	if s.Remedy == "" {
+		f.Level = doctor.Good
+	}
+	return f
 }
 
 func needsOf(plan *worker.Plan) doctor.Needs {

@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 const showHelp = `Opens every shard of a snapshot and counts segments, live Lucene documents (nested children
@@ -129,15 +130,16 @@ func describe(ctx context.Context, catalog *snapshot.Catalog, ref snapshot.Ref) 
 }
 
 type shownIndex struct {
-	Index     string       `json:"index"`
-	State     string       `json:"state"`
-	Types     []string     `json:"mapping_types,omitempty"`
-	Documents int64        `json:"lucene_documents"`
-	Deleted   int64        `json:"deleted"`
-	Bytes     int64        `json:"bytes"`
-	Shards    []shownShard `json:"shards"`
-	Risks     []risk       `json:"risks,omitempty"` // with --target-version
-	Error     string       `json:"error,omitempty"`
+	Index     string         `json:"index"`
+	State     string         `json:"state"`
+	Types     []string       `json:"mapping_types,omitempty"`
+	Documents int64          `json:"lucene_documents"`
+	Deleted   int64          `json:"deleted"`
+	Bytes     int64          `json:"bytes"`
+	Shards    []shownShard   `json:"shards"`
+	Sources   worker.Sources `json:"sources,omitzero"`
+	Risks     []risk         `json:"risks,omitempty"` // with --target-version
+	Error     string         `json:"error,omitempty"`
 }
 
 type shownShard struct {
@@ -193,7 +195,7 @@ func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, nam
 		out.Error = err.Error()
 		return out
 	}
-	out.State = x.State
+	out.State, out.Sources = x.State, worker.SourcesOf(x)
 	for _, m := range x.Mappings {
 		out.Types = append(out.Types, m.Type)
 	}
@@ -272,8 +274,20 @@ func tableOf(w io.Writer, indices []shownIndex) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	writeSources(w, indices)
 	writeRisks(w, indices)
 	return nil
+}
+
+// writeSources names the indices whose sources are not stored whole.
+func writeSources(w io.Writer, indices []shownIndex) {
+	var same terminal.Grouped
+	for _, x := range indices {
+		if s := x.Sources; x.Error == "" && s.State != worker.SourcesStored {
+			same.Add(x.Index, "%s: sources "+terminal.Escaped(fmt.Sprintf("%s: %s", s.State, s)))
+		}
+	}
+	same.Write(w, "")
 }
 
 func missing(reason string) string {

@@ -113,8 +113,8 @@ func printEvaluation(w io.Writer, r *worker.Evaluation) {
 	printDifferences(w, r)
 	var same terminal.Grouped
 	for _, x := range r.Indices {
-		if x.Reduced != "" {
-			same.Add(x.Index, "%s: stored sources are not what was indexed: "+terminal.Escaped(x.Reduced))
+		if x.Sources.State != worker.SourcesStored {
+			same.Add(x.Index, "%s: sources "+terminal.Escaped(fmt.Sprintf("%s: %s", x.Sources.State, x.Sources)))
 		}
 		if x.Stream != "" {
 			same.Add(x.Index, "%s: backing index of a data stream: "+terminal.Escaped(x.Stream))

@@ -147,7 +147,7 @@ func (r *report) writeText(w io.Writer) {
 		}
 		if x.Reduced != "" && x.Counts.Reduced > 0 {
 			same.Add(x.Index, fmt.Sprintf("%%s: %d of its documents are reduced, they may lack parts of what was indexed: %s", x.Counts.Reduced, terminal.Escaped(x.Reduced)))
-		} else if x.Reduced != "" {
+		} else if x.Reduced != "" && x.Failed > 0 {
 			same.Add(x.Index, "%s: stored sources are not what was indexed: "+terminal.Escaped(x.Reduced))
 		}
 	}

@@ -27,18 +27,6 @@ func NewDerived(mapping json.RawMessage) (*Rebuilder, error) {
 	return &Rebuilder{root: root, dialect: derived{}}, nil
 }
 
-// UnsupportedDerived names fields whose values cannot be rebuilt out of a derived source where a document has them, with
-// their types.
-func UnsupportedDerived(mapping json.RawMessage) ([]string, error) {
-	return unsupported(mapping, func(f *node) bool {
-		if f.kind == "text" || f.kind == "binary" || f.kind == kindConstant {
-			return len(f.params.CopyTo) == 0
-		}
-		number, text, stored := derivedRenders(f)
-		return (number != nil || text != nil) && stored != nil
-	})
-}
-
 // kindConstant is the type whose value is in the mapping alone: the cluster writes it into every document.
 const kindConstant = "constant_keyword"
 

@@ -57,32 +57,6 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 	return &Rebuilder{root: root, created: created, convert: convert, dialect: synthetic{}}, nil
 }
 
-// maxNamed bounds the fields that Unsupported names.
-const maxNamed = 20
-
-// Unsupported names fields whose values cannot be rebuilt out of a synthetic source where a document has them, with their
-// types, for an index that was created by a version.
-func Unsupported(mapping json.RawMessage, created int64) ([]string, error) {
-	return unsupported(mapping, func(f *node) bool { return understood(f, created) })
-}
-
-func unsupported(mapping json.RawMessage, understood func(*node) bool) ([]string, error) {
-	root, err := parseMapping(mapping)
-	if err != nil {
-		return nil, err
-	}
-	var all []string
-	root.walk(func(f *node) {
-		if !understood(f) && len(all) <= maxNamed {
-			all = append(all, fmt.Sprintf("%s (%s)", f.path, f.kind))
-		}
-	})
-	if len(all) > maxNamed {
-		all[maxNamed] = "…"
-	}
-	return all, nil
-}
-
 // Append appends the source of the document that v describes. Its error is an *Unknown when the document alone cannot be
 // rebuilt.
 func (r *Rebuilder) Append(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {

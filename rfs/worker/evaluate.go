@@ -39,6 +39,7 @@ type EvaluatedIndex struct {
 	Shards  int               `json:"shards"`
 	Bytes   int64             `json:"bytes"` // of its primaries in the repository
 	Reduced string            `json:"reduced_source,omitempty"`
+	Sources Sources           `json:"sources"`
 	Targets []EvaluatedObject `json:"targets"`
 	// Stream says what is done with the backing index of a data stream.
 	Stream string `json:"data_stream,omitempty"`
@@ -130,7 +131,7 @@ func (e *Evaluator) rehearse(ctx context.Context, plan *Plan, r *Evaluation) err
 }
 
 func (e *Evaluator) index(ctx context.Context, x IndexPlan, r *Evaluation) (EvaluatedIndex, error) {
-	done := EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Stream: x.Entry.note()}
+	done := EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: SourcesOf(x.Source), Stream: x.Entry.note()}
 	if x.Entry.Create {
 		object, err := e.stream(ctx, x)
 		done.Targets = append(done.Targets, object)

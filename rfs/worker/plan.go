@@ -226,7 +226,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	}
 	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x), Lacking: lacking(x), KeepLast: req.DuplicateKeys == KeepLastDuplicate}
 	if e.Rebuild != "" {
-		e.Reduced += "; " + rebuildable(x, e.Rebuild)
+		e.Reduced = SourcesOf(x).String()
 	}
 	join, err := joinOf(x, req)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -25,6 +24,9 @@ const (
 
 // rebuilds returns how the sources of an index are rebuilt where they are not stored.
 func rebuilds(x *snapshot.Index) Rebuild {
+	if !knownMode(x) {
+		return ""
+	}
 	if len(x.Mappings) > 1 || len(x.Mappings) == 1 && !filterOf(x.Mappings[0].Body).empty() {
 		return "" // of a filtered source the cluster answers a part
 	}
@@ -43,7 +45,7 @@ func rebuilds(x *snapshot.Index) Rebuild {
 		return RebuildSynthetic
 	case "":
 		switch x.Settings["index.mode"] {
-		case "logsdb", "time_series": // not columnar, whose form is not known
+		case "logsdb", "time_series":
 			return RebuildSynthetic
 		}
 	}
@@ -105,23 +107,4 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record) error {
 	b.source = source
 	rec.Source, rec.HasSource, rec.Rebuilt = source, true, true
 	return nil
-}
-
-// rebuildable says how well the sources of an index are rebuilt, and which fields have a type that is not understood.
-func rebuildable(x *snapshot.Index, how Rebuild) string {
-	const exact = "rebuilt as the cluster answers it (values exact, arrays in the order that the index keeps)"
-	var fields []string
-	var err error
-	if how == RebuildDerived {
-		fields, err = rebuild.UnsupportedDerived(onlyMapping(x))
-	} else {
-		fields, err = rebuild.Unsupported(onlyMapping(x), x.Locator.Created)
-	}
-	switch {
-	case err != nil:
-		return "not rebuilt: " + fault.Text(err)
-	case len(fields) > 0:
-		return exact + ", but for documents with values of " + strings.Join(fields, ", ")
-	}
-	return exact
 }

@@ -19,6 +19,7 @@ func TestRebuildsBySettings(t *testing.T) {
 		{"synthetic by setting", map[string]string{"index.mapping.source.mode": "synthetic"}, `{}`, RebuildSynthetic},
 		{"synthetic by mapping", nil, `{"_source":{"mode":"synthetic"}}`, RebuildSynthetic},
 		{"logsdb that stores sources", map[string]string{"index.mode": "logsdb", "index.mapping.source.mode": "stored"}, `{}`, ""},
+		{"a mode that is not known", map[string]string{"index.mode": "columnar", "index.mapping.source.mode": "synthetic"}, `{}`, ""},
 		{"derived", map[string]string{"index.derived_source.enabled": "true"}, `{}`, RebuildDerived},
 		{"derived, switched off", map[string]string{"index.derived_source.enabled": "false"}, `{}`, ""},
 		{"derived, a part of it", map[string]string{"index.derived_source.enabled": "true"}, `{"_source":{"excludes":["a"]}}`, ""},

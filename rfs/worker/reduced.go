@@ -25,13 +25,13 @@ func reducedSource(x *snapshot.Index) string {
 		}
 	}
 	switch mode := x.Settings["index.mode"]; mode {
-	case "", "standard", "lookup":
-	case "logsdb", "time_series", "columnar":
+	case "logsdb", "time_series":
 		if x.Settings["index.mapping.source.mode"] == "" {
 			why = append(why, "synthetic source ("+mode+")")
 		}
-	default: // whatever its sources are, they are not known to be stored
-		why = append(why, "index mode "+mode+" is not known")
+	}
+	if !knownMode(x) { // whatever its sources are, they are not known to be stored
+		why = append(why, "index mode "+x.Settings["index.mode"]+" is not known")
 	}
 	if derivesVectors(x) {
 		why = append(why, "vectors are left out (k-NN derived source)")
@@ -48,10 +48,15 @@ func reducedSource(x *snapshot.Index) string {
 	return strings.Join(slices.Compact(why), "; ")
 }
 
+// knownMode reports whether it is known how an index of its mode stores documents. It is not of columnar (9.5).
+func knownMode(x *snapshot.Index) bool {
+	return slices.Contains([]string{"", "standard", "lookup", "logsdb", "time_series"}, x.Settings["index.mode"])
+}
+
 // lacking returns which of the stored forms of the documents of an index lack parts of what was indexed. That an index of
 // Elasticsearch leaves vectors out of its answers does not decide it: 9.5.3 stores them in _source.
 func lacking(x *snapshot.Index) doc.Lacking {
-	l := doc.Lacking{Source: derivesVectors(x)}
+	l := doc.Lacking{Source: derivesVectors(x) || !knownMode(x)}
 	for _, m := range x.Mappings {
 		f := filterOf(m.Body)
 		l.Source = l.Source || !f.empty()

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/doctor"
+	"github.com/rfsd/rfsd/rfs/rebuild"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+func TestSourcesAreShown(t *testing.T) {
+	whole := worker.Sources{State: worker.SourcesRebuilt, Reason: "synthetic source (logsdb)", Fields: []rebuild.FieldState{{Field: "a", Type: "long", State: rebuild.Exact}}}
+	missing := worker.Sources{State: worker.SourcesMissing, Reason: "_source is disabled", Remedy: "do that"}
+	var b strings.Builder
+	writeSources(&b, []shownIndex{
+		{Index: "plain", Sources: worker.Sources{State: worker.SourcesStored}}, {Index: "damaged", Error: "x"}, {Index: "logs", Sources: whole}, {Index: "off", Sources: missing},
+	})
+	const want = "logs: sources rebuilt: synthetic source (logsdb); rebuilt as the cluster answers it: 1 fields exact\noff: sources missing: _source is disabled\n"
+	if b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+	if f := sourcesFinding("logs", whole); f.Level != doctor.Good || f.Remedy != "" {
+		t.Errorf("%+v", f)
+	}
+	if f := sourcesFinding("off", missing); f.Level != doctor.Warning || f.Remedy != "do that" || f.Detail != "missing: _source is disabled" || f.Check != "sources of off" {
+		t.Errorf("%+v", f)
+	}
+}

@@ -1,0 +1,51 @@
+package rebuild
+
+import "encoding/json"
+
+// State is how well the values of a field are rebuilt.
+type State string
+
+// The states. A document with a value of a lost field has no source; all others arrive.
+const (
+	Exact State = "exact" // as the cluster answers them
+	Lost  State = "lost"  // the type, or one of its parameters, is not understood
+)
+
+// FieldState is how well one field of a mapping is rebuilt.
+type FieldState struct {
+	Field string `json:"field"`
+	Type  string `json:"type"`
+	State State  `json:"state"`
+}
+
+// States returns how well the fields of a synthetic source are rebuilt, in an index that was created by a version.
+func States(mapping json.RawMessage, created int64) ([]FieldState, error) {
+	return states(mapping, func(f *node) bool { return understood(f, created) })
+}
+
+// StatesDerived returns how well the fields of a derived source are rebuilt.
+func StatesDerived(mapping json.RawMessage) ([]FieldState, error) {
+	return states(mapping, func(f *node) bool {
+		if f.kind == "text" || f.kind == "binary" || f.kind == kindConstant {
+			return len(f.params.CopyTo) == 0
+		}
+		number, text, stored := derivedRenders(f)
+		return (number != nil || text != nil) && stored != nil
+	})
+}
+
+func states(mapping json.RawMessage, understood func(*node) bool) ([]FieldState, error) {
+	root, err := parseMapping(mapping)
+	if err != nil {
+		return nil, err
+	}
+	var all []FieldState
+	root.walk(func(f *node) {
+		state := Lost
+		if understood(f) {
+			state = Exact
+		}
+		all = append(all, FieldState{f.path, f.kind, state})
+	})
+	return all, nil
+}

@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/rebuild"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+func TestSourcesAreNamedBeforeTheRun(t *testing.T) {
+	type settings = map[string]string
+	for _, c := range []struct {
+		name     string
+		settings settings
+		mapping  string
+		state    SourceState
+		says     string // of its one line
+		remedy   string // a part of it; "" for none
+	}{
+		{"stored", nil, `{"properties":{"a":{"type":"text"}}}`, SourcesStored, "stored", ""},
+		{"rebuilt whole", settings{"index.mode": "logsdb"}, `{"properties":{"a":{"type":"keyword"},"b":{"properties":{"c":{"type":"long"}}}}}`,
+			SourcesRebuilt, "synthetic source (logsdb); rebuilt as the cluster answers it: 2 fields exact", ""},
+		{"rebuilt but for a field", settings{"index.mapping.source.mode": "synthetic"}, `{"properties":{"a":{"type":"keyword"},"h":{"type":"holographic"}}}`,
+			SourcesRebuilt, "source mode synthetic; rebuilt as the cluster answers it: 1 fields exact, lost: h (holographic)", "no_source"},
+		{"derived", settings{"index.derived_source.enabled": "true"}, `{"properties":{"a":{"type":"keyword"},"k":{"type":"keyword","ignore_above":9}}}`,
+			SourcesRebuilt, "derived source: true; rebuilt as the cluster answers it: 1 fields exact, lost: k (keyword)", "no_source"},
+		{"a mapping that cannot be read", settings{"index.mode": "logsdb"}, `{"properties":[]}`, SourcesMissing, "not rebuilt: ", "--index-exclude"},
+		{"filtered", nil, `{"_source":{"excludes":["a"]}}`, SourcesReduced, "_source is filtered (includes or excludes)", "--accept-reduced-sources"},
+		{"synthetic and filtered", settings{"index.mode": "logsdb"}, `{"_source":{"excludes":["a"]}}`, SourcesMissing, "_source is filtered", "--index-exclude"},
+		{"disabled", nil, `{"_source":{"enabled":false}}`, SourcesMissing, "_source is disabled", "_recovery_source"},
+		{"disabled by setting", settings{"index.mapping.source.mode": "disabled"}, `{}`, SourcesMissing, "source mode disabled", "_recovery_source"},
+		{"columnar", settings{"index.mode": "columnar"}, `{}`, SourcesUnknown, "index mode columnar is not known", "rfsd verify"},
+		{"columnar that stores sources", settings{"index.mode": "columnar", "index.mapping.source.mode": "stored"}, `{}`, SourcesUnknown, "columnar is not known", "rfsd verify"},
+		{"columnar, synthetic", settings{"index.mode": "columnar", "index.mapping.source.mode": "synthetic"}, `{}`, SourcesUnknown, "columnar is not known", "rfsd verify"},
+		{"a mode to come", settings{"index.mode": "holographic"}, `{}`, SourcesUnknown, "index mode holographic is not known", "rfsd verify"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
+			got := SourcesOf(x)
+			if got.State != c.state || !strings.Contains(got.String(), c.says) || (c.remedy == "") != (got.Remedy == "") || !strings.Contains(got.Remedy, c.remedy) {
+				t.Errorf("%s: %s (%s)", got.State, got, got.Remedy)
+			}
+			if got.State == SourcesRebuilt && (len(got.Fields) != 2 || got.Fields[0] != (rebuild.FieldState{Field: "a", Type: "keyword", State: rebuild.Exact})) {
+				t.Errorf("%+v", got.Fields)
+			}
+		})
+	}
+}
+
+func TestManyLostFieldsAreCounted(t *testing.T) {
+	s := Sources{State: SourcesRebuilt, Reason: "because"}
+	for range maxLost + 3 {
+		s.Fields = append(s.Fields, rebuild.FieldState{Field: "f", Type: "t", State: rebuild.Lost})
+	}
+	if got := s.String(); strings.Count(got, "f (t)") != maxLost || !strings.HasSuffix(got, ", 3 more") {
+		t.Errorf("%s", got)
+	}
+}
