@@ -1,0 +1,110 @@
+package rebuild_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/rebuild"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// rebuiltVersions are the snapshots of TestFixtures that hold every type, by the heading of their column.
+var rebuiltVersions = []struct{ heading, dir, name string }{
+	{"synthetic, 8.19", "testdata", "8.19.21-rebuild"}, {"synthetic, 9.5", "testdata", "9.5.3-rebuild"}, {"derived, OpenSearch 3.8", fixtures, "os3.8.0-derived"},
+}
+
+// fieldTypes returns the states that the fields of each type have in the indices of a snapshot whose sources are rebuilt.
+func fieldTypes(t *testing.T, dir, name string) map[string][]rebuild.State {
+	t.Helper()
+	r, err := repo.NewDir(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := worker.NewPlan(t.Context(), r, worker.Request{SnapshotName: "snap1", MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string][]rebuild.State{}
+	for _, x := range plan.Indices {
+		for _, f := range worker.SourcesOf(x.Source).Fields {
+			if !slices.Contains(types[f.Type], f.State) {
+				types[f.Type] = append(types[f.Type], f.State)
+			}
+		}
+	}
+	return types
+}
+
+// typesTable is the table of field types in docs/VERSIONS.md.
+func typesTable(t *testing.T) string {
+	t.Helper()
+	all := map[string]bool{}
+	var columns []map[string][]rebuild.State
+	head, rule := "| type |", "|---|"
+	for _, v := range rebuiltVersions {
+		types := fieldTypes(t, v.dir, v.name)
+		for name := range types {
+			all[name] = true
+		}
+		columns = append(columns, types)
+		head, rule = head+" "+v.heading+" |", rule+"---|"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s\n", head, rule)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&b, "| `%s` |", name)
+		for _, types := range columns {
+			text := "–"
+			switch states := types[name]; {
+			case len(states) > 1:
+				text = "exact or lost, by its parameters"
+			case len(states) == 1:
+				text = string(states[0])
+			}
+			fmt.Fprintf(&b, " %s |", text)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// TestDocumentedTypes holds the table of field types in docs/VERSIONS.md against the fixtures, whose documents TestFixtures
+// compares with the answers of their clusters; RFSD_WRITE_DOCS=1 writes it anew.
+func TestDocumentedTypes(t *testing.T) {
+	page := filepath.Join("..", "..", "docs", "VERSIONS.md")
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), "| type |")
+	_, after, ok2 := strings.Cut(rest, "\n\n")
+	if !ok || !ok2 {
+		t.Fatalf("%s has no table of types", page)
+	}
+	want := before + typesTable(t) + "\n" + after
+	if os.Getenv("RFSD_WRITE_DOCS") != "" {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(raw) != want {
+		t.Errorf("%s is not current: RFSD_WRITE_DOCS=1 go test ./rfs/rebuild -run DocumentedTypes", page)
+	}
+}
+
+// TestStates: each field of a mapping has a state, those of objects too.
+func TestStates(t *testing.T) {
+	got, err := rebuild.States(json.RawMessage(`{"properties":{"a":{"type":"keyword","fields":{"b":{"type":"text"}}},"o":{"properties":{"h":{"type":"holographic"}}},"n":{"type":"nested","properties":{"l":{"type":"long"}}}}}`), 8_500_000)
+	want := []rebuild.FieldState{{Field: "a", Type: "keyword", State: rebuild.Exact}, {Field: "n.l", Type: "long", State: rebuild.Exact}, {Field: "o.h", Type: "holographic", State: rebuild.Lost}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
