@@ -20,7 +20,7 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 		"snapshot-repo-name", "source-repo-type", "source-repo-location", "source-repo-setting", "snapshot-max-rate", "without-global-state", "snapshot-no-wait", "retry-snapshot",
 		"tune-target", "ignore-disks", "run-pipelines", "disable-compression",
 		"phases", "index-allowlist", "index-exclude", "template-allowlist", "component-template-allowlist", "index-template-allowlist", "include", "rules-text", "rules", "aliases", "replicas",
-		"shards", "index-rename", "without-rule", "include-system", "data-streams", "multi-type", "emit-doc-type",
+		"shards", "index-rename", "without-rule", "include-system", "data-streams", "multi-type", "parent-join", "duplicate-keys", "emit-doc-type",
 		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "first", "index-priority", "max-failed-documents", "unavailable-timeout",
 		"initial-lease-duration", "clock-skew-tolerance",
 		"from", "create-indices", "window-size", "window-lease", "max-attempts",
@@ -53,6 +53,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 	values := config.Values{}
 	for _, s := range config.Settings(config.Run{}) {
 		ofMachine := slices.ContainsFunc([]string{"-file", "-cacert", "-client-cert", "-client-cert-key", "-dir", "-keys"}, func(end string) bool { return strings.HasSuffix(s.Name, end) })
+		ofMachine = ofMachine && s.Name != "duplicate-keys" // those of documents
 		if s.Kind != config.Text && s.Kind != config.List || !s.Secret && !ofMachine {
 			continue
 		}
