@@ -46,6 +46,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	counted := repo.NewCounting(blobs)
+	counted.LargeAlone(largeAlone(newBudget(o)))
 	plan, err := worker.NewPlan(ctx, counted, o.request())
 	if err != nil {
 		return planError(err)

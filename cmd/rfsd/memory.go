@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"math"
 	"runtime/debug"
 
 	"github.com/rfsd/rfsd/rfs/budget"
@@ -50,6 +51,14 @@ const (
 // newBudget returns the budget of the process for what others wrote.
 func newBudget(o options) *budget.Budget {
 	return budget.New(max(memoryOfInput-memoryBudget(o, false), leastOfInput), answersOfInput)
+}
+
+// largeAlone returns what a reader of a large blob waits for: that nothing else of the process is held.
+func largeAlone(memory *budget.Budget) func(ctx context.Context) (func(), error) {
+	return func(ctx context.Context) (func(), error) {
+		s, err := memory.Take(ctx, math.MaxInt64)
+		return s.Release, err
+	}
 }
 
 // maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0 when that is

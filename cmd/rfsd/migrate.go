@@ -58,7 +58,8 @@ func migrate(ctx context.Context, o options) error {
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
-	counted := repo.NewCounting(blobs)
+	counted, in := repo.NewCounting(blobs), newInstruments(o)
+	counted.LargeAlone(largeAlone(in.memory))
 	var plan *worker.Plan
 	read := func(ctx context.Context, name string) (*worker.Plan, error) {
 		if plan != nil {
@@ -79,7 +80,7 @@ func migrate(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	s, done, err := wire(ctx, o, log, counted, newInstruments(o))
+	s, done, err := wire(ctx, o, log, counted, in)
 	if err != nil {
 		return err
 	}

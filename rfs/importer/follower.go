@@ -201,7 +201,7 @@ func (r *run) mayStart() error {
 
 // load gives the documents of the window to the loader.
 func (r *run) load(ctx context.Context) error {
-	w, err := openWindow(ctx, r.Source, r.window, r.base.Offset, r.limit(), r.giants)
+	w, err := openWindow(ctx, r.Source, r.window, r.base.Offset, r.limit(), r.Memory)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (r *run) limit() int {
 
 // calm waits until a long document is delivered before the next one is read, and lets other windows read theirs.
 func (r *run) calm(ctx context.Context, w *window, size int) error {
-	if !w.lines.turn.held {
+	if !w.lines.turn.held() {
 		return nil
 	}
 	if size > keepBuffer {

@@ -1,37 +1,34 @@
 package importer
 
-import "context"
+import (
+	"context"
+	"math"
 
-// giants bounds the memory of long lines: one window of the process at a time holds a line, and its request, beyond keepBuffer.
-type giants chan struct{}
+	"github.com/rfsd/rfsd/rfs/budget"
+)
 
-// newGiants makes the bound of a process.
-func newGiants() giants { return make(giants, 1) }
-
-// turn is one window's use of it. The nil giants bound nothing.
+// turn is one window's right to hold a line, and its request, beyond keepBuffer. How long a line is shows at its end, so
+// that it takes the whole budget: one window of the process at a time has such a line.
 type turn struct {
 	ctx    context.Context //nolint:containedctx // of the window, which readers of lines do not know
-	giants giants
-	held   bool
+	memory *budget.Budget  // nil: nothing is bounded
+	share  *budget.Share
 }
 
-// take blocks until no other window holds a long line. It returns the error of the window's context.
+// take blocks until nothing else of the process is held. It returns the error of the window's context.
 func (t *turn) take() error {
-	if t.held || t.giants == nil {
+	if t.share != nil {
 		return nil
 	}
-	select {
-	case t.giants <- struct{}{}:
-		t.held = true
-		return nil
-	case <-t.ctx.Done():
-		return context.Cause(t.ctx)
-	}
+	var err error
+	t.share, err = t.memory.Take(t.ctx, math.MaxInt64)
+	return err
 }
+
+// held reports whether the window has its turn.
+func (t *turn) held() bool { return t.share != nil }
 
 func (t *turn) give() {
-	if t.held {
-		<-t.giants
-		t.held = false
-	}
+	t.share.Release()
+	t.share = nil
 }

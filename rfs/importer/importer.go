@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
@@ -55,14 +56,16 @@ type Import struct {
 	Failed bulk.Recorder
 	Bulk   bulk.Options // bounds of one worker's bodies; Sender, Recorder and MayStart are set here
 
-	Workers       int           // windows at the same time; 1
-	Window        int64         // bytes of a window of an uncompressed file; DefaultWindow
-	Lease         time.Duration // for which a window is claimed; DefaultLease
-	MaxAttempts   int           // in a row that end without progress; DefaultMaxAttempts
-	Unavailable   time.Duration // how long the store may not answer; bulk.DefaultGiveUp
-	Types         Types         // RefuseTypes
-	MaxSource     int64         // the longest source that the target takes, in bytes; 0: not known
-	IncludeSystem bool          // import into indices whose names begin with a dot, too; .ds-… always are
+	Workers     int           // windows at the same time; 1
+	Window      int64         // bytes of a window of an uncompressed file; DefaultWindow
+	Lease       time.Duration // for which a window is claimed; DefaultLease
+	MaxAttempts int           // in a row that end without progress; DefaultMaxAttempts
+	Unavailable time.Duration // how long the store may not answer; bulk.DefaultGiveUp
+	Types       Types         // RefuseTypes
+	MaxSource   int64         // the longest source that the target takes, in bytes; 0: not known
+	// Memory bounds what long lines hold, beside what else the process holds; nil: a budget of the import's own.
+	Memory        *budget.Budget
+	IncludeSystem bool // import into indices whose names begin with a dot, too; .ds-… always are
 
 	// AllowPartial imports what there is of an export that is not complete, or of which files lack or differ.
 	AllowPartial bool
@@ -84,7 +87,6 @@ type Import struct {
 	digests  []expected // of files that a manifest describes
 	exports  exports
 	bound    bool
-	giants   giants
 }
 
 // Place is one of the processes that a machine runs side by side. The first of them speaks for all in the list of nodes.
@@ -261,7 +263,9 @@ func (m *Import) prepare() {
 		m.Types = RefuseTypes
 	}
 	m.Bulk.EmitType = m.Types == EmitTypes
-	m.giants = newGiants()
+	if m.Memory == nil {
+		m.Memory = budget.New(maxLine, 0)
+	}
 	if m.Token == "" {
 		m.Token = primitive.Token()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
 )
@@ -36,7 +37,7 @@ func (w *window) close() {
 
 // openWindow opens the documents of a task that begin at or after from. Offsets in a compressed file are
 // those of what it holds. Lines of more than limit bytes fail.
-func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, g giants) (*window, error) {
+func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, memory *budget.Budget) (*window, error) {
 	w := &window{pairs: pairs{from: max(from, t.From), to: t.To}}
 	if t.Compression != plain {
 		w.to = noEnd
@@ -45,7 +46,7 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, 
 			w.close()
 			return nil, err
 		}
-		w.take(ctx, newLines(r, 0, limit), g)
+		w.take(ctx, newLines(r, 0, limit), memory)
 		return w, nil
 	}
 	at, skip, err := syncPoint(ctx, src, t.File, w.from)
@@ -54,7 +55,7 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, 
 	}
 	r := &ranges{ctx: ctx, src: src, name: t.File, at: at, end: min(t.To+tail, t.Size), size: t.Size}
 	w.closers = append(w.closers, r.close)
-	w.take(ctx, newLines(r, at, limit), g)
+	w.take(ctx, newLines(r, at, limit), memory)
 	if skip {
 		if _, _, err := w.lines.next(); err != nil && !errors.Is(err, errLong) && !errors.Is(err, io.EOF) {
 			w.close()
@@ -65,8 +66,8 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, 
 }
 
 // take reads from the lines, which take turns with those of other windows.
-func (w *window) take(ctx context.Context, l *lines, g giants) {
-	l.turn = turn{ctx: ctx, giants: g}
+func (w *window) take(ctx context.Context, l *lines, memory *budget.Budget) {
+	l.turn = turn{ctx: ctx, memory: memory}
 	w.lines, w.closers = l, append(w.closers, l.turn.give)
 }
 

@@ -175,7 +175,7 @@ func (g *giant) fill(rec *Record) {
 			rec.RecoveryBeyond = p.beyond
 		}
 	}
-	if g.whole {
+	if g.whole && !rec.HasSource {
 		rec.Beyond = g.size
 	}
 }

@@ -29,8 +29,9 @@ type tally struct {
 	bytes    atomic.Int64
 	errors   atomic.Int64
 
-	mu  sync.Mutex
-	log *[]Request
+	mu    sync.Mutex
+	log   *[]Request
+	alone func(ctx context.Context) (release func(), err error)
 }
 
 // NewCounting counts what is read from r.
@@ -54,6 +55,24 @@ func (c *Counting) Log(log *[]Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = log
+}
+
+// LargeAlone sets what a reader of a large blob has to wait for before it holds the blob.
+func (c *Counting) LargeAlone(alone func(ctx context.Context) (release func(), err error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.alone = alone
+}
+
+// HoldLarge blocks until a large blob may be held, until release is called.
+func (c *Counting) HoldLarge(ctx context.Context) (release func(), err error) {
+	c.mu.Lock()
+	alone := c.alone
+	c.mu.Unlock()
+	if alone == nil {
+		return func() {}, nil
+	}
+	return alone(ctx)
 }
 
 func (c *Counting) note(r Request) {

@@ -46,8 +46,11 @@ const (
 	// Beyond freely bytes a payload must not be more than maxRatio times what it was made from.
 	freely   = 32 << 20
 	maxRatio = 200
-	// maxValues bounds the values of a list of files or snapshots: a short text can be many of them.
+	// maxValues bounds the values of a list of files or snapshots, and of the metadata of an index: a short text can be
+	// many of them.
 	maxValues = 2_000_000
+	// maxSettings bounds the values of the settings of an index: lists of words are the longest.
+	maxSettings = 200_000
 )
 
 // Codec names in the header of a metadata blob.
@@ -58,29 +61,60 @@ const (
 	codecIndex     = "index-metadata"
 )
 
-// readJSON reads a metadata blob of the given codec ("" when it has no frame) as JSON.
-func readJSON(ctx context.Context, r Repository, name, codec string) ([]byte, error) {
-	return readBlob(ctx, r, name, codec, maxMetadata)
+// A blob that is longer than smallBlob, becomes longer than smallText, or holds more than smallValues is large: several of
+// them are not held at the same time, if the Repository has a rule for that.
+const (
+	smallBlob   = 1 << 20
+	smallText   = 4 << 20
+	smallValues = 100_000
+)
+
+// patient is a Repository with a rule for large blobs.
+type patient interface {
+	// HoldLarge blocks until a large blob may be held, until release is called.
+	HoldLarge(ctx context.Context) (release func(), err error)
 }
 
-// readBlob is readJSON with another bound, in bytes.
-func readBlob(ctx context.Context, r Repository, name, codec string, limit int) ([]byte, error) {
-	b, err := repo.ReadAll(ctx, r, name, int64(limit))
-	if err != nil {
-		return nil, err
-	}
-	return decodeBlob(name, codec, b, limit)
+// readJSON reads a metadata blob of the given codec ("" when it has no frame) as JSON. The caller calls done when it has
+// parsed the blob; after an error there is nothing to end.
+func readJSON(ctx context.Context, r Repository, name, codec string) (payload []byte, done func(), err error) {
+	payload, _, done, err = readBlob(ctx, r, name, codec, maxMetadata)
+	return payload, done, err
 }
 
-// readSummed is readJSON and gives the sum of the blob's bytes, too.
-func readSummed(ctx context.Context, r Repository, name, codec string) (payload []byte, sum string, err error) {
-	b, err := repo.ReadAll(ctx, r, name, maxMetadata)
-	if err != nil {
-		return nil, "", err
+// readSummed is readJSON and returns the sum of the blob's bytes, too.
+func readSummed(ctx context.Context, r Repository, name, codec string) (payload []byte, sum string, done func(), err error) {
+	payload, b, done, err := readBlob(ctx, r, name, codec, maxMetadata)
+	if b == nil {
+		return nil, "", done, err
 	}
 	hash := sha256.Sum256(b)
-	payload, err = decodeBlob(name, codec, b, maxMetadata)
-	return payload, base64.RawURLEncoding.EncodeToString(hash[:sumSize]), err
+	return payload, base64.RawURLEncoding.EncodeToString(hash[:sumSize]), done, err
+}
+
+// readBlob is readJSON with another bound, in bytes; it returns the bytes of the blob, too.
+func readBlob(ctx context.Context, r Repository, name, codec string, limit int) (payload, b []byte, done func(), err error) {
+	done = func() {}
+	if p, ok := r.(patient); ok {
+		if b, err = repo.ReadAll(ctx, r, name, smallBlob); err == nil {
+			payload, err = decodeBlob(name, codec, b, min(limit, smallText))
+		}
+		if err == nil && countValues(payload) <= smallValues || err != nil && !errors.Is(err, fault.ErrCorrupt) {
+			return payload, b, done, err
+		}
+		payload, b = nil, nil
+		if done, err = p.HoldLarge(ctx); err != nil {
+			return nil, nil, func() {}, err
+		}
+	}
+	if b, err = repo.ReadAll(ctx, r, name, int64(limit)); err == nil {
+		payload, err = decodeBlob(name, codec, b, limit)
+	}
+	if err != nil { // callers may look for the reason in other blobs
+		done()
+		return nil, nil, func() {}, err
+	}
+	return payload, b, done, nil
 }
 
 // sumSize is how much of the SHA-256 of a blob is kept to know it again, bytes.
@@ -219,13 +253,27 @@ func inflate(r io.Reader, limit int) ([]byte, error) {
 
 // fewValues demands that the JSON of a blob holds no more than maxValues values.
 func fewValues(name string, b []byte) error {
-	if len(b) < maxValues {
-		return nil
-	}
-	if bytes.Count(b, []byte{','})+bytes.Count(b, []byte{'{'})+bytes.Count(b, []byte{'['}) > maxValues {
+	if len(b) > maxValues && countValues(b) > maxValues {
 		return fault.Corrupt(name, "", -1, "it holds more than %d values", maxValues)
 	}
 	return nil
+}
+
+// countValues returns about how many values valid JSON holds.
+func countValues(b []byte) (n int) {
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		case ',', '{', '[':
+			n++
+		}
+	}
+	return n
 }
 
 // unmarshalList decodes a blob that becomes many small values.

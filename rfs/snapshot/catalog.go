@@ -109,7 +109,8 @@ func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	if c.Generation >= 0 {
 		c.blob = fmt.Sprintf("index-%d", c.Generation)
 	}
-	b, err := readBlob(ctx, r, c.blob, "", maxCatalog)
+	b, _, done, err := readBlob(ctx, r, c.blob, "", maxCatalog)
+	defer done()
 	switch {
 	case missing(err) && c.Generation < 0:
 		return nil, fmt.Errorf("no snapshot repository here: neither index-N nor index exists; give the folder or prefix that holds index.latest: %w", fs.ErrNotExist)

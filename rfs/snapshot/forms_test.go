@@ -389,7 +389,7 @@ func TestASnapshotThatWasReplacedIsNotTakenForThePlannedOne(t *testing.T) {
 			if !x.Locator.Legacy {
 				codec = codecOf(m[blob])
 			}
-			payload, err := readJSON(t.Context(), m, blob, codec)
+			payload, _, err := readJSON(t.Context(), m, blob, codec)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -138,5 +139,72 @@ func TestHostileListsAreRefusedByName(t *testing.T) {
 	took := allocated(func() { _, err = parseMappings([]byte("[" + strings.Join(parts, ",") + "]")) })
 	if !errors.Is(err, fault.ErrCorrupt) || took > 700<<20 {
 		t.Errorf("%v, %d MB", err, took>>20)
+	}
+}
+
+// rule is a Repository that counts who holds a large blob.
+type rule struct {
+	memory
+	held, asked int
+}
+
+func (r *rule) HoldLarge(context.Context) (func(), error) {
+	r.held++
+	r.asked++
+	return func() { r.held-- }, nil
+}
+
+// TestLargeBlobsAreHeldByRule: those that are long, become long or hold many values, until they are parsed; a blob that is
+// missing or damaged is not held while the reason is looked for.
+func TestLargeBlobsAreHeldByRule(t *testing.T) {
+	text := func(size int) []byte {
+		return []byte(`{"snapshots":[],"indices":{},"x":"` + strings.Repeat("a", size) + `"}`)
+	}
+	for _, c := range []struct {
+		name string
+		blob []byte
+		asks int
+	}{
+		{"a small one", text(1000), 0},
+		{"a long one", text(smallBlob), 1},
+		{"one that becomes long", deflated(t, text(smallText)), 1},
+		{"one of many values", []byte(`{"snapshots":[],"indices":{},"x":[` + strings.Repeat("0,", smallValues) + `0]}`), 1},
+		{"a damaged one", []byte(`{`), 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &rule{memory: memory{"index-0": c.blob}}
+			payload, b, done, err := readBlob(t.Context(), r, "index-0", "", maxCatalog)
+			if held := r.held; held > c.asks || err != nil && held != 0 || err == nil && held != c.asks || r.asked != c.asks {
+				t.Errorf("%d hold, %d asked: %v", held, r.asked, err)
+			}
+			if err == nil && (len(payload) == 0 || !bytes.Equal(b, c.blob)) {
+				t.Errorf("%d of %d bytes", len(b), len(c.blob))
+			}
+			done()
+			if r.held != 0 {
+				t.Error("it is held for ever")
+			}
+			if _, err := OpenCatalog(t.Context(), r); r.held != 0 {
+				t.Errorf("the catalog is held after it was read: %v", err)
+			}
+		})
+	}
+	r := &rule{memory: memory{}}
+	if _, _, _, err := readBlob(t.Context(), r, "index-0", "", maxCatalog); !missing(err) || r.asked != 0 {
+		t.Errorf("a missing blob: %v, %d asked", err, r.asked)
+	}
+}
+
+// TestSettingsOfManyValuesAreRefused: words in strings are one value.
+func TestSettingsOfManyValuesAreRefused(t *testing.T) {
+	parse := func(values string) error {
+		x := &Index{Name: "i"}
+		return x.parse("meta", []byte(`{"i":{"settings":{"index.number_of_shards":"1","index.analysis":{"words":[`+values+`]}}}}`))
+	}
+	if err := parse(strings.Repeat(`"a, b, c \"d",`, maxSettings/2) + `"e"`); err != nil {
+		t.Error(err)
+	}
+	if err := parse(strings.Repeat(`0,`, maxSettings) + `0`); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "settings") {
+		t.Error(err)
 	}
 }

@@ -75,7 +75,8 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	}
 	entry := s.catalog.indices[name]
 	blob, codec := s.metaBlob(ref)
-	b, sum, err := readSummed(ctx, s.catalog.repo, blob, codec)
+	b, sum, done, err := readSummed(ctx, s.catalog.repo, blob, codec)
+	defer done()
 	if err != nil {
 		return nil, fmt.Errorf("metadata of index %s: %w", name, referenced(blob, s.blob, err))
 	}
@@ -112,7 +113,8 @@ func (l Locator) Index(ctx context.Context, r Repository) (*Index, error) {
 	if l.Legacy {
 		codec = ""
 	}
-	b, sum, err := readSummed(ctx, r, l.MetaBlob, codec)
+	b, sum, done, err := readSummed(ctx, r, l.MetaBlob, codec)
+	defer done()
 	if err != nil {
 		gone := missing(err)
 		if err = referenced(l.MetaBlob, "the plan", err); gone {
@@ -210,11 +212,11 @@ func (s *Snapshot) metaBlob(ref IndexRef) (name, codec string) {
 func (x *Index) parse(blob string, b []byte) error {
 	var doc map[string]struct {
 		State    string          `json:"state"`
-		Settings map[string]any  `json:"settings"`
+		Settings json.RawMessage `json:"settings"`
 		Mappings json.RawMessage `json:"mappings"`
 		Aliases  json.RawMessage `json:"aliases"`
 	}
-	if err := unmarshal(blob, b, &doc); err != nil {
+	if err := unmarshalList(blob, b, &doc); err != nil {
 		return err
 	}
 	m, ok := doc[x.Name]
@@ -222,7 +224,16 @@ func (x *Index) parse(blob string, b []byte) error {
 		return fault.Corrupt(blob, "", -1, "it does not describe index %s", x.Name)
 	}
 	x.State, x.Aliases, x.Settings = m.State, m.Aliases, map[string]string{}
-	flatten("", m.Settings, x.Settings)
+	if n := countValues(m.Settings); n > maxSettings {
+		return fault.Corrupt(blob, "", -1, "index %s has %d values in its settings, more than %d", x.Name, n, maxSettings)
+	}
+	var settings map[string]any
+	if len(m.Settings) > 0 {
+		if err := unmarshal(blob, m.Settings, &settings); err != nil {
+			return err
+		}
+	}
+	flatten("", settings, x.Settings)
 	n, err := strconv.Atoi(x.Settings["index.number_of_shards"])
 	if err != nil || n < 1 || n > maxShards {
 		return fault.Corrupt(blob, "", -1, "index %s has %q shards", x.Name, x.Settings["index.number_of_shards"])
@@ -296,6 +307,9 @@ func parseMappings(b json.RawMessage) ([]Mapping, error) {
 				return nil, err
 			}
 			left -= len(part)
+			if err := fewValues("", part); err != nil {
+				return nil, err
+			}
 		}
 		var byType map[string]json.RawMessage
 		if err := json.Unmarshal(part, &byType); err != nil {

@@ -53,15 +53,16 @@ func recordedPath(ctx context.Context, r Repository, loc Locator, number int) (s
 		if err != nil {
 			return "", fmt.Errorf("find the path of index %s shard %d: %w", loc.IndexName, number, err)
 		}
-		b, err := readJSON(ctx, r, blob.Name, "")
-		if err != nil {
-			return "", err
-		}
 		var doc struct {
 			ID    string   `json:"indexId"`
 			Paths []string `json:"paths"`
 		}
-		if err := unmarshal(blob.Name, b, &doc); err != nil {
+		b, done, err := readJSON(ctx, r, blob.Name, "")
+		if err == nil {
+			err = unmarshalList(blob.Name, b, &doc)
+		}
+		done()
+		if err != nil {
 			return "", err
 		}
 		if doc.ID != loc.IndexID || number >= len(doc.Paths) {

@@ -75,7 +75,8 @@ func (l Locator) ShardList(number int) string {
 // CheckShardList reads the list of all snapshots of a shard (see ShardList) and proves that
 // it is whole. Errors: fault.ErrCorrupt naming the blob.
 func CheckShardList(ctx context.Context, r Repository, list string) error {
-	b, err := readJSON(ctx, r, list, codecSnapshots)
+	b, done, err := readJSON(ctx, r, list, codecSnapshots)
+	defer done()
 	if err != nil {
 		return referenced(list, "the catalog", err)
 	}

@@ -57,7 +57,8 @@ const (
 // repository itself. Errors: fs.ErrNotExist without the blob, fault.ErrUnsupported when the
 // remote store is not at hand, fault.ErrCorrupt.
 func (s *Shard) openShallow(ctx context.Context, loc Locator, blob string) error {
-	b, err := readJSON(ctx, s.repo, blob, codecSnapshot)
+	b, done, err := readJSON(ctx, s.repo, blob, codecSnapshot)
+	defer done()
 	if err != nil {
 		return err
 	}

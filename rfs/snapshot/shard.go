@@ -111,7 +111,8 @@ func (s *Shard) openAt(ctx context.Context, loc Locator, path string) error {
 	if loc.Legacy {
 		s.Manifest, codec = path+"/snapshot-"+loc.SnapshotName, ""
 	}
-	b, sum, err := readSummed(ctx, s.repo, s.Manifest, codec)
+	b, sum, done, err := readSummed(ctx, s.repo, s.Manifest, codec)
+	defer done()
 	switch {
 	case err == nil:
 		s.Sum = sum
@@ -151,7 +152,8 @@ func (s *Shard) withoutManifest(ctx context.Context, loc Locator) error {
 	if list == "" {
 		return s.missing()
 	}
-	b, err := readJSON(ctx, s.repo, list, codecSnapshots)
+	b, done, err := readJSON(ctx, s.repo, list, codecSnapshots)
+	defer done()
 	switch {
 	case missing(err):
 		return s.missing()

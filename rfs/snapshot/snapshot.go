@@ -49,11 +49,12 @@ func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) 
 		return nil, err
 	}
 	s := &Snapshot{Ref: ref, catalog: c, blob: "snap-" + ref.UUID + ".dat"}
-	b, err := readJSON(ctx, c.repo, s.blob, codecSnapshot)
+	b, done, err := readJSON(ctx, c.repo, s.blob, codecSnapshot)
+	defer func() { done() }()
 	if missing(err) && ref.UUID == ref.Name {
 		// Elasticsearch 1.x, also in a repository that later versions went on with.
 		s.legacy, s.blob = true, "snapshot-"+ref.Name
-		b, err = readJSON(ctx, c.repo, s.blob, "")
+		b, done, err = readJSON(ctx, c.repo, s.blob, "")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %s: %w", name, referenced(s.blob, c.blob, err))
@@ -170,7 +171,8 @@ func firstLine(s string) string {
 // Global is the metadata of the cluster: templates, settings, scripts, as JSON by kind.
 func (s *Snapshot) Global(ctx context.Context) (map[string]json.RawMessage, error) {
 	name, codec := s.globalBlob()
-	b, err := readJSON(ctx, s.catalog.repo, name, codec)
+	b, done, err := readJSON(ctx, s.catalog.repo, name, codec)
+	defer done()
 	if err != nil {
 		return nil, fmt.Errorf("global metadata: %w", referenced(name, s.blob, err))
 	}

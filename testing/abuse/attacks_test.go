@@ -285,7 +285,7 @@ func (c *cycle) Read(b []byte) (int, error) {
 
 // TestHostileCatalogs: a few hundred bytes that become gigabytes, layers of compression, entries without end.
 func TestHostileCatalogs(t *testing.T) {
-	entries := deflated(t, strings.NewReader(`{"snapshots":[`), repeated(`{},`, 10_000_000), strings.NewReader(`{}]}`))
+	entries := deflated(t, strings.NewReader(`{"snapshots":[`), repeated(`{},`, 100_000_000), strings.NewReader(`{}]}`))
 	nested := entries
 	for range 3 {
 		nested = deflated(t, bytes.NewReader(nested))
@@ -304,6 +304,44 @@ func TestHostileCatalogs(t *testing.T) {
 			}
 			if e.memory > mostMemory {
 				t.Errorf("%d bytes became %d MB", len(blob), e.memory>>20)
+			}
+		})
+	}
+}
+
+// TestHostileIndices: the metadata of one index, or of all, claims shards without end, or becomes values without end.
+func TestHostileIndices(t *testing.T) {
+	many := func(text string, n int) []byte {
+		return deflated(t, strings.NewReader(`{"order-check":{"state":"open","mappings":[],"aliases":{},"settings":{"index.number_of_shards":"1","index.x":[`), repeated(text, n), strings.NewReader(`0]}}}`))
+	}
+	mapping := deflated(t, strings.NewReader(`{"order-check":{"state":"open","settings":{"index.number_of_shards":"1"},"aliases":{},"mappings":{"_doc":{"properties":{"a":[`), repeated(`{},`, 9_000_000), strings.NewReader(`0]}}}}}`))
+	for name, payload := range map[string][]byte{
+		"shards":   []byte(`{"order-check":{"state":"open","mappings":[],"aliases":{},"settings":{"index.number_of_shards":"1048576","index.version.created":"137247827"}}}`),
+		"settings": many(`0,`, 15_000_000), "mappings": mapping,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := fixture(t)
+			metas, err := filepath.Glob(filepath.Join(dir, "indices", "*", "meta-*.dat"))
+			must(t, err)
+			for _, meta := range metas {
+				var b blob
+				b.begin("index-metadata", 1, false)
+				b.Write(payload)
+				must(t, os.WriteFile(meta, b.end(), 0o600))
+			}
+			for _, args := range [][]string{
+				{"rfsctl", "snapshot", "show", "--repo-uri", dir, "--snapshot-name", "snap1"},
+				{"rfsd", "estimate", "--repo-uri", dir, "--snapshot-name", "snap1"},
+				{"rfsd", "migrate", "--repo-uri", dir, "--snapshot-name", "snap1", "--export-dir", filepath.Join(t.TempDir(), "x"), "--coordinator-file", filepath.Join(t.TempDir(), "state.db")},
+			} {
+				e := run(t, patience, nil, args[0], args[1:]...)
+				named := strings.Contains(e.stdout+e.stderr, "meta-") && e.code != 0 || args[1] == "estimate"
+				if e.late || !named {
+					t.Errorf("%q: exit %d, ran on %t: %.300s %.300s", args[:2], e.code, e.late, e.stdout, e.stderr)
+				}
+				if e.memory > mostMemory {
+					t.Errorf("%q: %d bytes became %d MB", args[:2], len(payload), e.memory>>20)
+				}
 			}
 		})
 	}
