@@ -121,6 +121,30 @@ type ImportCommand struct {
 	Link   Link
 }
 
+// Redrive are the settings of rfsd redrive.
+type Redrive struct {
+	S3       S3
+	Target   Target
+	Sending  Sending
+	Disks    Disks
+	Indices  Indices
+	Bulk     Bulk
+	Failed   FailedPlace
+	Limit    RefusalLimit
+	Patience Patience
+	State    State
+	Output   Output
+	Log      Log
+}
+
+// Check refuses no target.
+func (r *Redrive) Check() error {
+	if r.Target.Cluster.Host == "" {
+		return Usage("--target-host is missing: where do the documents go?")
+	}
+	return nil
+}
+
 // Estimate are the settings of rfsd estimate.
 type Estimate struct {
 	Repository Repository
@@ -217,6 +241,8 @@ type Items struct {
 type Failures struct {
 	Either Either
 	Index  OneIndex
+	Failed FailedPlace
+	S3     S3
 }
 
 // Cleanup are the settings of rfsctl cleanup.
@@ -337,7 +363,7 @@ type Spec struct {
 func Specs() []Spec {
 	return []Spec{
 		{"rfsd migrate", MigrateCommand{}}, {"rfsd run", Run{}}, {"rfsd worker", Worker{}}, {"rfsd evaluate", Migrate{}}, {"rfsd verify", Verify{}}, {"rfsd estimate", Estimate{}},
-		{"rfsd import", ImportCommand{}}, {"rfsd config check", Checked{}},
+		{"rfsd import", ImportCommand{}}, {"rfsd redrive", Redrive{}}, {"rfsd config check", Checked{}},
 		{"rfsctl snapshot list", Snapshots{}}, {"rfsctl snapshot show", ShowSnapshot{}}, {"rfsctl snapshot check", CheckSnapshots{}},
 		{"rfsctl items list", Items{}}, {"rfsctl items show", Either{}}, {"rfsctl items retry", Stored{}},
 		{"rfsctl failures", Failures{}}, {"rfsctl report", Either{}}, {"rfsctl cleanup", Cleanup{}}, {"rfsctl target restore", Restore{}},

@@ -10,7 +10,7 @@ func InBucket(place string) bool { return strings.HasPrefix(place, "s3://") }
 
 // Check refuses what a bucket does not need.
 func (f *Failed) Check() error {
-	if InBucket(f.Dir) && f.Shared {
+	if InBucket(f.Place.Dir) && f.Shared {
 		return Usage("--failed-documents-shared is about a directory; a bucket is always shared")
 	}
 	return nil
@@ -18,8 +18,8 @@ func (f *Failed) Check() error {
 
 // outside refuses a sink in the repository, to which nothing is ever written.
 func (f Failed) outside(repository string) error {
-	if InBucket(f.Dir) && strings.HasPrefix(strings.TrimRight(f.Dir, "/")+"/", strings.TrimRight(repository, "/")+"/") {
-		return Usage("--failed-documents %s lies in %s, to which nothing is ever written", f.Dir, repository)
+	if InBucket(f.Place.Dir) && strings.HasPrefix(strings.TrimRight(f.Place.Dir, "/")+"/", strings.TrimRight(repository, "/")+"/") {
+		return Usage("--failed-documents %s lies in %s, to which nothing is ever written", f.Place.Dir, repository)
 	}
 	return nil
 }

@@ -256,12 +256,24 @@ type Order struct {
 	Priorities Priorities `flag:"index-priority" help:"PATTERN=N such as users=5 or logs-*=-1: a higher N is done earlier (default 0); may be repeated"`
 }
 
+// FailedPlace is where failed documents are kept.
+type FailedPlace struct {
+	_   struct{} `group:"How the work is done" section:"work"`
+	Dir string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix (with the --s3 options of the source), for documents that were refused (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
+}
+
+// RefusalLimit is how many documents may be refused.
+type RefusalLimit struct {
+	_   struct{} `group:"How the work is done" section:"work"`
+	Max Limit    `flag:"max-failed-documents" default:"1000" want:"a number, or unlimited" help:"pause an index after so many refusals that exceed 10 % of what was sent to it; or unlimited"`
+}
+
 // Failed is what becomes of documents that do not arrive.
 type Failed struct {
 	_      struct{} `group:"How the work is done" section:"work"`
-	Dir    string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix (with the --s3 options of the source), for documents that were refused (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
-	Shared bool     `flag:"failed-documents-shared" help:"all processes see the directory of --failed-documents: the control index need not tell which documents were refused"`
-	Max    Limit    `flag:"max-failed-documents" default:"1000" want:"a number, or unlimited" help:"pause an index after so many refusals that exceed 10 % of what was sent to it; or unlimited"`
+	Place  FailedPlace
+	Shared bool `flag:"failed-documents-shared" help:"all processes see the directory of --failed-documents: the control index need not tell which documents were refused"`
+	Limit  RefusalLimit
 }
 
 // Patience is how long a target that does not answer is waited for.

@@ -57,6 +57,7 @@ var further = map[string][]Code{
 	"rfsd evaluate":         {Snapshot, Parts},
 	"rfsd import":           {Documents, Parts},
 	"rfsd migrate":          {NotYet, Snapshot, Documents, Parts, Different},
+	"rfsd redrive":          {Documents},
 	"rfsd run":              {Documents, Parts},
 	"rfsd verify":           {Snapshot, Parts, Different},
 	"rfsd worker":           {LeaseEnded, NoneLeft, NotYet, Snapshot},

@@ -86,10 +86,7 @@ func openCluster(ctx context.Context, call *config.Call, c config.Cluster, role,
 
 // hasSession refuses a session that nobody began: opening its store would make its indices.
 func hasSession(ctx context.Context, client *target.Client, session string) error {
-	index := ".rfs_control"
-	if session != "" {
-		index += "_" + session
-	}
+	index := oscms.ControlIndex(session)
 	status, _, err := client.Do(ctx, http.MethodHead, "/"+index, nil, nil)
 	switch {
 	case err != nil:

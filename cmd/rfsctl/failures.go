@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/failed/classes"
+	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
@@ -20,7 +25,8 @@ const failuresHelp = `Asked of a node: the items, indices and phases that were g
    --coordinator-host or --coordinator-file): the documents that the target refused, as the state of the work knows them. Workers of a fleet (rfsd worker, run and
    import) whose --failed-documents is a directory that is not declared shared note there index, id, shard, ordinal and reason.
    The documents themselves, with the target's words, are in those directories. A bucket or a shared directory has all of them, and one process
-   alone (rfsd migrate) has them in its directory: nothing is noted then.`
+   alone (rfsd migrate) has them in its directory: nothing is noted then. With --failed-documents they are read from there (of a bucket: those of
+   the session). Each class of failures has one remedy; rfsd redrive sends the documents again when it is applied.`
 
 func failuresCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -28,11 +34,13 @@ func failuresCommand() *cli.Command {
 	}, showRefused)
 }
 
-// refusedGroup is a number of refused documents of one index for one reason.
+// refusedGroup is a number of refused documents of one index with one remedy.
 type refusedGroup struct {
 	Index  string `json:"index"`
-	Reason string `json:"reason"`
+	Class  string `json:"class"`
+	Reason string `json:"reason"` // of the first
 	Count  int64  `json:"count"`
+	Remedy string `json:"remedy"`
 }
 
 // refusedDocuments is what `rfsctl failures` tells.
@@ -41,11 +49,16 @@ type refusedDocuments struct {
 	Groups    []refusedGroup `json:"groups"`
 }
 
-func (r *refusedDocuments) add(d cms.Refused) {
-	at := slices.IndexFunc(r.Groups, func(g refusedGroup) bool { return g.Index == d.Index && g.Reason == d.Reason })
+// add counts a document; detail is the target's message, if it is known.
+func (r *refusedDocuments) add(d cms.Refused, detail string) {
+	class, ok := classes.Named(d.Class)
+	if !ok {
+		class = classes.Of(doc.Reason(d.Reason), detail)
+	}
+	at := slices.IndexFunc(r.Groups, func(g refusedGroup) bool { return g.Index == d.Index && g.Class == class.Name })
 	if at < 0 {
 		at = len(r.Groups)
-		r.Groups = append(r.Groups, refusedGroup{Index: d.Index, Reason: d.Reason})
+		r.Groups = append(r.Groups, refusedGroup{Index: d.Index, Class: class.Name, Reason: d.Reason, Remedy: class.For(d.Index, detail)})
 	}
 	r.Groups[at].Count++
 }
@@ -53,7 +66,7 @@ func (r *refusedDocuments) add(d cms.Refused) {
 // sort brings groups into an order, the largest first.
 func (r *refusedDocuments) sort() {
 	slices.SortFunc(r.Groups, func(a, b refusedGroup) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Class, b.Class))
 	})
 	slices.SortFunc(r.Documents, func(a, b cms.Refused) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))
@@ -69,7 +82,53 @@ func (s *coordination) refused(ctx context.Context, index string) (*refusedDocum
 		}
 		if index == "" || index == d.Index {
 			r.Documents = append(r.Documents, d)
-			r.add(d)
+			r.add(d, "")
+		}
+	}
+	r.sort()
+	return r, nil
+}
+
+// refusedIn reads the failed documents of an index, of all with "", from their directory or from the session's objects.
+func refusedIn(ctx context.Context, o config.Failures) (*refusedDocuments, error) {
+	r := &refusedDocuments{Documents: []cms.Refused{}, Groups: []refusedGroup{}}
+	prefix := ""
+	if config.InBucket(o.Failed.Dir) {
+		prefix = o.Either.State.Session.OrDefault() + "/"
+	}
+	files, err := repo.Open(ctx, o.Failed.Dir, o.S3.Options())
+	if err != nil {
+		return nil, fmt.Errorf("failed documents: %w", err)
+	}
+	seen := map[cms.Refused]bool{}
+	for blob, err := range files.List(ctx, prefix) {
+		if err != nil {
+			return nil, fmt.Errorf("failed documents in %s: %w", o.Failed.Dir, err)
+		}
+		if !strings.HasSuffix(blob.Name, ".ndjson") || blob.Size == 0 {
+			continue
+		}
+		in, err := files.Open(ctx, blob.Name, 0, -1)
+		if err != nil {
+			return nil, fmt.Errorf("failed documents: %w", err)
+		}
+		for l, lerr := range failed.Lines(in) {
+			if err = errors.Join(lerr, l.Err); err != nil {
+				break
+			}
+			f := l.Failure
+			key := cms.Refused{Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal}
+			if index := o.Index.Name; seen[key] || index != "" && index != f.Index {
+				continue
+			}
+			seen[key] = true
+			d := key
+			d.Reason, d.Status, d.Class = string(f.Reason), f.Status, classes.Of(f.Reason, f.Detail).Name
+			r.Documents = append(r.Documents, d)
+			r.add(d, f.Detail)
+		}
+		if err = errors.Join(err, in.Close()); err != nil {
+			return nil, fmt.Errorf("failed documents in %s: %w", blob.Name, err)
 		}
 	}
 	r.sort()
@@ -78,6 +137,13 @@ func (s *coordination) refused(ctx context.Context, index string) (*refusedDocum
 
 func showRefused(ctx context.Context, call *config.Call, o config.Failures) (err error) {
 	stored := o.Either.Stored()
+	if o.Failed.Dir != "" {
+		r, err := refusedIn(ctx, o)
+		if err != nil {
+			return err
+		}
+		return r.show(call, stored.Output)
+	}
 	if throughNode(o.Either) || !stored.Named() {
 		return showFailures(ctx, call, o.Either.Asked())
 	}
@@ -90,7 +156,11 @@ func showRefused(ctx context.Context, call *config.Call, o config.Failures) (err
 	if err != nil {
 		return err
 	}
-	if stored.Output.JSON() {
+	return r.show(call, stored.Output)
+}
+
+func (r *refusedDocuments) show(call *config.Call, output config.Output) error {
+	if output.JSON() {
 		return writeJSON(call.Out, r)
 	}
 	return r.print(terminal.NewWriter(call.Out))
@@ -116,9 +186,9 @@ func (r *refusedDocuments) print(w io.Writer) error {
 func printRefused(w io.Writer, groups []refusedGroup) error {
 	for i, g := range groups {
 		if i == 0 {
-			fmt.Fprintln(w, "\nrefused documents that the state of the work knows:")
+			fmt.Fprintln(w, "\nrefused documents by class:")
 		}
-		if _, err := fmt.Fprintf(w, "  %d × %s: %s\n", g.Count, terminal.Clean(g.Index), terminal.Clean(g.Reason)); err != nil {
+		if _, err := fmt.Fprintf(w, "  %d × %s: %s (%s)\n    remedy: %s\n", g.Count, terminal.Clean(g.Index), g.Class, terminal.Clean(g.Reason), terminal.Clean(g.Remedy)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed"
 )
 
 func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
@@ -19,10 +21,10 @@ func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
 	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
 	must(t, err)
 	logs := []cms.Refused{
-		{Index: "logs", ID: "a", Shard: 1, Ordinal: 7, Reason: "mapper_parsing_exception", Status: 400},
-		{Index: "logs", ID: "b\x1b[2J", Shard: 1, Ordinal: 9, Reason: "mapper_parsing_exception", Status: 400},
+		{Index: "logs", ID: "a", Shard: 1, Ordinal: 7, Reason: "illegal_argument_exception", Class: "total_fields_limit", Status: 400},
+		{Index: "logs", ID: "b\x1b[2J", Shard: 1, Ordinal: 9, Reason: "illegal_argument_exception", Class: "total_fields_limit", Status: 400},
 	}
-	other := cms.Refused{Index: "other", Ordinal: 1, Reason: "source_missing"}
+	other := cms.Refused{Index: "other", Ordinal: 1, Reason: "no_source"}
 	must(t, c.KeepRefused(t.Context(), append([]cms.Refused{other}, logs...)))
 	must(t, store.Close())
 
@@ -31,15 +33,15 @@ func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
 	if code != 0 || json.Unmarshal([]byte(out), &got) != nil {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	if want := (refusedDocuments{logs, []refusedGroup{{"logs", "mapper_parsing_exception", 2}}}); !reflect.DeepEqual(got, want) {
+	if want := (refusedDocuments{logs, []refusedGroup{{"logs", "total_fields_limit", "illegal_argument_exception", 2, `PUT logs/_settings {"index.mapping.total_fields.limit":NUMBER}`}}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	code, out, errs = rfsctl(t, "failures", "--coordinator-file", path)
-	if code != 0 || !strings.Contains(out, "source_missing") || !strings.Contains(out, "2 × logs: mapper_parsing_exception") || strings.Contains(out, "\x1b") {
+	if code != 0 || !strings.Contains(out, "no_source") || !strings.Contains(out, "2 × logs: total_fields_limit (illegal_argument_exception)\n    remedy: PUT logs/_settings") || strings.Contains(out, "\x1b") {
 		t.Errorf("exit %d: %q %s", code, out, errs)
 	}
 	code, out, errs = rfsctl(t, "report", "--coordinator-file", path)
-	if code != 0 || !strings.Contains(out, "1 × other: source_missing") {
+	if code != 0 || !strings.Contains(out, "1 × other: no_source") {
 		t.Errorf("report: exit %d: %s%s", code, out, errs)
 	}
 	if code, out, _ := rfsctl(t, "failures", "--coordinator-file", kept(t, time.Hour)); code != 0 || !strings.Contains(out, "no refused documents") {
@@ -47,5 +49,34 @@ func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
 	}
 	if code, _, _ := rfsctl(t, "failures", "logs", "--coordinator-file", path); code != 1 {
 		t.Errorf("a stray argument: exit %d", code)
+	}
+}
+
+func TestFailuresOfADirectoryAreGroupedByRemedy(t *testing.T) {
+	dir := t.TempDir()
+	w, err := failed.Open(dir, "w")
+	must(t, err)
+	long := doc.Failure{
+		Index: "logs", ID: "a", Reason: "illegal_argument_exception", Status: 400, Source: []byte(`{}`),
+		Detail: `Document contains at least one immense term in field="message" (whose UTF8 encoding is longer than the max length 32766)`,
+	}
+	strict := doc.Failure{Index: "logs", ID: "b", Ordinal: 1, Reason: "strict_dynamic_mapping_exception", Status: 400}
+	must(t, w.Record(t.Context(), []doc.Failure{long, strict, long}))
+	must(t, w.Close())
+	var got refusedDocuments
+	code, out, errs := rfsctl(t, "failures", "--failed-documents", dir, "--output", "json")
+	if code != 0 || json.Unmarshal([]byte(out), &got) != nil {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+	want := []refusedGroup{
+		{"logs", "immense_term", "illegal_argument_exception", 1, `leave long values out of the index: PUT logs/_mapping {"properties":{"message":{"type":"keyword","ignore_above":8191}}}`},
+		{"logs", "strict_mapping", "strict_dynamic_mapping_exception", 1, `add the field to the mapping, or allow new ones: PUT logs/_mapping {"dynamic":true}`},
+	}
+	if !reflect.DeepEqual(got.Groups, want) || len(got.Documents) != 2 {
+		t.Errorf("%+v", got)
+	}
+	code, out, errs = rfsctl(t, "failures", "--failed-documents", dir, "--index", "other")
+	if code != 0 || !strings.Contains(out, "no refused documents") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

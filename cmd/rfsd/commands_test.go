@@ -24,6 +24,7 @@ func TestCommands(t *testing.T) {
 		"rfsd migrate": migration, "rfsd evaluate": migration, "rfsd verify": migration, "rfsd worker": migration, "rfsd run": migration, "rfsd estimate": source,
 		"rfsd config check": append([]string{file}, migration...),
 		"rfsd import":       {"--from", "files", "--target-host", "http://127.0.0.1:1"},
+		"rfsd redrive":      {"--target-host", "http://127.0.0.1:1"},
 	}}
 	t.Run("are declared", p.TestCommandsAreDeclared)
 	t.Run("refuse every wrong value by name", p.TestEveryWrongValueIsRefusedByName)

@@ -84,7 +84,7 @@ func newApp() *cli.App {
 		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
 		Version:              version,
 		EnableBashCompletion: true,
-		Commands:             []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), verifyCommand(), estimateCommand(), importCommand(), configCommand()},
+		Commands:             []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), verifyCommand(), estimateCommand(), importCommand(), redriveCommand(), configCommand()},
 		Action: func(c *cli.Context) error {
 			if !c.Args().Present() {
 				return cli.ShowAppHelp(c)

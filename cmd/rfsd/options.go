@@ -111,7 +111,7 @@ func (o *options) transfer(t config.Transfer) {
 	o.slots, o.unavailable, o.json, o.logLevel = t.Slots.Number, t.Patience.Unavailable, t.Output.JSON(), t.Log.Level
 	o.allowPartial, o.includeSystem, o.care.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
 	o.session, o.coordinatorFile = t.State.Session.Name, t.State.File
-	o.failedDir, o.failedShared, o.maxFailed = t.Failed.Dir, t.Failed.Shared, int64(t.Failed.Max)
+	o.failedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)
 	if o.failedDir == "" && !o.discard {
 		o.failedDir = filepath.Join("rfsd-failed", t.State.Session.OrDefault())
 	}

@@ -190,7 +190,7 @@ func (r *report) writeText(w io.Writer) {
 		if r.FailedDir == "" {
 			fmt.Fprintf(w, "%d documents could not be sent; name --failed-documents to keep them with the reason of each\n", r.Totals.Failed)
 		} else {
-			fmt.Fprintf(w, "%d documents did not arrive; they are in %s with the reason of each\n", r.Totals.Failed, r.FailedDir)
+			fmt.Fprintf(w, "%d documents did not arrive; %s holds them with the reason of each, until rfsd redrive delivers them\n", r.Totals.Failed, r.FailedDir)
 		}
 	}
 	if r.Totals.Reduced > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/failed/classes"
 	"github.com/rfsd/rfsd/rfs/repo"
 )
 
@@ -60,7 +61,9 @@ func (n *noting) Record(ctx context.Context, failures []doc.Failure) error {
 	}
 	all := make([]cms.Refused, len(failures))
 	for i, f := range failures {
-		all[i] = cms.Refused{Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal, Reason: string(f.Reason), Status: f.Status}
+		all[i] = cms.Refused{
+			Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal, Reason: string(f.Reason), Status: f.Status, Class: classes.Of(f.Reason, f.Detail).Name,
+		}
 	}
 	return n.kept.KeepRefused(ctx, all)
 }

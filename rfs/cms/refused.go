@@ -30,7 +30,8 @@ type Refused struct {
 	ID      string `json:"id,omitempty"` // "" when not known
 	Shard   int    `json:"shard"`
 	Ordinal int64  `json:"ordinal"`
-	Reason  string `json:"reason"` // its class, such as mapper_parsing_exception
+	Reason  string `json:"reason"`          // the target's error type, such as mapper_parsing_exception, or a reason of rfsd
+	Class   string `json:"class,omitempty"` // what has to be repaired; "" in records of before
 	Status  int    `json:"status,omitempty"`
 }
 
@@ -40,7 +41,8 @@ type refusedBody struct {
 
 // bounded cuts what is too long.
 func (r Refused) bounded() Refused {
-	r.Index, r.ID, r.Reason = cutText(r.Index, maxRefusedString), cutText(r.ID, maxRefusedString), cutText(r.Reason, maxRefusedReason)
+	r.Index, r.ID = cutText(r.Index, maxRefusedString), cutText(r.ID, maxRefusedString)
+	r.Reason, r.Class = cutText(r.Reason, maxRefusedReason), cutText(r.Class, maxRefusedReason)
 	return r
 }
 
@@ -75,8 +77,8 @@ func sortedOnce(docs []Refused) []Refused {
 }
 
 // KeepRefused stores documents that did not arrive; they are durable when it returns. It may be repeated, in whatever
-// portions and by whomever: a record is named by its first document and only ever grows, so that neither work done again
-// nor a late writer loses one. Errors are those of the store.
+// portions and by whomever: a record is named by its first document and grows until
+// ForgetRefused, so that neither work done again nor a late writer loses one. Errors are those of the store.
 func (c *Coordinator) KeepRefused(ctx context.Context, docs []Refused) error {
 	all := make([]Refused, len(docs))
 	for i, d := range docs {
@@ -151,4 +153,60 @@ func (c *Coordinator) Refused(ctx context.Context) iter.Seq2[Refused, error] {
 			}
 		}
 	}
+}
+
+// ForgetRefused removes the stored documents for which arrived returns true. It may be repeated.
+func (c *Coordinator) ForgetRefused(ctx context.Context, arrived func(Refused) bool) error {
+	var touched []string
+	for r, err := range c.store.List(ctx, kindRefused) {
+		var docs []Refused
+		if err == nil {
+			docs, err = r.refused()
+		}
+		if err != nil {
+			return fmt.Errorf("forget refused documents: %w", err)
+		}
+		if slices.ContainsFunc(docs, arrived) {
+			touched = append(touched, r.ID)
+		}
+	}
+	for _, id := range touched {
+		if err := c.forgetRefused(ctx, id, arrived); err != nil {
+			return fmt.Errorf("forget refused documents: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *Coordinator) forgetRefused(ctx context.Context, id string, arrived func(Refused) bool) error {
+	return c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		r, err := c.store.Record(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		var docs []Refused
+		if err == nil {
+			docs, err = r.refused()
+		}
+		if err != nil {
+			return err
+		}
+		if docs = slices.DeleteFunc(docs, arrived); len(docs) == 0 {
+			err := c.store.Delete(ctx, r)
+			if errors.Is(err, ErrNotFound) {
+				return nil
+			}
+			return err
+		}
+		if r.Body, err = json.Marshal(refusedBody{docs}); err != nil {
+			return err
+		}
+		created := r.CreatedAt
+		if err := c.stamp(ctx, &r); err != nil {
+			return err
+		}
+		r.CreatedAt = cmp.Or(created, r.CreatedAt)
+		_, err = c.store.Put(ctx, r)
+		return err
+	})
 }

@@ -2,6 +2,7 @@ package failed
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -33,7 +34,14 @@ type system struct{}
 
 func (system) MkdirAll(path string, perm fs.FileMode) error { return os.MkdirAll(path, perm) }
 func (system) OpenFile(path string, flag int, perm fs.FileMode) (Handle, error) {
-	return os.OpenFile(path, flag, perm)
+	f, err := os.OpenFile(path, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockShared(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return f, nil
 }
 
 func (system) SyncDir(path string) error {

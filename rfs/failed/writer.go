@@ -66,7 +66,7 @@ type line struct {
 	Base64  []byte          `json:"source_base64,omitempty"`
 }
 
-// appendLine appends one failure. The source is embedded as it is when it is JSON in
+// appendLine appends a failure as a line. The source is embedded as it is when it is JSON in
 // one line, otherwise its bytes are kept in base64.
 func appendLine(dst []byte, f *doc.Failure) ([]byte, error) {
 	buf := bytes.NewBuffer(dst)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
 )
@@ -157,6 +158,9 @@ func (m *Import) judgeBare(ctx context.Context, s *survey, covered map[string]bo
 			partial = append(partial, finding{name, why})
 		}
 	}
+	if err := m.refuseFailed(ctx, s.files, bare); err != nil {
+		return nil, err
+	}
 	for _, f := range s.files {
 		if bare(f.name) {
 			m.Log.Warn("files without a manifest: whether any is missing is not known", "source", m.Source.URI(), "such_as", f.name)
@@ -164,6 +168,39 @@ func (m *Import) judgeBare(ctx context.Context, s *survey, covered map[string]bo
 		}
 	}
 	return partial, nil
+}
+
+// How much is read to find files of failed documents: of each file, in bytes, and how many files.
+const (
+	failedHead  = 8 << 10
+	failedFiles = 100
+)
+
+// refuseFailed returns a fault.ErrConfig for a file without a manifest that begins as a file of failed documents does.
+func (m *Import) refuseFailed(ctx context.Context, files []file, bare func(name string) bool) error {
+	looked := 0
+	for _, f := range files {
+		if looked == failedFiles {
+			return nil
+		}
+		if f.packed != plain || !bare(f.name) {
+			continue
+		}
+		looked++
+		r, err := m.Source.Open(ctx, f.name, 0, min(f.size, failedHead))
+		if err != nil {
+			return err
+		}
+		head, err := io.ReadAll(io.LimitReader(r, failedHead))
+		if err = errors.Join(err, r.Close()); err != nil {
+			return fmt.Errorf("read %s: %w", f.name, err)
+		}
+		if failed.IsLine(head) {
+			return fmt.Errorf("%s in %s holds failed documents, not those of an export; send them again with `rfsd redrive --failed-documents %s`: %w",
+				f.name, m.Source.URI(), m.Source.URI(), fault.ErrConfig)
+		}
+	}
+	return nil
 }
 
 // refuse returns an ErrPartial for findings, or logs them when AllowPartial.

@@ -31,6 +31,7 @@ var allowed = map[string][]string{
 	"rfs/bulk":     {"rfs/fault", "rfs/doc", "rfs/bulk"},
 	"rfs/failed":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/failed"},
 	"rfs/target":   {"rfs/fault", "rfs/budget", "rfs/doc", "rfs/bulk", "rfs/target"},
+	"rfs/redrive":  {"rfs/fault", "rfs/repo", "rfs/doc", "rfs/bulk", "rfs/failed", "rfs/redrive"},
 	"rfs/export":   {"rfs/fault", "rfs/doc", "rfs/bulk", "rfs/export"},
 	"rfs/metadata": {"rfs/fault", "rfs/pattern", "rfs/snapshot", "rfs/target", "rfs/rules", "rfs/metadata"},
 	"rfs/cms":      {"rfs/fault", "rfs/cms"},

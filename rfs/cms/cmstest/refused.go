@@ -2,6 +2,7 @@ package cmstest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,4 +77,22 @@ func refused(t *testing.T, s cms.Store) {
 	if long != 1 {
 		t.Errorf("%d long ones", long)
 	}
+
+	forget := func(arrived func(cms.Refused) bool) {
+		t.Helper()
+		for range 2 { // a process that died does it again
+			if err := c.ForgetRefused(ctx, arrived); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	forget(func(d cms.Refused) bool { return d.Index == "long" || d.Ordinal%2 == 1 })
+	all = slices.DeleteFunc(all, func(d cms.Refused) bool { return d.Ordinal%2 == 1 })
+	is(225)
+	forget(func(cms.Refused) bool { return true })
+	if all = nil; records() != 0 {
+		t.Errorf("%d records are left", records())
+	}
+	is(0)
+	forget(func(cms.Refused) bool { return true })
 }

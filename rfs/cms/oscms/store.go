@@ -87,6 +87,12 @@ func names(sess string) (items, itemsAlias, control, controlAlias string) {
 	return ".migrations_working_state" + sess, ".rfs_items" + sess, ".rfs_control" + sess, ".rfs_records" + sess
 }
 
+// ControlIndex returns the index that is there when a session has begun.
+func ControlIndex(session string) string {
+	_, _, control, _ := names(session)
+	return control
+}
+
 // Open finds or makes the indices of the session. cms.ErrStoreGone when one of
 // them was deleted or replaced since the session began.
 func Open(ctx context.Context, cfg Config) (*Store, error) {

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/redrive"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+const redriveHelp = `Sends the documents in --failed-documents again, as they were sent, after the cause was repaired. What arrives is removed from
+   the files; what fails again stays with the reason of now. A file that a running process writes is not touched. The
+   process may be killed at any time: a file is replaced when the fate of its documents is known. Documents overwrite
+   those of the same id. Those that have no source, or whose source cannot be sent, stay and count as failed.`
+
+func redriveCommand() *cli.Command {
+	return config.Command(cli.Command{
+		Name: "redrive", Usage: "send failed documents again, after the cause was repaired", Description: redriveHelp,
+	}, func(ctx context.Context, call *config.Call, c config.Redrive) error {
+		return runRedrive(ctx, redriveOptions(c), terminal.Raw(call.Out))
+	})
+}
+
+// redriveOptions are the options of a run of its settings.
+func redriveOptions(c config.Redrive) options {
+	o := options{s3: c.S3.Options(), slots: 1, fleet: true, compression: "none"}
+	o.indices = c.Indices.Selection()
+	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = c.Bulk.Connections, c.Bulk.Documents, c.Bulk.Size.Bytes, int64(c.Bulk.MaxRate)
+	o.unavailable, o.json, o.logLevel, o.care.ignoreDisks = c.Patience.Unavailable, c.Output.JSON(), c.Log.Level, c.Disks.Ignore
+	o.session, o.coordinatorFile, o.maxFailed = c.State.Session.Name, c.State.File, int64(c.Limit.Max)
+	o.failedDir = cmp.Or(c.Failed.Dir, filepath.Join("rfsd-failed", c.State.Session.OrDefault()))
+	if c.State.Coordinator.Host != "" {
+		o.coordinator = o.cluster(c.State.Coordinator, "coordinator")
+	}
+	o.target = o.cluster(c.Target.Cluster, "target")
+	o.target.RunPipelines = c.Sending.RunPipelines
+	o.target.CompressRequests = !c.Sending.DisableCompression && !isLoopback(c.Target.Cluster.Host)
+	return o
+}
+
+// redriveReport is the end of a run as a script reads it.
+type redriveReport struct {
+	Place string `json:"failed_documents"`
+	redrive.Report
+	Seconds  float64   `json:"seconds"`
+	ExitCode exit.Code `json:"exit_code"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// runRedrive sends failed documents again and reports it.
+func runRedrive(ctx context.Context, o options, out io.Writer) error {
+	begin := time.Now()
+	log, screen := newLogger(o)
+	o.warnOfRisks(log)
+	place, err := failedPlace(ctx, o)
+	if err != nil {
+		return err
+	}
+	client, err := target.New(ctx, o.target)
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // every answer that matters was read
+	v, err := client.Info(ctx)
+	if err != nil {
+		return err
+	}
+	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
+	if warning := v.Untested(); warning != "" {
+		log.Warn(warning)
+	}
+	kept, closeKept, err := keptFailures(ctx, o, client)
+	if err != nil {
+		return err
+	}
+	in := newInstruments(o)
+	sender, err := worker.ToCluster(in.counters.Sender(client), in.limits(o, client, log)).Open(ctx, cms.ItemID{}, func() error { return nil })
+	if err != nil {
+		return errors.Join(err, closeKept())
+	}
+	r := &redrive.Redrive{
+		Place: place, Bulk: redriveBulk(o, sender), Log: log, Select: o.indices.Match,
+		Creates: func(ctx context.Context, index string) (bool, error) { return isStream(ctx, client, index) },
+	}
+	if kept != nil {
+		r.Arrived = func(ctx context.Context, arrived func(redrive.Document) bool) error {
+			return kept.ForgetRefused(ctx, func(d cms.Refused) bool {
+				return arrived(redrive.Document{Index: d.Index, ID: d.ID, Shard: d.Shard, Ordinal: d.Ordinal})
+			})
+		}
+	}
+	stopProgress := showProgress(func(elapsed float64) string {
+		return fmt.Sprintf("%s documents, %s documents/s", count(r.Sent.Load()), count(int64(float64(r.Sent.Load())/elapsed))) + failures(r.Failed.Load())
+	}, log, screen)
+	report, err := r.Run(ctx)
+	stopProgress()
+	full := redriveReport{Place: o.failedDir, Report: report, Seconds: time.Since(begin).Seconds()}
+	return full.conclude(o, errors.Join(err, closeKept()), out)
+}
+
+// redriveBulk bounds the bodies of a run.
+func redriveBulk(o options, sender bulk.Sender) bulk.Options {
+	b := bulkOptions(o)
+	b.Sender = sender
+	return b
+}
+
+// failedPlace opens the files of failed documents.
+func failedPlace(ctx context.Context, o options) (redrive.Place, error) {
+	if !config.InBucket(o.failedDir) {
+		return redrive.Folder(o.failedDir), nil
+	}
+	read, err := repo.Open(ctx, o.failedDir, o.s3)
+	if err != nil {
+		return nil, fmt.Errorf("failed documents: %w", err)
+	}
+	write, err := repo.OpenBucket(ctx, o.failedDir, o.s3, repo.RetryPolicy{})
+	if err != nil {
+		return nil, fmt.Errorf("failed documents: %w", err)
+	}
+	return redrive.Objects{Read: read, Put: write.Put, Session: o.sessionOrDefault()}, nil
+}
+
+// keptFailures opens the state of the session, if there is one: it may record which documents failed.
+func keptFailures(ctx context.Context, o options, client *target.Client) (*cms.Coordinator, func() error, error) {
+	nothing := func() error { return nil }
+	var store cms.Store
+	end := nothing
+	switch {
+	case o.coordinatorFile != "":
+		file, err := boltcms.Open(o.coordinatorFile, time.Now)
+		if err != nil {
+			return nil, nil, err
+		}
+		store, end = file, file.Close
+	default:
+		if o.coordinator.URL != "" {
+			var err error
+			if client, err = target.New(ctx, o.coordinator); err != nil {
+				return nil, nil, fmt.Errorf("coordinator: %w", err)
+			}
+			end = client.Close
+		}
+		began, err := client.IndexExists(ctx, oscms.ControlIndex(o.session))
+		if err != nil || !began {
+			return nil, nothing, errors.Join(err, end())
+		}
+		if store, err = oscms.Open(ctx, oscms.Config{Client: client, Session: o.session}); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("state of the session: %w", err), end())
+		}
+	}
+	c, err := cms.New(cms.Config{Store: store, Creator: newHolder()})
+	if err != nil {
+		return nil, nil, errors.Join(err, end())
+	}
+	return c, end, nil
+}
+
+// isStream reports whether a name of the target is a data stream, and returns a fault.ErrConfig for one that is not there:
+// sending to it would create an index with guessed mappings.
+func isStream(ctx context.Context, client *target.Client, index string) (bool, error) {
+	exists, err := client.IndexExists(ctx, index)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("index %s: %w", index, err)
+	case !exists:
+		return false, fmt.Errorf("index %s is not on the target: create it with its mappings first, or leave its documents in the files with --index-exclude %s: %w", index, index, fault.ErrConfig)
+	}
+	status, answer, err := client.Do(ctx, http.MethodGet, "/_data_stream/"+url.PathEscape(index), nil, nil)
+	if err != nil {
+		return false, fmt.Errorf("index %s: %w", index, err)
+	}
+	var found struct {
+		Streams []struct{ Name string } `json:"data_streams"`
+	}
+	return status == http.StatusOK && json.Unmarshal(answer, &found) == nil && len(found.Streams) > 0, nil
+}
+
+// conclude prints the report and decides the exit code.
+func (r *redriveReport) conclude(o options, err error, out io.Writer) error {
+	switch {
+	case err != nil || !r.Complete:
+		r.ExitCode = exit.Failed
+	case r.Failed > 0:
+		r.ExitCode = exit.Documents
+	}
+	if err != nil {
+		r.Error = fault.Text(err)
+	}
+	if o.json {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		err = errors.Join(err, enc.Encode(r))
+	} else {
+		r.writeText(terminal.NewWriter(out))
+	}
+	if r.ExitCode == exit.OK {
+		return err
+	}
+	return exit.With(r.ExitCode, err)
+}
+
+func (r *redriveReport) writeText(w io.Writer) {
+	fmt.Fprintf(w, "%s: %d files\n", r.Place, r.Files)
+	fmt.Fprintf(w, "documents %d: indexed %d, failed again %d, filtered %d\n", r.Documents, r.Indexed, r.Failed, r.Filtered)
+	if r.Duplicates > 0 {
+		fmt.Fprintf(w, "%d further lines of the same documents were removed\n", r.Duplicates)
+	}
+	for _, c := range r.Classes {
+		fmt.Fprintf(w, "  %d × %s: %s: %s\n    remedy: %s\n", c.Count, cmp.Or(terminal.Clean(c.Index), "-"), c.Class, terminal.Clean(c.Example), terminal.Clean(c.Remedy))
+	}
+	for _, name := range r.InUse {
+		fmt.Fprintf(w, "%s was not touched: a running process writes it\n", name)
+	}
+	switch {
+	case r.Remaining > 0:
+		fmt.Fprintf(w, "not complete: %d documents wait in the files; the same command continues\n", r.Remaining)
+	case !r.Complete:
+		fmt.Fprintln(w, "not complete: the same command continues")
+	case r.Documents == 0:
+		fmt.Fprintln(w, "there was nothing to send")
+	}
+	fmt.Fprintf(w, "%.1f s\n", r.Seconds)
+}

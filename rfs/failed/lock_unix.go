@@ -1,0 +1,32 @@
+//go:build unix
+
+package failed
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockShared marks a file as being written until it is closed, where the file system can lock.
+func lockShared(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_SH)
+	if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil
+	}
+	return err
+}
+
+// Reserve locks a file of failed documents, until it is closed, against the process that writes it. It returns ErrInUse
+// while that process lives.
+func Reserve(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return ErrInUse
+	case errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP):
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+// Package redrive sends failed documents again, from the files that a migration or an import has kept, and removes
+// those that arrived from the files. A file is replaced when the fate of its documents is known, so that a process that
+// is killed before leaves it as it was.
+package redrive
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/failed/classes"
+)
+
+// Reasons of documents that are not sent.
+const (
+	// Unreadable is a line that is no failed document.
+	Unreadable doc.Reason = "unreadable_line"
+)
+
+// Document identifies a document that arrived.
+type Document struct {
+	Index   string
+	ID      string
+	Shard   int
+	Ordinal int64
+}
+
+// Redrive is one run. Fields are required unless they have a default.
+type Redrive struct {
+	Place Place
+	Bulk  bulk.Options // Sender and the bounds of bodies; Recorder, From and Create are set here
+	// Creates returns whether an index of the target takes the op create only, as data streams do. Its error ends the run.
+	Creates func(ctx context.Context, index string) (bool, error)
+	Select  func(index string) bool // nil: all; documents of other indices stay in the files
+	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
+	Arrived func(ctx context.Context, arrived func(Document) bool) error
+	Log     *slog.Logger
+
+	creates map[string]bool
+	fates   map[key]fate // of all documents seen so far
+	report  Report
+	// Progress of the run, read by any goroutine.
+	Sent, Failed atomic.Int64
+}
+
+// Report is the account of a run: Documents = Indexed + Failed + Filtered + Remaining.
+type Report struct {
+	Documents  int64    `json:"documents"`  // failed documents in the files, each once
+	Indexed    int64    `json:"indexed"`    // of them, arrived: removed from the files
+	Failed     int64    `json:"failed"`     // of them, failed again, or cannot be sent: they stay, with the reason of now
+	Filtered   int64    `json:"filtered"`   // of them, left in the files by choice
+	Duplicates int64    `json:"duplicates"` // further lines of the same documents: removed
+	Remaining  int64    `json:"remaining"`  // documents whose fate is not known: the run ended early; they stay in the files
+	Files      int      `json:"files"`      // read
+	Classes    []Class  `json:"classes"`
+	InUse      []string `json:"in_use"` // files that a running process writes: not touched
+	Complete   bool     `json:"complete"`
+}
+
+// Class is a number of documents of one index that failed again and have one remedy.
+type Class struct {
+	Index   string     `json:"index"`
+	Class   string     `json:"class"`  // a name of package classes
+	Reason  doc.Reason `json:"reason"` // of the first
+	Count   int64      `json:"count"`
+	Example string     `json:"example"` // the first message
+	Remedy  string     `json:"remedy"`
+}
+
+type fate uint8
+
+const (
+	pending    fate = iota // sent, no answer yet
+	arrived                // accepted
+	again                  // failed, in the draft
+	kept                   // not sent by choice, in the draft
+	unreadable             // no failed document, in the draft
+	duplicate              // another line of a document
+)
+
+// key identifies a document among all that failed.
+type key [16]byte
+
+func (d Document) key() key {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %d %d", d.Index, d.ID, d.Shard, d.Ordinal)
+	return key(h.Sum(nil)[:16])
+}
+
+// maxKnown bounds the documents that are remembered to find further lines of them, which are sent again beyond it.
+const maxKnown = 4 << 20
+
+// Run sends the documents of all files. It returns what is known also beside an error; ctx ends it in good order.
+func (r *Redrive) Run(ctx context.Context) (Report, error) {
+	r.creates, r.fates = map[string]bool{}, map[key]fate{}
+	r.report = Report{Classes: []Class{}, InUse: []string{}}
+	names, err := r.Place.Names(ctx)
+	for i := 0; err == nil && i < len(names); i++ {
+		err = r.edit(ctx, names[i])
+	}
+	r.report.Complete = err == nil && len(r.report.InUse) == 0
+	slices.SortFunc(r.report.Classes, func(a, b Class) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Class, b.Class))
+	})
+	return r.report, err
+}
+
+// edit sends the documents of one file and replaces it.
+func (r *Redrive) edit(ctx context.Context, name string) (err error) {
+	e, err := r.Place.Edit(ctx, name)
+	if errors.Is(err, failed.ErrInUse) {
+		r.Log.WarnContext(ctx, "file in use", "file", name, "remedy", "redrive it when the process that writes it has ended")
+		r.report.InUse = append(r.report.InUse, name)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("failed documents in %s: %w", name, err)
+	}
+	defer func() {
+		if cerr := e.Close(); err == nil && cerr != nil {
+			err = fmt.Errorf("failed documents in %s: %w", name, cerr)
+		}
+	}()
+	r.report.Files++
+	f := &file{run: r, edit: e}
+	err = f.send(ctx)
+	// The outcome of what was sent is worth keeping also when the run ends early.
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	defer cancel()
+	if serr := f.save(late); serr != nil {
+		return errors.Join(err, fmt.Errorf("failed documents in %s: %w", name, serr))
+	}
+	return err
+}
+
+// createOnly asks once per index.
+func (r *Redrive) createOnly(ctx context.Context, index string) (bool, error) {
+	if is, known := r.creates[index]; known {
+		return is, nil
+	}
+	is, err := r.Creates(ctx, index)
+	if err != nil {
+		return false, err
+	}
+	r.creates[index] = is
+	return is, nil
+}
+
+// count adds a document that stays in the files because it failed.
+func (r *Report) count(index string, reason doc.Reason, detail string) {
+	class := classes.Of(reason, detail)
+	at := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Index == index && c.Class == class.Name })
+	if at < 0 {
+		if at = len(r.Classes); at == maxClasses {
+			return
+		}
+		r.Classes = append(r.Classes, Class{
+			Index: index, Class: class.Name, Reason: reason, Example: detail[:min(len(detail), maxExample)], Remedy: class.For(index, detail),
+		})
+	}
+	r.Classes[at].Count++
+}
+
+// add counts the documents of a file; remaining are those whose fate is not known.
+func (r *Report) add(lines []entry, remaining int64) {
+	for _, e := range lines {
+		switch e.fate {
+		case arrived:
+			r.Indexed++
+		case again, unreadable:
+			r.Failed++
+		case kept:
+			r.Filtered++
+		case duplicate:
+			r.Duplicates++
+		case pending:
+		}
+	}
+	r.Remaining += remaining
+	r.Documents = r.Indexed + r.Failed + r.Filtered + r.Remaining
+}
+
+const (
+	maxClasses = 10_000 // pairs of index and class that are counted
+	maxExample = 1000   // bytes of a message
+)
+
+// sendable reports whether a failed document can be sent: what rfsd itself could not send the first time cannot be sent now.
+func sendable(f doc.Failure) bool { return f.Status != 0 && f.Source != nil }

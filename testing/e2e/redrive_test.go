@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// redriven is the part of `rfsd redrive --output json` that the tests read.
+type redriven struct {
+	Documents int64 `json:"documents"`
+	Indexed   int64 `json:"indexed"`
+	Failed    int64 `json:"failed"`
+	Filtered  int64 `json:"filtered"`
+	Complete  bool  `json:"complete"`
+	Classes   []struct {
+		Index, Class, Reason, Example, Remedy string
+
+		Count int64
+	} `json:"classes"`
+}
+
+func redrives(t *testing.T, want int, args ...string) redriven {
+	t.Helper()
+	res := Run(t, "rfsd", append([]string{"redrive", "--output", "json"}, args...)...)
+	var r redriven
+	if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != want {
+		t.Fatalf("exit %d, want %d: %v: %s%s", res.Code, want, err, res.Stdout, res.Stderr)
+	}
+	return r
+}
+
+// TestRedriveAfterTheMappingIsFixed has a strict mapping refuse 997 documents, repairs it and sends them again; the first
+// process that does is killed in between.
+func TestRedriveAfterTheMappingIsFixed(t *testing.T) {
+	const refused = 997
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo, dir := fixture(t, "1.7.6-basic"), filepath.Join(t.TempDir(), "failed")
+	call(t, n, "PUT", "/docs", map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
+	args := targetArgs(n.URL, repo, "--session-name", "strict", "--failed-documents", dir, "--max-failed-documents", "unlimited")
+	var sum struct {
+		Totals cms.Counts `json:"totals"`
+	}
+	res := Run(t, "rfsd", args...)
+	must(t, json.Unmarshal([]byte(res.Stdout), &sum))
+	if res.Code != 6 || sum.Totals.Failed != refused {
+		t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	lines := func() int { return len(inSink(t, dir)) }
+	if n := lines(); n != refused {
+		t.Fatalf("%d failed documents in the files", n)
+	}
+	res = Run(t, "rfsd", "import", "--from", dir, "--target-host", n.URL, "--session-name", "wrong")
+	if res.Code != 1 || !strings.Contains(res.Stderr, "rfsd redrive") {
+		t.Errorf("an import of failed documents: exit %d: %s", res.Code, res.Stderr)
+	}
+
+	p := newProxy(t, n.URL, 0)
+	redrive := []string{"--target-host", p.URL, "--session-name", "strict", "--failed-documents", dir, "--documents-per-bulk-request", "50",
+		"--max-connections", "1", "--max-failed-documents", "unlimited"}
+	r := redrives(t, 6, redrive...)
+	if r.Failed != refused || r.Indexed != 0 || lines() != refused || len(r.Classes) != 1 || r.Classes[0].Reason != "strict_dynamic_mapping_exception" {
+		t.Errorf("before the mapping is fixed: %+v, %d in the files", r, lines())
+	}
+	call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{"raw": map[string]any{"type": "object", "enabled": false}}})
+
+	// A kill after some requests loses nothing.
+	p.delay.Store(int64(100 * time.Millisecond))
+	before := p.bulks.Load()
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	cmd := exec.CommandContext(ctx, Binary(t, "rfsd"), append([]string{"redrive"}, redrive...)...)
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir())
+	must(t, cmd.Start())
+	ended := make(chan struct{})
+	go func() { defer close(ended); cmd.Wait() }() //nolint:errcheck // it is killed
+	for limit := time.Now().Add(time.Minute); p.bulks.Load() < before+5; {
+		if time.Now().After(limit) || isClosed(ended) {
+			t.Fatal("it sends nothing")
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	kill()
+	<-ended
+	if n := lines(); n != refused {
+		t.Fatalf("%d failed documents are in the files after the kill", n)
+	}
+	p.delay.Store(0)
+
+	r = redrives(t, 0, redrive...)
+	if r.Documents != refused || r.Indexed != refused || r.Failed != 0 || !r.Complete || lines() != 0 {
+		t.Errorf("%+v, %d in the files", r, lines())
+	}
+	compareLanded(t, n, repo)
+	before = p.bulks.Load()
+	if r = redrives(t, 0, redrive...); r.Documents != 0 || p.bulks.Load() != before {
+		t.Errorf("a second redrive: %+v, %d requests", r, p.bulks.Load()-before)
+	}
+}
