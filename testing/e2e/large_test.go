@@ -31,8 +31,28 @@ func makeFixture(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-func TestADocumentOf120MBArrivesInBoundedMemory(t *testing.T) {
+// TestADocumentOf120MB sends one document that is larger than all others together, with memory enough and without.
+func TestADocumentOf120MB(t *testing.T) {
 	repo := makeFixture(t, "7.10.2-large")
+	t.Run("arrives in bounded memory", func(t *testing.T) { arrivesInBoundedMemory(t, repo) })
+	t.Run("exhausts the memory of exports: its item fails with its ordinal", func(t *testing.T) {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out")
+		exhaustsMemory(t, dir, exportArgs(repo, out))
+		got, err := truth.LoadExport(out)
+		must(t, err)
+		allOfSmall(t, repo, got)
+	})
+	t.Run("exhausts the memory of migrations: its item fails with its ordinal", func(t *testing.T) {
+		n := cluster.OpenSearch(t, targets[0])
+		wipe(t, n)
+		dir := t.TempDir()
+		exhaustsMemory(t, dir, targetArgs(n.URL, repo, "--coordinator-file", filepath.Join(dir, "state.db")))
+		allOfSmall(t, repo, landed(t, n))
+	})
+}
+
+func arrivesInBoundedMemory(t *testing.T, repo string) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), "migrate", "--repo-uri", repo, "--snapshot-name", "snap1", "--export-dir", out)

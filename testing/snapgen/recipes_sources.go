@@ -25,7 +25,7 @@ func sourceRecipes() []recipe {
 	}
 	return append(all, recipe{
 		name: "7.10.2-large", onDemand: true,
-		holds: "a document of 120 MB between small ones",
+		holds: "a document of 120 MB between small ones, and an index of small ones",
 		make:  large,
 	})
 }
@@ -159,6 +159,16 @@ func large(ctx context.Context, l *lab) error {
 		return err
 	}
 	if err := l.load(ctx, "large", y.index("after", note(3))); err != nil {
+		return err
+	}
+	if err := l.create(ctx, "small", `"number_of_shards":2`, plain); err != nil {
+		return err
+	}
+	var z body
+	for i := range 40 {
+		z.index(fmt.Sprint("s-", i), note(i))
+	}
+	if err := l.load(ctx, "small", &z); err != nil {
 		return err
 	}
 	return l.take(ctx, "snap1", "")
