@@ -46,12 +46,14 @@ fuzz:
 	@testing/fuzz.sh $${FUZZTIME:-5m}
 
 ## sim: whole migrations in virtual time, as many worlds as SIMTIME allows but at least SEEDS; replay one with
-## go test ./testing/sim -run Whatever -seed=N. A world runs one goroutine at a time, so two processes run at once.
+## go test ./testing/sim -run Whatever -seed=N. A world runs one goroutine at a time and takes some seconds, so SIMLIMIT
+## has to leave room for SEEDS.
 SEEDS      ?= 100
 SIMTIME    ?= 3m
+SIMLIMIT   ?= 60m
 sim:
 	@testing/gotest.sh spec ./testing/spec
-	@testing/gotest.sh sim ./testing/sim -timeout 60m -seeds=$(SEEDS) -for=$(SIMTIME)
+	@testing/gotest.sh sim ./testing/sim -timeout $(SIMLIMIT) -seeds=$(SEEDS) -for=$(SIMTIME)
 
 ## fleet: 500 nodes and 20,000 workers in virtual time, with hints and without (about 80 s)
 fleet:

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs
-all=(sources imports daemon kills namespaces hints processes clusters corrupt sim fleet mutants fuzz packages bench)
+all=(sources imports daemon kills memory namespaces hints processes clusters corrupt sim fleet mutants fuzz packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -17,12 +17,13 @@ part() {
     imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/importer ;;
     daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine" ;;
     kills) RFSD_KILLS=${RFSD_KILLS:-200} TARGETS=2.19.4 e2e "-run RandomKills" ;;
+    memory) TARGETS=2.19.4 e2e "-run DocumentOf120MB|KillsAtRandom|StateIsOfOneCluster" ;;
     namespaces) RFSD_NETNS=1 TARGETS=2.19.4 e2e "-run FiveMachines" ;;
     hints) RFSD_HINTS=${RFSD_HINTS:-5} TARGETS=2.19.4 e2e "-run TimeWithoutHints" ;;
     processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/oscms TARGETS=2.19.4 e2e "-run Processes" ;;
     clusters) E2EPACKAGES=./testing/cluster TARGETS=2.19.4 e2e "" ;;
     corrupt) make corrupt ;;
-    sim) make sim SEEDS=2000 SIMTIME=30m ;;
+    sim) make sim SEEDS=100 SIMTIME=2h SIMLIMIT=5h ;;
     fleet) make fleet ;;
     mutants) make mutants ;;
     fuzz) make fuzz FUZZTIME=2m ;;
