@@ -77,6 +77,18 @@ func TestEachFindingNamesItsRemedy(t *testing.T) {
 	}
 }
 
+// TestRoomIsStatedInTheUnitsOfTheEvaluation: the same bytes are the same text in both programs.
+func TestRoomIsStatedInTheUnitsOfTheEvaluation(t *testing.T) {
+	c := fakeCluster{answers: map[string]string{
+		"/_cluster/settings": `{"defaults":{"cluster.routing.allocation.disk.watermark.high":"90%"}}`,
+		"/_nodes/stats/fs":   `{"nodes":{"a":{"name":"n","roles":["data"],"fs":{"total":{"total_in_bytes":9000000000,"available_in_bytes":3221225472}}}}}`,
+	}}
+	f := find(t, Target(t.Context(), c, Needs{Bytes: 157_400_000, Now: time.Now}), "room for the indices")
+	if want := "about 157.4 MB needed with replicas, 3.2 GB free"; f.Detail != want {
+		t.Errorf("%q, want %q", f.Detail, want)
+	}
+}
+
 func TestTargetsThatAreNotTestedAreAWarning(t *testing.T) {
 	for _, c := range []struct {
 		is    target.Version

@@ -96,6 +96,14 @@ func OpenCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 
 const maxCatalogReads = 10
 
+// address returns where the repository is, for errors.
+func address(r Repository) string {
+	if at, ok := r.(interface{ URI() string }); ok {
+		return at.URI()
+	}
+	return "this place"
+}
+
 // errCatalogGone means that the catalog which was found could not be read, because it is not there any more.
 var errCatalogGone = errors.New("the catalog is gone")
 
@@ -113,7 +121,7 @@ func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	defer done()
 	switch {
 	case missing(err) && c.Generation < 0:
-		return nil, fmt.Errorf("no snapshot repository here: neither index-N nor index exists; give the folder or prefix that holds index.latest: %w", fs.ErrNotExist)
+		return nil, fmt.Errorf("no snapshot repository in %s: neither index-N nor index exists; give the folder or prefix that holds index.latest: %w", address(r), fs.ErrNotExist)
 	case missing(err):
 		return c, errCatalogGone
 	case err != nil:

@@ -211,7 +211,7 @@ func TestBadInputIsNamedWithTheRightExitCode(t *testing.T) {
 	}{
 		{"unknown snapshot", whole, []string{"--snapshot-name", "other"}, 1, []string{"other", "snap1"}},
 		{"unknown index", whole, []string{"--index-allowlist", "no-such-index"}, 1, []string{"no-such-index", "it has"}},
-		{"no repository", func(t *testing.T) string { return t.TempDir() }, nil, 5, []string{"no snapshot repository"}},
+		{"no repository", func(t *testing.T) string { return t.TempDir() }, nil, 5, []string{"no snapshot repository in file:///", "index.latest"}},
 		{"bad flag value", whole, []string{"--initial-lease-duration", "soon"}, 1, []string{"--initial-lease-duration", "PT10M"}},
 		{"two destinations", whole, []string{"--discard"}, 1, []string{"--export-dir", "--discard"}},
 		{"bad session", whole, []string{"--session-name", "A_B"}, 1, []string{"--session-name"}},
