@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +22,9 @@ func clusterUUID(t *testing.T, n *cluster.Node) string {
 
 // TestAStateIsOfOneCluster: what is done in one cluster counts for no other, wherever the state of the work is kept.
 func TestAStateIsOfOneCluster(t *testing.T) {
+	if os.Getenv("RFSD_CLUSTERS") == "" {
+		t.Skip("RFSD_CLUSTERS=1 boots a second cluster, for up to two minutes")
+	}
 	a := cluster.OpenSearch(t, targets[0])
 	wipe(t, a)
 	b := cluster.OpenSearch(t, targets[0], cluster.Heap("512m")) // a cluster of its own
