@@ -67,16 +67,6 @@ func rates(documents, bytes int64, elapsed float64) string {
 		count(int64(float64(documents)/elapsed)), progress.Bytes(int64(float64(bytes)/elapsed)))
 }
 
-// remaining is the part that is done and the time that is left at the same rate; "" while that is not known.
-func remaining(done, total int64, elapsed float64) string {
-	if total <= 0 || done <= 0 {
-		return ""
-	}
-	part := min(float64(done)/float64(total), 1)
-	left := time.Duration(elapsed * (1 - part) / part * float64(time.Second))
-	return fmt.Sprintf(", %.1f %%, %s left", 100*part, left.Round(time.Second))
-}
-
 func failures(n int64) string {
 	if n == 0 {
 		return ""
