@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -426,6 +427,59 @@ func TestTerminalEscapes(t *testing.T) {
 				t.Errorf("%q: %s %q", args, stream, text)
 			}
 		}
+	}
+}
+
+// TestEscapesInNamesOfIndices: each command that shows or moves an index whose name steers a terminal.
+func TestEscapesInNamesOfIndices(t *testing.T) {
+	dir := t.TempDir()
+	quoted := `"i` + strings.NewReplacer("\x1b", `\u001b`, "\x07", `\u0007`).Replace(escape) + `"`
+	put := func(name, codec, text string) {
+		var b blob
+		if codec == "" {
+			b.WriteString(text)
+		} else {
+			b.begin(codec, 1, false)
+			b.WriteString(text)
+			b.end()
+		}
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must(t, os.WriteFile(file, b.Bytes(), 0o600))
+	}
+	put("index-0", "", `{"snapshots":[{"name":"snap1","uuid":"u","state":1,"version":"7.10.2"}],"indices":{`+quoted+`:{"id":"x","snapshots":["u"],"shard_generations":["g"]}}}`)
+	put("snap-u.dat", "snapshot", `{"snapshot":{"name":"snap1","uuid":"u","version_id":7100299,"indices":[`+quoted+`],"state":"SUCCESS","include_global_state":false,"start_time":1,"end_time":2,"total_shards":1,"successful_shards":1,"failures":[]}}`)
+	put("indices/x/meta-u.dat", "index-metadata", `{`+quoted+`:{"state":"open","settings":{"index.number_of_shards":"1","index.version.created":"7100299"},"mappings":[],"aliases":{}}}`)
+	files, _ := longShard(t, "ZstdStoredFields814", 10)
+	list := ""
+	for name, b := range files {
+		put("indices/x/0/__"+name, "", string(b))
+		list += fmt.Sprintf(`,{"name":"__%s","physical_name":"%s","length":%d}`, name, name, len(b))
+	}
+	put("indices/x/0/snap-u.dat", "snapshot", `{"name":"snap1","files":[`+list[1:]+`]}`)
+	from := []string{"--repo-uri", dir, "--snapshot-name", "snap1"}
+	shown := 0
+	for _, args := range [][]string{
+		append([]string{"rfsctl", "snapshot", "show"}, from...),
+		append([]string{"rfsctl", "snapshot", "check"}, from...),
+		append([]string{"rfsd", "estimate"}, from...),
+		append([]string{"rfsd", "migrate", "--discard"}, from...),
+		append([]string{"rfsd", "migrate", "--discard", "--index-allowlist", "absent"}, from...),
+		append([]string{"rfsd", "migrate", "--log-level", "debug", "--export-dir", filepath.Join(t.TempDir(), "x"), "--coordinator-file", filepath.Join(t.TempDir(), "db")}, from...),
+		append([]string{"rfsd", "migrate", "--unavailable-timeout", "2s", "--target-host", serve(t, &cluster{}), "--target-username", "admin", "--coordinator-file", filepath.Join(t.TempDir(), "db")}, from...),
+	} {
+		e := run(t, patience, []string{"RFS_TARGET_PASSWORD=x"}, args[0], args[1:]...)
+		for stream, text := range map[string]string{"stdout": e.stdout, "stderr": e.stderr} {
+			if e.late || strings.ContainsAny(text, controls) {
+				t.Errorf("%q: %s %q", args, stream, text)
+			}
+			if strings.Contains(text, "pwned") {
+				shown++
+			}
+		}
+	}
+	if shown < 5 {
+		t.Errorf("only %d outputs show the name: nothing is proven", shown)
 	}
 }
 
