@@ -77,9 +77,9 @@ test:
 vuln:
 	@testing/vuln.sh
 
-## abuse: attacks on the built programs, on loopback (about a minute)
+## abuse: attacks on the built programs, on loopback (two minutes)
 abuse: build
-	RFSD_ABUSE_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 4m ./testing/abuse
+	RFSD_ABUSE_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 10m ./testing/abuse
 
 ## ci: everything a change has to pass
 ci:

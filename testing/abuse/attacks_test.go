@@ -170,8 +170,11 @@ func TestCertificatesThatEnd(t *testing.T) {
 			conf, err := id.Client()
 			must(t, err)
 			n := start(t, withTLS(dir)...)
-			conn, err := tls.Dial("tcp", "127.0.0.1:"+n.port, conf)
-			must(t, err)
+			var conn *tls.Conn
+			until(t, "the port is open behind the sockets", func() bool {
+				conn, err = tls.Dial("tcp", "127.0.0.1:"+n.port, conf)
+				return err == nil
+			})
 			defer conn.Close()
 			answers := bufio.NewReader(conn)
 			ask := func() bool {
@@ -318,7 +321,7 @@ func TestHostileIndices(t *testing.T) {
 	mapping := deflated(t, strings.NewReader(`{"order-check":{"state":"open","settings":{"index.number_of_shards":"1"},"aliases":{},"mappings":{"_doc":{"properties":{"a":[`), repeated(`{},`, 9_000_000), strings.NewReader(`0]}}}}}`))
 	for name, payload := range map[string][]byte{
 		"shards":   []byte(`{"order-check":{"state":"open","mappings":[],"aliases":{},"settings":{"index.number_of_shards":"1048576","index.version.created":"137247827"}}}`),
-		"settings": many(`0,`, 15_000_000), "mappings": mapping,
+		"settings": many(`0,`, 8_000_000), "mappings": mapping,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := fixture(t)
