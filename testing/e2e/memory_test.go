@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +17,13 @@ import (
 
 const (
 	// memoryLimit is what a process may allocate, in KiB: enough for everything but the document of 120 MB.
-	memoryLimit = "250000"
+	memoryLimit = "175000"
 	// maxLives bounds the processes of one migration: six deaths beside other work, five alone, and some to spare.
 	maxLives = 16
 )
+
+// died matches the last words of a program of Go that gets no memory.
+var died = regexp.MustCompile(`fatal error: .*(out of memory|cannot allocate memory)`)
 
 // exhaustsMemory starts the same command again and again in too little memory: each process dies of one document, until
 // its item is FAILED with its ordinal.
@@ -30,7 +34,7 @@ func exhaustsMemory(t *testing.T, dir string, args []string) {
 		cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", script, "sh", memoryLimit, Binary(t, "rfsd")}, args...)...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
 		out, err := cmd.CombinedOutput()
-		if bytes.Contains(out, []byte("out of memory")) {
+		if died.Match(out) {
 			continue
 		}
 		var exit *exec.ExitError
