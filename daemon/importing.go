@@ -36,7 +36,7 @@ func (importing) Read(ctx context.Context, store *cms.Coordinator) (*progress.Mi
 	m := &progress.Migration{
 		ReadAt: now.UTC(), Intent: progress.Intent{State: lower(intent.State), Workers: intent.Workers}, Complete: a.Complete,
 		Totals: progress.Counts{
-			Items: a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Bytes: a.Size, BytesDone: a.FileBytes,
+			Items: a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Kept: a.Kept, Bytes: a.Size, BytesDone: a.FileBytes,
 		},
 		Indices: []progress.Index{}, Failures: givenUp(a.Problems),
 	}
@@ -46,7 +46,7 @@ func (importing) Read(ctx context.Context, store *cms.Coordinator) (*progress.Mi
 		items = append(items, x)
 		t := &m.Totals
 		t.Items, t.BytesDone = t.Items+1, t.BytesDone+w.Done()
-		t.Indexed, t.Failed, t.Filtered = t.Indexed+w.Counts.Indexed, t.Failed+w.Counts.Failed, t.Filtered+w.Counts.Filtered
+		t.Indexed, t.Failed, t.Filtered, t.Kept = t.Indexed+w.Counts.Indexed, t.Failed+w.Counts.Failed, t.Filtered+w.Counts.Filtered, t.Kept+w.Counts.Kept
 		if w.State == primitive.Outstanding {
 			t.ItemsOpen++
 		}
@@ -93,7 +93,7 @@ func givenUp(problems []importer.Problem) (all []progress.Failure) {
 func windowItem(w importer.Window, now int64) status.Item {
 	x := status.Item{
 		ID: w.ID, Index: w.Task.File, Shard: w.Task.Number, Cursor: w.Task.From, Holder: w.Holder, Attempts: max(w.Attempts, 0), Watermark: w.Offset,
-		Indexed: w.Counts.Indexed, Failed: w.Counts.Failed, Filtered: w.Counts.Filtered, Failure: w.Error,
+		Indexed: w.Counts.Indexed, Failed: w.Counts.Failed, Filtered: w.Counts.Filtered, Kept: w.Counts.Kept, Failure: w.Error,
 	}
 	switch {
 	case w.State == primitive.Finished:

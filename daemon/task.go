@@ -57,7 +57,7 @@ func itemOf(it cms.Item, now time.Time) (status.Item, bool) {
 	}
 	x := status.Item{
 		ID: it.ID, Index: id.Index, Shard: id.Shard, Cursor: id.Cursor, Holder: it.Holder, Attempts: it.Attempts,
-		Watermark: it.Watermark, Indexed: it.Counts.Indexed, Failed: it.Counts.Failed, Filtered: it.Counts.Filtered, Reduced: it.Counts.Reduced,
+		Watermark: it.Watermark, Indexed: it.Counts.Indexed, Failed: it.Counts.Failed, Filtered: it.Counts.Filtered, Reduced: it.Counts.Reduced, Kept: it.Counts.Kept,
 		Failure: it.Failure, Successors: it.SuccessorIDs(),
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 type Transfer struct {
 	Target   Target
 	Sending  Sending
+	Existing Existing
 	Disks    Disks
 	Partial  Partial
 	System   System
@@ -66,6 +67,9 @@ func (m *Migrate) Check() error {
 	if m.Export.Dir != "" && m.Transfer.State.Coordinator.Host != "" {
 		return Usage("--coordinator-host has no meaning with --export-dir: one process writes an export and keeps the state of the work in that directory; leave it out")
 	}
+	if m.Export.Dir != "" && m.Transfer.Existing.Documents != "" {
+		return Usage("--existing-documents has no meaning with --export-dir: files have no documents yet; give it to rfsd import")
+	}
 	return m.Transfer.Failed.outside(m.Repository.URI)
 }
 
@@ -111,6 +115,9 @@ func (i *Import) Check() error {
 		return Usage("--from is missing: where are the files?")
 	case i.Transfer.Target.Cluster.Host == "":
 		return Usage("--target-host is missing: where do the documents go?")
+	}
+	if i.Transfer.Existing.Documents == "newer" {
+		return Usage("--existing-documents newer is not possible for an import: files hold no versions; choose overwrite or keep")
 	}
 	return i.Transfer.Failed.outside(i.Files.From)
 }

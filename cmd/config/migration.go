@@ -157,6 +157,12 @@ type Sending struct {
 	DisableCompression bool     `flag:"disable-compression" help:"send request bodies uncompressed (to this machine they always are)"`
 }
 
+// Existing is what becomes of documents that the target has.
+type Existing struct {
+	_         struct{} `group:"Target" section:"target"`
+	Documents string   `flag:"existing-documents" oneof:"overwrite,keep,newer," want:"overwrite, keep or newer" help:"documents whose ids the target has: overwrite replaces them, keep leaves them, newer replaces them unless their version is higher; has to be given when target indices hold documents already (else overwrite)"`
+}
+
 // Tuning changes settings of the target while documents come.
 type Tuning struct {
 	_    struct{} `group:"Care of the target" section:"care"`

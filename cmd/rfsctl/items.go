@@ -211,8 +211,8 @@ func (l *listing) print(w io.Writer) error {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	fmt.Fprintf(w, "\n%d items: %s; %d live documents, %d indexed, %d failed, %d filtered, %d bytes\n", l.Total,
-		cmp.Or(strings.Join(parts, ", "), "none"), l.Totals.Live, l.Totals.Indexed, l.Totals.Failed, l.Totals.Filtered, l.Totals.Bytes)
+	fmt.Fprintf(w, "\n%d items: %s; %d live documents, %d indexed, %d kept, %d failed, %d filtered, %d bytes\n", l.Total,
+		cmp.Or(strings.Join(parts, ", "), "none"), l.Totals.Live, l.Totals.Indexed, l.Totals.Kept, l.Totals.Failed, l.Totals.Filtered, l.Totals.Bytes)
 	if len(l.ForeignID) > 0 {
 		fmt.Fprintf(w, "%d documents of the queue are no work items: %s\n", len(l.ForeignID), strings.Join(l.ForeignID[:min(5, len(l.ForeignID))], ", "))
 	}
@@ -290,7 +290,7 @@ func (r itemRow) print(w io.Writer, it cms.Item) error {
 		{"released for", cmp.Or(it.ReleasedFor, "-")}, {"attempts without progress", fmt.Sprint(r.Attempts)},
 		{"next lease", fmt.Sprintf("2^%d × initial lease", it.Exponent)}, {"setup", (time.Duration(it.SetupMs) * time.Millisecond).String()},
 		{"watermark", fmt.Sprint(r.Watermark)}, {"ordinals", fmt.Sprint(r.Ordinals)}, {"live", fmt.Sprint(r.Live)},
-		{"indexed", fmt.Sprint(r.Indexed)}, {"failed", fmt.Sprint(r.Failed)}, {"filtered", fmt.Sprint(r.Filtered)},
+		{"indexed", fmt.Sprint(r.Indexed)}, {"kept", fmt.Sprint(r.Kept)}, {"failed", fmt.Sprint(r.Failed)}, {"filtered", fmt.Sprint(r.Filtered)},
 		{"bytes", fmt.Sprint(r.Bytes)}, {"successors", cmp.Or(r.Successor, "-")}, {"created by", cmp.Or(it.CreatorID, "-")},
 	} {
 		fmt.Fprintf(t, "%s\t%s\n", line[0], line[1])

@@ -102,7 +102,7 @@ func (x *indexReport) add(it cms.Item) {
 	if d := duration(it); d > 0 {
 		x.Seconds += d.Seconds()
 		x.Setup += float64(it.SetupMs) / 1000
-		x.timedDocs += it.Counts.Indexed + it.Counts.Failed
+		x.timedDocs += it.Counts.Indexed + it.Counts.Kept + it.Counts.Failed
 		x.timedBytes += it.Counts.Bytes
 	}
 }
@@ -191,10 +191,10 @@ func showReport(ctx context.Context, call *config.Call, o config.Either) (err er
 
 func (r *workReport) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "INDEX\tITEMS\tENDED\tFAILED\tLIVE\tINDEXED\tREFUSED\tFILTERED\tBYTES\tLEASE s\tSETUP s\tDOCS/s\tMB/s\t")
+	fmt.Fprintln(t, "INDEX\tITEMS\tENDED\tFAILED\tLIVE\tINDEXED\tKEPT\tREFUSED\tFILTERED\tBYTES\tLEASE s\tSETUP s\tDOCS/s\tMB/s\t")
 	for _, x := range append(slices.Clone(r.Indices), r.Total) {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.1f\t%.0f\t%.1f\t\n", x.Index, x.Items, x.Ended, x.Failed,
-			x.Live, x.Indexed, x.Counts.Failed, x.Filtered, x.Bytes, x.Seconds, x.Setup, x.Rate, x.ByteRate/1e6)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.1f\t%.0f\t%.1f\t\n", x.Index, x.Items, x.Ended, x.Failed,
+			x.Live, x.Indexed, x.Kept, x.Counts.Failed, x.Filtered, x.Bytes, x.Seconds, x.Setup, x.Rate, x.ByteRate/1e6)
 	}
 	if err := t.Flush(); err != nil {
 		return err

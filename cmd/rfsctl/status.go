@@ -128,6 +128,9 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 	if t.Filtered > 0 {
 		fmt.Fprintf(w, ", %d filtered", t.Filtered)
 	}
+	if t.Kept > 0 {
+		fmt.Fprintf(w, ", %d kept as the target had them", t.Kept)
+	}
 	if t.Reduced > 0 {
 		fmt.Fprintf(w, ", %d with a reduced source", t.Reduced)
 	}

@@ -150,7 +150,7 @@ func (r *importReport) conclude(o importOptions, err error) error {
 
 func (r *importReport) writeText(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d files, %d of %d bytes in %d windows\n", r.Source, r.Files, r.FileBytes, r.Size, r.Windows)
-	fmt.Fprintf(w, "documents %d: indexed %d, failed %d, filtered %d; %s\n", r.Documents, r.Indexed, r.Failed, r.Filtered, progress.Bytes(r.Bytes))
+	fmt.Fprintf(w, "documents %d: indexed %d, kept %d, failed %d, filtered %d; %s\n", r.Documents, r.Indexed, r.Kept, r.Failed, r.Filtered, progress.Bytes(r.Bytes))
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "given up: %s, bytes %d to %d: %s\n", p.File, p.From, p.To, p.Reason)
 	}

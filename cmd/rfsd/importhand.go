@@ -82,7 +82,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		Output: func(mayStart func() error) (bulk.Sender, error) {
 			return to.Open(ctx, cms.ItemID{}, mayStart)
 		},
-		Bulk: bulkOptions(o.options), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
+		Bulk: bulkOptions(o.options, client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, AllowPartial: o.allowPartial, Token: writer,
 	}
 	return h, nil

@@ -26,7 +26,8 @@ import (
 
 const migrateHelp = `Creates a snapshot (with --source-host) or reads one that is there, and brings templates, indices and every live document to a
    cluster, or the documents to files: in the foreground, to its end. Interrupted or killed, the same command continues where it
-   was; documents are overwritten by id, never doubled. What exists on the target is never changed.
+   was; documents keep their ids and are never doubled. Existing indices, templates and aliases of the target are left as they are. Where
+   its indices hold documents already, --existing-documents has to say what becomes of those with the same ids.
 
    Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request), one body more
    per slot, and per slot one decompressed chunk (at most some MB, or the largest document); nothing is unpacked to disk.
@@ -131,7 +132,7 @@ func (o options) request() worker.Request {
 	return worker.Request{
 		SnapshotName: o.snapshot, Session: o.session, Indices: o.indices, IncludeSystem: o.includeSystem,
 		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Rename: o.overrides, Rules: o.rules, DataStreams: o.dataStreams,
-		ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys,
+		ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys, Existing: o.existing,
 	}
 }
 

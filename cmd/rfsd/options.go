@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/pattern"
@@ -51,6 +52,7 @@ type options struct {
 	dataStreams   worker.DataStreams
 	parentJoin    string
 	duplicateKeys worker.DuplicateKeys
+	existing      bulk.Existing // "": not chosen
 
 	session         string
 	coordinatorFile string
@@ -108,6 +110,7 @@ func newOptions(m config.Migrate) (options, error) {
 // transfer takes over what a migration and an import have in common.
 func (o *options) transfer(t config.Transfer) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, t.Bulk.Size.Bytes, int64(t.Bulk.MaxRate)
+	o.existing = bulk.Existing(t.Existing.Documents)
 	o.slots, o.unavailable, o.json, o.logLevel = t.Slots.Number, t.Patience.Unavailable, t.Output.JSON(), t.Log.Level
 	o.allowPartial, o.includeSystem, o.care.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
 	o.session, o.coordinatorFile = t.State.Session.Name, t.State.File

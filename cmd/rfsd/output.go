@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -115,12 +116,20 @@ func (r *report) writeJSON(w io.Writer) error {
 func (r *report) writeText(w io.Writer) {
 	r.writePhases(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "index\tshards\tlive\tindexed\tfailed\tfiltered\tbytes\t")
-	for _, x := range r.Indices {
-		shards := fmt.Sprintf("%d/%d", x.Done, x.Shards)
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t\n", x.Index, shards, x.Live, x.Indexed, x.Failed, x.Filtered, progress.Bytes(x.Bytes))
+	kept := func(text string) string {
+		if r.Totals.Kept == 0 {
+			return ""
+		}
+		return text + "\t"
 	}
-	fmt.Fprintf(t, "total\t\t%d\t%d\t%d\t%d\t%s\t\n", r.Totals.Live, r.Totals.Indexed, r.Totals.Failed, r.Totals.Filtered, progress.Bytes(r.Totals.Bytes))
+	fmt.Fprintf(t, "index\tshards\tlive\tindexed\t%sfailed\tfiltered\tbytes\t\n", kept("kept"))
+	row := func(index, shards string, c cms.Counts) {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s%d\t%d\t%s\t\n", index, shards, c.Live, c.Indexed, kept(strconv.FormatInt(c.Kept, 10)), c.Failed, c.Filtered, progress.Bytes(c.Bytes))
+	}
+	for _, x := range r.Indices {
+		row(x.Index, fmt.Sprintf("%d/%d", x.Done, x.Shards), x.Counts)
+	}
+	row("total", "", r.Totals)
 	if err := t.Flush(); err != nil {
 		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rfsd: write summary:", err)
 	}
@@ -151,9 +160,6 @@ func (r *report) writeText(w io.Writer) {
 		}
 		if x.KeptLast > 0 {
 			fmt.Fprintf(w, "index %s: %d of its documents had duplicate keys; the last value of each was kept\n", x.Index, x.KeptLast)
-		}
-		if x.Existed > 0 {
-			fmt.Fprintf(w, "index %s: %d of its documents were in the data stream before they were sent\n", x.Index, x.Existed)
 		}
 		if x.Paused != "" {
 			fmt.Fprintf(w, "index %s is paused: %s\n", x.Index, x.Paused)

@@ -98,9 +98,22 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}
+	keeps := false // the session keeps documents that the target has
+	if kept != nil {
+		settings, err := kept.Settings(ctx)
+		if err != nil && !errors.Is(err, cms.ErrNotFound) {
+			return errors.Join(err, closeKept())
+		}
+		keeps = settings[worker.ExistingKey] == string(bulk.Keep)
+	}
 	r := &redrive.Redrive{
 		Place: place, Bulk: redriveBulk(o, sender), Log: log, Select: o.indices.Match,
-		Creates: func(ctx context.Context, index string) (bool, error) { return isStream(ctx, client, index) },
+		Creates: func(ctx context.Context, index string) (bool, error) {
+			if keeps {
+				return true, nil
+			}
+			return isStream(ctx, client, index)
+		},
 	}
 	if kept != nil {
 		r.Arrived = func(ctx context.Context, arrived func(redrive.Document) bool) error {
@@ -120,7 +133,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 
 // redriveBulk bounds the bodies of a run.
 func redriveBulk(o options, sender bulk.Sender) bulk.Options {
-	b := bulkOptions(o)
+	b := bulkOptions(o, nil)
 	b.Sender = sender
 	return b
 }

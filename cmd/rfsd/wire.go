@@ -39,7 +39,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	writer := newHolder()
 	s := &worker.Session{
-		Holder: writer, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())),
+		Holder: writer, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing,
 	}
 	s.Snapshot = o.snapshotOptions(s.Settings)
 	s.SnapshotUUID = func(ctx context.Context, name string) (string, error) {
@@ -76,7 +76,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o), Edit: o.editor, Memory: in.memory,
+		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, client), Edit: o.editor, Memory: in.memory,
 	}
 	if client != nil {
 		s.Runner.MaxBody = maxBody(client, log)
@@ -94,14 +94,20 @@ func newHolder() string {
 }
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
-func bulkOptions(o options) bulk.Options {
-	return bulk.Options{
+// client reads documents that the target has already; nil where there is no cluster.
+func bulkOptions(o options, client *target.Client) bulk.Options {
+	b := bulk.Options{
+		Existing: o.existing,
 		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
 		MaxInFlight:  max(1, (o.connections+o.slots-1)/o.slots),
 		Breaker:      bulk.NewBreaker(o.maxFailed),
 		Pool:         &bulk.Pool{},
 		StallTimeout: o.unavailable,
 	}
+	if client != nil {
+		b.Finder = client
+	}
+	return b
 }
 
 // skewTolerance is the allowed distance to the clock of the coordination store; 0, which is any, for a file,

@@ -37,13 +37,13 @@ func (t *leadership) resume(now int64, before Summary, life, start time.Duration
 	t.resumed, t.history, t.number = true, before.History, before.Divided
 	t.allocateAfter = max(before.Divided+schedule.PlanExpiry(life).Milliseconds(), now+start.Milliseconds())
 	if before.At > 0 && before.Shards > 0 {
-		t.at, t.remaining = before.At, schedule.Remaining{Indexed: before.Indexed, Failed: before.Failed, Filtered: before.Filtered, BytesDone: before.Bytes - before.LeftBytes}
+		t.at, t.remaining = before.At, schedule.Remaining{Indexed: before.Indexed, Failed: before.Failed, Filtered: before.Filtered, Kept: before.Kept, BytesDone: before.Bytes - before.LeftBytes}
 	}
 }
 
 // add appends the progress since the last call to the history.
 func (t *leadership) add(now int64, left schedule.Remaining, workers int) {
-	documents := func(l schedule.Remaining) int64 { return l.Indexed + l.Failed + l.Filtered }
+	documents := func(l schedule.Remaining) int64 { return l.Indexed + l.Kept + l.Failed + l.Filtered }
 	p := schedule.Sample{Begin: t.at, Took: now - t.at, Bytes: left.BytesDone - t.remaining.BytesDone, Documents: documents(left) - documents(t.remaining)}
 	p.Worked = p.Took * int64(workers)
 	if t.at > 0 && p.Took <= maxGap.Milliseconds() && (workers > 0 || p.Bytes > 0) {

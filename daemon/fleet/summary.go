@@ -34,6 +34,7 @@ type Summary struct {
 	Indexed     int64 `json:"documentsIndexed"`
 	Failed      int64 `json:"documentsFailed"`
 	Filtered    int64 `json:"documentsFiltered"`
+	Kept        int64 `json:"documentsKept,omitempty"`
 	Bytes       int64 `json:"bytes"`     // of the repository
 	LeftBytes   int64 `json:"leftBytes"` // likewise
 	// Seconds is the estimated remaining time, by the throughput of the last quarter of an hour; absent if unknown.
@@ -49,7 +50,7 @@ func (s *Summary) addRemaining(left schedule.Remaining, known bool, recent sched
 		return
 	}
 	s.OpenItems, s.FailedItems, s.Shards, s.ShardsDone = left.ItemsOpen, left.ItemsFailed, left.Shards, left.ShardsDone
-	s.Indexed, s.Failed, s.Filtered = left.Indexed, left.Failed, left.Filtered
+	s.Indexed, s.Failed, s.Filtered, s.Kept = left.Indexed, left.Failed, left.Filtered, left.Kept
 	s.Bytes, s.LeftBytes = left.Bytes, left.BytesLeft()
 	if left.ItemsOpen > 0 {
 		s.Seconds = schedule.Estimate(s.LeftBytes, recent.Bytes)

@@ -157,6 +157,7 @@ func migrationFamilies() []family {
 			emit(prometheus.GaugeValue, float64(m.Totals.Indexed), "indexed")
 			emit(prometheus.GaugeValue, float64(m.Totals.Failed), "failed")
 			emit(prometheus.GaugeValue, float64(m.Totals.Filtered), "filtered")
+			emit(prometheus.GaugeValue, float64(m.Totals.Kept), "kept")
 		}),
 		migration("rfsd_migration_documents_reduced", "Indexed documents whose source may lack parts of what was indexed.", nil, func(emit emitter, m *progress.Migration, _ state) {
 			emit(prometheus.GaugeValue, float64(m.Totals.Reduced))

@@ -32,6 +32,7 @@ type Item struct {
 	Failed     int64      `json:"documents_failed"`
 	Filtered   int64      `json:"documents_filtered"`
 	Reduced    int64      `json:"documents_reduced,omitempty"`
+	Kept       int64      `json:"documents_kept,omitempty"`
 	Failure    string     `json:"failure,omitempty"`
 	Successors []string   `json:"successors,omitempty"`
 }

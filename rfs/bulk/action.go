@@ -3,6 +3,7 @@ package bulk
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 )
@@ -16,7 +17,7 @@ func appendPrefix(dst []byte, op string, index []byte) []byte {
 
 // appendAction appends the action line of a document, without its line break.
 // prefix is the result of appendPrefix for the document's index.
-func appendAction(dst, prefix []byte, d *doc.Document, emitType bool) []byte {
+func appendAction(dst, prefix []byte, d *doc.Document, emitType, version bool) []byte {
 	dst = append(dst, prefix...)
 	if emitType && len(d.Type) > 0 {
 		dst = append(dst, `,"_type":`...)
@@ -27,6 +28,9 @@ func appendAction(dst, prefix []byte, d *doc.Document, emitType bool) []byte {
 	if len(d.Routing) > 0 {
 		dst = append(dst, `,"routing":`...)
 		dst = doc.AppendString(dst, d.Routing)
+	}
+	if version {
+		dst = append(strconv.AppendInt(append(dst, `,"version":`...), d.Version, 10), `,"version_type":"external_gte"`...)
 	}
 	return append(dst, '}', '}')
 }

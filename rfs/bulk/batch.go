@@ -89,6 +89,14 @@ func (b *batch) compact(items []item, keep []int) []item {
 	return items[:len(keep)]
 }
 
+// keep counts an item that the target has already.
+func (b *batch) keep(it item) {
+	b.counts.Kept++
+	if it.reduced {
+		b.counts.Reduced--
+	}
+}
+
 // fail records an item as a failure, with a copy of its source.
 func (b *batch) fail(it item, shard, status int, reason doc.Reason, detail string) error {
 	a, err := parseAction(b.body[it.start:it.source])

@@ -21,7 +21,7 @@ const (
 // finish sends a batch, records and syncs its failures, and settles it. A batch for which that
 // fails stays in the queue and holds the watermark.
 func (l *Loader) finish(b *batch) {
-	err := l.deliver(b, b.items)
+	err := l.deliver(b, b.items, false)
 	if err == nil {
 		err = l.record(b)
 	}
@@ -35,7 +35,7 @@ func (l *Loader) finish(b *batch) {
 	}
 	refusals := b.refusals()
 	b.counts.Failed = int64(len(b.failures))
-	b.counts.Indexed = b.counts.Live - b.counts.Failed - b.counts.Filtered
+	b.counts.Indexed = b.counts.Live - b.counts.Kept - b.counts.Failed - b.counts.Filtered
 	sent := slices.Clone(b.indices)
 	l.settle(b)
 	if err := l.observe(sent, refusals); err != nil {
@@ -43,8 +43,9 @@ func (l *Loader) finish(b *batch) {
 	}
 }
 
-// deliver sends items until each is accepted or rejected permanently.
-func (l *Loader) deliver(b *batch, items []item) error {
+// deliver sends items until each is accepted, kept or rejected permanently. again means that they may have arrived by an
+// earlier request.
+func (l *Loader) deliver(b *batch, items []item, again bool) error {
 	var since time.Time // of the first attempt without any progress; zero while there is progress
 	for try := 0; len(items) > 0; try++ {
 		res, err := l.request(b, items, try > 0)
@@ -54,15 +55,15 @@ func (l *Loader) deliver(b *batch, items []item) error {
 			return b.fail(items[0], l.opts.Shard, 413, doc.TooLarge, fmt.Sprintf("%d bytes: %v", items[0].end-items[0].start, err))
 		case errors.Is(err, ErrTooLarge):
 			half := len(items) / 2
-			if err := l.deliver(b, items[:half]); err != nil {
+			if err := l.deliver(b, items[:half], again); err != nil {
 				return err
 			}
-			return l.deliver(b, items[half:])
+			return l.deliver(b, items[half:], again)
 		case errors.Is(err, fault.ErrUnavailable):
 		case err != nil:
 			return err
 		default:
-			rest, why, err := l.sortResult(b, items, res, try == 0)
+			rest, why, err := l.sortResult(b, items, res, again)
 			if err != nil || len(rest) == 0 {
 				return err
 			}
@@ -72,11 +73,17 @@ func (l *Loader) deliver(b *batch, items []item) error {
 			items = rest
 			cause = fmt.Errorf("%d documents refused for now, such as %s: %w", len(rest), why, fault.ErrUnavailable)
 		}
+		again = again || mayHaveArrived(res, err)
 		if err := l.backOff(&since, try, res.RetryAfter, cause); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// mayHaveArrived reports whether items that are sent again may have been taken all the same.
+func mayHaveArrived(res Result, err error) bool {
+	return err != nil || slices.ContainsFunc(res.Refused, func(r Refusal) bool { return r.Status >= 500 })
 }
 
 // request sends items as one body, when the limiter and MayStart permit it.
@@ -123,10 +130,11 @@ func loadOf(res Result, err error) outcome {
 	return accepted
 }
 
-// sortResult records permanent rejections as failures and returns the items to be sent again;
-// why is the target's message for the first of these. first means that the items were not sent before.
-func (l *Loader) sortResult(b *batch, items []item, res Result, first bool) (rest []item, why string, err error) {
+// sortResult counts what is kept, records permanent rejections as failures and returns the items to be sent again;
+// why is the target's message for the first of these. again means that items may have arrived by an earlier request.
+func (l *Loader) sortResult(b *batch, items []item, res Result, again bool) (rest []item, why string, err error) {
 	var keep []int
+	var there []Refusal // documents that may be our own copies
 	last := -1
 	for _, r := range res.Refused {
 		if r.Pos <= last || r.Pos >= len(items) {
@@ -139,9 +147,11 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, first bool) (res
 				why = fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Reason)
 			}
 			keep = append(keep, r.Pos)
-		case l.opts.Create && r.Status == 409 && r.Type == "version_conflict_engine_exception":
-			if first { // else it may have arrived by an earlier request whose answer was lost
-				b.counts.Existed++
+		case l.opts.Existing.keeps(r):
+			if l.opts.Existing == Keep && l.opts.Finder != nil && (again || items[r.Pos].ordinal < l.opts.SentBelow) {
+				there = append(there, r)
+			} else {
+				b.keep(items[r.Pos])
 			}
 		case concernsIndex(r):
 			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indices[items[r.Pos].index].name, r.Status, r.Type, r.Reason, ErrIndexBlocked)
@@ -150,6 +160,16 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, first bool) (res
 			if err := b.fail(items[r.Pos], l.opts.Shard, r.Status, reason, r.Reason); err != nil {
 				return nil, "", err
 			}
+		}
+	}
+	if len(there) > 0 {
+		unknown, err := l.findOwn(b, items, there)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(unknown) > 0 {
+			keep, why = append(keep, unknown...), cmp.Or(why, "documents that exist cannot be compared")
+			slices.Sort(keep)
 		}
 	}
 	if len(keep) == 0 {

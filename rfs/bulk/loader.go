@@ -41,9 +41,12 @@ type Options struct {
 	Index    string // target index of most documents; used in errors only
 	Shard    int    // shard of the documents, for the record of failures
 	EmitType bool   // write the mapping type into action lines
-	// Create uses op create, the only one that data streams accept. An id that exists already (409)
-	// counts as indexed: by an earlier attempt, or by another client.
-	Create bool
+	// Existing decides about documents whose id the target has.
+	Existing Existing
+	// SentBelow is the ordinal below which documents may have been sent before. With Keep, one that is there is
+	// compared with what is sent, also after a request whose answer was lost: our own copy counts as indexed.
+	SentBelow int64
+	Finder    Finder // for that comparison; nil: what is there counts as kept
 
 	MaxBytes    int // bytes of a body, DefaultMaxBytes; a larger document goes alone
 	MaxDocs     int // documents of a body; no limit
@@ -67,28 +70,20 @@ type Options struct {
 	Jitter func() float64                                   // in [0,1), random
 }
 
-// op returns the operation in the action lines.
-func (o Options) op() string {
-	if o.Create {
-		return "create"
-	}
-	return "index"
-}
-
 // Counts are the results of documents.
 type Counts struct {
-	Live     int64 // Indexed + Failed + Filtered
+	Live     int64 // Indexed + Kept + Failed + Filtered
 	Indexed  int64 // accepted by the target
 	Failed   int64 // recorded as failed
 	Filtered int64 // left out by choice
 	Reduced  int64 // of Indexed: doc.Document.Reduced
-	Bytes    int64 // bytes of the sources of documents indexed or failed
+	Kept     int64 // refused because the target has the id: Options.Existing
+	Bytes    int64 // bytes of the sources of documents indexed, kept or failed
 	Requests int64 // requests started
 	Retries  int64 // of these: repetitions, whole or in part
 	Resent   int64 // documents sent more than once, each time counted
 	Rebuilt  int64 // of Live, but for those that were never sent: the source was put together out of other fields
 	KeptLast int64 // likewise: of duplicate keys the last was kept
-	Existed  int64 // of Indexed, with op create: an id that was there when it was sent for the first time
 }
 
 func (c *Counts) add(d Counts) {
@@ -103,7 +98,7 @@ func (c *Counts) add(d Counts) {
 	c.Resent += d.Resent
 	c.Rebuilt += d.Rebuilt
 	c.KeptLast += d.KeptLast
-	c.Existed += d.Existed
+	c.Kept += d.Kept
 }
 
 // errStopped ends the goroutine of a batch after a stop; the batch is not done.
@@ -187,9 +182,9 @@ func pause(ctx context.Context, d time.Duration) error {
 func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	if l.prefix == nil || string(l.prefixIndex) != string(d.Index) {
 		l.prefixIndex = append(l.prefixIndex[:0], d.Index...)
-		l.prefix = appendPrefix(l.prefix[:0], l.opts.op(), d.Index)
+		l.prefix = appendPrefix(l.prefix[:0], l.opts.Existing.op(), d.Index)
 	}
-	l.action = appendAction(l.action[:0], l.prefix, d, l.opts.EmitType)
+	l.action = appendAction(l.action[:0], l.prefix, d, l.opts.EmitType, l.opts.Existing == Newer)
 	size := len(l.action) + len(d.Source) + 2
 	b, err := l.reserve(ctx, d.Ordinal, size)
 	if err != nil {

@@ -138,7 +138,7 @@ func TestActionLinesCarryWhatTheDocumentHas(t *testing.T) {
 		{doc.Document{Index: []byte("i"), Type: []byte("t"), ID: []byte("1"), Routing: []byte("r")}, true, `{"index":{"_index":"i","_type":"t","_id":"1","routing":"r"}}`},
 		{doc.Document{Index: []byte("i"), Type: []byte("t"), ID: []byte("a\"\\\n\x00ü\xFF")}, false, `{"index":{"_index":"i","_id":"a\"\\\u000a\u0000ü` + "\uFFFD" + `"}}`},
 	} {
-		got := appendAction(nil, appendPrefix(nil, "index", c.d.Index), &c.d, c.emit)
+		got := appendAction(nil, appendPrefix(nil, "index", c.d.Index), &c.d, c.emit, false)
 		if string(got) != c.want || !json.Valid(got) {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
@@ -603,44 +603,5 @@ func BenchmarkAdd(b *testing.B) {
 	}
 	if err := l.Flush(b.Context()); err != nil {
 		b.Fatal(err)
-	}
-}
-
-func TestWhatIsThereAlreadyHasArrivedWhenDocumentsAreCreated(t *testing.T) {
-	for _, create := range []bool{true, false} {
-		s, rec := &target{answer: func(context.Context, []string, int) (Result, error) {
-			return Result{Refused: []Refusal{{Pos: 0, Status: 409, Type: "version_conflict_engine_exception"}, {Pos: 1, Status: 409, Type: "other_exception"}}}, nil
-		}}, &records{}
-		l := New(Options{Sender: s, Recorder: rec, Create: create, MaxDocs: 3})
-		add(t, l, 0, 3)
-		if err := l.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		failed, existed := 2, int64(0)
-		if create {
-			failed, existed = 1, 1
-		}
-		if c := l.Counts(); c.Existed != existed || c.Failed != int64(failed) || c.Indexed != int64(3-failed) || len(rec.synced) != failed || rec.synced[failed-1].ID != "1" {
-			t.Errorf("create %v: %+v, %+v", create, c, rec.synced)
-		}
-	}
-	sends := 0
-	s := &target{answer: func(context.Context, []string, int) (Result, error) {
-		if sends++; sends == 1 { // it arrived, its answer did not
-			return Result{}, fault.ErrUnavailable
-		}
-		return Result{Refused: []Refusal{{Pos: 0, Status: 409, Type: "version_conflict_engine_exception"}}}, nil
-	}}
-	l := New(Options{Sender: s, Recorder: &records{}, Create: true, MaxDocs: 3})
-	add(t, l, 0, 3)
-	if err := l.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if c := l.Counts(); c.Existed != 0 || c.Indexed != 3 {
-		t.Errorf("after a lost answer: %+v", c)
-	}
-	d := doc.Document{Index: []byte("i"), ID: []byte("1")}
-	if got := string(appendAction(nil, appendPrefix(nil, "create", d.Index), &d, false)); got != `{"create":{"_index":"i","_id":"1"}}` {
-		t.Error(got)
 	}
 }

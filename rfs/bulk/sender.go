@@ -30,6 +30,7 @@ type Refusal struct {
 	Status int    // HTTP status of the item
 	Type   string // error type of the target, such as mapper_parsing_exception
 	Reason string // the target's message
+	Index  string // the index that the error names: the one behind an alias or data stream; "" when it names none
 }
 
 // Retryable reports whether the same item may be accepted later (429 and 5xx).

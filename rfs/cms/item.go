@@ -108,7 +108,7 @@ func badID(s string) error {
 	return fmt.Errorf("%q is no work item id: %w", s, fault.ErrCorrupt)
 }
 
-// Counts says what became of the ordinals of a range. Indexed, Failed and
+// Counts says what became of the ordinals of a range. Indexed, Kept, Failed and
 // Filtered add up to Live; a range is done when Ordinals says so.
 type Counts struct {
 	Ordinals int64 `json:"ordinals"` // ordinals passed: documents, deleted ones, children
@@ -116,15 +116,15 @@ type Counts struct {
 	Indexed  int64 `json:"indexed"`  // taken by the target
 	Failed   int64 `json:"failed"`   // recorded as failed documents
 	Filtered int64 `json:"filtered"` // left out on purpose
-	Bytes    int64 `json:"bytes"`    // bytes of the sources that were indexed
+	Bytes    int64 `json:"bytes"`    // bytes of the sources that were indexed, kept or failed
+	// Kept are documents that the target had already and that stayed as they were there.
+	Kept int64 `json:"kept,omitempty"`
 	// Reduced are those of Indexed whose source may lack parts of what was indexed, which were not stored.
 	Reduced int64 `json:"reduced,omitempty"`
 	// Rebuilt are those of Indexed and Failed whose source is not stored and was put together out of other fields.
 	Rebuilt int64 `json:"rebuilt,omitempty"`
 	// KeptLast are those of Indexed and Failed that had duplicate keys, of which the last was kept.
 	KeptLast int64 `json:"duplicate_keys,omitempty"`
-	// Existed are those of Indexed that a data stream had already when they were sent for the first time.
-	Existed int64 `json:"existed,omitempty"`
 }
 
 // Add gives the sum.
@@ -132,7 +132,7 @@ func (c Counts) Add(o Counts) Counts {
 	return Counts{
 		Ordinals: c.Ordinals + o.Ordinals, Live: c.Live + o.Live, Indexed: c.Indexed + o.Indexed,
 		Failed: c.Failed + o.Failed, Filtered: c.Filtered + o.Filtered, Bytes: c.Bytes + o.Bytes,
-		Reduced: c.Reduced + o.Reduced, Rebuilt: c.Rebuilt + o.Rebuilt, KeptLast: c.KeptLast + o.KeptLast, Existed: c.Existed + o.Existed,
+		Reduced: c.Reduced + o.Reduced, Rebuilt: c.Rebuilt + o.Rebuilt, KeptLast: c.KeptLast + o.KeptLast, Kept: c.Kept + o.Kept,
 	}
 }
 

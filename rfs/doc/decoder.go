@@ -69,7 +69,7 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	if idErr != nil {
 		return Document{}, d.failure(out, stored, idReason, idErr)
 	}
-	out.Type, out.ID, out.Rebuilt = typ, id, rec.Rebuilt
+	out.Type, out.ID, out.Version, out.Rebuilt = typ, id, rec.Version, rec.Rebuilt
 	if n := d.beyond(rec); n > 0 {
 		return Document{}, d.failure(out, nil, TooLarge, fmt.Errorf("a source of %d bytes is longer than what the target takes in one request; it was not read", n))
 	}

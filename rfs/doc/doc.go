@@ -15,6 +15,8 @@ type Document struct {
 	// Reduced reports that Source may lack parts of what was indexed: a filter or the omission of vectors left them out,
 	// and no complete original is stored beside it.
 	Reduced bool
+	// Version is the number that the source cluster gave the document last; 0 when it was not read.
+	Version int64
 	// Rebuilt says that the source was not stored, but put together out of other fields.
 	Rebuilt bool
 	// KeptLast states that of members of one object with the same key only the last is left.

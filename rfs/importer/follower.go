@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -155,6 +156,9 @@ func (r *run) do(ctx context.Context) error {
 	opts := r.Bulk
 	opts.Sender, opts.Recorder = sender, &recorder{Recorder: r.Failed, window: r.window, failed: &r.seen.failed}
 	opts.From, opts.Index, opts.Shard, opts.MayStart = max(r.base.Offset, r.window.From), r.window.File, r.window.Number, r.mayStart
+	if r.task.Attempts > 1 { // an earlier holder may have sent all of it
+		opts.SentBelow = math.MaxInt64
+	}
 	r.loader = bulk.New(opts)
 	stopped := make(chan struct{})
 	go func() {
@@ -267,7 +271,7 @@ func (r *run) calm(ctx context.Context, w *window, size int) error {
 func (r *run) now() progress {
 	mark, c := r.loader.Settled()
 	p := r.base
-	p.add(Counts{Documents: c.Live, Indexed: c.Indexed, Failed: c.Failed, Filtered: c.Filtered, Bytes: c.Bytes})
+	p.add(Counts{Documents: c.Live, Indexed: c.Indexed, Failed: c.Failed, Filtered: c.Filtered, Kept: c.Kept, Bytes: c.Bytes})
 	if mark > max(p.Offset, r.window.From) {
 		p.Offset, p.Attempt = mark, r.task.Attempts
 	}

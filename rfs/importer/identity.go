@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/export"
 )
@@ -88,13 +89,14 @@ func (m *Import) meta() cms.Meta {
 	for key, value := range m.Identity {
 		identity[key] = value
 	}
-	return cms.Meta{
-		Settings: map[string]string{
-			"task": kind, "emit-doc-type": string(m.Types), "include-system": strconv.FormatBool(m.IncludeSystem),
-			filesKey: fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16s", len(m.files), size, m.digest),
-		},
-		Identity: identity,
+	settings := map[string]string{
+		"task": kind, "emit-doc-type": string(m.Types), "include-system": strconv.FormatBool(m.IncludeSystem),
+		filesKey: fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16s", len(m.files), size, m.digest),
 	}
+	if m.Bulk.Existing == bulk.Keep {
+		settings["existing-documents"] = string(m.Bulk.Existing)
+	}
+	return cms.Meta{Settings: settings, Identity: identity}
 }
 
 // exports are the manifests of a source by their folders.

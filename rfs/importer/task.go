@@ -62,11 +62,12 @@ func number(id string) (n int64, ok bool) {
 
 // Counts says what became of documents.
 type Counts struct {
-	Documents int64 `json:"documents"` // read: Indexed + Failed + Filtered
+	Documents int64 `json:"documents"` // read: Indexed + Kept + Failed + Filtered
 	Indexed   int64 `json:"indexed"`
-	Failed    int64 `json:"failed"`   // recorded with reason
-	Filtered  int64 `json:"filtered"` // left out by choice
-	Bytes     int64 `json:"bytes"`    // of sources indexed or failed
+	Kept      int64 `json:"kept,omitempty"` // the target had them already
+	Failed    int64 `json:"failed"`         // recorded with reason
+	Filtered  int64 `json:"filtered"`       // left out by choice
+	Bytes     int64 `json:"bytes"`          // of sources indexed or failed
 }
 
 func (c *Counts) add(d Counts) {
@@ -74,6 +75,7 @@ func (c *Counts) add(d Counts) {
 	c.Indexed += d.Indexed
 	c.Failed += d.Failed
 	c.Filtered += d.Filtered
+	c.Kept += d.Kept
 	c.Bytes += d.Bytes
 }
 

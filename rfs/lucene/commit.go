@@ -21,7 +21,7 @@ type Options struct {
 	// VerifyAll reads every file of the commit whole, once, and compares its CRC with its
 	// footer, also those that a migration does not need.
 	VerifyAll bool
-	// Values keeps what Record.Values needs.
+	// Values keeps what Record.Values and Record.Version need.
 	Values bool
 	// Concurrency is how many segments are opened at once; 0 means 4.
 	Concurrency int

@@ -18,6 +18,9 @@ type ReadOptions struct {
 	Values bool
 	// Memory bounds what long documents take; nil: they are read whatever they take.
 	Memory Memory
+	// Versions gives each record its Version; the commit must have been opened with Options.Values. A segment without them
+	// is fault.ErrUnsupported.
+	Versions bool
 }
 
 // Reader reads the live root documents of a range of ordinals in order. It belongs to one
@@ -33,6 +36,7 @@ type Reader struct {
 	from, to    int64
 	nestedTerms bool
 	wantValues  bool
+	wantVersion bool
 	err         error
 	crcTracker  crcTracker
 	memory      Memory
@@ -42,7 +46,8 @@ type Reader struct {
 	cur    *Segment
 	stored *storedFields
 	fields fieldTable
-	values *Values // nil unless they are wanted
+	values *Values   // nil unless they are wanted
+	vers   *versions // likewise
 	unpack compression
 	codec  string // that unpack serves
 	win    window
@@ -74,7 +79,7 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 		to = c.MaxOrdinal
 	}
 	from := min(max(opt.From, 0), to)
-	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory}
+	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions}
 }
 
 // Ordinal returns the next ordinal to be looked at: all before it are done.
@@ -141,6 +146,11 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	}
 	if r.rec.IDKind == IDNone && r.stored.series != nil {
 		if err := r.stored.series.fill(ctx, &r.rec); err != nil {
+			return nil, err
+		}
+	}
+	if r.vers != nil {
+		if err := r.vers.fill(ctx, &r.rec); err != nil {
 			return nil, err
 		}
 	}
@@ -233,7 +243,12 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	if err != nil {
 		return err
 	}
-	r.cur, r.stored, r.fields, r.values = s, stored, s.fields, nil
+	r.cur, r.stored, r.fields, r.values, r.vers = s, stored, s.fields, nil, nil
+	if r.wantVersion {
+		if r.vers, err = openVersions(ctx, s); err != nil {
+			return err
+		}
+	}
 	if r.wantValues && s.infos != nil && !stored.numbersFixed() {
 		r.values = &Values{storedDoc: storedDoc{seg: s, id: -1, le: stored.le}, metas: columnMetas{seg: s, fields: s.infos}, opened: map[string]*Column{}}
 	}

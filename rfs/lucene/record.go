@@ -43,5 +43,7 @@ type Record struct {
 	// Values are the other fields of the document; nil unless ReadOptions.Values asks for them.
 	Values *Values
 
+	Version int64 // 0 unless ReadOptions.Versions asks for it
+
 	SyntheticParts bool // _ignored_source or similar is stored: the source is synthetic
 }

@@ -41,7 +41,7 @@ type Phase struct {
 	Finished *time.Time `json:"finished,omitempty"`
 }
 
-// Counts are sums: live = indexed + failed + filtered when everything is done.
+// Counts are sums: live = indexed + kept + failed + filtered when everything is done.
 type Counts struct {
 	Items      int64 `json:"items"`
 	ItemsOpen  int64 `json:"items_open"`
@@ -52,6 +52,7 @@ type Counts struct {
 	Indexed    int64 `json:"documents_indexed"`
 	Failed     int64 `json:"documents_failed"`
 	Filtered   int64 `json:"documents_filtered"`
+	Kept       int64 `json:"documents_kept,omitempty"` // the target had them already
 	// Reduced are those of Indexed whose source may lack parts of what was indexed.
 	Reduced int64 `json:"documents_reduced,omitempty"`
 	// Bytes of the shards in the repository; Done is estimated by the ordinals behind the watermark.

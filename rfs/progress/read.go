@@ -249,6 +249,7 @@ func (c *Counts) add(o Counts) {
 	c.Failed += o.Failed
 	c.Filtered += o.Filtered
 	c.Reduced += o.Reduced
+	c.Kept += o.Kept
 	c.Bytes += o.Bytes
 	c.BytesDone += o.BytesDone
 }

@@ -26,6 +26,7 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 		s.Counts.Indexed += it.Counts.Indexed
 		s.Counts.Failed += it.Counts.Failed
 		s.Counts.Filtered += it.Counts.Filtered
+		s.Counts.Kept += it.Counts.Kept
 		s.Counts.Reduced += it.Counts.Reduced
 		passed += it.Counts.Ordinals
 		s.Attempts += it.Attempts

@@ -132,7 +132,10 @@ func (f *file) add(ctx context.Context, e entry, x doc.Failure) error {
 			return err
 		}
 		opts := f.run.Bulk
-		opts.Recorder, opts.From, opts.Index, opts.EmitType, opts.Create = f, int64(len(f.lines)), x.Index, true, create
+		opts.Recorder, opts.From, opts.Index, opts.EmitType = f, int64(len(f.lines)), x.Index, true
+		if opts.Existing = bulk.Overwrite; create {
+			opts.Existing = bulk.Keep
+		}
 		f.loader, f.create, f.begin = bulk.New(opts), create, len(f.lines)
 	}
 	n := f.append(e)

@@ -36,7 +36,7 @@ type Document struct {
 // Redrive is one run. Fields are required unless they have a default.
 type Redrive struct {
 	Place Place
-	Bulk  bulk.Options // Sender and the bounds of bodies; Recorder, From and Create are set here
+	Bulk  bulk.Options // Sender and the bounds of bodies; Recorder, From and Existing are set here
 	// Creates returns whether an index of the target takes the op create only, as data streams do. Its error ends the run.
 	Creates func(ctx context.Context, index string) (bool, error)
 	Select  func(index string) bool // nil: all; documents of other indices stay in the files

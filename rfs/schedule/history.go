@@ -10,6 +10,7 @@ type Remaining struct {
 	Items, ItemsFailed, ItemsOpen int64
 	Shards, ShardsDone            int64
 	Indexed, Failed, Filtered     int64 // documents
+	Kept                          int64 // likewise
 	Bytes, BytesDone              int64 // of the repository
 }
 

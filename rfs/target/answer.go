@@ -1,6 +1,7 @@
 package target
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -58,6 +59,10 @@ func (it *item) refusal(pos int) bulk.Refusal {
 	r := bulk.Refusal{Pos: pos, Status: it.status}
 	if it.failure != nil {
 		r.Type, r.Reason = errorWords(it.failure)
+		var where struct{ Index string }
+		if json.Unmarshal(it.failure, &where) == nil { // some errors are texts
+			r.Index = where.Index
+		}
 	}
 	return r
 }

@@ -119,7 +119,7 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 		return 0, nil, err
 	}
 	if tooMany(buf.Bytes()) {
-		return 0, nil, fmt.Errorf("%s %s: %s answers with more than %d values: %w", method, path, c.who(), maxValues, fault.ErrUnavailable)
+		return 0, nil, fmt.Errorf("%s %s: %s answers with more than %d values: %w", method, path, c.who(), maxValues, errLongAnswer)
 	}
 	return res.StatusCode, buf.Bytes(), nil
 }

@@ -29,7 +29,7 @@ type TargetCounts interface {
 
 // Arrival is what the target reported of an index of the snapshot when all of its documents were sent.
 type Arrival struct {
-	// Expected are the documents that the target acknowledged, without those that were there before.
+	// Expected are the documents that the target acknowledged; those it kept do not count.
 	Expected int64 `json:"expected"`
 	// Found are the root documents that the target indices hold; nested ones do not count.
 	Found int64 `json:"found"`
@@ -117,7 +117,7 @@ func (s *Session) arrival(ctx context.Context, group []*arriving) (Arrival, erro
 	is := Arrival{Shared: len(group) > 1}
 	before := true // everything was found complete before
 	for _, a := range group {
-		is.Expected += a.sent.Indexed - a.sent.Existed
+		is.Expected += a.sent.Indexed
 		before = before && a.entry.Arrival != nil && a.entry.Arrival.Problem == ""
 	}
 	entry := group[0].entry

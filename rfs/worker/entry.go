@@ -36,6 +36,10 @@ type Entry struct {
 	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
 	// Create says that documents are created in a data stream of the target, which Naming.Index names.
 	Create bool `json:"create,omitempty"`
+	// Held are the target indices that had documents when this session planned the index for the first time, and how many.
+	Held map[string]int64 `json:"held,omitempty"`
+	// HeldChosen says that --existing-documents was given then, so that it need not be asked for.
+	HeldChosen bool `json:"held_chosen,omitempty"`
 	// Ours are the target indices that this session created; all others were there before.
 	Ours []string `json:"ours,omitempty"`
 	// Differs is what the target made of the created indices that was not asked, as its templates do.

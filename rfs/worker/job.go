@@ -44,6 +44,7 @@ type job struct {
 	broken     atomic.Pointer[error] // why the watch ended the work
 	pauses     pauseDetector
 	sent       *sent         // what became of the requests; nil before the first
+	noted      *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent
 	alone      *alone        // nil unless the lease is to be worked on alone
 	lastRead   atomic.Int64  // monotonic clock in ns when the last record was read; 0 before
 	acquired   time.Duration // monotonic clock
@@ -65,7 +66,8 @@ func (j *job) open(ctx, work context.Context) error {
 	if j.builder, err = newBuilder(ctx, j.runner.Repo, j.entry); err != nil {
 		return err
 	}
-	j.commit, err = lucene.Open(ctx, dir, lucene.Options{Values: j.entry.needsValues(j.builder)})
+	existing := j.entry.existing(j.runner.Bulk.Existing)
+	j.commit, err = lucene.Open(ctx, dir, lucene.Options{Values: j.entry.needsValues(j.builder) || existing == bulk.Newer})
 	if err != nil {
 		return shard.Blame(err)
 	}
@@ -84,13 +86,19 @@ func (j *job) open(ctx, work context.Context) error {
 	}
 	j.memory = &allowance{budget: j.runner.Memory, most: j.runner.MaxBody}
 	j.reader = j.commit.Reader(lucene.ReadOptions{
-		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.entry.needsValues(j.builder), Memory: j.memory,
+		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.entry.needsValues(j.builder), Memory: j.memory, Versions: existing == bulk.Newer,
 	})
 	opts := j.runner.Bulk
 	j.sent = &sent{next: j.out}
 	opts.Sender, opts.Recorder = j.sent, j.runner.Failed
 	opts.From, opts.Index, opts.Shard, opts.EmitType = j.begin, j.entry.Naming.Index, j.id.Shard, j.entry.Naming.Emit
-	opts.MayStart, opts.Create = mayStart, j.entry.Create
+	opts.MayStart, opts.Existing = mayStart, existing
+	if existing == bulk.Keep {
+		if opts.SentBelow, err = j.lease.SentBelow(ctx); err != nil {
+			return err
+		}
+		j.noted = &opts.SentBelow
+	}
 	if j.alone != nil || !j.runner.Destination.Durable() {
 		opts.MaxInFlight = 1 // a file is written in order, and ends at the watermark
 	}
@@ -201,12 +209,31 @@ func (j *job) take(ctx context.Context, rec *lucene.Record, documents *documents
 	case !keep:
 		err = j.loader.Filter(ctx, d.Ordinal)
 	default:
-		err = j.loader.Add(ctx, &d)
+		if err = j.noteSent(ctx, d.Ordinal); err == nil {
+			err = j.loader.Add(ctx, &d)
+		}
 	}
 	if err == nil && rec.Giant {
 		err = j.loader.SendNow(ctx, j.memory.handOver())
 	}
 	return err
+}
+
+// sentAhead is how many ordinals ahead it is recorded that documents may have been sent: that many are compared with
+// the target at most after a holder has died.
+const sentAhead = 100_000
+
+// noteSent records, before a document can be sent, that it may have been; only where that matters.
+func (j *job) noteSent(ctx context.Context, ordinal int64) error {
+	if j.noted == nil || ordinal < *j.noted {
+		return nil
+	}
+	below := min(ordinal+sentAhead, j.commit.MaxOrdinal)
+	if err := j.lease.NoteSent(ctx, below); err != nil {
+		return err
+	}
+	j.noted = &below
+	return nil
 }
 
 // progress is what the job did so far.
@@ -217,17 +244,17 @@ func (j *job) progress() Progress {
 	}
 	watermark, _ := l.Settled()
 	c := l.Counts()
-	p := Progress{Documents: c.Indexed + c.Failed, Bytes: c.Bytes, Failed: c.Failed, Resent: c.Resent, Retries: c.Retries}
+	p := Progress{Documents: c.Indexed + c.Kept + c.Failed, Bytes: c.Bytes, Failed: c.Failed, Resent: c.Resent, Retries: c.Retries}
 	if limit := j.maxOrdinal.Load(); limit > 0 && j.id.Shard < len(j.entry.Bytes) {
 		p.ShardBytes = int64(float64(j.entry.Bytes[j.id.Shard]) * float64(watermark-j.begin) / float64(limit))
 	}
 	return p
 }
 
-// existed counts documents that were on the target before they were created.
-func (j *job) existed() int64 {
+// kept returns how many documents the target had already and kept.
+func (j *job) kept() int64 {
 	if l := j.loaded.Load(); l != nil {
-		return l.Counts().Existed
+		return l.Counts().Kept
 	}
 	return 0
 }
@@ -237,7 +264,7 @@ func (j *job) settled() (int64, cms.Counts) {
 	w, c := j.loader.Settled()
 	return w, cms.Counts{
 		Ordinals: w - j.begin, Live: c.Live, Indexed: c.Indexed, Failed: c.Failed,
-		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Rebuilt: c.Rebuilt, KeptLast: c.KeptLast, Existed: c.Existed,
+		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Rebuilt: c.Rebuilt, KeptLast: c.KeptLast, Kept: c.Kept,
 	}
 }
 

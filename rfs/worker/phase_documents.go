@@ -42,6 +42,9 @@ func (s *Session) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkChosen(entries); err != nil {
+		return err
+	}
 	var roots []cms.ItemID
 	for _, e := range entries {
 		switch e.State {
@@ -72,6 +75,9 @@ func (s *Session) seed(ctx context.Context) error {
 func (s *Session) takeIndices(ctx context.Context) error {
 	plan, err := s.plan(ctx)
 	if err != nil {
+		return err
+	}
+	if err := s.checkHeld(ctx, plan); err != nil {
 		return err
 	}
 	if err := s.createEntries(ctx, plan); err != nil {

@@ -49,6 +49,7 @@ func (s *Session) createEntries(ctx context.Context, plan *Plan) error {
 		return err
 	}
 	for _, x := range plan.Indices {
+		s.noteHeld(&x.Entry)
 		body, err := x.Entry.encode()
 		if err != nil {
 			return err

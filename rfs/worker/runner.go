@@ -131,8 +131,8 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 	outcome, err := j.finish(ctx, work, err)
 	cancel()
 	beside.Wait()
-	if n := j.existed(); n > 0 {
-		j.log.Warn("documents were in the data stream already and count as arrived: they were sent before, or another backing index has the same ids", "documents", n)
+	if n := j.kept(); n > 0 {
+		j.log.Info("the target has documents of the same ids, which were kept", "documents", n)
 	}
 	j.log.Info("lease ended", "outcome", outcome.String(), "error", errorText(err))
 	return outcome, err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/tuning"
@@ -67,6 +68,8 @@ type Session struct {
 	// set, and restores what any run of the session has changed; nil when there is no cluster.
 	Tuner Tuner
 	Tune  bool
+	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
+	Existing bulk.Existing
 	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
 	Prefer []string
 	// Solo is shared by the sessions of a process; nil when it runs one lease at a time.
@@ -77,6 +80,8 @@ type Session struct {
 
 	mu      sync.Mutex
 	planned *Plan
+	// held are the documents that target indices had before this session; nil before they were counted.
+	held map[string]int64
 	// foretold belongs to the main flow: phases are worked on one after the other.
 	foretold bool
 }

@@ -29,7 +29,7 @@ func intoTarget(ctx context.Context, rfsd string, s *source, name, url string, r
 	node := rest.Client{URL: url}
 	var definition []byte
 	r, err := best(rounds, byTime, func() (run, error) {
-		r, err := migration(ctx, rfsd, s, "→ "+name, "--target-host", url)
+		r, err := migration(ctx, rfsd, s, "→ "+name, "--target-host", url, "--existing-documents", "overwrite")
 		if err != nil {
 			return r, err
 		}

@@ -14,7 +14,7 @@ func TestCleanupForgetsOneSessionAndNothingElse(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
 	for _, session := range []string{"", "other"} {
-		if res := Run(t, "rfsd", targetArgs(n.URL, demoRepo(), "--session-name", session)...); res.Code != 0 {
+		if res := Run(t, "rfsd", targetArgs(n.URL, demoRepo(), "--session-name", session, "--existing-documents", "overwrite")...); res.Code != 0 {
 			t.Fatalf("exit %d: %s", res.Code, res.Stderr)
 		}
 	}

@@ -309,7 +309,7 @@ func TestDefaultPipelineDoesNotTouchDocuments(t *testing.T) {
 			t.Fatalf("%v was changed: %s", k, source)
 		}
 	}
-	res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--run-pipelines", "--session-name", "again")...)
+	res := Run(t, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--run-pipelines", "--session-name", "again", "--existing-documents", "overwrite")...)
 	if res.Code != 0 {
 		t.Fatalf("exit %d: %s", res.Code, res.Stderr)
 	}

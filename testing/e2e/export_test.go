@@ -88,6 +88,7 @@ type summary struct {
 		Shards   int    `json:"shards"`
 		Live     int    `json:"live"`
 		Indexed  int    `json:"indexed"`
+		Kept     int    `json:"kept"`
 		Failed   int    `json:"failed"`
 		Filtered int    `json:"filtered"`
 		Lacking  int    `json:"reduced"`
@@ -102,8 +103,8 @@ func parseSummary(t *testing.T, r Result) summary {
 		t.Fatalf("summary: %v\nstdout: %s\nstderr: %s", err, r.Stdout, r.Stderr)
 	}
 	for _, i := range s.Indices {
-		if i.Live != i.Indexed+i.Failed+i.Filtered {
-			t.Errorf("index %s: live %d != indexed %d + failed %d + filtered %d", i.Index, i.Live, i.Indexed, i.Failed, i.Filtered)
+		if i.Live != i.Indexed+i.Kept+i.Failed+i.Filtered {
+			t.Errorf("index %s: live %d != indexed %d + kept %d + failed %d + filtered %d", i.Index, i.Live, i.Indexed, i.Kept, i.Failed, i.Filtered)
 		}
 	}
 	return s

@@ -205,7 +205,7 @@ func TestTheSourceIsNotTheTarget(t *testing.T) {
 	if r.Code != 0 || !strings.Contains(r.Stderr, "the target is the cluster that the snapshot was taken of") || text("copy") != "of the snapshot" {
 		t.Errorf("under another name: exit %d: %s", r.Code, r.Stderr)
 	}
-	if r := Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "back", "--allow-source-as-target")...); r.Code != 0 || text("live") != "of the snapshot" {
+	if r := Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "back", "--allow-source-as-target", "--existing-documents", "overwrite")...); r.Code != 0 || text("live") != "of the snapshot" {
 		t.Errorf("permitted: exit %d, %v: %s", r.Code, text("live"), r.Stderr)
 	}
 }

@@ -240,7 +240,7 @@ func TestMigrateVerifiesAtItsEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			res := RunIn(t, t.TempDir(), nil, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--verify")...)
+			res := RunIn(t, t.TempDir(), nil, "rfsd", targetArgs(n.URL, demo(t), "--index-allowlist", index, "--verify", "--existing-documents", "overwrite")...)
 			var sum struct {
 				ExitCode     int `json:"exit_code"`
 				Verification *verify.Report

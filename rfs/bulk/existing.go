@@ -1,0 +1,105 @@
+package bulk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Existing decides what becomes of a document whose id the target has.
+type Existing string
+
+// The ways. The zero value is Overwrite.
+const (
+	Overwrite Existing = "overwrite" // op index: the document is replaced
+	Keep      Existing = "keep"      // op create, the only one that data streams accept: the target's document stays
+	// Newer replaces the document unless its version on the target is higher (external_gte). Numbers are compared, not times.
+	Newer Existing = "newer"
+)
+
+// op returns the operation in the action lines.
+func (e Existing) op() string {
+	if e == Keep {
+		return "create"
+	}
+	return "index"
+}
+
+// keeps reports whether a rejection means that the document of the target stays.
+func (e Existing) keeps(r Refusal) bool {
+	return (e == Keep || e == Newer) && r.Status == http.StatusConflict && r.Type == "version_conflict_engine_exception"
+}
+
+// Key names a document of the target.
+type Key struct {
+	Index   string `json:"_index"`
+	Type    string `json:"_type,omitempty"`
+	ID      string `json:"_id"`
+	Routing string `json:"routing,omitempty"`
+}
+
+// Finder reads documents of the target by their ids. *target.Client is one.
+type Finder interface {
+	// Sources returns the source of each document, in their order; nil for one that is not there, or whose source the
+	// target does not show. Errors: fault.ErrUnavailable; fault.ErrConfig or fault.ErrRejected when it may not be read.
+	Sources(ctx context.Context, keys []Key) ([][]byte, error)
+}
+
+// findBytes bounds the sources that are compared by one request, in bytes as they were sent.
+const findBytes = 1 << 20
+
+// findOwn compares documents that exist with what was sent: an equal one is our own copy, which arrived by an earlier
+// request, any other is kept. It returns the positions of those to be sent again because the target did not answer.
+func (l *Loader) findOwn(b *batch, items []item, there []Refusal) (unknown []int, err error) {
+	for len(there) > 0 {
+		n, size := 0, 0
+		var keys []Key
+		for ; n < len(there) && (n == 0 || size < findBytes); n++ {
+			it := items[there[n].Pos]
+			a, err := parseAction(b.body[it.start:it.source])
+			if err != nil {
+				return nil, err
+			}
+			k := Key(a)
+			if there[n].Index != "" {
+				k.Index = there[n].Index
+			}
+			keys, size = append(keys, k), size+it.end-it.source
+		}
+		sources, err := l.opts.Finder.Sources(l.ctx, keys)
+		switch {
+		case err != nil && l.ctx.Err() != nil:
+			return nil, errStopped
+		case errors.Is(err, fault.ErrUnavailable):
+			for _, r := range there {
+				unknown = append(unknown, r.Pos)
+			}
+			return unknown, nil
+		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
+			sources = make([][]byte, n) // what may not be read cannot be told from others' documents
+		case err != nil:
+			return nil, err
+		}
+		for i, r := range there[:n] {
+			it := items[r.Pos]
+			if i >= len(sources) || !sameSource(b.body[it.source:it.end-1], sources[i]) {
+				b.keep(it)
+			}
+		}
+		there = there[n:]
+	}
+	return unknown, nil
+}
+
+// sameSource reports whether the target's source is what was sent, but for blanks between its values.
+func sameSource(sent, found []byte) bool {
+	if bytes.Equal(sent, found) {
+		return true
+	}
+	var a, b bytes.Buffer
+	return len(found) > 0 && json.Compact(&a, sent) == nil && json.Compact(&b, found) == nil && bytes.Equal(a.Bytes(), b.Bytes())
+}

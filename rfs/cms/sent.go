@@ -1,0 +1,65 @@
+package cms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+const kindSent = "sent"
+
+type sentBody struct {
+	Below int64 `json:"below"`
+}
+
+func (l *Lease) sentID() string {
+	return fmt.Sprintf("%s:%s__%d", kindSent, indexKey(l.ID.Index), l.ID.Shard)
+}
+
+func decodeSent(r Record) (sentBody, error) {
+	var b sentBody
+	if len(r.Body) == 0 {
+		return b, nil
+	}
+	if err := json.Unmarshal(r.Body, &b); err != nil {
+		return b, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	}
+	return b, nil
+}
+
+// SentBelow returns the ordinal below which holders of the shard's items may have sent documents, as NoteSent recorded it;
+// 0 when nothing was.
+func (l *Lease) SentBelow(ctx context.Context) (int64, error) {
+	r, err := l.c.record(ctx, l.sentID())
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	b, err := decodeSent(r)
+	return b.Below, err
+}
+
+// NoteSent records that documents below an ordinal of the shard may be sent from now on. A higher record stays.
+func (l *Lease) NoteSent(ctx context.Context, below int64) error {
+	var failed error
+	_, err := l.c.change(ctx, l.sentID(), kindSent, func(r Record, _ time.Time) (Record, Verdict) {
+		was, err := decodeSent(r)
+		if failed = err; err != nil {
+			return r, Lost
+		}
+		if was.Below >= below {
+			return r, Already
+		}
+		if r.Body, failed = json.Marshal(sentBody{below}); failed != nil {
+			return r, Lost
+		}
+		return r, Applied
+	})
+	return errors.Join(err, failed)
+}

@@ -1,0 +1,157 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+// ExistingKey is the setting of a session that decides about documents whose ids the target has; absent: overwrite.
+const ExistingKey = "existing-documents"
+
+// existing is what becomes of documents of an entry whose ids the target has. Data streams take new documents only.
+func (e Entry) existing(chosen bulk.Existing) bulk.Existing {
+	if e.Create {
+		return bulk.Keep
+	}
+	return chosen
+}
+
+// checkHeld counts the documents of the target's indices before this session writes anything, once per process, and
+// refuses to go on where there are some and nothing says what becomes of them (fault.ErrConfig). Indices that were
+// planned before, and those of a queue that other workers have begun, are not asked about: the documents may be ours.
+func (s *Session) checkHeld(ctx context.Context, plan *Plan) error {
+	if s.Counts == nil || s.held != nil {
+		return nil
+	}
+	planned := map[string]bool{}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		planned[e.Name] = true
+	}
+	for _, err := range s.Coordinator.Items(ctx) {
+		if err != nil {
+			return fmt.Errorf("list items: %w", err)
+		}
+		if len(planned) == 0 {
+			s.held = map[string]int64{} // another engine began the queue
+			return nil
+		}
+		break
+	}
+	held := map[string]int64{}
+	for _, x := range plan.Indices {
+		if planned[x.Name] || x.Entry.Create {
+			continue
+		}
+		for _, name := range x.Entry.Naming.Targets() {
+			if _, counted := held[name]; counted {
+				continue
+			}
+			n, err := s.countHeld(ctx, name)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				held[name] = n
+			}
+		}
+	}
+	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(held) > 0 {
+		return heldError(held)
+	}
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		s.Log.WarnContext(ctx, "the target has documents in an index already", "index", name, "documents", held[name], "existing_documents", s.Existing)
+	}
+	if s.Existing == bulk.Newer && len(held) > 0 {
+		s.Log.WarnContext(ctx, "version numbers are compared, not times: an index that was loaded without the numbers of the source counts its own, and so does a document that was deleted and made again")
+	}
+	s.held = held
+	return nil
+}
+
+// countHeld returns the number of documents that the target has under a name; 0 when it has no such index or does not let
+// them be counted.
+func (s *Session) countHeld(ctx context.Context, name string) (int64, error) {
+	n, err := s.Counts.Count(ctx, name)
+	if err == nil && n == 0 { // searches may not see what is there
+		if err = s.Counts.Refresh(ctx, name); err == nil {
+			n, err = s.Counts.Count(ctx, name)
+		}
+	}
+	var status *target.StatusError
+	switch {
+	case err == nil:
+		return n, nil
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &status) && status.Status == http.StatusNotFound:
+		return 0, nil
+	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
+		return 0, fmt.Errorf("count documents of %s: %w", name, err)
+	}
+	s.Log.WarnContext(ctx, "the target does not let see whether an index has documents", "index", name, "reason", fault.Text(err))
+	return 0, nil
+}
+
+// mostHeld bounds the indices that a message names.
+const mostHeld = 20
+
+// heldError states which indices have documents, and the choices.
+func heldError(held map[string]int64) error {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		if len(names) == mostHeld {
+			names = append(names, fmt.Sprintf("and %d more", len(held)-mostHeld))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s (%d)", name, held[name]))
+	}
+	return fmt.Errorf("the target has documents already in the indices %s; choose what becomes of those whose ids the snapshot has, too: "+
+		"--existing-documents overwrite replaces them, keep leaves them as they are, newer replaces them unless their version is higher: %w", strings.Join(names, ", "), fault.ErrConfig)
+}
+
+// noteHeld adds to a new entry what its target indices had.
+func (s *Session) noteHeld(e *Entry) {
+	for _, name := range e.Naming.Targets() {
+		if n := s.held[name]; n > 0 {
+			if e.Held == nil {
+				e.Held = map[string]int64{}
+			}
+			e.Held[name], e.HeldChosen = n, s.Existing != ""
+		}
+	}
+}
+
+// checkChosen refuses documents for indices that had some when they were planned by a run that sent none, unless it is
+// chosen what becomes of them.
+func (s *Session) checkChosen(entries []cms.IndexEntry) error {
+	if s.Existing != "" {
+		return nil
+	}
+	held := map[string]int64{}
+	for _, e := range entries {
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return err
+		}
+		if !entry.HeldChosen {
+			maps.Copy(held, entry.Held)
+		}
+	}
+	if len(held) > 0 {
+		return heldError(held)
+	}
+	return nil
+}
