@@ -81,10 +81,9 @@ func (d Folder) Edit(_ context.Context, name string) (Edit, error) {
 }
 
 type fileEdit struct {
-	file    *os.File
-	draft   string   // path of what replaces the file
-	out     *os.File // nil before the first write
-	written bool
+	file  *os.File
+	draft string   // path of what replaces the file
+	out   *os.File // nil before the first write
 }
 
 func (e *fileEdit) Open(context.Context) (io.ReadCloser, error) {
