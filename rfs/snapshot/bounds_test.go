@@ -57,7 +57,7 @@ func TestMetadataOfARemoteStoreThatIsGoneIsNamed(t *testing.T) {
 func TestMetadataOfARemoteStoreOfAnotherFormIsRefused(t *testing.T) {
 	tried := 0
 	for _, m := range shallowRepositories(t) {
-		for _, name := range metadataBlobs(m) {
+		for _, name := range metadataBlobs(m)[:1] {
 			whole := string(m[name])
 			at := strings.Index(whole, "segment_md") + len("segment_md")
 			for _, c := range []struct {
@@ -75,7 +75,6 @@ func TestMetadataOfARemoteStoreOfAnotherFormIsRefused(t *testing.T) {
 				}
 				tried++
 			}
-			break
 		}
 	}
 	if tried == 0 {
