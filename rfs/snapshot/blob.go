@@ -102,7 +102,6 @@ func readBlob(ctx context.Context, r Repository, name, codec string, limit int) 
 		if err == nil && countValues(payload) <= smallValues || err != nil && !errors.Is(err, fault.ErrCorrupt) {
 			return payload, b, done, err
 		}
-		payload, b = nil, nil
 		if done, err = p.HoldLarge(ctx); err != nil {
 			return nil, nil, func() {}, err
 		}
