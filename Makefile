@@ -100,8 +100,8 @@ fresh:
 night:
 	@testing/night.sh $(NIGHT)
 
-## packages: deb and rpm of this machine's architecture in dist/
-packages: build
+## packages: deb and rpm of this machine's architecture in dist/ (needs gcc)
+packages:
 	@deploy/package/build.sh $(VERSION)
 
 ## packages-test: the deb in a fresh Debian root (RFSD_DEBIAN_ROOT keeps one), the rpm's content

@@ -4,6 +4,7 @@ package deploy_test
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -372,6 +373,29 @@ func copyTo(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.WriteFile(to, read(t, from), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The kernel places a position-independent program at random addresses; a static one needs nothing of the machine.
+func TestThePackagedProgramsAreStaticPIE(t *testing.T) {
+	dist := packageFor(t)
+	for _, name := range []string{"rfsd", "rfsctl"} {
+		f, err := elf.Open(filepath.Join(dist, "bin", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if f.Type != elf.ET_DYN {
+			t.Errorf("%s is not position-independent: %v", name, f.Type)
+		}
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_INTERP {
+				t.Errorf("%s is not static", name)
+			}
+		}
+		if libs, err := f.ImportedLibraries(); err != nil || len(libs) > 0 {
+			t.Errorf("%s needs %v, %v", name, libs, err)
+		}
 	}
 }
 
