@@ -20,7 +20,8 @@ import (
 )
 
 const evaluateHelp = `Says what migrate with the same options would create, change, skip and refuse on this very target, and how much it would read and
-   write. Nothing is written: what migrate would create is given to the target's simulation of templates, which parses it with the target's own
+   write. What exists is compared with what would be created (fields, types,
+   settings, aliases), with the documents there, blocks, and other indices behind its aliases. Nothing is written: what migrate would create is given to the target's simulation of templates, which parses it with the target's own
    version and plugins and keeps nothing.`
 
 func evaluateCommand() *cli.Command {
@@ -63,7 +64,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	rehearsal := worker.Rehearsal{Target: client}
 	globals := &worker.TargetGlobals{Cluster: rehearsal, Version: v, Wanted: o.globals, Log: log}
 	e := &worker.Evaluator{
-		Target: client, Version: v, Repo: counted, Log: log,
+		Target: client, Version: v, Repo: counted, Existing: o.existing, Log: log,
 		Indices: &worker.TargetIndices{Cluster: rehearsal, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Globals: globals, Log: log, UUIDs: client, AllowSource: o.allowSource},
 		Globals: globals,
 	}
@@ -142,6 +143,9 @@ func changesText(o worker.EvaluatedObject) string {
 	text := fmt.Sprintf("%d", len(o.Changes))
 	if loses > 0 {
 		text += fmt.Sprintf(", %d of which searches may notice", loses)
+	}
+	if o.Documents > 0 {
+		text += fmt.Sprintf("; %d documents are there", o.Documents)
 	}
 	if o.FinalPipeline != "" {
 		text += "; final pipeline " + o.FinalPipeline + " would change documents"

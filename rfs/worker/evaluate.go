@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
@@ -58,7 +59,9 @@ type EvaluatedObject struct {
 	Name    string    `json:"name"`
 	Action  string    `json:"action"`
 	Reason  string    `json:"reason,omitempty"`
-	Changes []Differs `json:"changes,omitempty"`
+	Changes []Differs `json:"changes,omitempty"` // of one that exists: how it differs from what would be created
+	// Documents are there already.
+	Documents int64 `json:"documents,omitempty"`
 	// FinalPipeline of an index that is there would change documents.
 	FinalPipeline string `json:"final_pipeline,omitempty"`
 }
@@ -87,7 +90,9 @@ type Evaluator struct {
 	Indices   *TargetIndices // as the migration would have it, with Rehearsal as its Cluster; nil when the phase is off
 	Globals   *TargetGlobals // likewise; nil when the phase is off
 	Repo      snapshot.Repository
-	Log       *slog.Logger
+	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
+	Existing bulk.Existing
+	Log      *slog.Logger
 }
 
 // Evaluate rehearses a plan.
@@ -106,6 +111,11 @@ func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, erro
 	}
 	if err := e.rehearse(ctx, plan, r); err != nil {
 		return nil, err
+	}
+	if e.Indices != nil {
+		if err := e.compareTargets(ctx, plan, r); err != nil {
+			return nil, err
+		}
 	}
 	return r, e.measure(ctx, plan, r)
 }

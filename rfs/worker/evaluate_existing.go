@@ -1,0 +1,154 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
+)
+
+// Rules of differences that Evaluate finds beside those of metadata.Differences.
+const (
+	aliasShared = "alias-shared" // an alias would lead to another index, too
+	aliasName   = "alias-name"   // the name of the index is an alias
+)
+
+// blocks are settings of an index that refuse documents.
+var blocks = []string{"index.blocks.write", "index.blocks.read_only", "index.blocks.read_only_allow_delete"}
+
+// compareTargets adds to what exists on the target how it differs from what would be created, how many documents it has,
+// and what would refuse documents; and to every alias that would be set which other indices have it.
+func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluation) error {
+	ours := map[string]bool{}
+	for _, x := range plan.Indices {
+		for _, name := range x.Entry.Naming.Targets() {
+			ours[name] = true
+		}
+	}
+	held := map[string]int64{}
+	for i, x := range plan.Indices {
+		if x.Entry.Create || x.Entry.Naming.Emit && knowsTypes(e.Version) {
+			continue
+		}
+		o, err := e.Indices.overrides(ctx)
+		if err != nil {
+			return err
+		}
+		all, err := wanted(x, o, e.Indices.Rules)
+		if err != nil {
+			return err
+		}
+		for n, w := range all {
+			object := &r.Indices[i].Targets[n]
+			done, err := metadata.ConvertIndex(e.Version, w)
+			if err != nil {
+				continue // the object is refused for that reason
+			}
+			if object.Action == WouldKeep {
+				if err := e.compareTarget(ctx, w.Name, done.Body, object, r); err != nil {
+					return err
+				}
+				if object.Documents > 0 {
+					held[w.Name] = object.Documents
+				}
+			}
+			if err := e.compareAliases(ctx, w.Name, done, ours, object); err != nil {
+				return err
+			}
+		}
+	}
+	if len(held) > 0 && e.Existing == "" {
+		r.Stops = append(r.Stops, fault.Text(heldError(held)))
+	}
+	return nil
+}
+
+// ask reads from the target; false when it does not let that be seen, or has no such thing.
+func (e *Evaluator) ask(ctx context.Context, path string, query url.Values) ([]byte, bool, error) {
+	status, answer, err := e.Target.Do(ctx, http.MethodGet, path, query, nil)
+	if err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil) {
+		return nil, false, err
+	}
+	return answer, err == nil && status == http.StatusOK, nil
+}
+
+// compareTarget compares one index that exists.
+func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte, object *EvaluatedObject, r *Evaluation) error {
+	path := "/" + url.PathEscape(name)
+	answer, seen, err := e.ask(ctx, path, nil)
+	if err != nil || !seen {
+		return err
+	}
+	var found map[string]json.RawMessage
+	if json.Unmarshal(answer, &found) != nil {
+		return nil
+	}
+	if _, itself := found[name]; !itself {
+		behind := strings.Join(slices.Sorted(maps.Keys(found)), ", ")
+		object.Changes = append(object.Changes, Differs{Rule: aliasName, Path: name, Detail: "the name is an alias of " + behind + ": documents would go there", Loses: true})
+	}
+	if len(found) == 1 {
+		changes, err := metadata.Differences(body, answer)
+		if err != nil {
+			return fmt.Errorf("compare index %s: %w", name, err)
+		}
+		object.Changes = append(object.Changes, differs(changes)...)
+	}
+	if answer, seen, err = e.ask(ctx, path+"/_settings", url.Values{"flat_settings": {"true"}}); err != nil {
+		return err
+	} else if seen {
+		var settings map[string]struct{ Settings map[string]string }
+		if json.Unmarshal(answer, &settings) == nil {
+			for _, index := range slices.Sorted(maps.Keys(settings)) {
+				for _, block := range blocks {
+					if settings[index].Settings[block] == "true" {
+						r.Stops = append(r.Stops, fmt.Sprintf("index %s has the block %s: it would refuse every document", index, block))
+					}
+				}
+			}
+		}
+	}
+	if answer, seen, err = e.ask(ctx, path+"/_count", nil); err != nil {
+		return err
+	} else if seen {
+		var count struct{ Count int64 }
+		if json.Unmarshal(answer, &count) == nil {
+			object.Documents = count.Count
+		}
+	}
+	return nil
+}
+
+// compareAliases finds aliases that other indices have: applications that read by them would find the documents of both.
+func (e *Evaluator) compareAliases(ctx context.Context, name string, done metadata.Converted, ours map[string]bool, object *EvaluatedObject) error {
+	var body struct{ Aliases map[string]json.RawMessage }
+	if err := json.Unmarshal(done.Body, &body); err != nil {
+		return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
+	}
+	aliases := append(slices.Collect(maps.Keys(body.Aliases)), aliasNames(done.Late)...)
+	slices.Sort(aliases)
+	for _, alias := range slices.Compact(aliases) {
+		answer, seen, err := e.ask(ctx, "/_alias/"+url.PathEscape(alias), nil)
+		if err != nil {
+			return err
+		}
+		var owners map[string]json.RawMessage
+		if !seen || json.Unmarshal(answer, &owners) != nil {
+			continue
+		}
+		others := slices.DeleteFunc(slices.Sorted(maps.Keys(owners)), func(owner string) bool { return ours[owner] })
+		if len(others) > 0 {
+			object.Changes = append(object.Changes, Differs{Rule: aliasShared, Path: "aliases." + alias,
+				Detail: fmt.Sprintf("the alias leads to %s already: readers would get the documents of %s, too", strings.Join(others, ", "), name), Loses: true})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// asker is an Asker with recorded answers.
+type asker struct{ says }
+
+func (a asker) IndexExists(_ context.Context, name string) (bool, error) {
+	_, there := a.says["/"+name]
+	return there, nil
+}
+func (asker) FinalPipelines(context.Context, []string) (map[string]string, error) { return nil, nil }
+
+// TestEvaluateComparesWithWhatExists plans the index a with a field of type keyword, 2 shards and the alias all.
+func TestEvaluateComparesWithWhatExists(t *testing.T) {
+	index := func(mappings, settings string) string {
+		return `{"a":{"aliases":{"all":{}},"mappings":` + mappings + `,"settings":{"index":{"number_of_shards":"2","number_of_replicas":"0","uuid":"u"` + settings + `}}}}`
+	}
+	const same = `{"properties":{"f":{"type":"keyword"},"o":{"properties":{"n":{"type":"long"}}}}}`
+	for name, c := range map[string]struct {
+		says     says
+		existing bulk.Existing
+		differs  []string // path and a part of the detail
+		stops    []string
+		docs     int64
+	}{
+		"it does not exist":           {says: says{}},
+		"it is the same":              {says: says{"/a": index(same, "")}},
+		"a field has another type":    {says: says{"/a": index(`{"properties":{"f":{"type":"text"},"o":{"properties":{"n":{"type":"long"}}}}}`, "")}, differs: []string{`properties.f.type "text"`}},
+		"a field deep inside differs": {says: says{"/a": index(`{"properties":{"f":{"type":"keyword"},"o":{"properties":{"n":{"type":"date"}}}}}`, "")}, differs: []string{`properties.o.properties.n.type "date"`}},
+		"a field is missing":          {says: says{"/a": index(`{"properties":{"o":{"properties":{"n":{"type":"long"}}}}}`, "")}, differs: []string{"properties.f left out"}},
+		"the mapping is strict":       {says: says{"/a": index(strings.Replace(same, "{", `{"dynamic":"strict",`, 1), "")}, differs: []string{`dynamic "strict"`}},
+		"it has other shards":         {says: says{"/a": strings.Replace(index(same, ""), `"number_of_shards":"2"`, `"number_of_shards":"7"`, 1)}, differs: []string{`index.number_of_shards "7"`}},
+		"it has an analyzer":          {says: says{"/a": index(same, `,"analysis":{"analyzer":{"x":{"type":"simple"}}}`)}, differs: []string{"index.analysis.analyzer.x.type added"}},
+		"it has a default pipeline":   {says: says{"/a": index(same, `,"default_pipeline":"p"`)}, differs: []string{`index.default_pipeline "p"`}},
+		"it refuses writes":           {says: says{"/a": index(same, ""), "/a/_settings": `{"a":{"settings":{"index.blocks.write":"true"}}}`}, stops: []string{"index a has the block index.blocks.write"}},
+		"it holds documents":          {says: says{"/a": index(same, ""), "/a/_count": `{"count":12}`}, docs: 12, stops: []string{"a (12)"}},
+		"it holds documents, chosen":  {says: says{"/a": index(same, ""), "/a/_count": `{"count":12}`}, existing: bulk.Keep, docs: 12},
+		"another index has its alias": {says: says{"/_alias/all": `{"old":{}}`}, differs: []string{"aliases.all leads to old already"}},
+		"its own alias":               {says: says{"/a": index(same, ""), "/_alias/all": `{"a":{}}`}},
+		"its name is an alias":        {says: says{"/a": strings.Replace(index(same, ""), `{"a":`, `{"other":`, 1)}, differs: []string{"a is an alias of other"}},
+		"it may not be looked at":     {says: says{"/a": "not json"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			on := asker{says: c.says}
+			x := &snapshot.Index{Name: "a", NumShards: 2, Settings: map[string]string{"index.number_of_shards": "2", "index.number_of_replicas": "0"},
+				Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(same)}}, Aliases: json.RawMessage(`{"all":{}}`)}
+			plan := &Plan{Indices: []IndexPlan{{Name: "a", Source: x, Entry: Entry{Naming: Naming{Index: "a"}, Shards: 2}}}}
+			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Log: quiet(), Indices: &TargetIndices{Cluster: Rehearsal{Target: on, blind: true}, Version: opensearch2, Log: quiet()}}
+			r := &Evaluation{}
+			if err := e.rehearse(t.Context(), plan, r); err != nil {
+				t.Fatal(err)
+			}
+			object := &r.Indices[0].Targets[0]
+			object.Changes = nil
+			if err := e.compareTargets(t.Context(), plan, r); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, d := range object.Changes {
+				got = append(got, d.Path+" "+d.Detail)
+			}
+			expect(t, "differences", got, c.differs)
+			expect(t, "stops", r.Stops, c.stops)
+			if object.Documents != c.docs {
+				t.Errorf("%d documents, want %d", object.Documents, c.docs)
+			}
+		})
+	}
+	if _, _, err := (&Evaluator{Target: unavailable{}}).ask(t.Context(), "/a", nil); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
+type unavailable struct{ asker }
+
+func (unavailable) Do(context.Context, string, string, url.Values, []byte) (int, []byte, error) {
+	return 0, nil, fault.ErrUnavailable
+}
+
+// expect compares texts with words that they have to contain, one for one.
+func expect(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+		return
+	}
+	for i := range want {
+		for word := range strings.FieldsSeq(want[i]) {
+			if !strings.Contains(got[i], word) {
+				t.Errorf("%s: %q lacks %q", what, got[i], word)
+			}
+		}
+	}
+}
