@@ -346,7 +346,8 @@ func TestAnItemThatIsGivenBackKeepsWhatWasDone(t *testing.T) {
 		defer store.under.Wait()
 		to := &failing{sink: sink{docs: map[string][32]byte{}}, left: 7}
 		s := newShard(t, store, to, 10*time.Minute, 64)
-		s.runner.RecordEvery, s.runner.Bulk.StallTimeout = time.Hour, 300*time.Millisecond // no record of progress comes in between
+		s.runner.Bulk.StallTimeout = 10 * time.Millisecond // no record of progress comes in between
+		s.runner.Bulk.Jitter = func() float64 { return 0.1 }
 		outcome, err := s.run(t.Context(), s.lease(t))
 		if outcome != Released || !errors.Is(err, fault.ErrUnavailable) || progress != 0 {
 			t.Fatalf("%v after %d records of progress: %v", outcome, progress, err)
