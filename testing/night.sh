@@ -17,7 +17,7 @@ part() {
     imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/importer ;;
     daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine" ;;
     kills) RFSD_KILLS=${RFSD_KILLS:-200} TARGETS=2.19.4 e2e "-run RandomKills" ;;
-    memory) RFSD_MEMORY=1 RFSD_CLUSTERS=1 TARGETS=2.19.4 e2e "-run DocumentOf120MB|KillsAtRandom|StateIsOfOneCluster" ;;
+    memory) RFSD_CLUSTERS=1 TARGETS=2.19.4 e2e "-run DocumentOf120MB|KillsAtRandom|StateIsOfOneCluster" ;;
     namespaces) RFSD_NETNS=1 TARGETS=2.19.4 e2e "-run FiveMachines" ;;
     hints) RFSD_HINTS=${RFSD_HINTS:-5} TARGETS=2.19.4 e2e "-run TimeWithoutHints" ;;
     processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/oscms TARGETS=2.19.4 e2e "-run Processes" ;;

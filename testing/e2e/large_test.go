@@ -43,14 +43,14 @@ func TestADocumentOf120MB(t *testing.T) {
 		must(t, err)
 		allOfSmall(t, repo, got)
 	})
-	t.Run("exhausts the memory of migrations: its item fails with its ordinal", func(t *testing.T) {
-		if os.Getenv("RFSD_MEMORY") == "" {
-			t.Skip("RFSD_MEMORY=1 exhausts the memory of migrations into a real target, too")
-		}
+	t.Run("is beyond what the target takes: refused by name in the same little memory", func(t *testing.T) {
 		n := cluster.OpenSearch(t, targets[0])
 		wipe(t, n)
 		dir := t.TempDir()
-		exhaustsMemory(t, dir, targetArgs(n.URL, repo, "--coordinator-file", filepath.Join(dir, "state.db")))
+		out, code := inLittleMemory(t, dir, targetArgs(n.URL, repo))
+		if code != 6 || died.MatchString(out) {
+			t.Fatalf("exit %d: %s", code, out)
+		}
 		allOfSmall(t, repo, landed(t, n))
 	})
 }

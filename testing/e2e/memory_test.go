@@ -25,23 +25,33 @@ const (
 // died matches the last words of a program of Go that gets no memory.
 var died = regexp.MustCompile(`fatal error: .*(out of memory|cannot allocate memory)`)
 
+// inLittleMemory runs a command under memoryLimit to its end.
+func inLittleMemory(t *testing.T, dir string, args []string) (out string, code int) {
+	t.Helper()
+	script := `ulimit -d "$1" && shift && exec "$@"`
+	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", script, "sh", memoryLimit, Binary(t, "rfsd")}, args...)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+	b, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(b), cmd.ProcessState.ExitCode()
+}
+
 // exhaustsMemory starts the same command again and again in too little memory: each process dies of one document, until
 // its item is FAILED with its ordinal.
 func exhaustsMemory(t *testing.T, dir string, args []string) {
 	t.Helper()
-	script := `ulimit -d "$1" && shift && exec "$@"`
 	for deaths := range maxLives {
-		cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", script, "sh", memoryLimit, Binary(t, "rfsd")}, args...)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
-		out, err := cmd.CombinedOutput()
-		if died.Match(out) {
+		out, code := inLittleMemory(t, dir, args)
+		if died.MatchString(out) {
 			continue
 		}
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 7 || deaths < 10 {
-			t.Fatalf("%v after %d deaths: %s", err, deaths, out)
+		if code != 7 || deaths < 10 {
+			t.Fatalf("exit %d after %d deaths: %s", code, deaths, out)
 		}
-		if !strings.Contains(string(out), "on nothing else and all at ordinal 1:") {
+		if !strings.Contains(out, "on nothing else and all at ordinal 1:") {
 			t.Errorf("the failure does not name the document: %s", out)
 		}
 		t.Logf("FAILED after %d deaths", deaths)
