@@ -77,7 +77,7 @@ func TestTheCodeOfAnError(t *testing.T) {
 		{"an error that is only printed", With(OK, cause), OK, cause},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if code, left := Of(c.err); code != c.code || left != c.left {
+			if code, left := Of(c.err); code != c.code || !errors.Is(left, c.left) {
 				t.Errorf("%d, %v; want %d, %v", code, left, c.code, c.left)
 			}
 		})
