@@ -100,11 +100,11 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	}
 	keeps := false // the session keeps documents that the target has
 	if kept != nil {
-		settings, err := kept.Settings(ctx)
+		identity, err := kept.Identity(ctx)
 		if err != nil && !errors.Is(err, cms.ErrNotFound) {
 			return errors.Join(err, closeKept())
 		}
-		keeps = settings[worker.ExistingKey] == string(bulk.Keep)
+		keeps = identity[worker.ExistingKey] == string(bulk.Keep)
 	}
 	r := &redrive.Redrive{
 		Place: place, Bulk: redriveBulk(o, sender), Log: log, Select: o.indices.Match,

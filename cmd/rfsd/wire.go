@@ -192,6 +192,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 		return nil, nil, nil, err
 	}
 	s.Identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
+	s.Identity[worker.ExistingKey] = string(o.existing)
 	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
 	if warning := v.Untested(); warning != "" {
 		s.Log.Warn(warning)

@@ -163,6 +163,16 @@ func (c *Coordinator) Settings(ctx context.Context) (map[string]string, error) {
 	return m.Settings, err
 }
 
+// Identity returns what the session is bound to, or ErrNotFound.
+func (c *Coordinator) Identity(ctx context.Context) (map[string]string, error) {
+	r, err := c.record(ctx, kindMeta)
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeMeta(r)
+	return m.Identity, err
+}
+
 // checkSetupVersion refuses a queue that another version of the protocol began.
 func (c *Coordinator) checkSetupVersion(ctx context.Context) error {
 	it, err := c.get(ctx, SetupID)

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
-// ExistingKey is the setting of a session that decides about documents whose ids the target has; absent: overwrite.
+// ExistingKey is the part of a session's identity that decides about documents whose ids the target has. It is absent until
+// something was chosen, or documents are about to be sent.
 const ExistingKey = "existing-documents"
 
 // existing is what becomes of documents of an entry whose ids the target has. Data streams take new documents only.
@@ -132,6 +134,26 @@ func (s *Session) noteHeld(e *Entry) {
 			e.Held[name], e.HeldChosen = n, s.Existing != ""
 		}
 	}
+}
+
+// takeExisting takes over what the session has recorded where this process has no choice of its own.
+func (s *Session) takeExisting(recorded string) {
+	if s.Existing != "" || recorded == "" {
+		return
+	}
+	s.Existing = bulk.Existing(recorded)
+	if s.Runner != nil {
+		s.Runner.Bulk.Existing = s.Existing
+	}
+}
+
+// bindExisting records, before documents are sent, what becomes of those that the target has. Afterwards another choice is
+// a *cms.ConfigMismatch.
+func (s *Session) bindExisting(ctx context.Context) error {
+	if s.Counts == nil {
+		return nil
+	}
+	return s.Coordinator.Bind(ctx, map[string]string{ExistingKey: string(cmp.Or(s.Existing, bulk.Overwrite))})
 }
 
 // checkChosen refuses documents for indices that had some when they were planned by a run that sent none, unless it is

@@ -114,6 +114,48 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 	}
 }
 
+// TestAChoiceIsTheSessions begins a session without a choice, which is refused, and then makes one.
+func TestAChoiceIsTheSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		join := func(existing bulk.Existing) (*Session, error) {
+			s := process(t, m, newOutside(), 1, &life{})
+			s.Existing, s.Identity = existing, map[string]string{ExistingKey: string(existing)}
+			s.Counts = &countable{refreshed: map[string]bool{}}
+			return s, s.Join(t.Context())
+		}
+		if _, err := join(""); err != nil {
+			t.Fatalf("without a choice: %v", err)
+		}
+		s, err := join(bulk.Keep)
+		if err != nil {
+			t.Fatalf("a choice after a run that was refused: %v", err)
+		}
+		if err := s.bindExisting(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := join(""); err != nil || s.Existing != bulk.Keep || s.Runner.Bulk.Existing != bulk.Keep {
+			t.Errorf("a later run without a choice: %v, %q, documents %q", err, s.Existing, s.Runner.Bulk.Existing)
+		}
+		for _, other := range []bulk.Existing{bulk.Overwrite, bulk.Newer} {
+			if _, err := join(other); !errors.Is(err, fault.ErrConfig) {
+				t.Errorf("another choice %s: %v", other, err)
+			}
+		}
+		m = newMemory()
+		s, err = join("")
+		if err == nil {
+			err = s.bindExisting(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := join(bulk.Keep); !errors.Is(err, fault.ErrConfig) {
+			t.Errorf("a choice after documents were sent by the default: %v", err)
+		}
+	})
+}
+
 // keeper is a target with op create. It dies for its clients after some requests: what it was sent arrives, the answer does not.
 type keeper struct {
 	mu    sync.Mutex

@@ -45,6 +45,9 @@ func (s *Session) seed(ctx context.Context) error {
 	if err := s.checkChosen(entries); err != nil {
 		return err
 	}
+	if err := s.bindExisting(ctx); err != nil {
+		return err
+	}
 	var roots []cms.ItemID
 	for _, e := range entries {
 		switch e.State {

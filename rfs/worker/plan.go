@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -43,8 +42,6 @@ type Request struct {
 	ParentJoin string
 	// DuplicateKeys says what becomes of documents with duplicate keys; "" is SendDuplicates.
 	DuplicateKeys DuplicateKeys
-	// Existing decides about documents whose ids the target has; "" is bulk.Overwrite.
-	Existing bulk.Existing
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
 	Sizes bool
 }
@@ -77,9 +74,6 @@ func (r Request) Settings(repository string) map[string]string {
 	}
 	if r.DuplicateKeys == KeepLastDuplicate {
 		settings["duplicate-keys"] = string(r.DuplicateKeys)
-	}
-	if r.Existing != "" && r.Existing != bulk.Overwrite {
-		settings[ExistingKey] = string(r.Existing)
 	}
 	return settings
 }

@@ -95,6 +95,7 @@ func (s *Session) Join(ctx context.Context) error {
 	if err := s.complete(ctx, recorded); err != nil {
 		return err
 	}
+	s.takeExisting(recorded[ExistingKey])
 	return s.retrySnapshot(ctx)
 }
 

@@ -66,13 +66,12 @@ func TestExistingDocuments(t *testing.T) {
 						t.Errorf("document %s stayed: %v, want %v", id, !want, want)
 					}
 				}
-				// The same again is refused, or does nothing, by what the session began with.
-				again := RunIn(t, dir, nil, "rfsd", args...)
-				if c.name == "overwrite" && again.Code != 0 {
+				// The session remembers what was chosen, and refuses another choice.
+				if again := RunIn(t, dir, nil, "rfsd", args...); again.Code != 0 {
 					t.Errorf("resumed without the option: exit %d: %s", again.Code, again.Stderr)
-				} else if c.name != "overwrite" {
-					refusedWith(t, again, "existing-documents was", c.name)
 				}
+				other := map[string]string{"overwrite": "keep", "keep": "newer", "newer": "overwrite"}[c.name]
+				refusedWith(t, RunIn(t, dir, nil, "rfsd", append(args, "--existing-documents", other)...), "existing-documents was", c.name, other)
 				want, err := truth.Load(false, repo+".ndjson.gz")
 				must(t, err)
 				got := landed(t, n)
