@@ -21,6 +21,7 @@ func TestOf(t *testing.T) {
 		{"total_fields_limit", "illegal_argument_exception", "Limit of total fields [1] has been exceeded"},
 		{"depth_limit", "mapper_parsing_exception", "failed to parse; caused by The depth of the field has exceeded the allowed limit of [2]. This limit can be set by changing the [index.mapping.depth.limit] index level setting."},
 		{"stream_timestamp", "mapper_parsing_exception", "failed to parse; caused by documents must contain a single-valued timestamp field '@timestamp' of date type"},
+		{"pipeline_failure", "illegal_argument_exception", "field [b] doesn't exist"},
 		{"immense_term", "illegal_argument_exception", `Document contains at least one immense term in field="a" (whose UTF8 encoding is longer than the max length 32766), all of which were skipped.`},
 		{"type_conflict", "illegal_argument_exception", "mapper [raw.d] cannot be changed from type [long] to [float]"},
 		{"field_name", "mapper_parsing_exception", "failed to parse; caused by field name cannot be an empty string"},

@@ -78,6 +78,7 @@ var table = []Class{
 	{
 		Name: "pipeline_failure", Cause: "an ingest pipeline failed on the document",
 		types:  []string{"fail_processor_exception", "ingest_processor_exception", "script_exception"},
+		words:  []string{"not present as part of path [", "] doesn't exist"},
 		Remedy: `repair the pipeline; or redrive without --run-pipelines, and PUT INDEX/_settings {"index.final_pipeline":"_none"}`,
 	},
 	{
