@@ -17,6 +17,9 @@ func TestAStatusOf500IsTriedAgain(t *testing.T) {
 			t.Errorf("%d: %v, want %v", status, got, again)
 		}
 	}
+	if (Refusal{Status: 500, Type: "fail_processor_exception"}).Retryable() {
+		t.Error("a document that the fail processor of a pipeline rejects is sent again")
+	}
 }
 
 func TestNoTypeIsWrittenWhereThereIsNone(t *testing.T) {

@@ -33,8 +33,11 @@ type Refusal struct {
 	Index  string // the index that the error names: the one behind an alias or data stream; "" when it names none
 }
 
-// Retryable reports whether the same item may be accepted later (429 and 5xx).
-func (r Refusal) Retryable() bool { return r.Status == 429 || r.Status >= 500 }
+// Retryable reports whether the same item may be accepted later (429 and 5xx). A document that the fail processor of a
+// pipeline rejects is answered with 500, and will be again.
+func (r Refusal) Retryable() bool {
+	return r.Status == 429 || r.Status >= 500 && r.Type != "fail_processor_exception"
+}
 
 // ErrTooLarge means that the request is too large for the target (HTTP 413).
 var ErrTooLarge = errors.New("request too large for the target")

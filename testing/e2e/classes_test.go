@@ -80,7 +80,7 @@ func TestClassesOfFailuresAndTheirRemedies(t *testing.T) {
 	for _, i := range []string{"1", "2"} {
 		call(t, n, "PUT", "/no-write-index-"+i, json.RawMessage(`{"aliases":{"no-write-index":{}}}`))
 	}
-	call(t, n, "PUT", "/_ingest/pipeline/fails", json.RawMessage(`{"processors":[{"rename":{"field":"b","target_field":"c"}}]}`))
+	call(t, n, "PUT", "/_ingest/pipeline/fails", json.RawMessage(`{"processors":[{"fail":{"message":"no"}}]}`))
 	all, dir := provocations(), t.TempDir()
 	w, err := failed.Open(dir, "w")
 	must(t, err)
