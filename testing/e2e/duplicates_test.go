@@ -32,7 +32,7 @@ func TestDuplicateKeysArriveWhenTheLastIsKept(t *testing.T) {
 				indexed, failed int
 			}{
 				{"sent as they are", nil, 6, 1, 6},
-				{"the last is kept", []string{"--duplicate-keys", "keep-last", "--session-name", "again"}, 0, 7, 0},
+				{"the last is kept", []string{"--duplicate-keys", "keep-last", "--session-name", "again", "--existing-documents", "overwrite"}, 0, 7, 0},
 			} {
 				t.Run(c.name, func(t *testing.T) {
 					dir := t.TempDir()

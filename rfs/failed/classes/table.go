@@ -17,7 +17,7 @@ var table = []Class{
 	},
 	{
 		Name: "duplicate_key", Cause: "an object of the document has a key twice", words: []string{"Duplicate field", "Duplicate Object property"},
-		Remedy: `migrate the index in a new session (--session-name) with --duplicate-keys keep-last`,
+		Remedy: `migrate the index in a new session (--session-name) with --duplicate-keys keep-last --existing-documents overwrite`,
 	},
 	{
 		Name: "total_fields_limit", Cause: "the document would add more fields than the index may have", words: []string{"Limit of total fields"},
