@@ -98,7 +98,9 @@ func TestSendNow(t *testing.T) {
 		t.Errorf("nothing buffered: %d, %v", at, err)
 	}
 	for i := range int64(2) {
-		if err := l.Add(t.Context(), sized(i, 1000)); err != nil {
+		d := sized(i, 1000)
+		d.ID = []byte{'0' + byte(i)}
+		if err := l.Add(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.SendNow(t.Context(), func() {

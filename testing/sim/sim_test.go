@@ -125,6 +125,7 @@ func TestASeedReplays(t *testing.T) {
 		cfg := config(seed)
 		cfg.Flying, cfg.Migrate = 1, false
 		a, b := summaryOf(Run(t, cfg)), summaryOf(Run(t, cfg))
+		a.Read, b.Read = 0, 0 // how far a process has read ahead when it is killed is up to the scheduler
 		if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", b) {
 			t.Errorf("two runs of seed %d differ:\n%+v\n%+v", seed, a, b)
 		}
