@@ -15,7 +15,8 @@ import (
 // cluster is as much of OpenSearch as the coordination of one node asks for. bulk answers bulk requests; nil: all
 // items are taken.
 type cluster struct {
-	bulk func(w http.ResponseWriter, actions []string)
+	bulks int // requests
+	bulk  func(w http.ResponseWriter, actions []string)
 
 	mu   sync.Mutex
 	docs map[string]string
@@ -54,6 +55,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"version":{"distribution":"opensearch","number":"2.19.4"}}`)
 	case r.Method == http.MethodHead:
 	case last == "_bulk":
+		c.bulks++
 		c.answerBulk(w, r, b)
 	case last == "_settings" || strings.Contains(r.URL.Path, "/_settings/"):
 		fmt.Fprintf(w, `{%q:{"settings":{"index":{"uuid":"u","number_of_shards":"1"}}}}`, parts[0])
@@ -61,8 +63,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{%q:{"mappings":{}}}`, parts[0])
 	case last == "_search":
 		_, _ = io.WriteString(w, `{"hits":{"total":{"value":0},"hits":[]},"_shards":{"failed":0,"total":1,"successful":1}}`)
-	case last == "_count": // more than any test sends
-		_, _ = io.WriteString(w, `{"count":1000000,"_shards":{"failed":0,"total":1,"successful":1}}`)
+	case last == "_count": // nothing before documents come, then more than any test sends
+		fmt.Fprintf(w, `{"count":%d,"_shards":{"failed":0,"total":1,"successful":1}}`, min(c.bulks, 1)*1000000)
 	case r.URL.Path == "/_nodes/http":
 		_, _ = io.WriteString(w, `{"nodes":{"x":{"http":{"max_content_length_in_bytes":104857600}}}}`)
 	case len(parts) > 2 && (parts[1] == "_doc" || parts[1] == "_create"):

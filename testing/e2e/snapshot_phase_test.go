@@ -54,7 +54,7 @@ func filled(t *testing.T, n *cluster.Node) {
 
 func sourceArgs(command, source, target, repo, session string, more ...string) []string {
 	return append([]string{command, "--repo-uri", repo, "--source-host", source, "--snapshot-repo-name", "repo-of-" + session,
-		"--target-host", target, "--session-name", session, "--allow-source-as-target"}, more...)
+		"--target-host", target, "--session-name", session, "--allow-source-as-target", "--existing-documents", "overwrite"}, more...)
 }
 
 // forget removes what a test registered on the source.
