@@ -47,7 +47,7 @@ func bombs(f *testing.F) map[string][]byte {
 		}
 		return out.Bytes()
 	}
-	entries := deflated([]byte(`{"snapshots":[` + strings.Repeat(`{},`, 100_000) + `{}]}`))
+	entries := deflated([]byte(`{"snapshots":[` + strings.Repeat(`{},`, 50_000) + `{}]}`))
 	layers := []byte(`{"snapshots":[]}`)
 	for range 300 {
 		layers = deflated(layers)
