@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -47,9 +46,7 @@ func estimateCommand() *cli.Command {
 			return exit.With(exit.Snapshot, err)
 		}
 		if o.Output.JSON() {
-			enc := json.NewEncoder(terminal.Raw(call.Out))
-			enc.SetIndent("", "  ")
-			return enc.Encode(e)
+			return writeJSON(terminal.Raw(call.Out), e)
 		}
 		return e.write(call.Out)
 	})

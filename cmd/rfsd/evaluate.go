@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -76,9 +75,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	if o.json {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
+		if err := writeJSON(out, r); err != nil {
 			return fmt.Errorf("output: %w", err)
 		}
 	} else {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -136,9 +135,7 @@ func (r *importReport) conclude(o importOptions, err error) error {
 		r.Problems = []importer.Problem{}
 	}
 	if o.json {
-		enc := json.NewEncoder(os.Stdout)
-		enc.SetIndent("", "  ")
-		err = errors.Join(err, enc.Encode(r))
+		err = errors.Join(err, writeJSON(os.Stdout, r))
 	} else {
 		r.writeText(terminal.NewWriter(os.Stdout))
 	}

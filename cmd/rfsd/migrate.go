@@ -273,7 +273,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 		r.Error = fault.Text(err)
 	}
 	if o.json {
-		err = errors.Join(err, r.writeJSON(os.Stdout))
+		err = errors.Join(err, writeJSON(os.Stdout, r))
 	} else {
 		r.writeText(terminal.NewWriter(os.Stdout))
 	}

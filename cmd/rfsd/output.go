@@ -105,10 +105,11 @@ type report struct {
 	Verification *verify.Report `json:"verification,omitempty"`
 }
 
-func (r *report) writeJSON(w io.Writer) error {
+// writeJSON writes a report as indented JSON.
+func writeJSON(w io.Writer, report any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	return enc.Encode(r)
+	return enc.Encode(report)
 }
 
 // writeText prints what became of the phases, one line per index, the totals, and what an

@@ -106,8 +106,10 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 		}
 		keeps = identity[worker.ExistingKey] == string(bulk.Keep)
 	}
+	opts := bulkOptions(o, nil)
+	opts.Sender = sender
 	r := &redrive.Redrive{
-		Place: place, Bulk: redriveBulk(o, sender), Log: log, Select: o.indices.Match,
+		Place: place, Bulk: opts, Log: log, Select: o.indices.Match,
 		Creates: func(ctx context.Context, index string) (bool, error) {
 			if keeps {
 				return true, nil
@@ -129,13 +131,6 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	stopProgress()
 	full := redriveReport{Place: o.failedDir, Report: report, Seconds: time.Since(begin).Seconds()}
 	return full.conclude(o, errors.Join(err, closeKept()), out)
-}
-
-// redriveBulk bounds the bodies of a run.
-func redriveBulk(o options, sender bulk.Sender) bulk.Options {
-	b := bulkOptions(o, nil)
-	b.Sender = sender
-	return b
 }
 
 // failedPlace opens the files of failed documents.
@@ -221,9 +216,7 @@ func (r *redriveReport) conclude(o options, err error, out io.Writer) error {
 		r.Error = fault.Text(err)
 	}
 	if o.json {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		err = errors.Join(err, enc.Encode(r))
+		err = errors.Join(err, writeJSON(out, r))
 	} else {
 		r.writeText(terminal.NewWriter(out))
 	}

@@ -106,7 +106,7 @@ func (s *Share) Split(n int64) *Share {
 	return &Share{budget: s.budget, n: n}
 }
 
-// Release gives the bytes back; once more does nothing.
+// Release returns the bytes to the Budget; a second call does nothing.
 func (s *Share) Release() {
 	if s == nil {
 		return

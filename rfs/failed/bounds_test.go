@@ -47,7 +47,7 @@ func TestASourceThatIsNoTextIsKeptInBase64(t *testing.T) {
 		{"JSON in one line", `{ }`, `"source":{ }}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			line, err := appendLine(nil, &doc.Failure{Source: []byte(c.source)})
+			line, err := AppendLine(nil, &doc.Failure{Source: []byte(c.source)})
 			if err != nil || !strings.HasSuffix(string(line), c.want+"\n") || bytes.Count(line, []byte("\n")) != 1 {
 				t.Errorf("%q, %v; want the end %s", line, err, c.want)
 			}

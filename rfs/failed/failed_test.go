@@ -210,7 +210,7 @@ func FuzzParseLine(f *testing.F) {
 		if err != nil {
 			return
 		}
-		line, err := appendLine(nil, &x)
+		line, err := AppendLine(nil, &x)
 		if err != nil {
 			t.Fatal(err)
 		}

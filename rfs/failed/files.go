@@ -44,7 +44,10 @@ func (system) OpenFile(path string, flag int, perm fs.FileMode) (Handle, error) 
 	return f, nil
 }
 
-func (system) SyncDir(path string) error {
+func (system) SyncDir(path string) error { return SyncDir(path) }
+
+// SyncDir makes the names in a directory durable.
+func SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err

@@ -92,6 +92,3 @@ func IsLine(text []byte) bool {
 	}
 	return ok
 }
-
-// AppendLine appends a failure as a line of a file of failed documents.
-func AppendLine(dst []byte, f *doc.Failure) ([]byte, error) { return appendLine(dst, f) }

@@ -59,7 +59,7 @@ func (o *Objects) Record(ctx context.Context, failures []doc.Failure) error {
 			}
 			o.place = place
 		}
-		line, err := appendLine(nil, &failures[i])
+		line, err := AppendLine(nil, &failures[i])
 		if err != nil {
 			return err
 		}

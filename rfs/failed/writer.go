@@ -66,9 +66,9 @@ type line struct {
 	Base64  []byte          `json:"source_base64,omitempty"`
 }
 
-// appendLine appends a failure as a line. The source is embedded as it is when it is JSON in
+// AppendLine appends a failure as a line. The source is embedded as it is when it is JSON in
 // one line, otherwise its bytes are kept in base64.
-func appendLine(dst []byte, f *doc.Failure) ([]byte, error) {
+func AppendLine(dst []byte, f *doc.Failure) ([]byte, error) {
 	buf := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
@@ -100,7 +100,7 @@ func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
 	}
 	for i := range failures {
 		var err error
-		if w.buf, err = appendLine(w.buf[:0], &failures[i]); err != nil {
+		if w.buf, err = AppendLine(w.buf[:0], &failures[i]); err != nil {
 			return err
 		}
 		if _, err = w.f.Write(w.buf); err != nil {

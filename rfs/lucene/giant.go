@@ -254,7 +254,7 @@ func (r *Reader) unpackGiant(ctx context.Context, pos, end, before int64, wanted
 	return r.giant.end()
 }
 
-// dropGiant gives up the memory of a long document when the next one is due.
+// dropGiant frees the memory of a long document when the next one is due.
 func (r *Reader) dropGiant() {
 	if r.isGiant {
 		r.raw, r.giant, r.isGiant = nil, nil, false

@@ -3,8 +3,6 @@ package metadata
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -58,10 +56,13 @@ func NewJoin(field string, mappings []Mapping) (*Join, error) {
 	return j, nil
 }
 
-// Relates reports whether documents of a type are parents or children.
-func (j *Join) Relates(typ string) bool {
-	_, isChild := j.Parents[typ]
-	return isChild || slices.Contains(slices.Collect(maps.Values(j.Parents)), typ)
+// Related returns the types whose documents are parents or children.
+func (j *Join) Related() map[string]bool {
+	related := map[string]bool{}
+	for child, parent := range j.Parents {
+		related[child], related[parent] = true, true
+	}
+	return related
 }
 
 // relations are the types of the children by the type of their parents, as a mapping has them.

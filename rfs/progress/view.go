@@ -49,8 +49,9 @@ type Follower struct {
 	Own   func() Own
 
 	mu      sync.Mutex
-	reading *Migration
-	first   *Counts // totals of the first reading with items, less what this process had done by then
+	phase   Phase   // as it was read last
+	totals  Counts  // likewise
+	first   *Counts // totals of the first reading, less what this process had done by then; nil before it
 	samples []sample
 	begin   time.Duration // of the first View
 	share   float64
@@ -81,7 +82,7 @@ func (f *Follower) set(m *Migration) {
 	own := f.Own()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reading = m
+	f.phase, f.totals = m.phase(), m.Totals
 	if f.first == nil {
 		t := m.Totals
 		f.first = &Counts{
@@ -97,13 +98,13 @@ func (f *Follower) View() View {
 	defer f.mu.Unlock()
 	v := View{Documents: own.Documents, Failed: own.Failed}
 	f.measure(&v, sample{now, own})
-	if f.reading == nil {
+	if f.first == nil {
 		return v
 	}
-	v.Phase = f.reading.phase()
+	v.Phase = f.phase
 	v.Documents += f.first.Indexed
 	v.Failed += f.first.Failed
-	if t := f.reading.Totals; t.Bytes > 0 {
+	if t := f.totals; t.Bytes > 0 {
 		done := max(f.first.BytesDone+own.ShardBytes, t.BytesDone)
 		f.share = max(f.share, min(float64(done)/float64(t.Bytes), 1))
 		v.Share = f.share

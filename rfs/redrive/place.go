@@ -108,7 +108,7 @@ func (e *fileEdit) Write(p []byte) (int, error) {
 func (e *fileEdit) Commit(context.Context) error {
 	name := e.file.Name()
 	if e.out == nil {
-		return errors.Join(os.Remove(name), syncDir(filepath.Dir(name)))
+		return errors.Join(os.Remove(name), failed.SyncDir(filepath.Dir(name)))
 	}
 	err := errors.Join(e.out.Sync(), e.out.Close())
 	if err == nil {
@@ -118,7 +118,7 @@ func (e *fileEdit) Commit(context.Context) error {
 		return err
 	}
 	e.out = nil
-	return syncDir(filepath.Dir(name))
+	return failed.SyncDir(filepath.Dir(name))
 }
 
 // Close drops the draft and frees the file.
@@ -129,14 +129,6 @@ func (e *fileEdit) Close() error {
 		err = os.Remove(e.draft)
 	}
 	return errors.Join(err, e.file.Close())
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Bucket reads objects.

@@ -41,16 +41,12 @@ func newJoiner(join *metadata.Join) *joiner {
 	if join == nil {
 		return nil
 	}
-	j := &joiner{join: join, related: map[string]bool{}}
-	for child, parent := range join.Parents {
-		j.related[child], j.related[parent] = true, true
-	}
-	return j
+	return &joiner{join: join, related: join.Related()}
 }
 
 var errNoObject = errors.New("the join field cannot be added: the source is no JSON object")
 
-// relate gives a document the join field and the routing that it had at the source, where a parent was routed by its own
+// relate adds to a document the join field and the routing that it had at the source, where a parent was routed by its own
 // id. A child without a parent gets no join field: it has no relation at the source either. Type and id are still those of
 // the source.
 func (j *joiner) relate(ctx context.Context, rec *lucene.Record, d *doc.Document) error {
@@ -118,11 +114,11 @@ const (
 
 // collisions finds related documents of the same type and id: at the source they differ by their parents.
 type collisions struct {
-	join  *metadata.Join
-	seed  maphash.Seed
-	seen  map[uint64]struct{}
-	names []string
-	more  bool // not all were compared
+	related map[string]bool // types
+	seed    maphash.Seed
+	seen    map[uint64]struct{}
+	names   []string
+	more    bool // not all were compared
 }
 
 // newCollisions returns nil without a join field.
@@ -130,12 +126,12 @@ func newCollisions(join *metadata.Join) *collisions {
 	if join == nil {
 		return nil
 	}
-	return &collisions{join: join, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
+	return &collisions{related: join.Related(), seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
 }
 
 // add compares one more document, of versions that store type#id.
 func (c *collisions) add(typ []byte, rec *lucene.Record) {
-	if c == nil || rec.IDKind != lucene.IDUID || !c.join.Relates(string(typ)) {
+	if c == nil || rec.IDKind != lucene.IDUID || !c.related[string(typ)] {
 		return
 	}
 	sum := maphash.Bytes(c.seed, rec.ID)
