@@ -13,7 +13,7 @@ FUZZTIME   ?= 3s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all packages packages-test build test unit race lint fuzz fuzz-short sim e2e abuse vuln ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all packages packages-test release build test unit race lint fuzz fuzz-short sim e2e abuse vuln ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -103,6 +103,10 @@ night:
 ## packages: deb and rpm of this machine's architecture in dist/ (needs gcc)
 packages:
 	@deploy/package/build.sh $(VERSION)
+
+## release: deb and rpm for amd64 and arm64, checksums and bills of materials in dist/ (needs gcc and its cross compiler)
+release:
+	@deploy/package/build.sh $(VERSION) amd64 arm64
 
 ## packages-test: the deb in a fresh Debian root (RFSD_DEBIAN_ROOT keeps one), the rpm's content
 packages-test:

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -380,7 +381,7 @@ func copyTo(t *testing.T, from, to string) {
 func TestThePackagedProgramsAreStaticPIE(t *testing.T) {
 	dist := packageFor(t)
 	for _, name := range []string{"rfsd", "rfsctl"} {
-		f, err := elf.Open(filepath.Join(dist, "bin", name))
+		f, err := elf.Open(filepath.Join(dist, runtime.GOARCH, "bin", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,9 +409,31 @@ func TestTheRPMHoldsWhatTheDebHolds(t *testing.T) {
 	}
 	out := run(t, "rpm", "-qpl", rpms[0])
 	for _, name := range []string{"/usr/bin/rfsd", "/usr/bin/rfsctl", "/usr/lib/systemd/system/rfsd.service", "/usr/lib/sysusers.d/rfsd.conf",
-		"/usr/lib/tmpfiles.d/rfsd.conf", "/usr/share/rfsd/aws/lifecycle.sh"} {
+		"/usr/lib/tmpfiles.d/rfsd.conf", "/usr/share/rfsd/aws/lifecycle.sh", "/usr/share/man/man1/rfsd-migrate.1.gz", "/usr/share/man/man1/rfsctl-status.1.gz",
+		"/usr/share/bash-completion/completions/rfsd", "/usr/share/zsh/site-functions/_rfsctl", "/usr/share/fish/vendor_completions.d/rfsd.fish"} {
 		if !strings.Contains(out, name+"\n") {
 			t.Errorf("the rpm has no %s", name)
 		}
+	}
+}
+
+// A second clone, with nothing compiled before, makes the same bytes.
+func TestPackagesAreReproducible(t *testing.T) {
+	if os.Getenv("RFSD_PACKAGES") != "1" {
+		t.Skip("not run: RFSD_PACKAGES=1 builds and installs the packages (make packages-test)")
+	}
+	var sums [2]string
+	for i := range sums {
+		clone := filepath.Join(t.TempDir(), strings.Repeat("clone", i+1))
+		run(t, "git", "clone", "-q", "--no-hardlinks", "..", clone)
+		cmd := exec.CommandContext(t.Context(), "make", "-C", clone, "packages", "VERSION=v0.0.1")
+		cmd.Env = append(os.Environ(), "GOCACHE="+t.TempDir())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		sums[i] = string(read(t, filepath.Join(clone, "dist/SHA256SUMS")))
+	}
+	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 4 {
+		t.Errorf("two clones made\n%s\n%s", sums[0], sums[1])
 	}
 }

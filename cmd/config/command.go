@@ -164,12 +164,15 @@ func (o *option) GetEnvVars() []string {
 	return nil
 }
 
-// GetUsage returns the help with the bounds of a number.
-func (o *option) GetUsage() string {
-	if bounds := o.bounds(); bounds != "" && !strings.Contains(o.Help, o.max) {
-		return o.Help + ", " + bounds
+// GetUsage returns the text of the help.
+func (o *option) GetUsage() string { return o.Usage() }
+
+// Usage returns the help with the bounds of a number.
+func (s Setting) Usage() string {
+	if bounds := s.bounds(); bounds != "" && !strings.Contains(s.Help, s.max) {
+		return s.Help + ", " + bounds
 	}
-	return o.Help
+	return s.Help
 }
 
 // value is an option as the standard library sets it.

@@ -370,7 +370,7 @@ type Spec struct {
 func Specs() []Spec {
 	return []Spec{
 		{"rfsd migrate", MigrateCommand{}}, {"rfsd run", Run{}}, {"rfsd worker", Worker{}}, {"rfsd evaluate", Migrate{}}, {"rfsd verify", Verify{}}, {"rfsd estimate", Estimate{}},
-		{"rfsd import", ImportCommand{}}, {"rfsd redrive", Redrive{}}, {"rfsd config check", Checked{}},
+		{"rfsd import", ImportCommand{}}, {"rfsd redrive", Redrive{}}, {"rfsd config check", Checked{}}, {"rfsd completion", None{}},
 		{"rfsctl snapshot list", Snapshots{}}, {"rfsctl snapshot show", ShowSnapshot{}}, {"rfsctl snapshot check", CheckSnapshots{}},
 		{"rfsctl items list", Items{}}, {"rfsctl items show", Either{}}, {"rfsctl items retry", Stored{}},
 		{"rfsctl failures", Failures{}}, {"rfsctl report", Either{}}, {"rfsctl cleanup", Cleanup{}}, {"rfsctl target restore", Restore{}},

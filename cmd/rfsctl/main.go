@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/manual"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -55,7 +56,7 @@ func newApp() *cli.App {
 		Usage:                "look at snapshots and at the work of rfsd",
 		Version:              version,
 		EnableBashCompletion: true,
-		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), targetCommand(), doctorCommand(), pageCommand(), completionCommand()}, nodeCommands()...),
+		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), targetCommand(), doctorCommand(), pageCommand(), manual.Completion("rfsctl", newApp), manual.Command(newApp)}, nodeCommands()...),
 		ExitErrHandler:       func(*cli.Context, error) {},
 		OnUsageError:         config.UsageError,
 	}

@@ -1,31 +1,70 @@
 #!/usr/bin/env bash
-# build.sh VERSION: makes the deb and the rpm of this machine's architecture in dist/. Their programs are static-pie, so that
-# the kernel places them at random addresses; gcc links them.
+# build.sh VERSION [ARCH...]: makes the deb and the rpm of each ARCH (amd64, arm64; default: that of this machine) in dist/,
+# with SHA256SUMS, and what each is made of in dist/ARCH. The programs are static-pie, so that the kernel places them at
+# random addresses; gcc links them, for another architecture its cross compiler. The same commit, Go and gcc make the same
+# bytes wherever they are built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # v2.44.2 is the newest whose modules are all to be had.
 nfpm_version=v2.44.2
 nfpm=$(go env GOPATH)/bin/nfpm
 [ -x "$nfpm" ] || go install "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version"
-ARCH=$(go env GOARCH)
+version=$1
+shift
+[ $# -gt 0 ] || set -- "$(go env GOARCH)"
 # A package's version begins with a digit; what is no release is version 0.
-VERSION=${1#v}
+VERSION=${version#v}
 case $VERSION in [0-9]*.*) ;; *) VERSION=0.0.0~$VERSION ;; esac
-export ARCH VERSION
-mkdir -p dist/bin
-CGO_ENABLED=1 go build -trimpath -buildmode=pie -tags netgo,osusergo \
-  -ldflags "-s -w -X main.version=$1 -linkmode=external -extldflags=-static-pie" -o dist/bin/ ./cmd/rfsd ./cmd/rfsctl
-for program in rfsd rfsctl; do
-  case $(readelf -hlW dist/bin/$program) in
-  *INTERP*) echo "packages: $program needs an interpreter, so it is not static" >&2; exit 1 ;;
-  *"DYN (Position-Independent"*) ;;
-  *) echo "packages: $program is not position-independent" >&2; exit 1 ;;
+# Files in a package are as old as the commit.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export VERSION SOURCE_DATE_EPOCH
+rm -rf dist
+mkdir -p dist/man dist/completion
+
+# compiler ARCH: the C compiler that links for it.
+compiler() {
+  [ "$1" != "$(go env GOHOSTARCH)" ] || { go env CC; return; }
+  case $1 in
+  amd64) echo x86_64-linux-gnu-gcc ;;
+  arm64) echo aarch64-linux-gnu-gcc ;;
+  *) echo "packages: there is no compiler for $1" >&2; return 1 ;;
   esac
+}
+
+for program in rfsd rfsctl; do
+  CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$version" -o dist/here ./cmd/$program
+  dist/here manual dist/man
+  for shell in bash zsh fish; do
+    dist/here completion $shell >"dist/completion/$program.$shell"
+  done
 done
-# What the programs are made of, from the programs themselves, packed and beside the packages.
-go run ./deploy/package/sbom -version "$VERSION" -bom dist/rfsd.cdx.json -licences dist/LICENCES.txt dist/bin/rfsd dist/bin/rfsctl
-for format in deb rpm; do
-  "$nfpm" package --config deploy/package/nfpm.yaml --packager "$format" --target dist/
+rm dist/here
+for page in dist/man/*.md; do
+  go run github.com/cpuguy83/go-md2man/v2 -in "$page" -out "${page%.md}"
+  gzip -9n "${page%.md}"
 done
-# Whoever has the packages checks them: sha256sum -c SHA256SUMS
-(cd dist && sha256sum -- *.deb *.rpm rfsd.cdx.json LICENCES.txt > SHA256SUMS)
+rm dist/man/*.md
+
+for ARCH in "$@"; do
+  export ARCH
+  CC=$(compiler "$ARCH")
+  command -v "$CC" >/dev/null || { echo "packages: $CC is not installed; on Debian: apt-get install gcc-${CC%-gcc} libc6-dev-$ARCH-cross" >&2; exit 1; }
+  out=dist/$ARCH
+  mkdir -p "$out/bin"
+  CC=$CC GOARCH=$ARCH CGO_ENABLED=1 go build -trimpath -buildmode=pie -tags netgo,osusergo \
+    -ldflags "-s -w -X main.version=$version -linkmode=external -extldflags=-static-pie" -o "$out/bin/" ./cmd/rfsd ./cmd/rfsctl
+  for program in rfsd rfsctl; do
+    case $(readelf -hlW "$out/bin/$program") in
+    *INTERP*) echo "packages: $program needs an interpreter, so it is not static" >&2; exit 1 ;;
+    *"DYN (Position-Independent"*) ;;
+    *) echo "packages: $program is not position-independent" >&2; exit 1 ;;
+    esac
+  done
+  # What the programs are made of, from the programs themselves, packed and beside the packages.
+  go run ./deploy/package/sbom -version "$VERSION" -bom "$out/rfsd.cdx.json" -licences "$out/LICENCES.txt" "$out/bin/rfsd" "$out/bin/rfsctl"
+  for format in deb rpm; do
+    "$nfpm" package --config deploy/package/nfpm.yaml --packager "$format" --target dist/
+  done
+done
+# Receivers of the packages check them: sha256sum -c SHA256SUMS
+(cd dist && sha256sum -- *.deb *.rpm */rfsd.cdx.json */LICENCES.txt >SHA256SUMS)

@@ -50,6 +50,7 @@ var allowed = map[string][]string{
 	"rfs/tuning":     {"rfs/fault", "rfs/cms"},
 	"rfs/diskwatch":  {"rfs/fault"},
 	"cmd/exit":       {"rfs/progress"},
+	"cmd/manual":     {"rfs/terminal", "cmd/config"},
 	"cmd/config":     {"rfs", "daemon/cert", "cmd/config"},
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
 	"daemon/status":  {"rfs/progress", "daemon/status"},
@@ -58,8 +59,8 @@ var allowed = map[string][]string{
 	"daemon/web":     {"daemon/web", "daemon/status"},
 	"daemon/api":     {"rfs/fault", "rfs/progress", "daemon/status", "daemon/cert", "daemon/web", "daemon/api"},
 	"daemon":         {"rfs", "gossip", "store", "daemon"},
-	"cmd/rfsd":       {"rfs", "daemon", "gossip", "store", "cmd/config", "cmd/exit", "cmd/rfsd"},
-	"cmd/rfsctl":     {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/config", "cmd/exit", "cmd/rfsctl"},
+	"cmd/rfsd":       {"rfs", "daemon", "gossip", "store", "cmd/config", "cmd/exit", "cmd/manual", "cmd/rfsd"},
+	"cmd/rfsctl":     {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/config", "cmd/exit", "cmd/manual", "cmd/rfsctl"},
 	"deploy":         {"deploy"},
 	"testing":        {"rfs", "cmd", "daemon", "store", "gossip", "testing"},
 }

@@ -49,7 +49,7 @@ func wrong(s config.Setting) string {
 	return "/nowhere/?!"
 }
 
-// each calls do for every command that has an action.
+// each calls do for every command that has an action and is shown in the help.
 func (p Program) each(do func(path string, c *cli.Command)) {
 	app := p.App()
 	var walk func(prefix string, all []*cli.Command)
@@ -57,7 +57,7 @@ func (p Program) each(do func(path string, c *cli.Command)) {
 		for _, c := range all {
 			if path := prefix + " " + c.Name; len(c.Subcommands) > 0 {
 				walk(path, c.Subcommands)
-			} else {
+			} else if !c.Hidden {
 				do(path, c)
 			}
 		}
