@@ -13,7 +13,7 @@ FUZZTIME   ?= 3s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all packages packages-test release build test unit race lint fuzz fuzz-short sim e2e abuse vuln ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all packages packages-test release build test unit race lint fuzz fuzz-short sim sim-worlds sim-faults e2e abuse vuln ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -47,13 +47,19 @@ fuzz:
 
 ## sim: whole migrations in virtual time, as many worlds as SIMTIME allows but at least SEEDS; replay one with
 ## go test ./testing/sim -run Whatever -seed=N. A world runs one goroutine at a time and takes some seconds, so SIMLIMIT
-## has to leave room for SEEDS.
+## has to leave room for SEEDS, and the single faults run beside the drawn worlds.
 SEEDS      ?= 100
 SIMTIME    ?= 3m
 SIMLIMIT   ?= 60m
 sim:
 	@testing/gotest.sh spec ./testing/spec
-	@testing/gotest.sh sim ./testing/sim -timeout $(SIMLIMIT) -seeds=$(SEEDS) -for=$(SIMTIME)
+	@$(MAKE) --no-print-directory -j2 sim-worlds sim-faults
+
+sim-worlds:
+	@testing/gotest.sh sim-worlds ./testing/sim -run WhateverFails -timeout $(SIMLIMIT) -seeds=$(SEEDS) -for=$(SIMTIME)
+
+sim-faults:
+	@testing/gotest.sh sim-faults ./testing/sim -skip WhateverFails -timeout $(SIMLIMIT)
 
 ## fleet: 500 nodes and 20,000 workers in virtual time, with hints and without (about 80 s)
 fleet:

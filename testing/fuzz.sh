@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # fuzz.sh DURATION [PACKAGE...]: runs every Fuzz target of the module (or of PACKAGEs) for DURATION each.
 #
-# Each package's test binary is built once and serves all its targets. New interesting inputs are kept in
-# Go's fuzz cache, so a later run goes on from there; a crash fails the run and its input, written to
-# testdata/fuzz of the package, is named: commit it with the fix.
+# Each package's test binary is built once and serves all its targets; FUZZJOBS packages (default 2) are fuzzed at the same
+# time, each by FUZZPARALLEL processes (default 1). New interesting inputs are kept in Go's fuzz cache, so a later run goes
+# on from there; a crash fails the run and its input, written to testdata/fuzz of the package, is named: commit it with the fix.
 #
 # When the time is over, Go's coordinator can take its own deadline for a failure of the target (Go issue
 # 75804, until Go 1.26). A run that says "context deadline exceeded" and nothing else, and wrote no input,
@@ -19,7 +19,8 @@ duration=$1
 shift
 [ $# -gt 0 ] || set -- ./...
 go=${GO:-go}
-parallel=${FUZZPARALLEL:-2}
+parallel=${FUZZPARALLEL:-1}
+jobs=${FUZZJOBS:-2}
 cache=$("$go" env GOCACHE)/fuzz
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -30,20 +31,17 @@ deadline_only() {
     ! grep -qE 'Failing input written|panic:|fatal error:|_test\.go:[0-9]+:|fuzzing process (hung|terminated)' "$1"
 }
 
-targets=0 execs=0 failed=0
-# Only packages whose tests declare a target are built: linking all of them costs more than the fuzzing.
-while IFS=$'\t' read -r package dir files; do
-  [ -n "$files" ] || continue
-  (cd "$dir" && grep -qE '^func Fuzz[A-Z0-9_]' $files) || continue
-  binary=$work/fuzz.test
-  "$go" test -c -fuzz=Fuzz -o "$binary" "$package"
-  mapfile -t names < <(cd "$dir" && "$binary" -test.list '^Fuzz' | grep '^Fuzz' || true)
+# fuzz PACKAGE DIR: runs the targets of a package, prints a line each, and writes "executions failures" of each to its results.
+fuzz() {
+  local package=$1 dir=$2 own name log attempt crashed n names
+  own=$(mktemp -d "$work/XXXXXX")
+  log=$own/log
+  "$go" test -c -fuzz=Fuzz -o "$own/fuzz.test" "$package"
+  mapfile -t names < <(cd "$dir" && "$own/fuzz.test" -test.list '^Fuzz' | grep '^Fuzz' || true)
   for name in "${names[@]}"; do
-    log=$work/log
-    targets=$((targets + 1))
     for attempt in first second; do
       crashed=0
-      (cd "$dir" && "$binary" -test.run='^$' -test.fuzz="^$name\$" -test.fuzztime="$duration" \
+      (cd "$dir" && "$own/fuzz.test" -test.run='^$' -test.fuzz="^$name\$" -test.fuzztime="$duration" \
         -test.fuzzcachedir="$cache/$package" -test.parallel="$parallel" -test.timeout=0) >"$log" 2>&1 || crashed=1
       if [ "$crashed" = 1 ] && [ "$attempt" = first ] && deadline_only "$log"; then
         printf '%-60s once more: only the deadline of the run ended it\n' "${package#*/rfsd/rfsd/}.$name"
@@ -53,9 +51,8 @@ while IFS=$'\t' read -r package dir files; do
     done
     n=$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' "$log" | tail -1)
     n=${n:-0}
-    execs=$((execs + n))
+    echo "$n $crashed" >>"$own/results"
     if [ "$crashed" = 1 ]; then
-      failed=$((failed + 1))
       printf '%-60s FAILED after %s execs\n' "${package#*/rfsd/rfsd/}.$name" "$n"
       cat "$log"
       sed -n "s|.*Failing input written to \(testdata[^ ]*\).*|corpus file: $dir/\1|p" "$log"
@@ -63,8 +60,23 @@ while IFS=$'\t' read -r package dir files; do
       printf '%-60s %12s execs\n' "${package#*/rfsd/rfsd/}.$name" "$n"
     fi
   done
-  rm -f "$binary"
-done < <("$go" list -f '{{.ImportPath}}{{"\t"}}{{.Dir}}{{"\t"}}{{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' "$@")
+  rm -f "$own/fuzz.test"
+}
 
-echo "fuzz: $targets targets, $execs execs, $failed failed"
-[ "$failed" = 0 ]
+# Only packages whose tests declare a target are built: linking all of them costs more than the fuzzing.
+failed=0
+while IFS=$'\t' read -r package dir files; do
+  [ -n "$files" ] || continue
+  (cd "$dir" && grep -qE '^func Fuzz[A-Z0-9_]' $files) || continue
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do
+    wait -n || failed=$((failed + 1)) # it could not be built
+  done
+  fuzz "$package" "$dir" &
+done < <("$go" list -f '{{.ImportPath}}{{"\t"}}{{.Dir}}{{"\t"}}{{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' "$@")
+while [ -n "$(jobs -p)" ]; do
+  wait -n || failed=$((failed + 1))
+done
+
+read -r targets execs crashed < <(cat "$work"/*/results 2>/dev/null | awk '{ execs += $1; crashed += $2 } END { print NR, execs + 0, crashed + 0 }')
+echo "fuzz: $targets targets, $execs execs, $((failed + crashed)) failed"
+[ "$((failed + crashed))" = 0 ]
