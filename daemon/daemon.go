@@ -97,7 +97,7 @@ type Daemon struct {
 	lastRead      storeState
 	readRequested time.Time // when a status request last triggered a read of the store
 	refused       refusals
-	rates         []ratePoint
+	measure       progress.Measure
 	watchers      map[chan struct{}]struct{}
 	reloads       chan struct{}
 	readNow       chan struct{}
@@ -144,7 +144,7 @@ func New(conf Config) *Daemon {
 		conf.Logs = NewLogRing(2000)
 	}
 	d := &Daemon{
-		conf: conf, log: conf.Log, started: time.Now(), wake: make(chan struct{}, 1), alive: make(chan struct{}),
+		conf: conf, log: conf.Log, started: time.Now(), measure: progress.Measure{Lag: progress.RecordLag}, wake: make(chan struct{}, 1), alive: make(chan struct{}),
 		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1), readNow: make(chan struct{}, 1), readIntentNow: make(chan struct{}, 1),
 		beat: time.Now(),
 	}

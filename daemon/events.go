@@ -3,12 +3,9 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -157,15 +154,11 @@ func (b *eventBus) readNow(ctx context.Context, store *cms.Coordinator) {
 		b.log.Debug("delivered_events_unreadable", "error", err)
 		return
 	}
-	var all []status.Event
-	for r, err := range store.Records(ctx, "event") {
-		if err != nil {
-			b.log.Debug("events_unreadable", "error", err)
-			return
-		}
-		all = append(all, eventOf(r))
+	all, err := status.ReadEvents(ctx, store)
+	if err != nil {
+		b.log.Debug("events_unreadable", "error", err)
+		return
 	}
-	slices.SortStableFunc(all, func(x, y status.Event) int { return x.Time.Compare(y.Time) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range all {
@@ -282,23 +275,4 @@ func (b *eventBus) delivered() cms.Delivered {
 		slices.Sort(d.Sinks[s.sink.Name()])
 	}
 	return d
-}
-
-func eventOf(r cms.Record) status.Event {
-	e := status.Event{ID: r.ID, Time: time.UnixMilli(r.CreatedAt).UTC(), Code: r.State}
-	var body struct{ Subject, Item, Code, Detail string }
-	if json.Unmarshal(r.Body, &body) == nil {
-		e.Subject, e.Item, e.Detail = body.Subject, body.Item, body.Detail
-		if body.Code != "" {
-			e.Code = body.Code
-		}
-	} else if parts := strings.Split(r.ID, ":"); len(parts) == 3 {
-		if raw, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
-			e.Subject = string(raw)
-		}
-	}
-	if id, err := cms.ParseID(e.Subject); err == nil { // written by a former release
-		e.Subject, e.Item = id.Name(), e.Subject
-	}
-	return e
 }

@@ -322,8 +322,4 @@ func TestEventsNameIndexAndShard(t *testing.T) {
 			})
 		})
 	}
-	former := eventOf(cms.Record{ID: "event:x:failed", State: "failed", Body: json.RawMessage(`{"subject":"` + item + `","code":"failed","detail":"d"}`)})
-	if former.Subject != "index logs shard 2 from document number 70" || former.Item != item {
-		t.Errorf("of a former release: %+v", former)
-	}
 }

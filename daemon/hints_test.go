@@ -145,29 +145,36 @@ func TestAProposedNumberOnlyShrinksAndTheOperatorsCounts(t *testing.T) {
 
 func number(n int) *int { return &n }
 
-// TestANodeThatHasSeenNothingTellsTheEndByTheHistoryOfItsFleet: and only while somebody wants the work to go on.
-func TestANodeThatHasSeenNothingTellsTheEndByTheHistoryOfItsFleet(t *testing.T) {
+// Until this node has seen work grow, the end is estimated from the history of its fleet.
+func TestTheEndIsEstimatedFromTheHistoryOfTheFleetAtFirst(t *testing.T) {
 	f := &neighbours{count: 2, plan: schedule.Plan{Throughput: 1000}}
-	d, now := New(Config{Fleet: f, Log: discard()}), time.Now()
-	d.intent.State = cms.Run
+	d := New(Config{Fleet: f, Log: discard()})
+	now := d.started
 	end := func(what string, want float64) {
 		t.Helper()
-		left := d.rate(now).Left
+		left := d.view(now).Left
 		if want < 0 && left != nil || want >= 0 && (left == nil || *left != want) {
 			t.Errorf("%s: %v seconds left, want %v", what, left, want)
 		}
 	}
+	read := func(done int64) {
+		t.Helper()
+		d.lastRead.migration = &progress.Migration{Totals: progress.Counts{Items: 5, ItemsOpen: 2, Leased: 1, Bytes: 90_000, BytesDone: done}, Intent: progress.Intent{State: "run"}}
+		d.measure.Add(now.Sub(d.started), d.lastRead.migration.Totals.Work())
+	}
 	end("nothing was read", -1)
-	d.lastRead.migration = &progress.Migration{Totals: progress.Counts{Items: 5, ItemsOpen: 2, Bytes: 90_000, BytesDone: 30_000}}
+	read(30_000)
 	end("one reading", 60)
-	d.rates = []ratePoint{{at: now.Add(-10 * time.Second)}, {at: now, bytes: 600_000}}
-	end("the last ten seconds were quick", 60)
+	now = now.Add(10 * time.Second)
+	read(60_000)
+	end("the last ten seconds", 10)
 	f.propose(schedule.Plan{})
-	end("no hint", 1)
-	d.intent.State = cms.Pause
+	end("no hint", 10)
+	d.lastRead.migration.Intent.State, d.lastRead.migration.Totals.Leased = "pause", 0
+	d.measure.Add(now.Sub(d.started), d.lastRead.migration.Totals.Work())
 	end("paused", -1)
-	d.intent.State, d.lastRead.migration.Totals.ItemsOpen = cms.Run, 0
-	end("nothing is open", -1)
+	d.lastRead.migration.Complete = true
+	end("complete", -1)
 }
 
 func TestPressureOfOthersTakesWorkersAway(t *testing.T) {

@@ -35,7 +35,7 @@ func (d *Daemon) snapshot() status.Report {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	r := status.Report{StoreError: d.lastRead.err, Migration: d.lastRead.migration, Rate: d.rate(now)}
+	r := status.Report{StoreError: d.lastRead.err, Migration: d.lastRead.migration, Progress: d.view(now)}
 	if d.lastRead.migration != nil {
 		r.Stale = now.Sub(d.lastRead.at).Seconds()
 	}
@@ -120,32 +120,13 @@ func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 	return w
 }
 
-// rate returns the throughput over the reads of the last minute, or that of this node's workers while
-// it is higher because the store has no records yet.
-func (d *Daemon) rate(now time.Time) status.Rate {
-	var r status.Rate
-	if n := len(d.rates); n >= 2 {
-		first, last := d.rates[0], d.rates[n-1]
-		if dt := last.at.Sub(first.at).Seconds(); dt > 0 && now.Sub(last.at) < rateWindow {
-			r.Documents = max(float64(last.documents-first.documents)/dt, 0)
-			r.Bytes = max(float64(last.bytes-first.bytes)/dt, 0)
-		}
+// view returns the view on the migration, whose end is estimated from the fleet's history until this node has seen work grow.
+func (d *Daemon) view(now time.Time) progress.View {
+	v := d.measure.View(now.Sub(d.started), d.lastRead.migration)
+	if m := d.lastRead.migration; m != nil && v.ByteRate == 0 && m.Totals.ItemsOpen > 0 && v.State != progress.StatePaused {
+		v.Left = schedule.Estimate(m.Totals.Bytes-m.Totals.BytesDone, d.plan().Throughput)
 	}
-	var here float64
-	for _, s := range d.slots {
-		if s.worker != nil {
-			here += s.rate
-		}
-	}
-	r.Documents = max(r.Documents, here)
-	if m := d.lastRead.migration; m != nil && m.Totals.ItemsOpen > 0 && d.intent.State == cms.Run {
-		left := max(m.Totals.Bytes-m.Totals.BytesDone, 0)
-		// The fleet's history covers more than the last minute, and also the time before this node started.
-		if r.Left = schedule.Estimate(left, d.plan().Throughput); r.Left == nil {
-			r.Left = schedule.Estimate(left, r.Bytes)
-		}
-	}
-	return r
+	return v
 }
 
 // Pause makes every worker of the fleet hand off; that does not count as an attempt.
@@ -231,20 +212,7 @@ func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, e
 	if !tried {
 		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
 	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 1000
-	}
-	out := []status.Item{}
-	for _, x := range items {
-		if f.Index != "" && x.Index != f.Index || f.State != "" && x.State != f.State {
-			continue
-		}
-		if out = append(out, x); len(out) == limit {
-			break
-		}
-	}
-	return out, nil
+	return f.Select(items), nil
 }
 
 // Failures returns failed items, indices and phases, and the recorded rejected documents, grouped by reason.

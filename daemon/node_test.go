@@ -174,29 +174,6 @@ func TestSubscribersHearOfChangesAndOfTheirEnd(t *testing.T) {
 	})
 }
 
-func TestTheRateIsThatOfTheLastMinute(t *testing.T) {
-	begin := time.Now()
-	var points []ratePoint
-	for s := range 300 {
-		docs := int64(s * 10)
-		if s > 200 {
-			docs = 2000 + int64(s-200)*100
-		}
-		points = addPoint(points, ratePoint{at: begin.Add(time.Duration(s) * time.Second), documents: docs, bytes: docs})
-	}
-	if dt := points[len(points)-1].at.Sub(points[0].at); dt < rateWindow || dt > rateWindow+2*time.Second {
-		t.Errorf("window of %v", dt)
-	}
-	d := New(Config{Log: discard(), Starter: &fakeStarter{}})
-	d.rates = points
-	if r := d.rate(points[len(points)-1].at); r.Documents != 100 {
-		t.Errorf("%+v", r)
-	}
-	if r := d.rate(begin.Add(time.Hour)); r.Documents != 0 {
-		t.Errorf("%+v an hour later", r)
-	}
-}
-
 func TestTheNumberOfWorkersFollowsTheTarget(t *testing.T) {
 	a := autoscale{max: 8, n: 8}
 	now := time.Now()

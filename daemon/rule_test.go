@@ -315,7 +315,7 @@ func holdNode(t *testing.T, d *Daemon) (wanted int) {
 	if e := d.plan().MinExponent(cms.DefaultInitialLease); e < 0 || e > 2 {
 		t.Errorf("the length of a shard makes leases 2^%d times as long", e)
 	}
-	r := d.rate(now)
+	r := d.view(now)
 	if r.Left != nil && (*r.Left < 0 || math.IsNaN(*r.Left) || math.IsInf(*r.Left, 0)) {
 		t.Errorf("%v seconds left", *r.Left)
 	}

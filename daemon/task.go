@@ -1,11 +1,8 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
@@ -30,53 +27,7 @@ func Migration() Task { return migration{} }
 type migration struct{}
 
 func (migration) Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []status.Item, error) {
-	m, items, err := progress.ReadItems(ctx, store)
-	if err != nil {
-		return nil, nil, err
-	}
-	out := make([]status.Item, 0, len(items))
-	for _, it := range items {
-		if x, ok := itemOf(it, m.ReadAt); ok {
-			out = append(out, x)
-		}
-	}
-	inOrder(out)
-	return m, out, nil
-}
-
-func inOrder(items []status.Item) {
-	slices.SortStableFunc(items, func(a, b status.Item) int {
-		return cmp.Or(strings.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Cursor, b.Cursor))
-	})
-}
-
-func itemOf(it cms.Item, now time.Time) (status.Item, bool) {
-	id, err := it.Range()
-	if err != nil {
-		return status.Item{}, false
-	}
-	x := status.Item{
-		ID: it.ID, Index: id.Index, Shard: id.Shard, Cursor: id.Cursor, Holder: it.Holder, Attempts: it.Attempts,
-		Watermark: it.Watermark, Indexed: it.Counts.Indexed, Failed: it.Counts.Failed, Filtered: it.Counts.Filtered, Reduced: it.Counts.Reduced, Kept: it.Counts.Kept,
-		Failure: it.Failure, Successors: it.SuccessorIDs(),
-	}
-	switch {
-	case it.FailedItem():
-		x.State = "failed"
-	case !it.Open() && it.Successors != "":
-		x.State = "handed off"
-	case !it.Open():
-		x.State = "done"
-	case it.Holder != "" && it.Expiration >= now.Unix():
-		x.State = "leased"
-	default:
-		x.State = "open"
-	}
-	if it.Open() && it.Expiration != 0 {
-		t := time.Unix(it.Expiration, 0).UTC()
-		x.Expiry = &t
-	}
-	return x, true
+	return status.Read(ctx, store)
 }
 
 func (migration) Over(ctx context.Context, store *cms.Coordinator, l Lease) (string, error) {

@@ -68,7 +68,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	m.Session = d.conf.Session
 	now := time.Now()
 	d.lastRead = storeState{migration: m, items: items, at: now, offset: m.ReadAt.Sub(now), tried: true}
-	d.rates = addPoint(d.rates, ratePoint{at: now, documents: m.Totals.Indexed + m.Totals.Failed, bytes: m.Totals.BytesDone})
+	d.measure.Add(now.Sub(d.started), m.Totals.Work())
 	if d.conf.Scheduler != nil {
 		d.conf.Scheduler.MarkBusy(busyItems(items), now.Add(busyTTL))
 	}
@@ -176,21 +176,4 @@ func (d *Daemon) apply(i cms.Intent) {
 	if changed {
 		d.wakeUp()
 	}
-}
-
-// ratePoint is the progress of the migration at a time.
-type ratePoint struct {
-	at               time.Time
-	documents, bytes int64
-}
-
-const rateWindow = time.Minute
-
-// addPoint appends p and drops points older than rateWindow, except one.
-func addPoint(points []ratePoint, p ratePoint) []ratePoint {
-	points = append(points, p)
-	for len(points) > 2 && p.at.Sub(points[1].at) >= rateWindow {
-		points = points[1:]
-	}
-	return points
 }

@@ -334,7 +334,7 @@ type CreateCertificate struct{ Certificate Certificate }
 
 // ShowStatus are the settings of rfsctl status.
 type ShowStatus struct {
-	Asked    Asked
+	Either   Either
 	Watching Watching
 }
 

@@ -18,11 +18,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-// throughNode says whether a node is asked: one is named, or no store is and a node runs here.
-func throughNode(e config.Either) bool {
-	return len(e.Nodes.Nodes) > 0 || !e.Stored().Named() && len(localSockets()) > 0
-}
-
 // everyItem is the limit that asks for all.
 const everyItem = "1000000"
 

@@ -144,8 +144,8 @@ func showRefused(ctx context.Context, call *config.Call, o config.Failures) (err
 		}
 		return r.show(call, stored.Output)
 	}
-	if throughNode(o.Either) || !stored.Named() {
-		return showFailures(ctx, call, o.Either.Asked())
+	if asked, ok := throughNode(o.Either); ok || !stored.Named() {
+		return showFailures(ctx, call, asked)
 	}
 	s, err := openCoordination(ctx, call, stored)
 	if err != nil {

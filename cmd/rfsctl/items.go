@@ -23,8 +23,8 @@ import (
 
 const itemsHelp = `A shard of the snapshot is a chain of work items; each covers the ordinals from its cursor to its
    successor's. These commands work on the stored state itself, while workers run or after they died. A coordinator
-   file can be read only while no rfsd has it open; list and show ask a node instead with --node, or when no store is named and a node
-   runs on this machine.
+   file can be read only while no rfsd has it open: list and show ask that rfsd instead. They ask a node with --node, or when no store is
+   named and a node, or an rfsd of this user in the foreground, runs on this machine.
 
    States: open; leased; expired (its lease is over: the next worker takes it); done; handed off (a successor has the
    rest); replaced (another tool began it, its range is done by other items); FAILED (given up, the reason is told; retry
@@ -222,8 +222,8 @@ func (l *listing) print(w io.Writer) error {
 
 func listItems(ctx context.Context, call *config.Call, o config.Items) (err error) {
 	f := newFilter(o)
-	if throughNode(o.Either) {
-		return askedItems(ctx, call, o.Either.Asked(), f)
+	if asked, ok := throughNode(o.Either); ok {
+		return askedItems(ctx, call, asked, f)
 	}
 	s, err := openCoordination(ctx, call, o.Either.Stored())
 	if err != nil {
@@ -249,8 +249,8 @@ func showItem(ctx context.Context, call *config.Call, o config.Either) (err erro
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	if throughNode(o) {
-		return askedItem(ctx, call, o.Asked(), id.String())
+	if asked, ok := throughNode(o); ok {
+		return askedItem(ctx, call, asked, id.String())
 	}
 	s, err := openCoordination(ctx, call, o.Stored())
 	if err != nil {

@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -18,7 +15,6 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/api"
-	"github.com/rfsd/rfsd/daemon/api/client"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -31,44 +27,21 @@ const (
 	statusSocket   = "/run/rfsd/status.sock"
 )
 
-const nodeHelp = `Nodes are asked in turn until one answers; each tells of the whole migration. Without --node, a node on this machine is
-   asked over its socket (` + operatorSocket + ` for members of the group rfsd-operators, else ` + statusSocket + `). Nodes elsewhere need a certificate
-   of the fleet (rfsctl cert create).`
+const nodeHelp = `Nodes are asked in turn until one answers; each reports the whole migration. Without --node, a node on this machine is
+   asked over its socket (` + operatorSocket + ` for members of the group rfsd-operators, else ` + statusSocket + `), or, if there is none, the rfsd
+   migrate or import that you have running in another terminal. Nodes elsewhere need a certificate of the fleet (rfsctl cert create).`
 
-// openNodes returns the client of the nodes that are named, or of the one on this machine.
-func openNodes(from config.Nodes) (*client.Client, error) {
-	id, err := from.TLS.Identity()
-	if err != nil {
-		return nil, err
-	}
-	o := client.Options{Nodes: from.Nodes, Identity: id}
-	if len(o.Nodes) == 0 {
-		o.Nodes = localSockets()
-		if len(o.Nodes) == 0 {
-			return nil, fmt.Errorf("no node runs on this machine (%s does not exist, or is not yours); --node HOST:PORT asks another: %w", operatorSocket, fault.ErrConfig)
-		}
-	}
-	return client.New(o)
-}
+const statusHelp = nodeHelp + `
 
-// localSockets are those that this user may open.
-func localSockets() (all []string) {
-	for _, path := range []string{operatorSocket, statusSocket} {
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err == nil {
-			f.Close()
-		}
-		// A socket cannot be opened as a file; what matters is why.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			all = append(all, path)
-		}
-	}
-	return all
-}
+   With --target-host, --coordinator-host or --coordinator-file the state of the work is read where it is kept, whether anything runs or not. A
+   coordinator file that rfsd has open is not read: the process is asked instead. Of several commands --session-name chooses one.
+
+   The rate is that of the last minute, and the time left follows from it. A single reading of the store has only the mean since the
+   documents began. "given up" are work items, indices and phases that failed: rfsctl failures names them.`
 
 func nodeCommands() []*cli.Command {
 	return []*cli.Command{
-		config.Command(cli.Command{Name: "status", Usage: "how far the migration is", Description: nodeHelp}, showStatus),
+		config.Command(cli.Command{Name: "status", Usage: "how far the migration is", Description: statusHelp}, showStatus),
 		config.Command(cli.Command{Name: "nodes", Usage: "the living nodes of the fleet", Description: nodeHelp}, showNodes),
 		config.Command(cli.Command{Name: "events", Usage: "what happened, newest last", Description: nodeHelp}, showEvents),
 		config.Command(cli.Command{Name: "logs", Usage: "last log lines of a node and its workers", Description: nodeHelp}, showLogs),

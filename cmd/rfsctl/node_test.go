@@ -44,7 +44,7 @@ func (n *oneNode) Status(context.Context) status.Report {
 	left := 75.0
 	return status.Report{
 		Node:  status.Node{Name: "mover-1", Version: "1.0", State: "running", Wanted: 2, Running: 1},
-		Stale: 42, StoreError: "no answer", Rate: status.Rate{Documents: 1234, Bytes: 5e6, Left: &left},
+		Stale: 42, StoreError: "no answer", Progress: progress.View{State: progress.StateWorking, GivenUp: 1, Documents: 77, Rate: 1234, Mean: 1000, SourceRate: 5e6, Share: 0.25, Left: &left},
 		Migration: &progress.Migration{
 			Session: "night", Snapshot: "snap", Totals: progress.Counts{Shards: 2, ShardsDone: 1, ItemsBad: 1, Bytes: 4e6, BytesDone: 1e6, Indexed: 77},
 			Phases:   []progress.Phase{{Name: "documents", State: "IN_PROGRESS", Done: 1, Total: 2, Unit: "items"}},
@@ -124,7 +124,7 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"status"}, 7, []string{"mover-1", "session night", "no answer", "42s old", "1 of 2 shards", "1234 documents/s", "1m15s left", "documents", "segment _3", "logs"}},
+		{[]string{"status"}, 7, []string{"mover-1", "session night", "no answer", "42s old", "1 of 2 shards", "1 234 documents/s (mean 1 000)", "about 1m15s left", "1 given up", "session night: working", "documents", "segment _3", "logs"}},
 		{[]string{"status", "--exit-status"}, 7, nil},
 		{[]string{"failures"}, 0, []string{"1 × segment _3: checksum", "logs/1"}},
 		{[]string{"events"}, 0, []string{"failed", "logs/1"}},

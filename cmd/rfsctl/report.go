@@ -155,8 +155,8 @@ func suggestLease(setup, work time.Duration) time.Duration {
 func isoMinutes(d time.Duration) string { return fmt.Sprintf("PT%dM", d/time.Minute) }
 
 func showReport(ctx context.Context, call *config.Call, o config.Either) (err error) {
-	if throughNode(o) {
-		return askedReport(ctx, call, o.Asked())
+	if asked, ok := throughNode(o); ok {
+		return askedReport(ctx, call, asked)
 	}
 	s, err := openCoordination(ctx, call, o.Stored())
 	if err != nil {

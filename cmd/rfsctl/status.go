@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,55 +14,74 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/daemon/api/client"
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) error {
-	n, err := openNodes(o.Asked.Nodes)
+	asked, through := throughNode(o.Either)
+	if !through && o.Either.Stored().Named() {
+		return showStored(ctx, call, o)
+	}
+	n, err := openNodes(asked.Nodes)
 	if err != nil {
 		return err
 	}
+	if o.Watching.Watch {
+		return followStatus(ctx, call, o, n, len(asked.Nodes.Nodes) == 0)
+	}
 	var r status.Report
-	show := func() error {
-		if o.Asked.Output.JSON() {
-			return printJSON(call.Out, r)
-		}
-		printStatus(call.Out, r, o.Watching.Shards)
-		return nil
+	if _, err := n.Get(ctx, "/v1/status", nil, &r); err != nil {
+		return err
 	}
-	if !o.Watching.Watch {
-		if _, err := n.Get(ctx, "/v1/status", nil, &r); err != nil {
-			return err
-		}
-		if err := show(); err != nil {
-			return err
-		}
-		return outcome(r, o.Watching.ExitStatus)
+	if err := shownStatus(call, o, r); err != nil {
+		return err
 	}
+	return outcome(r, o.Watching.ExitStatus)
+}
+
+func shownStatus(call *config.Call, o config.ShowStatus, r status.Report) error {
+	if o.Either.Output.JSON() {
+		return printJSON(call.Out, r)
+	}
+	printStatus(call.Out, r, o.Watching.Shards)
+	return nil
+}
+
+// redraw shows a status in the place of the one before: each line over the old one, and what is left below is cleared.
+func redraw(call *config.Call, o config.ShowStatus, r status.Report) {
+	var screen bytes.Buffer
+	printStatus(&screen, r, o.Watching.Shards)
+	fmt.Fprint(terminal.Raw(call.Out), "\x1b[H"+strings.ReplaceAll(screen.String(), "\n", "\x1b[K\n")+"\x1b[J")
+}
+
+// followStatus shows every status of a node. Where it was found on this machine and is gone, no other is waited for.
+func followStatus(ctx context.Context, call *config.Call, o config.ShowStatus, n *client.Client, found bool) error {
+	var r status.Report
 	for ctx.Err() == nil {
 		err := n.Follow(ctx, func(b json.RawMessage) bool {
 			r = status.Report{}
 			if err := json.Unmarshal(b, &r); err != nil {
 				return true
 			}
-			if o.Asked.Output.JSON() {
+			if o.Either.Output.JSON() {
 				fmt.Fprintf(terminal.Raw(call.Out), "%s\n", b)
-				return !ended(r)
+			} else {
+				redraw(call, o, r)
 			}
-			var screen bytes.Buffer
-			printStatus(&screen, r, o.Watching.Shards)
-			// Home, then each line over the old one, then whatever is left below is cleared.
-			fmt.Fprint(terminal.Raw(call.Out), "\x1b[H"+strings.ReplaceAll(screen.String(), "\n", "\x1b[K\n")+"\x1b[J")
 			return !ended(r)
 		})
-		if err == nil {
+		switch {
+		case err == nil:
 			return outcome(r, o.Watching.ExitStatus)
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return nil
+		case found && len(localSockets()) == 0:
+			return fmt.Errorf("%w: the process has ended; --target-host or --coordinator-file reads the state of its work", err)
 		}
 		fmt.Fprintf(terminal.Raw(call.Out), "\x1b[J%s; trying again\n", terminal.Clean(fault.Text(err)))
 		if wait(ctx, 2*time.Second) != nil {
@@ -68,6 +89,69 @@ func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) err
 		}
 	}
 	return nil
+}
+
+// storedEvery is the shortest time between two readings of a store that is watched.
+const storedEvery = 5 * time.Second
+
+// showStored shows the status as it is read from the store, once or again and again.
+func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (err error) {
+	stored := o.Either.Stored()
+	s, err := openCoordination(ctx, call, stored)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	follower := &progress.Follower{Clock: cms.SystemClock(), Read: func(ctx context.Context) (*progress.Migration, error) {
+		m, err := readSession(ctx, s.Coordinator)
+		if err == nil {
+			m.Session = stored.State.Session.Name
+		}
+		return m, err
+	}}
+	for {
+		begin := time.Now()
+		follower.Look(ctx)
+		took := time.Since(begin)
+		r := status.Report{Node: status.Node{Name: s.place, Version: version, State: "stored"}, Progress: follower.View(), Workers: []status.Worker{}}
+		m, age, rerr := follower.Seen()
+		if r.Migration = m; m == nil {
+			return cmp.Or(rerr, ctx.Err())
+		}
+		if r.Stale = age.Seconds(); rerr != nil {
+			r.StoreError = fault.Text(rerr)
+		}
+		switch {
+		case !o.Watching.Watch:
+			err = shownStatus(call, o, r)
+		case o.Either.Output.JSON():
+			err = json.NewEncoder(terminal.Raw(call.Out)).Encode(r)
+		default:
+			redraw(call, o, r)
+		}
+		if err != nil {
+			return err
+		}
+		if !o.Watching.Watch || ended(r) {
+			return outcome(r, o.Watching.ExitStatus)
+		}
+		if wait(ctx, max(storedEvery, 20*took)) != nil {
+			return nil
+		}
+	}
+}
+
+// readSession reads a session of either kind.
+func readSession(ctx context.Context, store *cms.Coordinator) (*progress.Migration, error) {
+	m, _, err := status.Read(ctx, store)
+	if err != nil || m.Totals.Items > 0 || m.Snapshot != "" {
+		return m, err
+	}
+	files, _, err := status.ReadImport(ctx, store)
+	if err != nil || files.Totals.Items == 0 && !files.Complete {
+		return m, err
+	}
+	return files, nil
 }
 
 func ended(r status.Report) bool { return r.Migration != nil && r.Migration.Complete }
@@ -83,11 +167,11 @@ func outcome(r status.Report, exitStatus bool) error {
 
 func printStatus(to io.Writer, r status.Report, shards bool) {
 	w := terminal.NewWriter(to) // names of indices come from strangers
-	fmt.Fprintf(w, "node %s (%s) %s", r.Node.Name, r.Node.Version, r.Node.State)
-	if r.Node.Reason != "" {
-		fmt.Fprintf(w, ": %s", terminal.Clean(r.Node.Reason))
+	if r.Node.State == "stored" {
+		fmt.Fprintf(w, "state of the work in %s\n", r.Node.Name)
+	} else {
+		printNode(w, r.Node)
 	}
-	fmt.Fprintf(w, ", %d of %d workers\n", r.Node.Running, r.Node.Wanted)
 	if r.StoreError != "" {
 		fmt.Fprintf(w, "the coordination store cannot be read: %s\n", terminal.Clean(r.StoreError))
 	}
@@ -97,7 +181,7 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 		return
 	}
 	if r.Stale > 15 {
-		fmt.Fprintf(w, "what follows is %s old\n", seconds(r.Stale))
+		fmt.Fprintf(w, "what follows is %s old\n", progress.Span(r.Stale))
 	}
 	printTotals(w, r, m)
 	printPhases(w, m.Phases)
@@ -115,16 +199,25 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	}
 }
 
+func printNode(w io.Writer, n status.Node) {
+	fmt.Fprintf(w, "node %s (%s) %s", n.Name, n.Version, n.State)
+	if n.Reason != "" {
+		fmt.Fprintf(w, ": %s", terminal.Clean(n.Reason))
+	}
+	fmt.Fprintf(w, ", %d of %d workers\n", n.Running, n.Wanted)
+}
+
 func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 	t := m.Totals
 	fmt.Fprintf(w, "snapshot %s", orDash(m.Snapshot))
 	if m.Session != "" {
 		fmt.Fprintf(w, ", session %s", m.Session)
 	}
-	fmt.Fprintf(w, "\n%s  %d of %d shards, %d documents, %s of %s", bar(t.BytesDone, t.Bytes, 30), t.ShardsDone, t.Shards, t.Indexed, progress.Bytes(t.BytesDone), progress.Bytes(t.Bytes))
-	if t.Failed > 0 {
-		fmt.Fprintf(w, ", %d documents failed", t.Failed)
+	if v := r.Progress.State; v != "" {
+		fmt.Fprintf(w, ": %s", v)
 	}
+	share := cmp.Or(r.Progress.Share, part(t.BytesDone, t.Bytes))
+	fmt.Fprintf(w, "\n%s  %d of %d shards, %s of %s", bar(share, 30), t.ShardsDone, t.Shards, progress.Bytes(t.BytesDone), progress.Bytes(t.Bytes))
 	if t.Filtered > 0 {
 		fmt.Fprintf(w, ", %d filtered", t.Filtered)
 	}
@@ -134,12 +227,7 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 	if t.Reduced > 0 {
 		fmt.Fprintf(w, ", %d with a reduced source", t.Reduced)
 	}
-	if r.Rate.Documents > 0 || r.Rate.Bytes > 0 {
-		fmt.Fprintf(w, "\n%.0f documents/s, %s/s", r.Rate.Documents, progress.Bytes(int64(r.Rate.Bytes)))
-	}
-	if r.Rate.Left != nil && !m.Complete {
-		fmt.Fprintf(w, ", about %s left", seconds(*r.Rate.Left))
-	}
+	fmt.Fprintf(w, "\n%s", r.Progress)
 	fmt.Fprintln(w)
 }
 
@@ -168,7 +256,7 @@ func printIndices(w io.Writer, all []progress.Index, shards bool) {
 	fmt.Fprintln(t, "INDEX\tSTATE\tSHARDS\tDOCUMENTS\tFAILED\tDONE\tTARGET")
 	for _, x := range all {
 		c := x.Counts
-		fmt.Fprintf(t, "%s\t%s\t%d/%d\t%d\t%d\t%s\t%s", x.Name, x.State, c.ShardsDone, c.Shards, c.Indexed, c.Failed, bar(c.BytesDone, c.Bytes, 10), strings.Join(x.Targets, ","))
+		fmt.Fprintf(t, "%s\t%s\t%d/%d\t%d\t%d\t%s\t%s", x.Name, x.State, c.ShardsDone, c.Shards, c.Indexed, c.Failed, bar(part(c.BytesDone, c.Bytes), 10), strings.Join(x.Targets, ","))
 		if x.Error != "" {
 			fmt.Fprintf(t, "\t%s", terminal.Clean(x.Error))
 		}
@@ -198,16 +286,17 @@ func printWorkers(w io.Writer, all []status.Worker) {
 	t.Flush()
 }
 
-// bar is a share as a picture and a number.
-func bar(done, total int64, width int) string {
-	share := 0.0
-	if total > 0 {
-		share = min(1, float64(done)/float64(total))
+// part returns how much of a total is done, 0 to 1.
+func part(done, total int64) float64 {
+	if total <= 0 {
+		return 0
 	}
-	full := int(share * float64(width))
-	return fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*share)
+	return float64(done) / float64(total)
 }
 
-func seconds(s float64) string {
-	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+// bar returns a share as a picture and a number.
+func bar(share float64, width int) string {
+	share = min(max(share, 0), 1)
+	full := int(share * float64(width))
+	return fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*share)
 }

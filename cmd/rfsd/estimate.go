@@ -142,9 +142,9 @@ func (e *estimation) write(w io.Writer) error {
 	for _, s := range append(e.Indices, e.Total) {
 		documents := "?"
 		if s.Documents >= 0 {
-			documents = count(s.Documents)
+			documents = progress.Count(s.Documents)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t\n", s.Index, s.Shards, progress.Bytes(s.Bytes), progress.Bytes(s.Read), documents, count(s.Requests))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t\n", s.Index, s.Shards, progress.Bytes(s.Bytes), progress.Bytes(s.Read), documents, progress.Count(s.Requests))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -76,31 +76,20 @@ func decodeImport(values config.Values) (importOptions, error) {
 // runImport takes part in an import and reports it.
 func runImport(ctx context.Context, o importOptions) error {
 	log, screen := newLogger(o.options)
+	log, lines := keepLines(log, o.logLevel)
 	o.warnOfRisks(log)
 	begin := time.Now()
 	h, err := openImport(ctx, o, log, newInstruments(o.options))
 	if err != nil {
 		return err
 	}
-	stopProgress := showProgress(importProgress(h.Import), log, screen)
+	stopShowing := show(ctx, shownImport(o, h, lines, log), log, screen)
 	status, err := h.Run(ctx)
-	stopProgress()
+	stopShowing()
 	r := &importReport{Status: status, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}
 	own := h.Own()
 	r.OwnDocuments, r.OwnWindows = own.Documents, own.Windows
 	return r.conclude(o, errors.Join(err, h.close()))
-}
-
-// importProgress says what this process does, and how far all of them are.
-func importProgress(m *importer.Import) func(elapsed float64) string {
-	return func(elapsed float64) string {
-		own, all := m.Own(), m.Seen()
-		s := rates(own.Documents, own.Bytes, elapsed)
-		if all.Size > 0 {
-			s += fmt.Sprintf("; all nodes: %.1f %%", 100*float64(all.FileBytes)/float64(all.Size))
-		}
-		return s + failures(all.Failed)
-	}
 }
 
 // importReport is the end of a run as a script reads it. The numbers are those of all processes

@@ -24,6 +24,7 @@ type importHand struct {
 	*importer.Import
 	in    *instruments
 	blobs *repo.Counting
+	kept  *cms.Coordinator // the state of the work
 	done  []func() error
 }
 
@@ -62,6 +63,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	if err != nil {
 		return give(err)
 	}
+	h.kept = kept
 	recorder, closeRecorder, err := openRecorder(ctx, o.options, kept, writer)
 	if err != nil {
 		return give(err)

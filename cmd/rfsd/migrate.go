@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -15,8 +14,8 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -53,6 +52,7 @@ func migrateCommand() *cli.Command {
 // migrate runs one migration and reports it.
 func migrate(ctx context.Context, o options) error {
 	log, screen := newLogger(o)
+	log, lines := keepLines(log, o.logLevel)
 	o.warnOfRisks(log)
 	begin := time.Now()
 	blobs, err := openRepository(ctx, o)
@@ -96,7 +96,7 @@ func migrate(ctx context.Context, o options) error {
 		return errors.Join(err, done(), owner.release())
 	}
 	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
-	sum, err := runShown(ctx, m, o.discard, log, screen)
+	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
 	err = errors.Join(err, done(), owner.release())
 
 	r := &report{Summary: sum, Seconds: time.Since(begin).Seconds()}
@@ -110,20 +110,11 @@ func migrate(ctx context.Context, o options) error {
 	return conclude(o, r, plan, err)
 }
 
-// runShown runs m to its end and shows its progress meanwhile.
-func runShown(ctx context.Context, m *worker.Migration, rehearsal bool, log *slog.Logger, screen *terminal.Screen) (*worker.Summary, error) {
-	follower := &progress.Follower{Store: m.Coordinator, Clock: m.Runner.Clock, Own: func() progress.Own {
-		p := m.Runner.Meter.Read(time.Now())
-		return progress.Own{Documents: p.Documents, Failed: p.Failed, Bytes: p.Bytes, ShardBytes: p.ShardBytes, Running: p.Running}
-	}}
-	following, end := context.WithCancel(ctx)
-	var reading sync.WaitGroup
-	reading.Go(func() { follower.Run(following) })
-	stop := showProgress(migrationProgress(follower.View, rehearsal), log, screen)
+// runShown runs m to its end. Meanwhile it shows the progress here, and to rfsctl status.
+func runShown(ctx context.Context, m *worker.Migration, shown *foreground.Command, log *slog.Logger, screen *terminal.Screen) (*worker.Summary, error) {
+	stopShowing := show(ctx, shown, log, screen)
 	sum, err := m.Run(ctx)
-	end()
-	reading.Wait()
-	stop()
+	stopShowing()
 	return sum, err
 }
 

@@ -18,74 +18,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// migrationProgress returns the text of the progress of a migration: its phase, and from the documents on what arrived, the
-// rate of the last minute beside the mean, the part that is done and the time that is left.
-func migrationProgress(view func() progress.View, rehearsal bool) func(elapsed float64) string {
-	return func(float64) string {
-		v := view()
-		if s := phaseProgress(v, rehearsal); s != "" {
-			return s
-		}
-		s := fmt.Sprintf("%s documents, %s documents/s (mean %s), %s/s", count(v.Documents), count(int64(v.Rate)), count(int64(v.Mean)), progress.Bytes(int64(v.ByteRate)))
-		if rehearsal {
-			s = "rehearsal, nothing is sent: " + s
-		}
-		if v.Share > 0 {
-			s += fmt.Sprintf(", %.1f %%", 100*v.Share)
-		}
-		if v.Left > 0 {
-			s += fmt.Sprintf(", %s left", v.Left.Round(time.Second))
-		}
-		if v.Quiet > 0 {
-			s += fmt.Sprintf(", no document arrived for %s", v.Quiet.Round(time.Second))
-		}
-		return s + failures(v.Failed)
-	}
-}
-
-// phaseProgress returns the text of a phase before the documents; "" when documents are under way.
-func phaseProgress(v progress.View, rehearsal bool) string {
-	if v.Phase.Name == "" || v.Phase.Name == "documents" || v.Documents > 0 {
-		return ""
-	}
-	words := map[string]string{"snapshot": "waiting for the snapshot", "metadata": "creating templates", "indices": "creating indices"}
-	if rehearsal {
-		words["metadata"], words["indices"] = "reading templates", "reading the metadata of indices"
-	}
-	s := words[v.Phase.Name]
-	if v.Phase.Total > 0 {
-		done, total := count(v.Phase.Done), count(v.Phase.Total)+" "+v.Phase.Unit
-		if v.Phase.Unit == "bytes" {
-			done, total = progress.Bytes(v.Phase.Done), progress.Bytes(v.Phase.Total)
-		}
-		s += fmt.Sprintf(": %s of %s", done, total)
-	}
-	return s
-}
-
 func rates(documents, bytes int64, elapsed float64) string {
-	return fmt.Sprintf("%s documents, %s, %s documents/s, %s/s", count(documents), progress.Bytes(bytes),
-		count(int64(float64(documents)/elapsed)), progress.Bytes(int64(float64(bytes)/elapsed)))
+	return fmt.Sprintf("%s documents, %s, %s documents/s, %s/s", progress.Count(documents), progress.Bytes(bytes),
+		progress.Count(int64(float64(documents)/elapsed)), progress.Bytes(int64(float64(bytes)/elapsed)))
 }
 
 func failures(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %s failed", count(n))
-}
-
-// count writes a number with thin groups: 1 234 567.
-func count(n int64) string {
-	s := fmt.Sprint(n)
-	var b strings.Builder
-	for i, c := range s {
-		if i > 0 && (len(s)-i)%3 == 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
+	return fmt.Sprintf(", %s failed", progress.Count(n))
 }
 
 // report is the end of a run as a script reads it.

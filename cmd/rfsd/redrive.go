@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/redrive"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -125,7 +126,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 		}
 	}
 	stopProgress := showProgress(func(elapsed float64) string {
-		return fmt.Sprintf("%s documents, %s documents/s", count(r.Sent.Load()), count(int64(float64(r.Sent.Load())/elapsed))) + failures(r.Failed.Load())
+		return fmt.Sprintf("%s documents, %s documents/s", progress.Count(r.Sent.Load()), progress.Count(int64(float64(r.Sent.Load())/elapsed))) + failures(r.Failed.Load())
 	}, log, screen)
 	report, err := r.Run(ctx)
 	stopProgress()

@@ -63,6 +63,7 @@ type Node interface {
 type Config struct {
 	Socket       string // Unix socket of operators, 0660; "" for none
 	StatusSocket string // Unix socket of readers, 0666; "" for none
+	OwnSocket    string // Unix socket of the user who runs the process, 0600; "" for none
 	Listen       string // host:port; beyond loopback only with an Identity
 	Identity     *cert.Identity
 	Hosts        []string // further names by which clients reach the port
@@ -122,7 +123,7 @@ func (s *Server) listen() error {
 		path, name string
 		mode       os.FileMode
 		role       cert.Role
-	}{{s.conf.Socket, "operator_socket", 0o660, cert.Operator}, {s.conf.StatusSocket, "status_socket", 0o666, cert.Reader}} {
+	}{{s.conf.Socket, "operator_socket", 0o660, cert.Operator}, {s.conf.StatusSocket, "status_socket", 0o666, cert.Reader}, {s.conf.OwnSocket, "own_socket", 0o600, cert.Operator}} {
 		if x.path == "" {
 			continue
 		}
@@ -242,6 +243,9 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	}
 	if err := os.Chmod(path, mode); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket: %w: %w", err, fault.ErrConfig), l.Close())
+	}
+	if mode&0o060 == 0 {
+		return l, nil
 	}
 	// Give the socket to the group of operators, if it exists and this process may do so.
 	if g, err := user.LookupGroup("rfsd-operators"); err == nil {

@@ -167,9 +167,21 @@ func migrationFamilies() []family {
 			emit(prometheus.GaugeValue, float64(m.Totals.Bytes-m.Totals.BytesDone), "open")
 		}),
 		migration("rfsd_migration_eta_seconds", "Estimated time to the end by bytes; absent when it is not known or no work is wanted.", nil, func(emit emitter, _ *progress.Migration, s state) {
-			if s.report.Rate.Left != nil {
-				emit(prometheus.GaugeValue, *s.report.Rate.Left)
+			if s.report.Progress.Left != nil {
+				emit(prometheus.GaugeValue, *s.report.Progress.Left)
 			}
+		}),
+		migration("rfsd_migration_documents_per_second", "Documents per second of the whole migration over the last minute.", nil, func(emit emitter, _ *progress.Migration, s state) {
+			emit(prometheus.GaugeValue, s.report.Progress.Rate)
+		}),
+		migration("rfsd_migration_share_ratio", "Part of the repository bytes that is done, 0 to 1.", nil, func(emit emitter, _ *progress.Migration, s state) {
+			emit(prometheus.GaugeValue, s.report.Progress.Share)
+		}),
+		migration("rfsd_migration_given_up", "Work items, indices and phases that failed and do not become complete by themselves.", nil, func(emit emitter, _ *progress.Migration, s state) {
+			emit(prometheus.GaugeValue, float64(s.report.Progress.GivenUp))
+		}),
+		migration("rfsd_migration_quiet_seconds", "How long no document has arrived although items are in work.", nil, func(emit emitter, _ *progress.Migration, s state) {
+			emit(prometheus.GaugeValue, s.report.Progress.Quiet)
 		}),
 		migration("rfsd_phase_duration_seconds", "Time from the begin of a phase to its end, or to now.", []string{"phase"}, func(emit emitter, m *progress.Migration, s state) {
 			for _, p := range m.Phases {

@@ -30,9 +30,9 @@ func full() *Registry {
 	left, began := 12.5, time.Now().Add(-time.Minute)
 	r := NewRegistry(func() status.Report {
 		return status.Report{
-			Node:    status.Node{Version: "1", State: "running", Wanted: 3, Running: 2},
-			Workers: []status.Worker{{Slot: 0, Resident: 1 << 20}, {Slot: 1, Resident: 2 << 20}},
-			Rate:    status.Rate{Left: &left},
+			Node:     status.Node{Version: "1", State: "running", Wanted: 3, Running: 2},
+			Workers:  []status.Worker{{Slot: 0, Resident: 1 << 20}, {Slot: 1, Resident: 2 << 20}},
+			Progress: progress.View{Left: &left},
 			Migration: &progress.Migration{
 				Totals: progress.Counts{Items: 10, ItemsOpen: 4, Leased: 3, ItemsBad: 1, Shards: 5, ShardsDone: 2, Indexed: 70, Bytes: 100, BytesDone: 40},
 				Phases: []progress.Phase{{Name: "documents", Started: &began}}, ReadAt: began.Add(30 * time.Second),

@@ -44,5 +44,23 @@ type ItemFilter struct {
 	Limit int // at most so many; 0: 1000
 }
 
+// Select returns the items that f selects, in their order.
+func (f ItemFilter) Select(items []Item) []Item {
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 1000
+	}
+	out := []Item{}
+	for _, x := range items {
+		if f.Index != "" && x.Index != f.Index || f.State != "" && x.State != f.State {
+			continue
+		}
+		if out = append(out, x); len(out) == limit {
+			break
+		}
+	}
+	return out
+}
+
 // LogLine is one line of the node's JSON log, and its workers'.
 type LogLine = json.RawMessage

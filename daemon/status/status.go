@@ -15,10 +15,11 @@ type Report struct {
 	// Stale is the age of Migration in seconds; the store may be out of reach while a node still answers.
 	Stale float64 `json:"stale_seconds"`
 	// StoreError describes why the store could not be read last time.
-	StoreError string   `json:"store_error,omitempty"`
-	Rate       Rate     `json:"rate"`
-	Workers    []Worker `json:"workers"`
-	Nodes      []Node   `json:"nodes,omitempty"` // of the fleet, when gossip runs
+	StoreError string `json:"store_error,omitempty"`
+	// Progress is the view of the node on the migration.
+	Progress progress.View `json:"progress"`
+	Workers  []Worker      `json:"workers"`
+	Nodes    []Node        `json:"nodes,omitempty"` // of the fleet, when gossip runs
 }
 
 // Node is one daemon.
@@ -32,14 +33,6 @@ type Node struct {
 	Running int       `json:"workers_running"`
 	Address string    `json:"address,omitempty"`
 	Zone    string    `json:"zone,omitempty"`
-}
-
-// Rate is measured over the last minute.
-type Rate struct {
-	Documents float64 `json:"documents_per_second"`
-	Bytes     float64 `json:"bytes_per_second"` // repository bytes
-	// Left is the estimated time to the end by bytes, in seconds; nil when it is not known or no work is wanted.
-	Left *float64 `json:"eta_seconds,omitempty"`
 }
 
 // Worker is one lease in work on this node, or a slot between two.

@@ -207,7 +207,7 @@ func migration(done float64) status.Report {
 	left := 3725.0
 	return status.Report{
 		Node: status.Node{Name: "mover-1", Version: "1.0", State: "running", Wanted: 2, Running: 2}, Migration: m,
-		Rate: status.Rate{Documents: 41_000 * (1 + done), Bytes: 62e6, Left: &left},
+		Progress: progress.View{State: progress.StateWorking, Rate: 41_000 * (1 + done), ByteRate: 62e6, Share: done, Left: &left},
 		Workers: []status.Worker{
 			{Slot: 0, PID: 100, State: "working", Item: "i", Index: hostile, Shard: 4, Rate: 20_500, Resident: 180 << 20},
 			{Slot: 1, PID: 101, State: "backing off", Restarts: 2, LastExit: "signal: killed"},

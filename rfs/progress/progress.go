@@ -58,6 +58,8 @@ type Counts struct {
 	// Bytes of the shards in the repository; Done is estimated by the ordinals behind the watermark.
 	Bytes     int64 `json:"bytes"`
 	BytesDone int64 `json:"bytes_done"`
+	// SourceBytes are those of the sources of the documents that were indexed.
+	SourceBytes int64 `json:"source_bytes"`
 }
 
 // Index is one index of the snapshot.

@@ -252,6 +252,7 @@ func (c *Counts) add(o Counts) {
 	c.Kept += o.Kept
 	c.Bytes += o.Bytes
 	c.BytesDone += o.BytesDone
+	c.SourceBytes += o.SourceBytes
 }
 
 func highest(chains map[int][]cms.Item) int {

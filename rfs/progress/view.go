@@ -9,135 +9,102 @@ import (
 )
 
 const (
-	// window is the time over which the rate of a View is measured.
-	window = time.Minute
 	// readInterval is the shortest time between two readings of the store by a Follower.
-	readInterval = 10 * time.Second
-	// quietAfter is how long no document may arrive before a View reports it.
-	quietAfter = 10 * time.Second
+	readInterval = 5 * time.Second
+	// sampleInterval is how often a Follower looks at what its own process does.
+	sampleInterval = time.Second
+	// readTimeout limits one reading.
+	readTimeout = time.Minute
+	// RecordLag is how much later than the work itself the store shows it: workers record every 10 s, and are read every few seconds.
+	RecordLag = 20 * time.Second
 )
 
-// Own is what a process itself has done since it started.
-type Own struct {
-	Documents  int64 // indexed or failed
-	Failed     int64
-	Bytes      int64 // of their sources
-	ShardBytes int64 // of the repository
-	Running    int   // items in work
-}
+// States of a session, in View.State.
+const (
+	StateUnknown  = "unknown"  // not read yet
+	StateWorking  = "working"  // leases are held, or a phase before the documents is under way
+	StateWaiting  = "waiting"  // work is left, and no lease is held
+	StatePaused   = "paused"   // the operator wants no work
+	StateComplete = "complete" // every phase has ended and no item is open
+)
 
-// View describes a session as one process sees it: what the store holds, and what the process did since.
+// View is what an observer sees of a session at one time: the line of rfsd migrate, rfsctl status, the API, the page
+// and the metrics show it.
 type View struct {
-	Phase     Phase   // the one under way; without a name before the first reading, and at the end
-	Documents int64   // of the session, by this and all former processes
-	Failed    int64   // of Documents
-	Rate      float64 // documents per second of this process over the last minute
-	Mean      float64 // documents per second of this process since its start
-	ByteRate  float64 // bytes of sources per second over the last minute
-	// Share is the part of the repository bytes that is done, 0 to 1; 0 while it is not known.
-	Share float64
-	// Left is the time to the end at the rate of the last minute; 0 while it is not known.
-	Left time.Duration
-	// Quiet is how long no document has arrived although items are in work; 0 below 10 s.
-	Quiet time.Duration
+	State string `json:"state"` // unknown, working, waiting, paused, complete
+	// GivenUp are failed items, indices and phases, which do not become complete by themselves.
+	GivenUp   int64   `json:"given_up"`
+	Rehearsal bool    `json:"rehearsal,omitempty"` // nothing is sent
+	Phase     Phase   `json:"phase,omitzero"`      // the one under way; absent before the first reading, and at the end
+	Documents int64   `json:"documents"`           // of the session, by all present and former processes: indexed, kept or failed
+	Failed    int64   `json:"documents_failed"`    // of Documents
+	Rate      float64 `json:"documents_per_second"`
+	// Mean is the rate since the observer began to look, or since the begin of the phase when it looked once.
+	Mean       float64 `json:"documents_per_second_mean"`
+	SourceRate float64 `json:"source_bytes_per_second"`     // of the sources of documents
+	ByteRate   float64 `json:"repository_bytes_per_second"` // of the repository
+	// Share is the part of the repository's bytes that is done, 0 to 1; 0 while it is not known.
+	Share float64 `json:"share"`
+	// Left is the time to the end at the rate of the last minute, in seconds; nil while it is not known.
+	Left *float64 `json:"eta_seconds,omitempty"`
+	// Quiet is how long no document has arrived although items are in work, in seconds; 0 for a short time.
+	Quiet float64 `json:"quiet_seconds,omitempty"`
 }
 
-// Follower reads a session again and again, so that a process can show the progress of all.
-type Follower struct {
-	Store *cms.Coordinator
-	Clock cms.Clock
-	Own   func() Own
-
-	mu      sync.Mutex
-	phase   Phase   // as it was read last
-	totals  Counts  // likewise
-	first   *Counts // totals of the first reading, less what this process had done by then; nil before it
-	samples []sample
-	begin   time.Duration // of the first View
-	share   float64
-	grown   sample // when Own last grew
-}
-
-type sample struct {
-	at  time.Duration // monotonic clock
-	own Own
-}
-
-// Run reads the store until ctx ends, at most every 10 s and for at most a twentieth of the time. A reading that fails is
-// left out: the process itself reports a store that does not answer.
-func (f *Follower) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		begin := f.Clock.Read().Mono
-		if m, err := Read(ctx, f.Store); err == nil {
-			f.set(m)
-		}
-		took := f.Clock.Read().Mono - begin
-		if f.Clock.Sleep(ctx, max(readInterval, 20*took)) != nil {
-			return
-		}
-	}
-}
-
-func (f *Follower) set(m *Migration) {
-	own := f.Own()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.phase, f.totals = m.phase(), m.Totals
-	if f.first == nil {
-		t := m.Totals
-		f.first = &Counts{
-			Indexed: max(t.Indexed+t.Failed-own.Documents, 0), Failed: max(t.Failed-own.Failed, 0), BytesDone: max(t.BytesDone-own.ShardBytes, 0),
-		}
-	}
-}
-
-// View returns the state at this moment.
-func (f *Follower) View() View {
-	now, own := f.Clock.Read().Mono, f.Own()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	v := View{Documents: own.Documents, Failed: own.Failed}
-	f.measure(&v, sample{now, own})
-	if f.first == nil {
+// View returns what is seen at a time of the monotonic clock. s is the session as it was read last, nil before; the samples
+// of the Measure are of the whole session.
+func (m *Measure) View(now time.Duration, s *Migration) View {
+	v := View{State: StateUnknown, Documents: m.last.sum.Documents, Failed: m.last.sum.Failed}
+	m.rates(&v, now)
+	if s == nil {
 		return v
 	}
-	v.Phase = f.phase
-	v.Documents += f.first.Indexed
-	v.Failed += f.first.Failed
-	if t := f.totals; t.Bytes > 0 {
-		done := max(f.first.BytesDone+own.ShardBytes, t.BytesDone)
-		f.share = max(f.share, min(float64(done)/float64(t.Bytes), 1))
-		v.Share = f.share
-		if first := f.samples[0]; own.ShardBytes > first.own.ShardBytes {
-			perByte := float64(now-first.at) / float64(own.ShardBytes-first.own.ShardBytes)
-			v.Left = time.Duration(perByte * (1 - v.Share) * float64(t.Bytes))
-		}
+	v.Phase, v.State, v.GivenUp = s.phase(), s.state(m.last.sum.Running), s.givenUp()
+	total := s.Totals.Bytes
+	switch {
+	case s.Complete:
+		v.Share = 1
+	case total > 0:
+		v.Share = min(float64(m.last.sum.Bytes)/float64(total), 1)
+	}
+	switch {
+	case v.ByteRate > 0:
+		v.left(total-m.last.sum.Bytes, v.ByteRate)
+	case m.Lag > 0 && len(m.points) < 2: // nothing has grown since the store was read for the first time
+		s.mean(&v)
+	}
+	if v.State != StateWorking {
+		v.Quiet = 0
+	}
+	if v.State == StatePaused || v.State == StateComplete {
+		v.Left = nil
 	}
 	return v
 }
 
-// measure keeps s and sets the rates and Quiet of v.
-func (f *Follower) measure(v *View, s sample) {
-	if len(f.samples) == 0 || s.own.Documents > f.grown.own.Documents || s.own.ShardBytes > f.grown.own.ShardBytes || s.own.Running == 0 {
-		f.grown = s
+// maxLeft is the longest time that is worth a number.
+const maxLeft = 10 * 365 * 24 * time.Hour
+
+func (v *View) left(bytes int64, perSecond float64) {
+	if seconds := float64(max(bytes, 0)) / perSecond; seconds <= maxLeft.Seconds() {
+		v.Left = &seconds
 	}
-	if len(f.samples) == 0 {
-		f.begin = s.at
-	}
-	f.samples = append(f.samples, s)
-	for len(f.samples) > 2 && s.at-f.samples[1].at >= window {
-		f.samples = f.samples[1:]
-	}
-	first := f.samples[0]
-	if seconds := (s.at - first.at).Seconds(); seconds > 0 {
-		v.Rate = float64(max(s.own.Documents-first.own.Documents, 0)) / seconds
-		v.ByteRate = float64(max(s.own.Bytes-first.own.Bytes, 0)) / seconds
-	}
-	if s.own.Documents > 0 {
-		v.Mean = float64(s.own.Documents) / max((s.at-f.begin).Seconds(), 0.001)
-	}
-	if quiet := s.at - f.grown.at; quiet >= quietAfter {
-		v.Quiet = quiet
+}
+
+// mean estimates from a single reading: the mean since the begin of the documents.
+func (m *Migration) mean(v *View) {
+	for _, p := range m.Phases {
+		if p.Name != "documents" || p.Started == nil || p.Finished != nil {
+			continue
+		}
+		took, w := m.ReadAt.Sub(*p.Started).Seconds(), m.Totals.Work()
+		if took < 1 {
+			return
+		}
+		v.Mean = float64(w.Documents) / took
+		if w.Bytes > 0 {
+			v.left(m.Totals.Bytes-w.Bytes, float64(w.Bytes)/took)
+		}
 	}
 }
 
@@ -149,4 +116,117 @@ func (m *Migration) phase() Phase {
 		}
 	}
 	return Phase{}
+}
+
+// state returns the state of the session, of which running items are in work.
+func (m *Migration) state(running int64) string {
+	p := m.phase()
+	switch {
+	case m.Complete:
+		return StateComplete
+	case running > 0, p.Holder != "":
+		return StateWorking
+	case m.Intent.State == "pause" || m.Intent.State == "drain":
+		return StatePaused
+	}
+	return StateWaiting
+}
+
+// givenUp returns the number of failed items, indices and phases.
+func (m *Migration) givenUp() (n int64) {
+	for _, f := range m.Failures {
+		if !f.Documents {
+			n += f.Count
+		}
+	}
+	return n
+}
+
+// Follower reads a session again and again, so that a process can show the progress of all that take part.
+type Follower struct {
+	Read      func(ctx context.Context) (*Migration, error)
+	Clock     cms.Clock
+	Own       func() Work // what this process did since it began, of which the store shows less; nil: nothing
+	Rehearsal bool
+	Changed   func() // called after each sample; may be nil
+
+	mu      sync.Mutex
+	measure Measure
+	seen    *Migration
+	at      time.Duration // of the last reading
+	failed  error         // of the last reading
+	first   Work          // of the first reading, less what this process had done by then
+}
+
+// Run reads the store until ctx ends, at most every 5 s and for at most a twentieth of the time, and takes a sample every second.
+func (f *Follower) Run(ctx context.Context) {
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			begin := f.Clock.Read().Mono
+			f.Look(ctx)
+			if took := f.Clock.Read().Mono - begin; f.Clock.Sleep(ctx, max(readInterval, 20*took)) != nil {
+				return
+			}
+		}
+	})
+	for f.Clock.Sleep(ctx, sampleInterval) == nil {
+		f.View()
+		if f.Changed != nil {
+			f.Changed()
+		}
+	}
+	reading.Wait()
+}
+
+// Look reads the store once. After an error the former reading counts on.
+func (f *Follower) Look(ctx context.Context) {
+	rctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	m, err := f.Read(rctx)
+	if ctx.Err() != nil {
+		return
+	}
+	own := f.own()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed = err; err != nil {
+		return
+	}
+	if f.seen == nil {
+		f.first = m.Totals.Work().minus(own)
+		if f.Own == nil {
+			f.measure.Lag = RecordLag
+		}
+	}
+	f.seen, f.at = m, f.Clock.Read().Mono
+}
+
+func (f *Follower) own() Work {
+	if f.Own == nil {
+		return Work{}
+	}
+	return f.Own()
+}
+
+// Seen returns the session as it was read last, nil before, how long ago that was, and the error of a later reading.
+func (f *Follower) Seen() (m *Migration, age time.Duration, err error) {
+	now := f.Clock.Read().Mono
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen, now - f.at, f.failed
+}
+
+// View returns the state at this moment.
+func (f *Follower) View() View {
+	now, own := f.Clock.Read().Mono, f.own()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seen == nil {
+		return View{State: StateUnknown, Rehearsal: f.Rehearsal, Documents: own.Documents, Failed: own.Failed}
+	}
+	f.measure.Add(now, own.plus(f.first).atLeast(f.seen.Totals.Work()))
+	v := f.measure.View(now, f.seen)
+	v.Rehearsal = f.Rehearsal
+	return v
 }

@@ -10,32 +10,33 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
-// stepClock is moved by the test; Sleep ends when the context does.
-type stepClock struct {
-	mono  time.Duration
-	slept chan struct{} // closed at the first Sleep
-}
+// stepClock is moved by the test.
+type stepClock struct{ mono time.Duration }
 
 func (c *stepClock) Read() cms.Reading { return cms.Reading{Mono: c.mono} }
 
 func (c *stepClock) Sleep(ctx context.Context, _ time.Duration) error {
-	close(c.slept)
 	<-ctx.Done()
 	return ctx.Err()
 }
 
 // follow reads the store once.
-func follow(t *testing.T, w world, own *progress.Own) (*progress.Follower, *stepClock) {
+func follow(t *testing.T, w world, own *progress.Work) (*progress.Follower, *stepClock) {
 	t.Helper()
-	clock := &stepClock{slept: make(chan struct{})}
-	f := &progress.Follower{Store: w.Coordinator, Clock: clock, Own: func() progress.Own { return *own }}
-	ctx, end := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { f.Run(ctx); close(ended) }()
-	<-clock.slept
-	end()
-	<-ended
+	clock := &stepClock{}
+	f := &progress.Follower{Clock: clock, Read: func(ctx context.Context) (*progress.Migration, error) { return progress.Read(ctx, w.Coordinator) }}
+	if own != nil {
+		f.Own = func() progress.Work { return *own }
+	}
+	f.Look(t.Context())
 	return f, clock
+}
+
+func seconds(left *float64) float64 {
+	if left == nil {
+		return -1
+	}
+	return *left
 }
 
 // A process that goes on with the work of another counts what that one did, and estimates the end from its own rate.
@@ -43,15 +44,15 @@ func TestTheViewOfAResumedMigrationIsTrue(t *testing.T) {
 	w := newWorld(t)
 	w.entry(t, "logs", progress.Completed, 1000, 3000)
 	must(t, w.lease(t, cms.ItemID{Index: "logs"}).Complete(t.Context(), cms.Work{Counts: cms.Counts{Ordinals: 100, Live: 100, Indexed: 99, Failed: 1}}))
-	own := &progress.Own{}
+	own := &progress.Work{}
 	f, clock := follow(t, w, own)
-	if v := f.View(); v.Share != 0.25 || v.Documents != 100 || v.Failed != 1 || v.Left != 0 || v.Phase.Name != "documents" {
+	if v := f.View(); v.Share != 0.25 || v.Documents != 100 || v.Failed != 1 || v.Left != nil || v.Phase.Name != "documents" {
 		t.Errorf("at the start: %+v", v)
 	}
 	clock.mono = 10 * time.Second
-	*own = progress.Own{Documents: 100, Bytes: 5000, ShardBytes: 1000, Running: 1}
+	*own = progress.Work{Documents: 100, SourceBytes: 5000, Bytes: 1000, Running: 1}
 	v := f.View()
-	if v.Share != 0.5 || v.Documents != 200 || v.Rate != 10 || v.Mean != 10 || v.ByteRate != 500 || v.Left != 20*time.Second || v.Quiet != 0 {
+	if v.Share != 0.5 || v.Documents != 200 || v.Rate != 10 || v.Mean != 10 || v.SourceRate != 500 || v.ByteRate != 100 || seconds(v.Left) != 20 || v.Quiet != 0 {
 		t.Errorf("after 10 s: %+v", v)
 	}
 }
@@ -60,21 +61,21 @@ func TestTheViewOfAResumedMigrationIsTrue(t *testing.T) {
 func TestTheRateIsThatOfTheLastMinute(t *testing.T) {
 	w := newWorld(t)
 	w.entry(t, "logs", progress.Completed, 10_000)
-	own := &progress.Own{Running: 1}
+	own := &progress.Work{Running: 1}
 	f, clock := follow(t, w, own)
 	f.View()
 	for range 120 { // two slow minutes, then one that is ten times as fast
 		clock.mono += time.Second
-		own.Documents, own.ShardBytes = own.Documents+1, own.ShardBytes+10
+		own.Documents, own.Bytes = own.Documents+1, own.Bytes+10
 		f.View()
 	}
 	var v progress.View
 	for range 60 {
 		clock.mono += time.Second
-		own.Documents, own.ShardBytes = own.Documents+10, own.ShardBytes+100
+		own.Documents, own.Bytes = own.Documents+10, own.Bytes+100
 		v = f.View()
 	}
-	if math.Abs(v.Rate-10) > 0.2 || math.Abs(v.Mean-4) > 0.01 || v.Share != 0.72 || math.Abs(v.Left.Seconds()-28) > 1 {
+	if math.Abs(v.Rate-10) > 0.2 || math.Abs(v.Mean-4) > 0.01 || v.Share != 0.72 || math.Abs(seconds(v.Left)-28) > 1 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -82,24 +83,24 @@ func TestTheRateIsThatOfTheLastMinute(t *testing.T) {
 func TestTimeWithoutDocumentsIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.entry(t, "logs", progress.Completed, 10_000)
-	own := &progress.Own{Documents: 5, Running: 1}
+	own := &progress.Work{Documents: 5, Running: 1}
 	f, clock := follow(t, w, own)
 	for _, c := range []struct {
 		name string
 		at   time.Duration
-		own  progress.Own
+		own  progress.Work
 		want time.Duration
 	}{
-		{"documents arrived", 0, progress.Own{Documents: 5, Running: 1}, 0},
-		{"a short pause", 9 * time.Second, progress.Own{Documents: 5, Running: 1}, 0},
-		{"a long one", 40 * time.Second, progress.Own{Documents: 5, Running: 1}, 40 * time.Second},
-		{"documents again", 41 * time.Second, progress.Own{Documents: 6, Running: 1}, 0},
-		{"no item in work", 90 * time.Second, progress.Own{Documents: 6}, 0},
-		{"ordinals without documents", 95 * time.Second, progress.Own{Documents: 6, ShardBytes: 7, Running: 1}, 0},
-		{"and none", 106 * time.Second, progress.Own{Documents: 6, ShardBytes: 7, Running: 1}, 11 * time.Second},
+		{"documents arrived", 0, progress.Work{Documents: 5, Running: 1}, 0},
+		{"a short pause", 9 * time.Second, progress.Work{Documents: 5, Running: 1}, 0},
+		{"a long one", 40 * time.Second, progress.Work{Documents: 5, Running: 1}, 40 * time.Second},
+		{"documents again", 41 * time.Second, progress.Work{Documents: 6, Running: 1}, 0},
+		{"no item in work", 90 * time.Second, progress.Work{Documents: 6}, 0},
+		{"ordinals without documents", 95 * time.Second, progress.Work{Documents: 6, Bytes: 7, Running: 1}, 0},
+		{"and none", 106 * time.Second, progress.Work{Documents: 6, Bytes: 7, Running: 1}, 11 * time.Second},
 	} {
 		clock.mono, *own = c.at, c.own
-		if v := f.View(); v.Quiet != c.want {
+		if v := f.View(); v.Quiet != c.want.Seconds() {
 			t.Errorf("%s: %v, want %v", c.name, v.Quiet, c.want)
 		}
 	}
@@ -109,9 +110,71 @@ func TestTimeWithoutDocumentsIsReported(t *testing.T) {
 func TestAViewWithoutAStore(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.store.Close())
-	f, clock := follow(t, w, &progress.Own{Documents: 7, Running: 1})
+	f, clock := follow(t, w, &progress.Work{Documents: 7, Running: 1})
 	clock.mono = time.Second
-	if v := f.View(); v.Documents != 7 || v.Share != 0 || v.Left != 0 || v.Phase.Name != "" {
+	if v := f.View(); v.Documents != 7 || v.Share != 0 || v.Left != nil || v.Phase.Name != "" || v.State != progress.StateUnknown {
+		t.Errorf("%+v", v)
+	}
+}
+
+// What is only read from a store grows by steps, in which workers record it: the rate is that of whole steps.
+func TestTheRateOfRecordedWork(t *testing.T) {
+	m := progress.Measure{Lag: progress.RecordLag}
+	session := &progress.Migration{Totals: progress.Counts{Bytes: 100_000, Leased: 1, ItemsOpen: 1}}
+	done := func(at int64) progress.Work {
+		recorded := at / 10 * 10
+		return progress.Work{Documents: 10 * recorded, Bytes: 100 * recorded, Running: 1}
+	}
+	for at := int64(0); at <= 300; at += 3 {
+		m.Add(time.Duration(at)*time.Second, done(at))
+		v := m.View(time.Duration(at)*time.Second, session)
+		if at < 60 {
+			continue
+		}
+		if v.Rate < 9.4 || v.Rate > 10.6 || v.Quiet != 0 {
+			t.Errorf("after %d s: %v documents/s, quiet for %v s", at, v.Rate, v.Quiet)
+		}
+		if left := float64(100_000-done(at).Bytes) / 100; math.Abs(seconds(v.Left)-left) > 0.07*left {
+			t.Errorf("after %d s: %v s left, want %v", at, seconds(v.Left), left)
+		}
+	}
+	if v := m.View(360*time.Second, session); v.Quiet < 59 || v.Rate > 8 {
+		t.Errorf("a minute later: %v documents/s, quiet for %v s", v.Rate, v.Quiet)
+	}
+}
+
+// A single reading has the mean since the documents began; items in work decide whether work is under way.
+func TestTheViewOfASingleReading(t *testing.T) {
+	w := newWorld(t)
+	w.entry(t, "logs", progress.Completed, 1000, 3000)
+	w.put(t, cms.Record{ID: "phase:docs", Kind: "phase", State: progress.InProgress})
+	lease := w.lease(t, cms.ItemID{Index: "logs"})
+	must(t, lease.Complete(t.Context(), cms.Work{Counts: cms.Counts{Ordinals: 100, Live: 100, Indexed: 90, Kept: 10, Bytes: 5000}}))
+	f, _ := follow(t, w, nil)
+	if v := f.View(); v.State != progress.StateWaiting || v.Documents != 100 || v.Share != 0.25 {
+		t.Errorf("no lease is held: %+v", v)
+	}
+	w.lease(t, cms.ItemID{Index: "logs", Shard: 1})
+	f.Look(t.Context())
+	if v := f.View(); v.State != progress.StateWorking {
+		t.Errorf("a lease is held: %+v", v)
+	}
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	m := &progress.Migration{
+		ReadAt: began.Add(100 * time.Second), Phases: []progress.Phase{{Name: "documents", State: progress.InProgress, Started: &began}},
+		Totals: progress.Counts{Leased: 1, ItemsOpen: 1, Bytes: 4000, BytesDone: 1000, Indexed: 500},
+	}
+	measure := progress.Measure{Lag: progress.RecordLag}
+	measure.Add(0, m.Totals.Work())
+	if v := measure.View(0, m); v.Rate != 0 || v.Mean != 5 || seconds(v.Left) != 300 {
+		t.Errorf("the mean: %+v, %v s left", v, seconds(v.Left))
+	}
+}
+
+func TestWhatWasGivenUpIsSeen(t *testing.T) {
+	m := &progress.Migration{Failures: []progress.Failure{{Reason: "checksum", Count: 2}, {Reason: "refused", Count: 7, Documents: true}}}
+	var measure progress.Measure
+	if v := measure.View(0, m); v.GivenUp != 2 {
 		t.Errorf("%+v", v)
 	}
 }

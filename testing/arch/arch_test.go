@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"cmd/manual":     {"rfs/terminal", "cmd/config"},
 	"cmd/config":     {"rfs", "daemon/cert", "cmd/config"},
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
-	"daemon/status":  {"rfs/progress", "daemon/status"},
+	"daemon/status":  {"rfs/progress", "rfs/cms", "rfs/importer", "daemon/status"},
 	"daemon/sharing": {"rfs/fault", "rfs/cms"},
 	"daemon/cert":    {"rfs/fault", "daemon/cert"},
 	"daemon/web":     {"daemon/web", "daemon/status"},

@@ -63,14 +63,14 @@ function show(r) {
   $("node").textContent = "node " + r.node.name + ", version " + r.node.version + ", " + r.node.workers_running + " of " + r.node.workers_wanted + " workers";
   $("reason").textContent = r.node.reason || "";
   document.title = (m ? percent(share(m.totals.bytes_done, m.totals.bytes)) + " " : "") + "rfsd " + r.node.state;
-  showTotals(m, r.rate);
+  showTotals(m, r.progress);
   showIndices(m ? m.indices || [] : []);
   showFailures(m ? m.failures || [] : []);
   showWorkers(r.workers || []);
   showNodes(r.nodes || []);
 }
 
-function showTotals(m, rate) {
+function showTotals(m, view) {
   const bar = $("all");
   if (!m) {
     $("facts").replaceChildren(fact("progress", "not known yet"));
@@ -87,7 +87,7 @@ function showTotals(m, rate) {
     fact("shards", count(t.shards_done) + " of " + count(t.shards)), fact("indices", count((m.indices || []).length)),
     fact("documents", count(t.documents_indexed)), fact("refused", count(t.documents_failed)),
     fact("items given up", count(t.items_failed)), fact("leases", count(t.items_leased)),
-    fact("time left", m.complete ? "none" : span(rate.eta_seconds)));
+    fact("time left", m.complete ? "none" : span(view.eta_seconds)));
   $("phases").replaceChildren(...(m.phases || []).map((p) => {
     let text = p.name + ": " + (words[p.state] || p.state);
     if (p.total) text += ", " + (p.unit === "bytes" ? bytes(p.done) + " of " + bytes(p.total) : count(p.done) + " of " + count(p.total) + " " + (p.unit || ""));
@@ -188,7 +188,7 @@ function showNodes(all) {
 }
 
 function remember(r, now) {
-  history.push({ at: now, docs: r.rate.documents_per_second || 0, bytes: r.rate.bytes_per_second || 0 });
+  history.push({ at: now, docs: r.progress.documents_per_second || 0, bytes: r.progress.repository_bytes_per_second || 0 });
   while (history.length > 2 && history[0].at < now - historyTime) history.shift();
 }
 

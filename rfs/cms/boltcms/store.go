@@ -120,11 +120,23 @@ func open(path string, now func() time.Time, options bolt.Options) (*Store, erro
 
 // owner names the process that wrote its id beside the file, for a message.
 func owner(path string) string {
+	if pid := Owner(path); pid != 0 {
+		return fmt.Sprintf(" by process %d", pid)
+	}
+	return ""
+}
+
+// Owner returns the id of the process that noted that it has the file open, 0 for none. It may have been killed since.
+func Owner(path string) int {
 	b, err := os.ReadFile(path + ".pid")
 	if err != nil || len(b) > 32 {
-		return ""
+		return 0
 	}
-	return " by process " + strings.TrimSpace(string(b))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || pid < 0 {
+		return 0
+	}
+	return pid
 }
 
 // Close gives the file free for the next process.

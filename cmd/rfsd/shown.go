@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/foreground"
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// keptLines is how many lines of its log a command in the foreground keeps for rfsctl logs.
+const keptLines = 500
+
+// keepLines returns a log that also keeps its last lines.
+func keepLines(log *slog.Logger, level slog.Leveler) (*slog.Logger, *daemon.LogRing) {
+	ring := daemon.NewLogRing(keptLines)
+	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(ring, logOptions(level)))), ring
+}
+
+// shownMigration returns a migration of this process as rfsctl status shows it.
+func shownMigration(o options, s *worker.Session, blobs *repo.Counting, in *instruments, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
+	return foreground.New(foreground.Config{
+		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Read: status.Read,
+		Own: func() progress.Work {
+			p := s.Runner.Meter.Read(time.Now())
+			return progress.Work{Documents: p.Documents, Failed: p.Failed, SourceBytes: p.Bytes, Bytes: p.ShardBytes, Running: int64(p.Running)}
+		},
+		Sample:    func() metrics.Sample { return in.sample(s, blobs) },
+		Rehearsal: o.discard, Clock: cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+	})
+}
+
+// shownImport returns the part of this process in an import as rfsctl status shows it.
+func shownImport(o importOptions, h *importHand, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
+	return foreground.New(foreground.Config{
+		Name: "import", Version: version, Session: o.session, Slots: o.slots, Store: h.kept, Read: status.ReadImport,
+		Own: func() progress.Work {
+			own := h.Own()
+			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes}
+		},
+		Sample: h.sample,
+		Clock:  cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+	})
+}
+
+// show shows a command here, and to rfsctl status, until the returned function is called.
+func show(ctx context.Context, shown *foreground.Command, log *slog.Logger, screen *terminal.Screen) (stop func()) {
+	ctx, end := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { shown.Run(ctx) })
+	stopProgress := showProgress(func(float64) string { return shown.View().String() }, log, screen)
+	return func() {
+		stopProgress()
+		end()
+		running.Wait()
+	}
+}

@@ -1,0 +1,276 @@
+// Package foreground shows a command that runs in the foreground, such as rfsd migrate, as a node is shown: by the same API,
+// to the same clients.
+package foreground
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/api"
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/daemon/web"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// LogReader returns the last lines of a log.
+type LogReader interface {
+	Last(limit int) []status.LogLine
+}
+
+// Config describes a command.
+type Config struct {
+	Name    string // of the command, such as migrate
+	Version string
+	Session string
+	Slots   int // items that it works on at the same time, at most
+	// Store is where the work is coordinated.
+	Store *cms.Coordinator
+	// Read reads the session, such as status.Read.
+	Read      func(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []status.Item, error)
+	Own       func() progress.Work  // what this process did since it began
+	Sample    func() metrics.Sample // the same in more detail, for the metrics
+	Rehearsal bool                  // nothing is sent
+	Clock     cms.Clock
+	Logs      LogReader
+	Log       *slog.Logger
+	Env       func(string) string
+}
+
+// Command is a command in the foreground. It implements api.Node.
+type Command struct {
+	conf     Config
+	follower *progress.Follower
+	metrics  *metrics.Registry
+	started  time.Time
+
+	mu       sync.Mutex
+	items    []status.Item
+	events   []status.Event
+	refused  []progress.Failure
+	sampled  metrics.Sample
+	watchers map[chan struct{}]struct{}
+}
+
+// New returns a Command. Run keeps it up to date.
+func New(conf Config) *Command {
+	c := &Command{conf: conf, started: time.Now(), watchers: map[chan struct{}]struct{}{}}
+	c.follower = &progress.Follower{Read: c.read, Clock: conf.Clock, Own: conf.Own, Rehearsal: conf.Rehearsal, Changed: c.notify}
+	c.metrics = metrics.NewRegistry(func() status.Report { return c.Status(context.Background()) })
+	return c
+}
+
+// View returns the view of this moment on the session.
+func (c *Command) View() progress.View { return c.follower.View() }
+
+// lastRead limits the reading of the store at the end.
+const lastRead = 5 * time.Second
+
+// lastStatus is how long clients that follow the status are given to receive the last one.
+const lastStatus = time.Second
+
+// Run reads the store, and serves the socket of the command, until ctx ends. Clients that follow the status receive that of
+// the end. A socket that cannot be opened is logged: the work goes on without it.
+func (c *Command) Run(ctx context.Context) {
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { c.serve(serving) })
+	c.follower.Run(ctx)
+	if c.followed() {
+		last, end := context.WithTimeout(serving, lastRead)
+		c.follower.Look(last)
+		end()
+		c.notify()
+		wait := time.NewTimer(lastStatus)
+		<-wait.C
+	}
+	stop()
+	running.Wait()
+}
+
+// followed reports whether a client follows the status.
+func (c *Command) followed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.watchers) > 0
+}
+
+// serve serves the socket until ctx ends.
+func (c *Command) serve(ctx context.Context) {
+	path, err := api.NewOwnSocket(c.conf.Name, c.conf.Env)
+	var server *api.Server
+	if err == nil {
+		server, err = api.New(api.Config{OwnSocket: path, Page: web.Handler(), Refused: c.metrics.Refused, Log: c.conf.Log}, c)
+	}
+	if err != nil {
+		c.conf.Log.Info("no socket for rfsctl status", "error", err)
+		return
+	}
+	c.conf.Log.Info("rfsctl status shows this process", "socket", path)
+	if err := server.Serve(ctx); err != nil && ctx.Err() == nil {
+		c.conf.Log.Warn("the socket for rfsctl status has ended", "error", err)
+	}
+	_ = os.Remove(path) // closing has removed it
+}
+
+func (c *Command) read(ctx context.Context) (*progress.Migration, error) {
+	m, items, err := c.conf.Read(ctx, c.conf.Store)
+	if err != nil {
+		return nil, err
+	}
+	m.Session = c.conf.Session
+	events, err := status.ReadEvents(ctx, c.conf.Store)
+	if err != nil {
+		return nil, err
+	}
+	var refused []progress.Failure
+	if m.Totals.Failed > 0 {
+		if refused, err = progress.ReadRefused(ctx, c.conf.Store); err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.items, c.events, c.refused = items, events, refused
+	return m, nil
+}
+
+// Status returns the view of this moment.
+func (c *Command) Status(context.Context) status.Report {
+	r := status.Report{Progress: c.follower.View(), Workers: []status.Worker{}}
+	m, age, err := c.follower.Seen()
+	r.Migration = m
+	if m != nil {
+		r.Stale = age.Seconds()
+	}
+	if err != nil {
+		r.StoreError = fault.Text(err)
+	}
+	r.Node = status.Node{
+		Name: fmt.Sprintf("%s-%d", c.conf.Name, os.Getpid()), Version: c.conf.Version, Started: c.started.UTC(), State: "running",
+		Wanted: c.conf.Slots, Running: int(c.conf.Own().Running),
+	}
+	if m == nil {
+		r.Node.State = "starting"
+	}
+	return r
+}
+
+// Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is closed when
+// ctx is done.
+func (c *Command) Subscribe(ctx context.Context) <-chan struct{} {
+	ch := make(chan struct{}, 1)
+	c.mu.Lock()
+	c.watchers[ch] = struct{}{}
+	c.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watchers, ch)
+		close(ch)
+	})
+	return ch
+}
+
+func (c *Command) notify() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ch := range c.watchers {
+		select {
+		case ch <- struct{}{}:
+		default: // one is pending
+		}
+	}
+}
+
+// seen returns an error until the store was read.
+func (c *Command) seen() (*progress.Migration, error) {
+	m, _, err := c.follower.Seen()
+	if m != nil {
+		return m, nil
+	}
+	why := "it has just begun"
+	if err != nil {
+		why = fault.Text(err)
+	}
+	return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
+}
+
+// Failures returns failed items, indices and phases, and the recorded rejected documents, grouped by reason.
+func (c *Command) Failures(context.Context) ([]progress.Failure, error) {
+	m, err := c.seen()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Concat(m.Failures, c.refused), nil
+}
+
+// Items returns the work items as of the last read of the store, sorted by index, shard and cursor.
+func (c *Command) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
+	if _, err := c.seen(); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return f.Select(c.items), nil
+}
+
+// Events returns the last events of the store, at most limit, newest last; limit ≤ 0: all.
+func (c *Command) Events(_ context.Context, limit int) ([]status.Event, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if limit <= 0 || limit > len(c.events) {
+		limit = len(c.events)
+	}
+	return slices.Clone(c.events[len(c.events)-limit:]), nil
+}
+
+// Logs returns the last log lines, at most limit; limit ≤ 0: all that are kept.
+func (c *Command) Logs(_ context.Context, limit int) []status.LogLine { return c.conf.Logs.Last(limit) }
+
+// Metrics returns the handler of the metrics in the Prometheus format.
+func (c *Command) Metrics() http.Handler {
+	handler := c.metrics.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		sample := c.conf.Sample()
+		c.metrics.Add(sample.Minus(c.sampled))
+		c.sampled = sample
+		c.mu.Unlock()
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// errNoOrders is the answer to every order.
+var errNoOrders = fmt.Errorf("a command in the foreground takes no orders: end it with Ctrl-C; the same command continues: %w", fault.ErrConfig)
+
+// Pause returns an error: a command takes no orders.
+func (c *Command) Pause(context.Context, string) error { return errNoOrders }
+
+// Resume returns an error: a command takes no orders.
+func (c *Command) Resume(context.Context, string, []string) error { return errNoOrders }
+
+// Drain returns an error: a command takes no orders.
+func (c *Command) Drain(context.Context, string, []string) error { return errNoOrders }
+
+// Scale returns an error: a command takes no orders.
+func (c *Command) Scale(context.Context, string, *int) error { return errNoOrders }
+
+// Healthy returns nil: the process answers.
+func (c *Command) Healthy() error { return nil }
+
+// Ready returns why the process does not work, or nil.
+func (c *Command) Ready() error {
+	_, err := c.seen()
+	return err
+}

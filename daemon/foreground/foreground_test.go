@@ -1,0 +1,237 @@
+package foreground_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/api"
+	"github.com/rfsd/rfsd/daemon/api/client"
+	"github.com/rfsd/rfsd/daemon/foreground"
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type noLines struct{}
+
+func (noLines) Last(int) []status.LogLine { return nil }
+
+// session is a coordination store with one item, whose lease is held.
+func session(t *testing.T) (*cms.Coordinator, *cms.Lease) {
+	t.Helper()
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
+	must(t, err)
+	seed, err := c.AcquireSetup(t.Context(), "seeder")
+	must(t, err)
+	_, err = c.SeedItems(t.Context(), slices.Values([]cms.ItemID{{Index: "logs"}}))
+	must(t, err)
+	must(t, seed.Complete(t.Context(), cms.Work{}))
+	_, err = store.Put(t.Context(), cms.Record{ID: "phase:docs", Kind: "phase", State: progress.Completed})
+	must(t, err)
+	l, err := c.AcquireNext(t.Context(), "worker", nil)
+	must(t, err)
+	return c, l
+}
+
+// begin runs a command until the returned function is called.
+func begin(t *testing.T, name string, c *cms.Coordinator, own progress.Work, env func(string) string) (end func()) {
+	t.Helper()
+	command := foreground.New(foreground.Config{
+		Name: name, Version: "1", Session: "night", Slots: 2, Store: c, Read: status.Read, Own: func() progress.Work { return own },
+		Sample: func() metrics.Sample { return metrics.Sample{Documents: own.Documents} }, Clock: cms.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { command.Run(ctx) })
+	end = sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(end)
+	return end
+}
+
+// sockets blocks until as many commands can be asked.
+func sockets(t *testing.T, env func(string) string, n int) []string {
+	t.Helper()
+	for {
+		all := api.OwnSockets(env)
+		if len(all) == n {
+			return all
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("%q, want %d", all, n)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func ask(t *testing.T, socket, path string, into any) error {
+	t.Helper()
+	c, err := client.New(client.Options{Nodes: []string{socket}})
+	must(t, err)
+	_, err = c.Get(t.Context(), path, nil, into)
+	return err
+}
+
+// read blocks until a command has read its session.
+func read(t *testing.T, socket string) (r status.Report) {
+	t.Helper()
+	for r.Migration == nil {
+		must(t, ask(t, socket, "/v1/status", &r))
+		select {
+		case <-t.Context().Done():
+			t.Fatal("the session was not read")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return r
+}
+
+func environment(dir string) func(string) string {
+	return func(name string) string {
+		if name == "XDG_RUNTIME_DIR" || name == "TMPDIR" {
+			return dir
+		}
+		return ""
+	}
+}
+
+func TestCommandsAreFoundByTheirUserAlone(t *testing.T) {
+	env := environment(t.TempDir())
+	c, _ := session(t)
+	endMigrate := begin(t, "migrate", c, progress.Work{Documents: 7, Running: 1}, env)
+	endImport := begin(t, "import", c, progress.Work{}, env)
+	all := sockets(t, env, 2)
+	for _, path := range all {
+		info, err := os.Stat(path)
+		must(t, err)
+		dir, err := os.Stat(filepath.Dir(path))
+		must(t, err)
+		if info.Mode().Perm() != 0o600 || dir.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v in %v", path, info.Mode(), dir.Mode())
+		}
+	}
+	r := read(t, all[1])
+	if r.Node.Name != filepath.Base(all[1][:len(all[1])-len(".sock")]) || r.Node.Running != 1 || r.Migration.Session != "night" || r.Progress.Documents != 7 || r.Progress.State != progress.StateWorking {
+		t.Errorf("%+v", r)
+	}
+	endImport()
+	if left := sockets(t, env, 1); left[0] != all[1] {
+		t.Errorf("%q is left", left)
+	}
+	endMigrate()
+	if _, err := os.Stat(all[1]); !os.IsNotExist(err) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+// The store, a node and a command describe the same session in the same words.
+func TestACommandAnswersWhatTheStoreHolds(t *testing.T) {
+	env := environment(t.TempDir())
+	c, _ := session(t)
+	begin(t, "migrate", c, progress.Work{}, env)
+	path := sockets(t, env, 1)[0]
+	got := read(t, path)
+	want, items, err := status.Read(t.Context(), c)
+	must(t, err)
+	want.Session, want.ReadAt = "night", got.Migration.ReadAt
+	if a, b := text(t, got.Migration), text(t, want); a != b {
+		t.Errorf("the command:\n%s\nthe store:\n%s", a, b)
+	}
+	var listed []status.Item
+	must(t, ask(t, path, "/v1/items", &listed))
+	if !reflect.DeepEqual(listed, items) {
+		t.Errorf("%+v, want %+v", listed, items)
+	}
+	var failures []progress.Failure
+	must(t, ask(t, path, "/v1/failures", &failures))
+	client, err := client.New(client.Options{Nodes: []string{path}})
+	must(t, err)
+	if _, err := client.Post(t.Context(), "/v1/pause", nil); err == nil || !strings.Contains(err.Error(), "takes no orders") {
+		t.Errorf("pause: %v", err)
+	}
+}
+
+func TestFollowersReceiveTheEnd(t *testing.T) {
+	env := environment(t.TempDir())
+	c, lease := session(t)
+	end := begin(t, "migrate", c, progress.Work{Running: 1}, env)
+	path := sockets(t, env, 1)[0]
+	read(t, path)
+	follower, err := client.New(client.Options{Nodes: []string{path}})
+	must(t, err)
+	begun, complete := make(chan struct{}), false
+	var following sync.WaitGroup
+	following.Go(func() {
+		first := sync.OnceFunc(func() { close(begun) })
+		err := follower.Follow(t.Context(), func(b json.RawMessage) bool {
+			first()
+			var r status.Report
+			must(t, json.Unmarshal(b, &r))
+			complete = r.Migration.Complete
+			return !complete
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	must(t, lease.Complete(t.Context(), cms.Work{Counts: cms.Counts{Ordinals: 1, Live: 1, Indexed: 1}}))
+	end()
+	following.Wait()
+	if !complete {
+		t.Error("the last status does not show the end")
+	}
+}
+
+func TestSocketsOfKilledProcessesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	env := environment(dir)
+	first, err := api.NewOwnSocket("migrate", env)
+	must(t, err)
+	dead := filepath.Join(filepath.Dir(first), "migrate-999999999.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead})
+	must(t, err)
+	l.SetUnlinkOnClose(false)
+	must(t, l.Close())
+	if all := api.OwnSockets(env); len(all) != 0 {
+		t.Errorf("%q cannot be asked", all)
+	}
+	_, err = api.NewOwnSocket("migrate", env)
+	must(t, err)
+	if _, err := os.Stat(dead); !os.IsNotExist(err) {
+		t.Errorf("it is left: %v", err)
+	}
+	must(t, os.Chmod(filepath.Dir(first), 0o755))
+	if _, err := api.NewOwnSocket("migrate", env); err == nil {
+		t.Error("a directory that others can enter is taken")
+	}
+}
+
+func text(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.MarshalIndent(v, "", " ")
+	must(t, err)
+	return string(b)
+}

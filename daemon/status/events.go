@@ -1,0 +1,44 @@
+package status
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// ReadEvents reads the events of a session from its store, newest last.
+func ReadEvents(ctx context.Context, store *cms.Coordinator) ([]Event, error) {
+	var all []Event
+	for r, err := range store.Records(ctx, "event") {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, eventOf(r))
+	}
+	slices.SortStableFunc(all, func(x, y Event) int { return x.Time.Compare(y.Time) })
+	return all, nil
+}
+
+func eventOf(r cms.Record) Event {
+	e := Event{ID: r.ID, Time: time.UnixMilli(r.CreatedAt).UTC(), Code: r.State}
+	var body struct{ Subject, Item, Code, Detail string }
+	if json.Unmarshal(r.Body, &body) == nil {
+		e.Subject, e.Item, e.Detail = body.Subject, body.Item, body.Detail
+		if body.Code != "" {
+			e.Code = body.Code
+		}
+	} else if parts := strings.Split(r.ID, ":"); len(parts) == 3 {
+		if raw, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
+			e.Subject = string(raw)
+		}
+	}
+	if id, err := cms.ParseID(e.Subject); err == nil { // written by a former release
+		e.Subject, e.Item = id.Name(), e.Subject
+	}
+	return e
+}

@@ -1,0 +1,121 @@
+package progress
+
+import "time"
+
+const (
+	// window is the time over which the rates of a View are measured.
+	window = time.Minute
+	// quietAfter is how long no document may arrive before a View reports it.
+	quietAfter = 10 * time.Second
+)
+
+// Work is what was done: by a process, or by all that take part in a session. The numbers grow.
+type Work struct {
+	Documents   int64 // that are settled: indexed, kept or failed
+	Failed      int64 // of them, those that failed
+	SourceBytes int64 // bytes of their sources
+	Bytes       int64 // of the repository
+	Running     int64 // items in work
+}
+
+// Work returns what the counts of a session amount to.
+func (c Counts) Work() Work {
+	return Work{Documents: c.Indexed + c.Kept + c.Failed, Failed: c.Failed, SourceBytes: c.SourceBytes, Bytes: c.BytesDone, Running: c.Leased}
+}
+
+// more reports whether w is further than o.
+func (w Work) more(o Work) bool { return w.Documents > o.Documents || w.Bytes > o.Bytes }
+
+// plus returns the sum; what is in work is that of w.
+func (w Work) plus(o Work) Work {
+	w.Documents, w.Failed, w.SourceBytes, w.Bytes = w.Documents+o.Documents, w.Failed+o.Failed, w.SourceBytes+o.SourceBytes, w.Bytes+o.Bytes
+	return w
+}
+
+// minus returns the difference, of which no number is below 0.
+func (w Work) minus(o Work) Work {
+	return Work{
+		Documents: max(w.Documents-o.Documents, 0), Failed: max(w.Failed-o.Failed, 0), SourceBytes: max(w.SourceBytes-o.SourceBytes, 0), Bytes: max(w.Bytes-o.Bytes, 0),
+	}
+}
+
+// atLeast returns the larger of each number.
+func (w Work) atLeast(o Work) Work {
+	return Work{
+		Documents: max(w.Documents, o.Documents), Failed: max(w.Failed, o.Failed), SourceBytes: max(w.SourceBytes, o.SourceBytes),
+		Bytes: max(w.Bytes, o.Bytes), Running: max(w.Running, o.Running),
+	}
+}
+
+// Measure derives the rates of a session, and its end, from samples of the work that was done. Every program measures
+// with it. The zero value is ready.
+type Measure struct {
+	// Lag is how much later than the work itself its samples may show it, as those of a store in which workers record now and then.
+	Lag time.Duration
+
+	begin  sample   // the last before anything grew
+	points []sample // at which the work grew, of the last minute; the first is where the minute begins
+	last   sample
+	grown  time.Duration // when the work last grew, or none was under way
+	any    bool
+}
+
+type sample struct {
+	at  time.Duration // monotonic clock
+	sum Work
+}
+
+// Add takes the work that is done at a time of the monotonic clock.
+func (m *Measure) Add(at time.Duration, sum Work) {
+	s := sample{at, sum}
+	before := m.last
+	m.last = s
+	if !m.any || sum.more(before.sum) || sum.Running == 0 {
+		m.grown = at
+	}
+	switch {
+	case !m.any, len(m.points) == 1 && before.sum.Running == 0 && !sum.more(m.points[0].sum):
+		m.any, m.begin, m.points = true, s, []sample{s}
+	case sum.Documents < before.sum.Documents || sum.Bytes < before.sum.Bytes: // items were opened again
+		m.points = []sample{s}
+	case sum.more(m.points[len(m.points)-1].sum):
+		m.points = append(m.points, s)
+	}
+	for len(m.points) > 2 && at-m.points[1].at >= window {
+		m.points = m.points[1:]
+	}
+}
+
+// span returns the first and the last point of the last minute at which the work grew, and the time between them, which
+// goes on once the work has not grown for longer than it did between two points.
+func (m *Measure) span(now time.Duration) (first, last sample, took time.Duration) {
+	if len(m.points) == 0 {
+		return sample{}, sample{}, 0
+	}
+	first, last = m.points[0], m.points[len(m.points)-1]
+	longest := time.Duration(0)
+	for i, p := range m.points[1:] {
+		longest = max(longest, p.at-m.points[i].at)
+	}
+	took = last.at - first.at
+	if idle := now - last.at; idle > longest+m.Lag {
+		took += idle
+	}
+	return first, last, took
+}
+
+// rates sets the rates of v and how long no document has arrived.
+func (m *Measure) rates(v *View, now time.Duration) {
+	first, last, took := m.span(now)
+	done := last.sum.minus(first.sum)
+	if seconds := took.Seconds(); seconds > 0 {
+		v.Rate, v.SourceRate, v.ByteRate = float64(done.Documents)/seconds, float64(done.SourceBytes)/seconds, float64(done.Bytes)/seconds
+	}
+	if took := (m.last.at - m.begin.at).Seconds(); took > 0 {
+		v.Mean = float64(m.last.sum.minus(m.begin.sum).Documents) / took
+	}
+	quiet := now - m.grown
+	if m.last.sum.Running > 0 && quiet >= quietAfter+m.Lag {
+		v.Quiet = quiet.Truncate(time.Second).Seconds()
+	}
+}

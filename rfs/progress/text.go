@@ -1,0 +1,79 @@
+package progress
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// String returns the view in one line: the phase, and from the documents on what arrived, the rate of the last minute beside
+// the mean, the part that is done and the time that is left.
+func (v View) String() string {
+	s := v.beforeDocuments()
+	if s == "" {
+		s = fmt.Sprintf("%s documents, %s documents/s (mean %s), %s/s", Count(v.Documents), Count(int64(v.Rate)), Count(int64(v.Mean)), Bytes(int64(v.SourceRate)))
+		switch {
+		case v.State == StateComplete:
+			s = Count(v.Documents) + " documents, complete"
+		case v.Rate == 0 && (v.State == StateWaiting || v.State == StatePaused):
+			s = Count(v.Documents) + " documents, no work is under way"
+		}
+		if v.Rehearsal {
+			s = "rehearsal, nothing is sent: " + s
+		}
+		if v.Share > 0 && v.State != StateComplete {
+			s += fmt.Sprintf(", %.1f %% of the bytes", 100*v.Share)
+		}
+		if v.Left != nil {
+			s += fmt.Sprintf(", about %s left", Span(*v.Left))
+		}
+		if v.Quiet > 0 {
+			s += fmt.Sprintf(", no document arrived for %s", Span(v.Quiet))
+		}
+		if v.Failed > 0 {
+			s += fmt.Sprintf(", %s failed", Count(v.Failed))
+		}
+	}
+	if v.GivenUp > 0 {
+		s += fmt.Sprintf(", %s given up", Count(v.GivenUp))
+	}
+	return s
+}
+
+// beforeDocuments returns the text of a phase before the documents; "" when documents are under way.
+func (v View) beforeDocuments() string {
+	if v.Phase.Name == "" || v.Phase.Name == "documents" || v.Documents > 0 {
+		return ""
+	}
+	words := map[string]string{"snapshot": "waiting for the snapshot", "metadata": "creating templates", "indices": "creating indices", "import": "reading files"}
+	if v.Rehearsal {
+		words["metadata"], words["indices"] = "reading templates", "reading the metadata of indices"
+	}
+	s := words[v.Phase.Name]
+	if v.Phase.Total > 0 {
+		done, total := Count(v.Phase.Done), Count(v.Phase.Total)+" "+v.Phase.Unit
+		if v.Phase.Unit == "bytes" {
+			done, total = Bytes(v.Phase.Done), Bytes(v.Phase.Total)
+		}
+		s += fmt.Sprintf(": %s of %s", done, total)
+	}
+	return s
+}
+
+// Span returns a number of seconds as text, such as 1m30s.
+func Span(seconds float64) string {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+}
+
+// Count returns a number in groups of three digits: 1 234 567.
+func Count(n int64) string {
+	s := fmt.Sprint(n)
+	var b strings.Builder
+	for i, c := range s {
+		if i > 0 && (len(s)-i)%3 == 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
