@@ -59,25 +59,25 @@ const (
 	maxZstd = 22
 )
 
-// extension returns what the names of files end with, or an error for what is not a compression.
-func (c Compression) extension() (string, error) {
+// parse returns what the names of files end with and the level that is asked for, or an error for what is not a compression.
+func (c Compression) parse() (extension string, level int, err error) {
 	switch c.Method() {
 	case None:
-		_, err := c.level(0)
-		return extensions[0], err
+		level, err = c.level(0)
+		return extensions[0], level, err
 	case Gzip:
-		_, err := c.level(maxGzip)
-		return extensions[1], err
+		level, err = c.level(maxGzip)
+		return extensions[1], level, err
 	case Zstd:
-		_, err := c.level(maxZstd)
-		return extensions[2], err
+		level, err = c.level(maxZstd)
+		return extensions[2], level, err
 	}
-	return "", fmt.Errorf("compression %q: want none, gzip or zstd, or gzip:LEVEL or zstd:LEVEL: %w", string(c), fault.ErrConfig)
+	return "", 0, fmt.Errorf("compression %q: want none, gzip or zstd, or gzip:LEVEL or zstd:LEVEL: %w", string(c), fault.ErrConfig)
 }
 
 // Check reports what is wrong with c as fault.ErrConfig.
 func (c Compression) Check() error {
-	_, err := c.extension()
+	_, _, err := c.parse()
 	return err
 }
 
@@ -90,7 +90,8 @@ var unfinished = regexp.MustCompile(`^[0-9]+-[0-9]+\.ndjson(\.gz|\.zst)?\.tmp-`)
 // Dir is an export directory that this process alone writes to. Create may be called concurrently.
 type Dir struct {
 	path, writer string
-	compression  Compression
+	method       Compression // without its level
+	level        int         // 0: none is asked for
 	extension    string
 	files        Files
 	lock         io.Closer
@@ -109,7 +110,7 @@ func Open(dir, writer string, c Compression) (*Dir, error) { return OpenOn(syste
 
 // OpenOn does what Open does, on another file system.
 func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
-	ext, err := c.extension()
+	ext, level, err := c.parse()
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: dir, writer: writer, compression: c, extension: ext, files: files, lock: lock, current: map[string]*File{}}
+	d := &Dir{path: dir, writer: writer, method: c.Method(), level: level, extension: ext, files: files, lock: lock, current: map[string]*File{}}
 	if err := d.clean(); err != nil {
 		return nil, errors.Join(fmt.Errorf("remove unfinished files: %w: %w", err, fault.ErrConfig), d.Close())
 	}

@@ -225,6 +225,11 @@ func TestErrorsOfTheDiskAreReported(t *testing.T) {
 			files.remove = broken
 			return f.Abort()
 		}},
+		{"of a file of a former run that stays", func(t *testing.T, files *sick, d *Dir, _ string) error {
+			f := create(t, d, "i", 0, 0)
+			files.remove = broken
+			return f.Commit(t.Context())
+		}},
 		{"of the manifest that is to be marked as incomplete", func(t *testing.T, files *sick, d *Dir, dir string) error {
 			finish(t, d, "")
 			files.rename = broken

@@ -91,7 +91,7 @@ func (f *File) split(body []byte) error {
 	for at := 0; at < len(body); {
 		action := bytes.IndexByte(body[at:], '\n') + 1
 		source := bytes.IndexByte(body[at+action:], '\n') + 1
-		if action == 0 || source == 0 {
+		if source == 0 { // as it is without an action line
 			return errors.New("body is not pairs of lines")
 		}
 		index, err := f.indexOf(body[at : at+action])

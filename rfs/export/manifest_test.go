@@ -158,6 +158,10 @@ func TestManifest(t *testing.T) {
 			if m := manifest(t, dir); m.Complete || m.Reason != "2 shards failed" {
 				t.Errorf("%+v", m)
 			}
+			finish(t, d, "3 shards failed")
+			if m := manifest(t, dir); m.Reason != "3 shards failed" {
+				t.Errorf("the reason is the former one: %+v", m)
+			}
 		}},
 		{"files are looked at again only after further work", func(t *testing.T, dir string) {
 			files := &sick{}

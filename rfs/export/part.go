@@ -56,7 +56,7 @@ func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
 	}
 	p.sum = &summed{to: f, hash: sha256.New()}
 	p.out, p.closers = p.sum, []func() error{f.Sync, f.Close}
-	if err := p.compress(d.compression); err != nil {
+	if err := p.compress(d.method, d.level); err != nil {
 		return nil, errors.Join(err, p.remove())
 	}
 	return p, nil
@@ -65,13 +65,9 @@ func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
 // compress puts the compressor between the documents and the file. Bodies come from a goroutine
 // of their own while the next one is read. zstd moreover encodes what it was given while it takes
 // more; its goroutine ends with finish or remove.
-func (p *part) compress(c Compression) error {
-	switch c.Method() {
+func (p *part) compress(method Compression, level int) error {
+	switch method {
 	case Gzip:
-		level, err := c.level(maxGzip)
-		if err != nil {
-			return err
-		}
 		if level == 0 {
 			level = gzip.DefaultCompression
 		}
@@ -82,10 +78,6 @@ func (p *part) compress(c Compression) error {
 		}
 		p.out, p.closers = z, append([]func() error{z.Close, buf.Flush}, p.closers...)
 	case Zstd:
-		level, err := c.level(maxZstd)
-		if err != nil {
-			return err
-		}
 		z, err := zstd.NewWriter(p.sum, zstd.WithEncoderConcurrency(2), zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(max(level, 1))))
 		if err != nil {
 			return err
