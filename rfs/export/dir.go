@@ -158,8 +158,8 @@ func acquire(path, writer string) (*os.File, error) {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
 	if err := tryLock(f); err != nil {
-		holder, readErr := os.ReadFile(path)
-		if readErr != nil || len(holder) == 0 {
+		holder, _ := os.ReadFile(path)
+		if len(holder) == 0 {
 			holder = []byte("somebody else")
 		}
 		f.Close()

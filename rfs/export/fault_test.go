@@ -20,6 +20,7 @@ type faulty struct {
 	calls []string
 	fails int
 	err   error
+	open  int // files
 }
 
 func (f *faulty) call(name string) error {
@@ -38,7 +39,10 @@ func (f *faulty) OpenFile(path string, flag int, perm fs.FileMode) (Handle, erro
 		return nil, err
 	}
 	h, err := f.system.OpenFile(path, flag, perm)
-	return faultyHandle{h, f}, err
+	if err == nil {
+		f.open++
+	}
+	return &faultyHandle{Handle: h, f: f}, err
 }
 func (f *faulty) ReadFile(path string) ([]byte, error) {
 	if err := f.call("read"); err != nil {
@@ -75,19 +79,26 @@ func (f *faulty) Lock(path, holder string) (io.Closer, error) {
 
 type faultyHandle struct {
 	Handle
-	f *faulty
+	f      *faulty
+	closed bool
 }
 
 // Write writes half of b when the disk is full.
-func (h faultyHandle) Write(b []byte) (int, error) {
+func (h *faultyHandle) Write(b []byte) (int, error) {
 	if err := h.f.call("write"); err != nil {
 		n, werr := h.Handle.Write(b[:len(b)/2])
 		return n, errors.Join(err, werr)
 	}
 	return h.Handle.Write(b)
 }
-func (h faultyHandle) Sync() error  { return h.f.call("sync") }
-func (h faultyHandle) Close() error { return errors.Join(h.f.call("close"), h.Handle.Close()) }
+func (h *faultyHandle) Sync() error { return h.f.call("sync") }
+func (h *faultyHandle) Close() error {
+	if !h.closed {
+		h.f.open--
+	}
+	h.closed = true
+	return errors.Join(h.f.call("close"), h.Handle.Close())
+}
 
 // exportOn exports two items, one of them twice, and finishes the export.
 func exportOn(t *testing.T, files *faulty, dir string, c Compression) error {
@@ -133,9 +144,13 @@ func TestNoErrorOfTheDiskIsOverlooked(t *testing.T) {
 		for n, call := range whole.calls {
 			t.Run(fmt.Sprintf("%s/%d %s", c, n, call), func(t *testing.T) {
 				dir := t.TempDir()
-				err := exportOn(t, &faulty{fails: n, err: broken}, dir, c)
+				files := &faulty{fails: n, err: broken}
+				err := exportOn(t, files, dir, c)
 				if !errors.Is(err, broken) {
 					t.Errorf("call %d, %s: %v", n, call, err)
+				}
+				if files.open != 0 {
+					t.Errorf("call %d, %s: %d files stay open", n, call, files.open)
 				}
 				if b, err := os.ReadFile(filepath.Join(dir, ManifestName)); err == nil && strings.Contains(string(b), `"complete": true`) && n < len(whole.calls)-1 {
 					t.Errorf("call %d, %s: the export is called complete", n, call)

@@ -219,11 +219,7 @@ func (f *File) note() ([]string, error) {
 	}
 	n = note{Files: []noted{}, Former: indices}
 	for _, index := range slices.Sorted(maps.Keys(f.parts)) {
-		e, err := f.dir.entry(f.parts[index])
-		if err != nil {
-			return nil, err
-		}
-		n.Files = append(n.Files, noted{Entry: e, Index: index})
+		n.Files = append(n.Files, noted{Entry: f.parts[index].entry(), Index: index})
 	}
 	b, err := json.Marshal(n)
 	if err != nil {

@@ -251,11 +251,7 @@ func (d *Dir) readNote(path string) (note, error) {
 	return n, nil
 }
 
-// entry describes a part that is durable under its temporary name.
-func (d *Dir) entry(p *part) (Entry, error) {
-	rel, err := filepath.Rel(d.path, p.final)
-	if err != nil {
-		return Entry{}, err
-	}
-	return Entry{Name: filepath.ToSlash(rel), Bytes: p.sum.n, Documents: p.documents, SHA256: hex.EncodeToString(p.sum.hash.Sum(nil))}, nil
+// entry describes the part, which is durable under its temporary name.
+func (p *part) entry() Entry {
+	return Entry{Name: p.name, Bytes: p.sum.n, Documents: p.documents, SHA256: hex.EncodeToString(p.sum.hash.Sum(nil))}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/klauspost/compress/gzip"
@@ -18,6 +19,7 @@ import (
 // part is the file of one item in one index's folder, under its temporary name until it is published.
 type part struct {
 	files      Files
+	name       string // slash-separated, below the export directory
 	tmp, final string
 	out        io.Writer
 	sum        *summed
@@ -48,7 +50,7 @@ func (d *Dir) createPart(index, name string, attempt int64) (*part, error) {
 	if err := d.makeFolder(folder); err != nil {
 		return nil, err
 	}
-	p := &part{files: d.files, final: filepath.Join(folder, name+d.extension)}
+	p := &part{files: d.files, name: path.Join(EncodeName(index), name+d.extension), final: filepath.Join(folder, name+d.extension)}
 	p.tmp = fmt.Sprintf("%s.tmp-%s-%d", p.final, d.writer, attempt)
 	f, err := d.files.OpenFile(p.tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
