@@ -254,6 +254,14 @@ func TestErrorsOfTheDiskAreReported(t *testing.T) {
 			wantManifest(t, dir, false, nil)
 			return err
 		}},
+		{"of the manifest at the end, which is written when asked again", func(t *testing.T, files *sick, d *Dir, dir string) error {
+			files.rename = broken
+			err := d.Finish("")
+			files.rename = nil
+			finish(t, d, "")
+			wantManifest(t, dir, true, map[string]int64{"i/0-0.ndjson": 1})
+			return err
+		}},
 		{"of a directory that cannot be synced", func(t *testing.T, _ *sick, _ *Dir, dir string) error {
 			if err := (system{}).SyncDir(filepath.Join(dir, "absent")); errors.Is(err, fs.ErrNotExist) {
 				return broken
