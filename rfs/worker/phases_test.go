@@ -167,6 +167,7 @@ type life struct {
 	dies  int // at this call; 0: never
 	after bool
 	dead  bool
+	fails error // the answer to the n-th call: the process lives on; nil: it dies
 }
 
 var errDead = errors.New("the process is dead")
@@ -180,10 +181,13 @@ func (l *life) call(f func()) error {
 	}
 	l.calls++
 	if l.calls == l.dies {
-		l.dead = true
 		if l.after {
 			f()
 		}
+		if l.fails != nil {
+			return l.fails
+		}
+		l.dead = true
 		return errDead
 	}
 	f()
