@@ -274,6 +274,11 @@ func TestShardsAreFoundWhereOpenSearchRecordedThem(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got.Files, want.Files) || got.Path != elsewhere {
 		t.Errorf("at the recorded place: %v", err)
 	}
+	foreign := maps.Clone(moved)
+	foreign[blob] = bytes.ReplaceAll(moved[blob], []byte(loc.IndexID), []byte("another"))
+	if _, err := OpenShard(t.Context(), foreign, loc, 1); !errors.Is(err, ErrShardMissing) {
+		t.Errorf("by the record of another index: %v", err)
+	}
 	loc.PathType = 7 // of a version to come
 	if got, err := OpenShard(t.Context(), moved, loc, 1); err != nil || !reflect.DeepEqual(got.Files, want.Files) {
 		t.Errorf("by a type that is unknown: %v", err)

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -41,8 +42,12 @@ func TestMountIsFollowedToTheSnapshotThatHoldsItsDocuments(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			got, err := OpenShard(t.Context(), m, mount.Locator, 0)
-			if err != nil || got.Manifest != want.Manifest || got.TotalBytes != want.TotalBytes {
+			if err != nil || got.Manifest != want.Manifest || got.TotalBytes != want.TotalBytes || !slices.Equal(mount.Locator.Generations, real.Locator.Generations) {
 				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+			gone := &Index{Name: "mounted", Settings: map[string]string{keys[0]: s.UUID, keys[1]: "another"}}
+			if err := s.follow(gone, "blob"); !errors.Is(err, fault.ErrUnsupported) {
+				t.Errorf("%s: a mount of an index that the snapshot lacks: %v", name, err)
 			}
 			elsewhere := &Index{Name: "mounted", Settings: map[string]string{keys[0]: "other", keys[1]: real.ID}}
 			if err := s.follow(elsewhere, "blob"); !errors.Is(err, fault.ErrUnsupported) {

@@ -219,6 +219,9 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 				if after && testing.Short() {
 					continue // what had its effect already is TestEveryDeathInThePhasesIsResumed
 				}
+				if t.Failed() {
+					return
+				}
 				synctest.Test(t, func(t *testing.T) {
 					w, place := newWorld(t), fmt.Sprintf("call %d (after: %v): %v", call, after, fails)
 					sum, err := w.run(t, 1, &life{dies: call, after: after, fails: fails})
