@@ -12,26 +12,29 @@ type dateFormat func(dst []byte, t time.Time) []byte
 // parseDateFormat returns the writer of a format of a mapping ("" for the default of dates); nil when it is not known.
 func parseDateFormat(format string) dateFormat {
 	first, _, _ := strings.Cut(format, "||")
-	switch strings.TrimPrefix(first, "8") {
-	case "", "strict_date_optional_time", "date_optional_time", "strict_date_optional_time_nanos", "iso8601":
-		return isoDate
-	case "epoch_millis":
-		return epochMillis
-	case "epoch_second":
-		return epochSeconds
-	case "strict_date", "date":
-		return pattern("yyyy-MM-dd")
-	case "strict_date_time", "date_time":
-		return pattern("yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
-	case "strict_date_time_no_millis", "date_time_no_millis":
-		return pattern("yyyy-MM-dd'T'HH:mm:ssXXX")
-	case "strict_date_hour_minute_second", "date_hour_minute_second":
-		return pattern("yyyy-MM-dd'T'HH:mm:ss")
-	case "basic_date":
-		return pattern("yyyyMMdd")
+	first = strings.TrimPrefix(first, "8")
+	if named := namedFormats[first]; named != nil {
+		return named
 	}
-	return pattern(strings.TrimPrefix(first, "8"))
+	if named := namedPatterns[first]; named != "" {
+		return pattern(named)
+	}
+	return pattern(first)
 }
+
+// namedFormats and namedPatterns are the formats that have a name.
+var (
+	namedFormats = map[string]dateFormat{
+		"": isoDate, "strict_date_optional_time": isoDate, "date_optional_time": isoDate, "strict_date_optional_time_nanos": isoDate, "iso8601": isoDate,
+		"epoch_millis": epochMillis, "epoch_second": epochSeconds,
+	}
+	namedPatterns = map[string]string{
+		"strict_date": "yyyy-MM-dd", "date": "yyyy-MM-dd", "basic_date": "yyyyMMdd",
+		"strict_date_time": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "date_time": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+		"strict_date_time_no_millis": "yyyy-MM-dd'T'HH:mm:ssXXX", "date_time_no_millis": "yyyy-MM-dd'T'HH:mm:ssXXX",
+		"strict_date_hour_minute_second": "yyyy-MM-dd'T'HH:mm:ss", "date_hour_minute_second": "yyyy-MM-dd'T'HH:mm:ss",
+	}
+)
 
 // isoDate writes at least three and at most nine digits of the second.
 func isoDate(dst []byte, t time.Time) []byte {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,13 +37,21 @@ func derivedRenders(f *node) (number renderNumber, text renderBytes, stored rend
 	if len(f.params.CopyTo) > 0 {
 		return nil, nil, nil
 	}
+	if (f.kind == "keyword" || f.kind == "wildcard") && (f.params.IgnoreAbove != 0 || f.params.Normalizer != "") {
+		return nil, nil, nil // such fields lack values, or have other ones; the cluster refuses their mapping
+	}
+	return typeRenders(f, derivedDate)
+}
+
+// typeRenders are those of a type; date returns the writer of its moments.
+func typeRenders(f *node, date func(*node) renderNumber) (number renderNumber, text renderBytes, stored renderStored) {
 	switch f.kind {
 	case "long", "integer", "short", "byte":
 		return appendLong, nil, storedLong
 	case "double", "float", "half_float":
 		return numberOf(f), nil, storedFloat
 	case "unsigned_long":
-		return func(dst []byte, v int64) []byte { return strconv.AppendUint(dst, uint64(v), 10) }, nil, storedDigits
+		return appendUnsigned, nil, storedDigits
 	case "scaled_float":
 		if f.params.Scaling <= 0 {
 			return nil, nil, nil
@@ -54,7 +61,7 @@ func derivedRenders(f *node) (number renderNumber, text renderBytes, stored rend
 	case "boolean":
 		return numberOf(f), nil, storedBoolean
 	case "date", "date_nanos":
-		if number = derivedDate(f); number == nil {
+		if number = date(f); number == nil {
 			return nil, nil, nil
 		}
 		return number, nil, storedNumber(number)
@@ -64,9 +71,6 @@ func derivedRenders(f *node) (number renderNumber, text renderBytes, stored rend
 		text = func(dst, v []byte) []byte { dst, _ = appendIP(dst, v); return dst }
 		return nil, text, storedTerm(text)
 	case "keyword", "wildcard":
-		if f.params.IgnoreAbove != 0 || f.params.Normalizer != "" {
-			return nil, nil, nil // such fields lack values, or have other ones; the cluster refuses their mapping
-		}
 		return nil, appendUTF8, storedText8
 	}
 	return nil, nil, nil
@@ -83,7 +87,7 @@ func derivedDate(f *node) renderNumber {
 		return nil
 	}
 	if f.kind == "date" {
-		return func(dst []byte, v int64) []byte { return format(dst, time.UnixMilli(v).UTC()) }
+		return momentsOf(f, format)
 	}
 	precision := time.Nanosecond
 	switch first, _, _ := strings.Cut(name, "||"); first {

@@ -42,8 +42,9 @@ type params struct {
 	ElementType  string           `json:"element_type"`
 	Index        json.RawMessage  `json:"index"`
 
-	IncludeInParent flexible `json:"include_in_parent"`
-	IncludeInRoot   flexible `json:"include_in_root"`
+	Source          sourceFilter `json:"_source"` // of the root
+	IncludeInParent flexible     `json:"include_in_parent"`
+	IncludeInRoot   flexible     `json:"include_in_root"`
 }
 
 // names is a list of names that a mapping holds as a string or an array.
@@ -74,6 +75,9 @@ func (f *flexible) UnmarshalJSON(b []byte) error {
 }
 
 func (p *params) columns() bool { return p.DocValues == nil || bool(*p.DocValues) }
+
+// enabled reports whether an object is indexed.
+func (p *params) enabled() bool { return p.Enabled == nil || bool(*p.Enabled) }
 
 // indexedByDefault is the version from which on vectors are indexed unless the mapping says otherwise.
 const indexedByDefault = 8_500_000

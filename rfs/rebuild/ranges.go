@@ -14,18 +14,20 @@ import (
 // that sort as the numbers do; addresses 16.
 type ranges struct {
 	column *lucene.Column
-	bound  func(in *codec.Input, dst []byte) []byte
+	bound  renderBound
 }
 
-// boundOf returns how the ends of a range are read and written; nil for a type or format that is not known.
-func boundOf(f *node) func(in *codec.Input, dst []byte) []byte {
+// renderBound reads one end of a range and writes it.
+type renderBound func(in *codec.Input, dst []byte) []byte
+
+// boundOf returns how the ends of a range are read and written, moments in a format; nil for a type or format that is not known.
+func boundOf(f *node, format dateFormat) renderBound {
 	switch f.kind {
 	case "long_range":
 		return wholeBound(math.MinInt64, math.MaxInt64)
 	case "integer_range":
 		return wholeBound(math.MinInt32, math.MaxInt32)
 	case "date_range":
-		format := parseDateFormat(f.params.Format)
 		if format == nil {
 			return nil
 		}
@@ -51,7 +53,7 @@ func boundOf(f *node) func(in *codec.Input, dst []byte) []byte {
 }
 
 // wholeBound writes null for the ends that stand for none.
-func wholeBound(least, most int64) func(in *codec.Input, dst []byte) []byte {
+func wholeBound(least, most int64) renderBound {
 	return func(in *codec.Input, dst []byte) []byte {
 		v := rangeLong(in)
 		if v == least || v == most {

@@ -34,6 +34,8 @@ type Rebuilder struct {
 	created int64 // version of the cluster that created the index
 	convert converter
 	dialect dialect
+	places  map[string]place // of fields; nil unless the dialect is fields
+	lenient bool             // what nothing of the mapping explains is left out
 	seg     *lucene.Segment
 	bound   *segment
 }
@@ -60,18 +62,32 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 // Append appends the source of the document that v describes. Its error is an *Unknown when the document alone cannot be
 // rebuilt.
 func (r *Rebuilder) Append(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {
-	if r.seg != v.Segment() {
-		bound, err := r.bind(ctx, v)
-		if err != nil {
-			return nil, err
-		}
-		r.seg, r.bound = v.Segment(), bound
+	if err := r.use(ctx, v); err != nil {
+		return nil, err
 	}
 	out, err := r.bound.source(ctx, dst, v)
-	if e, ok := errors.AsType[*codec.Error](err); ok { // of values inside of the document; damage of files is a fault.Damage
-		return nil, &Unknown{Field: "_ignored_source or a stored value", Reason: e.Error()}
+	return out, unknownValue(err)
+}
+
+// use binds the mapping to the segment of a document.
+func (r *Rebuilder) use(ctx context.Context, v *lucene.Values) error {
+	if r.seg == v.Segment() {
+		return nil
 	}
-	return out, err
+	bound, err := r.bind(ctx, v)
+	if err != nil {
+		return err
+	}
+	r.seg, r.bound = v.Segment(), bound
+	return nil
+}
+
+// unknownValue makes an error in the values inside of a document an *Unknown; damage of files is a fault.Damage and stays.
+func unknownValue(err error) error {
+	if e, ok := errors.AsType[*codec.Error](err); ok {
+		return &Unknown{Field: "_ignored_source or a stored value", Reason: e.Error()}
+	}
+	return err
 }
 
 // segment is the mapping bound to the columns of one segment.
@@ -159,6 +175,9 @@ func (r *Rebuilder) bind(ctx context.Context, v *lucene.Values) (*segment, error
 	if err != nil {
 		return nil, err
 	}
+	if r.lenient {
+		return s, nil
+	}
 	return s, s.bindStrangers(ctx)
 }
 
@@ -179,7 +198,7 @@ func (s *segment) bindLeaf(ctx context.Context, f *node) error {
 		return err
 	}
 	known, column := s.values.Has(f.path)
-	if column && len(l.layers) == 0 && l.unknown == "" && f.kind != "alias" && len(f.params.Script) == 0 {
+	if column && len(l.layers) == 0 && l.unknown == "" && !s.lenient && f.kind != "alias" && len(f.params.Script) == 0 {
 		l.unknown = expected
 	}
 	if l.unknown != "" && column {
@@ -249,6 +268,9 @@ func (s *segment) load(ctx context.Context, d document) error {
 	if err := d.Stored(s.take); err != nil {
 		return err
 	}
+	if s.lenient {
+		return nil // nothing is kept beside the fields
+	}
 	if err := s.readIgnored(ctx); err != nil {
 		return err
 	}
@@ -270,7 +292,7 @@ func (s *segment) load(ctx context.Context, d document) error {
 // take keeps a stored value by its name; the bytes live as long as the document.
 func (s *segment) take(x lucene.StoredValue) error {
 	if !s.known[x.Name] && x.Name != "_ignored_source" {
-		if x.Name[:min(1, len(x.Name))] == "_" {
+		if x.Name[:min(1, len(x.Name))] == "_" || s.lenient {
 			return nil
 		}
 		return &Unknown{Field: x.Name, Reason: "a stored field that belongs to no field of the mapping"}

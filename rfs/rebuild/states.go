@@ -5,10 +5,12 @@ import "encoding/json"
 // State is how well the values of a field are rebuilt.
 type State string
 
-// The states. A document with a value of a lost field has no source; all others arrive.
+// The states. A document with a value of a lost field has no source; all others arrive. Only of sources that are switched
+// off the other fields arrive.
 const (
-	Exact State = "exact" // as the cluster answers them
-	Lost  State = "lost"  // the type, or one of its parameters, is not understood
+	Exact  State = "exact"       // as the cluster answers them; of sources that are switched off, as they were sent
+	Normal State = "normal form" // as the field has them: sorted, each once, normalized
+	Lost   State = "lost"        // the type, or one of its parameters, is not understood, or nothing holds the values
 )
 
 // FieldState is how well one field of a mapping is rebuilt.
@@ -16,6 +18,7 @@ type FieldState struct {
 	Field string `json:"field"`
 	Type  string `json:"type"`
 	State State  `json:"state"`
+	Note  string `json:"note,omitempty"`
 }
 
 // States returns how well the fields of a synthetic source are rebuilt, in an index that was created by a version.
@@ -45,7 +48,7 @@ func states(mapping json.RawMessage, understood func(*node) bool) ([]FieldState,
 		if understood(f) {
 			state = Exact
 		}
-		all = append(all, FieldState{f.path, f.kind, state})
+		all = append(all, FieldState{Field: f.path, Type: f.kind, State: state})
 	})
 	return all, nil
 }

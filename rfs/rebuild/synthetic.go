@@ -39,6 +39,8 @@ func suffixes(f *node) []string {
 	return []string{suffixMalformed, suffixOffsets}
 }
 
+func appendUnsigned(dst []byte, v int64) []byte { return strconv.AppendUint(dst, uint64(v), 10) }
+
 func appendLong(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
 
 // numberOf returns how the numbers of a type are written; nil for other types.
@@ -57,16 +59,20 @@ func numberOf(f *node) renderNumber {
 	case "geo_point":
 		return appendGeo
 	case "date", "date_nanos":
-		format := parseDateFormat(f.params.Format)
-		if format == nil {
-			return nil
-		}
-		if f.kind == "date" {
-			return func(dst []byte, v int64) []byte { return format(dst, time.UnixMilli(v).UTC()) }
-		}
-		return func(dst []byte, v int64) []byte { return format(dst, time.Unix(0, v).UTC()) }
+		return momentsOf(f, parseDateFormat(f.params.Format))
 	}
 	return nil
+}
+
+// momentsOf returns how the moments of a field are written; nil without a format.
+func momentsOf(f *node, format dateFormat) renderNumber {
+	switch {
+	case format == nil:
+		return nil
+	case f.kind == "date":
+		return func(dst []byte, v int64) []byte { return format(dst, time.UnixMilli(v).UTC()) }
+	}
+	return func(dst []byte, v int64) []byte { return format(dst, time.Unix(0, v).UTC()) }
 }
 
 // understood reports whether the values of a field can be rebuilt.
@@ -186,7 +192,7 @@ func (s *segment) binaryLayers(ctx context.Context, f *node) ([]layer, string, e
 		}
 		return []layer{&packed{c, appendBase64}}, unknown, err
 	}
-	bound := boundOf(f)
+	bound := boundOf(f, parseDateFormat(f.params.Format))
 	if bound == nil {
 		unknown = "the format " + f.params.Format + " is not known"
 	}

@@ -1,0 +1,194 @@
+package rebuild
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// place is where the values of a field lie that its source lacks.
+type place struct {
+	from   *node // the field or one of its multi-fields; nil when they are not written
+	stored bool  // as stored values, else as doc values
+	state  State
+	note   string
+}
+
+// nestedRoots is the first version whose nested documents can be told from roots without their stored ids.
+const nestedRoots = 6_01_00_00
+
+// placesOf returns the places of all fields of a mapping by path. Fields that the filter does not leave out are in the
+// sources.
+func placesOf(root *node, created int64, filter sourceFilter) map[string]place {
+	all, copies := map[string]place{}, map[string][]string{}
+	sent := func(f *node) bool { return !filter.empty() && !filter.leavesOut(f.path) || all[f.path].from != nil }
+	root.walkFields(false, func(f *node, nested bool) {
+		p := placeOf(f, created)
+		switch {
+		case nested && !filter.empty():
+			p = place{state: Lost, note: "part of nested objects of a filtered source"}
+		case nested && created > 0 && created < nestedRoots:
+			p = place{state: Lost, note: "nested objects of this version are not read"}
+		}
+		all[f.path] = p
+	})
+	root.walkFields(false, func(f *node, _ bool) {
+		for _, to := range f.params.CopyTo {
+			if sent(f) {
+				copies[to] = append(copies[to], f.path)
+			}
+		}
+	})
+	for to, from := range copies {
+		if _, mapped := all[to]; mapped {
+			all[to] = place{state: Normal, note: "not sent: copy_to fills it from " + strings.Join(from, ", ")}
+		}
+	}
+	return all
+}
+
+// placeOf returns the place of one field.
+func placeOf(f *node, created int64) place {
+	if f.kind == kindConstant {
+		return place{state: Exact, note: "its value is in the mapping"}
+	}
+	candidates := []*node{f}
+	for _, m := range f.multi {
+		if m.kind == "keyword" || m.kind == "string" || m.kind == "text" || m.kind == "wildcard" {
+			candidates = append(candidates, m)
+		}
+	}
+	slices.SortStableFunc(candidates[1:], func(a, b *node) int { // those that lose least come first
+		return strings.Compare(a.params.Normalizer, b.params.Normalizer)
+	})
+	for _, n := range candidates {
+		r := rendersOf(n, created)
+		stored := bool(n.params.Store) && r.stored != nil
+		if stored || n.columns(created) && r.columns() {
+			return place{from: n, stored: stored, state: stateOf(n, stored), note: noteOf(f, n)}
+		}
+	}
+	return place{state: Lost}
+}
+
+// columns reports whether a field of an index that was created by a version has doc values.
+func (n *node) columns(created int64) bool {
+	const version2 = 2_00_00_00
+	index := string(bytes.Trim(n.params.Index, `"`))
+	switch {
+	case n.params.DocValues != nil:
+		return bool(*n.params.DocValues)
+	case n.kind == "text" || n.kind == "binary" || n.kind == "wildcard":
+		return false
+	case created > 0 && created < version2:
+		return false
+	case n.kind == "string":
+		return index == "not_analyzed"
+	case created > 0 && created < version5:
+		return index != "no"
+	}
+	return true
+}
+
+// stateOf returns how well the values of a place are those that were sent.
+func stateOf(n *node, stored bool) State {
+	p := &n.params
+	if !stored || p.Normalizer != "" || p.IgnoreAbove > 0 || len(p.NullValue) > 0 && string(p.NullValue) != "null" {
+		return Normal
+	}
+	switch n.kind {
+	case "keyword", "string", "text", "wildcard", "binary", "boolean", "long", "integer", "short", "byte", "double", "float", "unsigned_long":
+		return Exact
+	}
+	return Normal
+}
+
+// noteOf returns what the state of a field leaves open.
+func noteOf(f, n *node) string {
+	var all []string
+	if f != n {
+		all = append(all, "from "+n.path)
+	}
+	if n.params.IgnoreAbove > 0 {
+		all = append(all, fmt.Sprintf("values of more than %d characters are lost", n.params.IgnoreAbove))
+	}
+	return strings.Join(all, "; ")
+}
+
+// walkFields calls yield for the fields below a node; nested says that they lie in nested objects.
+func (n *node) walkFields(nested bool, yield func(f *node, nested bool)) {
+	for _, c := range n.children {
+		if !c.object {
+			yield(c, nested)
+		}
+		c.walkFields(nested || c.kind == "nested", yield)
+	}
+}
+
+// walkAll calls yield for the fields and objects below a node.
+func (n *node) walkAll(yield func(*node)) {
+	for _, c := range n.children {
+		yield(c)
+		c.walkAll(yield)
+	}
+}
+
+// sourceFilter is what a mapping leaves out of stored sources.
+type sourceFilter struct {
+	Includes names `json:"includes"`
+	Excludes names `json:"excludes"`
+}
+
+func (f sourceFilter) empty() bool { return len(f.Includes)+len(f.Excludes) == 0 }
+
+// leavesOut reports whether the filter leaves out a field. A pattern stands for all that is below what it matches.
+func (f sourceFilter) leavesOut(path string) bool {
+	covers := func(patterns names) bool {
+		for prefix := path; ; {
+			if slices.ContainsFunc(patterns, func(p string) bool { return matches(p, prefix) }) {
+				return true
+			}
+			dot := strings.LastIndexByte(prefix, '.')
+			if dot < 0 {
+				return false
+			}
+			prefix = prefix[:dot]
+		}
+	}
+	return covers(f.Excludes) || len(f.Includes) > 0 && !covers(f.Includes)
+}
+
+// matches reports whether a name matches a pattern, in which * stands for any characters.
+func matches(pattern, name string) bool {
+	first, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, first) {
+		return false
+	}
+	name = name[len(first):]
+	for {
+		part, more, star := strings.Cut(rest, "*")
+		if !star {
+			return strings.HasSuffix(name, part)
+		}
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name, rest = name[at+len(part):], more
+	}
+}
+
+// prune keeps the fields that a filter leaves out.
+func (n *node) prune(filter sourceFilter) {
+	n.children = slices.DeleteFunc(n.children, func(c *node) bool {
+		if !c.object {
+			return !filter.leavesOut(c.path)
+		}
+		c.prune(filter)
+		return len(c.children) == 0 && (c.params.enabled() || !filter.leavesOut(c.path))
+	})
+}
