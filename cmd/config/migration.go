@@ -223,6 +223,7 @@ type Conversion struct {
 	DataStreams        string      `flag:"data-streams" default:"index" oneof:"index,create" help:"backing indices of data streams: index makes them ordinary indices behind an alias of the stream's name; create writes their documents into a data stream of the target"`
 	MultiType          string      `flag:"multi-type" default:"split" oneof:"split,union" help:"several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"`
 	ParentJoin         string      `flag:"parent-join" check:"field" help:"name of a join field that takes the place of _parent (Elasticsearch up to 5), such as relation: types with parents are united in one index, ids become <type>#<id> (default: has_child and has_parent find nothing)"`
+	RebuildSources     bool        `flag:"rebuild-sources" help:"rebuild sources that the mapping switches off or filters (_source) from stored fields and doc values: each value in the form that its field has, text only where it is stored or has a keyword below it; such documents count as reduced. rfsctl snapshot show lists the fields (default: they fail, or arrive as they are stored)"`
 	DuplicateKeys      string      `flag:"duplicate-keys" default:"send" oneof:"send,keep-last" help:"documents with a key more than once in an object, which Elasticsearch before 6 accepted: send them as they are (OpenSearch refuses them), or keep-last, the last value as the old versions read it"`
 }
 

@@ -123,7 +123,7 @@ func (o options) request() worker.Request {
 	return worker.Request{
 		SnapshotName: o.snapshot, Session: o.session, Indices: o.indices, IncludeSystem: o.includeSystem,
 		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Rename: o.overrides, Rules: o.rules, DataStreams: o.dataStreams,
-		ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys,
+		RebuildSources: o.rebuildSources, ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys,
 	}
 }
 

@@ -41,18 +41,19 @@ type options struct {
 	// acceptReduced: documents whose sources lack parts do not change the exit code.
 	acceptReduced bool
 
-	indices       pattern.Selection
-	includeSystem bool
-	phases        worker.Phases
-	globals       metadata.Selection // what of the cluster's state is migrated
-	rules         *rules.Set         // nil: none
-	overrides     metadata.Overrides // wishes about every created index
-	multiType     worker.MultiType
-	emitType      worker.EmitType
-	dataStreams   worker.DataStreams
-	parentJoin    string
-	duplicateKeys worker.DuplicateKeys
-	existing      bulk.Existing // "": not chosen
+	indices        pattern.Selection
+	includeSystem  bool
+	phases         worker.Phases
+	globals        metadata.Selection // what of the cluster's state is migrated
+	rules          *rules.Set         // nil: none
+	overrides      metadata.Overrides // wishes about every created index
+	multiType      worker.MultiType
+	emitType       worker.EmitType
+	dataStreams    worker.DataStreams
+	parentJoin     string
+	rebuildSources bool
+	duplicateKeys  worker.DuplicateKeys
+	existing       bulk.Existing // "": not chosen
 
 	session         string
 	coordinatorFile string
@@ -86,7 +87,8 @@ func newOptions(m config.Migrate) (options, error) {
 		exportDir:   m.Export.Dir, compression: string(m.Export.Compression), discard: m.Export.Discard, allowSource: m.Confirm.AllowSource, acceptReduced: m.Accept.Reduced,
 		indices:   m.Indices.Selection(),
 		multiType: worker.MultiType(m.Conversion.MultiType), emitType: worker.EmitType(m.Transfer.Types.Emit), dataStreams: worker.DataStreams(m.Conversion.DataStreams),
-		parentJoin: m.Conversion.ParentJoin, duplicateKeys: worker.DuplicateKeys(m.Conversion.DuplicateKeys),
+		rebuildSources: m.Conversion.RebuildSources,
+		parentJoin:     m.Conversion.ParentJoin, duplicateKeys: worker.DuplicateKeys(m.Conversion.DuplicateKeys),
 		leases: m.Leases,
 		care:   careOptions{tune: m.Tuning.Tune},
 	}

@@ -20,7 +20,7 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 		"snapshot-repo-name", "source-repo-type", "source-repo-location", "source-repo-setting", "snapshot-max-rate", "without-global-state", "snapshot-no-wait", "retry-snapshot",
 		"tune-target", "ignore-disks", "run-pipelines", "existing-documents", "disable-compression",
 		"phases", "index-allowlist", "index-exclude", "template-allowlist", "component-template-allowlist", "index-template-allowlist", "include", "rules-text", "rules", "aliases", "replicas",
-		"shards", "index-rename", "without-rule", "include-system", "data-streams", "multi-type", "parent-join", "duplicate-keys", "emit-doc-type",
+		"shards", "index-rename", "without-rule", "include-system", "data-streams", "multi-type", "parent-join", "rebuild-sources", "duplicate-keys", "emit-doc-type",
 		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "first", "index-priority", "max-failed-documents", "unavailable-timeout",
 		"initial-lease-duration", "clock-skew-tolerance",
 		"from", "create-indices", "window-size", "window-lease", "max-attempts",

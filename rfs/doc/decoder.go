@@ -37,6 +37,7 @@ func (d *Decoder) SendOriginals(on bool) { d.originals = on }
 type Lacking struct {
 	Source   bool `json:"source,omitempty"`   // _source: it is filtered, or vectors are left out of it
 	Original bool `json:"original,omitempty"` // _recovery_source: it is filtered, too
+	Rebuilt  bool `json:"rebuilt,omitempty"`  // what is put together out of other fields: the cluster itself does not do it
 }
 
 // SetLacking states what is stored incomplete in the index; Decode marks documents that are sent from it.
@@ -45,7 +46,7 @@ func (d *Decoder) SetLacking(l Lacking) { d.lacking = l }
 // reduced reports whether the source that was chosen may lack parts.
 func (d *Decoder) reduced(rec *lucene.Record, original bool) bool {
 	if rec.Rebuilt {
-		return false
+		return d.lacking.Rebuilt
 	}
 	if original {
 		return d.lacking.Original

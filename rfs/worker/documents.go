@@ -43,7 +43,7 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b 
 // of returns the document of a record; keep is false when rules leave it out. A Failure is a document that cannot be
 // sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
 func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document, keep bool, failure *doc.Failure, err error) {
-	if err := s.builder.build(ctx, rec); err != nil {
+	if err := s.builder.build(ctx, rec, s.decoder.Type); err != nil {
 		return d, false, nil, err
 	}
 	if err := s.expand(ctx, rec); err != nil {

@@ -42,6 +42,8 @@ type Request struct {
 	ParentJoin string
 	// DuplicateKeys says what becomes of documents with duplicate keys; "" is SendDuplicates.
 	DuplicateKeys DuplicateKeys
+	// RebuildSources rebuilds sources that are switched off or filtered out of stored fields and doc values.
+	RebuildSources bool
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
 	Sizes bool
 }
@@ -71,6 +73,9 @@ func (r Request) Settings(repository string) map[string]string {
 	}
 	if r.ParentJoin != "" {
 		settings["parent-join"] = r.ParentJoin
+	}
+	if r.RebuildSources {
+		settings["rebuild-sources"] = "true"
 	}
 	if r.DuplicateKeys == KeepLastDuplicate {
 		settings["duplicate-keys"] = string(r.DuplicateKeys)
@@ -224,9 +229,13 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	if err != nil {
 		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
 	}
-	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x), Lacking: lacking(x), KeepLast: req.DuplicateKeys == KeepLastDuplicate}
+	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x, req.RebuildSources), Lacking: lacking(x), KeepLast: req.DuplicateKeys == KeepLastDuplicate}
 	if e.Rebuild != "" {
-		e.Reduced = SourcesOf(x).String()
+		e.Reduced = SourcesOf(x, req.RebuildSources).String()
+	}
+	if e.Rebuild == RebuildFields {
+		_, e.Originals = filteredSource(x)
+		e.Lacking.Rebuilt = true
 	}
 	join, err := joinOf(x, req)
 	if err != nil {

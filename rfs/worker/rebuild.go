@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -16,17 +17,37 @@ import (
 // Rebuild names how the sources of an index are rebuilt.
 type Rebuild string
 
-// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildDerived the derived source of OpenSearch.
+// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildDerived the derived source of OpenSearch, RebuildFields
+// what stored fields and doc values hold of sources that are switched off or filtered.
 const (
 	RebuildSynthetic Rebuild = "synthetic"
 	RebuildDerived   Rebuild = "derived"
+	RebuildFields    Rebuild = "fields"
 )
 
-// rebuilds returns how the sources of an index are rebuilt where they are not stored.
-func rebuilds(x *snapshot.Index) Rebuild {
+// rebuilds returns how the sources of an index are rebuilt where they are not stored; asked says that those are, too, to
+// which the cluster itself has no answer.
+func rebuilds(x *snapshot.Index, asked bool) Rebuild {
 	if !knownMode(x) {
 		return ""
 	}
+	how := answers(x)
+	switch {
+	case how != "" || !asked || x.Settings["index.derived_source.enabled"] == "true":
+		return how
+	case modeOf(x) == RebuildSynthetic:
+		if len(x.Mappings) == 1 {
+			return RebuildSynthetic // whole, as it was before a filter
+		}
+		return ""
+	case slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return reducedMapping(m.Body) != "" }) || x.Settings["index.mapping.source.mode"] == "disabled":
+		return RebuildFields
+	}
+	return ""
+}
+
+// answers returns how the cluster itself rebuilds the sources of an index; "" when it does not.
+func answers(x *snapshot.Index) Rebuild {
 	if len(x.Mappings) > 1 || len(x.Mappings) == 1 && !filterOf(x.Mappings[0].Body).empty() {
 		return "" // of a filtered source the cluster answers a part
 	}
@@ -36,6 +57,11 @@ func rebuilds(x *snapshot.Index) Rebuild {
 		}
 		return RebuildDerived
 	}
+	return modeOf(x)
+}
+
+// modeOf returns how the settings and the mapping of an index of Elasticsearch have sources rebuilt.
+func modeOf(x *snapshot.Index) Rebuild {
 	mode := x.Settings["index.mapping.source.mode"]
 	if mode == "" {
 		mode = storedSourceOf(onlyMapping(x)).Mode
@@ -60,10 +86,11 @@ func onlyMapping(x *snapshot.Index) json.RawMessage {
 	return x.Mappings[0].Body
 }
 
-// builder puts sources together that are not stored.
+// builder puts sources together that are not stored, or stored in parts.
 type builder struct {
-	sources *rebuild.Rebuilder
-	source  []byte // of the last document
+	sources   map[string]*rebuild.Rebuilder // by the type; of an index without types that differ by ""
+	originals bool                          // a recovery source is sent
+	source    []byte                        // of the last document
 }
 
 // newBuilder returns the builder of an index, nil when its sources are stored or its mapping is not understood.
@@ -75,28 +102,75 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e Entry) (*builder, 
 	if err != nil {
 		return nil, err
 	}
-	var sources *rebuild.Rebuilder
-	if e.Rebuild == RebuildDerived {
-		sources, err = rebuild.NewDerived(onlyMapping(x))
-	} else {
-		sources, err = rebuild.New(onlyMapping(x), x.Locator.Created, doc.AppendFormat)
+	b := &builder{sources: map[string]*rebuild.Rebuilder{}, originals: e.Originals || !filtered(x)}
+	for name, mapping := range rebuiltMappings(x, e.Rebuild) {
+		sources, err := e.Rebuild.of(mapping, x.Locator.Created)
+		if errors.Is(err, fault.ErrUnsupported) {
+			continue // documents without a source fail one by one
+		}
+		if err != nil {
+			return nil, fmt.Errorf("index %s: %w", e.Locator.IndexName, err)
+		}
+		b.sources[name] = sources
 	}
-	if errors.Is(err, fault.ErrUnsupported) {
-		return nil, nil // documents without a source fail one by one
+	if len(b.sources) == 0 {
+		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("index %s: %w", e.Locator.IndexName, err)
-	}
-	return &builder{sources: sources}, nil
+	return b, nil
 }
 
-// build gives a record without any stored source the one that its other fields make, or the reason why they do not.
-// A recovery source is the original and stays.
-func (b *builder) build(ctx context.Context, rec *lucene.Record) error {
-	if b == nil || rec.Values == nil || rec.HasSource || len(rec.RecoverySource) > 0 {
+// of returns the Rebuilder for a mapping.
+func (how Rebuild) of(mapping json.RawMessage, created int64) (*rebuild.Rebuilder, error) {
+	switch how {
+	case RebuildDerived:
+		return rebuild.NewDerived(mapping)
+	case RebuildFields:
+		return rebuild.NewFields(mapping, created)
+	}
+	return rebuild.New(mapping, created, doc.AppendFormat)
+}
+
+// rebuiltMappings returns the mappings of which sources are rebuilt, by the type of their documents; that of an index with
+// one type by "".
+func rebuiltMappings(x *snapshot.Index, how Rebuild) map[string]json.RawMessage {
+	if how != RebuildFields {
+		return map[string]json.RawMessage{"": onlyMapping(x)}
+	}
+	single, all := len(x.Types()) < 2, map[string]json.RawMessage{}
+	for _, m := range x.Mappings {
+		switch {
+		case m.Type == "_default_" || reducedMapping(m.Body) == "" && x.Settings["index.mapping.source.mode"] != "disabled":
+		case single:
+			all[""] = m.Body
+		default:
+			all[m.Type] = m.Body
+		}
+	}
+	return all
+}
+
+// filtered reports whether an index filters sources.
+func filtered(x *snapshot.Index) bool {
+	return slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return !filterOf(m.Body).empty() })
+}
+
+// build gives a record without any stored source the one that its other fields make, or the reason why they do not, and
+// completes one that a filter reduced. A recovery source is the original and stays.
+func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucene.Record) []byte) error {
+	if b == nil || rec.Values == nil || len(rec.RecoverySource) > 0 && (b.originals || !rec.HasSource) {
 		return nil
 	}
-	source, err := b.sources.Append(ctx, b.source[:0], rec.Values)
+	sources := b.sources[""]
+	if sources == nil {
+		sources = b.sources[string(typ(rec))]
+	}
+	if sources == nil {
+		return nil
+	}
+	if rec.HasSource {
+		return b.complete(ctx, sources, rec)
+	}
+	source, err := sources.Append(ctx, b.source[:0], rec.Values)
 	if _, ok := errors.AsType[*rebuild.Unknown](err); ok {
 		rec.Unbuilt = err
 		return nil
@@ -106,5 +180,22 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record) error {
 	}
 	b.source = source
 	rec.Source, rec.HasSource, rec.Rebuilt = source, true, true
+	return nil
+}
+
+// complete adds to a filtered source what the filter left out. What cannot be completed stays as it is stored.
+func (b *builder) complete(ctx context.Context, sources *rebuild.Rebuilder, rec *lucene.Record) error {
+	if !sources.Completes() {
+		return nil
+	}
+	source, done, err := sources.Complete(ctx, b.source[:0], rec.Source, rec.Values)
+	if _, ok := errors.AsType[*rebuild.Unknown](err); ok {
+		return nil
+	}
+	if err != nil || !done {
+		return err
+	}
+	b.source = source
+	rec.Source, rec.Rebuilt = source, true
 	return nil
 }

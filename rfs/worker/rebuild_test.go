@@ -14,21 +14,31 @@ func TestRebuildsBySettings(t *testing.T) {
 		settings map[string]string
 		mapping  string
 		want     Rebuild
+		asked    Rebuild // with --rebuild-sources, where that makes a difference
 	}{
-		{"stored", nil, `{}`, ""},
-		{"synthetic by setting", map[string]string{"index.mapping.source.mode": "synthetic"}, `{}`, RebuildSynthetic},
-		{"synthetic by mapping", nil, `{"_source":{"mode":"synthetic"}}`, RebuildSynthetic},
-		{"logsdb that stores sources", map[string]string{"index.mode": "logsdb", "index.mapping.source.mode": "stored"}, `{}`, ""},
-		{"a mode that is not known", map[string]string{"index.mode": "columnar", "index.mapping.source.mode": "synthetic"}, `{}`, ""},
-		{"derived", map[string]string{"index.derived_source.enabled": "true"}, `{}`, RebuildDerived},
-		{"derived, switched off", map[string]string{"index.derived_source.enabled": "false"}, `{}`, ""},
-		{"derived, a part of it", map[string]string{"index.derived_source.enabled": "true"}, `{"_source":{"excludes":["a"]}}`, ""},
-		{"derived without an answer", map[string]string{"index.derived_source.enabled": "true"}, `{"_source":{"enabled":false}}`, ""},
+		{"stored", nil, `{}`, "", ""},
+		{"disabled", nil, `{"_source":{"enabled":false}}`, "", RebuildFields},
+		{"disabled by the mode of the mapping", nil, `{"_source":{"mode":"disabled"}}`, "", RebuildFields},
+		{"disabled by setting", map[string]string{"index.mapping.source.mode": "disabled"}, `{}`, "", RebuildFields},
+		{"filtered", nil, `{"_source":{"includes":["a"]}}`, "", RebuildFields},
+		{"synthetic, filtered", map[string]string{"index.mode": "logsdb"}, `{"_source":{"excludes":["a"]}}`, "", RebuildSynthetic},
+		{"a mode that is not known, disabled", map[string]string{"index.mode": "columnar"}, `{"_source":{"enabled":false}}`, "", ""},
+		{"synthetic by setting", map[string]string{"index.mapping.source.mode": "synthetic"}, `{}`, RebuildSynthetic, RebuildSynthetic},
+		{"synthetic by mapping", nil, `{"_source":{"mode":"synthetic"}}`, RebuildSynthetic, RebuildSynthetic},
+		{"logsdb that stores sources", map[string]string{"index.mode": "logsdb", "index.mapping.source.mode": "stored"}, `{}`, "", ""},
+		{"a mode that is not known", map[string]string{"index.mode": "columnar", "index.mapping.source.mode": "synthetic"}, `{}`, "", ""},
+		{"derived", map[string]string{"index.derived_source.enabled": "true"}, `{}`, RebuildDerived, RebuildDerived},
+		{"derived, switched off", map[string]string{"index.derived_source.enabled": "false"}, `{}`, "", ""},
+		{"derived, a part of it", map[string]string{"index.derived_source.enabled": "true"}, `{"_source":{"excludes":["a"]}}`, "", ""},
+		{"derived without an answer", map[string]string{"index.derived_source.enabled": "true"}, `{"_source":{"enabled":false}}`, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
-			if got := rebuilds(x); got != c.want {
+			if got := rebuilds(x, false); got != c.want {
 				t.Errorf("rebuilt as %q, want %q", got, c.want)
+			}
+			if got := rebuilds(x, true); got != c.asked {
+				t.Errorf("asked: rebuilt as %q, want %q", got, c.asked)
 			}
 		})
 	}

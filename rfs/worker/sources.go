@@ -1,7 +1,10 @@
 package worker
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -37,44 +40,72 @@ const (
 		"arrive as they are stored and count as reduced (exit code 6): --accept-reduced-sources accepts that"
 	remedyMissing = "only documents whose original (_recovery_source) no merge has removed yet arrive; all others fail (no_source): index them again from where they came from, " +
 		"or leave the index out with --index-exclude"
+	remedyRebuild = "--rebuild-sources sends what stored fields and doc values hold of them, as the fields say"
+	remedyFields  = "documents have the values that their fields had: in normal form sorted, each once, normalized; values of lost fields and what no field of the mapping takes are missing. " +
+		"They count as reduced (exit code 6): --accept-reduced-sources accepts that"
 	remedyUnknown = "this version of rfsd does not know how documents of that mode are stored: what has a source arrives and counts as reduced, all else fails (no_source); " +
 		"compare with rfsd verify, or leave the index out with --index-exclude"
 )
 
-// SourcesOf returns in what form the snapshot holds the documents of an index.
-func SourcesOf(x *snapshot.Index) Sources {
+// SourcesOf returns in what form the snapshot holds the documents of an index. asked says that sources that are switched off
+// or filtered are rebuilt (--rebuild-sources); else Fields say how well they would be.
+func SourcesOf(x *snapshot.Index, asked bool) Sources {
 	s := Sources{State: SourcesReduced, Reason: reducedSource(x), Remedy: remedyReduced}
-	how := rebuilds(x)
+	how := rebuilds(x, asked)
 	switch {
 	case s.Reason == "":
 		return Sources{State: SourcesStored}
 	case !knownMode(x):
 		s.State, s.Remedy = SourcesUnknown, remedyUnknown
+		return s
 	case how != "":
 		return s.rebuilt(x, how)
 	case !storesSources(x):
 		s.State, s.Remedy = SourcesMissing, remedyMissing
+	}
+	if how = rebuilds(x, true); how != "" {
+		if would := s.rebuilt(x, how); would.State == SourcesRebuilt {
+			s.Fields, s.Remedy = would.Fields, s.Remedy+"; "+remedyRebuild
+		}
 	}
 	return s
 }
 
 // rebuilt adds how well the sources are rebuilt.
 func (s Sources) rebuilt(x *snapshot.Index, how Rebuild) Sources {
-	var err error
-	if how == RebuildDerived {
-		s.Fields, err = rebuild.StatesDerived(onlyMapping(x))
-	} else {
-		s.Fields, err = rebuild.States(onlyMapping(x), x.Locator.Created)
-	}
-	if err != nil {
-		s.State, s.Remedy, s.Reason = SourcesMissing, remedyMissing, s.Reason+"; not rebuilt: "+fault.Text(err)
-		return s
+	mappings := rebuiltMappings(x, how)
+	for _, name := range slices.Sorted(maps.Keys(mappings)) {
+		fields, err := how.states(mappings[name], x.Locator.Created)
+		if err != nil {
+			s.State, s.Remedy, s.Reason, s.Fields = SourcesMissing, remedyMissing, s.Reason+"; not rebuilt: "+fault.Text(err), nil
+			return s
+		}
+		for _, f := range fields {
+			if name != "" {
+				f.Field = name + "/" + f.Field
+			}
+			s.Fields = append(s.Fields, f)
+		}
 	}
 	s.State, s.Remedy = SourcesRebuilt, ""
-	if len(s.lost()) > 0 {
+	switch {
+	case how == RebuildFields:
+		s.Remedy = remedyFields
+	case len(s.lost()) > 0:
 		s.Remedy = remedyLost
 	}
 	return s
+}
+
+// states returns how well the fields of a mapping are rebuilt.
+func (how Rebuild) states(mapping json.RawMessage, created int64) ([]rebuild.FieldState, error) {
+	switch how {
+	case RebuildDerived:
+		return rebuild.StatesDerived(mapping)
+	case RebuildFields:
+		return rebuild.StatesFields(mapping, created)
+	}
+	return rebuild.States(mapping, created)
 }
 
 func (s Sources) lost() (fields []string) {
@@ -86,26 +117,47 @@ func (s Sources) lost() (fields []string) {
 	return fields
 }
 
+func (s Sources) count(state rebuild.State) (n int) {
+	for _, f := range s.Fields {
+		if f.State == state {
+			n++
+		}
+	}
+	return n
+}
+
 // maxLost bounds the fields that String names.
 const maxLost = 20
 
 // String returns state and reason in one line.
 func (s Sources) String() string {
-	switch s.State {
-	case SourcesStored:
+	switch {
+	case s.State == SourcesStored:
 		return "stored"
-	case SourcesRebuilt:
-		lost := s.lost()
-		text := fmt.Sprintf("%s; rebuilt as the cluster answers it: %d fields exact", s.Reason, len(s.Fields)-len(lost))
-		if len(lost) > maxLost {
-			lost = append(lost[:maxLost], fmt.Sprintf("%d more", len(lost)-maxLost))
-		}
-		if len(lost) > 0 {
-			text += ", lost: " + strings.Join(lost, ", ")
-		}
-		return text
+	case len(s.Fields) == 0 && s.State != SourcesRebuilt:
+		return s.Reason
 	}
-	return s.Reason
+	text := s.Reason + "; "
+	switch {
+	case s.State != SourcesRebuilt:
+		text += "--rebuild-sources rebuilds"
+	case s.Remedy == remedyFields:
+		text += "rebuilt from stored fields and doc values"
+	default:
+		text += "rebuilt as the cluster answers it"
+	}
+	text += fmt.Sprintf(": %d fields exact", s.count(rebuild.Exact))
+	if n := s.count(rebuild.Normal); n > 0 {
+		text += fmt.Sprintf(", %d in normal form", n)
+	}
+	lost := s.lost()
+	if len(lost) > maxLost {
+		lost = append(lost[:maxLost], fmt.Sprintf("%d more", len(lost)-maxLost))
+	}
+	if len(lost) > 0 {
+		text += ", lost: " + strings.Join(lost, ", ")
+	}
+	return text
 }
 
 // storesSources reports whether settings and mappings leave anything of _source to be stored.

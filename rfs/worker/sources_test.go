@@ -2,6 +2,8 @@ package worker
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,12 +40,51 @@ func TestSourcesAreNamedBeforeTheRun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
-			got := SourcesOf(x)
+			got := SourcesOf(x, false)
 			if got.State != c.state || !strings.Contains(got.String(), c.says) || (c.remedy == "") != (got.Remedy == "") || !strings.Contains(got.Remedy, c.remedy) {
 				t.Errorf("%s: %s (%s)", got.State, got, got.Remedy)
 			}
 			if got.State == SourcesRebuilt && (len(got.Fields) != 2 || got.Fields[0] != (rebuild.FieldState{Field: "a", Type: "keyword", State: rebuild.Exact})) {
 				t.Errorf("%+v", got.Fields)
+			}
+		})
+	}
+}
+
+// TestSourcesThatAreRebuiltOnRequest: --rebuild-sources is named with what it would do, and what it does is named when it is
+// given.
+func TestSourcesThatAreRebuiltOnRequest(t *testing.T) {
+	const fields = `"properties":{"a":{"type":"keyword"},"s":{"type":"long","store":true},"t":{"type":"text"}}`
+	for _, c := range []struct {
+		name     string
+		settings map[string]string
+		mappings map[string]string
+		asked    bool
+		state    SourceState
+		says     string // its one line
+		remedy   string // a part of it
+	}{
+		{"not asked", nil, map[string]string{"_doc": `{"_source":{"enabled":false},` + fields + `}`}, false, SourcesMissing,
+			"_source is disabled; --rebuild-sources rebuilds: 1 fields exact, 1 in normal form, lost: t (text)", "--rebuild-sources sends"},
+		{"asked", nil, map[string]string{"_doc": `{"_source":{"enabled":false},` + fields + `}`}, true, SourcesRebuilt,
+			"_source is disabled; rebuilt from stored fields and doc values: 1 fields exact, 1 in normal form, lost: t (text)", "count as reduced"},
+		{"a filter, not asked", nil, map[string]string{"_doc": `{"_source":{"excludes":["a"]},` + fields + `}`}, false, SourcesReduced,
+			"_source is filtered (includes or excludes); --rebuild-sources rebuilds: 0 fields exact, 1 in normal form", "--rebuild-sources sends"},
+		{"one type of two", nil, map[string]string{"_default_": `{}`, "u": `{"_source":{"enabled":false},` + fields + `}`, "v": `{` + fields + `}`}, true, SourcesRebuilt,
+			"_source is disabled; rebuilt from stored fields and doc values: 1 fields exact, 1 in normal form, lost: u/t (text)", "count as reduced"},
+		{"synthetic and filtered", map[string]string{"index.mode": "logsdb"}, map[string]string{"_doc": `{"_source":{"excludes":["a"]},` + fields + `}`}, true, SourcesRebuilt,
+			"_source is filtered (includes or excludes); synthetic source (logsdb); rebuilt as the cluster answers it: 3 fields exact", ""},
+		{"a mapping that cannot be read", nil, map[string]string{"_doc": `{"_source":{"enabled":false},"properties":[]}`}, true, SourcesMissing,
+			"_source is disabled; not rebuilt: ", "--index-exclude"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := &snapshot.Index{Settings: c.settings}
+			for _, name := range slices.Sorted(maps.Keys(c.mappings)) {
+				x.Mappings = append(x.Mappings, snapshot.Mapping{Type: name, Body: json.RawMessage(c.mappings[name])})
+			}
+			got := SourcesOf(x, c.asked)
+			if got.State != c.state || !strings.HasPrefix(got.String(), c.says) || !strings.Contains(got.Remedy, c.remedy) {
+				t.Errorf("%s: %s (%s)", got.State, got, got.Remedy)
 			}
 		})
 	}

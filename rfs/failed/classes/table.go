@@ -172,7 +172,7 @@ var table = []Class{
 	},
 	{
 		Name: "no_source", Cause: "the snapshot does not hold the source", types: []string{string(doc.NoSource)},
-		Remedy: `none: the index was created without _source, and it cannot be rebuilt`,
+		Remedy: `migrate the index in a new session (--session-name) with --rebuild-sources --existing-documents overwrite: what stored fields and doc values hold arrives; there is none for a source that is rebuilt and has a field that is not understood`,
 	},
 	{
 		Name: "unreadable", Cause: "id or source of the document cannot be decoded",
