@@ -85,6 +85,7 @@ bootstrap() {
 prepare() {
   local root=$work/$1 home owner
   cp -a "$work/base" "$root"
+  mount --bind "$root" "$root" # so that / is a mount inside: a JVM asks for the file system of each of its directories
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
   mkdir -p "$cache/apt/partial"
