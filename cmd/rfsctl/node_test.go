@@ -396,6 +396,14 @@ func TestThePageIsLiveThroughTheProxyInARealBrowser(t *testing.T) {
 	must(t, b.Wait(ctx, "document.querySelectorAll('#workers tbody tr').length === 1 && /mover-1/.test(document.getElementById('node').textContent)"))
 }
 
+// TestMain runs the program instead of its tests when it is called by the program's name.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "rfsctl" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
 func TestCompletionScriptsCompleteCommands(t *testing.T) {
 	for shell, want := range map[string]string{"bash": "complete -o", "zsh": "#compdef rfsctl", "fish": "complete -c rfsctl"} {
 		code, out, errs := rfsctl(t, "completion", shell)
@@ -421,9 +429,9 @@ func TestCompletionScriptsCompleteCommands(t *testing.T) {
 		t.Skip("not run: bash is not installed")
 	}
 	dir := t.TempDir()
-	if b, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/rfsctl", ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, b)
-	}
+	program, err := os.Executable()
+	must(t, err)
+	must(t, os.Symlink(program, dir+"/rfsctl"))
 	cmd := exec.CommandContext(t.Context(), bash, "-c",
 		`source <(rfsctl completion bash); COMP_WORDS=(rfsctl sta); COMP_CWORD=1; _rfsctl; echo "${COMPREPLY[@]}"; COMP_WORDS=(rfsctl items re); COMP_CWORD=2; _rfsctl; echo "${COMPREPLY[@]}"`)
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))

@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 			}
 			defer os.RemoveAll(dir)
 			programs = dir
-			build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/rfsd", "./cmd/rfsctl")
+			build := exec.Command("go", "build", "-trimpath", "-o", dir+string(filepath.Separator), "./cmd/rfsd", "./cmd/rfsctl")
 			build.Dir, build.Env = root(), append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := build.CombinedOutput(); err != nil {
 				fmt.Fprintf(os.Stderr, "%v: %s", err, out)

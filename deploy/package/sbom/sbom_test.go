@@ -12,7 +12,9 @@ import (
 func TestEveryModuleOfAProgramIsListedWithItsLicence(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "rfsctl")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/rfsd/rfsd/cmd/rfsctl").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "github.com/rfsd/rfsd/cmd/rfsctl")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	bom, licences := filepath.Join(dir, "bom.json"), filepath.Join(dir, "licences")
