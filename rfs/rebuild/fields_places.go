@@ -21,7 +21,7 @@ const nestedRoots = 6_01_00_00
 // placesOf returns the places of all fields of a mapping by path. Fields that the filter does not leave out are in the
 // sources.
 func placesOf(root *node, created int64, filter sourceFilter) map[string]place {
-	all, copies := map[string]place{}, map[string][]string{}
+	all, copies, brought := map[string]place{}, map[string][]string{}, map[string][]string{}
 	sent := func(f *node) bool { return !filter.empty() && !filter.leavesOut(f.path) || all[f.path].from != nil }
 	root.walkFields(false, func(f *node, nested bool) {
 		p := placeOf(f, created)
@@ -37,9 +37,17 @@ func placesOf(root *node, created int64, filter sourceFilter) map[string]place {
 		for _, to := range f.params.CopyTo {
 			if sent(f) {
 				copies[to] = append(copies[to], f.path)
+			} else {
+				brought[to] = append(brought[to], f.path)
 			}
 		}
 	})
+	for to, from := range brought {
+		if p := all[to]; p.from != nil {
+			p.state, p.note = Normal, join(p.note, "with what copy_to brought from "+strings.Join(from, ", "))
+			all[to] = p
+		}
+	}
 	for to, from := range copies {
 		if _, mapped := all[to]; mapped {
 			all[to] = place{state: Normal, note: "not sent: copy_to fills it from " + strings.Join(from, ", ")}
@@ -106,14 +114,22 @@ func stateOf(n *node, stored bool) State {
 
 // noteOf returns what the state of a field leaves open.
 func noteOf(f, n *node) string {
-	var all []string
+	note := ""
 	if f != n {
-		all = append(all, "from "+n.path)
+		note = "from " + n.path
 	}
 	if n.params.IgnoreAbove > 0 {
-		all = append(all, fmt.Sprintf("values of more than %d characters are lost", n.params.IgnoreAbove))
+		note = join(note, fmt.Sprintf("values of more than %d characters are lost", n.params.IgnoreAbove))
 	}
-	return strings.Join(all, "; ")
+	return note
+}
+
+// join joins two notes.
+func join(note, more string) string {
+	if note == "" {
+		return more
+	}
+	return note + "; " + more
 }
 
 // walkFields calls yield for the fields below a node; nested says that they lie in nested objects.

@@ -32,7 +32,7 @@ func TestStatesOfFields(t *testing.T) {
 		{"2.x has none of what is not indexed", v2, `{"properties":{"a":{"type":"long","index":"no"},"s":{"type":"string"},"u":{"type":"string","index":"not_analyzed"}}}`, "a lost; s lost; u normal form"},
 		{"points of 2.x", v2, `{"properties":{"p":{"type":"geo_point"},"q":{"type":"geo_point","store":true}}}`, "p lost; q normal form"},
 		{"copies are made again", v7, `{"properties":{"a":{"type":"keyword","copy_to":"c"},"c":{"type":"keyword"}}}`, "a normal form; c normal form (not sent: copy_to fills it from a)"},
-		{"copies of lost fields are sent", v7, `{"properties":{"a":{"type":"text","copy_to":["c"]},"c":{"type":"keyword"}}}`, "a lost; c normal form"},
+		{"copies of lost fields are sent", v7, `{"properties":{"a":{"type":"text","copy_to":["c"]},"c":{"type":"keyword"}}}`, "a lost; c normal form (with what copy_to brought from a)"},
 		{"objects that are not indexed", v7, `{"properties":{"o":{"type":"object","enabled":false},"p":{"properties":{"k":{"type":"keyword"}}}}}`, "o lost (it is not indexed); p.k normal form"},
 		{"nested", v7, `{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "n.k normal form"},
 		{"nested of old versions", v6, `{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "n.k lost (nested objects of this version are not read)"},
