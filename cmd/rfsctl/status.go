@@ -217,7 +217,7 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 		fmt.Fprintf(w, ": %s", v)
 	}
 	share := cmp.Or(r.Progress.Share, part(t.BytesDone, t.Bytes))
-	fmt.Fprintf(w, "\n%s  %d of %d shards, %s of %s", bar(share, 30), t.ShardsDone, t.Shards, progress.Bytes(t.BytesDone), progress.Bytes(t.Bytes))
+	fmt.Fprintf(w, "\n%s  %d of %d shards, %s of %s", bar(share, 30), t.ShardsDone, t.Shards, progress.Bytes(int64(share*float64(t.Bytes))), progress.Bytes(t.Bytes))
 	if t.Filtered > 0 {
 		fmt.Fprintf(w, ", %d filtered", t.Filtered)
 	}

@@ -68,6 +68,7 @@ func (m *Measure) View(now time.Duration, s *Migration) View {
 		v.Share = min(float64(m.last.sum.Bytes)/float64(total), 1)
 	}
 	switch {
+	case total == 0:
 	case v.ByteRate > 0:
 		v.left(total-m.last.sum.Bytes, v.ByteRate)
 	case m.Lag > 0 && len(m.points) < 2: // nothing has grown since the store was read for the first time
@@ -158,14 +159,17 @@ type Follower struct {
 	first   Work          // of the first reading, less what this process had done by then
 }
 
-// Run reads the store until ctx ends, at most every 5 s and for at most a twentieth of the time, and takes a sample every second.
+// Run reads the store until ctx ends, at most every 5 s (every second until there are items) and for at most a twentieth of the time, and takes a sample every second.
 func (f *Follower) Run(ctx context.Context) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for {
 			begin := f.Clock.Read().Mono
-			f.Look(ctx)
-			if took := f.Clock.Read().Mono - begin; f.Clock.Sleep(ctx, max(readInterval, 20*took)) != nil {
+			pause := readInterval
+			if f.Look(ctx); !f.seeded() {
+				pause = sampleInterval // what is to be done is about to be known
+			}
+			if took := f.Clock.Read().Mono - begin; f.Clock.Sleep(ctx, max(pause, 20*took)) != nil {
 				return
 			}
 		}
@@ -200,6 +204,13 @@ func (f *Follower) Look(ctx context.Context) {
 		}
 	}
 	f.seen, f.at = m, f.Clock.Read().Mono
+}
+
+// seeded reports whether the items of the session were read.
+func (f *Follower) seeded() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen != nil && f.seen.Totals.Items > 0
 }
 
 func (f *Follower) own() Work {

@@ -171,6 +171,16 @@ func TestTheViewOfASingleReading(t *testing.T) {
 	}
 }
 
+// Before the work is known, no end is estimated.
+func TestNoEndIsEstimatedOfUnknownWork(t *testing.T) {
+	var m progress.Measure
+	m.Add(0, progress.Work{Running: 1})
+	m.Add(time.Second, progress.Work{Documents: 100, Bytes: 1000, Running: 1})
+	if v := m.View(time.Second, &progress.Migration{}); v.Left != nil || v.Share != 0 || v.Rate != 100 {
+		t.Errorf("%+v, %v s left", v, seconds(v.Left))
+	}
+}
+
 func TestWhatWasGivenUpIsSeen(t *testing.T) {
 	m := &progress.Migration{Failures: []progress.Failure{{Reason: "checksum", Count: 2}, {Reason: "refused", Count: 7, Documents: true}}}
 	var measure progress.Measure
