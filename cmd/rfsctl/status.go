@@ -32,7 +32,7 @@ func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) err
 		return err
 	}
 	if o.Watching.Watch {
-		return followStatus(ctx, call, o, n, len(asked.Nodes.Nodes) == 0)
+		return followStatus(ctx, call, o, n, len(o.Either.Nodes.Nodes) == 0)
 	}
 	var r status.Report
 	if _, err := n.Get(ctx, "/v1/status", nil, &r); err != nil {
@@ -59,7 +59,7 @@ func redraw(call *config.Call, o config.ShowStatus, r status.Report) {
 	fmt.Fprint(terminal.Raw(call.Out), "\x1b[H"+strings.ReplaceAll(screen.String(), "\n", "\x1b[K\n")+"\x1b[J")
 }
 
-// followStatus shows every status of a node. Where it was found on this machine and is gone, no other is waited for.
+// followStatus shows every status of a node. A command that was found on this machine is not waited for when it is gone.
 func followStatus(ctx context.Context, call *config.Call, o config.ShowStatus, n *client.Client, found bool) error {
 	var r status.Report
 	for ctx.Err() == nil {

@@ -55,7 +55,8 @@ type Command struct {
 	mu       sync.Mutex
 	items    []status.Item
 	events   []status.Event
-	refused  []progress.Failure
+	refused  []progress.Failure // as of failed documents
+	failed   int64
 	sampled  metrics.Sample
 	watchers map[chan struct{}]struct{}
 }
@@ -131,15 +132,17 @@ func (c *Command) read(ctx context.Context) (*progress.Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	var refused []progress.Failure
-	if m.Totals.Failed > 0 {
+	c.mu.Lock()
+	refused, known := c.refused, c.failed == m.Totals.Failed
+	c.mu.Unlock()
+	if !known {
 		if refused, err = progress.ReadRefused(ctx, c.conf.Store); err != nil {
 			return nil, err
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.items, c.events, c.refused = items, events, refused
+	c.items, c.events, c.refused, c.failed = items, events, refused, m.Totals.Failed
 	return m, nil
 }
 

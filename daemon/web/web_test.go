@@ -207,7 +207,7 @@ func migration(done float64) status.Report {
 	left := 3725.0
 	return status.Report{
 		Node: status.Node{Name: "mover-1", Version: "1.0", State: "running", Wanted: 2, Running: 2}, Migration: m,
-		Progress: progress.View{State: progress.StateWorking, Rate: 41_000 * (1 + done), ByteRate: 62e6, Share: done, Left: &left},
+		Progress: progress.View{State: progress.StateWorking, GivenUp: 1, Rate: 41_000 * (1 + done), ByteRate: 62e6, Share: done, Left: &left},
 		Workers: []status.Worker{
 			{Slot: 0, PID: 100, State: "working", Item: "i", Index: hostile, Shard: 4, Rate: 20_500, Resident: 180 << 20},
 			{Slot: 1, PID: 101, State: "backing off", Restarts: 2, LastExit: "signal: killed"},
@@ -275,12 +275,27 @@ func TestFailedIndicesAreShownHoweverManyThereAre(t *testing.T) {
 	// One that fails later comes to the top, and takes the last row of the others.
 	r.Migration.Indices[570].State = "FAILED"
 	s.tell(r)
-	must(t, b.Wait(ctx, "document.querySelector('#indices .name').textContent === 'logs-570' && document.querySelectorAll('#indices > li').length === 500"))
+	must(t, b.Wait(ctx, "document.querySelectorAll('#indices .name')[1].textContent === 'logs-570' && document.querySelectorAll('#indices > li').length === 500"))
 	var more string
 	must(t, b.Eval(ctx, "document.getElementById('more').textContent", &more))
 	if !strings.HasPrefix(more, "and 100 more") {
 		t.Errorf("%q", more)
 	}
+	// The others are a button away, which leaves the reader at the first of them; filter, state and order choose among all.
+	see := func(what, expression string) {
+		t.Helper()
+		var is bool
+		if must(t, b.Eval(ctx, expression, &is)); !is {
+			t.Errorf("not so: %s", what)
+		}
+	}
+	const choose = "((id, v) => { const e = document.getElementById(id); e.value = v; e.dispatchEvent(new Event('input')); })"
+	const names2 = "[...document.querySelectorAll('#indices .name')].map((c) => c.textContent)"
+	see("all have a row", "document.getElementById('further').click(), document.querySelectorAll('#indices > li').length === 600 && document.getElementById('more').hidden")
+	see("the reader goes on", "document.activeElement === document.querySelectorAll('#indices summary')[500]")
+	see("a part of the name", choose+"('filter', 'GS-59'), "+names2+".join() === 'logs-599,logs-590,logs-591,logs-592,logs-593,logs-594,logs-595,logs-596,logs-597,logs-598' && document.getElementById('chosen').textContent === '10 of 600 indices'")
+	see("only failed ones", choose+"('filter', ''), "+choose+"('only', 'FAILED'), "+names2+".join() === 'logs-550,logs-570,logs-599'")
+	see("by name", choose+"('only', ''), "+choose+"('order', 'name'), "+names2+"[0] === 'logs-000' && document.querySelectorAll('#indices > li').length === 500")
 	complaints(t, b, s.URL)
 }
 
@@ -295,22 +310,36 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	must(t, b.Wait(ctx, "document.querySelectorAll('.shard').length === 100 && document.querySelectorAll('#events tbody tr').length === 1"))
 
 	var name string
-	eval("document.querySelectorAll('#indices .name')[3].textContent", &name)
+	eval("[...document.querySelectorAll('#indices .name')].map((c) => c.textContent).find((n) => n.startsWith('<img'))", &name)
 	if name != hostile {
 		t.Errorf("hostile name is shown as %q", name)
 	}
-	var labels []string
-	eval("[...document.querySelectorAll('.shard')].map((c) => c.getAttribute('aria-label'))", &labels)
-	for _, l := range labels {
-		if !strings.Contains(l, "shard ") || !strings.Contains(l, "% of ") {
-			t.Errorf("text of a shard: %q", l)
+	// The keyboard opens an index to its shards in words.
+	var said []string
+	eval("[...document.querySelectorAll('#indices summary')].forEach((s) => s.click()), true", new(bool))
+	must(t, b.Wait(ctx, "document.querySelectorAll('#indices .words li').length === 120"))
+	eval("[...document.querySelectorAll('#indices > li:first-child .words li')].map((c) => c.textContent)", &said)
+	for _, line := range said[1:] {
+		if !strings.HasPrefix(line, "shard ") || !strings.Contains(line, " % of ") {
+			t.Errorf("words of a shard: %q", line)
 		}
 	}
-	if !strings.Contains(labels[27], "failed") || !strings.Contains(labels[27], "checksum") {
-		t.Errorf("the failed shard says %q", labels[27])
+	if !strings.Contains(said[3], "failed") || !strings.Contains(said[3], "checksum") {
+		t.Errorf("the failed shard of the first index: %q", said[3])
+	}
+	eval("[...document.querySelectorAll('#indices summary')].forEach((s) => s.click()), true", new(bool))
+	var seen struct {
+		State, Class  string
+		Focusable     int
+		First, Second float64
+	}
+	eval(`({State: document.getElementById('state').textContent, Class: document.getElementById('state').className, Focusable: document.querySelectorAll('summary,button,input,select,[tabindex="0"]').length,
+		First: document.getElementById('losses').getBoundingClientRect().bottom, Second: document.getElementById('indices').getBoundingClientRect().top})`, &seen)
+	if seen.State != "running, 1 given up" || !strings.Contains(seen.Class, "losses") || seen.Focusable < 25 || seen.First > seen.Second {
+		t.Errorf("%+v: failures come first, the state names them, and keys reach every row", seen)
 	}
 	var widths []float64
-	eval("[...document.querySelectorAll('#indices > li:first-child .shard')].map((c) => c.getBoundingClientRect().width)", &widths)
+	eval("[...document.querySelectorAll('#indices > li:nth-child(2) .shard')].map((c) => c.getBoundingClientRect().width)", &widths)
 	if len(widths) != 5 || widths[4]/widths[0] < 4 || widths[4]/widths[0] > 5.5 {
 		t.Errorf("widths of shards of 1 to 5 times the bytes: %v", widths)
 	}
@@ -350,7 +379,14 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	// A store that does not answer is told, with the age of what is shown.
 	r.Stale, r.StoreError = 75, "coordination store: no answer"
 	s.tell(r)
-	must(t, b.Wait(ctx, "!document.getElementById('alarm').hidden && /1 min 1\\d s old.*no answer/.test(document.getElementById('alarm').textContent)"))
+	must(t, b.Wait(ctx, "!document.getElementById('alarm').hidden && /no answer/.test(document.getElementById('alarm').textContent) && /1 min 1\\d s old/.test(document.getElementById('age').textContent)"))
+	// The age changes every second; what a screen reader reads at once does not.
+	eval("window.rewritten = 0, new MutationObserver((all) => window.rewritten += all.length).observe(document.getElementById('alarm'), {childList: true, characterData: true, subtree: true}), window.was = document.getElementById('age').textContent, true", new(bool))
+	must(t, b.Wait(ctx, "document.getElementById('age').textContent !== window.was"))
+	var rewritten int
+	if eval("window.rewritten", &rewritten); rewritten > 0 {
+		t.Errorf("the alarm was written again %d times", rewritten)
+	}
 
 	must(t, b.Look(ctx, 400, 900, false))
 	var wide bool

@@ -3,7 +3,8 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const mostIndices = 500; // rows; failed ones are among them, rfsctl lists all
+const rowsAtOnce = 500;
+let mostRows = rowsAtOnce; // of the indices that are chosen; the button shows more
 const history = []; // {at, docs, bytes}, of ten minutes
 const historyTime = 10 * 60 * 1000;
 
@@ -46,28 +47,42 @@ function fact(name, value) {
   return node("div", {}, node("dt", { text: name }), node("dd", { text: value }));
 }
 
-function alarm(text) {
-  $("alarm").textContent = text;
-  $("alarm").hidden = !text;
+// put changes a text only when it is another: a screen reader reads what changes.
+function put(id, text) {
+  const n = $(id);
+  if (n.textContent !== text) n.textContent = text;
+  n.hidden = !text;
 }
 
 let lastReport = null; // what came last, and when
 let lastAt = 0;
 let broken = false;
 
+// losses says what was given up or failed; "" when nothing was.
+function losses(view) {
+  const all = [];
+  if (view.given_up) all.push(count(view.given_up) + " given up");
+  if (view.documents_failed) all.push(count(view.documents_failed) + " documents failed");
+  return all.join(", ");
+}
+
 function show(r) {
   const m = r.migration;
+  const lost = losses(r.progress);
   $("session").textContent = m && m.session ? m.session : "";
-  $("state").textContent = r.node.state;
-  $("state").className = "state " + r.node.state;
+  $("state").textContent = r.node.state + (lost ? ", " + lost : "");
+  $("state").className = "state " + r.node.state + (lost && r.node.state !== "failed" ? " losses" : "");
   $("node").textContent = "node " + r.node.name + ", version " + r.node.version + ", " + r.node.workers_running + " of " + r.node.workers_wanted + " workers";
   $("reason").textContent = r.node.reason || "";
-  document.title = (m ? percent(share(m.totals.bytes_done, m.totals.bytes)) + " " : "") + "rfsd " + r.node.state;
+  document.title = (lost ? "! " : "") + (m ? percent(r.progress.share) + " " : "") + "rfsd " + r.node.state;
   showTotals(m, r.progress);
-  showIndices(m ? m.indices || [] : []);
   showFailures(m ? m.failures || [] : []);
+  showIndices(m ? m.indices || [] : []);
   showWorkers(r.workers || []);
   showNodes(r.nodes || []);
+  const tenth = Math.floor(r.progress.share * 10) * 10;
+  put("said", (m && m.complete ? "complete" : tenth + " % done") + (lost ? ", " + lost : ""));
+  $("said").hidden = false;
 }
 
 function showTotals(m, view) {
@@ -77,17 +92,21 @@ function showTotals(m, view) {
     return;
   }
   const t = m.totals;
-  const done = m.complete ? 1 : share(t.bytes_done, t.bytes);
+  const done = view.share;
   bar.firstElementChild.style.width = done * 100 + "%";
   bar.className = "bar" + (m.complete ? " done" : "");
   bar.setAttribute("aria-valuenow", String(Math.floor(done * 100)));
   bar.setAttribute("aria-valuetext", percent(done) + " of " + bytes(t.bytes));
-  $("facts").replaceChildren(
-    fact("progress", percent(done)), fact("bytes", bytes(t.bytes_done) + " of " + bytes(t.bytes)),
+  const facts = [
+    fact("progress", percent(done)), fact("bytes", bytes(done * t.bytes) + " of " + bytes(t.bytes)),
     fact("shards", count(t.shards_done) + " of " + count(t.shards)), fact("indices", count((m.indices || []).length)),
-    fact("documents", count(t.documents_indexed)), fact("refused", count(t.documents_failed)),
-    fact("items given up", count(t.items_failed)), fact("leases", count(t.items_leased)),
-    fact("time left", m.complete ? "none" : span(view.eta_seconds)));
+    fact("documents", count(view.documents)), fact("failed", count(view.documents_failed)),
+    fact("given up", count(view.given_up)), fact("leases", count(t.items_leased)),
+    fact("per second", count(view.documents_per_second) + " (mean " + count(view.documents_per_second_mean) + ")"),
+    fact("time left", m.complete ? "none" : span(view.eta_seconds))];
+  if (view.quiet_seconds) facts.push(fact("no document arrived for", span(view.quiet_seconds)));
+  if (view.rehearsal) facts.push(fact("rehearsal", "nothing is sent"));
+  $("facts").replaceChildren(...facts);
   $("phases").replaceChildren(...(m.phases || []).map((p) => {
     let text = p.name + ": " + (words[p.state] || p.state);
     if (p.total) text += ", " + (p.unit === "bytes" ? bytes(p.done) + " of " + bytes(p.total) : count(p.done) + " of " + count(p.total) + " " + (p.unit || ""));
@@ -98,74 +117,125 @@ function showTotals(m, view) {
 
 // Rows and cells are kept and changed in place: a reader's place and the pointer stay where they are.
 const rows = new Map();
+let indices = [];
 
 const failed = (x) => x.state === "FAILED" || (x.shards || []).some((s) => s.state === "FAILED");
+const partOf = (x) => x.state === "COMPLETED" ? 1 : share(x.counts.bytes_done, x.counts.bytes);
+const orders = {
+  failed: (a, b) => failed(b) - failed(a),
+  name: () => 0,
+  done: (a, b) => partOf(a) - partOf(b),
+  bytes: (a, b) => b.counts.bytes - a.counts.bytes,
+};
 
-// shown are the indices that have a row: all, or of too many the failed ones first.
-function shown(indices) {
-  if (indices.length <= mostIndices) return indices;
-  return [...indices.filter(failed), ...indices.filter((x) => !failed(x))].slice(0, mostIndices);
+// chosen returns the indices that are to be seen, in their order.
+function chosen() {
+  const part = $("filter").value.trim().toLowerCase();
+  const only = $("only").value;
+  const all = indices.filter((x) => x.name.toLowerCase().includes(part) && (!only || (only === "FAILED" ? failed(x) : x.state === only)));
+  return all.sort((a, b) => orders[$("order").value](a, b) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
-function showIndices(indices) {
+function showIndices(all) {
+  indices = all;
+  const wanted = chosen();
+  const shown = wanted.slice(0, mostRows);
+  const active = document.activeElement;
+  const list = $("indices");
   const seen = new Set();
-  for (const x of shown(indices)) {
+  shown.forEach((x, i) => {
     seen.add(x.name);
-    let row = rows.get(x.name);
-    if (!row) {
-      row = newRow(x.name);
-      rows.set(x.name, row);
-      if (indices.length > mostIndices && failed(x)) $("indices").prepend(row.li);
-      else $("indices").append(row.li);
-    }
+    if (!rows.has(x.name)) rows.set(x.name, newRow(x.name));
+    const row = rows.get(x.name);
+    if (list.children[i] !== row.li) list.insertBefore(row.li, list.children[i] || null);
     changeRow(row, x);
-  }
+  });
   for (const [name, row] of rows) {
     if (!seen.has(name)) {
       row.li.remove();
       rows.delete(name);
     }
   }
-  $("more").hidden = indices.length <= mostIndices;
-  $("more").textContent = "and " + count(indices.length - mostIndices) + " more: rfsctl status lists them all";
+  if (active && active.isConnected && document.activeElement !== active) active.focus(); // a row that moved loses it
+  $("more").hidden = wanted.length <= mostRows;
+  $("hiding").textContent = "and " + count(wanted.length - mostRows) + " more";
+  put("chosen", wanted.length === indices.length ? "" : count(wanted.length) + " of " + count(indices.length) + " indices");
+  $("chosen").hidden = false;
 }
 
 function newRow(name) {
-  const title = node("span", { class: "name", text: name, title: name });
-  const shards = node("ul", { class: "shards" });
+  const title = node("span", { class: "name", text: name });
+  const shards = node("span", { class: "shards", "aria-hidden": "true" }); // their words are below
   const sum = node("span", { class: "count" });
-  return { li: node("li", {}, title, shards, sum), shards, sum, title, cells: [] };
+  const words = node("ul", { class: "words" });
+  const details = node("details", {}, node("summary", {}, title, shards, sum), words);
+  const row = { li: node("li", {}, details), shards, sum, words, details, cells: [], index: null };
+  details.addEventListener("toggle", () => changeWords(row));
+  return row;
 }
 
 function changeRow(row, x) {
+  row.index = x;
   const all = x.shards || [];
-  row.shards.setAttribute("aria-label", "shards of " + x.name);
   while (row.cells.length < all.length) {
-    const cell = node("li", { class: "shard", role: "img" }, node("span", { class: "fill" }));
+    const cell = node("span", { class: "shard" }, node("span", { class: "fill" }));
     row.cells.push(cell);
     row.shards.append(cell);
   }
   while (row.cells.length > all.length) row.cells.pop().remove();
-  all.forEach((s, i) => changeCell(row.cells[i], x, s));
-  const c = x.counts;
-  row.sum.textContent = percent(x.state === "COMPLETED" ? 1 : share(c.bytes_done, c.bytes)) + " · " + count(c.documents_indexed) + " docs";
-  row.sum.classList.toggle("bad-text", x.state === "FAILED");
-  const to = (x.targets || []).join(", ");
-  row.title.title = x.name + (to && to !== x.name ? " → " + to : "") + (x.error ? ": " + x.error : "") + (x.reduced_source ? " (source stored in part: " + x.reduced_source + ")" : "");
+  all.forEach((s, i) => changeCell(row.cells[i], s));
+  const bad = failed(x);
+  row.sum.textContent = (bad ? "failed · " : "") + percent(partOf(x)) + " · " + count(x.counts.documents_indexed) + " docs";
+  row.sum.classList.toggle("bad-text", bad);
+  changeWords(row);
 }
 
-function changeCell(cell, x, s) {
+function changeCell(cell, s) {
   const done = s.state === "COMPLETED" ? 1 : s.fraction || 0;
   cell.className = "shard " + (kinds[s.state] || "");
   cell.style.flexGrow = String(Math.max(s.bytes, 1));
   cell.firstElementChild.style.width = done * 100 + "%";
-  let text = x.name + ", shard " + s.shard + ": " + (words[s.state] || s.state) + ", " + percent(done) + " of " + bytes(s.bytes) + ", " + count(s.counts.documents_indexed) + " documents";
+}
+
+// changeWords writes what an index and its shards are, while its row is open.
+function changeWords(row) {
+  if (!row.details.open) return;
+  const x = row.index;
+  const lines = [];
+  const to = (x.targets || []).join(", ");
+  lines.push((words[x.state] || x.state) + (to ? ", to " + to : "") + (x.error ? ": " + x.error : ""));
+  if (x.reduced_source) lines.push("sources are stored in part: " + x.reduced_source);
+  for (const s of x.shards || []) lines.push(wordsOf(s));
+  while (row.words.children.length > lines.length) row.words.lastElementChild.remove();
+  lines.forEach((line, i) => {
+    const n = row.words.children[i] || row.words.appendChild(node("li", {}));
+    if (n.textContent !== line) n.textContent = line;
+  });
+}
+
+function wordsOf(s) {
+  const done = s.state === "COMPLETED" ? 1 : s.fraction || 0;
+  let text = "shard " + s.shard + ": " + (words[s.state] || s.state) + ", " + percent(done) + " of " + bytes(s.bytes) + ", " + count(s.counts.documents_indexed) + " documents";
   if (s.attempts > 1) text += ", attempt " + s.attempts;
   if (s.holder) text += ", held by " + s.holder;
   if (s.error) text += ": " + s.error;
-  cell.setAttribute("aria-label", text);
-  cell.title = text;
+  return text;
 }
+
+for (const id of ["filter", "only", "order"]) {
+  $(id).addEventListener("input", () => {
+    mostRows = rowsAtOnce;
+    showIndices(indices);
+  });
+}
+$("choice").addEventListener("submit", (e) => e.preventDefault());
+$("further").addEventListener("click", () => {
+  const next = mostRows;
+  mostRows += rowsAtOnce;
+  showIndices(indices);
+  const first = $("indices").children[next]; // where the reader goes on
+  if (first) first.querySelector("summary").focus();
+});
 
 function fill(table, lines) {
   table.tBodies[0].replaceChildren(...lines.map((cells) =>
@@ -173,8 +243,7 @@ function fill(table, lines) {
 }
 
 function showFailures(all) {
-  $("nofailures").hidden = all.length > 0;
-  $("failures").hidden = all.length === 0;
+  $("losses").hidden = all.length === 0;
   fill($("failures"), all.map((f) => [f.reason, f.count, (f.examples || []).join(", ")]));
 }
 
@@ -222,18 +291,20 @@ async function events() {
   }
 }
 
-// age says how old what is shown is: the node may have lost its store, or this page its node.
+// age says what is wrong, and beside it how old what is shown is: the node may have lost its store, or this page its node.
 function age() {
   const here = lastAt ? (Date.now() - lastAt) / 1000 : 0;
+  let what = "", old = 0;
   if (broken) {
-    alarm(lastAt ? "The node does not answer; what is shown is " + span(here) + " old." : "The node does not answer.");
-    return;
+    what = "The node does not answer.";
+    old = here;
+  } else if (lastReport) {
+    const stale = (lastReport.stale_seconds || 0) + here;
+    if (lastReport.store_error) what = lastReport.store_error;
+    if (lastReport.store_error ? lastReport.migration : stale > 60) old = stale;
   }
-  if (!lastReport) return;
-  const stale = (lastReport.stale_seconds || 0) + here;
-  if (lastReport.store_error) alarm((lastReport.migration ? "What is shown of the migration is " + span(stale) + " old: " : "") + lastReport.store_error);
-  else if (stale > 60) alarm("What is shown of the migration is " + span(stale) + " old.");
-  else alarm("");
+  put("alarm", what);
+  put("age", old ? "What is shown of the migration is " + span(old) + " old." : "");
 }
 
 function follow() {
