@@ -139,6 +139,9 @@ type world struct {
 	store cms.Store
 	on    *outside
 	docs  map[string]map[string]string
+	wrap  func(Destination) Destination // nil: the destination as it is
+	dead  []string                      // holders that the next process knows to be dead
+	freed func() error
 }
 
 func newWorld(t *testing.T) *world {
@@ -165,7 +168,11 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 	}
 	on := whole{seen{w.on, l}, w.docs}
 	log := slog.New(slog.DiscardHandler)
-	m := &Migration{Slots: 1, Unavailable: time.Minute, Session: &Session{
+	var to Destination = wholeOutput{on}
+	if w.wrap != nil {
+		to = w.wrap(to)
+	}
+	m := &Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log,
 		Phases:  Phases{PhaseMetadata, PhaseIndices, PhaseDocuments},
 		Globals: on.migrateGlobals, Indices: on, Targets: on, Counts: on, Tuner: on, Tune: true,
@@ -175,7 +182,7 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 			derr := l.call(func() { plan, err = NewPlan(ctx, w.blobs, w.req) })
 			return plan, errors.Join(derr, err)
 		},
-		Runner: &Runner{Repo: w.blobs, Destination: wholeOutput{on}, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
+		Runner: &Runner{Repo: w.blobs, Destination: to, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
 	}}
 	return m.Run(t.Context())
 }

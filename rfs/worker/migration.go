@@ -76,6 +76,9 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 	if err := m.throughPhases(ctx); err != nil || !m.Phases.Has(PhaseDocuments) {
 		return err
 	}
+	if err := m.retryFailed(ctx); err != nil {
+		return err
+	}
 	entries, err := m.entries(ctx)
 	if err != nil {
 		return err
@@ -95,9 +98,6 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		} else if err != nil {
 			return err
 		}
-	}
-	if err := m.retryFailed(ctx); err != nil {
-		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for n := range m.Slots {
