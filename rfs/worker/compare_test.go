@@ -49,6 +49,7 @@ func TestWhatSharesATargetIsComparedTogether(t *testing.T) {
 		{"indices of their own", Comparison{}, all[:2], []string{"x < a: a/0 a/1;", "y < b: b/0 b/1;"}},
 		{"one index of two", Comparison{}, all[:3], []string{"y < b: b/0 b/1;", "x < a,c: a/0 a/1 c/0 c/1;several"}},
 		{"rules that redirect into all", Comparison{Redirects: redirects}, all, []string{"x,y,z < a,c,b,d: a/0 a/1 c/0 c/1 b/0 b/1 d/0 d/1;several"}},
+		{"what reaches others by way of a third", Comparison{Redirects: func(name string) []string { return map[string][]string{"a": {"y"}}[name] }}, []IndexPlan{all[0], all[2], all[1]}, []string{"x,y < a,c,b: a/0 a/1 c/0 c/1 b/0 b/1;several"}},
 		{"rules that leave out", Comparison{Edit: edit}, all[:2], []string{"x < a: a/0 a/1;", "y < b: b/0 b/1;rules"}},
 		{"rules that leave out where others arrive", Comparison{Edit: edit, Redirects: redirects}, []IndexPlan{all[1], all[3]}, []string{"x,y,z < b,d: b/0 b/1 d/0 d/1;rules"}},
 	} {
@@ -362,6 +363,23 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
+	}
+	taken, err := streamPlan(t, Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken.Indices = append(taken.Indices, index("ds-events-000001", "{}"))
+	says := says{"/events": "", "/_data_stream/events": streamThere}
+	on := &TargetIndices{Cluster: Rehearsal{Target: asker{says}}, Requester: says, Version: opensearch2, Log: quiet()}
+	if err := on.Locate(t.Context(), taken); err == nil {
+		t.Error("two indices of the snapshot have one target")
+	}
+	if taken, err = streamPlan(t, Request{}); err != nil {
+		t.Fatal(err)
+	}
+	on.Requester = unavailable{}
+	if err := on.Locate(t.Context(), taken); !errors.Is(err, fault.ErrUnavailable) {
+		t.Errorf("a target that does not tell its data streams: %v", err)
 	}
 	absent := &TargetIndices{Cluster: unasked{newIndices()}, Log: quiet()}
 	if err := absent.Locate(t.Context(), &Plan{Indices: []IndexPlan{index("a", "{}")}}); !errors.Is(err, fault.ErrUnavailable) {
