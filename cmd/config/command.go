@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/secret"
 )
 
@@ -23,7 +24,16 @@ type Call struct {
 	Environment Values    // RFS_ variables
 	Args        []string
 	Out, Err    io.Writer
+	// Memory is for what others wrote: large blobs of a repository, long answers. Commands that move documents have a larger
+	// one, by their options.
+	Memory *budget.Budget
 }
+
+// What Call.Memory is, in bytes, and the part of it that only answers take.
+const (
+	memoryOfCommand = 256 << 20
+	memoryOfAnswers = 64 << 20
+)
 
 // Given returns what the command line and, below it, the environment give.
 func (c *Call) Given() Values { return c.Line.Over(c.Environment) }
@@ -52,7 +62,7 @@ func Command[O any](command cli.Command, run func(ctx context.Context, call *Cal
 // Raw is a Command whose run decodes, after it has read settings from further places.
 func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) error) *cli.Command {
 	var o O
-	call := &Call{Settings: Settings(o), Line: Values{}, Environment: Values{}}
+	call := &Call{Settings: Settings(o), Line: Values{}, Environment: Values{}, Memory: budget.New(memoryOfCommand, memoryOfAnswers)}
 	for _, s := range call.Settings {
 		command.Flags = append(command.Flags, &option{s, call.Line})
 	}

@@ -20,6 +20,7 @@ type Transfer struct {
 	Types    Types
 	Slots    Slots
 	Bulk     Bulk
+	Document Document
 	Failed   Failed
 	Patience Patience
 	State    State
@@ -136,6 +137,7 @@ type Redrive struct {
 	Disks    Disks
 	Indices  Indices
 	Bulk     Bulk
+	Document Document
 	Failed   FailedPlace
 	Limit    RefusalLimit
 	Patience Patience

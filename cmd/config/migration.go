@@ -247,6 +247,20 @@ type RequestSize struct {
 	Bytes int      `flag:"documents-size-per-bulk-request" default:"5242880" min:"1024" max:"1073741824" help:"most bytes in one request; a larger document goes alone"`
 }
 
+// Document bounds one document.
+type Document struct {
+	_    struct{} `group:"How the work is done" section:"work"`
+	Most Size     `flag:"max-document-size" default:"100MiB" max:"512MiB" want:"a size such as 100MiB or 256MB, from 1MiB to 512MiB" help:"longest document that is read, as 100MiB or 256MB; a longer one is recorded as too_large. One document takes up to four times that memory (default: what a cluster accepts unless http.max_content_length was raised)"`
+}
+
+// Check refuses a bound below which requests are.
+func (d *Document) Check() error {
+	if d.Most < 1<<20 {
+		return Usage("invalid --max-document-size %d: want a size such as 100MiB or 256MB, from 1MiB to 512MiB", d.Most)
+	}
+	return nil
+}
+
 // Bulk bounds bulk requests.
 type Bulk struct {
 	_           struct{} `group:"How the work is done" section:"work"`

@@ -63,6 +63,7 @@ func openFile(path string) (*coordination, error) {
 // connect makes the client of one cluster, of which nothing is asked yet.
 func connect(ctx context.Context, call *config.Call, c config.Cluster, role string) (*target.Client, error) {
 	conf := c.Config(role, "rfsctl/"+version, 0)
+	conf.Memory = call.Memory
 	for _, risk := range conf.Risks() {
 		fmt.Fprintln(call.Err, "rfsctl: warning:", risk)
 	}

@@ -52,10 +52,12 @@ func unreadable(err error) error {
 
 // open opens the repository and its catalog.
 func open(ctx context.Context, call *config.Call, at config.Repository) (repo.Repository, *snapshot.Catalog, error) {
-	r, err := repo.OpenFederation(ctx, at.URI, at.Remotes, at.S3.Options())
+	all, err := repo.OpenFederation(ctx, at.URI, at.Remotes, at.S3.Options())
 	if err != nil {
 		return nil, nil, err
 	}
+	r := repo.NewCounting(all)
+	r.LargeAlone(call.Memory.Alone)
 	catalog, err := snapshot.OpenCatalog(ctx, r)
 	if err != nil {
 		return nil, nil, err

@@ -30,10 +30,12 @@ func estimateCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name: "estimate", Usage: "say how much a migration has to read before it begins", Description: estimateHelp,
 	}, func(ctx context.Context, call *config.Call, o config.Estimate) error {
-		blobs, err := repo.OpenFederation(ctx, o.Repository.URI, o.Repository.Remotes, o.Repository.S3.Options())
+		r, err := repo.OpenFederation(ctx, o.Repository.URI, o.Repository.Remotes, o.Repository.S3.Options())
 		if err != nil {
 			return exit.With(exit.Snapshot, err)
 		}
+		blobs := repo.NewCounting(r)
+		blobs.LargeAlone(call.Memory.Alone)
 		plan, err := worker.NewPlan(ctx, blobs, worker.Request{
 			SnapshotName: o.Snapshot.Name, Indices: o.Indices.Selection(), IncludeSystem: o.System.Include, AllowPartial: o.Partial.Allow,
 			MultiType: worker.UnionTypes, EmitType: worker.EmitAuto, // names of targets mean nothing here

@@ -46,7 +46,9 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	counted := repo.NewCounting(blobs)
-	counted.LargeAlone(largeAlone(newBudget(o)))
+	memory := newBudget(o)
+	counted.LargeAlone(memory.Alone)
+	o.target.Memory = memory
 	plan, err := worker.NewPlan(ctx, counted, o.request())
 	if err != nil {
 		return planError(err)

@@ -35,7 +35,7 @@ func openHand(ctx context.Context, o options, log *slog.Logger, in *instruments)
 		return h, fmt.Errorf("repository %s: %w", o.repoURI, err)
 	}
 	h.blobs = repo.NewCounting(blobs)
-	h.blobs.LargeAlone(largeAlone(in.memory))
+	h.blobs.LargeAlone(in.memory.Alone)
 	if h.Session, h.done, err = wire(ctx, o, log, h.blobs, in); err != nil {
 		h.done = func() error { return nil }
 		return h, err

@@ -76,6 +76,9 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		}
 		log.Debug("the size of requests that the target takes is not known", "error", err)
 	}
+	if o.maxDocument > 0 && (most <= 0 || most > o.maxDocument) {
+		most = o.maxDocument
+	}
 	to := worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log))
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
 	h.Import = &importer.Import{

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"log/slog"
-	"math"
 	"runtime/debug"
 
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // What a process holds besides bodies, in bytes.
@@ -48,17 +48,10 @@ const (
 	answersOfInput = 64 << 20
 )
 
-// newBudget returns the budget of the process for what others wrote.
+// newBudget returns the budget of the process for what others wrote. Where longer documents are read than by default, it
+// grows with them, so that it bounds them still.
 func newBudget(o options) *budget.Budget {
-	return budget.New(max(memoryOfInput-memoryBudget(o, false), leastOfInput), answersOfInput)
-}
-
-// largeAlone returns what a reader of a large blob waits for: that nothing else of the process is held.
-func largeAlone(memory *budget.Budget) func(ctx context.Context) (func(), error) {
-	return func(ctx context.Context) (func(), error) {
-		s, err := memory.Take(ctx, math.MaxInt64)
-		return s.Release, err
-	}
+	return budget.New(max(memoryOfInput-memoryBudget(o, false), leastOfInput)+max(0, 2*(o.maxDocument-worker.DefaultMaxDocument)), answersOfInput)
 }
 
 // maxBody returns what asks the target, once it is needed, for the longest body of a request that it takes; 0 when that is

@@ -60,7 +60,7 @@ func migrate(ctx context.Context, o options) error {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	counted, in := repo.NewCounting(blobs), newInstruments(o)
-	counted.LargeAlone(largeAlone(in.memory))
+	counted.LargeAlone(in.memory.Alone)
 	var plan *worker.Plan
 	read := func(ctx context.Context, name string) (*worker.Plan, error) {
 		if plan != nil {
@@ -105,7 +105,7 @@ func migrate(ctx context.Context, o options) error {
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
 	if o.verify && err == nil && sum.Complete {
 		o.snapshot = sum.Snapshot
-		r.Verification, err = compare(ctx, o, blobs, wholeTarget, log, screen)
+		r.Verification, err = compare(ctx, o, counted, in.memory, wholeTarget, log, screen)
 	}
 	return conclude(o, r, plan, err)
 }

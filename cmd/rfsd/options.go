@@ -67,6 +67,7 @@ type options struct {
 	slots           int
 	bulkDocs        int
 	bulkBytes       int
+	maxDocument     int64 // longest source that is read, in bytes
 	connections     int
 	maxRate         int64 // bytes per second; 0: no limit
 	order           cms.Hints
@@ -112,6 +113,7 @@ func newOptions(m config.Migrate) (options, error) {
 // transfer takes over what a migration and an import have in common.
 func (o *options) transfer(t config.Transfer) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, t.Bulk.Size.Bytes, int64(t.Bulk.MaxRate)
+	o.maxDocument = int64(t.Document.Most)
 	o.existing = bulk.Existing(t.Existing.Documents)
 	o.slots, o.unavailable, o.json, o.logLevel = t.Slots.Number, t.Patience.Unavailable, t.Output.JSON(), t.Log.Level
 	o.allowPartial, o.includeSystem, o.care.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore

@@ -47,6 +47,7 @@ func redriveOptions(c config.Redrive) options {
 	o := options{s3: c.S3.Options(), slots: 1, fleet: true, compression: "none"}
 	o.indices = c.Indices.Selection()
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = c.Bulk.Connections, c.Bulk.Documents, c.Bulk.Size.Bytes, int64(c.Bulk.MaxRate)
+	o.maxDocument = int64(c.Document.Most)
 	o.unavailable, o.json, o.logLevel, o.care.ignoreDisks = c.Patience.Unavailable, c.Output.JSON(), c.Log.Level, c.Disks.Ignore
 	o.session, o.coordinatorFile, o.maxFailed = c.State.Session.Name, c.State.File, int64(c.Limit.Max)
 	o.failedDir = cmp.Or(c.Failed.Dir, filepath.Join("rfsd-failed", c.State.Session.OrDefault()))
@@ -77,6 +78,8 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	in := newInstruments(o)
+	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	client, err := target.New(ctx, o.target)
 	if err != nil {
 		return err
@@ -94,7 +97,6 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	in := newInstruments(o)
 	sender, err := worker.ToCluster(in.counters.Sender(client), in.limits(o, client, log)).Open(ctx, cms.ItemID{}, func() error { return nil })
 	if err != nil {
 		return errors.Join(err, closeKept())

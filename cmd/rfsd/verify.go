@@ -16,6 +16,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -61,7 +62,9 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	log, screen := newLogger(o)
-	r, err := compare(ctx, o, blobs, ask, log, screen)
+	counted, memory := repo.NewCounting(blobs), newBudget(o)
+	counted.LargeAlone(memory.Alone)
+	r, err := compare(ctx, o, counted, memory, ask, log, screen)
 	if err != nil {
 		return err
 	}
@@ -85,13 +88,14 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 	return nil
 }
 
-// compare reads both sides.
-func compare(ctx context.Context, o options, blobs repo.Repository, ask config.Verification, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
+// compare reads both sides within the budget of the process.
+func compare(ctx context.Context, o options, blobs repo.Repository, memory *budget.Budget, ask config.Verification, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
 	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: blobs.URI(), Snapshot: o.snapshot, Sample: float64(ask.Sample), Quick: ask.Quick}
 	plan, err := worker.NewPlan(ctx, blobs, o.request())
 	if err != nil {
 		return nil, planError(err)
 	}
+	o.target.Memory = memory
 	client, err := target.New(ctx, o.target)
 	if err != nil {
 		return nil, err
@@ -115,7 +119,7 @@ func compare(ctx context.Context, o options, blobs repo.Repository, ask config.V
 		Target: worker.ComparedTarget{Client: client, Version: v, Admit: bucket.Take, Pause: pause, Log: log},
 		Sample: verify.Sample(float64(ask.Sample)), Failed: refused, Names: ask.Differences, Readers: o.slots, Pause: pause, Log: log,
 	})
-	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets}
+	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: memory, MaxDocument: o.maxDocument}
 	stop := showProgress(verifyProgress(checker), log, screen)
 	if ask.Quick {
 		r.Indices, err = checker.Count(ctx, source.Groups(plan))

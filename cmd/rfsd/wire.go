@@ -76,7 +76,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, client), Edit: o.editor, Memory: in.memory,
+		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, client), Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
 	}
 	if client != nil {
 		s.Runner.MaxBody = maxBody(client, log)

@@ -4,6 +4,7 @@ package budget
 
 import (
 	"context"
+	"math"
 	"sync"
 )
 
@@ -59,6 +60,12 @@ func (b *Budget) Take(ctx context.Context, n int64) (*Share, error) {
 	b.used -= n // it was its turn at the same moment
 	b.admit()
 	return nil, context.Cause(ctx)
+}
+
+// Alone blocks until nothing else of the Budget is held, but for its reserve, and takes all of it until release is called.
+func (b *Budget) Alone(ctx context.Context) (release func(), err error) {
+	s, err := b.Take(ctx, math.MaxInt64)
+	return s.Release, err
 }
 
 // Try returns n bytes if they are free now, the reserve included; ok reports whether they were.

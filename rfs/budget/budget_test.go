@@ -104,6 +104,37 @@ func TestTheBudgetIsNeverExceeded(t *testing.T) {
 	})
 }
 
+func TestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100, 10)
+		first, err := b.Take(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := make(chan func(), 1)
+		go func() {
+			release, err := b.Alone(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			held <- release
+		}()
+		synctest.Wait()
+		if len(held) != 0 {
+			t.Fatal("it holds beside another")
+		}
+		first.Release()
+		release := <-held
+		if b.used != 90 {
+			t.Errorf("%d used", b.used)
+		}
+		release()
+		if b.used != 0 {
+			t.Errorf("%d used at the end", b.used)
+		}
+	})
+}
+
 func TestNoBudget(t *testing.T) {
 	var b *Budget
 	s, err := b.Take(t.Context(), 1<<60)

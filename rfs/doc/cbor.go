@@ -31,9 +31,9 @@ func isCBOR(b []byte) bool {
 
 // appendCBOR appends the CBOR document b as JSON in one line: numbers exact, order
 // and repetition of keys as they are, byte strings as base64 with padding, the
-// floats that JSON lacks as the strings that Jackson writes for them.
-func appendCBOR(dst, b []byte) ([]byte, error) {
-	c := cborReader{b: b}
+// floats that JSON lacks as the strings that Jackson writes for them. More than limit bytes are ErrTooLong.
+func appendCBOR(dst, b []byte, limit int) ([]byte, error) {
+	c := cborReader{b: b, limit: limit}
 	out, err := c.value(dst, 0)
 	if err == nil && c.at < len(b) {
 		err = errors.New("bytes follow the document")
@@ -45,8 +45,9 @@ func appendCBOR(dst, b []byte) ([]byte, error) {
 }
 
 type cborReader struct {
-	b  []byte
-	at int
+	b     []byte
+	at    int
+	limit int // of the result
 }
 
 // head reads the start of an item: major type, additional information and its argument.
@@ -124,6 +125,9 @@ func (c *cborReader) value(dst []byte, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, fmt.Errorf("nested deeper than %d", maxDepth)
 	}
+	if len(dst) > c.limit {
+		return dst, ErrTooLong
+	}
 	major, info, n, err := c.head()
 	if err != nil {
 		return dst, err
@@ -140,6 +144,9 @@ func (c *cborReader) value(dst []byte, depth int) ([]byte, error) {
 		p, err := c.chunks(major, info, n)
 		if err != nil {
 			return dst, err
+		}
+		if len(dst)+base64.StdEncoding.EncodedLen(len(p)) > c.limit {
+			return dst, ErrTooLong
 		}
 		return appendBase64(dst, p), nil
 	case cborText:
@@ -174,6 +181,9 @@ func (c *cborReader) text(dst []byte, info int, n uint64) ([]byte, error) {
 	}
 	if !utf8.Valid(p) {
 		return dst, errors.New("text is not UTF-8")
+	}
+	if len(dst)+quotedLen(p) > c.limit {
+		return dst, ErrTooLong
 	}
 	return AppendString(dst, p), nil
 }

@@ -2,6 +2,7 @@ package doc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/lzf"
 	"github.com/rfsd/rfsd/rfs/smile"
 )
@@ -22,21 +22,35 @@ func plain(b []byte) bool {
 // converter brings a source of any content type into the form of one line of JSON.
 // The content type is not stored beside a source; it shows in the first bytes.
 type converter struct {
-	plain []byte // decompressed LZF
-	text  []byte // JSON before it is made one line
-	line  []byte // JSON in one line, if text is not
+	most   int    // bytes of a result, 0: shortText
+	copied bool   // the last result is in a buffer
+	plain  []byte // decompressed LZF
+	text   []byte // JSON before it is made one line
+	line   []byte // JSON in one line, if the source is not
 }
 
-// Expanded returns how many bytes the source of a record decompresses to, 0 when it is not stored compressed.
-func Expanded(rec *lucene.Record) int64 {
-	if !lzf.Is(rec.Source) {
-		return 0
+// shortText is the longest result of a conversion for which no memory is asked, in bytes.
+const shortText = 8 << 20
+
+// ErrTooLong is a source that becomes longer than what is read.
+var ErrTooLong = errors.New("the source becomes longer than what is read")
+
+// Compressed reports whether a source is stored compressed.
+func Compressed(b []byte) bool { return lzf.Is(b) }
+
+// Converted returns how long a source may become as JSON in one line, in bytes; 0 when it is that already. exact is false
+// for forms that state no bound.
+func Converted(b []byte) (n int64, exact bool) {
+	switch {
+	case plain(b):
+		return 0, true
+	case lzf.Is(b):
+		n, err := lzf.Length(b)
+		return int64(n), err == nil // an error: decoding it fails
+	case wideUnit(b) > 1:
+		return 2 * int64(len(b)), true
 	}
-	n, err := lzf.Length(rec.Source)
-	if err != nil {
-		return 0 // decoding it fails
-	}
-	return int64(n)
+	return int64(len(b)), isJSON(b)
 }
 
 // keepBuffer is the largest buffer that is kept for the next document, in bytes.
@@ -44,42 +58,69 @@ const keepBuffer = 16 << 20
 
 // oneLine returns the source b as one line of JSON: b itself, or a buffer that is valid until the next call.
 func (c *converter) oneLine(b []byte) ([]byte, error) {
-	for _, buf := range []*[]byte{&c.plain, &c.text, &c.line} {
-		if cap(*buf) > keepBuffer {
-			*buf = nil
-		}
-	}
+	c.forget()
+	own := false
 	if lzf.Is(b) { // Elasticsearch 1.x with _source.compress
 		n, err := lzf.Length(b)
 		if err != nil {
 			return nil, err
 		}
+		if n > c.limit() {
+			return nil, ErrTooLong
+		}
 		c.plain = slices.Grow(c.plain[:0], n)
 		if c.plain, err = lzf.Append(c.plain[:0], b); err != nil {
 			return nil, err
 		}
-		b = c.plain
+		b, own = c.plain, true
 	}
 	text, err := c.json(b)
 	if err != nil {
 		return nil, err
 	}
+	own = own || len(text) > 0 && len(c.text) > 0 && &text[0] == &c.text[0]
+	c.copied = own
 	if !hasLineBreak(text) {
 		return text, nil
 	}
-	c.line, err = AppendLine(c.line[:0], text)
+	if own {
+		return AppendLine(text[:0], text) // a line is never longer than what was read of the text
+	}
+	c.copied = true
+	c.line, err = AppendLine(slices.Grow(c.line[:0], len(text)), text)
 	return c.line, err
+}
+
+func (c *converter) limit() int { return cmp.Or(c.most, shortText) }
+
+// forget gives up large buffers.
+func (c *converter) forget() {
+	for _, buf := range []*[]byte{&c.plain, &c.text, &c.line} {
+		if cap(*buf) > keepBuffer {
+			*buf = nil
+		}
+	}
+}
+
+// room returns the buffer of a text. Where memory was asked for, it never grows.
+func (c *converter) room() []byte {
+	if c.most > shortText {
+		return slices.Grow(c.text[:0], c.most)
+	}
+	return c.text[:0]
 }
 
 // json returns a source as JSON text in UTF-8; b itself when it is that already.
 func (c *converter) json(b []byte) (text []byte, err error) {
 	switch {
 	case smile.Is(b):
-		c.text, err = smile.AppendJSON(c.text[:0], b)
+		if c.text, err = smile.AppendJSONWithin(c.room(), b, c.limit()); errors.Is(err, smile.ErrLimit) {
+			err = ErrTooLong
+		}
 	case len(b) > 0 && isCBOR(b):
-		c.text, err = appendCBOR(c.text[:0], b)
+		c.text, err = appendCBOR(c.room(), b, c.limit())
 	case wideUnit(b) > 1:
-		if c.text, err = appendUTF8(c.text[:0], b); err == nil && !isJSON(c.text) {
+		if c.text, err = appendUTF8(slices.Grow(c.text[:0], len(b)+len(b)/2), b); err == nil && !isJSON(c.text) {
 			err = errors.New("no JSON object in UTF-16 or UTF-32")
 		}
 	default:
@@ -88,10 +129,13 @@ func (c *converter) json(b []byte) (text []byte, err error) {
 		case isJSON(b):
 			return b, nil
 		case utf8.Valid(b):
-			c.text, err = appendYAML(c.text[:0], b)
+			c.text, err = appendYAML(c.room(), b, c.limit())
 		default:
 			err = errors.New("neither JSON, SMILE, CBOR nor YAML")
 		}
+	}
+	if err == nil && len(c.text) > c.limit() {
+		err = ErrTooLong
 	}
 	if err != nil {
 		return nil, err
@@ -159,15 +203,18 @@ func appendUTF8(dst, b []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// maxPart bounds a document to which a value in another format is appended, in bytes.
+const maxPart = 64 << 20
+
 // AppendFormat appends a value in CBOR ('c'), SMILE ('s') or YAML ('y'), an object or an array, as JSON.
 func AppendFormat(dst []byte, format byte, b []byte) ([]byte, error) {
 	switch format {
 	case 'c':
-		return appendCBOR(dst, b)
+		return appendCBOR(dst, b, maxPart)
 	case 's':
-		return smile.AppendJSON(dst, b)
+		return smile.AppendJSONWithin(dst, b, maxPart)
 	case 'y':
-		return appendYAML(dst, b)
+		return appendYAML(dst, b, maxPart)
 	}
 	return dst, fmt.Errorf("format %q is not known", format)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -19,6 +20,7 @@ type Decoder struct {
 	lacking     Lacking
 	id          []byte // buffer of the current document
 	conv        converter
+	long        bool // the last source was longer than conv.most
 }
 
 // NewDecoder returns a Decoder for a shard; index is the name in the snapshot.
@@ -55,6 +57,25 @@ func (d *Decoder) reduced(rec *lucene.Record, original bool) bool {
 	return d.lacking.Source && !whole
 }
 
+// SetMost bounds the next source that is not stored as JSON in one line: what becomes longer than n bytes is TooLarge, and
+// Outgrew. 0: 8 MiB.
+func (d *Decoder) SetMost(n int64) { d.conv.most = int(min(n, math.MaxInt)) }
+
+// Outgrew reports whether the last Decode failed by the bound of SetMost.
+func (d *Decoder) Outgrew() bool { return d.long }
+
+// Stored returns the source of a record that is sent, as it is stored; nil when there is none.
+func (d *Decoder) Stored(rec *lucene.Record) []byte {
+	stored, _, _, _ := sourceOf(rec, d.originals)
+	return stored
+}
+
+// Copied reports whether the source of the last Decode is in a buffer of the Decoder.
+func (d *Decoder) Copied() bool { return d.conv.copied }
+
+// Forget gives up the large buffers of the last document.
+func (d *Decoder) Forget() { d.conv.forget() }
+
 // Type gives the mapping type of a record, nil when it has none that means anything.
 func (d *Decoder) Type(rec *lucene.Record) []byte {
 	typ, _, _, _ := d.identify(rec)
@@ -64,6 +85,7 @@ func (d *Decoder) Type(rec *lucene.Record) []byte {
 // Decode returns the document of a record, or why there is none that can be sent. The
 // document is borrowed until the next Decode or the reader's next step; a Failure is a copy.
 func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
+	d.long, d.conv.copied = false, false
 	out := Document{Ordinal: rec.Ordinal, Index: d.index, Routing: routingOf(rec)}
 	stored, original, reason, err := sourceOf(rec, d.originals)
 	typ, id, idReason, idErr := d.identify(rec)
@@ -72,7 +94,7 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	}
 	out.Type, out.ID, out.Version, out.Rebuilt = typ, id, rec.Version, rec.Rebuilt
 	if n := d.beyond(rec); n > 0 {
-		return Document{}, d.failure(out, nil, TooLarge, fmt.Errorf("a source of %d bytes is longer than what the target takes in one request; it was not read", n))
+		return Document{}, d.failure(out, nil, TooLarge, fmt.Errorf("a source of %d bytes; it was not read", n))
 	}
 	if err != nil {
 		return Document{}, d.failure(out, stored, reason, err)
@@ -85,7 +107,11 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 		out.Source = stored
 		return out, nil
 	}
-	if out.Source, err = d.conv.oneLine(stored); err != nil {
+	if out.Source, err = d.conv.oneLine(stored); errors.Is(err, ErrTooLong) {
+		d.long = true
+		return Document{}, d.failure(out, nil, TooLarge, fmt.Errorf("a source of %d bytes; %w", len(stored), err))
+	}
+	if err != nil {
 		reason = BadSource
 		if errors.Is(err, ErrLineBreak) {
 			reason = LineBreak

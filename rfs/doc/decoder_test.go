@@ -246,15 +246,50 @@ func TestASourceInOneLineIsNotCopied(t *testing.T) {
 	}
 }
 
-func TestExpanded(t *testing.T) {
+func TestConverted(t *testing.T) {
 	for name, c := range map[string]struct {
 		source string
 		want   int64
+		exact  bool
 	}{
-		"plain": {`{"a":1}`, 0}, "two chunks of LZF": {"ZV\x00\x00\x03abcZV\x01\x00\x01\xff\x00x", 3 + 0xff00}, "a damaged one": {"ZV\x01\x00\x01", 0},
+		"plain": {`{"a":1}`, 0, true}, "two chunks of LZF": {"ZV\x00\x00\x03abcZV\x01\x00\x01\xff\x00x", 3 + 0xff00, true}, "damaged LZF": {"ZV\x01\x00\x01", 0, false},
+		"two lines": {"{\n}", 3, true}, "UTF-16": {"\x00{\x00}", 8, true}, "SMILE": {":)\n\x00\xfa\xfb", 6, false}, "YAML": {"a: 1", 4, false},
 	} {
-		if got := Expanded(&lucene.Record{Source: []byte(c.source)}); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+		if got, exact := Converted([]byte(c.source)); got != c.want || exact != c.exact {
+			t.Errorf("%s: %d, %t, want %d, %t", name, got, exact, c.want, c.exact)
 		}
+	}
+}
+
+// TestWhatASourceBecomesIsBounded: forms in which few bytes become many, or take much memory to be read.
+func TestWhatASourceBecomesIsBounded(t *testing.T) {
+	name := strings.Repeat("n", 60)
+	shared := ":)\n\x03\xfa" + "\x80a" + "\xf8" + "\x78" + name[:57] + strings.Repeat("\x01", 2000) + "\xf9\xfb"
+	for _, c := range []struct {
+		name, source string
+		most         int64
+		long         bool
+	}{
+		{"SMILE of references", shared, 1 << 20, false},
+		{"SMILE of references, too many", shared, 100 << 10, true},
+		{"CBOR of control characters", "\xa1\x61a\x79\x03\xe8" + strings.Repeat("\x01", 1000), 6100, false},
+		{"CBOR of control characters, too many", "\xa1\x61a\x79\x03\xe8" + strings.Repeat("\x01", 1000), 5900, true},
+		{"CBOR of bytes, too many", "\xa1\x61a\x59\x03\xe8" + strings.Repeat("\x01", 1000), 1200, true},
+		{"UTF-16, too long", "\x00{\x00}", 1, true},
+		{"YAML of few values", "a: [" + strings.Repeat("1,", 1000) + "1]", 1 << 20, false},
+		{"YAML of many values", "a: [" + strings.Repeat("1,", 1000) + "1]", 100 << 10, true},
+		{"LZF", "ZV\x01\x00\x01\xff\x00x", 0xfeff, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := NewDecoder("i", 0)
+			d.SetMost(c.most)
+			_, failure := d.Decode(&lucene.Record{IDKind: lucene.IDString, ID: []byte("1"), HasSource: true, Source: []byte(c.source)})
+			if d.Outgrew() != c.long || (failure != nil) != c.long {
+				t.Fatalf("outgrew %t: %+v", d.Outgrew(), failure)
+			}
+			if c.long && (failure.Reason != TooLarge || failure.Source != nil) {
+				t.Errorf("%+v", failure)
+			}
+		})
 	}
 }

@@ -13,6 +13,13 @@ import (
 // maxNesting bounds the objects and lists around a value of a document whose keys are compared.
 const maxNesting = 2000
 
+// What is noted of a document whose keys are compared: members of the objects that are open, cuts, and decoded keys in bytes.
+// With more of them it is not read as JSON.
+const (
+	maxNoted     = 1 << 20
+	maxNotedKeys = 16 << 20
+)
+
 // KeepLast cuts out of a source what parsers before Elasticsearch 6 did not see either: of several members of one object
 // with the same key, all but the last. It keeps buffers and is used by one goroutine.
 type KeepLast struct {
@@ -48,7 +55,8 @@ func (k *KeepLast) Apply(source []byte) (kept []byte, found bool) {
 	}
 	// An outer member begins before the members within it.
 	slices.SortFunc(k.cuts, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
-	k.out = k.out[:0]
+	k.Forget()
+	k.out = slices.Grow(k.out[:0], len(source))
 	from := 0
 	for _, c := range k.cuts {
 		if c.from < from {
@@ -59,6 +67,13 @@ func (k *KeepLast) Apply(source []byte) (kept []byte, found bool) {
 	}
 	k.out = append(k.out, source[from:]...)
 	return k.out, true
+}
+
+// Forget gives up a large buffer.
+func (k *KeepLast) Forget() {
+	if cap(k.out) > keepBuffer {
+		k.out = nil
+	}
 }
 
 // space moves to the next byte that is neither white space nor part of a comment, and returns it; 0 at the end.
@@ -142,6 +157,9 @@ func (k *KeepLast) object(depth int) error {
 			return errNotWalked
 		}
 		k.i++
+		if len(k.pairs)+len(k.cuts) >= maxNoted || len(k.keys) > maxNotedKeys {
+			return errNotWalked
+		}
 		k.pairs = append(k.pairs, keyPair{cut: span{from, k.i}, key: key})
 		if from = k.i; c == '}' {
 			break

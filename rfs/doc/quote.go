@@ -34,3 +34,17 @@ func AppendString(dst, s []byte) []byte {
 	}
 	return append(append(dst, s[from:]...), '"')
 }
+
+// quotedLen returns how many bytes AppendString appends for s in UTF-8.
+func quotedLen(s []byte) int {
+	n := 2 + len(s)
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			n++
+		case c < ' ':
+			n += 5
+		}
+	}
+	return n
+}

@@ -20,11 +20,40 @@ var (
 	yamlFloat = regexp.MustCompile(`^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?)$`)
 )
 
+// What a parser of YAML holds: a node for each value and copies of the text.
+const (
+	yamlValue  = 256 // bytes
+	yamlCopies = 6
+	// The most that is read: nothing indexes more as YAML, and its tree would take the memory of many documents.
+	maxYAML       = 16 << 20
+	maxYAMLValues = 500_000
+)
+
+// yamlValues returns how many values YAML has at most.
+func yamlValues(b []byte) (n int) {
+	for _, c := range b {
+		switch c {
+		case ',', '\n', '\r', ':', '[', '{', '-', '?':
+			n++
+		}
+	}
+	return n
+}
+
 // appendYAML appends the first document of b, which must be an object, as JSON in one
 // line, the way Jackson reads YAML: keys are always strings, an alias is the name of its
 // anchor as a string (so nothing can multiply), timestamps and base-60 numbers are strings,
-// !!binary becomes base64. Decimal numbers keep their digits.
-func appendYAML(dst, b []byte) (out []byte, err error) {
+// !!binary becomes base64. Decimal numbers keep their digits. What becomes longer than limit is ErrTooLong, as is what takes
+// more memory than that to read.
+func appendYAML(dst, b []byte, limit int) (out []byte, err error) {
+	switch n := yamlValues(b); {
+	case len(b) > maxYAML:
+		return dst, fmt.Errorf("YAML of %d bytes; at most %d are read", len(b), maxYAML)
+	case n > maxYAMLValues:
+		return dst, fmt.Errorf("YAML of more than %d values", maxYAMLValues)
+	case n*yamlValue+yamlCopies*len(b) > limit*2:
+		return dst, ErrTooLong
+	}
 	defer func() {
 		// The parser reports its own errors; input it never expected may still make it fail.
 		if r := recover(); r != nil {
@@ -39,6 +68,9 @@ func appendYAML(dst, b []byte) (out []byte, err error) {
 		return dst, errors.New("YAML: the document is no object")
 	}
 	out, err = appendNode(dst, n.Content[0], 0)
+	if errors.Is(err, ErrTooLong) || err == nil && len(out) > limit {
+		return dst, ErrTooLong
+	}
 	if err != nil {
 		return dst, fmt.Errorf("YAML: %w", err)
 	}

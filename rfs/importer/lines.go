@@ -10,7 +10,7 @@ import (
 const (
 	lineBuffer = 256 << 10 // first size of the buffer, bytes
 	keepBuffer = 4 << 20   // a buffer that a giant line made larger is given up
-	// maxLine is the longest line that is taken when the target does not tell what it takes, in bytes.
+	// maxLine is the longest line that is taken when no other bound is set, in bytes.
 	maxLine = 512 << 20
 )
 

@@ -87,7 +87,7 @@ func (p *pairs) complete() error {
 		p.pair.reason, p.pair.detail = NoLine, "the file ends after the action line"
 		return nil
 	case errors.Is(err, errLong):
-		p.pair.reason, p.pair.detail = doc.TooLarge, fmt.Sprintf("a source of more than %d bytes", p.lines.limit)
+		p.pair.reason, p.pair.detail = doc.TooLarge, fmt.Sprintf("a source of more than %d bytes: neither read nor sent (--max-document-size, or http.max_content_length of the target)", p.lines.limit)
 		return nil
 	case err != nil:
 		return err

@@ -134,7 +134,9 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	} else if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
 		return nil, r.stored.damaged(r.next-1, fmt.Errorf("document %d: %w", doc, err))
 	}
-	r.rec.Giant = r.isGiant && last
+	if r.isGiant && last {
+		r.rec.Giant, r.rec.drop = true, r.dropGiant
+	}
 	if r.values != nil && (r.values.id >= 0 || doc == r.start) { // the last one was a root
 		r.values.children, r.values.block, r.values.id = r.values.children[:0], r.values.block[:0], -1
 	}

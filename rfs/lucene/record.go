@@ -46,4 +46,15 @@ type Record struct {
 	Version int64 // 0 unless ReadOptions.Versions asks for it
 
 	SyntheticParts bool // _ignored_source or similar is stored: the source is synthetic
+
+	drop func() // nil unless Giant
+}
+
+// Drop gives up the memory of a Giant record before the reader's next step: its slices are nil then.
+func (r *Record) Drop() {
+	if r.drop != nil {
+		r.drop()
+		r.drop = nil
+		r.ID, r.RoutingHash, r.Routing, r.Parent, r.Source, r.RecoverySource, r.Values = nil, nil, nil, nil, nil, nil, nil
+	}
 }

@@ -115,7 +115,7 @@ func TestADocumentThatHoldsTheNameOnlyIsNotCopied(t *testing.T) {
 	for _, rule := range []string{`drop = ["a"]`, `rename = [{from="a",to="b"}]`, `copy = [{from="a",to="b"}]`} {
 		source := []byte(`{"x":{"a":1}}`)
 		d := doc.Document{Source: source}
-		if keep, err := parse(t, "[[document]]\nmatch = \"*\"\n"+rule+"\n").Documents("x").Edit(&d); err != nil || !keep || &d.Source[0] != &source[0] {
+		if keep, err := parse(t, "[[document]]\nmatch = \"*\"\n"+rule+"\n").Documents("x").Edit(&d, 0); err != nil || !keep || &d.Source[0] != &source[0] {
 			t.Errorf("%s: keep %v, %v, now %s", rule, keep, err, d.Source)
 		}
 	}
@@ -127,7 +127,7 @@ func TestEditsUseTheirBuffersAgain(t *testing.T) {
 	d := doc.Document{}
 	if n := testing.AllocsPerRun(100, func() {
 		d.Source = source
-		if keep, err := e.Edit(&d); !keep || err != nil || string(d.Source) != `{"c":2}` {
+		if keep, err := e.Edit(&d, 0); !keep || err != nil || string(d.Source) != `{"c":2}` {
 			t.Fatalf("%s, %v", d.Source, err)
 		}
 	}); n != 0 {

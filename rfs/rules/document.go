@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -90,6 +91,7 @@ type Editor struct {
 	find    finder
 	bufs    [2][]byte
 	used    int // which of bufs the source is in
+	most    int // bytes of a result; 0: any
 }
 
 // Documents gives an Editor for the documents of an index of the snapshot; nil when no rule
@@ -135,8 +137,10 @@ func (s *Set) Redirects(index string) bool {
 
 // Edit changes index and source of a document; keep is false when it is left out. A source
 // that is changed is borrowed until the next Edit, one that is not stays the same slice.
-// An error means that the source cannot be read as JSON; the document is as it was.
-func (e *Editor) Edit(d *doc.Document) (keep bool, err error) {
+// An error means that the source cannot be read as JSON, or doc.ErrTooLong that it becomes longer than most bytes (0: any);
+// the document is as it was.
+func (e *Editor) Edit(d *doc.Document, most int64) (keep bool, err error) {
+	e.most = int(min(most, math.MaxInt))
 	source, index := d.Source, d.Index
 	for i := range e.rules {
 		r := &e.rules[i]
@@ -184,10 +188,25 @@ func (e *Editor) change(r *documentRule, source []byte) ([]byte, error) {
 	return source, nil
 }
 
-// buffer is the one that the source is not in.
-func (e *Editor) buffer() []byte {
+// keepBuffer is the largest buffer that Forget keeps, in bytes.
+const keepBuffer = 16 << 20
+
+// Forget gives up the large buffers of the last document.
+func (e *Editor) Forget() {
+	for i := range e.bufs {
+		if cap(e.bufs[i]) > keepBuffer {
+			e.bufs[i] = nil
+		}
+	}
+	if cap(e.find.hits) > keepHits {
+		e.find.hits = nil
+	}
+}
+
+// buffer is the one that the source is not in, with room for size bytes.
+func (e *Editor) buffer(size int) []byte {
 	e.used = 1 - e.used
-	return e.bufs[e.used][:0]
+	return slices.Grow(e.bufs[e.used][:0], size)
 }
 
 func (e *Editor) keep(b []byte) []byte {
@@ -200,7 +219,7 @@ func (e *Editor) dropField(path string, source []byte) ([]byte, error) {
 	if err := e.find.find(source, path); err != nil || len(e.find.hits) == 0 {
 		return source, err
 	}
-	out, from := e.buffer(), 0
+	out, from := e.buffer(len(source)), 0
 	for _, h := range e.find.hits {
 		out = append(out, source[from:h.seg]...)
 		if from = h.segEnd; source[from] == ',' {
@@ -217,7 +236,14 @@ func (e *Editor) renameField(op renameOp, source []byte) ([]byte, error) {
 	if err := e.find.find(source, op.from); err != nil || len(e.find.hits) == 0 {
 		return source, err
 	}
-	out, from := e.buffer(), 0
+	size := len(source)
+	for _, h := range e.find.hits {
+		size += len(op.to) - len(op.from) + h.rest + 2 - (h.col - h.key)
+	}
+	if e.most > 0 && size > e.most {
+		return nil, doc.ErrTooLong
+	}
+	out, from := e.buffer(size), 0
 	for _, h := range e.find.hits {
 		out = append(out, source[from:h.key]...)
 		// The key may stand for several parts of the path.
@@ -240,9 +266,16 @@ func (e *Editor) copyField(op *copyOp, source []byte) ([]byte, error) {
 	for source[end] != '}' { // white space only: find read it
 		end--
 	}
-	out := append(e.buffer(), source[:end]...)
-	out = append(append(out, ','), op.member...)
 	hits := e.find.hits
+	size := len(source) + len(op.member) + 3 + len(hits)
+	for _, h := range hits {
+		size += h.end - h.val
+	}
+	if e.most > 0 && size > e.most {
+		return nil, doc.ErrTooLong
+	}
+	out := append(e.buffer(size), source[:end]...)
+	out = append(append(out, ','), op.member...)
 	if len(hits) > 1 {
 		out = append(out, '[')
 	}

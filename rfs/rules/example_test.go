@@ -53,7 +53,7 @@ func TestEveryExampleOfTheDocumentationIsTrue(t *testing.T) {
 
 func documentExample(t *testing.T, set *Set, m []string) {
 	d := doc.Document{Index: []byte(m[1]), Source: []byte(m[2])}
-	keep, err := set.Documents(m[1]).Edit(&d)
+	keep, err := set.Documents(m[1]).Edit(&d, 0)
 	if err != nil || keep == (m[3] != "") {
 		t.Errorf("%s: kept %v, %v", m[2], keep, err)
 	}

@@ -85,7 +85,7 @@ func TestAFileIsKnownByItsContent(t *testing.T) {
 func apply(t *testing.T, rule, source string) string {
 	t.Helper()
 	d := doc.Document{Source: []byte(source)}
-	keep, err := parse(t, "[[document]]\nmatch = \"*\"\n"+rule).Documents("x").Edit(&d)
+	keep, err := parse(t, "[[document]]\nmatch = \"*\"\n"+rule).Documents("x").Edit(&d, 0)
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -196,7 +196,7 @@ index = "trace-$1"
 		{"more", `{"lvl":"debug"}`, "own", `{"lvl":"debug"}`},
 	} {
 		d := doc.Document{Index: []byte("own"), Source: []byte(c.source)}
-		if keep, err := s.Documents(c.index).Edit(&d); !keep || err != nil || string(d.Index) != c.to || string(d.Source) != c.after {
+		if keep, err := s.Documents(c.index).Edit(&d, 0); !keep || err != nil || string(d.Index) != c.to || string(d.Source) != c.after {
 			t.Errorf("%s: %s in %s, %v", c.source, d.Source, d.Index, err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestDocumentsThatNoRuleChangesPassWithoutACopy(t *testing.T) {
 	source := []byte(`{"level":"info","message":"a \"quoted\" text","n":[1,2,{"level":"y"}],"x":{"y":1}}`)
 	d := doc.Document{Source: source}
 	if n := testing.AllocsPerRun(100, func() {
-		if keep, err := e.Edit(&d); !keep || err != nil || &d.Source[0] != &source[0] || len(d.Source) != len(source) {
+		if keep, err := e.Edit(&d, 0); !keep || err != nil || &d.Source[0] != &source[0] || len(d.Source) != len(source) {
 			t.Fatal("changed", err)
 		}
 	}); n != 0 {
@@ -377,7 +377,7 @@ func BenchmarkDocuments(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				d := doc.Document{Source: source}
-				if _, err := e.Edit(&d); err != nil {
+				if _, err := e.Edit(&d, 0); err != nil {
 					b.Fatal(err)
 				}
 			}

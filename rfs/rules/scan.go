@@ -27,8 +27,11 @@ type finder struct {
 	hits []hit
 }
 
-// deepest bounds the nesting of a document.
-const deepest = 2000
+const (
+	deepest  = 2000    // nesting of a document
+	maxHits  = 1 << 19 // members that a path names
+	keepHits = 1 << 14 // their room that is kept
+)
 
 var errNoObject = errors.New("no JSON object")
 
@@ -143,6 +146,9 @@ func (f *finder) object(rest string, depth int) error {
 		h.end = f.i
 		c := f.space()
 		if h.segEnd, h.rest = f.i, len(rest); isHit {
+			if len(f.hits) == maxHits {
+				return fmt.Errorf("more than %d members at one path", maxHits)
+			}
 			f.hits = append(f.hits, h)
 		}
 		f.i++

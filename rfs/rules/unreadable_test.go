@@ -26,7 +26,7 @@ func TestUnreadableSourcesAreErrorsInEveryCondition(t *testing.T) {
 			for _, source := range []string{`{"a":`, `{"a":[1`, `["a"]`, `{"a" 1}`} {
 				e := parse(t, "[[document]]\nmatch = \"*\"\n"+act+"\n"+where+"\n").Documents("x")
 				d := doc.Document{Index: []byte("x"), Source: []byte(source)}
-				keep, err := e.Edit(&d)
+				keep, err := e.Edit(&d, 0)
 				if err == nil || keep || string(d.Index) != "x" || string(d.Source) != source {
 					t.Errorf("%s, %s, %q: keep %v, %v, now %s in %s", where, act, source, keep, err, d.Source, d.Index)
 				}
@@ -47,7 +47,7 @@ func TestEditsThatLengthenADocumentDoNotReadWhatTheyWrote(t *testing.T) {
 	} {
 		for range 3 { // buffers have grown
 			d := doc.Document{Source: []byte(c.before)}
-			if keep, err := e.Edit(&d); err != nil || !keep || string(d.Source) != c.after {
+			if keep, err := e.Edit(&d, 0); err != nil || !keep || string(d.Source) != c.after {
 				t.Errorf("%s became %s, want %s: %v", c.before, d.Source, c.after, err)
 			}
 		}

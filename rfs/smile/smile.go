@@ -13,6 +13,7 @@ package smile
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"math"
 	"math/big"
 	"strconv"
@@ -34,16 +35,24 @@ const (
 // Is says whether b begins like a SMILE document.
 func Is(b []byte) bool { return len(b) >= 4 && b[0] == ':' && b[1] == ')' && b[2] == '\n' }
 
+// ErrLimit is a document that is longer as JSON than what is wanted. It is a fault.ErrCorrupt.
+var ErrLimit = fmt.Errorf("SMILE: the document becomes too large: %w", fault.ErrCorrupt)
+
 // AppendJSON appends the document b as compact JSON on a single line. Anything that
 // is not a whole, valid document is fault.ErrCorrupt with the offset.
 func AppendJSON(dst, b []byte) ([]byte, error) {
+	return AppendJSONWithin(dst, b, max(min(max(64*len(b), minLimit), sureLimit), 4*len(b)))
+}
+
+// AppendJSONWithin does what AppendJSON does, for a result of at most limit bytes, dst included; more is ErrLimit.
+func AppendJSONWithin(dst, b []byte, limit int) ([]byte, error) {
 	if !Is(b) {
 		return dst, fault.Corrupt("", "", 0, "no SMILE header")
 	}
 	if b[3]&0xF0 != 0 {
 		return dst, fault.Corrupt("", "", 3, "SMILE version %d is unknown", b[3]>>4)
 	}
-	d := decoder{b: b, pos: 4, out: dst, limit: max(min(max(64*len(b), minLimit), sureLimit), 4*len(b))}
+	d := decoder{b: b, pos: 4, out: dst, limit: limit}
 	d.names.on, d.values.on = b[3]&1 != 0, b[3]&2 != 0
 	if err := d.value(0); err != nil {
 		return dst, err
@@ -60,17 +69,20 @@ func AppendJSON(dst, b []byte) ([]byte, error) {
 // shared is a table of strings that may be named again by number.
 type shared struct {
 	on    bool
-	table [][]byte // JSON text, quotes included
+	table []span
 }
 
-func (s *shared) add(text []byte) {
+// span is JSON text in the output, quotes included.
+type span struct{ from, to int }
+
+func (s *shared) add(text span) {
 	if !s.on {
 		return
 	}
 	if len(s.table) >= sharedLimit {
 		s.table = s.table[:0]
 	}
-	s.table = append(s.table, bytes.Clone(text))
+	s.table = append(s.table, text)
 }
 
 type decoder struct {
@@ -139,7 +151,7 @@ func (d *decoder) value(depth int) error {
 		return d.corrupt("more than %d nested values", maxDepth)
 	}
 	if len(d.out) > d.limit {
-		return d.corrupt("back-references make the document too large")
+		return ErrLimit
 	}
 	t, err := d.byte()
 	if err != nil {
@@ -336,8 +348,7 @@ func (d *decoder) binary7() error {
 	if err != nil {
 		return err
 	}
-	d.base64(raw)
-	return nil
+	return d.base64(raw)
 }
 
 func (d *decoder) rawBinary() error {
@@ -349,14 +360,17 @@ func (d *decoder) rawBinary() error {
 	if err != nil {
 		return err
 	}
-	d.base64(raw)
-	return nil
+	return d.base64(raw)
 }
 
-func (d *decoder) base64(raw []byte) {
+func (d *decoder) base64(raw []byte) error {
+	if len(d.out)+base64.StdEncoding.EncodedLen(len(raw)) > d.limit {
+		return ErrLimit
+	}
 	d.out = append(d.out, '"')
 	d.out = base64.StdEncoding.AppendEncode(d.out, raw)
 	d.out = append(d.out, '"')
+	return nil
 }
 
 // text appends a string of n bytes and, when a table is given, remembers it.
@@ -382,10 +396,13 @@ func (d *decoder) quoted(s []byte, table *shared) error {
 	if !utf8.Valid(s) {
 		return d.corrupt("text is not UTF-8")
 	}
+	if len(s) > longString && len(d.out)+quotedLen(s) > d.limit {
+		return ErrLimit
+	}
 	begin := len(d.out)
 	d.out = appendQuoted(d.out, s)
 	if table != nil {
-		table.add(d.out[begin:])
+		table.add(span{begin, len(d.out)})
 	}
 	return nil
 }
@@ -394,10 +411,11 @@ func (d *decoder) refer(table *shared, i int) error {
 	if !table.on || i >= len(table.table) {
 		return d.corrupt("reference %d to %d shared strings", i, len(table.table))
 	}
-	if len(d.out)+len(table.table[i]) > d.limit {
-		return d.corrupt("back-references make the document too large")
+	text := table.table[i]
+	if len(d.out)+text.to-text.from > d.limit {
+		return ErrLimit
 	}
-	d.out = append(d.out, table.table[i]...)
+	d.out = append(d.out, d.out[text.from:text.to]...)
 	return nil
 }
 
@@ -471,6 +489,23 @@ func (d *decoder) key() error {
 	}
 	d.pos--
 	return d.corrupt("token %#02x where a name is expected", t)
+}
+
+// longString is the length of a text that is measured before it is appended, in bytes.
+const longString = 64 << 10
+
+// quotedLen returns at least how many bytes appendQuoted appends.
+func quotedLen(s []byte) int {
+	n := 2 + len(s)
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
+			n++
+		case c < 0x20:
+			n += 5
+		}
+	}
+	return n
 }
 
 const hexDigits = "0123456789abcdef"

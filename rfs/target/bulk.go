@@ -18,6 +18,10 @@ var _ bulk.Sender = (*Client)(nil)
 // keepAnswer is the largest answer buffer that is kept for the next request, in bytes.
 const keepAnswer = 4 << 20
 
+// longBody is the length of a document that is sent alone beyond which it is not compressed, in bytes: two forms of it would
+// be held while it is sent.
+const longBody = 32 << 20
+
 // Send posts one bulk body of n items; see bulk.Sender. The answer has to speak of every
 // item as it was sent: one that does not is fault.ErrUnavailable, because nobody knows what happened.
 // Default pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
@@ -27,7 +31,7 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 		query.Set("pipeline", "_none")
 	}
 	encoding, sent := "", body
-	if c.conf.CompressRequests {
+	if c.conf.CompressRequests && (n > 1 || len(body) <= longBody) {
 		s := c.squeezer()
 		defer c.gzips.Put(s)
 		packed, err := s.pack(body)

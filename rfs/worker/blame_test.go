@@ -18,7 +18,9 @@ import (
 // deadlyAt ends its worker without any farewell when it comes to the document of an ordinal; 0: any.
 type deadlyAt struct{ ordinal *int64 }
 
-func (e deadlyAt) Edit(d *doc.Document) (bool, error) {
+func (e deadlyAt) Forget() {}
+
+func (e deadlyAt) Edit(d *doc.Document, _ int64) (bool, error) {
 	if d.Ordinal == *e.ordinal || *e.ordinal == 0 {
 		runtime.Goexit()
 	}

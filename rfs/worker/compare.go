@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/snapshot"
@@ -54,6 +55,9 @@ type Comparison struct {
 	Edit func(index string) DocumentEditor // nil: documents stay as they are
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects func(index string) []string
+	// Memory bounds what long documents hold, over all shards that are read; nil: nothing does.
+	Memory      *budget.Budget
+	MaxDocument int64 // longest source that is read, in bytes; 0: DefaultMaxDocument
 }
 
 // Groups returns the target indices of a plan with everything that sends documents to them. Indices of the snapshot that
@@ -97,6 +101,7 @@ func (c Comparison) units(x IndexPlan) []verify.Unit {
 			to := x.Entry.Naming.Targets()[0] // a document that is not sent has no target of its own
 			v := verify.Document{Shard: shard}
 			return ReadShard(ctx, c.Repo, x.Entry, shard, c.Edit, Documents{
+				Memory: c.Memory, MaxDocument: c.MaxDocument,
 				Send: func(d *doc.Document) error {
 					v = verify.Document{Index: d.Index, ID: d.ID, Routing: d.Routing, Source: d.Source, Shard: shard, Ordinal: d.Ordinal}
 					return each(&v)

@@ -75,7 +75,9 @@ func TestWhatSharesATargetIsComparedTogether(t *testing.T) {
 // picky leaves out every third document and cannot read every fifth.
 type picky struct{}
 
-func (picky) Edit(d *doc.Document) (bool, error) {
+func (picky) Forget() {}
+
+func (picky) Edit(d *doc.Document, _ int64) (bool, error) {
 	if d.Ordinal%5 == 4 {
 		return false, errors.New("no object")
 	}

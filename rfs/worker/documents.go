@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/snapshot"
@@ -46,13 +47,11 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 	if err := s.builder.build(ctx, rec, s.decoder.Type); err != nil {
 		return d, false, nil, err
 	}
-	if err := s.expand(ctx, rec); err != nil {
-		return d, false, nil, err
+	d, failure, err = s.decode(ctx, rec)
+	if err != nil || failure != nil {
+		return d, false, failure, err
 	}
-	d, failure = s.decoder.Decode(rec)
-	if failure != nil {
-		return d, false, failure, nil
-	}
+	before := d.Source
 	if s.single != nil {
 		d.Source, d.KeptLast = s.single.Apply(d.Source)
 	}
@@ -69,35 +68,119 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 	if s.editor == nil {
 		return d, true, nil, nil
 	}
-	if keep, err = s.editor.Edit(&d); err != nil {
+	var most int64
+	if rec.Giant && s.memory != nil {
+		if s.leave(rec, &d, before) {
+			s.decoder.Forget()
+		}
+		most = s.memory.maxDocument()
+		most += most / 8 // a new name may be longer than the old one
+	}
+	before = d.Source
+	keep, err = s.editor.Edit(&d, most)
+	switch {
+	case errors.Is(err, doc.ErrTooLong):
+		return d, false, s.tooLarge(&d, "the rules make it longer; "+s.memory.bound()), nil
+	case err != nil:
 		return d, false, s.unreadable(&d, fmt.Errorf("the rules cannot be applied: %w", err)), nil
+	}
+	if s.leave(rec, &d, before) {
+		s.forgetForms()
 	}
 	return d, keep, nil, nil
 }
 
-// expand asks for the memory of a source that is stored compressed and long without it.
-func (s *documents) expand(ctx context.Context, rec *lucene.Record) error {
-	size := doc.Expanded(rec)
-	if s.memory == nil || size <= longSource {
-		return nil
+// decode brings a source into one line of JSON. The memory of a long one is asked for before.
+func (s *documents) decode(ctx context.Context, rec *lucene.Record) (d doc.Document, failure *doc.Failure, err error) {
+	stored := s.decoder.Stored(rec)
+	var (
+		size, most, limit int64
+		exact             bool
+	)
+	s.decoder.SetMost(0)
+	if s.memory != nil && (rec.Giant || len(stored) > longSource/2 || doc.Compressed(stored)) {
+		size, exact = doc.Converted(stored)
 	}
-	limit, err := s.memory.MaxSource(ctx)
-	if err != nil {
-		return err
+	if size > longSource || size > 0 && rec.Giant {
+		if limit, err = s.memory.MaxSource(ctx); err != nil {
+			return d, nil, err
+		}
+		if most = limit; exact {
+			most = min(size, limit)
+		}
+		if err := s.widen(ctx, rec, stored, most); err != nil {
+			return d, nil, err
+		}
 	}
-	if limit > 0 && size > limit {
-		rec.Source, rec.HasSource, rec.Beyond = nil, false, size
-		return nil
+	d, failure = s.decoder.Decode(rec)
+	if s.memory != nil && s.decoder.Outgrew() {
+		if limit, err = s.memory.MaxSource(ctx); err != nil {
+			return d, nil, err
+		}
+		if most < limit {
+			if err := s.widen(ctx, rec, stored, limit); err != nil {
+				return d, nil, err
+			}
+			d, failure = s.decoder.Decode(rec)
+		}
 	}
-	rec.Giant = true
-	return s.memory.expand(ctx, size)
+	switch {
+	case failure != nil && failure.Reason == doc.TooLarge && s.memory != nil:
+		failure.Detail += "; " + s.memory.bound()
+	case failure == nil && s.decoder.Copied():
+		s.leave(rec, &d, stored)
+	}
+	return d, failure, nil
 }
 
-// tooLarge is a document that the target takes in no request.
-func (s *documents) tooLarge(d *doc.Document, limit int64) *doc.Failure {
+// widen asks for the memory of a source in another form of most bytes.
+func (s *documents) widen(ctx context.Context, rec *lucene.Record, stored []byte, most int64) error {
+	rec.Giant = true
+	s.decoder.SetMost(most)
+	return s.memory.convert(ctx, int64(len(stored)), most)
+}
+
+// leave gives up the raw bytes of a long document if its source has another form now than before, and reports whether it
+// has.
+func (s *documents) leave(rec *lucene.Record, d *doc.Document, before []byte) bool {
+	if !rec.Giant || len(d.Source) == 0 || len(before) == 0 || &d.Source[0] == &before[0] {
+		return false
+	}
+	if s.joiner == nil && rec.Values == nil {
+		d.ID, d.Type, d.Routing = bytes.Clone(d.ID), bytes.Clone(d.Type), bytes.Clone(d.Routing)
+		rec.Drop()
+	}
+	return true
+}
+
+// forgetForms gives up the forms of a long source that it had before rules changed it.
+func (s *documents) forgetForms() {
+	s.decoder.Forget()
+	if s.single != nil {
+		s.single.Forget()
+	}
+	if s.joiner != nil && cap(s.joiner.out) > longSource {
+		s.joiner.out = nil
+	}
+}
+
+// forget gives up all forms of a long document.
+func (s *documents) forget(rec *lucene.Record) {
+	rec.Drop()
+	s.forgetForms()
+	if s.editor != nil {
+		s.editor.Forget()
+	}
+	if s.builder != nil && cap(s.builder.source) > longSource {
+		s.builder.source = nil
+	}
+}
+
+// tooLarge is a document that the target takes in no request, or that is longer than what is read.
+func (s *documents) tooLarge(d *doc.Document, why string) *doc.Failure {
 	return &doc.Failure{
 		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: s.shard, Ordinal: d.Ordinal,
-		Reason: doc.TooLarge, Detail: fmt.Sprintf("%d bytes; the target takes requests of %d", len(d.Source), limit), Source: bytes.Clone(d.Source),
+		Reason: doc.TooLarge, Detail: fmt.Sprintf("%d bytes; %s", len(d.Source), why), Source: bytes.Clone(d.Source),
 	}
 }
 
@@ -114,6 +197,9 @@ type Documents struct {
 	Send   func(d *doc.Document) error
 	Filter func(d *doc.Document) error // left out by rules
 	Fail   func(f *doc.Failure) error  // it cannot be sent
+
+	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
+	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
 }
 
 // ReadShard reads a shard of the snapshot as a migration does, from its beginning to its end, and passes on every live
@@ -131,9 +217,12 @@ func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int
 	if err != nil {
 		return s.Blame(err)
 	}
-	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, NestedTerms: e.Locator.NestedTerms(), Values: e.needsValues(b)})
+	memory := &allowance{budget: to.Memory, longest: to.MaxDocument}
+	defer memory.close()
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, NestedTerms: e.Locator.NestedTerms(), Values: e.needsValues(b), Memory: memory})
 	defer r.Close()
 	documents := newDocuments(e, shard, edit, b)
+	documents.memory = memory
 	for {
 		rec, err := r.Next(ctx)
 		switch {
@@ -157,6 +246,10 @@ func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int
 		}
 		if err != nil {
 			return err
+		}
+		if rec.Giant {
+			documents.forget(rec)
+			memory.drop()
 		}
 	}
 }

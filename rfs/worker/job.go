@@ -84,7 +84,7 @@ func (j *job) open(ctx, work context.Context) error {
 	if j.out, err = j.runner.Destination.Open(ctx, j.id, mayStart); err != nil {
 		return err
 	}
-	j.memory = &allowance{budget: j.runner.Memory, most: j.runner.MaxBody}
+	j.memory = &allowance{budget: j.runner.Memory, most: j.runner.MaxBody, longest: j.runner.MaxDocument}
 	j.reader = j.commit.Reader(lucene.ReadOptions{
 		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.entry.needsValues(j.builder), Memory: j.memory, Versions: existing == bulk.Newer,
 	})
@@ -198,7 +198,7 @@ func (j *job) take(ctx context.Context, rec *lucene.Record, documents *documents
 	d, keep, failure, err := documents.of(ctx, rec)
 	if err == nil && failure == nil && keep && rec.Giant {
 		if limit := j.memory.request(ctx); limit > 0 && int64(len(d.Source)) > limit {
-			failure = documents.tooLarge(&d, limit)
+			failure = documents.tooLarge(&d, fmt.Sprintf("the target takes requests of %d", limit))
 		}
 	}
 	switch {
@@ -214,6 +214,7 @@ func (j *job) take(ctx context.Context, rec *lucene.Record, documents *documents
 		}
 	}
 	if err == nil && rec.Giant {
+		documents.forget(rec)
 		err = j.loader.SendNow(ctx, j.memory.handOver())
 	}
 	return err

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/budget"
 )
@@ -9,24 +10,31 @@ import (
 const (
 	// longSource is the length beyond which a source is counted, in bytes: shorter ones are bounded by the size of bodies.
 	longSource = 4 << 20
-	// anySource is the longest source that is read when the destination does not tell what it takes, or when rules may
-	// shorten it, in bytes.
-	anySource = 512 << 20
+	// DefaultMaxDocument is the longest source that is read unless another bound is set, in bytes: http.max_content_length
+	// of a cluster that was not configured otherwise, so that none wrote more.
+	DefaultMaxDocument = 100 << 20
+	// forms is how often a long source is held at most beside its raw bytes: as what it is made of and what is made of it
+	// (one line of JSON, or what rules or a join field change), as a body, and as a compressed body.
+	forms = 3
 )
 
 // allowance bounds what the long documents of a job hold. It belongs to the goroutine of the job; it is a lucene.Memory.
+// The nil allowance bounds nothing.
 type allowance struct {
 	budget *budget.Budget
 	// most returns the longest body of a request that the destination takes, in bytes; 0: not known. nil: any.
-	most  func(ctx context.Context) int64
-	edits bool // rules may shorten documents
+	most    func(ctx context.Context) int64
+	longest int64 // source that is read, in bytes; 0: DefaultMaxDocument
+	edits   bool  // rules may shorten documents
 
 	asked bool
 	limit int64 // what most returned
 
-	body     *budget.Share   // of the long document at hand, until it is handed over
-	expanded *budget.Share   // of its decompressed form
-	sent     []*budget.Share // handed over
+	claimed int64           // bytes that were asked for the document at hand
+	raw     *budget.Share   // of the raw bytes of its chunk
+	made    *budget.Share   // of what is made of it before it is a body
+	body    *budget.Share   // of its body, until it is handed over
+	sent    []*budget.Share // handed over
 }
 
 // request returns the longest body of a request that the destination takes, in bytes; 0: not known.
@@ -37,49 +45,75 @@ func (m *allowance) request(ctx context.Context) int64 {
 	return m.limit
 }
 
+// maxDocument returns the longest source that is read, whatever the destination takes.
+func (m *allowance) maxDocument() int64 {
+	if m.longest > 0 {
+		return m.longest
+	}
+	return DefaultMaxDocument
+}
+
 // MaxSource returns the length of the longest source that is worth reading. Line breaks and comments that are left out make
 // a source shorter, by a part of it.
 func (m *allowance) MaxSource(ctx context.Context) (int64, error) {
 	if n := m.request(ctx); n > 0 && !m.edits {
-		return min(n+n/8, anySource), nil
+		return min(n+n/8, m.maxDocument()), nil
 	}
-	return anySource, ctx.Err()
+	return m.maxDocument(), ctx.Err()
 }
 
-// Hold blocks until raw bytes, and a body of source bytes with its compressed form, may be held.
+// bound states which bound a source exceeds, and what lifts it.
+func (m *allowance) bound() string {
+	if n := m.limit; n > 0 && !m.edits && n+n/8 < m.maxDocument() {
+		return fmt.Sprintf("the target takes requests of %d bytes (http.max_content_length)", n)
+	}
+	return fmt.Sprintf("at most %d are read: a larger --max-document-size reads more, in about four times that memory", m.maxDocument())
+}
+
+// Hold blocks until raw bytes, and the forms that a source of source bytes takes, may be held.
 func (m *allowance) Hold(ctx context.Context, raw, source int64) (func(), error) {
-	m.drop()
-	all, err := m.budget.Take(ctx, raw+2*source)
-	if err != nil {
+	if err := m.claim(ctx, raw, source); err != nil {
 		return nil, err
 	}
-	m.body = all.Split(2 * source)
-	return all.Release, nil
+	return m.raw.Release, nil
 }
 
-// expand blocks until a source may be held that decompresses to size bytes.
-func (m *allowance) expand(ctx context.Context, size int64) error {
+func (m *allowance) claim(ctx context.Context, raw, source int64) error {
 	m.drop()
-	all, err := m.budget.Take(ctx, 3*size)
+	all, err := m.budget.Take(ctx, raw+forms*source)
 	if err != nil {
 		return err
 	}
-	m.body, m.expanded = all.Split(2*size), all
+	m.claimed = raw + forms*source
+	m.body = all.Split(2 * source)
+	m.raw = all.Split(raw)
+	m.made = all
 	return nil
 }
 
-// handOver returns what gives back the memory of the body of the document at hand.
+// convert blocks until the source at hand may be held in another form of size bytes. Its raw bytes are counted anew: of
+// those who wait here, what they hold was within the budget when they began.
+func (m *allowance) convert(ctx context.Context, raw, size int64) error {
+	if raw+forms*size <= m.claimed {
+		return nil
+	}
+	return m.claim(ctx, raw, size)
+}
+
+// handOver returns what gives back the memory of the body of the document at hand. Its other forms are given up.
 func (m *allowance) handOver() func() {
 	s := m.body
 	m.body, m.sent = nil, append(m.sent, s)
+	m.drop()
 	return s.Release
 }
 
 // drop gives back what the document before has taken.
 func (m *allowance) drop() {
-	m.body.Release()
-	m.expanded.Release()
-	m.body, m.expanded = nil, nil
+	for _, s := range []*budget.Share{m.raw, m.made, m.body} {
+		s.Release()
+	}
+	m.raw, m.made, m.body, m.claimed = nil, nil, nil, 0
 }
 
 // close gives back everything; the job has ended.

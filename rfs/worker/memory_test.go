@@ -20,9 +20,9 @@ func TestLongDocumentsShareTheBudget(t *testing.T) {
 			return ok && !func() bool { s, more := b.Try(n + 1); s.Release(); return more }()
 		}
 		one, two := &allowance{budget: b}, &allowance{budget: b}
-		drop, err := one.Hold(t.Context(), 20, 30)
+		drop, err := one.Hold(t.Context(), 20, 20)
 		if err != nil || !free(20) {
-			t.Fatalf("20 bytes and twice 30: %v", err)
+			t.Fatalf("20 bytes and three times 20: %v", err)
 		}
 		var waited error
 		var held func()
@@ -49,9 +49,17 @@ func TestLongDocumentsShareTheBudget(t *testing.T) {
 		if !free(100) {
 			t.Error("the end of a lease gives nothing back")
 		}
-		if err := one.expand(t.Context(), 20); err != nil || !free(40) {
+		if err := one.convert(t.Context(), 10, 20); err != nil || !free(30) {
 			t.Errorf("a decompressed source: %v", err)
 		}
+		if err := one.convert(t.Context(), 10, 15); err != nil || !free(30) {
+			t.Errorf("another form of it that fits: %v", err)
+		}
+		settled = one.handOver()
+		if !free(60) {
+			t.Error("a document that is a body holds more than that and its compressed form")
+		}
+		settled()
 		if drop, err = one.Hold(t.Context(), 10, 0); err != nil || !free(90) {
 			t.Errorf("the document behind it: %v", err)
 		}
@@ -69,9 +77,9 @@ func TestTheLongestSourceThatIsRead(t *testing.T) {
 		want  int64
 	}{
 		{"the target's limit", 800, false, 900},
-		{"rules may shorten it", 800, true, anySource},
-		{"not known", 0, false, anySource},
-		{"more than is ever read", 1 << 40, false, anySource},
+		{"rules may shorten it", 800, true, DefaultMaxDocument},
+		{"not known", 0, false, DefaultMaxDocument},
+		{"more than is ever read", 1 << 40, false, DefaultMaxDocument},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0
@@ -83,7 +91,7 @@ func TestTheLongestSourceThatIsRead(t *testing.T) {
 			}
 		})
 	}
-	if n, err := (&allowance{}).MaxSource(t.Context()); err != nil || n != anySource {
+	if n, err := (&allowance{}).MaxSource(t.Context()); err != nil || n != DefaultMaxDocument {
 		t.Errorf("files: %d, %v", n, err)
 	}
 }

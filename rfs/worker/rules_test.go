@@ -54,7 +54,9 @@ func TestWhatRulesLeaveOutIsCountedOverAllPieces(t *testing.T) {
 // stubborn cannot read documents that hold a text.
 type stubborn string
 
-func (s stubborn) Edit(d *doc.Document) (bool, error) {
+func (s stubborn) Forget() {}
+
+func (s stubborn) Edit(d *doc.Document, _ int64) (bool, error) {
 	if bytes.Contains(d.Source, []byte(s)) {
 		return false, errors.New("no JSON object")
 	}

@@ -56,6 +56,8 @@ type Runner struct {
 	// MaxBody returns the longest body of a request that the destination takes, in bytes; 0 when it is not known.
 	// nil: any.
 	MaxBody func(ctx context.Context) int64
+	// MaxDocument is the longest source that is read, in bytes; 0: DefaultMaxDocument.
+	MaxDocument int64
 	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.
 	RecordEvery time.Duration
 }
@@ -64,8 +66,11 @@ type Runner struct {
 type DocumentEditor interface {
 	// Edit changes index and source; keep is false when the document is left out. After an
 	// error, which means that the source cannot be read, the document is as it was. What it
-	// gives is borrowed until the next Edit.
-	Edit(d *doc.Document) (keep bool, err error)
+	// gives is borrowed until the next Edit. doc.ErrTooLong is a source that becomes longer than
+	// most bytes; 0: any.
+	Edit(d *doc.Document, most int64) (keep bool, err error)
+	// Forget gives up the large buffers of the last document.
+	Forget()
 }
 
 func (r *Runner) recordEvery() time.Duration {

@@ -214,7 +214,9 @@ func TestAnItemIsCompleteOnlyAtTheEndOfItsShard(t *testing.T) {
 // leavesOut is a rule that leaves out all documents.
 type leavesOut struct{ each time.Duration }
 
-func (l leavesOut) Edit(*doc.Document) (bool, error) {
+func (l leavesOut) Forget() {}
+
+func (l leavesOut) Edit(*doc.Document, int64) (bool, error) {
 	time.Sleep(l.each)
 	return false, nil
 }

@@ -15,8 +15,9 @@ import (
 // cluster is as much of OpenSearch as the coordination of one node asks for. bulk answers bulk requests; nil: all
 // items are taken.
 type cluster struct {
-	bulks int // requests
-	bulk  func(w http.ResponseWriter, actions []string)
+	secret bool // it does not tell how long a request may be
+	bulks  int  // requests
+	bulk   func(w http.ResponseWriter, actions []string)
 
 	mu   sync.Mutex
 	docs map[string]string
@@ -65,6 +66,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"hits":{"total":{"value":0},"hits":[]},"_shards":{"failed":0,"total":1,"successful":1}}`)
 	case last == "_count": // nothing before documents come, then more than any test sends
 		fmt.Fprintf(w, `{"count":%d,"_shards":{"failed":0,"total":1,"successful":1}}`, min(c.bulks, 1)*1000000)
+	case r.URL.Path == "/_nodes/http" && c.secret:
+		_, _ = io.WriteString(w, `{}`)
 	case r.URL.Path == "/_nodes/http":
 		_, _ = io.WriteString(w, `{"nodes":{"x":{"http":{"max_content_length_in_bytes":104857600}}}}`)
 	case len(parts) > 2 && (parts[1] == "_doc" || parts[1] == "_create"):

@@ -78,24 +78,39 @@ func unit(t *testing.T, codec string, p []byte) []byte {
 // one is compressed.
 func longShard(t *testing.T, codec string, n int) (files map[string][]byte, ratio int64) {
 	t.Helper()
-	document := func(id, head string, blanks int, tail string) io.Reader {
+	return shardOf(t, codec, source{`{"s":"`, " ", n, `"}`})
+}
+
+// source is a text with a part that is repeated n times.
+type source struct {
+	head, part string
+	n          int
+	tail       string
+}
+
+func (s source) size() int { return len(s.head) + len(s.part)*s.n + len(s.tail) }
+
+// shardOf are the files of a shard with a short document, a long one, and a short one, and by how much the long one is
+// compressed.
+func shardOf(t *testing.T, codec string, s source) (files map[string][]byte, ratio int64) {
+	t.Helper()
+	document := func(id string, s source) io.Reader {
 		var b blob
 		b.vint(0<<3 | 1) // _id
 		b.text("\xff" + id)
 		b.vint(1<<3 | 1) // _source
-		b.vint(int64(len(head) + blanks + len(tail)))
-		return io.MultiReader(bytes.NewReader(b.Bytes()), strings.NewReader(head), repeated(" ", blanks), strings.NewReader(tail))
+		b.vint(int64(s.size()))
+		return io.MultiReader(bytes.NewReader(b.Bytes()), strings.NewReader(s.head), repeated(s.part, s.n), strings.NewReader(s.tail))
 	}
 	const first, last = `{"n":1}`, `{"n":2}`
-	short, err := io.ReadAll(document("a!", first, 0, ""))
+	short, err := io.ReadAll(document("a!", source{head: first}))
 	must(t, err)
-	head := `{"s":"`
 	var idAndLength blob
 	idAndLength.vint(1)
 	idAndLength.text("\xffbig!")
 	idAndLength.vint(1)
-	idAndLength.vint(int64(len(head) + n + 2))
-	long := int64(idAndLength.Len() + len(head) + n + 2)
+	idAndLength.vint(int64(s.size()))
+	long := int64(idAndLength.Len() + s.size())
 
 	var fdt blob
 	fdt.begin(codec, 1, true)
@@ -107,7 +122,7 @@ func longShard(t *testing.T, codec string, n int) (files map[string][]byte, rati
 	fdt.WriteByte(32)
 	fdt.le32(uint32(len(short)))
 	fdt.le32(uint32(long))
-	raw := io.MultiReader(bytes.NewReader(short), document("big!", head, n, `"}`))
+	raw := io.MultiReader(bytes.NewReader(short), document("big!", s))
 	for buf := make([]byte, sliceOf); ; {
 		got, err := io.ReadFull(raw, buf)
 		if got > 0 {
@@ -119,7 +134,7 @@ func longShard(t *testing.T, codec string, n int) (files map[string][]byte, rati
 	}
 	ratio = long / (int64(fdt.Len()) - int64(chunks[0]))
 	chunks = append(chunks, uint64(fdt.Len()))
-	short, err = io.ReadAll(document("b!", last, 0, ""))
+	short, err = io.ReadAll(document("b!", source{head: last}))
 	must(t, err)
 	fdt.vint(2)
 	fdt.vint(1 << 2)
@@ -208,6 +223,12 @@ func longShard(t *testing.T, codec string, n int) (files map[string][]byte, rati
 // blanks.
 func longSnapshot(t *testing.T, codec string, n int) (dir string, ratio int64) {
 	t.Helper()
+	return snapshotOf(t, codec, source{`{"s":"`, " ", n, `"}`})
+}
+
+// snapshotOf is such a repository with another long document.
+func snapshotOf(t *testing.T, codec string, s source) (dir string, ratio int64) {
+	t.Helper()
 	dir = fixture(t)
 	shards, err := filepath.Glob(filepath.Join(dir, "indices", "*", "0"))
 	must(t, err)
@@ -215,7 +236,7 @@ func longSnapshot(t *testing.T, codec string, n int) (dir string, ratio int64) {
 		if _, err := os.Stat(filepath.Join(filepath.Dir(shard), "1")); err == nil {
 			continue // order-check has one shard, the others more
 		}
-		files, ratio := longShard(t, codec, n)
+		files, ratio := shardOf(t, codec, s)
 		list := ""
 		for name, b := range files {
 			must(t, os.WriteFile(filepath.Join(shard, "__"+name), b, 0o600))

@@ -38,7 +38,7 @@ func TestADocumentOf120MB(t *testing.T) {
 	t.Run("exhausts the memory of exports: its item fails with its ordinal", func(t *testing.T) {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "out")
-		exhaustsMemory(t, dir, exportArgs(repo, out))
+		exhaustsMemory(t, dir, exportArgs(repo, out, "--max-document-size", "200MiB"))
 		got, err := truth.LoadExport(out)
 		must(t, err)
 		allOfSmall(t, repo, got)
@@ -58,7 +58,7 @@ func TestADocumentOf120MB(t *testing.T) {
 func arrivesInBoundedMemory(t *testing.T, repo string) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
-	cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), "migrate", "--repo-uri", repo, "--snapshot-name", "snap1", "--export-dir", out)
+	cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), "migrate", "--repo-uri", repo, "--snapshot-name", "snap1", "--export-dir", out, "--max-document-size", "200MiB")
 	cmd.Dir = dir
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)

@@ -239,7 +239,7 @@ type editor struct {
 	rules worker.DocumentEditor
 }
 
-func (e editor) Edit(d *doc.Document) (bool, error) {
+func (e editor) Edit(d *doc.Document, _ int64) (bool, error) {
 	e.w.count(&e.w.report.Read)
 	if e.w.deadly[key{string(d.Index), string(d.ID)}] {
 		e.m.kill()
@@ -250,7 +250,13 @@ func (e editor) Edit(d *doc.Document) (bool, error) {
 	if e.rules == nil {
 		return true, nil
 	}
-	return e.rules.Edit(d)
+	return e.rules.Edit(d, 0)
+}
+
+func (e editor) Forget() {
+	if e.rules != nil {
+		e.rules.Forget()
+	}
 }
 
 // recorder keeps failed documents; those of a dead process are not recorded.

@@ -35,7 +35,7 @@ type truth struct {
 func (w *world) expect(index, target string, shard int, t shardTruth) {
 	k := shardKey{index, shard}
 	w.ends[k] = t.end
-	var edit func(d *doc.Document) (bool, error)
+	var edit func(d *doc.Document, most int64) (bool, error)
 	if w.rules != nil {
 		if e := w.rules.Documents(w.base(index)); e != nil {
 			edit = e.Edit
@@ -45,7 +45,7 @@ func (w *world) expect(index, target string, shard int, t shardTruth) {
 		source := x.source
 		if edit != nil {
 			d := doc.Document{Index: []byte(target), ID: []byte(x.id), Source: []byte(x.source)}
-			if keep, err := edit(&d); err != nil || !keep {
+			if keep, err := edit(&d, 0); err != nil || !keep {
 				continue
 			}
 			source = string(d.Source)

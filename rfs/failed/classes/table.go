@@ -167,8 +167,8 @@ var table = []Class{
 		Remedy: newType,
 	},
 	{
-		Name: "too_large", Cause: "the target takes no request of that size", types: []string{string(doc.TooLarge)},
-		Remedy: `raise http.max_content_length of the target's nodes`,
+		Name: "too_large", Cause: "the target takes no request of that size, or rfsd reads no document of that size", types: []string{string(doc.TooLarge)},
+		Remedy: `raise http.max_content_length of the target's nodes; where the reason names --max-document-size, that, in a new session`,
 	},
 	{
 		Name: "no_source", Cause: "the snapshot does not hold the source", types: []string{string(doc.NoSource)},
