@@ -104,11 +104,12 @@ type renders struct {
 // columns reports whether the type can be read out of doc values.
 func (r renders) columns() bool { return r.number != nil || r.text != nil || r.bound != nil }
 
-// version5 is the first version with values of addresses and points as they are today; openSearch is a bit of the versions
-// of OpenSearch.
+// version5 is the first version with values of addresses and points as they are today, hashedPoints the first with points as
+// one number; openSearch is a bit of the versions of OpenSearch.
 const (
-	version5   = 5_00_00_00
-	openSearch = 0x08000000
+	hashedPoints = 2_02_00_00
+	version5     = 5_00_00_00
+	openSearch   = 0x08000000
 )
 
 // rendersOf returns how the values of a field are written, in an index that was created by a version; nothing for types that
@@ -126,8 +127,11 @@ func rendersOf(f *node, created int64) renders {
 			return renders{number: appendIPv4, stored: storedNumber(appendIPv4)}
 		}
 	case "geo_point":
-		if created < version5 {
+		switch {
+		case created < hashedPoints:
 			return renders{stored: storedGeo}
+		case created < version5:
+			return renders{number: appendGeoHash, stored: storedNumber(appendGeoHash)}
 		}
 	case "wildcard":
 		if created&openSearch == 0 {
@@ -153,4 +157,17 @@ func appendIPv4(dst []byte, v int64) []byte {
 	}
 	dst = netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}).AppendTo(append(dst, '"'))
 	return append(dst, '"')
+}
+
+// appendGeoHash appends a point as versions from 2.2 to 4 hold it: 31 bits of each coordinate's range, those of the longitude
+// at the even places, those of the latitude at the odd ones.
+func appendGeoHash(dst []byte, v int64) []byte {
+	var lat, lon uint32
+	for i := range 31 {
+		lon |= uint32(v>>(2*i)&1) << i
+		lat |= uint32(v>>(2*i+1)&1) << i
+	}
+	dst = appendDouble(append(dst, `{"lat":`...), float64(lat)*(180.0/(1<<31))-90)
+	dst = appendDouble(append(dst, `,"lon":`...), float64(lon)*(360.0/(1<<31))-180)
+	return append(dst, '}')
 }

@@ -37,6 +37,8 @@ func TestFieldsHoldWhatWasSent(t *testing.T) {
 	}{
 		{"testdata", "8.19.21-rebuild", []string{"types", "types-arrays"}, 756, nil},
 		{"testdata", "9.5.3-rebuild", []string{"types", "types-arrays"}, 756, nil},
+		{"testdata", "2.4.6-switched-off", switchedOff, 258, inArrays},
+		{"testdata", "6.8.23-switched-off", switchedOff, 325, inArrays},
 		{"testdata", "7.10.2-switched-off", switchedOff, 346, inArrays},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,11 +1,16 @@
 package worker
 
 import (
+	"errors"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
 )
 
@@ -18,14 +23,23 @@ type arrival struct {
 // arrivals returns what a migration sends for the indices of a snapshot, by index and id; failures by their detail.
 func arrivals(t *testing.T, dir string, req Request) (sent map[string]arrival, failed []string) {
 	t.Helper()
-	r, err := repo.NewDir(dir)
+	sent, failed, err := tryArrivals(t, dir, req)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return sent, failed
+}
+
+func tryArrivals(t *testing.T, dir string, req Request) (sent map[string]arrival, failed []string, err error) {
+	t.Helper()
+	r, err := repo.NewDir(dir)
+	if err != nil {
+		return nil, nil, err
 	}
 	req.SnapshotName, req.EmitType, req.MultiType = "snap1", EmitAuto, SplitTypes
 	plan, err := NewPlan(t.Context(), r, req)
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
 	sent = map[string]arrival{}
 	for _, x := range plan.Indices {
@@ -41,11 +55,56 @@ func arrivals(t *testing.T, dir string, req Request) (sent map[string]arrival, f
 				},
 			})
 			if err != nil {
-				t.Fatal(err)
+				return sent, failed, err
 			}
 		}
 	}
-	return sent, failed
+	return sent, failed, nil
+}
+
+// TestDamagedColumnsAreNeverOtherValues: whatever byte of a shard's files flips, rebuilt documents are the same, or the error
+// names blob, file and offset.
+func TestDamagedColumnsAreNeverOtherValues(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "rebuild", "testdata", "7.10.2-switched-off"))); err != nil {
+		t.Fatal(err)
+	}
+	req := Request{RebuildSources: true}
+	want, _ := arrivals(t, dir, req)
+	blobs, err := filepath.Glob(filepath.Join(dir, "indices", "*", "0", "__*"))
+	if err != nil || len(blobs) == 0 {
+		t.Fatal("no blobs", err)
+	}
+	damaged := 0
+	for _, blob := range blobs {
+		whole, err := os.ReadFile(blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := range 3 {
+			at := len(whole) * (2*part + 1) / 6
+			bad := slices.Clone(whole)
+			bad[at] ^= 0x10
+			if err := os.WriteFile(blob, bad, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got, failed, err := tryArrivals(t, dir, req)
+			d, isDamage := errors.AsType[*fault.Damage](err)
+			switch {
+			case isDamage && d.Blob != "" && d.File != "" && d.Offset >= 0:
+				damaged++
+			case errors.Is(err, fault.ErrUnsupported): // the flip made another name of a format
+			case err != nil || len(failed) > 0 || !maps.Equal(got, want):
+				t.Errorf("%s, byte %d: %v, failed %v", filepath.Base(blob), at, err, failed)
+			}
+		}
+		if err := os.WriteFile(blob, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if damaged == 0 {
+		t.Error("no damage was found")
+	}
 }
 
 // TestSwitchedOffSourcesAreRebuiltOnRequest: of each generation, and only on request. Such documents count as reduced.
