@@ -78,6 +78,10 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 	if cfg.Region == "" {
 		return nil, fmt.Errorf("the region of bucket %s is not known; give --s3-region: %w", bucket, fault.ErrConfig)
 	}
+	if build, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
+		// The SDK follows redirects, and to another port or a subdomain it takes the signature along.
+		cfg.HTTPClient = &http.Client{Transport: build.GetTransport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
 	if o.RoleARN != "" {
 		cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), o.RoleARN))
 	}

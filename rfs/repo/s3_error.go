@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -61,6 +62,11 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	status := 0
 	if errors.As(err, &response) {
 		status = response.HTTPStatusCode()
+	}
+	if status >= 300 && status < 400 && status != http.StatusNotModified {
+		if to, err := url.Parse(response.Response.Header.Get("Location")); err == nil && to.Host != "" {
+			return fmt.Errorf("%s: the store redirects to %s, to which nothing is sent; check --s3-region and --s3-endpoint: %w", what, to.Host, fault.ErrConfig)
+		}
 	}
 	switch {
 	case slices.Contains(passing, code) || slices.Contains(expired, code) && r.renew(ctx):

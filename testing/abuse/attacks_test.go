@@ -114,6 +114,13 @@ func withTLS(dir string) []string {
 func TestSilentConnections(t *testing.T) {
 	dir := fleet(t, time.Hour)
 	n := start(t, withTLS(dir)...)
+	until(t, "the port is open behind the sockets", func() bool {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+n.port)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
 	stop := make(chan struct{})
 	var flood sync.WaitGroup
 	for range 54 {
@@ -134,6 +141,9 @@ func TestSilentConnections(t *testing.T) {
 					}
 					return
 				case <-time.After(time.Second):
+				}
+				if len(held) == 0 {
+					continue
 				}
 				_ = held[0].SetReadDeadline(time.Now().Add(time.Millisecond))
 				var timeout net.Error
@@ -357,11 +367,11 @@ func migrate(t *testing.T, c *cluster, most time.Duration) ended {
 		"--target-username", "admin", "--coordinator-file", filepath.Join(t.TempDir(), "state.db"), "--phases", "documents", "--output", "json")
 }
 
-// TestACompressedBulkAnswer: 200 kB that become 200 MB, for each request.
+// TestACompressedBulkAnswer: 1 MB that becomes 1 GB, for each request.
 func TestACompressedBulkAnswer(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, err := io.Copy(z, repeated(" ", 200<<20))
+	_, err := io.Copy(z, repeated(" ", 1<<30))
 	must(t, err)
 	must(t, z.Close())
 	e := migrate(t, &cluster{bulk: func(w http.ResponseWriter, _ []string) {

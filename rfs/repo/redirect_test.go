@@ -1,0 +1,82 @@
+package repo_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/repo"
+)
+
+// TestAStoreThatRedirectsGetsNothingSentElsewhere: whatever the answer and the request, the other host hears nothing, and the
+// error names it.
+func TestAStoreThatRedirectsGetsNothingSentElsewhere(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for k, v := range map[string]string{"AWS_ACCESS_KEY_ID": keyID, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": "token", "AWS_PROFILE": "",
+		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_EC2_METADATA_DISABLED": "true"} {
+		t.Setenv(k, v)
+	}
+	requests := map[string]func(r *repo.S3) error{
+		"get": func(r *repo.S3) error {
+			in, err := r.Open(t.Context(), "index-0", 0, -1)
+			if err != nil {
+				return err
+			}
+			_, err = io.ReadAll(in)
+			return errors.Join(err, in.Close())
+		},
+		"head": func(r *repo.S3) error { _, err := r.Stat(t.Context(), "index-0"); return err },
+		"list": func(r *repo.S3) error {
+			for _, err := range r.List(t.Context(), "") {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		for verb, ask := range requests {
+			t.Run(fmt.Sprintf("%d to a %s", status, verb), func(t *testing.T) {
+				var mu sync.Mutex
+				var heard []string
+				other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					mu.Lock()
+					defer mu.Unlock()
+					heard = append(heard, fmt.Sprintf("%s %s %v", r.Method, r.URL, r.Header))
+				}))
+				defer other.Close()
+				host := strings.TrimPrefix(other.URL, "http://")
+				store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Location", other.URL+r.URL.String())
+					w.Header().Set("X-Amz-Bucket-Region", "us-gov-west-1")
+					w.WriteHeader(status)
+					if r.Method != http.MethodHead {
+						_, _ = io.WriteString(w, "<Error><Code>PermanentRedirect</Code><Endpoint>"+host+"</Endpoint><Bucket>bucket</Bucket></Error>")
+					}
+				}))
+				defer store.Close()
+				r, err := repo.NewS3(t.Context(), "s3://bucket/x", repo.S3Options{Region: region, Endpoint: store.URL, PathStyle: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = ask(r)
+				if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), host) {
+					t.Errorf("the error does not name where it leads: %v", err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if len(heard) > 0 {
+					t.Errorf("the other host heard %q", heard)
+				}
+			})
+		}
+	}
+}
