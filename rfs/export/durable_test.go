@@ -42,11 +42,12 @@ func TestOpenMakesTheDirectoryItselfDurable(t *testing.T) {
 type deaf struct {
 	system
 	dir string
+	err error
 }
 
 func (s deaf) SyncDir(path string) error {
 	if path == s.dir {
-		return errors.New("no such operation")
+		return s.err
 	}
 	return s.system.SyncDir(path)
 }
@@ -54,13 +55,15 @@ func (s deaf) SyncDir(path string) error {
 func TestOnlyTheDirectoryAndTheOneAboveMustBeSynced(t *testing.T) {
 	top := t.TempDir()
 	out := filepath.Join(top, "a", "b", "out")
+	never := errors.New("no such operation")
 	for _, c := range []struct {
 		dir   string
+		err   error
 		opens bool
-	}{{out, false}, {filepath.Dir(out), false}, {filepath.Join(top, "a"), true}, {top, true}} {
-		d, err := OpenOn(deaf{dir: c.dir}, out, "w", None)
+	}{{out, never, false}, {filepath.Dir(out), never, false}, {filepath.Join(top, "a"), never, true}, {top, never, true}, {filepath.Dir(out), fs.ErrPermission, true}} {
+		d, err := OpenOn(deaf{dir: c.dir, err: c.err}, out, "w", None)
 		if (err == nil) != c.opens {
-			t.Errorf("%s cannot be synced: %v", c.dir, err)
+			t.Errorf("%s cannot be synced (%v): %v", c.dir, c.err, err)
 		}
 		if err == nil {
 			d.Close()

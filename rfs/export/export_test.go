@@ -323,7 +323,7 @@ func TestNamesAreSafeAndComeBack(t *testing.T) {
 	for name, want := range map[string]string{
 		"logs-2026.01.01": "logs-2026.01.01", ".kibana": "%2Ekibana", "..": "%2E%2E", ".": "%2E", "": "%", "a/b": "a%2Fb", "A": "%41",
 		"a%": "a%25", "nul": "%6Eul", "com1.x": "%63om1.x", "a.": "a%2E", "ü": "%C3%BC", "com": "com", ".rfsd": "%2Erfsd",
-		"z": "z", "com0": "%63om0", "lpt9": "%6Cpt9", "com:": "com%3A", "comx": "comx",
+		"z": "z", "com0": "%63om0", "lpt9": "%6Cpt9", "com:": "com%3A", "comx": "comx", "com-": "com-",
 		strings.Repeat("x", 240): strings.Repeat("x", 240), strings.Repeat("x", 241): strings.Repeat("x", 240) + "%/x",
 	} {
 		if got := EncodeName(name); got != want {
@@ -395,5 +395,17 @@ func TestAttemptsThatEndedAreForgotten(t *testing.T) {
 		if err := end(f); err != nil || len(d.current) != 0 {
 			t.Errorf("%v, %d attempts in work", err, len(d.current))
 		}
+	}
+}
+
+// TestALockWithoutANameIsSomebodysAllTheSame opens a directory whose holder has not written its name yet.
+func TestALockWithoutANameIsSomebodysAllTheSame(t *testing.T) {
+	dir := t.TempDir()
+	openDir(t, dir, "w", None)
+	if err := os.Truncate(filepath.Join(dir, ".rfsd", "lock"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, "other", None); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "is locked by somebody else") {
+		t.Errorf("%v", err)
 	}
 }

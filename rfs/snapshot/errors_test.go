@@ -127,9 +127,19 @@ func readAll(t *testing.T, r Repository) error {
 // TestEveryRequestToARepositoryMayFail lets each request fail once: the error is reported as it is, and no reader stays open.
 func TestEveryRequestToARepositoryMayFail(t *testing.T) {
 	all := realRepositories(t)
-	for name, m := range shallowRepositories(t) {
-		all[name] = m
+	without := func(m memory, part string) memory {
+		left := memory{}
+		for blob, b := range m {
+			if !strings.Contains(blob, part) || !strings.HasPrefix(blob, "indices/") && part == "/snap-" {
+				left[blob] = b
+			}
+		}
+		return left
 	}
+	for name, m := range shallowRepositories(t) {
+		all[name], all[name+" without locks"] = m, without(m, "/lock_files/")
+	}
+	all["5.6.16-multi-type with lists only"] = without(all["5.6.16-multi-type"], "/snap-")
 	for name, m := range all {
 		t.Run(name, func(t *testing.T) {
 			whole := &shaky{memory: m}
@@ -203,6 +213,64 @@ func TestAShallowSnapshotThatNamesNoCommitIsCorrupt(t *testing.T) {
 		_, err := OpenShard(t.Context(), m.with(shard.Manifest, frame(codecSnapshot, []byte(doc))), loc, number)
 		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), shard.Manifest) {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestWhatTheEntriesOfACatalogTakeIsCounted(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for _, c := range []struct {
+		name, in string
+		least    int
+	}{
+		{"a snapshot", `{"snapshots":[{"name":"` + long + `","uuid":"` + long + `","version":"` + long + `"}]}`, 2 * 3000},
+		{"a snapshot's metadata", `{"snapshots":[{"index_metadata_lookup":{"` + long + `":"` + long + `1"}}]}`, 2000},
+		{"an index", `{"indices":{"` + long + `":{"id":"` + long + `1"}}}`, 2000},
+		{"the generations of shards", `{"indices":{"a":{"shard_generations":["` + long + `","` + long + `"]}}}`, 2000},
+		{"an identifier", `{"index_metadata_identifiers":{"` + long + `":"` + long + `1"}}`, 2000},
+	} {
+		r := &catalogReader{c: &Catalog{places: map[string]int32{}, identifiers: map[string]string{}, indices: map[string]catalogIndex{}}}
+		if _, err := r.pass([]byte(c.in), false); err != nil || r.used < c.least {
+			t.Errorf("%s: %d bytes are counted, want at least %d, %v", c.name, r.used, c.least, err)
+		}
+		r.used = maxCatalogMemory
+		if _, err := r.pass([]byte(c.in), false); !errors.Is(err, errCatalogMemory) {
+			t.Errorf("%s beyond the bound: %v", c.name, err)
+		}
+	}
+}
+
+func TestMembersOfACatalogThatAreNotKnownAreSkipped(t *testing.T) {
+	c, err := OpenCatalog(t.Context(), memory{"index-0": []byte(`{"new":{"x":[1]},"snapshots":[{"name":"s","new":[{}]}],"indices":{"a":{"new":{"x":[1]},"id":"b"}}}`)})
+	if err != nil || c.indices["a"].id != "b" || len(c.Snapshots) != 1 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestGenerationsThatNameNoBlob(t *testing.T) {
+	for in, want := range map[string]string{`null`: "", `"_new"`: "", `"_deleted"`: "", `12`: "12", `"aBc-_"`: "aBc-_"} {
+		if got := generation([]byte(in)); got != want {
+			t.Errorf("%s: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestTheVersionThatMadeAnIndexIsKnown(t *testing.T) {
+	if x := firstIndex(t, realRepositories(t)["7.17.29-templates"]); x.Locator.Created/100 != 71729 {
+		t.Errorf("%+v", x.Locator)
+	}
+}
+
+func TestMetadataOfARemoteStoreWithoutItsFooterIsDamage(t *testing.T) {
+	m := shallowRepositories(t)["os2.19.4-shallow"]
+	whole := m[metadataBlobs(m)[0]]
+	for name, b := range map[string][]byte{
+		"another magic":       appendCRC(append(append([]byte{}, whole[:len(whole)-footerSize]...), 1, 2, 3, 4, 0, 0, 0, 0)),
+		"fewer than a footer": whole[len(whole)-footerSize+1:],
+		"nothing":             nil,
+	} {
+		if _, _, err := parseSegmentMetadata(b); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "no footer") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
