@@ -38,7 +38,7 @@ func (q questioned) Do(_ context.Context, method, path string, _ url.Values, bod
 		case len(answer) == 3:
 			_, _ = fmt.Sscan(string(answer), &status)
 			answer = []byte(`{"error":{"type":"refused","reason":"not so"},"status":` + string(answer) + `}`)
-		case answer == nil || len(answer) == 0:
+		case len(answer) == 0:
 			answer, status = []byte(`{"error":"no such thing"}`), http.StatusNotFound
 		}
 		if refuse := q.says["refuse"]; refuse != "" && strings.Contains(string(body), refuse) {
