@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -22,9 +23,9 @@ import (
 // watched is a migration that is watched from a second terminal.
 type watched struct {
 	t       *testing.T
-	n       *cluster.Node
 	dir     string
-	total   int64 // documents
+	total   int64          // documents
+	counted func() float64 // documents that the destination holds
 	args    []string
 	process *exec.Cmd
 	said    bytes.Buffer
@@ -51,21 +52,21 @@ func (w *watched) status(args ...string) (r status.Report, ok bool) {
 	return r, json.Unmarshal(out, &r) == nil
 }
 
-// arrived returns the part of the documents that the target holds, and how many.
+// arrived returns the part of the documents that the destination holds, and how many.
 func (w *watched) arrived() (share float64, documents int64) {
 	w.t.Helper()
-	call(w.t, w.n, "POST", "/_refresh", nil)
-	documents = int64(call(w.t, w.n, "GET", "/chunks/_count", nil)["count"].(float64))
-	return float64(documents) / float64(w.total), documents
+	n := w.counted()
+	return n / float64(w.total), int64(n)
 }
 
-// TestProgressIsTrue migrates 1,281 documents of 84 kB at a rate at which they take RFSD_WATCH seconds. The process is killed when 30 % and
-// 70 % have arrived. At any moment `rfsctl status` shows the share within 5 points of what the target holds, from the socket of
-// the process and from the store, and the time left that it shows at half-way is within 20 % of the truth.
+// TestProgressIsTrue migrates 1,281 documents of 84 kB at a rate at which they take RFSD_WATCH seconds, into files and into a cluster.
+// The process is killed when 30 % and 70 % have arrived. At any moment `rfsctl status` shows the share within 5 points of what
+// the destination holds, from the socket of the process and, with a cluster, from the store; and the time left that it shows at
+// half-way is within 20 % of the truth.
 func TestProgressIsTrue(t *testing.T) {
 	seconds, err := strconv.Atoi(os.Getenv("RFSD_WATCH"))
 	if err != nil || seconds < 1 {
-		t.Skip("RFSD_WATCH=300 watches a migration of five minutes")
+		t.Skip("RFSD_WATCH=300 watches two migrations of five minutes")
 	}
 	repo := fixture(t, "7.10.2-many-chunks")
 	want, err := truth.Load(false, repo+".ndjson.gz")
@@ -74,12 +75,41 @@ func TestProgressIsTrue(t *testing.T) {
 	for _, source := range want {
 		size += len(source)
 	}
-	n := cluster.OpenSearch(t, targets[0])
-	wipe(t, n)
-	stored := []string{"--target-host", n.URL, "--session-name", "watched"}
-	w := &watched{t: t, n: n, dir: t.TempDir(), total: int64(len(want)), args: append([]string{
-		"--repo-uri", repo, "--snapshot-name", "snap1", "--max-rate", strconv.FormatFloat(float64(size)/1e6/float64(seconds), 'f', 3, 64), "--documents-size-per-bulk-request", "500000",
-	}, stored...)}
+	args := []string{"--repo-uri", repo, "--snapshot-name", "snap1", "--session-name", "watched",
+		"--max-rate", strconv.FormatFloat(float64(size)/1e6/float64(seconds), 'f', 3, 64), "--documents-size-per-bulk-request", "500000"}
+	t.Run("files", func(t *testing.T) {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out")
+		w := &watched{t: t, dir: dir, total: int64(len(want)), args: append(args, "--export-dir", out), counted: func() float64 {
+			written := int64(0)
+			must(t, filepath.WalkDir(out, func(path string, e fs.DirEntry, err error) error {
+				if err != nil || !strings.Contains(path, ".ndjson") || e.IsDir() {
+					return nil // it is not there yet, or is removed meanwhile
+				}
+				if info, err := e.Info(); err == nil {
+					written += info.Size()
+				}
+				return nil
+			}))
+			return float64(written) / float64(size) * float64(len(want))
+		}}
+		w.follow(nil)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		n := cluster.OpenSearch(t, targets[0])
+		wipe(t, n)
+		target := []string{"--target-host", n.URL}
+		w := &watched{t: t, dir: t.TempDir(), total: int64(len(want)), args: append(args, target...), counted: func() float64 {
+			call(t, n, "POST", "/_refresh", nil)
+			return call(t, n, "GET", "/chunks*/_count", nil)["count"].(float64)
+		}}
+		w.follow(append(target, "--session-name", "watched"))
+	})
+}
+
+// follow runs the migration to its end. stored are the options by which its store is read; nil: it cannot be.
+func (w *watched) follow(stored []string) {
+	t := w.t
 	w.start()
 	ended := make(chan error, 1)
 	wait := func() { p := w.process; go func() { ended <- p.Wait() }() }
@@ -92,6 +122,7 @@ func TestProgressIsTrue(t *testing.T) {
 	var predicted time.Duration
 	var halfRate, halfMean float64
 	unanswered, since := time.Duration(0), time.Now()
+	var err error
 	ticker := time.NewTicker(2 * time.Second)
 	defer ticker.Stop()
 	for polls := 0; ; polls++ {
@@ -99,12 +130,12 @@ func TestProgressIsTrue(t *testing.T) {
 		case err = <-ended:
 		case <-ticker.C:
 			r, ok := w.status()
-			share, documents := w.arrived()
 			if !ok || r.Progress.State == progress.StateUnknown {
 				unanswered = max(unanswered, time.Since(since))
 				continue
 			}
 			since = time.Now()
+			share, documents := w.arrived()
 			off := math.Abs(r.Progress.Share - share)
 			if worst = max(worst, off); off > 0.05 {
 				t.Errorf("%.1f %% are shown, %.1f %% have arrived: %s", 100*r.Progress.Share, 100*share, r.Progress)
@@ -112,7 +143,7 @@ func TestProgressIsTrue(t *testing.T) {
 			if d := r.Progress.Documents - documents; d < -w.total/20 || d > w.total/20 {
 				t.Errorf("%d documents are shown, %d have arrived", r.Progress.Documents, documents)
 			}
-			if polls%3 == 0 {
+			if stored != nil && polls%3 == 0 {
 				if r, ok := w.status(stored...); ok {
 					share, _ := w.arrived()
 					off := math.Abs(r.Progress.Share - share)
@@ -155,7 +186,7 @@ func TestProgressIsTrue(t *testing.T) {
 	if unanswered > 30*time.Second {
 		t.Errorf("nothing was shown for %v", unanswered)
 	}
-	if r, ok := w.status(stored...); !ok || r.Progress.State != progress.StateComplete || r.Progress.Documents != w.total {
+	if r, ok := w.status(stored...); stored != nil && (!ok || r.Progress.State != progress.StateComplete || r.Progress.Documents != w.total) {
 		t.Errorf("at the end: %s", fmt.Sprint(r.Progress))
 	}
 }
