@@ -260,6 +260,20 @@ type Cleanup struct {
 	Force  Force
 }
 
+// Undo are the settings of rfsctl undo.
+type Undo struct {
+	Stored  Stored
+	Removal Removal
+}
+
+// Check refuses no target.
+func (u *Undo) Check() error {
+	if u.Stored.Target.Cluster.Host == "" {
+		return Usage("--target-host is missing: from which cluster is what was created removed?")
+	}
+	return nil
+}
+
 // Restore are the settings of rfsctl target restore.
 type Restore struct{ Stored Stored }
 
@@ -375,7 +389,7 @@ func Specs() []Spec {
 		{"rfsd import", ImportCommand{}}, {"rfsd redrive", Redrive{}}, {"rfsd config check", Checked{}}, {"rfsd completion", None{}},
 		{"rfsctl snapshot list", Snapshots{}}, {"rfsctl snapshot show", ShowSnapshot{}}, {"rfsctl snapshot check", CheckSnapshots{}},
 		{"rfsctl items list", Items{}}, {"rfsctl items show", Either{}}, {"rfsctl items retry", Stored{}},
-		{"rfsctl failures", Failures{}}, {"rfsctl report", Either{}}, {"rfsctl cleanup", Cleanup{}}, {"rfsctl target restore", Restore{}},
+		{"rfsctl failures", Failures{}}, {"rfsctl report", Either{}}, {"rfsctl cleanup", Cleanup{}}, {"rfsctl created", Stored{}}, {"rfsctl undo", Undo{}}, {"rfsctl target restore", Restore{}},
 		{"rfsctl cert create", CreateCertificate{}}, {"rfsctl cert gossip-key", None{}}, {"rfsctl doctor", Doctor{}}, {"rfsctl page", ShowPage{}},
 		{"rfsctl completion", None{}}, {"rfsctl status", ShowStatus{}}, {"rfsctl nodes", Asked{}}, {"rfsctl events", ShowLast{}}, {"rfsctl logs", ShowLogs{}},
 		{"rfsctl pause", Asked{}}, {"rfsctl resume", Asked{}}, {"rfsctl drain", Asked{}}, {"rfsctl scale", Asked{}},

@@ -82,6 +82,12 @@ type Following struct {
 	Follow bool     `flag:"follow" alias:"f" help:"go on showing new ones"`
 }
 
+// Removal confirms the removal of what is listed.
+type Removal struct {
+	_   struct{} `group:"Confirmation" variable:"none"`
+	Yes bool     `flag:"yes" help:"remove it; without it everything is named and nothing removed"`
+}
+
 // Force confirms what is refused otherwise.
 type Force struct {
 	_   struct{} `group:"Confirmation" variable:"none"`

@@ -66,6 +66,7 @@ var further = map[string][]Code{
 	"rfsctl snapshot show":  {Snapshot},
 	"rfsctl snapshot check": {Snapshot, Parts},
 	"rfsctl status":         {NotYet, Documents, Parts},
+	"rfsctl undo":           {NotYet, Parts},
 }
 
 // Codes returns the codes that a command, named as it is typed, can end with.

@@ -34,10 +34,10 @@ func (s *snapshots) open(ctx context.Context) (*origincluster.Cluster, error) {
 }
 
 // Register makes the repository known to the source.
-func (s *snapshots) Register(ctx context.Context) error {
+func (s *snapshots) Register(ctx context.Context) (registered bool, err error) {
 	c, err := s.open(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	return c.RegisterRepository(ctx, origincluster.Repository{Name: s.o.origin.name, Type: s.o.origin.kind, Settings: s.o.origin.settings})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/tuning"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -72,6 +73,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	closers = append(closers, closeRecorder)
 	if client != nil {
+		s.Ledger = &rollback.Ledger{API: client, Records: s.Coordinator, Log: log}
 		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Log: log}, o.care.tune
 	}
 	s.Runner = &worker.Runner{

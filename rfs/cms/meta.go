@@ -63,6 +63,9 @@ func (c *Coordinator) Init(ctx context.Context, m Meta) (identity map[string]str
 	if err != nil {
 		return nil, err
 	}
+	if r.State == stateUndo {
+		return nil, ErrUndone
+	}
 	was, err := decodeMeta(r)
 	if err != nil {
 		return nil, err

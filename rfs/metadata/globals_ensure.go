@@ -33,22 +33,31 @@ var places = map[Kind]struct {
 // no equal for are left out, and so is a template that an existing one of the same priority
 // stands in for; any other refusal of a template is an error (fault.ErrRejected), after
 // everything else was tried. Further errors: fault.ErrUnavailable, fault.ErrConfig. The
-// result tells what was done, also beside an error.
-func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan) (GlobalResult, error) {
+// result tells what was done, also beside an error. l records what is created; nil: nothing is recorded.
+func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) (GlobalResult, error) {
+	if l == nil {
+		l = unrecorded{}
+	}
 	r := GlobalResult{Left: plan.Left}
 	lacks := newLacks()
 	var refusals []error
 	for _, o := range plan.Objects {
 		there, err := hasObject(ctx, c, o)
 		if err == nil && there {
+			if err := l.Confirm(ctx, string(o.Kind), o.Name, false); err != nil {
+				return r, fmt.Errorf("%s: %w", o.label(), err)
+			}
 			r.Existed = append(r.Existed, o.label())
 			continue
 		}
 		var changes []Change
 		if err == nil {
-			changes, err = createObject(ctx, c, o, lacks)
+			changes, err = createObject(ctx, c, o, lacks, l)
 		}
 		left := leftOut(o, err)
+		if rerr := recordOutcome(ctx, l, o, err); rerr != nil {
+			return r, errors.Join(err, fmt.Errorf("%s: %w", o.label(), rerr))
+		}
 		switch {
 		case err == nil:
 			r.Created = append(r.Created, o.label())
@@ -69,6 +78,20 @@ func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan) (GlobalRes
 	return r, errors.Join(refusals...)
 }
 
+// recordOutcome completes the record of an object, or withdraws it where the target refused the object. After a request
+// without an answer it stays an intent.
+func recordOutcome(ctx context.Context, l Ledger, o Global, err error) error {
+	switch {
+	case err == nil:
+		return l.Confirm(ctx, string(o.Kind), o.Name, true)
+	case isThere(err):
+		return l.Confirm(ctx, string(o.Kind), o.Name, false)
+	case errors.Is(err, fault.ErrRejected):
+		return l.Withdraw(ctx, string(o.Kind), o.Name)
+	}
+	return nil
+}
+
 // hasObject asks whether the name is taken.
 func hasObject(ctx context.Context, c Requester, o Global) (bool, error) {
 	err := request(ctx, c, http.MethodGet, o, nil)
@@ -80,7 +103,7 @@ func hasObject(ctx context.Context, c Requester, o Global) (bool, error) {
 }
 
 // createObject offers an object, and again without what the target says it does not know.
-func createObject(ctx context.Context, c Requester, o Global, known *lacks) ([]Change, error) {
+func createObject(ctx context.Context, c Requester, o Global, known *lacks, l Ledger) ([]Change, error) {
 	lacks := newLacks()
 	lacks.pipelines = known.pipelines
 	var refused error
@@ -90,6 +113,9 @@ func createObject(ctx context.Context, c Requester, o Global, known *lacks) ([]C
 			body, changes, err = o.convert(lacks)
 		}
 		if err != nil {
+			return nil, err
+		}
+		if err := l.Intend(ctx, string(o.Kind), o.Name, body); err != nil {
 			return nil, err
 		}
 		if refused = request(ctx, c, http.MethodPut, o, body); refused == nil {

@@ -302,7 +302,7 @@ func TestOneRefusedTemplateKeepsNoOtherFromBeingCreated(t *testing.T) {
 	done, err := EnsureGlobals(t.Context(), answers{
 		"PUT /_template/a": {400, `{"error":{"type":"illegal_argument_exception","reason":"no such luck"}}`},
 		"PUT /_template/b": {400, `{"error":{"type":"illegal_argument_exception","reason":"index_template [b] already exists"}}`},
-	}, plan)
+	}, plan, nil)
 	if !errors.Is(err, fault.ErrRejected) || !strings.Contains(err.Error(), "no such luck") {
 		t.Errorf("error %v", err)
 	}
@@ -317,7 +317,7 @@ func TestATargetThatIsAwayOrForbidsEndsTheWork(t *testing.T) {
 		fault.ErrUnavailable: {"GET /_template/a": {0, "away"}},
 		fault.ErrConfig:      {"GET /_template/a": {403, `{"error":"forbidden"}`}},
 	} {
-		if done, err := EnsureGlobals(t.Context(), answer, plan); !errors.Is(err, want) || len(done.Created) > 0 {
+		if done, err := EnsureGlobals(t.Context(), answer, plan, nil); !errors.Is(err, want) || len(done.Created) > 0 {
 			t.Errorf("%+v, %v", done, err)
 		}
 	}

@@ -28,30 +28,31 @@ var identifying = []string{"location", "bucket", "base_path"}
 // RegisterRepository makes the repository known. One of that name that is at the same place
 // with all settings of r is left as it is, whatever else it has; one at another place or with
 // another value is a fault.ErrConfig. The source checks that every node can write to it: its
-// words are in the error.
-func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) error {
+// words are in the error. registered is false when the source knew the repository.
+func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) (registered bool, err error) {
 	path := "/_snapshot/" + url.PathEscape(r.Name)
 	var there map[string]struct {
 		Type     string
 		Settings map[string]any
 	}
-	err := c.get(ctx, path, nil, &there)
+	err = c.get(ctx, path, nil, &there)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return unusable(r, c.call(ctx, http.MethodPut, path, nil, map[string]any{"type": r.Type, "settings": r.Settings}, nil))
+		err = unusable(r, c.call(ctx, http.MethodPut, path, nil, map[string]any{"type": r.Type, "settings": r.Settings}, nil))
+		return err == nil, err
 	case err != nil:
-		return err
+		return false, err
 	}
 	was := there[r.Name]
 	if was.Type != r.Type {
-		return fmt.Errorf("the source knows a repository %s of the type %s, not %s; choose another --snapshot-repo-name: %w", r.Name, was.Type, r.Type, fault.ErrConfig)
+		return false, fmt.Errorf("the source knows a repository %s of the type %s, not %s; choose another --snapshot-repo-name: %w", r.Name, was.Type, r.Type, fault.ErrConfig)
 	}
 	if key, is := differs(was.Settings, r.Settings); key != "" {
-		return fmt.Errorf("the source knows a repository %s whose %s is %q, not %q; choose another --snapshot-repo-name, or --source-repo-location or --source-repo-setting as it is: %w",
+		return false, fmt.Errorf("the source knows a repository %s whose %s is %q, not %q; choose another --snapshot-repo-name, or --source-repo-location or --source-repo-setting as it is: %w",
 			r.Name, key, is, r.Settings[key], fault.ErrConfig)
 	}
 	// A source may keep a repository that it found no node can write to.
-	return unusable(r, c.call(ctx, http.MethodPost, path+"/_verify", nil, nil, nil))
+	return false, unusable(r, c.call(ctx, http.MethodPost, path+"/_verify", nil, nil, nil))
 }
 
 // differs names the first setting by which a registered repository is not the wanted one. Sources

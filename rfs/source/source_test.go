@@ -94,7 +94,7 @@ func TestARepositoryIsRegisteredOnceAndNeverMoved(t *testing.T) {
 		{"forbidden", map[string]answer{"GET /_snapshot/r": {403, `{"error":{"type":"security_exception","reason":"no permissions"}}`}}, "", fault.ErrConfig, "no permissions"},
 	} {
 		cluster, a := opened(t, c.by)
-		err := cluster.RegisterRepository(t.Context(), want)
+		_, err := cluster.RegisterRepository(t.Context(), want)
 		if !errors.Is(err, c.is) || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -120,7 +120,7 @@ func TestARepositoryWithOtherSettingsIsRefusedByName(t *testing.T) {
 		{"secrets, which are not told", `{"bucket":"b"}`, map[string]string{"bucket": "b", "access_key": "a", "secret_key": "s", "session_token": "t"}, ""},
 	} {
 		cluster, _ := opened(t, map[string]answer{"GET /_snapshot/r": {200, `{"r":{"type":"s3","settings":` + c.has + `}}`}, "POST /_snapshot/r/_verify": {200, `{}`}})
-		err := cluster.RegisterRepository(t.Context(), Repository{Name: "r", Type: "s3", Settings: c.wanted})
+		_, err := cluster.RegisterRepository(t.Context(), Repository{Name: "r", Type: "s3", Settings: c.wanted})
 		if (err == nil) != (c.differs == "") || err != nil && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "whose "+c.differs+" is")) {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -201,7 +201,7 @@ func (e *Evaluator) globals(ctx context.Context, plan *Plan, r *Evaluation) erro
 	if r.GlobalsWarning = warning; warning != "" {
 		return nil
 	}
-	done, err := metadata.EnsureGlobals(ctx, e.Globals.Cluster, wanted)
+	done, err := metadata.EnsureGlobals(ctx, e.Globals.Cluster, wanted, nil)
 	switch {
 	case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
 		return err

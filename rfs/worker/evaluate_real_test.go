@@ -103,7 +103,7 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 		t.Errorf("size %+v", said.Size)
 	}
 	globals := &worker.TargetGlobals{Cluster: client, Version: v, Wanted: metadata.Selection{Pipelines: true}, Log: log}
-	done, err := globals.Migrate(t.Context(), plan)
+	done, err := globals.Migrate(t.Context(), plan, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,13 @@ type TargetGlobals struct {
 
 // Migrate creates what is missing and never touches what exists. A snapshot that was taken
 // without the state of its cluster is no error: there is nothing to do, and a warning says so.
-func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan) (GlobalsRecord, error) {
+// l records what is created; nil: nothing is recorded.
+func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan, l metadata.Ledger) (GlobalsRecord, error) {
 	wanted, warning, err := t.plan(ctx, plan)
 	if err != nil || warning != "" {
 		return GlobalsRecord{Warning: warning}, err
 	}
-	done, err := metadata.EnsureGlobals(ctx, t.Cluster, wanted)
+	done, err := metadata.EnsureGlobals(ctx, t.Cluster, wanted, l)
 	t.tell(ctx, done)
 	r := GlobalsRecord{Created: done.Created, Existed: done.Existed}
 	for _, left := range done.Left {

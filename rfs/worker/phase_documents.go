@@ -121,6 +121,11 @@ func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error)
 	if err := s.checkArrivals(ctx); err != nil {
 		return cms.AuditReport{}, false, err
 	}
+	if s.Ledger != nil { // before applications can write by the aliases
+		if err := s.Ledger.Seal(ctx); err != nil {
+			return cms.AuditReport{}, false, err
+		}
+	}
 	if err := s.setLateAliases(ctx); err != nil {
 		return cms.AuditReport{}, false, err
 	}
@@ -160,6 +165,11 @@ func (s *Session) lookForItems(ctx context.Context) error {
 			return err
 		}
 		return cms.ErrAllDone
+	}
+	if s.Ledger != nil {
+		if err := s.Ledger.Unseal(ctx); err != nil {
+			return err
+		}
 	}
 	_, err = s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
 	return err
@@ -206,6 +216,11 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 
 func (s *Session) setAliases(ctx context.Context, index string, entry Entry) error {
 	for name, aliases := range entry.Late {
+		if s.Ledger != nil {
+			if err := s.Ledger.IntendAliases(ctx, name, aliases); err != nil {
+				return err
+			}
+		}
 		if err := s.Indices.SetAliases(ctx, name, aliases); err != nil {
 			if !errors.Is(err, fault.ErrRejected) {
 				return fmt.Errorf("aliases of %s: %w", name, err)
@@ -213,6 +228,11 @@ func (s *Session) setAliases(ctx context.Context, index string, entry Entry) err
 			// The documents are there; that an alias is not is told and stops nothing.
 			s.Log.ErrorContext(ctx, "the target refuses aliases", "index", name, "error", err)
 			if _, err := s.Coordinator.Event(ctx, "aliases of "+name, "refused", fault.Text(err)); err != nil {
+				return err
+			}
+		}
+		if s.Ledger != nil {
+			if err := s.Ledger.ConfirmAliases(ctx, name); err != nil {
 				return err
 			}
 		}

@@ -190,9 +190,15 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 			if entry, err = s.noteOurs(ctx, entry, absent); err != nil {
 				return entry, err
 			}
+			if err := s.intend(ctx, entry, absent); err != nil {
+				return entry, err
+			}
 		}
 		made, err := s.Indices.Make(ctx, IndexPlan{Name: entry.Locator.IndexName, Source: source, Entry: entry})
 		if err != nil {
+			return entry, err
+		}
+		if err := s.confirm(ctx, entry, made.Created); err != nil {
 			return entry, err
 		}
 		entry.Late, entry.Differs = made.Late, made.Differs[:min(len(made.Differs), mostDiffers)]
@@ -214,6 +220,9 @@ func (s *Session) forgetOurs(ctx context.Context, entry Entry) error {
 	}
 	absent, err := s.Indices.Absent(ctx, entry.Ours)
 	if err != nil || len(absent) == 0 {
+		return err
+	}
+	if err := s.withdraw(ctx, entry, absent); err != nil {
 		return err
 	}
 	entry.Ours = slices.DeleteFunc(entry.Ours, func(name string) bool { return slices.Contains(absent, name) })
@@ -271,6 +280,7 @@ type Indices interface {
 
 // Made is what is left to do after an index was created.
 type Made struct {
+	Created []string                   // by this call, as the target acknowledged
 	Late    map[string]json.RawMessage // target index → aliases that wait for its documents
 	Differs []string                   // what the target made of it that was not asked
 	// Originals says that the target filters sources as the source did, so that originals can be sent.

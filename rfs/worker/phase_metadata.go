@@ -37,7 +37,7 @@ func (s *Session) moveGlobals(ctx context.Context, lease *cms.PhaseLease) error 
 	}
 	var done GlobalsRecord
 	if s.Globals != nil {
-		if done, err = s.Globals(ctx, plan); err != nil {
+		if done, err = s.Globals(ctx, plan, s.Ledger); err != nil {
 			return err
 		}
 	}

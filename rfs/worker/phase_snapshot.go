@@ -17,8 +17,8 @@ import (
 // Snapshots creates and watches snapshots on the source cluster. Errors have the
 // categories of fault; fault.ErrRejected when the source refuses for ever.
 type Snapshots interface {
-	// Register makes the repository known to the source; it may be repeated.
-	Register(ctx context.Context) error
+	// Register makes the repository known to the source, and reports whether the source did not know it; it may be repeated.
+	Register(ctx context.Context) (registered bool, err error)
 	// Create starts a snapshot and does not wait for its end; created is false when the name exists.
 	// source.ErrBusy when another snapshot has to end first.
 	Create(ctx context.Context, name string) (created bool, err error)
@@ -127,7 +127,7 @@ func (s *Session) makeSnapshot(ctx context.Context, lease *cms.PhaseLease) error
 		return err
 	}
 	if r.UUID == "" {
-		if err := s.Snapshots.Register(ctx); err != nil {
+		if err := s.register(ctx); err != nil {
 			return fmt.Errorf("register the repository on the source: %w", err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/source"
 )
@@ -263,7 +264,9 @@ func (x seen) do(f func() error) error {
 	return errors.Join(derr, err)
 }
 
-func (x seen) Register(context.Context) error { return x.do(func() error { return nil }) }
+func (x seen) Register(context.Context) (bool, error) {
+	return false, x.do(func() error { return nil })
+}
 
 func (x seen) Create(_ context.Context, name string) (created bool, err error) {
 	err = x.do(func() error {
@@ -301,7 +304,7 @@ func (x seen) State(_ context.Context, name string) (st SnapshotState, err error
 	return st, err
 }
 
-func (x seen) migrateGlobals(context.Context, *Plan) (r GlobalsRecord, err error) {
+func (x seen) migrateGlobals(context.Context, *Plan, metadata.Ledger) (r GlobalsRecord, err error) {
 	err = x.do(func() error {
 		x.sent++
 		if x.globals != nil {

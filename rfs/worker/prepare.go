@@ -88,7 +88,7 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 	}
 	late := maps.Clone(done.Late)
 	maps.DeleteFunc(late, func(name string, _ json.RawMessage) bool { return !slices.Contains(x.Entry.Ours, name) })
-	made := Made{Late: late}
+	made := Made{Created: done.Created, Late: late}
 	for _, ch := range t.readBack(ctx, asked.bodies, late) {
 		made.Differs = append(made.Differs, ch.Index+" "+ch.Path+": "+ch.Detail)
 	}

@@ -40,7 +40,7 @@ func TestScriptsThatAnOldClusterKeptInAnIndexAreMigrated(t *testing.T) {
 		Cluster: on, Version: target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19},
 		Wanted: metadata.Selection{Scripts: true}, Log: slog.New(slog.DiscardHandler),
 	}
-	done, err := globals.Migrate(t.Context(), plan)
+	done, err := globals.Migrate(t.Context(), plan, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestScriptsThatAnOldClusterKeptInAnIndexAreMigrated(t *testing.T) {
 	}
 
 	globals.Wanted.Scripts = false
-	if done, err = globals.Migrate(t.Context(), plan); err != nil || len(done.Created) > 0 || len(done.LeftOut) != 1 || done.LeftOut[0].Name != "index .scripts" {
+	if done, err = globals.Migrate(t.Context(), plan, nil); err != nil || len(done.Created) > 0 || len(done.LeftOut) != 1 || done.LeftOut[0].Name != "index .scripts" {
 		t.Errorf("not asked for: %+v, %v", done, err)
 	}
 }

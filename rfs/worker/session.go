@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/tuning"
 )
 
@@ -49,8 +50,10 @@ type Session struct {
 	// SnapshotUUID reads what tells the snapshot from another of the same name; nil: work that is done already is not
 	// compared with the repository.
 	SnapshotUUID func(ctx context.Context, snapshot string) (string, error)
+	// Ledger records what the session creates outside of the coordination store; nil when there is no cluster.
+	Ledger Ledger
 	// Globals migrates what belongs to no index.
-	Globals func(context.Context, *Plan) (GlobalsRecord, error)
+	Globals func(context.Context, *Plan, metadata.Ledger) (GlobalsRecord, error)
 	// Foretell tells, before the first phase that writes to the target, how it will differ; nil: nothing.
 	Foretell func(context.Context, *Plan, Phases) error
 	Indices  Indices      // of the target; nil when there is no cluster

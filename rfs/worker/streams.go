@@ -214,6 +214,7 @@ func (t *TargetIndices) mayCreateIn(ctx context.Context, plan *Plan, stream stri
 // makeStream creates the data stream of an entry, unless it is there.
 func (t *TargetIndices) makeStream(ctx context.Context, x IndexPlan) (Made, error) {
 	name := x.Entry.Naming.Index
+	made := Made{}
 	switch _, err := t.StreamUUID(ctx, name); {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := metadata.CheckStream(ctx, t.Requester, name); err != nil {
@@ -223,10 +224,11 @@ func (t *TargetIndices) makeStream(ctx context.Context, x IndexPlan) (Made, erro
 			return Made{}, fmt.Errorf("create data stream %s: %w", name, err)
 		}
 		t.Log.InfoContext(ctx, "data stream created", "name", name)
+		made.Created = []string{name}
 	case err != nil:
 		return Made{}, err
 	}
-	return Made{}, t.warnOfPipelines(ctx, []string{name})
+	return made, t.warnOfPipelines(ctx, []string{name})
 }
 
 // StreamUUID gives what tells a data stream of the target from another of the same name, and refuses one that

@@ -248,10 +248,11 @@ func oneCreates(t *testing.T, n *cluster.Node, version string) {
 	}
 	repo := source.Repository{Name: "race", Type: "fs", Settings: map[string]string{"location": filepath.Join(n.Repos, "race")}}
 	for range 2 {
-		must(t, c.RegisterRepository(t.Context(), repo))
+		_, err := c.RegisterRepository(t.Context(), repo)
+		must(t, err)
 	}
 	repo.Settings = map[string]string{"location": filepath.Join(n.Repos, "elsewhere")}
-	if err := c.RegisterRepository(t.Context(), repo); err == nil || !strings.Contains(err.Error(), "location") {
+	if _, err := c.RegisterRepository(t.Context(), repo); err == nil || !strings.Contains(err.Error(), "location") {
 		t.Errorf("moved: %v", err)
 	}
 	var created, failed atomic.Int64

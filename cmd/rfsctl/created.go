@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/rollback"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/tuning"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+const createdHelp = `Lists what a migration created: on the target indices with their UUIDs, data streams, aliases, templates, pipelines, scripts and policies,
+   and settings that --tune-target changed with their former values; on the source the repository and the snapshot. Objects that were there
+   before the migration are not in the list. With --target-host the target is asked, and the list states what rfsctl undo would refuse, and why.
+   Imports keep no such list.`
+
+const undoHelp = `Removes from the target what rfsctl created lists, and nothing else. Without --yes it names everything and removes nothing.
+   Refused, with the reason and what to do: indices with another UUID; indices that were written to after the migration (by their sequence numbers;
+   where these are not known, because the migration did not end: all that have documents); indices with changed settings or aliases; aliases that
+   were moved; templates and other objects that were changed, or that the target still needs. On the source nothing is removed.
+   Stop the daemons of the session and all writing applications first: a session in which a process holds a lease is refused. From the first
+   removal on no process can join the session any more. After a kill, or when the cause of a refusal is removed, run the same command again;
+   rfsctl cleanup --force removes the list itself.`
+
+func createdCommand() *cli.Command {
+	return config.Command(cli.Command{
+		Name: "created", Usage: "list what a migration created", Description: createdHelp,
+	}, showCreated)
+}
+
+func undoCommand() *cli.Command {
+	return config.Command(cli.Command{
+		Name: "undo", Usage: "remove what a migration created", Description: undoHelp,
+	}, undo)
+}
+
+func showCreated(ctx context.Context, call *config.Call, o config.Stored) error {
+	s, err := openCoordination(ctx, call, o)
+	if err != nil {
+		return err
+	}
+	all, err := listCreated(ctx, call, o, s)
+	if err = errors.Join(err, s.close()); err != nil {
+		return err
+	}
+	if o.Output.JSON() {
+		return printJSON(call.Out, all)
+	}
+	return printCreated(call.Out, all)
+}
+
+func listCreated(ctx context.Context, call *config.Call, o config.Stored, s *coordination) ([]rollback.Entry, error) {
+	u, done, err := undoOf(ctx, call, o, s)
+	if err != nil {
+		return nil, err
+	}
+	all, err := u.List(ctx)
+	return all, errors.Join(err, done())
+}
+
+// undoOf returns what lists and removes; it asks the target only where one is named. done closes it.
+func undoOf(ctx context.Context, call *config.Call, o config.Stored, s *coordination) (u *rollback.Undo, done func() error, err error) {
+	u = &rollback.Undo{Records: s.Coordinator, Tuned: s.AllTuned}
+	done = func() error { return nil }
+	if o.Target.Cluster.Host == "" {
+		return u, done, nil
+	}
+	client := s.client
+	if client == nil || o.State.Coordinator.Host != "" {
+		if client, err = connect(ctx, call, o.Target.Cluster, "target"); err != nil {
+			return nil, nil, err
+		}
+		done = client.Close
+	}
+	if err := sameCluster(ctx, s, client); err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	u.API = client
+	u.Restore = func(ctx context.Context) (map[string]string, error) {
+		restored, err := (&tuning.Tuner{API: client, Records: s.Coordinator, Log: slog.New(slog.DiscardHandler)}).Restore(ctx)
+		left := map[string]string{}
+		for _, x := range restored {
+			if len(x.Left) > 0 {
+				left[x.Target] = fmt.Sprintf("changed by others and left: %v", x.Left)
+			}
+		}
+		return left, err
+	}
+	return u, done, nil
+}
+
+// sameCluster refuses a target that is not the one of the session.
+func sameCluster(ctx context.Context, s *coordination, client *target.Client) error {
+	identity, err := s.Identity(ctx)
+	if errors.Is(err, cms.ErrNotFound) {
+		return fmt.Errorf("%s holds no migration: %w", s.place, fault.ErrConfig)
+	}
+	if err != nil {
+		return err
+	}
+	v, err := client.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if was := identity[worker.DestinationIDKey]; was != "" && v.ClusterUUID != "" && was != v.ClusterUUID {
+		return fmt.Errorf("%s is the cluster %s, the session's target was %s: %w", client.Name(), v.ClusterUUID, was, fault.ErrConfig)
+	}
+	return nil
+}
+
+func printCreated(out io.Writer, all []rollback.Entry) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "nothing is recorded")
+		return err
+	}
+	w := tabwriter.NewWriter(terminal.NewWriter(out), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KIND\tNAME\tUUID\tSINCE\tSTATE\tREASON")
+	for _, e := range all {
+		since := "-"
+		if e.Since != nil {
+			since = e.Since.Local().Format(time.DateTime)
+		}
+		reason := e.Reason
+		if e.Kind == rollback.Setting {
+			was := "not set"
+			if e.Was != nil {
+				was = *e.Was
+			}
+			reason = fmt.Sprintf("was %s, set to %s %s", was, e.Set, reason)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Kind, terminal.Clean(e.Name), orDash(e.UUID), since, e.State, orDash(terminal.Clean(reason)))
+	}
+	return w.Flush()
+}
+
+func undo(ctx context.Context, call *config.Call, o config.Undo) error {
+	s, err := openCoordination(ctx, call, o.Stored)
+	if err != nil {
+		return err
+	}
+	return errors.Join(undoWith(ctx, call, o, s), s.close())
+}
+
+func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordination) error {
+	if err := idle(ctx, s); err != nil {
+		return err
+	}
+	u, done, err := undoOf(ctx, call, o.Stored, s)
+	if err != nil {
+		return err
+	}
+	defer done() //nolint:errcheck // every response that matters was read
+	var all []rollback.Entry
+	if o.Removal.Yes {
+		if err := s.BeginUndo(ctx); err != nil {
+			return err
+		}
+		if err := idle(ctx, s); err != nil { // a process may have joined a moment before
+			return err
+		}
+		all, err = u.Run(ctx)
+	} else {
+		all, err = u.List(ctx)
+	}
+	if perr := printUndo(call.Out, o, all); perr != nil || err != nil {
+		return errors.Join(err, perr)
+	}
+	refused := 0
+	for _, e := range all {
+		if e.State == rollback.Refused {
+			refused++
+		}
+	}
+	switch {
+	case !o.Removal.Yes:
+		return fmt.Errorf("nothing was removed; --yes removes what is listed as %q: %w", rollback.Created, fault.ErrConfig)
+	case refused > 0:
+		return exit.With(exit.Parts, fmt.Errorf("%d of %d objects were refused; the others were removed", refused, len(all)))
+	}
+	return nil
+}
+
+func printUndo(out io.Writer, o config.Undo, all []rollback.Entry) error {
+	if o.Stored.Output.JSON() {
+		return printJSON(out, all)
+	}
+	return printCreated(out, all)
+}
+
+// idle refuses a session that a process works on.
+func idle(ctx context.Context, s *coordination) error {
+	err := s.Busy(ctx)
+	var busy *cms.NoneAvailable
+	if errors.As(err, &busy) {
+		return exit.With(exit.NotYet, fmt.Errorf("the session runs: %s holds a lease until %s; stop its processes, and run the command again when the lease has ended",
+			busy.Holder, busy.NextExpiry.UTC().Format(time.RFC3339)))
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Ledger records what is created: before the request that creates an object, and after its answer.
+type Ledger interface {
+	// Intend records an object that is not there and is going to be created; sent is the body of the request.
+	Intend(ctx context.Context, kind, name string, sent json.RawMessage) error
+	// Confirm records that an object is there. ours states that the target has just acknowledged its creation.
+	Confirm(ctx context.Context, kind, name string, ours bool) error
+	// Withdraw takes back what Intend recorded: the target refused the object.
+	Withdraw(ctx context.Context, kind, name string) error
+}
+
+type unrecorded struct{}
+
+func (unrecorded) Intend(context.Context, string, string, json.RawMessage) error { return nil }
+func (unrecorded) Confirm(context.Context, string, string, bool) error           { return nil }
+func (unrecorded) Withdraw(context.Context, string, string) error                { return nil }
+
+// ObjectPath returns the path of an object that belongs to no index, "" for another kind.
+func ObjectPath(kind Kind, name string) string {
+	place, ok := places[kind]
+	if !ok {
+		return ""
+	}
+	return place.path + url.PathEscape(name)
+}
+
+// SameObject reports whether answer, the response to a GET request of ObjectPath, has everything that was sent to create
+// the object. Settings may be nested or flat, and values text or not.
+func SameObject(kind Kind, name string, sent, answer []byte) bool {
+	want, err := decode(sent)
+	if err != nil || len(want) == 0 {
+		return false
+	}
+	all, err := decode(answer)
+	if err != nil {
+		return false
+	}
+	have := all
+	switch kind {
+	case LegacyTemplate, Pipeline:
+		have = part(all, name)
+	case ComponentTemplate:
+		have = part(first(all, "component_templates"), "component_template")
+	case IndexTemplate:
+		have = part(first(all, "index_templates"), "index_template")
+	}
+	is := leaves(have)
+	for path, v := range leaves(want) {
+		if is[path] != v {
+			return false
+		}
+	}
+	return true
+}
+
+func first(m map[string]any, name string) map[string]any {
+	all, _ := m[name].([]any)
+	if len(all) != 1 {
+		return nil
+	}
+	is, _ := all[0].(map[string]any)
+	return is
+}
+
+// leaves returns the values of an object by path. Settings of indices have their full names.
+func leaves(m map[string]any) map[string]string {
+	out := map[string]string{}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case nil:
+		case map[string]any:
+			settings := path == "settings." || path == "template.settings."
+			if settings {
+				for k, x := range indexSettings(v) {
+					out[path+k] = x
+				}
+				return
+			}
+			for k, x := range v {
+				walk(path+k+".", x)
+			}
+		case []any:
+			for i, x := range v {
+				walk(path+strconv.Itoa(i)+".", x)
+			}
+		default:
+			out[strings.TrimSuffix(path, ".")] = plain(v)
+		}
+	}
+	walk("", m)
+	return out
+}

@@ -1,0 +1,291 @@
+package rollback
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
+)
+
+// Ledger records what a session creates on its target. The name of an object that the target does not have is recorded
+// before the object is created, and its UUID or content afterwards. A process that dies in between leaves an intent,
+// which is decided by what the target has.
+type Ledger struct {
+	API     API
+	Records Records
+	Log     *slog.Logger
+}
+
+// mostSent bounds the body of a request that is kept until its object is confirmed, in bytes.
+const mostSent = 256 << 10
+
+// Intend records that the session is going to create an object that the target does not have. cms.ErrUndone when the
+// session is being undone.
+func (l *Ledger) Intend(ctx context.Context, kind, name string, sent json.RawMessage) error {
+	if err := l.Records.CheckUndone(ctx); err != nil {
+		return err
+	}
+	if len(sent) > mostSent {
+		sent = nil
+	}
+	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
+		c.Since = earlier(c, now)
+		c.State, c.Body = cms.CreationIntended, object{Sent: sent}.encode()
+		return c, true
+	})
+	return err
+}
+
+// earlier returns the time of an intent whose outcome is open, else now.
+func earlier(c cms.Creation, now time.Time) time.Time {
+	if c.State == cms.CreationIntended {
+		return c.Since
+	}
+	return now
+}
+
+// Withdraw removes an intent whose object was not created. A confirmed object stays.
+func (l *Ledger) Withdraw(ctx context.Context, kind, name string) error {
+	c, err := l.Records.Creation(ctx, kind, name)
+	switch {
+	case errors.Is(err, cms.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case c.State != cms.CreationIntended:
+		return nil
+	}
+	return l.Records.ForgetCreation(ctx, kind, name)
+}
+
+// Confirm completes the record of an object that the target has. ours states that the target has just acknowledged its
+// creation. Without it only an intent is completed, and only where the object can be the session's: an index whose
+// creation date fits the intent, another object that is what was sent.
+func (l *Ledger) Confirm(ctx context.Context, kind, name string, ours bool) error {
+	if !ours {
+		c, err := l.Records.Creation(ctx, kind, name)
+		if errors.Is(err, cms.ErrNotFound) {
+			return nil
+		}
+		if err != nil || c.State != cms.CreationIntended {
+			return err
+		}
+		was, err := decodeObject(c)
+		if err != nil {
+			return err
+		}
+		is, mine, err := resolve(ctx, l.API, c, was)
+		switch {
+		case errors.Is(err, errAbsent):
+			return nil
+		case err != nil:
+			return err
+		case !mine:
+			l.Log.InfoContext(ctx, "object is not this session's", "kind", kind, "name", name)
+			return l.Records.ForgetCreation(ctx, kind, name)
+		}
+		return l.confirm(ctx, kind, name, is)
+	}
+	is, err := read(ctx, l.API, kind, name)
+	if errors.Is(err, errAbsent) || errors.Is(err, errOther) {
+		return nil // it was removed at once
+	}
+	if err != nil {
+		return err
+	}
+	return l.confirm(ctx, kind, name, is)
+}
+
+func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) error {
+	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+		if was, err := decodeObject(c); c.State == cms.CreationDone && err == nil && was.UUID == is.UUID && is.UUID != "" {
+			return c, false // another process of the session was faster
+		}
+		c.State, c.Body = cms.CreationDone, is.encode()
+		return c, true
+	})
+	return err
+}
+
+// read returns the record of an object as the target has it.
+func read(ctx context.Context, api API, kind, name string) (object, error) {
+	if kind == Index || kind == DataStream {
+		p, err := look(ctx, api, kind, name)
+		return object{UUID: p.uuid, Settings: p.settings, Aliases: p.aliases}, err
+	}
+	b, err := get(ctx, api, metadata.ObjectPath(metadata.Kind(kind), name), nil, nil)
+	return object{Digest: digest(b)}, err
+}
+
+// window is how far the creation date of an index may be from the intent: clocks differ, and requests are repeated.
+const window = 10 * time.Minute
+
+// resolve decides by what the target has whether an intent came true.
+func resolve(ctx context.Context, api API, c cms.Creation, was object) (is object, mine bool, err error) {
+	if c.Kind == Index || c.Kind == DataStream {
+		p, err := look(ctx, api, c.Kind, c.Name)
+		if errors.Is(err, errOther) {
+			return is, false, nil
+		}
+		is = object{UUID: p.uuid, Settings: p.settings, Aliases: p.aliases}
+		return is, p.created.Sub(c.Since).Abs() <= window, err
+	}
+	b, err := get(ctx, api, metadata.ObjectPath(metadata.Kind(c.Kind), c.Name), nil, nil)
+	if err != nil {
+		return is, false, err
+	}
+	return object{Digest: digest(b)}, metadata.SameObject(metadata.Kind(c.Kind), c.Name, was.Sent, b), nil
+}
+
+// IntendAliases records the aliases that an index of the session is going to get.
+func (l *Ledger) IntendAliases(ctx context.Context, index string, aliases json.RawMessage) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(aliases, &all); err != nil {
+		return nil //nolint:nilerr // the target refuses them
+	}
+	return l.change(ctx, index, func(o *object) {
+		next := map[string]string{}
+		for name := range all {
+			next[name] = ""
+		}
+		maps.Copy(next, o.Aliases)
+		o.Aliases = next
+	})
+}
+
+// ConfirmAliases records the aliases of an index of the session as the target has them.
+func (l *Ledger) ConfirmAliases(ctx context.Context, index string) error {
+	p, err := presentIndex(ctx, l.API, index)
+	if errors.Is(err, errAbsent) || errors.Is(err, errOther) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.change(ctx, index, func(o *object) {
+		if o.UUID != p.uuid {
+			return
+		}
+		for name, d := range o.Aliases {
+			if d == "" && p.aliases[name] != "" {
+				o.Aliases[name] = p.aliases[name]
+			}
+		}
+	})
+}
+
+// change edits the record of a confirmed index.
+func (l *Ledger) change(ctx context.Context, index string, f func(*object)) error {
+	_, err := l.Records.ChangeCreation(ctx, Index, index, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+		o, err := decodeObject(c)
+		if c.State != cms.CreationDone || err != nil {
+			return c, false
+		}
+		f(&o)
+		c.Body = o.encode()
+		return c, true
+	})
+	return err
+}
+
+// IntendRepository records that a repository is going to be registered on the source. first is false when an earlier process
+// of the session has recorded that.
+func (l *Ledger) IntendRepository(ctx context.Context, name string) (first bool, err error) {
+	return l.Records.ChangeCreation(ctx, Repository, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
+		if c.State != "" {
+			return c, false
+		}
+		c.State, c.Since = cms.CreationIntended, now
+		return c, true
+	})
+}
+
+// RegisteredRepository records that the source did not know a repository, or removes the intent when it knew it before.
+func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, registered bool) error {
+	switch {
+	case registered:
+		_, err := l.Records.ChangeCreation(ctx, Repository, name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+			c.State = cms.CreationDone
+			return c, true
+		})
+		return err
+	case first:
+		return l.Withdraw(ctx, Repository, name)
+	}
+	return nil
+}
+
+// Seal records the sequence numbers of the created indices: what is above them was written after the migration. It may be
+// repeated while the migration ends. What cannot be read stays unknown.
+func (l *Ledger) Seal(ctx context.Context) error {
+	return l.each(ctx, func(was object, is map[string]int64) (object, bool) {
+		if was.Touched {
+			return was, false
+		}
+		was.Sequence = is
+		return was, true
+	})
+}
+
+// Unseal is called before a migration that ended is continued. An index that was written to since it ended is marked: its
+// sequence numbers can no longer be told apart.
+func (l *Ledger) Unseal(ctx context.Context) error {
+	return l.each(ctx, func(was object, is map[string]int64) (object, bool) {
+		if was.Sequence == nil {
+			return was, false
+		}
+		was.Touched, was.Sequence = was.Touched || since(was.Sequence, is) != "", nil
+		return was, true
+	})
+}
+
+// each changes the record of each confirmed index by its sequence numbers of now.
+func (l *Ledger) each(ctx context.Context, f func(was object, is map[string]int64) (object, bool)) error {
+	var all []cms.Creation
+	for c, err := range l.Records.Creations(ctx) {
+		if err != nil {
+			return err
+		}
+		if (c.Kind == Index || c.Kind == DataStream) && c.State == cms.CreationDone {
+			all = append(all, c)
+		}
+	}
+	for _, c := range all {
+		was, err := decodeObject(c)
+		if err != nil {
+			return err
+		}
+		is, err := sequence(ctx, l.API, c.Name)
+		switch {
+		case errors.Is(err, errAbsent):
+			continue
+		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
+			l.Log.WarnContext(ctx, "sequence numbers are not known; `rfsctl undo` will refuse the index", "index", c.Name, "reason", err.Error())
+			continue
+		case err != nil:
+			return err
+		}
+		if _, change := f(was, is); !change {
+			continue
+		}
+		_, err = l.Records.ChangeCreation(ctx, c.Kind, c.Name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
+			o, err := decodeObject(c)
+			if err != nil || c.State != cms.CreationDone || o.UUID != was.UUID {
+				return c, false
+			}
+			o, change := f(o, is)
+			c.Body = o.encode()
+			return c, change
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+package rollback
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// cluster answers by path; a DELETE removes what is there.
+type cluster struct {
+	answers map[string]string
+	deleted []string
+	dies    int // at this DELETE, after it was done; 0: never
+}
+
+func (c *cluster) Do(_ context.Context, method, path string, _ url.Values, _ []byte) (int, []byte, error) {
+	a, ok := c.answers[path]
+	if !ok {
+		return http.StatusNotFound, []byte(`{}`), nil
+	}
+	if method != http.MethodDelete {
+		return http.StatusOK, []byte(a), nil
+	}
+	if a == "refused" {
+		return http.StatusBadRequest, []byte(`{"error":"in use"}`), nil
+	}
+	delete(c.answers, path)
+	if c.deleted = append(c.deleted, path); len(c.deleted) == c.dies {
+		return 0, nil, fmt.Errorf("killed: %w", fault.ErrUnavailable)
+	}
+	return http.StatusOK, []byte(`{}`), nil
+}
+
+// index puts an index with one shard there.
+func (c *cluster) index(name, uuid, settings, aliases string, seq int, created time.Time) {
+	c.answers["/"+name] = fmt.Sprintf(`{%q:{"settings":{"index.uuid":%q,"index.creation_date":"%d"%s},"aliases":{%s}}}`, name, uuid, created.UnixMilli(), settings, aliases)
+	c.answers["/"+name+"/_stats/docs"] = fmt.Sprintf(`{"indices":{%q:{"shards":{"0":[{"routing":{"primary":true},"seq_no":{"max_seq_no":%d}}]}}}}`, name, seq)
+}
+
+func coordinator(t *testing.T) *cms.Coordinator {
+	t.Helper()
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "c.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	c, err := cms.New(cms.Config{Store: store, Creator: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Init(t.Context(), cms.Meta{}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func ledger(c *cluster, r Records) *Ledger {
+	return &Ledger{API: c, Records: r, Log: slog.New(slog.DiscardHandler)}
+}
+
+func undoing(c *cluster, r *cms.Coordinator) *Undo {
+	return &Undo{API: c, Records: r, Tuned: func(context.Context) iter.Seq2[cms.Tuned, error] { return func(func(cms.Tuned, error) bool) {} },
+		Restore: func(context.Context) (map[string]string, error) { return nil, nil }}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// states returns the list as "kind name state".
+func states(all []Entry) (got []string) {
+	for _, e := range all {
+		got = append(got, e.Kind+" "+e.Name+" "+e.State)
+	}
+	return got
+}
+
+const ourTemplate = `{"index_patterns":["x-*"],"settings":{"number_of_shards":2}}`
+
+func template(shards int) string {
+	return fmt.Sprintf(`{"t":{"order":0,"index_patterns":["x-*"],"settings":{"index":{"number_of_shards":"%d"}},"mappings":{},"aliases":{}}}`, shards)
+}
+
+func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		name       string
+		kind       string
+		on         func(*cluster)
+		want, kept []string // without and with another run of the migration
+	}{
+		{"the process died before it created the index", Index, func(*cluster) {}, nil, nil},
+		{"the process died after it created the index", Index, func(c *cluster) { c.index("t", "u", "", "", -1, now) }, []string{"index t created"}, []string{"index t created"}},
+		{"somebody else created it hours later", Index, func(c *cluster) { c.index("t", "u", "", "", -1, now.Add(3*time.Hour)) }, nil, nil},
+		{"an alias has the name", Index, func(c *cluster) { c.answers["/t"] = `{"other":{"settings":{},"aliases":{"t":{}}}}` }, nil, nil},
+		{"the process died after it created the template", "template", func(c *cluster) { c.answers["/_template/t"] = template(2) }, []string{"template t created"}, []string{"template t created"}},
+		{"somebody else created another template", "template", func(c *cluster) { c.answers["/_template/t"] = template(3) }, nil, nil},
+		{"no template is there", "template", func(*cluster) {}, nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
+			l := ledger(on, r)
+			must(t, l.Intend(t.Context(), c.kind, "t", json.RawMessage(ourTemplate)))
+			c.on(on)
+			all, err := undoing(on, r).List(t.Context())
+			if must(t, err); !slices.Equal(states(all), c.want) {
+				t.Errorf("list: %q", states(all))
+			}
+			must(t, l.Confirm(t.Context(), c.kind, "t", false))
+			if all, err = undoing(on, r).List(t.Context()); err != nil || !slices.Equal(states(all), c.kept) {
+				t.Errorf("list after another run: %q, %v", states(all), err)
+			}
+		})
+	}
+}
+
+func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
+	on, r := &cluster{answers: map[string]string{"/_template/t": template(2)}}, coordinator(t)
+	on.index("old", "u", "", "", 5, time.Now())
+	l := ledger(on, r)
+	must(t, l.Confirm(t.Context(), Index, "old", false))
+	must(t, l.Confirm(t.Context(), "template", "t", false))
+	must(t, l.Intend(t.Context(), "pipeline", "p", json.RawMessage(`{"processors":[]}`)))
+	must(t, l.Withdraw(t.Context(), "pipeline", "p")) // the target refused it
+	on.answers["/_ingest/pipeline/p"] = `{"p":{"processors":[]}}`
+	all, err := undoing(on, r).List(t.Context())
+	if must(t, err); len(all) != 0 {
+		t.Errorf("list: %q", states(all))
+	}
+}
+
+// migrated is a session that ended: index a with an alias, index b, template t, pipeline p.
+func migrated(t *testing.T) (*cluster, *cms.Coordinator, *Ledger) {
+	t.Helper()
+	on, r := &cluster{answers: map[string]string{"/_template/t": template(2), "/_ingest/pipeline/p": `{"p":{}}`, "/_all/_settings/index.default_pipeline,index.final_pipeline": `{}`}}, coordinator(t)
+	l := ledger(on, r)
+	for _, name := range []string{"a", "b"} {
+		must(t, l.Intend(t.Context(), Index, name, nil))
+		on.index(name, "u"+name, "", "", -1, created)
+		must(t, l.Confirm(t.Context(), Index, name, true))
+		on.index(name, "u"+name, "", "", 7, created)
+	}
+	for kind, name := range map[string]string{"template": "t", "pipeline": "p"} {
+		must(t, l.Intend(t.Context(), kind, name, json.RawMessage(`{}`)))
+		must(t, l.Confirm(t.Context(), kind, name, true))
+	}
+	return on, r, l
+}
+
+// ended gives index a its alias and ends the session.
+func ended(t *testing.T, on *cluster, l *Ledger) {
+	t.Helper()
+	must(t, l.Seal(t.Context()))
+	must(t, l.IntendAliases(t.Context(), "a", json.RawMessage(`{"read":{}}`)))
+	reset(on, "", `"read":{}`, 7)
+	must(t, l.ConfirmAliases(t.Context(), "a"))
+}
+
+// created is when index a was created.
+var created = time.Now()
+
+// reset changes index a.
+func reset(on *cluster, settings, aliases string, seq int) {
+	on.index("a", "ua", settings, aliases, seq, created)
+}
+
+func TestUndoRefusesWhatOthersChanged(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*cluster)
+		refused string // of the list; "" for none
+		reason  string
+	}{
+		{"nothing", func(*cluster) {}, "", ""},
+		{"a document was written", func(on *cluster) { reset(on, "", `"read":{}`, 8) }, "index a", "written to after the migration: 1 operations in shard a/0"},
+		{"another index of the name", func(on *cluster) { on.index("a", "other", "", `"read":{}`, 7, time.Now()) }, "index a", "another one of that name"},
+		{"a setting", func(on *cluster) { reset(on, `,"index.refresh_interval":"5s"`, `"read":{}`, 7) }, "index a", "index.refresh_interval"},
+		{"an alias was added", func(on *cluster) { reset(on, "", `"read":{},"theirs":{}`, 7) }, "index a", "theirs"},
+		{"an alias was changed", func(on *cluster) { reset(on, "", `"read":{"filter":{"term":{"x":1}}}`, 7) }, "index a", "read"},
+		{"an alias was moved", func(on *cluster) {
+			reset(on, "", "", 7)
+			on.answers["/_alias/read"] = `{"theirs":{"aliases":{"read":{}}}}`
+		}, "alias read of a", "moved to theirs"},
+		{"a template", func(on *cluster) { on.answers["/_template/t"] = template(9) }, "template t", "changed since"},
+		{"a pipeline is used", func(on *cluster) {
+			on.answers["/_all/_settings/index.default_pipeline,index.final_pipeline"] = `{"theirs":{"settings":{"index.default_pipeline":"p"}}}`
+		}, "pipeline p", "index theirs uses it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, r, l := migrated(t)
+			ended(t, on, l)
+			c.change(on)
+			before := len(on.answers)
+			all, err := undoing(on, r).Run(t.Context())
+			must(t, err)
+			for _, e := range all {
+				name := e.Kind + " " + e.Name
+				goesWith := c.refused == "index a" && name == "alias read of a"
+				switch {
+				case name == c.refused && (e.State != Refused || !strings.Contains(e.Reason, c.reason)):
+					t.Errorf("%s: %s %s", name, e.State, e.Reason)
+				case name != c.refused && !goesWith && e.State != Removed:
+					t.Errorf("%s: %s %s", name, e.State, e.Reason)
+				}
+			}
+			want := 4
+			if c.refused != "" && !strings.HasPrefix(c.refused, "alias") {
+				want = 3
+			}
+			if len(on.deleted) != want || len(on.answers) != before-want {
+				t.Errorf("removed %q", on.deleted)
+			}
+		})
+	}
+}
+
+func TestUndoRefusesDocumentsOfAMigrationThatDidNotEnd(t *testing.T) {
+	on, r, _ := migrated(t)
+	on.index("b", "ub", "", "", -1, created)
+	all, err := undoing(on, r).List(t.Context())
+	must(t, err)
+	for _, e := range all {
+		if e.Name == "a" && (e.State != Refused || !strings.Contains(e.Reason, "run the migration to its end")) {
+			t.Errorf("%+v", e)
+		}
+		if e.Name == "b" && e.State != Created { // nothing was ever written to it
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestAContinuedMigrationDoesNotTakeWhatOthersWroteForItsOwn(t *testing.T) {
+	on, r, l := migrated(t)
+	ended(t, on, l)
+	reset(on, "", `"read":{}`, 8) // somebody writes
+	must(t, l.Unseal(t.Context()))
+	reset(on, "", `"read":{}`, 20) // the migration goes on
+	must(t, l.Seal(t.Context()))
+	all, err := undoing(on, r).List(t.Context())
+	must(t, err)
+	for _, e := range all {
+		if e.Kind == Index && (e.State == Refused) != (e.Name == "a") {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestUndoContinuesAfterEveryDeath(t *testing.T) {
+	for dies := 1; dies <= 4; dies++ {
+		on, r, l := migrated(t)
+		ended(t, on, l)
+		on.dies = dies
+		if _, err := undoing(on, r).Run(t.Context()); !errors.Is(err, fault.ErrUnavailable) {
+			t.Fatalf("death at %d: %v", dies, err)
+		}
+		if _, err := undoing(on, r).Run(t.Context()); err != nil {
+			t.Fatalf("after death at %d: %v", dies, err)
+		}
+		if len(on.deleted) != 4 || len(slices.Compact(slices.Sorted(slices.Values(on.deleted)))) != 4 {
+			t.Errorf("after death at %d: removed %q", dies, on.deleted)
+		}
+		if all, err := undoing(on, r).List(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("after death at %d: left %q, %v", dies, states(all), err)
+		}
+	}
+}
+
+func TestASessionThatIsUndoneCreatesNothing(t *testing.T) {
+	_, r, l := migrated(t)
+	must(t, r.BeginUndo(t.Context()))
+	if err := l.Intend(t.Context(), Index, "c", nil); !errors.Is(err, cms.ErrUndone) {
+		t.Errorf("intent: %v", err)
+	}
+	if _, err := r.Init(t.Context(), cms.Meta{}); !errors.Is(err, cms.ErrUndone) {
+		t.Errorf("joined: %v", err)
+	}
+	if _, err := r.Init(t.Context(), cms.Meta{AcceptChange: true}); !errors.Is(err, cms.ErrUndone) {
+		t.Errorf("joined with another purpose: %v", err)
+	}
+	must(t, r.BeginUndo(t.Context()))
+}
+
+func TestARepositoryThatTheSourceKnewIsNotListed(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		dies       bool // the first process, before it knows the outcome
+		registered bool
+		want       int
+	}{{"registered", false, true, 1}, {"known before", false, false, 0}, {"the answer was lost", true, false, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			r := coordinator(t)
+			l := ledger(&cluster{}, r)
+			first, err := l.IntendRepository(t.Context(), "backup")
+			must(t, err)
+			if c.dies {
+				first, err = l.IntendRepository(t.Context(), "backup")
+				must(t, err)
+			}
+			must(t, l.RegisteredRepository(t.Context(), "backup", first, c.registered))
+			all, err := undoing(nil, r).List(t.Context())
+			if must(t, err); len(all) != c.want || c.want > 0 && all[0].State != OnSource {
+				t.Errorf("list: %q", states(all))
+			}
+		})
+	}
+}
