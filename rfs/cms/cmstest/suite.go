@@ -51,6 +51,7 @@ func Run(t *testing.T, open Factory) {
 		{"TheIdentityIsAddedOnce", identity},
 		{"TheFleetsSettingsAreThoseOfTheFirstNode", shared},
 		{"RefusedDocumentsAreKeptOnce", refused},
+		{"CreationsAreKeptAndAnUndoneSessionIsClosed", created},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
 	}
