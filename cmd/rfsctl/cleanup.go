@@ -19,6 +19,7 @@ import (
 
 const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state and .rfs_control of its session (with
    _SESSION behind their names) and their aliases, or the coordinator file. Migrated indices are not touched, other sessions neither.
+   The list of what it created (rfsctl created) goes, too.
    Only a migration that is complete is forgotten, unless --force says otherwise. Stop the daemons of the session first.`
 
 func cleanupCommand() *cli.Command {

@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/redrive"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -130,7 +131,16 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	stopProgress := showProgress(func(elapsed float64) string {
 		return fmt.Sprintf("%s documents, %s documents/s", progress.Count(r.Sent.Load()), progress.Count(int64(float64(r.Sent.Load())/elapsed))) + failures(r.Failed.Load())
 	}, log, screen)
-	report, err := r.Run(ctx)
+	var report redrive.Report
+	work := func() (err error) {
+		report, err = r.Run(ctx)
+		return err
+	}
+	if kept != nil {
+		err = (&rollback.Ledger{API: client, Records: kept, Log: log}).Around(ctx, work)
+	} else {
+		err = work()
+	}
 	stopProgress()
 	full := redriveReport{Place: o.failedDir, Report: report, Seconds: time.Since(begin).Seconds()}
 	return full.conclude(o, errors.Join(err, closeKept()), out)

@@ -224,7 +224,7 @@ func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, r
 // Seal records the sequence numbers of the created indices: what is above them was written after the migration. It may be
 // repeated while the migration ends. What cannot be read stays unknown.
 func (l *Ledger) Seal(ctx context.Context) error {
-	return l.each(ctx, func(was object, is map[string]int64) (object, bool) {
+	return l.each(ctx, func(_ cms.Creation, was object, is map[string]int64) (object, bool) {
 		if was.Touched {
 			return was, false
 		}
@@ -236,7 +236,7 @@ func (l *Ledger) Seal(ctx context.Context) error {
 // Unseal is called before a migration that ended is continued. An index that was written to since it ended is marked: its
 // sequence numbers can no longer be told apart.
 func (l *Ledger) Unseal(ctx context.Context) error {
-	return l.each(ctx, func(was object, is map[string]int64) (object, bool) {
+	return l.each(ctx, func(_ cms.Creation, was object, is map[string]int64) (object, bool) {
 		if was.Sequence == nil {
 			return was, false
 		}
@@ -245,8 +245,32 @@ func (l *Ledger) Unseal(ctx context.Context) error {
 	})
 }
 
+// Around runs work that sends documents of the session beside its phases. Indices that nobody else wrote to since the
+// migration ended are sealed again behind it.
+func (l *Ledger) Around(ctx context.Context, work func() error) error {
+	sealed := map[string]bool{}
+	for c, err := range l.Records.Creations(ctx) {
+		if err != nil {
+			return err
+		}
+		o, err := decodeObject(c)
+		if err != nil {
+			return err
+		}
+		sealed[c.Name] = sealed[c.Name] || o.Sequence != nil
+	}
+	if err := l.Unseal(ctx); err != nil {
+		return err
+	}
+	err := work()
+	return errors.Join(err, l.each(ctx, func(c cms.Creation, was object, is map[string]int64) (object, bool) {
+		was.Sequence = is
+		return was, sealed[c.Name] && !was.Touched
+	}))
+}
+
 // each changes the record of each confirmed index by its sequence numbers of now.
-func (l *Ledger) each(ctx context.Context, f func(was object, is map[string]int64) (object, bool)) error {
+func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is map[string]int64) (object, bool)) error {
 	var all []cms.Creation
 	for c, err := range l.Records.Creations(ctx) {
 		if err != nil {
@@ -271,7 +295,7 @@ func (l *Ledger) each(ctx context.Context, f func(was object, is map[string]int6
 		case err != nil:
 			return err
 		}
-		if _, change := f(was, is); !change {
+		if _, change := f(c, was, is); !change {
 			continue
 		}
 		_, err = l.Records.ChangeCreation(ctx, c.Kind, c.Name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
@@ -279,7 +303,7 @@ func (l *Ledger) each(ctx context.Context, f func(was object, is map[string]int6
 			if err != nil || c.State != cms.CreationDone || o.UUID != was.UUID {
 				return c, false
 			}
-			o, change := f(o, is)
+			o, change := f(c, o, is)
 			c.Body = o.encode()
 			return c, change
 		})

@@ -262,6 +262,25 @@ func TestAContinuedMigrationDoesNotTakeWhatOthersWroteForItsOwn(t *testing.T) {
 	}
 }
 
+func TestWhatRedriveSendsIsTheSessionsOwn(t *testing.T) {
+	for _, theirs := range []int{0, 1} { // documents that others wrote before
+		on, r, l := migrated(t)
+		ended(t, on, l)
+		reset(on, "", `"read":{}`, 7+theirs)
+		must(t, l.Around(t.Context(), func() error {
+			reset(on, "", `"read":{}`, 12)
+			return nil
+		}))
+		all, err := undoing(on, r).List(t.Context())
+		must(t, err)
+		for _, e := range all {
+			if e.Kind == Index && (e.State == Refused) != (e.Name == "a" && theirs > 0) {
+				t.Errorf("%d documents of others: %+v", theirs, e)
+			}
+		}
+	}
+}
+
 func TestUndoContinuesAfterEveryDeath(t *testing.T) {
 	for dies := 1; dies <= 4; dies++ {
 		on, r, l := migrated(t)

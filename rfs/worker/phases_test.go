@@ -340,6 +340,7 @@ func (x seen) Make(_ context.Context, p IndexPlan) (made Made, err error) {
 			if x.uuids[n] == "" {
 				x.created["index "+n]++
 				x.uuids[n] = "uuid of " + n
+				made.Created = append(made.Created, n)
 			}
 		}
 		made.Late = map[string]json.RawMessage{p.Name: json.RawMessage(`{"alias-of-` + p.Name + `":{}}`)}
