@@ -225,7 +225,13 @@ func sequence(ctx context.Context, api API, name string) (map[string]int64, erro
 					all[index+"/"+shard] = c.Seq.Max
 				}
 			}
+			if _, ok := all[index+"/"+shard]; !ok {
+				return nil, fmt.Errorf("the target reports no sequence number of shard %s of %s: %w", shard, index, fault.ErrRejected)
+			}
 		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the target reports no sequence numbers of %s: %w", name, fault.ErrRejected)
 	}
 	return all, nil
 }

@@ -246,6 +246,31 @@ func TestUndoRefusesDocumentsOfAMigrationThatDidNotEnd(t *testing.T) {
 	}
 }
 
+func TestSequenceNumbersThatAreNotReportedAreUnknown(t *testing.T) {
+	for _, answer := range []string{`{}`, `{"indices":{"a":{"shards":{}}}}`, `{"indices":{"a":{"shards":{"0":[{"routing":{"primary":true}}]}}}}`,
+		`{"indices":{"a":{"shards":{"0":[{"routing":{"primary":false},"seq_no":{"max_seq_no":7}}]}}}}`} {
+		for _, atEnd := range []bool{true, false} { // of the migration, or of the undo only
+			on, r, l := migrated(t)
+			was := on.answers["/a/_stats/docs"]
+			if atEnd {
+				on.answers["/a/_stats/docs"] = answer
+			}
+			must(t, l.Seal(t.Context()))
+			on.answers["/a/_stats/docs"] = was
+			if !atEnd {
+				on.answers["/a/_stats/docs"] = answer
+			}
+			all, err := undoing(on, r).List(t.Context())
+			must(t, err)
+			for _, e := range all {
+				if e.Kind == Index && (e.State == Refused) != (e.Name == "a") {
+					t.Errorf("%s: %+v", answer, e)
+				}
+			}
+		}
+	}
+}
+
 func TestAContinuedMigrationDoesNotTakeWhatOthersWroteForItsOwn(t *testing.T) {
 	on, r, l := migrated(t)
 	ended(t, on, l)
