@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // switchedOffRecipes make indices whose mappings switch sources off or filter them. The truth is what was sent: the clusters
 // have no answer.
 func switchedOffRecipes() []recipe {
 	var all []recipe
-	for _, version := range []string{"2.4.6", "6.8.23", "7.10.2", "8.19.21", "os2.19.4"} {
+	for _, version := range []string{"2.4.6", "6.8.23", "7.10.2"} {
 		all = append(all, recipe{
 			name: version + "-switched-off", holds: "sources that are switched off or filtered: every field type of the server; the truth is what was sent",
 			onDemand: true, // kept beside the package that reads it: -out rfs/rebuild/testdata
@@ -76,13 +75,6 @@ func offSamples(version string) []offSample {
 	if !strings.HasPrefix(version, "6.") { // whose node has no normalizers
 		all = append(all, offSample{"normalized", keyword + `,"normalizer":"lower"`, []string{`"Zeta"`, `"ALPHA"`}, true, true},
 			offSample{"date_nanos", `"type":"date_nanos"`, []string{`"2023-11-14T22:13:20.123456789Z"`, `"2023-11-14T22:13:20.12Z"`}, true, true})
-	}
-	if strings.HasPrefix(version, "os2") {
-		all = append(all,
-			offSample{"unsigned_long", `"type":"unsigned_long"`, []string{`1`, `18446744073709551615`, `9223372036854775808`, `0`}, true, true},
-			offSample{"scaled_float", `"type":"scaled_float","scaling_factor":100`, []string{`0.29`, `1.005`, `-3.14159`}, true, true},
-			offSample{"flat_object", `"type":"flat_object"`, []string{`{"b":"x","a":{"c":"y"}}`}, false, false},
-		)
 	}
 	return all
 }
@@ -191,11 +183,8 @@ func makeSwitchedOff(ctx context.Context, l *lab, version string) error {
 		return err
 	}
 	settings := `"number_of_shards":1,"number_of_replicas":0`
-	switch {
-	case version == "7.10.2":
+	if version == "7.10.2" {
 		settings += `,"soft_deletes.enabled":false`
-	case version == "8.19.21" || strings.HasPrefix(version, "os"):
-		settings += `,"soft_deletes.retention_lease.sync_interval":"100ms","soft_deletes.retention.operations":0`
 	}
 	if !strings.HasPrefix(version, "2.") && !strings.HasPrefix(version, "6.") {
 		settings += `,"analysis":{"normalizer":{"lower":{"type":"custom","filter":["lowercase"]}}}`
@@ -218,24 +207,17 @@ func makeSwitchedOff(ctx context.Context, l *lab, version string) error {
 			sent = append(sent, document{Index: x.name, ID: id, Source: json.RawMessage(source)})
 		}
 	}
-	if err := l.unrecoverable(ctx, version); err != nil {
+	if err := l.unrecoverable(ctx); err != nil {
 		return err
 	}
 	l.truths["snap1"] = sent
 	return l.snapshot(ctx, "snap1", "", "SUCCESS", false)
 }
 
-// unrecoverable merges all segments of each index into one, after the cluster needs no document for a recovery.
-func (l *lab) unrecoverable(ctx context.Context, version string) error {
+// unrecoverable merges all segments of each index into one, which removes what was kept for recoveries.
+func (l *lab) unrecoverable(ctx context.Context) error {
 	if err := l.put(ctx, http.MethodPost, "/_flush?force=true", nil); err != nil {
 		return err
-	}
-	if !strings.HasPrefix(version, "2.") { // leases are renewed in the background; a test checks what is left
-		select {
-		case <-time.After(5 * time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
 	if err := l.put(ctx, http.MethodPost, "/_forcemerge?max_num_segments=1", nil); err != nil {
 		return err
