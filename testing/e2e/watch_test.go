@@ -101,7 +101,9 @@ func TestProgressIsTrue(t *testing.T) {
 		target := []string{"--target-host", n.URL}
 		w := &watched{t: t, dir: t.TempDir(), total: int64(len(want)), args: append(args, target...), counted: func() float64 {
 			call(t, n, "POST", "/_refresh", nil)
-			return call(t, n, "GET", "/chunks*/_count", nil)["count"].(float64)
+			var found struct{ Count float64 }
+			must(t, n.JSON(t.Context(), "GET", "/chunks*/_count", nil, &found))
+			return found.Count
 		}}
 		w.follow(append(target, "--session-name", "watched"))
 	})
