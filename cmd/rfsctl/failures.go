@@ -112,7 +112,7 @@ func refusedIn(ctx context.Context, o config.Failures) (*refusedDocuments, error
 		if err != nil {
 			return nil, fmt.Errorf("failed documents: %w", err)
 		}
-		for l, lerr := range failed.Lines(in) {
+		for l, lerr := range failed.Heads(in) {
 			if err = errors.Join(lerr, l.Err); err != nil {
 				break
 			}

@@ -25,7 +25,7 @@ const importHelp = `Brings NDJSON files (pairs of action and source line, as --e
    continues where it was; documents are overwritten by id, never doubled. Files must not change meanwhile.
 
    Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request), one body more per slot,
-   and per slot 256 KiB or twice the longest line (at most --max-document-size), with zstd up to 128 MiB for its window; nothing is unpacked to disk.
+   and per slot 256 KiB or twice the longest line (at most --max-document-size), with zstd up to 8 MiB for its window, beyond it up to 128 MiB of all slots together; nothing is unpacked to disk.
    At most 1048576 files. An uncompressed file is cut into windows, a compressed file is one window.
 
    rfsd run --from … does the same as a service, with workers that are kept running.

@@ -88,7 +88,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 			return to.Open(ctx, cms.ItemID{}, mayStart)
 		},
 		Bulk: bulkOptions(o.options, client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
-		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, AllowPartial: o.allowPartial, Token: writer,
+		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: writer,
 	}
 	return h, nil
 }

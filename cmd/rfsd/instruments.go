@@ -8,6 +8,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/throttle"
@@ -19,6 +20,7 @@ type instruments struct {
 	counters metrics.Counters
 	bucket   *throttle.Bucket
 	memory   *budget.Budget
+	frames   *budget.Budget // of the zstd files of an import, beside memory
 	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
 	pace, reads throttle.Pace
 	// Opened already, for a slot inside a daemon; nil: open those of the options.
@@ -28,7 +30,7 @@ type instruments struct {
 }
 
 func newInstruments(o options) *instruments {
-	return &instruments{bucket: throttle.New(o.maxRate), memory: newBudget(o)}
+	return &instruments{bucket: throttle.New(o.maxRate), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0)}
 }
 
 // limits are those of all that is sent.

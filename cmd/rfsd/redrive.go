@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -80,6 +81,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	in := newInstruments(o)
+	limitMemory(memoryBudget(o, config.InBucket(o.failedDir)), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	client, err := target.New(ctx, o.target)
 	if err != nil {
@@ -113,7 +115,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	opts := bulkOptions(o, nil)
 	opts.Sender = sender
 	r := &redrive.Redrive{
-		Place: place, Bulk: opts, Log: log, Select: o.indices.Match,
+		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),
 		Creates: func(ctx context.Context, index string) (bool, error) {
 			if keeps {
 				return true, nil

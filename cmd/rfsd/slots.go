@@ -28,6 +28,7 @@ type slotHost struct {
 	log    *slog.Logger
 	bucket *throttle.Bucket
 	memory *budget.Budget
+	frames *budget.Budget // of the zstd files of an import, beside memory
 	solo   worker.Solo
 
 	mu    sync.Mutex
@@ -40,7 +41,7 @@ type slotHost struct {
 }
 
 func newSlotHost(o options, log *slog.Logger) *slotHost {
-	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), memory: newBudget(o), hands: map[int]*hand{}}
+	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0), hands: map[int]*hand{}}
 }
 
 // open opens the store, once.
@@ -137,7 +138,7 @@ func (h *slotHost) runImport(ctx context.Context, slot int, report func(daemon.R
 	h.mu.Unlock()
 	o := *h.imports
 	o.slots = 1
-	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, memory: h.memory, store: store})
+	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, memory: h.memory, frames: h.frames, store: store})
 	if err != nil {
 		return failedRecord(err)
 	}

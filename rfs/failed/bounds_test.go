@@ -114,3 +114,57 @@ func TestADirectoryThatCannotBeSyncedIsReported(t *testing.T) {
 		t.Error("a directory that cannot be synced was reported as durable")
 	}
 }
+
+// TestLongLines: a source that is longer than asked for ends the lines by name; their heads need no source.
+func TestLongLines(t *testing.T) {
+	const most = 3 << 20
+	file := func(sources ...string) string {
+		var all []byte
+		for i, s := range sources {
+			var err error
+			if all, err = AppendLine(all, &doc.Failure{Index: "i", ID: string(rune('a' + i)), Detail: `,"source":`, Source: []byte(s)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return string(all)
+	}
+	fits, binary := `"`+strings.Repeat("x", most-2)+`"`, strings.Repeat("\xff", most)
+	tooLong := `"` + strings.Repeat("x", most/3*4+2*maxHead) + `"`
+	for _, c := range []struct {
+		name, text  string
+		lines, head int // without an error
+		err         error
+	}{
+		{"as long as asked for", file(fits, binary, "{}"), 3, 3, nil},
+		{"longer", file("{}", tooLong, "{}"), 1, 3, fault.ErrUnsupported},
+		{"one that is not finished", file("{}", fits)[:1<<21], 1, 1, nil},
+		{"no failed document", "{}" + strings.Repeat(" ", most*2) + "\n", 0, 0, fault.ErrUnsupported},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := 0
+			var err error
+			for l, lerr := range Lines(strings.NewReader(c.text), most) {
+				if err = lerr; err == nil {
+					if n++; l.Err != nil {
+						t.Error(l.Err)
+					}
+				}
+			}
+			if n != c.lines || !errors.Is(err, c.err) || c.err != nil && !strings.Contains(err.Error(), "--max-document-size") {
+				t.Errorf("%d lines, %v", n, err)
+			}
+			n = 0
+			for l, lerr := range Heads(strings.NewReader(c.text)) {
+				if lerr == nil && l.Err == nil && l.Failure.ID == string(rune('a'+n)) {
+					n++
+				}
+				if len(l.Text) > maxHead {
+					t.Errorf("a head of %d bytes", len(l.Text))
+				}
+			}
+			if n != c.head {
+				t.Errorf("%d heads", n)
+			}
+		})
+	}
+}

@@ -203,11 +203,21 @@ func (r *run) mayStart() error {
 	return nil
 }
 
-// load gives the documents of the window to the loader.
+// load gives the documents of the window to the loader. A file in which a later frame looks back further than the first
+// is opened once more, when this window holds no line of it.
 func (r *run) load(ctx context.Context) error {
-	w, err := openWindow(ctx, r.Source, r.window, r.base.Offset, r.limit(), r.Memory)
+	next, err := r.loadFrom(ctx, r.base.Offset, 0)
+	if errors.Is(err, errFurther) {
+		_, err = r.loadFrom(ctx, next, MaxBack)
+	}
+	return err
+}
+
+// loadFrom gives the documents at and after from to the loader, and returns behind which it stopped.
+func (r *run) loadFrom(ctx context.Context, from, back int64) (next int64, err error) {
+	w, err := openWindow(ctx, r.Source, r.window, from, r.limit(), room{r.Memory, r.Frames}, back)
 	if err != nil {
-		return err
+		return from, err
 	}
 	defer w.close()
 	var id idMaker
@@ -215,10 +225,10 @@ func (r *run) load(ctx context.Context) error {
 	for {
 		p, err := w.next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return from, nil
 		}
 		if err != nil {
-			return err
+			return from, err
 		}
 		r.seen.documents.Add(1)
 		r.seen.bytes.Add(int64(len(p.source)))
@@ -240,8 +250,9 @@ func (r *run) load(ctx context.Context) error {
 			err = r.calm(ctx, w, len(p.source))
 		}
 		if err != nil {
-			return err
+			return from, err
 		}
+		from = p.at + 1
 	}
 }
 

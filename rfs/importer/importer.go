@@ -64,7 +64,9 @@ type Import struct {
 	Types       Types         // RefuseTypes
 	MaxSource   int64         // the longest source that the target takes, in bytes; 0: not known
 	// Memory bounds what long lines hold, beside what else the process holds; nil: a budget of the import's own.
-	Memory        *budget.Budget
+	Memory *budget.Budget
+	// Frames bounds how far zstd frames of all slots look back, of MaxBack bytes; nil: a budget of the import's own.
+	Frames        *budget.Budget
 	IncludeSystem bool // import into indices whose names begin with a dot, too; .ds-… always are
 
 	// AllowPartial imports what there is of an export that is not complete, or of which files lack or differ.
@@ -265,6 +267,9 @@ func (m *Import) prepare() {
 	m.Bulk.EmitType = m.Types == EmitTypes
 	if m.Memory == nil {
 		m.Memory = budget.New(maxLine, 0)
+	}
+	if m.Frames == nil {
+		m.Frames = budget.New(MaxBack, 0)
 	}
 	if m.Token == "" {
 		m.Token = primitive.Token()

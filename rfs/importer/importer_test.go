@@ -1,13 +1,18 @@
 package importer_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 )
@@ -238,4 +243,39 @@ func TestASessionIsAboutTheFilesThatItBeganWith(t *testing.T) {
 		}
 		w.arrived(want)
 	})
+}
+
+// TestAFrameThatLooksBackFurtherLosesNothing: in the midst of a long line, in both slots of a process at once.
+func TestAFrameThatLooksBackFurtherLosesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want := map[string]string{}
+		for _, name := range []string{"a.ndjson.zst", "b.ndjson.zst"} {
+			id, long := name[:1], `{"s":"`+strings.Repeat("x", 5<<20)+`"}`
+			want["i/"+id+"0"], want["i/"+id+"1"], want["i/"+id+"2"] = `{"n":0}`, long, `{"n":2}`
+			action := func(n int) string { return fmt.Sprintf(`{"index":{"_index":"i","_id":"%s%d"}}`+"\n", id, n) }
+			first := action(0) + `{"n":0}` + "\n" + action(1) + long[:len(long)-100]
+			w.raw(name, wide(t, first, 8<<20)+wide(t, long[len(long)-100:]+"\n"+action(2)+`{"n":2}`+"\n", 128<<20))
+		}
+		s := run(t, w.node(func(m *importer.Import) { m.Frames = budget.New(importer.MaxBack, 0) }))
+		w.arrived(want)
+		if !s.Complete || s.Documents != 6 || s.Indexed != 6 || s.GivenUp != 0 || w.target.sent != 6 {
+			t.Errorf("%d sent: %+v", w.target.sent, s)
+		}
+	})
+}
+
+// wide returns a zstd frame of the text that looks back so far.
+func wide(t *testing.T, text string, back int) string {
+	t.Helper()
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b, zstd.WithWindowSize(8<<20), zstd.WithSingleSegment(false), zstd.WithEncoderConcurrency(1))
+	if err == nil {
+		_, err = z.Write([]byte(text))
+	}
+	if err = errors.Join(err, z.Flush(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	packed := b.Bytes()
+	packed[5] = byte((bits.Len(uint(back)) - 11) << 3) // the window's descriptor
+	return string(packed)
 }

@@ -31,7 +31,7 @@ func (b blob) Open(_ context.Context, name string, off, n int64) (io.ReadCloser,
 func account(t testing.TB, b blob, from, to int64, packed compression) []string {
 	t.Helper()
 	size := int64(len(b))
-	w, err := openWindow(t.Context(), b, Task{File: "f", Size: size, From: from, To: to, Compression: packed}, 0, maxLine, nil)
+	w, err := openWindow(t.Context(), b, Task{File: "f", Size: size, From: from, To: to, Compression: packed}, 0, maxLine, room{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func FuzzCompressedFile(f *testing.F) {
 			packed = gzipped
 		}
 		size := int64(len(b))
-		w, err := openWindow(t.Context(), blob(b), Task{File: "f", Size: size, To: size, Compression: packed}, 0, maxLine, nil)
+		w, err := openWindow(t.Context(), blob(b), Task{File: "f", Size: size, To: size, Compression: packed}, 0, maxLine, room{}, 0)
 		for n := 0; err == nil && n < 10000; n++ {
 			_, err = w.next()
 		}
@@ -240,7 +240,7 @@ func BenchmarkReadWindow(b *testing.B) {
 	b.SetBytes(int64(len(file)))
 	b.ReportAllocs()
 	for b.Loop() {
-		w, err := openWindow(b.Context(), file, Task{File: "f", Size: int64(len(file)), To: int64(len(file)), Compression: plain}, 0, maxLine, nil)
+		w, err := openWindow(b.Context(), file, Task{File: "f", Size: int64(len(file)), To: int64(len(file)), Compression: plain}, 0, maxLine, room{}, 0)
 		if err != nil {
 			b.Fatal(err)
 		}

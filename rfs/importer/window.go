@@ -19,8 +19,6 @@ const (
 	// that is longer, more is asked for.
 	tail     = 64 << 10
 	moreTail = 1 << 20
-	// maxZstdWindow bounds the memory of a zstd decoder, bytes.
-	maxZstdWindow = 128 << 20
 )
 
 // window is an open part of a file.
@@ -36,17 +34,18 @@ func (w *window) close() {
 }
 
 // openWindow opens the documents of a task that begin at or after from. Offsets in a compressed file are
-// those of what it holds. Lines of more than limit bytes fail.
-func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, memory *budget.Budget) (*window, error) {
+// those of what it holds. Lines of more than limit bytes fail. Frames of zstd look back at most back bytes, with 0 as far
+// as the first one announces: errFurther is the error of one that looks back further.
+func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, memory room, back int64) (*window, error) {
 	w := &window{pairs: pairs{from: max(from, t.From), to: t.To}}
 	if t.Compression != plain {
 		w.to = noEnd
-		r, err := w.unpack(&ranges{ctx: ctx, src: src, name: t.File, size: t.Size, end: t.Size}, t)
+		r, err := w.unpack(&ranges{ctx: ctx, src: src, name: t.File, size: t.Size, end: t.Size}, t, memory, back)
 		if err != nil {
 			w.close()
 			return nil, err
 		}
-		w.take(ctx, newLines(r, 0, limit), memory)
+		w.take(ctx, newLines(r, 0, limit), memory.lines)
 		return w, nil
 	}
 	at, skip, err := syncPoint(ctx, src, t.File, w.from)
@@ -55,7 +54,7 @@ func openWindow(ctx context.Context, src Opener, t Task, from int64, limit int, 
 	}
 	r := &ranges{ctx: ctx, src: src, name: t.File, at: at, end: min(t.To+tail, t.Size), size: t.Size}
 	w.closers = append(w.closers, r.close)
-	w.take(ctx, newLines(r, at, limit), memory)
+	w.take(ctx, newLines(r, at, limit), memory.lines)
 	if skip {
 		if _, _, err := w.lines.next(); err != nil && !errors.Is(err, errLong) && !errors.Is(err, io.EOF) {
 			w.close()
@@ -72,7 +71,7 @@ func (w *window) take(ctx context.Context, l *lines, memory *budget.Budget) {
 }
 
 // unpack decompresses. What the decompressor finds wrong is damage, errors of reading stay what they are.
-func (w *window) unpack(r *ranges, t Task) (io.Reader, error) {
+func (w *window) unpack(r *ranges, t Task, memory room, back int64) (io.Reader, error) {
 	w.closers = append(w.closers, r.close)
 	unpacked := &unpacked{packed: r, name: t.File}
 	switch t.Compression {
@@ -83,12 +82,12 @@ func (w *window) unpack(r *ranges, t Task) (io.Reader, error) {
 		}
 		unpacked.Reader = z
 	case zstandard:
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderLowmem(true))
+		z, narrow, err := w.unzstd(r, memory.frames, back)
 		if err != nil {
 			return nil, unpacked.explain(err)
 		}
 		w.closers = append(w.closers, z.Close)
-		unpacked.Reader = z
+		unpacked.Reader, unpacked.narrow = z, narrow
 	default:
 		return nil, fmt.Errorf("%s: compression %q is not known to this version: %w", t.File, t.Compression, fault.ErrConfig)
 	}
@@ -100,6 +99,7 @@ type unpacked struct {
 	io.Reader
 	packed *ranges
 	name   string
+	narrow bool // frames may look back further than these do
 }
 
 func (u *unpacked) Read(p []byte) (int, error) {
@@ -113,6 +113,9 @@ func (u *unpacked) Read(p []byte) (int, error) {
 func (u *unpacked) explain(err error) error {
 	if u.packed.err != nil {
 		return u.packed.err
+	}
+	if u.narrow && (errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded)) {
+		return errFurther
 	}
 	return &fault.Damage{Blob: u.name, Offset: u.packed.at, Err: err}
 }

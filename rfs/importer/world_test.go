@@ -176,7 +176,6 @@ func quickDir(t *testing.T) string {
 
 func (w *world) write(name string, text string) {
 	w.t.Helper()
-	path := filepath.Join(w.dir, filepath.FromSlash(name))
 	var buf bytes.Buffer
 	switch filepath.Ext(name) {
 	case ".gz":
@@ -193,10 +192,17 @@ func (w *world) write(name string, text string) {
 	default:
 		buf.WriteString(text)
 	}
+	w.raw(name, buf.String())
+}
+
+// raw writes a file of these bytes.
+func (w *world) raw(name string, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, buf.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 }

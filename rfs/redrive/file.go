@@ -15,6 +15,8 @@ import (
 const (
 	// drainTimeout is how long requests under way are waited for when the run ends early.
 	drainTimeout = 12 * time.Second
+	// alone is the longest source, in bytes, beside which others are read: a longer one is delivered first.
+	alone = 4 << 20
 	// lastWrite is how long replacing a file may take when the run ends early.
 	lastWrite = time.Minute
 )
@@ -23,6 +25,7 @@ const (
 type file struct {
 	run  *Redrive
 	edit Edit
+	name string
 
 	loader *bulk.Loader
 	create bool // the loader's op
@@ -66,8 +69,10 @@ func (f *file) each(ctx context.Context, do func(n int, l failed.Line) error) er
 		return err
 	}
 	n := 0
-	for l, lerr := range failed.Lines(in) {
-		if err = lerr; err == nil {
+	for l, lerr := range failed.Lines(in, f.run.MaxDocument) {
+		if lerr != nil {
+			err = fmt.Errorf("failed documents in %s: %w", f.name, lerr)
+		} else {
 			err = do(n, l)
 		}
 		if err != nil {
@@ -152,6 +157,9 @@ func (f *file) add(ctx context.Context, e entry, x doc.Failure) error {
 		return err
 	}
 	f.run.Sent.Add(1)
+	if len(x.Source) > alone {
+		return f.flush(ctx)
+	}
 	return nil
 }
 

@@ -39,7 +39,9 @@ type Redrive struct {
 	Bulk  bulk.Options // Sender and the bounds of bodies; Recorder, From and Existing are set here
 	// Creates returns whether an index of the target takes the op create only, as data streams do. Its error ends the run.
 	Creates func(ctx context.Context, index string) (bool, error)
-	Select  func(index string) bool // nil: all; documents of other indices stay in the files
+	// MaxDocument is the longest source that is read, in bytes; a file with a longer one ends the run and stays as it is.
+	MaxDocument int64
+	Select      func(index string) bool // nil: all; documents of other indices stay in the files
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
 	Log     *slog.Logger
@@ -130,7 +132,7 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 		}
 	}()
 	r.report.Files++
-	f := &file{run: r, edit: e}
+	f := &file{run: r, edit: e, name: name}
 	err = f.send(ctx)
 	// The outcome of what was sent is worth keeping also when the run ends early.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -103,7 +104,7 @@ func held(t *testing.T, dir string) map[string][]string {
 			t.Fatal(err)
 		}
 		all[e.Name()] = []string{}
-		for l, err := range failed.Lines(bytes.NewReader(b)) {
+		for l, err := range failed.Lines(bytes.NewReader(b), 8<<20) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +123,7 @@ func held(t *testing.T, dir string) map[string][]string {
 
 func redriveOf(p Place, c *cluster) *Redrive {
 	return &Redrive{
-		Place: p, Bulk: bulk.Options{Sender: c, MaxDocs: 2, MaxInFlight: 2}, Log: slog.New(slog.DiscardHandler),
+		Place: p, Bulk: bulk.Options{Sender: c, MaxDocs: 2, MaxInFlight: 2}, Log: slog.New(slog.DiscardHandler), MaxDocument: 8 << 20,
 		Creates: func(_ context.Context, index string) (bool, error) {
 			if index == "gone" {
 				return false, fmt.Errorf("index gone is not on the target: %w", fault.ErrConfig)
@@ -392,5 +393,28 @@ func TestRedriveOfABucketReplacesObjectsOfItsSession(t *testing.T) {
 	}
 	if !bytes.Equal(s["other/logs/3/w/000000.ndjson"], other) {
 		t.Error("another session's object changed")
+	}
+}
+
+// TestLongLinesOfARedrive: one beyond the bound ends the run with file and setting, and the file stays as it is.
+func TestLongLinesOfARedrive(t *testing.T) {
+	long := refusal("logs", "long", 2)
+	long.Source = []byte(`"` + strings.Repeat("x", 6<<20) + `"`)
+	dir := t.TempDir()
+	write(t, dir, "w", refusal("logs", "a", 1), long, refusal("logs", "b", 3))
+	before := held(t, dir)
+	r := redriveOf(Folder(dir), &cluster{})
+	r.MaxDocument = 1 << 20
+	report, err := r.Run(t.Context())
+	for _, part := range []string{"w.ndjson", "line 2", "--max-document-size"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in %v", part, err)
+		}
+	}
+	if report.Complete || !reflect.DeepEqual(held(t, dir), before) {
+		t.Errorf("%s: %v", numbers(report), held(t, dir))
+	}
+	if report, err = redriveOf(Folder(dir), &cluster{}).Run(t.Context()); err != nil || report.Indexed != 3 || !report.Complete {
+		t.Errorf("with a larger bound: %s, %v", numbers(report), err)
 	}
 }

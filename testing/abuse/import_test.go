@@ -13,8 +13,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// pack writes a file of documents before and behind one of n blanks, and returns by how much it was compressed.
-func pack(t *testing.T, file string, n int) (ratio int64) {
+// pack writes a file of documents before and behind one of n blanks, and returns by how much it was compressed. Frames of
+// zstd look back so many bytes.
+func pack(t *testing.T, file string, n, back int) (ratio int64) {
 	t.Helper()
 	f, err := os.Create(file)
 	must(t, err)
@@ -23,7 +24,7 @@ func pack(t *testing.T, file string, n int) (ratio int64) {
 	if strings.HasSuffix(file, ".gz") {
 		w, err = gzip.NewWriterLevel(f, gzip.DefaultCompression)
 	} else {
-		w, err = zstd.NewWriter(f)
+		w, err = zstd.NewWriter(f, zstd.WithWindowSize(back), zstd.WithEncoderConcurrency(1))
 	}
 	must(t, err)
 	action := func(id string) string { return `{"index":{"_index":"i","_id":"` + id + `"}}` + "\n" }
@@ -50,7 +51,7 @@ func TestHugeDocumentsOfAnImport(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if ratio := pack(t, filepath.Join(dir, c.file), c.blanks); ratio < 1000 {
+			if ratio := pack(t, filepath.Join(dir, c.file), c.blanks, 8<<20); ratio < 1000 {
 				t.Fatalf("compressed by %d only", ratio)
 			}
 			failed := filepath.Join(t.TempDir(), "failed")
@@ -73,6 +74,30 @@ func TestHugeDocumentsOfAnImport(t *testing.T) {
 	}
 }
 
+// TestZstdFilesThatLookBackFar: as far as is taken at all, in each slot, with a document that the target takes in each.
+func TestZstdFilesThatLookBackFar(t *testing.T) {
+	for _, slots := range []string{"2", "8"} {
+		t.Run(slots+" slots", func(t *testing.T) {
+			dir := t.TempDir()
+			pack(t, filepath.Join(dir, "0.ndjson.zst"), 100_000_000, 128<<20)
+			b, err := os.ReadFile(filepath.Join(dir, "0.ndjson.zst"))
+			must(t, err)
+			for _, name := range []string{"1", "2", "3"} {
+				must(t, os.WriteFile(filepath.Join(dir, name+".ndjson.zst"), b, 0o600))
+			}
+			e := run(t, 4*time.Minute, []string{"RFS_TARGET_PASSWORD=x"}, "rfsd", "import", "--from", dir, "--target-host", serve(t, &cluster{}), "--coordinator-file", filepath.Join(t.TempDir(), "state.db"),
+				"--failed-documents", filepath.Join(t.TempDir(), "failed"), "--slots", slots, "--output", "json")
+			if e.late || e.code != 0 || !strings.Contains(e.stdout, `"indexed": 12`) {
+				t.Errorf("exit %d, ran on %t: %s %.1000s", e.code, e.late, e.stdout, e.stderr)
+			}
+			t.Logf("%d MB", e.memory>>20)
+			if e.memory > mostMemory {
+				t.Errorf("it took %d MB", e.memory>>20)
+			}
+		})
+	}
+}
+
 // recorded returns the reasons in a directory of failed documents.
 func recorded(t *testing.T, dir string) string {
 	t.Helper()
@@ -84,4 +109,36 @@ func recorded(t *testing.T, dir string) string {
 		return nil
 	})
 	return strings.Join(all, " ")
+}
+
+// TestLinesOfFailedDocuments: one that is longer than any document, and one as long as a cluster takes.
+func TestLinesOfFailedDocuments(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		length int
+		code   int
+		wants  string
+	}{
+		{"100 MiB", whatAClusterWrites, 0, `"indexed": 1`},
+		{"700 MB", 700_000_000, 1, "--max-document-size"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			f, err := os.Create(filepath.Join(dir, "w.ndjson"))
+			must(t, err)
+			defer f.Close()
+			_, err = io.Copy(f, io.MultiReader(strings.NewReader(`{"index":"i","id":"big","shard":0,"ordinal":1,"reason":"x","status":400,"detail":"d","source":{"s":"`), repeated(" ", c.length-8), strings.NewReader("\"}}\n")))
+			must(t, err)
+			e := run(t, 2*time.Minute, nil, "rfsctl", "failures", "--failed-documents", dir, "--output", "json")
+			t.Logf("failures: %d MB", e.memory>>20)
+			if e.late || e.code != 0 || !strings.Contains(e.stdout, "big") || e.memory > 128<<20 {
+				t.Errorf("exit %d, ran on %t, %d MB: %s %.1000s", e.code, e.late, e.memory>>20, e.stdout, e.stderr)
+			}
+			e = run(t, 2*time.Minute, []string{"RFS_TARGET_PASSWORD=x"}, "rfsd", "redrive", "--failed-documents", dir, "--target-host", serve(t, &cluster{}), "--output", "json")
+			t.Logf("redrive: %d MB", e.memory>>20)
+			if e.late || e.code != c.code || !strings.Contains(e.stdout+e.stderr, c.wants) || e.memory > mostMemory {
+				t.Errorf("exit %d, ran on %t, %d MB: %.1000s %.1000s", e.code, e.late, e.memory>>20, e.stdout, e.stderr)
+			}
+		})
+	}
 }
