@@ -8,7 +8,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -92,6 +95,9 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := src.bound(maxCommit); err != nil {
+		return nil, err
+	}
 	b, err := src.readAt(ctx, 0, src.size)
 	if err != nil {
 		return nil, err
@@ -107,10 +113,11 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 	}
 	c := &Commit{Name: name, Format: int(info.format), Version: info.version, UserData: info.userData}
 	openers := make([]segmentOpener, len(info.segments))
+	var shared inAll
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(cmp.Or(opt.Concurrency, defaultConcurrency))
 	for i, e := range info.segments {
-		openers[i] = segmentOpener{dir: dir, commit: src, entry: e, all: opt.VerifyAll, values: opt.Values}
+		openers[i] = segmentOpener{dir: dir, commit: src, entry: e, all: opt.VerifyAll, values: opt.Values, inAll: &shared}
 		g.Go(func() error { return openers[i].open(gctx) })
 	}
 	if err := g.Wait(); err != nil {
@@ -150,7 +157,17 @@ type segmentOpener struct {
 	values     bool
 	seg        *Segment
 	unverified []string
+	*inAll
 }
+
+// inAll is what the openers of a commit share.
+type inAll struct {
+	docs atomic.Int64
+	long sync.Mutex // held while a long file is read and parsed
+}
+
+// maxDocs is how many documents an index of Lucene can have, deleted ones included.
+const maxDocs = math.MaxInt32
 
 // maxDocsPerByte bounds the documents of a segment by the length of its .fdt: a chunk of
 // at most maxChunkDocs empty documents takes several bytes, real ones far more.
@@ -189,6 +206,9 @@ func (o *segmentOpener) open(ctx context.Context) error {
 	if int64(si.maxDoc) > fdt.size*maxDocsPerByte {
 		return src.corrupt(-1, "%d documents in %d bytes of stored fields", si.maxDoc, fdt.size)
 	}
+	if n := o.inAll.docs.Add(int64(si.maxDoc)); n > maxDocs {
+		return o.commit.corrupt(-1, "%d documents in the segments, an index has at most %d", n, maxDocs)
+	}
 	fi, err := o.readFieldInfos(ctx)
 	if err != nil {
 		return err
@@ -215,6 +235,10 @@ func (o *segmentOpener) readFieldInfos(ctx context.Context) (*fieldInfos, error)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if src.size > longFile {
+		o.long.Lock()
+		defer o.long.Unlock()
 	}
 	b, err := src.readAll(ctx)
 	if err != nil {

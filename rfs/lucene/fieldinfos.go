@@ -61,8 +61,9 @@ type fieldInfos struct {
 	byName map[string]*fieldInfo
 }
 
-// maxFieldNumber bounds the tables that are indexed by field number.
-const maxFieldNumber = 1 << 24
+// maxFieldNumber bounds the fields of an index, and the tables that are indexed by field number. Lucene numbers the fields
+// of an index without gaps; clusters allow 1,000 unless index.mapping.total_fields.limit is raised.
+const maxFieldNumber = 1 << 18
 
 func parseFieldInfos(b []byte, id string) (*fieldInfos, error) {
 	in := codec.NewInput(b)
@@ -79,10 +80,13 @@ func parseFieldInfos(b []byte, id string) (*fieldInfos, error) {
 		in.Take(int(in.U8()))
 	}
 	n := in.Count(4)
-	out := &fieldInfos{codec: h.Codec, fields: make(map[int32]*fieldInfo, n), byName: make(map[string]*fieldInfo, n)}
+	out := &fieldInfos{codec: h.Codec, fields: make(map[int32]*fieldInfo, min(n, maxFieldNumber)), byName: make(map[string]*fieldInfo, min(n, maxFieldNumber))}
 	for i := 0; i < n && in.Err() == nil; i++ {
 		f := readFieldInfo(in, l, h.Version)
-		if f.number < 0 || f.number > maxFieldNumber || out.fields[f.number] != nil {
+		if in.Err() == nil && (f.number > maxFieldNumber || i == maxFieldNumber) {
+			return nil, fmt.Errorf("more than %d fields in an index: %w", maxFieldNumber, fault.ErrUnsupported)
+		}
+		if f.number < 0 || out.fields[f.number] != nil {
 			in.Fail("field %q has number %d, which is not possible or taken", f.name, f.number)
 		}
 		out.fields[f.number], out.byName[f.name] = f, f

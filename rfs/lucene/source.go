@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -16,12 +17,21 @@ import (
 const (
 	// maxSmallFile bounds the files that are read whole into memory.
 	maxSmallFile = 256 << 20
+	// longFile is the length beyond which files that are read whole are read one at a time.
+	longFile = 4 << 20
 	// cachedCompound is the length up to which a compound file is read once and kept
 	// while a commit is opened: one request instead of five.
 	cachedCompound = 256 << 10
 	// firstRead is how much memory a length may take before any byte was read.
 	firstRead = 16 << 20
 )
+
+// maxWhole bounds files that stay short whatever an index holds, in bytes, by the end of their names. A segment has some
+// dozens of files, and a field with a long name and all its attributes takes 240 bytes of .fnm: 32 MiB are 140,000 of them.
+var maxWhole = map[string]int64{".si": 1 << 20, ".cfe": 1 << 20, ".fnm": 32 << 20}
+
+// maxCommit bounds segments_N, in bytes: 100,000 segments.
+const maxCommit = 16 << 20
 
 // checksummed is an optional interface of a File: the CRC-32 that the manifest of the
 // snapshot recorded for its footer.
@@ -91,9 +101,20 @@ func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
 	return p, nil
 }
 
+// bound refuses a file of more than most bytes; 0: any is allowed.
+func (s *source) bound(most int64) error {
+	if most > 0 && s.size > most {
+		return fmt.Errorf("%s has %d bytes, at most %d are read: %w", s.name, s.size, most, fault.ErrUnsupported)
+	}
+	return nil
+}
+
 // readAll returns the whole file after its footer was checked; files of Lucene before 4.8
 // have none.
 func (s *source) readAll(ctx context.Context) ([]byte, error) {
+	if err := s.bound(maxWhole[path.Ext(s.name)]); err != nil {
+		return nil, err
+	}
 	b, err := s.readAt(ctx, 0, s.size)
 	if err != nil {
 		return nil, err
