@@ -148,6 +148,8 @@ func sourceOf(rec *lucene.Record, originals bool) (stored []byte, original bool,
 		return rec.Source, false, "", nil
 	case rec.HasRecovery && len(rec.RecoverySource) > 0:
 		return rec.RecoverySource, true, "", nil
+	case errors.Is(rec.Unbuilt, ErrTooLong):
+		return nil, false, TooLarge, rec.Unbuilt
 	case rec.Unbuilt != nil:
 		return nil, false, NoSource, rec.Unbuilt
 	case rec.HasSource:

@@ -84,7 +84,9 @@ type blobText struct {
 
 func (l blobText) load(ctx context.Context, s *segment, out *values) error {
 	return l.each(ctx, s.doc, func(b []byte) error {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		return renderOne(out, b, l.render)
 	})
 }
@@ -94,7 +96,9 @@ type blobMalformed struct{ *blobs }
 
 func (l blobMalformed) load(ctx context.Context, s *segment, out *values) error {
 	return l.each(ctx, s.doc, func(b []byte) (err error) {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		if len(b) == 0 {
 			return codec.Errorf(0, "an ignored value without a type")
 		}

@@ -162,6 +162,9 @@ func (d derived) object(ctx context.Context, s *segment, dst []byte, n *node) ([
 		case s.leaves[c.path] != nil:
 			out, wrote, err = s.leaf(ctx, out, c)
 		}
+		if err == nil {
+			err = fits(len(out), s.most)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +198,9 @@ type storedValues struct {
 
 func (l storedValues) load(_ context.Context, s *segment, out *values) error {
 	for _, v := range s.stored[l.name] {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		mark := len(out.b)
 		if out.b = l.render(out.b, v); len(out.b) <= mark {
 			return &Unknown{Reason: "a stored value that the type cannot have"}

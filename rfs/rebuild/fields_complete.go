@@ -65,6 +65,9 @@ func (s *segment) complete(ctx context.Context, dst, source []byte, n *node) (ou
 		} else if s.leaves[c.path] != nil {
 			dst, wrote, err = s.leaf(ctx, dst, c)
 		}
+		if err == nil {
+			err = fits(len(dst), s.most)
+		}
 		if err != nil {
 			return nil, false, err
 		}

@@ -26,7 +26,11 @@ type flattened struct {
 	stored  string // name of the stored field of what was ignored
 	orders  *blobs
 	pairs   []pair
+	size    int // what pairs and what is made of them take, in bytes
 }
+
+// pairSize is what a pair and its leaf take beside their bytes, partSize each part of a path.
+const pairSize, partSize = 128, 16
 
 // pair is one leaf: its path and one value.
 type pair struct {
@@ -56,13 +60,13 @@ func (s *segment) flattenedLayers(ctx context.Context, f *node) ([]layer, string
 }
 
 func (l *flattened) load(ctx context.Context, s *segment, out *values) error {
-	l.pairs = l.pairs[:0]
-	if err := l.read(ctx, s); err != nil {
+	l.pairs, l.size = l.pairs[:0], 0
+	if err := l.read(ctx, s, out.most); err != nil {
 		return err
 	}
 	// Values are sorted as bytes, those that were ignored among them: a path ends before a longer one begins.
 	slices.SortFunc(l.pairs, func(a, b pair) int { return strings.Compare(a.path+"\x00"+a.value, b.path+"\x00"+b.value) })
-	orders, err := l.readOrders(ctx, s)
+	orders, err := l.readOrders(ctx, s, out.most)
 	if err != nil || len(l.pairs) == 0 && len(orders) == 0 {
 		return err
 	}
@@ -70,7 +74,9 @@ func (l *flattened) load(ctx context.Context, s *segment, out *values) error {
 	if err != nil {
 		return err
 	}
-	out.next()
+	if err := out.next(); err != nil {
+		return err
+	}
 	w := flatWriter{out: append(out.b, '{')}
 	for i, leaf := range leaves {
 		var next []string
@@ -85,12 +91,16 @@ func (l *flattened) load(ctx context.Context, s *segment, out *values) error {
 	return nil
 }
 
-// read reads the values of a document.
-func (l *flattened) read(ctx context.Context, s *segment) error {
+// read reads the values of a document. What takes more than twice most bytes is ErrTooLong; 0: nothing is.
+func (l *flattened) read(ctx context.Context, s *segment, most int) error {
 	take := func(b []byte) error {
 		path, value, ok := bytes.Cut(b, []byte{0})
 		if !ok {
 			return codec.Errorf(0, "a flattened value without a path")
+		}
+		l.size += pairSize + len(b) + partSize*bytes.Count(path, []byte{'.'})
+		if err := fits(l.size, 2*most); err != nil {
+			return err
 		}
 		l.pairs = append(l.pairs, pair{string(path), string(value)})
 		return nil
@@ -131,11 +141,12 @@ func (l *flattened) read(ctx context.Context, s *segment) error {
 }
 
 // readOrders returns the orders of the arrays of a document by their paths.
-func (l *flattened) readOrders(ctx context.Context, s *segment) (map[string][]int, error) {
+func (l *flattened) readOrders(ctx context.Context, s *segment, most int) (map[string][]int, error) {
 	if l.orders == nil {
 		return nil, nil
 	}
 	var all map[string][]int
+	size := 0
 	err := l.orders.each(ctx, s.doc, func(b []byte) error {
 		path, places, ok := bytes.Cut(b, []byte{0})
 		if !ok {
@@ -144,9 +155,13 @@ func (l *flattened) readOrders(ctx context.Context, s *segment) (map[string][]in
 		if all == nil {
 			all = map[string][]int{}
 		}
-		var err error
-		all[string(path)], err = appendPlaces(nil, places)
-		return err
+		found, err := appendPlaces(nil, places, most)
+		if err != nil {
+			return err
+		}
+		all[string(path)] = found
+		size += pairSize + len(path) + 2*len(found)
+		return fits(size, 2*most)
 	})
 	return all, err
 }

@@ -13,7 +13,7 @@ func FuzzFlattened(f *testing.F) {
 	f.Add([]byte{4, 2})                       // cut
 	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF, 15}) // a count of -1 or too many
 	f.Fuzz(func(t *testing.T, b []byte) {
-		places, err := appendPlaces(nil, b)
+		places, err := appendPlaces(nil, b, 0)
 		if err != nil {
 			return
 		}

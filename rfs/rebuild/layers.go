@@ -23,8 +23,8 @@ type order struct {
 // maxPlaces bounds the values of one array.
 const maxPlaces = 1 << 24
 
-// load reports whether the document has an order.
-func (o *order) load(ctx context.Context, doc int32) (bool, error) {
+// load reports whether the document has an order. One of values that become longer than most bytes is ErrTooLong.
+func (o *order) load(ctx context.Context, doc int32, most int) (bool, error) {
 	if o == nil {
 		return false, nil
 	}
@@ -36,12 +36,12 @@ func (o *order) load(ctx context.Context, doc int32) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	o.places, err = appendPlaces(o.places[:0], b)
+	o.places, err = appendPlaces(o.places[:0], b, most)
 	return true, err
 }
 
-// appendPlaces appends the places of the values of one array.
-func appendPlaces(dst []int, b []byte) ([]int, error) {
+// appendPlaces appends the places of the values of one array. Each becomes two bytes at least, of most in all; 0: any.
+func appendPlaces(dst []int, b []byte, most int) ([]int, error) {
 	in := codec.NewInput(b)
 	count := codec.ZigZag64(int64(uint32(in.VInt())))
 	if in.Err() == nil && (count < 0 || count > int64(in.Left()) || count > maxPlaces) {
@@ -50,6 +50,10 @@ func appendPlaces(dst []int, b []byte) ([]int, error) {
 	if in.Err() != nil {
 		return dst, in.Err()
 	}
+	if err := fits(2*int(count), most); err != nil {
+		return dst, err
+	}
+	dst = slices.Grow(dst, int(count))
 	for range count {
 		dst = append(dst, int(codec.ZigZag64(int64(uint32(in.VInt())))))
 	}
@@ -63,7 +67,9 @@ func appendPlaces(dst []int, b []byte) ([]int, error) {
 func (o *order) write(out *values, n int, value func(i int) error) error {
 	out.array = true
 	for _, place := range o.places {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		switch {
 		case place == -1:
 			out.b = append(out.b, "null"...)
@@ -88,23 +94,14 @@ type numbers struct {
 }
 
 func (l *numbers) load(ctx context.Context, s *segment, out *values) error {
-	l.all = l.all[:0]
-	if l.column != nil {
-		n, err := l.column.Advance(ctx, s.doc)
-		if err != nil {
-			return err
-		}
-		for i := range n {
-			v, err := l.column.Number(ctx, i)
-			if err != nil {
-				return err
-			}
-			l.all = append(l.all, v)
-		}
+	ordered, err := l.order.load(ctx, s.doc, out.most)
+	if err != nil {
+		return err
 	}
-	if l.unsigned {
-		if i := slices.IndexFunc(l.all, func(v int64) bool { return v >= 0 }); i > 0 {
-			l.all = slices.Concat(l.all[i:], l.all[:i])
+	n := 0
+	if l.column != nil {
+		if n, err = l.column.Advance(ctx, s.doc); err != nil {
+			return err
 		}
 	}
 	one := func(v int64) error {
@@ -114,25 +111,55 @@ func (l *numbers) load(ctx context.Context, s *segment, out *values) error {
 		}
 		return nil
 	}
-	ordered, err := l.order.load(ctx, s.doc)
-	if err != nil {
+	if !ordered && !l.unsigned {
+		for i := range n {
+			v, err := l.column.Number(ctx, i)
+			if err == nil {
+				err = out.next()
+			}
+			if err == nil {
+				err = one(v)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := l.readAll(ctx, n, out.most); err != nil {
 		return err
 	}
 	if ordered {
-		n := 0
-		for i, v := range l.all {
-			if i == 0 || v != l.all[n-1] {
-				l.all[n] = v
-				n++
-			}
-		}
-		return l.order.write(out, n, func(i int) error { return one(l.all[i]) })
+		l.all = slices.Compact(l.all)
+		return l.order.write(out, len(l.all), func(i int) error { return one(l.all[i]) })
+	}
+	if i := slices.IndexFunc(l.all, func(v int64) bool { return v >= 0 }); i > 0 {
+		l.all = slices.Concat(l.all[i:], l.all[:i])
 	}
 	for _, v := range l.all {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		if err := one(v); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// readAll reads the n numbers of the document into at most most bytes; 0: any.
+func (l *numbers) readAll(ctx context.Context, n, most int) error {
+	const size = 8
+	l.all = l.all[:0]
+	if err := fits(n*size, most); err != nil {
+		return err
+	}
+	for i := range n {
+		v, err := l.column.Number(ctx, i)
+		if err != nil {
+			return err
+		}
+		l.all = append(l.all, v)
 	}
 	return nil
 }
@@ -159,7 +186,7 @@ func (l *terms) load(ctx context.Context, s *segment, out *values) error {
 		}
 		return renderOne(out, b, l.render)
 	}
-	ordered, err := l.order.load(ctx, s.doc)
+	ordered, err := l.order.load(ctx, s.doc, out.most)
 	if err != nil {
 		return err
 	}
@@ -167,7 +194,9 @@ func (l *terms) load(ctx context.Context, s *segment, out *values) error {
 		return l.order.write(out, n, one)
 	}
 	for i := range n {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		if err := one(i); err != nil {
 			return err
 		}
@@ -190,7 +219,9 @@ type storedText struct {
 
 func (l storedText) load(_ context.Context, s *segment, out *values) error {
 	for _, v := range s.stored[l.name] {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		switch v.Kind {
 		case lucene.StoredString:
 			out.b = appendText(out.b, v.Bytes)
@@ -210,7 +241,9 @@ type malformed struct {
 
 func (l malformed) load(_ context.Context, s *segment, out *values) error {
 	for _, v := range s.stored[l.name] {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		var err error
 		switch v.Kind {
 		case lucene.StoredString:

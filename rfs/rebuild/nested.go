@@ -39,6 +39,7 @@ func (s *segment) readChildren(ctx context.Context, v *lucene.Values) error {
 	case len(s.nested) == 0:
 		return &Unknown{Field: "_nested_path", Reason: "nested documents of no field of the mapping"}
 	}
+	size := 0
 	for i := range children {
 		if err := s.load(ctx, &children[i]); err != nil {
 			return err
@@ -60,6 +61,10 @@ func (s *segment) readChildren(ctx context.Context, v *lucene.Values) error {
 			}
 		}
 		s.pending[n.path] = append(s.pending[n.path], body)
+		size += len(body)
+		if err := fits(size, s.most); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -43,6 +43,9 @@ func (s *segment) object(ctx context.Context, dst []byte, n *node) (out []byte, 
 		default:
 			out, wrote, err = s.leaf(ctx, out, m.node)
 		}
+		if err == nil {
+			err = fits(len(out), s.most)
+		}
 		if err != nil {
 			return nil, false, err
 		}
@@ -104,7 +107,10 @@ func (s *segment) merge(dst []byte, entries [][]byte) ([]byte, error) {
 		}
 		begin := len(dst)
 		var err error
-		if dst, err = appendIgnored(dst, e, s.convert); err != nil {
+		if dst, err = appendIgnored(dst, e, s.convert); err == nil {
+			err = fits(len(dst), s.most)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if !bytes.ContainsRune([]byte("jcsy"), rune(e[0])) || len(dst) == begin || dst[begin] != '[' {
@@ -138,9 +144,13 @@ func (s *segment) leaf(ctx context.Context, dst []byte, n *node) ([]byte, bool, 
 	if l.unknown != "" {
 		return dst, false, s.refuse(ctx, l)
 	}
-	s.scratch.reset()
+	s.scratch.reset(s.most)
 	for _, layer := range l.layers {
-		if err := layer.load(ctx, s, &s.scratch); err != nil {
+		err := layer.load(ctx, s, &s.scratch)
+		if err == nil {
+			err = fits(len(s.scratch.b), s.most)
+		}
+		if err != nil {
 			if u, ok := errors.AsType[*Unknown](err); ok && u.Field == "" {
 				u.Field, u.Type = l.path, l.kind
 			}

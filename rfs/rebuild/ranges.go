@@ -98,7 +98,9 @@ func (l *ranges) load(ctx context.Context, s *segment, out *values) error {
 	}
 	in := codec.NewInput(b)
 	for range in.Count(2) {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		out.b = l.bound(in, append(out.b, `{"gte":`...))
 		out.b = l.bound(in, append(out.b, `,"lte":`...))
 		out.b = append(out.b, '}')
@@ -130,7 +132,9 @@ func (l *packed) load(ctx context.Context, s *segment, out *values) error {
 		if in.Err() != nil {
 			break
 		}
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		if err := renderOne(out, v, l.render); err != nil {
 			return err
 		}

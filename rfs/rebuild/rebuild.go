@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -28,6 +29,9 @@ func (u *Unknown) Error() string {
 	return fmt.Sprintf("the source cannot be rebuilt: field %s of type %s: %s", u.Field, u.Type, u.Reason)
 }
 
+// ErrTooLong is a source that becomes longer than Rebuilder.Bound allows.
+var ErrTooLong = errors.New("the rebuilt source becomes longer than what is read")
+
 // Rebuilder writes the sources of an index, segment by segment. It belongs to one goroutine.
 type Rebuilder struct {
 	root    *node
@@ -36,6 +40,7 @@ type Rebuilder struct {
 	dialect dialect
 	places  map[string]place // of fields; nil unless the dialect is fields
 	lenient bool             // what nothing of the mapping explains is left out
+	most    int              // length of a source, in bytes; 0: any
 	seg     *lucene.Segment
 	bound   *segment
 }
@@ -59,6 +64,13 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 	return &Rebuilder{root: root, created: created, convert: convert, dialect: synthetic{}}, nil
 }
 
+// Bound bounds the sources that follow: one of more than most bytes, or whose making takes several times that, is
+// ErrTooLong. 0: none is.
+func (r *Rebuilder) Bound(most int64) { r.most = int(min(most, math.MaxInt)) }
+
+// Forget gives up the memory of the last source.
+func (r *Rebuilder) Forget() { r.seg, r.bound = nil, nil }
+
 // Append appends the source of the document that v describes. Its error is an *Unknown when the document alone cannot be
 // rebuilt.
 func (r *Rebuilder) Append(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {
@@ -66,6 +78,9 @@ func (r *Rebuilder) Append(ctx context.Context, dst []byte, v *lucene.Values) ([
 		return nil, err
 	}
 	out, err := r.bound.source(ctx, dst, v)
+	if err == nil {
+		err = fits(len(out)-len(dst), r.most)
+	}
 	return out, unknownValue(err)
 }
 
@@ -132,16 +147,26 @@ type values struct {
 	b     []byte
 	n     int
 	array bool // written as an array whatever their number
+	most  int  // bytes; 0: any
 }
 
-func (v *values) reset() { v.b, v.n, v.array = v.b[:0], 0, false }
+func (v *values) reset(most int) { v.b, v.n, v.array, v.most = v.b[:0], 0, false, most }
 
 // next begins a value.
-func (v *values) next() {
+func (v *values) next() error {
 	if v.n > 0 {
 		v.b = append(v.b, ',')
 	}
 	v.n++
+	return fits(len(v.b), v.most)
+}
+
+// fits returns ErrTooLong when n bytes are more than most; 0: any are allowed.
+func fits(n, most int) error {
+	if most > 0 && n > most {
+		return ErrTooLong
+	}
+	return nil
 }
 
 // bind finds the columns of all fields in a segment.

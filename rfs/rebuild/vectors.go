@@ -68,7 +68,9 @@ func (l *vector) load(ctx context.Context, s *segment, out *values) error {
 	}
 	out.array = true
 	for i := range l.dims {
-		out.next()
+		if err := out.next(); err != nil {
+			return err
+		}
 		switch v := b[i*l.width:]; l.width {
 		case 4:
 			out.b = appendFloat(out.b, float64(math.Float32frombits(l.order.Uint32(v))), 32)

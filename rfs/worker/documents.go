@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/rebuild"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -44,7 +45,7 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b 
 // of returns the document of a record; keep is false when rules leave it out. A Failure is a document that cannot be
 // sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
 func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document, keep bool, failure *doc.Failure, err error) {
-	if err := s.builder.build(ctx, rec, s.decoder.Type); err != nil {
+	if err := s.build(ctx, rec); err != nil {
 		return d, false, nil, err
 	}
 	d, failure, err = s.decode(ctx, rec)
@@ -88,6 +89,44 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 		s.forgetForms()
 	}
 	return d, keep, nil, nil
+}
+
+// build gives a record the source that it does not store. The memory of a long one is asked for before it is made.
+func (s *documents) build(ctx context.Context, rec *lucene.Record) error {
+	if s.builder == nil {
+		return nil
+	}
+	if s.memory == nil {
+		return s.builder.build(ctx, rec, s.decoder.Type, 0)
+	}
+	err := s.builder.build(ctx, rec, s.decoder.Type, min(longSource, s.memory.maxDocument()))
+	if !tooLong(err) {
+		return err
+	}
+	s.builder.forget()
+	most, err := s.memory.MaxSource(ctx)
+	if err != nil {
+		return err
+	}
+	rec.Giant = true
+	if err := s.memory.widen(ctx, most); err != nil {
+		return err
+	}
+	err = s.builder.build(ctx, rec, s.decoder.Type, most)
+	s.builder.forget()
+	if tooLong(err) {
+		s.builder.source = nil
+		if !rec.HasSource { // else what is stored stays as it is
+			rec.Unbuilt = fmt.Errorf("a rebuilt source: %w", doc.ErrTooLong)
+		}
+		return nil
+	}
+	return err
+}
+
+// tooLong reports whether a source, or a part of it that is kept in another format, becomes longer than what is read.
+func tooLong(err error) bool {
+	return errors.Is(err, rebuild.ErrTooLong) || errors.Is(err, doc.ErrTooLong)
 }
 
 // decode brings a source into one line of JSON. The memory of a long one is asked for before.

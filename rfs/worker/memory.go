@@ -31,6 +31,7 @@ type allowance struct {
 	limit int64 // what most returned
 
 	claimed int64           // bytes that were asked for the document at hand
+	stored  int64           // of them for the raw bytes of its chunk
 	raw     *budget.Share   // of the raw bytes of its chunk
 	made    *budget.Share   // of what is made of it before it is a body
 	body    *budget.Share   // of its body, until it is handed over
@@ -84,7 +85,7 @@ func (m *allowance) claim(ctx context.Context, raw, source int64) error {
 	if err != nil {
 		return err
 	}
-	m.claimed = raw + forms*source
+	m.claimed, m.stored = raw+forms*source, raw
 	m.body = all.Split(2 * source)
 	m.raw = all.Split(raw)
 	m.made = all
@@ -100,6 +101,11 @@ func (m *allowance) convert(ctx context.Context, raw, size int64) error {
 	return m.claim(ctx, raw, size)
 }
 
+// widen blocks until a source of at most size bytes may be made of the document at hand.
+func (m *allowance) widen(ctx context.Context, size int64) error {
+	return m.convert(ctx, m.stored, size)
+}
+
 // handOver returns what gives back the memory of the body of the document at hand. Its other forms are given up.
 func (m *allowance) handOver() func() {
 	s := m.body
@@ -113,7 +119,7 @@ func (m *allowance) drop() {
 	for _, s := range []*budget.Share{m.raw, m.made, m.body} {
 		s.Release()
 	}
-	m.raw, m.made, m.body, m.claimed = nil, nil, nil, 0
+	m.raw, m.made, m.body, m.claimed, m.stored = nil, nil, nil, 0, 0
 }
 
 // close gives back everything; the job has ended.

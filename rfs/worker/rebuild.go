@@ -155,9 +155,10 @@ func filtered(x *snapshot.Index) bool {
 }
 
 // build gives a record without any stored source the one that its other fields make, or the reason why they do not, and
-// completes one that a filter reduced. A recovery source is the original and stays.
-func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucene.Record) []byte) error {
-	if b == nil || rec.Values == nil || len(rec.RecoverySource) > 0 && (b.originals || !rec.HasSource) {
+// completes one that a filter reduced. A recovery source is the original and stays. One of more than most bytes is
+// rebuild.ErrTooLong; 0: none is.
+func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucene.Record) []byte, most int64) error {
+	if rec.Values == nil || len(rec.RecoverySource) > 0 && (b.originals || !rec.HasSource) {
 		return nil
 	}
 	sources := b.sources[""]
@@ -167,6 +168,7 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucen
 	if sources == nil {
 		return nil
 	}
+	sources.Bound(most)
 	if rec.HasSource {
 		return b.complete(ctx, sources, rec)
 	}
@@ -181,6 +183,13 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucen
 	b.source = source
 	rec.Source, rec.HasSource, rec.Rebuilt = source, true, true
 	return nil
+}
+
+// forget gives up what a long source was made in, but for the source.
+func (b *builder) forget() {
+	for _, r := range b.sources {
+		r.Forget()
+	}
 }
 
 // complete adds to a filtered source what the filter left out. What cannot be completed stays as it is stored.

@@ -2,8 +2,14 @@ package worker
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/budget"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -39,6 +45,79 @@ func TestRebuildsBySettings(t *testing.T) {
 			}
 			if got := rebuilds(x, true); got != c.asked {
 				t.Errorf("asked: rebuilt as %q, want %q", got, c.asked)
+			}
+		})
+	}
+}
+
+// TestRebuiltSourcesAreBounded: a source that is made of other fields has the same bound as one that is stored.
+func TestRebuiltSourcesAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		name, dir string
+		req       Request
+	}{
+		{"synthetic", "../../testing/fixtures/8.19.21-synthetic", Request{}},
+		{"synthetic, of every type", "../rebuild/testdata/9.5.3-rebuild", Request{}},
+		{"derived", "../../testing/fixtures/os3.8.0-derived", Request{}},
+		{"switched off", "../rebuild/testdata/7.10.2-switched-off", Request{RebuildSources: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			read := func(most int64) (sent map[string]int, stored int, details []string) {
+				sent = map[string]int{}
+				r, err := repo.NewDir(c.dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.req.SnapshotName, c.req.EmitType, c.req.MultiType = "snap1", EmitAuto, SplitTypes
+				plan, err := NewPlan(t.Context(), r, c.req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, x := range plan.Indices {
+					for shard := range x.Entry.Shards {
+						err := ReadShard(t.Context(), r, x.Entry, shard, nil, Documents{
+							Memory: budget.New(1<<30, 0), MaxDocument: most,
+							Send: func(d *doc.Document) error {
+								if d.Rebuilt {
+									sent[x.Name+"/"+string(d.ID)] = len(d.Source)
+								} else {
+									stored++
+								}
+								return nil
+							},
+							Fail: func(f *doc.Failure) error {
+								if f.Reason == doc.TooLarge {
+									details = append(details, f.Detail)
+								}
+								return nil
+							},
+						})
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				return sent, stored, details
+			}
+			all, before, none := read(0)
+			if len(none) != 0 || len(all) == 0 {
+				t.Fatalf("%d arrive, %d are too long by default", len(all), len(none))
+			}
+			lengths := slices.Sorted(maps.Values(all))
+			most := lengths[len(lengths)/2]
+			sent, stored, details := read(int64(most)) // what is filtered and cannot be completed arrives as it is stored
+			for key, size := range sent {
+				if size > most {
+					t.Errorf("%s arrives with %d bytes of %d", key, size, most)
+				}
+			}
+			if longer := len(all) - len(sent); longer == 0 || len(details)+stored-before < longer {
+				t.Errorf("%d of %d documents are not rebuilt, %d are too long, %d more arrive as they are stored", longer, len(all), len(details), stored-before)
+			}
+			for _, d := range details {
+				if !strings.Contains(d, "--max-document-size") {
+					t.Errorf("%q names no setting", d)
+				}
 			}
 		})
 	}
