@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -78,5 +79,43 @@ func TestAStoreThatRedirectsGetsNothingSentElsewhere(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestTheAuthorityOfARoleThatRedirectsGetsNothingSentElsewhere: the credentials with which a role is assumed stay, too.
+func TestTheAuthorityOfARoleThatRedirectsGetsNothingSentElsewhere(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			var asked, elsewhere, stored atomic.Int64
+			count := func(n *atomic.Int64, then http.HandlerFunc) string {
+				s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					n.Add(1)
+					then(w, r)
+				}))
+				t.Cleanup(s.Close)
+				return s.URL
+			}
+			other := count(&elsewhere, func(http.ResponseWriter, *http.Request) {})
+			authority := count(&asked, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Location", other+r.URL.String())
+				w.WriteHeader(status)
+			})
+			store := count(&stored, func(http.ResponseWriter, *http.Request) {})
+			for k, v := range map[string]string{"AWS_ACCESS_KEY_ID": keyID, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": "token", "AWS_PROFILE": "",
+				"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL_STS": authority} {
+				t.Setenv(k, v)
+			}
+			r, err := repo.NewS3(t.Context(), "s3://bucket/x", repo.S3Options{Region: region, Endpoint: store, PathStyle: true, RoleARN: "arn:aws:iam::123456789012:role/reader"})
+			if err == nil {
+				_, err = r.Stat(t.Context(), "index-0")
+			}
+			if err == nil {
+				t.Error("it reads without the role")
+			}
+			if asked.Load() == 0 || elsewhere.Load() > 0 || stored.Load() > 0 {
+				t.Errorf("asked %d times; %d requests elsewhere, %d to the store without the role: %v", asked.Load(), elsewhere.Load(), stored.Load(), err)
+			}
+		})
 	}
 }
