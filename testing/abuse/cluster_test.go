@@ -18,6 +18,8 @@ type cluster struct {
 	secret bool // it does not tell how long a request may be
 	bulks  int  // requests
 	bulk   func(w http.ResponseWriter, actions []string)
+	held   *source // a document that it holds, alone; nil: nothing is read of it
+	pages  int     // that were asked for
 
 	mu   sync.Mutex
 	docs map[string]string
@@ -62,6 +64,16 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{%q:{"settings":{"index":{"uuid":"u","number_of_shards":"1"}}}}`, parts[0])
 	case last == "_mapping":
 		fmt.Fprintf(w, `{%q:{"mappings":{}}}`, parts[0])
+	case last == "point_in_time":
+		_, _ = io.WriteString(w, `{"pit_id":"p"}`)
+	case last == "_search" && c.held != nil:
+		c.pages++
+		_, _ = io.WriteString(w, `{"pit_id":"p","_shards":{"failed":0},"hits":{"hits":[`)
+		if !strings.Contains(string(b), "search_after") {
+			s := c.held
+			_, _ = io.Copy(w, io.MultiReader(strings.NewReader(`{"_id":"big!","sort":[1],"_source":`+s.head), repeated(s.part, s.n), strings.NewReader(s.tail+"}")))
+		}
+		_, _ = io.WriteString(w, `]}}`)
 	case last == "_search":
 		_, _ = io.WriteString(w, `{"hits":{"total":{"value":0},"hits":[]},"_shards":{"failed":0,"total":1,"successful":1}}`)
 	case last == "_count": // nothing before documents come, then more than any test sends
@@ -72,6 +84,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"nodes":{"x":{"http":{"max_content_length_in_bytes":104857600}}}}`)
 	case len(parts) > 2 && (parts[1] == "_doc" || parts[1] == "_create"):
 		c.document(w, r.Method, parts[0]+"/"+parts[2], parts[1] == "_create", string(b))
+	case len(parts) == 1 && r.Method == http.MethodGet && c.held != nil: // settings are asked for in one level
+		fmt.Fprintf(w, `{%q:{"mappings":{},"settings":{"index.uuid":"u","index.number_of_shards":"1"},"aliases":{}}}`, parts[0])
 	case len(parts) == 1 && r.Method == http.MethodGet:
 		fmt.Fprintf(w, `{%q:{"mappings":{},"settings":{"index":{"uuid":"u"}},"aliases":{}}}`, parts[0])
 	default:

@@ -100,6 +100,35 @@ func TestOtherCommandsKeepWithinTheBudget(t *testing.T) {
 	}
 }
 
+// TestComparisonsKeepWithinTheBudget: verify, with a long document in the snapshot, in the target, or in both.
+func TestComparisonsKeepWithinTheBudget(t *testing.T) {
+	blanks := func(n int) source { return source{`{"s":"`, " ", n - 8, `"}`} }
+	for _, c := range []struct {
+		name             string
+		snapshot, target int
+		names            string // what is said of it
+	}{
+		{"2 GB in the snapshot", 2_000_000_000, 100, "too_large"},
+		{"2 GB in the target", 100, 2_000_000_000, "more than"},
+		{"what a cluster writes, and what is read of the target", whatAClusterWrites, 60 << 20, "different"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, _ := snapshotOf(t, zstd814, blanks(c.snapshot))
+			held := blanks(c.target)
+			cluster := &cluster{held: &held}
+			e := run(t, 2*time.Minute, []string{"RFS_TARGET_PASSWORD=x"}, "rfsd", "verify", "--index-allowlist", "order-check", "--repo-uri", dir, "--snapshot-name", "snap1",
+				"--target-host", serve(t, cluster), "--target-username", "admin")
+			t.Logf("exit %d, %d MB, %d pages: %.600s %.600s", e.code, e.memory>>20, cluster.pages, e.stdout, e.stderr)
+			if e.late || e.memory > mostMemory {
+				t.Errorf("ran on %t, %d MB", e.late, e.memory>>20)
+			}
+			if cluster.pages == 0 || !strings.Contains(e.stdout+e.stderr, c.names) {
+				t.Errorf("%d pages were read; the document is not named", cluster.pages)
+			}
+		})
+	}
+}
+
 // TestFormsOfLongDocuments: sources that are converted, changed or refused, each as long as a cluster can write it.
 func TestFormsOfLongDocuments(t *testing.T) {
 	name := strings.Repeat("n", 64)
