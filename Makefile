@@ -85,9 +85,9 @@ test:
 vuln:
 	@testing/vuln.sh
 
-## abuse: attacks on the built programs, on loopback (two minutes)
+## abuse: attacks on the built programs, on loopback (some minutes)
 abuse: build
-	RFSD_ABUSE_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 10m ./testing/abuse
+	RFSD_ABUSE_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -timeout 20m ./testing/abuse
 
 ## ci: everything a change has to pass
 ci:
