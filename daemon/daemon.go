@@ -98,7 +98,7 @@ type Daemon struct {
 	readRequested time.Time // when a status request last triggered a read of the store
 	refused       refusals
 	measure       progress.Measure
-	watchers      map[chan struct{}]struct{}
+	watchers      status.Watchers
 	reloads       chan struct{}
 	readNow       chan struct{}
 	readIntentNow chan struct{} // triggers a read of the intent
@@ -145,7 +145,7 @@ func New(conf Config) *Daemon {
 	}
 	d := &Daemon{
 		conf: conf, log: conf.Log, started: time.Now(), measure: progress.Measure{Lag: progress.RecordLag}, wake: make(chan struct{}, 1), alive: make(chan struct{}),
-		intent: cms.Intent{State: cms.Run}, watchers: map[chan struct{}]struct{}{}, reloads: make(chan struct{}, 1), readNow: make(chan struct{}, 1), readIntentNow: make(chan struct{}, 1),
+		intent: cms.Intent{State: cms.Run}, reloads: make(chan struct{}, 1), readNow: make(chan struct{}, 1), readIntentNow: make(chan struct{}, 1),
 		beat: time.Now(),
 	}
 	d.metrics = metrics.NewRegistry(d.snapshot)

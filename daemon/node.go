@@ -274,28 +274,6 @@ func (d *Daemon) Ready() error {
 
 // Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is
 // closed when ctx is done.
-func (d *Daemon) Subscribe(ctx context.Context) <-chan struct{} {
-	ch := make(chan struct{}, 1)
-	d.mu.Lock()
-	d.watchers[ch] = struct{}{}
-	d.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.watchers, ch)
-		close(ch)
-	})
-	return ch
-}
-
-// notifyWatchers signals a change to all subscribers. The mutex is held.
-func (d *Daemon) notifyWatchers() {
-	for ch := range d.watchers {
-		select {
-		case ch <- struct{}{}:
-		default: // one is pending
-		}
-	}
-}
+func (d *Daemon) Subscribe(ctx context.Context) <-chan struct{} { return d.watchers.Subscribe(ctx) }
 
 func lower(s cms.FleetState) string { return strings.ToLower(string(s)) }

@@ -81,7 +81,7 @@ func (d *Daemon) reconcile(now time.Time) {
 		d.pushLimits()
 	}
 	if changed {
-		d.notifyWatchers()
+		d.watchers.Notify()
 	}
 }
 
@@ -279,7 +279,7 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 			s.lease = nil
 		}
 		d.updateScheduler(s.lease, nil)
-		d.notifyWatchers()
+		d.watchers.Notify()
 	}
 	if r.Sample == nil {
 		return
@@ -312,7 +312,7 @@ func (d *Daemon) handleEnd(s *slot, e End) {
 	if d.conf.MaxRate > 0 {
 		d.pushLimits()
 	}
-	d.notifyWatchers()
+	d.watchers.Notify()
 }
 
 // handleExit updates slot, lease and daemon after the end of a worker.

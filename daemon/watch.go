@@ -56,7 +56,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer d.notifyWatchers()
+	defer d.watchers.Notify()
 	d.lastRead.tried = true
 	if err != nil {
 		if d.lastRead.err == "" {
@@ -170,7 +170,7 @@ func (d *Daemon) apply(i cms.Intent) {
 		d.lastRead.migration = &m
 	}
 	if changed {
-		d.notifyWatchers()
+		d.watchers.Notify()
 	}
 	d.mu.Unlock()
 	if changed {

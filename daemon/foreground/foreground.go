@@ -51,20 +51,20 @@ type Command struct {
 	follower *progress.Follower
 	metrics  *metrics.Registry
 	started  time.Time
+	watchers status.Watchers
 
-	mu       sync.Mutex
-	items    []status.Item
-	events   []status.Event
-	refused  []progress.Failure // as of failed documents
-	failed   int64
-	sampled  metrics.Sample
-	watchers map[chan struct{}]struct{}
+	mu      sync.Mutex
+	items   []status.Item
+	events  []status.Event
+	refused []progress.Failure // as of failed documents
+	failed  int64
+	sampled metrics.Sample
 }
 
 // New returns a Command. Run keeps it up to date.
 func New(conf Config) *Command {
-	c := &Command{conf: conf, started: time.Now(), watchers: map[chan struct{}]struct{}{}}
-	c.follower = &progress.Follower{Read: c.read, Clock: conf.Clock, Own: conf.Own, Rehearsal: conf.Rehearsal, Changed: c.notify}
+	c := &Command{conf: conf, started: time.Now()}
+	c.follower = &progress.Follower{Read: c.read, Clock: conf.Clock, Own: conf.Own, Rehearsal: conf.Rehearsal, Changed: c.watchers.Notify}
 	c.metrics = metrics.NewRegistry(func() status.Report { return c.Status(context.Background()) })
 	return c
 }
@@ -85,23 +85,16 @@ func (c *Command) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { c.serve(serving) })
 	c.follower.Run(ctx)
-	if c.followed() {
+	if c.watchers.Any() {
 		last, end := context.WithTimeout(serving, lastRead)
 		c.follower.Look(last)
 		end()
-		c.notify()
+		c.watchers.Notify()
 		wait := time.NewTimer(lastStatus)
 		<-wait.C
 	}
 	stop()
 	running.Wait()
-}
-
-// followed reports whether a client follows the status.
-func (c *Command) followed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.watchers) > 0
 }
 
 // serve serves the socket until ctx ends.
@@ -169,30 +162,7 @@ func (c *Command) Status(context.Context) status.Report {
 
 // Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is closed when
 // ctx is done.
-func (c *Command) Subscribe(ctx context.Context) <-chan struct{} {
-	ch := make(chan struct{}, 1)
-	c.mu.Lock()
-	c.watchers[ch] = struct{}{}
-	c.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.watchers, ch)
-		close(ch)
-	})
-	return ch
-}
-
-func (c *Command) notify() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for ch := range c.watchers {
-		select {
-		case ch <- struct{}{}:
-		default: // one is pending
-		}
-	}
-}
+func (c *Command) Subscribe(ctx context.Context) <-chan struct{} { return c.watchers.Subscribe(ctx) }
 
 // seen returns an error until the store was read.
 func (c *Command) seen() (*progress.Migration, error) {
