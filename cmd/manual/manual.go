@@ -15,12 +15,6 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 )
 
-// Page is the manual page of a program or of one of its commands, in section 1.
-type Page struct {
-	Name     string // such as rfsd-config-check
-	Markdown string // as go-md2man reads it
-}
-
 // Command returns the hidden command that writes the manual pages of a program, whose commands app returns, into a directory.
 // The build of the packages uses it.
 func Command(app func() *cli.App) *cli.Command {
@@ -30,8 +24,8 @@ func Command(app func() *cli.App) *cli.Command {
 		if len(call.Args) != 1 {
 			return config.Usage("into which directory?")
 		}
-		for _, page := range Pages(app()) {
-			if err := os.WriteFile(filepath.Join(call.Args[0], page.Name+".1.md"), []byte(page.Markdown), 0o644); err != nil {
+		for name, page := range Pages(app()) {
+			if err := os.WriteFile(filepath.Join(call.Args[0], name+".1.md"), []byte(page), 0o644); err != nil {
 				return fmt.Errorf("manual: %w", err)
 			}
 		}
@@ -39,22 +33,23 @@ func Command(app func() *cli.App) *cli.Command {
 	})
 }
 
-// Pages returns a page of the program, and one of each command that is not hidden.
-func Pages(app *cli.App) []Page {
-	top := &cli.Command{Name: app.Name, Usage: app.Usage, Description: app.Description, Subcommands: app.Commands}
-	return pages(app, top, nil)
+// Pages returns the manual pages of the program, and of each command that is not hidden, for section 1: Markdown as go-md2man
+// reads it, by a name such as rfsd-config-check.
+func Pages(app *cli.App) map[string]string {
+	all := map[string]string{}
+	addPages(all, app, &cli.Command{Name: app.Name, Usage: app.Usage, Description: app.Description, Subcommands: app.Commands}, nil)
+	return all
 }
 
-// pages returns the pages of a command and of those below it. Parents are the names above it.
-func pages(app *cli.App, c *cli.Command, parents []string) []Page {
+// addPages adds the pages of a command and of those below it. Parents are the names above it.
+func addPages(all map[string]string, app *cli.App, c *cli.Command, parents []string) {
 	words := append(slices.Clone(parents), c.Name)
-	all := []Page{{strings.Join(words, "-"), text(app, c, words)}}
+	all[strings.Join(words, "-")] = text(app, c, words)
 	for _, sub := range c.Subcommands {
 		if !sub.Hidden && sub.Name != "help" {
-			all = append(all, pages(app, sub, words)...)
+			addPages(all, app, sub, words)
 		}
 	}
-	return all
 }
 
 func text(app *cli.App, c *cli.Command, words []string) string {

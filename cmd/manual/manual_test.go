@@ -26,8 +26,8 @@ func sample() *cli.App {
 
 func TestPages(t *testing.T) {
 	pages := map[string]string{}
-	for _, page := range Pages(sample()) {
-		pages[page.Name] = roff(page.Markdown)
+	for name, page := range Pages(sample()) {
+		pages[name] = roff(page)
 	}
 	for name, want := range map[string][]string{
 		"sample":            {`.TH "SAMPLE" "1" "" "sample v1.2.3" "User Commands"`, "sample - show what pages hold", "sample move\\fP", "sample parts\\fP", "sample-move\\fP(1)"},
@@ -54,7 +54,7 @@ func TestPages(t *testing.T) {
 // The options of the page are those of the help, each with its variable and its default.
 func TestPagesListEveryOption(t *testing.T) {
 	app := sample()
-	text := roff(Pages(app)[1].Markdown)
+	text := roff(Pages(app)["sample-move"])
 	settings := config.Honours(app.Commands[0])
 	if len(settings) < 50 {
 		t.Fatalf("the command has %d options", len(settings))
@@ -79,9 +79,9 @@ func TestTheCommandWritesThePages(t *testing.T) {
 	if err := sample().Run([]string{"sample", "manual", dir}); err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range Pages(sample()) {
-		if b, err := os.ReadFile(dir + "/" + page.Name + ".1.md"); err != nil || string(b) != page.Markdown {
-			t.Errorf("%s: %v", page.Name, err)
+	for name, page := range Pages(sample()) {
+		if b, err := os.ReadFile(dir + "/" + name + ".1.md"); err != nil || string(b) != page {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if err := sample().Run([]string{"sample", "manual", dir + "/absent"}); err == nil {

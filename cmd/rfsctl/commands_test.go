@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config/configtest"
+	"github.com/rfsd/rfsd/cmd/manual"
 )
 
 func TestCommands(t *testing.T) {
@@ -13,4 +14,5 @@ func TestCommands(t *testing.T) {
 	t.Run("are declared", p.TestCommandsAreDeclared)
 	t.Run("refuse every wrong value by name", p.TestEveryWrongValueIsRefusedByName)
 	t.Run("know no misspelt option", p.TestEveryMisspeltOptionIsUnknown)
+	t.Run("have manual pages", func(t *testing.T) { p.TestEveryCommandHasAManualPage(t, manual.Pages(newApp())) })
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/config/configtest"
+	"github.com/rfsd/rfsd/cmd/manual"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -29,6 +30,7 @@ func TestCommands(t *testing.T) {
 	t.Run("are declared", p.TestCommandsAreDeclared)
 	t.Run("refuse every wrong value by name", p.TestEveryWrongValueIsRefusedByName)
 	t.Run("know no misspelt option", p.TestEveryMisspeltOptionIsUnknown)
+	t.Run("have manual pages", func(t *testing.T) { p.TestEveryCommandHasAManualPage(t, manual.Pages(newApp())) })
 }
 
 // TestAnEstimateHasNoOptionsThatItIgnores: it took 48 and honoured 12.

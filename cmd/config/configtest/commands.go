@@ -138,3 +138,15 @@ func (p Program) TestEveryMisspeltOptionIsUnknown(t *testing.T) {
 		}
 	})
 }
+
+// TestEveryCommandHasAManualPage looks for the commands of the program in its manual pages, which are Markdown by name.
+func (p Program) TestEveryCommandHasAManualPage(t *testing.T, pages map[string]string) {
+	for _, spec := range config.Specs() {
+		if !strings.HasPrefix(spec.Path, p.App().Name+" ") {
+			continue
+		}
+		if !strings.Contains(pages[strings.ReplaceAll(spec.Path, " ", "-")], "Exit codes:") {
+			t.Errorf("%s has no page, or one without its exit codes", spec.Path)
+		}
+	}
+}
