@@ -64,7 +64,7 @@ func OwnSockets(env func(string) string) (all []string) {
 	return all
 }
 
-// private returns an error unless dir is a directory of this user that nobody else can enter.
+// private returns an error unless dir is a directory that only this user can enter.
 func private(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -203,7 +203,7 @@ func (r *run) mayStart() error {
 	return nil
 }
 
-// load gives the documents of the window to the loader. A file in which a later frame looks back further than the first
+// load passes the documents of the window to the loader. A file in which a later frame looks back further than the first
 // is opened once more, when this window holds no line of it.
 func (r *run) load(ctx context.Context) error {
 	next, err := r.loadFrom(ctx, r.base.Offset, 0)
@@ -213,7 +213,7 @@ func (r *run) load(ctx context.Context) error {
 	return err
 }
 
-// loadFrom gives the documents at and after from to the loader, and returns behind which it stopped.
+// loadFrom passes the documents at and after from to the loader, and returns behind which it stopped.
 func (r *run) loadFrom(ctx context.Context, from, back int64) (next int64, err error) {
 	w, err := openWindow(ctx, r.Source, r.window, from, r.limit(), room{r.Memory, r.Frames}, back)
 	if err != nil {

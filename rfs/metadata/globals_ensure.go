@@ -33,7 +33,7 @@ var places = map[Kind]struct {
 // no equal for are left out, and so is a template that an existing one of the same priority
 // stands in for; any other refusal of a template is an error (fault.ErrRejected), after
 // everything else was tried. Further errors: fault.ErrUnavailable, fault.ErrConfig. The
-// result tells what was done, also beside an error. l records what is created; nil: nothing is recorded.
+// result states what was done, also beside an error. l records what is created; nil: nothing is recorded.
 func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) (GlobalResult, error) {
 	if l == nil {
 		l = unrecorded{}
