@@ -117,7 +117,7 @@ func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) erro
 func read(ctx context.Context, api API, kind, name string) (object, error) {
 	if kind == Index || kind == DataStream {
 		p, err := look(ctx, api, kind, name)
-		return object{UUID: p.uuid, Settings: p.settings, Aliases: p.aliases}, err
+		return p.object(), err
 	}
 	b, err := get(ctx, api, metadata.ObjectPath(metadata.Kind(kind), name), nil, nil)
 	return object{Digest: digest(b)}, err
@@ -133,8 +133,7 @@ func resolve(ctx context.Context, api API, c cms.Creation, was object) (is objec
 		if errors.Is(err, errOther) {
 			return is, false, nil
 		}
-		is = object{UUID: p.uuid, Settings: p.settings, Aliases: p.aliases}
-		return is, p.created.Sub(c.Since).Abs() <= window, err
+		return p.object(), p.created.Sub(c.Since).Abs() <= window, err
 	}
 	b, err := get(ctx, api, metadata.ObjectPath(metadata.Kind(c.Kind), c.Name), nil, nil)
 	if err != nil {

@@ -103,6 +103,11 @@ type present struct {
 	indices  []string // backing indices of a data stream
 }
 
+// object returns what is recorded of p.
+func (p present) object() object {
+	return object{UUID: p.uuid, Settings: p.settings, Aliases: p.aliases}
+}
+
 var errAbsent = errors.New("not on the target")
 
 // get sends a GET request and decodes its response into out; errAbsent when the target has nothing there.

@@ -291,12 +291,12 @@ func (u *Undo) lookAliases(ctx context.Context, index string, was object, is pre
 // usedPipelines refuses pipelines that indices name which stay.
 func (u *Undo) usedPipelines(ctx context.Context, entries []Entry) error {
 	goes := map[string]bool{}
-	any := false
+	asked := false
 	for _, e := range entries {
 		goes[e.Name] = goes[e.Name] || e.Kind == Index && e.State == Created
-		any = any || e.Kind == string(metadata.Pipeline) && e.State == Created
+		asked = asked || e.Kind == string(metadata.Pipeline) && e.State == Created
 	}
-	if !any || u.API == nil {
+	if !asked || u.API == nil {
 		return nil
 	}
 	var answer map[string]struct {
