@@ -104,6 +104,9 @@ func TestArrivals(t *testing.T) {
 		{name: "fewer with a pipeline that does not run", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.set["index.default_pipeline"] = 3, "p"
 		}},
+		{name: "fewer with pipelines, and none", roots: "3", problem: "2 are missing", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.set["index.default_pipeline"], s.Identity = 3, "_none", map[string]string{PipelinesKey: "true"}
+		}},
 		{name: "fewer with routings and other shards", roots: "3", note: "one id under several routings", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.routed, h.set["index.number_of_shards"] = 3, 4, "1"
 		}},
@@ -182,6 +185,13 @@ func TestArrivals(t *testing.T) {
 					counted := h.counted
 					if _, _, err := s.auditItems(t.Context()); err != nil || h.counted != counted && h.denied == nil {
 						t.Errorf("a second run counted again: %v", err)
+					}
+					id := cms.ItemID{Index: "a"}.String() // more was sent since
+					it := m.items[id]
+					it.Counts.Indexed++
+					m.items[id] = it
+					if _, _, err := s.auditItems(t.Context()); err != nil || h.counted == counted && h.denied == nil {
+						t.Errorf("what was sent since is not counted: %v", err)
 					}
 					return
 				}
