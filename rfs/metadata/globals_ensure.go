@@ -44,7 +44,7 @@ func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) 
 	for _, o := range plan.Objects {
 		there, err := hasObject(ctx, c, o)
 		if err == nil && there {
-			if err := l.Confirm(ctx, string(o.Kind), o.Name, false); err != nil {
+			if err := l.Decide(ctx, string(o.Kind), o.Name); err != nil {
 				return r, fmt.Errorf("%s: %w", o.label(), err)
 			}
 			r.Existed = append(r.Existed, o.label())
@@ -83,9 +83,9 @@ func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) 
 func recordOutcome(ctx context.Context, l Ledger, o Global, err error) error {
 	switch {
 	case err == nil:
-		return l.Confirm(ctx, string(o.Kind), o.Name, true)
+		return l.Confirm(ctx, string(o.Kind), o.Name)
 	case isThere(err):
-		return l.Confirm(ctx, string(o.Kind), o.Name, false)
+		return l.Decide(ctx, string(o.Kind), o.Name)
 	case errors.Is(err, fault.ErrRejected):
 		return l.Withdraw(ctx, string(o.Kind), o.Name)
 	}

@@ -12,8 +12,10 @@ import (
 type Ledger interface {
 	// Intend records an object that is not there and is going to be created; sent is the body of the request.
 	Intend(ctx context.Context, kind, name string, sent json.RawMessage) error
-	// Confirm records that an object is there. ours states that the target has just acknowledged its creation.
-	Confirm(ctx context.Context, kind, name string, ours bool) error
+	// Confirm records an object whose creation the target has just acknowledged.
+	Confirm(ctx context.Context, kind, name string) error
+	// Decide completes what Intend recorded of an object that the target has, and whose creation was not acknowledged.
+	Decide(ctx context.Context, kind, name string) error
 	// Withdraw takes back what Intend recorded: the target refused the object.
 	Withdraw(ctx context.Context, kind, name string) error
 }
@@ -21,7 +23,8 @@ type Ledger interface {
 type unrecorded struct{}
 
 func (unrecorded) Intend(context.Context, string, string, json.RawMessage) error { return nil }
-func (unrecorded) Confirm(context.Context, string, string, bool) error           { return nil }
+func (unrecorded) Confirm(context.Context, string, string) error                 { return nil }
+func (unrecorded) Decide(context.Context, string, string) error                  { return nil }
 func (unrecorded) Withdraw(context.Context, string, string) error                { return nil }
 
 // ObjectPath returns the path of an object that belongs to no index, "" for another kind.

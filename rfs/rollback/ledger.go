@@ -64,34 +64,35 @@ func (l *Ledger) Withdraw(ctx context.Context, kind, name string) error {
 	return l.Records.ForgetCreation(ctx, kind, name)
 }
 
-// Confirm completes the record of an object that the target has. ours states that the target has just acknowledged its
-// creation. Without it only an intent is completed, and only where the object can be the session's: an index whose
-// creation date fits the intent, another object that is what was sent.
-func (l *Ledger) Confirm(ctx context.Context, kind, name string, ours bool) error {
-	if !ours {
-		c, err := l.Records.Creation(ctx, kind, name)
-		if errors.Is(err, cms.ErrNotFound) {
-			return nil
-		}
-		if err != nil || c.State != cms.CreationIntended {
-			return err
-		}
-		was, err := decodeObject(c)
-		if err != nil {
-			return err
-		}
-		is, mine, err := resolve(ctx, l.API, c, was)
-		switch {
-		case errors.Is(err, errAbsent):
-			return nil
-		case err != nil:
-			return err
-		case !mine:
-			l.Log.InfoContext(ctx, "object is not this session's", "kind", kind, "name", name)
-			return l.Records.ForgetCreation(ctx, kind, name)
-		}
-		return l.confirm(ctx, kind, name, is)
+// Decide completes the intent of an object that the target has, where the object can be the session's: an index whose
+// creation date fits the intent, another object that is what was sent. Else it removes the intent. Other records stay.
+func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
+	c, err := l.Records.Creation(ctx, kind, name)
+	if errors.Is(err, cms.ErrNotFound) {
+		return nil
 	}
+	if err != nil || c.State != cms.CreationIntended {
+		return err
+	}
+	was, err := decodeObject(c)
+	if err != nil {
+		return err
+	}
+	is, mine, err := resolve(ctx, l.API, c, was)
+	switch {
+	case errors.Is(err, errAbsent):
+		return nil
+	case err != nil:
+		return err
+	case !mine:
+		l.Log.InfoContext(ctx, "object is not this session's", "kind", kind, "name", name)
+		return l.Records.ForgetCreation(ctx, kind, name)
+	}
+	return l.confirm(ctx, kind, name, is)
+}
+
+// Confirm completes the record of an object whose creation the target has just acknowledged.
+func (l *Ledger) Confirm(ctx context.Context, kind, name string) error {
 	is, err := read(ctx, l.API, kind, name)
 	if errors.Is(err, errAbsent) || errors.Is(err, errOther) {
 		return nil // it was removed at once

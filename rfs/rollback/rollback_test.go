@@ -123,7 +123,7 @@ func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
 			if must(t, err); !slices.Equal(states(all), c.want) {
 				t.Errorf("list: %q", states(all))
 			}
-			must(t, l.Confirm(t.Context(), c.kind, "t", false))
+			must(t, l.Decide(t.Context(), c.kind, "t"))
 			if all, err = undoing(on, r).List(t.Context()); err != nil || !slices.Equal(states(all), c.kept) {
 				t.Errorf("list after another run: %q, %v", states(all), err)
 			}
@@ -135,8 +135,8 @@ func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{"/_template/t": template(2)}}, coordinator(t)
 	on.index("old", "u", "", "", 5, time.Now())
 	l := ledger(on, r)
-	must(t, l.Confirm(t.Context(), Index, "old", false))
-	must(t, l.Confirm(t.Context(), "template", "t", false))
+	must(t, l.Decide(t.Context(), Index, "old"))
+	must(t, l.Decide(t.Context(), "template", "t"))
 	must(t, l.Intend(t.Context(), "pipeline", "p", json.RawMessage(`{"processors":[]}`)))
 	must(t, l.Withdraw(t.Context(), "pipeline", "p")) // the target refused it
 	on.answers["/_ingest/pipeline/p"] = `{"p":{"processors":[]}}`
@@ -154,12 +154,12 @@ func migrated(t *testing.T) (*cluster, *cms.Coordinator, *Ledger) {
 	for _, name := range []string{"a", "b"} {
 		must(t, l.Intend(t.Context(), Index, name, nil))
 		on.index(name, "u"+name, "", "", -1, created)
-		must(t, l.Confirm(t.Context(), Index, name, true))
+		must(t, l.Confirm(t.Context(), Index, name))
 		on.index(name, "u"+name, "", "", 7, created)
 	}
 	for kind, name := range map[string]string{"template": "t", "pipeline": "p"} {
 		must(t, l.Intend(t.Context(), kind, name, json.RawMessage(`{}`)))
-		must(t, l.Confirm(t.Context(), kind, name, true))
+		must(t, l.Confirm(t.Context(), kind, name))
 	}
 	return on, r, l
 }

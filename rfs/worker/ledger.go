@@ -49,7 +49,11 @@ func (s *Session) confirm(ctx context.Context, e Entry, created []string) error 
 		return nil
 	}
 	for _, name := range e.Ours {
-		if err := s.Ledger.Confirm(ctx, kindOf(e), name, slices.Contains(created, name)); err != nil {
+		record := s.Ledger.Decide
+		if slices.Contains(created, name) {
+			record = s.Ledger.Confirm
+		}
+		if err := record(ctx, kindOf(e), name); err != nil {
 			return err
 		}
 	}
