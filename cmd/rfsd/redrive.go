@@ -3,12 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -22,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/redrive"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -209,14 +207,11 @@ func isStream(ctx context.Context, client *target.Client, index string) (bool, e
 	case !exists:
 		return false, fmt.Errorf("index %s is not on the target: create it with its mappings first, or leave its documents in the files with --index-exclude %s: %w", index, index, fault.ErrConfig)
 	}
-	status, answer, err := client.Do(ctx, http.MethodGet, "/_data_stream/"+url.PathEscape(index), nil, nil)
-	if err != nil {
+	stream, err := metadata.FindStream(ctx, client, index)
+	if err != nil && !errors.Is(err, fault.ErrConfig) { // without the permission to ask: the target refuses what does not fit
 		return false, fmt.Errorf("index %s: %w", index, err)
 	}
-	var found struct {
-		Streams []struct{ Name string } `json:"data_streams"`
-	}
-	return status == http.StatusOK && json.Unmarshal(answer, &found) == nil && len(found.Streams) > 0, nil
+	return stream != nil, nil
 }
 
 // conclude prints the report and decides the exit code.
