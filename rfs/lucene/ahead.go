@@ -13,6 +13,7 @@ const segmentsAhead = 6
 type openings struct {
 	queue  []*opening      // in the order of the segments
 	next   int             // index of the next segment to begin with
+	long   bool            // the last of queue takes much memory
 	ctx    context.Context // of the openings; close ends it
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -34,6 +35,11 @@ func (r *Reader) openAhead(ctx context.Context) (*storedFields, error) {
 	}
 	for ; len(a.queue) <= segmentsAhead && a.next < len(r.commit.Segments); a.next++ {
 		if s := r.commit.Segments[a.next]; r.reaches(s) {
+			long := s.long()
+			if len(a.queue) > 0 && (long || a.long) {
+				break // it is opened when it is needed
+			}
+			a.long = long
 			o := &opening{done: make(chan struct{})}
 			a.queue = append(a.queue, o)
 			a.wg.Go(func() {
@@ -50,6 +56,27 @@ func (r *Reader) openAhead(ctx context.Context) (*storedFields, error) {
 	}
 	a.queue = a.queue[1:]
 	return first.stored, first.err
+}
+
+// long reports whether one of the files that are read whole when the segment is opened is long.
+func (s *Segment) long() bool {
+	names := []string{".fnm", ".fdm", ".fdx"}
+	if s.fieldsGen >= 0 || !s.wantInfos && s.fields != nil {
+		names = names[1:]
+	}
+	if s.infos != nil && s.infos.synthetic() {
+		for _, name := range []string{seriesID, seriesTime, seriesHash} {
+			if f := s.infos.named(name); f != nil {
+				names = append(names, "_"+f.columnFile()+".dvm")
+			}
+		}
+	}
+	for _, name := range names {
+		if src, err := s.files.core(name); err == nil && src.size > longFile {
+			return true
+		}
+	}
+	return s.fields == nil || s.wantInfos && s.infos == nil
 }
 
 // close ends what is being opened and waits for it.

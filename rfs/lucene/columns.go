@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
@@ -19,83 +21,68 @@ const (
 // rootTest says whether a document without a stored id is a root document.
 type rootTest struct {
 	known bool   // there is a column _primary_term
-	docs  bitset // its documents; nil: all
-}
-
-// isRoot is asked for live documents without a stored id. Without the column they are
-// nested children; one whose column cannot be read counts as root, so that it is reported
-// and not lost.
-func (s *Segment) isRoot(doc int32) bool {
-	return s.roots.known && (s.roots.docs == nil || s.roots.docs.get(doc))
+	docs  bitset // its documents; nil: all, or unheld
 }
 
 const (
-	// wholeDocValues is the length up to which a .dvd file of the segment is read whole.
-	wholeDocValues = 4 << 20
-	// wholeDocValuesPart is the part of .fdt up to which it is, 1 in that many bytes.
+	// wholeDocValues is the length up to which a .dvd file is read whole and kept; longer ones are read by parts.
+	wholeDocValues = 1 << 20
+	// wholeDocValuesPart is the part of .fdt up to which such a file is verified first, 1 in that many bytes.
 	wholeDocValuesPart = 50
 )
 
-// readColumns gives the soft-deleted documents, nil when there are none, and finds out
-// which documents are roots.
-func (o *segmentOpener) readColumns(ctx context.Context, fi *fieldInfos) (bitset, error) {
-	var soft bitset
-	metas := columnMetas{seg: o.seg, fields: fi}
+// findColumns returns the column of the soft-deleted documents and that of the roots, verified; nil where there are none, and
+// for roots where all documents have a value. Live documents without a stored id are roots if they have one: without the
+// column they are nested children; one whose column cannot be read counts as root, so that it is reported and not lost.
+func (o *segmentOpener) findColumns(ctx context.Context, fi *fieldInfos) (soft, roots *column, err error) {
+	metas := columnMetas{seg: o.seg, fields: fi, only: []string{softDeletes, primaryTerm}, long: &o.long}
 	if f := fi.numeric(softDeletes); f != nil && o.entry.softDelCount != 0 {
-		c, err := metas.open(ctx, f)
-		if err != nil {
-			return nil, err
+		if soft, err = metas.open(ctx, f); err != nil {
+			return nil, nil, err
 		}
-		if c == nil {
-			return nil, fmt.Errorf("%s: soft deletes in doc values of format %q are not known: %w",
+		if soft == nil {
+			return nil, nil, fmt.Errorf("%s: soft deletes in doc values of format %q are not known: %w",
 				o.seg.Name, f.attrs[attrFormat], fault.ErrUnsupported)
 		}
-		if soft, err = o.docs(ctx, c); err != nil {
-			return nil, err
+		if _, none := soft.entry.Everywhere(int32(o.seg.MaxDoc)); none {
+			soft = nil
+		} else if err := o.verify(ctx, soft); err != nil {
+			return nil, nil, err
 		}
 	}
 	if f := fi.numeric(primaryTerm); f != nil {
 		o.seg.roots.known = true
 		c, err := metas.open(ctx, f)
 		if errors.Is(err, fault.ErrUnsupported) {
-			return soft, nil // as with a format that is not known
+			return soft, nil, nil // as with a format that is not known
 		}
 		if err != nil || c == nil {
-			return soft, err
+			return soft, nil, err
 		}
-		docs, err := o.docs(ctx, c)
-		if err != nil {
-			return nil, err
+		if all, _ := c.entry.Everywhere(int32(o.seg.MaxDoc)); all {
+			return soft, nil, nil
 		}
-		if docs.count() < o.seg.MaxDoc {
-			o.seg.roots.docs = docs
+		if err := o.verify(ctx, c); err != nil {
+			return nil, nil, err
 		}
+		roots = c
 	}
-	return soft, nil
+	return soft, roots, nil
 }
 
-// docs is the set of documents that have a value in a column.
-func (o *segmentOpener) docs(ctx context.Context, c *column) (bitset, error) {
-	maxDoc := int32(o.seg.MaxDoc)
-	out := newBitset(maxDoc)
-	switch all, none := c.entry.Everywhere(maxDoc); {
-	case none:
-		return out, nil
-	case all:
-		out.fill(maxDoc)
-		return out, nil
+// verify checks the file of a column of which some documents have a value, when it is short, a small part of the segment,
+// later than it, or wanted so; of others only the set is read.
+func (o *segmentOpener) verify(ctx context.Context, c *column) error {
+	if all, none := c.entry.Everywhere(int32(o.seg.MaxDoc)); all || none {
+		return nil
 	}
-	// The whole, verified file when it is small, later than the segment or wanted so, else only the set.
-	limit := max(wholeDocValues, o.seg.StoredSize/wholeDocValuesPart)
-	if c.field.dvGen >= 0 || c.data.size <= limit {
-		if err := c.readWhole(ctx); err != nil {
-			return nil, err
-		}
-	} else if !o.all {
+	if c.field.dvGen >= 0 || c.data.size <= max(wholeDocValues, o.seg.StoredSize/wholeDocValuesPart) {
+		return c.verify(ctx)
+	}
+	if !o.all {
 		o.unverified = append(o.unverified, c.data.name+": only the column "+c.field.name+" is read")
 	}
-	err := c.entry.EachDoc(ctx, c, maxDoc, out.set)
-	return out, c.wrap(err)
+	return nil
 }
 
 // column is one field of doc values: its entry in .dvm and its file .dvd.
@@ -169,6 +156,16 @@ func (d *columnData) checkHeader(b []byte) error {
 	return d.data.wrap(in.Err())
 }
 
+// uncached returns the column without what is held of its file.
+func (c *column) uncached() *column {
+	if c == nil {
+		return nil
+	}
+	d := *c.columnData
+	d.data, d.whole = d.data.uncached(), nil
+	return &column{field: c.field, entry: c.entry, columnData: &d}
+}
+
 // wrap names the file in an error of the column.
 func (c *column) wrap(err error) error {
 	if err == nil {
@@ -177,16 +174,12 @@ func (c *column) wrap(err error) error {
 	return c.data.wrap(fmt.Errorf("column %s: %w", c.field.name, err))
 }
 
-const (
-	attrFormat = "PerFieldDocValuesFormat.format"
-	attrSuffix = "PerFieldDocValuesFormat.suffix"
-	attrMode   = "Lucene80DocValuesFormat.mode"
-)
-
 // columnMetas finds columns; files that serve several are parsed once.
 type columnMetas struct {
 	seg    *Segment
 	fields *fieldInfos
+	only   []string    // fields whose columns are wanted; nil: any
+	long   *sync.Mutex // held while a long file is read and parsed; nil: one is read at a time
 	parsed map[string]*columnFile
 }
 
@@ -204,7 +197,7 @@ func (m *columnMetas) open(ctx context.Context, f *fieldInfo) (*column, error) {
 	if !columns.Known(format) {
 		return nil, nil
 	}
-	suffix := format + "_" + f.attrs[attrSuffix]
+	suffix := f.columnFile()
 	key := suffix
 	if f.dvGen >= 0 {
 		key = codec.Base36(f.dvGen) + "_" + suffix
@@ -238,6 +231,10 @@ func (m *columnMetas) parse(ctx context.Context, gen int64, suffix, full string)
 	if err != nil {
 		return nil, err
 	}
+	if m.long != nil && meta.size > longFile {
+		m.long.Lock()
+		defer m.long.Unlock()
+	}
 	b, err := meta.readAll(ctx)
 	if err != nil {
 		return nil, err
@@ -261,5 +258,6 @@ func (m *columnMetas) field(number int32) (columns.Field, bool) {
 	}
 	return columns.Field{
 		SkipIndex: f.skipIndex, Compressed: f.attrs[attrMode] == "BEST_COMPRESSION", Sorts: f.name == m.seg.sortedBy,
+		Unwanted: m.only != nil && !slices.Contains(m.only, f.name),
 	}, true
 }

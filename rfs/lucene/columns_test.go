@@ -343,10 +343,10 @@ func TestRootsWithoutAColumnThatCanBeReadAreAllDocuments(t *testing.T) {
 	}
 	s := commit.Segments[0]
 	fi := fieldsOf(t, s)
-	fi.named(primaryTerm).attrs = map[string]string{attrFormat: "ES819TSDB", attrSuffix: "0"}
+	fi.named(primaryTerm).attrs = attributes{attrFormat: "ES819TSDB", attrSuffix: "0"}
 	s.roots = rootTest{}
-	o := segmentOpener{seg: s}
-	if _, err := o.readColumns(t.Context(), fi); err != nil || !s.isRoot(0) || !s.isRoot(int32(s.MaxDoc-1)) {
+	o := segmentOpener{seg: s, inAll: &inAll{}}
+	if _, roots, err := o.findColumns(t.Context(), fi); err != nil || roots != nil || !s.roots.known {
 		t.Errorf("roots %+v, %v", s.roots, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -26,8 +27,9 @@ type Options struct {
 	VerifyAll bool
 	// Values keeps what Record.Values and Record.Version need.
 	Values bool
-	// Concurrency is how many segments are opened at once; 0 means 4.
+	// Concurrency is how many segments are opened at once; 0 means 16.
 	Concurrency int
+	held        int64 // bytes; 0: mostHeld
 }
 
 const defaultConcurrency = 16
@@ -65,22 +67,19 @@ type Segment struct {
 
 	id     string
 	files  *files
-	live   bitset // nil: all documents live
-	fields fieldTable
+	live   bitset // nil: all documents live, or unheld
 	roots  rootTest
+	unheld *deletions // the files of live and roots, where these are not held
 
-	sortedBy string      // the field by which its documents are sorted first, in rising order; "" for none
-	infos    *fieldInfos // kept where ids are computed, or Options.Values asks for it; else nil
+	heldChunks int64 // entries of the chunk index that are held
+
+	sortedBy  string     // the field by which its documents are sorted first, in rising order; "" for none
+	fieldsGen int64      // of .fnm; -1: the segment's own
+	fields    fieldTable // nil: not held
+	wantInfos bool       // ids are computed, or Options.Values asks for the fields
+	infos     *fieldInfos
 
 	preamble []byte // of .fdt, so that it is not fetched again; nil when nothing lives
-}
-
-// anyLive reports whether one of the documents [from, to) lives.
-func (s *Segment) anyLive(from, to int32) bool {
-	if s.live == nil {
-		return from < to
-	}
-	return s.live.any(from, to)
 }
 
 // Open reads segments_N, and of each segment .si, .cfe, .fnm, the live documents and the
@@ -111,9 +110,12 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 			return nil, err
 		}
 	}
+	if n := len(info.segments); n > maxSegments {
+		return nil, fmt.Errorf("%s: %d segments, at most %d are read; merge the index and snapshot it again: %w", name, n, maxSegments, fault.ErrUnsupported)
+	}
 	c := &Commit{Name: name, Format: int(info.format), Version: info.version, UserData: info.userData}
 	openers := make([]segmentOpener, len(info.segments))
-	var shared inAll
+	shared := inAll{most: opt.held}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(cmp.Or(opt.Concurrency, defaultConcurrency))
 	for i, e := range info.segments {
@@ -162,8 +164,31 @@ type segmentOpener struct {
 
 // inAll is what the openers of a commit share.
 type inAll struct {
-	docs atomic.Int64
-	long sync.Mutex // held while a long file is read and parsed
+	docs     atomic.Int64
+	sections atomic.Int64 // of compound files
+	held     atomic.Int64 // what is held of all segments, in bytes
+	most     int64        // of held; 0: mostHeld
+	long     sync.Mutex   // held while a long file is read and parsed
+}
+
+const (
+	// mostHeld bounds what a commit holds of all its segments together, in bytes: who lives, and the fields. What goes
+	// beyond it is read again, in pages, as documents are read. It is enough for 64 million documents of which some are
+	// deleted.
+	mostHeld = 8 << 20
+	// maxSegments and maxSections bound what is held of each segment whatever it is; shards have some hundred at most, of
+	// a dozen files.
+	maxSegments = 1 << 14
+	maxSections = 1 << 18
+)
+
+// hold reports whether n bytes may be held, and counts them.
+func (a *inAll) hold(n int64) bool {
+	if a.held.Add(n) <= cmp.Or(a.most, mostHeld) {
+		return true
+	}
+	a.held.Add(-n)
+	return false
 }
 
 // maxDocs is how many documents an index of Lucene can have, deleted ones included.
@@ -198,6 +223,9 @@ func (o *segmentOpener) open(ctx context.Context) error {
 		Name: e.name, Codec: e.codec, Version: si.version, MaxDoc: int(si.maxDoc),
 		DelCount: int(e.delCount), Compound: si.compound, id: si.id, files: f, sortedBy: si.sortedBy,
 	}
+	if n := o.sections.Add(int64(len(f.sections))); n > maxSections {
+		return fmt.Errorf("%s.cfe: more than %d files in the compound files of a commit: %w", e.name, maxSections, fault.ErrUnsupported)
+	}
 	fdt, err := f.core(".fdt")
 	if err != nil {
 		return err
@@ -209,13 +237,13 @@ func (o *segmentOpener) open(ctx context.Context) error {
 	if n := o.inAll.docs.Add(int64(si.maxDoc)); n > maxDocs {
 		return o.commit.corrupt(-1, "%d documents in the segments, an index has at most %d", n, maxDocs)
 	}
-	fi, err := o.readFieldInfos(ctx)
+	o.seg.fieldsGen = e.fieldInfosGen
+	if o.seg.heldChunks = mostChunks; o.most > 0 {
+		o.seg.heldChunks = o.most
+	}
+	fi, err := o.readFields(ctx)
 	if err != nil {
 		return err
-	}
-	o.seg.fields = newFieldTable(fi)
-	if o.values || fi.synthetic() {
-		o.seg.infos = fi
 	}
 	if err := o.readDeletions(ctx, fi); err != nil {
 		return err
@@ -225,14 +253,9 @@ func (o *segmentOpener) open(ctx context.Context) error {
 	return err
 }
 
-func (o *segmentOpener) readFieldInfos(ctx context.Context) (*fieldInfos, error) {
-	var src *source
-	var err error
-	if gen := o.entry.fieldInfosGen; gen >= 0 {
-		src, err = o.seg.files.later(gen, ".fnm")
-	} else {
-		src, err = o.seg.files.core(".fnm")
-	}
+// readFields reads the fields of the segment, and holds them where there is room.
+func (o *segmentOpener) readFields(ctx context.Context) (*fieldInfos, error) {
+	src, err := o.seg.fieldsFile()
 	if err != nil {
 		return nil, err
 	}
@@ -240,12 +263,54 @@ func (o *segmentOpener) readFieldInfos(ctx context.Context) (*fieldInfos, error)
 		o.long.Lock()
 		defer o.long.Unlock()
 	}
+	fi, err := o.seg.readFieldInfos(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	o.seg.wantInfos = o.values || fi.synthetic()
+	if table := newFieldTable(fi); o.hold(int64(len(table))) {
+		o.seg.fields = table
+	}
+	if o.seg.wantInfos && o.hold(fieldCost*int64(len(fi.fields))) {
+		o.seg.infos = fi
+	}
+	return fi, nil
+}
+
+func (s *Segment) fieldsFile() (*source, error) {
+	if s.fieldsGen >= 0 {
+		return s.files.later(s.fieldsGen, ".fnm")
+	}
+	return s.files.core(".fnm")
+}
+
+func (s *Segment) readFieldInfos(ctx context.Context, src *source) (*fieldInfos, error) {
 	b, err := src.readAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fi, err := parseFieldInfos(b, o.seg.id)
+	fi, err := parseFieldInfos(b, s.id)
 	return fi, src.wrap(err)
+}
+
+// readerFields returns what a reader needs of the fields of the segment.
+func (s *Segment) readerFields(ctx context.Context) (fieldTable, *fieldInfos, error) {
+	if s.fields != nil && (s.infos != nil || !s.wantInfos) {
+		return s.fields, s.infos, nil
+	}
+	src, err := s.fieldsFile()
+	if err != nil {
+		return nil, nil, err
+	}
+	fi, err := s.readFieldInfos(ctx, src)
+	if err != nil {
+		return nil, nil, err
+	}
+	table := newFieldTable(fi)
+	if !s.wantInfos {
+		fi = nil
+	}
+	return table, fi, nil
 }
 
 // readStoredFormat names the stored fields, and refuses what cannot be read before
@@ -276,62 +341,86 @@ func (o *segmentOpener) readStoredFormat(ctx context.Context, fdt *source) error
 // readDeletions finds the live documents, and proves the counts of the commit.
 func (o *segmentOpener) readDeletions(ctx context.Context, fi *fieldInfos) error {
 	s, e := o.seg, o.entry
-	maxDoc := int32(s.MaxDoc)
+	var d deletions
+	var err error
 	if e.delGen >= 0 {
-		live, err := o.readLive(ctx)
-		if err != nil {
+		if d.live, err = o.findLive(ctx); err != nil {
 			return err
 		}
-		s.live = live
 	}
-	dead := 0
-	if s.live != nil {
-		dead = s.MaxDoc - s.live.count()
+	if d.soft, d.roots, err = o.findColumns(ctx, fi); err != nil {
+		return err
 	}
-	if dead != s.DelCount {
-		return o.commit.corrupt(-1, "segment %s has %d deleted documents, the commit says %d", s.Name, dead, s.DelCount)
-	}
-	soft, err := o.readColumns(ctx, fi)
+	hard, live, err := o.readMarks(ctx, d)
 	if err != nil {
 		return err
 	}
-	if soft != nil && s.live == nil {
-		s.live = newBitset(maxDoc)
-		s.live.fill(maxDoc)
+	if dead := s.MaxDoc - hard; dead != s.DelCount {
+		return o.commit.corrupt(-1, "segment %s has %d deleted documents, the commit says %d", s.Name, dead, s.DelCount)
 	}
-	if soft != nil {
-		for i := range s.live {
-			s.live[i] &^= soft[i]
-		}
-		s.SoftDelCount = s.MaxDoc - s.live.count() - dead
-	}
+	s.SoftDelCount = hard - live
 	if e.softDelCount >= 0 && s.SoftDelCount != int(e.softDelCount) {
 		return o.commit.corrupt(-1, "segment %s has %d soft-deleted documents, the commit says %d", s.Name, s.SoftDelCount, e.softDelCount)
 	}
-	s.LiveCount = s.MaxDoc - dead - s.SoftDelCount
+	s.LiveCount = live
 	return nil
 }
 
-func (o *segmentOpener) readLive(ctx context.Context) (bitset, error) {
-	s, gen := o.seg, o.entry.delGen
-	maxDoc := int32(s.MaxDoc)
-	parse := func(b []byte) (bitset, error) { return parseLive(b, s.id, gen, maxDoc) }
-	src, err := s.files.later(gen, ".liv")
+// readMarks reads which documents live and which are roots, and holds it where there is room. hard is how many documents
+// are not hard-deleted, live how many of them live.
+func (o *segmentOpener) readMarks(ctx context.Context, d deletions) (hard, live int, err error) {
+	s, maxDoc := o.seg, int32(o.seg.MaxDoc)
+	if d.none() {
+		return s.MaxDoc, s.MaxDoc, nil
+	}
+	m, err := openMarks(ctx, d, maxDoc)
+	if err != nil {
+		return 0, 0, err
+	}
+	words := (int64(maxDoc) + 63) / 64
+	held := o.hold(8 * words * d.sets())
+	if held {
+		s.live = make(bitset, 0, words)
+	}
+	roots := 0
+	for from := int64(0); from < int64(maxDoc); from += turnDocs {
+		n, err := m.turn(ctx, int32(from), int32(min(from+turnDocs, int64(maxDoc))))
+		if err != nil {
+			return 0, 0, err
+		}
+		hard, live, roots = hard+n, live+m.live.count(), roots+m.roots.count()
+		if held {
+			s.live, s.roots.docs = append(s.live, m.live...), append(s.roots.docs, m.roots...)
+		}
+	}
+	if live == s.MaxDoc {
+		s.live, d.live, d.soft = nil, nil, nil
+	}
+	if roots == s.MaxDoc {
+		s.roots.docs, d.roots = nil, nil
+	}
+	if !held && !d.none() {
+		s.unheld = d.uncached()
+	}
+	return hard, live, nil
+}
+
+// findLive finds the file of the live documents, and verifies it.
+func (o *segmentOpener) findLive(ctx context.Context) (*liveFile, error) {
+	s := o.seg
+	f := &liveFile{id: s.id, gen: o.entry.delGen}
+	var err error
+	f.src, err = s.files.later(f.gen, ".liv")
 	if errors.Is(err, fault.ErrCorrupt) {
 		// Segments of Lucene 4 have the older kind of file.
-		stem := s.Name + "_" + codec.Base36(gen)
-		if src, err = s.files.later(gen, ".del"); errors.Is(err, fault.ErrCorrupt) {
+		f.old = true
+		stem := s.Name + "_" + codec.Base36(f.gen)
+		if f.src, err = s.files.later(f.gen, ".del"); errors.Is(err, fault.ErrCorrupt) {
 			return nil, fault.Corrupt("", stem+".liv", -1, "the snapshot lists neither this file of the commit nor the older %s.del", stem)
 		}
-		parse = func(b []byte) (bitset, error) { return parseDel(b, maxDoc) }
 	}
 	if err != nil {
 		return nil, err
 	}
-	b, err := src.readAll(ctx)
-	if err != nil {
-		return nil, err
-	}
-	live, err := parse(b)
-	return live, src.wrap(err)
+	return f, f.src.check(ctx)
 }

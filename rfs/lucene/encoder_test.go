@@ -103,10 +103,9 @@ const (
 	numRouting
 	numOther
 	numUID
-	numParent
 )
 
-var testFields = []string{"_id", "_source", "_routing", "other", "_uid", "_parent"}
+var testFields = []string{"_id", "_source", "_routing", "other", "_uid"}
 
 func (d testDoc) encode(plain40 bool) []byte {
 	var o out

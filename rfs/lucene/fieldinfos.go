@@ -29,10 +29,38 @@ type fieldInfo struct {
 	docValues uint8 // 0 none 1 numeric 2 binary 3 sorted 4 sorted-set 5 sorted-numeric
 	skipIndex bool
 	dvGen     int64 // -1: the segment's own doc-values file
-	attrs     map[string]string
+	attrs     attributes
 }
 
 const dvNumeric = 1
+
+// attributes are those of a field that matter here.
+type attributes [4]string
+
+const (
+	attrFormat = iota
+	attrSuffix
+	attrMode
+	attrSyntheticID
+)
+
+var attributeNames = map[string]int{
+	"PerFieldDocValuesFormat.format": attrFormat,
+	"PerFieldDocValuesFormat.suffix": attrSuffix,
+	"Lucene80DocValuesFormat.mode":   attrMode,
+	"SyntheticIdField.enabled":       attrSyntheticID,
+}
+
+// readAttributes passes over all others: a hostile file has millions.
+func readAttributes(in *codec.Input, old bool) (a attributes) {
+	for n := in.Entries(old); n > 0 && in.Err() == nil; n-- {
+		key, value := in.Take(int(in.VInt())), in.Take(int(in.VInt()))
+		if k, ok := attributeNames[string(key)]; ok {
+			a[k] = string(value)
+		}
+	}
+	return a
+}
 
 // fnmLayout describes how one codec of .fnm is laid out.
 type fnmLayout struct {
@@ -60,6 +88,9 @@ type fieldInfos struct {
 	fields map[int32]*fieldInfo
 	byName map[string]*fieldInfo
 }
+
+// fieldCost is about what a field takes in memory, in bytes.
+const fieldCost = 256
 
 // maxFieldNumber bounds the fields of an index, and the tables that are indexed by field number. Lucene numbers the fields
 // of an index without gaps; clusters allow 1,000 unless index.mapping.total_fields.limit is raised.
@@ -105,7 +136,7 @@ func readFieldInfo(in *codec.Input, l fnmLayout, version int32) *fieldInfo {
 		if l.dvGen {
 			f.dvGen = in.I64()
 		}
-		f.attrs = in.Map(true)
+		f.attrs = readAttributes(in, true)
 		return f
 	}
 	in.U8()
@@ -114,7 +145,7 @@ func readFieldInfo(in *codec.Input, l fnmLayout, version int32) *fieldInfo {
 		f.skipIndex = in.U8() != 0
 	}
 	f.dvGen = in.I64()
-	f.attrs = in.Map(l.oldCounts(version))
+	f.attrs = readAttributes(in, l.oldCounts(version))
 	if l.points && in.VInt() > 0 {
 		if l.vector || version >= 2 {
 			in.VInt()
@@ -141,3 +172,6 @@ func (fi *fieldInfos) numeric(name string) *fieldInfo {
 
 // named finds a field by name.
 func (fi *fieldInfos) named(name string) *fieldInfo { return fi.byName[name] }
+
+// columnFile returns what the names of the files of a field's column begin with, behind that of the segment.
+func (f *fieldInfo) columnFile() string { return f.attrs[attrFormat] + "_" + f.attrs[attrSuffix] }

@@ -135,7 +135,7 @@ func FuzzLive(f *testing.F) {
 		if gen < 0 || maxDoc < 0 || int(maxDoc) > 1024*len(b) {
 			t.Skip("the caller has bounded both")
 		}
-		wellBehaved(t, len(b), func() error { _, err := parseLive(b, "", gen, maxDoc); return err })
+		wellBehaved(t, len(b), func() error { _, err := parseLive(t, b, "", gen, maxDoc); return err })
 	})
 }
 
@@ -150,7 +150,7 @@ func FuzzDel(f *testing.F) {
 		if maxDoc < 0 || int(maxDoc) > 1024*len(b) {
 			t.Skip("the caller has bounded the documents")
 		}
-		wellBehaved(t, len(b), func() error { _, err := parseDel(b, maxDoc); return err })
+		wellBehaved(t, len(b), func() error { _, err := parseDel(t, b, maxDoc); return err })
 	})
 }
 

@@ -202,7 +202,7 @@ func (r *Reader) loadGiant(ctx context.Context, k int, pos, end int64) error {
 		return r.unpackChunk(ctx, k, pos, end)
 	}
 	doc := c.first + int32(last)
-	wanted := doc >= r.start && r.cur.Base+int64(doc) < r.to && (r.cur.live == nil || r.cur.live.get(doc))
+	wanted := doc >= r.start && r.cur.Base+int64(doc) < r.to && r.marks.isLive(doc)
 	if wanted && !whole {
 		kept, source := size, size
 		if limit > 0 { // a source and an original

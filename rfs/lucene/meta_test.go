@@ -147,7 +147,7 @@ func fnmFile(name string, version int) []byte {
 			o.i64(5)
 		}
 		o.count(1, plain || name == "Lucene50FieldInfos" && version == 0)
-		o.str(attrFormat)
+		o.str("PerFieldDocValuesFormat.format")
 		o.str("Lucene80")
 		if name >= "Lucene60" {
 			o.vint(2)
@@ -242,7 +242,7 @@ func TestDeadDocumentsOfLucene4AreReadInEveryForm(t *testing.T) {
 	dead := []int{0, 3, 8, 63, 64, 200, 201, 202, 298}
 	for version := int32(-1); version <= 2; version++ {
 		for _, gaps := range []bool{false, true} {
-			live, err := parseDel(delFile(version, gaps, dead, 299), 299)
+			live, err := parseDel(t, delFile(version, gaps, dead, 299), 299)
 			if err != nil {
 				t.Errorf("v%d gaps %v: %v", version, gaps, err)
 				continue
@@ -266,14 +266,14 @@ func TestLiveDocumentsAreReadInBothByteOrders(t *testing.T) {
 		o.i64(-1)
 		o.i64(1<<5 - 1 - 1<<2)
 		b := o.footer()
-		live, err := parseLive(b, string(testID), 37, 69)
+		live, err := parseLive(t, b, string(testID), 37, 69)
 		if err != nil || live.count() != 68 || live.get(66) {
 			t.Errorf("%s: %v %v", name, live, err)
 		}
-		if _, err := parseLive(b, string(testID), 37, 68); !errors.Is(err, fault.ErrCorrupt) {
+		if _, err := parseLive(t, b, string(testID), 37, 68); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: a live document beyond the last gives %v", name, err)
 		}
-		if _, err := parseLive(b, string(testID), 38, 69); !errors.Is(err, fault.ErrCorrupt) {
+		if _, err := parseLive(t, b, string(testID), 38, 69); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: another generation gives %v", name, err)
 		}
 	}

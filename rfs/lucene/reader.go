@@ -46,6 +46,7 @@ type Reader struct {
 	cur    *Segment
 	stored *storedFields
 	fields fieldTable
+	marks  *marks
 	values *Values   // nil unless they are wanted
 	vers   *versions // likewise
 	unpack compression
@@ -65,6 +66,7 @@ type Reader struct {
 	slice   []byte // buffer of one
 	release func() // of the memory of raw; nil: none was asked for
 	i       int    // next document of the chunk
+	ordinal int64
 	rec     Record
 }
 
@@ -78,8 +80,11 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 		to = c.MaxOrdinal
 	}
 	from := min(max(opt.From, 0), to)
-	return &Reader{commit: c, from: from, to: to, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions}
+	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions}
 }
+
+// Ordinal returns the next ordinal to be looked at: all before it are done.
+func (r *Reader) Ordinal() int64 { return r.ordinal }
 
 // Close ends the reader; Checks may still be asked.
 func (r *Reader) Close() error {
@@ -119,7 +124,8 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	if doc < r.start || ordinal >= r.to {
 		return nil, nil
 	}
-	if r.cur.live != nil && !r.cur.live.get(doc) {
+	r.ordinal = max(r.ordinal, ordinal+1)
+	if !r.marks.isLive(doc) {
 		return nil, nil
 	}
 	r.rec = Record{Ordinal: ordinal, Segment: r.cur, DocID: doc}
@@ -135,7 +141,7 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	if r.values != nil && (r.values.id >= 0 || doc == r.start) { // the last one was a root
 		r.values.children, r.values.block, r.values.id = r.values.children[:0], r.values.block[:0], -1
 	}
-	if r.rec.IDKind == IDNone && (r.nestedTerms || !r.cur.isRoot(doc)) {
+	if r.rec.IDKind == IDNone && (r.nestedTerms || !r.isRoot(doc)) {
 		if r.values != nil && !(r.giant != nil && last) {
 			r.values.addChild(r.raw[begin:r.off], fields, doc)
 		}
@@ -152,7 +158,7 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 		}
 	}
 	if r.values != nil && !(r.giant != nil && last) {
-		r.values.storedDoc = storedDoc{r.cur, r.raw[begin:r.off], fields, doc, r.stored.le}
+		r.values.storedDoc = storedDoc{r.cur, r.stored.infos, r.raw[begin:r.off], fields, doc, r.stored.le}
 		r.rec.Values = r.values
 	}
 	return &r.rec, nil
@@ -170,36 +176,60 @@ func (r *Reader) advance(ctx context.Context) error {
 		return r.leaveSegment()
 	}
 	k := r.next
-	if r.cur.Base+int64(x.docs[k]) >= r.to {
+	at, err := x.place(ctx, k)
+	if err != nil {
+		return err
+	}
+	first, end := at.first, at.end
+	if r.cur.Base+int64(first) >= r.to {
 		if err := r.leaveSegment(); err != nil {
 			return err
 		}
-		return io.EOF
+		return r.finish()
 	}
-	first, end := x.docs[k], x.docs[k+1]
-	if r.cur.anyLive(max(first, r.start), min(end, r.clip(r.to))) {
-		if err := r.load(ctx, k); err != nil {
+	if r.cur.unheld != nil {
+		if end-first > maxChunkDocs {
+			return r.stored.damaged(k, codec.Errorf(at.start, "chunk of %d documents", end-first))
+		}
+		if _, err := r.marks.turn(ctx, first, end); err != nil {
 			return err
 		}
 	}
-	if err := r.win.skip(ctx, x.pointers[k+1]); err != nil {
+	wanted := r.marks.anyLive(max(first, r.start), min(end, r.clip(r.to)))
+	if wanted {
+		if err := r.load(ctx, k, at); err != nil {
+			return err
+		}
+	}
+	if err := r.win.skip(ctx, at.stop); err != nil {
 		return err
 	}
 	r.next++
-	if r.next < x.chunks() && x.pointers[r.next] > r.win.own {
-		r.crcTracker.boundary(r.cur.Base+int64(end), x.pointers[r.next], r.win.crc)
+	if r.next < x.chunks() && at.stop > r.win.own {
+		r.crcTracker.boundary(r.cur.Base+int64(end), at.stop, r.win.crc)
 	}
 	if r.next == x.chunks() {
 		if err := r.readTail(ctx); err != nil {
 			return err
 		}
 	}
+	if !wanted {
+		r.ordinal = min(max(r.ordinal, r.cur.Base+int64(end)), r.to)
+	}
 	return ctx.Err()
 }
+
+// isRoot reports whether a live document without a stored id is a root.
+func (r *Reader) isRoot(doc int32) bool { return r.cur.roots.known && r.marks.isRoot(doc) }
 
 // clip turns an ordinal into a document of the current segment.
 func (r *Reader) clip(ordinal int64) int32 {
 	return int32(min(max(ordinal-r.cur.Base, 0), int64(r.cur.MaxDoc)))
+}
+
+func (r *Reader) finish() error {
+	r.ordinal = max(r.ordinal, r.to)
+	return io.EOF
 }
 
 // reaches reports whether something of a segment lives in the range.
@@ -210,12 +240,19 @@ func (r *Reader) reaches(s *Segment) bool {
 // openSegment goes to the next segment of the range in which something lives.
 func (r *Reader) openSegment(ctx context.Context) error {
 	for ; r.seg < len(r.commit.Segments); r.seg++ {
-		if s := r.commit.Segments[r.seg]; r.reaches(s) {
+		s := r.commit.Segments[r.seg]
+		end := s.Base + int64(s.MaxDoc)
+		switch {
+		case s.Base >= r.to:
+			return r.finish()
+		case r.reaches(s):
 			r.seg++
 			return r.enter(ctx, s)
+		case end > r.from && s.MaxDoc > 0:
+			r.ordinal = min(max(r.ordinal, end), r.to)
 		}
 	}
-	return io.EOF
+	return r.finish()
 }
 
 // enter opens the stored fields of a segment at the first chunk of the range.
@@ -224,14 +261,18 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	if err != nil {
 		return err
 	}
-	r.cur, r.stored, r.fields, r.values, r.vers = s, stored, s.fields, nil, nil
+	r.cur, r.stored, r.fields, r.values, r.vers = s, stored, stored.fields, nil, nil
+	if r.marks, err = s.marks(ctx); err != nil {
+		return err
+	}
 	if r.wantVersion {
-		if r.vers, err = openVersions(ctx, s); err != nil {
+		if r.vers, err = openVersions(ctx, s, stored.infos); err != nil {
 			return err
 		}
 	}
-	if r.wantValues && s.infos != nil && !stored.numbersFixed() {
-		r.values = &Values{storedDoc: storedDoc{seg: s, id: -1, le: stored.le}, metas: columnMetas{seg: s, fields: s.infos}, opened: map[string]*Column{}}
+	if r.wantValues && stored.infos != nil && !stored.numbersFixed() {
+		r.values = &Values{storedDoc: storedDoc{seg: s, infos: stored.infos, id: -1, le: stored.le}, marks: r.marks,
+			metas: columnMetas{seg: s, fields: stored.infos}, opened: map[string]*Column{}}
 	}
 	if f := stored.format.compression; f == nil {
 		r.unpack = nil
@@ -246,25 +287,47 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 	}
 	from := r.clip(r.from)
 	r.start = from
-	for r.values != nil && r.start > 0 && !s.isRoot(r.start-1) && s.roots.known {
-		r.start--
+	if r.values != nil && s.roots.known {
+		if r.start, err = s.firstAfterRoot(ctx, from); err != nil {
+			return err
+		}
+		r.marks.last = r.start - 1
 	}
-	r.next = x.find(r.start)
-	first := x.find(from) // the first chunk that this reader owns
-	if from > x.docs[first] {
-		first++
+	if r.next, err = x.find(ctx, r.start); err != nil {
+		return err
 	}
-	start, own := x.pointers[r.next], x.pointers[first]
+	begin, err := x.place(ctx, r.next)
+	if err != nil {
+		return err
+	}
+	ownDoc, own, err := r.firstOwn(ctx, x, from)
+	if err != nil {
+		return err
+	}
+	start := begin.start
 	switch {
 	case from == 0:
 		start, own = 0, 0
-	case first == x.chunks():
+	case ownDoc == int32(s.MaxDoc):
 		own = size
 	}
 	r.win.open(stored.fdt, start, own, limit, r.buf)
 	r.crcTracker.file(s, stored.fdt, own, stored.hasFooter())
-	r.crcTracker.boundary(s.Base+int64(x.docs[first]), own, 0)
-	return r.win.skip(ctx, x.pointers[r.next])
+	r.crcTracker.boundary(s.Base+int64(ownDoc), own, 0)
+	return r.win.skip(ctx, begin.start)
+}
+
+// firstOwn returns where the first chunk begins that this reader owns.
+func (r *Reader) firstOwn(ctx context.Context, x *chunkIndex, from int32) (doc int32, pointer int64, err error) {
+	k, err := x.find(ctx, from)
+	if err != nil {
+		return 0, 0, err
+	}
+	doc, pointer, err = x.entry(ctx, k)
+	if err == nil && from > doc {
+		doc, pointer, err = x.entry(ctx, k+1)
+	}
+	return doc, pointer, err
 }
 
 func (r *Reader) leaveSegment() error {
@@ -303,14 +366,14 @@ func (r *Reader) readTail(ctx context.Context) error {
 }
 
 // load brings the raw bytes of chunk k.
-func (r *Reader) load(ctx context.Context, k int) error {
+func (r *Reader) load(ctx context.Context, k int, at place) error {
 	s := r.stored
-	start, end := s.index.pointers[k], s.index.pointers[k+1]
-	head, err := r.win.at(ctx, start, s.headLen(k))
+	start, end := at.start, at.stop
+	head, err := r.win.at(ctx, start, s.headLen(at))
 	if err != nil {
 		return err
 	}
-	n, err := s.format.layout.header(head, k, s, &r.chunk)
+	n, err := s.format.layout.header(head, at, s, &r.chunk)
 	if err != nil {
 		return s.fdt.wrapAt(err, start)
 	}

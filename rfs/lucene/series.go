@@ -10,13 +10,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/lucene/columns"
 )
 
-// Names of the columns that the id of a document in a time series consists of, and the
-// attribute of the field _id in segments that do not store it (Elasticsearch 9.5).
+// Names of the columns that the id of a document in a time series consists of in
+// segments that do not store it (Elasticsearch 9.5).
 const (
-	seriesID        = "_tsid"
-	seriesTime      = "@timestamp"
-	seriesHash      = "_ts_routing_hash"
-	attrSyntheticID = "SyntheticIdField.enabled"
+	seriesID   = "_tsid"
+	seriesTime = "@timestamp"
+	seriesHash = "_ts_routing_hash"
 )
 
 // synthetic reports whether the ids of a segment are computed out of columns.
@@ -34,18 +33,18 @@ type series struct {
 
 // openSeries finds the columns of a segment whose ids are computed; nil when they are stored.
 // It reads only the metadata.
-func openSeries(ctx context.Context, seg *Segment) (*series, error) {
-	if seg.infos == nil || !seg.infos.synthetic() {
+func openSeries(ctx context.Context, seg *Segment, infos *fieldInfos) (*series, error) {
+	if infos == nil || !infos.synthetic() {
 		return nil, nil
 	}
-	metas := columnMetas{seg: seg, fields: seg.infos}
+	metas := columnMetas{seg: seg, fields: infos, only: []string{seriesID, seriesTime, seriesHash}}
 	s := &series{}
 	for _, part := range []struct {
 		name string
 		to   **columnReader
 	}{{seriesID, &s.id}, {seriesTime, &s.time}, {seriesHash, &s.hash}} {
 		name := part.name
-		f := seg.infos.named(name)
+		f := infos.named(name)
 		if f == nil || f.docValues == 0 {
 			return nil, fault.Corrupt("", seg.Name+".fnm", -1, "ids are computed, but there is no column %s", name)
 		}

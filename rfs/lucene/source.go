@@ -17,8 +17,8 @@ import (
 const (
 	// maxSmallFile bounds the files that are read whole into memory.
 	maxSmallFile = 256 << 20
-	// longFile is the length beyond which files that are read whole are read one at a time.
-	longFile = 4 << 20
+	// longFile is the length beyond which files that are read whole are read one at a time: parsed they take several times that.
+	longFile = 256 << 10
 	// cachedCompound is the length up to which a compound file is read once and kept
 	// while a commit is opened: one request instead of five.
 	cachedCompound = 256 << 10
@@ -27,8 +27,9 @@ const (
 )
 
 // maxWhole bounds files that stay short whatever an index holds, in bytes, by the end of their names. A segment has some
-// dozens of files, and a field with a long name and all its attributes takes 240 bytes of .fnm: 32 MiB are 140,000 of them.
-var maxWhole = map[string]int64{".si": 1 << 20, ".cfe": 1 << 20, ".fnm": 32 << 20}
+// dozens of files, and a field with a long name and all its attributes takes 240 bytes of .fnm: 32 MiB are 140,000 of them. A column takes about
+// 100 bytes of .dvm and 21 for each 65,536 values, 1,024 chunks of documents take 42 of .fdm: 8 MiB are those of 3 TB.
+var maxWhole = map[string]int64{".si": 1 << 20, ".cfe": 1 << 20, ".fnm": 32 << 20, ".dvm": 32 << 20, ".fdm": 8 << 20}
 
 // maxCommit bounds segments_N, in bytes: 100,000 segments.
 const maxCommit = 16 << 20
@@ -46,6 +47,7 @@ type source struct {
 	base int64 // where it begins in file
 	size int64
 	data []byte // all bytes of file, when they are cached
+	held []byte // all bytes of the source, when these are
 	own  bool   // it is all of file
 }
 
@@ -74,7 +76,7 @@ func (s *source) cache(ctx context.Context) error {
 
 func (s *source) uncached() *source {
 	c := *s
-	c.data = nil
+	c.data, c.held = nil, nil
 	return &c
 }
 
@@ -85,6 +87,9 @@ func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
 	}
 	if n > maxSmallFile {
 		return nil, s.corrupt(off, "%d bytes are too many for this file", n)
+	}
+	if s.held != nil {
+		return s.held[off : off+n], nil
 	}
 	if s.data != nil {
 		return s.data[s.base+off : s.base+off+n], nil
@@ -127,6 +132,19 @@ func (s *source) readAll(ctx context.Context) ([]byte, error) {
 		return nil, s.wrap(err)
 	}
 	return b, s.compareManifest(crc)
+}
+
+// heldFile is the length up to which a file that is read in pages is read whole, in bytes.
+const heldFile = 1 << 20
+
+// check verifies a file that is then read in pages; a short one is kept.
+func (s *source) check(ctx context.Context) error {
+	if s.size > heldFile {
+		return s.verify(ctx)
+	}
+	b, err := s.readAll(ctx)
+	s.held = b
+	return err
 }
 
 // compareManifest compares the CRC of the footer with the one in the manifest.

@@ -1,6 +1,7 @@
 package lucene
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,8 @@ type storedFormat struct {
 type storedLayout interface {
 	// open reads what follows the .fdt header, where in stands, and the index.
 	open(ctx context.Context, s *storedFields, in *codec.Input) error
-	// header parses the head of chunk k from p, which holds all of it, and returns its length.
-	header(p []byte, k int, s *storedFields, c *chunk) (int, error)
+	// header parses the head of a chunk from p, which holds all of it, and returns its length.
+	header(p []byte, at place, s *storedFields, c *chunk) (int, error)
 	// parse takes what a migration needs from one document.
 	parse(doc []byte, fields int32, t fieldTable, rec *Record) error
 }
@@ -77,6 +78,8 @@ type storedFields struct {
 	maxPointer    int64 // where the chunks end
 	index         chunkIndex
 	series        *series // nil: ids are stored
+	fields        fieldTable
+	infos         *fieldInfos // nil unless they are wanted
 }
 
 // fdtPreamble is enough for the header of .fdt and the two VInts after it.
@@ -124,51 +127,128 @@ func openStored(ctx context.Context, seg *Segment) (*storedFields, error) {
 	if err := s.format.layout.open(ctx, s, in); err != nil {
 		return nil, err
 	}
-	if err := s.checkIndex(); err != nil {
+	if err := s.checkIndex(ctx); err != nil {
 		return nil, err
 	}
-	if s.series, err = openSeries(ctx, seg); err != nil {
+	if s.fields, s.infos, err = seg.readerFields(ctx); err != nil {
 		return nil, err
 	}
-	if first := s.index.pointers[0]; in.Err() != nil || first != int64(in.Pos()) {
+	if s.series, err = openSeries(ctx, seg, s.infos); err != nil {
+		return nil, err
+	}
+	_, first, err := s.index.entry(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	if in.Err() != nil || first != int64(in.Pos()) {
 		return nil, fdt.corrupt(int64(in.Pos()), "the first chunk begins at %d in the index", first)
 	}
 	return s, nil
 }
 
-// chunkIndex describes where the chunks of a segment begin: chunk k holds the documents
-// [docs[k], docs[k+1]) in the bytes [pointers[k], pointers[k+1]) of .fdt.
+// chunkIndex describes where the chunks of a segment begin: entry k is the first document of chunk k and its place in .fdt,
+// the last entry is behind the last chunk. It belongs to one goroutine.
 type chunkIndex struct {
-	docs     []int32
+	entries int64
+	table   chunkTable
+
+	docs     []int32 // all entries, where these are few; else nil
 	pointers []int64
+
+	k    int64 // chunk of last
+	last place // with an end; the others were not asked for
 }
 
-func (x *chunkIndex) chunks() int { return len(x.docs) - 1 }
+// chunkTable is an index as its file has it.
+type chunkTable interface {
+	entry(ctx context.Context, k int64) (doc, pointer int64, err error)
+}
+
+// place is where a chunk is: documents [first, end), bytes [start, stop).
+type place struct {
+	first, end  int32
+	start, stop int64
+}
+
+// mostChunks is how many entries are held; more are read from the file as chunks follow each other.
+const mostChunks = 1 << 17
+
+func (x *chunkIndex) chunks() int { return int(x.entries - 1) }
+
+func (x *chunkIndex) entry(ctx context.Context, k int) (doc int32, pointer int64, err error) {
+	if x.docs != nil {
+		return x.docs[k], x.pointers[k], nil
+	}
+	d, pointer, err := x.table.entry(ctx, int64(k))
+	return int32(d), pointer, err
+}
+
+// place returns where chunk k is.
+func (x *chunkIndex) place(ctx context.Context, k int) (p place, err error) {
+	if x.last.end > 0 && x.k == int64(k) {
+		return x.last, nil
+	}
+	if x.last.end > 0 && x.k == int64(k)-1 {
+		p.first, p.start = x.last.end, x.last.stop
+	} else if p.first, p.start, err = x.entry(ctx, k); err != nil {
+		return place{}, err
+	}
+	if p.end, p.stop, err = x.entry(ctx, k+1); err != nil {
+		return place{}, err
+	}
+	x.k, x.last = int64(k), p
+	return p, nil
+}
 
 // find returns the chunk that holds a document.
-func (x *chunkIndex) find(doc int32) int {
-	return sort.Search(x.chunks(), func(k int) bool { return x.docs[k+1] > doc })
+func (x *chunkIndex) find(ctx context.Context, doc int32) (k int, err error) {
+	k = sort.Search(x.chunks(), func(k int) bool {
+		end, _, failed := x.entry(ctx, k+1)
+		err = cmp.Or(err, failed)
+		return end > doc
+	})
+	return k, err
 }
 
 // checkIndex proves that documents and bytes are divided without gaps, so that readers
-// can rely on it.
-func (s *storedFields) checkIndex() error {
+// can rely on it, and holds a short index.
+func (s *storedFields) checkIndex(ctx context.Context) error {
 	x := &s.index
-	maxDoc := int32(s.segment.MaxDoc)
-	n := x.chunks()
-	if n < 1 || len(x.pointers) != len(x.docs) {
-		return s.fdt.corrupt(-1, "%d chunks with %d pointers", n, len(x.pointers)-1)
+	maxDoc := int64(s.segment.MaxDoc)
+	if x.entries < 2 {
+		return s.fdt.corrupt(-1, "%d chunks", x.entries-1)
 	}
-	if x.docs[0] != 0 || x.docs[n] != maxDoc {
-		return s.fdt.corrupt(-1, "the chunks hold documents %d to %d of %d", x.docs[0], x.docs[n], maxDoc)
+	var docs []int32
+	var pointers []int64
+	if x.entries <= s.segment.heldChunks {
+		docs, pointers = make([]int32, 0, x.entries), make([]int64, 0, x.entries)
 	}
-	if x.pointers[0] < 0 || x.pointers[n] != s.maxPointer || s.maxPointer > s.fdt.size {
-		return s.fdt.corrupt(-1, "the chunks end at %d, the index says %d of %d", x.pointers[n], s.maxPointer, s.fdt.size)
-	}
-	for k := range n {
-		if x.docs[k+1] <= x.docs[k] || x.pointers[k+1] <= x.pointers[k] {
-			return s.fdt.corrupt(x.pointers[k], "chunk %d of documents %d to %d ends at %d", k, x.docs[k], x.docs[k+1], x.pointers[k+1])
+	doc, at := int64(-1), int64(-1)
+	for k := range x.entries {
+		d, p, err := x.table.entry(ctx, k)
+		if err == nil && k&0xFFFF == 0 {
+			err = ctx.Err()
 		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case k == 0 && (d != 0 || p < 0), k > 0 && (d <= doc || p <= at), d > maxDoc, p > s.fdt.size:
+			return s.fdt.corrupt(at, "chunk %d begins with document %d of %d at %d, the one before with %d", k, d, maxDoc, p, doc)
+		}
+		doc, at = d, p
+		if docs != nil {
+			docs, pointers = append(docs, int32(d)), append(pointers, p)
+		}
+	}
+	if doc != maxDoc {
+		return s.fdt.corrupt(-1, "the chunks hold %d documents of %d", doc, maxDoc)
+	}
+	if at != s.maxPointer {
+		return s.fdt.corrupt(-1, "the chunks end at %d, the index says %d of %d", at, s.maxPointer, s.fdt.size)
+	}
+	if x.docs, x.pointers = docs, pointers; docs != nil {
+		x.table = nil
 	}
 	return nil
 }
@@ -190,5 +270,9 @@ func (s *storedFields) damaged(k int, err error) error {
 	if _, ok := errors.AsType[*fault.Damage](err); ok || !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
-	return s.fdt.damage(s.index.pointers[k], fmt.Errorf("chunk %d: %w", k, err))
+	at := int64(-1)
+	if s.index.last.end > 0 && s.index.k == int64(k) {
+		at = s.index.last.start
+	}
+	return s.fdt.damage(at, fmt.Errorf("chunk %d: %w", k, err))
 }

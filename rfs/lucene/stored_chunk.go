@@ -43,30 +43,29 @@ func (c *chunk) reset(first, docs int32) {
 	clear(c.fields)
 }
 
-// headLen bounds the head of chunk k.
-func (s *storedFields) headLen(k int) int64 {
+// headLen bounds the head of a chunk.
+func (s *storedFields) headLen(at place) int64 {
 	if s.format.compression == nil {
-		return s.index.pointers[k+1] - s.index.pointers[k]
+		return at.stop - at.start
 	}
-	docs := int64(s.index.docs[k+1] - s.index.docs[k])
-	return min(s.index.pointers[k+1]-s.index.pointers[k], 64+8*docs)
+	return min(at.stop-at.start, 64+8*int64(at.end-at.first))
 }
 
 // intsReader reads n integers of 0..2^31-1 from a chunk head.
 type intsReader func(in *codec.Input, dst []int32, s *storedFields)
 
 // readHead parses a chunk head; shift is what the token carries besides the documents.
-func readHead(p []byte, k int, s *storedFields, c *chunk, shift int, ints intsReader) (int, error) {
+func readHead(p []byte, at place, s *storedFields, c *chunk, shift int, ints intsReader) (int, error) {
 	in := codec.NewInput(p)
 	in.SetLittleEndian(s.le)
 	first, token := in.VInt(), in.VInt()
 	docs := int32(uint32(token) >> shift)
-	want := s.index.docs[k+1] - s.index.docs[k]
+	want := at.end - at.first
 	switch {
 	case in.Err() != nil:
 		return 0, in.Err()
-	case first != s.index.docs[k] || docs != want:
-		return 0, codec.Errorf(0, "chunk of %d documents from %d on where the index has %d from %d on", docs, first, want, s.index.docs[k])
+	case first != at.first || docs != want:
+		return 0, codec.Errorf(0, "chunk of %d documents from %d on where the index has %d from %d on", docs, first, want, at.first)
 	case docs > maxChunkDocs:
 		return 0, codec.Errorf(0, "chunk of %d documents", docs)
 	}
@@ -176,8 +175,8 @@ func (g41) open(ctx context.Context, s *storedFields, in *codec.Input) error {
 	return s.readLegacyIndex(ctx, true, s.version >= 2)
 }
 
-func (g41) header(p []byte, k int, s *storedFields, c *chunk) (int, error) {
-	n, err := readHead(p, k, s, c, 0, readPackedInts)
+func (g41) header(p []byte, at place, s *storedFields, c *chunk) (int, error) {
+	n, err := readHead(p, at, s, c, 0, readPackedInts)
 	c.sliced = s.version >= 1 && c.total >= 2*s.chunkSize
 	return n, err
 }
@@ -215,12 +214,12 @@ func (g50) open(ctx context.Context, s *storedFields, in *codec.Input) error {
 	return s.readLegacyIndex(ctx, false, true)
 }
 
-func (g50) header(p []byte, k int, s *storedFields, c *chunk) (int, error) {
+func (g50) header(p []byte, at place, s *storedFields, c *chunk) (int, error) {
 	shift := 1
 	if s.version >= 4 {
 		shift = 2
 	}
-	return readHead(p, k, s, c, shift, readPackedInts)
+	return readHead(p, at, s, c, shift, readPackedInts)
 }
 
 func (g50) parse(doc []byte, fields int32, t fieldTable, rec *Record) error {
@@ -242,8 +241,8 @@ func (g90) open(ctx context.Context, s *storedFields, _ *codec.Input) error {
 	return s.readModernIndex(ctx, meta, in)
 }
 
-func (g90) header(p []byte, k int, s *storedFields, c *chunk) (int, error) {
-	return readHead(p, k, s, c, 2, readStoredInts)
+func (g90) header(p []byte, at place, s *storedFields, c *chunk) (int, error) {
+	return readHead(p, at, s, c, 2, readStoredInts)
 }
 
 func (g90) parse(doc []byte, fields int32, t fieldTable, rec *Record) error {

@@ -21,42 +21,46 @@ type g40 struct{}
 const g40Chunk = 64
 
 func (g40) open(ctx context.Context, s *storedFields, _ *codec.Input) error {
-	b, base, err := g40Pointers(ctx, s)
+	fdx, err := s.segment.files.core(".fdx")
 	if err != nil {
 		return err
 	}
-	s.maxPointer = s.fdt.size
-	n := int32(s.segment.MaxDoc)
-	for d := int32(0); d < n; d += g40Chunk {
-		s.index.docs = append(s.index.docs, d)
-		s.index.pointers = append(s.index.pointers, int64(binary.BigEndian.Uint64(b[base+8*int(d):])))
+	t := &g40Index{pages: pages{src: fdx}, docs: int64(s.segment.MaxDoc), end: s.fdt.size}
+	head, err := t.at(ctx, 0, min(fdx.size, codec.MaxHeaderLen))
+	if err != nil {
+		return err
 	}
-	s.index.docs = append(s.index.docs, n)
-	s.index.pointers = append(s.index.pointers, s.maxPointer)
-	return nil
+	x := codec.NewInput(head)
+	x.Header()
+	t.base = int64(x.Pos())
+	if left := fdx.size - t.base; x.Err() == nil && left != 8*t.docs {
+		x.Fail("%d bytes of pointers for %d documents", left, t.docs)
+	}
+	s.maxPointer = s.fdt.size
+	s.index.entries, s.index.table = (t.docs+g40Chunk-1)/g40Chunk+1, t
+	return fdx.wrap(x.Err())
 }
 
-// g40Pointers reads .fdx and checks that it has a pointer per document from base on.
-func g40Pointers(ctx context.Context, s *storedFields) ([]byte, int, error) {
-	fdx, err := s.segment.files.core(".fdx")
+// g40Index has a pointer per document.
+type g40Index struct {
+	pages
+	base, docs, end int64
+}
+
+func (t *g40Index) entry(ctx context.Context, k int64) (doc, pointer int64, err error) {
+	if doc = k * g40Chunk; doc >= t.docs {
+		return t.docs, t.end, nil
+	}
+	p, err := t.at(ctx, t.base+8*doc, 8)
 	if err != nil {
-		return nil, 0, err
+		return 0, 0, err
 	}
-	b, err := fdx.readAt(ctx, 0, fdx.size)
-	if err != nil {
-		return nil, 0, err
-	}
-	x := codec.NewInput(b)
-	x.Header()
-	if x.Err() == nil && x.Left() != 8*s.segment.MaxDoc {
-		x.Fail("%d bytes of pointers for %d documents", x.Left(), s.segment.MaxDoc)
-	}
-	return b, x.Pos(), fdx.wrap(x.Err())
+	return doc, int64(binary.BigEndian.Uint64(p)), nil
 }
 
 // header finds the documents of the chunk by walking over their fields.
-func (g40) header(p []byte, k int, s *storedFields, c *chunk) (int, error) {
-	c.reset(s.index.docs[k], s.index.docs[k+1]-s.index.docs[k])
+func (g40) header(p []byte, at place, _ *storedFields, c *chunk) (int, error) {
+	c.reset(at.first, at.end-at.first)
 	in := codec.NewInput(p)
 	for i := range c.lengths {
 		start := in.Pos()

@@ -2,8 +2,10 @@ package lucene
 
 import (
 	"context"
-	"math"
+	"fmt"
+	"sort"
 
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
 )
 
@@ -29,69 +31,154 @@ func (s *storedFields) readLegacyIndex(ctx context.Context, plain, hasMax bool) 
 	if err != nil {
 		return err
 	}
-	b, err := fdx.readAll(ctx)
+	if err := fdx.check(ctx); err != nil {
+		return err
+	}
+	t := &legacyIndex{pages: pages{src: fdx}}
+	head, err := t.at(ctx, 0, min(fdx.size, codec.MaxHeaderLen))
 	if err != nil {
 		return err
 	}
-	in := codec.NewInput(b)
+	in := codec.NewInput(head)
 	in.Header()
 	if !plain {
 		checkID(in, s.segment.id)
 		in.Take(int(in.U8()))
 	}
-	version := in.VInt()
-	if version < 0 || version > 2 {
-		in.Fail("packed integers of version %d", version)
+	if t.version = in.VInt(); t.version < 0 || t.version > 2 {
+		in.Fail("packed integers of version %d", t.version)
 	}
-	for in.Err() == nil {
-		n := in.VInt()
-		if n == 0 {
-			break
+	if in.Err() != nil {
+		return fdx.wrap(in.Err())
+	}
+	off := int64(in.Pos())
+	for more := true; more; {
+		if off, more, err = t.readBlock(ctx, off, s.maxChunks()); err != nil {
+			return err
 		}
-		s.readIndexBlock(in, n, version)
 	}
 	s.maxPointer = s.fdt.size
 	if hasMax {
+		if in, err = t.input(ctx, off); err != nil {
+			return err
+		}
 		s.maxPointer = in.VLong()
 	}
-	s.index.docs = append(s.index.docs, int32(s.segment.MaxDoc))
-	s.index.pointers = append(s.index.pointers, s.maxPointer)
-	return fdx.wrap(in.Err())
+	if in.Err() != nil {
+		return fdx.wrapAt(in.Err(), off)
+	}
+	t.maxDoc, t.maxPointer = int64(s.segment.MaxDoc), s.maxPointer
+	s.index.entries, s.index.table = t.chunks+1, t
+	return nil
 }
 
-func (s *storedFields) readIndexBlock(in *codec.Input, n, version int32) {
-	if n < 0 || int64(len(s.index.docs))+int64(n) > s.maxChunks() {
+// legacyIndex is the index of Lucene 8.4 and before: where its blocks are is held.
+type legacyIndex struct {
+	pages
+	version            int32
+	chunks             int64
+	blocks             []legacyBlock
+	maxDoc, maxPointer int64 // the entry behind the last chunk
+}
+
+// legacyBlock is some chunks: as a rule 1,024.
+type legacyBlock struct {
+	first          int64 // chunk
+	docs, pointers packedLine
+}
+
+// packedLine are numbers near a line: base + avg*k, and what is to be added.
+type packedLine struct {
+	base, avg, off int64
+	bits           int
+}
+
+const (
+	// maxLegacyBlocks bounds what is held of an index: of 1,024 chunks each they are those of 4 TB of documents.
+	maxLegacyBlocks = 1 << 18
+	maxBlockChunks  = 1 << 16
+	// legacyHead is the most that is stated ahead of packed numbers, in bytes.
+	legacyHead = 5 + 2*10 + 5
+)
+
+// input returns what is at off, at most the head of a block.
+func (t *legacyIndex) input(ctx context.Context, off int64) (*codec.Input, error) {
+	p, err := t.at(ctx, off, max(0, min(legacyHead, t.src.size-off)))
+	return codec.NewInput(p), err
+}
+
+// readBlock reads where the numbers of a block are and returns what follows it; more is false behind the last block.
+func (t *legacyIndex) readBlock(ctx context.Context, off, most int64) (next int64, more bool, err error) {
+	in, err := t.input(ctx, off)
+	if err != nil {
+		return 0, false, err
+	}
+	n := in.VInt()
+	if n == 0 && in.Err() == nil {
+		return off + int64(in.Pos()), false, nil
+	}
+	if in.Err() == nil && (n < 0 || n > maxBlockChunks || t.chunks+int64(n) > most) {
 		in.Fail("block of %d chunks", n)
-		return
 	}
-	base, avg := int64(in.VInt()), int64(in.VInt())
-	delta := packedBlock(in, n, version)
-	for k := range int64(n) {
-		d := base + avg*k + codec.ZigZag64(int64(delta(k)))
-		if d < 0 || d > math.MaxInt32 {
-			in.Fail("chunk begins with document %d", d)
-			return
-		}
-		s.index.docs = append(s.index.docs, int32(d))
+	if in.Err() == nil && len(t.blocks) == maxLegacyBlocks {
+		return 0, false, fmt.Errorf("%s: more than %d blocks: %w", t.src.name, maxLegacyBlocks, fault.ErrUnsupported)
 	}
-	start, size := in.VLong(), in.VLong()
-	delta = packedBlock(in, n, version)
-	for k := range int64(n) {
-		s.index.pointers = append(s.index.pointers, start+size*k+codec.ZigZag64(int64(delta(k))))
+	b := legacyBlock{first: t.chunks}
+	b.docs.base, b.docs.avg = int64(in.VInt()), int64(in.VInt())
+	if off, err = t.line(in, off, n, &b.docs); err != nil {
+		return 0, false, err
 	}
+	if in, err = t.input(ctx, off); err != nil {
+		return 0, false, err
+	}
+	b.pointers.base, b.pointers.avg = in.VLong(), in.VLong()
+	if off, err = t.line(in, off, n, &b.pointers); err != nil {
+		return 0, false, err
+	}
+	t.chunks += int64(n)
+	t.blocks = append(t.blocks, b)
+	return off, true, nil
 }
 
-func packedBlock(in *codec.Input, n, version int32) func(k int64) uint64 {
+// line reads the width of n packed numbers and returns what follows them.
+func (t *legacyIndex) line(in *codec.Input, off int64, n int32, l *packedLine) (int64, error) {
 	bits := in.VInt()
-	if bits < 0 || bits > 64 {
+	if in.Err() == nil && (bits < 0 || bits > 64) {
 		in.Fail("packed integers of %d bits", bits)
-		return func(int64) uint64 { return 0 }
 	}
-	p := in.Take(int(codec.PackedLen(int(n), int(bits), version)))
-	if p == nil {
-		return func(int64) uint64 { return 0 }
+	if in.Err() != nil {
+		return 0, t.src.wrapAt(in.Err(), off)
 	}
-	return func(k int64) uint64 { return codec.PackedAt(p, int(bits), k) }
+	l.bits, l.off = int(bits), off+int64(in.Pos())
+	next := l.off + codec.PackedLen(int(n), l.bits, t.version)
+	if next > t.src.size {
+		return 0, t.src.corrupt(l.off, "%d bytes wanted of a file of %d", next-l.off, t.src.size)
+	}
+	return next, nil
+}
+
+func (t *legacyIndex) number(ctx context.Context, l *packedLine, k int64) (int64, error) {
+	skip, n := codec.DirectSpan(l.bits, k)
+	v := l.base + l.avg*k
+	if n == 0 {
+		return v, nil
+	}
+	p, err := t.at(ctx, l.off+skip, n)
+	if err != nil {
+		return 0, err
+	}
+	return v + codec.ZigZag64(int64(codec.DirectIn(p, l.bits, k, false))), nil
+}
+
+func (t *legacyIndex) entry(ctx context.Context, k int64) (doc, pointer int64, err error) {
+	if k == t.chunks {
+		return t.maxDoc, t.maxPointer, nil
+	}
+	b := &t.blocks[sort.Search(len(t.blocks), func(i int) bool { return t.blocks[i].first > k })-1]
+	if doc, err = t.number(ctx, &b.docs, k-b.first); err == nil {
+		pointer, err = t.number(ctx, &b.pointers, k-b.first)
+	}
+	return doc, pointer, err
 }
 
 /*
@@ -129,32 +216,50 @@ func (s *storedFields) readModernIndex(ctx context.Context, meta *source, in *co
 	if err != nil {
 		return err
 	}
-	b, err := fdx.readAll(ctx)
+	if err := fdx.check(ctx); err != nil {
+		return err
+	}
+	t := &modernIndex{docs: pages{src: fdx}, pointers: pages{src: fdx}, docMeta: docs, pointerMeta: pointers, docsAt: docsAt, pointersAt: pointersAt, le: s.le}
+	head, err := t.docs.at(ctx, 0, min(fdx.size, codec.MaxHeaderLen))
 	if err != nil {
 		return err
 	}
-	x := codec.NewInput(b)
+	x := codec.NewInput(head)
 	x.Header()
 	checkID(x, s.segment.id)
-	if x.Err() != nil {
-		return fdx.wrap(x.Err())
+	s.index.entries, s.index.table = int64(n), t
+	return fdx.wrap(x.Err())
+}
+
+// modernIndex is the index of Lucene 8.5 and later: its metadata are held.
+type modernIndex struct {
+	docs, pointers       pages // of the same file
+	docMeta, pointerMeta codec.Monotonic
+	docsAt, pointersAt   int64
+	le                   bool
+}
+
+func (t *modernIndex) entry(ctx context.Context, k int64) (doc, pointer int64, err error) {
+	if doc, err = monotonic(ctx, &t.docs, &t.docMeta, t.docsAt, k, t.le); err == nil {
+		pointer, err = monotonic(ctx, &t.pointers, &t.pointerMeta, t.pointersAt, k, t.le)
 	}
-	s.index.docs = make([]int32, n)
-	err = docs.Each(b, docsAt, s.le, func(i, v int64) error {
-		if v < 0 || v > int64(maxDoc) {
-			return codec.Errorf(docsAt, "chunk %d begins with document %d of %d", i, v, maxDoc)
-		}
-		s.index.docs[i] = int32(v)
-		return nil
-	})
+	return doc, pointer, err
+}
+
+// monotonic returns value k of a sequence whose data begin at base.
+func monotonic(ctx context.Context, p *pages, m *codec.Monotonic, base, k int64, le bool) (int64, error) {
+	off, n := m.Span(k)
+	if off < 0 || base < 0 || base > p.src.size {
+		return 0, p.src.corrupt(base, "value %d of a sequence beyond the end", k)
+	}
+	if n == 0 {
+		return m.At(k, nil, le), nil
+	}
+	span, err := p.at(ctx, base+off, n)
 	if err != nil {
-		return fdx.wrap(err)
+		return 0, err
 	}
-	s.index.pointers = make([]int64, n)
-	return fdx.wrap(pointers.Each(b, pointersAt, s.le, func(i, v int64) error {
-		s.index.pointers[i] = v
-		return nil
-	}))
+	return m.At(k, span, le), nil
 }
 
 // openMeta reads .fdm up to the end of its header.

@@ -15,6 +15,7 @@ import (
 type Values struct {
 	metas  columnMetas
 	opened map[string]*Column
+	marks  *marks
 	storedDoc
 	children []NestedDoc // those before the current document
 	block    []byte      // their stored fields
@@ -23,6 +24,7 @@ type Values struct {
 // storedDoc are the stored fields of one document.
 type storedDoc struct {
 	seg    *Segment
+	infos  *fieldInfos
 	doc    []byte
 	fields int32
 	id     int32
@@ -63,12 +65,11 @@ func (d *storedDoc) DocID() int32 { return d.id }
 
 // Nested reports whether the current document has nested ones, or may have some: they stand right before it.
 func (v *Values) Nested() bool {
-	r := v.seg.roots
-	if !r.known {
-		_, nested := v.seg.infos.byName["_nested_path"]
+	if !v.seg.roots.known {
+		_, nested := v.infos.byName["_nested_path"]
 		return nested
 	}
-	return v.id > 0 && r.docs != nil && !r.docs.get(v.id-1)
+	return v.id > 0 && !v.marks.isRoot(v.id-1)
 }
 
 // Children returns the nested documents of the current document, in their order; whole is false when it is not known
@@ -77,12 +78,11 @@ func (v *Values) Children() (all []NestedDoc, whole bool) {
 	if !v.Nested() {
 		return nil, true
 	}
-	r := v.seg.roots
-	if !r.known || len(v.children) == 0 {
+	if !v.seg.roots.known || len(v.children) == 0 {
 		return nil, false
 	}
 	first := v.children[0].id
-	if first > 0 && !r.docs.get(first-1) || int(v.id-first) != len(v.children) {
+	if first > 0 && !v.marks.isRoot(first-1) || int(v.id-first) != len(v.children) {
 		return nil, false
 	}
 	return v.children, true
@@ -91,18 +91,18 @@ func (v *Values) Children() (all []NestedDoc, whole bool) {
 // addChild keeps a nested document for the root that follows.
 func (v *Values) addChild(doc []byte, fields, id int32) {
 	v.block = append(v.block, doc...)
-	v.children = append(v.children, NestedDoc{storedDoc{v.seg, v.block[len(v.block)-len(doc):], fields, id, v.le}})
+	v.children = append(v.children, NestedDoc{storedDoc{v.seg, v.infos, v.block[len(v.block)-len(doc):], fields, id, v.le}})
 }
 
 // Has reports whether the segment knows a field, and whether it has doc values for it.
 func (v *Values) Has(name string) (known, column bool) {
-	f := v.seg.infos.byName[name]
+	f := v.infos.byName[name]
 	return f != nil, f != nil && f.docValues != 0
 }
 
 // Names calls yield for each field of the segment.
 func (v *Values) Names(yield func(name string)) {
-	for _, f := range v.seg.infos.fields {
+	for _, f := range v.infos.fields {
 		yield(f.name)
 	}
 }
@@ -119,7 +119,7 @@ func (v *Values) Column(ctx context.Context, name string) (*Column, error) {
 	if c, ok := v.opened[name]; ok {
 		return c, nil
 	}
-	f := v.seg.infos.byName[name]
+	f := v.infos.byName[name]
 	if f == nil || f.docValues == 0 {
 		v.opened[name] = nil
 		return nil, nil
@@ -169,7 +169,7 @@ func (d *storedDoc) Stored(yield func(StoredValue) error) error {
 	in.SetLittleEndian(d.le)
 	for range d.fields {
 		head := uint64(in.VLong())
-		f := d.seg.infos.fields[int32(head>>3)]
+		f := d.infos.fields[int32(head>>3)]
 		if in.Err() == nil && (f == nil || head>>3 > maxFieldNumber) {
 			in.Fail("field %d is not in the field infos", head>>3)
 		}

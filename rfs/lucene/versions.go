@@ -15,15 +15,15 @@ const versionField = "_version"
 type versions struct{ column *columnReader }
 
 // openVersions finds the column of a segment. It reads only the metadata.
-func openVersions(ctx context.Context, seg *Segment) (*versions, error) {
-	if seg.infos == nil {
+func openVersions(ctx context.Context, seg *Segment, infos *fieldInfos) (*versions, error) {
+	if infos == nil {
 		return nil, fmt.Errorf("%s: versions need the field infos, the commit was opened without Options.Values: %w", seg.Name, fault.ErrUnsupported)
 	}
-	f := seg.infos.numeric(versionField)
+	f := infos.numeric(versionField)
 	if f == nil {
 		return nil, fmt.Errorf("%s: its documents have no versions in doc values; only overwrite and keep are possible: %w", seg.Name, fault.ErrUnsupported)
 	}
-	metas := columnMetas{seg: seg, fields: seg.infos}
+	metas := columnMetas{seg: seg, fields: infos, only: []string{versionField}}
 	c, err := metas.open(ctx, f)
 	if err != nil {
 		return nil, err

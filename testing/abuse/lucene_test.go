@@ -230,28 +230,40 @@ func longSnapshot(t *testing.T, codec string, n int) (dir string, ratio int64) {
 func snapshotOf(t *testing.T, codec string, s source) (dir string, ratio int64) {
 	t.Helper()
 	dir = fixture(t)
+	shard := oneShard(t, dir)
+	files, ratio := shardOf(t, codec, s)
+	list := ""
+	for name, b := range files {
+		must(t, os.WriteFile(filepath.Join(shard, "__"+name), b, 0o600))
+		list += fmt.Sprintf(`,{"name":"__%s","physical_name":"%s","length":%d}`, name, name, len(b))
+	}
+	writeManifest(t, shard, list[1:])
+	return dir, ratio
+}
+
+// oneShard returns the directory of the shard of the index order-check of a repository.
+func oneShard(t *testing.T, dir string) string {
+	t.Helper()
 	shards, err := filepath.Glob(filepath.Join(dir, "indices", "*", "0"))
 	must(t, err)
 	for _, shard := range shards {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(shard), "1")); err == nil {
-			continue // order-check has one shard, the others more
+		if _, err := os.Stat(filepath.Join(filepath.Dir(shard), "1")); err != nil {
+			return shard // order-check has one shard, the others more
 		}
-		files, ratio := shardOf(t, codec, s)
-		list := ""
-		for name, b := range files {
-			must(t, os.WriteFile(filepath.Join(shard, "__"+name), b, 0o600))
-			list += fmt.Sprintf(`,{"name":"__%s","physical_name":"%s","length":%d}`, name, name, len(b))
-		}
-		manifests, err := filepath.Glob(filepath.Join(shard, "snap-*.dat"))
-		must(t, err)
-		var manifest blob
-		manifest.begin("snapshot", 1, false)
-		manifest.WriteString(`{"name":"snap1","index_version":1,"files":[` + list[1:] + `]}`)
-		must(t, os.WriteFile(manifests[0], manifest.end(), 0o600))
-		return dir, ratio
 	}
 	t.Fatal("no index of one shard")
-	return "", 0
+	return ""
+}
+
+// writeManifest replaces the list of the files of a shard.
+func writeManifest(t *testing.T, shard, list string) {
+	t.Helper()
+	manifests, err := filepath.Glob(filepath.Join(shard, "snap-*.dat"))
+	must(t, err)
+	var manifest blob
+	manifest.begin("snapshot", 1, false)
+	manifest.WriteString(`{"name":"snap1","index_version":1,"files":[` + list + `]}`)
+	must(t, os.WriteFile(manifests[0], manifest.end(), 0o600))
 }
 
 // TestLongDocumentsOfASnapshot: one that the target takes arrives, whatever its ratio; one beyond it is named and not held.

@@ -180,7 +180,7 @@ func (in *Input) String() string { return string(in.Take(int(in.VInt()))) }
 // Strings reads a set of strings. Its count is a VInt, or an i32 in files of Lucene
 // before 5.1 (old).
 func (in *Input) Strings(old bool) []string {
-	n := in.entries(old, 1)
+	n := in.few(in.entries(old, 1))
 	set := make([]string, 0, n)
 	for range n {
 		set = append(set, in.String())
@@ -190,7 +190,7 @@ func (in *Input) Strings(old bool) []string {
 
 // Map reads a map of strings, its count as in Strings.
 func (in *Input) Map(old bool) map[string]string {
-	n := in.entries(old, 2)
+	n := in.few(in.Entries(old))
 	m := make(map[string]string, n)
 	for range n {
 		k := in.String()
@@ -198,6 +198,21 @@ func (in *Input) Map(old bool) map[string]string {
 	}
 	return m
 }
+
+// maxEntries bounds sets and maps: those of a segment have dozens of entries, and one takes many times the bytes that it is
+// stated in.
+const maxEntries = 1 << 14
+
+func (in *Input) few(n int) int {
+	if n > maxEntries {
+		in.Fail("%d entries, at most %d are possible", n, maxEntries)
+		return 0
+	}
+	return n
+}
+
+// Entries reads how many pairs of strings follow, their count as in Strings.
+func (in *Input) Entries(old bool) int { return in.entries(old, 2) }
 
 func (in *Input) entries(old bool, size int) int {
 	if !old {

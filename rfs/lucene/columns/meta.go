@@ -45,7 +45,7 @@ and ES95TSDBDocValuesMetadata v8 (9.5), little-endian: tsdbWalker. Other formats
 
 Lucene410ValuesMetadata, Lucene50 and 54DocValuesMetadata: oldWalker.
 
-The set of documents that have a value lies in the .dvd file (ParseSet).
+The set of documents that have a value lies in the .dvd file (blockSet).
 */
 
 // Kind is the type of a column.
@@ -65,6 +65,7 @@ type Field struct {
 	SkipIndex  bool // it has a skip index
 	Compressed bool // it has the attribute that says that Lucene80 compresses its binary values
 	Sorts      bool // the segment is sorted by it first, in rising order
+	Unwanted   bool // its column is passed over
 }
 
 // Entry describes one column: which documents have values, and where the values are.
@@ -177,8 +178,9 @@ func (w *walker) entries(body func(f Field, e *Entry), field func(number int32) 
 		}
 		if in.Err() == nil {
 			e := &Entry{le: w.le}
-			body(f, e)
-			out[number] = e
+			if body(f, e); !f.Unwanted {
+				out[number] = e
+			}
 		}
 	}
 	return out, in.Err()

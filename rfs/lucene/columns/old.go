@@ -232,40 +232,28 @@ func (o *oldColumn) everywhere(e *Entry, maxDoc int32) (all, none bool) {
 	return o.missing == setAll && e.Docs == int64(maxDoc), o.missing == setNone
 }
 
-// eachOld calls yield for each document that has a value.
-func (e *Entry) eachOld(ctx context.Context, data Data, maxDoc int32, yield func(doc int32)) error {
-	r, err := e.NewReader(data, maxDoc)
-	if err != nil {
-		return err
-	}
-	for d := range maxDoc {
-		n, err := r.Advance(ctx, d)
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			yield(d)
-		}
-	}
-	return nil
-}
-
 // advanceOld is Advance in a column of Lucene 4 or 5.
 func (r *Reader) advanceOld(ctx context.Context, doc int32) (int, error) {
 	old := r.e.old
 	if !r.opened {
-		if err := r.openOld(ctx); err != nil {
+		if err := r.openOld(); err != nil {
 			return 0, err
 		}
 		r.opened = true
 	}
 	r.doc, r.count, r.set = doc, 0, nil
-	if old.missing == setNone || r.docs != nil && r.docs[doc>>6]>>(doc&63)&1 == 0 {
+	if old.missing == setNone {
 		return 0, nil
 	}
 	r.begin = int64(doc)
-	if old.docs != nil {
-		r.begin = r.place(doc)
+	if r.docs != nil {
+		has, rank, err := r.docs.seek(ctx, doc)
+		if err != nil || !has {
+			return 0, err
+		}
+		if old.docs != nil {
+			r.begin = rank
+		}
 	}
 	switch {
 	case r.addresses != nil:
@@ -301,40 +289,17 @@ func (r *Reader) advanceOld(ctx context.Context, doc int32) (int, error) {
 	return r.count, nil
 }
 
-// openOld reads which documents have a value, when it is stated apart from the values.
-func (r *Reader) openOld(ctx context.Context) error {
+// openOld finds the set of documents, when it is stated apart from the values.
+func (r *Reader) openOld() error {
 	old := r.e.old
-	words := (int64(r.maxDoc) + 63) / 64
 	switch {
 	case old.docs != nil:
 		if old.count > int64(r.maxDoc) {
 			return codec.Errorf(old.docs.off, "column of %d documents of %d", old.count, r.maxDoc)
 		}
-		docs := make([]uint64, words)
-		list, last := newSequenceReader(old.docs, r.data), int64(-1)
-		for i := range old.count {
-			d, err := list.at(ctx, i)
-			if err == nil && (d <= last || d >= int64(r.maxDoc)) {
-				err = codec.Errorf(old.docs.off, "document %d after %d, of %d", d, last, r.maxDoc)
-			}
-			if err != nil {
-				return err
-			}
-			last = d
-			docs[d>>6] |= 1 << (d & 63)
-		}
-		r.docs = docs
+		r.docs = &listSet{docs: newSequenceReader(old.docs, r.data), n: old.count, maxDoc: r.maxDoc}
 	case old.missing >= 0:
-		n := (int64(r.maxDoc) + 7) / 8
-		p, err := newView(r.data, old.missing, n).at(ctx, old.missing, n)
-		if err != nil {
-			return err
-		}
-		docs := make([]uint64, words)
-		for i, b := range p {
-			docs[i>>3] |= uint64(b) << (i & 7 * 8)
-		}
-		r.docs = docs
+		r.docs = bitmapSet{newView(r.data, old.missing, (int64(r.maxDoc)+7)/8)}
 	case old.missing < setNone:
 		return codec.Errorf(-1, "the set of documents at %d", old.missing)
 	}

@@ -2,7 +2,6 @@ package columns
 
 import (
 	"context"
-	"math/bits"
 
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
 )
@@ -25,9 +24,7 @@ type Reader struct {
 	maxDoc int32
 	data   Data
 
-	docs   []uint64 // the documents that have a value; nil: all or none
-	at     int32    // rank is how many there are before this one
-	rank   int64
+	docs   presence // the documents that have a value; nil: all or none
 	doc    int32
 	begin  int64 // of the document's values
 	count  int
@@ -88,38 +85,6 @@ func (e *Entry) Everywhere(maxDoc int32) (all, none bool) {
 	return e.set.off == setAll && e.Docs == int64(maxDoc), e.set.off == setNone && e.Docs == 0
 }
 
-// EachDoc reads the set of documents that have a value and calls yield for each, in rising order.
-func (e *Entry) EachDoc(ctx context.Context, data Data, maxDoc int32, yield func(doc int32)) error {
-	switch all, none := e.Everywhere(maxDoc); {
-	case none:
-		return nil
-	case all:
-		for d := range maxDoc {
-			yield(d)
-		}
-		return nil
-	}
-	if e.old != nil {
-		return e.eachOld(ctx, data, maxDoc, yield)
-	}
-	s := e.set
-	if s.off < 0 || s.size < 0 || s.off > data.Size() || s.size > data.Size()-s.off || e.Docs > int64(maxDoc) {
-		return codec.Errorf(-1, "column of %d documents of %d, the set at %d", e.Docs, maxDoc, s.off)
-	}
-	p, err := data.ReadAt(ctx, s.off, s.size)
-	if err != nil {
-		return err
-	}
-	n, err := ParseSet(p, e.le, s.rankPower, maxDoc, yield)
-	if err != nil {
-		return at(s.off, err)
-	}
-	if n != e.Docs {
-		return codec.Errorf(s.off, "set of %d documents has %d", e.Docs, n)
-	}
-	return nil
-}
-
 // Advance goes to a document and reports how many values it has.
 func (r *Reader) Advance(ctx context.Context, doc int32) (int, error) {
 	if doc < 0 || doc >= r.maxDoc {
@@ -128,7 +93,7 @@ func (r *Reader) Advance(ctx context.Context, doc int32) (int, error) {
 	if r.e.old != nil {
 		return r.advanceOld(ctx, doc)
 	}
-	if err := r.open(ctx); err != nil {
+	if err := r.open(); err != nil {
 		return 0, err
 	}
 	r.doc, r.count = doc, 0
@@ -137,10 +102,11 @@ func (r *Reader) Advance(ctx context.Context, doc int32) (int, error) {
 		return 0, nil
 	}
 	if r.docs != nil {
-		if r.docs[doc>>6]>>(doc&63)&1 == 0 {
-			return 0, nil
+		has, rank, err := r.docs.seek(ctx, doc)
+		if err != nil || !has {
+			return 0, err
 		}
-		place = r.place(doc)
+		place = rank
 	}
 	if r.addresses == nil {
 		r.begin, r.count = place, 1
@@ -161,33 +127,20 @@ func (r *Reader) Advance(ctx context.Context, doc int32) (int, error) {
 	return r.count, nil
 }
 
-// open reads the set of documents once.
-func (r *Reader) open(ctx context.Context) error {
+// open finds the set of documents.
+func (r *Reader) open() error {
 	if r.opened {
 		return nil
 	}
 	if all, none := r.e.Everywhere(r.maxDoc); !all && !none {
-		r.docs = make([]uint64, (int64(r.maxDoc)+63)/64)
-		if err := r.e.EachDoc(ctx, r.data, r.maxDoc, func(d int32) { r.docs[d>>6] |= 1 << (d & 63) }); err != nil {
+		set, err := r.e.blockSet(r.data, r.maxDoc)
+		if err != nil {
 			return err
 		}
+		r.docs = set
 	}
 	r.opened = true
 	return nil
-}
-
-// place is how many documents before doc have a value.
-func (r *Reader) place(doc int32) int64 {
-	if doc < r.at {
-		r.at, r.rank = 0, 0
-	}
-	for r.at>>6 < doc>>6 {
-		r.rank += int64(bits.OnesCount64(r.docs[r.at>>6] >> (r.at & 63)))
-		r.at = (r.at>>6 + 1) << 6
-	}
-	r.rank += int64(bits.OnesCount64(r.docs[doc>>6] >> (r.at & 63) << (r.at & 63) & (1<<(doc&63) - 1)))
-	r.at = doc
-	return r.rank
 }
 
 // Number is value i of the document: a number, or in sorted columns an ordinal.
