@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # e2e.sh VERSION...: the tests against real servers. Boots OpenSearch of each VERSION once, runs the tests
-# of testing/e2e, testing/cluster and rfs on them, stops them, and says by name what did not run.
+# of testing/e2e, testing/cluster, testing/corrupt and rfs on them, stops them, and says by name what did not run.
 #
 # A node that runs already is used when RFSD_TEST_OPENSEARCH_<VERSION with _ for .> holds its URL; tests
 # delete what they find there. E2EFLAGS goes to `go test` (E2EFLAGS='-run Landed'), E2EPACKAGES replaces the
@@ -87,7 +87,7 @@ fi
 code=0
 set -m
 # shellcheck disable=SC2086 # flags and packages are words
-RFSD_LOGS=$logs RFSD_E2E=1 testing/gotest.sh e2e -p 1 -count=1 -timeout 40m ${E2EFLAGS:-} ${E2EPACKAGES:-./testing/e2e/... ./testing/cluster ./rfs/...} &
+RFSD_LOGS=$logs RFSD_E2E=1 testing/gotest.sh e2e -p 1 -count=1 -timeout 40m ${E2EFLAGS:-} ${E2EPACKAGES:-./testing/e2e/... ./testing/cluster ./testing/corrupt ./rfs/...} &
 tests=$!
 set +m
 wait "$tests" || code=$?

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // kept makes a coordination file whose last write was ago before now: logs/0 handed off and
@@ -216,6 +217,32 @@ func TestReportSumsUpAndSuggestsALease(t *testing.T) {
 	}
 	if _, out, _ := rfsctl(t, "report", "--coordinator-file", path); !strings.Contains(out, "--initial-lease-duration PT1M") {
 		t.Error(out)
+	}
+}
+
+func TestReportShowsWhatIsOnTheTarget(t *testing.T) {
+	r := &workReport{Total: indexReport{Index: "total"}, Indices: []indexReport{
+		{Index: "a", targets: []string{"c"}, OnTarget: &worker.Arrival{Found: 5, Lucene: 9, Shared: true}},
+		{Index: "b", targets: []string{"c"}, OnTarget: &worker.Arrival{Found: 5, Lucene: 9, Shared: true}},
+		{Index: "d", targets: []string{"d"}, OnTarget: &worker.Arrival{Found: 1, Lucene: 3}},
+	}}
+	for _, c := range []struct{ name, total string }{{"all counted", "6 12"}, {"one is not counted yet", "- -"}} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := r.print(&out); err != nil {
+				t.Fatal(err)
+			}
+			rows := map[string]string{}
+			for line := range strings.Lines(out.String()) {
+				if f := strings.Fields(line); len(f) > 11 {
+					rows[f[0]] = f[10] + " " + f[11]
+				}
+			}
+			if rows["a"] != "5 9" || rows["d"] != "1 3" || rows["total"] != c.total {
+				t.Errorf("%v, want the total %s", rows, c.total)
+			}
+		})
+		r.Indices = append(r.Indices, indexReport{Index: "e", targets: []string{"e"}})
 	}
 }
 

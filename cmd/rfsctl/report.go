@@ -15,11 +15,15 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 const reportHelp = `Sums up what the work items recorded: documents and bytes per index; for ended items how long their
    last lease lasted, which part of it was setup (until the first document was read) and the throughput. Documents that
    an item has from earlier leases are counted with its last one.
+
+   ON TARGET and LUCENE are the root documents and all Lucene documents (nested ones included) that the target held when the last
+   document of the index was sent; "-" before, and where it does not let them be counted.
 
    The suggested initial lease is 20 times the setup of the slowest tenth (then setup is about 5 % of a lease), or long
    enough that nine of ten items end within it (4/3 of their duration, at most 1 h), whichever is longer; from 1 min to 6 h.
@@ -45,8 +49,11 @@ type indexReport struct {
 	Setup    float64 `json:"setup_seconds"`
 	Rate     float64 `json:"documents_per_second"` // of one worker
 	ByteRate float64 `json:"bytes_per_second"`     // of one worker
+	// OnTarget is what the target held when all documents were sent; absent before, and in the total.
+	OnTarget *worker.Arrival `json:"on_target,omitempty"`
 	cms.Counts
 
+	targets               []string
 	timedDocs, timedBytes int64
 }
 
@@ -177,6 +184,13 @@ func showReport(ctx context.Context, call *config.Call, o config.Either) (err er
 		}
 		r.add(by[id.Index], it)
 	}
+	arrivals, err := worker.Arrivals(ctx, s.Coordinator)
+	if err != nil {
+		return fmt.Errorf("indices in %s: %w", s.place, err)
+	}
+	for name, x := range by {
+		x.OnTarget, x.targets = arrivals[name].Arrival, arrivals[name].Targets
+	}
 	r.finish(by)
 	refused, err := s.refused(ctx, "")
 	if err != nil {
@@ -191,11 +205,19 @@ func showReport(ctx context.Context, call *config.Call, o config.Either) (err er
 
 func (r *workReport) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "INDEX\tITEMS\tENDED\tFAILED\tLIVE\tINDEXED\tKEPT\tREFUSED\tFILTERED\tBYTES\tLEASE s\tSETUP s\tDOCS/s\tMB/s\t")
-	for _, x := range append(slices.Clone(r.Indices), r.Total) {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.1f\t%.0f\t%.1f\t\n", x.Index, x.Items, x.Ended, x.Failed,
-			x.Live, x.Indexed, x.Kept, x.Counts.Failed, x.Filtered, x.Bytes, x.Seconds, x.Setup, x.Rate, x.ByteRate/1e6)
+	fmt.Fprintln(t, "INDEX\tITEMS\tENDED\tFAILED\tLIVE\tINDEXED\tKEPT\tREFUSED\tFILTERED\tBYTES\tON TARGET\tLUCENE\tLEASE s\tSETUP s\tDOCS/s\tMB/s\t")
+	row := func(x indexReport, roots, lucene string) {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%.1f\t%.1f\t%.0f\t%.1f\t\n", x.Index, x.Items, x.Ended, x.Failed,
+			x.Live, x.Indexed, x.Kept, x.Counts.Failed, x.Filtered, x.Bytes, roots, lucene, x.Seconds, x.Setup, x.Rate, x.ByteRate/1e6)
 	}
+	var total worker.ArrivalTotal
+	for _, x := range r.Indices {
+		total.Add(worker.Arrived{Targets: x.targets, Arrival: x.OnTarget})
+		roots, lucene := x.OnTarget.Texts()
+		row(x, roots, lucene)
+	}
+	roots, lucene := total.Texts()
+	row(r.Total, roots, lucene)
 	if err := t.Flush(); err != nil {
 		return err
 	}

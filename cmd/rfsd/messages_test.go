@@ -94,6 +94,47 @@ func TestTheSummaryGroupsWhatIsTheSameForManyIndices(t *testing.T) {
 	}
 }
 
+func TestTheSummaryShowsWhatIsOnTheTarget(t *testing.T) {
+	index := func(name, target string, arrival *worker.Arrival) worker.IndexSummary {
+		return worker.IndexSummary{Index: name, Targets: []string{target}, Shards: 1, Done: 1, Arrival: arrival}
+	}
+	for _, c := range []struct {
+		name    string
+		indices []worker.IndexSummary
+		rows    map[string]string // the last two columns of a line
+		text    string
+	}{
+		{"counted", []worker.IndexSummary{index("a", "a", &worker.Arrival{Found: 5, Lucene: 9}), index("b", "b", &worker.Arrival{Found: 2, Lucene: 2})},
+			map[string]string{"index": "on target Lucene", "a": "5 9", "b": "2 2", "total": "7 11"}, ""},
+		{"two that share a target count once", []worker.IndexSummary{index("a", "c", &worker.Arrival{Found: 5, Lucene: 9, Shared: true}), index("b", "c", &worker.Arrival{Found: 5, Lucene: 9, Shared: true})},
+			map[string]string{"a": "5 9", "b": "5 9", "total": "5 9"}, "2 indices (a, b): what is on the target counts all indices with the target c"},
+		{"what was not counted is not zero", []worker.IndexSummary{index("a", "a", &worker.Arrival{Uncounted: true, Note: "not counted: why"}), index("b", "b", &worker.Arrival{Found: 2, Lucene: 2})},
+			map[string]string{"a": "- -", "b": "2 2", "total": "- -"}, "index a: the target has - documents, 0 were indexed: not counted: why"},
+		{"of a former release", []worker.IndexSummary{index("a", "a", &worker.Arrival{Found: 5})}, map[string]string{"a": "5 -", "total": "5 -"}, ""},
+		{"of files nothing is known", []worker.IndexSummary{index("a", "a", nil)}, map[string]string{"index": "filtered bytes", "a": "0 0 B"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			r := report{Summary: &worker.Summary{Indices: c.indices}}
+			r.writeText(&out)
+			rows := map[string]string{}
+			for line := range strings.Lines(out.String()) {
+				if f := strings.Fields(line); len(f) > 2 {
+					rows[f[0]] = strings.Join(f[1:], " ")
+				}
+			}
+			for name, want := range c.rows {
+				if !strings.HasSuffix(rows[name], " "+want) {
+					t.Errorf("%s ends with %q, want %q", name, rows[name], want)
+				}
+			}
+			if !strings.Contains(out.String(), c.text) {
+				t.Errorf("no %q in\n%s", c.text, out.String())
+			}
+		})
+	}
+}
+
 func TestTheSummaryOfARehearsalSaysThatNothingWasSent(t *testing.T) {
 	for _, rehearsal := range []bool{true, false} {
 		r := report{Summary: &worker.Summary{}, Rehearsal: rehearsal}

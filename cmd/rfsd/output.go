@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -65,14 +66,25 @@ func (r *report) writeText(w io.Writer) {
 		}
 		return text + "\t"
 	}
-	fmt.Fprintf(t, "index\tshards\tlive\tindexed\t%sfailed\tfiltered\tbytes\t\n", kept("kept"))
-	row := func(index, shards string, c cms.Counts) {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s%d\t%d\t%s\t\n", index, shards, c.Live, c.Indexed, kept(strconv.FormatInt(c.Kept, 10)), c.Failed, c.Filtered, progress.Bytes(c.Bytes))
+	counted := slices.ContainsFunc(r.Indices, func(x worker.IndexSummary) bool { return x.Arrival != nil })
+	arrived := func(roots, lucene string) string {
+		if !counted {
+			return ""
+		}
+		return roots + "\t" + lucene + "\t"
 	}
+	fmt.Fprintf(t, "index\tshards\tlive\tindexed\t%sfailed\tfiltered\tbytes\t%s\n", kept("kept"), arrived("on target", "Lucene"))
+	row := func(index, shards string, c cms.Counts, roots, lucene string) {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s%d\t%d\t%s\t%s\n", index, shards, c.Live, c.Indexed, kept(strconv.FormatInt(c.Kept, 10)), c.Failed, c.Filtered, progress.Bytes(c.Bytes), arrived(roots, lucene))
+	}
+	var total worker.ArrivalTotal
 	for _, x := range r.Indices {
-		row(x.Index, fmt.Sprintf("%d/%d", x.Done, x.Shards), x.Counts)
+		total.Add(worker.Arrived{Targets: x.Targets, Arrival: x.Arrival})
+		roots, lucene := x.Arrival.Texts()
+		row(x.Index, fmt.Sprintf("%d/%d", x.Done, x.Shards), x.Counts, roots, lucene)
 	}
-	row("total", "", r.Totals)
+	roots, lucene := total.Texts()
+	row("total", "", r.Totals, roots, lucene)
 	if err := t.Flush(); err != nil {
 		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rfsd: write summary:", err)
 	}
@@ -93,10 +105,16 @@ func (r *report) writeText(w io.Writer) {
 			same.Add(x.Index, "%s: stored sources are not what was indexed: "+terminal.Escaped(x.Reduced))
 		}
 	}
+	for _, x := range r.Indices {
+		if x.Arrival != nil && x.Arrival.Shared {
+			same.Add(x.Index, "%s: what is on the target counts all indices with the target "+terminal.Escaped(strings.Join(x.Targets, ", ")))
+		}
+	}
 	same.Write(w, "index ")
 	for _, x := range r.Indices {
-		if x.Arrival != nil && x.Arrival.Note != "" {
-			fmt.Fprintf(w, "index %s: the target has %d documents, %d were indexed: %s\n", x.Index, x.Arrival.Found, x.Arrival.Expected, x.Arrival.Note)
+		if a := x.Arrival; a != nil && a.Note != "" {
+			roots, _ := a.Texts()
+			fmt.Fprintf(w, "index %s: the target has %s documents, %d were indexed: %s\n", x.Index, roots, a.Expected, a.Note)
 		}
 		if x.Rebuilt > 0 {
 			fmt.Fprintf(w, "index %s: the sources of %d documents were rebuilt from other fields\n", x.Index, x.Rebuilt)

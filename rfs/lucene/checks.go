@@ -211,9 +211,9 @@ func (t *crcTracker) find(file int, ordinal int64) (boundary, bool) {
 }
 
 // Checks returns the parts of files that this reader owns when its range ends at the ordinal
-// upTo, which must not lie beyond Ordinal. The range of an item that goes on elsewhere ends
-// where that one begins, so both together cover each byte once. It may be called while
-// another goroutine reads.
+// upTo, which must not lie beyond the document that Next returned last, or beyond the range after
+// io.EOF. The range of an item that goes on elsewhere ends where that one begins, so both together
+// cover each byte once. It may be called while another goroutine reads.
 func (r *Reader) Checks(upTo int64) []Check {
 	r.crcTracker.mu.Lock()
 	defer r.crcTracker.mu.Unlock()

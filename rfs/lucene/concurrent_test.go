@@ -30,13 +30,14 @@ func TestChecksMayBeAskedWhileAnotherGoroutineReads(t *testing.T) {
 			}
 		})
 		for {
-			if _, err := r.Next(t.Context()); errors.Is(err, io.EOF) {
+			rec, err := r.Next(t.Context())
+			if errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				t.Errorf("%s: %v", name, err)
 				break
 			}
-			reached.Store(r.Ordinal())
+			reached.Store(rec.Ordinal + 1)
 		}
 		close(done)
 		wg.Wait()

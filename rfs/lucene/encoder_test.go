@@ -103,9 +103,10 @@ const (
 	numRouting
 	numOther
 	numUID
+	numParent
 )
 
-var testFields = []string{"_id", "_source", "_routing", "other", "_uid"}
+var testFields = []string{"_id", "_source", "_routing", "other", "_uid", "_parent"}
 
 func (d testDoc) encode(plain40 bool) []byte {
 	var o out

@@ -16,7 +16,7 @@ func records(t *testing.T, c *Commit, opt ReadOptions) (out []string) {
 	for {
 		rec, err := r.Next(t.Context())
 		if errors.Is(err, io.EOF) {
-			return append(out, fmt.Sprint(r.Checks(r.Ordinal())))
+			return append(out, fmt.Sprint(r.Checks(r.to)))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -66,7 +66,6 @@ type Reader struct {
 	slice   []byte // buffer of one
 	release func() // of the memory of raw; nil: none was asked for
 	i       int    // next document of the chunk
-	ordinal int64
 	rec     Record
 }
 
@@ -80,11 +79,8 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 		to = c.MaxOrdinal
 	}
 	from := min(max(opt.From, 0), to)
-	return &Reader{commit: c, from: from, to: to, ordinal: from, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions}
+	return &Reader{commit: c, from: from, to: to, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions}
 }
-
-// Ordinal returns the next ordinal to be looked at: all before it are done.
-func (r *Reader) Ordinal() int64 { return r.ordinal }
 
 // Close ends the reader; Checks may still be asked.
 func (r *Reader) Close() error {
@@ -124,7 +120,6 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	if doc < r.start || ordinal >= r.to {
 		return nil, nil
 	}
-	r.ordinal = max(r.ordinal, ordinal+1)
 	if !r.marks.isLive(doc) {
 		return nil, nil
 	}
@@ -185,7 +180,7 @@ func (r *Reader) advance(ctx context.Context) error {
 		if err := r.leaveSegment(); err != nil {
 			return err
 		}
-		return r.finish()
+		return io.EOF
 	}
 	if r.cur.unheld != nil {
 		if end-first > maxChunkDocs {
@@ -195,8 +190,7 @@ func (r *Reader) advance(ctx context.Context) error {
 			return err
 		}
 	}
-	wanted := r.marks.anyLive(max(first, r.start), min(end, r.clip(r.to)))
-	if wanted {
+	if r.marks.anyLive(max(first, r.start), min(end, r.clip(r.to))) {
 		if err := r.load(ctx, k, at); err != nil {
 			return err
 		}
@@ -213,9 +207,6 @@ func (r *Reader) advance(ctx context.Context) error {
 			return err
 		}
 	}
-	if !wanted {
-		r.ordinal = min(max(r.ordinal, r.cur.Base+int64(end)), r.to)
-	}
 	return ctx.Err()
 }
 
@@ -227,11 +218,6 @@ func (r *Reader) clip(ordinal int64) int32 {
 	return int32(min(max(ordinal-r.cur.Base, 0), int64(r.cur.MaxDoc)))
 }
 
-func (r *Reader) finish() error {
-	r.ordinal = max(r.ordinal, r.to)
-	return io.EOF
-}
-
 // reaches reports whether something of a segment lives in the range.
 func (r *Reader) reaches(s *Segment) bool {
 	return s.Base < r.to && s.Base+int64(s.MaxDoc) > r.from && s.LiveCount > 0
@@ -240,19 +226,12 @@ func (r *Reader) reaches(s *Segment) bool {
 // openSegment goes to the next segment of the range in which something lives.
 func (r *Reader) openSegment(ctx context.Context) error {
 	for ; r.seg < len(r.commit.Segments); r.seg++ {
-		s := r.commit.Segments[r.seg]
-		end := s.Base + int64(s.MaxDoc)
-		switch {
-		case s.Base >= r.to:
-			return r.finish()
-		case r.reaches(s):
+		if s := r.commit.Segments[r.seg]; r.reaches(s) {
 			r.seg++
 			return r.enter(ctx, s)
-		case end > r.from && s.MaxDoc > 0:
-			r.ordinal = min(max(r.ordinal, end), r.to)
 		}
 	}
-	return r.finish()
+	return io.EOF
 }
 
 // enter opens the stored fields of a segment at the first chunk of the range.

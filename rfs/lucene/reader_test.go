@@ -60,7 +60,7 @@ func mixedDocs(s segmentSpec, n int) []testDoc {
 		}
 		d := testDoc{numbers[r.IntN(len(numbers))], {numSource, 1, someJSON(r, size)}}
 		if i%5 == 0 {
-			d = append(d, storedField{numRouting, 0, []byte(fmt.Sprint("r", i))})
+			d = append(d, storedField{numRouting, 0, []byte(fmt.Sprint("r", i))}, storedField{numParent, 0, []byte(fmt.Sprint("p#", i))})
 		}
 		if i%2 == 0 {
 			d = append(d, storedField{numID, 1, fmt.Appendf(nil, "id%d", i)})
@@ -105,6 +105,9 @@ func checkRecord(t *testing.T, rec *Record, d testDoc) {
 	if !bytes.Equal(rec.Routing, valueOf(d, numRouting)) {
 		t.Fatalf("document %d has routing %q, not %q", rec.DocID, rec.Routing, valueOf(d, numRouting))
 	}
+	if !bytes.Equal(rec.Parent, valueOf(d, numParent)) {
+		t.Fatalf("document %d has the parent %q, not %q", rec.DocID, rec.Parent, valueOf(d, numParent))
+	}
 }
 
 func TestEveryStoredFormatGivesBackItsDocuments(t *testing.T) {
@@ -132,9 +135,6 @@ func TestEveryStoredFormatGivesBackItsDocuments(t *testing.T) {
 			}
 			if _, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
 				t.Fatalf("at the end: %v", err)
-			}
-			if r.Ordinal() != int64(len(s.docs)) {
-				t.Errorf("the reader ends at %d of %d", r.Ordinal(), len(s.docs))
 			}
 			footed := !storedFormats[s.fdt].plain || s.version >= 2
 			if v := CombineChecks(r.Checks(c.MaxOrdinal)); len(v) != 1 || v[0].Verified != footed || v[0].Err != nil {
@@ -205,6 +205,44 @@ func TestItemsOfAShardReadEveryByteOnce(t *testing.T) {
 			if len(v) != 1 || v[0].Verified || !errors.As(v[0].Err, &d) || d.File != "_0.fdt" || d.Blob != "___0.fdt" {
 				t.Fatalf("round %d: a wrong checksum gives %+v", round, v)
 			}
+		}
+	}
+}
+
+// TestBoundariesThatAreNotKnown: an ordinal of which the boundary may have been dropped has none; the next one would own bytes of
+// documents after it.
+func TestBoundariesThatAreNotKnown(t *testing.T) {
+	tracked := func(n int) *crcTracker {
+		c := &crcTracker{}
+		for file := range 2 {
+			c.file(nil, nil, 0, true)
+			for i := range n {
+				c.boundary(int64(100*file*n+10*i), int64(i), 0)
+			}
+		}
+		return c
+	}
+	all, most := tracked(5), tracked(maxBoundaries+1)
+	for _, c := range []struct {
+		name    string
+		in      *crcTracker
+		file    int
+		ordinal int64
+		want    int64 // ordinal of the boundary; -1: none
+	}{
+		{"the first", all, 0, 0, 0},
+		{"before the first", all, 0, -5, 0},
+		{"between two", all, 0, 11, 20},
+		{"behind the last of a file", all, 0, 41, -1},
+		{"behind the last", all, 1, 541, -1},
+		{"dropped", most, 0, 10, -1},
+		{"before the first that is left, others were dropped", most, 0, most.boundaries[0].ordinal - 1, -1},
+		{"the first that is left", most, 0, most.boundaries[0].ordinal, most.boundaries[0].ordinal},
+		{"of a file without dropped ones", most, 1, 100 * (maxBoundaries + 1), 100 * (maxBoundaries + 1)},
+	} {
+		b, found := c.in.find(c.file, c.ordinal)
+		if found != (c.want >= 0) || found && (b.file != c.file || b.ordinal != c.want) {
+			t.Errorf("%s: %+v, %v; want %d", c.name, b, found, c.want)
 		}
 	}
 }
@@ -309,11 +347,12 @@ func TestACancelledReaderStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	for err == nil {
+	read := 1
+	for ; err == nil; read++ {
 		_, err = r.Next(ctx)
 	}
-	if !errors.Is(err, context.Canceled) || r.Ordinal() > 20 {
-		t.Errorf("%v at %d", err, r.Ordinal())
+	if !errors.Is(err, context.Canceled) || read > 20 {
+		t.Errorf("%v after %d documents", err, read)
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)

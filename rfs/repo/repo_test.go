@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -249,5 +250,31 @@ func BenchmarkRealS3Server(b *testing.B) {
 				rc.Close()
 			}
 		})
+	}
+}
+
+func TestAboveIsOneLevelUpInTheSameStore(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	for given, want := range map[string]string{
+		"s3://bucket/a/b/c": "s3://bucket/a/b",
+		"s3://bucket/a/":    "s3://bucket",
+		"s3://bucket":       "",
+		"file:///usr/bin":   "file:///usr",
+		"file:///":          "",
+	} {
+		r, err := repo.Open(t.Context(), given, repo.S3Options{Region: "r", Endpoint: "http://127.0.0.1:1", PathStyle: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if above, ok := r.(interface {
+			Above() (repo.Repository, bool)
+		}).Above(); ok {
+			got = above.URI()
+		}
+		if strings.TrimSuffix(got, "/") != want {
+			t.Errorf("above %s: %q, want %q", given, got, want)
+		}
 	}
 }

@@ -1,5 +1,11 @@
 package repo
 
+import (
+	"path"
+	"path/filepath"
+	"strings"
+)
+
 // storer is a repository that lies below the root of a larger store.
 type storer interface {
 	// Store returns the whole store, read as the repository is; false when there is none.
@@ -39,4 +45,40 @@ func (a *ReadAhead) Store() (Repository, bool) {
 func (c *Counting) Store() (Repository, bool) {
 	whole, ok := storeOf(c.Repository)
 	return &Counting{Repository: whole, tally: c.tally}, ok
+}
+
+// aboveOf returns what lies one level above r.
+func aboveOf(r Repository) (Repository, bool) {
+	if a, ok := r.(interface{ Above() (Repository, bool) }); ok {
+		return a.Above()
+	}
+	return nil, false
+}
+
+// Above returns the directory above; false when there is none that may be read.
+func (d *Dir) Above() (Repository, bool) {
+	above, err := NewDir(filepath.Dir(d.path))
+	return above, err == nil && above.path != d.path
+}
+
+// Above returns the bucket from one level above the prefix on; false when there is no prefix.
+func (r *S3) Above() (Repository, bool) {
+	above := *r
+	above.prefix, _ = path.Split(strings.TrimSuffix(r.prefix, "/"))
+	return &above, r.prefix != ""
+}
+
+// Above returns what lies one level above, with the same retries.
+func (r *Retrying) Above() (Repository, bool) {
+	above, ok := aboveOf(r.Repository)
+	return &Retrying{Repository: above, policy: r.policy}, ok
+}
+
+// Above returns what lies one level above, without read-ahead.
+func (a *ReadAhead) Above() (Repository, bool) { return aboveOf(a.Repository) }
+
+// Above returns what lies one level above, with the same counts and log.
+func (c *Counting) Above() (Repository, bool) {
+	above, ok := aboveOf(c.Repository)
+	return &Counting{Repository: above, tally: c.tally}, ok
 }

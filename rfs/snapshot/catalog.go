@@ -121,7 +121,7 @@ func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	defer done()
 	switch {
 	case missing(err) && c.Generation < 0:
-		return nil, fmt.Errorf("no snapshot repository in %s: neither index-N nor index exists; give the folder or prefix that holds index.latest: %w", address(r), fs.ErrNotExist)
+		return nil, fmt.Errorf("no snapshot repository in %s: neither index-N nor index exists; %s: %w", address(r), whereInstead(ctx, r), fs.ErrNotExist)
 	case missing(err):
 		return c, errCatalogGone
 	case err != nil:

@@ -212,11 +212,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	s.left -= int64(n)
 	s.rest -= int64(n)
 	if s.rest == 0 {
-		cerr := s.cur.Close()
+		s.cur.Close() // all bytes are there
 		s.cur = nil
-		if cerr != nil && n == 0 {
-			return n, s.f.inFile(s.off, cerr)
-		}
 		return n, nil
 	}
 	if err != nil {

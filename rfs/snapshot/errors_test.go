@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -272,5 +273,39 @@ func TestMetadataOfARemoteStoreWithoutItsFooterIsDamage(t *testing.T) {
 		if _, _, err := parseSegmentMetadata(b); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "no footer") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestMetadataOfARemoteStoreOfALaterVersionIsNamed(t *testing.T) {
+	m := shallowRepositories(t)["os2.19.4-shallow"]
+	name := metadataBlobs(m)[0]
+	later := bytes.Clone(m[name])
+	later[5+len("segment_md")+3] = 3
+	_, err := readSegmentMetadata(t.Context(), m.with(name, resealed(later)), name, &shallow{})
+	if !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "version 3") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBlame(t *testing.T) {
+	s := &Shard{Path: "indices/a/0", Manifest: "indices/a/0/snap-u.dat"}
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"damage without a blob is the list's", &fault.Damage{File: "_0.fdt", Offset: 7, Err: fault.ErrCorrupt}, s.Manifest},
+		{"damage of a blob is the blob's", &fault.Damage{Blob: "indices/a/0/__1", File: "_0.fdt", Offset: 7, Err: fault.ErrCorrupt}, "indices/a/0/__1"},
+	} {
+		var d *fault.Damage
+		if err := s.Blame(c.err); !errors.As(err, &d) || d.Blob != c.want || !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if err := s.Blame(fault.ErrUnsupported); !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), s.Path) {
+		t.Errorf("what is not supported names the shard: %v", err)
+	}
+	if err := s.Blame(fault.ErrUnavailable); err != fault.ErrUnavailable { //nolint:errorlint // it is the same
+		t.Errorf("an outage is nothing's fault: %v", err)
 	}
 }

@@ -193,6 +193,15 @@ func TestLargeBlobsAreHeldByRule(t *testing.T) {
 	if _, _, _, err := readBlob(t.Context(), r, "index-0", "", maxCatalog); !missing(err) || r.asked != 0 {
 		t.Errorf("a missing blob: %v, %d asked", err, r.asked)
 	}
+	large := []byte(`{"snapshot":{"name":"s","uuid":"u","state":"SUCCESS","indices":[],"x":[` + strings.Repeat("0,", smallValues) + `0]}}`)
+	r = &rule{memory: memory{"index-0": []byte(`{"snapshots":[{"name":"s","uuid":"u"}],"indices":{}}`), "snap-u.dat": frame(codecSnapshot, large)}}
+	c, err := OpenCatalog(t.Context(), r)
+	if err == nil {
+		_, err = c.Snapshot(t.Context(), "s")
+	}
+	if err != nil || r.asked != 1 || r.held != 0 {
+		t.Errorf("a snapshot: %v, %d asked, %d hold it after it was read", err, r.asked, r.held)
+	}
 }
 
 // TestSettingsOfManyValuesAreRefused: words in strings are one value.

@@ -133,6 +133,41 @@ func TestRepositoriesOfEveryGenerationAreReadToTheLastFile(t *testing.T) {
 	}
 }
 
+// TestTheListOfAShardStatesTheChecksums compares them with those that Lucene keeps in the files themselves.
+func TestTheListOfAShardStatesTheChecksums(t *testing.T) {
+	for name, m := range realRepositories(t) {
+		compared := 0
+		eachShard(t, m, func(loc Locator, n int) {
+			s, err := OpenShard(t.Context(), m, loc, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, entry := range s.Files {
+				f, err := s.Directory().Open(entry.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if entry.Checksum == "" {
+					continue // Elasticsearch 1 and 2 list none of segments_N
+				}
+				want, err := crcOf(t.Context(), s, entry.Name)
+				if got, stated := f.(*file).Checksum(); err == nil {
+					compared++
+					if got != want || !stated {
+						t.Errorf("%s: %s is listed with %08x (%v), it has %08x", name, entry.Name, got, stated, want)
+					}
+				}
+			}
+		})
+		if compared == 0 {
+			t.Errorf("%s: no file has a checksum", name)
+		}
+	}
+	if sum, stated := (&file{}).Checksum(); stated {
+		t.Errorf("a file without a checksum is listed with %08x", sum)
+	}
+}
+
 // fixtures returns the directories that hold whole repositories with the clusters' own account beside them.
 func fixtures(t *testing.T) []string {
 	t.Helper()

@@ -283,6 +283,7 @@ func TestFoldersOfARemoteStore(t *testing.T) {
 		{pathHashedPrefix, hashComposite, "a/b/", true, "u00000001111111/a/b/SmFAZ1euRxGGCYnyePenIw/1/segments/data"},
 		{pathHashedInfix, hashComposite, "a/b/", true, "a/b/u00000001111111/SmFAZ1euRxGGCYnyePenIw/1/segments/data"},
 		{pathHashedInfix, hashComposite, "a/b/", false, "u00000001111111/SmFAZ1euRxGGCYnyePenIw/1/segments/data"},
+		{pathFixed, 0, "", true, "SmFAZ1euRxGGCYnyePenIw/1/segments/data"},
 		{pathHashedPrefix, 7, "", false, ""},
 	} {
 		p := &place{doc: &shallow{IndexUUID: "SmFAZ1euRxGGCYnyePenIw", Base: c.base, PathType: c.pathType, Algorithm: c.algorithm}, shard: 1, whole: c.whole}

@@ -37,6 +37,9 @@ func TestAliasesWaitOnlyOnIndicesThatThisSessionCreated(t *testing.T) {
 				t.Errorf("%s: created with %s, later %s", c.name, on.bodies["blog"], made.Late["blog"])
 			}
 		}
+		if err := tries.SetAliases(t.Context(), "blog", json.RawMessage(c.aliases)); err != nil || on.aliases["blog"] != c.aliases {
+			t.Errorf("%s: set %s, %v", c.name, on.aliases["blog"], err)
+		}
 		x.Entry.Ours = nil
 		if made, err := tries.Make(t.Context(), x); err != nil || len(made.Late) > 0 {
 			t.Errorf("%s: an index that was there before: %s, %v", c.name, made.Late, err)

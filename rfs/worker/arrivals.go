@@ -23,6 +23,8 @@ type TargetCounts interface {
 	// Count returns the number of root documents, CountRouted that of those with a routing of their own.
 	Count(ctx context.Context, index string) (int64, error)
 	CountRouted(ctx context.Context, index string) (int64, error)
+	// CountLucene returns the number of Lucene documents, nested ones included.
+	CountLucene(ctx context.Context, index string) (int64, error)
 	GetIndex(ctx context.Context, name string) ([]target.Index, error)
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
 }
@@ -33,6 +35,11 @@ type Arrival struct {
 	Expected int64 `json:"expected"`
 	// Found are the root documents that the target indices hold; nested ones do not count.
 	Found int64 `json:"found"`
+	// Lucene are the Lucene documents that the target indices hold, nested ones included; 0 beside a Found that is not: not
+	// known.
+	Lucene int64 `json:"lucene,omitempty"`
+	// Uncounted says that the target was not asked, or did not let its documents be counted: Found is not known.
+	Uncounted bool `json:"uncounted,omitempty"`
 	// Shared says that the numbers are those of all indices of the snapshot with the same target.
 	Shared bool `json:"shared,omitempty"`
 	// Note is why fewer documents are no problem, or why they were not compared.
@@ -41,6 +48,73 @@ type Arrival struct {
 	Problem string `json:"problem,omitempty"`
 	// Gone says that a target index does not exist, or is another one.
 	Gone bool `json:"gone,omitempty"`
+}
+
+// Texts returns the root and the Lucene documents on the target as a table shows them: "-" where they are not known.
+func (a *Arrival) Texts() (roots, lucene string) {
+	if a == nil || a.Uncounted || a.Gone {
+		return "-", "-"
+	}
+	if a.Lucene == 0 && a.Found > 0 {
+		return strconv.FormatInt(a.Found, 10), "-"
+	}
+	return strconv.FormatInt(a.Found, 10), strconv.FormatInt(a.Lucene, 10)
+}
+
+// Arrived is what an index of the snapshot became.
+type Arrived struct {
+	Targets []string
+	Arrival *Arrival // nil before its documents were sent
+}
+
+// Arrivals returns what the target held of each index of a session when all of its documents were sent.
+func Arrivals(ctx context.Context, c *cms.Coordinator) (map[string]Arrived, error) {
+	all := map[string]Arrived{}
+	for e, err := range c.IndexEntries(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list indices: %w", err)
+		}
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		all[e.Name] = Arrived{entry.Naming.Targets(), entry.Arrival}
+	}
+	return all, nil
+}
+
+// ArrivalTotal adds up what targets hold: indices of the snapshot with the same targets count once. What is not known of
+// one of them is not known of the total.
+type ArrivalTotal struct {
+	sum               Arrival
+	unknown, noLucene bool
+	seen              map[string]bool
+}
+
+// Add adds an index.
+func (t *ArrivalTotal) Add(a Arrived) {
+	key := strings.Join(a.Targets, " ")
+	if t.seen[key] {
+		return
+	}
+	if t.seen == nil {
+		t.seen = map[string]bool{}
+	}
+	t.seen[key] = true
+	roots, lucene := a.Arrival.Texts()
+	t.unknown, t.noLucene = t.unknown || roots == "-", t.noLucene || lucene == "-"
+	if a.Arrival != nil {
+		t.sum.Found, t.sum.Lucene = t.sum.Found+a.Arrival.Found, t.sum.Lucene+a.Arrival.Lucene
+	}
+}
+
+// Texts is that of Arrival.
+func (t *ArrivalTotal) Texts() (roots, lucene string) {
+	sum := t.sum
+	if sum.Uncounted = t.unknown; t.noLucene {
+		sum.Lucene = 0
+	}
+	return sum.Texts()
 }
 
 // arriving is what an index of the snapshot has sent.
@@ -127,7 +201,7 @@ func (s *Session) arrival(ctx context.Context, group []*arriving) (Arrival, erro
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
 		return is, nil
 	case errors.Is(err, metadata.ErrRollover): // that was a danger while documents came
-		is.Note = "not counted: " + fault.Text(err)
+		is.Uncounted, is.Note = true, "not counted: "+fault.Text(err)
 		return is, nil
 	case err != nil:
 		return is, err
@@ -142,7 +216,7 @@ func (s *Session) arrival(ctx context.Context, group []*arriving) (Arrival, erro
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
 		return is, nil
 	case errors.Is(err, fault.ErrConfig):
-		is.Note = "not counted: " + fault.Text(err)
+		is.Uncounted, is.Note = true, "not counted: "+fault.Text(err)
 		return is, nil
 	}
 	return is, err
@@ -161,6 +235,9 @@ func (s *Session) countArrival(ctx context.Context, group []*arriving, is *Arriv
 			return fmt.Errorf("count %s: %w", name, err)
 		}
 		is.Found += n
+	}
+	if err := s.countLucene(ctx, targets, is); err != nil {
+		return err
 	}
 	for _, a := range group {
 		for _, name := range targets {
@@ -187,6 +264,24 @@ func (s *Session) countArrival(ctx context.Context, group []*arriving, is *Arriv
 	}
 	is.Problem = fmt.Sprintf("the target has %d documents in %s, %d were indexed: %d are missing; find out what deleted them, then begin a new session (--session-name), which sends everything again",
 		is.Found, strings.Join(targets, ", "), is.Expected, is.Expected-is.Found)
+	return nil
+}
+
+// countLucene adds the Lucene documents of targets that were refreshed. Nobody needs the permission to read them.
+func (s *Session) countLucene(ctx context.Context, targets []string, is *Arrival) error {
+	var sum int64
+	for _, name := range targets {
+		n, err := s.Counts.CountLucene(ctx, name)
+		if errors.Is(err, fault.ErrConfig) {
+			s.Log.InfoContext(ctx, "the target does not state its Lucene documents", "index", name, "reason", fault.Text(err))
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("Lucene documents of %s: %w", name, err)
+		}
+		sum += n
+	}
+	is.Lucene = sum
 	return nil
 }
 

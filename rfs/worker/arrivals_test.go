@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io/fs"
@@ -22,6 +23,8 @@ type countable struct {
 	set     map[string]string
 	final   map[string]string
 	denied  error
+	lucene  int64 // Lucene documents of each index
+	hidden  error // why these are not stated
 
 	refreshed map[string]bool
 	counted   int
@@ -44,6 +47,12 @@ func (h *countable) Count(_ context.Context, name string) (int64, error) {
 	}
 	return h.docs[name], nil
 }
+func (h *countable) CountLucene(_ context.Context, name string) (int64, error) {
+	if !h.refreshed[name] {
+		return 0, nil
+	}
+	return h.lucene, h.hidden
+}
 func (h *countable) CountRouted(context.Context, string) (int64, error) { return h.routed, nil }
 func (h *countable) GetIndex(_ context.Context, name string) ([]target.Index, error) {
 	return []target.Index{{Name: name, Aliases: json.RawMessage(h.aliases), Settings: h.set}}, nil
@@ -59,53 +68,61 @@ func TestArrivals(t *testing.T) {
 		problem string // "": none
 		gone    bool
 		note    string
+		roots   string // as the summary shows them; "": 5
+		lucene  string // likewise; "": 9
 	}{
 		{name: "all are there"},
-		{name: "more are there", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 7 }},
-		{name: "an index that is gone", problem: "a does not exist", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { delete(h.uuids, "a") }},
-		{name: "an index of another UUID", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.uuids["a"] = "other" }},
-		{name: "an index of another UUID that was there before", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "Lucene documents are not stated", lucene: "-", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.hidden = fault.ErrConfig
+		}},
+		{name: "more are there", roots: "7", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 7 }},
+		{name: "an index that is gone", roots: "-", lucene: "-", problem: "a does not exist", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { delete(h.uuids, "a") }},
+		{name: "an index of another UUID", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.uuids["a"] = "other" }},
+		{name: "an index of another UUID that was there before", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
 			h.uuids["a"], all["a"].Ours = "other", nil
 		}},
-		{name: "an index that goes a moment later", problem: "5 documents were sent", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "an index that goes a moment later", roots: "-", lucene: "-", problem: "5 documents were sent", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.denied = &target.StatusError{Status: 404}
 		}},
-		{name: "fewer", problem: "has 3 documents in a, 5 were indexed: 2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 3 }},
-		{name: "fewer, in one that was there before", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer", roots: "3", problem: "has 3 documents in a, 5 were indexed: 2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 3 }},
+		{name: "fewer, in one that was there before", roots: "3", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], all["a"].Ours = 3, nil
 		}},
-		{name: "fewer of several sources", note: "2 indices of the snapshot", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer of several sources", roots: "8", note: "2 indices of the snapshot", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
 			all["b"].Naming.Index = "a"
 			h.docs["a"] = 8
 		}},
-		{name: "fewer with an alias that is live", note: "reachable by the alias all", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer with an alias that is live", roots: "3", note: "reachable by the alias all", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.aliases = 3, `{"all":{}}`
 		}},
-		{name: "fewer with a final pipeline", note: "final pipeline p", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer with a final pipeline", roots: "3", note: "final pipeline p", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.final = 3, map[string]string{"a": "p"}
 		}},
-		{name: "fewer with pipelines", note: "default pipeline p", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer with pipelines", roots: "3", note: "default pipeline p", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.set["index.default_pipeline"], s.Identity = 3, "p", map[string]string{PipelinesKey: "true"}
 		}},
-		{name: "fewer with a pipeline that does not run", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer with a pipeline that does not run", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.set["index.default_pipeline"] = 3, "p"
 		}},
-		{name: "fewer with routings and other shards", note: "one id under several routings", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer with pipelines, and none", roots: "3", problem: "2 are missing", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.set["index.default_pipeline"], s.Identity = 3, "_none", map[string]string{PipelinesKey: "true"}
+		}},
+		{name: "fewer with routings and other shards", roots: "3", note: "one id under several routings", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.routed, h.set["index.number_of_shards"] = 3, 4, "1"
 		}},
-		{name: "fewer with routings and the same shards", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer with routings and the same shards", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.routed = 3, 4
 		}},
-		{name: "fewer of other shards without routings", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "fewer of other shards without routings", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], h.set["index.number_of_shards"] = 3, "1"
 		}},
-		{name: "ids that a data stream had before", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+		{name: "ids that a data stream had before", roots: "3", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
 			h.docs["a"], sent["a"] = 3, cms.Counts{Live: 5, Indexed: 3, Kept: 2}
 		}},
-		{name: "rules that move documents", note: "rules send", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "rules that move documents", roots: "0", note: "rules send", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], s.Redirects = 0, func(string) bool { return true }
 		}},
-		{name: "no permission to count", note: "not counted", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "no permission to count", roots: "-", lucene: "-", note: "not counted", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.denied = fault.ErrConfig
 		}},
 	} {
@@ -114,7 +131,7 @@ func TestArrivals(t *testing.T) {
 				m := newMemory()
 				h := &countable{
 					uuids: map[string]string{"a": "uuid of a", "b": "uuid of b"}, docs: map[string]int64{"a": 5, "b": 5},
-					set: map[string]string{"index.number_of_shards": "2"}, refreshed: map[string]bool{},
+					set: map[string]string{"index.number_of_shards": "2"}, refreshed: map[string]bool{}, lucene: 9,
 				}
 				s := process(t, m, newOutside(), 1, &life{})
 				s.Targets, s.Counts = h, h
@@ -152,6 +169,12 @@ func TestArrivals(t *testing.T) {
 				if x.Arrival == nil || (c.problem == "") != (len(sum.Problems) == 0) || x.Arrival.Gone != c.gone || !strings.Contains(x.Arrival.Note, c.note) || c.note == "" && x.Arrival.Note != "" {
 					t.Fatalf("%+v, problems %+v", x.Arrival, sum.Problems)
 				}
+				if roots, lucene := x.Arrival.Texts(); roots != cmp.Or(c.roots, "5") || lucene != cmp.Or(c.lucene, "9") {
+					t.Errorf("%s root and %s Lucene documents", roots, lucene)
+				}
+				if recorded, err := Arrivals(t.Context(), s.Coordinator); err != nil || *recorded["a"].Arrival != *x.Arrival {
+					t.Errorf("recorded: %+v, %v", recorded, err)
+				}
 				if c.gone == (x.Done == 1) {
 					t.Errorf("%d of %d shards done", x.Done, x.Shards)
 				}
@@ -162,6 +185,13 @@ func TestArrivals(t *testing.T) {
 					counted := h.counted
 					if _, _, err := s.auditItems(t.Context()); err != nil || h.counted != counted && h.denied == nil {
 						t.Errorf("a second run counted again: %v", err)
+					}
+					id := cms.ItemID{Index: "a"}.String() // more was sent since
+					it := m.items[id]
+					it.Counts.Indexed++
+					m.items[id] = it
+					if _, _, err := s.auditItems(t.Context()); err != nil || h.counted == counted && h.denied == nil {
+						t.Errorf("what was sent since is not counted: %v", err)
 					}
 					return
 				}

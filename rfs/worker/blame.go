@@ -39,7 +39,7 @@ type unmoved struct {
 // the item's. Whatever it was, the next lease is longer.
 func (u unmoved) returned() cms.Return {
 	switch {
-	case u.requests > 0 && u.refused > 0:
+	case u.refused > 0:
 		return cms.Return{Cause: cms.CauseBackpressure, Longer: true}
 	case u.requests > 0, !u.read, u.since < u.age/2:
 		return cms.Return{Cause: cms.CauseOutage, Longer: true}

@@ -11,8 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // deadlyAt ends its worker without any farewell when it comes to the document of an ordinal; 0: any.
@@ -156,6 +158,35 @@ func TestALeaseWithoutProgressBlamesTheItemOnlyForADocumentItStandsStillOn(t *te
 	}
 }
 
+// alike is a sender that answers each request alike.
+type alike struct {
+	result bulk.Result
+	err    error
+}
+
+func (a alike) Send(context.Context, []byte, int) (bulk.Result, error) { return a.result, a.err }
+
+func TestRequestsOfWhichNothingWasTakenAreCounted(t *testing.T) {
+	refusals := func(n int) bulk.Result { return bulk.Result{Refused: make([]bulk.Refusal, n)} }
+	for _, c := range []struct {
+		name    string
+		to      alike
+		n       int
+		refused int64
+	}{
+		{"all was taken", alike{}, 3, 0},
+		{"a part was refused", alike{result: refusals(2)}, 3, 0},
+		{"all was refused", alike{result: refusals(3)}, 3, 1},
+		{"no answer", alike{err: fault.ErrUnavailable}, 3, 1},
+		{"nothing was sent", alike{}, 0, 0},
+	} {
+		s := &sent{next: c.to}
+		if _, err := s.Send(t.Context(), nil, c.n); !errors.Is(err, c.to.err) || s.requests.Load() != 1 || s.refused.Load() != c.refused {
+			t.Errorf("%s: %d requests, %d refused, %v", c.name, s.requests.Load(), s.refused.Load(), err)
+		}
+	}
+}
+
 // TestLeasesMoveOnWhenTheStoreIsSlow: each request to the store takes a tenth of the initial lease.
 func TestLeasesMoveOnWhenTheStoreIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -191,4 +222,18 @@ func TestLeasesMoveOnWhenTheStoreIsSlow(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 	})
+}
+
+// TestWorkDoneAloneKnowsItsLastRecord: it counts the ordinals since the store knows where the worker stands.
+func TestWorkDoneAloneKnowsItsLastRecord(t *testing.T) {
+	s := newShard(t, newMemory(), &sink{docs: map[string][32]byte{}}, time.Minute, 64)
+	l := s.lease(t)
+	j := &job{
+		runner: s.runner, lease: l, id: l.ID, entry: s.entry, log: quiet(), alone: &alone{records: part},
+		guard: func(context.Context) error { return nil },
+	}
+	defer j.close()
+	if err := j.run(t.Context(), t.Context()); err != nil || j.alone.last < j.commit.MaxOrdinal-part {
+		t.Errorf("it ends at %d of %d: %v", j.alone.last, j.commit.MaxOrdinal, err)
+	}
 }

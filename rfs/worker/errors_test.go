@@ -82,6 +82,10 @@ func (w whole) Count(_ context.Context, index string) (n int64, err error) {
 	return n, err
 }
 
+func (w whole) CountLucene(ctx context.Context, index string) (int64, error) {
+	return w.Count(ctx, index)
+}
+
 func (w whole) CountRouted(context.Context, string) (int64, error) {
 	return 0, w.do(func() error { return nil })
 }

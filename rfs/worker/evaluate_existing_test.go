@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -80,6 +81,35 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 	}
 	if _, _, err := (&Evaluator{Target: unavailable{}}).ask(t.Context(), "/a", nil); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestEvaluateOfADataStream: its documents are created, whatever the stream holds already.
+func TestEvaluateOfADataStream(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		on     says
+		action string
+	}{
+		{"there", says{"/events": `{".ds-events-000007":{}}`, "/events/_count": `{"count":12}`}, WouldKeep},
+		{"missing", says{}, WouldCreate},
+	} {
+		plan := &Plan{Indices: []IndexPlan{{Name: ".ds-events-000001", Source: &snapshot.Index{Name: ".ds-events-000001"}, Entry: Entry{
+			Naming: Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"},
+		}}}}
+		e := &Evaluator{Target: asker{c.on}, Version: opensearch2, Log: quiet(), Indices: &TargetIndices{Cluster: Rehearsal{Target: asker{c.on}, blind: true}, Version: opensearch2, Log: quiet()}}
+		r := &Evaluation{}
+		err := e.rehearse(t.Context(), plan, r)
+		if err == nil {
+			err = e.compareTargets(t.Context(), plan, r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets := r.Indices[0].Targets
+		if len(targets) != 1 || targets[0].Name != "events" || targets[0].Action != c.action || len(r.Stops) > 0 {
+			t.Errorf("%s: %+v, stops %q", c.name, targets, r.Stops)
+		}
 	}
 }
 

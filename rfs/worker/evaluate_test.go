@@ -245,6 +245,7 @@ func TestARehearsalWritesNothing(t *testing.T) {
 		{"a legacy template", "PUT", "/_template/t", `{"order":1,"settings":{"a":1}}`, took(nil), simulates, 200, false},
 		{"a legacy template that is no object", "PUT", "/_template/t", `[`, took(nil), "", 0, true},
 		{"an index template", "PUT", "/_index_template/t", `{"template":{"settings":{"a":1}}}`, took(nil), simulates, 200, false},
+		{"an index template without a part to take over", "PUT", "/_index_template/t", `{"index_patterns":["a"]}`, took(map[string]string{"refuse": `"template":null`}), simulates, 200, false},
 		{"a component template", "PUT", "/_component_template/t", `{"template":{"mappings":{}}}`, took(nil), simulates, 200, false},
 		{"one that is refused", "PUT", "/_component_template/t", `{"template":{"mappings":{"odd":1}}}`, took(map[string]string{"refuse": "odd"}), simulates, 400, false},
 		{"one that is no object", "PUT", "/_component_template/t", `[`, took(nil), "", 0, true},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 		existing bulk.Existing
 		change   func(t *testing.T, s *Session, h *countable, p *Plan)
 		refused  bool
+		fails    error            // of the counting
 		held     map[string]int64 // as the entries record it
 	}{
 		"nothing was chosen":       {refused: true},
@@ -42,6 +44,9 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 		}},
 		"documents may not be counted": {change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) {
 			h.denied, h.refreshed = fault.ErrConfig, map[string]bool{}
+		}},
+		"the target does not answer": {fails: fault.ErrUnavailable, change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) {
+			h.denied, h.refreshed = target.Judge("POST /a/_refresh", 503, nil), map[string]bool{}
 		}},
 		"documents go to a data stream": {change: func(_ *testing.T, _ *Session, _ *countable, p *Plan) {
 			p.Indices[0].Entry.Create, p.Indices[0].Entry.Stream = true, &metadata.StreamPart{Stream: "a"}
@@ -72,7 +77,18 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 				if c.change != nil {
 					c.change(t, s, h, p)
 				}
+				var log bytes.Buffer
+				s.Log = slog.New(slog.NewTextHandler(&log, nil))
 				err := s.foretell(t.Context(), p)
+				if c.fails != nil {
+					if !errors.Is(err, c.fails) {
+						t.Fatalf("%v, want %v", err, c.fails)
+					}
+					return
+				}
+				if warned := strings.Contains(log.String(), "version numbers are compared"); warned != (c.existing == bulk.Newer) {
+					t.Errorf("a warning of version numbers: %v\n%s", warned, &log)
+				}
 				if c.refused {
 					if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "a (5)") || !strings.Contains(err.Error(), "--existing-documents overwrite") {
 						t.Fatalf("%v, want a refusal that names index, number and choices", err)

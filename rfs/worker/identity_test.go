@@ -3,12 +3,14 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // begun is a session that was begun with an identity and has done one item of index a: recorded reports whether the
@@ -49,10 +51,13 @@ func begun(t *testing.T, identity map[string]string, recorded bool) (*memory, *o
 	return m, x
 }
 
-// inDir is an export directory that has files of some indices.
-type inDir struct{ has string }
+// inDir is an export directory that has files of some index.
+type inDir struct {
+	has   string
+	fails error
+}
 
-func (d inDir) Holds(index string, _ int, _ int64) (bool, error) { return index == d.has, nil }
+func (d inDir) Holds(index string, _ int, _ int64) (bool, error) { return index == d.has, d.fails }
 
 func TestIdentityOfASession(t *testing.T) {
 	rehearsal := map[string]string{DestinationKey: KindRehearsal, PipelinesKey: "false"}
@@ -67,6 +72,7 @@ func TestIdentityOfASession(t *testing.T) {
 		was, is  map[string]string
 		recorded bool   // the session recorded the UUIDs of target indices
 		files    string // index of which the export directory has files
+		unlisted error  // why the export directory cannot be listed
 		uuid     string // of the snapshot in the repository now
 		refused  []string
 		told     bool
@@ -86,6 +92,7 @@ func TestIdentityOfASession(t *testing.T) {
 		{name: "of a former release, a cluster, now a rehearsal", is: rehearsal, recorded: true, refused: []string{"went to a cluster", "--session-name"}},
 		{name: "of a former release, files, here", is: toFiles("d1", "none"), files: "a", told: true},
 		{name: "of a former release, files, another directory", is: toFiles("d2", "none"), refused: []string{"index a shard 0", "--session-name"}},
+		{name: "of a former release, files that cannot be listed", is: toFiles("d1", "none"), unlisted: fmt.Errorf("permission denied: %w", fault.ErrConfig), refused: []string{"permission denied"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -97,7 +104,7 @@ func TestIdentityOfASession(t *testing.T) {
 					s.Targets, s.Indices = nil, nil
 				}
 				if c.is[DestinationKey] == KindFiles {
-					s.Exported = inDir{c.files}
+					s.Exported = inDir{c.files, c.unlisted}
 				}
 				s.Plan = func(context.Context, string) (*Plan, error) {
 					p := threeIndices()
@@ -127,6 +134,23 @@ func TestIdentityOfASession(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestIdentityOfASnapshot(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		snap snapshot.Snapshot
+		want string
+	}{
+		{"its UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "u1"}, StartMillis: 5}, "u1"},
+		{"the time at which it began, where its name stands in for a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "nightly"}, StartMillis: 5}, "begun at 5"},
+		{"the time at which it began, without a UUID", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly"}, StartMillis: 5}, "begun at 5"},
+		{"none where nothing is known", snapshot.Snapshot{Ref: snapshot.Ref{Name: "nightly", UUID: "nightly"}}, ""},
+	} {
+		if got := identityOf(&c.snap); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }
 

@@ -174,8 +174,6 @@ func (j *job) copy(ctx context.Context) error {
 		case errors.Is(err, io.EOF):
 			j.loader.Advance(j.commit.MaxOrdinal)
 			return j.loader.Flush(ctx)
-		case err != nil && ctx.Err() != nil:
-			return ctx.Err()
 		case err != nil:
 			return j.shard.Blame(err)
 		}
@@ -196,7 +194,7 @@ func (j *job) copy(ctx context.Context) error {
 // take passes one record on: to the bulk body, or to the failed documents. A long one is sent at once.
 func (j *job) take(ctx context.Context, rec *lucene.Record, documents *documents) error {
 	d, keep, failure, err := documents.of(ctx, rec)
-	if err == nil && failure == nil && keep && rec.Giant {
+	if keep && rec.Giant {
 		if limit := j.memory.request(ctx); limit > 0 && int64(len(d.Source)) > limit {
 			failure = documents.tooLarge(&d, fmt.Sprintf("the target takes requests of %d", limit))
 		}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // TestParentsAndChildrenGetAJoinField: Elasticsearch 2 stores _parent, 5 keeps it in doc values.
@@ -93,6 +95,13 @@ func TestIDsUnderSeveralParentsAreNamed(t *testing.T) {
 	}
 	if got := newCollisions(nil).warnings("x"); got != nil {
 		t.Errorf("without a join field: %q", got)
+	}
+}
+
+func TestAnIndexWithoutParentsKeepsItsTypesBesideAParentJoin(t *testing.T) {
+	x := &snapshot.Index{Name: "a", Mappings: []snapshot.Mapping{{Type: "note", Body: json.RawMessage(`{"properties":{"n":{"type":"long"}}}`)}}}
+	if join, err := joinOf(x, Request{ParentJoin: "relation", EmitType: EmitOn}); join != nil || err != nil {
+		t.Errorf("%+v, %v", join, err)
 	}
 }
 

@@ -34,6 +34,13 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 	refused := fmt.Errorf("index stored: 100 of 100 documents: %w", bulk.ErrTooManyRefusals)
 	away := fmt.Errorf("no route to host: %w", fault.ErrUnavailable)
 	damaged := fmt.Errorf("blob __0: %w", fault.ErrCorrupt)
+	odd := errors.New("out of order")
+	once := func(err error) func(time.Duration, cms.ItemID) error {
+		return func(time.Duration, cms.ItemID) (why error) {
+			why, err = err, nil
+			return why
+		}
+	}
 	for _, c := range []struct {
 		name     string
 		why      func(since time.Duration, id cms.ItemID) error
@@ -59,6 +66,8 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 			}
 			return nil
 		}, problems: 1, most: 5 * time.Second},
+		{name: "a lease that is lost is another's", why: once(fmt.Errorf("taken over: %w", fault.ErrLeaseLost)), most: 5 * time.Second},
+		{name: "what is not known ends the run", why: once(odd), fails: odd, words: "out of order", most: 5 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,6 +108,40 @@ func TestPausedIndicesAreNamed(t *testing.T) {
 	} {
 		if err := (&PausedError{Indices: c.names, Why: "full"}); !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestItemsOfPausedIndicesComeLast: they are done when nothing else is free, and a slot stays while something else is open.
+func TestItemsOfPausedIndicesComeLast(t *testing.T) {
+	m := newMemory()
+	run := &Migration{Session: process(t, m, newOutside(), 1, &life{}), paused: map[string]string{"a": "full"}}
+	item := func(index string, shard int) cms.Item {
+		return cms.NewItem(cms.ItemID{Index: index, Shard: shard}.String(), "test", 0)
+	}
+	items := []cms.Item{item("a", 0), item("b", 0), item("a", 1), item("b", 1)}
+	run.hints()(items)
+	var order []string
+	for _, it := range items {
+		id, err := it.Range()
+		if err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, fmt.Sprint(id.Index, id.Shard))
+	}
+	if !slices.Equal(order, []string{"b0", "b1", "a0", "a1"}) {
+		t.Errorf("in the order %v", order)
+	}
+	done := item("b", 0)
+	done.CompletedAt = 1
+	for _, c := range []struct {
+		name string
+		has  cms.Item
+		want bool
+	}{{"of a paused index", item("a", 0), false}, {"done", done, false}, {"open", item("b", 1), true}} {
+		m.items[c.has.ID] = c.has
+		if left, err := run.otherWork(t.Context()); left != c.want || err != nil {
+			t.Errorf("also one %s: other work is left: %v, %v", c.name, left, err)
 		}
 	}
 }

@@ -62,24 +62,37 @@ func TestNothingIsSentAfterAStandstillBeforeTheStoreWasAsked(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		awake, asleep time.Duration
+		freed         bool // the item, meanwhile
 		asks          bool
 	}{
-		{"no gap", time.Second, 0, false},
-		{"the process was stopped", 3 * time.Second, 0, true},
-		{"the machine slept", 0, 3 * time.Second, true},
+		{"no gap", time.Second, 0, true, false},
+		{"the process was stopped", 3 * time.Second, 0, true, true},
+		{"the machine slept", 0, 3 * time.Second, true, true},
+		{"the item is still ours", 0, 3 * time.Second, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := &handClock{now: cms.Reading{Wall: time.Now()}}
 			lease, coordinator := leaseOf(t, clock)
 			j := &job{runner: &Runner{Clock: clock}, lease: lease}
 			j.pauses.touch(clock.Read())
-			// Somebody freed the item meanwhile; only the store knows.
-			if err := coordinator.ReleaseHolder(t.Context(), lease.Item.ID, lease.Holder, cms.CauseKilled); err != nil {
-				t.Fatal(err)
+			free := func() { // only the store knows
+				if err := coordinator.ReleaseHolder(t.Context(), lease.Item.ID, lease.Holder, cms.CauseKilled); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.freed {
+				free()
 			}
 			clock.move(c.awake, c.asleep)
-			if err := j.mayStart(t.Context()); errors.Is(err, fault.ErrLeaseLost) != c.asks {
+			if err := j.mayStart(t.Context()); errors.Is(err, fault.ErrLeaseLost) != (c.freed && c.asks) {
 				t.Errorf("may start: %v", err)
+			}
+			if c.freed {
+				return
+			}
+			free()
+			if err := j.mayStart(t.Context()); err != nil {
+				t.Errorf("the store is asked again: %v", err)
 			}
 		})
 	}

@@ -1,12 +1,15 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 const (
@@ -127,5 +130,18 @@ func TestEveryStateIsReachedAndLeadsToTheEnd(t *testing.T) {
 	}
 	if !ends {
 		t.Error("nothing ends")
+	}
+}
+
+func TestParsePhases(t *testing.T) {
+	for in, want := range map[string]Phases{
+		"": nil, "indices": {PhaseIndices}, " documents , snapshot,": {PhaseDocuments, PhaseSnapshot}, "snapshot,metadata,indices,documents": {PhaseSnapshot, PhaseMetadata, PhaseIndices, PhaseDocuments},
+	} {
+		if got, err := ParsePhases(in); !slices.Equal(got, want) || err != nil {
+			t.Errorf("%q: %q, %v", in, got, err)
+		}
+	}
+	if _, err := ParsePhases("documents,index"); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), `"index"`) {
+		t.Errorf("%v", err)
 	}
 }

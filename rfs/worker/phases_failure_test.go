@@ -115,6 +115,22 @@ func TestASnapshotOfTheNameThatIsNotOursIsNeverUsed(t *testing.T) {
 	})
 }
 
+func TestTheRepositoryHoldsTheSnapshotThatWasCreated(t *testing.T) {
+	inPhases(t, func(t *testing.T, m *memory, x *outside) {
+		if err := toItems(t.Context(), process(t, m, x, 1, &life{})); err != nil {
+			t.Fatal(err)
+		}
+		s := process(t, m, x, 2, &life{})
+		s.Plan = func(context.Context, string) (*Plan, error) { return &Plan{Snapshot: "rfs-s", UUID: "another"}, nil }
+		_, err := s.plan(t.Context())
+		for _, word := range []string{"UUID another", "has uuid of rfs-s", "--repo-uri"} {
+			if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), word) {
+				t.Errorf("%q is not in: %v", word, err)
+			}
+		}
+	})
+}
+
 // TestASnapshotReplacedWhileItRunsIsNeverUsed lets the creator die, and somebody else make
 // another snapshot of the same name in its place.
 func TestASnapshotReplacedWhileItRunsIsNeverUsed(t *testing.T) {
@@ -196,6 +212,9 @@ func TestAPhaseThatFailsTooOftenIsFailedWithOneEvent(t *testing.T) {
 		if attempts != cms.DefaultMaxAttempts || failed == nil || !strings.Contains(failed.Reason, "unknown setting") || m.events("failed") != 1 {
 			t.Errorf("%d attempts, %v, %d events", attempts, failed, m.events("failed"))
 		}
+		if words := failed.Error(); strings.Contains(words, "--retry-snapshot") || !strings.Contains(words, "run the same command") {
+			t.Errorf("the remedy of another phase: %s", words)
+		}
 		// What the user has to change, or an outage, is no attempt.
 		x.globals = fmt.Errorf("no permission: %w", fault.ErrConfig)
 		s := process(t, m, x, 50, &life{})
@@ -237,6 +256,13 @@ func TestWithoutThePhaseIndicesNothingIsCreatedAndTheMissingFail(t *testing.T) {
 		}
 		if failed != 2 || m.events("failed") != 1 {
 			t.Errorf("%d failed items, %d events", failed, m.events("failed"))
+		}
+		// A second run does not try what cannot succeed.
+		if err := (&Migration{Session: s}).retryFailed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Coordinator.Pending(t.Context()); err != nil || n != 4 {
+			t.Errorf("%d open items in the second run, %v", n, err)
 		}
 	})
 }

@@ -343,6 +343,7 @@ func (x seen) Make(_ context.Context, p IndexPlan) (made Made, err error) {
 				made.Created = append(made.Created, n)
 			}
 		}
+		made.Originals = true
 		made.Late = map[string]json.RawMessage{p.Name: json.RawMessage(`{"alias-of-` + p.Name + `":{}}`)}
 		return nil
 	})
@@ -449,7 +450,7 @@ func TestEveryDeathInThePhasesIsResumed(t *testing.T) {
 		}
 		want = remains(m, x)
 	})
-	for _, word := range []string{"phase:snapshot COMPLETED", "phase:metadata COMPLETED", "phase:index COMPLETED", "phase:docs IN_PROGRESS", "index a:1 ", "snapshot rfs-s:1"} {
+	for _, word := range []string{"phase:snapshot COMPLETED", "phase:metadata COMPLETED", "phase:index COMPLETED", "phase:docs IN_PROGRESS", "index a:1 ", "snapshot rfs-s:1", `"ours":["a"]`, `"originals":true`, `"late_aliases":{"a"`} {
 		if !strings.Contains(want, word) {
 			t.Fatalf("one process alone leaves no %q:\n%s", word, want)
 		}

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +11,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/rebuild"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
@@ -120,5 +124,57 @@ func TestRebuiltSourcesAreBounded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWhatCannotBeRebuiltKeepsTheReason reads keywords as if they were addresses.
+func TestWhatCannotBeRebuiltKeepsTheReason(t *testing.T) {
+	r, err := repo.NewDir("../../testing/fixtures/8.19.21-synthetic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(t.Context(), r, Request{SnapshotName: "snap1", EmitType: EmitAuto, MultiType: SplitTypes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unbuilt := 0
+	for _, x := range plan.Indices {
+		mapping := strings.ReplaceAll(string(onlyMapping(x.Source)), `"type":"keyword"`, `"type":"ip"`)
+		sources, err := rebuild.New([]byte(mapping), x.Entry.Locator.Created, doc.AppendFormat)
+		if err != nil || x.Entry.Rebuild != RebuildSynthetic {
+			continue
+		}
+		b := &builder{sources: map[string]*rebuild.Rebuilder{"": sources}}
+		shard, err := snapshot.OpenShard(t.Context(), r, x.Entry.Locator, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit, err := lucene.Open(t.Context(), shard.Directory(), lucene.Options{Values: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records := commit.Reader(lucene.ReadOptions{Values: true})
+		defer records.Close()
+		for {
+			rec, err := records.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err == nil {
+				err = b.build(t.Context(), rec, func(*lucene.Record) []byte { return nil }, 0)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Unbuilt != nil {
+				unbuilt++
+			}
+			if rec.Unbuilt != nil && (rec.HasSource || !strings.Contains(rec.Unbuilt.Error(), "a value that the type cannot have")) {
+				t.Errorf("%s document %d: it has a source: %v; %v", x.Name, rec.Ordinal, rec.HasSource, rec.Unbuilt)
+			}
+		}
+	}
+	if unbuilt == 0 {
+		t.Error("everything was rebuilt")
 	}
 }

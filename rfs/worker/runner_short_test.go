@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,4 +53,34 @@ func TestALeaseTooShortForItsHandOffIsReleased(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestALeaseThatIsStoppedAtItsEnds: a signal comes while the last request is under way, and setup goes on beyond the deadline.
+func TestALeaseThatIsStoppedAtItsEnds(t *testing.T) {
+	t.Run("every document has arrived after the signal", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShard(t, newMemory(), &slowSink{sink: sink{docs: map[string][32]byte{}}, each: 3 * time.Second}, 10*time.Minute, 2000)
+			s.runner.Bulk.MaxBytes = 1 << 30 // one body
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if outcome, err := s.run(ctx, s.lease(t)); outcome != Completed || err != nil {
+				t.Errorf("%v: %v, left as %+v", outcome, err, s.item(t))
+			}
+		})
+	})
+	t.Run("the item is free before its lease ends", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			to := &slowSink{sink: sink{docs: map[string][32]byte{}}}
+			store := &slowStore{memory: newMemory(), decide: always(0), answer: always(0)}
+			defer store.under.Wait()
+			s := newShard(t, store, to, time.Minute, 64)
+			lease := s.lease(t)
+			time.Sleep(watchInterval / 2) // it ends between two looks at it
+			s.runner.Destination = lateOpen{to, lease.UntilDeadline() + time.Millisecond}
+			outcome, err := s.run(t.Context(), lease)
+			if it := s.item(t); outcome != Lost || err == nil || it.Holder != "" || it.Attempts != 0 || len(to.docs) != 0 {
+				t.Errorf("%v: %v, left as %+v", outcome, err, it)
+			}
+		})
+	})
 }

@@ -109,15 +109,6 @@ func TestBackingIndicesOfOneStreamShareAnotherAndNothingElseDoes(t *testing.T) {
 	}
 }
 
-func TestASessionIsOfOneWayWithDataStreams(t *testing.T) {
-	if was, is := (Request{}).Settings(""), (Request{DataStreams: StreamsToIndices}).Settings(""); len(was) != len(is) {
-		t.Errorf("the default is told: %v", is)
-	}
-	if (Request{DataStreams: StreamsCreate}).Settings("")["data-streams"] != "create" {
-		t.Error("create is not told")
-	}
-}
-
 func TestAStreamIsKnownByItsOldestIndexAndRefusedUnderAPolicy(t *testing.T) {
 	policy := says{"/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`, "/events": "", "/_data_stream/events": streamThere}
 	for _, c := range []struct {
@@ -148,6 +139,18 @@ func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	s := &Session{Targets: noTargets{t}, Streams: on.StreamUUID}
 	if err := s.checkTargets(t.Context(), e); !errors.Is(err, metadata.ErrRollover) {
 		t.Errorf("guarded: %v", err)
+	}
+}
+
+func TestATargetIsKnownByTheUUIDOfItsIndexOrStream(t *testing.T) {
+	s := &Session{
+		Targets: &countable{uuids: map[string]string{"events": "of the index"}},
+		Streams: func(context.Context, string) (string, error) { return "of the stream", nil },
+	}
+	for create, want := range map[bool]string{true: "of the stream", false: "of the index"} {
+		if uuid, err := s.targetUUID(t.Context(), Entry{Create: create}, "events"); uuid != want || err != nil {
+			t.Errorf("documents are created in a stream: %v; %s, %v", create, uuid, err)
+		}
 	}
 }
 

@@ -260,12 +260,9 @@ func damages(b, other []byte, n int, rng *rand.Rand) iter.Seq[damage] {
 // TestNoDamagePassesForAnotherSnapshot sweeps small repositories of every generation.
 // RFSD_CORRUPT=full flips every byte of every blob up to 64 KiB, and 2,000 others.
 func TestNoDamagePassesForAnotherSnapshot(t *testing.T) {
-	flips, limit := 12, 200<<10
+	flips, limit := 3, 200<<10
 	if os.Getenv("RFSD_CORRUPT") == "full" {
 		flips, limit = 64<<10, 2<<20
-	}
-	if testing.Short() {
-		flips = 3
 	}
 	for _, dir := range repositories(t, limit) {
 		t.Run(filepath.Base(dir), func(t *testing.T) { sweep(t, dir, flips) })

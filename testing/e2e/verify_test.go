@@ -252,3 +252,41 @@ func TestMigrateVerifiesAtItsEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestAVerificationThatWasKilledIsRepeated kills a migration with --verify while it reads the target. The next run verifies
+// again, and sends nothing.
+func TestAVerificationThatWasKilledIsRepeated(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	k := newKiller(t, n)
+	state := filepath.Join(t.TempDir(), "state.db")
+	args := targetArgs(k.URL, demo(t), "--verify", "--coordinator-file", state)
+	index := demoIndex(t)
+	k.run(t, "POST /"+index+"/_search/point_in_time", 1, true, "rfsd", args...)
+
+	front := newProxy(t, n.URL, 0)
+	args = targetArgs(front.URL, demo(t), "--verify", "--coordinator-file", state)
+	res := RunIn(t, t.TempDir(), nil, "rfsd", args...)
+	var sum struct {
+		Items   int `json:"items_run"`
+		Indices []struct {
+			Index   string
+			Live    int64
+			Indexed int64
+			Arrival *struct{ Expected, Found, Lucene int64 }
+		}
+		Verification *verify.Report
+	}
+	must(t, json.Unmarshal([]byte(res.Stdout), &sum))
+	if res.Code != 0 || sum.Verification == nil || sum.Verification.State != verify.Equal {
+		t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	if sum.Items != 0 || front.bulks.Load() != 0 {
+		t.Errorf("%d items were run again, with %d bulk requests", sum.Items, front.bulks.Load())
+	}
+	for _, x := range sum.Indices {
+		if a := x.Arrival; a == nil || a.Found != x.Indexed || a.Lucene < a.Found || x.Live != x.Indexed {
+			t.Errorf("%s: %+v of %d", x.Index, a, x.Indexed)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/verify"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+func TestTheExitCodeOfAVerifiedMigration(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		failed   int64
+		problems int
+		state    verify.State // "": not verified
+		err      error
+		want     exit.Code
+	}{
+		{name: "equal", state: verify.Equal, want: exit.OK},
+		{name: "only ids could be compared", state: verify.NotComparable, want: exit.OK},
+		{name: "equal, documents failed", failed: 3, state: verify.Equal, want: exit.Documents},
+		{name: "equal, a shard failed", problems: 1, failed: 3, state: verify.Equal, want: exit.Parts},
+		{name: "a part cannot be read", failed: 3, state: verify.Unreadable, want: exit.Parts},
+		{name: "different wins over failed documents", failed: 3, state: verify.Different, want: exit.Different},
+		{name: "different wins over a failed shard", problems: 1, state: verify.Different, want: exit.Different},
+		{name: "the comparison did not end", err: errors.New("no answer"), want: exit.Failed},
+		{name: "its snapshot cannot be read", err: exit.With(exit.Snapshot, errors.New("damaged")), want: exit.Snapshot},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &report{Summary: &worker.Summary{Complete: true, Totals: cms.Counts{Failed: c.failed}, Problems: make([]worker.Problem, c.problems)}}
+			if c.state != "" {
+				r.Verification = &verify.Report{State: c.state}
+			}
+			code, _ := exit.Of(conclude(options{}, r, nil, c.err))
+			if code != c.want || r.ExitCode != c.want {
+				t.Errorf("exit %d, in the report %d, want %d", code, r.ExitCode, c.want)
+			}
+		})
+	}
+}
