@@ -119,9 +119,9 @@ type storeState struct {
 
 // refusals are the rejected documents that the fleet has recorded, grouped by reason, as of the last read.
 type refusals struct {
-	groups []progress.Failure
-	failed int64 // documents that had failed then
-	due    time.Time
+	documents *status.Failures
+	failed    int64 // documents that had failed then
+	due       time.Time
 }
 
 // New returns a Daemon; Run runs it.

@@ -21,7 +21,6 @@ type Sink interface {
 }
 
 const (
-	keptEvents    = 1000
 	eventsEvery   = 10 * time.Second
 	eventsTimeout = 5 * time.Second // of the last reading and of the last record
 	// visibleWithin bounds the time from the stamp of an event to the moment when all nodes can read it.
@@ -121,7 +120,7 @@ func (b *eventBus) add(subject string, about *Lease, code, detail string) {
 // keep adds an event to those that are shown. The mutex is held.
 func (b *eventBus) keep(e status.Event) {
 	b.events = append(b.events, e)
-	if over := len(b.events) - keptEvents; over > 0 {
+	if over := len(b.events) - status.KeptEvents; over > 0 {
 		b.events = slices.Delete(b.events, 0, over)
 	}
 }

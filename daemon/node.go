@@ -204,25 +204,44 @@ func (d *Daemon) Events(_ context.Context, limit int) ([]status.Event, error) {
 	return d.events.last(limit), nil
 }
 
-// Items returns the work items as of the last read of the store, sorted by id.
-func (d *Daemon) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
+// Items lists work items as of the last read of the store.
+func (d *Daemon) Items(_ context.Context, f status.ItemFilter) (status.ItemList, error) {
 	d.mu.Lock()
-	items, tried, why := d.lastRead.items, d.lastRead.migration != nil, d.lastRead.err
+	m, items, why := d.lastRead.migration, d.lastRead.items, d.lastRead.err
 	d.mu.Unlock()
-	if !tried {
-		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
+	if m == nil {
+		return status.ItemList{}, errNotRead(why)
 	}
-	return f.Select(items), nil
+	return status.NewItemList(m, items, f), nil
 }
 
-// Failures returns failed items, indices and phases, and the recorded rejected documents, grouped by reason.
-func (d *Daemon) Failures(context.Context) ([]progress.Failure, error) {
+// Failures returns what failed as of the last read of the store.
+func (d *Daemon) Failures(context.Context) (*status.Failures, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lastRead.migration == nil {
-		return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", d.lastRead.err, fault.ErrUnavailable)
+		return nil, errNotRead(d.lastRead.err)
 	}
-	return slices.Concat(d.lastRead.migration.Failures, d.refused.groups), nil
+	return d.failures(), nil
+}
+
+// failures is called with d.mu held.
+func (d *Daemon) failures() *status.Failures {
+	return d.refused.documents.With(d.lastRead.migration.Failures)
+}
+
+// Account sums the session up as of the last read of the store.
+func (d *Daemon) Account(context.Context) (status.Account, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lastRead.migration == nil {
+		return status.Account{}, errNotRead(d.lastRead.err)
+	}
+	return status.NewAccount(d.lastRead.migration, d.lastRead.items, d.failures(), d.events.last(0)), nil
+}
+
+func errNotRead(why string) error {
+	return fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
 }
 
 // Logs returns the last log lines of the node and its workers, at most limit; limit ≤ 0: all that are kept.

@@ -134,7 +134,7 @@ func TestNoWorkLeftEndsTheWorkersUntilAnItemIsOpenAgain(t *testing.T) {
 	if r.Node.State != "done" || r.Node.Wanted != 0 || len(r.Migration.Failures) != 1 {
 		t.Errorf("%+v", r.Node)
 	}
-	if f, err := n.Failures(t.Context()); err != nil || f[0].Reason != "damaged" {
+	if f, err := n.Failures(t.Context()); err != nil || f.GivenUp[0].Reason != "damaged" {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if err := n.store.Unfail(t.Context(), cms.ItemID{Index: "logs", Shard: 3}, "ann"); err != nil {

@@ -88,7 +88,7 @@ const busyTTL = 2 * time.Minute
 func busyItems(items []status.Item) map[string]bool {
 	busy := map[string]bool{}
 	for _, x := range items {
-		if x.State != "open" {
+		if x.State != status.Open && x.State != status.Expired {
 			busy[x.ID] = true
 		}
 	}
@@ -105,11 +105,10 @@ func (d *Daemon) readRefused(ctx context.Context) {
 	}
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(eventsEvery)}
-	var err error
-	if is.groups, err = progress.ReadRefused(rctx, store); err != nil {
+	is := refusals{documents: status.NewFailures(), failed: m.Totals.Failed, due: time.Now().Add(eventsEvery)}
+	if err := is.documents.ReadRefused(rctx, store); err != nil {
 		d.log.Debug("rejected_documents_read_failed", "error", err)
-		is.failed, is.groups = was.failed, was.groups
+		is.failed, is.documents = was.failed, was.documents
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -47,7 +47,7 @@ func checkSnapshots(ctx context.Context, call *config.Call, o config.CheckSnapsh
 		return err
 	}
 	if o.Snapshots.Output.JSON() {
-		err = writeJSON(call.Out, out)
+		err = printJSON(call.Out, out)
 	} else {
 		err = out.table(call.Out)
 	}

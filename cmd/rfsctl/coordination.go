@@ -10,20 +10,23 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
 // coordination is the opened state of one migration.
 type coordination struct {
 	*cms.Coordinator
-	store  cms.Store
-	place  string         // where it is kept, for messages
-	client *target.Client // nil for a file
-	close  func() error
+	store   cms.Store
+	session string
+	place   string         // where it is kept, for messages
+	client  *target.Client // nil for a file
+	close   func() error
 }
 
 // openCoordination opens the state of a migration that has begun; it never begins one.
@@ -46,7 +49,27 @@ func openCoordination(ctx context.Context, call *config.Call, at config.Stored) 
 	if s.Coordinator, err = cms.New(cms.Config{Store: s.store, Creator: "rfsctl"}); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
+	s.session = at.State.Session.Name
 	return s, nil
+}
+
+// read reads the session, with its items in order.
+func (s *coordination) read(ctx context.Context) (*progress.Migration, []status.Item, error) {
+	m, items, err := status.ReadAny(ctx, s.Coordinator)
+	if err != nil {
+		return nil, nil, fmt.Errorf("state of the work in %s: %w", s.place, err)
+	}
+	m.Session = s.session
+	return m, items, nil
+}
+
+// failures reads what failed in the session.
+func (s *coordination) failures(ctx context.Context, m *progress.Migration) (*status.Failures, error) {
+	f := status.NewFailures()
+	if err := f.ReadRefused(ctx, s.Coordinator); err != nil {
+		return nil, fmt.Errorf("state of the work in %s: %w", s.place, err)
+	}
+	return f.With(m.Failures), nil
 }
 
 func openFile(path string) (*coordination, error) {

@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
@@ -28,12 +30,12 @@ func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
 	must(t, c.KeepRefused(t.Context(), append([]cms.Refused{other}, logs...)))
 	must(t, store.Close())
 
-	var got refusedDocuments
+	var got status.Failures
 	code, out, errs := rfsctl(t, "failures", "--coordinator-file", path, "--output", "json", "--index", "logs")
 	if code != 0 || json.Unmarshal([]byte(out), &got) != nil {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	if want := (refusedDocuments{logs, []refusedGroup{{"logs", "total_fields_limit", "illegal_argument_exception", 2, `PUT logs/_settings {"index.mapping.total_fields.limit":NUMBER}`}}}); !reflect.DeepEqual(got, want) {
+	if want := (status.Failures{GivenUp: []progress.Failure{}, Documents: logs, Groups: []status.RefusedGroup{{Index: "logs", Class: "total_fields_limit", Reason: "illegal_argument_exception", Count: 2, Remedy: `PUT logs/_settings {"index.mapping.total_fields.limit":NUMBER}`}}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	code, out, errs = rfsctl(t, "failures", "--coordinator-file", path)
@@ -63,14 +65,14 @@ func TestFailuresOfADirectoryAreGroupedByRemedy(t *testing.T) {
 	strict := doc.Failure{Index: "logs", ID: "b", Ordinal: 1, Reason: "strict_dynamic_mapping_exception", Status: 400}
 	must(t, w.Record(t.Context(), []doc.Failure{long, strict, long}))
 	must(t, w.Close())
-	var got refusedDocuments
+	var got status.Failures
 	code, out, errs := rfsctl(t, "failures", "--failed-documents", dir, "--output", "json")
 	if code != 0 || json.Unmarshal([]byte(out), &got) != nil {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	want := []refusedGroup{
-		{"logs", "immense_term", "illegal_argument_exception", 1, `leave long values out of the index: PUT logs/_mapping {"properties":{"message":{"type":"keyword","ignore_above":8191}}}`},
-		{"logs", "strict_mapping", "strict_dynamic_mapping_exception", 1, `add the field to the mapping, or allow new ones: PUT logs/_mapping {"dynamic":true}`},
+	want := []status.RefusedGroup{
+		{Index: "logs", Class: "immense_term", Reason: "illegal_argument_exception", Count: 1, Remedy: `leave long values out of the index: PUT logs/_mapping {"properties":{"message":{"type":"keyword","ignore_above":8191}}}`},
+		{Index: "logs", Class: "strict_mapping", Reason: "strict_dynamic_mapping_exception", Count: 1, Remedy: `add the field to the mapping, or allow new ones: PUT logs/_mapping {"dynamic":true}`},
 	}
 	if !reflect.DeepEqual(got.Groups, want) || len(got.Documents) != 2 {
 		t.Errorf("%+v", got)

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 // kept makes a coordination file whose last write was ago before now: logs/0 handed off and
@@ -66,13 +67,13 @@ func rfsctl(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-func itemList(t *testing.T, args ...string) listing {
+func itemsOf(t *testing.T, args ...string) status.ItemList {
 	t.Helper()
 	code, out, errs := rfsctl(t, append([]string{"items", "list", "--output", "json"}, args...)...)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	var l listing
+	var l status.ItemList
 	if err := json.Unmarshal([]byte(out), &l); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -81,19 +82,19 @@ func itemList(t *testing.T, args ...string) listing {
 
 func TestItemsAreListedWithStatesSumsAndFilters(t *testing.T) {
 	path := kept(t, time.Hour)
-	l := itemList(t, "--coordinator-file", path)
+	l := itemsOf(t, "--coordinator-file", path)
 	var got []string
 	for _, r := range l.Items {
 		got = append(got, r.Index+" "+r.State)
 	}
-	want := []string{"logs handed off", "logs done", "logs FAILED", "logs FAILED", "metrics done"}
+	want := []string{"logs handed off", "logs done", "logs failed", "logs failed", "metrics done"}
 	if !slices.Equal(got, want) {
 		t.Errorf("items %q, want %q", got, want)
 	}
 	if l.Items[1].Cursor != 10 || l.Items[2].Failure != "segment _3: checksum" {
 		t.Errorf("%+v", l.Items)
 	}
-	if l.Total != 5 || l.States[stateFailed] != 2 || l.Totals.Live != 24 || l.Totals.Indexed != 21 {
+	if l.Total != 5 || l.States[status.Failed] != 2 || l.Totals.Live != 24 || l.Totals.Indexed != 21 {
 		t.Errorf("totals %+v of %d items, %v", l.Totals, l.Total, l.States)
 	}
 	if !l.Safe || !l.Seeded {
@@ -109,22 +110,22 @@ func TestItemsAreListedWithStatesSumsAndFilters(t *testing.T) {
 		{[]string{"--state", "handed-off", "--state", "done"}, 3},
 		{[]string{"--state", "done", "--index", "logs"}, 1},
 	} {
-		l := itemList(t, append([]string{"--coordinator-file", path}, c.args...)...)
+		l := itemsOf(t, append([]string{"--coordinator-file", path}, c.args...)...)
 		if len(l.Items) != c.n || l.Total != 5 {
 			t.Errorf("%q lists %d items of %d, want %d", c.args, len(l.Items), l.Total, c.n)
 		}
 	}
 	code, out, _ := rfsctl(t, "items", "list", "--coordinator-file", path)
-	if code != 0 || !strings.HasPrefix(out, "INDEX  ") || !strings.Contains(out, "5 items: 2 done, 1 handed off, 2 FAILED") || !strings.Contains(out, "safe to write: yes") {
+	if code != 0 || !strings.HasPrefix(out, "INDEX  ") || !strings.Contains(out, "5 items: 2 done, 1 handed off, 2 failed") || !strings.Contains(out, "safe to write: yes") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }
 
 func TestSafeToWriteWaitsForTheLastRequest(t *testing.T) {
 	path := kept(t, 10*time.Second)
-	l := itemList(t, "--coordinator-file", path)
-	if l.Safe || l.SafeFrom == nil || l.SafeFrom.Before(l.Now) || l.SafeFrom.After(l.Now.Add(3*time.Minute)) {
-		t.Errorf("seconds after the last request: safe %v from %v, now %v", l.Safe, l.SafeFrom, l.Now)
+	l := itemsOf(t, "--coordinator-file", path)
+	if l.Safe || l.SafeFrom == nil || l.SafeFrom.Before(l.ReadAt) || l.SafeFrom.After(l.ReadAt.Add(3*time.Minute)) {
+		t.Errorf("seconds after the last request: safe %v from %v, now %v", l.Safe, l.SafeFrom, l.ReadAt)
 	}
 	_, out, _ := rfsctl(t, "items", "list", "--coordinator-file", path)
 	if !strings.Contains(out, "safe to write: not before ") {
@@ -132,35 +133,16 @@ func TestSafeToWriteWaitsForTheLastRequest(t *testing.T) {
 	}
 }
 
-func TestStatesTellLeasedFromExpired(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	for _, c := range []struct {
-		want string
-		it   cms.Item
-	}{
-		{stateOpen, cms.Item{}},
-		{stateLeased, cms.Item{Holder: "a", Expiration: 1_000_001}},
-		{stateExpired, cms.Item{Holder: "a", Expiration: 1_000_000}},
-		{stateDone, cms.Item{Holder: "a", CompletedAt: 5}},
-		{stateHanded, cms.Item{Holder: "a", CompletedAt: 5, Successors: "x"}},
-		{stateFailed, cms.Item{CompletedAt: 5, Status: cms.StatusFailed}},
-	} {
-		if got := stateOf(c.it, now); got != c.want {
-			t.Errorf("%+v is %s, want %s", c.it, got, c.want)
-		}
-	}
-}
-
 func TestRetryOpensFailedItemsAndOnlyThose(t *testing.T) {
 	path := kept(t, time.Hour)
-	failed := itemList(t, "--coordinator-file", path, "--state", "failed").Items
-	done := itemList(t, "--coordinator-file", path, "--state", "done").Items[0]
+	failed := itemsOf(t, "--coordinator-file", path, "--state", "failed").Items
+	done := itemsOf(t, "--coordinator-file", path, "--state", "done").Items[0]
 	code, out, errs := rfsctl(t, "items", "retry", "--coordinator-file", path, failed[0].ID, done.ID, failed[1].ID)
 	if code != 1 || strings.Count(out, "is open again") != 2 || !strings.Contains(errs, "is not FAILED") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	l := itemList(t, "--coordinator-file", path)
-	if l.States[stateOpen] != 2 || l.States[stateFailed] != 0 || l.Safe || l.SafeFrom != nil {
+	l := itemsOf(t, "--coordinator-file", path)
+	if l.States[status.Open] != 2 || l.States[status.Failed] != 0 || l.Safe || l.SafeFrom != nil {
 		t.Errorf("%+v", l)
 	}
 	store, err := boltcms.Open(path, time.Now)
@@ -183,17 +165,14 @@ func TestRetryOpensFailedItemsAndOnlyThose(t *testing.T) {
 
 func TestShowTellsEverythingOfAnItem(t *testing.T) {
 	path := kept(t, time.Hour)
-	id := itemList(t, "--coordinator-file", path, "--state", "failed").Items[0].ID
+	id := itemsOf(t, "--coordinator-file", path, "--state", "failed").Items[0].ID
 	code, out, errs := rfsctl(t, "items", "show", "--coordinator-file", path, id)
-	if code != 0 || !strings.Contains(out, "segment _3: checksum") || !strings.Contains(out, "FAILED") {
+	if code != 0 || !strings.Contains(out, "segment _3: checksum") || !strings.Contains(out, "state                      failed") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	code, out, _ = rfsctl(t, "items", "show", "--coordinator-file", path, "--output", "json", id)
-	var shown struct {
-		State  string
-		Stored cms.Item
-	}
-	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != 0 || shown.State != stateFailed || shown.Stored.Status != cms.StatusFailed {
+	var shown status.Item
+	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != 0 || shown.State != status.Failed || shown.ID != id || shown.Acquired == nil || shown.Completed == nil || shown.Creator != "test" {
 		t.Errorf("exit %d, %v: %s", code, err, out)
 	}
 	unknown := cms.ItemID{Index: "none"}.String()
@@ -205,12 +184,16 @@ func TestShowTellsEverythingOfAnItem(t *testing.T) {
 func TestReportSumsUpAndSuggestsALease(t *testing.T) {
 	path := kept(t, time.Hour)
 	code, out, errs := rfsctl(t, "report", "--coordinator-file", path, "--output", "json")
-	var r workReport
-	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+	var a status.Account
+	if err := json.Unmarshal([]byte(out), &a); err != nil || code != 0 {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}
-	if len(r.Indices) != 2 || r.Total.Items != 5 || r.Total.Ended != 5 || r.Total.Failed != 2 || r.Total.Indexed != 21 {
+	r := a.Work
+	if len(r.Indices) != 2 || r.Total.Items != 5 || r.Total.Ended != 5 || r.Total.GivenUp != 2 || r.Total.Indexed != 21 {
 		t.Errorf("%+v", r)
+	}
+	if a.Items[status.Failed] != 2 || len(a.Migration.Failures) != 1 || len(a.Events) != 2 {
+		t.Errorf("%+v", a)
 	}
 	if r.Total.Setup != 1.5 || r.SetupP90 != 0.5 || r.Total.Rate <= 0 || r.SuggestedLease != "PT1M" {
 		t.Errorf("%+v", r)
@@ -221,15 +204,21 @@ func TestReportSumsUpAndSuggestsALease(t *testing.T) {
 }
 
 func TestReportShowsWhatIsOnTheTarget(t *testing.T) {
-	r := &workReport{Total: indexReport{Index: "total"}, Indices: []indexReport{
-		{Index: "a", targets: []string{"c"}, OnTarget: &worker.Arrival{Found: 5, Lucene: 9, Shared: true}},
-		{Index: "b", targets: []string{"c"}, OnTarget: &worker.Arrival{Found: 5, Lucene: 9, Shared: true}},
-		{Index: "d", targets: []string{"d"}, OnTarget: &worker.Arrival{Found: 1, Lucene: 3}},
+	index := func(name, target string, a *progress.Arrival) progress.Index {
+		return progress.Index{Name: name, Targets: []string{target}, OnTarget: a}
+	}
+	m := &progress.Migration{Indices: []progress.Index{
+		index("a", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true}), index("b", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true}),
+		index("d", "d", &progress.Arrival{Found: 1, Lucene: 3}),
 	}}
 	for _, c := range []struct{ name, total string }{{"all counted", "6 12"}, {"one is not counted yet", "- -"}} {
 		t.Run(c.name, func(t *testing.T) {
+			var items []status.Item
+			for _, x := range m.Indices {
+				items = append(items, status.Item{Index: x.Name, State: status.Done})
+			}
 			var out bytes.Buffer
-			if err := r.print(&out); err != nil {
+			if err := printAccount(&out, status.NewAccount(m, items, status.NewFailures(), nil)); err != nil {
 				t.Fatal(err)
 			}
 			rows := map[string]string{}
@@ -242,28 +231,7 @@ func TestReportShowsWhatIsOnTheTarget(t *testing.T) {
 				t.Errorf("%v, want the total %s", rows, c.total)
 			}
 		})
-		r.Indices = append(r.Indices, indexReport{Index: "e", targets: []string{"e"}})
-	}
-}
-
-func TestSuggestedLeaseFitsSetupAndDuration(t *testing.T) {
-	for _, c := range []struct{ setup, work, want time.Duration }{
-		{0, time.Second, time.Minute},
-		{30 * time.Second, time.Minute, 10 * time.Minute},
-		{time.Second, 30 * time.Minute, 40 * time.Minute},
-		{time.Second, 5 * time.Hour, time.Hour},
-		{time.Hour, time.Hour, 6 * time.Hour},
-	} {
-		if got := suggestLease(c.setup, c.work); got != c.want {
-			t.Errorf("setup %v, work %v: %v, want %v", c.setup, c.work, got, c.want)
-		}
-	}
-	ten := make([]time.Duration, 10)
-	for i := range ten {
-		ten[i] = time.Duration(i + 1)
-	}
-	if p50, p90 := percentile(ten, 50), percentile(ten, 90); p50 != 5 || p90 != 9 {
-		t.Errorf("p50 %d, p90 %d", p50, p90)
+		m.Indices = append(m.Indices, index("e", "e", nil))
 	}
 }
 

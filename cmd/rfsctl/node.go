@@ -17,7 +17,6 @@ import (
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
@@ -114,14 +113,23 @@ func scale(ctx context.Context, call *config.Call, o config.Asked) error {
 	return nil
 }
 
-// get asks for a list and shows it.
-func get[T any](ctx context.Context, call *config.Call, o config.Asked, path string, query url.Values, table func(io.Writer, T)) error {
+// ask asks a node.
+func ask(ctx context.Context, o config.Asked, path string, query url.Values, into any) error {
 	n, err := openNodes(o.Nodes)
 	if err != nil {
 		return err
 	}
+	_, err = n.Get(ctx, path, query, into)
+	return err
+}
+
+// everyItem is the limit that asks for all items.
+const everyItem = 1_000_000
+
+// get asks for a list and shows it.
+func get[T any](ctx context.Context, call *config.Call, o config.Asked, path string, query url.Values, table func(io.Writer, T)) error {
 	var v T
-	if _, err := n.Get(ctx, path, query, &v); err != nil {
+	if err := ask(ctx, o, path, query, &v); err != nil {
 		return err
 	}
 	if o.Output.JSON() {
@@ -134,30 +142,23 @@ func get[T any](ctx context.Context, call *config.Call, o config.Asked, path str
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(terminal.Raw(w))
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
 }
 
 func showEvents(ctx context.Context, call *config.Call, o config.ShowLast) error {
 	q := url.Values{"limit": {strconv.Itoa(o.Last.Limit)}}
 	return get(ctx, call, o.Asked, "/v1/events", q, func(w io.Writer, all []status.Event) {
 		for _, e := range all {
-			fmt.Fprintf(w, "%s  %-16s %s  %s\n", e.Time.Local().Format(time.DateTime), e.Code, e.Subject, terminal.Clean(e.Detail))
+			printEvent(w, e)
 		}
 	})
 }
 
-func showFailures(ctx context.Context, call *config.Call, o config.Asked) error {
-	return get(ctx, call, o, "/v1/failures", nil, func(w io.Writer, all []progress.Failure) {
-		if len(all) == 0 {
-			fmt.Fprintln(w, "nothing was given up")
-		}
-		for _, f := range all {
-			fmt.Fprintf(w, "%d × %s\n", f.Count, terminal.Clean(f.Reason))
-			if len(f.Examples) > 0 {
-				fmt.Fprintf(w, "    such as %s\n", terminal.Clean(strings.Join(f.Examples, ", ")))
-			}
-		}
-	})
+func printEvent(w io.Writer, e status.Event) {
+	fmt.Fprintf(w, "%s  %-16s %s  %s\n", e.Time.Local().Format(time.DateTime), e.Code, terminal.Clean(e.Subject), terminal.Clean(e.Detail))
 }
 
 func showNodes(ctx context.Context, call *config.Call, o config.Asked) error {

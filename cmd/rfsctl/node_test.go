@@ -60,14 +60,21 @@ func (n *oneNode) Subscribe(ctx context.Context) <-chan struct{} {
 	context.AfterFunc(ctx, func() { close(c) })
 	return c
 }
-func (n *oneNode) Failures(ctx context.Context) ([]progress.Failure, error) {
-	return n.Status(ctx).Migration.Failures, nil
+func (n *oneNode) Failures(ctx context.Context) (*status.Failures, error) {
+	return status.NewFailures().With(n.Status(ctx).Migration.Failures), nil
 }
-func (n *oneNode) Items(context.Context, status.ItemFilter) ([]status.Item, error) {
-	return []status.Item{
-		{ID: cms.ItemID{Index: "logs"}.String(), Index: "logs", State: "done", Indexed: 77},
-		{ID: cms.ItemID{Index: "logs", Shard: 1}.String(), Index: "logs", Shard: 1, State: "failed", Failure: "segment _3: checksum"},
-	}, nil
+
+var oneNodesItems = []status.Item{
+	{ID: cms.ItemID{Index: "logs"}.String(), Index: "logs", State: status.Done, Sums: status.Sums{Indexed: 77}},
+	{ID: cms.ItemID{Index: "logs", Shard: 1}.String(), Index: "logs", Shard: 1, State: status.Failed, Failure: "segment _3: checksum"},
+}
+
+func (n *oneNode) Items(ctx context.Context, f status.ItemFilter) (status.ItemList, error) {
+	return status.NewItemList(n.Status(ctx).Migration, oneNodesItems, f), nil
+}
+func (n *oneNode) Account(ctx context.Context) (status.Account, error) {
+	m := n.Status(ctx).Migration
+	return status.NewAccount(m, oneNodesItems, status.NewFailures(), []status.Event{{ID: "event:1", Time: time.Now(), Subject: "logs/1", Code: "failed"}}), nil
 }
 func (n *oneNode) Events(context.Context, int) ([]status.Event, error) {
 	return []status.Event{{Time: time.Now(), Subject: "logs/1", Code: "failed", Detail: "segment _3"}}, nil
@@ -131,9 +138,9 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 		{[]string{"logs"}, 0, []string{`{"msg":"one"}` + "\n" + `{"msg":"two"}`}},
 		{[]string{"nodes"}, 0, []string{"mover-1"}},
 		{[]string{"items", "list"}, 0, []string{"2 items", "segment _3"}},
-		{[]string{"items", "list", "--state", "failed"}, 0, []string{"1 items"}},
-		{[]string{"items", "show"}, 0, []string{`"state": "failed"`}},
-		{[]string{"report"}, 0, []string{"1 done, 1 failed", "mover-1", "failed"}},
+		{[]string{"items", "list", "--state", "failed"}, 0, []string{"2 items: 1 done, 1 failed", "segment _3"}},
+		{[]string{"items", "show"}, 0, []string{"state                      failed"}},
+		{[]string{"report"}, 0, []string{"1 done, 1 failed", "given up: 1 × segment _3: checksum", "failed           logs/1"}},
 		{[]string{"pause"}, 0, []string{"paused"}},
 		{[]string{"resume"}, 0, []string{"resumed"}},
 		{[]string{"drain"}, 0, []string{"draining"}},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -94,7 +93,7 @@ func listSnapshots(ctx context.Context, call *config.Call, o config.Snapshots) e
 		out.Snapshots = append(out.Snapshots, describe(ctx, catalog, ref))
 	}
 	if o.Output.JSON() {
-		return writeJSON(call.Out, out)
+		return printJSON(call.Out, out)
 	}
 	t := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "name\tstate\tversion\tindices\tshards\tstarted")
@@ -180,7 +179,7 @@ func showSnapshot(ctx context.Context, call *config.Call, o config.ShowSnapshot)
 		out.Indices = append(out.Indices, shown)
 	}
 	if o.Snapshots.Output.JSON() {
-		err = writeJSON(call.Out, out)
+		err = printJSON(call.Out, out)
 	} else {
 		err = tableOf(call.Out, out.Indices)
 	}
@@ -297,13 +296,4 @@ func missing(reason string) string {
 		return ""
 	}
 	return "not in the snapshot: " + reason
-}
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(terminal.Raw(w))
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return errors.Join(errors.New("write output"), err)
-	}
-	return nil
 }

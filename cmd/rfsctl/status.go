@@ -103,10 +103,7 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	follower := &progress.Follower{Clock: cms.SystemClock(), Read: func(ctx context.Context) (*progress.Migration, error) {
-		m, err := readSession(ctx, s.Coordinator)
-		if err == nil {
-			m.Session = stored.State.Session.Name
-		}
+		m, _, err := s.read(ctx)
 		return m, err
 	}}
 	for {
@@ -139,19 +136,6 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 			return nil
 		}
 	}
-}
-
-// readSession reads a session of either kind.
-func readSession(ctx context.Context, store *cms.Coordinator) (*progress.Migration, error) {
-	m, _, err := status.Read(ctx, store)
-	if err != nil || m.Totals.Items > 0 || m.Snapshot != "" {
-		return m, err
-	}
-	files, _, err := status.ReadImport(ctx, store)
-	if err != nil || files.Totals.Items == 0 && !files.Complete {
-		return m, err
-	}
-	return files, nil
 }
 
 func ended(r status.Report) bool { return r.Migration != nil && r.Migration.Complete }

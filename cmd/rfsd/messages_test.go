@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -95,7 +96,7 @@ func TestTheSummaryGroupsWhatIsTheSameForManyIndices(t *testing.T) {
 }
 
 func TestTheSummaryShowsWhatIsOnTheTarget(t *testing.T) {
-	index := func(name, target string, arrival *worker.Arrival) worker.IndexSummary {
+	index := func(name, target string, arrival *progress.Arrival) worker.IndexSummary {
 		return worker.IndexSummary{Index: name, Targets: []string{target}, Shards: 1, Done: 1, Arrival: arrival}
 	}
 	for _, c := range []struct {
@@ -104,13 +105,13 @@ func TestTheSummaryShowsWhatIsOnTheTarget(t *testing.T) {
 		rows    map[string]string // the last two columns of a line
 		text    string
 	}{
-		{"counted", []worker.IndexSummary{index("a", "a", &worker.Arrival{Found: 5, Lucene: 9}), index("b", "b", &worker.Arrival{Found: 2, Lucene: 2})},
+		{"counted", []worker.IndexSummary{index("a", "a", &progress.Arrival{Found: 5, Lucene: 9}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
 			map[string]string{"index": "on target Lucene", "a": "5 9", "b": "2 2", "total": "7 11"}, ""},
-		{"two that share a target count once", []worker.IndexSummary{index("a", "c", &worker.Arrival{Found: 5, Lucene: 9, Shared: true}), index("b", "c", &worker.Arrival{Found: 5, Lucene: 9, Shared: true})},
+		{"two that share a target count once", []worker.IndexSummary{index("a", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true}), index("b", "c", &progress.Arrival{Found: 5, Lucene: 9, Shared: true})},
 			map[string]string{"a": "5 9", "b": "5 9", "total": "5 9"}, "2 indices (a, b): what is on the target counts all indices with the target c"},
-		{"what was not counted is not zero", []worker.IndexSummary{index("a", "a", &worker.Arrival{Uncounted: true, Note: "not counted: why"}), index("b", "b", &worker.Arrival{Found: 2, Lucene: 2})},
+		{"what was not counted is not zero", []worker.IndexSummary{index("a", "a", &progress.Arrival{Uncounted: true, Note: "not counted: why"}), index("b", "b", &progress.Arrival{Found: 2, Lucene: 2})},
 			map[string]string{"a": "- -", "b": "2 2", "total": "- -"}, "index a: the target has - documents, 0 were indexed: not counted: why"},
-		{"of a former release", []worker.IndexSummary{index("a", "a", &worker.Arrival{Found: 5})}, map[string]string{"a": "5 -", "total": "5 -"}, ""},
+		{"of a former release", []worker.IndexSummary{index("a", "a", &progress.Arrival{Found: 5})}, map[string]string{"a": "5 -", "total": "5 -"}, ""},
 		{"of files nothing is known", []worker.IndexSummary{index("a", "a", nil)}, map[string]string{"index": "filtered bytes", "a": "0 0 B"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -77,9 +77,9 @@ func (r *report) writeText(w io.Writer) {
 	row := func(index, shards string, c cms.Counts, roots, lucene string) {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s%d\t%d\t%s\t%s\n", index, shards, c.Live, c.Indexed, kept(strconv.FormatInt(c.Kept, 10)), c.Failed, c.Filtered, progress.Bytes(c.Bytes), arrived(roots, lucene))
 	}
-	var total worker.ArrivalTotal
+	var total progress.ArrivalTotal
 	for _, x := range r.Indices {
-		total.Add(worker.Arrived{Targets: x.Targets, Arrival: x.Arrival})
+		total.Add(x.Targets, x.Arrival)
 		roots, lucene := x.Arrival.Texts()
 		row(x.Index, fmt.Sprintf("%d/%d", x.Done, x.Shards), x.Counts, roots, lucene)
 	}

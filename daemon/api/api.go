@@ -18,19 +18,19 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 // Viewer reports the progress of the migration. All methods answer from memory.
 type Viewer interface {
 	Status(ctx context.Context) status.Report
 	Subscribe(ctx context.Context) <-chan struct{}
-	Failures(ctx context.Context) ([]progress.Failure, error)
-	Items(ctx context.Context, f status.ItemFilter) ([]status.Item, error)
+	Failures(ctx context.Context) (*status.Failures, error)
+	Items(ctx context.Context, f status.ItemFilter) (status.ItemList, error)
 }
 
-// EventReader reads events, logs and metrics.
+// EventReader reads events, logs, metrics, and the account of the session.
 type EventReader interface {
+	Account(ctx context.Context) (status.Account, error)
 	Events(ctx context.Context, limit int) ([]status.Event, error)
 	Logs(ctx context.Context, limit int) []status.LogLine
 	Metrics() http.Handler

@@ -21,8 +21,8 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 // fakeNode records what is wanted of it.
@@ -31,7 +31,7 @@ type fakeNode struct {
 	wishes  []string
 	changed chan struct{}
 	err     error
-	gone    []progress.Failure
+	failed  *status.Failures
 }
 
 func (n *fakeNode) wish(s string) error {
@@ -47,12 +47,13 @@ func (n *fakeNode) Status(context.Context) status.Report {
 	return status.Report{Node: status.Node{Name: "n1", State: fmt.Sprint("wishes ", len(n.wishes))}, Workers: []status.Worker{}}
 }
 func (n *fakeNode) Subscribe(context.Context) <-chan struct{} { return n.changed }
-func (n *fakeNode) Failures(context.Context) ([]progress.Failure, error) {
-	return n.gone, n.err
+func (n *fakeNode) Failures(context.Context) (*status.Failures, error) {
+	return n.failed.With(nil), n.err
 }
-func (n *fakeNode) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
-	return []status.Item{{ID: f.Index + "/" + f.State + "/" + fmt.Sprint(f.Limit)}}, nil
+func (n *fakeNode) Items(_ context.Context, f status.ItemFilter) (status.ItemList, error) {
+	return status.ItemList{Items: []status.Item{{ID: f.ID + "/" + f.Index + "/" + strings.Join(f.States, "+") + "/" + fmt.Sprint(f.Limit)}}}, nil
 }
+func (n *fakeNode) Account(context.Context) (status.Account, error)     { return status.Account{}, n.err }
 func (n *fakeNode) Events(context.Context, int) ([]status.Event, error) { return nil, nil }
 func (n *fakeNode) Logs(context.Context, int) []status.LogLine          { return nil }
 func (n *fakeNode) Metrics() http.Handler {
@@ -135,9 +136,9 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 		{op, "POST", "/v1/scale", `{"workers":` + strings.Repeat(" ", maxBody) + `7}`, 400, "too large"},
 		{ro, "POST", "/v1/pause", "", 403, "the role reader may not"},
 		{ro, "GET", "/v1/logs", "", 403, "the role reader may not"},
-		{ro, "GET", "/v1/items?index=logs&state=failed&limit=5", "", 200, "logs/failed/5"},
+		{ro, "GET", "/v1/items?id=x&index=logs&state=failed&state=done&limit=5", "", 200, "x/logs/failed+done/5"},
 		{ro, "GET", "/v1/items?limit=-5", "", 400, "limit"},
-		{ro, "GET", "/v1/failures", "", 200, "[]"},
+		{ro, "GET", "/v1/failures", "", 200, `{"given_up":[],"groups":[],"documents":[]}`},
 		{ro, "GET", "/metrics", "", 200, "up 1"},
 		{ro, "GET", "/readyz", "", 200, "well"},
 		{ro, "GET", "/v2/status", "", 404, ""},
@@ -163,11 +164,13 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 // TestIDsOfDocumentsAreForOperators: they may name people, and the status socket is for every user of the machine.
 func TestIDsOfDocumentsAreForOperators(t *testing.T) {
 	dir := t.TempDir()
-	n := &fakeNode{gone: []progress.Failure{{Reason: "refused documents: mapper", Count: 1, Examples: []string{"logs/John-Doe"}, Documents: true}, {Reason: "damaged", Count: 1, Examples: []string{"logs/3"}}}}
+	n := &fakeNode{failed: status.NewFailures()}
+	n.failed.Add(cms.Refused{Index: "logs", ID: "John-Doe", Reason: "mapper_parsing_exception"}, "")
+	n.failed.Add(cms.Refused{Index: "people", ID: "Jane", Reason: "mapper_parsing_exception"}, "")
 	serve(t, Config{Socket: filepath.Join(dir, "op"), StatusSocket: filepath.Join(dir, "ro")}, n)
 	for socket, want := range map[string]bool{"op": true, "ro": false} {
-		code, answer := ask(t, over(filepath.Join(dir, socket)), "GET", "http://rfsd/v1/failures", "")
-		if code != 200 || strings.Contains(answer, "John-Doe") != want || !strings.Contains(answer, "refused documents: mapper") || !strings.Contains(answer, "logs/3") {
+		code, answer := ask(t, over(filepath.Join(dir, socket)), "GET", "http://rfsd/v1/failures?index=logs", "")
+		if code != 200 || strings.Contains(answer, "John-Doe") != want || strings.Contains(answer, `"documents_omitted":1`) == want || !strings.Contains(answer, `"count":1`) || strings.Contains(answer, "people") {
 			t.Errorf("%s: %d %s", socket, code, answer)
 		}
 	}

@@ -51,8 +51,10 @@ func (s schemas) of(t reflect.Type) map[string]any {
 
 func (s schemas) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous && f.Type.Kind() == reflect.Struct { // its fields follow
+			continue
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" || !f.IsExported() {
 			continue

@@ -16,7 +16,6 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 // caller is an authenticated caller: its role, and its name for the records.
@@ -70,11 +69,11 @@ func routes() []route {
 	return []route{
 		{method: "GET", path: "/v1/status", roles: everybody, summary: "Node, workers and migration, with its age", answer: status.Report{}, serve: (*Server).status},
 		{method: "GET", path: "/v1/stream", roles: everybody, summary: "The status again whenever it changes, as server-sent events", serve: (*Server).stream},
-		{method: "GET", path: "/v1/items", roles: everybody, summary: "Work items", query: []string{"index", "state", "limit"}, answer: []status.Item{}, serve: (*Server).items},
+		{method: "GET", path: "/v1/items", roles: everybody, summary: "Work items and their sums", query: []string{"id", "index", "state", "limit"}, answer: status.ItemList{}, serve: (*Server).items},
 		{method: "GET", path: "/v1/events", roles: everybody, summary: "Events, newest last", query: []string{"limit"}, answer: []status.Event{}, serve: (*Server).events},
-		{method: "GET", path: "/v1/failures", roles: everybody, summary: "What was given up, by reason", answer: []progress.Failure{}, serve: (*Server).failures},
+		{method: "GET", path: "/v1/failures", roles: everybody, summary: "What was given up, by reason, and refused documents", query: []string{"index"}, answer: status.Failures{}, serve: (*Server).failures},
 		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
-		{method: "GET", path: "/v1/report", roles: everybody, summary: "An account of the migration: status, items by state, events", answer: Account{}, serve: (*Server).account},
+		{method: "GET", path: "/v1/report", roles: everybody, summary: "An account of the migration: state, items, lease times, refused documents, events", answer: status.Account{}, serve: (*Server).account},
 		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Done{}, serve: command(Controller.Pause, "paused")},
 		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: Chosen{}, answer: Done{}, serve: nodeCommand(Controller.Resume, "resumed")},
 		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: Chosen{}, answer: Done{}, serve: nodeCommand(Controller.Drain, "draining")},
@@ -185,8 +184,8 @@ func (s *Server) items(w http.ResponseWriter, r *http.Request, _ caller) error {
 		return err
 	}
 	q := r.URL.Query()
-	all, err := s.node.Items(r.Context(), status.ItemFilter{Index: q.Get("index"), State: q.Get("state"), Limit: limit})
-	return ok(w, all, err)
+	list, err := s.node.Items(r.Context(), status.ItemFilter{ID: q.Get("id"), Index: q.Get("index"), States: q["state"], Limit: limit})
+	return ok(w, list, err)
 }
 
 func (s *Server) events(w http.ResponseWriter, r *http.Request, _ caller) error {
@@ -199,22 +198,19 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, _ caller) error 
 }
 
 func (s *Server) failures(w http.ResponseWriter, r *http.Request, who caller) error {
-	all, err := s.node.Failures(r.Context())
-	return ok(w, orEmpty(withoutIDs(all, who.role)), err)
+	f, err := s.node.Failures(r.Context())
+	if err != nil {
+		return err
+	}
+	if who.role != cert.Operator {
+		f = f.WithoutDocuments()
+	}
+	return ok(w, f.Of(r.URL.Query().Get("index")), nil)
 }
 
-// withoutIDs leaves out the ids of documents unless an operator asks: they may name people.
-func withoutIDs(all []progress.Failure, role cert.Role) []progress.Failure {
-	if role == cert.Operator {
-		return all
-	}
-	all = slices.Clone(all)
-	for i := range all {
-		if all[i].Documents {
-			all[i].Examples = nil
-		}
-	}
-	return all
+func (s *Server) account(w http.ResponseWriter, r *http.Request, _ caller) error {
+	a, err := s.node.Account(r.Context())
+	return ok(w, a, err)
 }
 
 func (s *Server) logs(w http.ResponseWriter, r *http.Request, _ caller) error {

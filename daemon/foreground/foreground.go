@@ -56,7 +56,7 @@ type Command struct {
 	mu      sync.Mutex
 	items   []status.Item
 	events  []status.Event
-	refused []progress.Failure // as of failed documents
+	refused *status.Failures // as of failed documents
 	failed  int64
 	sampled metrics.Sample
 }
@@ -129,7 +129,8 @@ func (c *Command) read(ctx context.Context) (*progress.Migration, error) {
 	refused, known := c.refused, c.failed == m.Totals.Failed
 	c.mu.Unlock()
 	if !known {
-		if refused, err = progress.ReadRefused(ctx, c.conf.Store); err != nil {
+		refused = status.NewFailures()
+		if err := refused.ReadRefused(ctx, c.conf.Store); err != nil {
 			return nil, err
 		}
 	}
@@ -177,25 +178,37 @@ func (c *Command) seen() (*progress.Migration, error) {
 	return nil, fmt.Errorf("the coordination store was not read yet: %s: %w", why, fault.ErrUnavailable)
 }
 
-// Failures returns failed items, indices and phases, and the recorded rejected documents, grouped by reason.
-func (c *Command) Failures(context.Context) ([]progress.Failure, error) {
+// Failures returns what failed as of the last read of the store.
+func (c *Command) Failures(context.Context) (*status.Failures, error) {
 	m, err := c.seen()
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Concat(m.Failures, c.refused), nil
+	return c.refused.With(m.Failures), nil
 }
 
-// Items returns the work items as of the last read of the store, sorted by index, shard and cursor.
-func (c *Command) Items(_ context.Context, f status.ItemFilter) ([]status.Item, error) {
-	if _, err := c.seen(); err != nil {
-		return nil, err
+// Items lists work items as of the last read of the store.
+func (c *Command) Items(_ context.Context, f status.ItemFilter) (status.ItemList, error) {
+	m, err := c.seen()
+	if err != nil {
+		return status.ItemList{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return f.Select(c.items), nil
+	return status.NewItemList(m, c.items, f), nil
+}
+
+// Account sums the session up as of the last read of the store.
+func (c *Command) Account(context.Context) (status.Account, error) {
+	m, err := c.seen()
+	if err != nil {
+		return status.Account{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return status.NewAccount(m, c.items, c.refused.With(m.Failures), c.events), nil
 }
 
 // Events returns the last events of the store, at most limit, newest last; limit ≤ 0: all.

@@ -159,13 +159,26 @@ func TestACommandAnswersWhatTheStoreHolds(t *testing.T) {
 	if a, b := text(t, got.Migration), text(t, want); a != b {
 		t.Errorf("the command:\n%s\nthe store:\n%s", a, b)
 	}
-	var listed []status.Item
+	var listed status.ItemList
 	must(t, ask(t, path, "/v1/items", &listed))
-	if !reflect.DeepEqual(listed, items) {
+	if !reflect.DeepEqual(listed, status.NewItemList(want, items, status.ItemFilter{})) {
 		t.Errorf("%+v, want %+v", listed, items)
 	}
-	var failures []progress.Failure
-	must(t, ask(t, path, "/v1/failures", &failures))
+	var account status.Account
+	must(t, ask(t, path, "/v1/report", &account))
+	failures := status.NewFailures()
+	must(t, failures.ReadRefused(t.Context(), c))
+	events, err := status.ReadEvents(t.Context(), c)
+	must(t, err)
+	account.ReadAt, account.Migration.ReadAt = want.ReadAt, want.ReadAt
+	if a, b := text(t, account), text(t, status.NewAccount(want, items, failures.With(want.Failures), events)); a != b {
+		t.Errorf("the command:\n%s\nthe store:\n%s", a, b)
+	}
+	var failed status.Failures
+	must(t, ask(t, path, "/v1/failures", &failed))
+	if a, b := text(t, failed), text(t, failures.With(want.Failures)); a != b {
+		t.Errorf("the command:\n%s\nthe store:\n%s", a, b)
+	}
 	client, err := client.New(client.Options{Nodes: []string{path}})
 	must(t, err)
 	if _, err := client.Post(t.Context(), "/v1/pause", nil); err == nil || !strings.Contains(err.Error(), "takes no orders") {

@@ -29,7 +29,7 @@ func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 		return nil, nil, err
 	}
 	m := &progress.Migration{
-		ReadAt: now.UTC(), Intent: progress.Intent{State: strings.ToLower(string(intent.State)), Workers: intent.Workers}, Complete: a.Complete,
+		ReadAt: now.UTC(), Intent: progress.Intent{State: strings.ToLower(string(intent.State)), Workers: intent.Workers}, Complete: a.Complete, Seeded: a.Listed,
 		Totals: progress.Counts{
 			Items: a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Kept: a.Kept, Bytes: a.Size, BytesDone: a.FileBytes, SourceBytes: a.Counts.Bytes,
 		},
@@ -46,7 +46,7 @@ func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 		if w.State == primitive.Outstanding {
 			t.ItemsOpen++
 		}
-		if x.State == "leased" {
+		if x.State == Leased {
 			t.Leased++
 		}
 	}
@@ -89,18 +89,24 @@ func givenUp(problems []importer.Problem) (all []progress.Failure) {
 func windowItem(w importer.Window, now int64) Item {
 	x := Item{
 		ID: w.ID, Index: w.Task.File, Shard: w.Task.Number, Cursor: w.Task.From, Holder: w.Holder, Attempts: max(w.Attempts, 0), Watermark: w.Offset,
-		Indexed: w.Counts.Indexed, Failed: w.Counts.Failed, Filtered: w.Counts.Filtered, Kept: w.Counts.Kept, Failure: w.Error,
+		Failure: w.Error,
+		Sums:    Sums{Indexed: w.Counts.Indexed, Failed: w.Counts.Failed, Filtered: w.Counts.Filtered, Kept: w.Counts.Kept, Bytes: w.Counts.Bytes},
+	}
+	if !w.Expire.IsZero() && w.State == primitive.Outstanding && w.Holder != "" {
+		t := w.Expire.UTC()
+		x.Expiry = &t
 	}
 	switch {
 	case w.State == primitive.Finished:
-		x.State = "done"
+		x.State = Done
 	case w.State != primitive.Outstanding:
-		x.State = "failed"
-	case !w.Expire.IsZero() && w.Expire.UnixMilli() >= now:
-		t := w.Expire.UTC()
-		x.State, x.Expiry = "leased", &t
+		x.State = Failed
+	case x.Expiry == nil:
+		x.State = Open
+	case w.Expire.UnixMilli() >= now:
+		x.State = Leased
 	default:
-		x.State = "open"
+		x.State = Expired
 	}
 	return x
 }

@@ -1,11 +1,7 @@
 package status
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -27,37 +23,15 @@ func Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []I
 	return m, out, nil
 }
 
-func inOrder(items []Item) {
-	slices.SortStableFunc(items, func(a, b Item) int {
-		return cmp.Or(strings.Compare(a.Index, b.Index), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Cursor, b.Cursor))
-	})
-}
-
-func itemOf(it cms.Item, now time.Time) (Item, bool) {
-	id, err := it.Range()
-	if err != nil {
-		return Item{}, false
+// ReadAny reads a session of either kind.
+func ReadAny(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
+	m, items, err := Read(ctx, store)
+	if err != nil || m.Totals.Items > 0 || m.Snapshot != "" {
+		return m, items, err
 	}
-	x := Item{
-		ID: it.ID, Index: id.Index, Shard: id.Shard, Cursor: id.Cursor, Holder: it.Holder, Attempts: it.Attempts,
-		Watermark: it.Watermark, Indexed: it.Counts.Indexed, Failed: it.Counts.Failed, Filtered: it.Counts.Filtered, Reduced: it.Counts.Reduced, Kept: it.Counts.Kept,
-		Failure: it.Failure, Successors: it.SuccessorIDs(),
+	files, windows, err := ReadImport(ctx, store)
+	if err != nil || files.Totals.Items == 0 && !files.Complete {
+		return m, items, err
 	}
-	switch {
-	case it.FailedItem():
-		x.State = "failed"
-	case !it.Open() && it.Successors != "":
-		x.State = "handed off"
-	case !it.Open():
-		x.State = "done"
-	case it.Holder != "" && it.Expiration >= now.Unix():
-		x.State = "leased"
-	default:
-		x.State = "open"
-	}
-	if it.Open() && it.Expiration != 0 {
-		t := time.Unix(it.Expiration, 0).UTC()
-		x.Expiry = &t
-	}
-	return x, true
+	return files, windows, nil
 }

@@ -17,8 +17,11 @@ type Migration struct {
 	// Failures are the failed items, indices and phases, grouped by reason.
 	Failures []Failure `json:"failures,omitempty"`
 	Complete bool      `json:"complete"` // every phase has ended and no item is open
-	// SafeFrom is when others may write to the migrated indices; absent while an item is open.
+	Seeded   bool      `json:"seeded"`   // every item exists
+	// SafeFrom is when others may write to the migrated indices; absent before every item exists and while one is open.
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
+	// Foreign are the ids of documents among the items that are none.
+	Foreign []string `json:"foreign_documents,omitempty"`
 }
 
 // Intent is the desired state of the fleet, set by the operator. The store is authoritative.
@@ -70,7 +73,9 @@ type Index struct {
 	Error   string   `json:"error,omitempty"`
 	Reduced string   `json:"reduced_source,omitempty"`
 	Counts  Counts   `json:"counts"`
-	Shards  []Shard  `json:"shards"`
+	// OnTarget is what the target held when all documents were sent; absent before.
+	OnTarget *Arrival `json:"on_target,omitempty"`
+	Shards   []Shard  `json:"shards"`
 }
 
 // Shard is derived from the chain of its items and stored nowhere.
@@ -90,7 +95,5 @@ type Shard struct {
 type Failure struct {
 	Reason   string   `json:"reason"`
 	Count    int64    `json:"count"`
-	Examples []string `json:"examples,omitempty"` // at most five: items, indices, phases or documents
-	// Documents says that the examples are ids of documents, which only operators may read.
-	Documents bool `json:"documents,omitempty"`
+	Examples []string `json:"examples,omitempty"` // at most five: items, indices or phases
 }

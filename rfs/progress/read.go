@@ -49,7 +49,7 @@ func ReadItems(ctx context.Context, c *cms.Coordinator) (*Migration, []cms.Item,
 		}
 		r.entry(rec)
 	}
-	for it, err := range c.Items(ctx) {
+	for it, err := range c.Store().Scan(ctx) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("progress: items: %w", err)
 		}
@@ -120,9 +120,7 @@ type entryBody struct {
 		Bytes   []int64 `json:"bytes"`
 		Reduced string  `json:"reduced"`
 		// Arrival is the content of the target after all documents were sent.
-		Arrival struct {
-			Problem string `json:"problem"`
-		} `json:"arrival"`
+		Arrival *Arrival `json:"arrival"`
 	} `json:"locator"`
 }
 
@@ -132,7 +130,7 @@ func (r *reader) entry(rec cms.Record) {
 		return // the worker of the index reports that
 	}
 	x := r.index(b.Name)
-	x.shards, x.bytes, x.Reduced = b.Shards, b.Locator.Bytes, b.Locator.Reduced
+	x.shards, x.bytes, x.Reduced, x.OnTarget = b.Shards, b.Locator.Bytes, b.Locator.Reduced, b.Locator.Arrival
 	n := b.Locator.Naming
 	switch {
 	case n.Multi == "split":
@@ -147,9 +145,9 @@ func (r *reader) entry(rec cms.Record) {
 	switch rec.State {
 	case Completed:
 		r.created++
-		if problem := b.Locator.Arrival.Problem; problem != "" {
-			x.State, x.Error = Failed, problem
-			r.failure(problem, "index "+b.Name)
+		if a := b.Locator.Arrival; a != nil && a.Problem != "" {
+			x.State, x.Error = Failed, a.Problem
+			r.failure(a.Problem, "index "+b.Name)
 		}
 	case Failed:
 		r.created++
@@ -168,9 +166,15 @@ func (r *reader) index(name string) *index {
 }
 
 func (r *reader) item(it cms.Item) {
+	if it.ID == cms.SetupID {
+		r.barrier.Add(it)
+		r.m.Seeded = !it.Open()
+		return
+	}
 	id, err := it.Range()
 	if err != nil {
-		return // no item of this protocol
+		r.m.Foreign = append(r.m.Foreign, it.ID)
+		return
 	}
 	r.barrier.Add(it)
 	r.items = append(r.items, it)
@@ -211,7 +215,7 @@ func (r *reader) conclude() {
 		r.m.Failures = append(r.m.Failures, *r.reasons[reason])
 	}
 	slices.SortStableFunc(r.m.Failures, func(a, b Failure) int { return int(b.Count - a.Count) })
-	if r.barrier.Open == 0 && !r.barrier.SafeFrom.IsZero() {
+	if r.m.Seeded && r.barrier.Open == 0 {
 		from := r.barrier.SafeFrom.UTC()
 		r.m.SafeFrom = &from
 	}

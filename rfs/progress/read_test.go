@@ -179,9 +179,15 @@ func TestFailuresAreGroupedByReasonAndTheRestMaySayComplete(t *testing.T) {
 	must(t, w.lease(t, cms.ItemID{Index: "good"}).Complete(t.Context(), cms.Work{Counts: cms.Counts{Ordinals: 1, Indexed: 1}}))
 	w.put(t, cms.Record{ID: "phase:docs", Kind: "phase", State: progress.Completed, CreatedAt: 1, UpdatedAt: 2})
 
+	if m := w.read(t); m.Seeded || m.SafeFrom != nil {
+		t.Errorf("before every item exists: seeded %v, safe from %v", m.Seeded, m.SafeFrom)
+	}
+	seed, err := w.AcquireSetup(t.Context(), "seeder")
+	must(t, err)
+	must(t, seed.Complete(t.Context(), cms.Work{}))
 	m := w.read(t)
-	if !m.Complete || m.SafeFrom == nil {
-		t.Errorf("complete %v, safe from %v", m.Complete, m.SafeFrom)
+	if !m.Complete || !m.Seeded || m.SafeFrom == nil {
+		t.Errorf("complete %v, seeded %v, safe from %v", m.Complete, m.Seeded, m.SafeFrom)
 	}
 	if len(m.Failures) != 2 || m.Failures[0].Reason != "checksum" || m.Failures[0].Count != 7 || len(m.Failures[0].Examples) != 5 ||
 		m.Failures[1].Examples[0] != "index none" {

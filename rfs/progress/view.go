@@ -136,9 +136,7 @@ func (m *Migration) state(running int64) string {
 // givenUp returns the number of failed items, indices and phases.
 func (m *Migration) givenUp() (n int64) {
 	for _, f := range m.Failures {
-		if !f.Documents {
-			n += f.Count
-		}
+		n += f.Count
 	}
 	return n
 }

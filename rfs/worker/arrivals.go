@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -27,94 +28,6 @@ type TargetCounts interface {
 	CountLucene(ctx context.Context, index string) (int64, error)
 	GetIndex(ctx context.Context, name string) ([]target.Index, error)
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
-}
-
-// Arrival is what the target reported of an index of the snapshot when all of its documents were sent.
-type Arrival struct {
-	// Expected are the documents that the target acknowledged; those it kept do not count.
-	Expected int64 `json:"expected"`
-	// Found are the root documents that the target indices hold; nested ones do not count.
-	Found int64 `json:"found"`
-	// Lucene are the Lucene documents that the target indices hold, nested ones included; 0 beside a Found that is not: not
-	// known.
-	Lucene int64 `json:"lucene,omitempty"`
-	// Uncounted says that the target was not asked, or did not let its documents be counted: Found is not known.
-	Uncounted bool `json:"uncounted,omitempty"`
-	// Shared says that the numbers are those of all indices of the snapshot with the same target.
-	Shared bool `json:"shared,omitempty"`
-	// Note is why fewer documents are no problem, or why they were not compared.
-	Note string `json:"note,omitempty"`
-	// Problem is why the documents are not there, "" when they are.
-	Problem string `json:"problem,omitempty"`
-	// Gone says that a target index does not exist, or is another one.
-	Gone bool `json:"gone,omitempty"`
-}
-
-// Texts returns the root and the Lucene documents on the target as a table shows them: "-" where they are not known.
-func (a *Arrival) Texts() (roots, lucene string) {
-	if a == nil || a.Uncounted || a.Gone {
-		return "-", "-"
-	}
-	if a.Lucene == 0 && a.Found > 0 {
-		return strconv.FormatInt(a.Found, 10), "-"
-	}
-	return strconv.FormatInt(a.Found, 10), strconv.FormatInt(a.Lucene, 10)
-}
-
-// Arrived is what an index of the snapshot became.
-type Arrived struct {
-	Targets []string
-	Arrival *Arrival // nil before its documents were sent
-}
-
-// Arrivals returns what the target held of each index of a session when all of its documents were sent.
-func Arrivals(ctx context.Context, c *cms.Coordinator) (map[string]Arrived, error) {
-	all := map[string]Arrived{}
-	for e, err := range c.IndexEntries(ctx) {
-		if err != nil {
-			return nil, fmt.Errorf("list indices: %w", err)
-		}
-		entry, err := decodeEntry(e.Name, e.Body)
-		if err != nil {
-			return nil, err
-		}
-		all[e.Name] = Arrived{entry.Naming.Targets(), entry.Arrival}
-	}
-	return all, nil
-}
-
-// ArrivalTotal adds up what targets hold: indices of the snapshot with the same targets count once. What is not known of
-// one of them is not known of the total.
-type ArrivalTotal struct {
-	sum               Arrival
-	unknown, noLucene bool
-	seen              map[string]bool
-}
-
-// Add adds an index.
-func (t *ArrivalTotal) Add(a Arrived) {
-	key := strings.Join(a.Targets, " ")
-	if t.seen[key] {
-		return
-	}
-	if t.seen == nil {
-		t.seen = map[string]bool{}
-	}
-	t.seen[key] = true
-	roots, lucene := a.Arrival.Texts()
-	t.unknown, t.noLucene = t.unknown || roots == "-", t.noLucene || lucene == "-"
-	if a.Arrival != nil {
-		t.sum.Found, t.sum.Lucene = t.sum.Found+a.Arrival.Found, t.sum.Lucene+a.Arrival.Lucene
-	}
-}
-
-// Texts is that of Arrival.
-func (t *ArrivalTotal) Texts() (roots, lucene string) {
-	sum := t.sum
-	if sum.Uncounted = t.unknown; t.noLucene {
-		sum.Lucene = 0
-	}
-	return sum.Texts()
 }
 
 // arriving is what an index of the snapshot has sent.
@@ -187,8 +100,8 @@ func (s *Session) arriving(ctx context.Context) (map[string][]*arriving, error) 
 }
 
 // arrival asks the target for the indices of a group.
-func (s *Session) arrival(ctx context.Context, group []*arriving) (Arrival, error) {
-	is := Arrival{Shared: len(group) > 1}
+func (s *Session) arrival(ctx context.Context, group []*arriving) (progress.Arrival, error) {
+	is := progress.Arrival{Shared: len(group) > 1}
 	before := true // everything was found complete before
 	for _, a := range group {
 		is.Expected += a.sent.Indexed
@@ -223,7 +136,7 @@ func (s *Session) arrival(ctx context.Context, group []*arriving) (Arrival, erro
 }
 
 // countArrival refreshes the targets of a group and compares numbers where they are this session's own.
-func (s *Session) countArrival(ctx context.Context, group []*arriving, is *Arrival) error {
+func (s *Session) countArrival(ctx context.Context, group []*arriving, is *progress.Arrival) error {
 	entry := group[0].entry
 	targets := entry.Naming.Targets()
 	for _, name := range targets {
@@ -268,7 +181,7 @@ func (s *Session) countArrival(ctx context.Context, group []*arriving, is *Arriv
 }
 
 // countLucene adds the Lucene documents of targets that were refreshed. Nobody needs the permission to read them.
-func (s *Session) countLucene(ctx context.Context, targets []string, is *Arrival) error {
+func (s *Session) countLucene(ctx context.Context, targets []string, is *progress.Arrival) error {
 	var sum int64
 	for _, name := range targets {
 		n, err := s.Counts.CountLucene(ctx, name)
@@ -340,7 +253,7 @@ func (s *Session) whyFewerIn(ctx context.Context, entry Entry, x target.Index, n
 }
 
 // recordArrival stores what was found in the entry of an index, and reports a problem once.
-func (s *Session) recordArrival(ctx context.Context, a *arriving, is Arrival) error {
+func (s *Session) recordArrival(ctx context.Context, a *arriving, is progress.Arrival) error {
 	if was := a.entry.Arrival; was == nil || *was != is {
 		err := s.Coordinator.UpdateIndexBody(ctx, a.name, func(body json.RawMessage) json.RawMessage {
 			e, err := decodeEntry(a.name, body)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -172,8 +173,8 @@ func TestArrivals(t *testing.T) {
 				if roots, lucene := x.Arrival.Texts(); roots != cmp.Or(c.roots, "5") || lucene != cmp.Or(c.lucene, "9") {
 					t.Errorf("%s root and %s Lucene documents", roots, lucene)
 				}
-				if recorded, err := Arrivals(t.Context(), s.Coordinator); err != nil || *recorded["a"].Arrival != *x.Arrival {
-					t.Errorf("recorded: %+v, %v", recorded, err)
+				if m, err := progress.Read(t.Context(), s.Coordinator); err != nil || *m.Indices[0].OnTarget != *x.Arrival {
+					t.Errorf("recorded: %+v, %v", m, err)
 				}
 				if c.gone == (x.Done == 1) {
 					t.Errorf("%d of %d shards done", x.Done, x.Shards)

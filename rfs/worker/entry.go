@@ -7,6 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -45,7 +46,7 @@ type Entry struct {
 	// Differs is what the target made of the created indices that was not asked, as its templates do.
 	Differs []string `json:"differs,omitempty"`
 	// Arrival is what the target held when all documents were sent; absent before.
-	Arrival *Arrival `json:"arrival,omitempty"`
+	Arrival *progress.Arrival `json:"arrival,omitempty"`
 	// Late are aliases, by target index, that are set when the documents of the index are complete.
 	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/tuning"
@@ -199,7 +200,7 @@ func (w *world) left(sum *Summary) string {
 		fmt.Fprintf(&b, "%s %s\n", p.Phase, p.State)
 	}
 	for _, x := range sum.Indices {
-		arrival := Arrival{}
+		arrival := progress.Arrival{}
 		if x.Arrival != nil {
 			arrival = *x.Arrival
 		}

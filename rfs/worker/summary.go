@@ -65,7 +65,7 @@ type IndexSummary struct {
 	Stream string `json:"data_stream,omitempty"`
 	Paused string `json:"paused,omitempty"`
 	// Arrival is what the target held when all documents were sent; absent before, and without a target.
-	Arrival *Arrival `json:"arrival,omitempty"`
+	Arrival *progress.Arrival `json:"arrival,omitempty"`
 	cms.Counts
 }
 

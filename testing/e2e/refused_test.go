@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/testing/cluster"
@@ -117,7 +118,7 @@ func TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex(t *testing.T) {
 	}
 
 	var sums struct {
-		Totals cms.Counts `json:"totals"`
+		Totals status.Sums `json:"totals"`
 	}
 	store := []string{"--target-host", n.URL, "--session-name", "sinks", "--output", "json"}
 	res := Run(t, "rfsctl", append([]string{"items", "list"}, store...)...)
