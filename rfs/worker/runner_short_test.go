@@ -2,11 +2,13 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // TestALeaseTooShortForItsHandOffIsReleased: what was done is recorded, no attempt is counted, and leases grow until one
@@ -55,6 +57,16 @@ func TestALeaseTooShortForItsHandOffIsReleased(t *testing.T) {
 	}
 }
 
+// punctual is a store to which no request is sent that is over already.
+type punctual struct{ *memory }
+
+func (p punctual) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+	if err := ctx.Err(); err != nil {
+		return cms.Item{}, 0, fmt.Errorf("no answer: %w: %w", err, fault.ErrUnavailable)
+	}
+	return p.memory.Apply(ctx, id, t)
+}
+
 // TestALeaseThatIsStoppedAtItsEnds: a signal comes while the last request is under way, and setup goes on beyond the deadline.
 func TestALeaseThatIsStoppedAtItsEnds(t *testing.T) {
 	t.Run("every document has arrived after the signal", func(t *testing.T) {
@@ -71,9 +83,7 @@ func TestALeaseThatIsStoppedAtItsEnds(t *testing.T) {
 	t.Run("the item is free before its lease ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			to := &slowSink{sink: sink{docs: map[string][32]byte{}}}
-			store := &slowStore{memory: newMemory(), decide: always(0), answer: always(0)}
-			defer store.under.Wait()
-			s := newShard(t, store, to, time.Minute, 64)
+			s := newShard(t, punctual{newMemory()}, to, time.Minute, 64)
 			lease := s.lease(t)
 			time.Sleep(watchInterval / 2) // it ends between two looks at it
 			s.runner.Destination = lateOpen{to, lease.UntilDeadline() + time.Millisecond}
