@@ -111,7 +111,7 @@ func TestASourceBeyondTheLimitIsNotHeld(t *testing.T) {
 			long = &all[i]
 		}
 	}
-	if long == nil || long.Beyond < 16<<20 || long.HasSource || string(long.Routing) != "r" || all[len(all)-1].Ordinal != 29 {
+	if long == nil || long.Beyond != int64(len(valueOf(s.docs[20], numSource))) || long.HasSource || string(long.Routing) != "r" || all[len(all)-1].Ordinal != 29 {
 		t.Fatalf("%+v of %d records (%v allocations)", long, len(all), took)
 	}
 	c, err := Open(t.Context(), dir, Options{})
@@ -143,6 +143,7 @@ func TestHostileLongDocuments(t *testing.T) {
 		doc  testDoc
 	}{
 		{"a field that is not known", good(testDoc{filler, {99, 1, []byte("x")}})},
+		{"an end within a field", good(testDoc{filler, {numOther, 2, nil}})},
 		{"an unknown type", good(testDoc{filler, {numOther, 6, nil}})},
 		{"ids of many bytes", testDoc{{numRouting, 1, bytes.Repeat([]byte("x"), 17<<20)}}},
 	} {
@@ -158,5 +159,9 @@ func TestHostileLongDocuments(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+	endless := &Reader{stored: &storedFields{}} // slices of 0 bytes
+	if err := endless.unpackGiant(t.Context(), 0, 10, 0, true); err == nil {
+		t.Error("slices without bytes are read")
 	}
 }
