@@ -91,7 +91,8 @@ func TestNodesFindEachOtherAndSeeWhoIsGone(t *testing.T) {
 	if m := a.Members()[2].Meta; m != (Meta{API: "c:9443", Version: "1", Zone: "z-c"}) {
 		t.Errorf("c is known as %+v", m)
 	}
-	if err := c.SetMeta(Meta{API: "c:9443", Voter: true, Workers: 7}); err != nil {
+	// On a busy machine the change may not be sent within the time that SetMeta waits; it stays under way.
+	if err := c.SetMeta(Meta{API: "c:9443", Voter: true, Workers: 7}); err != nil && !errors.Is(err, fault.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	until(t, a, "c's change is known", func() bool { m := a.Members()[2].Meta; return m.Voter && m.Workers == 7 })
