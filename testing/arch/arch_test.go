@@ -40,6 +40,7 @@ var allowed = map[string][]string{
 	"rfs/rules":    {"rfs/fault", "rfs/pattern", "rfs/doc", "rfs/rules"},
 	"rfs/schedule": {"rfs/cms", "rfs/schedule"},
 	"rfs/verify":   {"rfs/fault", "rfs/verify"},
+	"rfs/trial":    {"rfs/fault"},
 	"rfs/rollback": {"rfs/fault", "rfs/cms", "rfs/metadata", "rfs/rollback"},
 	"rfs/doctor":   {"rfs"},
 	"rfs/importer": {"rfs"},
