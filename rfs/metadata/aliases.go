@@ -52,6 +52,9 @@ func (e *edit) aliases(raw json.RawMessage) (map[string]any, error) {
 // is named not to be written to has part in an alias for writing, and waits as the others of it do.
 func splitAliases(all map[string]any, when AliasTime) (early, late map[string]any) {
 	early, late = map[string]any{}, map[string]any{}
+	if when == AliasesNone {
+		return early, late
+	}
 	for name, v := range all {
 		a, ok := v.(map[string]any)
 		waits := when == AliasesLate || when == AliasesAuto && ok && (a["is_write_index"] != nil || a["filter"] != nil)

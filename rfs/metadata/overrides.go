@@ -23,6 +23,7 @@ const (
 	AliasesAuto  AliasTime = ""
 	AliasesEarly AliasTime = "early" // all with the index
 	AliasesLate  AliasTime = "late"  // all when the documents of the index are complete
+	AliasesNone  AliasTime = "none"  // never: a trial run
 )
 
 // Overrides are the user's wishes about every index; the zero value changes nothing.
@@ -61,7 +62,7 @@ func (o Overrides) Check() error {
 		}
 	}
 	switch o.Aliases {
-	case AliasesAuto, AliasesEarly, AliasesLate:
+	case AliasesAuto, AliasesEarly, AliasesLate, AliasesNone:
 	default:
 		return fmt.Errorf("aliases %q is neither early nor late: %w", o.Aliases, fault.ErrConfig)
 	}

@@ -211,3 +211,9 @@ func TestAnAliasOfSeveralIndicesIsSetForAllOfThemWhenDocumentsAreThere(t *testin
 		t.Errorf("early %v, late %v", early, late)
 	}
 }
+
+func TestATrialRunSetsNoAlias(t *testing.T) {
+	if early, late := splitAliases(map[string]any{"live": map[string]any{}, "writes": map[string]any{"is_write_index": true}}, AliasesNone); len(early)+len(late) > 0 {
+		t.Errorf("early %v, late %v", early, late)
+	}
+}

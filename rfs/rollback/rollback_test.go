@@ -246,6 +246,35 @@ func TestUndoRefusesDocumentsOfAMigrationThatDidNotEnd(t *testing.T) {
 	}
 }
 
+func TestWhatATrialRunLeftUnendedGoesByItsUUID(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(on *cluster, l *Ledger)
+		state  string
+	}{
+		{"as it was left", func(*cluster, *Ledger) {}, Created},
+		{"another index of the name", func(on *cluster, _ *Ledger) { on.index("a", "another", "", "", 3, created) }, Refused},
+		{"ended, and written to since", func(on *cluster, l *Ledger) {
+			must(t, l.Seal(t.Context()))
+			on.answers["/a/_stats/docs"] = strings.ReplaceAll(on.answers["/a/_stats/docs"], `"max_seq_no":`, `"max_seq_no":9`)
+		}, Refused},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, r, l := migrated(t)
+			c.change(on, l)
+			u := undoing(on, r)
+			u.Unended = true
+			all, err := u.List(t.Context())
+			must(t, err)
+			for _, e := range all {
+				if e.Kind == Index && e.Name == "a" && e.State != c.state {
+					t.Errorf("%+v", e)
+				}
+			}
+		})
+	}
+}
+
 func TestSequenceNumbersThatAreNotReportedAreUnknown(t *testing.T) {
 	for _, answer := range []string{`{}`, `{"indices":{"a":{"shards":{}}}}`, `{"indices":{"a":{"shards":{"0":[{"routing":{"primary":true}}]}}}}`,
 		`{"indices":{"a":{"shards":{"0":[{"routing":{"primary":false},"seq_no":{"max_seq_no":7}}]}}}}`} {

@@ -50,6 +50,9 @@ type Undo struct {
 	Tuned   func(ctx context.Context) iter.Seq2[cms.Tuned, error]
 	// Restore gives changed settings back; the reasons why some were left, by index.
 	Restore func(ctx context.Context) (left map[string]string, err error)
+	// Unended lets indices go by their UUIDs where the session did not end, so that sequence numbers are not known: those of
+	// a trial run, to which nobody writes.
+	Unended bool
 
 	tuned map[string]cms.Tuned
 }
@@ -227,14 +230,17 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (st
 	case err != nil:
 		return "", err
 	}
-	if was.Sequence == nil {
+	switch {
+	case was.Sequence != nil:
+		if why := since(was.Sequence, now); why != "" {
+			return why + byHand, nil
+		}
+	case !u.Unended:
 		for _, n := range now {
 			if n >= 0 {
 				return "the migration did not end, so documents of others cannot be told from its own: run the migration to its end" + byHand, nil
 			}
 		}
-	} else if why := since(was.Sequence, now); why != "" {
-		return why + byHand, nil
 	}
 	settings := slices.DeleteFunc(changed(was.Settings, is.settings), func(key string) bool {
 		x, ours := u.tuned[e.Name]
