@@ -19,6 +19,7 @@ import (
 type documents struct {
 	shard   int
 	names   *namer
+	prefix  string // of the targets to which rules move documents; "" but in a trial run
 	decoder *doc.Decoder
 	builder *builder       // nil: sources are stored
 	editor  DocumentEditor // nil: documents stay as they are
@@ -32,6 +33,9 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b 
 	d := &documents{shard: shard, names: newNamer(e.Naming), decoder: doc.NewDecoder(e.Locator.IndexName, shard), builder: b, joiner: newJoiner(e.Naming.Join)}
 	if edit != nil {
 		d.editor = edit(e.Locator.IndexName)
+	}
+	if e.Trial != nil {
+		d.prefix = e.Trial.Prefix
 	}
 	if e.KeepLast {
 		d.single = &doc.KeepLast{}
@@ -78,12 +82,16 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 		most += most / 8 // a new name may be longer than the old one
 	}
 	before = d.Source
+	index := d.Index
 	keep, err = s.editor.Edit(&d, most)
 	switch {
 	case errors.Is(err, doc.ErrTooLong):
 		return d, false, s.tooLarge(&d, "the rules make it longer; "+s.memory.bound()), nil
 	case err != nil:
 		return d, false, s.unreadable(&d, fmt.Errorf("the rules cannot be applied: %w", err)), nil
+	}
+	if s.prefix != "" && !bytes.Equal(index, d.Index) {
+		d.Index = append([]byte(s.prefix), d.Index...)
 	}
 	if s.leave(rec, &d, before) {
 		s.forgetForms()

@@ -37,6 +37,8 @@ type Entry struct {
 	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
 	// Create says that documents are created in a data stream of the target, which Naming.Index names.
 	Create bool `json:"create,omitempty"`
+	// Trial is set in a trial run.
+	Trial *Trial `json:"trial,omitempty"`
 	// Held are the target indices that had documents when this session planned the index for the first time, and how many.
 	Held map[string]int64 `json:"held,omitempty"`
 	// HeldChosen says that --existing-documents was given then, so that it need not be asked for.

@@ -149,6 +149,9 @@ func logSome(ctx context.Context, log *slog.Logger, what string, all []Evaluated
 
 // foretell tells what is coming, once per process, before the first phase that writes to the target.
 func (s *Session) foretell(ctx context.Context, plan *Plan) error {
+	if err := s.checkForeign(ctx, plan); err != nil {
+		return err
+	}
 	if err := s.checkHeld(ctx, plan); err != nil {
 		return err
 	}

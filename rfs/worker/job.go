@@ -33,7 +33,9 @@ type job struct {
 
 	shard   *snapshot.Shard
 	commit  *lucene.Commit
-	reader  *lucene.Reader
+	reader  recordReader
+	sampled *sample  // reader, in a trial run
+	trying  *trying  // likewise
 	builder *builder // nil: sources are stored
 	memory  *allowance
 	out     Output
@@ -61,7 +63,10 @@ func (j *job) open(ctx, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir := shard.Directory()
+	var dir lucene.Directory = shard.Directory()
+	if j.entry.Trial != nil {
+		dir = nearby{dir}
+	}
 	j.shard = shard
 	if j.builder, err = newBuilder(ctx, j.runner.Repo, j.entry); err != nil {
 		return err
@@ -85,12 +90,19 @@ func (j *job) open(ctx, work context.Context) error {
 		return err
 	}
 	j.memory = &allowance{budget: j.runner.Memory, most: j.runner.MaxBody, longest: j.runner.MaxDocument}
-	j.reader = j.commit.Reader(lucene.ReadOptions{
+	read := lucene.ReadOptions{
 		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.entry.needsValues(j.builder), Memory: j.memory, Versions: existing == bulk.Newer,
-	})
+	}
 	opts := j.runner.Bulk
 	j.sent = &sent{next: j.out}
 	opts.Sender, opts.Recorder = j.sent, j.runner.Failed
+	if trial := j.entry.Trial; trial != nil {
+		j.sampled = newSample(j.commit, read, trial.Documents)
+		j.trying = &trying{Recorder: j.runner.Failed, next: j.sent, now: func() time.Duration { return j.runner.Clock.Read().Mono }, classes: map[int64]string{}}
+		j.reader, opts.Sender, opts.Recorder = j.sampled, j.trying, j.trying
+	} else {
+		j.reader = j.commit.Reader(read)
+	}
 	opts.From, opts.Index, opts.Shard, opts.EmitType = j.begin, j.entry.Naming.Index, j.id.Shard, j.entry.Naming.Emit
 	opts.MayStart, opts.Existing = mayStart, existing
 	if existing == bulk.Keep {
@@ -270,13 +282,23 @@ func (j *job) settled() (int64, cms.Counts) {
 // work is what is stored with the item: counts, and the checksums of the file ranges
 // that this acquisition owns up to the watermark.
 func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
-	b, err := json.Marshal(verification{Files: j.reader.Checks(watermark), NotVerified: j.commit.Unverified, Ordinals: j.commit.MaxOrdinal})
-	if err != nil {
-		return cms.Work{}, fmt.Errorf("checksums of %s: %w", j.id.Name(), err)
+	w := cms.Work{Counts: counts}
+	first := time.Duration(j.firstRead.Load())
+	if first != 0 {
+		w.Setup = first - j.acquired
 	}
-	w := cms.Work{Counts: counts, Checks: b}
-	if first := j.firstRead.Load(); first != 0 {
-		w.Setup = time.Duration(first) - j.acquired
+	v := verification{Files: j.reader.Checks(watermark), NotVerified: j.commit.Unverified, Ordinals: j.commit.MaxOrdinal}
+	if j.trying != nil { // no file is read whole
+		t := j.trying.tried(watermark)
+		t.Scanned, t.Setup = j.sampled.looked(watermark), w.Setup.Seconds()
+		if first != 0 {
+			t.Copying = (j.runner.Clock.Read().Mono - first).Seconds()
+		}
+		v.NotVerified, v.Tried = nil, &t
+	}
+	var err error
+	if w.Checks, err = json.Marshal(v); err != nil {
+		return cms.Work{}, fmt.Errorf("checksums of %s: %w", j.id.Name(), err)
 	}
 	return w, nil
 }
@@ -287,6 +309,7 @@ type verification struct {
 	Files       []lucene.Check `json:"files"`
 	NotVerified []string       `json:"not_verified,omitempty"`
 	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items
+	Tried       *Tried         `json:"tried,omitempty"`    // in a trial run
 }
 
 // watchInterval is how often a running lease is looked at.

@@ -186,6 +186,9 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 		if err != nil {
 			return entry, err
 		}
+		if err := entry.foreign(absent); err != nil {
+			return entry, err
+		}
 		if len(absent) > 0 {
 			if entry, err = s.noteOurs(ctx, entry, absent); err != nil {
 				return entry, err

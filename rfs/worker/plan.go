@@ -44,6 +44,8 @@ type Request struct {
 	DuplicateKeys DuplicateKeys
 	// RebuildSources rebuilds sources that are switched off or filtered out of stored fields and doc values.
 	RebuildSources bool
+	// Trial makes it a trial run; nil: it is none.
+	Trial *Trial
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
 	Sizes bool
 }
@@ -80,7 +82,19 @@ func (r Request) Settings(repository string) map[string]string {
 	if r.DuplicateKeys == KeepLastDuplicate {
 		settings["duplicate-keys"] = string(r.DuplicateKeys)
 	}
+	if r.Trial != nil {
+		settings[TrialKey], settings["trial-prefix"] = strconv.FormatInt(r.Trial.Documents, 10), r.Trial.Prefix
+	}
 	return settings
+}
+
+// targetName returns the name that an index has on the target.
+func (r Request) targetName(index string) string {
+	name := r.Rules.IndexName(r.Rename.NewName(index))
+	if r.Trial != nil {
+		name = r.Trial.Prefix + name
+	}
+	return name
 }
 
 // Plan is what a snapshot holds for a Request.
@@ -163,7 +177,11 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	for _, x := range p.Indices {
 		p.Warnings = append(p.Warnings, x.warnings...)
 	}
-	if err := p.planStreams(ctx, snap, req); err != nil {
+	if req.Trial != nil { // its indices are in no stream, and have no alias
+		if err := p.checkTrial(snap, req); err != nil {
+			return nil, err
+		}
+	} else if err := p.planStreams(ctx, snap, req); err != nil {
 		return nil, err
 	}
 	return p, p.checkTargets()
@@ -177,7 +195,7 @@ func (p *Plan) leaveUnread(names []string, damage []error, req Request) {
 			readable = append(readable, p.Indices[i])
 			continue
 		}
-		e := Entry{Unread: true, Naming: Naming{Index: req.Rules.IndexName(req.Rename.NewName(name))}}
+		e := Entry{Unread: true, Naming: Naming{Index: req.targetName(name)}}
 		e.Locator.SnapshotName, e.Locator.SnapshotUUID, e.Locator.IndexName = p.Snapshot, p.UUID, name
 		p.Unread = append(p.Unread, UnreadIndex{Name: name, Entry: e, Reason: fault.Text(damage[i])})
 	}
@@ -247,7 +265,8 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 			return IndexPlan{}, fmt.Errorf("index %s: which types have documents: %w", name, err)
 		}
 	}
-	e.Naming = newNaming(req.Rules.IndexName(req.Rename.NewName(name)), types, req.MultiType, req.EmitType, join)
+	e.Trial = req.Trial
+	e.Naming = newNaming(req.targetName(name), types, req.MultiType, req.EmitType, join)
 	if req.Sizes {
 		e.Bytes, e.Locator.ShardSums = measureShards(ctx, repo, x)
 	}

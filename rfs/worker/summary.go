@@ -66,6 +66,8 @@ type IndexSummary struct {
 	Paused string `json:"paused,omitempty"`
 	// Arrival is what the target held when all documents were sent; absent before, and without a target.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
+	// Tried is what a trial run measured; nil but in one.
+	Tried *IndexTried `json:"trial,omitempty"`
 	cms.Counts
 }
 
@@ -97,6 +99,9 @@ type Problem struct {
 type shardChain struct {
 	open, failed bool
 	checks       []lucene.Check
+	counts       cms.Counts
+	tried        *Tried // nil but in a trial run
+	ordinals     int64  // of the shard, likewise
 }
 
 // summarize sums up the phases, indices and items of a session.
@@ -235,7 +240,7 @@ func (s *Summary) addItem(x *IndexSummary, chain *shardChain, id cms.ItemID, ite
 		x.Open++
 		s.Complete = false
 	}
-	x.Counts = x.Counts.Add(item.Counts)
+	x.Counts, chain.counts = x.Counts.Add(item.Counts), chain.counts.Add(item.Counts)
 	if item.Checks == "" {
 		return nil
 	}
@@ -244,6 +249,13 @@ func (s *Summary) addItem(x *IndexSummary, chain *shardChain, id cms.ItemID, ite
 		return fmt.Errorf("checksums of %s: %w: %w", id.Name(), err, fault.ErrCorrupt)
 	}
 	for _, p := range parts {
+		if p.Tried != nil {
+			if chain.tried == nil {
+				chain.tried = &Tried{}
+			}
+			chain.tried.Add(*p.Tried)
+			chain.ordinals = p.Ordinals
+		}
 		chain.checks = append(chain.checks, p.Files...)
 		for _, name := range p.NotVerified {
 			s.NotVerified = append(s.NotVerified, fmt.Sprintf("%s/%d: %s", x.Index, id.Shard, name))
@@ -263,9 +275,30 @@ func (s *Summary) addArrival(x *IndexSummary) {
 	}
 }
 
+// addTried adds what a trial run measured of a shard. The whole shard has as many documents for each of its ordinals as the
+// sample.
+func (x *IndexSummary) addTried(chain *shardChain) {
+	if chain.tried == nil {
+		return
+	}
+	if x.Tried == nil {
+		x.Tried = &IndexTried{}
+	}
+	x.Tried.Add(*chain.tried)
+	if chain.tried.Scanned == 0 {
+		return
+	}
+	whole := float64(chain.ordinals) / float64(chain.tried.Scanned)
+	bytes := int64(float64(chain.counts.Bytes) * whole)
+	x.Tried.Documents += int64(float64(chain.counts.Live) * whole)
+	x.Tried.Bytes += bytes
+	x.Tried.Largest = max(x.Tried.Largest, bytes)
+}
+
 // addChains decides per shard, and combines the checksums of ranges that several items read.
 func (s *Summary) addChains(x *IndexSummary, chains map[int]*shardChain) {
 	for shard, chain := range chains {
+		x.addTried(chain)
 		if chain.open {
 			continue
 		}
