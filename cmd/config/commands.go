@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -78,12 +79,34 @@ func (m *Migrate) Check() error {
 type MigrateCommand struct {
 	Migrate Migrate
 	End     AtTheEnd
+	Trial   Trial
 }
 
 // Check refuses a comparison with a target that is no cluster.
 func (m *MigrateCommand) Check() error {
 	if m.End.Verify && m.Migrate.Transfer.Target.Cluster.Host == "" {
 		return Usage("--verify compares documents in a cluster: give --target-host, or leave it out")
+	}
+	return m.checkTrial()
+}
+
+// checkTrial refuses a trial run with what it cannot have.
+func (m *MigrateCommand) checkTrial() error {
+	switch t := m.Trial; {
+	case t.Documents == 0 && t.Price != "":
+		return Usage("--price states the cost after a trial run: give --trial, too")
+	case t.Documents == 0:
+		return nil
+	case m.Migrate.Transfer.Target.Cluster.Host == "":
+		return Usage("--trial sends documents to a cluster: give --target-host")
+	case m.Migrate.Snapshot.Name == "":
+		return Usage("--trial reads a snapshot that is there: give --snapshot-name")
+	case m.End.Verify:
+		return Usage("--trial and --verify exclude each other: a part of the documents is no copy of the snapshot")
+	case len(m.Migrate.Conversion.Phases) > 0:
+		return Usage("--trial and --phases exclude each other: a trial run creates its own indices and sends documents")
+	case strings.HasPrefix(t.Prefix, "-") || t.Prefix == "":
+		return Usage("invalid --trial-prefix %q: want a name that begins with a–z or 0–9", t.Prefix)
 	}
 	return nil
 }
@@ -258,6 +281,18 @@ type Failures struct {
 type Cleanup struct {
 	Stored Stored
 	Force  Force
+	Trial  TrialOnly
+}
+
+// Check names the trial run of a session where that is meant, and refuses it without a target.
+func (c *Cleanup) Check() error {
+	if !c.Trial.Only {
+		return nil
+	}
+	if c.Stored.Target.Cluster.Host == "" {
+		return Usage("--target-host is missing: from which cluster is the trial run removed?")
+	}
+	return c.Stored.State.trial()
 }
 
 // Undo are the settings of rfsctl undo.

@@ -1,5 +1,12 @@
 package config
 
+import (
+	"math"
+	"strings"
+
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
 // Nodes are the nodes that are asked, and who asks.
 type Nodes struct {
 	_     struct{} `group:"Node that is asked"`
@@ -19,6 +26,49 @@ type Verification struct {
 type AtTheEnd struct {
 	_      struct{} `group:"Verification"`
 	Verify bool     `flag:"verify" help:"compare the target with the snapshot at the end, as rfsd verify does (exit code 8: different)"`
+}
+
+// Trial is a migration of a part of each shard to indices of its own.
+type Trial struct {
+	_         struct{} `group:"Trial run"`
+	Documents int      `flag:"trial" default:"0" min:"0" max:"1000000" help:"trial run: so many documents of each shard at most, evenly over its ordinals, to indices of their own, in a session of its own; then the time, the requests and the cost of the whole (0: no trial run)"`
+	Prefix    string   `flag:"trial-prefix" default:"rfsd-trial-" check:"name" help:"what the names of the indices of the trial run begin with"`
+	Price     string   `flag:"price" check:"file" help:"TOML file with s3-get-per-1000, egress-per-gb and instance-per-hour; without it the trial run states no cost"`
+}
+
+// Of makes the settings of a migration those of its trial run, which shares nothing with it: session, state, failed documents
+// and indices. Templates and all else that belongs to no index take no part; data streams are ordinary indices.
+func (t Trial) Of(m Migrate) (Migrate, error) {
+	if err := m.Transfer.State.trial(); err != nil {
+		return m, err
+	}
+	if dir := strings.TrimRight(m.Transfer.Failed.Place.Dir, "/"); dir != "" {
+		m.Transfer.Failed.Place.Dir = dir + "-trial"
+	}
+	m.Transfer.Failed.Limit.Max = math.MaxInt64
+	m.Conversion.Phases = Phases{worker.PhaseIndices, worker.PhaseDocuments}
+	m.Conversion.DataStreams = string(worker.StreamsToIndices)
+	return m, nil
+}
+
+// trial makes it the state of the trial run.
+func (s *State) trial() error {
+	const suffix = "trial"
+	name := s.Session.OrDefault() + "-" + suffix
+	if len(name) > 64 {
+		return Usage("--session-name %s is too long for a trial run, whose session is named %s: want at most %d characters", s.Session.Name, name, 64-1-len(suffix))
+	}
+	s.Session.Name = name
+	if s.File != "" {
+		s.File += "." + suffix
+	}
+	return nil
+}
+
+// TrialOnly restricts a command to the trial run of a session.
+type TrialOnly struct {
+	_    struct{} `group:"Trial run" variable:"none"`
+	Only bool     `flag:"trial" help:"remove the trial run of the session (rfsd migrate --trial): what it created on the target, then what is kept about it"`
 }
 
 // OneIndex restricts a list to one index.

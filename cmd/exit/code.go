@@ -61,6 +61,7 @@ var further = map[string][]Code{
 	"rfsd run":              {Documents, Parts},
 	"rfsd verify":           {Snapshot, Parts, Different},
 	"rfsd worker":           {LeaseEnded, NoneLeft, NotYet, Snapshot},
+	"rfsctl cleanup":        {NotYet, Parts},
 	"rfsctl doctor":         {Snapshot, Parts},
 	"rfsctl snapshot list":  {Snapshot},
 	"rfsctl snapshot show":  {Snapshot},

@@ -15,11 +15,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state and .rfs_control of its session (with
    _SESSION behind their names) and their aliases, or the coordinator file. Migrated indices are not touched, other sessions neither.
    The list of what it created (rfsctl created) goes, too.
+   --trial removes the trial run of the session (rfsd migrate --trial with the same --session-name and --coordinator-file): first the indices
+   that it created, as rfsctl undo does it, then what is kept about it. An index with another UUID or that others wrote to is refused by
+   name and stays, with what is kept. Sequence numbers are known when the trial run ended; of one that was killed the UUID decides.
    Only a migration that is complete is forgotten, unless --force says otherwise. Stop the daemons of the session first.`
 
 func cleanupCommand() *cli.Command {
@@ -30,11 +34,17 @@ func cleanupCommand() *cli.Command {
 
 func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	s, err := openCoordination(ctx, call, o.Stored)
-	if errors.Is(err, cms.ErrStoreGone) && o.Force.Yes {
+	if errors.Is(err, cms.ErrStoreGone) && (o.Force.Yes || o.Trial.Only) {
 		return dropRest(ctx, call, o.Stored) // half of it is gone already, so that nobody can open it any more
 	}
 	if err != nil {
 		return err
+	}
+	if o.Trial.Only {
+		if err := removeTrial(ctx, call, o.Stored, s); err != nil {
+			return errors.Join(err, s.close())
+		}
+		return forget(ctx, call, o.Stored, s)
 	}
 	m, err := progress.Read(ctx, s.Coordinator)
 	if err != nil && !o.Force.Yes {
@@ -43,8 +53,33 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	if err == nil && !m.Complete && !o.Force.Yes {
 		return errors.Join(fmt.Errorf("the migration kept in %s is not complete (%d items open); --force forgets it all the same: %w", s.place, m.Totals.ItemsOpen, fault.ErrConfig), s.close())
 	}
+	return forget(ctx, call, o.Stored, s)
+}
+
+// removeTrial removes what a trial run created.
+func removeTrial(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
+	settings, err := s.Settings(ctx)
+	if errors.Is(err, cms.ErrNotFound) {
+		return nil // it was killed before anything was recorded
+	}
+	if err != nil {
+		return err
+	}
+	if settings[worker.TrialKey] == "" {
+		return fmt.Errorf("the session %s in %s is no trial run, but a migration of that name: nothing was removed: %w", at.State.Session.Name, s.place, fault.ErrConfig)
+	}
+	documents, err := s.Phase(ctx, cms.DocsPhase)
+	if err != nil {
+		return err
+	}
+	o := config.Undo{Stored: at, Removal: config.Removal{Yes: true}}
+	return undoWith(ctx, call, o, s, documents.State != cms.PhaseCompleted)
+}
+
+// forget removes what is kept about a session, and closes it.
+func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
 	if client, ok := s.cluster(); ok {
-		dropped, err := oscms.Drop(ctx, client, o.Stored.State.Session.Name)
+		dropped, err := oscms.Drop(ctx, client, at.State.Session.Name)
 		if len(dropped) > 0 {
 			fmt.Fprintf(call.Out, "removed from %s: %s\n", s.place, strings.Join(dropped, ", "))
 		}

@@ -151,10 +151,11 @@ func undo(ctx context.Context, call *config.Call, o config.Undo) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(undoWith(ctx, call, o, s), s.close())
+	return errors.Join(undoWith(ctx, call, o, s, false), s.close())
 }
 
-func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordination) error {
+// undoWith removes what a session created; unended is rollback.Undo.Unended.
+func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordination, unended bool) error {
 	if err := idle(ctx, s); err != nil {
 		return err
 	}
@@ -163,6 +164,7 @@ func undoWith(ctx context.Context, call *config.Call, o config.Undo, s *coordina
 		return err
 	}
 	defer done() //nolint:errcheck // every response that matters was read
+	u.Unended = unended
 	var all []rollback.Entry
 	if o.Removal.Yes {
 		if err := s.BeginUndo(ctx); err != nil {

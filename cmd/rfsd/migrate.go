@@ -16,9 +16,11 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/secret"
 	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/trial"
 	"github.com/rfsd/rfsd/rfs/verify"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -31,6 +33,10 @@ const migrateHelp = `Creates a snapshot (with --source-host) or reads one that i
    Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request), one body more
    per slot, and per slot one decompressed chunk (at most some MB, or the largest document); nothing is unpacked to disk.
 
+   --trial 1000 is a trial run: at most 1,000 documents of each shard go to indices of their own (rfsd-trial-…), converted and sent as the
+   migration does it. It reports what was accepted and rejected, by class, and estimates time, requests and (--price) cost of the whole. It
+   touches nothing else, and rfsctl cleanup --trial removes exactly what it created.
+
    The failed-document file names what was rejected or has no source (exit code 6). 7 wins over 6, 8 (--verify) over both; 5 says that
    nothing was begun; 4 that the source is still making the snapshot (--snapshot-no-wait).`
 
@@ -40,13 +46,34 @@ func migrateCommand() *cli.Command {
 		Usage:       "migrate a snapshot to a cluster or to files, in the foreground",
 		Description: migrateHelp,
 	}, func(ctx context.Context, _ *config.Call, m config.MigrateCommand) error {
-		o, err := newOptions(m.Migrate)
+		o, err := migrateOptions(m)
 		if err != nil {
 			return err
 		}
-		o.verify = m.End.Verify
 		return migrate(ctx, o)
 	})
+}
+
+// migrateOptions returns the options of a migration, or of its trial run.
+func migrateOptions(m config.MigrateCommand) (options, error) {
+	if m.Trial.Documents == 0 {
+		o, err := newOptions(m.Migrate)
+		o.verify = m.End.Verify
+		return o, err
+	}
+	of, err := m.Trial.Of(m.Migrate)
+	if err != nil {
+		return options{}, err
+	}
+	o, err := newOptions(of)
+	if err != nil {
+		return o, err
+	}
+	o.trial, o.overrides.Aliases = &worker.Trial{Documents: int64(m.Trial.Documents), Prefix: m.Trial.Prefix}, metadata.AliasesNone
+	if m.Trial.Price != "" {
+		o.price, err = trial.ReadPrice(m.Trial.Price)
+	}
+	return o, err
 }
 
 // migrate runs one migration and reports it.
@@ -96,7 +123,9 @@ func migrate(ctx context.Context, o options) error {
 		return errors.Join(err, done(), owner.release())
 	}
 	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
+	began := time.Now()
 	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
+	wall := time.Since(began)
 	err = errors.Join(err, done(), owner.release())
 
 	r := &report{Summary: sum, Seconds: time.Since(begin).Seconds()}
@@ -106,6 +135,9 @@ func migrate(ctx context.Context, o options) error {
 	if o.verify && err == nil && sum.Complete {
 		o.snapshot = sum.Snapshot
 		r.Verification, err = compare(ctx, o, counted, in.memory, wholeTarget, log, screen)
+	}
+	if o.trial != nil && err == nil && sum.Complete {
+		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, wall)
 	}
 	return conclude(o, r, plan, err)
 }
@@ -123,7 +155,7 @@ func (o options) request() worker.Request {
 	return worker.Request{
 		SnapshotName: o.snapshot, Session: o.session, Indices: o.indices, IncludeSystem: o.includeSystem,
 		AllowPartial: o.allowPartial, MultiType: o.multiType, EmitType: o.emitType, Rename: o.overrides, Rules: o.rules, DataStreams: o.dataStreams,
-		RebuildSources: o.rebuildSources, ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys,
+		RebuildSources: o.rebuildSources, ParentJoin: o.parentJoin, DuplicateKeys: o.duplicateKeys, Trial: o.trial,
 	}
 }
 

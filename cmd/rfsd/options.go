@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/trial"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -54,6 +55,9 @@ type options struct {
 	rebuildSources bool
 	duplicateKeys  worker.DuplicateKeys
 	existing       bulk.Existing // "": not chosen
+
+	trial *worker.Trial // nil: none
+	price *trial.Price  // likewise
 
 	session         string
 	coordinatorFile string

@@ -46,6 +46,8 @@ type report struct {
 	Error           string    `json:"error,omitempty"`
 	// Verification is the comparison of --verify; nil without it.
 	Verification *verify.Report `json:"verification,omitempty"`
+	// Trial is what a trial run has found; nil in any other.
+	Trial *trialReport `json:"trial,omitempty"`
 }
 
 // writeJSON writes a report as indented JSON.
@@ -159,7 +161,9 @@ func (r *report) writeText(w io.Writer) {
 	if r.SafeFrom != nil && r.Cluster {
 		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))
 	}
-	if r.Complete && r.ItemsRun == 0 {
+	if r.Trial != nil {
+		r.Trial.write(w)
+	} else if r.Complete && r.ItemsRun == 0 {
 		fmt.Fprintln(w, "everything was done before this run; a new --session-name begins afresh")
 	}
 	if r.Verification != nil {

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/rfs/budget"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed/classes"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/trial"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// trialReport is what a trial run has found.
+type trialReport struct {
+	Documents int64        `json:"documents_per_shard"`
+	Prefix    string       `json:"prefix"`
+	Rejected  []trialClass `json:"rejected"`
+	// Estimate is that of the whole migration; nil when nothing was sent.
+	Estimate *trial.Estimate `json:"estimate,omitempty"`
+	// Problems are shards whose size or speed is not part of the estimate.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// trialClass are documents of an index that fail for the same reason.
+type trialClass struct {
+	Index     string `json:"index"` // of the snapshot
+	Class     string `json:"class"`
+	Documents int64  `json:"documents"`
+	Remedy    string `json:"remedy"`
+}
+
+// What is read of the largest shard for the rate of reading.
+const (
+	readForRate = 64 << 20 // bytes of sources, at most
+	timeForRate = 5 * time.Second
+)
+
+// estimateTrial reads the manifests and a part of the largest shard, and estimates the whole. wall is how long this run worked.
+func estimateTrial(ctx context.Context, o options, r *report, plan *worker.Plan, blobs *repo.Counting, memory *budget.Budget, wall time.Duration) (*trialReport, error) {
+	t := &trialReport{Documents: o.trial.Documents, Prefix: o.trial.Prefix, Rejected: []trialClass{}}
+	m, w, shards := trial.Measured{Slots: o.slots}, trial.Whole{}, 0
+	var all worker.Tried
+	for _, x := range r.Indices {
+		shards += x.Done
+		if x.Tried == nil {
+			continue
+		}
+		all.Add(x.Tried.Tried)
+		w.Documents, w.Bytes, w.Largest = w.Documents+x.Tried.Documents, w.Bytes+x.Tried.Bytes, max(w.Largest, x.Tried.Largest)
+		for _, name := range slices.Sorted(maps.Keys(x.Tried.Classes)) {
+			class, _ := classes.Named(name)
+			t.Rejected = append(t.Rejected, trialClass{x.Index, name, x.Tried.Classes[name], class.For(x.Index, "")})
+		}
+	}
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	m.Shards, m.Setup, m.Copying, m.Sending = shards, seconds(all.Setup), seconds(all.Copying), seconds(all.Sending)
+	m.Bytes, m.Requests, m.Body = r.Totals.Bytes, all.Requests, all.Body
+	if r.ItemsRun >= int64(shards) {
+		m.Wall = wall
+	}
+	e, err := estimate(ctx, blobs, plan, false)
+	if err != nil {
+		return t, exit.With(exit.Snapshot, err)
+	}
+	w.RepositoryBytes, w.RepositoryRequests, t.Problems = e.Total.Read, e.Total.Requests, e.Total.Problems
+	if m.ReadBytes, m.Reading, err = readingRate(ctx, o, plan, blobs, memory); err != nil {
+		if ctx.Err() != nil {
+			return t, err
+		}
+		t.Problems = append(t.Problems, "rate of reading: "+fault.Text(err))
+	}
+	t.Estimate, _ = trial.Of(m, w, o.price)
+	return t, nil
+}
+
+// errEnough ends a reading.
+var errEnough = errors.New("enough was read")
+
+// readingRate reads the largest shard as a migration does, without sending, until there is enough for a rate.
+func readingRate(ctx context.Context, o options, plan *worker.Plan, blobs repo.Repository, memory *budget.Budget) (bytes int64, took time.Duration, err error) {
+	var entry worker.Entry
+	shard, largest := -1, int64(-1)
+	for _, x := range plan.Indices {
+		for n, size := range x.Entry.Bytes {
+			if size > largest {
+				entry, shard, largest = x.Entry, n, size
+			}
+		}
+	}
+	if shard < 0 {
+		return 0, 0, nil
+	}
+	var begin time.Time // of the second document: what comes before is set-up
+	each := func(d *doc.Document) error {
+		if begin.IsZero() {
+			begin = time.Now()
+			return nil
+		}
+		bytes += int64(len(d.Source))
+		if took = time.Since(begin); bytes >= readForRate || took >= timeForRate {
+			return errEnough
+		}
+		return nil
+	}
+	skip := func(*doc.Document) error { return nil }
+	err = worker.ReadShard(ctx, blobs, entry, shard, o.editor, worker.Documents{
+		Memory: memory, MaxDocument: o.maxDocument, Send: each, Filter: skip, Fail: func(*doc.Failure) error { return nil },
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return bytes, took, err
+}
+
+// write prints the report below the table of the documents.
+func (t *trialReport) write(w io.Writer) {
+	fmt.Fprintf(w, "\ntrial run: at most %s documents of each shard, in indices %s…; rfsctl cleanup --trial removes them\n", progress.Count(t.Documents), t.Prefix)
+	if len(t.Rejected) == 0 {
+		fmt.Fprintln(w, "rejected: none")
+	}
+	for _, c := range t.Rejected {
+		fmt.Fprintf(w, "rejected: %s × %s: %s\n    remedy: %s\n", progress.Count(c.Documents), terminal.Clean(c.Index), c.Class, terminal.Clean(c.Remedy))
+	}
+	for _, p := range t.Problems {
+		fmt.Fprintln(w, "not in the estimate:", p)
+	}
+	e := t.Estimate
+	if e == nil {
+		fmt.Fprintln(w, "no estimate: no document was sent")
+		return
+	}
+	rate := func(v float64) string {
+		if v == 0 {
+			return "?"
+		}
+		return progress.Bytes(int64(v)) + "/s"
+	}
+	duration := func(s float64) string {
+		return max(time.Second, time.Duration(s*float64(time.Second)).Round(time.Second)).String()
+	}
+	fmt.Fprintln(w, "the whole migration, estimated:")
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "  documents\tabout %s, %s of sources\n", progress.Count(e.Documents), progress.Bytes(e.Bytes))
+	fmt.Fprintf(tw, "  repository\tat most %s in %s requests\n", progress.Bytes(e.RepositoryBytes), progress.Count(e.RepositoryRequests))
+	fmt.Fprintf(tw, "  fixed\t%.1f s, of it set-up %.2f s for each shard\n", e.Fixed, e.Setup)
+	fmt.Fprintf(tw, "  reading\t%s of decompressed sources by each of %d slots\n", rate(e.ReadRate), e.Slots)
+	fmt.Fprintf(tw, "  sending\t%s by each slot, %.1f requests/s of %s\n", rate(e.SendRate), e.RequestRate, progress.Bytes(int64(e.RequestBytes)))
+	fmt.Fprintf(tw, "  time\t%s, bound by %s\n", duration(e.Seconds), e.Bound)
+	if c := e.Cost; c != nil {
+		fmt.Fprintf(tw, "  cost\t%.2f: %.2f for requests to the bucket, %.2f for egress, %.2f for the instance\n", c.Total, c.Requests, c.Egress, c.Instance)
+	}
+	if err := tw.Flush(); err != nil {
+		return // nothing can be printed any more
+	}
+	for _, b := range e.Basis {
+		fmt.Fprintln(w, "basis:", b)
+	}
+}
