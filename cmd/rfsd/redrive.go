@@ -159,7 +159,7 @@ func failedPlace(ctx context.Context, o options) (redrive.Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
-	return redrive.Objects{Read: read, Put: write.Put, Session: o.sessionOrDefault()}, nil
+	return redrive.Objects{Read: read, Put: write.PutFrom, Session: o.sessionOrDefault()}, nil
 }
 
 // keptFailures opens the state of the session, if there is one: it may record which documents failed.

@@ -1,7 +1,6 @@
 package redrive
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -141,10 +140,15 @@ type Bucket interface {
 // Objects are the failed documents of a session in a bucket.
 type Objects struct {
 	Read Bucket
-	// Put stores an object in place of the one of that name.
-	Put     func(ctx context.Context, name string, body []byte) error
+	// Put stores an object of size bytes in place of the one of that name.
+	Put     func(ctx context.Context, name string, body io.ReadSeeker, size int64) error
 	Session string
+	// Drafts is where what replaces an object is kept until it is stored; "": the directory for temporary files.
+	Drafts string
 }
+
+// maxObject bounds an object that is replaced, in bytes: rfsd writes 4 MiB and one document more.
+const maxObject = 1 << 30
 
 // Names returns the names of the session's objects that hold anything.
 func (o Objects) Names(ctx context.Context) ([]string, error) {
@@ -166,17 +170,48 @@ func (o Objects) Edit(_ context.Context, name string) (Edit, error) {
 	return &objectEdit{objects: o, name: name}, nil
 }
 
+// objectEdit keeps what replaces an object in a file that has no name.
 type objectEdit struct {
 	objects Objects
 	name    string
-	draft   bytes.Buffer
+	draft   *os.File // nil before the first write
+	size    int64
 }
 
 func (e *objectEdit) Open(ctx context.Context) (io.ReadCloser, error) {
 	return e.objects.Read.Open(ctx, e.name, 0, -1)
 }
-func (e *objectEdit) Write(p []byte) (int, error) { return e.draft.Write(p) }
-func (e *objectEdit) Commit(ctx context.Context) error {
-	return e.objects.Put(ctx, e.name, e.draft.Bytes())
+
+func (e *objectEdit) Write(p []byte) (int, error) {
+	if e.draft == nil {
+		f, err := os.CreateTemp(e.objects.Drafts, "rfsd-redrive-")
+		if err != nil {
+			return 0, fmt.Errorf("keep failed documents until %s is replaced: %w; TMPDIR names another directory: %w", e.name, err, fault.ErrConfig)
+		}
+		e.draft = f
+		if err := os.Remove(f.Name()); err != nil {
+			return 0, err
+		}
+	}
+	if e.size += int64(len(p)); e.size > maxObject {
+		return 0, fmt.Errorf("%s: more than %d bytes of failed documents in one object: %w", e.name, maxObject, fault.ErrUnsupported)
+	}
+	return e.draft.Write(p)
 }
-func (e *objectEdit) Close() error { return nil }
+
+func (e *objectEdit) Commit(ctx context.Context) error {
+	if e.draft == nil {
+		return e.objects.Put(ctx, e.name, strings.NewReader(""), 0)
+	}
+	if _, err := e.draft.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return e.objects.Put(ctx, e.name, e.draft, e.size)
+}
+
+func (e *objectEdit) Close() error {
+	if e.draft == nil {
+		return nil
+	}
+	return e.draft.Close()
+}

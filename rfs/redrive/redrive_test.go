@@ -363,6 +363,14 @@ func (s shelf) Put(_ context.Context, name string, body []byte) error {
 	return nil
 }
 
+func (s shelf) putFrom(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	b, err := io.ReadAll(body)
+	if err == nil && int64(len(b)) != size {
+		err = fmt.Errorf("%d bytes of %d", len(b), size)
+	}
+	return errors.Join(err, s.Put(ctx, name, b))
+}
+
 func TestRedriveOfABucketReplacesObjectsOfItsSession(t *testing.T) {
 	s := shelf{}
 	for _, session := range []string{"move", "other"} {
@@ -376,7 +384,7 @@ func TestRedriveOfABucketReplacesObjectsOfItsSession(t *testing.T) {
 	}
 	other := bytes.Clone(s["other/logs/3/w/000000.ndjson"])
 	c := &cluster{refuse: func(id string) string { return map[string]string{"b": "later"}[id] }}
-	place := Objects{Read: s, Put: s.Put, Session: "move"}
+	place := Objects{Read: s, Put: s.putFrom, Session: "move", Drafts: t.TempDir()}
 	report, err := redriveOf(place, c).Run(t.Context())
 	if err != nil || report.Indexed != 1 || report.Failed != 1 {
 		t.Fatalf("%+v, %v", report, err)
@@ -393,6 +401,9 @@ func TestRedriveOfABucketReplacesObjectsOfItsSession(t *testing.T) {
 	}
 	if !bytes.Equal(s["other/logs/3/w/000000.ndjson"], other) {
 		t.Error("another session's object changed")
+	}
+	if left, err := os.ReadDir(place.Drafts); err != nil || len(left) > 0 {
+		t.Errorf("drafts that are left: %v, %v", left, err)
 	}
 }
 

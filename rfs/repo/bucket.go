@@ -3,6 +3,9 @@ package repo
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -31,11 +34,19 @@ func (b *Bucket) URI() string { return b.s3.URI() }
 // there (fault.ErrUnavailable) it tries again with growing pauses, as the policy says; fault.ErrConfig when the
 // store refuses for good.
 func (b *Bucket) Put(ctx context.Context, name string, body []byte) error {
+	return b.PutFrom(ctx, name, bytes.NewReader(body), int64(len(body)))
+}
+
+// PutFrom is Put of size bytes from the beginning of body, which is read again with each attempt and never held whole.
+func (b *Bucket) PutFrom(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
 	for n := 1; ; n++ {
-		err := b.put(ctx, name, body)
+		if _, err := body.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("store %s: %w", name, err)
+		}
+		err := b.put(ctx, name, body, size)
 		if err == nil {
 			return nil
 		}
@@ -45,12 +56,15 @@ func (b *Bucket) Put(ctx context.Context, name string, body []byte) error {
 	}
 }
 
-func (b *Bucket) put(ctx context.Context, name string, body []byte) error {
-	limited, cancel := context.WithTimeout(ctx, 4*b.s3.stall) // bodies have some MiB
+// slowestPut is how many bytes of a long object a store takes in a second at least.
+const slowestPut = 1 << 20
+
+func (b *Bucket) put(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	limited, cancel := context.WithTimeout(ctx, 4*b.s3.stall+time.Duration(size/slowestPut)*time.Second)
 	defer cancel()
 	_, err := b.s3.client.PutObject(limited, &s3.PutObjectInput{
-		Bucket: &b.s3.bucket, Key: aws.String(b.s3.prefix + name), Body: bytes.NewReader(body),
-		ContentLength: aws.Int64(int64(len(body))), RequestPayer: b.s3.payer,
+		Bucket: &b.s3.bucket, Key: aws.String(b.s3.prefix + name), Body: body,
+		ContentLength: aws.Int64(size), RequestPayer: b.s3.payer,
 	})
 	if err != nil {
 		return b.s3.failed(ctx, verbPut, name, err)

@@ -1,7 +1,10 @@
 package abuse
 
 import (
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -147,5 +150,50 @@ func TestLinesOfFailedDocuments(t *testing.T) {
 				t.Errorf("exit %d, ran on %t, %d MB: %.1000s %.1000s", e.code, e.late, e.memory>>20, e.stdout, e.stderr)
 			}
 		})
+	}
+}
+
+// shelf is as much of an object store as a redrive asks for: one object, and what replaces it.
+type shelf struct {
+	object func() io.Reader
+	size   int64
+	put    int64 // bytes that were stored in its place; -1: none
+}
+
+func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodPut:
+		s.put, _ = io.Copy(io.Discard, r.Body)
+	case r.URL.Query().Has("list-type"):
+		fmt.Fprintf(w, `<ListBucketResult><Contents><Key>f/default/i/0/w/000000.ndjson</Key><Size>%d</Size></Contents></ListBucketResult>`, s.size)
+	default:
+		w.Header().Set("Content-Length", fmt.Sprint(s.size))
+		_, _ = io.Copy(w, s.object())
+	}
+}
+
+// TestObjectsOfFailedDocuments: what replaces an object of a bucket is not held, however long that is.
+func TestObjectsOfFailedDocuments(t *testing.T) {
+	const again = `{"index":"i","id":"a","shard":0,"ordinal":1,"reason":"x","detail":"`
+	line := func(id string) string { return strings.Replace(again, `"a"`, `"`+id+`"`, 1) }
+	const detail, lines = 1 << 20, 600
+	s := &shelf{put: -1, size: lines * int64(len(line("000"))+detail+3)}
+	s.object = func() io.Reader {
+		var parts []io.Reader
+		for i := range lines {
+			parts = append(parts, strings.NewReader(line(fmt.Sprintf("%03d", max(i, 1)))), repeated("x", detail), strings.NewReader("\"}\n")) // the first is there twice
+		}
+		return io.MultiReader(parts...)
+	}
+	store := httptest.NewServer(s)
+	t.Cleanup(store.Close)
+	e := run(t, 4*time.Minute, []string{"RFS_TARGET_PASSWORD=x", "AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=s"}, "rfsd", "redrive", "--failed-documents", "s3://bucket/f",
+		"--s3-endpoint", store.URL, "--s3-path-style", "--s3-region", "eu-west-1", "--target-host", serve(t, &cluster{}), "--output", "json")
+	t.Logf("exit %d, %d MB, %d bytes of %d: %.600s", e.code, e.memory>>20, s.put, s.size, e.stderr)
+	if e.late || e.memory > mostMemory {
+		t.Errorf("ran on %t, %d MB", e.late, e.memory>>20)
+	}
+	if s.put < s.size/lines*(lines-1) {
+		t.Errorf("%d bytes were stored instead of %d", s.put, s.size)
 	}
 }
