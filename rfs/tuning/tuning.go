@@ -115,7 +115,8 @@ func (t *Tuner) restore(ctx context.Context, x cms.Tuned) (Restored, error) {
 	}
 	back := map[string]*string{}
 	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
-		if is, set := now[key]; !set || is != x.Set[key] {
+		ours, known := tuned[key] // a record is input: it restores no other setting
+		if is, set := now[key]; !set || is != x.Set[key] || !known || is != ours {
 			done.Left = append(done.Left, key)
 			continue
 		}

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +104,31 @@ func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
 	}
 	if again, err := tn.Restore(t.Context()); err != nil || len(again) != 0 {
 		t.Errorf("restored twice: %+v, %v", again, err)
+	}
+}
+
+// TestRecordsOfOthersRestoreNothingElse: the records lie in the control index, which is input. Only the settings that a Tuner
+// changes are restored, and only where they are still as it sets them.
+func TestRecordsOfOthersRestoreNothingElse(t *testing.T) {
+	text := func(s string) *string { return &s }
+	f := &fakeTarget{indices: map[string]map[string]string{
+		"a": {"index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
+	}}
+	tn := tuner(t, f)
+	_, err := tn.Records.NoteTuned(t.Context(), cms.Tuned{
+		Target: "a", UUID: "ua",
+		Set: map[string]string{"index.default_pipeline": "", "index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
+		Was: map[string]*string{"index.default_pipeline": text("p"), "index.uuid": text("x"), "index.number_of_replicas": text("0"), "index.refresh_interval": text("5s")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := tn.Restore(t.Context())
+	if err != nil || len(done) != 1 || !slices.Equal(done[0].Keys, []string{"index.refresh_interval"}) {
+		t.Errorf("%+v, %v", done, err)
+	}
+	want := map[string]string{"index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "5s"}
+	if !maps.Equal(f.indices["a"], want) {
+		t.Errorf("the index has %v", f.indices["a"])
 	}
 }
