@@ -116,7 +116,7 @@ func compare(ctx context.Context, o options, blobs repo.Repository, memory *budg
 	}
 	bucket, pause := throttle.New(o.maxRate), cms.SystemClock().Sleep
 	checker := verify.New(verify.Options{
-		Target: worker.ComparedTarget{Client: client, Version: v, Admit: bucket.Take, Pause: pause, Log: log},
+		Target: worker.ComparedTarget{Client: client, Version: v, Longest: o.maxDocument, Admit: bucket.Take, Pause: pause, Log: log},
 		Sample: verify.Sample(float64(ask.Sample)), Failed: refused, Names: ask.Differences, Readers: o.slots, Pause: pause, Log: log,
 	})
 	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: memory, MaxDocument: o.maxDocument}

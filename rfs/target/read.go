@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -44,6 +45,8 @@ type Reading struct {
 	// Size is how many documents the first page asks for, and is lowered when a page is too long; nil: a default. A scroll
 	// cannot change it on its way: then the shard is read again with the lower one.
 	Size *int
+	// Longest is the longest source that is read, in bytes; 0: what other answers may have.
+	Longest int64
 	// Admit is called with the bytes of each page after it was read, and blocks until so many are allowed; nil: always.
 	Admit func(ctx context.Context, bytes int) error
 	// Pause waits before a page is asked for again.
@@ -70,6 +73,7 @@ func (c *Client) ReadShard(ctx context.Context, r Reading, each func(Hit) error)
 	if err == nil {
 		err = p.all(ctx, each)
 	}
+	p.shrink()
 	// The cursor is closed also when ctx has ended.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -94,6 +98,8 @@ type pages struct {
 	cursor string // id of the point in time or of the scroll; "" for none
 	after  []byte // sort values of the last hit, JSON
 	buf    bytes.Buffer
+	long   bool          // the next page is a document longer than pages are
+	held   *budget.Share // of buf, where it is one
 }
 
 func (p *pages) open(ctx context.Context) error {
@@ -152,10 +158,39 @@ func (p *pages) all(ctx context.Context, each func(Hit) error) error {
 		}
 		perHit := max(p.buf.Len()/hits, 1)
 		p.size = max(1, min(pageBytes/perHit, 4*p.size, p.r.window()))
-		if p.buf.Cap() > pageLimit {
-			p.buf = bytes.Buffer{}
+		p.shrink()
+	}
+}
+
+// shrink gives up the memory of a long page.
+func (p *pages) shrink() {
+	if p.buf.Cap() > pageLimit {
+		p.buf = bytes.Buffer{}
+	}
+	p.held.Release()
+	p.held, p.long = nil, false
+}
+
+// longest returns how long the answer with one document may be.
+func (r Reading) longest() int64 {
+	if r.Longest > 0 {
+		return r.Longest + answerHead
+	}
+	return maxAnswer
+}
+
+// lengthen makes room for an answer with one document that is longer than a page. It blocks until there is memory: nothing
+// that holds some waits for this answer.
+func (p *pages) lengthen(ctx context.Context) (err error) {
+	if p.held == nil {
+		if p.held, err = p.c.conf.Memory.Take(ctx, p.r.longest()); err != nil {
+			return err
 		}
 	}
+	if int64(p.buf.Cap()) <= p.r.longest() {
+		p.buf = *bytes.NewBuffer(make([]byte, 0, p.r.longest()+1))
+	}
+	return nil
 }
 
 // page fetches one page and passes its hits on.
@@ -174,8 +209,11 @@ func (p *pages) page(ctx context.Context, each func(Hit) error) (hits int, err e
 		case errors.Is(err, errLongAnswer) && p.size > 1:
 			p.size, try = *p.r.Size, 0
 			continue
+		case errors.Is(err, errLongAnswer) && !p.long && p.r.PointInTime:
+			p.long, try = true, 0
+			continue
 		case errors.Is(err, errLongAnswer):
-			return 0, fmt.Errorf("a document of %s: %w: %w", p.r.Index, err, fault.ErrUnsupported)
+			return 0, fmt.Errorf("a document of %s: %w: %w; a larger --max-document-size reads longer ones", p.r.Index, err, fault.ErrUnsupported)
 		case try == pageTries:
 			return 0, err
 		}
@@ -209,8 +247,13 @@ func (p *pages) fetch(ctx context.Context) error {
 		return err
 	}
 	limit := pageLimit
-	if p.size == 1 || !p.r.PointInTime {
-		limit = maxAnswer
+	if p.long || !p.r.PointInTime {
+		limit = int(p.r.longest())
+	}
+	if p.long {
+		if err := p.lengthen(ctx); err != nil {
+			return err
+		}
 	}
 	p.buf.Reset()
 	res, err := p.c.send(ctx, http.MethodPost, path, query, "application/json", "", b, &p.buf, limit)

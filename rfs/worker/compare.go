@@ -124,6 +124,7 @@ func (c Comparison) units(x IndexPlan) []verify.Unit {
 type ComparedTarget struct {
 	Client  *target.Client
 	Version target.Version
+	Longest int64 // source that is read, in bytes; 0: DefaultMaxDocument
 	// Admit bounds the bytes per second that are read; nil: no bound.
 	Admit func(ctx context.Context, bytes int) error
 	Pause func(ctx context.Context, d time.Duration) error // between attempts at a page
@@ -193,7 +194,8 @@ func (t ComparedTarget) units(x target.Index) ([]verify.Unit, error) {
 	for shard := range units {
 		size := 0
 		units[shard] = verify.Unit{Name: fmt.Sprintf("target index %s/%d", x.Name, shard), Read: func(ctx context.Context, each func(*verify.Document) error) error {
-			r := target.Reading{Index: x.Name, Shard: shard, PointInTime: t.Version.HasPointInTime(), Window: window, Size: &size, Admit: t.Admit, Pause: t.Pause}
+			r := target.Reading{Index: x.Name, Shard: shard, PointInTime: t.Version.HasPointInTime(), Window: window, Size: &size,
+				Longest: cmp.Or(t.Longest, DefaultMaxDocument), Admit: t.Admit, Pause: t.Pause}
 			return t.Client.ReadShard(ctx, r, func(h target.Hit) error {
 				return each(&verify.Document{ID: h.ID, Routing: h.Routing, Source: h.Source})
 			})

@@ -237,8 +237,13 @@ func freePort(t *testing.T) string {
 // fixture is a real repository with one snapshot.
 func fixture(t *testing.T) string {
 	t.Helper()
+	return fixtureOf(t, "os3.8.0-templates")
+}
+
+func fixtureOf(t *testing.T, name string) string {
+	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command("cp", "-r", filepath.Join(root(), "testing/fixtures/os3.8.0-templates")+"/.", dir)
+	cmd := exec.Command("cp", "-r", filepath.Join(root(), "testing/fixtures", name)+"/.", dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -183,6 +183,31 @@ func missingTests(p page, all tree) []string {
 	return bad
 }
 
+// TestEachAssetNamesItsTest: the table of assets names for each what is allowed, what protects it, and a test.
+func TestEachAssetNamesItsTest(t *testing.T) {
+	pages, _ := readTree(t)
+	rows := 0
+	for _, p := range pages {
+		if p.name != "docs/SECURITY.md" {
+			continue
+		}
+		_, table, _ := strings.Cut(p.text, "| asset | allowed | protection | test |")
+		for line := range strings.Lines(table) {
+			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+			if !strings.HasPrefix(line, "| ") {
+				continue
+			}
+			rows++
+			if len(cells) != 4 || slices.Contains(cells, "") || !nameTest.MatchString(cells[len(cells)-1]) {
+				t.Errorf("%d cells, and the last names no test: %.80s", len(cells), line)
+			}
+		}
+	}
+	if rows < 25 {
+		t.Errorf("%d assets only", rows)
+	}
+}
+
 func TestReferencesThatAreWrongAreFound(t *testing.T) {
 	all := tree{
 		files: map[string]bool{"docs": true, "docs/A.md": true, "rfs": true, "rfs/cms": true, "rfs/cms/item.go": true, "rfs/cms/DESIGN.md": true},
