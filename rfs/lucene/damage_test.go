@@ -1,8 +1,11 @@
 package lucene
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -51,5 +54,56 @@ func TestSizesOfStoredFieldsAreCheckedBeforeTheyAreUsed(t *testing.T) {
 				t.Errorf("%v, want damage %q", err, c.damaged)
 			}
 		})
+	}
+}
+
+// ends is a reader that ends with an error of its own.
+type ends struct {
+	io.Reader
+	err error
+}
+
+func (e ends) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = e.err
+	}
+	return n, err
+}
+
+func TestRawBytesAreAsManyAsStated(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		r    io.Reader
+		good bool
+	}{
+		{"as many", strings.NewReader("abc"), true},
+		{"fewer", strings.NewReader("ab"), false},
+		{"none", strings.NewReader(""), false},
+		{"more", strings.NewReader("abcd"), false},
+		{"damage behind the last", ends{strings.NewReader("abc"), errors.New("bad block")}, false},
+	} {
+		p := make([]byte, 3)
+		if err := readFull(c.r, p); c.good && (err != nil || string(p) != "abc") || !c.good && !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: %q, %v", c.name, p, err)
+		}
+	}
+}
+
+func TestUnitsThatAreCutAreDamage(t *testing.T) {
+	raw := bytes.Repeat([]byte("abcdefgh"), 100)
+	for name, f := range storedFormats {
+		if f.compression == nil {
+			continue
+		}
+		for _, src := range [][]byte{nil, {1}, {0xFF}} {
+			if _, _, err := f.compression().unit(nil, src, len(raw), true); err == nil {
+				t.Errorf("%s: %d bytes are a unit of %d", name, len(src), len(raw))
+			}
+		}
+	}
+	in := codec.NewInput([]byte{7, 1, 2, 3})
+	if readStoredInts(in, make([]int32, 3), nil); in.Err() == nil {
+		t.Error("integers of 7 bits are read")
 	}
 }

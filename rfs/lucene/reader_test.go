@@ -238,6 +238,7 @@ func TestBoundariesThatAreNotKnown(t *testing.T) {
 		{"dropped", most, 0, 10, -1},
 		{"before the first that is left, others were dropped", most, 0, most.boundaries[0].ordinal - 1, -1},
 		{"the first that is left", most, 0, most.boundaries[0].ordinal, most.boundaries[0].ordinal},
+		{"between two that are left", most, 1, 100*(maxBoundaries+1) + 1, 100*(maxBoundaries+1) + 10},
 		{"of a file without dropped ones", most, 1, 100 * (maxBoundaries + 1), 100 * (maxBoundaries + 1)},
 	} {
 		b, found := c.in.find(c.file, c.ordinal)
