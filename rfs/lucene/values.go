@@ -16,6 +16,8 @@ type Values struct {
 	metas  columnMetas
 	opened map[string]*Column
 	marks  *marks
+	held   int64 // bytes of long values
+	most   int64 // of held
 	storedDoc
 	children []NestedDoc // those before the current document
 	block    []byte      // their stored fields
@@ -134,12 +136,47 @@ func (v *Values) Column(ctx context.Context, name string) (*Column, error) {
 	if err := c.verify(ctx); err != nil {
 		return nil, err
 	}
-	r, err := c.entry.NewReader(c, int32(v.seg.MaxDoc))
+	r, err := c.entry.NewReader(valuesData{c.columnData, v}, int32(v.seg.MaxDoc))
 	if err != nil {
 		return nil, c.wrap(err)
 	}
 	v.opened[name] = &Column{c, r}
 	return v.opened[name], nil
+}
+
+// leastHeld is what the columns of a segment may hold of long values whatever the bound is, in bytes.
+const leastHeld = 16 << 20
+
+// Bound bounds the long values that the columns hold together, in bytes: more is columns.ErrLong.
+func (v *Values) Bound(most int64) { v.most = most }
+
+// Shrink gives up the memory of long values.
+func (v *Values) Shrink() {
+	for _, c := range v.opened {
+		if c != nil && v.held > 0 {
+			c.values.Shrink()
+		}
+	}
+}
+
+// valuesData is the file of a column of Values, which bound what all of them hold.
+type valuesData struct {
+	*columnData
+	values *Values
+}
+
+// Hold counts bytes of long values.
+func (d valuesData) Hold(n int64) error {
+	if v := d.values; n > 0 && v.held+n > max(v.most, leastHeld) {
+		return fmt.Errorf("%d bytes of long values, at most %d: %w", v.held+n, max(v.most, leastHeld), columns.ErrLong)
+	}
+	d.values.held += n
+	return nil
+}
+
+// Page returns less where many columns are read: each holds some pages.
+func (d valuesData) Page() int64 {
+	return max(pageSize/int64(1+len(d.values.opened)/64), 8<<10)
 }
 
 // Kind returns the type of the column.

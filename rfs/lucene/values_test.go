@@ -2,10 +2,13 @@ package lucene
 
 import (
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"math"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
 )
 
 // TestStoredNumbers reads floats and doubles in each form, as the writers of Lucene 5 to 8 and of 9 and later lay them out.
@@ -54,5 +57,39 @@ func TestStoredNumbers(t *testing.T) {
 		if storedDouble(in); in.Err() == nil {
 			t.Errorf("the cut number %q was read", cut)
 		}
+	}
+}
+
+// TestColumnsOfASegmentHoldWithinOneBound: what one column holds is missing for the others; little is always held.
+func TestColumnsOfASegmentHoldWithinOneBound(t *testing.T) {
+	v := &Values{opened: map[string]*Column{}}
+	one, two := valuesData{values: v}, valuesData{values: v}
+	for _, c := range []struct {
+		name     string
+		most     int64
+		one, two int64
+		long     bool
+	}{
+		{"little, whatever the bound is", 1, leastHeld / 2, leastHeld / 2, false},
+		{"more than that", 1, leastHeld / 2, leastHeld/2 + 1, true},
+		{"within the bound", 8 * leastHeld, 4 * leastHeld, 4 * leastHeld, false},
+		{"beyond the bound", 8 * leastHeld, 4 * leastHeld, 4*leastHeld + 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v.held = 0
+			v.Bound(c.most)
+			if err := one.Hold(c.one); err != nil {
+				t.Error(err)
+			}
+			if err := two.Hold(c.two); errors.Is(err, columns.ErrLong) != c.long || err != nil && !c.long {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	for range 1000 {
+		v.opened[fmt.Sprint(len(v.opened))] = nil
+	}
+	if n := one.Page(); n*int64(len(v.opened)) > 32<<20 {
+		t.Errorf("%d columns read pages of %d bytes each", len(v.opened), n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 // left out: into which object is not known. done is false when nothing was added. Its error is an *Unknown when the document
 // alone cannot be completed.
 func (r *Rebuilder) Complete(ctx context.Context, dst, source []byte, v *lucene.Values) (out []byte, done bool, err error) {
+	r.boundValues(v)
 	if err := r.use(ctx, v); err != nil {
 		return nil, false, err
 	}

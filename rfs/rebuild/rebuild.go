@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
 )
 
 // Unknown is why the source of one document cannot be rebuilt: a field has a value that is not understood.
@@ -64,9 +65,21 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 	return &Rebuilder{root: root, created: created, convert: convert, dialect: synthetic{}}, nil
 }
 
+// longValues is how often the longest source may be held as values that it is made of: compressed, and not.
+const longValues = 2
+
 // Bound bounds the sources that follow: one of more than most bytes, or whose making takes several times that, is
 // ErrTooLong. 0: none is.
 func (r *Rebuilder) Bound(most int64) { r.most = int(min(most, math.MaxInt)) }
+
+// boundValues bounds what columns hold of long values by what a source may have.
+func (r *Rebuilder) boundValues(v *lucene.Values) {
+	if r.most == 0 {
+		v.Bound(math.MaxInt64)
+		return
+	}
+	v.Bound(longValues * int64(r.most))
+}
 
 // Forget gives up the memory of the last source.
 func (r *Rebuilder) Forget() { r.seg, r.bound = nil, nil }
@@ -74,6 +87,7 @@ func (r *Rebuilder) Forget() { r.seg, r.bound = nil, nil }
 // Append appends the source of the document that v describes. Its error is an *Unknown when the document alone cannot be
 // rebuilt.
 func (r *Rebuilder) Append(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {
+	r.boundValues(v)
 	if err := r.use(ctx, v); err != nil {
 		return nil, err
 	}
@@ -99,6 +113,9 @@ func (r *Rebuilder) use(ctx context.Context, v *lucene.Values) error {
 
 // unknownValue makes an error in the values inside of a document an *Unknown; damage of files is a fault.Damage and stays.
 func unknownValue(err error) error {
+	if errors.Is(err, columns.ErrLong) {
+		return ErrTooLong
+	}
 	if e, ok := errors.AsType[*codec.Error](err); ok {
 		return &Unknown{Field: "_ignored_source or a stored value", Reason: e.Error()}
 	}

@@ -122,6 +122,9 @@ func (s *documents) build(ctx context.Context, rec *lucene.Record) error {
 	}
 	err = s.builder.build(ctx, rec, s.decoder.Type, most)
 	s.builder.forget()
+	if rec.Values != nil {
+		rec.Values.Shrink()
+	}
 	if tooLong(err) {
 		s.builder.source = nil
 		if !rec.HasSource { // else what is stored stays as it is

@@ -52,6 +52,32 @@ type chunkReader struct {
 	from, to int64 // its values
 	starts   []int32
 	raw      []byte
+	held     int64
+}
+
+// room makes raw n bytes long, of any content.
+func (r *chunkReader) room(n int) (err error) {
+	if cap(r.raw) < n {
+		r.raw = nil
+		if r.held, err = hold(r.data.data, r.held, int64(n)); err != nil {
+			return err
+		}
+		r.raw = make([]byte, n)
+	}
+	r.raw = r.raw[:n]
+	return nil
+}
+
+// shrink gives up a long chunk.
+func (r *chunkReader) shrink() {
+	if r == nil {
+		return
+	}
+	r.data.shrink()
+	if r.held > 0 {
+		r.raw, r.chunk = nil, -1
+		r.held, _ = hold(r.data.data, r.held, 0)
+	}
 }
 
 func newChunkReader(b *blobs, data Data) *chunkReader {
@@ -185,7 +211,9 @@ func (r *chunkReader) lz4(in *codec.Input) error {
 	if _, err := lz4.Measure(in.Rest(), 0, int(sum)); err != nil {
 		return err
 	}
-	r.raw = grow(r.raw, int(sum))
+	if err := r.room(int(sum)); err != nil {
+		return err
+	}
 	_, err := lz4.Decode(r.raw, 0, in.Rest())
 	return err
 }
@@ -215,7 +243,10 @@ func (r *chunkReader) block(in *codec.Input) error {
 		return codec.Errorf(0, "%d bytes of values from %d on, the chunk has %d", r.starts[n], r.starts[0], raw)
 	}
 	if !compressed {
-		r.raw = append(r.raw[:0], in.Take(int(raw))...)
+		if err := r.room(int(raw)); err != nil {
+			return err
+		}
+		copy(r.raw, in.Take(int(raw)))
 		return in.Err()
 	}
 	p := in.Take(int(in.VInt()))
@@ -237,7 +268,9 @@ func (r *chunkReader) unzstd(p []byte, raw int) error {
 		}
 		r.zstd = d
 	}
-	r.raw = grow(r.raw, raw)
+	if err := r.room(raw); err != nil {
+		return err
+	}
 	out, err := r.zstd.DecodeAll(p, r.raw[:0:raw])
 	switch {
 	case err != nil:
@@ -289,12 +322,4 @@ func (r *chunkReader) packed(in *codec.Input, n int) {
 		sum += int64(codec.PackedAt(p, bits, int64(k)))
 		r.offset(in, sum)
 	}
-}
-
-// grow makes b n bytes long, of any content.
-func grow(b []byte, n int) []byte {
-	if cap(b) < n {
-		return make([]byte, n)
-	}
-	return b[:n]
 }

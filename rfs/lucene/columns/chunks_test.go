@@ -197,6 +197,73 @@ func TestDamagedCompressedValuesAreErrors(t *testing.T) {
 	}
 }
 
+// heldData bounds what its readers hold.
+type heldData struct {
+	memData
+	held, most int64
+}
+
+func (d *heldData) Hold(n int64) error {
+	if n > 0 && d.held+n > d.most {
+		return ErrLong
+	}
+	d.held += n
+	return nil
+}
+
+func (d *heldData) Page() int64 { return 4 << 10 }
+
+// TestLongValuesAreHeldWithinABound: those of all columns together; Shrink gives them back, and they are read again.
+func TestLongValuesAreHeldWithinABound(t *testing.T) {
+	for _, name := range []string{"Lucene80", "ES819TSDB, groups", "ES819TSDB, not compressed"} {
+		t.Run(name, func(t *testing.T) {
+			form := chunkForms[name]
+			values, sizes := someValues(26)
+			values[5], values[21] = bytes.Repeat([]byte("a"), 600<<10), bytes.Repeat([]byte("b"), 600<<10)
+			e, data := writeChunks(t, form, values, sizes)
+			held := &heldData{memData: data, most: 1300 << 10} // one chunk, and it compressed
+			one, err := e.NewReader(held, 26)
+			if err != nil {
+				t.Fatal(err)
+			}
+			two, err := e.NewReader(held, 26)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := func(r *Reader, doc int32) error {
+				if _, err := r.Advance(t.Context(), doc); err != nil {
+					return err
+				}
+				b, err := r.Bytes(t.Context(), 0)
+				if err == nil && !bytes.Equal(b, values[doc]) {
+					t.Errorf("document %d: %d bytes", doc, len(b))
+				}
+				return err
+			}
+			if err := read(one, 5); err != nil || held.held == 0 {
+				t.Fatalf("%d held, %v", held.held, err)
+			}
+			held.most = held.held
+			if err := read(two, 21); !errors.Is(err, ErrLong) {
+				t.Errorf("a second column beside it: %v", err)
+			}
+			one.Shrink()
+			two.Shrink()
+			if held.held != 0 {
+				t.Errorf("%d held", held.held)
+			}
+			for _, r := range []*Reader{two, one} {
+				for _, doc := range []int32{21, 2, 5} {
+					if err := read(r, doc); err != nil {
+						t.Errorf("document %d after that: %v", doc, err)
+					}
+				}
+				r.Shrink()
+			}
+		})
+	}
+}
+
 // FuzzChunks damages compressed values of every form.
 func FuzzChunks(f *testing.F) {
 	values, sizes := someValues(26)

@@ -29,6 +29,9 @@ type terms struct {
 // maxTerm bounds a term; writers refuse those of more than 32,766 bytes.
 const maxTerm = 1 << 16
 
+// maxTermShift bounds the blocks of terms; writers use 4 and 6.
+const maxTermShift = 8
+
 // termReader gives the terms by their ordinals, which best do not fall.
 type termReader struct {
 	t         *terms
@@ -79,6 +82,9 @@ func (r *termReader) open(ctx context.Context, block int64) error {
 		}
 	}
 	r.place = r.t.off + start
+	if r.t.shift > maxTermShift {
+		return codec.Errorf(r.t.off, "terms in blocks of 2^%d", r.t.shift)
+	}
 	if start < 0 || end < start || end > r.t.size || r.t.longest < 0 || r.t.longest > maxTerm || end-start > int64(r.t.longest+16)<<r.t.shift+64 {
 		return codec.Errorf(r.t.off, "block %d of terms from %d to %d of %d bytes, the longest term %d", block, start, end, r.t.size, r.t.longest)
 	}

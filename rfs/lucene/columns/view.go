@@ -3,7 +3,9 @@ package columns
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
 )
 
@@ -14,8 +16,43 @@ type Data interface {
 	Size() int64
 }
 
-// pageSize is how many bytes of a part of the file are asked for at once.
-const pageSize = 256 << 10
+// Holder is an optional interface of Data: it bounds what the readers of a file hold together.
+type Holder interface {
+	// Hold counts n more bytes of long values, or -n fewer. Its error is ErrLong, or wraps it.
+	Hold(n int64) error
+	// Page returns how many bytes of a part of the file are asked for at once.
+	Page() int64
+}
+
+// ErrLong is values that are longer than what may be held.
+var ErrLong = errors.New("values of columns are longer than what is read")
+
+const (
+	// pageSize is how many bytes of a part of the file are asked for at once, if Data does not state it. More is counted.
+	pageSize = 256 << 10
+	// maxLong bounds what a reader holds of a file whose Data is no Holder, in bytes, of each of its parts.
+	maxLong = 16 << 20
+)
+
+// hold counts n bytes; was is what was counted of the same part before. It returns what is counted now.
+func hold(data Data, was, n int64) (int64, error) {
+	if n <= pageSize {
+		n = 0
+	}
+	if h, ok := data.(Holder); ok {
+		if n == was {
+			return was, nil
+		}
+		if err := h.Hold(n - was); err != nil {
+			return was, err
+		}
+		return n, nil
+	}
+	if n > maxLong {
+		return was, fmt.Errorf("%d bytes, at most %d: %w: %w", n, maxLong, ErrLong, fault.ErrUnsupported)
+	}
+	return n, nil
+}
 
 // view shows a part of the file, which it reads in pages as places in it are asked for.
 type view struct {
@@ -23,6 +60,15 @@ type view struct {
 	from, to int64 // the part
 	start    int64 // of page
 	page     []byte
+	held     int64
+}
+
+// shrink gives up a long page.
+func (v *view) shrink() {
+	if v != nil && v.held > 0 {
+		v.page = nil
+		v.held, _ = hold(v.data, v.held, 0)
+	}
 }
 
 func newView(data Data, off, size int64) *view {
@@ -40,7 +86,16 @@ func (v *view) at(ctx context.Context, off, n int64) ([]byte, error) {
 	}
 	if off < v.start || off+n > v.start+int64(len(v.page)) {
 		v.page = nil
-		p, err := v.data.ReadAt(ctx, off, min(max(n, pageSize), v.to-off))
+		size := int64(pageSize)
+		if h, ok := v.data.(Holder); ok {
+			size = h.Page()
+		}
+		size = min(max(n, size), v.to-off)
+		var err error
+		if v.held, err = hold(v.data, v.held, size); err != nil {
+			return nil, err
+		}
+		p, err := v.data.ReadAt(ctx, off, size)
 		if err != nil {
 			return nil, err
 		}
