@@ -63,7 +63,7 @@ func (j *job) open(ctx, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	var dir lucene.Directory = shard.Directory()
+	dir := shard.Directory()
 	if j.entry.Trial != nil {
 		dir = nearby{dir}
 	}
