@@ -18,6 +18,8 @@ var (
 	ErrNotFound = errors.New("not found in the coordination store")
 	// ErrConflict: a record changed since it was read, or exists already.
 	ErrConflict = errors.New("changed by somebody else")
+	// ErrTooLate: the end of a write, Record.Before, was over by the store's clock. Nothing was changed.
+	ErrTooLate = errors.New("the end of the write was over")
 	// ErrSchemaMismatch: the queue was written by another version of the protocol.
 	ErrSchemaMismatch = fmt.Errorf("work queue of another script version than %s: %w", ScriptVersion, fault.ErrConfig)
 	// ErrStoreGone: the coordination store was deleted, or replaced by another.
@@ -87,10 +89,17 @@ type Auditor interface {
 // Revision is the version of a record; the zero value means "must not exist".
 type Revision struct{ Seq, Term int64 }
 
+// Precedes reports whether r is an earlier version of a record than o.
+func (r Revision) Precedes(o Revision) bool {
+	return r.Term < o.Term || r.Term == o.Term && r.Seq < o.Seq
+}
+
 // Record is a control document: everything that is no work item.
 type Record struct {
 	ID       string   `json:"-"`
 	Revision Revision `json:"-"`
+	// Before, epoch ms, makes Put refuse with ErrTooLate when the store's clock is past it; 0: whenever.
+	Before int64 `json:"-"`
 
 	Kind      string          `json:"kind"`
 	State     string          `json:"state,omitempty"`
@@ -108,7 +117,7 @@ type Records interface {
 	// Record reads a record as it is now, or ErrNotFound.
 	Record(ctx context.Context, id string) (Record, error)
 	// Put writes the record if the stored revision is still r.Revision, else
-	// ErrConflict, and gives the new revision.
+	// ErrConflict, and gives the new revision. A write with Before has no effect when it arrives later.
 	Put(ctx context.Context, r Record) (Revision, error)
 	// Delete removes the record if the stored revision is still r.Revision, else ErrConflict.
 	Delete(ctx context.Context, r Record) error

@@ -222,7 +222,7 @@ func (s *Store) view(f func(tx *bolt.Tx) error) error {
 
 // storeError gives errors of the file itself a category.
 func storeError(err error) error {
-	if err == nil || errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrConflict) ||
+	if err == nil || errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrConflict) || errors.Is(err, cms.ErrTooLate) ||
 		errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrConfig) {
 		return err
 	}
