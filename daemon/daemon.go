@@ -64,6 +64,7 @@ type Fleet interface {
 // PeerNotifier notifies other nodes at once of changes that they would detect later.
 type PeerNotifier interface {
 	IntentChanged()           // the intent in the store has changed
+	IntentFollowed()          // this node follows another version of it
 	ItemPoisoned(item string) // an item crashed a worker
 }
 
@@ -84,6 +85,7 @@ type Daemon struct {
 	wanted        int
 	intent        cms.Intent
 	known         bool      // the intent was read
+	intentSeen    time.Time // when it was read last, by the store's clock; zero until that is known
 	done          bool      // no work is left
 	idleUntil     time.Time // until then no worker is started: all open items are leased
 	startAfter    time.Time // nor until then, so that a big fleet does not start at once

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 )
@@ -194,6 +195,16 @@ func startNode(t *testing.T, conf Config, starter *fakeStarter) *node {
 		}
 	})
 	return n
+}
+
+// order gives an order of ann.
+func (n *node) order(t *testing.T, kind string, workers *int, nodes ...string) error {
+	return orderOf(t.Context(), n.Daemon, kind, workers, nodes...)
+}
+
+func orderOf(ctx context.Context, d *Daemon, kind string, workers *int, nodes ...string) error {
+	_, err := d.Order(ctx, status.Order{Kind: kind, Workers: workers, Nodes: nodes, By: "ann"})
+	return err
 }
 
 func until(t *testing.T, what string, ok func() bool) {

@@ -42,6 +42,7 @@ func (d *Daemon) Load() schedule.Load {
 		w.began, w.total = now, total
 	}
 	l := w.last
+	l.Intent = d.followed()
 	l.Workers, l.MaxWorkers = d.running(), d.conf.Workers
 	if l.MaxWorkers <= 0 {
 		l.MaxWorkers = d.auto.max
@@ -110,6 +111,7 @@ func (d *Daemon) nodes() []status.Node {
 	all := slices.Clone(d.conf.Fleet.Nodes())
 	for i, n := range all {
 		switch {
+		case n.Order != 0 && n.Order < d.intent.Sequence: // it does not follow yet
 		case d.intent.State == cms.Pause:
 			all[i].State = "paused"
 		case d.intent.Drains(n.Name) && n.Running == 0:

@@ -25,7 +25,9 @@ type neighbours struct {
 	position, count int
 	plan            schedule.Plan
 	names           []string
+	behind          []string // that follow nothing
 	wishes          int
+	followed        int
 	poison          []string
 }
 
@@ -36,8 +38,14 @@ func (f *neighbours) Share() (int, int) {
 }
 
 func (f *neighbours) Nodes() (all []status.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, n := range f.names {
-		all = append(all, status.Node{Name: n, State: "running"})
+		follows := int64(1) << 60
+		if slices.Contains(f.behind, n) {
+			follows = 1
+		}
+		all = append(all, status.Node{Name: n, State: "running", Order: follows})
 	}
 	return all
 }
@@ -58,6 +66,12 @@ func (f *neighbours) IntentChanged() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wishes++
+}
+
+func (f *neighbours) IntentFollowed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.followed++
 }
 
 func (f *neighbours) ItemPoisoned(item string) {
@@ -195,16 +209,16 @@ func TestANodeIsDrainedByItsNameAndResumed(t *testing.T) {
 	f := &neighbours{count: 2, names: []string{"n1", "other"}}
 	n := runNode(t, Config{Name: "n1", Workers: 2, Fleet: f, Peers: f}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 2)
-	if err := n.Drain(t.Context(), "ann", []string{"n3"}); !isConfig(err) || !strings.Contains(err.Error(), "other") {
+	if err := n.order(t, "drain", nil, "n3"); !isConfig(err) || !strings.Contains(err.Error(), "other") {
 		t.Errorf("a name that nobody has: %v", err)
 	}
-	if err := n.Drain(t.Context(), "ann", []string{"other"}); err != nil {
+	if err := n.order(t, "drain", nil, "other"); err != nil {
 		t.Fatal(err)
 	}
 	if r := n.Status(t.Context()); r.Nodes[1].State != "drained" || r.Nodes[0].State != "running" || r.Node.State != "running" {
 		t.Errorf("%+v, %+v", r.Nodes, r.Node)
 	}
-	if err := n.Drain(t.Context(), "ann", []string{"n1"}); err != nil {
+	if err := n.order(t, "drain", nil, "n1"); err != nil {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 0)
@@ -214,7 +228,7 @@ func TestANodeIsDrainedByItsNameAndResumed(t *testing.T) {
 	if l := n.Load(); l.MaxWorkers != 0 {
 		t.Errorf("a drained node offers %+v", l)
 	}
-	if err := n.Resume(t.Context(), "ann", []string{"n1"}); err != nil {
+	if err := n.order(t, "resume", nil, "n1"); err != nil {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 2)
@@ -231,7 +245,7 @@ func isConfig(err error) bool { return errors.Is(err, fault.ErrConfig) }
 func TestAWordOfAWishHasTheStoreReadAtOnce(t *testing.T) {
 	n := runNode(t, Config{Workers: 1, IntentInterval: time.Hour}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)
-	if _, err := n.store.SetIntent(t.Context(), "elsewhere", func(i *cms.Intent) { i.State = cms.Pause }); err != nil {
+	if _, _, err := n.store.Order(t.Context(), cms.Order{Kind: cms.OrderPause, Who: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
 	n.ReadIntent()

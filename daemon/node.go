@@ -16,9 +16,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// intentTimeout limits the write of an intent, for which the operator's request waits.
-const intentTimeout = 10 * time.Second
-
 // Status returns the node's current view without a request to the store. If the view is old, a read of the store is triggered
 // for the next call.
 func (d *Daemon) Status(context.Context) status.Report {
@@ -45,7 +42,7 @@ func (d *Daemon) snapshot() status.Report {
 	state, reason := d.state()
 	r.Node = status.Node{
 		Name: d.conf.Name, Version: d.conf.Version, Started: d.started.UTC(), State: state, Reason: reason,
-		Wanted: d.wanted, Running: d.running(),
+		Wanted: d.wanted, Running: d.running(), Order: d.followed(),
 	}
 	r.Workers = make([]status.Worker, 0, len(d.slots))
 	for _, s := range d.slots {
@@ -127,76 +124,6 @@ func (d *Daemon) view(now time.Time) progress.View {
 		v.Left = schedule.Estimate(m.Totals.Bytes-m.Totals.BytesDone, d.plan().Throughput)
 	}
 	return v
-}
-
-// Pause makes every worker of the fleet hand off; that does not count as an attempt.
-func (d *Daemon) Pause(ctx context.Context, who string) error {
-	return d.updateIntent(ctx, who, func(i *cms.Intent) { i.State = cms.Pause })
-}
-
-// Resume resumes the fleet, or only the named drained nodes.
-func (d *Daemon) Resume(ctx context.Context, who string, nodes []string) error {
-	return d.updateIntent(ctx, who, func(i *cms.Intent) {
-		if len(nodes) == 0 {
-			i.State = cms.Run
-		}
-		i.Drained = slices.DeleteFunc(slices.Clone(i.Drained), func(n string) bool { return slices.Contains(nodes, n) })
-	})
-}
-
-// Drain makes every worker of the fleet, or of the named nodes, hand off before the nodes are stopped.
-// It returns fault.ErrConfig if no live node has the name.
-func (d *Daemon) Drain(ctx context.Context, who string, nodes []string) error {
-	living := []string{d.conf.Name}
-	if d.conf.Fleet != nil {
-		for _, n := range d.conf.Fleet.Nodes() {
-			living = append(living, n.Name)
-		}
-	}
-	slices.Sort(living)
-	living = slices.Compact(living)
-	for _, n := range nodes {
-		if d.conf.Fleet != nil && !slices.Contains(living, n) { // skip the check when gossip is off
-			return fmt.Errorf("no living node is called %s: there are %s: %w", n, strings.Join(living[:min(len(living), 20)], ", "), fault.ErrConfig)
-		}
-	}
-	return d.updateIntent(ctx, who, func(i *cms.Intent) {
-		if len(nodes) == 0 {
-			i.State = cms.Drain
-			return
-		}
-		i.Drained = append(slices.Clone(i.Drained), nodes...)
-		slices.Sort(i.Drained)
-		i.Drained = slices.Compact(i.Drained)
-	})
-}
-
-// Scale sets the number of workers of the fleet; nil: each node decides.
-func (d *Daemon) Scale(ctx context.Context, who string, workers *int) error {
-	return d.updateIntent(ctx, who, func(i *cms.Intent) { i.Workers = workers })
-}
-
-// updateIntent writes one change of the intent and applies it at once. It returns fault.ErrUnavailable
-// if the store does not answer, and fault.ErrConfig for an invalid number.
-func (d *Daemon) updateIntent(ctx context.Context, who string, change func(*cms.Intent)) error {
-	store := d.coordinator()
-	if store == nil {
-		return fmt.Errorf("the coordination store was not reached yet: %w", fault.ErrUnavailable)
-	}
-	ctx, cancel := context.WithTimeout(ctx, intentTimeout)
-	defer cancel()
-	i, err := store.SetIntent(ctx, who, change)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("the coordination store does not answer within %v: %w", intentTimeout, fault.ErrUnavailable)
-	}
-	if err != nil {
-		return err
-	}
-	d.apply(i)
-	if d.conf.Peers != nil {
-		d.conf.Peers.IntentChanged()
-	}
-	return nil
 }
 
 // Events returns the last events of store and node, at most limit, newest last; limit ≤ 0: all that are kept.

@@ -95,7 +95,7 @@ func TestStatusAnswersAtOnceWhileTheStoreIsSilent(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		if err := n.Pause(ctx, "ann"); err == nil {
+		if err := orderOf(ctx, n.Daemon, "pause", nil); err == nil {
 			t.Error("an intent that nobody stored was taken for stored")
 		}
 		store.silent.Store(false)
@@ -112,7 +112,7 @@ func TestANodeThatNeverReachedItsStoreSaysSo(t *testing.T) {
 	if _, err := n.Items(t.Context(), status.ItemFilter{}); !errors.Is(err, fault.ErrUnavailable) {
 		t.Error(err)
 	}
-	if err := n.Pause(t.Context(), "ann"); !errors.Is(err, fault.ErrUnavailable) {
+	if err := n.order(t, "pause", nil); !errors.Is(err, fault.ErrUnavailable) {
 		t.Error(err)
 	}
 }

@@ -18,7 +18,7 @@ func TestTheFleetScalesAsTheOperatorSays(t *testing.T) {
 		n := startNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
 		n.untilRunning(t, 1)
 		for _, want := range []int{0, 8, 2, 0} {
-			if err := n.Scale(t.Context(), "ann", &want); err != nil {
+			if err := n.order(t, "scale", &want); err != nil {
 				t.Fatal(err)
 			}
 			begin := time.Now()
@@ -27,7 +27,7 @@ func TestTheFleetScalesAsTheOperatorSays(t *testing.T) {
 				t.Errorf("scaling to %d took %v", want, took)
 			}
 		}
-		if err := n.Scale(t.Context(), "ann", nil); err != nil {
+		if err := n.order(t, "scale", nil); err != nil {
 			t.Fatal(err)
 		}
 		n.untilRunning(t, 1)
@@ -44,7 +44,7 @@ func TestPauseHandsOffAndResumeStartsAgainWithinTwoSeconds(t *testing.T) {
 		n := startNode(t, Config{Workers: 3}, &fakeStarter{stopped: handsOff})
 		n.untilRunning(t, 3)
 		begin := time.Now()
-		if err := n.Pause(t.Context(), "ann"); err != nil {
+		if err := n.order(t, "pause", nil); err != nil {
 			t.Fatal(err)
 		}
 		n.untilRunning(t, 0)
@@ -53,7 +53,7 @@ func TestPauseHandsOffAndResumeStartsAgainWithinTwoSeconds(t *testing.T) {
 			t.Errorf("after %v: %+v, intent %+v", took, r.Node, r.Migration.Intent)
 		}
 		begin = time.Now()
-		if err := n.Resume(t.Context(), "ann", nil); err != nil {
+		if err := n.order(t, "resume", nil); err != nil {
 			t.Fatal(err)
 		}
 		n.untilRunning(t, 3)
@@ -66,7 +66,7 @@ func TestPauseHandsOffAndResumeStartsAgainWithinTwoSeconds(t *testing.T) {
 func TestAnIntentThatAnotherNodeWroteIsFollowed(t *testing.T) {
 	n := runNode(t, Config{Workers: 2}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 2)
-	if _, err := n.store.SetIntent(t.Context(), "elsewhere", func(i *cms.Intent) { i.State = cms.Drain }); err != nil {
+	if _, _, err := n.store.Order(t.Context(), cms.Order{Kind: cms.OrderDrain, Who: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 0)
@@ -365,14 +365,14 @@ func TestAWorkerThatIsStoppedBeforeItHeardOfItsLeaseLeavesNoneBehind(t *testing.
 			t.Fatal(err)
 		}
 		n.starter.living()[0].report(Record{Holder: "w1"})
-		if err := n.Pause(t.Context(), "ann"); err != nil {
+		if err := n.order(t, "pause", nil); err != nil {
 			t.Fatal(err)
 		}
 		until(t, "its item is free", func() bool {
 			it, err := n.store.Item(t.Context(), l.ID)
 			return err == nil && it.Holder == "" && it.Attempts == 0
 		})
-		if err := n.Resume(t.Context(), "ann", nil); err != nil {
+		if err := n.order(t, "resume", nil); err != nil {
 			t.Fatal(err)
 		}
 		begin := time.Now()
@@ -394,7 +394,7 @@ func TestEachWorkerGetsItsShareOfTheRate(t *testing.T) {
 		return len(all) == 2 && rateTold(all[0]) == 500 && rateTold(all[1]) == 500
 	})
 	one := 1
-	if err := n.Scale(t.Context(), "ann", &one); err != nil {
+	if err := n.order(t, "scale", &one); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the last one has all", func() bool {

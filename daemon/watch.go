@@ -120,13 +120,16 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 	warned := false
 	for ctx.Err() == nil {
 		if store := d.coordinator(); store != nil {
+			begin := time.Now()
 			rctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 			i, err := store.Intent(rctx)
+			if err == nil {
+				err = d.followIntent(rctx, store, i, begin)
+			}
 			cancel()
 			switch {
 			case err == nil:
 				warned = false
-				d.apply(i)
 			case !warned && !errors.Is(err, context.Canceled):
 				warned = true
 				d.log.Warn("intent_read_failed", "error", err)
@@ -150,13 +153,14 @@ func (d *Daemon) position() schedule.NodePosition {
 	return d.conf.Position()
 }
 
-// apply applies an intent unless a newer one is known.
+// apply applies an intent unless a newer version of it is known.
 func (d *Daemon) apply(i cms.Intent) {
 	d.mu.Lock()
-	if d.known && i.When.Before(d.intent.When) {
+	if d.known && i.Revision.Precedes(d.intent.Revision) {
 		d.mu.Unlock()
 		return
 	}
+	moved := !d.known || i.Revision != d.intent.Revision
 	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
 		d.log.Info("intent_changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "by", i.Who)
@@ -174,5 +178,8 @@ func (d *Daemon) apply(i cms.Intent) {
 	d.mu.Unlock()
 	if changed {
 		d.wakeUp()
+	}
+	if moved && d.conf.Peers != nil {
+		d.conf.Peers.IntentFollowed()
 	}
 }

@@ -427,6 +427,6 @@ func Specs() []Spec {
 		{"rfsctl failures", Failures{}}, {"rfsctl report", Either{}}, {"rfsctl cleanup", Cleanup{}}, {"rfsctl created", Stored{}}, {"rfsctl undo", Undo{}}, {"rfsctl target restore", Restore{}},
 		{"rfsctl cert create", CreateCertificate{}}, {"rfsctl cert gossip-key", None{}}, {"rfsctl doctor", Doctor{}}, {"rfsctl page", ShowPage{}},
 		{"rfsctl completion", None{}}, {"rfsctl status", ShowStatus{}}, {"rfsctl nodes", Asked{}}, {"rfsctl events", ShowLast{}}, {"rfsctl logs", ShowLogs{}},
-		{"rfsctl pause", Asked{}}, {"rfsctl resume", Asked{}}, {"rfsctl drain", Asked{}}, {"rfsctl scale", Asked{}},
+		{"rfsctl pause", Asked{}}, {"rfsctl resume", Asked{}}, {"rfsctl drain", Asked{}}, {"rfsctl scale", Asked{}}, {"rfsctl orders", Either{}},
 	}
 }

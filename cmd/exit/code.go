@@ -26,6 +26,7 @@ const (
 	Documents  Code = 6
 	Parts      Code = 7
 	Different  Code = 8
+	Unknown    Code = 9
 )
 
 var meanings = [...]string{
@@ -38,6 +39,7 @@ var meanings = [...]string{
 	Documents:  "documents were rejected, have no source or only a part of it",
 	Parts:      "indices, shards or files failed, are damaged or missing, or would be refused",
 	Different:  "a comparison found differences",
+	Unknown:    "not known: an order may come into force until its end; rfsctl orders shows whether it did",
 }
 
 // String returns the meaning of c.
@@ -63,6 +65,11 @@ var further = map[string][]Code{
 	"rfsd worker":           {LeaseEnded, NoneLeft, NotYet, Snapshot},
 	"rfsctl cleanup":        {NotYet, Parts},
 	"rfsctl doctor":         {Snapshot, Parts},
+	"rfsctl drain":          {Unknown},
+	"rfsctl orders":         {Unknown},
+	"rfsctl pause":          {Unknown},
+	"rfsctl resume":         {Unknown},
+	"rfsctl scale":          {Unknown},
 	"rfsctl snapshot list":  {Snapshot},
 	"rfsctl snapshot show":  {Snapshot},
 	"rfsctl snapshot check": {Snapshot, Parts},

@@ -7,16 +7,13 @@ import (
 	"io"
 	"net/url"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/status"
-	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
@@ -44,73 +41,12 @@ func nodeCommands() []*cli.Command {
 		config.Command(cli.Command{Name: "nodes", Usage: "the living nodes of the fleet", Description: nodeHelp}, showNodes),
 		config.Command(cli.Command{Name: "events", Usage: "what happened, newest last", Description: nodeHelp}, showEvents),
 		config.Command(cli.Command{Name: "logs", Usage: "last log lines of a node and its workers", Description: nodeHelp}, showLogs),
-		config.Command(cli.Command{Name: "pause", Usage: "have every worker of the fleet hand off and wait; it counts as no attempt", Description: nodeHelp}, tell("/v1/pause", "paused")),
-		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: nodeHelp}, choose("/v1/resume", "resumed")),
-		config.Command(cli.Command{Name: "drain", Usage: "have every worker of the fleet hand off, or of the named nodes, because they are going to stop", ArgsUsage: "[NODE...]", Description: nodeHelp}, choose("/v1/drain", "draining")),
-		config.Command(cli.Command{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: nodeHelp}, scale),
+		config.Command(cli.Command{Name: "pause", Usage: "have every worker of the fleet hand off and wait; it counts as no attempt", Description: orderHelp}, pause),
+		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: orderHelp}, choose("/v1/resume", "resumed")),
+		config.Command(cli.Command{Name: "drain", Usage: "have every worker of the fleet hand off, or of the named nodes, because they are going to stop", ArgsUsage: "[NODE...]", Description: orderHelp}, choose("/v1/drain", "draining")),
+		config.Command(cli.Command{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: orderHelp}, scale),
+		config.Command(cli.Command{Name: "orders", Usage: "what became of pause, resume, drain and scale: the latest orders, or one of them", ArgsUsage: "[ID]", Description: ordersHelp}, showOrders),
 	}
-}
-
-// order is a command that asks a node for something.
-type order func(ctx context.Context, call *config.Call, o config.Asked) error
-
-func tell(path, done string) order {
-	return func(ctx context.Context, call *config.Call, o config.Asked) error {
-		n, err := openNodes(o.Nodes)
-		if err != nil {
-			return err
-		}
-		who, err := n.Post(ctx, path, nil)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(call.Out, "%s (told to %s)\n", done, who)
-		return nil
-	}
-}
-
-// choose tells a wish about the nodes that are named, or about the whole fleet.
-func choose(path, done string) order {
-	return func(ctx context.Context, call *config.Call, o config.Asked) error {
-		n, err := openNodes(o.Nodes)
-		if err != nil {
-			return err
-		}
-		about := "the fleet"
-		if len(call.Args) > 0 {
-			about = strings.Join(call.Args, ", ")
-		}
-		who, err := n.Post(ctx, path, api.Chosen{Nodes: call.Args})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(call.Out, "%s: %s (told to %s)\n", about, done, who)
-		return nil
-	}
-}
-
-func scale(ctx context.Context, call *config.Call, o config.Asked) error {
-	if len(call.Args) != 1 {
-		return fmt.Errorf("rfsctl scale takes one number, or auto: %w", fault.ErrConfig)
-	}
-	var want api.Scaling
-	if text := call.Args[0]; text != "auto" {
-		k, err := strconv.Atoi(text)
-		if err != nil || k < 0 {
-			return fmt.Errorf("%q is neither a number of workers nor auto: %w", text, fault.ErrConfig)
-		}
-		want.Workers = &k
-	}
-	n, err := openNodes(o.Nodes)
-	if err != nil {
-		return err
-	}
-	who, err := n.Post(ctx, "/v1/scale", want)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(call.Out, "%s workers wanted (told to %s)\n", call.Args[0], who)
-	return nil
 }
 
 // ask asks a node.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +39,8 @@ type oneNode struct {
 	mu     sync.Mutex
 	wishes []string
 	err    error
+	state  string   // of orders
+	behind []string // nodes that do not follow
 	lines  []status.LogLine
 }
 
@@ -93,19 +97,27 @@ func (n *oneNode) wish(s string) error {
 	n.wishes = append(n.wishes, s)
 	return n.err
 }
-func (n *oneNode) Pause(_ context.Context, who string) error { return n.wish("pause") }
-func (n *oneNode) Resume(_ context.Context, _ string, nodes []string) error {
-	return n.wish(strings.Join(append([]string{"resume"}, nodes...), " "))
-}
-func (n *oneNode) Drain(_ context.Context, _ string, nodes []string) error {
-	return n.wish(strings.Join(append([]string{"drain"}, nodes...), " "))
-}
-func (n *oneNode) Scale(_ context.Context, _ string, w *int) error {
-	if w == nil {
-		return n.wish("scale auto")
+func (n *oneNode) Order(_ context.Context, o status.Order) (status.Order, error) {
+	words := append([]string{o.Kind}, o.Nodes...)
+	if o.Workers != nil {
+		words = append(words, strconv.Itoa(*o.Workers))
 	}
-	return n.wish("scale " + string(rune('0'+*w)))
+	ends := time.Unix(1_800_000_000, 0)
+	o.ID, o.State, o.Ends, o.NotFollowing = testOrder, cmp.Or(n.state, status.OrderInForce), &ends, n.behind
+	return o, n.wish(strings.Join(words, " "))
 }
+func (n *oneNode) Orders(_ context.Context, id string) ([]status.Order, error) {
+	four := 4
+	all := []status.Order{{ID: testOrder, State: cmp.Or(n.state, status.OrderInForce), Kind: "drain", Nodes: []string{"n1", "n2"}, By: "ann", NotFollowing: n.behind},
+		{ID: "t5xw8j-aaaaaa", State: "in_force", Kind: "scale", Workers: &four, By: "bob"}}
+	if id != "" {
+		all = all[:1]
+		all[0].ID = id
+	}
+	return all, n.err
+}
+
+const testOrder = "t5xw8k-m3k7qa"
 
 // serveNode serves a node until the test ends and gives its operators' and its readers' sockets.
 func serveNode(t *testing.T, conf api.Config, n api.Node) (*api.Server, string, string) {
@@ -141,7 +153,7 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 		{[]string{"items", "list", "--state", "failed"}, 0, []string{"2 items: 1 done, 1 failed", "segment _3"}},
 		{[]string{"items", "show"}, 0, []string{"state                      failed"}},
 		{[]string{"report"}, 0, []string{"1 done, 1 failed", "given up: 1 × segment _3: checksum", "failed           logs/1"}},
-		{[]string{"pause"}, 0, []string{"paused"}},
+		{[]string{"pause"}, 0, []string{"paused (told to", "order " + testOrder + " is in force"}},
 		{[]string{"resume"}, 0, []string{"resumed"}},
 		{[]string{"drain"}, 0, []string{"draining"}},
 		{[]string{"scale"}, 0, []string{"8 workers"}},

@@ -143,6 +143,13 @@ func (m *member) IntentChanged() {
 	}
 }
 
+// IntentFollowed announces to the other nodes that this node follows another version of the intent.
+func (m *member) IntentFollowed() {
+	if f := m.current(); f != nil {
+		f.IntentFollowed()
+	}
+}
+
 // ItemPoisoned announces to the other nodes that an item crashed a worker here.
 func (m *member) ItemPoisoned(item string) {
 	if f := m.current(); f != nil {

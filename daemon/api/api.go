@@ -36,13 +36,12 @@ type EventReader interface {
 	Metrics() http.Handler
 }
 
-// Controller changes the intent. who is recorded with the change.
+// Controller takes and shows orders.
 type Controller interface {
-	Pause(ctx context.Context, who string) error
-	// Resume and Drain affect the named nodes, or the whole fleet without names.
-	Resume(ctx context.Context, who string, nodes []string) error
-	Drain(ctx context.Context, who string, nodes []string) error
-	Scale(ctx context.Context, who string, workers *int) error
+	// Order stores an order with Kind, Nodes, Workers and By. With an error its state is unknown or refused.
+	Order(ctx context.Context, o status.Order) (status.Order, error)
+	// Orders reads the orders in the store, newest first, or the one with an id.
+	Orders(ctx context.Context, id string) ([]status.Order, error)
 }
 
 // Health reports whether the node is well.

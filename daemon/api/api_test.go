@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -32,6 +33,7 @@ type fakeNode struct {
 	changed chan struct{}
 	err     error
 	failed  *status.Failures
+	state   string // of orders
 }
 
 func (n *fakeNode) wish(s string) error {
@@ -59,18 +61,17 @@ func (n *fakeNode) Logs(context.Context, int) []status.LogLine          { return
 func (n *fakeNode) Metrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
 }
-func (n *fakeNode) Pause(_ context.Context, who string) error { return n.wish("pause " + who) }
-func (n *fakeNode) Resume(_ context.Context, who string, nodes []string) error {
-	return n.wish(strings.Join(append([]string{"resume", who}, nodes...), " "))
-}
-func (n *fakeNode) Drain(_ context.Context, who string, nodes []string) error {
-	return n.wish(strings.Join(append([]string{"drain", who}, nodes...), " "))
-}
-func (n *fakeNode) Scale(_ context.Context, who string, w *int) error {
-	if w == nil {
-		return n.wish("scale free " + who)
+func (n *fakeNode) Order(_ context.Context, o status.Order) (status.Order, error) {
+	words := append([]string{o.Kind}, o.Nodes...)
+	if o.Workers != nil {
+		words = append(words, fmt.Sprint(*o.Workers))
 	}
-	return n.wish(fmt.Sprintf("scale %d %s", *w, who))
+	err := n.wish(strings.Join(append(words, o.By), " "))
+	o.ID, o.State = "t5xw8k-m3k7qa", cmp.Or(n.state, status.OrderInForce)
+	return o, err
+}
+func (n *fakeNode) Orders(_ context.Context, id string) ([]status.Order, error) {
+	return []status.Order{{ID: id, State: "expired"}}, n.err
 }
 func (n *fakeNode) Healthy() error { return nil }
 func (n *fakeNode) Ready() error   { return n.err }
@@ -129,7 +130,10 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 	}{
 		{op, "GET", "/v1/status", "", 200, `"name":"n1"`},
 		{ro, "GET", "/v1/status", "", 200, `"name":"n1"`},
-		{op, "POST", "/v1/pause", "", 200, `"paused"`},
+		{op, "POST", "/v1/pause", "", 200, `{"done":"paused","order":{"id":"t5xw8k-m3k7qa","state":"in_force","kind":"pause","by":"socket"}}`},
+		{op, "GET", "/v1/orders?id=t5xw8k-m3k7qa", "", 200, `[{"id":"t5xw8k-m3k7qa","state":"expired"}]`},
+		{op, "GET", "/v1/orders", "", 200, `"expired"`},
+		{ro, "GET", "/v1/orders", "", 403, "the role reader may not"},
 		{op, "POST", "/v1/scale", `{"workers":7}`, 200, `"scaled"`},
 		{op, "POST", "/v1/scale", `{"workers":null}`, 200, `"scaled"`},
 		{op, "POST", "/v1/scale", `{"wokers":7}`, 400, "wokers"},
@@ -149,12 +153,28 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, code, answer)
 		}
 	}
-	if want := []string{"pause socket", "scale 7 socket", "scale free socket"}; !slices.Equal(n.wishes, want) {
+	if want := []string{"pause socket", "scale 7 socket", "scale socket"}; !slices.Equal(n.wishes, want) {
 		t.Errorf("wishes %v", n.wishes)
 	}
 	n.err = fmt.Errorf("no answer: %w", fault.ErrUnavailable)
 	if code, answer := ask(t, op, "POST", "http://rfsd/v1/drain", ""); code != 503 || !strings.Contains(answer, `"category":"unavailable"`) {
 		t.Errorf("%d %s", code, answer)
+	}
+	for _, c := range []struct {
+		name, state string
+		err         error
+		code        int
+		answer      string
+	}{
+		{"a result that is not known has the order, and no other node is asked", status.OrderUnknown, fmt.Errorf("silent: %w", fault.ErrUnavailable), 504, `"category":"unknown","order":{"id":"t5xw8k-m3k7qa","state":"unknown","kind":"drain"`},
+		{"a newer order is in force", status.OrderRefused, fmt.Errorf("newer: %w", fault.ErrRejected), 409, `"category":"rejected"}`},
+		{"an invalid order", status.OrderRefused, fmt.Errorf("bad: %w", fault.ErrConfig), 400, `"category":"config"}`},
+		{"a store that does not answer", status.OrderRefused, fmt.Errorf("silent: %w", fault.ErrUnavailable), 503, `"category":"unavailable"}`},
+	} {
+		n.state, n.err = c.state, c.err
+		if code, answer := ask(t, op, "POST", "http://rfsd/v1/drain", ""); code != c.code || !strings.Contains(answer, c.answer) {
+			t.Errorf("%s: %d %s", c.name, code, answer)
+		}
 	}
 	if code, _ := ask(t, ro, "GET", "http://rfsd/readyz", ""); code != 503 {
 		t.Errorf("ready: %d", code)

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,14 +44,21 @@ var description []byte
 
 // Responses and request bodies beside those of package status.
 type (
-	// Done is the response to a stored command.
+	// Done is the response of a node that is well.
 	Done struct {
 		Done string `json:"done"`
+	}
+	// Ordered is the response to an order that is in force.
+	Ordered struct {
+		Done  string       `json:"done"`
+		Order status.Order `json:"order"`
 	}
 	// Failed is the body of every error response.
 	Failed struct {
 		Error    string `json:"error"`
-		Category string `json:"category"` // unavailable, config, rejected, internal
+		Category string `json:"category"` // unavailable, config, rejected, unknown, internal
+		// Order is the order whose result is not known.
+		Order *status.Order `json:"order,omitempty"`
 	}
 	// Chosen selects nodes by name; none: the whole fleet.
 	Chosen struct {
@@ -74,10 +80,11 @@ func routes() []route {
 		{method: "GET", path: "/v1/failures", roles: everybody, summary: "What was given up, by reason, and refused documents", query: []string{"index"}, answer: status.Failures{}, serve: (*Server).failures},
 		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
 		{method: "GET", path: "/v1/report", roles: everybody, summary: "An account of the migration: state, items, lease times, refused documents, events", answer: status.Account{}, serve: (*Server).account},
-		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Done{}, serve: command(Controller.Pause, "paused")},
-		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: Chosen{}, answer: Done{}, serve: nodeCommand(Controller.Resume, "resumed")},
-		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: Chosen{}, answer: Done{}, serve: nodeCommand(Controller.Drain, "draining")},
-		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: Scaling{}, answer: Done{}, serve: (*Server).scale},
+		{method: "GET", path: "/v1/orders", roles: operators, summary: "Orders and what became of them, newest first, as the store has them now", query: []string{"id"}, answer: []status.Order{}, serve: (*Server).orders},
+		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Ordered{}, serve: (*Server).pause},
+		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: Chosen{}, answer: Ordered{}, serve: nodeOrder("resume", "resumed")},
+		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: Chosen{}, answer: Ordered{}, serve: nodeOrder("drain", "draining")},
+		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: Scaling{}, answer: Ordered{}, serve: (*Server).scale},
 		{method: "GET", path: "/v1/openapi.json", roles: everybody, summary: "This description", serve: (*Server).describe},
 		{method: "GET", path: "/metrics", roles: everybody, summary: "Metrics as Prometheus reads them", serve: (*Server).metrics},
 		{method: "GET", path: "/healthz", roles: everybody, summary: "200 while the process need not be started again", answer: Done{}, serve: (*Server).healthz},
@@ -157,6 +164,8 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 		code, category = http.StatusServiceUnavailable, "unavailable"
 	case errors.Is(err, fault.ErrConfig):
 		code, category = http.StatusBadRequest, "config"
+	case errors.Is(err, fault.ErrRejected):
+		code, category = http.StatusConflict, "rejected"
 	}
 	writeJSON(w, code, Failed{Error: fault.Text(err), Category: category})
 }
@@ -240,22 +249,34 @@ func number(r *http.Request, name string) (int, error) {
 	return n, nil
 }
 
-// command returns the handler of a command to the whole fleet.
-func command(do func(Controller, context.Context, string) error, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
-	return func(s *Server, w http.ResponseWriter, r *http.Request, who caller) error {
-		return ok(w, Done{done}, do(s.node, r.Context(), who.name))
+// order gives an order and returns what became of it.
+func (s *Server) order(w http.ResponseWriter, r *http.Request, o status.Order, done string) error {
+	given, err := s.node.Order(r.Context(), o)
+	if err != nil && given.State == status.OrderUnknown {
+		writeJSON(w, http.StatusGatewayTimeout, Failed{Error: fault.Text(err), Category: "unknown", Order: &given})
+		return nil
 	}
+	return ok(w, Ordered{done, given}, err)
 }
 
-// nodeCommand returns the handler of a command to some nodes or all.
-func nodeCommand(do func(Controller, context.Context, string, []string) error, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
+func (s *Server) pause(w http.ResponseWriter, r *http.Request, who caller) error {
+	return s.order(w, r, status.Order{Kind: "pause", By: who.name}, "paused")
+}
+
+// nodeOrder returns the handler of an order to some nodes or all.
+func nodeOrder(kind, done string) func(*Server, http.ResponseWriter, *http.Request, caller) error {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, who caller) error {
 		var about Chosen
 		if err := body(r, &about); err != nil {
 			return err
 		}
-		return ok(w, Done{done}, do(s.node, r.Context(), who.name, about.Nodes))
+		return s.order(w, r, status.Order{Kind: kind, Nodes: about.Nodes, By: who.name}, done)
 	}
+}
+
+func (s *Server) orders(w http.ResponseWriter, r *http.Request, _ caller) error {
+	all, err := s.node.Orders(r.Context(), r.URL.Query().Get("id"))
+	return ok(w, orEmpty(all), err)
 }
 
 // body decodes the body of a request, if there is one.
@@ -273,7 +294,7 @@ func (s *Server) scale(w http.ResponseWriter, r *http.Request, who caller) error
 	if err := body(r, &want); err != nil {
 		return err
 	}
-	return ok(w, Done{"scaled"}, s.node.Scale(r.Context(), who.name, want.Workers))
+	return s.order(w, r, status.Order{Kind: "scale", Workers: want.Workers, By: who.name}, "scaled")
 }
 
 func (s *Server) describe(w http.ResponseWriter, _ *http.Request, _ caller) error {

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -81,6 +82,8 @@ type Fleet struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
+	reportNow chan struct{} // has the load reported at once
+
 	mu      sync.Mutex
 	hints   *store.Store // nil until the Raft cluster is known, and between two epochs
 	missing map[string]time.Time
@@ -101,7 +104,7 @@ type Fleet struct {
 // Start starts gossip and all periodic operations.
 func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	f := &Fleet{
-		conf: conf, intervals: defaultIntervals, log: conf.Log, missing: map[string]time.Time{},
+		conf: conf, intervals: defaultIntervals, log: conf.Log, missing: map[string]time.Time{}, reportNow: make(chan struct{}, 1),
 		nodes: &primitive.Nodes{Store: conf.Store, Clock: conf.Clock},
 		locks: &primitive.Locks{Store: conf.Store, Clock: conf.Clock, Wait: func() time.Duration {
 			if all := conf.Scheduler.Position().Interval(0, schedule.ElectionRate); all > 0 {
@@ -219,11 +222,18 @@ func (f *Fleet) Share() (position, count int) {
 // Nodes returns the live nodes, for the status.
 func (f *Fleet) Nodes() []status.Node {
 	members := f.gossip.Members()
+	intents := map[string]int64{}
+	for _, n := range f.Notes(noteLoad) {
+		var l schedule.Load
+		if json.Unmarshal(n.Payload, &l) == nil {
+			intents[n.Origin] = l.Intent
+		}
+	}
 	all := make([]status.Node, 0, len(members))
 	for _, m := range members {
 		all = append(all, status.Node{
 			Name: m.Name, Version: m.Meta.Version, Started: time.UnixMilli(m.Meta.Started), State: "running",
-			Running: m.Meta.Workers, Address: m.Meta.API, Zone: m.Meta.Zone,
+			Running: m.Meta.Workers, Address: m.Meta.API, Zone: m.Meta.Zone, Order: intents[m.Name],
 		})
 	}
 	return all

@@ -7,10 +7,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
@@ -178,6 +180,9 @@ func TestNodesMeetByTheStoreAndShareTheCatalogue(t *testing.T) {
 	if got := f.nodes["n0"].Nodes(); len(got) != 3 || got[1].Address != "n1:1" || got[1].Zone != "n1" {
 		t.Errorf("nodes %+v", got)
 	}
+	eventually(t, "the version of the intent that each follows is known", func() bool {
+		return !slices.ContainsFunc(f.nodes["n0"].Nodes(), func(n status.Node) bool { return n.Order != testLoad().Intent })
+	})
 	eventually(t, "three vote about hints", func() bool { return len(f.nodes["n0"].hintStore().Servers()) == 3 })
 
 	before := f.nodes["n2"].hintStore().Cluster().Epoch

@@ -70,7 +70,14 @@ func (f *Fleet) loadLoop(ctx context.Context) {
 		if err != nil {
 			f.log.Debug("load_not_reported", "error", err)
 		}
-		if f.conf.Clock.Sleep(ctx, every) != nil {
+		pause := time.NewTimer(every)
+		select {
+		case <-pause.C:
+		case <-f.reportNow:
+		case <-ctx.Done():
+		}
+		pause.Stop()
+		if ctx.Err() != nil {
 			return
 		}
 	}
@@ -123,6 +130,14 @@ func (f *Fleet) noteLoop(ctx context.Context) {
 
 // IntentChanged announces to the other nodes that the intent in the store has changed.
 func (f *Fleet) IntentChanged() { f.broadcastEvent(noteIntent, "", intentTTL) }
+
+// IntentFollowed has the load reported at once, with the version of the intent that this node follows.
+func (f *Fleet) IntentFollowed() {
+	select {
+	case f.reportNow <- struct{}{}:
+	default: // it is going to be
+	}
+}
 
 // ItemPoisoned announces to the other nodes that an item crashed a worker here.
 func (f *Fleet) ItemPoisoned(item string) { f.broadcastEvent(notePoison, item, poisonTTL) }

@@ -3,11 +3,14 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/schedule"
@@ -159,4 +162,34 @@ func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {
 // testRate is the budget of a test's fleet, in bytes per second.
 const testRate = 9_000_000
 
-func testLoad() schedule.Load { return schedule.Load{Workers: 2, MaxWorkers: 4, Rate: 1000} }
+func testLoad() schedule.Load { return schedule.Load{Workers: 2, MaxWorkers: 4, Rate: 1000, Intent: 7} }
+
+// The load has the version of the intent that a node follows. A change of it does not wait for the next report, 10 s later.
+func TestTheVersionOfTheIntentIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	var version atomic.Int64
+	n, err := Start(t.Context(), Config{
+		Store: f.store, Clock: cms.SystemClock(), Workers: func() int { return 1 }, Scheduler: &schedule.Scheduler{}, Log: slog.New(slog.DiscardHandler),
+		Gossip:    gossip.Config{Fleet: "blue", Name: "n0", Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, Log: slog.New(slog.DiscardHandler)},
+		Load:      func() schedule.Load { return schedule.Load{Workers: 1, Intent: version.Load()} },
+		Remaining: f.left,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Close() }()
+	reported := func(want int64) func() bool {
+		return func() bool { all := n.Nodes(); return len(all) == 1 && all[0].Order == want }
+	}
+	version.Store(5)
+	n.IntentFollowed()
+	eventually(t, "the first is reported", reported(5))
+	begin := time.Now()
+	version.Store(9)
+	n.IntentFollowed()
+	eventually(t, "the next is reported", reported(9))
+	if took := time.Since(begin); took > 7*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

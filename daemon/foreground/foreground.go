@@ -240,17 +240,16 @@ func (c *Command) Metrics() http.Handler {
 // errNoOrders is the answer to every order.
 var errNoOrders = fmt.Errorf("a command in the foreground takes no orders: end it with Ctrl-C; the same command continues: %w", fault.ErrConfig)
 
-// Pause returns an error: a command takes no orders.
-func (c *Command) Pause(context.Context, string) error { return errNoOrders }
+// Order returns an error: a command takes no orders.
+func (c *Command) Order(_ context.Context, o status.Order) (status.Order, error) {
+	o.State = status.OrderRefused
+	return o, errNoOrders
+}
 
-// Resume returns an error: a command takes no orders.
-func (c *Command) Resume(context.Context, string, []string) error { return errNoOrders }
-
-// Drain returns an error: a command takes no orders.
-func (c *Command) Drain(context.Context, string, []string) error { return errNoOrders }
-
-// Scale returns an error: a command takes no orders.
-func (c *Command) Scale(context.Context, string, *int) error { return errNoOrders }
+// Orders reads the orders in the store, newest first, or the one with an id.
+func (c *Command) Orders(ctx context.Context, id string) ([]status.Order, error) {
+	return status.ReadOrders(ctx, c.conf.Store, id)
+}
 
 // Healthy returns nil: the process answers.
 func (c *Command) Healthy() error { return nil }

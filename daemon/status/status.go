@@ -33,6 +33,8 @@ type Node struct {
 	Running int       `json:"workers_running"`
 	Address string    `json:"address,omitempty"`
 	Zone    string    `json:"zone,omitempty"`
+	// Order is the version of the operators' orders that the node follows; 0: it has not reported one.
+	Order int64 `json:"order,omitempty"`
 }
 
 // Worker is one lease in work on this node, or a slot between two.

@@ -31,12 +31,20 @@ type Intent struct {
 	Drained []string  // nodes, by name, that hand everything off and take nothing, whatever the state is
 	Who     string    // wrote it
 	When    time.Time // by the store's clock; zero when nobody wrote one
+
+	Orders    []Order   // that are kept, oldest first
+	Sequence  int64     // of the last order; 0 when a node of the former release wrote the record
+	Forgotten time.Time // end of the latest order that is not kept any more
+	Revision  Revision  // at which it was read
+
+	created int64
 }
 
 const (
 	kindIntent  = "intent"
 	fleetIntent = kindIntent + ":fleet"
-	intentTries = 8
+	// maxIntent bounds the record, in bytes: the names of MaxDrained nodes and the orders that are kept.
+	maxIntent = 512 << 10
 )
 
 // MaxWorkers bounds the wanted number of workers of a fleet.
@@ -62,6 +70,11 @@ type intentBody struct {
 	Drained []string `json:"drainedNodes,omitempty"`
 	Who     string   `json:"who"`
 	When    int64    `json:"when"` // epoch ms
+
+	// Nodes of the former release know the fields above only.
+	Sequence  int64   `json:"sequence,omitempty"`
+	Orders    []Order `json:"orders,omitempty"`
+	Forgotten int64   `json:"forgotten,omitempty"` // epoch ms
 }
 
 // Intent reads what the operator wants; to run, when nobody has said anything.
@@ -77,11 +90,23 @@ func (c *Coordinator) Intent(ctx context.Context) (Intent, error) {
 }
 
 func decodeIntent(r Record) (Intent, error) {
+	if len(r.Body) > maxIntent {
+		return Intent{}, fmt.Errorf("record %s has %d bytes, more than %d: %w", r.ID, len(r.Body), maxIntent, fault.ErrCorrupt)
+	}
 	var b intentBody
 	if err := json.Unmarshal(r.Body, &b); err != nil {
 		return Intent{}, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
 	}
-	i := Intent{State: FleetState(r.State), Workers: b.Workers, Drained: b.Drained, Who: b.Who, When: time.UnixMilli(b.When)}
+	i := Intent{
+		State: FleetState(r.State), Workers: b.Workers, Drained: b.Drained, Who: b.Who, When: time.UnixMilli(b.When),
+		Orders: b.Orders, Sequence: b.Sequence, Revision: r.Revision, created: r.CreatedAt,
+	}
+	switch {
+	case b.Sequence == 0: // whatever was kept before is lost
+		i.Forgotten = i.When.Add(OrderValidity)
+	case b.Forgotten != 0:
+		i.Forgotten = time.UnixMilli(b.Forgotten)
+	}
 	return i, i.check()
 }
 
@@ -103,56 +128,6 @@ func (i Intent) check() error {
 		}
 	}
 	return nil
-}
-
-// SetIntent changes what the operator wants. change gets the stored intent and may be
-// called again when somebody else was quicker, so that no change is lost.
-func (c *Coordinator) SetIntent(ctx context.Context, who string, change func(*Intent)) (Intent, error) {
-	for range intentTries {
-		i, err := c.trySetIntent(ctx, who, change)
-		if !errors.Is(err, ErrConflict) {
-			return i, err
-		}
-		if err := c.clock.Sleep(ctx, c.retries.rand.between(10*time.Millisecond, 100*time.Millisecond)); err != nil {
-			return Intent{}, err
-		}
-	}
-	return Intent{}, fmt.Errorf("write record %s: changed by others %d times: %w", fleetIntent, intentTries, fault.ErrUnavailable)
-}
-
-func (c *Coordinator) trySetIntent(ctx context.Context, who string, change func(*Intent)) (Intent, error) {
-	i := Intent{State: Run}
-	r, err := c.record(ctx, fleetIntent)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		r = Record{ID: fleetIntent, Kind: kindIntent}
-	case err != nil:
-		return i, err
-	default:
-		if was, err := decodeIntent(r); err == nil { // an intent that cannot be read is replaced
-			i = was
-		}
-	}
-	change(&i)
-	if err := i.check(); err != nil {
-		return i, err
-	}
-	now, _, err := c.now(ctx)
-	if err != nil {
-		return i, err
-	}
-	i.Who, i.When = who, now
-	if r.CreatedAt == 0 {
-		r.CreatedAt = now.UnixMilli()
-	}
-	r.State, r.UpdatedAt = string(i.State), now.UnixMilli()
-	if r.Body, err = json.Marshal(intentBody{Workers: i.Workers, Drained: i.Drained, Who: who, When: now.UnixMilli()}); err != nil {
-		return i, fmt.Errorf("record %s: %w", fleetIntent, err)
-	}
-	if _, err := c.store.Put(ctx, r); err != nil {
-		return i, fmt.Errorf("write record %s: %w", fleetIntent, err)
-	}
-	return i, nil
 }
 
 // Now is the store's clock and how far the answer may be off.

@@ -15,6 +15,7 @@ type Load struct {
 	TargetRejectRatio float64 `json:"b,omitempty"` // ratio of bulk requests that the target rejected because it was overloaded
 	RepoThrottleRatio float64 `json:"s,omitempty"` // ratio of repository requests that failed or were throttled
 	Plan              int64   `json:"p,omitempty"` // number of the plan whose rate it uses; 0: none
+	Intent            int64   `json:"i,omitempty"` // version of the operator's intent that it follows; 0: none
 }
 
 // Limits of values in a Load.

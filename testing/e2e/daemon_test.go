@@ -199,6 +199,13 @@ func TestADaemonWhoseWorkersAreKilledMigratesEverything(t *testing.T) {
 	t.Logf("%d workers were killed, %d documents arrived in %d bulk requests", kills, last.Totals.Indexed, f.proxy.bulks.Load())
 }
 
+// order gives an order of ann.
+func order(t *testing.T, d *daemon.Daemon, o status.Order) error {
+	o.By = "ann"
+	_, err := d.Order(t.Context(), o)
+	return err
+}
+
 func TestADaemonScalesPausesReapsAndDrains(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	repo, _ := wide(t, n) // a hundred shards: there is work for every worker
@@ -207,7 +214,7 @@ func TestADaemonScalesPausesReapsAndDrains(t *testing.T) {
 	until(t, "documents flow", func() bool { return f.proxy.documents.Load() > 2 })
 
 	for _, wanted := range []int{0, 8, 2, 0} {
-		if err := f.Scale(t.Context(), "ann", &wanted); err != nil {
+		if err := order(t, f.Daemon, status.Order{Kind: "scale", Workers: &wanted}); err != nil {
 			t.Fatal(err)
 		}
 		until(t, fmt.Sprintf("%d workers", wanted), func() bool {
@@ -219,18 +226,18 @@ func TestADaemonScalesPausesReapsAndDrains(t *testing.T) {
 		t.Errorf("leases after scaling to none: %+v", held)
 	}
 	four := 4
-	must(t, f.Scale(t.Context(), "ann", &four))
+	must(t, order(t, f.Daemon, status.Order{Kind: "scale", Workers: &four}))
 	until(t, "workers work", func() bool { return len(f.working(t)) >= 2 })
 
 	begin := time.Now()
-	must(t, f.Pause(t.Context(), "ann"))
+	must(t, order(t, f.Daemon, status.Order{Kind: "pause"}))
 	until(t, "all have handed off", func() bool { return f.Status(t.Context()).Node.Running == 0 })
 	paused := time.Since(begin)
 	if held := heldItems(t, f.coord); len(held) > 0 {
 		t.Errorf("leases after a pause: %+v", held)
 	}
 	begin = time.Now()
-	must(t, f.Resume(t.Context(), "ann", nil))
+	must(t, order(t, f.Daemon, status.Order{Kind: "resume"}))
 	until(t, "workers run", func() bool { return f.Status(t.Context()).Node.Running > 0 })
 	resumed := time.Since(begin)
 	t.Logf("pause took %v, resume %v", paused, resumed)
@@ -250,7 +257,7 @@ func TestADaemonScalesPausesReapsAndDrains(t *testing.T) {
 	})
 
 	until(t, "workers work after that", func() bool { return len(f.working(t)) > 0 })
-	must(t, f.Drain(t.Context(), "ann", nil))
+	must(t, order(t, f.Daemon, status.Order{Kind: "drain"}))
 	until(t, "all leases are handed over", func() bool {
 		return f.Status(t.Context()).Node.Running == 0 && len(heldItems(t, f.coord)) == 0
 	})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/api"
 	"github.com/rfsd/rfsd/daemon/cert"
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -98,8 +99,12 @@ type RefusedError struct {
 	Node   string
 	Code   int
 	Words  string
+	Order  *status.Order // the result of which is not known; nil for other rejections
 	reason error
 }
+
+// ErrNotKnown is returned for an order that was sent to a node that did not answer.
+var ErrNotKnown = errors.New("a node has not answered, and may have stored the order")
 
 // Error returns the node's words.
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %s", e.Node, e.Words) }
@@ -115,28 +120,45 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	return c.do(ctx, http.MethodGet, path, nil, out)
 }
 
-// Post sends a command to the first node that answers and returns its name.
-func (c *Client) Post(ctx context.Context, path string, body any) (string, error) {
+// Order sends an order to the first node that answers and returns its name and the order. It waits longer than a node takes
+// to store an order. ErrNotKnown is returned if no node answers that may have received it.
+func (c *Client) Order(ctx context.Context, path string, body any) (string, status.Order, error) {
+	var done api.Ordered
 	var b []byte
 	if body != nil {
 		var err error
 		if b, err = json.Marshal(body); err != nil {
-			return "", fmt.Errorf("request: %w", err)
+			return "", done.Order, fmt.Errorf("request: %w", err)
 		}
 	}
-	var done api.Done
-	return c.do(ctx, http.MethodPost, path, b, &done)
+	patient := *c
+	patient.timeout = max(c.timeout, orderTimeout)
+	who, err := patient.do(ctx, http.MethodPost, path, b, &done)
+	return who, done.Order, err
 }
+
+// orderTimeout is longer than a node waits for the store and for the other nodes.
+const orderTimeout = 20 * time.Second
 
 func (c *Client) do(ctx context.Context, method, path string, body []byte, out any) (string, error) {
 	var errs []error
 	for _, n := range c.nodes {
 		err := c.one(ctx, n, method, path, body, out)
 		var refused *RefusedError
-		if err == nil || ctx.Err() != nil || errors.As(err, &refused) && refused.Code != http.StatusServiceUnavailable {
+		var dial *net.OpError
+		if method != http.MethodGet && errors.Is(err, fault.ErrUnavailable) && !errors.As(err, &refused) && !(errors.As(err, &dial) && dial.Op == "dial") {
+			err = fmt.Errorf("%w: %w", err, ErrNotKnown)
+		}
+		switch {
+		case err == nil:
+			return n.name, nil
+		case ctx.Err() == nil && (!errors.As(err, &refused) || refused.Code == http.StatusServiceUnavailable):
+			errs = append(errs, err)
+		case errors.Is(errors.Join(errs...), ErrNotKnown):
+			return n.name, errors.Join(append(errs, err)...)
+		default:
 			return n.name, err
 		}
-		errs = append(errs, err)
 	}
 	return "", errors.Join(errs...)
 }
@@ -183,9 +205,9 @@ func (c *Client) send(ctx context.Context, n node, method, path string, body []b
 	if err != nil || json.Unmarshal(b, &f) != nil || f.Error == "" {
 		f.Error = fmt.Sprintf("status %d", res.StatusCode)
 	}
-	refused := &RefusedError{Node: n.name, Code: res.StatusCode, Words: f.Error, reason: fault.ErrRejected}
+	refused := &RefusedError{Node: n.name, Code: res.StatusCode, Words: f.Error, Order: f.Order, reason: fault.ErrRejected}
 	switch f.Category {
-	case "unavailable":
+	case "unavailable", "unknown":
 		refused.reason = fault.ErrUnavailable
 	case "config":
 		refused.reason = fault.ErrConfig
