@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -27,11 +28,13 @@ type proxy struct {
 	documents atomic.Int64      // in bulk requests that were passed on; bodies must not be compressed
 	conflicts atomic.Int64      // answers with status 409
 	before    func(path string) // of each request, when set before the first
-	mu        sync.Mutex
-	firstAck  time.Time // of a bulk request that the node took
-	lastAck   time.Time
-	paths     []string
-	answers   []answered
+	// held keeps a request until the channel is closed, when set before the first; then it is passed on though its client is gone.
+	held     func(path string, body []byte) (arrives <-chan struct{})
+	mu       sync.Mutex
+	firstAck time.Time // of a bulk request that the node took
+	lastAck  time.Time
+	paths    []string
+	answers  []answered
 }
 
 // answered is a request that the node has answered.
@@ -67,6 +70,12 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.before != nil {
 		p.before(r.URL.Path)
+	}
+	if p.held != nil {
+		if arrives := p.held(r.URL.Path, body); arrives != nil {
+			<-arrives
+			r = r.WithContext(context.WithoutCancel(r.Context()))
+		}
 	}
 	if isBulk {
 		select {
