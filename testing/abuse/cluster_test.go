@@ -78,6 +78,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"hits":{"total":{"value":0},"hits":[]},"_shards":{"failed":0,"total":1,"successful":1}}`)
 	case last == "_count": // nothing before documents come, then more than any test sends
 		fmt.Fprintf(w, `{"count":%d,"_shards":{"failed":0,"total":1,"successful":1}}`, min(c.bulks, 1)*1000000)
+	case strings.HasSuffix(r.URL.Path, "/_stats/docs"):
+		fmt.Fprintf(w, `{"_all":{"primaries":{"docs":{"count":%d}}},"_shards":{"failed":0,"total":1,"successful":1}}`, min(c.bulks, 1)*1000000)
 	case r.URL.Path == "/_nodes/http" && c.secret:
 		_, _ = io.WriteString(w, `{}`)
 	case r.URL.Path == "/_nodes/http":
