@@ -25,7 +25,6 @@ type wire struct {
 	lost      int                                        // so many answers to writes are lost
 	put       func(cms.Record) (arrives chan struct{})   // nil: at once
 	delivered sync.WaitGroup                             // late writes
-	came      chan cms.Record                            // writes that are on their way, if not nil
 	clock     func(time.Time) (time.Time, time.Duration) // of this node's readings; nil: right
 }
 
