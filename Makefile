@@ -37,9 +37,9 @@ unit:
 	@testing/gotest.sh unit -short ./...
 
 # testing/e2e starts programs that are built without the race detector, and testing/corrupt reads with one goroutine what
-# rfs reads with many: e2e runs both.
+# rfs reads with many: e2e runs both. testing/sim lets one goroutine run at a time: sim runs it.
 race:
-	@CGO_ENABLED=1 testing/gotest.sh race -race -short -timeout 30m $$($(GO) list ./... | grep -vE '/testing/(e2e|corrupt)$$')
+	@CGO_ENABLED=1 testing/gotest.sh race -race -short -timeout 30m $$($(GO) list ./... | grep -vE '/testing/(e2e|corrupt|sim)$$')
 
 ## fuzz-short: every fuzz target for FUZZTIME each
 fuzz-short:
@@ -52,8 +52,8 @@ fuzz:
 ## sim: whole migrations in virtual time, as many worlds as SIMTIME allows but at least SEEDS; replay one with
 ## go test ./testing/sim -run Whatever -seed=N. A world runs one goroutine at a time and takes some seconds, so SIMLIMIT
 ## has to leave room for SEEDS, and the single faults run beside the drawn worlds.
-SEEDS      ?= 100
-SIMTIME    ?= 3m
+SEEDS      ?= 50
+SIMTIME    ?= 2m
 SIMLIMIT   ?= 60m
 sim:
 	@testing/gotest.sh spec ./testing/spec
