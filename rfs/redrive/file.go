@@ -1,6 +1,7 @@
 package redrive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 const (
@@ -49,7 +51,13 @@ type entry struct {
 
 // send reads the file and sends its documents, until their fates are known or an error ends it.
 func (f *file) send(ctx context.Context) error {
-	err := f.each(ctx, func(_ int, l failed.Line) error { return f.take(ctx, l) })
+	most := cmp.Or(f.run.maxLines, maxLines)
+	err := f.each(ctx, func(n int, l failed.Line) error {
+		if n == most {
+			return fmt.Errorf("failed documents in %s: more than %d lines: split the file into shorter ones (split -l %d), and run the same command again: %w", f.name, most, most, fault.ErrConfig)
+		}
+		return f.take(ctx, l)
+	})
 	if err == nil {
 		err = f.flush(ctx)
 	}

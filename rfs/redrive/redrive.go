@@ -46,9 +46,10 @@ type Redrive struct {
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
 	Log     *slog.Logger
 
-	creates map[string]bool
-	fates   map[key]fate // of all documents seen so far
-	report  Report
+	creates  map[string]bool
+	fates    map[key]fate // of all documents seen so far
+	report   Report
+	maxLines int // 0: the constant
 	// Progress of the run, read by any goroutine.
 	Sent, Failed atomic.Int64
 }
@@ -99,6 +100,9 @@ func (d Document) key() key {
 
 // maxKnown bounds the documents that are remembered to find further lines of them, which are sent again beyond it.
 const maxKnown = 4 << 20
+
+// maxLines bounds the lines of a file, of which 40 bytes each are held while it is in work.
+const maxLines = 4 << 20
 
 // Run sends the documents of all files. It returns what is known also beside an error; ctx ends it in good order.
 func (r *Redrive) Run(ctx context.Context) (Report, error) {

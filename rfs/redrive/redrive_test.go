@@ -429,3 +429,23 @@ func TestLongLinesOfARedrive(t *testing.T) {
 		t.Errorf("with a larger bound: %s, %v", numbers(report), err)
 	}
 }
+
+func TestManyLinesOfARedrive(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "w", refusal("logs", "a", 1), refusal("logs", "b", 2), refusal("logs", "c", 3))
+	before := held(t, dir)
+	r := redriveOf(Folder(dir), &cluster{})
+	r.maxLines = 2
+	report, err := r.Run(t.Context())
+	if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "w.ndjson") || !strings.Contains(err.Error(), "split -l 2") {
+		t.Errorf("%v", err)
+	}
+	if report.Complete || len(held(t, dir)) > len(before) {
+		t.Errorf("%s: %v", numbers(report), held(t, dir))
+	}
+	r = redriveOf(Folder(dir), &cluster{})
+	r.maxLines = 3
+	if report, err = r.Run(t.Context()); err != nil || !report.Complete || len(held(t, dir)) != 0 {
+		t.Errorf("at the bound: %s, %v, %v", numbers(report), err, held(t, dir))
+	}
+}
