@@ -149,22 +149,18 @@ func (d *Daemon) Failures(context.Context) (*status.Failures, error) {
 	if d.lastRead.migration == nil {
 		return nil, errNotRead(d.lastRead.err)
 	}
-	return d.failures(), nil
-}
-
-// failures is called with d.mu held.
-func (d *Daemon) failures() *status.Failures {
-	return d.refused.documents.With(d.lastRead.migration.Failures)
+	return d.refused.documents.With(d.lastRead.migration.Failures), nil
 }
 
 // Account sums the session up as of the last read of the store.
 func (d *Daemon) Account(context.Context) (status.Account, error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lastRead.migration == nil {
-		return status.Account{}, errNotRead(d.lastRead.err)
+	read, refused := d.lastRead, d.refused.documents
+	d.mu.Unlock()
+	if read.migration == nil {
+		return status.Account{}, errNotRead(read.err)
 	}
-	return status.NewAccount(d.lastRead.migration, d.lastRead.items, d.failures(), d.events.last(0)), nil
+	return status.NewAccount(read.migration, read.items, refused.With(read.migration.Failures), d.events.last(0)), nil
 }
 
 func errNotRead(why string) error {

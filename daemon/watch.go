@@ -105,8 +105,9 @@ func (d *Daemon) readRefused(ctx context.Context) {
 	}
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	is := refusals{documents: status.NewFailures(), failed: m.Totals.Failed, due: time.Now().Add(eventsEvery)}
-	if err := is.documents.ReadRefused(rctx, store); err != nil {
+	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(eventsEvery)}
+	var err error
+	if is.documents, err = status.ReadRefused(rctx, store); err != nil {
 		d.log.Debug("rejected_documents_read_failed", "error", err)
 		is.failed, is.documents = was.failed, was.documents
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -53,6 +54,33 @@ func openCoordination(ctx context.Context, call *config.Call, at config.Stored) 
 	return s, nil
 }
 
+// origin is where a command looks at a session.
+type origin struct {
+	node  bool // a running process is asked, else the store is read
+	asked config.Asked
+	store config.Stored
+}
+
+// originOf returns where the settings name the session.
+func originOf(e config.Either) origin {
+	asked, node := throughNode(e)
+	return origin{node: node, asked: asked, store: e.Stored()}
+}
+
+// look asks a node for path, or reads the same in the store.
+func look[T any](ctx context.Context, call *config.Call, from origin, path string, query url.Values, read func(*coordination) (T, error)) (v T, err error) {
+	if from.node {
+		err = ask(ctx, from.asked, path, query, &v)
+		return v, err
+	}
+	s, err := openCoordination(ctx, call, from.store)
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return read(s)
+}
+
 // read reads the session, with its items in order.
 func (s *coordination) read(ctx context.Context) (*progress.Migration, []status.Item, error) {
 	m, items, err := status.ReadAny(ctx, s.Coordinator)
@@ -65,8 +93,8 @@ func (s *coordination) read(ctx context.Context) (*progress.Migration, []status.
 
 // failures reads what failed in the session.
 func (s *coordination) failures(ctx context.Context, m *progress.Migration) (*status.Failures, error) {
-	f := status.NewFailures()
-	if err := f.ReadRefused(ctx, s.Coordinator); err != nil {
+	f, err := status.ReadRefused(ctx, s.Coordinator)
+	if err != nil {
 		return nil, fmt.Errorf("state of the work in %s: %w", s.place, err)
 	}
 	return f.With(m.Failures), nil

@@ -38,6 +38,7 @@ func failuresCommand() *cli.Command {
 // refusedIn reads the failed documents of an index, of all with "", from their directory or from the session's objects.
 func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error) {
 	r := status.NewFailures()
+	r.GivenUp = nil // files do not hold that
 	prefix := ""
 	if config.InBucket(o.Failed.Dir) {
 		prefix = o.Either.State.Session.OrDefault() + "/"
@@ -92,44 +93,39 @@ func showFailures(ctx context.Context, call *config.Call, o config.Failures) err
 }
 
 // failuresOf reads what failed: in files of failed documents, from a node, or in the store.
-func failuresOf(ctx context.Context, call *config.Call, o config.Failures) (f *status.Failures, err error) {
+func failuresOf(ctx context.Context, call *config.Call, o config.Failures) (*status.Failures, error) {
 	if o.Failed.Dir != "" {
 		return refusedIn(ctx, o)
 	}
-	if asked, ok := throughNode(o.Either); ok || !o.Either.Stored().Named() {
-		q := url.Values{}
-		if o.Index.Name != "" {
-			q.Set("index", o.Index.Name)
+	from := originOf(o.Either)
+	from.node = from.node || !from.store.Named()
+	return look(ctx, call, from, "/v1/failures", url.Values{"index": {o.Index.Name}}, func(s *coordination) (*status.Failures, error) {
+		m, _, err := s.read(ctx)
+		if err != nil {
+			return nil, err
 		}
-		f = status.NewFailures()
-		return f, ask(ctx, asked, "/v1/failures", q, f)
-	}
-	s, err := openCoordination(ctx, call, o.Either.Stored())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	m, _, err := s.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if f, err = s.failures(ctx, m); err != nil {
-		return nil, err
-	}
-	return f.Of(o.Index.Name), nil
+		f, err := s.failures(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		return f.Of(o.Index.Name), nil
+	})
 }
 
 func printFailures(w io.Writer, f *status.Failures) error {
-	if len(f.GivenUp) == 0 {
-		fmt.Fprintln(w, "nothing was given up")
+	if f.GivenUp != nil {
+		if len(f.GivenUp) == 0 {
+			fmt.Fprintln(w, "nothing was given up")
+		}
+		printGivenUp(w, f.GivenUp)
+		fmt.Fprintln(w)
 	}
-	printGivenUp(w, f.GivenUp)
 	if len(f.Groups) == 0 {
 		_, err := fmt.Fprintln(w, "no refused documents are noted in the store: rfsd migrate and fleets with a shared directory keep them in --failed-documents (default ./rfsd-failed/SESSION) of the machine that sent them")
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nINDEX\tID\tSHARD\tORDINAL\tSTATUS\tREASON")
+	fmt.Fprintln(t, "INDEX\tID\tSHARD\tORDINAL\tSTATUS\tREASON")
 	for _, d := range f.Documents {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", terminal.Clean(d.Index), orDash(terminal.Clean(d.ID)), d.Shard, d.Ordinal, d.Status, terminal.Clean(d.Reason))
 	}

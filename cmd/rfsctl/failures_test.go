@@ -74,8 +74,11 @@ func TestFailuresOfADirectoryAreGroupedByRemedy(t *testing.T) {
 		{Index: "logs", Class: "immense_term", Reason: "illegal_argument_exception", Count: 1, Remedy: `leave long values out of the index: PUT logs/_mapping {"properties":{"message":{"type":"keyword","ignore_above":8191}}}`},
 		{Index: "logs", Class: "strict_mapping", Reason: "strict_dynamic_mapping_exception", Count: 1, Remedy: `add the field to the mapping, or allow new ones: PUT logs/_mapping {"dynamic":true}`},
 	}
-	if !reflect.DeepEqual(got.Groups, want) || len(got.Documents) != 2 {
+	if !reflect.DeepEqual(got.Groups, want) || len(got.Documents) != 2 || got.GivenUp != nil {
 		t.Errorf("%+v", got)
+	}
+	if _, out, _ := rfsctl(t, "failures", "--failed-documents", dir); !strings.HasPrefix(out, "INDEX") || strings.Contains(out, "given up") {
+		t.Errorf("files do not hold what was given up: %s", out)
 	}
 	code, out, errs = rfsctl(t, "failures", "--failed-documents", dir, "--index", "other")
 	if code != 0 || !strings.Contains(out, "no refused documents") {

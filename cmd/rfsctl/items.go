@@ -62,26 +62,15 @@ func listItems(ctx context.Context, call *config.Call, o config.Items) error {
 }
 
 // itemList asks a node for items, or reads them in the store.
-func itemList(ctx context.Context, call *config.Call, e config.Either, f status.ItemFilter) (l status.ItemList, err error) {
-	if asked, ok := throughNode(e); ok {
-		q := url.Values{"limit": {strconv.Itoa(f.Limit)}, "state": f.States}
-		for name, value := range map[string]string{"id": f.ID, "index": f.Index} {
-			if value != "" {
-				q.Set(name, value)
-			}
+func itemList(ctx context.Context, call *config.Call, e config.Either, f status.ItemFilter) (status.ItemList, error) {
+	q := url.Values{"limit": {strconv.Itoa(f.Limit)}, "state": f.States, "id": {f.ID}, "index": {f.Index}}
+	return look(ctx, call, originOf(e), "/v1/items", q, func(s *coordination) (status.ItemList, error) {
+		m, items, err := s.read(ctx)
+		if err != nil {
+			return status.ItemList{}, err
 		}
-		return l, ask(ctx, asked, "/v1/items", q, &l)
-	}
-	s, err := openCoordination(ctx, call, e.Stored())
-	if err != nil {
-		return l, err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	m, items, err := s.read(ctx)
-	if err != nil {
-		return l, err
-	}
-	return status.NewItemList(m, items, f), nil
+		return status.NewItemList(m, items, f), nil
+	})
 }
 
 // safety returns the line that says whether others may write to the target.

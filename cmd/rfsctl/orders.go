@@ -67,7 +67,7 @@ func pause(ctx context.Context, call *config.Call, o config.Asked) error {
 	return give(ctx, call, o, "/v1/pause", nil, "paused")
 }
 
-// choose gives an order about the nodes that are named, or about the whole fleet.
+// choose returns the command that sends an order about the named nodes, or about the whole fleet without names.
 func choose(path, done string) func(context.Context, *config.Call, config.Asked) error {
 	return func(ctx context.Context, call *config.Call, o config.Asked) error {
 		about := "the fleet"
@@ -121,34 +121,27 @@ func showOrders(ctx context.Context, call *config.Call, o config.Either) error {
 	} else {
 		err = listOrders(terminal.NewWriter(call.Out), all)
 	}
-	code := map[string]exit.Code{"in_force": exit.OK, "replaced": exit.OK, "unknown": exit.Unknown}
-	if c, known := code[all[0].State]; known {
-		return exit.With(c, err)
+	code := exit.Failed
+	switch all[0].State {
+	case status.OrderInForce, status.OrderReplaced:
+		code = exit.OK
+	case status.OrderUnknown:
+		code = exit.Unknown
 	}
-	return exit.With(exit.Failed, err)
+	return exit.With(code, err)
 }
 
 // readOrders reads the orders through a node or from the store.
-func readOrders(ctx context.Context, call *config.Call, o config.Either, id string) (all []status.Order, err error) {
-	asked, through := throughNode(o)
-	if !through && o.Stored().Named() {
-		s, err := openCoordination(ctx, call, o.Stored())
-		if err != nil {
-			return nil, err
-		}
-		all, err := status.ReadOrders(ctx, s.Coordinator, id)
-		return all, errors.Join(err, s.close())
-	}
-	n, err := openNodes(asked.Nodes)
-	if err != nil {
-		return nil, err
-	}
+func readOrders(ctx context.Context, call *config.Call, o config.Either, id string) ([]status.Order, error) {
+	from := originOf(o)
+	from.node = from.node || !from.store.Named()
 	var query url.Values
 	if id != "" {
 		query = url.Values{"id": {id}}
 	}
-	_, err = n.Get(ctx, "/v1/orders", query, &all)
-	return all, err
+	return look(ctx, call, from, "/v1/orders", query, func(s *coordination) ([]status.Order, error) {
+		return status.ReadOrders(ctx, s.Coordinator, id)
+	})
 }
 
 func listOrders(w io.Writer, all []status.Order) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -49,28 +48,22 @@ func showReport(ctx context.Context, call *config.Call, o config.Either) error {
 }
 
 // account asks a node for the account of its session, or sums up what the store has.
-func account(ctx context.Context, call *config.Call, o config.Either) (a status.Account, err error) {
-	if asked, ok := throughNode(o); ok {
-		return a, ask(ctx, asked, "/v1/report", nil, &a)
-	}
-	s, err := openCoordination(ctx, call, o.Stored())
-	if err != nil {
-		return a, err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	m, items, err := s.read(ctx)
-	if err != nil {
-		return a, err
-	}
-	f, err := s.failures(ctx, m)
-	if err != nil {
-		return a, err
-	}
-	events, err := status.ReadEvents(ctx, s.Coordinator)
-	if err != nil {
-		return a, fmt.Errorf("events in %s: %w", s.place, err)
-	}
-	return status.NewAccount(m, items, f, events), nil
+func account(ctx context.Context, call *config.Call, o config.Either) (status.Account, error) {
+	return look(ctx, call, originOf(o), "/v1/report", nil, func(s *coordination) (a status.Account, err error) {
+		m, items, err := s.read(ctx)
+		if err != nil {
+			return a, err
+		}
+		f, err := s.failures(ctx, m)
+		if err != nil {
+			return a, err
+		}
+		events, err := status.ReadEvents(ctx, s.Coordinator)
+		if err != nil {
+			return a, fmt.Errorf("events in %s: %w", s.place, err)
+		}
+		return status.NewAccount(m, items, f, events), nil
+	})
 }
 
 // shownEvents is how many events the text of an account has; the JSON has more.

@@ -129,8 +129,7 @@ func (c *Command) read(ctx context.Context) (*progress.Migration, error) {
 	refused, known := c.refused, c.failed == m.Totals.Failed
 	c.mu.Unlock()
 	if !known {
-		refused = status.NewFailures()
-		if err := refused.ReadRefused(ctx, c.conf.Store); err != nil {
+		if refused, err = status.ReadRefused(ctx, c.conf.Store); err != nil {
 			return nil, err
 		}
 	}
@@ -196,8 +195,9 @@ func (c *Command) Items(_ context.Context, f status.ItemFilter) (status.ItemList
 		return status.ItemList{}, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return status.NewItemList(m, c.items, f), nil
+	items := c.items
+	c.mu.Unlock()
+	return status.NewItemList(m, items, f), nil
 }
 
 // Account sums the session up as of the last read of the store.
@@ -207,8 +207,9 @@ func (c *Command) Account(context.Context) (status.Account, error) {
 		return status.Account{}, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return status.NewAccount(m, c.items, c.refused.With(m.Failures), c.events), nil
+	items, refused, events := c.items, c.refused, c.events
+	c.mu.Unlock()
+	return status.NewAccount(m, items, refused.With(m.Failures), events), nil
 }
 
 // Events returns the last events of the store, at most limit, newest last; limit ≤ 0: all.

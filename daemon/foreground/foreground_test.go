@@ -166,8 +166,8 @@ func TestACommandAnswersWhatTheStoreHolds(t *testing.T) {
 	}
 	var account status.Account
 	must(t, ask(t, path, "/v1/report", &account))
-	failures := status.NewFailures()
-	must(t, failures.ReadRefused(t.Context(), c))
+	failures, err := status.ReadRefused(t.Context(), c)
+	must(t, err)
 	events, err := status.ReadEvents(t.Context(), c)
 	must(t, err)
 	account.ReadAt, account.Migration.ReadAt = want.ReadAt, want.ReadAt

@@ -32,7 +32,7 @@ func NewAccount(m *progress.Migration, items []Item, failures *Failures, events 
 		}
 	}
 	return Account{
-		ReadAt: m.ReadAt, Migration: m, Items: NewItemList(m, items, ItemFilter{}).States, Work: newWork(items), Refused: failures.Groups,
+		ReadAt: m.ReadAt, Migration: m, Items: countStates(items), Work: newWork(items), Refused: failures.Groups,
 		Events: of[max(0, len(of)-KeptEvents):],
 	}
 }

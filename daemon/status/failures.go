@@ -26,7 +26,7 @@ type RefusedGroup struct {
 
 // Failures are what failed in a session.
 type Failures struct {
-	// GivenUp are the failed items, indices and phases, grouped by reason.
+	// GivenUp are the failed items, indices and phases, grouped by reason; nil: they are not known.
 	GivenUp []progress.Failure `json:"given_up"`
 	// Groups are the refused documents by index and class, the largest first.
 	Groups []RefusedGroup `json:"groups"`
@@ -51,17 +51,18 @@ func (f *Failures) With(givenUp []progress.Failure) *Failures {
 	return &is
 }
 
-// ReadRefused adds the refused documents that the workers of a fleet recorded. If a bucket or shared directory has the failed
+// ReadRefused returns the refused documents that the workers of a fleet recorded. If a bucket or shared directory has the failed
 // documents, none are recorded.
-func (f *Failures) ReadRefused(ctx context.Context, store *cms.Coordinator) error {
+func ReadRefused(ctx context.Context, store *cms.Coordinator) (*Failures, error) {
+	f := NewFailures()
 	for d, err := range store.Refused(ctx) {
 		if err != nil {
-			return fmt.Errorf("refused documents: %w", err)
+			return nil, fmt.Errorf("refused documents: %w", err)
 		}
 		f.Add(d, "")
 	}
 	f.Sort()
-	return nil
+	return f, nil
 }
 
 // Add adds a document; detail is the target's message, if it is known.
@@ -101,7 +102,7 @@ func (f *Failures) WithoutDocuments() *Failures {
 	return &is
 }
 
-// Of returns the failures of one index, of all with "". What was given up is not told apart by index.
+// Of returns the refused documents of one index, of all with "", and what was given up of all indices.
 func (f *Failures) Of(index string) *Failures {
 	if index == "" {
 		return f

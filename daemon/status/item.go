@@ -160,15 +160,22 @@ type ItemList struct {
 	Foreign  []string       `json:"foreign_documents,omitempty"` // ids of documents among the items that are none
 }
 
+func countStates(all []Item) map[string]int {
+	states := map[string]int{}
+	for _, x := range all {
+		states[x.State]++
+	}
+	return states
+}
+
 // NewItemList lists the items of a session that f selects.
 func NewItemList(m *progress.Migration, all []Item, f ItemFilter) ItemList {
 	l := ItemList{
-		ReadAt: m.ReadAt, Items: []Item{}, States: map[string]int{}, Total: len(all), Seeded: m.Seeded, SafeFrom: m.SafeFrom,
+		ReadAt: m.ReadAt, Items: []Item{}, States: countStates(all), Total: len(all), Seeded: m.Seeded, SafeFrom: m.SafeFrom,
 		Safe: m.SafeFrom != nil && !m.ReadAt.Before(*m.SafeFrom), Foreign: m.Foreign,
 	}
 	limit := cmp.Or(max(f.Limit, 0), 1000)
 	for _, x := range all {
-		l.States[x.State]++
 		l.Totals.add(x.Sums)
 		if len(l.Items) < limit && f.takes(x) {
 			l.Items = append(l.Items, x)

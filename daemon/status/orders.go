@@ -9,9 +9,10 @@ import (
 
 // States of an order: what was read of it in the store, and, of an order that is being given, refused.
 const (
-	OrderInForce = string(cms.OrderInForce)
-	OrderUnknown = string(cms.OrderUnknown)
-	OrderRefused = "refused" // it never comes into force
+	OrderInForce  = string(cms.OrderInForce)
+	OrderReplaced = string(cms.OrderReplaced)
+	OrderUnknown  = string(cms.OrderUnknown)
+	OrderRefused  = "refused" // it never comes into force
 )
 
 // Order is an order of an operator and what became of it. An order that is not kept has ID, State and Ends only.
@@ -32,10 +33,11 @@ type Order struct {
 // OrderOf returns an order in its form of the API.
 func OrderOf(o cms.Order, state string) Order {
 	r := Order{ID: o.ID, State: state, Kind: string(o.Kind), Nodes: o.Nodes, Workers: o.Workers, By: o.Who, Sequence: o.Sequence}
-	for at, to := range map[*time.Time]**time.Time{&o.Issued: &r.Issued, &o.Ends: &r.Ends} {
-		if !at.IsZero() {
-			*to = at
-		}
+	if !o.Issued.IsZero() {
+		r.Issued = &o.Issued
+	}
+	if !o.Ends.IsZero() {
+		r.Ends = &o.Ends
 	}
 	return r
 }
