@@ -83,8 +83,8 @@ func (l *boundListener) Accept() (net.Conn, error) {
 		}
 		user := userOf(conn)
 		if why := l.take(user); why != "" {
-			conn.Close()
 			l.refused.add(why)
+			conn.Close()
 			continue
 		}
 		return &placedConn{Conn: conn, leave: func() { l.leave(user) }}, nil

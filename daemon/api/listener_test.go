@@ -41,19 +41,23 @@ func answered(t *testing.T, conn net.Conn, request string) string {
 const getStatus = "GET /v1/status HTTP/1.1\r\nHost: rfsd\r\n\r\n"
 
 func TestSocketsAreBounded(t *testing.T) {
-	dir := t.TempDir()
 	var refused sync.Map
-	conf := Config{Socket: filepath.Join(dir, "op"), StatusSocket: filepath.Join(dir, "ro"), Refused: func(name string) { refused.Store(name, true) }}
-	serve(t, conf, &fakeNode{})
-	dial := func(name string) net.Conn {
-		conn, err := net.Dial("unix", filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
+	// Each case has a server of its own: one counts a connection for a moment after its client saw the end of it.
+	begin := func(t *testing.T) (dial func(name string) net.Conn) {
+		dir := t.TempDir()
+		conf := Config{Socket: filepath.Join(dir, "op"), StatusSocket: filepath.Join(dir, "ro"), Refused: func(name string) { refused.Store(name, true) }}
+		serve(t, conf, &fakeNode{})
+		return func(name string) net.Conn {
+			conn, err := net.Dial("unix", filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			return conn
 		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
 	}
 	t.Run("a GET has no body to be waited for", func(t *testing.T) {
+		dial := begin(t)
 		for _, head := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
 			conn := dial("ro")
 			if got := answered(t, conn, "GET /v1/status HTTP/1.1\r\nHost: rfsd\r\n"+head+"\r\n\r\n"); !strings.Contains(got, "400") {
@@ -66,6 +70,7 @@ func TestSocketsAreBounded(t *testing.T) {
 		}
 	})
 	t.Run("one user has a bound on each", func(t *testing.T) {
+		dial := begin(t)
 		held := make([]net.Conn, maxPerUser)
 		for i := range held {
 			held[i] = dial("ro")

@@ -150,7 +150,7 @@ const leastHeld = 16 << 20
 // Bound bounds the long values that the columns hold together, in bytes: more is columns.ErrLong.
 func (v *Values) Bound(most int64) { v.most = most }
 
-// Shrink gives up the memory of long values.
+// Shrink releases the memory of long values.
 func (v *Values) Shrink() {
 	for _, c := range v.opened {
 		if c != nil && v.held > 0 {

@@ -162,7 +162,7 @@ func (p *pages) all(ctx context.Context, each func(Hit) error) error {
 	}
 }
 
-// shrink gives up the memory of a long page.
+// shrink releases the memory of a long page.
 func (p *pages) shrink() {
 	if p.buf.Cap() > pageLimit {
 		p.buf = bytes.Buffer{}

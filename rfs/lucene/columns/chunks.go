@@ -68,7 +68,7 @@ func (r *chunkReader) room(n int) (err error) {
 	return nil
 }
 
-// shrink gives up a long chunk.
+// shrink releases a long chunk.
 func (r *chunkReader) shrink() {
 	if r == nil {
 		return

@@ -175,7 +175,7 @@ func (r *Reader) Bytes(ctx context.Context, i int) ([]byte, error) {
 	return r.e.blobs.at(ctx, r.bytes, r.places, r.begin)
 }
 
-// Shrink gives up the memory of long values, which are read again when they are asked for.
+// Shrink releases the memory of long values, which are read again when they are asked for.
 func (r *Reader) Shrink() {
 	r.bytes.shrink()
 	r.chunks.shrink()

@@ -63,7 +63,7 @@ type view struct {
 	held     int64
 }
 
-// shrink gives up a long page.
+// shrink releases a long page.
 func (v *view) shrink() {
 	if v != nil && v.held > 0 {
 		v.page = nil
