@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# e2e.sh VERSION...: the tests against real servers. Boots OpenSearch of each VERSION once, runs the tests
-# of testing/e2e, testing/cluster, testing/corrupt and rfs on them, stops them, and says by name what did not run.
+# e2e.sh VERB VERSION...: the tests of E2EPACKAGES against real servers. Boots OpenSearch of each VERSION once, runs
+# them, stops the nodes, and lists by name what did not run.
 #
 # A node that runs already is used when RFSD_TEST_OPENSEARCH_<VERSION with _ for .> holds its URL; tests
-# delete what they find there. E2EFLAGS goes to `go test` (E2EFLAGS='-run Landed'), E2EPACKAGES replaces the
-# packages. Exit 1 when a test or a node failed, or when a node is missing whose JDK this distribution has.
+# delete what they find there. E2EFLAGS goes to `go test` (E2EFLAGS='-run Landed').
+# Exit 1 when a test or a node failed, or when a node is missing whose JDK this distribution has.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [ $# -eq 0 ]; then
-  echo "usage: $0 version-of-OpenSearch..." >&2
+if [ $# -lt 2 ]; then
+  echo "usage: E2EPACKAGES='./testing/e2e' $0 verb version-of-OpenSearch..." >&2
   exit 2
 fi
+verb=$1
+shift
 go=${GO:-go}
 work=$(mktemp -d)
 logs=${RFSD_LOGS:-$(mktemp -d)}
@@ -39,7 +41,7 @@ trap 'exit 143' TERM
 boot() {
   local version=$1 variable=RFSD_TEST_OPENSEARCH_${1//./_} url=$work/url-$1 pid code=0
   if [ -n "${!variable:-}" ]; then
-    echo "e2e: OpenSearch $version: the one at ${!variable}"
+    echo "$verb: OpenSearch $version: the one at ${!variable}"
     return 0
   fi
   "$work/boot" -version "$version" >"$url" 2>"$work/boot-$version" &
@@ -54,10 +56,10 @@ boot() {
     return "$code"
   fi
   export "$variable=$(head -1 "$url")"
-  echo "e2e: OpenSearch $version: ${!variable}"
+  echo "$verb: OpenSearch $version: ${!variable}"
 }
 
-echo "e2e: building"
+echo "$verb: building"
 "$go" build -o "$work/boot" ./testing/cluster/boot
 failed=0
 for version in "$@"; do
@@ -77,7 +79,7 @@ if [ ${#absent[@]} -gt 0 ]; then
     need=jdk17
     [ "${version%%.*}" -lt 3 ] || need=jdk21
     if [[ " $lacking " != *"$need"* ]]; then
-      echo "e2e: OpenSearch $version cannot run here; run testing/setup.sh" >&2
+      echo "$verb: OpenSearch $version cannot run here; run testing/setup.sh" >&2
       failed=1
     fi
   done
@@ -87,7 +89,7 @@ fi
 code=0
 set -m
 # shellcheck disable=SC2086 # flags and packages are words
-RFSD_LOGS=$logs RFSD_E2E=1 testing/gotest.sh e2e -p 1 -count=1 -timeout 40m ${E2EFLAGS:-} ${E2EPACKAGES:-./testing/e2e/... ./testing/cluster ./testing/corrupt ./rfs/...} &
+RFSD_LOGS=$logs RFSD_E2E=1 testing/gotest.sh "$verb" -p 1 -count=1 -timeout 40m ${E2EFLAGS:-} $E2EPACKAGES &
 tests=$!
 set +m
 wait "$tests" || code=$?
@@ -95,10 +97,10 @@ tests=
 [ "$code" = 0 ] || failed=1
 
 for version in ${absent[@]+"${absent[@]}"}; do
-  echo "e2e: OpenSearch $version did not run: no test saw it (see above)"
+  echo "$verb: OpenSearch $version did not run: no test saw it (see above)"
 done
 if [ "$failed" = 1 ]; then
-  echo "e2e: FAILED" >&2
+  echo "$verb: FAILED" >&2
   exit 1
 fi
-echo "e2e: passed"
+echo "$verb: passed"

@@ -8,7 +8,7 @@ mkdir -p "$logs"
 export RFSD_LOGS=$logs
 all=(sources imports daemon kills memory namespaces hints progress processes clusters corrupt sim fleet mutants fuzz packages bench)
 
-e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh ${TARGETS:-2.19.4 3.8.0}; }
+e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
 # part NAME: runs it. Each is a verb of the Makefile, or the tests behind one variable.
 part() {
