@@ -104,13 +104,13 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 	return false, errors.Join(err, rerr)
 }
 
-// phaseCause says whether an attempt at a phase counts: not when it was stopped, when the
-// other side was away, or when the user has to change something first.
+// phaseCause returns why an attempt at a phase ended. Only CauseNone counts: not an attempt that was stopped, that another
+// worker's change or an outage of the other side ended, or after which the user has to change something first.
 func phaseCause(ctx context.Context, err error) cms.Cause {
 	switch {
 	case ctx.Err() != nil, errors.Is(err, ErrSnapshotRuns):
 		return cms.CauseDrain
-	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, fault.ErrConfig):
+	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, fault.ErrConfig), errors.Is(err, cms.ErrConflict):
 		return cms.CauseOutage
 	}
 	return cms.CauseNone

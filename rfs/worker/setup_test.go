@@ -25,6 +25,7 @@ func TestSetupOfDocumentsFails(t *testing.T) {
 	}{
 		{"an error that stays is counted", errors.New("this cannot be read"), true},
 		{"an outage is not", fmt.Errorf("no answer: %w", fault.ErrUnavailable), false},
+		{"what another worker changed meanwhile is not", fmt.Errorf("take over the queue: %w", cms.ErrConflict), false},
 		{"what the user has to change is not", fmt.Errorf("no such index: %w", fault.ErrConfig), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
