@@ -1,0 +1,74 @@
+package throttle
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Bounds of a Latency.
+const (
+	leastShare = 1.0 / 256
+	leastPart  = 1.0 / 16 // shares below it are reached by pauses
+	shareStep  = 1.0 / 32
+)
+
+// Latency lowers the load of readers that share it while answers take longer than a limit, and raises it again step by
+// step. Requests become smaller first, to a 16th; then readers pause, up to 15 times as long as the answer took.
+type Latency struct {
+	limit time.Duration
+	sleep func(ctx context.Context, d time.Duration) error
+
+	mu    sync.Mutex
+	share float64 // of the full load
+	turn  int     // how often the share was lowered
+}
+
+// NewLatency returns a Latency that allows the full load. A limit of 0 returns nil: the load is never lowered.
+func NewLatency(limit time.Duration, sleep func(ctx context.Context, d time.Duration) error) *Latency {
+	if limit <= 0 {
+		return nil
+	}
+	return &Latency{limit: limit, sleep: sleep, share: 1}
+}
+
+// Share returns the part of the full load that is allowed, between 0 and 1.
+func (l *Latency) Share() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.share
+}
+
+// Begin is called before a request. It returns which part of its full size the request should have, and end, which is called
+// when the answer has come or has failed: it measures the time, and blocks while the reader should pause. It returns the error
+// of a ctx that is done first.
+func (l *Latency) Begin() (part float64, end func(ctx context.Context) error) {
+	l.mu.Lock()
+	part, turn := max(l.share, leastPart), l.turn
+	l.mu.Unlock()
+	begin := time.Now()
+	return part, func(ctx context.Context) error {
+		took := time.Since(begin)
+		if d := l.pause(took, turn); d > 0 {
+			return l.sleep(ctx, d)
+		}
+		return nil
+	}
+}
+
+// pause notes how long an answer took, and returns how long its reader should pause. An answer to a request of before the share
+// was lowered does not lower it once more.
+func (l *Latency) pause(took time.Duration, turn int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case took > l.limit && turn == l.turn:
+		l.share, l.turn = max(l.share/2, leastShare), l.turn+1
+	case took <= l.limit*4/5:
+		l.share = min(l.share+shareStep, 1)
+	}
+	if l.share >= leastPart {
+		return 0
+	}
+	return time.Duration(float64(took) * (leastPart/l.share - 1))
+}

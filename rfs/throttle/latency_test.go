@@ -1,0 +1,107 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// answered lets one request take so long, and returns its part and how long its reader paused.
+func answered(t *testing.T, l *Latency, took time.Duration) (part float64, paused time.Duration) {
+	t.Helper()
+	part, end := l.Begin()
+	time.Sleep(took)
+	begin := time.Now()
+	if err := end(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return part, time.Since(begin)
+}
+
+func TestLatency(t *testing.T) {
+	const limit = 100 * time.Millisecond
+	for _, c := range []struct {
+		name   string
+		took   []time.Duration // of answers one after the other
+		share  float64         // behind them
+		part   float64         // of the next request
+		paused time.Duration   // behind the last
+	}{
+		{"fast answers change nothing", []time.Duration{limit / 2, limit / 2}, 1, 1, 0},
+		{"one slow answer halves the load", []time.Duration{2 * limit}, 0.5, 0.5, 0},
+		{"requests become smaller before readers pause", []time.Duration{2 * limit, 2 * limit, 2 * limit, 2 * limit}, 1. / 16, 1. / 16, 0},
+		{"then readers pause", []time.Duration{2 * limit, 2 * limit, 2 * limit, 2 * limit, 2 * limit}, 1. / 32, 1. / 16, 2 * limit},
+		{"the load never becomes nothing", []time.Duration{
+			2 * limit, 2 * limit, 2 * limit, 2 * limit, 2 * limit, 2 * limit, 2 * limit, 2 * limit, 2 * limit, 2 * limit,
+		}, 1. / 256, 1. / 16, 30 * limit},
+		{"it rises step by step", []time.Duration{2 * limit, limit / 2, limit / 2}, 0.5 + 2./32, 0.5 + 2./32, 0},
+		{"near the limit it stays", []time.Duration{2 * limit, limit * 9 / 10, limit}, 0.5, 0.5, 0},
+		{"it rises to the full load at most", []time.Duration{0, 0, 0}, 1, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLatency(limit, sleep)
+				var paused time.Duration
+				for _, took := range c.took {
+					_, paused = answered(t, l, took)
+				}
+				part, _ := l.Begin()
+				if l.Share() != c.share || part != c.part || paused != c.paused {
+					t.Errorf("share %v, part %v, paused %v, want %v, %v, %v", l.Share(), part, paused, c.share, c.part, c.paused)
+				}
+			})
+		})
+	}
+	if NewLatency(0, sleep) != nil {
+		t.Error("without a limit the load is lowered")
+	}
+}
+
+func TestRequestsUnderWayLowerTheLoadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLatency(time.Second, sleep)
+		var ends []func(context.Context) error
+		for range 8 {
+			_, end := l.Begin()
+			ends = append(ends, end)
+		}
+		time.Sleep(2 * time.Second)
+		for _, end := range ends {
+			if err := end(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l.Share() != 0.5 {
+			t.Errorf("share %v, want 0.5", l.Share())
+		}
+	})
+}
+
+func TestAPauseEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLatency(time.Second, sleep)
+		for range 9 {
+			answered(t, l, 2*time.Second)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		_, end := l.Begin()
+		time.Sleep(2 * time.Second)
+		cancel()
+		if err := end(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
+}
