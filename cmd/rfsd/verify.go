@@ -19,7 +19,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/throttle"
@@ -31,7 +33,7 @@ const verifyHelp = `Compares what migrate with the same options sends with what 
    of the source. Names what is missing, extra or different. Writes nothing; target indices are refreshed.
 
    7: equal as far as it was compared, but a part cannot be read; 8 wins over 7. Documents that the account names as failed, that have no source or that rules leave
-   out are counted and are no difference.`
+   out are counted and are no difference; nor is what was written to the target after the migration, where its end is recorded.`
 
 // wholeTarget is what migrate --verify asks for.
 var wholeTarget = config.Verification{Sample: 1, Differences: 1000}
@@ -115,8 +117,17 @@ func compare(ctx context.Context, o options, blobs repo.Repository, memory *budg
 		return nil, err
 	}
 	bucket, pause := throttle.New(o.maxRate), cms.SystemClock().Sleep
+	held := worker.ComparedTarget{Client: client, Version: v, Longest: o.maxDocument, Admit: bucket.Take, Pause: pause, Log: log}
+	if latency := throttle.NewLatency(ask.MaxLatency, pause); latency != nil {
+		held.Pace = latency
+	}
+	if marks, why := sessionMarks(ctx, o, client, plan); why != nil {
+		log.Info("documents that were changed since the migration are not told apart", "reason", fault.Text(why))
+	} else {
+		held.Marks = marks
+	}
 	checker := verify.New(verify.Options{
-		Target: worker.ComparedTarget{Client: client, Version: v, Longest: o.maxDocument, Admit: bucket.Take, Pause: pause, Log: log},
+		Target: held,
 		Sample: verify.Sample(float64(ask.Sample)), Failed: refused, Names: ask.Differences, Readers: o.slots, Pause: pause, Log: log,
 	})
 	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: memory, MaxDocument: o.maxDocument}
@@ -138,6 +149,34 @@ func compare(ctx context.Context, o options, blobs repo.Repository, memory *budg
 	}
 	r.State, r.End = r.Worst(), time.Now().UTC().Truncate(time.Second)
 	return r, nil
+}
+
+// errNoMarks means that nothing is recorded of the end of the migration.
+var errNoMarks = errors.New("no session of this name has migrated this snapshot to this target, as far as its state shows")
+
+// sessionMarks reads the sequence numbers that the target had at the end of the migration of this snapshot.
+func sessionMarks(ctx context.Context, o options, client *target.Client, plan *worker.Plan) (m rollback.Marks, err error) {
+	if o.coordinatorFile != "" { // opening would create it
+		if _, err := os.Stat(o.coordinatorFile); err != nil {
+			return m, err
+		}
+	}
+	kept, end, err := keptFailures(ctx, o, client)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	if kept == nil {
+		return m, errNoMarks
+	}
+	identity, err := kept.Identity(ctx)
+	switch {
+	case errors.Is(err, cms.ErrNotFound), err == nil && !worker.IsOf(identity, plan):
+		return m, errNoMarks
+	case err != nil:
+		return m, err
+	}
+	return rollback.ReadMarks(ctx, client, kept)
 }
 
 // accountOfFailures reads which documents the migration has recorded as failed: from its directory or bucket.
@@ -189,14 +228,14 @@ const shownDifferences = 20
 
 func printVerification(w io.Writer, r *verify.Report) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TARGET INDEX\tSTATE\tSOURCE\tTARGET\tMISSING\tEXTRA\tDIFFERENT\tSAME VALUE\tROUTING\tFAILED\tFILTERED")
+	fmt.Fprintln(t, "TARGET INDEX\tSTATE\tSOURCE\tTARGET\tMISSING\tEXTRA\tDIFFERENT\tSAME VALUE\tROUTING\tSINCE\tFAILED\tFILTERED")
 	for _, x := range r.Indices {
 		failed := x.Failed
 		for _, n := range x.Unsent {
 			failed += n
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", x.Target, x.State, x.SourceSide.Documents, x.TargetSide.Documents,
-			x.Counts[verify.Missing], x.Counts[verify.Extra], x.Counts[verify.Changed], x.Counts[verify.SameValue], x.Counts[verify.OtherRouting], failed, x.Filtered)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", x.Target, x.State, x.SourceSide.Documents, x.TargetSide.Documents,
+			x.Counts[verify.Missing], x.Counts[verify.Extra], x.Counts[verify.Changed], x.Counts[verify.SameValue], x.Counts[verify.OtherRouting], x.Counts[verify.ChangedSince], failed, x.Filtered)
 	}
 	t.Flush()
 	for _, x := range r.Indices {
@@ -225,7 +264,11 @@ func printIndex(w io.Writer, x *verify.Index) {
 			fmt.Fprintf(w, "%s: %d more documents are in the report (--output json)\n", x.Target, len(x.Differences)-i)
 			break
 		}
-		fmt.Fprintf(w, "%s: %s: %q%s\n", x.Target, d.Kind, d.ID, placeText(d))
+		kind := string(d.Kind)
+		if d.Change != "" {
+			kind += " (" + string(d.Change) + ")"
+		}
+		fmt.Fprintf(w, "%s: %s: %q%s\n", x.Target, kind, d.ID, placeText(d))
 	}
 	if n := x.NotNamed; n.Buckets > 0 {
 		fmt.Fprintf(w, "%s: %d of %d parts with %d documents differ, too, and were not read again\n", x.Target, n.Buckets, x.Buckets, n.Documents)
@@ -258,7 +301,7 @@ func placeText(d verify.Difference) string {
 	if d.Path != "" {
 		fmt.Fprintf(&b, ", at %s", d.Path)
 	}
-	if d.Kind != verify.Extra {
+	if d.Kind != verify.Extra && d.Change != verify.Extra {
 		fmt.Fprintf(&b, " (shard %d, ordinal %d)", d.Shard, d.Ordinal)
 	}
 	return b.String()

@@ -394,3 +394,64 @@ func TestARepositoryThatTheSourceKnewIsNotListed(t *testing.T) {
 		})
 	}
 }
+
+func TestMarks(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(on *cluster, l *Ledger)
+		mark   int64
+		known  bool
+	}{
+		{"as the migration left it", func(*cluster, *Ledger) {}, 7, true},
+		{"written to since", func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, 7, true},
+		{"another index of the name", func(on *cluster, _ *Ledger) { on.index("a", "another", "", "", 12, created) }, 0, false},
+		{"an alias has the name", func(on *cluster, _ *Ledger) { on.answers["/a"] = `{"b":{"aliases":{"a":{}}}}` }, 0, false},
+		{"removed", func(on *cluster, _ *Ledger) { delete(on.answers, "/a") }, 0, false},
+		{"the migration goes on", func(_ *cluster, l *Ledger) { must(t, l.Unseal(t.Context())) }, 0, false},
+		{"written to between two runs", func(on *cluster, l *Ledger) {
+			reset(on, "", `"read":{}`, 12)
+			must(t, l.Unseal(t.Context()))
+			must(t, l.Seal(t.Context()))
+		}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, r, l := migrated(t)
+			ended(t, on, l)
+			c.change(on, l)
+			m, err := ReadMarks(t.Context(), on, r)
+			must(t, err)
+			if mark, known := m.Of("a", 0); mark != c.mark || known != c.known {
+				t.Errorf("%d %t, want %d %t", mark, known, c.mark, c.known)
+			}
+			if _, known := m.Of("a", 1); known {
+				t.Error("a shard that is not recorded has a mark")
+			}
+		})
+	}
+}
+
+func TestABackingIndexThatIsYoungerThanTheMigrationIsAllChangedSince(t *testing.T) {
+	on, r := &cluster{answers: map[string]string{}}, coordinator(t)
+	l := ledger(on, r)
+	must(t, l.Intend(t.Context(), DataStream, "s", nil))
+	stream := func(backing ...string) {
+		var all, seq []string
+		for _, name := range backing {
+			on.index(name, "u"+name, "", "", 3, created)
+			all, seq = append(all, fmt.Sprintf(`{"index_name":%q}`, name)), append(seq, fmt.Sprintf(`%q:{"shards":{"0":[{"routing":{"primary":true},"seq_no":{"max_seq_no":3}}]}}`, name))
+		}
+		on.answers["/_data_stream/s"] = `{"data_streams":[{"name":"s","indices":[` + strings.Join(all, ",") + `]}]}`
+		on.answers["/s/_stats/docs"] = `{"indices":{` + strings.Join(seq, ",") + `}}`
+	}
+	stream(".ds-s-1")
+	must(t, l.Confirm(t.Context(), DataStream, "s"))
+	must(t, l.Seal(t.Context()))
+	stream(".ds-s-1", ".ds-s-2")
+	m, err := ReadMarks(t.Context(), on, r)
+	must(t, err)
+	for index, want := range map[string]int64{".ds-s-1": 3, ".ds-s-2": -1} {
+		if mark, known := m.Of(index, 0); mark != want || !known {
+			t.Errorf("%s: %d %t", index, mark, known)
+		}
+	}
+}

@@ -32,6 +32,15 @@ const readKeepAlive = "5m"
 type Hit struct {
 	ID, Routing []byte
 	Source      []byte // as it is stored; nil when the target keeps none
+	// Sequence is the number of the operation that wrote the document in its shard; -1 unless it was asked for.
+	Sequence int64
+}
+
+// Pace bounds the load of a reading by the time that its pages take: *throttle.Latency is one.
+type Pace interface {
+	// Begin is called before a page is asked for. It returns the part of a whole page that it should have, and end, which
+	// is called when the answer has come or has failed, and blocks as long as nothing should be asked for.
+	Begin() (part float64, end func(ctx context.Context) error)
 }
 
 // Reading says how documents are read.
@@ -49,6 +58,9 @@ type Reading struct {
 	Longest int64
 	// Admit is called with the bytes of each page after it was read, and blocks until so many are allowed; nil: always.
 	Admit func(ctx context.Context, bytes int) error
+	Pace  Pace // nil: none
+	// Sequence asks for the sequence number of each document.
+	Sequence bool
 	// Pause waits before a page is asked for again.
 	Pause func(ctx context.Context, d time.Duration) error
 }
@@ -57,6 +69,9 @@ type Reading struct {
 func (v Version) HasPointInTime() bool {
 	return v.Distribution == "opensearch" && (v.Major > 2 || v.Major == 2 && v.Minor >= 4)
 }
+
+// ReportsSequence reports whether a search returns sequence numbers.
+func (v Version) ReportsSequence() bool { return v.Distribution == "opensearch" || v.Major >= 7 }
 
 // ReadShard calls each with every visible root document of one shard, in one consistent state of it. Nothing stays open at
 // the target. A page of a point in time is asked for again when it does not come; what a scroll has lost is
@@ -68,7 +83,7 @@ func (c *Client) ReadShard(ctx context.Context, r Reading, each func(Hit) error)
 	if *r.Size == 0 {
 		*r.Size = firstPage
 	}
-	p := &pages{c: c, r: r, size: min(*r.Size, r.window())}
+	p := &pages{c: c, r: r, size: min(*r.Size, r.window()), part: 1}
 	err := p.open(ctx)
 	if err == nil {
 		err = p.all(ctx, each)
@@ -98,6 +113,7 @@ type pages struct {
 	cursor string // id of the point in time or of the scroll; "" for none
 	after  []byte // sort values of the last hit, JSON
 	buf    bytes.Buffer
+	part   float64       // of a whole page that the next one should have
 	long   bool          // the next page is a document longer than pages are
 	held   *budget.Share // of buf, where it is one
 }
@@ -157,7 +173,7 @@ func (p *pages) all(ctx context.Context, each func(Hit) error) error {
 			}
 		}
 		perHit := max(p.buf.Len()/hits, 1)
-		p.size = max(1, min(pageBytes/perHit, 4*p.size, p.r.window()))
+		p.size = max(1, min(int(p.part*pageBytes)/perHit, 4*p.size, p.r.window()))
 		p.shrink()
 	}
 }
@@ -196,7 +212,7 @@ func (p *pages) lengthen(ctx context.Context) (err error) {
 // page fetches one page and passes its hits on.
 func (p *pages) page(ctx context.Context, each func(Hit) error) (hits int, err error) {
 	for try := 1; ; try++ {
-		if err = p.fetch(ctx); err == nil {
+		if err = p.paced(ctx); err == nil {
 			break
 		}
 		repeatable := p.r.PointInTime || p.cursor == ""
@@ -224,10 +240,30 @@ func (p *pages) page(ctx context.Context, each func(Hit) error) (hits int, err e
 	return p.parse(each)
 }
 
+// paced fetches a page at the pace of the reading.
+func (p *pages) paced(ctx context.Context) error {
+	if p.r.Pace == nil {
+		return p.fetch(ctx)
+	}
+	part, end := p.r.Pace.Begin()
+	if part < p.part {
+		p.size = max(1, int(float64(p.size)*part/p.part))
+	}
+	p.part = part
+	err := p.fetch(ctx)
+	if perr := end(ctx); err == nil {
+		err = perr
+	}
+	return err
+}
+
 // fetch asks for the next page and reads the answer into p.buf.
 func (p *pages) fetch(ctx context.Context) error {
 	path, query := "/_search", url.Values{"allow_partial_search_results": {"false"}}
 	body := map[string]any{"size": p.size, "sort": []string{"_doc"}, "_source": true, "track_total_hits": false}
+	if p.r.Sequence {
+		body["seq_no_primary_term"] = true
+	}
 	switch {
 	case p.r.PointInTime:
 		body["pit"] = map[string]string{"id": p.cursor, "keep_alive": readKeepAlive}
@@ -327,7 +363,7 @@ func (e *stopped) Error() string { return e.err.Error() }
 
 // hit reads one hit.
 func (p *pages) hit(s *scanner, each func(Hit) error) error {
-	var h Hit
+	h := Hit{Sequence: -1}
 	err := s.object(func(key []byte) error {
 		var err error
 		switch string(key) {
@@ -337,6 +373,8 @@ func (p *pages) hit(s *scanner, each func(Hit) error) error {
 			h.Routing, err = s.plainText()
 		case "_source":
 			h.Source, err = s.source()
+		case "_seq_no":
+			h.Sequence, err = s.number()
 		case "sort":
 			var raw []byte
 			raw, err = s.raw()
@@ -356,6 +394,16 @@ func (p *pages) hit(s *scanner, each func(Hit) error) error {
 		return &stopped{err}
 	}
 	return nil
+}
+
+// number reads a whole number that is not negative; -1 for another value.
+func (s *scanner) number() (int64, error) {
+	raw, err := s.raw()
+	n, perr := strconv.ParseInt(string(raw), 10, 64)
+	if perr != nil || n < 0 {
+		n = -1
+	}
+	return n, err
 }
 
 // plainText reads a string and resolves its escapes; nil for another value.

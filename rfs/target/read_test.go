@@ -131,3 +131,60 @@ func TestReadShard(t *testing.T) {
 		}
 	})
 }
+
+// halves is a Pace that wants half of what it wanted before.
+type halves struct {
+	part  float64
+	ended int
+}
+
+func (h *halves) Begin() (float64, func(context.Context) error) {
+	h.part /= 2
+	return h.part, func(context.Context) error { h.ended++; return nil }
+}
+
+func TestPagesFollowThePace(t *testing.T) {
+	sources := make([]string, 400)
+	for i := range sources {
+		sources[i] = `{}`
+	}
+	s := &shelf{sources: sources}
+	pace, size := &halves{part: 2}, 200
+	err := serve(t, s.ServeHTTP).ReadShard(t.Context(), Reading{Index: "a", PointInTime: true, Size: &size, Pace: pace}, func(h Hit) error {
+		if h.Sequence != -1 {
+			t.Errorf("sequence %d without being asked for", h.Sequence)
+		}
+		return nil
+	})
+	if err != nil || len(s.asked) < 2 || s.asked[0] != 200 || s.asked[1] > 400 || pace.ended != len(s.asked) {
+		t.Errorf("%v: sizes %v, %d ended", err, s.asked, pace.ended)
+	}
+	for i, n := range s.asked[2:] {
+		if n > max(1, s.asked[i+1]*4/2) {
+			t.Errorf("sizes %v", s.asked)
+		}
+	}
+}
+
+func TestHitsCarryTheirSequenceNumbers(t *testing.T) {
+	answers := []string{`{"_id":"1","_seq_no":7,"_primary_term":1,"_source":{},"sort":[0]},{"_id":"2","_source":{},"sort":[1]},{"_id":"3","_seq_no":-2,"_source":{},"sort":[2]}`, ""}
+	asked := ""
+	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !strings.HasSuffix(r.URL.Path, "/_search") {
+			fmt.Fprint(w, `{"pit_id":"p"}`)
+			return
+		}
+		asked = string(body)
+		fmt.Fprintf(w, `{"timed_out":false,"_shards":{"failed":0},"hits":{"hits":[%s]}}`, answers[0])
+		answers = answers[1:]
+	})
+	var got []int64
+	err := client.ReadShard(t.Context(), Reading{Index: "a", PointInTime: true, Sequence: true}, func(h Hit) error {
+		got = append(got, h.Sequence)
+		return nil
+	})
+	if err != nil || fmt.Sprint(got) != "[7 -1 -1]" || !strings.Contains(asked, `"seq_no_primary_term":true`) {
+		t.Errorf("%v: %v, asked %s", err, got, asked)
+	}
+}

@@ -28,6 +28,7 @@ type entry struct {
 	source        []byte // nil when too many are held already
 	shard         int
 	ordinal       int64
+	since         bool
 	matched       bool
 }
 
@@ -141,7 +142,7 @@ func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, he
 				return errMany
 			}
 			digests := hash.digest(d)
-			e := &entry{id: string(d.ID), routing: string(d.Routing), exact: [16]byte(digests.exact[:16]), values: [16]byte(digests.values[:16]), shard: d.Shard, ordinal: d.Ordinal}
+			e := &entry{id: string(d.ID), routing: string(d.Routing), exact: [16]byte(digests.exact[:16]), values: [16]byte(digests.values[:16]), shard: d.Shard, ordinal: d.Ordinal, since: d.Since}
 			if held.reserve(len(d.Source)) {
 				e.source = bytes.Clone(d.Source)
 				reserved += len(d.Source)
@@ -166,7 +167,7 @@ func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, he
 type key struct{ id, routing string }
 
 // match pairs the documents of both sides and calls emit with each difference: equal ones first, then those of equal id
-// and routing, then those of equal id.
+// and routing, then those of equal id. What the target's documents became after the migration is ChangedSince.
 func match(source, target []*entry, keysOnly bool, emit func(Difference)) {
 	byKey, byID := map[key][]*entry{}, map[string][]*entry{}
 	for _, s := range source {
@@ -195,6 +196,7 @@ func match(source, target []*entry, keysOnly bool, emit func(Difference)) {
 			if s.values == t.values {
 				d.Kind = SameValue
 			}
+			d.explain(t)
 			if s.source != nil && t.source != nil {
 				d.Path = FirstDifference(s.source, t.source)
 			}
@@ -204,9 +206,13 @@ func match(source, target []*entry, keysOnly bool, emit func(Difference)) {
 	for _, t := range target {
 		if s := pair(byID[t.id], t, anything); s != nil {
 			routing := t.routing
-			emit(Difference{Kind: OtherRouting, ID: s.id, Routing: s.routing, TargetRouting: &routing, Shard: s.shard, Ordinal: s.ordinal})
+			d := Difference{Kind: OtherRouting, ID: s.id, Routing: s.routing, TargetRouting: &routing, Shard: s.shard, Ordinal: s.ordinal}
+			d.explain(t)
+			emit(d)
 		} else if !t.matched {
-			emit(Difference{Kind: Extra, ID: t.id, Routing: t.routing})
+			d := Difference{Kind: Extra, ID: t.id, Routing: t.routing}
+			d.explain(t)
+			emit(d)
 		}
 	}
 	for _, s := range source {

@@ -22,11 +22,13 @@ const (
 	Changed      Kind = "different"     // another value
 	SameValue    Kind = "same_value"    // other bytes that mean the same: white space, order of keys, 1.0 for 1
 	OtherRouting Kind = "other_routing" // the id is there under another routing
+	ChangedSince Kind = "changed_since" // one of the last four, written to the target after the migration
 )
 
 // Difference names one document. Shard and Ordinal are those of the source, and nothing for an Extra.
 type Difference struct {
 	Kind          Kind    `json:"kind"`
+	Change        Kind    `json:"change,omitempty"` // of ChangedSince: what it would be otherwise
 	ID            string  `json:"id"`
 	Routing       string  `json:"routing,omitempty"`
 	TargetRouting *string `json:"target_routing,omitempty"` // of OtherRouting; "" for none
@@ -35,12 +37,21 @@ type Difference struct {
 	Ordinal       int64   `json:"ordinal"`
 }
 
+// explain makes a difference a ChangedSince where the target's document was written after the migration.
+func (d *Difference) explain(t *entry) {
+	if t.since {
+		d.Change, d.Kind = d.Kind, ChangedSince
+	}
+}
+
 // State is the result for one target index.
 type State string
 
 // The states, the worst last.
 const (
-	Equal         State = "equal"
+	Equal State = "equal"
+	// Since: all that differs was written to the target after the migration.
+	Since         State = "changed_since"
 	NotComparable State = "not_comparable" // ids and routings are equal; sources of the target are not what was sent
 	Unreadable    State = "unreadable"     // a part of a side cannot be read, so the rest proves nothing
 	Different     State = "different"
@@ -100,10 +111,12 @@ func (x *Index) decide() {
 	switch {
 	case len(x.Problems) > 0:
 		x.State = Unreadable
-	case len(x.Counts) > 0 || x.NotNamed.Buckets > 0:
+	case x.NotNamed.Buckets > 0 || len(x.Counts) > 1 || len(x.Counts) == 1 && x.Counts[ChangedSince] == 0:
 		x.State = Different
 	case x.NotComparable != "":
 		x.State = NotComparable
+	case len(x.Counts) > 0:
+		x.State = Since
 	default:
 		x.State = Equal
 		if x.BucketsDifferent > 0 {
@@ -129,7 +142,7 @@ type Report struct {
 
 // Worst returns the worst state of the indices.
 func (r *Report) Worst() State {
-	rank := map[State]int{Equal: 0, NotComparable: 1, Unreadable: 2, Different: 3}
+	rank := map[State]int{Equal: 0, Since: 1, NotComparable: 2, Unreadable: 3, Different: 4}
 	worst := Equal
 	for _, x := range r.Indices {
 		if rank[x.State] > rank[worst] {

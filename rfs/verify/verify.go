@@ -27,6 +27,8 @@ type Document struct {
 	Ordinal     int64 // likewise
 	Fate        Fate
 	Reason      string // why it is not sent
+	// Since reports that the target's document was written after the migration.
+	Since bool
 }
 
 // Fate is what a migration does with a document.

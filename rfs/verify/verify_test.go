@@ -18,6 +18,7 @@ import (
 type record struct {
 	id, routing, source string
 	fate                Fate
+	since               bool // written after the migration
 }
 
 func records(n int) []record {
@@ -35,7 +36,7 @@ func units(name, index string, n int, all []record) []Unit {
 		us = append(us, Unit{Name: fmt.Sprintf("%s/%d", name, u), Read: func(_ context.Context, each func(*Document) error) error {
 			for i := u; i < len(all); i += n {
 				r := all[i]
-				err := each(&Document{Index: []byte(index), ID: []byte(r.id), Routing: []byte(r.routing), Source: []byte(r.source), Shard: u, Ordinal: int64(i), Fate: r.fate, Reason: "no_source"})
+				err := each(&Document{Index: []byte(index), ID: []byte(r.id), Routing: []byte(r.routing), Source: []byte(r.source), Shard: u, Ordinal: int64(i), Fate: r.fate, Reason: "no_source", Since: r.since})
 				if err != nil {
 					return err
 				}
@@ -283,6 +284,45 @@ func TestCount(t *testing.T) {
 			all, err := v.Count(t.Context(), []Group{{Targets: []string{"logs"}, Sources: []string{"logs"}, Units: u, Uncounted: c.uncounted}})
 			if err != nil || all[0].State != c.want {
 				t.Errorf("%+v, %v; want %s", all, err, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatChangedSinceTheMigrationIsToldApart(t *testing.T) {
+	since := func(r record) record { r.since = true; return r }
+	for _, c := range []struct {
+		name   string
+		change func(target []record) []record
+		state  State
+		counts map[Kind]int64
+		named  Difference
+	}{
+		{"another value", func(d []record) []record { d[3] = since(record{id: "doc-3", source: `{"n":9}`}); return d }, Since, map[Kind]int64{ChangedSince: 1},
+			Difference{Kind: ChangedSince, Change: Changed, ID: "doc-3", Path: "n", Ordinal: 3}},
+		{"another form", func(d []record) []record { d[3] = since(record{id: "doc-3", source: " " + d[3].source}); return d }, Since, map[Kind]int64{ChangedSince: 1},
+			Difference{Kind: ChangedSince, Change: SameValue, ID: "doc-3", Ordinal: 3}},
+		{"a new document", func(d []record) []record { return append(d, since(record{id: "new", source: `{}`})) }, Since, map[Kind]int64{ChangedSince: 1},
+			Difference{Kind: ChangedSince, Change: Extra, ID: "new"}},
+		{"written again as it was", func(d []record) []record { d[3].since = true; return d }, Equal, nil, Difference{}},
+		{"deleted, which leaves no number", func(d []record) []record { return append(d[:3], d[4:]...) }, Different, map[Kind]int64{Missing: 1},
+			Difference{Kind: Missing, ID: "doc-3", Ordinal: 3}},
+		{"one of two is not explained", func(d []record) []record {
+			d[4].source = `{}`
+			return append(d, since(record{id: "new", source: `{}`}))
+		}, Different, map[Kind]int64{ChangedSince: 1, Changed: 1}, Difference{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			source := records(50)
+			x := compared(t, Options{}, units("s", "logs", 1, source), Held{Documents: 50, Units: units("t", "logs", 1, c.change(records(50)))})
+			if x.State != c.state || !reflect.DeepEqual(x.Counts, c.counts) {
+				t.Errorf("%s, %v", x.State, x.Counts)
+			}
+			if len(x.Differences) == 1 && x.Differences[0] != c.named {
+				t.Errorf("%+v, want %+v", x.Differences[0], c.named)
+			}
+			if r := (&Report{Indices: []*Index{{State: Equal}, x}}); r.Worst() != c.state {
+				t.Errorf("the report is %s", r.Worst())
 			}
 		})
 	}

@@ -127,6 +127,11 @@ type ComparedTarget struct {
 	Longest int64 // source that is read, in bytes; 0: DefaultMaxDocument
 	// Admit bounds the bytes per second that are read; nil: no bound.
 	Admit func(ctx context.Context, bytes int) error
+	Pace  target.Pace // nil: none
+	// Marks are the sequence numbers that shards had at the end of the migration; nil: they are not known.
+	Marks interface {
+		Of(index string, shard int) (mark int64, known bool)
+	}
 	Pause func(ctx context.Context, d time.Duration) error // between attempts at a page
 	Log   *slog.Logger
 }
@@ -192,12 +197,15 @@ func (t ComparedTarget) units(x target.Index) ([]verify.Unit, error) {
 	}
 	units := make([]verify.Unit, shards)
 	for shard := range units {
-		size := 0
+		size, mark, marked := 0, int64(0), false
+		if t.Marks != nil && t.Version.ReportsSequence() {
+			mark, marked = t.Marks.Of(x.Name, shard)
+		}
 		units[shard] = verify.Unit{Name: fmt.Sprintf("target index %s/%d", x.Name, shard), Read: func(ctx context.Context, each func(*verify.Document) error) error {
 			r := target.Reading{Index: x.Name, Shard: shard, PointInTime: t.Version.HasPointInTime(), Window: window, Size: &size,
-				Longest: cmp.Or(t.Longest, DefaultMaxDocument), Admit: t.Admit, Pause: t.Pause}
+				Longest: cmp.Or(t.Longest, DefaultMaxDocument), Admit: t.Admit, Pace: t.Pace, Sequence: marked, Pause: t.Pause}
 			return t.Client.ReadShard(ctx, r, func(h target.Hit) error {
-				return each(&verify.Document{ID: h.ID, Routing: h.Routing, Source: h.Source})
+				return each(&verify.Document{ID: h.ID, Routing: h.Routing, Source: h.Source, Since: marked && h.Sequence > mark})
 			})
 		}}
 	}

@@ -64,6 +64,11 @@ func SnapshotIdentity(ctx context.Context, repo snapshot.Repository, name string
 	return identityOf(snap), nil
 }
 
+// IsOf reports whether a session with this recorded identity migrates the snapshot of a plan.
+func IsOf(recorded map[string]string, plan *Plan) bool {
+	return plan.Identity != "" && recorded[snapshotKey] == plan.Identity
+}
+
 // bindSnapshot refuses a snapshot that is not the one the session was begun with, and records it at the first time.
 func (s *Session) bindSnapshot(ctx context.Context, id string) error {
 	if id == "" {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -176,7 +177,7 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 			remove(routed)
 			put(routed, "elsewhere", string(docs[routed]))
 
-			res, r := verified(t, dir, args)
+			res, r := verified(t, dir, args, "--session-name", "of-another-migration", "--target-max-latency", "1ms") // no record of the end
 			want := map[verify.Kind]string{verify.Changed: changed.ID, verify.SameValue: form.ID, verify.Missing: gone.ID, verify.Extra: extra.ID, verify.OtherRouting: routed.ID}
 			got := map[verify.Kind]string{}
 			for _, x := range r.Indices {
@@ -190,9 +191,26 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 			if res.Code != 8 || fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("exit %d: %v, want %v\n%s", res.Code, got, want, res.Stderr)
 			}
+			_, r = verified(t, dir, args) // the session's record tells what was written since
+			since := map[verify.Kind]string{}
+			for _, x := range r.Indices {
+				for _, d := range x.Differences {
+					since[cmp.Or(d.Change, d.Kind)] += d.ID
+					if (d.Kind == verify.ChangedSince) != (d.ID != gone.ID) {
+						t.Errorf("%+v", d)
+					}
+				}
+			}
+			if fmt.Sprint(since) != fmt.Sprint(want) {
+				t.Errorf("changed since: %v, want %v", since, want)
+			}
 			text := RunIn(t, dir, nil, "rfsd", append(append([]string{"verify"}, args[1:]...), "--output", "text")...)
 			if text.Code != 8 || !strings.Contains(text.Stdout, fmt.Sprintf("missing: %q", gone.ID)) || !strings.Contains(text.Stdout, "result: different") {
 				t.Errorf("exit %d: %s", text.Code, text.Stdout)
+			}
+			put(gone, "", string(docs[gone])) // what is left was all written since
+			if res, r := verified(t, dir, args); res.Code != 0 || r.State != verify.Since {
+				t.Errorf("exit %d, %s: %s", res.Code, r.State, notEqual(r))
 			}
 			if dir := os.Getenv("RFSD_KEEP"); dir != "" {
 				must(t, os.WriteFile(filepath.Join(dir, "verify-"+version+".txt"), []byte(text.Stdout), 0o600))
