@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -117,7 +121,10 @@ func compare(ctx context.Context, o options, blobs repo.Repository, memory *budg
 		return nil, err
 	}
 	bucket, pause := throttle.New(o.maxRate), cms.SystemClock().Sleep
-	held := worker.ComparedTarget{Client: client, Version: v, Longest: o.maxDocument, Admit: bucket.Take, Pause: pause, Log: log}
+	held := worker.ComparedTarget{Client: client, Version: v, Longest: o.maxDocument, Admit: bucket.Take, Pause: pause, Log: log,
+		Sequence: func(ctx context.Context, name string) (map[string]int64, error) {
+			return rollback.Sequence(ctx, client, name)
+		}}
 	if latency := throttle.NewLatency(ask.MaxLatency, pause); latency != nil {
 		held.Pace = latency
 	}
@@ -126,11 +133,13 @@ func compare(ctx context.Context, o options, blobs repo.Repository, memory *budg
 	} else {
 		held.Marks = marks
 	}
+	identity := comparedIdentity(o, blobs.URI(), plan)
+	kept := keptComparison(o, identity)
 	checker := verify.New(verify.Options{
-		Target: held,
+		Target: held, Store: kept,
 		Sample: verify.Sample(float64(ask.Sample)), Failed: refused, Names: ask.Differences, Readers: o.slots, Pause: pause, Log: log,
 	})
-	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: memory, MaxDocument: o.maxDocument}
+	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: memory, MaxDocument: o.maxDocument, Identity: identity}
 	stop := showProgress(verifyProgress(checker), log, screen)
 	if ask.Quick {
 		r.Indices, err = checker.Count(ctx, source.Groups(plan))
@@ -141,6 +150,11 @@ func compare(ctx context.Context, o options, blobs repo.Repository, memory *budg
 	if err != nil {
 		return nil, err
 	}
+	if kept != nil && !ask.Quick {
+		if err := kept.Remove(); err != nil {
+			log.Warn("what the comparison kept to go on after a crash cannot be removed", "error", err)
+		}
+	}
 	for _, x := range plan.Unread {
 		r.Indices = append(r.Indices, &verify.Index{Target: x.Entry.Naming.Index, Sources: []string{x.Name}, State: verify.Unreadable, Problems: []string{x.Reason}})
 	}
@@ -149,6 +163,28 @@ func compare(ctx context.Context, o options, blobs repo.Repository, memory *budg
 	}
 	r.State, r.End = r.Worst(), time.Now().UTC().Truncate(time.Second)
 	return r, nil
+}
+
+// comparedIdentity identifies the snapshot and all settings that decide what is sent of it; "" when the snapshot has no identity.
+func comparedIdentity(o options, uri string, plan *worker.Plan) string {
+	if plan.Identity == "" {
+		return ""
+	}
+	settings, err := json.Marshal(o.request().Settings(repositoryIdentity(uri)))
+	if err != nil { // texts only
+		return ""
+	}
+	return version + " " + plan.Identity + " " + string(settings)
+}
+
+// keptComparison is where a comparison of this snapshot with this target keeps what it has read; nil where nothing can be kept.
+func keptComparison(o options, identity string) verify.Store {
+	dir, err := stateDir()
+	if err != nil || identity == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(identity + "\x00" + o.target.URL))
+	return verify.Folder{Dir: filepath.Join(dir, "verify-"+hex.EncodeToString(sum[:8]))}
 }
 
 // errNoMarks means that nothing is recorded of the end of the migration.

@@ -285,7 +285,7 @@ func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is
 		if err != nil {
 			return err
 		}
-		is, err := sequence(ctx, l.API, c.Name)
+		is, err := Sequence(ctx, l.API, c.Name)
 		switch {
 		case errors.Is(err, errAbsent):
 			continue

@@ -202,8 +202,8 @@ func look(ctx context.Context, api API, kind, name string) (present, error) {
 	return presentIndex(ctx, api, name)
 }
 
-// sequence returns the highest sequence numbers of the primary shards of an index or data stream.
-func sequence(ctx context.Context, api API, name string) (map[string]int64, error) {
+// Sequence returns the highest sequence numbers of the primary shards of an index or data stream, by "index/shard".
+func Sequence(ctx context.Context, api API, name string) (map[string]int64, error) {
 	var answer struct {
 		Shards  struct{ Failed int } `json:"_shards"`
 		Indices map[string]struct {

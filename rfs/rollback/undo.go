@@ -223,7 +223,7 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (st
 	if was.Touched {
 		return "it was written to between two runs of the migration" + byHand, nil
 	}
-	now, err := sequence(ctx, u.API, e.Name)
+	now, err := Sequence(ctx, u.API, e.Name)
 	switch {
 	case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
 		return "its sequence numbers cannot be read: " + fault.Text(err) + byHand, nil

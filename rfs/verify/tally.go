@@ -183,6 +183,7 @@ const maxFailed = 1 << 20
 type Failed struct {
 	all map[[16]byte]struct{}
 	by  map[string]int64 // documents by index
+	sum Sum              // of the keys
 }
 
 // Add adds a document; false when the set is full.
@@ -198,6 +199,7 @@ func (f *Failed) Add(index, id string) bool {
 		return false
 	}
 	f.all[key] = struct{}{}
+	f.sum.merge(Sum{binary.BigEndian.Uint64(key[:8]), binary.BigEndian.Uint64(key[8:])})
 	f.by[index]++
 	return true
 }

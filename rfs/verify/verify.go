@@ -44,6 +44,8 @@ const (
 // Unit is a part of one side that is read at once, such as a shard. Units of one side have no document in common.
 type Unit struct {
 	Name string
+	// Key identifies the content of the unit: units of one key are equal for ever. "": its content may change.
+	Key string
 	// Read calls each with every document. It may be repeated. An error of each ends it and is returned.
 	Read func(ctx context.Context, each func(*Document) error) error
 	// Count returns the number of Lucene documents that live, nested ones included. Only units of the source need it.
@@ -81,6 +83,8 @@ type Options struct {
 	Target Target
 	Sample Sample
 	Failed *Failed // nil: none
+	// Store keeps what units with keys hold; nil: nothing is kept.
+	Store Store
 	// Names bounds the differences that are named for each target index; 1000. The others are counted by bucket.
 	Names int
 	// Readers bounds the units of each side that are read at the same time; 2.
@@ -99,7 +103,11 @@ type Verifier struct {
 	naming           sync.Mutex    // held while documents are named, which takes memory
 	read             [2]atomic.Int64
 	size             [2]atomic.Int64
+	reused           atomic.Int64
 }
+
+// Reused returns how many units were not read because an earlier comparison had read them.
+func (v *Verifier) Reused() int64 { return v.reused.Load() }
 
 // New makes a Verifier.
 func New(o Options) *Verifier {
@@ -238,6 +246,13 @@ type tallied struct {
 }
 
 func (v *Verifier) sourceUnit(ctx context.Context, u Unit, all map[string]*comparison) error {
+	key := v.keyOf(ofSource, u, all)
+	if found := v.kept(ofSource, u, key, all); found != nil {
+		for name, t := range found {
+			all[name].take(ofSource, t)
+		}
+		return nil
+	}
 	found := map[string]*tallied{}
 	h := newHasher()
 	err := v.readUnit(ctx, ofSource, u, func() func(*Document) error {
@@ -256,6 +271,9 @@ func (v *Verifier) sourceUnit(ctx context.Context, u Unit, all map[string]*compa
 			return nil
 		}
 	})
+	if err == nil {
+		v.keep(u, key, found)
+	}
 	for name, t := range found {
 		if err == nil || errors.Is(err, fault.ErrCorrupt) {
 			all[name].take(ofSource, t)
@@ -281,6 +299,12 @@ func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 }
 
 func (v *Verifier) targetUnit(ctx context.Context, u Unit, c *comparison) error {
+	of := map[string]*comparison{c.result.Target: c}
+	key := v.keyOf(ofTarget, u, of)
+	if t := v.kept(ofTarget, u, key, of)[c.result.Target]; t != nil {
+		c.take(ofTarget, t)
+		return nil
+	}
 	var t *tallied
 	h := newHasher()
 	err := v.readUnit(ctx, ofTarget, u, func() func(*Document) error {
@@ -291,6 +315,7 @@ func (v *Verifier) targetUnit(ctx context.Context, u Unit, c *comparison) error 
 		}
 	})
 	if err == nil {
+		v.keep(u, key, map[string]*tallied{t.index: t})
 		c.take(ofTarget, t)
 	}
 	return err

@@ -58,6 +58,8 @@ type Comparison struct {
 	// Memory bounds what long documents hold, over all shards that are read; nil: nothing does.
 	Memory      *budget.Budget
 	MaxDocument int64 // longest source that is read, in bytes; 0: DefaultMaxDocument
+	// Identity identifies the snapshot and the settings that decide what is sent of it; "": that is not known.
+	Identity string
 }
 
 // Groups returns the target indices of a plan with everything that sends documents to them. Indices of the snapshot that
@@ -97,7 +99,7 @@ func (c Comparison) units(x IndexPlan) []verify.Unit {
 	units := make([]verify.Unit, x.Entry.Shards)
 	for shard := range units {
 		count := func(ctx context.Context) (int64, error) { return CountShard(ctx, c.Repo, x.Entry, shard) }
-		units[shard] = verify.Unit{Name: fmt.Sprintf("%s/%d", x.Name, shard), Count: count, Read: func(ctx context.Context, each func(*verify.Document) error) error {
+		units[shard] = verify.Unit{Name: fmt.Sprintf("%s/%d", x.Name, shard), Key: c.key(x, shard), Count: count, Read: func(ctx context.Context, each func(*verify.Document) error) error {
 			to := x.Entry.Naming.Targets()[0] // a document that is not sent has no target of its own
 			v := verify.Document{Shard: shard}
 			return ReadShard(ctx, c.Repo, x.Entry, shard, c.Edit, Documents{
@@ -120,6 +122,15 @@ func (c Comparison) units(x IndexPlan) []verify.Unit {
 	return units
 }
 
+// key identifies the documents that are sent of a shard.
+func (c Comparison) key(x IndexPlan, shard int) string {
+	entry, err := x.Entry.encode()
+	if err != nil || c.Identity == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d %s", c.Identity, c.MaxDocument, shard, entry)
+}
+
 // ComparedTarget is the target's side of a verification.
 type ComparedTarget struct {
 	Client  *target.Client
@@ -132,8 +143,10 @@ type ComparedTarget struct {
 	Marks interface {
 		Of(index string, shard int) (mark int64, known bool)
 	}
-	Pause func(ctx context.Context, d time.Duration) error // between attempts at a page
-	Log   *slog.Logger
+	// Sequence returns the highest sequence number of each shard ("index/shard") under a name; nil, or an error: they are not known.
+	Sequence func(ctx context.Context, name string) (map[string]int64, error)
+	Pause    func(ctx context.Context, d time.Duration) error // between attempts at a page
+	Log      *slog.Logger
 }
 
 // Look refreshes what is there under a name and returns it, a unit for every shard.
@@ -146,8 +159,10 @@ func (t ComparedTarget) Look(ctx context.Context, name string) (verify.Held, err
 	case err != nil:
 		return verify.Held{}, err
 	}
+	written := t.written(ctx, name) // before the refresh: all that these numbers count is read
 	switch err := t.Client.Refresh(ctx, name); {
 	case errors.Is(err, fault.ErrConfig):
+		written = nil
 		t.Log.WarnContext(ctx, "target index cannot be refreshed: documents of the last second may be missing", "index", name, "reason", err.Error())
 	case err != nil:
 		return verify.Held{}, err
@@ -162,7 +177,7 @@ func (t ComparedTarget) Look(ctx context.Context, name string) (verify.Held, err
 		if reduced := reducedSource(&snapshot.Index{Settings: x.Settings, Mappings: []snapshot.Mapping{{Body: x.Mappings}}}); reduced != "" {
 			why = append(why, reduced)
 		}
-		units, err := t.units(x)
+		units, err := t.units(x, written)
 		if err != nil {
 			return held, err
 		}
@@ -185,8 +200,20 @@ func (t ComparedTarget) Count(ctx context.Context, name string) (n int64, there 
 	return n, true, err
 }
 
-// units are the shards of an index of the target.
-func (t ComparedTarget) units(x target.Index) ([]verify.Unit, error) {
+// written returns the sequence numbers under a name; nil when they are not known.
+func (t ComparedTarget) written(ctx context.Context, name string) map[string]int64 {
+	if t.Sequence == nil {
+		return nil
+	}
+	all, err := t.Sequence(ctx, name)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// units are the shards of an index of the target. What their sequence numbers count is their content.
+func (t ComparedTarget) units(x target.Index, written map[string]int64) ([]verify.Unit, error) {
 	shards, err := strconv.Atoi(x.Settings["index.number_of_shards"])
 	if err != nil || shards < 1 || shards > 1<<16 {
 		return nil, fmt.Errorf("index %s has %q shards: %w", x.Name, x.Settings["index.number_of_shards"], fault.ErrUnavailable)
@@ -201,7 +228,11 @@ func (t ComparedTarget) units(x target.Index) ([]verify.Unit, error) {
 		if t.Marks != nil && t.Version.ReportsSequence() {
 			mark, marked = t.Marks.Of(x.Name, shard)
 		}
-		units[shard] = verify.Unit{Name: fmt.Sprintf("target index %s/%d", x.Name, shard), Read: func(ctx context.Context, each func(*verify.Document) error) error {
+		key := ""
+		if n, known := written[x.Name+"/"+strconv.Itoa(shard)]; known && x.UUID != "" {
+			key = fmt.Sprintf("%s %d %d", x.UUID, shard, n)
+		}
+		units[shard] = verify.Unit{Name: fmt.Sprintf("target index %s/%d", x.Name, shard), Key: key, Read: func(ctx context.Context, each func(*verify.Document) error) error {
 			r := target.Reading{Index: x.Name, Shard: shard, PointInTime: t.Version.HasPointInTime(), Window: window, Size: &size,
 				Longest: cmp.Or(t.Longest, DefaultMaxDocument), Admit: t.Admit, Pace: t.Pace, Sequence: marked, Pause: t.Pause}
 			return t.Client.ReadShard(ctx, r, func(h target.Hit) error {

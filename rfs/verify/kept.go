@@ -1,0 +1,182 @@
+package verify
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Store keeps what units were found to hold, so that a comparison that was killed goes on where it was. What a Store loses
+// is read again.
+type Store interface {
+	// Load returns what was saved under a key; nil when there is nothing.
+	Load(key string) []byte
+	Save(key string, b []byte) error
+	// Remove forgets everything: the comparison has ended.
+	Remove() error
+}
+
+// keyOf returns the key of a unit of one side for these target indices: it holds everything that decides what is kept; "" when
+// the unit cannot be kept.
+func (v *Verifier) keyOf(side int, u Unit, all map[string]*comparison) string {
+	if v.Store == nil || u.Key == "" {
+		return ""
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %g %s %q", side, float64(v.Sample), v.Failed.sum, u.Key)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(h, " %q %d", name, len(all[name].sides[side].buckets))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// kept returns what was saved of a unit; nil when it has to be read.
+func (v *Verifier) kept(side int, u Unit, key string, all map[string]*comparison) map[string]*tallied {
+	if key == "" {
+		return nil
+	}
+	found, err := decodeTallied(v.Store.Load(key), func(index string) int {
+		if c := all[index]; c != nil {
+			return len(c.sides[side].buckets)
+		}
+		return 0
+	})
+	if err != nil {
+		return nil
+	}
+	v.reused.Add(1)
+	for _, t := range found {
+		v.read[side].Add(t.table.all.Documents)
+		v.size[side].Add(t.table.all.Bytes)
+	}
+	v.Log.Info("unit was read before", "unit", u.Name)
+	return found
+}
+
+// keep saves what a unit holds. A failure costs no more than another reading.
+func (v *Verifier) keep(u Unit, key string, found map[string]*tallied) {
+	if key == "" {
+		return
+	}
+	if err := v.Store.Save(key, encodeTallied(found)); err != nil {
+		v.Log.Warn("what was read cannot be kept: a comparison that is killed reads it again", "unit", u.Name, "error", err)
+	}
+}
+
+// errNotKept means that bytes are not what encodeTallied has returned.
+var errNotKept = errors.New("not as it was kept")
+
+// encodeTallied returns what a unit adds to each target index, with a digest at the end. Empty buckets take no place.
+func encodeTallied(found map[string]*tallied) []byte {
+	b := binary.AppendUvarint(nil, uint64(len(found)))
+	for _, index := range slices.Sorted(maps.Keys(found)) {
+		t := found[index]
+		b = appendText(b, index)
+		b = binary.AppendUvarint(b, uint64(t.filtered))
+		b = binary.AppendUvarint(b, uint64(t.failed))
+		b = binary.AppendUvarint(b, uint64(len(t.unsent)))
+		for _, reason := range slices.Sorted(maps.Keys(t.unsent)) {
+			b = binary.AppendUvarint(appendText(b, reason), uint64(t.unsent[reason]))
+		}
+		b = binary.AppendUvarint(b, uint64(len(t.table.buckets)))
+		empty := uint64(0)
+		for i := range t.table.buckets {
+			x := &t.table.buckets[i]
+			if x.Documents == 0 {
+				empty++
+				continue
+			}
+			b = appendTally(binary.AppendUvarint(b, empty), x)
+			empty = 0
+		}
+		b = binary.AppendUvarint(b, empty+uint64(len(t.table.buckets))) // beyond the last: the end
+	}
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendTally(b []byte, t *Tally) []byte {
+	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(t.Documents)), uint64(t.Bytes))
+	for _, s := range []Sum{t.Keys, t.Exact, t.Values} {
+		b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, s.hi), s.lo)
+	}
+	return b
+}
+
+// kepts reads what encodeTallied writes. After an error everything is zero.
+type kepts struct {
+	b   []byte
+	err error
+}
+
+func (k *kepts) number() int64 {
+	n, size := binary.Uvarint(k.b)
+	if size <= 0 || n > 1<<62 {
+		k.b, k.err = nil, errNotKept
+		return 0
+	}
+	k.b = k.b[size:]
+	return int64(n)
+}
+
+func (k *kepts) take(n int64) []byte {
+	if n > int64(len(k.b)) {
+		k.b, k.err = nil, errNotKept
+		return nil
+	}
+	b := k.b[:n]
+	k.b = k.b[n:]
+	return b
+}
+
+func (k *kepts) tally() (t Tally) {
+	t.Documents, t.Bytes = k.number(), k.number()
+	for _, s := range []*Sum{&t.Keys, &t.Exact, &t.Values} {
+		if b := k.take(16); b != nil {
+			*s = Sum{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
+		}
+	}
+	return t
+}
+
+// decodeTallied reads what encodeTallied wrote; buckets returns how many buckets a target index has, 0 for none of them.
+func decodeTallied(b []byte, buckets func(index string) int) (map[string]*tallied, error) {
+	if len(b) < sha256.Size {
+		return nil, errNotKept
+	}
+	b, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
+	if is := sha256.Sum256(b); !bytes.Equal(is[:], sum) {
+		return nil, errNotKept
+	}
+	k, found := &kepts{b: b}, map[string]*tallied{}
+	for n := k.number(); n > 0 && k.err == nil; n-- {
+		t := &tallied{index: string(k.take(k.number())), filtered: k.number(), failed: k.number(), unsent: map[string]int64{}}
+		for n := k.number(); n > 0 && k.err == nil; n-- {
+			reason := string(k.take(k.number()))
+			t.unsent[reason] = k.number()
+		}
+		size := k.number()
+		if size == 0 || size != int64(buckets(t.index)) {
+			return nil, errNotKept
+		}
+		t.table = newTable(int(size))
+		for i := k.number(); i < size && k.err == nil; i += 1 + k.number() {
+			t.table.buckets[i] = k.tally()
+			t.table.all.merge(&t.table.buckets[i])
+		}
+		found[t.index] = t
+	}
+	if k.err != nil || len(k.b) > 0 {
+		return nil, errNotKept
+	}
+	return found, nil
+}
