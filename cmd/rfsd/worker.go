@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -75,35 +75,27 @@ func work1(ctx context.Context, o options, l *link) error {
 	}
 	h.Prefer = l.first.Prefer
 	l.begin(h.Holder, h.sample, h.Log)
-	stop, watched := make(chan struct{}), make(chan struct{})
-	close(watched)
+	var watch sync.WaitGroup
+	watched, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	r, err := h.work(ctx, l.poll(), func(lease *cms.Lease) {
 		l.leased(lease)
-		watched = make(chan struct{})
-		go func() { defer close(watched); endAtDeadline(lease, stop, l) }()
+		watch.Go(func() { endAtDeadline(watched, lease, l) })
 	})
-	close(stop)
-	<-watched
+	stop()
+	watch.Wait()
 	err = errors.Join(err, h.close())
 	return l.finish(r, err)
 }
 
-// endAtDeadline ends the process when its lease is over, even when the main flow hangs.
-func endAtDeadline(l *cms.Lease, stop <-chan struct{}, link *link) {
-	t := time.NewTicker(250 * time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-t.C:
-			if l.UntilDeadline() <= 0 {
-				link.last(daemon.Record{Exit: codeOf(exit.LeaseEnded), Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
-				fmt.Fprintln(os.Stderr, "rfsd: the lease is over; the process ends")
-				os.Exit(int(exit.LeaseEnded))
-			}
-		}
+// endAtDeadline ends the process when its lease is over before ctx is, even when the main flow hangs.
+func endAtDeadline(ctx context.Context, l *cms.Lease, link *link) {
+	if l.Wait(ctx) != nil {
+		return
 	}
+	link.last(daemon.Record{Exit: codeOf(exit.LeaseEnded), Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
+	fmt.Fprintln(os.Stderr, "rfsd: the lease is over; the process ends")
+	os.Exit(int(exit.LeaseEnded))
 }
 
 // codeOf returns the code as a worker's record carries it.

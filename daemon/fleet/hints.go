@@ -107,7 +107,7 @@ func (f *Fleet) bootstrap(ctx context.Context, was clusterRecord) (clusterRecord
 	if err != nil {
 		return clusterRecord{}, fmt.Errorf("found the hints: %w", err)
 	}
-	guarded, end := lock.Guard(ctx)
+	guarded, end := lock.Watch(ctx, nil)
 	defer end()
 	r, is, err := f.readCluster(guarded)
 	if err != nil || is.Cluster != was.Cluster {

@@ -50,6 +50,7 @@ type Coordinator struct {
 	retries retrier
 	store95 latencies
 	debts   debts
+	leases  *Leases
 }
 
 // New makes a Coordinator. An initial lease that a shared queue cannot bear is an ErrConfig.
@@ -75,6 +76,7 @@ func New(cfg Config) (*Coordinator, error) {
 		c.grace = maxGrace
 	}
 	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand)}
+	c.leases = &Leases{store: cfg.Store, clock: cfg.Clock, retries: c.retries, budget: readBudget}
 	return c, nil
 }
 

@@ -41,16 +41,14 @@ type Lease struct {
 	Holder string
 	Length time.Duration // granted, by the store
 
-	c        *Coordinator
-	begin    int64
-	deadline instant // the margin before the lease ends
-	trigger  instant // when a quick store answers
-	half     instant
-	end      instant
+	Guard
+	c       *Coordinator
+	begin   int64
+	trigger instant // when a quick store answers
+	half    instant
 
-	mu    sync.Mutex
-	lost  error
-	ended *Item
+	ending sync.Mutex
+	ended  *Item
 }
 
 func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *Lease {
@@ -61,14 +59,15 @@ func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *
 	}
 	l := &Lease{
 		Item: it, Holder: it.Holder, Length: length, c: c, begin: it.Begin(),
-		deadline: before.after(length - margin),
-		trigger:  before.after(min(TriggerAfter(length), length-margin)),
-		half:     before.after(length / 2),
-		end:      before.after(length),
+		trigger: before.after(min(TriggerAfter(length), length-margin)),
+		half:    before.after(length / 2),
 	}
+	l.clock, l.confirm = c.clock, l.Validate
+	l.granted(before, length, margin)
 	if id, err := it.Range(); err == nil {
 		l.ID = id
 	}
+	l.name = l.ID.Name()
 	return l
 }
 
@@ -76,15 +75,11 @@ func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *
 // an earlier holder recorded.
 func (l *Lease) Start() int64 { return l.begin }
 
-// UntilDeadline is the time in which requests may still be started; ≤ 0 when it is
-// over by the monotonic, the boot-time or the wall clock, whichever is first.
-func (l *Lease) UntilDeadline() time.Duration { return l.deadline.left(l.c.clock.Read()) }
-
 // UntilTrigger is the time until the hand-off has to begin: earlier the slower the store answers, but not
 // before half of the lease is over.
 func (l *Lease) UntilTrigger() time.Duration {
 	now := l.c.clock.Read()
-	return min(l.trigger.left(now), max(l.half.left(now), l.deadline.left(now)-l.reserve()))
+	return min(l.trigger.left(now), max(l.half.left(now), l.safe.left(now)-l.reserve()))
 }
 
 // HandoffTime is the time that a hand-off takes at the store, by the latency of its latest requests.
@@ -96,24 +91,6 @@ func (l *Lease) reserve() time.Duration { return l.HandoffTime() + l.Length/10 }
 // Short reports whether the lease is too short for a hand-off in time that begins at its half.
 func (l *Lease) Short() bool {
 	return l.Length-Margin(l.Length)-l.reserve() < l.Length/2
-}
-
-// UntilEnd is the time until others may take the item.
-func (l *Lease) UntilEnd() time.Duration { return l.end.left(l.c.clock.Read()) }
-
-// Check says whether a request may be started now: an fault.ErrLeaseLost when the
-// deadline has passed or the item was found to belong to somebody else.
-func (l *Lease) Check() error {
-	l.mu.Lock()
-	lost := l.lost
-	l.mu.Unlock()
-	if lost != nil {
-		return lost
-	}
-	if left := l.UntilDeadline(); left <= 0 {
-		return fmt.Errorf("lease of %s: over since %s: %w", l.ID.Name(), -left, fault.ErrLeaseLost)
-	}
-	return nil
 }
 
 // Validate asks the store whether the item is still this lease's, as after a pause
@@ -159,7 +136,7 @@ func (l *Lease) Stand(ctx context.Context, watermark, reached int64, w Work) err
 	if err != nil {
 		return err
 	}
-	return l.progress(ctx, readBudget.before(l.deadline), Progress{
+	return l.progress(ctx, readBudget.before(l.safe), Progress{
 		Watermark: watermark, Counts: l.Item.Counts.Add(w.Counts), Checks: checks, SetupMs: w.Setup.Milliseconds(), Reached: reached, Alone: true,
 	})
 }
@@ -254,16 +231,16 @@ func (l *Lease) endsAs(it Item, v Verdict) error {
 	if err := l.expect(v, Applied, Already); err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.ending.Lock()
+	defer l.ending.Unlock()
 	l.ended = &it
 	return nil
 }
 
 // Ended gives the item as Complete or Handoff left it; false before, and when the lease ended otherwise.
 func (l *Lease) Ended() (Item, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.ending.Lock()
+	defer l.ending.Unlock()
 	if l.ended == nil {
 		return Item{}, false
 	}
@@ -334,17 +311,10 @@ func (l *Lease) Over(ctx context.Context) bool {
 	if err != nil || it.Holder != l.Holder || it.Open() || it.FailedItem() {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.ending.Lock()
+	defer l.ending.Unlock()
 	l.ended = &it
 	return true
-}
-
-// Lost returns why the item is no longer this lease's by what the store said; nil also after the deadline.
-func (l *Lease) Lost() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lost
 }
 
 // Fail marks the item FAILED and emits one event.
@@ -402,14 +372,4 @@ func (l *Lease) failed(what string, err error) error {
 		return l.lose(fmt.Errorf("%s %s: %w: %w", what, l.ID.Name(), err, ErrStoreGone))
 	}
 	return fmt.Errorf("%s %s: %w", what, l.ID.Name(), err)
-}
-
-// lose remembers that the item is not ours, so that Check refuses from now on.
-func (l *Lease) lose(err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.lost == nil {
-		l.lost = err
-	}
-	return err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 )
 
@@ -101,79 +99,4 @@ func (c *Coordinator) Phase(ctx context.Context, name string) (Phase, error) {
 		return Phase{}, err
 	}
 	return phaseOf(r), nil
-}
-
-// acquirePhase leases a phase record whose lease is free or over, or marks it FAILED
-// when it was tried too often. It is a pure function, as all changes of records here.
-type acquirePhase struct {
-	Holder   string
-	States   []string      // in which the record may be leased; the first is that of a new one
-	Window   time.Duration // of the first attempt
-	Grace    time.Duration // a lease is stolen only this long after its end
-	Attempts int           // in a row without progress
-}
-
-func (a acquirePhase) apply(r Record, now time.Time) (Record, Verdict) {
-	switch {
-	case r.State != "" && !slices.Contains(a.States, r.State):
-		return r, Done
-	case r.Holder == a.Holder && r.Expire > now.UnixMilli():
-		return r, Already
-	case r.Expire != 0 && r.Expire+a.Grace.Milliseconds() >= now.UnixMilli():
-		return r, Held
-	case r.Attempts >= a.Attempts:
-		r.State, r.Holder, r.Expire = PhaseFailed, "", 0
-		why := r.Error
-		if why == "" {
-			why = "every worker that tried died or lost its lease"
-		}
-		r.Error = fmt.Sprintf("given up after %d attempts: %s", r.Attempts, why)
-		return r, Exhausted
-	}
-	if r.State == "" {
-		r.State = a.States[0]
-	}
-	r.Attempts++
-	r.Holder, r.Expire = a.Holder, now.Add(time.Duration(r.Attempts)*a.Window).UnixMilli()
-	return r, Applied
-}
-
-// heldPhase is a change that only the holder of an unexpired lease may make.
-type heldPhase struct {
-	Holder string
-	Window time.Duration // of the first attempt; > 0 renews the lease
-	State  string        // "" keeps it
-	Body   json.RawMessage
-	Moved  bool // there is progress: attempts count from one again
-	Free   bool // gives the lease back
-	Forget bool // with Free: the attempt does not count
-	Error  string
-}
-
-func (h heldPhase) apply(r Record, now time.Time) (Record, Verdict) {
-	switch {
-	case r.Holder != h.Holder && h.State != "" && r.State == h.State && r.Holder == "":
-		return r, Already // our own answer was lost, or somebody else ended it the same way
-	case r.Holder != h.Holder, r.Expire <= now.UnixMilli() && !h.Free:
-		return r, Lost
-	}
-	if h.State != "" {
-		r.State = h.State
-	}
-	if h.Body != nil {
-		r.Body = h.Body
-	}
-	if h.Moved {
-		r.Attempts = 1
-	}
-	if h.Free {
-		r.Holder, r.Expire = "", 0
-		r.Error = h.Error
-		if h.Forget {
-			r.Attempts = max(r.Attempts-1, 0)
-		}
-		return r, Applied
-	}
-	r.Expire = now.Add(time.Duration(r.Attempts) * h.Window).UnixMilli()
-	return r, Applied
 }

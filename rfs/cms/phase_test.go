@@ -9,7 +9,7 @@ import (
 func TestPhasesAreLeasedToOneUntilItsTimeIsOver(t *testing.T) {
 	at := time.UnixMilli(1_000_000)
 	ms := func(d time.Duration) int64 { return at.Add(d).UnixMilli() }
-	acquire := acquirePhase{Holder: "me_1", States: []string{PhaseSetup}, Window: time.Minute, Grace: 3 * time.Second, Attempts: 5}
+	acquire := Terms{Holder: "me_1", States: []string{PhaseSetup}, Window: time.Minute, Grow: true, Grace: 2 * time.Second, Attempts: 5}
 	for _, c := range []struct {
 		name    string
 		was     Record
@@ -30,7 +30,7 @@ func TestPhasesAreLeasedToOneUntilItsTimeIsOver(t *testing.T) {
 		{"died too often", Record{State: PhaseSetup, Attempts: 5, Holder: "you_1", Expire: ms(-time.Hour)}, Exhausted,
 			Record{State: PhaseFailed, Attempts: 5, Error: "given up after 5 attempts: every worker that tried died or lost its lease"}},
 	} {
-		got, v := acquire.apply(c.was, at)
+		got, v := acquire.acquire(c.was, at, time.Second)
 		if v == Applied || v == Exhausted {
 			checkRecord(t, c.name, got, c.want)
 		} else {
@@ -59,23 +59,26 @@ func TestOnlyTheHolderOfAPhaseChangesIt(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		was     Record
-		change  heldPhase
+		change  HolderChange
 		verdict Verdict
 		want    Record
 	}{
-		{"renew", mine, heldPhase{}, Applied, Record{State: PhaseInProgress, Holder: "me_1", Attempts: 3, Expire: ms(3 * time.Minute)}},
-		{"renew with progress", mine, heldPhase{Moved: true}, Applied, Record{State: PhaseInProgress, Holder: "me_1", Attempts: 1, Expire: ms(time.Minute)}},
-		{"renew too late", late, heldPhase{}, Lost, late},
-		{"renew somebody's", others, heldPhase{}, Lost, others},
-		{"complete", mine, heldPhase{State: PhaseCompleted, Free: true}, Applied, Record{State: PhaseCompleted, Attempts: 3}},
-		{"complete late, while nobody came", late, heldPhase{State: PhaseCompleted, Free: true}, Applied, Record{State: PhaseCompleted, Attempts: 3}},
-		{"complete somebody's", others, heldPhase{State: PhaseCompleted, Free: true}, Lost, others},
-		{"complete again", Record{State: PhaseCompleted}, heldPhase{State: PhaseCompleted, Free: true}, Already, Record{State: PhaseCompleted}},
-		{"release", mine, heldPhase{Free: true, Error: "refused"}, Applied, Record{State: PhaseInProgress, Attempts: 3, Error: "refused"}},
-		{"release without counting", mine, heldPhase{Free: true, Forget: true}, Applied, Record{State: PhaseInProgress, Attempts: 2}},
+		{"renew", mine, HolderChange{}, Applied, Record{State: PhaseInProgress, Holder: "me_1", Attempts: 3, Expire: ms(3 * time.Minute)}},
+		{"renew with progress", mine, HolderChange{Moved: true}, Applied, Record{State: PhaseInProgress, Holder: "me_1", Attempts: 1, Expire: ms(time.Minute)}},
+		{"renew too late", late, HolderChange{}, Lost, late},
+		{"renew somebody's", others, HolderChange{}, Lost, others},
+		{"complete", mine, HolderChange{State: PhaseCompleted, Free: true}, Applied, Record{State: PhaseCompleted, Attempts: 3}},
+		{"complete late, while nobody came", late, HolderChange{State: PhaseCompleted, Free: true}, Applied, Record{State: PhaseCompleted, Attempts: 3}},
+		{"complete somebody's", others, HolderChange{State: PhaseCompleted, Free: true}, Lost, others},
+		{"complete again", Record{State: PhaseCompleted}, HolderChange{State: PhaseCompleted, Free: true}, Already, Record{State: PhaseCompleted}},
+		{"release", mine, HolderChange{Free: true, Error: "refused"}, Applied, Record{State: PhaseInProgress, Attempts: 3, Error: "refused"}},
+		{"release again", Record{State: PhaseInProgress}, HolderChange{Free: true}, Already, Record{State: PhaseInProgress}},
+		{"renew what was freed", Record{State: PhaseInProgress}, HolderChange{}, Lost, Record{State: PhaseInProgress}},
+		{"renew in a state that it is not held in", mine, HolderChange{While: []string{PhaseSetup}}, Lost, mine},
+		{"release without counting", mine, HolderChange{Free: true, Forget: true}, Applied, Record{State: PhaseInProgress, Attempts: 2}},
 	} {
-		c.change.Holder, c.change.Window = "me_1", time.Minute
-		got, v := c.change.apply(c.was, at)
+		c.was.Revision = Revision{1, 1}
+		got, v := c.change.apply(Terms{Holder: "me_1", Window: time.Minute, Grow: true}, c.was, at)
 		checkRecord(t, c.name, got, c.want)
 		if v != c.verdict {
 			t.Errorf("%s: %v, want %v", c.name, v, c.verdict)

@@ -43,8 +43,6 @@ type job struct {
 	loaded  atomic.Pointer[bulk.Loader] // what progress reads while the job runs
 
 	maxOrdinal atomic.Int64
-	broken     atomic.Pointer[error] // why the watch ended the work
-	pauses     pauseDetector
 	sent       *sent         // what became of the requests; nil before the first
 	noted      *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent
 	alone      *alone        // nil unless the lease is to be worked on alone
@@ -85,7 +83,7 @@ func (j *job) open(ctx, work context.Context) error {
 			return err
 		}
 	}
-	mayStart := func() error { return j.mayStart(work) }
+	mayStart := func() error { return j.lease.MayStart(work) }
 	if j.out, err = j.runner.Destination.Open(ctx, j.id, mayStart); err != nil {
 		return err
 	}
@@ -312,8 +310,8 @@ type verification struct {
 	Tried       *Tried         `json:"tried,omitempty"`    // in a trial run
 }
 
-// watchInterval is how often a running lease is looked at.
-const watchInterval = 500 * time.Millisecond
+// reportInterval is how often it is looked at what of a running lease is to be recorded or asked.
+const reportInterval = 500 * time.Millisecond
 
 // guardInterval is how often a running lease asks whether the target is still the same, in a small fleet.
 const guardInterval = 30 * time.Second
@@ -324,45 +322,39 @@ const shutdownTime = 20 * time.Second
 // errNoTime ends the work when a hand-off after a signal takes too long, as with a target that hangs.
 var errNoTime = errors.New("no time left to hand off after the signal")
 
-// watch stops the work at the lease's trigger and ends it when the lease is over by any clock, or too long after
-// stopped was closed by a signal, which abandons what ends the lease too, and shows the pause detector that the process
-// runs. It sends no request, so that nothing that hangs can hold it up.
-func (j *job) watch(ctx context.Context, stopped <-chan struct{}, trigger, end, abandon context.CancelFunc) {
+// looked returns what the guard of the lease looks at besides the deadline: the trigger, at which the work stops, and the
+// time since stopped was closed by a signal, which is bounded. It sends no request.
+func (j *job) looked(stopped <-chan struct{}, trigger context.CancelFunc) func() error {
 	var signalled time.Duration // since when stopped is closed; 0 before
-	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
-		reading := j.runner.Clock.Read()
-		j.pauses.touch(reading)
-		now := reading.Mono
+	return func() error {
 		if j.lease.UntilTrigger() <= 0 {
 			trigger()
 		}
-		err := j.lease.Check()
 		select {
 		case <-stopped:
-			if signalled == 0 {
-				signalled = now
-			}
-			if err == nil && now-signalled >= shutdownTime {
-				err, end = errNoTime, abandon
-			}
 		default:
+			return nil
 		}
-		if err != nil {
-			j.endWith(err, end)
-			return
+		now := j.runner.Clock.Read().Mono
+		if signalled == 0 {
+			signalled = now
 		}
+		if now-signalled < shutdownTime {
+			return nil
+		}
+		return errNoTime
 	}
 }
 
 // report records progress at intervals, and checks at intervals that lease and target are still ours
 // (after a pause of the process at once), until ctx ends.
-func (j *job) report(ctx context.Context, end context.CancelFunc) {
+func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
 	begin := j.runner.Clock.Read().Mono
 	recorded, guarded := begin, begin
 	moved := false // whether the first progress is recorded: it tells a slow shard from a deadly one
-	for j.runner.Clock.Sleep(ctx, watchInterval) == nil {
+	for j.runner.Clock.Sleep(ctx, reportInterval) == nil {
 		now := j.runner.Clock.Read().Mono
-		err := j.pauses.check(ctx, j.runner.Clock, j.lease)
+		err := j.lease.MayStart(ctx)
 		// Often at first: whatever kills workers early must not undo all they did.
 		due := min(j.runner.recordEvery(), max((now-begin)/2, j.runner.recordEvery()/16))
 		if err == nil && (now-recorded >= j.runner.recordEvery() || moved && now-recorded >= due || !moved && j.moved()) {
@@ -374,26 +366,10 @@ func (j *job) report(ctx context.Context, end context.CancelFunc) {
 			err = j.guard(ctx)
 		}
 		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) || errors.Is(err, metadata.ErrRollover) {
-			j.endWith(err, end)
+			end(err)
 			return
 		}
 	}
-}
-
-// endWith ends the work and keeps the first reason.
-func (j *job) endWith(err error, end context.CancelFunc) {
-	if j.broken.CompareAndSwap(nil, &err) {
-		j.log.Warn("work ends", "error", err)
-	}
-	end()
-}
-
-// mayStart says whether a request may be started now.
-func (j *job) mayStart(ctx context.Context) error {
-	if err := j.lease.Check(); err != nil {
-		return err
-	}
-	return j.pauses.check(ctx, j.runner.Clock, j.lease)
 }
 
 // moved says whether there is progress that can be recorded.

@@ -73,8 +73,8 @@ func TestNothingIsSentAfterAStandstillBeforeTheStoreWasAsked(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			clock := &handClock{now: cms.Reading{Wall: time.Now()}}
 			lease, coordinator := leaseOf(t, clock)
-			j := &job{runner: &Runner{Clock: clock}, lease: lease}
-			j.pauses.touch(clock.Read())
+			_, stop := lease.Watch(t.Context(), nil)
+			defer stop()
 			free := func() { // only the store knows
 				if err := coordinator.ReleaseHolder(t.Context(), lease.Item.ID, lease.Holder, cms.CauseKilled); err != nil {
 					t.Fatal(err)
@@ -84,14 +84,14 @@ func TestNothingIsSentAfterAStandstillBeforeTheStoreWasAsked(t *testing.T) {
 				free()
 			}
 			clock.move(c.awake, c.asleep)
-			if err := j.mayStart(t.Context()); errors.Is(err, fault.ErrLeaseLost) != (c.freed && c.asks) {
+			if err := lease.MayStart(t.Context()); errors.Is(err, fault.ErrLeaseLost) != (c.freed && c.asks) {
 				t.Errorf("may start: %v", err)
 			}
 			if c.freed {
 				return
 			}
 			free()
-			if err := j.mayStart(t.Context()); err != nil {
+			if err := lease.MayStart(t.Context()); err != nil {
 				t.Errorf("the store is asked again: %v", err)
 			}
 		})
@@ -102,13 +102,13 @@ func TestNothingIsSentAfterTheDeadlineByAnyClock(t *testing.T) {
 	for _, c := range []struct{ awake, asleep time.Duration }{{10 * time.Minute, 0}, {0, 10 * time.Minute}} {
 		clock := &handClock{now: cms.Reading{Wall: time.Now()}}
 		lease, _ := leaseOf(t, clock)
-		j := &job{runner: &Runner{Clock: clock}, lease: lease}
-		j.pauses.touch(clock.Read())
-		if err := j.mayStart(t.Context()); err != nil {
+		_, stop := lease.Watch(t.Context(), nil)
+		defer stop()
+		if err := lease.MayStart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		clock.move(c.awake, c.asleep)
-		if err := j.mayStart(t.Context()); !errors.Is(err, fault.ErrLeaseLost) {
+		if err := lease.MayStart(t.Context()); !errors.Is(err, fault.ErrLeaseLost) {
 			t.Errorf("%v awake, %v asleep: %v", c.awake, c.asleep, err)
 		}
 	}

@@ -102,25 +102,32 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 	// the lease may take longer than that, see closing.
 	ending, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	work, cancel := context.WithTimeout(ending, lease.UntilDeadline())
-	defer cancel()
 	stopping, stop := context.WithTimeout(ctx, lease.UntilTrigger())
 	defer stop()
-	j.pauses.touch(r.Clock.Read())
-	var beside, reports sync.WaitGroup
-	watched, unwatch := work, cancel
-	beside.Go(func() { j.watch(watched, ctx.Done(), stop, unwatch, abandon) })
+	ended, end := context.WithCancelCause(ending)
+	defer end(nil)
+	watched, unwatch := lease.Watch(ended, j.looked(ctx.Done(), stop))
+	defer unwatch()
+	defer context.AfterFunc(watched, func() {
+		why := context.Cause(watched)
+		j.log.Warn("work ends", "error", why)
+		if errors.Is(why, errNoTime) {
+			abandon()
+		}
+	})()
+	work := watched
+	var reports sync.WaitGroup
 	reported, unreport := context.WithCancel(work)
 	defer unreport()
-	reports.Go(func() { j.report(reported, unwatch) })
+	reports.Go(func() { j.report(reported, end) })
 
 	err := j.run(work, stopping)
 	// A record of progress must not be under way beside the steps that end the lease: the store would
 	// refuse whichever came second.
 	unreport()
 	reports.Wait()
-	if why := j.broken.Load(); why != nil && err != nil {
-		err = *why // the watch ended the work; saying so needs a moment more
+	if watched.Err() != nil && err != nil {
+		err = context.Cause(watched) // the guard ended the work; what follows needs a moment more
 		var more context.CancelFunc
 		moment := 10 * time.Second
 		if errors.Is(err, errNoTime) {
@@ -134,8 +141,6 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard f
 		defer end()
 	}
 	outcome, err := j.finish(ctx, work, err)
-	cancel()
-	beside.Wait()
 	if n := j.kept(); n > 0 {
 		j.log.Info("the target has documents of the same ids, which were kept", "documents", n)
 	}

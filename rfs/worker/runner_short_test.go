@@ -85,7 +85,7 @@ func TestALeaseThatIsStoppedAtItsEnds(t *testing.T) {
 			to := &slowSink{sink: sink{docs: map[string][32]byte{}}}
 			s := newShard(t, punctual{newMemory()}, to, time.Minute, 64)
 			lease := s.lease(t)
-			time.Sleep(watchInterval / 2) // it ends between two looks at it
+			time.Sleep(reportInterval / 2) // it ends between two looks at it
 			s.runner.Destination = lateOpen{to, lease.UntilDeadline() + time.Millisecond}
 			outcome, err := s.run(t.Context(), lease)
 			if it := s.item(t); outcome != Lost || err == nil || it.Holder != "" || it.Attempts != 0 || len(to.docs) != 0 {

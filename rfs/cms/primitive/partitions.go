@@ -150,10 +150,9 @@ func (p *Partitions) Claim(ctx context.Context, token string, position, count in
 	}
 	for i := range free {
 		r := free[(position*len(free)/max(count, 1)+i)%len(free)]
-		r.Attempts++
-		lock, err := p.Locks.write(ctx, r, p.Locks.Clock.Read(), now, token, ttl)
+		lock, r, err := p.Locks.leases().AcquireListed(ctx, r, cms.Terms{Holder: token, States: []string{Outstanding}, Existing: true, Window: ttl})
 		var held *Held
-		if errors.As(err, &held) {
+		if errors.As(err, &held) || errors.Is(err, cms.ErrMoved) {
 			continue
 		}
 		if err != nil {
@@ -163,7 +162,7 @@ func (p *Partitions) Claim(ctx context.Context, token string, position, count in
 		if err != nil {
 			return nil, err
 		}
-		return &Task{ID: r.ID[len(p.name("")):], Data: body.Task, Attempts: r.Attempts, lock: lock, body: body}, p.Locks.Clock.Sleep(ctx, pause(50*time.Millisecond))
+		return &Task{ID: r.ID[len(p.name("")):], Data: body.Task, Attempts: r.Attempts, lock: lock, store: p.Locks.Store, body: body}, p.Locks.Clock.Sleep(ctx, pause(50*time.Millisecond))
 	}
 	return nil, nil
 }
@@ -253,7 +252,8 @@ type Task struct {
 	ID       string
 	Data     []byte // as it was added
 	Attempts int    // how often it was claimed, this time included
-	lock     *Lock
+	lock     *cms.RecordLease
+	store    Store
 	body     partBody
 }
 
@@ -261,13 +261,13 @@ type Task struct {
 func (t *Task) Progress() json.RawMessage { return t.body.Progress }
 
 // Holder is the token under which the task was claimed.
-func (t *Task) Holder() string { return t.lock.token }
+func (t *Task) Holder() string { return t.lock.Holder() }
 
-// Left is the time in which the claim may be relied on; see Lock.Left.
-func (t *Task) Left() time.Duration { return t.lock.Left() }
+// Left is the time in which the claim may be relied on; see cms.Guard.
+func (t *Task) Left() time.Duration { return t.lock.UntilDeadline() }
 
-// Guard gives a context that ends before the claim does; see Lock.Guard.
-func (t *Task) Guard(ctx context.Context) (context.Context, func()) { return t.lock.Guard(ctx) }
+// Guard gives a context that ends before the claim does; see cms.Guard.
+func (t *Task) Guard(ctx context.Context) (context.Context, func()) { return t.lock.Watch(ctx, nil) }
 
 // Report stores the progress and holds the task for another period. ErrCancelled
 // when somebody asked for that, a fault.ErrLeaseLost when the task is another's.
@@ -278,7 +278,7 @@ func (t *Task) Report(ctx context.Context, progress json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("report %s: %w", t.ID, err)
 	}
-	if err := t.lock.renew(ctx, raw); err != nil {
+	if err := t.lock.Change(ctx, cms.HolderChange{Body: raw, While: []string{Outstanding}}); err != nil {
 		return t.explain(ctx, err)
 	}
 	t.body = body
@@ -310,7 +310,7 @@ func (t *Task) Release(ctx context.Context, progress json.RawMessage) error {
 
 // end writes the state; a progress that is nil stays as it was reported.
 func (t *Task) end(ctx context.Context, state, reason string, progress json.RawMessage) error {
-	r := t.lock.record()
+	change := cms.HolderChange{State: state, While: []string{Outstanding}, Free: true, Error: reason}
 	if progress != nil {
 		body := t.body
 		body.Progress = progress
@@ -318,15 +318,10 @@ func (t *Task) end(ctx context.Context, state, reason string, progress json.RawM
 		if err != nil {
 			return fmt.Errorf("task %s: %w", t.ID, err)
 		}
-		r.Body = raw
+		change.Body = raw
 	}
-	r.State, r.Error, r.Expire = state, reason, 0
-	_, err := t.lock.locks.Store.Put(ctx, r)
-	if errors.Is(err, cms.ErrConflict) {
-		return t.explain(ctx, fmt.Errorf("task %s: %w", t.ID, fault.ErrLeaseLost))
-	}
-	if err != nil {
-		return fmt.Errorf("task %s: %w", t.ID, err)
+	if err := t.lock.Change(ctx, change); err != nil {
+		return t.explain(ctx, fmt.Errorf("task %s: %w", t.ID, err))
 	}
 	return nil
 }
@@ -336,7 +331,7 @@ func (t *Task) explain(ctx context.Context, err error) error {
 	if !errors.Is(err, fault.ErrLeaseLost) {
 		return err
 	}
-	if r, rerr := t.lock.locks.Store.Record(ctx, t.lock.id); rerr == nil && r.State == Cancelled {
+	if r, rerr := t.store.Record(ctx, t.lock.Acquired().ID); rerr == nil && r.State == Cancelled {
 		return fmt.Errorf("task %s: %w", t.ID, ErrCancelled)
 	}
 	return err

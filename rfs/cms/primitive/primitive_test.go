@@ -74,7 +74,7 @@ func TestALockHasOneHolderUntilItExpires(t *testing.T) {
 		a := try(t, l, "x", time.Minute)
 		_, err := l.Try(t.Context(), "x", time.Minute)
 		var held *primitive.Held
-		if !errors.As(err, &held) || held.Holder != a.Token() || time.Until(held.Until) != time.Minute {
+		if !errors.As(err, &held) || held.Holder != a.Holder() || time.Until(held.Until) != time.Minute {
 			t.Fatalf("got %v", err)
 		}
 		time.Sleep(50 * time.Second)
@@ -93,14 +93,14 @@ func TestALockHasOneHolderUntilItExpires(t *testing.T) {
 		if err := a.Unlock(t.Context()); err != nil { // must not free b's
 			t.Error(err)
 		}
-		if _, err := l.Try(t.Context(), "x", time.Minute); !errors.As(err, &held) || held.Holder != b.Token() {
+		if _, err := l.Try(t.Context(), "x", time.Minute); !errors.As(err, &held) || held.Holder != b.Holder() {
 			t.Errorf("got %v", err)
 		}
 		if err := b.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		r, err := s.Record(t.Context(), "lock:x")
-		if err != nil || r.Expire != 0 || r.Holder != b.Token() {
+		if err != nil || r.Expire != 0 || r.Holder != "" {
 			t.Errorf("%+v %v", r, err)
 		}
 		try(t, l, "x", time.Minute)
@@ -126,7 +126,7 @@ func TestNobodyPollsBeforeALockExpires(t *testing.T) {
 func TestTheGuardEndsBeforeTheLock(t *testing.T) {
 	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
 		a := try(t, l, "x", time.Minute)
-		ctx, stop := a.Guard(t.Context())
+		ctx, stop := a.Watch(t.Context(), nil)
 		defer stop()
 		start := time.Now()
 		<-ctx.Done()
@@ -167,7 +167,7 @@ func TestASemaphoreAdmitsSoMany(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		var held *primitive.Held
-		if _, err := s.Try(t.Context(), time.Minute); !errors.As(err, &held) || held.Holder != locks[0].Token() {
+		if _, err := s.Try(t.Context(), time.Minute); !errors.As(err, &held) || held.Holder != locks[0].Holder() {
 			t.Errorf("got %v", err)
 		}
 		if err := locks[1].Unlock(t.Context()); err != nil {
