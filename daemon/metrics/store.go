@@ -73,6 +73,11 @@ func (s *store) Delete(ctx context.Context, r cms.Record) (err error) {
 	return s.next.Delete(ctx, r)
 }
 
+func (s *store) OfKind(ctx context.Context, kind string) (cms.Store, error) {
+	of, err := s.next.OfKind(ctx, kind)
+	return &store{of, s.c}, err
+}
+
 func (s *store) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
 	return s.next.List(ctx, kind)
 }

@@ -73,9 +73,9 @@ func (c *Coordinator) whenNothingOpen(ctx context.Context) error {
 	if c.seeded.Load() {
 		return ErrAllDone
 	}
-	it, err := c.get(ctx, SetupID)
+	it, err := c.get(ctx, c.setup())
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("read %s: %w", SetupID, err)
+		return fmt.Errorf("read %s: %w", c.setup(), err)
 	}
 	if err == nil && !it.Open() {
 		c.seeded.Store(true)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 )
 
@@ -26,18 +28,77 @@ type shard struct {
 	number int
 }
 
+// Root is the first item of a chain.
+type Root struct {
+	ID   ItemID
+	Task string
+}
+
 // Audit walks every chain from its root. Missing roots of shards that an index
 // entry names, and missing successors of completed items, are created again: the
 // store may have lost acknowledged writes. Events of failed items are made up for. What
 // another engine left half done is taken over.
 func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
-	var rep AuditReport
-	chains := map[shard]map[string]Item{}
-	why := map[string]string{}   // failed items
+	rep, chains, why, err := c.readChains(ctx)
+	if err != nil {
+		return rep, err
+	}
+	roots := map[shard]Root{}
 	missing := map[string]bool{} // reasons why an index is not on the target
-	for it, err := range c.Items(ctx) {
+	for r, err := range c.store.List(ctx, kindIndex) {
 		if err != nil {
 			return rep, fmt.Errorf("audit: %w", err)
+		}
+		e, err := decodeEntry(r)
+		if err != nil {
+			return rep, err
+		}
+		if e.State == PhaseFailed {
+			missing[e.Error] = true
+			if err := c.IndexEvent(ctx, e); err != nil {
+				return rep, err
+			}
+		}
+		for n := range e.Shards {
+			roots[shard{e.Name, n}] = Root{ID: ItemID{Index: e.Name, Shard: n}}
+		}
+	}
+	for k := range chains { // also of an index without an entry
+		roots[k] = Root{ID: ItemID{Index: k.index, Shard: k.number}}
+	}
+	if plans := takeovers(chains); len(plans) > 0 { // another engine came between
+		rep.Chains = len(roots)
+		rep.Open += len(plans)
+		return rep, c.TakeOver(ctx, false)
+	}
+	return rep, c.judgeChains(ctx, &rep, roots, chains, why, missing)
+}
+
+// AuditTasks is Audit for a kind whose chains begin with the given items. A chain that none of them begins is stray.
+func (c *Coordinator) AuditTasks(ctx context.Context, begins iter.Seq[Root]) (AuditReport, error) {
+	rep, chains, why, err := c.readChains(ctx)
+	if err != nil {
+		return rep, err
+	}
+	roots := map[shard]Root{}
+	for r := range begins {
+		r.ID.Kind = c.cfg.Kind
+		roots[shard{r.ID.Index, r.ID.Shard}] = r
+	}
+	for k, items := range chains {
+		if _, ok := roots[k]; !ok {
+			rep.Stray = slices.AppendSeq(rep.Stray, maps.Keys(items))
+		}
+	}
+	return rep, c.judgeChains(ctx, &rep, roots, chains, why, nil)
+}
+
+// readChains reads every item, and why those that are FAILED are.
+func (c *Coordinator) readChains(ctx context.Context) (rep AuditReport, chains map[shard]map[string]Item, why map[string]string, err error) {
+	chains, why = map[shard]map[string]Item{}, map[string]string{}
+	for it, err := range c.Items(ctx) {
+		if err != nil {
+			return rep, nil, nil, fmt.Errorf("audit: %w", err)
 		}
 		id, err := it.Range()
 		if err != nil {
@@ -57,33 +118,17 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 			why[it.ID] = it.Failure
 		}
 	}
-	for r, err := range c.store.List(ctx, kindIndex) {
-		if err != nil {
-			return rep, fmt.Errorf("audit: %w", err)
+	return rep, chains, why, nil
+}
+
+// judgeChains walks the chains from their roots, makes up for events of failed items, and creates what is missing.
+func (c *Coordinator) judgeChains(ctx context.Context, rep *AuditReport, roots map[shard]Root, chains map[shard]map[string]Item, why map[string]string, missing map[string]bool) error {
+	rep.Chains = len(roots)
+	tasks := map[string]string{}
+	for k, root := range roots {
+		for _, id := range rep.walk(root.ID.String(), chains[k]) {
+			tasks[id] = root.Task
 		}
-		e, err := decodeEntry(r)
-		if err != nil {
-			return rep, err
-		}
-		if e.State == PhaseFailed {
-			missing[e.Error] = true
-			if err := c.IndexEvent(ctx, e); err != nil {
-				return rep, err
-			}
-		}
-		for n := range e.Shards {
-			if k := (shard{e.Name, n}); chains[k] == nil {
-				chains[k] = map[string]Item{}
-			}
-		}
-	}
-	rep.Chains = len(chains)
-	if plans := takeovers(chains); len(plans) > 0 { // another engine came between
-		rep.Open += len(plans)
-		return rep, c.TakeOver(ctx, false)
-	}
-	for k, items := range chains {
-		rep.walk(k, items)
 	}
 	slices.Sort(rep.Repaired)
 	slices.Sort(rep.Failed)
@@ -93,15 +138,15 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 			continue // said once for the whole index
 		}
 		if _, err := c.Event(ctx, id, "failed", why[id]); err != nil {
-			return rep, err
+			return err
 		}
 	}
-	return rep, c.repair(ctx, rep.Repaired)
+	return c.repair(ctx, rep.Repaired, tasks)
 }
 
-// walk follows a chain and notes what is missing and what it does not reach.
-func (r *AuditReport) walk(k shard, items map[string]Item) {
-	next := []string{ItemID{Index: k.index, Shard: k.number}.String()}
+// walk follows a chain from its root, notes what is missing and what it does not reach, and returns what is missing.
+func (r *AuditReport) walk(root string, items map[string]Item) (missing []string) {
+	next := []string{root}
 	reached := map[string]bool{}
 	for len(next) > 0 {
 		id := next[0]
@@ -112,7 +157,7 @@ func (r *AuditReport) walk(k shard, items map[string]Item) {
 		reached[id] = true
 		it, ok := items[id]
 		if !ok {
-			r.Repaired = append(r.Repaired, id)
+			r.Repaired, missing = append(r.Repaired, id), append(missing, id)
 			continue
 		}
 		if !it.Open() { // an open item creates its successors when it is leased
@@ -130,11 +175,12 @@ func (r *AuditReport) walk(k shard, items map[string]Item) {
 			r.Stray = append(r.Stray, id)
 		}
 	}
+	return missing
 }
 
-func (c *Coordinator) repair(ctx context.Context, missing []string) error {
+func (c *Coordinator) repair(ctx context.Context, missing []string, tasks map[string]string) error {
 	for _, id := range missing {
-		if _, err := c.create(ctx, []Item{newSuccessor(id, c.cfg.Creator, 0)}); err != nil {
+		if _, err := c.create(ctx, []Item{newTask(id, c.cfg.Kind, tasks[id], c.cfg.Creator, 0)}); err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}
 		if _, err := c.Event(ctx, id, "audit_repair", "the item was missing from its chain"); err != nil {

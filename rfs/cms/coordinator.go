@@ -20,6 +20,8 @@ import (
 type Config struct {
 	Store Store
 	Clock Clock
+	// Kind is that of the items; Store holds those of this kind. "" for shards.
+	Kind string
 	// Creator is written into the items this process creates.
 	Creator       string
 	InitialLease  time.Duration // default 10 min
@@ -80,11 +82,27 @@ func New(cfg Config) (*Coordinator, error) {
 	return c, nil
 }
 
-// Store is what the coordinator works on, for other kinds of tasks that are kept in it.
+// Store returns what the coordinator works on.
 func (c *Coordinator) Store() Store { return c.store }
+
+// Kind returns the kind of the items; "" for shards.
+func (c *Coordinator) Kind() string { return c.cfg.Kind }
+
+func (c *Coordinator) setup() string { return SetupOf(c.cfg.Kind) }
 
 // SeedItems creates the items that do not exist yet and gives how many it created.
 func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (created int, err error) {
+	return c.SeedTasks(ctx, func(yield func(ItemID, string) bool) {
+		for id := range ids {
+			if !yield(id, "") {
+				return
+			}
+		}
+	})
+}
+
+// SeedTasks is SeedItems with the task of each item.
+func (c *Coordinator) SeedTasks(ctx context.Context, tasks iter.Seq2[ItemID, string]) (created int, err error) {
 	const batch = 500
 	var items []Item
 	flush := func() error {
@@ -93,11 +111,15 @@ func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (crea
 		items = items[:0]
 		return err
 	}
-	for id := range ids {
-		if s := id.String(); len(s) > MaxIDLength {
-			return created, fmt.Errorf("index name %q is too long for a work item: %w", id.Index, fault.ErrUnsupported)
+	for id, task := range tasks {
+		id.Kind = c.cfg.Kind
+		if len(id.String()) > MaxIDLength || len(task) > MaxTask {
+			return created, fmt.Errorf("name %q is too long for a work item: %w", id.Index, fault.ErrUnsupported)
 		}
 		it := NewItem(id.String(), c.cfg.Creator, c.cfg.LeastExponent)
+		if c.cfg.Kind != "" {
+			it = newTask(id.String(), c.cfg.Kind, task, c.cfg.Creator, c.cfg.LeastExponent)
+		}
 		it.IndexName = id.Index
 		if items = append(items, it); len(items) == batch {
 			if err := flush(); err != nil {
@@ -127,25 +149,27 @@ func (c *Coordinator) create(ctx context.Context, items []Item) (created int, er
 // *NoneAvailable says who seeds and until when.
 func (c *Coordinator) AcquireSetup(ctx context.Context, holder string) (*Lease, error) {
 	c.repay(ctx)
-	it, err := c.get(ctx, SetupID)
+	it, err := c.get(ctx, c.setup())
 	if errors.Is(err, ErrNotFound) {
-		if _, err := c.create(ctx, []Item{NewItem(SetupID, c.cfg.Creator, 0)}); err != nil {
+		it := NewItem(c.setup(), c.cfg.Creator, 0)
+		it.Kind = c.cfg.Kind
+		if _, err := c.create(ctx, []Item{it}); err != nil {
 			return nil, err
 		}
 	} else if err != nil {
-		return nil, fmt.Errorf("read %s: %w", SetupID, err)
+		return nil, fmt.Errorf("read %s: %w", c.setup(), err)
 	}
 	if !it.Open() {
 		return nil, ErrSetupDone
 	}
-	l, it, v, err := c.acquire(ctx, SetupID, holder, SetupLease(c.cfg.InitialLease), 0)
+	l, it, v, err := c.acquire(ctx, c.setup(), holder, SetupLease(c.cfg.InitialLease), 0)
 	switch {
 	case err != nil:
 		return nil, err
 	case v == Done:
 		return nil, ErrSetupDone
 	case v == Held && it.foreignHolder():
-		return nil, &ForeignWorker{Holder: it.Holder, Item: SetupID, Until: time.Unix(it.Expiration, 0).Add(c.grace)}
+		return nil, &ForeignWorker{Holder: it.Holder, Item: c.setup(), Until: time.Unix(it.Expiration, 0).Add(c.grace)}
 	case v == Held:
 		return nil, &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1}
 	}
@@ -258,7 +282,7 @@ func (c *Coordinator) Pending(ctx context.Context) (int64, error) {
 func (c *Coordinator) Items(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for it, err := range c.store.Scan(ctx) {
-			if err == nil && it.ID == SetupID {
+			if err == nil && IsSetup(it.ID) {
 				continue
 			}
 			if !yield(it, err) || err != nil {
@@ -271,6 +295,18 @@ func (c *Coordinator) Items(ctx context.Context) iter.Seq2[Item, error] {
 // Item reads one work item as it is now.
 func (c *Coordinator) Item(ctx context.Context, id ItemID) (Item, error) {
 	return c.get(ctx, id.String())
+}
+
+// Seeded reports whether every item has been created.
+func (c *Coordinator) Seeded(ctx context.Context) (bool, error) {
+	it, err := c.get(ctx, c.setup())
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", c.setup(), err)
+	}
+	return !it.Open(), nil
 }
 
 // Unfail opens a FAILED item again and records that it was done.

@@ -16,12 +16,12 @@ func (c *Coordinator) ReleaseDead(ctx context.Context, prefix string, cause Caus
 		return nil
 	}
 	prefix += "_"
-	it, err := c.get(ctx, SetupID)
+	it, err := c.get(ctx, c.setup())
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("read %s: %w", SetupID, err)
+		return fmt.Errorf("read %s: %w", c.setup(), err)
 	}
 	if err == nil && it.Open() && strings.HasPrefix(it.Holder, prefix) {
-		if err := c.ReleaseHolder(ctx, SetupID, it.Holder, CauseKilled); err != nil {
+		if err := c.ReleaseHolder(ctx, c.setup(), it.Holder, CauseKilled); err != nil {
 			return err
 		}
 	}

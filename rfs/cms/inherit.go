@@ -30,9 +30,9 @@ func (e *ForeignWorker) Is(target error) bool { return target == fault.ErrConfig
 // inherit makes a queue this program's that is seeded already: one that another engine
 // seeded gets what it lacks, and is taken over.
 func (c *Coordinator) inherit(ctx context.Context, seed func(context.Context) error) error {
-	it, err := c.get(ctx, SetupID)
+	it, err := c.get(ctx, c.setup())
 	if err != nil {
-		return fmt.Errorf("read %s: %w", SetupID, err)
+		return fmt.Errorf("read %s: %w", c.setup(), err)
 	}
 	if it.Engine == engine {
 		return nil

@@ -20,8 +20,21 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// SetupID is the item whose completion says that all items are seeded.
+// SetupID is the item whose completion says that all items of shards are seeded; SetupOf names that of other kinds.
 const SetupID = "shard_setup"
+
+// SetupOf returns the id of the item whose completion says that all items of a kind are seeded.
+func SetupOf(kind string) string {
+	if kind == "" {
+		return SetupID
+	}
+	return kind + setupSuffix
+}
+
+const setupSuffix = ":setup"
+
+// IsSetup reports whether an id is that of a setup, of whatever kind.
+func IsSetup(id string) bool { return id == SetupID || strings.HasSuffix(id, setupSuffix) }
 
 // ScriptVersion is the version of the wire documents this package reads and writes.
 const ScriptVersion = "3.0"
@@ -32,21 +45,29 @@ const StatusFailed = "FAILED"
 // MaxIDLength is the longest id, in bytes, that Elasticsearch and OpenSearch accept.
 const MaxIDLength = 512
 
-// ItemID names a range of a shard by its first ordinal.
+// ItemID names a range by its first ordinal: of a shard, or of what an item of another kind is about.
 type ItemID struct {
-	Index  string // name in the snapshot, UTF-8
-	Shard  int
-	Cursor int64 // first ordinal of the range
+	Kind   string // "" for shards; else lower-case letters
+	Index  string // name in the snapshot, UTF-8; of another kind, such as an import, the name of the file
+	Shard  int    // or the part of the file
+	Cursor int64  // first ordinal of the range, or byte
 }
 
 // String gives the wire id: base64url of the name without padding, shard and
-// cursor in decimal, joined by "__".
+// cursor in decimal, joined by "__". Items of other kinds begin with their kind and a colon.
 func (id ItemID) String() string {
-	return indexKey(id.Index) + "__" + strconv.Itoa(id.Shard) + "__" + strconv.FormatInt(id.Cursor, 10)
+	kind := ""
+	if id.Kind != "" {
+		kind = id.Kind + ":"
+	}
+	return kind + indexKey(id.Index) + "__" + strconv.Itoa(id.Shard) + "__" + strconv.FormatInt(id.Cursor, 10)
 }
 
 // Name names the range to people: index and shard, and where it does not begin with the shard its first ordinal.
 func (id ItemID) Name() string {
+	if id.Kind != "" {
+		return fmt.Sprintf("%s of %s from %d", id.Kind, id.Index, id.Cursor)
+	}
 	if id.Cursor == 0 {
 		return fmt.Sprintf("index %s shard %d", id.Index, id.Shard)
 	}
@@ -69,7 +90,13 @@ func ParseID(s string) (ItemID, error) {
 	if len(s) > MaxIDLength {
 		return ItemID{}, fmt.Errorf("work item id of %d bytes: %w", len(s), fault.ErrCorrupt)
 	}
-	head, cursor, ok := cutRight(s)
+	kind, rest, other := strings.Cut(s, ":")
+	if !other {
+		kind, rest = "", s
+	} else if !isKind(kind) {
+		return ItemID{}, badID(s)
+	}
+	head, cursor, ok := cutRight(rest)
 	if !ok {
 		return ItemID{}, badID(s)
 	}
@@ -89,11 +116,16 @@ func ParseID(s string) (ItemID, error) {
 	if err != nil || cur < 0 {
 		return ItemID{}, badID(s)
 	}
-	id := ItemID{Index: string(raw), Shard: int(sh), Cursor: cur}
+	id := ItemID{Kind: kind, Index: string(raw), Shard: int(sh), Cursor: cur}
 	if id.String() != s { // leading zeros, signs: not an id that anybody wrote
 		return ItemID{}, badID(s)
 	}
 	return id, nil
+}
+
+// isKind reports whether s may name a kind of items.
+func isKind(s string) bool {
+	return s != "" && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 func cutRight(s string) (before, after string, ok bool) {
@@ -166,6 +198,8 @@ type Item struct {
 	SetupMs       int64    `json:"setupMs,omitempty"`           // from acquisition to the first document read, ms
 	ReleasedFor   string   `json:"releasedFor,omitempty"`       // cause of the last release
 	Engine        string   `json:"engine,omitempty"`            // "go" when one of ours acquired it, or created it in mid-shard
+	Kind          string   `json:"kind,omitempty"`              // "" for shards
+	Task          string   `json:"task,omitempty"`              // of another kind: what is to be done, as JSON that only this kind reads
 }
 
 // Exponent is a small non-negative integer. Whatever else a document holds there reads as 0.
@@ -194,6 +228,16 @@ const engine = "go"
 func newSuccessor(id, creator string, exponent int) Item {
 	it := NewItem(id, creator, exponent)
 	it.Engine = engine
+	return it
+}
+
+// MaxTask is the longest task of an item, in bytes.
+const MaxTask = 16 << 10
+
+// newTask is newSuccessor for an item of another kind than shards.
+func newTask(id, kind, task, creator string, exponent int) Item {
+	it := newSuccessor(id, creator, exponent)
+	it.Kind, it.Task = kind, task
 	return it
 }
 

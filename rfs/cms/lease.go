@@ -37,7 +37,7 @@ type Work struct {
 // by several goroutines; at most one of Handoff, Complete, Release and Fail.
 type Lease struct {
 	Item   Item   // as it was acquired
-	ID     ItemID // zero for SetupID
+	ID     ItemID // zero for a setup
 	Holder string
 	Length time.Duration // granted, by the store
 
@@ -161,7 +161,7 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 	if err != nil {
 		return err
 	}
-	next := ItemID{Index: l.ID.Index, Shard: l.ID.Shard, Cursor: watermark}.String()
+	next := ItemID{Kind: l.ID.Kind, Index: l.ID.Index, Shard: l.ID.Shard, Cursor: watermark}.String()
 	exponent := max(RightSize(l.Length, l.c.cfg.InitialLease, w.Setup), min(l.c.cfg.LeastExponent, MaxExponent))
 	if l.Short() {
 		exponent = max(exponent, min(int(l.Item.LeaseExponent)+1, MaxExponent))
@@ -198,7 +198,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 	ids := it.SuccessorIDs()
 	items := make([]Item, 0, len(ids))
 	for _, id := range ids {
-		items = append(items, newSuccessor(id, l.c.cfg.Creator, int(it.HandExponent)))
+		items = append(items, newTask(id, it.Kind, it.Task, l.c.cfg.Creator, int(it.HandExponent)))
 	}
 	created := 0
 	err := l.c.retries.do(ctx, createBudget.before(l.end), func(ctx context.Context) error {
@@ -255,7 +255,7 @@ func (l *Lease) Complete(ctx context.Context, w Work) error {
 	}
 	total := l.Item.Counts.Add(w.Counts)
 	t := Complete{Holder: l.Holder, Counts: total, Checks: checks, SetupMs: w.Setup.Milliseconds()}
-	if l.Item.ID != SetupID {
+	if !IsSetup(l.Item.ID) {
 		t.Watermark = l.ID.Cursor + total.Ordinals
 	}
 	it, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, t)

@@ -131,4 +131,7 @@ type Store interface {
 	Queue
 	Auditor
 	Records
+	// OfKind returns the store of the items of a kind, which are kept apart from those of shards (kind ""). Its records
+	// and its clock are the same.
+	OfKind(ctx context.Context, kind string) (Store, error)
 }

@@ -35,7 +35,7 @@ func (c *Coordinator) Summary(ctx context.Context) (Summary, error) {
 		if err != nil {
 			return s, fmt.Errorf("summary of work items: %w", err)
 		}
-		if it.ID == SetupID {
+		if IsSetup(it.ID) {
 			s.SetupDone = !it.Open()
 			continue
 		}

@@ -166,7 +166,7 @@ func (r *reader) index(name string) *index {
 }
 
 func (r *reader) item(it cms.Item) {
-	if it.ID == cms.SetupID {
+	if cms.IsSetup(it.ID) {
 		r.barrier.Add(it)
 		r.m.Seeded = !it.Open()
 		return

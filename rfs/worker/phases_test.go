@@ -100,6 +100,9 @@ func (m *memory) Open(context.Context) (cms.Open, error) {
 	return o, nil
 }
 
+// OfKind returns the store itself: there are only shards.
+func (m *memory) OfKind(context.Context, string) (cms.Store, error) { return m, nil }
+
 func (m *memory) Scan(context.Context) iter.Seq2[cms.Item, error] {
 	m.mu.Lock()
 	all := slices.Collect(maps.Values(m.items))

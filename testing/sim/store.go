@@ -361,6 +361,9 @@ func call[T any](ctx context.Context, n *network, what string, do func() (T, err
 	return got, failure
 }
 
+// OfKind returns the store itself: a world has only shards.
+func (n *network) OfKind(context.Context, string) (cms.Store, error) { return n, nil }
+
 func (n *network) Create(ctx context.Context, items []cms.Item) (int, error) {
 	items = slices.Clone(items)
 	return call(ctx, n, "create "+items[0].ID, func() (int, error) { return n.s.create(items), nil })

@@ -6,6 +6,7 @@
 package boltcms
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -36,6 +37,8 @@ var (
 	expiryBucket  = []byte("expiry")
 	controlBucket = []byte("control")
 	metaBucket    = []byte("meta")
+	tasksBucket   = []byte("tasks")        // items of all kinds but shards
+	tasksExpiry   = []byte("tasks_expiry") // their index of expiries
 
 	formatKey = []byte("format") // "1"
 )
@@ -46,8 +49,34 @@ const (
 	pageSize    = 256 // items a scan holds in memory
 )
 
-// Store is a cms.Store in a file. Each transition is one write transaction.
+// Store is a cms.Store in a file: the items of one kind, and the records. Each transition is one write transaction.
 type Store struct {
+	*file
+	queue
+}
+
+// queue is where the items of a kind are kept. The ids of all kinds but shards begin with prefix.
+type queue struct {
+	items, expiry []byte
+	prefix, setup string
+}
+
+var shards = queue{items: itemsBucket, expiry: expiryBucket, setup: cms.SetupID}
+
+func queueOf(kind string) queue {
+	if kind == "" {
+		return shards
+	}
+	return queue{items: tasksBucket, expiry: tasksExpiry, prefix: kind + ":", setup: cms.SetupOf(kind)}
+}
+
+// OfKind returns the store of the items of a kind; it is closed with this one.
+func (s *Store) OfKind(_ context.Context, kind string) (cms.Store, error) {
+	return &Store{s.file, queueOf(kind)}, nil
+}
+
+// file is an open file.
+type file struct {
 	db   *bolt.DB
 	path string
 	now  func() time.Time
@@ -61,7 +90,7 @@ type Store struct {
 
 // clock is the wall clock, but never runs backwards: while it is behind what it was in this process, time
 // goes on from there. A former process's clock means nothing, since all its leases are freed by Open.
-func (s *Store) clock() int64 {
+func (s *file) clock() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -107,7 +136,7 @@ func open(path string, now func() time.Time, options bolt.Options) (*Store, erro
 	case err != nil:
 		return nil, fmt.Errorf("open coordination file %s: %w: %w", path, err, fault.ErrConfig)
 	}
-	s := &Store{db: db, path: path, now: now, last: now()}
+	s := &Store{&file{db: db, path: path, now: now, last: now()}, shards}
 	if err := s.begin(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -148,9 +177,9 @@ func (s *Store) Close() error {
 	return errors.Join(rerr, s.db.Close())
 }
 
-func (s *Store) begin() error {
+func (s *file) begin() error {
 	return s.update(func(tx *bolt.Tx, now int64) error {
-		for _, b := range [][]byte{itemsBucket, expiryBucket, controlBucket, metaBucket} {
+		for _, b := range [][]byte{itemsBucket, expiryBucket, controlBucket, metaBucket, tasksBucket, tasksExpiry} {
 			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
 				return err
 			}
@@ -164,27 +193,29 @@ func (s *Store) begin() error {
 		case string(f) != format:
 			return fmt.Errorf("%s has format %q, this program knows %q: %w", s.path, f, format, fault.ErrConfig)
 		}
-		if err := reclaim(tx, now); err != nil {
-			return err
+		for _, q := range []queue{shards, queueOf("any")} {
+			if err := q.reclaim(tx, now); err != nil {
+				return err
+			}
 		}
 		return freeRecords(tx)
 	})
 }
 
-// reclaim frees what the former owner held.
-func reclaim(tx *bolt.Tx, now int64) error {
+// reclaim frees what the former owner held, of all kinds that are kept there.
+func (q queue) reclaim(tx *bolt.Tx, now int64) error {
 	var held []string
-	c := tx.Bucket(expiryBucket).Cursor()
+	c := tx.Bucket(q.expiry).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
 		held = append(held, string(k[8:]))
 	}
 	for _, id := range held {
-		it, err := readItem(tx, id)
+		it, err := q.read(tx, id)
 		if err != nil {
 			return err
 		}
 		if got, v := (cms.Reclaim{}).Apply(it, now); v == cms.Applied {
-			if err := writeItem(tx, &it, got); err != nil {
+			if err := q.write(tx, &it, got); err != nil {
 				return err
 			}
 		}
@@ -195,7 +226,7 @@ func reclaim(tx *bolt.Tx, now int64) error {
 // update runs f in a write transaction with a clock that never runs backwards. A write that fails changed nothing and
 // may be tried again. After a sync that failed nothing more is written: the system may have dropped what it could not
 // write, and report the next sync as done.
-func (s *Store) update(f func(tx *bolt.Tx, now int64) error) error {
+func (s *file) update(f func(tx *bolt.Tx, now int64) error) error {
 	if failed := s.unsynced.Load(); failed != nil {
 		return *failed
 	}
@@ -216,7 +247,7 @@ func (s *Store) update(f func(tx *bolt.Tx, now int64) error) error {
 	}))
 }
 
-func (s *Store) view(f func(tx *bolt.Tx) error) error {
+func (s *file) view(f func(tx *bolt.Tx) error) error {
 	return storeError(safely(s.path, func() error { return s.db.View(f) }))
 }
 
@@ -246,10 +277,10 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 	err = s.update(func(tx *bolt.Tx, _ int64) error {
 		created = 0
 		for _, it := range items {
-			if tx.Bucket(itemsBucket).Get([]byte(it.ID)) != nil {
+			if tx.Bucket(s.items).Get([]byte(it.ID)) != nil {
 				continue
 			}
-			if err := writeItem(tx, nil, it); err != nil {
+			if err := s.write(tx, nil, it); err != nil {
 				return err
 			}
 			created++
@@ -265,14 +296,14 @@ func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (it cms.
 		return it, 0, err
 	}
 	err = s.update(func(tx *bolt.Tx, now int64) error {
-		old, err := readItem(tx, id)
+		old, err := s.read(tx, id)
 		if err != nil {
 			return err
 		}
 		if it, v = t.Apply(old, now); v != cms.Applied {
 			return nil
 		}
-		return writeItem(tx, &old, it)
+		return s.write(tx, &old, it)
 	})
 	return it, v, err
 }
@@ -283,7 +314,7 @@ func (s *Store) Get(ctx context.Context, id string) (it cms.Item, err error) {
 		return it, err
 	}
 	err = s.view(func(tx *bolt.Tx) error {
-		it, err = readItem(tx, id)
+		it, err = s.read(tx, id)
 		return err
 	})
 	return it, err
@@ -299,7 +330,7 @@ func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) (ite
 		now := s.clock()
 		var ids []string
 		seen := 0
-		c := tx.Bucket(expiryBucket).Cursor()
+		c := tx.Bucket(s.expiry).Cursor()
 		for k, _ := c.First(); k != nil; k, _ = c.Next() {
 			if len(k) < 8 {
 				return fmt.Errorf("index of expiries: %w", fault.ErrCorrupt)
@@ -308,7 +339,7 @@ func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) (ite
 				break
 			}
 			id := string(k[8:])
-			if id == cms.SetupID {
+			if id == s.setup || !strings.HasPrefix(id, s.prefix) {
 				continue
 			}
 			seen++
@@ -319,7 +350,7 @@ func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) (ite
 			}
 		}
 		for _, id := range ids {
-			it, err := readItem(tx, id)
+			it, err := s.read(tx, id)
 			if err != nil {
 				return err
 			}
@@ -336,14 +367,14 @@ func (s *Store) Open(ctx context.Context) (o cms.Open, err error) {
 		return o, err
 	}
 	err = s.view(func(tx *bolt.Tx) error {
-		c := tx.Bucket(expiryBucket).Cursor()
+		c := tx.Bucket(s.expiry).Cursor()
 		for k, _ := c.First(); k != nil; k, _ = c.Next() {
 			id := string(k[8:])
-			if id == cms.SetupID {
+			if id == s.setup || !strings.HasPrefix(id, s.prefix) {
 				continue
 			}
 			if o.Items == 0 {
-				it, err := readItem(tx, id)
+				it, err := s.read(tx, id)
 				if err != nil {
 					return err
 				}
@@ -360,12 +391,12 @@ func (s *Store) Open(ctx context.Context) (o cms.Open, err error) {
 // while the caller works.
 func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 	return func(yield func(cms.Item, error) bool) {
-		for from := ""; ; {
+		for from := s.prefix; ; {
 			var page []cms.Item
 			err := s.view(func(tx *bolt.Tx) error {
 				page = page[:0]
-				c := tx.Bucket(itemsBucket).Cursor()
-				for k, v := c.Seek([]byte(from)); k != nil && len(page) < pageSize; k, v = c.Next() {
+				c := tx.Bucket(s.items).Cursor()
+				for k, v := c.Seek([]byte(from)); k != nil && len(page) < pageSize && bytes.HasPrefix(k, []byte(s.prefix)); k, v = c.Next() {
 					it, err := decodeItem(string(k), v)
 					if err != nil {
 						return err
@@ -391,8 +422,8 @@ func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 	}
 }
 
-func readItem(tx *bolt.Tx, id string) (cms.Item, error) {
-	v := tx.Bucket(itemsBucket).Get([]byte(id))
+func (q queue) read(tx *bolt.Tx, id string) (cms.Item, error) {
+	v := tx.Bucket(q.items).Get([]byte(id))
 	if v == nil {
 		return cms.Item{}, fmt.Errorf("%s (item %s): %w", cms.ItemName(id), id, cms.ErrNotFound)
 	}
@@ -408,9 +439,9 @@ func decodeItem(id string, v []byte) (cms.Item, error) {
 	return it, nil
 }
 
-// writeItem stores the item and keeps the index of expiries in step with it.
-func writeItem(tx *bolt.Tx, old *cms.Item, it cms.Item) error {
-	idx := tx.Bucket(expiryBucket)
+// write stores the item and keeps the index of expiries in step with it.
+func (q queue) write(tx *bolt.Tx, old *cms.Item, it cms.Item) error {
+	idx := tx.Bucket(q.expiry)
 	if old != nil && old.Open() {
 		if err := idx.Delete(expiryKey(*old)); err != nil {
 			return err
@@ -425,7 +456,7 @@ func writeItem(tx *bolt.Tx, old *cms.Item, it cms.Item) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", cms.ItemName(it.ID), err)
 	}
-	return tx.Bucket(itemsBucket).Put([]byte(it.ID), b)
+	return tx.Bucket(q.items).Put([]byte(it.ID), b)
 }
 
 func expiryKey(it cms.Item) []byte {

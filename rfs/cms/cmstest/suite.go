@@ -53,6 +53,9 @@ func Run(t *testing.T, open Factory) {
 		{"TheFleetsSettingsAreThoseOfTheFirstNode", shared},
 		{"RefusedDocumentsAreKeptOnce", refused},
 		{"CreationsAreKeptAndAnUndoneSessionIsClosed", created},
+		{"ItemsOfAnotherKind", kindStore},
+		{"TasksRunFromSeedToAudit", tasks},
+		{"KindsDoNotSeeEachOther", kindsApart},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, open(t)) })
 	}

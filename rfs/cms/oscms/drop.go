@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Drop removes the two indices of one session, by their names and never by a pattern; their aliases
+// Drop removes the indices of one session, by their names and never by a pattern; their aliases
 // go with them. It gives the names of those that were there. Nobody may work on the session any more.
 func Drop(ctx context.Context, c Client, sess string) (dropped []string, err error) {
 	if !session.MatchString(sess) {
@@ -20,12 +20,13 @@ func Drop(ctx context.Context, c Client, sess string) (dropped []string, err err
 	// The items go first: a session without items but with its records is found again by the next call.
 	// An index under an alias's name is there when somebody deleted the real one in the middle of an update:
 	// OpenSearch then makes one of that name in spite of require_alias. An alias itself is refused with 400.
-	for _, index := range []string{items, itemsAlias, control, controlAlias} {
+	tasks, tasksAlias := taskNames(sess)
+	for _, index := range []string{tasks, tasksAlias, items, itemsAlias, control, controlAlias} {
 		status, answer, err := c.Do(ctx, http.MethodDelete, "/"+url.PathEscape(index), url.Values{"expand_wildcards": {"none"}}, nil)
 		switch {
 		case err != nil:
 			return dropped, errors.Join(fmt.Errorf("remove %s: %w", index, err), fault.ErrUnavailable)
-		case status == http.StatusNotFound, status == http.StatusBadRequest && index != items && index != control:
+		case status == http.StatusNotFound, status == http.StatusBadRequest && index != items && index != control && index != tasks:
 		case status != http.StatusOK:
 			return dropped, fmt.Errorf("remove %s: status %d: %.300s: %w", index, status, answer, fault.ErrConfig)
 		default:

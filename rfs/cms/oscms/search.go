@@ -38,13 +38,16 @@ type hits struct {
 
 type object = map[string]any
 
-// openItems is the query for items that are not completed; what is no item has no expiration.
-func openItems(filters ...object) object {
+// openItems is the query for items of the kind that are not completed; what is no item has no expiration.
+func (s *Store) openItems(filters ...object) object {
+	if s.kind != "" {
+		filters = append(filters, s.allItems())
+	}
 	return object{"bool": object{
 		"filter": append([]object{{"exists": object{"field": "expiration"}}}, filters...),
 		"must_not": []object{
 			{"exists": object{"field": "completedAt"}},
-			{"ids": object{"values": []string{cms.SetupID}}},
+			{"ids": object{"values": []string{cms.SetupOf(s.kind)}}},
 		},
 	}}
 }
@@ -86,7 +89,7 @@ func (s *Store) Candidates(ctx context.Context, grace time.Duration, n int) ([]c
 	h, err := s.search(ctx, "/"+s.items+"/_search", whole(), object{
 		"size": n, "track_total_hits": false,
 		"query": object{"function_score": object{
-			"query": openItems(free), "random_score": object{}, "boost_mode": "replace"}},
+			"query": s.openItems(free), "random_score": object{}, "boost_mode": "replace"}},
 		"sort": []string{"_score"},
 	})
 	if err != nil {
@@ -109,7 +112,7 @@ func (s *Store) Open(ctx context.Context) (cms.Open, error) {
 		return cms.Open{}, err
 	}
 	h, err := s.search(ctx, "/"+s.items+"/_search", whole(), object{
-		"size": 1, "track_total_hits": true, "query": openItems(),
+		"size": 1, "track_total_hits": true, "query": s.openItems(),
 		"sort": []object{{"expiration": object{"order": "asc", "unmapped_type": "long"}}},
 	})
 	if err != nil {
@@ -129,10 +132,18 @@ func (s *Store) Open(ctx context.Context) (cms.Open, error) {
 	return o, nil
 }
 
+// allItems is the query for the items of the kind.
+func (s *Store) allItems() object {
+	if s.kind == "" {
+		return object{"match_all": object{}}
+	}
+	return object{"term": object{"kind": s.kind}}
+}
+
 // Scan refreshes the index and reads it through a scroll.
 func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 	return func(yield func(cms.Item, error) bool) {
-		for h, err := range s.scroll(ctx, s.items, object{"match_all": object{}}) {
+		for h, err := range s.scroll(ctx, s.items, s.allItems()) {
 			if err != nil {
 				yield(cms.Item{}, err)
 				return

@@ -55,6 +55,7 @@ type Config struct {
 type Store struct {
 	cfg     Config
 	mode    Mode
+	kind    string // of the items; "" for shards
 	items   string // alias
 	control string // alias
 
@@ -73,6 +74,17 @@ const (
 		"expiration":{"type":"long"},"completedAt":{"type":"long"},
 		"leaseHolderId":{"type":"keyword","norms":false},"status":{"type":"keyword","norms":false},
 		"successor_items":{"type":"keyword","norms":false},"checks":{"type":"keyword","index":false,"doc_values":false}}}`
+	// tasksMapping names every field: nothing but this program writes to that index.
+	tasksMapping = `{"dynamic":"strict","properties":{
+		"scriptVersion":{"type":"keyword"},"kind":{"type":"keyword"},"indexName":{"type":"keyword","index":false,"doc_values":false},
+		"task":{"type":"keyword","index":false,"doc_values":false},"creatorId":{"type":"keyword","index":false,"doc_values":false},
+		"leaseHolderId":{"type":"keyword","norms":false},"expiration":{"type":"long"},"completedAt":{"type":"long"},
+		"nextAcquisitionLeaseExponent":{"type":"integer"},"leaseExponent":{"type":"integer"},"successorExponent":{"type":"integer"},
+		"successor_items":{"type":"keyword","index":false,"doc_values":false},"status":{"type":"keyword","norms":false},
+		"failure":{"type":"keyword","index":false,"doc_values":false},"attempts":{"type":"integer"},"reached":{"type":"long"},
+		"aloneAt":{"type":"long"},"aloneDied":{"type":"long"},"aloneDeaths":{"type":"integer"},"acquiredAt":{"type":"long"},
+		"watermark":{"type":"long"},"counts":{"type":"object","enabled":false},"checks":{"type":"keyword","index":false,"doc_values":false},
+		"setupMs":{"type":"long"},"releasedFor":{"type":"keyword","index":false,"doc_values":false},"engine":{"type":"keyword"}}}`
 	controlMapping = `{"dynamic":false,"properties":{
 		"kind":{"type":"keyword"},"state":{"type":"keyword"},"holder":{"type":"keyword"},
 		"expire":{"type":"date","format":"epoch_millis"},"createdAt":{"type":"date","format":"epoch_millis"},
@@ -85,6 +97,37 @@ func names(sess string) (items, itemsAlias, control, controlAlias string) {
 		sess = "_" + sess
 	}
 	return ".migrations_working_state" + sess, ".rfs_items" + sess, ".rfs_control" + sess, ".rfs_records" + sess
+}
+
+// taskNames returns the index of the items of all kinds but shards, and its alias. Roles that are given `.rfs_items*` reach
+// both, and no name of a session leads to either.
+func taskNames(sess string) (tasks, tasksAlias string) {
+	if sess != "" {
+		sess = "_" + sess
+	}
+	return ".rfs_items-work" + sess, ".rfs_items-tasks" + sess
+}
+
+// OfKind finds or makes the index of all kinds but shards. cms.ErrStoreGone when it was deleted or replaced since it was made.
+func (s *Store) OfKind(ctx context.Context, kind string) (cms.Store, error) {
+	if kind == s.kind {
+		return s, nil
+	}
+	of := &Store{cfg: s.cfg, mode: s.mode, kind: kind, control: s.control}
+	if kind == "" {
+		_, of.items, _, _ = names(s.cfg.Session)
+		return of, nil
+	}
+	var index string
+	index, of.items = taskNames(s.cfg.Session)
+	r, err := s.Record(ctx, tasksID)
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return nil, err
+	}
+	if err := of.incarnation(ctx, index, tasksMapping, tasksID, r, err == nil); err != nil {
+		return nil, err
+	}
+	return of, nil
 }
 
 // ControlIndex returns the index that is there when a session has begun.
@@ -142,7 +185,7 @@ func (s *Store) begin(ctx context.Context, items, control string) error {
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return err
 	}
-	if err := s.incarnation(ctx, items, r, err == nil); err != nil {
+	if err := s.incarnation(ctx, items, itemsMapping, incarnationID, r, err == nil); err != nil {
 		return err
 	}
 	if s.mode == Auto {
@@ -180,14 +223,17 @@ func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error 
 	return nil
 }
 
-// incarnationID is the record of the items index's UUID.
-const incarnationID = "incarnation"
+// incarnationID is the record of the items index's UUID, tasksID that of the index of the other kinds.
+const (
+	incarnationID = "incarnation"
+	tasksID       = "incarnation:tasks"
+)
 
-// incarnation makes the items index for a new session and remembers its UUID; in a
-// session that has one it must be the same index still. r is its record, when it is known.
-func (s *Store) incarnation(ctx context.Context, items string, r cms.Record, known bool) error {
+// incarnation makes an index of items for a new session and remembers its UUID; in a
+// session that has one it must be the same index still. r is its record, named id, when it is known.
+func (s *Store) incarnation(ctx context.Context, items, mapping, id string, r cms.Record, known bool) error {
 	if !known {
-		if err := s.ensure(ctx, items, s.items, itemsMapping); err != nil {
+		if err := s.ensure(ctx, items, s.items, mapping); err != nil {
 			return err
 		}
 		if err := s.checkMapping(ctx, items); err != nil {
@@ -205,18 +251,18 @@ func (s *Store) incarnation(ctx context.Context, items string, r cms.Record, kno
 		body.UUID = uuid
 		raw, err := json.Marshal(body)
 		if err != nil {
-			return fmt.Errorf("record %s: %w", incarnationID, err)
+			return fmt.Errorf("record %s: %w", id, err)
 		}
-		_, err = s.Put(ctx, cms.Record{ID: incarnationID, Kind: incarnationID, Body: raw})
+		_, err = s.Put(ctx, cms.Record{ID: id, Kind: incarnationID, Body: raw})
 		if err == nil || !errors.Is(err, cms.ErrConflict) {
 			return err
 		}
-		if r, err = s.Record(ctx, incarnationID); err != nil {
+		if r, err = s.Record(ctx, id); err != nil {
 			return err
 		}
 	}
 	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return fmt.Errorf("record %s: %w: %w", incarnationID, err, fault.ErrCorrupt)
+		return fmt.Errorf("record %s: %w: %w", id, err, fault.ErrCorrupt)
 	}
 	if body.UUID != uuid {
 		return fmt.Errorf("index %s is not the one this session began with (uuid %s, was %s): %w", items, uuid, body.UUID, cms.ErrStoreGone)
