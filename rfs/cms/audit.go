@@ -45,7 +45,7 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 	}
 	roots := map[shard]Root{}
 	missing := map[string]bool{} // reasons why an index is not on the target
-	for r, err := range c.store.List(ctx, kindIndex) {
+	for r, err := range c.list(ctx, kindIndex) {
 		if err != nil {
 			return rep, fmt.Errorf("audit: %w", err)
 		}

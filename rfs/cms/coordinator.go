@@ -281,7 +281,7 @@ func (c *Coordinator) Pending(ctx context.Context) (int64, error) {
 // Items yields every work item, without SetupID.
 func (c *Coordinator) Items(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		for it, err := range c.store.Scan(ctx) {
+		for it, err := range c.scan(ctx) {
 			if err == nil && IsSetup(it.ID) {
 				continue
 			}

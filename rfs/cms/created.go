@@ -90,7 +90,7 @@ func (c *Coordinator) Creation(ctx context.Context, kind, name string) (Creation
 // Creations yields the records of what the session created, in no order of use.
 func (c *Coordinator) Creations(ctx context.Context) iter.Seq2[Creation, error] {
 	return func(yield func(Creation, error) bool) {
-		for r, err := range c.store.List(ctx, kindCreated) {
+		for r, err := range c.list(ctx, kindCreated) {
 			var x Creation
 			if err == nil {
 				x, err = decodeCreation(r)
@@ -171,7 +171,7 @@ func (c *Coordinator) Busy(ctx context.Context) error {
 			last = &NoneAvailable{Holder: holder, NextExpiry: until, Open: 1}
 		}
 	}
-	for it, err := range c.store.Scan(ctx) {
+	for it, err := range c.scan(ctx) {
 		if err != nil {
 			return fmt.Errorf("list items: %w", err)
 		}
@@ -179,7 +179,7 @@ func (c *Coordinator) Busy(ctx context.Context) error {
 			see(it.Holder, time.Unix(it.Expiration, 0).Add(c.grace))
 		}
 	}
-	for r, err := range c.store.List(ctx, kindPhase) {
+	for r, err := range c.list(ctx, kindPhase) {
 		if err != nil {
 			return fmt.Errorf("list phases: %w", err)
 		}

@@ -79,7 +79,7 @@ func (c *Coordinator) IndexEntry(ctx context.Context, index string) (IndexEntry,
 // IndexEntries yields every index entry in order of ids.
 func (c *Coordinator) IndexEntries(ctx context.Context) iter.Seq2[IndexEntry, error] {
 	return func(yield func(IndexEntry, error) bool) {
-		for r, err := range c.store.List(ctx, kindIndex) {
+		for r, err := range c.list(ctx, kindIndex) {
 			var e IndexEntry
 			if err == nil {
 				e, err = decodeEntry(r)

@@ -85,7 +85,7 @@ func (c *Coordinator) foreignChains(ctx context.Context) (map[shard]map[string]I
 		return nil, err
 	}
 	chains := map[shard]map[string]Item{}
-	for it, err := range c.store.Scan(ctx) {
+	for it, err := range c.scan(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("take over the queue: %w", err)
 		}

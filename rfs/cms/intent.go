@@ -137,5 +137,5 @@ func (c *Coordinator) Now(ctx context.Context) (now time.Time, maxErr time.Durat
 
 // Records yields the control records of a kind (index, phase, event, target), in order of ids.
 func (c *Coordinator) Records(ctx context.Context, kind string) iter.Seq2[Record, error] {
-	return c.store.List(ctx, kind)
+	return c.list(ctx, kind)
 }

@@ -133,7 +133,7 @@ func (r Record) refused() ([]Refused, error) {
 func (c *Coordinator) Refused(ctx context.Context) iter.Seq2[Refused, error] {
 	return func(yield func(Refused, error) bool) {
 		seen := map[refusedKey]bool{}
-		for r, err := range c.store.List(ctx, kindRefused) {
+		for r, err := range c.list(ctx, kindRefused) {
 			var docs []Refused
 			if err == nil {
 				docs, err = r.refused()
@@ -158,7 +158,7 @@ func (c *Coordinator) Refused(ctx context.Context) iter.Seq2[Refused, error] {
 // ForgetRefused removes the stored documents for which arrived returns true. It may be repeated.
 func (c *Coordinator) ForgetRefused(ctx context.Context, arrived func(Refused) bool) error {
 	var touched []string
-	for r, err := range c.store.List(ctx, kindRefused) {
+	for r, err := range c.list(ctx, kindRefused) {
 		var docs []Refused
 		if err == nil {
 			docs, err = r.refused()

@@ -31,7 +31,7 @@ type Summary struct {
 func (c *Coordinator) Summary(ctx context.Context) (Summary, error) {
 	var s Summary
 	by := map[string]*IndexSummary{}
-	for it, err := range c.store.Scan(ctx) {
+	for it, err := range c.scan(ctx) {
 		if err != nil {
 			return s, fmt.Errorf("summary of work items: %w", err)
 		}

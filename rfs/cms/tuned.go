@@ -36,7 +36,7 @@ func (c *Coordinator) NoteTuned(ctx context.Context, t Tuned) (created bool, err
 // AllTuned yields what was changed and not restored yet.
 func (c *Coordinator) AllTuned(ctx context.Context) iter.Seq2[Tuned, error] {
 	return func(yield func(Tuned, error) bool) {
-		for r, err := range c.store.List(ctx, kindTuned) {
+		for r, err := range c.list(ctx, kindTuned) {
 			var t Tuned
 			if err == nil {
 				if jerr := json.Unmarshal(r.Body, &t); jerr != nil {
