@@ -237,6 +237,8 @@ func TestReportShowsWhatIsOnTheTarget(t *testing.T) {
 
 func TestCoordinationFlagsAreChecked(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.db")
+	t.Setenv("TMPDIR", t.TempDir()) // commands that run elsewhere on this machine are not looked at
+	t.Setenv("XDG_RUNTIME_DIR", "")
 	for _, c := range []struct {
 		says string
 		args []string
