@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs
-all=(sources imports daemon kills memory namespaces hints progress processes clusters corrupt sim fleet mutants fuzz packages bench)
+all=(sources imports daemon kills memory namespaces hints progress processes clusters corrupt sim fleet mutants fuzz verify trial packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -28,6 +28,8 @@ part() {
     fleet) make fleet ;;
     mutants) make mutants ;;
     fuzz) make fuzz FUZZTIME=2m ;;
+    verify) RFSD_VERIFY=1 RFSD_SOURCES=all e2e "-run VerifyOf|VerifyAgrees" ;;
+    trial) RFSD_TRIAL=1 e2e "-run TrialRunForetells|EstimatesOfTrialRuns" ;;
     packages) make packages-test ;;
     bench) make bench ;;
     *) echo "night: no part $1; there are: ${all[*]}" >&2; return 2 ;;

@@ -111,10 +111,36 @@ func (m *MigrateCommand) checkTrial() error {
 	return nil
 }
 
-// Verify are the settings of rfsd verify.
+// Verify are the settings of rfsd verify: those of a comparison with a snapshot and of one with files, one of which is decoded.
 type Verify struct {
 	Migrate      Migrate
+	Files        Files
 	Verification Verification
+}
+
+// VerifySnapshot are the settings of a comparison with a snapshot.
+type VerifySnapshot struct {
+	Migrate      Migrate
+	Verification Verification
+}
+
+// VerifyFiles are the settings of a comparison with files.
+type VerifyFiles struct {
+	Files        Files
+	S3           S3
+	Transfer     Transfer
+	Verification Verification
+}
+
+// Check refuses what files cannot be compared with.
+func (v *VerifyFiles) Check() error {
+	switch {
+	case v.Transfer.Target.Cluster.Host == "":
+		return Usage("--target-host is missing: what are the files compared with?")
+	case v.Verification.Quick:
+		return Usage("--quick compares numbers of Lucene documents, which files do not state: leave it out")
+	}
+	return nil
 }
 
 // Worker are the settings of rfsd worker. They may come from a fleet, so that they are checked as a Migrate later.

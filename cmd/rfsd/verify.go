@@ -2,35 +2,20 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
-	"github.com/rfsd/rfsd/rfs/budget"
-	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/failed"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/rollback"
-	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
-	"github.com/rfsd/rfsd/rfs/throttle"
 	"github.com/rfsd/rfsd/rfs/verify"
-	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by document: id, routing and every byte
@@ -46,15 +31,50 @@ var wholeTarget = config.Verification{Sample: 1, Differences: 1000}
 const verifyMemory = 160 << 20
 
 func verifyCommand() *cli.Command {
-	return config.Command(cli.Command{
-		Name: "verify", Usage: "compare a target with the snapshot that was migrated to it", Description: verifyHelp,
-	}, func(ctx context.Context, call *config.Call, v config.Verify) error {
+	return config.Raw[config.Verify](cli.Command{
+		Name: "verify", Usage: "compare a target with the snapshot or the files that were brought to it", Description: verifyHelp,
+	}, func(ctx context.Context, call *config.Call) error {
+		values := call.Given()
+		if values.Text("from") != "" {
+			return verifyFiles(ctx, values, terminal.Raw(call.Out))
+		}
+		var v config.VerifySnapshot
+		if err := config.Decode(values, &v); err != nil {
+			return err
+		}
 		o, err := newOptions(v.Migrate)
 		if err != nil {
 			return err
 		}
 		return runVerify(ctx, o, v.Verification, terminal.Raw(call.Out))
 	})
+}
+
+// verifyFiles compares a target with files.
+func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error {
+	task := config.Settings(config.VerifyFiles{})
+	for _, s := range config.Settings(config.VerifySnapshot{}) {
+		if _, known := config.Find(task, s.Name); !known && values[s.Name] != nil {
+			return config.Usage("--%s has no meaning for files (--from): leave it out, or name a snapshot instead of files", s.Name)
+		}
+	}
+	var v config.VerifyFiles
+	if err := config.Decode(values, &v); err != nil {
+		return err
+	}
+	o := importOptions{options: options{s3: v.S3.Options()}, from: v.Files.From, types: importer.Types(v.Transfer.Types.Emit)}
+	o.transfer(v.Transfer)
+	limitMemory(verifyMemory, os.Getenv)
+	files, err := repo.Open(ctx, o.from, o.s3)
+	if err != nil {
+		return fmt.Errorf("--from %s: %w", o.from, err)
+	}
+	log, screen := newLogger(o.options)
+	r, err := (&comparison{options: o.options, ask: v.Verification, memory: newBudget(o.options), log: log, screen: screen}).files(ctx, files, o.types)
+	if err != nil {
+		return err
+	}
+	return reportVerification(o.json, r, out)
 }
 
 // runVerify compares, reports, and returns the exit code as an error.
@@ -70,11 +90,16 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 	log, screen := newLogger(o)
 	counted, memory := repo.NewCounting(blobs), newBudget(o)
 	counted.LargeAlone(memory.Alone)
-	r, err := compare(ctx, o, counted, memory, ask, log, screen)
+	r, err := (&comparison{options: o, ask: ask, memory: memory, log: log, screen: screen}).snapshot(ctx, counted)
 	if err != nil {
 		return err
 	}
-	if o.json {
+	return reportVerification(o.json, r, out)
+}
+
+// reportVerification prints a report and returns the exit code as an error.
+func reportVerification(asJSON bool, r *verify.Report, out io.Writer) error {
+	if asJSON {
 		b, err := r.Seal()
 		if err == nil {
 			_, err = out.Write(b)
@@ -92,164 +117,6 @@ func runVerify(ctx context.Context, o options, ask config.Verification, out io.W
 		return exit.With(exit.Parts, nil)
 	}
 	return nil
-}
-
-// compare reads both sides within the budget of the process.
-func compare(ctx context.Context, o options, blobs repo.Repository, memory *budget.Budget, ask config.Verification, log *slog.Logger, screen *terminal.Screen) (*verify.Report, error) {
-	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: blobs.URI(), Snapshot: o.snapshot, Sample: float64(ask.Sample), Quick: ask.Quick}
-	plan, err := worker.NewPlan(ctx, blobs, o.request())
-	if err != nil {
-		return nil, planError(err)
-	}
-	o.target.Memory = memory
-	client, err := target.New(ctx, o.target)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close() //nolint:errcheck // nothing was written through it
-	v, err := client.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.Target = client.Name()
-	indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Requester: client, Log: log}
-	if err := indices.Locate(ctx, plan); err != nil {
-		return nil, err
-	}
-	refused, err := accountOfFailures(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	bucket, pause := throttle.New(o.maxRate), cms.SystemClock().Sleep
-	held := worker.ComparedTarget{Client: client, Version: v, Longest: o.maxDocument, Admit: bucket.Take, Pause: pause, Log: log,
-		Sequence: func(ctx context.Context, name string) (map[string]int64, error) {
-			return rollback.Sequence(ctx, client, name)
-		}}
-	if latency := throttle.NewLatency(ask.MaxLatency, pause); latency != nil {
-		held.Pace = latency
-	}
-	if marks, why := sessionMarks(ctx, o, client, plan); why != nil {
-		log.Info("documents that were changed since the migration are not told apart", "reason", fault.Text(why))
-	} else {
-		held.Marks = marks
-	}
-	identity := comparedIdentity(o, blobs.URI(), plan)
-	kept := keptComparison(o, identity)
-	checker := verify.New(verify.Options{
-		Target: held, Store: kept,
-		Sample: verify.Sample(float64(ask.Sample)), Failed: refused, Names: ask.Differences, Readers: o.slots, Pause: pause, Log: log,
-	})
-	source := worker.Comparison{Repo: blobs, Edit: o.editor, Redirects: o.rules.Targets, Memory: memory, MaxDocument: o.maxDocument, Identity: identity}
-	stop := showProgress(verifyProgress(checker), log, screen)
-	if ask.Quick {
-		r.Indices, err = checker.Count(ctx, source.Groups(plan))
-	} else {
-		r.Indices, err = checker.Compare(ctx, source.Groups(plan))
-	}
-	stop()
-	if err != nil {
-		return nil, err
-	}
-	if kept != nil && !ask.Quick {
-		if err := kept.Remove(); err != nil {
-			log.Warn("what the comparison kept to go on after a crash cannot be removed", "error", err)
-		}
-	}
-	for _, x := range plan.Unread {
-		r.Indices = append(r.Indices, &verify.Index{Target: x.Entry.Naming.Index, Sources: []string{x.Name}, State: verify.Unreadable, Problems: []string{x.Reason}})
-	}
-	for _, m := range plan.Missing {
-		r.Warnings = append(r.Warnings, "the snapshot lacks a shard: "+m)
-	}
-	r.State, r.End = r.Worst(), time.Now().UTC().Truncate(time.Second)
-	return r, nil
-}
-
-// comparedIdentity identifies the snapshot and all settings that decide what is sent of it; "" when the snapshot has no identity.
-func comparedIdentity(o options, uri string, plan *worker.Plan) string {
-	if plan.Identity == "" {
-		return ""
-	}
-	settings, err := json.Marshal(o.request().Settings(repositoryIdentity(uri)))
-	if err != nil { // texts only
-		return ""
-	}
-	return version + " " + plan.Identity + " " + string(settings)
-}
-
-// keptComparison is where a comparison of this snapshot with this target keeps what it has read; nil where nothing can be kept.
-func keptComparison(o options, identity string) verify.Store {
-	dir, err := stateDir()
-	if err != nil || identity == "" {
-		return nil
-	}
-	sum := sha256.Sum256([]byte(identity + "\x00" + o.target.URL))
-	return verify.Folder{Dir: filepath.Join(dir, "verify-"+hex.EncodeToString(sum[:8]))}
-}
-
-// errNoMarks means that nothing is recorded of the end of the migration.
-var errNoMarks = errors.New("no session of this name has migrated this snapshot to this target, as far as its state shows")
-
-// sessionMarks reads the sequence numbers that the target had at the end of the migration of this snapshot.
-func sessionMarks(ctx context.Context, o options, client *target.Client, plan *worker.Plan) (m rollback.Marks, err error) {
-	if o.coordinatorFile != "" { // opening would create it
-		if _, err := os.Stat(o.coordinatorFile); err != nil {
-			return m, err
-		}
-	}
-	kept, end, err := keptFailures(ctx, o, client)
-	if err != nil {
-		return m, err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	if kept == nil {
-		return m, errNoMarks
-	}
-	identity, err := kept.Identity(ctx)
-	switch {
-	case errors.Is(err, cms.ErrNotFound), err == nil && !worker.IsOf(identity, plan):
-		return m, errNoMarks
-	case err != nil:
-		return m, err
-	}
-	return rollback.ReadMarks(ctx, client, kept)
-}
-
-// accountOfFailures reads which documents the migration has recorded as failed: from its directory or bucket.
-func accountOfFailures(ctx context.Context, o options) (*verify.Failed, error) {
-	all := &verify.Failed{}
-	if o.failedDir == "" {
-		return all, nil
-	}
-	kept, err := repo.Open(ctx, o.failedDir, o.s3)
-	if err != nil {
-		if _, serr := os.Stat(o.failedDir); !config.InBucket(o.failedDir) && errors.Is(serr, fs.ErrNotExist) {
-			return all, nil
-		}
-		return nil, fmt.Errorf("failed documents: %w", err)
-	}
-	for blob, err := range kept.List(ctx, "") {
-		if err != nil {
-			return nil, fmt.Errorf("failed documents in %s: %w", o.failedDir, err)
-		}
-		if !strings.HasSuffix(blob.Name, ".ndjson") {
-			continue
-		}
-		r, err := kept.Open(ctx, blob.Name, 0, -1)
-		if err != nil {
-			return nil, fmt.Errorf("failed documents: %w", err)
-		}
-		err = failed.Names(r, func(index, id string) error {
-			if !all.Add(index, id) {
-				return config.Usage("%s names more than %d failed documents, which is more than can be held", o.failedDir, all.Len())
-			}
-			return nil
-		})
-		if err = errors.Join(err, r.Close()); err != nil {
-			return nil, fmt.Errorf("failed documents in %s: %w", blob.Name, err)
-		}
-	}
-	return all, nil
 }
 
 func verifyProgress(v *verify.Verifier) func(elapsed float64) string {

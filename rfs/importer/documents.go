@@ -26,23 +26,31 @@ const (
 // judge decides what is done with a pair; of one that fails, reason and detail are set. An error
 // is the whole process's, such as a missing index.
 func (r *run) judge(ctx context.Context, p *pair) (verdict, error) {
+	if v := p.judge(r.Types, r.IncludeSystem); v != good {
+		return v, nil
+	}
+	return good, r.ensure(ctx, p.action.index)
+}
+
+// judge decides what is done with a pair whose index exists.
+func (p *pair) judge(types Types, includeSystem bool) verdict {
 	index := p.action.index
 	if p.reason == "" && !validIndex(index) {
 		p.reason, p.detail = BadAction, fmt.Sprintf("%q is no name of an index", index)
 	}
 	switch {
-	case p.reason == "" && (ownIndex(index) || isSystem(index) && !r.IncludeSystem):
-		return filtered, nil
-	case p.reason == "" && len(p.action.typ) > 0 && string(p.action.typ) != "_doc" && r.Types == RefuseTypes:
+	case p.reason == "" && (ownIndex(index) || isSystem(index) && !includeSystem):
+		return filtered
+	case p.reason == "" && len(p.action.typ) > 0 && string(p.action.typ) != "_doc" && types == RefuseTypes:
 		p.reason, p.detail = Typed, fmt.Sprintf("the document has the mapping type %q: choose --emit-doc-type ON or OFF", p.action.typ)
 	}
 	if p.reason != "" {
-		return failing, nil
+		return failing
 	}
-	if r.Types != EmitTypes || string(p.action.typ) == "_doc" {
+	if types != EmitTypes || string(p.action.typ) == "_doc" {
 		p.action.typ = nil
 	}
-	return good, r.ensure(ctx, index)
+	return good
 }
 
 // ensure asks for the index until the target answers.

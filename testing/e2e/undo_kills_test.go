@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -24,6 +25,7 @@ type killer struct {
 	nth     int
 	after   bool
 	seen    int
+	state   string // directory that the processes share; "": each has one of its own
 }
 
 func newKiller(t *testing.T, n *cluster.Node) *killer {
@@ -78,7 +80,7 @@ func (k *killer) run(t *testing.T, request string, nth int, after bool, name str
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), Binary(t, name), args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir())
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+cmp.Or(k.state, t.TempDir()))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	k.mu.Lock()

@@ -1,0 +1,168 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/budget"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/verify"
+)
+
+// Comparison is the source's side of a verification: files, read as an import reads them.
+type Comparison struct {
+	Source       Source
+	Types        Types
+	AllowPartial bool // compare what there is of an export that is not complete
+	// IncludeSystem compares indices whose names begin with a dot, too.
+	IncludeSystem bool
+	MaxDocument   int64 // longest source that is read, in bytes; 0: maxLine
+	// Memory bounds what long lines hold, Frames how far zstd frames look back; nil: nothing does.
+	Memory, Frames *budget.Budget
+	Log            *slog.Logger
+}
+
+// Groups returns the target indices of the files with everything that they hold of them. Files that have an index in common are in
+// one group. A file without a manifest is read once for the names of its indices. Errors: those of reading, ErrPartial.
+func (c Comparison) Groups(ctx context.Context) ([]verify.Group, error) {
+	m := &Import{Source: c.Source, AllowPartial: c.AllowPartial, Log: c.Log}
+	s, err := list(ctx, c.Source)
+	if err != nil {
+		return nil, err
+	}
+	_, partial, err := m.judge(ctx, s)
+	if err == nil {
+		err = m.refuse(partial)
+	}
+	if err != nil {
+		return nil, err
+	}
+	hashes := map[string]string{}
+	for folder, x := range s.exports {
+		for _, e := range x.Files {
+			hashes[folder+e.Name] = e.SHA256
+		}
+	}
+	var groups []verify.Group
+	for _, f := range s.files {
+		hash, exported := hashes[f.name]
+		indices, err := c.indices(ctx, f, exported)
+		if err != nil {
+			return nil, err
+		}
+		if len(indices) > 0 {
+			groups = join(groups, verify.Group{Targets: indices, Sources: []string{f.name}, Units: []verify.Unit{c.unit(f, hash, indices[0])}})
+		}
+	}
+	return groups, nil
+}
+
+// join adds a group, together with those that it shares a target index with.
+func join(groups []verify.Group, g verify.Group) []verify.Group {
+	rest := groups[:0]
+	for _, other := range groups {
+		if !slices.ContainsFunc(other.Targets, func(name string) bool { return slices.Contains(g.Targets, name) }) {
+			rest = append(rest, other)
+			continue
+		}
+		g.Targets = append(other.Targets, g.Targets...)
+		g.Sources = append(other.Sources, g.Sources...)
+		g.Units = append(other.Units, g.Units...)
+	}
+	slices.Sort(g.Targets)
+	g.Targets = slices.Compact(g.Targets)
+	return append(rest, g)
+}
+
+// errEnough ends a reading early.
+var errEnough = errors.New("enough is known")
+
+// indices returns the names of the indices that a file has documents for. A file of an export has those of one.
+func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]string, error) {
+	found := map[string]bool{}
+	var all []string
+	err := c.read(ctx, f, func(p *pair, v verdict) error {
+		name := string(p.action.index)
+		if v != good || found[name] {
+			return nil
+		}
+		found[name], all = true, append(all, name)
+		if exported {
+			return errEnough
+		}
+		return nil
+	})
+	known := errors.Is(err, errEnough) || errors.Is(err, fault.ErrCorrupt) && len(all) > 0 // damage is part of the result
+	if err != nil && !known {
+		return nil, err
+	}
+	return all, nil
+}
+
+// read calls each with every pair of a file and what an import does with it.
+func (c Comparison) read(ctx context.Context, f file, each func(p *pair, v verdict) error) error {
+	next, err := c.readFrom(ctx, f, 0, 0, each)
+	if errors.Is(err, errFurther) {
+		_, err = c.readFrom(ctx, f, next, MaxBack, each)
+	}
+	return err
+}
+
+func (c Comparison) readFrom(ctx context.Context, f file, from, back int64, each func(p *pair, v verdict) error) (next int64, err error) {
+	limit := maxLine
+	if 0 < c.MaxDocument && c.MaxDocument < maxLine {
+		limit = int(c.MaxDocument)
+	}
+	w, err := openWindow(ctx, c.Source, Task{File: f.name, Size: f.size, To: f.size, Compression: f.packed}, from, limit, room{c.Memory, c.Frames}, back)
+	if err != nil {
+		return from, err
+	}
+	defer w.close()
+	for {
+		p, err := w.next()
+		if errors.Is(err, io.EOF) {
+			return from, nil
+		}
+		if err == nil {
+			err = each(p, p.judge(c.Types, c.IncludeSystem))
+		}
+		if err != nil {
+			return from, err
+		}
+		if w.lines.turn.held() {
+			w.lines.small()
+		}
+		from = p.at + 1
+	}
+}
+
+// unit is one file. What is not sent to any index is counted with the first of them.
+func (c Comparison) unit(f file, hash, first string) verify.Unit {
+	u := verify.Unit{Name: f.name, Count: func(context.Context) (int64, error) {
+		return 0, fmt.Errorf("%s: files state no numbers of Lucene documents: %w", f.name, fault.ErrUnsupported)
+	}}
+	if hash != "" {
+		u.Key = fmt.Sprintf("%s %s %d %s %t %d", hash, f.name, f.size, c.Types, c.IncludeSystem, c.MaxDocument)
+	}
+	u.Read = func(ctx context.Context, each func(*verify.Document) error) error {
+		var id idMaker
+		var d verify.Document
+		return c.read(ctx, f, func(p *pair, v verdict) error {
+			d = verify.Document{Index: p.action.index, ID: p.action.id, Routing: p.action.routing, Source: p.source, Ordinal: p.at}
+			switch {
+			case v == filtered:
+				d.Index, d.Fate = []byte(first), verify.Filtered
+			case v == failing:
+				d.Index, d.Fate, d.Reason = []byte(first), verify.Unsent, string(p.reason)
+			case p.action.id == nil:
+				d.ID = id.make(f.name, p.at)
+			}
+			return each(&d)
+		})
+	}
+	return u
+}

@@ -1,0 +1,272 @@
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/verify"
+	"github.com/rfsd/rfsd/testing/bench/corpus"
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// cost is what a process took.
+type cost struct {
+	wall, cpu time.Duration
+	peak      int64 // bytes
+}
+
+// costed runs a program in a directory and measures it.
+func costed(t *testing.T, dir string, args ...string) (Result, cost) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), Binary(t, "rfsd"), args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	begin := time.Now()
+	_ = cmd.Run()
+	c := cost{wall: time.Since(begin), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		c.peak = usage.Maxrss << 10
+	}
+	return Result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}, c
+}
+
+// mixedFiles writes documents of mixed kinds to eight files, every seventh with a routing, and returns their sources.
+func mixedFiles(t *testing.T, dir string, documents int) [][]byte {
+	t.Helper()
+	made, err := corpus.New(corpus.Mixed)
+	must(t, err)
+	all := make([][]byte, documents)
+	files := make([]bytes.Buffer, 8)
+	for i := range all {
+		all[i] = made.Append(nil, i, 0)
+		routing := ""
+		if i%7 == 0 {
+			routing = fmt.Sprintf(`,"routing":"r%d"`, i%5)
+		}
+		fmt.Fprintf(&files[i%8], "{\"index\":{\"_index\":\"mixed\",\"_id\":\"doc-%d\"%s}}\n%s\n", i, routing, all[i])
+	}
+	for i := range files {
+		name, b := fmt.Sprintf("part-%d.ndjson", i), files[i].Bytes()
+		if i%2 == 1 {
+			var packed bytes.Buffer
+			z := gzip.NewWriter(&packed)
+			_, err := z.Write(b)
+			must(t, err)
+			must(t, z.Close())
+			name, b = name+".gz", packed.Bytes()
+		}
+		must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
+	}
+	return all
+}
+
+var (
+	wholeNumber = regexp.MustCompile(`:([0-9]+)([,}])`)
+	beginOfText = regexp.MustCompile(`":"([a-zA-Z0-9])`)
+)
+
+// spoil changes five documents of the index mixed, and returns what they are then.
+func spoil(t *testing.T, n *cluster.Node, all [][]byte) map[verify.Kind]string {
+	t.Helper()
+	id := func(part int) (string, []byte) { // far from each other, and without a routing
+		i := len(all) * part / 6
+		for i%7 == 0 {
+			i++
+		}
+		return fmt.Sprint("doc-", i), all[i]
+	}
+	send := func(method, id, routing string, source []byte) {
+		t.Helper()
+		path := "/mixed/_doc/" + id
+		if routing != "" {
+			path += "?routing=" + url.QueryEscape(routing)
+		}
+		if _, err := n.Send(t.Context(), method, path, "application/json", source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed, source := id(1)
+	at := beginOfText.FindSubmatchIndex(source)[2]
+	source = bytes.Clone(source)
+	if source[at]++; source[at] == 'z'+1 || source[at] == 'Z'+1 || source[at] == '9'+1 {
+		source[at] -= 2
+	}
+	send("PUT", changed, "", source)
+	form, source := id(2)
+	place := wholeNumber.FindSubmatchIndex(source)
+	send("PUT", form, "", slices.Concat(source[:place[3]], []byte(".0"), source[place[3]:]))
+	missing, _ := id(3)
+	send("DELETE", missing, "", nil)
+	send("PUT", "extra", "", []byte(`{}`))
+	routed, source := id(4)
+	send("DELETE", routed, "", nil)
+	send("PUT", routed, "elsewhere", source)
+	return map[verify.Kind]string{verify.Changed: changed, verify.SameValue: form, verify.Missing: missing, verify.Extra: "extra", verify.OtherRouting: routed}
+}
+
+// atSize is 2,000 documents, or 200,000 with RFSD_VERIFY=1, when bounds of time, processor and memory are asserted, too.
+func atSize() (documents int, whole bool) {
+	if os.Getenv("RFSD_VERIFY") != "" {
+		return 200_000, true
+	}
+	return 2_000, false
+}
+
+// affordable fails when a comparison takes more than a minute, 200 MB, or the processor time of what it proves.
+func affordable(t *testing.T, what string, brought, compared cost) {
+	t.Helper()
+	t.Logf("%s: brought in %.1f s with %.1f s of processor; compared in %.1f s with %.1f s and %d MB", what,
+		brought.wall.Seconds(), brought.cpu.Seconds(), compared.wall.Seconds(), compared.cpu.Seconds(), compared.peak/1_000_000)
+	if compared.wall > time.Minute || compared.peak > 200_000_000 || compared.cpu > brought.cpu {
+		t.Errorf("%s: want at most 60 s, 200 MB, and %v of processor", what, brought.cpu)
+	}
+}
+
+// TestVerifyOfFilesFindsEachDifference imports files, compares them with the target in several ways, changes five documents,
+// and kills the comparison three times.
+func TestVerifyOfFilesFindsEachDifference(t *testing.T) {
+	documents, whole := atSize()
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir, files := t.TempDir(), t.TempDir()
+	all := mixedFiles(t, files, documents)
+	call(t, n, "PUT", "/mixed", map[string]any{"settings": map[string]any{"number_of_shards": 8, "number_of_replicas": 0}, "mappings": map[string]any{"dynamic": false}})
+	res, brought := costed(t, dir, "import", "--from", files, "--target-host", n.URL, "--output", "json")
+	if res.Code != 0 {
+		t.Fatalf("import: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	compared := func(host string, code int, more ...string) (*verify.Report, Result, cost) {
+		t.Helper()
+		res, c := costed(t, dir, append([]string{"verify", "--from", files, "--target-host", host, "--output", "json"}, more...)...)
+		r, err := verify.Unseal([]byte(res.Stdout))
+		if err != nil || res.Code != code || len(r.Indices) != 1 || r.Indices[0].SourceSide.Documents != int64(documents) {
+			t.Fatalf("exit %d, want %d: %v\n%.3000s%s", res.Code, code, err, res.Stdout, res.Stderr)
+		}
+		return r, res, c
+	}
+	first, _, took := compared(n.URL, 0)
+	if whole {
+		affordable(t, "files", brought, took)
+	}
+	for _, more := range [][]string{{"--slots", "1"}, {"--slots", "8"}, {"--target-max-latency", "1ms", "--slots", "3"}} {
+		if r, _, _ := compared(n.URL, 0, more...); r.Indices[0].SourceSide != first.Indices[0].SourceSide || r.Indices[0].TargetSide != first.Indices[0].SourceSide {
+			t.Errorf("%q: digests %+v and %+v, want %+v", more, r.Indices[0].SourceSide, r.Indices[0].TargetSide, first.Indices[0].SourceSide)
+		}
+	}
+
+	want := spoil(t, n, all)
+	plain, _, _ := compared(n.URL, 8)
+	named := map[verify.Kind]string{}
+	for _, d := range plain.Indices[0].Differences {
+		named[d.Kind] += d.ID
+	}
+	if fmt.Sprint(named) != fmt.Sprint(want) {
+		t.Errorf("named %v, want %v", named, want)
+	}
+	k := newKiller(t, n)
+	k.state = filepath.Join(dir, "state")
+	for range 3 {
+		k.run(t, "POST /mixed/_search/point_in_time", 3, true, "rfsd", "verify", "--from", files, "--target-host", k.URL, "--slots", "1", "--failed-documents", filepath.Join(dir, "none"))
+	}
+	killed, res, _ := compared(k.URL, 8, "--failed-documents", filepath.Join(dir, "none"))
+	if was := strings.Count(res.Stderr, "unit was read before"); was < 3 {
+		t.Errorf("%d units were read before\n%s", was, res.Stderr)
+	}
+	if a, b := indicesOf(t, killed), indicesOf(t, plain); a != b {
+		t.Errorf("killed three times:\n%s\nwant\n%s", a, b)
+	}
+}
+
+// indicesOf returns what a report states of its indices.
+func indicesOf(t *testing.T, r *verify.Report) string {
+	t.Helper()
+	b, err := json.Marshal(r.Indices)
+	must(t, err)
+	return string(b)
+}
+
+// TestVerifyOfAnExport exports, imports into indices whose mappings the target guesses, and compares: what was rejected is in
+// the account.
+func TestVerifyOfAnExport(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	if res := RunIn(t, dir, nil, "rfsd", exportArgs(demo(t), out, "--export-compression", "zstd")...); res.Code != 0 {
+		t.Fatalf("export: exit %d: %s", res.Code, res.Stderr)
+	}
+	args := []string{"--from", out, "--target-host", n.URL, "--output", "json"}
+	imported := RunIn(t, dir, nil, "rfsd", append([]string{"import", "--create-indices"}, args...)...)
+	if imported.Code != 0 && imported.Code != 6 {
+		t.Fatalf("import: exit %d: %s", imported.Code, imported.Stderr)
+	}
+	res, r := verified(t, dir, append([]string{""}, args...))
+	failed := int64(0)
+	for _, x := range r.Indices {
+		failed += x.Failed
+	}
+	if res.Code != 0 || len(r.Indices) == 0 || (failed > 0) != (imported.Code == 6) {
+		t.Errorf("exit %d, %d failed, the import ended with %d\n%s%s", res.Code, failed, imported.Code, notEqual(r), res.Stderr)
+	}
+	must(t, os.Remove(filepath.Join(out, "rfsd-export.json")))
+	must(t, os.RemoveAll(filepath.Join(out, ".rfsd")))
+	if res, bare := verified(t, dir, append([]string{""}, args...)); res.Code != 0 || len(bare.Indices) != len(r.Indices) {
+		t.Errorf("without its manifest: exit %d\n%s%s", res.Code, notEqual(bare), res.Stderr)
+	}
+}
+
+// TestVerifyOfASnapshotAtSize compares a snapshot of 200,000 documents with 1 and 8 workers, and kills the comparison three times.
+func TestVerifyOfASnapshotAtSize(t *testing.T) {
+	if _, whole := atSize(); !whole {
+		t.Skip("RFSD_VERIFY=1 compares 200,000 documents, for about a minute")
+	}
+	source, _ := manySource(t)
+	for _, version := range targets {
+		t.Run(version, func(t *testing.T) {
+			n := cluster.OpenSearch(t, version)
+			wipe(t, n)
+			dir := t.TempDir()
+			args := targetArgs(n.URL, source)
+			res, brought := costed(t, dir, args...)
+			if res.Code != 0 {
+				t.Fatalf("migrate: exit %d: %s", res.Code, res.Stderr)
+			}
+			var digests []string
+			for _, slots := range []string{"2", "1", "8"} {
+				res, took := costed(t, dir, append([]string{"verify", "--slots", slots}, args[1:]...)...)
+				r, err := verify.Unseal([]byte(res.Stdout))
+				if err != nil || res.Code != 0 {
+					t.Fatalf("%s slots: exit %d: %v %s", slots, res.Code, err, res.Stderr)
+				}
+				affordable(t, slots+" slots", brought, took)
+				digests = append(digests, indicesOf(t, r))
+			}
+			if slices.Sort(digests); len(slices.Compact(digests)) != 1 {
+				t.Errorf("digests differ: %s", digests)
+			}
+			k := newKiller(t, n)
+			k.state = filepath.Join(dir, "state")
+			own := targetArgs(k.URL, source)[1:]
+			for range 3 {
+				k.run(t, "POST /many-", 4, true, "rfsd", append([]string{"verify", "--slots", "1"}, own...)...)
+			}
+			res, r := verified(t, dir, append([]string{""}, own...))
+			if res.Code != 0 || indicesOf(t, r) != digests[0] || !strings.Contains(res.Stderr, "unit was read before") {
+				t.Errorf("killed three times: exit %d\n%s\nwant\n%s", res.Code, indicesOf(t, r), digests[0])
+			}
+		})
+	}
+}
