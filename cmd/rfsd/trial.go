@@ -67,6 +67,7 @@ func estimateTrial(ctx context.Context, o options, r *report, plan *worker.Plan,
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	m.Shards, m.Setup, m.Copying, m.Sending = shards, seconds(all.Setup), seconds(all.Copying), seconds(all.Sending)
 	m.Bytes, m.Requests, m.Body = r.Totals.Bytes, all.Requests, all.Body
+	m.WarmSending, m.WarmBody, m.First, m.FirstBody = seconds(all.WarmSending), all.WarmBody, seconds(all.First), all.FirstBody
 	if r.ItemsRun >= int64(shards) {
 		m.Wall = wall
 	}

@@ -13,7 +13,13 @@ type Measured struct {
 	Bytes    int64         // of the sources that were sent
 	Requests int64         // to the target
 	Body     int64         // bytes of these requests
-	Reading  time.Duration // of ReadBytes from the largest shard, one after the other
+	// WarmSending and WarmBody are those of all requests but the first of each shard; 0: there were none.
+	WarmSending time.Duration
+	WarmBody    int64
+	// First is the shortest time that the first request of a shard took, FirstBody its bytes.
+	First     time.Duration
+	FirstBody int64
+	Reading   time.Duration // of ReadBytes from the largest shard, one after the other
 	// ReadBytes are bytes of sources that were decompressed and converted without being sent.
 	ReadBytes int64
 }
@@ -37,9 +43,10 @@ type Estimate struct {
 	Slots        int      `json:"slots"`
 	ReadRate     float64  `json:"read_bytes_per_second"` // decompressed and converted; 0: not known
 	SendRate     float64  `json:"send_bytes_per_second"`
-	RequestRate  float64  `json:"requests_per_second"` // to the target, while it was sent to
-	RequestBytes float64  `json:"request_bytes"`       // mean
-	Bound        string   `json:"bound"`               // what takes longest: Reading, Sending or OneShard
+	First        float64  `json:"first_request_seconds_per_shard"` // beyond what its bytes take
+	RequestRate  float64  `json:"requests_per_second"`             // to the target, while it was sent to
+	RequestBytes float64  `json:"request_bytes"`                   // mean
+	Bound        string   `json:"bound"`                           // what takes longest: Reading, Sending or OneShard
 	Cost         *Cost    `json:"cost,omitempty"`
 	Basis        []string `json:"basis"`
 }
@@ -73,7 +80,7 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	if e.Fixed = m.Setup.Seconds() / side; e.FixedKnown {
 		e.Fixed = max(0, m.Wall.Seconds()-m.Copying.Seconds()/side)
 	}
-	e.SendRate = float64(m.Bytes) / m.Sending.Seconds()
+	e.SendRate, e.First = m.sending()
 	e.RequestRate = float64(m.Requests) / m.Sending.Seconds()
 	e.RequestBytes = float64(m.Body) / float64(max(1, m.Requests))
 	perByte := 1 / e.SendRate
@@ -84,14 +91,25 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 			perByte, e.Bound = 1/e.ReadRate, Reading
 		}
 	}
-	work := perByte * float64(w.Bytes) / side
-	if alone := perByte * float64(w.Largest); alone > work {
+	work := perByte*float64(w.Bytes)/side + e.First*float64(m.Shards)/side
+	if alone := perByte*float64(w.Largest) + e.First; alone > work {
 		work, e.Bound = alone, OneShard
 	}
 	e.Seconds = e.Fixed + work
 	e.Cost = p.of(w, e.Seconds)
 	e.Basis = basis(m, e)
 	return e, true
+}
+
+// sending returns the bytes of sources that a slot sends per second, and how much longer the first request of a shard takes. The
+// first requests of a run meet a target that has just created the indices, so the rate is that of the others.
+func (m Measured) sending() (rate, first float64) {
+	if m.WarmBody <= 0 || m.WarmSending <= 0 || m.Body <= 0 {
+		return float64(m.Bytes) / m.Sending.Seconds(), 0
+	}
+	body := float64(m.WarmBody) / m.WarmSending.Seconds()
+	first = max(0, m.First.Seconds()-float64(m.FirstBody)/body)
+	return body * float64(m.Bytes) / float64(m.Body), first
 }
 
 // of returns what a migration costs; nil without prices.

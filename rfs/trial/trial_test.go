@@ -81,6 +81,17 @@ func TestEstimate(t *testing.T) {
 		{name: "reading is not known", change: func(m *Measured, _ *Whole) { m.ReadBytes = 0 }, second: 504, fixed: 4, bound: Sending, basis: "rate of reading is not known"},
 		{name: "an earlier run did a part", change: func(m *Measured, _ *Whole) { m.Wall = 0 }, second: 501, fixed: 1, bound: Sending, basis: "an earlier run did a part"},
 		{name: "few bytes", change: func(m *Measured, _ *Whole) { m.Body = 1 << 20 }, second: 504, fixed: 4, bound: Sending, basis: "a larger --trial"},
+		// Warm: 3 MB/s of bodies and slot, 30/11 of sources; the first request of a shard takes 0.2 s longer than its bytes.
+		{name: "the first requests do not count", change: func(m *Measured, _ *Whole) {
+			m.WarmSending, m.WarmBody, m.First, m.FirstBody = 13*time.Second, 39_000_000, 700*time.Millisecond, 1_500_000
+		}, second: 4 + 4000.*11/30/4 + 0.2*8/4, fixed: 4, bound: Sending},
+		{name: "one shard decides, with its first request", change: func(m *Measured, w *Whole) {
+			m.WarmSending, m.WarmBody, m.First, m.FirstBody = 13*time.Second, 39_000_000, 700*time.Millisecond, 1_500_000
+			w.Largest = 3_000_000_000
+		}, second: 4 + 1100.2, fixed: 4, bound: OneShard},
+		{name: "a first request that is as fast as others", change: func(m *Measured, _ *Whole) {
+			m.WarmSending, m.WarmBody, m.First, m.FirstBody = 13*time.Second, 39_000_000, 100*time.Millisecond, 1_500_000
+		}, second: 4 + 4000.*11/30/4, fixed: 4, bound: Sending},
 		{name: "prices", price: &Price{Requests: price(0.5), Egress: price(3), Instance: price(36)}, second: 504, fixed: 4, bound: Sending, cost: 1 + 3 + 5.04},
 		{name: "one price", price: &Price{Egress: price(3)}, second: 504, fixed: 4, bound: Sending, cost: 3},
 	} {

@@ -198,6 +198,11 @@ func (j *job) copy(ctx context.Context) error {
 		if err := j.take(ctx, rec, documents); err != nil {
 			return err
 		}
+		if j.sampled != nil && j.sampled.warms() {
+			if err := j.loader.Flush(ctx); err != nil {
+				return err
+			}
+		}
 	}
 }
 

@@ -233,3 +233,41 @@ func sameNames(a, b []string) bool {
 	slices.Sort(b)
 	return slices.Equal(a, b)
 }
+
+// TestEstimatesOfTrialRuns prints what trial runs of different shapes foretell beside what the migrations take. Nothing about
+// time is asserted: it depends on what else the machine does.
+func TestEstimatesOfTrialRuns(t *testing.T) {
+	if os.Getenv("RFSD_TRIAL") == "" {
+		t.Skip("RFSD_TRIAL=1 compares eight trial runs with their migrations, for about three minutes")
+	}
+	many, _ := manySource(t)
+	for _, version := range targets {
+		n := cluster.OpenSearch(t, version)
+		for _, c := range []struct {
+			name, repo, documents string
+			more                  []string
+		}{
+			{"small documents, 8 shards, the node has just started", many, "2000", nil},
+			{"small documents, 8 shards", many, "2000", nil},
+			{"small documents, 8 shards, a larger sample", many, "10000", nil},
+			{"small documents, 4 shards", many, "5000", []string{"--index-allowlist", "many-0"}},
+			{"small documents, 8 shards, 1 slot", many, "5000", []string{"--slots", "1"}},
+			{"small documents, small requests", many, "5000", []string{"--documents-per-bulk-request", "500"}},
+			{"documents of 84 kB, 1 shard", fixture(t, "7.10.2-many-chunks"), "200", nil},
+			{"documents of 17 kB, 1 shard", fixture(t, "5.6.16-many-chunks"), "300", nil},
+		} {
+			t.Run(version+"/"+c.name, func(t *testing.T) {
+				wipe(t, n)
+				dir := t.TempDir()
+				args := targetArgs(n.URL, c.repo, append([]string{"--session-name", "move"}, c.more...)...)
+				trial := triedOf(t, RunIn(t, dir, nil, "rfsd", append(slices.Clone(args), "--trial", c.documents)...))
+				whole := triedOf(t, RunIn(t, dir, nil, "rfsd", args...))
+				if trial.Trial == nil || trial.Trial.Estimate == nil || whole.Totals.Live == 0 {
+					t.Fatalf("%+v, %+v", trial, whole)
+				}
+				e := trial.Trial.Estimate
+				t.Logf("estimated %.1f s (fixed %.1f s, bound by %s) after %.1f s of trial, in truth %.1f s: %+.0f %%", e.Seconds, e.Fixed, e.Bound, trial.Seconds, whole.Seconds, 100*(e.Seconds/whole.Seconds-1))
+			})
+		}
+	}
+}
