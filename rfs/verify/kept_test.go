@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -16,12 +17,12 @@ import (
 var errKilled = errors.New("killed")
 
 // keyed gives units keys, and lets the reading of all of them end after so many documents.
-func keyed(us []Unit, name string, left *int) []Unit {
+func keyed(us []Unit, name string, left *atomic.Int64) []Unit {
 	for i, u := range us {
 		us[i].Key = name + u.Name
 		us[i].Read = func(ctx context.Context, each func(*Document) error) error {
 			return u.Read(ctx, func(d *Document) error {
-				if *left--; *left < 0 {
+				if left.Add(-1) < 0 {
 					return errKilled
 				}
 				return each(d)
@@ -39,17 +40,18 @@ func TestAComparisonThatWasKilledGoesOn(t *testing.T) {
 	failed := &Failed{}
 	failed.Add("logs", "doc-7")
 	target = slices.Delete(target, 7, 8)
-	run := func(store Store, sourceName string, left int, o Options) (*Index, int64, int, error) {
+	run := func(store Store, sourceName string, most int64, o Options) (*Index, int64, int64, error) {
+		var left atomic.Int64
+		left.Store(most)
 		o.Store, o.Failed, o.Readers = store, orElse(o.Failed, failed), 1
 		o.Pause = func(context.Context, time.Duration) error { return nil }
-		before := left
 		o.Target = cluster{"logs": Held{Documents: 4000, Units: keyed(units("t", "logs", 5, target), "t", &left)}}
 		v := New(o)
 		all, err := v.Compare(t.Context(), []Group{{Targets: []string{"logs"}, Units: keyed(units("s", "logs", 4, source), sourceName, &left)}})
 		if err != nil {
-			return nil, v.Reused(), before - left, err
+			return nil, v.Reused(), most - left.Load(), err
 		}
-		return all[0], v.Reused(), before - left, nil
+		return all[0], v.Reused(), most - left.Load(), nil
 	}
 	want, _, whole, err := run(nil, "s", 1_000_000, Options{})
 	if err != nil || want.State != Different || want.Failed != 1 || want.Filtered != 1 || len(want.Unsent) != 1 {
