@@ -90,7 +90,9 @@ func (c *comparison) files(ctx context.Context, files repo.Repository, types imp
 		Memory: c.memory, Frames: budget.New(importer.MaxBack, 0), Log: c.log}
 	err := c.with(ctx, r, compared{
 		identity: version + " " + files.URI(),
-		marks:    func(context.Context, *target.Client) (rollback.Marks, error) { return rollback.Marks{}, errNoImportMarks },
+		marks: func(context.Context, *target.Client) (rollback.Marks, error) {
+			return rollback.Marks{}, errNoImportMarks
+		},
 		groups: func(ctx context.Context, _ *target.Client, _ target.Version) ([]verify.Group, error) {
 			return source.Groups(ctx)
 		},

@@ -97,7 +97,11 @@ func TestAComparisonOfAnExport(t *testing.T) {
 		{"whole", true, func(*world) {}, false, 2},
 		{"not finished", false, func(*world) {}, true, 0},
 		{"a file is missing", true, func(w *world) { w.remove("b/0-0.ndjson") }, true, 0},
-		{"without a manifest", true, func(w *world) { w.remove("rfsd-export.json"); w.remove(".rfsd/items/0-0 b"); w.remove(".rfsd/items/0-0 a") }, false, 0},
+		{"without a manifest", true, func(w *world) {
+			w.remove("rfsd-export.json")
+			w.remove(".rfsd/items/0-0 b")
+			w.remove(".rfsd/items/0-0 a")
+		}, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
