@@ -177,7 +177,7 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 			remove(routed)
 			put(routed, "elsewhere", string(docs[routed]))
 
-			res, r := verified(t, dir, args, "--session-name", "of-another-migration", "--target-max-latency", "1ms") // no record of the end
+			res, r := verified(t, dir, args, "--session-name", "of-another-migration") // no record of the end
 			want := map[verify.Kind]string{verify.Changed: changed.ID, verify.SameValue: form.ID, verify.Missing: gone.ID, verify.Extra: extra.ID, verify.OtherRouting: routed.ID}
 			got := map[verify.Kind]string{}
 			for _, x := range r.Indices {
