@@ -178,27 +178,44 @@ type ImportCommand struct {
 	Link   Link
 }
 
-// Redrive are the settings of rfsd redrive.
-type Redrive struct {
-	S3       S3
-	Target   Target
-	Sending  Sending
-	Disks    Disks
-	Indices  Indices
-	Bulk     Bulk
-	Document Document
-	Failed   FailedPlace
-	Limit    RefusalLimit
-	Patience Patience
-	State    State
-	Output   Output
-	Log      Log
+// Recorded chooses what a fleet has recorded.
+type Recorded struct {
+	_    struct{} `group:"How the work is done"`
+	Only bool     `flag:"from-control-index" help:"send the failed documents that a fleet has recorded in the control index, in place of those in files; they are read from the snapshot again"`
 }
 
-// Check refuses no target.
+// Redrive are the settings of rfsd redrive.
+type Redrive struct {
+	Repository Repository
+	Rules      RulesFile
+	Recorded   Recorded
+	Target     Target
+	Sending    Sending
+	Disks      Disks
+	Indices    Indices
+	Bulk       Bulk
+	Document   Document
+	Failed     FailedPlace
+	Limit      RefusalLimit
+	Patience   Patience
+	State      State
+	Output     Output
+	Log        Log
+}
+
+// Check refuses no target, and places that exclude each other.
 func (r *Redrive) Check() error {
-	if r.Target.Cluster.Host == "" {
+	switch {
+	case r.Target.Cluster.Host == "":
 		return Usage("--target-host is missing: where do the documents go?")
+	case r.Rules.Path != "" && r.Repository.URI == "":
+		return Usage("--rules is about documents that are read from the snapshot again: give --repo-uri, too")
+	case r.Recorded.Only && r.Repository.URI == "":
+		return Usage("--from-control-index reads the documents from the snapshot again: give --repo-uri")
+	case r.Recorded.Only && r.Failed.Dir != "":
+		return Usage("--from-control-index and --failed-documents exclude each other: from which are documents sent?")
+	case r.Recorded.Only && r.State.File != "":
+		return Usage("--from-control-index and --coordinator-file exclude each other: failed documents are recorded in clusters only")
 	}
 	return nil
 }

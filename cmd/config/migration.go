@@ -205,16 +205,22 @@ type Types struct {
 	Emit string   `flag:"emit-doc-type" default:"AUTO" oneof:"AUTO,ON,OFF" help:"write mapping types into the bulk actions: AUTO, ON or OFF; ON keeps index and type as they were"`
 }
 
+// RulesFile holds the user's rules.
+type RulesFile struct {
+	_    struct{} `group:"What is migrated" section:"selection"`
+	Path string   `flag:"rules" check:"file" help:"file with your own rules for names, metadata and documents (see docs/RULES-FILE.md)"`
+}
+
 // Conversion selects what else takes part, and under which names.
 type Conversion struct {
-	_                  struct{}    `group:"What is migrated" section:"selection"`
-	Phases             Phases      `flag:"phases" help:"which of snapshot,metadata,indices,documents to run (default: all that the options make possible)"`
-	Templates          Patterns    `flag:"template-allowlist" help:"legacy template to migrate: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated (default: all)"`
-	ComponentTemplates Patterns    `flag:"component-template-allowlist" help:"component template to migrate, likewise"`
-	IndexTemplates     Patterns    `flag:"index-template-allowlist" help:"index template to migrate, likewise"`
-	Include            Objects     `flag:"include" want:"pipelines, scripts, policies or managed" help:"what else of the cluster's state is migrated: pipelines, scripts, policies (ILM, as ISM), managed; may be repeated"`
-	RulesText          string      `flag:"rules-text" hidden:"yes" variable:"none" section:"none" help:"--rules by its content, as nodes share it"`
-	Rules              string      `flag:"rules" check:"file" help:"file with your own rules for names, metadata and documents (see docs/RULES-FILE.md)"`
+	_                  struct{} `group:"What is migrated" section:"selection"`
+	Phases             Phases   `flag:"phases" help:"which of snapshot,metadata,indices,documents to run (default: all that the options make possible)"`
+	Templates          Patterns `flag:"template-allowlist" help:"legacy template to migrate: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated (default: all)"`
+	ComponentTemplates Patterns `flag:"component-template-allowlist" help:"component template to migrate, likewise"`
+	IndexTemplates     Patterns `flag:"index-template-allowlist" help:"index template to migrate, likewise"`
+	Include            Objects  `flag:"include" want:"pipelines, scripts, policies or managed" help:"what else of the cluster's state is migrated: pipelines, scripts, policies (ILM, as ISM), managed; may be repeated"`
+	RulesText          string   `flag:"rules-text" hidden:"yes" variable:"none" section:"none" help:"--rules by its content, as nodes share it"`
+	Rules              RulesFile
 	Aliases            string      `flag:"aliases" oneof:"early,late," want:"early or late" help:"when aliases of created indices are set: early, or late: when all documents have arrived (default: late where one is for writing or has a filter)"`
 	Replicas           Replicas    `flag:"replicas" want:"a number, 0 or more" help:"replicas of created indices (default: as at the source)"`
 	Shards             ShardRules  `flag:"shards" help:"shards of created indices, PATTERN=NUMBER such as logs-*=3; may be repeated, the first that matches counts"`
@@ -283,6 +289,12 @@ type FailedPlace struct {
 	Dir string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix (with the --s3 options of the source), for documents that were refused (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
 }
 
+// FailedForm is what is written of failed documents.
+type FailedForm struct {
+	_       struct{} `group:"How the work is done" section:"work"`
+	Content string   `flag:"failed-documents-content" default:"full" oneof:"full,hash,none" help:"what is written of a failed document: full: its source and the target's message; hash: SHA-256 and length of the source, and the class of the failure; none: the class only (rfsd redrive --repo-uri reads the snapshot again)"`
+}
+
 // RefusalLimit is how many documents may be refused.
 type RefusalLimit struct {
 	_   struct{} `group:"How the work is done" section:"work"`
@@ -293,6 +305,7 @@ type RefusalLimit struct {
 type Failed struct {
 	_      struct{} `group:"How the work is done" section:"work"`
 	Place  FailedPlace
+	Form   FailedForm
 	Shared bool `flag:"failed-documents-shared" help:"all processes see the directory of --failed-documents: the control index need not tell which documents were refused"`
 	Limit  RefusalLimit
 }

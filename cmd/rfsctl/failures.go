@@ -15,7 +15,6 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/failed"
-	"github.com/rfsd/rfsd/rfs/failed/classes"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -70,7 +69,7 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 			}
 			seen[key] = true
 			d := key
-			d.Reason, d.Status, d.Class = string(f.Reason), f.Status, classes.Of(f.Reason, f.Detail).Name
+			d.Reason, d.Status, d.Class = string(f.Reason), f.Status, l.Class().Name
 			r.Add(d, f.Detail)
 		}
 		if err = errors.Join(err, in.Close()); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -76,8 +77,10 @@ type options struct {
 	maxRate         int64 // bytes per second; 0: no limit
 	order           cms.Hints
 	failedDir       string // or s3://bucket/prefix
-	failedShared    bool   // every process of the fleet sees the directory
-	fleet           bool   // there may be others who take part
+	failedForm      failed.Form
+	recorded        bool // redrive takes failed documents from the control index
+	failedShared    bool // every process of the fleet sees the directory
+	fleet           bool // there may be others who take part
 	maxFailed       int64
 	unavailable     time.Duration
 	json            bool
@@ -123,6 +126,7 @@ func (o *options) transfer(t config.Transfer) {
 	o.allowPartial, o.includeSystem, o.care.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
 	o.session, o.coordinatorFile = t.State.Session.Name, t.State.File
 	o.failedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)
+	o.failedForm = failed.Form{Content: failed.Content(t.Failed.Form.Content)}
 	if o.failedDir == "" && !o.discard {
 		o.failedDir = filepath.Join("rfsd-failed", t.State.Session.OrDefault())
 	}
@@ -183,8 +187,8 @@ func (o *options) choosePhases(wanted worker.Phases) error {
 
 // convert takes over what is migrated of the cluster's state, and how indices are changed.
 func (o *options) convert(c config.Conversion) (err error) {
-	if c.Rules != "" {
-		o.rules, err = rules.Load(c.Rules)
+	if c.Rules.Path != "" {
+		o.rules, err = rules.Load(c.Rules.Path)
 	} else if c.RulesText != "" {
 		o.rules, err = rules.Parse("the fleet's rules", []byte(c.RulesText))
 	}

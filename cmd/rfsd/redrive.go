@@ -22,8 +22,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/redrive"
-	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/rollback"
+	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -32,19 +32,32 @@ import (
 const redriveHelp = `Sends the documents in --failed-documents again, as they were sent, after the cause was repaired. What arrives is removed from
    the files; what fails again stays with the reason of now. A file that a running process writes is not touched. The
    process may be killed at any time: a file is replaced when the fate of its documents is known. Documents overwrite
-   those of the same id. Those that have no source, or whose source cannot be sent, stay and count as failed.`
+   those of the same id. Those that have no source, or whose source cannot be sent, stay and count as failed.
+
+   Sources that the files do not hold (--failed-documents-content), and those of documents that a fleet has recorded
+   (--from-control-index), are read from the snapshot again: --repo-uri, and --rules where the migration had rules.`
 
 func redriveCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name: "redrive", Usage: "send failed documents again, after the cause was repaired", Description: redriveHelp,
 	}, func(ctx context.Context, call *config.Call, c config.Redrive) error {
-		return runRedrive(ctx, redriveOptions(c), terminal.Raw(call.Out))
+		o, err := redriveOptions(c)
+		if err != nil {
+			return err
+		}
+		return runRedrive(ctx, o, terminal.Raw(call.Out))
 	})
 }
 
 // redriveOptions are the options of a run of its settings.
-func redriveOptions(c config.Redrive) options {
-	o := options{s3: c.S3.Options(), slots: 1, fleet: true, compression: "none"}
+func redriveOptions(c config.Redrive) (options, error) {
+	o := options{s3: c.Repository.S3.Options(), repoURI: c.Repository.URI, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, slots: 1, fleet: true, compression: "none"}
+	if c.Rules.Path != "" {
+		var err error
+		if o.rules, err = rules.Load(c.Rules.Path); err != nil {
+			return o, err
+		}
+	}
 	o.indices = c.Indices.Selection()
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = c.Bulk.Connections, c.Bulk.Documents, c.Bulk.Size.Bytes, int64(c.Bulk.MaxRate)
 	o.maxDocument = int64(c.Document.Most)
@@ -57,7 +70,7 @@ func redriveOptions(c config.Redrive) options {
 	o.target = o.cluster(c.Target.Cluster, "target")
 	o.target.RunPipelines = c.Sending.RunPipelines
 	o.target.CompressRequests = !c.Sending.DisableCompression && !isLoopback(c.Target.Cluster.Host)
-	return o
+	return o, nil
 }
 
 // redriveReport is the end of a run as a script reads it.
@@ -74,10 +87,6 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	begin := time.Now()
 	log, screen := newLogger(o)
 	o.warnOfRisks(log)
-	place, err := failedPlace(ctx, o)
-	if err != nil {
-		return err
-	}
 	in := newInstruments(o)
 	limitMemory(memoryBudget(o, config.InBucket(o.failedDir)), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
@@ -97,6 +106,14 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	kept, closeKept, err := keptFailures(ctx, o, client)
 	if err != nil {
 		return err
+	}
+	source, err := sourceOf(ctx, o, kept, in)
+	if err != nil {
+		return errors.Join(err, closeKept())
+	}
+	place, err := failedPlace(ctx, o, kept)
+	if err != nil {
+		return errors.Join(err, closeKept())
 	}
 	sender, err := worker.ToCluster(in.counters.Sender(client), in.limits(o, client, log)).Open(ctx, cms.ItemID{}, func() error { return nil })
 	if err != nil {
@@ -121,6 +138,9 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 			return isStream(ctx, client, index)
 		},
 	}
+	if source != nil {
+		r.Source = source
+	}
 	if kept != nil {
 		r.Arrived = func(ctx context.Context, arrived func(redrive.Document) bool) error {
 			return kept.ForgetRefused(ctx, func(d cms.Refused) bool {
@@ -142,24 +162,8 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 		err = work()
 	}
 	stopProgress()
-	full := redriveReport{Place: o.failedDir, Report: report, Seconds: time.Since(begin).Seconds()}
+	full := redriveReport{Place: placeName(o), Report: report, Seconds: time.Since(begin).Seconds()}
 	return full.conclude(o, errors.Join(err, closeKept()), out)
-}
-
-// failedPlace opens the files of failed documents.
-func failedPlace(ctx context.Context, o options) (redrive.Place, error) {
-	if !config.InBucket(o.failedDir) {
-		return redrive.Folder(o.failedDir), nil
-	}
-	read, err := repo.Open(ctx, o.failedDir, o.s3)
-	if err != nil {
-		return nil, fmt.Errorf("failed documents: %w", err)
-	}
-	write, err := repo.OpenBucket(ctx, o.failedDir, o.s3, repo.RetryPolicy{})
-	if err != nil {
-		return nil, fmt.Errorf("failed documents: %w", err)
-	}
-	return redrive.Objects{Read: read, Put: write.PutFrom, Session: o.sessionOrDefault()}, nil
 }
 
 // keptFailures opens the state of the session, if there is one: it may record which documents failed.

@@ -21,7 +21,7 @@ func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer 
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}
-		objects, err := failed.NewObjects(bucket, o.sessionOrDefault(), writer)
+		objects, err := failed.NewObjects(bucket, o.sessionOrDefault(), writer, o.failedForm)
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}
@@ -30,7 +30,7 @@ func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer 
 	if o.failedDir == "" {
 		return dropping{}, func() error { return nil }, nil
 	}
-	w, err := failed.Open(o.failedDir, writer)
+	w, err := failed.Open(o.failedDir, writer, o.failedForm)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed documents: %w", err)
 	}
@@ -59,11 +59,16 @@ func (n *noting) Record(ctx context.Context, failures []doc.Failure) error {
 	if err := n.Recorder.Record(ctx, failures); err != nil {
 		return err
 	}
+	return n.kept.KeepRefused(ctx, refused(failures))
+}
+
+// refused returns what a control index keeps of failures.
+func refused(failures []doc.Failure) []cms.Refused {
 	all := make([]cms.Refused, len(failures))
 	for i, f := range failures {
 		all[i] = cms.Refused{
 			Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal, Reason: string(f.Reason), Status: f.Status, Class: classes.Of(f.Reason, f.Detail).Name,
 		}
 	}
-	return n.kept.KeepRefused(ctx, all)
+	return all
 }

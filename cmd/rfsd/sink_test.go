@@ -110,7 +110,7 @@ func (silent) KeepRefused(context.Context, []cms.Refused) error { return fault.E
 
 // TestNothingIsDoneWhileTheControlIndexDoesNotAnswer is what keeps the watermark where it is.
 func TestNothingIsDoneWhileTheControlIndexDoesNotAnswer(t *testing.T) {
-	w, err := failed.Open(t.TempDir(), "w")
+	w, err := failed.Open(t.TempDir(), "w", failed.Form{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestASourceThatIsNoTextIsKeptInBase64(t *testing.T) {
 		{"JSON in one line", `{ }`, `"source":{ }}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			line, err := AppendLine(nil, &doc.Failure{Source: []byte(c.source)})
+			line, err := AppendLine(nil, &doc.Failure{Source: []byte(c.source)}, Full)
 			if err != nil || !strings.HasSuffix(string(line), c.want+"\n") || bytes.Count(line, []byte("\n")) != 1 {
 				t.Errorf("%q, %v; want the end %s", line, err, c.want)
 			}
@@ -122,7 +122,7 @@ func TestLongLines(t *testing.T) {
 		var all []byte
 		for i, s := range sources {
 			var err error
-			if all, err = AppendLine(all, &doc.Failure{Index: "i", ID: string(rune('a' + i)), Detail: `,"source":`, Source: []byte(s)}); err != nil {
+			if all, err = AppendLine(all, &doc.Failure{Index: "i", ID: string(rune('a' + i)), Detail: `,"source":`, Source: []byte(s)}, Full); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 
 func open(t testing.TB, dir, writer string) *Writer {
 	t.Helper()
-	w, err := Open(dir, writer)
+	w, err := Open(dir, writer, Form{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestWhatIsRecordedIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := Open(dir, "w")
+		w, err := Open(dir, "w", Form{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestNoFailureLeavesNoFile(t *testing.T) {
 
 func TestWriterIdsThatLeaveTheDirectoryAreRefused(t *testing.T) {
 	for _, id := range []string{"", "../x", "a/b", ".hidden", ".."} {
-		if _, err := Open(t.TempDir(), id); !errors.Is(err, fault.ErrConfig) {
+		if _, err := Open(t.TempDir(), id, Form{}); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -210,7 +210,7 @@ func FuzzParseLine(f *testing.F) {
 		if err != nil {
 			return
 		}
-		line, err := AppendLine(nil, &x)
+		line, err := AppendLine(nil, &x, Full)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,7 @@ var (
 
 func writerOn(t *testing.T, d *disk) *Writer {
 	t.Helper()
-	w, err := OpenOn(d, "dir", "w")
+	w, err := OpenOn(d, "dir", "w", Form{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestWhatAFormerProcessLeftUnfinishedIsCutOff(t *testing.T) {
 	}
 	d := newDisk()
 	d.fails["mkdir"] = errBroken
-	if _, err := OpenOn(d, "dir", "w"); !errors.Is(err, errBroken) || !errors.Is(err, fault.ErrConfig) {
+	if _, err := OpenOn(d, "dir", "w", Form{}); !errors.Is(err, errBroken) || !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("a directory that cannot be made: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package failed
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +21,12 @@ const maxHead = 1 << 20
 // Line is one line of a file of failed documents.
 type Line struct {
 	Failure doc.Failure
-	Text    []byte // with its line feed; borrowed until the next line
-	Err     error  // why the line cannot be read; Failure is empty then
+	Content Content // what is written of the source, where it is not the source
+	SHA256  string  // with Hash
+	Text    []byte  // with its line feed; borrowed until the next line
+	Err     error   // why the line cannot be read; Failure is empty then
+
+	class string
 }
 
 // Lines yields the lines of a file in their order. An unfinished last line is left out: the process that wrote it died
@@ -81,7 +84,7 @@ func each(r io.Reader, limit int, cut func(text []byte) ([]byte, error)) iter.Se
 				return
 			}
 			l := Line{Text: text}
-			if l.Failure, err = parseLine(text); err != nil {
+			if err = l.parse(text); err != nil {
 				l.Err = fmt.Errorf("line %d of failed documents: %w: %w", n, err, fault.ErrCorrupt)
 			}
 			if !yield(l, nil) {
@@ -89,35 +92,4 @@ func each(r io.Reader, limit int, cut func(text []byte) ([]byte, error)) iter.Se
 			}
 		}
 	}
-}
-
-// parseLine reads one line; the failure shares nothing with it.
-func parseLine(text []byte) (doc.Failure, error) {
-	var l line
-	if err := json.Unmarshal(text, &l); err != nil {
-		return doc.Failure{}, err
-	}
-	if l.Index == "" && l.ID == "" {
-		return doc.Failure{}, errors.New("neither index nor id")
-	}
-	f := doc.Failure{
-		Index: l.Index, ID: l.ID, Type: l.Type, Routing: l.Routing, Shard: l.Shard, Ordinal: l.Ordinal,
-		Reason: l.Reason, Status: l.Status, Detail: l.Detail, Source: l.Base64,
-	}
-	if l.Source != nil {
-		f.Source = l.Source
-	}
-	return f, nil
-}
-
-// IsLine reports whether text begins as a line of a file of failed documents does.
-func IsLine(text []byte) bool {
-	text, _, _ = bytes.Cut(text, []byte{'\n'})
-	rest, ok := bytes.CutPrefix(text, []byte(`{"index":"`))
-	for _, key := range []string{`,"id":"`, `,"shard":`, `,"ordinal":`, `,"reason":"`, `,"status":`} {
-		if ok {
-			_, rest, ok = bytes.Cut(rest, []byte(key))
-		}
-	}
-	return ok
 }

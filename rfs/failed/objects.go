@@ -30,6 +30,7 @@ type Store interface {
 type Objects struct {
 	store           Store
 	session, writer string
+	form            Form
 
 	mu     sync.Mutex
 	place  string // <index>/<shard> of the lines in buf
@@ -38,13 +39,13 @@ type Objects struct {
 }
 
 // NewObjects makes a writer, whose id is unique among all that there ever were in the session.
-func NewObjects(s Store, session, writer string) (*Objects, error) {
+func NewObjects(s Store, session, writer string, form Form) (*Objects, error) {
 	for _, name := range []string{session, writer} {
 		if name == "" || name != filepath.Base(name) || name[0] == '.' {
 			return nil, fmt.Errorf("%q is no name of session or writer: %w", name, fault.ErrConfig)
 		}
 	}
-	return &Objects{store: s, session: session, writer: writer}, nil
+	return &Objects{store: s, session: session, writer: writer, form: form}, nil
 }
 
 // Record takes failures; they are durable after the next Sync, or earlier when there are many.
@@ -59,7 +60,7 @@ func (o *Objects) Record(ctx context.Context, failures []doc.Failure) error {
 			}
 			o.place = place
 		}
-		line, err := AppendLine(nil, &failures[i])
+		line, err := AppendLine(nil, &failures[i], o.form.Content)
 		if err != nil {
 			return err
 		}

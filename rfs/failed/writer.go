@@ -5,15 +5,12 @@ package failed
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -25,6 +22,7 @@ const extension = ".ndjson"
 type Writer struct {
 	files Files
 	path  string
+	form  Form
 
 	mu   sync.Mutex
 	f    Handle // nil until the first failure: a run without any leaves no file
@@ -38,56 +36,19 @@ type Writer struct {
 // Open prepares dir (0700) for a writer, whose id is unique among those that run. The
 // file (0600) appears with the first failure; a line that an earlier process of
 // the same id left unfinished is cut off then.
-func Open(dir, writer string) (*Writer, error) { return OpenOn(system{}, dir, writer) }
+func Open(dir, writer string, form Form) (*Writer, error) {
+	return OpenOn(system{}, dir, writer, form)
+}
 
 // OpenOn does what Open does, on another file system.
-func OpenOn(files Files, dir, writer string) (*Writer, error) {
+func OpenOn(files Files, dir, writer string, form Form) (*Writer, error) {
 	if writer == "" || writer != filepath.Base(writer) || writer[0] == '.' {
 		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
 	}
 	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	return &Writer{files: files, path: filepath.Join(dir, writer+extension), open: true}, nil
-}
-
-// line is a failure as it is written; the source follows by hand, byte for byte.
-type line struct {
-	Index   string          `json:"index"`
-	ID      string          `json:"id"`
-	Type    string          `json:"type,omitempty"`
-	Routing string          `json:"routing,omitempty"`
-	Shard   int             `json:"shard"`
-	Ordinal int64           `json:"ordinal"`
-	Reason  doc.Reason      `json:"reason"`
-	Status  int             `json:"status"`
-	Detail  string          `json:"detail"`
-	Source  json.RawMessage `json:"source,omitempty"`
-	Base64  []byte          `json:"source_base64,omitempty"`
-}
-
-// AppendLine appends a failure as a line. The source is embedded as it is when it is JSON in
-// one line, otherwise its bytes are kept in base64.
-func AppendLine(dst []byte, f *doc.Failure) ([]byte, error) {
-	buf := bytes.NewBuffer(dst)
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(line{Index: f.Index, ID: f.ID, Type: f.Type, Routing: f.Routing, Shard: f.Shard,
-		Ordinal: f.Ordinal, Reason: f.Reason, Status: f.Status, Detail: f.Detail})
-	if err != nil {
-		return dst, fmt.Errorf("encode failure: %w", err)
-	}
-	if f.Source == nil {
-		return buf.Bytes(), nil
-	}
-	dst = bytes.TrimSuffix(buf.Bytes(), []byte("}\n"))
-	if !bytes.ContainsAny(f.Source, "\n\r") && utf8.Valid(f.Source) && json.Valid(f.Source) {
-		dst = append(append(dst, `,"source":`...), f.Source...)
-		return append(dst, "}\n"...), nil
-	}
-	dst = append(dst, `,"source_base64":"`...)
-	dst = base64.StdEncoding.AppendEncode(dst, f.Source)
-	return append(dst, "\"}\n"...), nil
+	return &Writer{files: files, path: filepath.Join(dir, writer+extension), form: form, open: true}, nil
 }
 
 // Record appends failures; they are durable after the next Sync. A write that fails
@@ -100,7 +61,7 @@ func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
 	}
 	for i := range failures {
 		var err error
-		if w.buf, err = AppendLine(w.buf[:0], &failures[i]); err != nil {
+		if w.buf, err = AppendLine(w.buf[:0], &failures[i], w.form.Content); err != nil {
 			return err
 		}
 		if _, err = w.f.Write(w.buf); err != nil {

@@ -21,7 +21,7 @@ func TestFilesOfFailedDocumentsAreRefusedByName(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				line, err := failed.AppendLine(nil, &c.failure)
+				line, err := failed.AppendLine(nil, &c.failure, failed.Full)
 				if err != nil {
 					t.Fatal(err)
 				}

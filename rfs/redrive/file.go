@@ -1,16 +1,19 @@
 package redrive
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/failed/classes"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -23,19 +26,24 @@ const (
 	lastWrite = time.Minute
 )
 
-// file is one file in work. Ordinals of its loader are the numbers of its lines.
+// file is one file in work.
 type file struct {
 	run  *Redrive
 	edit Edit
 	name string
+	// noter keeps what failed again; nil: the draft does.
+	noter noter
 
 	loader *bulk.Loader
 	create bool // the loader's op
-	begin  int  // first line of the loader
+	begin  int  // place in order of the first document of the loader
+
+	wanted []wanted // lines whose sources are read again
 
 	mu    sync.Mutex
 	lines []entry
-	err   error // of writing the draft
+	order []int32 // the lines that were sent, as they were: its places are the ordinals of loaders
+	err   error   // of writing the draft
 	buf   []byte
 	// changed: a document failed again, and its line has the reason of now.
 	changed bool
@@ -47,7 +55,22 @@ type entry struct {
 	shard   int
 	ordinal int64
 	fate    fate
+	content uint8 // place in contents
 }
+
+// contents are what lines hold of their sources.
+var contents = [...]failed.Content{failed.Full, failed.Hash, failed.None}
+
+// wanted is a line whose source is read again.
+type wanted struct {
+	Document
+
+	n    int // of the line
+	line failed.Line
+}
+
+// maxWanted is how many documents are read from the snapshot in one pass.
+const maxWanted = 10_000
 
 // send reads the file and sends its documents, until their fates are known or an error ends it.
 func (f *file) send(ctx context.Context) error {
@@ -58,6 +81,9 @@ func (f *file) send(ctx context.Context) error {
 		}
 		return f.take(ctx, l)
 	})
+	if err == nil {
+		err = f.fetch(ctx)
+	}
 	if err == nil {
 		err = f.flush(ctx)
 	}
@@ -95,7 +121,7 @@ func (f *file) each(ctx context.Context, do func(n int, l failed.Line) error) er
 func (f *file) take(ctx context.Context, l failed.Line) error {
 	x := l.Failure
 	d := Document{Index: x.Index, ID: x.ID, Shard: x.Shard, Ordinal: x.Ordinal}
-	e := entry{key: d.key(), shard: x.Shard, ordinal: x.Ordinal}
+	e := entry{key: d.key(), shard: x.Shard, ordinal: x.Ordinal, content: uint8(max(0, slices.Index(contents[:], l.Content)))}
 	_, known := f.run.fates[e.key]
 	switch {
 	case l.Err != nil:
@@ -105,20 +131,38 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 		e.fate = duplicate
 	case f.run.Select != nil && !f.run.Select(x.Index):
 		e.fate = kept
-	case !sendable(x):
+	case !sendable(l):
 		e.fate = again
+	case l.Omitted() && f.run.Source == nil:
+		return fmt.Errorf("%s holds no sources (--failed-documents-content): --repo-uri and --rules of the migration read them from the snapshot again: %w", f.name, fault.ErrConfig)
 	}
 	if e.fate != duplicate && e.fate != unreadable && len(f.run.fates) < maxKnown {
 		f.run.fates[e.key] = e.fate
 	}
-	if e.fate == pending {
-		return f.add(ctx, e, x)
+	n := f.append(e)
+	switch e.fate {
+	case pending:
+	case duplicate:
+		return nil
+	default:
+		return f.stay(e.fate, l)
 	}
-	f.append(e)
-	if e.fate == duplicate {
+	if !l.Omitted() {
+		return f.add(ctx, n, &doc.Document{Index: []byte(x.Index), ID: []byte(x.ID), Type: bytesOf(x.Type), Routing: bytesOf(x.Routing), Source: x.Source})
+	}
+	l.Text = bytes.Clone(l.Text)
+	if f.wanted = append(f.wanted, wanted{Document: d, n: n, line: l}); len(f.wanted) < maxWanted {
 		return nil
 	}
-	return f.stay(e.fate, l)
+	return f.fetch(ctx)
+}
+
+// bytesOf returns nil for "".
+func bytesOf(s string) []byte {
+	if s == "" {
+		return nil
+	}
+	return []byte(s)
 }
 
 // stay writes a line to the draft that is not sent.
@@ -127,16 +171,59 @@ func (f *file) stay(why fate, l failed.Line) error {
 	defer f.mu.Unlock()
 	switch why {
 	case unreadable:
-		f.run.report.count("", Unreadable, l.Err.Error())
+		f.run.report.count("", Unreadable, l.Err.Error(), classes.Of(Unreadable, ""))
 	case again:
-		f.run.report.count(l.Failure.Index, l.Failure.Reason, l.Failure.Detail)
+		f.run.report.count(l.Failure.Index, l.Failure.Reason, l.Failure.Detail, l.Class())
 	}
 	return f.put(l.Text)
 }
 
-// add passes a document on to the loader of its op.
-func (f *file) add(ctx context.Context, e entry, x doc.Failure) error {
-	create, err := f.run.createOnly(ctx, x.Index)
+// fetch reads the wanted documents from the snapshot and sends them. Those that it does not hold as they were stay.
+func (f *file) fetch(ctx context.Context) error {
+	if len(f.wanted) == 0 {
+		return nil
+	}
+	all, sent := f.wanted, make([]bool, len(f.wanted))
+	f.wanted = nil
+	documents, why := make([]Document, len(all)), make([]string, len(all))
+	for i, w := range all {
+		documents[i], why[i] = w.Document, "the snapshot does not hold it, or rules leave it out now"
+	}
+	err := f.run.Source.Read(ctx, documents, func(i int, d *doc.Document) error {
+		w := all[i]
+		if w.line.Content == failed.Hash && failed.Digest(d.Source) != w.line.SHA256 {
+			why[i] = "its source is not the one that failed: the rules or the snapshot are others"
+			return nil
+		}
+		if sent[i] {
+			return nil
+		}
+		sent[i] = true
+		x := *d
+		return f.add(ctx, w.n, &x)
+	})
+	if err != nil {
+		return fmt.Errorf("read failed documents again: %w", err)
+	}
+	for i, w := range all {
+		if sent[i] {
+			continue
+		}
+		f.mu.Lock()
+		f.lines[w.n].fate = again
+		f.run.report.count(w.Index, NotAgain, why[i], classes.Of(NotAgain, ""))
+		err := f.put(w.line.Text)
+		f.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add passes the document of a line on to the loader of its op. Its ordinal is set here.
+func (f *file) add(ctx context.Context, n int, d *doc.Document) error {
+	create, err := f.run.createOnly(ctx, string(d.Index))
 	if err != nil {
 		return err
 	}
@@ -145,27 +232,21 @@ func (f *file) add(ctx context.Context, e entry, x doc.Failure) error {
 			return err
 		}
 		opts := f.run.Bulk
-		opts.Recorder, opts.From, opts.Index, opts.EmitType = f, int64(len(f.lines)), x.Index, true
+		opts.Recorder, opts.From, opts.Index, opts.EmitType = f, int64(len(f.order)), string(d.Index), true
 		if opts.Existing = bulk.Overwrite; create {
 			opts.Existing = bulk.Keep
 		}
-		f.loader, f.create, f.begin = bulk.New(opts), create, len(f.lines)
+		f.loader, f.create, f.begin = bulk.New(opts), create, len(f.order)
 	}
-	n := f.append(e)
-	d := doc.Document{
-		Ordinal: int64(n), Index: []byte(x.Index), ID: []byte(x.ID), Source: x.Source,
-	}
-	if x.Type != "" {
-		d.Type = []byte(x.Type)
-	}
-	if x.Routing != "" {
-		d.Routing = []byte(x.Routing)
-	}
-	if err := f.loader.Add(ctx, &d); err != nil {
+	f.mu.Lock()
+	d.Ordinal = int64(len(f.order))
+	f.order = append(f.order, int32(n))
+	f.mu.Unlock()
+	if err := f.loader.Add(ctx, d); err != nil {
 		return err
 	}
 	f.run.Sent.Add(1)
-	if len(x.Source) > alone {
+	if len(d.Source) > alone {
 		return f.flush(ctx)
 	}
 	return nil
@@ -196,35 +277,41 @@ func (f *file) settle() {
 	watermark := f.loader.Watermark()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for n := f.begin; n < len(f.lines) && int64(n) < watermark; n++ {
-		if e := &f.lines[n]; e.fate == pending {
+	for n := f.begin; n < len(f.order) && int64(n) < watermark; n++ {
+		if e := &f.lines[f.order[n]]; e.fate == pending {
 			e.fate = arrived
 		}
 	}
 }
 
-// Record writes documents that failed again into the draft, with the reason of now.
-func (f *file) Record(_ context.Context, failures []doc.Failure) error {
+// Record keeps documents that failed again, with the reason of now.
+func (f *file) Record(ctx context.Context, failures []doc.Failure) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range failures {
-		x := failures[i]
-		if x.Ordinal < 0 || x.Ordinal >= int64(len(f.lines)) {
-			return fmt.Errorf("failure of line %d of %d", x.Ordinal, len(f.lines))
+		x := &failures[i]
+		if x.Ordinal < 0 || x.Ordinal >= int64(len(f.order)) {
+			return fmt.Errorf("failure of document %d of %d", x.Ordinal, len(f.order))
 		}
-		e := &f.lines[x.Ordinal]
+		e := &f.lines[f.order[x.Ordinal]]
 		x.Shard, x.Ordinal = e.shard, e.ordinal
+		e.fate, f.changed = again, true
+		f.run.report.count(x.Index, x.Reason, x.Detail, classes.Of(x.Reason, x.Detail))
+		if f.noter != nil {
+			continue
+		}
 		var err error
-		if f.buf, err = failed.AppendLine(f.buf[:0], &x); err != nil {
+		if f.buf, err = failed.AppendLine(f.buf[:0], x, contents[e.content]); err != nil {
 			return err
 		}
 		if err := f.put(f.buf); err != nil {
 			return err
 		}
-		e.fate, f.changed = again, true
-		f.run.report.count(x.Index, x.Reason, x.Detail)
 	}
 	f.run.Failed.Add(int64(len(failures)))
+	if f.noter != nil {
+		return f.noter.note(ctx, failures)
+	}
 	return nil
 }
 

@@ -184,14 +184,11 @@ func (e *objectEdit) Open(ctx context.Context) (io.ReadCloser, error) {
 
 func (e *objectEdit) Write(p []byte) (int, error) {
 	if e.draft == nil {
-		f, err := os.CreateTemp(e.objects.Drafts, "rfsd-redrive-")
+		f, err := unnamed(e.objects.Drafts)
 		if err != nil {
-			return 0, fmt.Errorf("keep failed documents until %s is replaced: %w; TMPDIR names another directory: %w", e.name, err, fault.ErrConfig)
+			return 0, fmt.Errorf("keep failed documents until %s is replaced: %w", e.name, err)
 		}
 		e.draft = f
-		if err := os.Remove(f.Name()); err != nil {
-			return 0, err
-		}
 	}
 	if e.size += int64(len(p)); e.size > maxObject {
 		return 0, fmt.Errorf("%s: more than %d bytes of failed documents in one object: %w", e.name, maxObject, fault.ErrUnsupported)

@@ -1,5 +1,6 @@
-// Package redrive sends failed documents again, from the files that a migration or an import has kept, and removes
-// those that arrived from the files. A file is replaced when the fate of its documents is known, so that a process that
+// Package redrive sends failed documents again, from the files that a migration or an import has kept or from what a
+// control index has recorded, and removes those that arrived there. Sources that are not in the files are read from the
+// snapshot again. A file is replaced when the fate of its documents is known, so that a process that
 // is killed before leaves it as it was.
 package redrive
 
@@ -23,6 +24,8 @@ import (
 const (
 	// Unreadable is a line that is no failed document.
 	Unreadable doc.Reason = "unreadable_line"
+	// NotAgain is a document that the snapshot does not hold as it failed.
+	NotAgain doc.Reason = "not_read_again"
 )
 
 // Document identifies a document that arrived.
@@ -31,6 +34,13 @@ type Document struct {
 	ID      string
 	Shard   int
 	Ordinal int64
+}
+
+// Source reads documents of a migration again.
+type Source interface {
+	// Read passes on those of the wanted documents that it finds, as they were sent. n is the place in wanted. A document is
+	// borrowed until each returns.
+	Read(ctx context.Context, wanted []Document, each func(n int, d *doc.Document) error) error
 }
 
 // Redrive is one run. Fields are required unless they have a default.
@@ -42,6 +52,7 @@ type Redrive struct {
 	// MaxDocument is the longest source that is read, in bytes; a file with a longer one ends the run and stays as it is.
 	MaxDocument int64
 	Select      func(index string) bool // nil: all; documents of other indices stay in the files
+	Source      Source                  // reads documents again whose sources are not in the files; nil: they end the run
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
 	Log     *slog.Logger
@@ -101,7 +112,7 @@ func (d Document) key() key {
 // maxKnown bounds the documents that are remembered to find further lines of them, which are sent again beyond it.
 const maxKnown = 4 << 20
 
-// maxLines bounds the lines of a file, of which 40 bytes each are held while it is in work.
+// maxLines bounds the lines of a file, of which 44 bytes each are held while it is in work.
 const maxLines = 4 << 20
 
 // Run sends the documents of all files. It returns what is known also beside an error; ctx ends it in good order.
@@ -137,6 +148,7 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 	}()
 	r.report.Files++
 	f := &file{run: r, edit: e, name: name}
+	f.noter, _ = e.(noter)
 	err = f.send(ctx)
 	// The outcome of what was sent is worth keeping also when the run ends early.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
@@ -161,8 +173,7 @@ func (r *Redrive) createOnly(ctx context.Context, index string) (bool, error) {
 }
 
 // count adds a document that stays in the files because it failed.
-func (r *Report) count(index string, reason doc.Reason, detail string) {
-	class := classes.Of(reason, detail)
+func (r *Report) count(index string, reason doc.Reason, detail string, class classes.Class) {
 	at := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Index == index && c.Class == class.Name })
 	if at < 0 {
 		if at = len(r.Classes); at == maxClasses {
@@ -200,4 +211,6 @@ const (
 )
 
 // sendable reports whether a failed document can be sent: what rfsd itself could not send the first time cannot be sent now.
-func sendable(f doc.Failure) bool { return f.Status != 0 && f.Source != nil }
+func sendable(l failed.Line) bool {
+	return l.Failure.Status != 0 && (l.Failure.Source != nil || l.Omitted())
+}

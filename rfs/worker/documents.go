@@ -247,6 +247,7 @@ type Documents struct {
 	Send   func(d *doc.Document) error
 	Filter func(d *doc.Document) error // left out by rules
 	Fail   func(f *doc.Failure) error  // it cannot be sent
+	Select func(ordinal int64) bool    // nil: all; others are read and not passed on
 
 	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
 	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
@@ -255,24 +256,50 @@ type Documents struct {
 // ReadShard reads a shard of the snapshot as a migration does, from its beginning to its end, and passes on every live
 // root document as it would be sent. edit may be nil. Damage is fault.ErrCorrupt with its place.
 func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
-	s, err := snapshot.OpenShard(ctx, repo, e.Locator, shard)
+	s, err := openReading(ctx, repo, e, shard, edit, to)
 	if err != nil {
 		return err
+	}
+	return s.read(ctx, 0, s.commit.MaxOrdinal)
+}
+
+// reading is a shard that is read outside of a job.
+type reading struct {
+	entry     Entry
+	shard     *snapshot.Shard
+	commit    *lucene.Commit
+	documents *documents
+	values    bool
+	to        Documents
+}
+
+func openReading(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*reading, error) {
+	s, err := snapshot.OpenShard(ctx, repo, e.Locator, shard)
+	if err != nil {
+		return nil, err
 	}
 	b, err := newBuilder(ctx, repo, e)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{Values: e.needsValues(b)})
+	dir := s.Directory()
+	if to.Select != nil {
+		dir = nearby{dir}
+	}
+	commit, err := lucene.Open(ctx, dir, lucene.Options{Values: e.needsValues(b)})
 	if err != nil {
-		return s.Blame(err)
+		return nil, s.Blame(err)
 	}
-	memory := &allowance{budget: to.Memory, longest: to.MaxDocument}
+	return &reading{entry: e, shard: s, commit: commit, documents: newDocuments(e, shard, edit, b), values: e.needsValues(b), to: to}, nil
+}
+
+// read passes on the documents of the ordinals [from, to).
+func (s *reading) read(ctx context.Context, from, to int64) error {
+	memory := &allowance{budget: s.to.Memory, longest: s.to.MaxDocument}
 	defer memory.close()
-	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, NestedTerms: e.Locator.NestedTerms(), Values: e.needsValues(b), Memory: memory})
+	r := s.commit.Reader(lucene.ReadOptions{From: from, To: to, NestedTerms: s.entry.Locator.NestedTerms(), Values: s.values, Memory: memory})
 	defer r.Close()
-	documents := newDocuments(e, shard, edit, b)
-	documents.memory = memory
+	s.documents.memory = memory
 	for {
 		rec, err := r.Next(ctx)
 		switch {
@@ -281,24 +308,27 @@ func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return s.Blame(err)
+			return s.shard.Blame(err)
 		}
-		d, keep, failure, err := documents.of(ctx, rec)
+		if s.to.Select != nil && !s.to.Select(rec.Ordinal) {
+			continue
+		}
+		d, keep, failure, err := s.documents.of(ctx, rec)
 		switch {
 		case err != nil:
-			err = s.Blame(err)
+			err = s.shard.Blame(err)
 		case failure != nil:
-			err = to.Fail(failure)
+			err = s.to.Fail(failure)
 		case !keep:
-			err = to.Filter(&d)
+			err = s.to.Filter(&d)
 		default:
-			err = to.Send(&d)
+			err = s.to.Send(&d)
 		}
 		if err != nil {
 			return err
 		}
 		if rec.Giant {
-			documents.forget(rec)
+			s.documents.forget(rec)
 			memory.drop()
 		}
 	}

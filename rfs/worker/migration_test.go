@@ -81,7 +81,7 @@ func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to 
 	if err != nil {
 		t.Fatal(err)
 	}
-	recorder, err := failed.Open(filepath.Join(dir, "failed"), "test")
+	recorder, err := failed.Open(filepath.Join(dir, "failed"), "test", failed.Form{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		recorder, err := failed.Open(filepath.Join(state, "failed"), "test")
+		recorder, err := failed.Open(filepath.Join(state, "failed"), "test", failed.Form{})
 		if err != nil {
 			t.Fatal(err)
 		}

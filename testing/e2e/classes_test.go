@@ -82,7 +82,7 @@ func TestClassesOfFailuresAndTheirRemedies(t *testing.T) {
 	}
 	call(t, n, "PUT", "/_ingest/pipeline/fails", json.RawMessage(`{"processors":[{"fail":{"message":"no"}}]}`))
 	all, dir := provocations(), t.TempDir()
-	w, err := failed.Open(dir, "w")
+	w, err := failed.Open(dir, "w", failed.Form{})
 	must(t, err)
 	for i, p := range all {
 		index := strings.ReplaceAll(p.class, "_", "-")

@@ -106,3 +106,63 @@ func TestRedriveAfterTheMappingIsFixed(t *testing.T) {
 		t.Errorf("a second redrive: %+v, %d requests", r, p.bulks.Load()-before)
 	}
 }
+
+// TestRedriveReadsTheSnapshotAgain: what the files do not hold, and what only the control index knows, comes from the snapshot.
+func TestRedriveReadsTheSnapshotAgain(t *testing.T) {
+	const refused = 997
+	n := cluster.OpenSearch(t, targets[0])
+	rules := filepath.Join(t.TempDir(), "rules.toml")
+	must(t, os.WriteFile(rules, []byte("[[document]]\nmatch = \"docs\"\nrename = [{ from = \"raw\", to = \"was_raw\" }]\n"), 0o600))
+	for _, c := range []struct {
+		name    string
+		content []string
+		rules   []string
+		redrive []string
+	}{
+		{"hash", []string{"--failed-documents-content", "hash"}, nil, nil},
+		{"none, with rules", []string{"--failed-documents-content", "none"}, []string{"--rules", rules}, nil},
+		{"control index", nil, nil, []string{"--from-control-index"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wipe(t, n)
+			repo, dir := fixture(t, "1.7.6-basic"), filepath.Join(t.TempDir(), "failed")
+			call(t, n, "PUT", "/docs", map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
+			args := append(append(targetArgs(n.URL, repo, "--session-name", "again", "--failed-documents", dir, "--max-failed-documents", "unlimited"), c.content...), c.rules...)
+			if c.redrive != nil {
+				args[0] = "worker"
+			}
+			for code := -1; code != 6 && code != 3; {
+				res := Run(t, "rfsd", args...)
+				if code = res.Code; code != 6 && code != 3 && code != 0 {
+					t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+				}
+			}
+			redrive := append([]string{"--target-host", n.URL, "--session-name", "again", "--max-failed-documents", "unlimited", "--repo-uri", repo}, c.rules...)
+			if c.redrive == nil {
+				redrive = append(redrive, "--failed-documents", dir)
+			}
+			redrive = append(redrive, c.redrive...)
+			if r := redrives(t, 6, redrive...); r.Failed != refused || r.Indexed != 0 || len(r.Classes) != 1 || r.Classes[0].Class != "strict_mapping" {
+				t.Errorf("before the mapping is fixed: %+v", r)
+			}
+			off := map[string]any{"type": "object", "enabled": false}
+			call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{"raw": off, "was_raw": off}})
+			if r := redrives(t, 0, redrive...); r.Documents != refused || r.Indexed != refused || !r.Complete {
+				t.Errorf("%+v", r)
+			}
+			if c.rules == nil {
+				compareLanded(t, n, repo)
+			} else {
+				call(t, n, "POST", "/docs/_refresh", nil)
+				body, err := n.Send(t.Context(), "GET", "/docs/_search?size=1000", "", nil)
+				must(t, err)
+				if b := string(body); !strings.Contains(b, `"was_raw":`) || strings.Contains(b, `"raw":`) {
+					t.Error("the rules were not applied")
+				}
+			}
+			if r := redrives(t, 0, redrive...); r.Documents != 0 {
+				t.Errorf("a second redrive: %+v", r)
+			}
+		})
+	}
+}

@@ -187,4 +187,8 @@ var table = []Class{
 		Name: "import_line", Cause: "a line of an imported file is no document", types: []string{"bad_line", "bad_action", "no_source_line", "mapping_type", "unreadable_line"},
 		Remedy: `repair the file and import it in a new session`,
 	},
+	{
+		Name: "not_read_again", Cause: "the snapshot does not hold the document as it failed", types: []string{"not_read_again"},
+		Remedy: `redrive with --repo-uri and --rules of the migration; if the snapshot is gone, migrate the index in a new session from another`,
+	},
 }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/redrive"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+const controlIndex = "control index"
+
+// placeName is where a redrive takes documents from.
+func placeName(o options) string {
+	if o.recorded {
+		return controlIndex
+	}
+	return o.failedDir
+}
+
+// failedPlace opens the files of failed documents, or what the session has recorded.
+func failedPlace(ctx context.Context, o options, kept *cms.Coordinator) (redrive.Place, error) {
+	if o.recorded {
+		return recordedPlace(kept), nil
+	}
+	if !config.InBucket(o.failedDir) {
+		return redrive.Folder(o.failedDir), nil
+	}
+	read, err := repo.Open(ctx, o.failedDir, o.s3)
+	if err != nil {
+		return nil, fmt.Errorf("failed documents: %w", err)
+	}
+	write, err := repo.OpenBucket(ctx, o.failedDir, o.s3, repo.RetryPolicy{})
+	if err != nil {
+		return nil, fmt.Errorf("failed documents: %w", err)
+	}
+	return redrive.Objects{Read: read, Put: write.PutFrom, Session: o.sessionOrDefault()}, nil
+}
+
+// recordedPlace lists what a fleet has recorded of its failed documents.
+func recordedPlace(kept *cms.Coordinator) redrive.Recorded {
+	return redrive.Recorded{
+		Name: controlIndex,
+		List: func(ctx context.Context) iter.Seq2[redrive.Record, error] {
+			return func(yield func(redrive.Record, error) bool) {
+				for d, err := range kept.Refused(ctx) {
+					f := doc.Failure{Index: d.Index, ID: d.ID, Shard: d.Shard, Ordinal: d.Ordinal, Reason: doc.Reason(d.Reason), Status: d.Status}
+					if !yield(redrive.Record{Failure: f, Class: d.Class}, err) {
+						return
+					}
+				}
+			}
+		},
+		Note: func(ctx context.Context, failures []doc.Failure) error {
+			return kept.KeepRefused(ctx, refused(failures))
+		},
+	}
+}
+
+// sourceOf opens the snapshot that the session reads; nil without --repo-uri.
+func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *instruments) (*worker.Again, error) {
+	if o.repoURI == "" {
+		return nil, nil
+	}
+	if kept == nil {
+		return nil, fmt.Errorf("there is no state of the session %s, which names the places of its documents in the snapshot: give --session-name, --coordinator-host or --coordinator-file of the migration: %w", o.sessionOrDefault(), fault.ErrConfig)
+	}
+	recorded, err := kept.Settings(ctx)
+	if errors.Is(err, cms.ErrNotFound) {
+		return nil, config.Usage("the session %s has no state, which names the places of its documents in the snapshot: give --session-name, --coordinator-host or --coordinator-file of the migration", o.sessionOrDefault())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state of the session: %w", err)
+	}
+	blobs, err := openRepository(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("repository %s: %w", o.repoURI, err)
+	}
+	if is := repositoryIdentity(blobs.URI()); recorded["repository"] != is {
+		return nil, config.Usage("the session %s was migrated from %s: give it as --repo-uri", o.sessionOrDefault(), cmp.Or(recorded["repository"], "a directory"))
+	}
+	digest := ""
+	if o.rules != nil {
+		digest = o.rules.Digest()
+	}
+	if was := recorded["rules"]; was != digest {
+		if was == "" {
+			return nil, config.Usage("the session %s was migrated without rules: leave --rules out", o.sessionOrDefault())
+		}
+		return nil, config.Usage("the session %s was migrated with other rules: give its file as --rules", o.sessionOrDefault())
+	}
+	entries, err := worker.SessionEntries(ctx, kept)
+	if err != nil {
+		return nil, err
+	}
+	return &worker.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.memory, MaxDocument: o.maxDocument}, nil
+}
