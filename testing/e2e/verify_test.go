@@ -136,7 +136,7 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
 			wipe(t, n)
 			dir := t.TempDir()
-			args := targetArgs(n.URL, fixture(t, "7.10.2-many-chunks"))
+			args := targetArgs(n.URL, fixture(t, "5.6.16-many-chunks"))
 			if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 0 {
 				t.Fatalf("migrate: exit %d: %s", res.Code, res.Stderr)
 			}
