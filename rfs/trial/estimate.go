@@ -132,7 +132,7 @@ func (p *Price) of(w Whole, seconds float64) *Cost {
 func basis(m Measured, e *Estimate) []string {
 	b := []string{"one process with the options of the trial run; reading and sending side by side; the target as busy as during the trial run"}
 	if m.Body < few {
-		b = append(b, "few bytes were sent, so the first requests decide: a larger --trial is more exact")
+		b = append(b, "few bytes were sent, so the first requests decide: a larger --trial, on a target that has been indexing, is more exact")
 	}
 	if e.ReadRate == 0 {
 		b = append(b, "the rate of reading is not known: no shard could be read")

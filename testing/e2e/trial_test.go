@@ -31,7 +31,8 @@ type triedSummary struct {
 		}
 		Estimate *struct {
 			Documents, Bytes int64
-			Seconds, Fixed   float64
+			Seconds          float64
+			Fixed            float64 `json:"fixed_seconds"`
 			Bound            string
 			Cost             *struct{ Total float64 }
 		}
