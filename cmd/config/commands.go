@@ -84,6 +84,9 @@ type MigrateCommand struct {
 
 // Check refuses a comparison with a target that is no cluster.
 func (m *MigrateCommand) Check() error {
+	if m.End.Verify && m.Migrate.Transfer.Failed.Form.To != "" {
+		return Usage("--verify reads the failed documents, which --failed-documents-encrypt-to encrypts: leave it out, and run rfsd verify --failed-documents-identity afterwards")
+	}
 	if m.End.Verify && m.Migrate.Transfer.Target.Cluster.Host == "" {
 		return Usage("--verify compares documents in a cluster: give --target-host, or leave it out")
 	}
@@ -115,18 +118,21 @@ func (m *MigrateCommand) checkTrial() error {
 type Verify struct {
 	Migrate      Migrate
 	Files        Files
+	Key          FailedKey
 	Verification Verification
 }
 
 // VerifySnapshot are the settings of a comparison with a snapshot.
 type VerifySnapshot struct {
 	Migrate      Migrate
+	Key          FailedKey
 	Verification Verification
 }
 
 // VerifyFiles are the settings of a comparison with files.
 type VerifyFiles struct {
 	Files        Files
+	Key          FailedKey
 	S3           S3
 	Transfer     Transfer
 	Verification Verification
@@ -189,6 +195,7 @@ type Redrive struct {
 	Repository Repository
 	Rules      RulesFile
 	Recorded   Recorded
+	Key        FailedKey
 	Target     Target
 	Sending    Sending
 	Disks      Disks
@@ -317,6 +324,7 @@ type Failures struct {
 	Either Either
 	Index  OneIndex
 	Failed FailedPlace
+	Key    FailedKey
 	S3     S3
 }
 

@@ -46,6 +46,10 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
+	keys, err := o.Key.Identities()
+	if err != nil {
+		return nil, err
+	}
 	seen := map[cms.Refused]bool{}
 	for blob, err := range files.List(ctx, prefix) {
 		if err != nil {
@@ -58,7 +62,7 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 		if err != nil {
 			return nil, fmt.Errorf("failed documents: %w", err)
 		}
-		for l, lerr := range failed.Heads(in) {
+		for l, lerr := range failed.Heads(failed.NewPlain(in, keys)) {
 			if err = errors.Join(lerr, l.Err); err != nil {
 				break
 			}

@@ -239,7 +239,7 @@ func accountOfFailures(ctx context.Context, o options) (*verify.Failed, error) {
 		if err != nil {
 			return nil, fmt.Errorf("failed documents: %w", err)
 		}
-		err = failed.Names(r, func(index, id string) error {
+		err = failed.Names(failed.NewPlain(r, o.identities), func(index, id string) error {
 			if !all.Add(index, id) {
 				return config.Usage("%s names more than %d failed documents, which is more than can be held", o.failedDir, all.Len())
 			}

@@ -69,8 +69,7 @@ func decodeImport(values config.Values) (importOptions, error) {
 		options: options{s3: i.S3.Options(), compression: string(export.None), fleet: true},
 		from:    i.Files.From, types: importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
 	}
-	o.transfer(i.Transfer)
-	return o, nil
+	return o, o.transfer(i.Transfer)
 }
 
 // runImport takes part in an import and reports it.

@@ -78,9 +78,10 @@ type options struct {
 	order           cms.Hints
 	failedDir       string // or s3://bucket/prefix
 	failedForm      failed.Form
-	recorded        bool // redrive takes failed documents from the control index
-	failedShared    bool // every process of the fleet sees the directory
-	fleet           bool // there may be others who take part
+	identities      *failed.Identities // read encrypted files; nil: none
+	recorded        bool               // redrive takes failed documents from the control index
+	failedShared    bool               // every process of the fleet sees the directory
+	fleet           bool               // there may be others who take part
 	maxFailed       int64
 	unavailable     time.Duration
 	json            bool
@@ -100,7 +101,9 @@ func newOptions(m config.Migrate) (options, error) {
 		leases: m.Leases,
 		care:   careOptions{tune: m.Tuning.Tune},
 	}
-	o.transfer(m.Transfer)
+	if err := o.transfer(m.Transfer); err != nil {
+		return o, err
+	}
 	var err error
 	if o.order, err = m.Order.Hints(); err != nil {
 		return o, err
@@ -118,7 +121,7 @@ func newOptions(m config.Migrate) (options, error) {
 }
 
 // transfer takes over what a migration and an import have in common.
-func (o *options) transfer(t config.Transfer) {
+func (o *options) transfer(t config.Transfer) (err error) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, t.Bulk.Size.Bytes, int64(t.Bulk.MaxRate)
 	o.maxDocument = int64(t.Document.Most)
 	o.existing = bulk.Existing(t.Existing.Documents)
@@ -126,7 +129,9 @@ func (o *options) transfer(t config.Transfer) {
 	o.allowPartial, o.includeSystem, o.care.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
 	o.session, o.coordinatorFile = t.State.Session.Name, t.State.File
 	o.failedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)
-	o.failedForm = failed.Form{Content: failed.Content(t.Failed.Form.Content)}
+	if o.failedForm, err = t.Failed.Form.Written(); err != nil {
+		return err
+	}
 	if o.failedDir == "" && !o.discard {
 		o.failedDir = filepath.Join("rfsd-failed", t.State.Session.OrDefault())
 	}
@@ -139,6 +144,7 @@ func (o *options) transfer(t config.Transfer) {
 		// Compressing for one's own machine costs the processor and saves nothing.
 		o.target.CompressRequests = !t.Sending.DisableCompression && !isLoopback(t.Target.Cluster.Host)
 	}
+	return nil
 }
 
 // cluster returns a cluster as its client takes it.

@@ -52,11 +52,14 @@ func redriveCommand() *cli.Command {
 // redriveOptions are the options of a run of its settings.
 func redriveOptions(c config.Redrive) (options, error) {
 	o := options{s3: c.Repository.S3.Options(), repoURI: c.Repository.URI, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, slots: 1, fleet: true, compression: "none"}
+	var err error
 	if c.Rules.Path != "" {
-		var err error
 		if o.rules, err = rules.Load(c.Rules.Path); err != nil {
 			return o, err
 		}
+	}
+	if o.identities, err = c.Key.Identities(); err != nil {
+		return o, err
 	}
 	o.indices = c.Indices.Selection()
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = c.Bulk.Connections, c.Bulk.Documents, c.Bulk.Size.Bytes, int64(c.Bulk.MaxRate)
@@ -130,7 +133,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	opts := bulkOptions(o, nil)
 	opts.Sender = sender
 	r := &redrive.Redrive{
-		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),
+		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Identities: o.identities, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),
 		Creates: func(ctx context.Context, index string) (bool, error) {
 			if keeps {
 				return true, nil

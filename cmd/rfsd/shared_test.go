@@ -21,7 +21,7 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 		"tune-target", "ignore-disks", "run-pipelines", "existing-documents", "disable-compression",
 		"phases", "index-allowlist", "index-exclude", "template-allowlist", "component-template-allowlist", "index-template-allowlist", "include", "rules-text", "rules", "aliases", "replicas",
 		"shards", "index-rename", "without-rule", "include-system", "data-streams", "multi-type", "parent-join", "rebuild-sources", "duplicate-keys", "emit-doc-type",
-		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "max-document-size", "first", "index-priority", "max-failed-documents", "failed-documents-content", "unavailable-timeout",
+		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "max-document-size", "first", "index-priority", "max-failed-documents", "failed-documents-content", "failed-documents-encrypt-to", "unavailable-timeout",
 		"initial-lease-duration", "clock-skew-tolerance",
 		"from", "create-indices", "window-size", "window-lease", "max-attempts",
 	}

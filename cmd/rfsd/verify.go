@@ -46,6 +46,9 @@ func verifyCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
+		if o.identities, err = v.Key.Identities(); err != nil {
+			return err
+		}
 		return runVerify(ctx, o, v.Verification, terminal.Raw(call.Out))
 	})
 }
@@ -63,7 +66,13 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 		return err
 	}
 	o := importOptions{options: options{s3: v.S3.Options()}, from: v.Files.From, types: importer.Types(v.Transfer.Types.Emit)}
-	o.transfer(v.Transfer)
+	if err := o.transfer(v.Transfer); err != nil {
+		return err
+	}
+	var err error
+	if o.identities, err = v.Key.Identities(); err != nil {
+		return err
+	}
 	limitMemory(verifyMemory, os.Getenv)
 	files, err := repo.Open(ctx, o.from, o.s3)
 	if err != nil {

@@ -30,6 +30,7 @@ func (c Content) sources() bool { return c == Full || c == "" }
 // Form is how failures are written. The zero Form writes all that is known.
 type Form struct {
 	Content Content
+	To      *Recipient // nil: in clear
 }
 
 // line is a failure as it is written; the source follows by hand, byte for byte.
@@ -139,8 +140,11 @@ func (l *Line) parse(text []byte) error {
 	return nil
 }
 
-// IsLine reports whether text begins as a line of a file of failed documents does.
+// IsLine reports whether text begins as a line of a file of failed documents does, or as an encrypted file.
 func IsLine(text []byte) bool {
+	if Encrypted(text) {
+		return true
+	}
 	text, _, _ = bytes.Cut(text, []byte{'\n'})
 	rest, ok := bytes.CutPrefix(text, []byte(`{"index":"`))
 	for _, key := range []string{`,"id":"`, `,"shard":`, `,"ordinal":`, `,"reason":"`, `,"status":`} {

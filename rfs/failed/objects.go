@@ -1,7 +1,9 @@
 package failed
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -95,10 +97,29 @@ func (o *Objects) put(ctx context.Context) error {
 		return nil
 	}
 	name := path.Join(o.session, o.place, o.writer, fmt.Sprintf("%06d%s", o.number, extension))
-	if err := o.store.Put(ctx, name, o.buf); err != nil {
+	body, err := o.body()
+	if err != nil {
+		return err
+	}
+	if err := o.store.Put(ctx, name, body); err != nil {
 		return fmt.Errorf("store failed documents: %w", err)
 	}
 	o.number++
 	o.buf = nil
 	return nil
+}
+
+// body returns the lines as they are stored.
+func (o *Objects) body() ([]byte, error) {
+	if o.form.To == nil {
+		return o.buf, nil
+	}
+	var all bytes.Buffer
+	out, err := o.form.To.seal(&all)
+	if err != nil {
+		return nil, err
+	}
+	_, err = out.Write(o.buf)
+	err = errors.Join(err, out.Close())
+	return all.Bytes(), err
 }

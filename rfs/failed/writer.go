@@ -59,6 +59,9 @@ func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
 	if err := w.ready(); err != nil {
 		return err
 	}
+	if w.form.To != nil {
+		return w.seal(failures)
+	}
 	for i := range failures {
 		var err error
 		if w.buf, err = AppendLine(w.buf[:0], &failures[i], w.form.Content); err != nil {
@@ -77,6 +80,34 @@ func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
 	return nil
 }
 
+// seal appends failures as one age file.
+func (w *Writer) seal(failures []doc.Failure) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	out, err := w.form.To.seal(w.f)
+	for i := 0; err == nil && i < len(failures); i++ {
+		if w.buf, err = AppendLine(w.buf[:0], &failures[i], w.form.Content); err == nil {
+			_, err = out.Write(w.buf)
+		}
+	}
+	if cap(w.buf) > 1<<20 {
+		w.buf = nil
+	}
+	size := w.size
+	if err == nil {
+		if err = out.Close(); err == nil {
+			size, err = w.f.Seek(0, io.SeekEnd)
+		}
+	}
+	if err != nil {
+		w.err = errors.Join(err, w.f.Truncate(w.size))
+		return w.err
+	}
+	w.size, w.todo = size, true
+	return nil
+}
+
 // ready opens the file when it is not open yet.
 func (w *Writer) ready() error {
 	switch {
@@ -92,6 +123,9 @@ func (w *Writer) ready() error {
 		return err
 	}
 	if w.size, err = wholeLines(f); err == nil {
+		w.size, err = wholeParts(f, w.size)
+	}
+	if err == nil {
 		if err = f.Truncate(w.size); err == nil {
 			err = w.files.SyncDir(filepath.Dir(w.path))
 		}

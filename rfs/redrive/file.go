@@ -28,9 +28,11 @@ const (
 
 // file is one file in work.
 type file struct {
-	run  *Redrive
-	edit Edit
-	name string
+	run   *Redrive
+	edit  Edit
+	name  string
+	draft *failed.Draft
+	to    *failed.Recipient // of the file; nil: it is in clear
 	// noter keeps what failed again; nil: the draft does.
 	noter noter
 
@@ -103,7 +105,9 @@ func (f *file) each(ctx context.Context, do func(n int, l failed.Line) error) er
 		return err
 	}
 	n := 0
-	for l, lerr := range failed.Lines(in, f.run.MaxDocument) {
+	plain := failed.NewPlain(in, f.run.Identities)
+	for l, lerr := range failed.Lines(plain, f.run.MaxDocument) {
+		f.to = plain.Recipient()
 		if lerr != nil {
 			err = fmt.Errorf("failed documents in %s: %w", f.name, lerr)
 		} else {
@@ -327,7 +331,7 @@ func (f *file) write(text []byte) error {
 
 func (f *file) put(text []byte) error {
 	if f.err == nil {
-		_, f.err = f.edit.Write(text)
+		_, f.err = f.draft.Write(text)
 	}
 	return f.err
 }
@@ -374,6 +378,9 @@ func (f *file) commit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := f.draft.Close(); err != nil {
+		return err
 	}
 	return f.edit.Commit(ctx)
 }

@@ -53,6 +53,7 @@ type Redrive struct {
 	MaxDocument int64
 	Select      func(index string) bool // nil: all; documents of other indices stay in the files
 	Source      Source                  // reads documents again whose sources are not in the files; nil: they end the run
+	Identities  *failed.Identities      // read encrypted files; nil: they end the run
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
 	Log     *slog.Logger
@@ -149,6 +150,7 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 	r.report.Files++
 	f := &file{run: r, edit: e, name: name}
 	f.noter, _ = e.(noter)
+	f.draft = failed.NewDraft(e, func() *failed.Recipient { return f.to })
 	err = f.send(ctx)
 	// The outcome of what was sent is worth keeping also when the run ends early.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
