@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/schedule"
@@ -31,6 +32,8 @@ type Config struct {
 	MaxWorkers int   // limit on this node, whatever is wanted; default 64
 	Memory     int64 // bytes a worker may use before it is stopped; 0: no limit
 	MaxRate    int64 // bytes per second of the whole fleet; 0: no limit
+	// HoldPermit keeps this node's permit on a part of MaxRate until the context is done; nil: the node has all of it.
+	HoldPermit func(context.Context, primitive.Spender)
 	// Fleet reports the other nodes; nil: a single node. Peers notifies them; nil: no notifications.
 	Fleet Fleet
 	Peers PeerNotifier
@@ -104,7 +107,7 @@ type Daemon struct {
 	reloads       chan struct{}
 	readNow       chan struct{}
 	readIntentNow chan struct{} // triggers a read of the intent
-	pushedRate    int64         // the node's share of the rate as last sent to the workers
+	allowed       allowance
 	window        loadWindow
 	beat          time.Time // last iteration of the loop
 }
@@ -151,7 +154,12 @@ func New(conf Config) *Daemon {
 		beat: time.Now(),
 	}
 	d.metrics = metrics.NewRegistry(d.snapshot)
-	d.metrics.Limit(d.rateLimit())
+	if conf.HoldPermit == nil {
+		d.allowed.part = conf.MaxRate
+	} else {
+		d.allowed.left = func() time.Duration { return 0 } // until it has a permit
+	}
+	d.metrics.Limit(d.rateMetric())
 	d.events = newEventBus(conf.Name, conf.Sinks, d.metrics, conf.Log)
 	d.auto = newAutoscale(conf.MaxWorkers, conf.Memory)
 	return d
@@ -182,6 +190,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	sinks.Go(func() { d.events.run(inner) })
 	readers.Go(func() { d.readLoop(inner) })
 	readers.Go(func() { d.intentLoop(inner) })
+	readers.Go(func() { d.holdPermit(inner) })
 	d.conf.Notify.Send("READY=1", "STATUS=starting")
 	d.loop(ctx)
 	close(d.alive)

@@ -26,6 +26,7 @@ type fakeWorker struct {
 	stops   int
 	kills   int
 	gone    bool
+	deaf    bool // it reads no orders
 	orders  []Order
 	stopped func(*fakeWorker) // when it is asked to end
 }
@@ -51,8 +52,12 @@ func (w *fakeWorker) Kill() {
 
 func (w *fakeWorker) Order(o Order) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.orders = append(w.orders, o)
+	deaf := w.deaf
+	w.mu.Unlock()
+	if o.Rate != nil && !deaf {
+		w.report(Record{Rate: o.Rate.Number})
+	}
 }
 
 // end ends the worker, once.
@@ -98,6 +103,9 @@ func (s *fakeStarter) Start(slot int, first Order, report func(Record), ended fu
 	}
 	w := &fakeWorker{slot: slot, report: report, ended: ended, stopped: s.stopped, orders: []Order{first}}
 	s.began = append(s.began, w)
+	if first.Rate != nil {
+		go report(Record{Rate: first.Rate.Number})
+	}
 	if s.born != nil {
 		go s.born(w)
 	}

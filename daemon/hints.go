@@ -88,24 +88,6 @@ func (d *Daemon) nodeShare(total int) int {
 	return share(total, position, count)
 }
 
-// rateLimit returns this node's share of the fleet's rate, in bytes per second: that of the plan (schedule.RateFollower), or an
-// equal share among the known nodes until there is one. 0: no limit.
-func (d *Daemon) rateLimit() int64 {
-	if d.conf.MaxRate == 0 {
-		return 0
-	}
-	plan := d.plan()
-	if plan.Rate > 0 {
-		return min(plan.Rate, d.conf.MaxRate)
-	}
-	count := max(plan.ListedNodes, 1)
-	if d.conf.Fleet != nil {
-		_, known := d.conf.Fleet.Share()
-		count = max(count, known)
-	}
-	return max(d.conf.MaxRate/int64(count), 1)
-}
-
 // nodes returns the live nodes with their states.
 func (d *Daemon) nodes() []status.Node {
 	all := slices.Clone(d.conf.Fleet.Nodes())

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -98,36 +97,11 @@ func rateTold(w *fakeWorker) int64 {
 	_, _, orders := w.read()
 	rate := int64(-1)
 	for _, o := range orders {
-		if o.MaxRate != nil {
-			rate = *o.MaxRate
+		if o.Rate != nil {
+			rate = o.Rate.BytesPerSecond
 		}
 	}
 	return rate
-}
-
-func TestTheRateOfAFleetIsDividedByTheLeaderElseByTheLivingNodes(t *testing.T) {
-	f := &neighbours{count: 4}
-	n := runNode(t, Config{Workers: 2, MaxRate: 8000, Fleet: f}, &fakeStarter{stopped: handsOff})
-	n.untilRunning(t, 2)
-	each := func(what string, want int64) {
-		t.Helper()
-		until(t, what, func() bool {
-			all := n.starter.living()
-			return len(all) == 2 && rateTold(all[0]) == want && rateTold(all[1]) == want
-		})
-		until(t, what+", and the metric is the node's part", func() bool {
-			return strings.Contains(metricsOf(n.Daemon), fmt.Sprintf("\nrfsd_rate_limit_bytes_per_second %d\n", 2*want))
-		})
-	}
-	each("an equal part of the living nodes", 1000)
-	f.propose(schedule.Plan{Rate: 6000})
-	each("what the leader allots", 3000)
-	f.propose(schedule.Plan{Rate: 1 << 40})
-	each("never more than the fleet may", 4000)
-	f.propose(schedule.Plan{})
-	each("an equal part again when the hint has expired", 1000)
-	f.propose(schedule.Plan{ListedNodes: 8})
-	each("nodes that only the store knows count as well", 500)
 }
 
 // TestAProposedNumberOnlyShrinksAndTheOperatorsCounts: a hint may take workers away from a node that chooses itself; it adds none, and changes

@@ -176,8 +176,7 @@ func TestAWorkerHandsOffWhenItsParentsPipeCloses(t *testing.T) {
 
 func TestOrdersReachAWorkerAndTermEndsIt(t *testing.T) {
 	r := startProcess(t, Processes{}, "waits")
-	rate := int64(5)
-	r.Order(Order{MaxRate: &rate})
+	r.Order(Order{Rate: &RateOrder{Number: 2, BytesPerSecond: 5}})
 	until(t, "the order has come", func() bool {
 		rs, _ := r.read()
 		return len(rs) == 2 && rs[1].Sample.Documents > 0
@@ -200,8 +199,7 @@ func TestTheOptionsAreTheFirstOrderWhateverElseIsOrdered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rate := int64(1)
-		w.Order(Order{MaxRate: &rate})
+		w.Order(Order{Rate: &RateOrder{Number: 2, BytesPerSecond: 1}})
 		if e := <-ended; e.Code != 0 || !strings.Contains(lines.text(), `order={"options":{"x":["the options"]}`) {
 			t.Fatalf("%+v: %s", e, lines.text())
 		}

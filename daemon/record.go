@@ -21,6 +21,8 @@ type Record struct {
 	Error   string     `json:"error,omitempty"`
 	// Next are the successors of the item, which can be continued without a search.
 	Next []string `json:"next,omitempty"`
+	// Rate is the number of the last order of a rate that the worker follows.
+	Rate int64 `json:"rate,omitempty"`
 	// NextMs is set with code 4: the time in ms, by the store's clock, until an item may become free.
 	NextMs int64 `json:"next_ms,omitempty"`
 }
@@ -56,7 +58,7 @@ type Order struct {
 	Options  map[string][]string `json:"options,omitempty"`  // name of a flag → its values
 	Prefer   []string            `json:"prefer,omitempty"`   // with the options: items to try before a search
 	Exponent int                 `json:"exponent,omitempty"` // with the options: least lease exponent of new items
-	MaxRate  *int64              `json:"max_rate,omitempty"` // bytes per second; 0: no limit
+	Rate     *RateOrder          `json:"rate,omitempty"`     // absent at first: no limit
 	Pace     *Pace               `json:"pace,omitempty"`
 	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
 	Slot     int                 `json:"slot,omitempty"`      // with the options: which of the node's workers it is
@@ -65,6 +67,16 @@ type Order struct {
 	Every    time.Duration       `json:"sample_ns,omitempty"` // with the options: interval of samples
 	Tries    int                 `json:"tries,omitempty"`     // with the options: most items of a search that are tried; 0: all
 	Record   time.Duration       `json:"record_ns,omitempty"` // with the options: interval in which progress is recorded; 0: the default
+}
+
+// RateOrder is what a worker may send. It follows the one with the highest number, and reports that number.
+type RateOrder struct {
+	Number         int64 `json:"number"`
+	BytesPerSecond int64 `json:"bytes_per_second"` // 0: nothing
+	// LeftMs and Until are the end, whichever is first: ms from when the order is read, and epoch ms by the machine's clock.
+	// Without Until there is none.
+	LeftMs int64 `json:"left_ms,omitempty"`
+	Until  int64 `json:"until,omitempty"`
 }
 
 // Pace is the share of its connections that a worker may use, between 0 and 1: of those to the target, and of the read-ahead

@@ -138,9 +138,6 @@ func ruleCases() []ruleCase {
 	nan, inf := math.NaN(), math.Inf(1)
 	return slices.Concat(
 		plans("none", map[string]schedule.Plan{"": {}}),
-		plans("share of the rate", map[string]schedule.Plan{
-			"nothing": {Rate: 0}, "negative": {Rate: math.MinInt64}, "huge": {Rate: math.MaxInt64}, "one byte": {Rate: 1}, "nodes": {ListedNodes: math.MaxInt}, "nobody": {ListedNodes: math.MinInt},
-		}),
 		plans("proposed workers", map[string]schedule.Plan{
 			"one for all": {Workers: 1}, "negative": {Workers: math.MinInt}, "huge": {Workers: math.MaxInt},
 		}),
@@ -150,7 +147,7 @@ func ruleCases() []ruleCase {
 		}),
 		plans("load", map[string]schedule.Plan{
 			"negative": pressed(schedule.Load{Workers: math.MinInt, MaxWorkers: math.MinInt, Rate: math.MinInt64, TargetRejectRatio: -1, RepoThrottleRatio: -1}),
-			"huge": pressed(schedule.Load{Workers: math.MaxInt, MaxWorkers: math.MaxInt, Rate: math.MaxInt64, TargetRejectRatio: 1e300, RepoThrottleRatio: inf, Plan: math.MaxInt64},
+			"huge": pressed(schedule.Load{Workers: math.MaxInt, MaxWorkers: math.MaxInt, Rate: math.MaxInt64, TargetRejectRatio: 1e300, RepoThrottleRatio: inf},
 				schedule.Load{Workers: math.MaxInt, MaxWorkers: math.MaxInt, Rate: math.MaxInt64}),
 			"nobody": pressed(),
 		}),
@@ -306,11 +303,8 @@ func holdNode(t *testing.T, d *Daemon) (wanted int) {
 			t.Fatalf("the connections of workers shrink to %+v", p)
 		}
 	}
-	if b := d.rateLimit(); b <= 0 || b > ruleRate {
+	if b := d.rateLimit(); b != ruleRate { // no hint changes it
 		t.Errorf("a budget of %d bytes per second", b)
-	}
-	if n := d.workerRate(3); n <= 0 || n > ruleRate {
-		t.Errorf("a worker may send %d bytes per second", n)
 	}
 	if e := d.plan().MinExponent(cms.DefaultInitialLease); e < 0 || e > 2 {
 		t.Errorf("the length of a shard makes leases 2^%d times as long", e)

@@ -26,6 +26,9 @@ type slot struct {
 	memoryChecked  time.Time
 	overLimitCount int // consecutive measurements above the limit
 
+	rates rateOrders // what the worker may send
+	busy  time.Time  // when the slot had a worker last
+
 	stopped   time.Time // when it was asked to stop; zero: not yet
 	killed    bool
 	endReason string // why this daemon stops it; "" if the operator does
@@ -77,9 +80,10 @@ func (d *Daemon) reconcile(now time.Time) {
 	if is := d.pacer.current(); is != was {
 		d.log.Info("pace_changed", "target", is.Target, "repository", is.Repository)
 		d.pushLimits()
-	} else if changed && d.conf.MaxRate > 0 || d.pushedRate != d.rateLimit() {
+	} else if changed && d.conf.MaxRate > 0 {
 		d.pushLimits()
 	}
+	d.metrics.Limit(d.rateMetric())
 	if changed {
 		d.watchers.Notify()
 	}
@@ -127,8 +131,9 @@ func (d *Daemon) running() int {
 
 // start starts a worker in a slot.
 func (d *Daemon) start(s *slot, now time.Time) {
-	rate, pace := d.workerRate(d.running()+1), d.pacer.current()
-	order := Order{MaxRate: &rate, Pace: &pace, Every: time.Second, Node: d.conf.Name, Slots: d.wanted}
+	pace := d.pacer.current()
+	s.rates = nil
+	order := Order{Rate: d.rateOrder(s, d.running()+1), Pace: &pace, Every: time.Second, Node: d.conf.Name, Slots: d.wanted}
 	d.addHints(&order, now)
 	w, err := d.conf.Starter.Start(s.n, order,
 		func(r Record) { d.handleRecord(s, r) }, func(e End) { d.handleEnd(s, e) })
@@ -141,7 +146,7 @@ func (d *Daemon) start(s *slot, now time.Time) {
 		s.restarts++
 		d.metrics.Restart()
 	}
-	*s = slot{n: s.n, worker: w, since: now, backoff: s.backoff, restarts: s.restarts, lastExit: s.lastExit}
+	*s = slot{n: s.n, worker: w, rates: s.rates, since: now, backoff: s.backoff, restarts: s.restarts, lastExit: s.lastExit}
 	d.log.Debug("worker_started", "slot", s.n, "pid", w.PID())
 }
 
@@ -188,26 +193,6 @@ const clockSkew = "clock skew"
 
 // doneTTL is how long an item that has ended is not proposed: an operator may reopen it.
 const doneTTL = time.Hour
-
-// workerRate returns the share of one of n workers in the node's rate.
-func (d *Daemon) workerRate(n int) int64 {
-	if d.conf.MaxRate == 0 {
-		return 0
-	}
-	return max(d.rateLimit()/int64(max(n, 1)), 1)
-}
-
-// pushLimits sends every worker its share of the rate, and the pace. Workers in this process share one bucket.
-func (d *Daemon) pushLimits() {
-	d.pushedRate = d.rateLimit()
-	d.metrics.Limit(d.pushedRate)
-	rate, pace := d.workerRate(d.running()), d.pacer.current()
-	for _, s := range d.slots {
-		if s.worker != nil {
-			d.sendOrder(s.worker, Order{MaxRate: &rate, Pace: &pace})
-		}
-	}
-}
 
 // stopWorker makes a worker hand off and end; why is "" if the operator wants it.
 func (d *Daemon) stopWorker(s *slot, now time.Time, why string) {
@@ -281,6 +266,9 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 		d.updateScheduler(s.lease, nil)
 		d.watchers.Notify()
 	}
+	if r.Rate > 0 {
+		d.followsRate(s, r.Rate)
+	}
 	if r.Sample == nil {
 		return
 	}
@@ -308,7 +296,7 @@ func (d *Daemon) handleEnd(s *slot, e End) {
 	now := time.Now()
 	d.updateScheduler(s.lease, &e)
 	d.handleExit(s, e, now)
-	s.worker, s.lease, s.memory, s.rate = nil, nil, 0, 0
+	s.worker, s.lease, s.memory, s.rate, s.rates, s.busy = nil, nil, 0, 0, nil, now
 	if d.conf.MaxRate > 0 {
 		d.pushLimits()
 	}

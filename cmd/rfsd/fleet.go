@@ -84,7 +84,6 @@ type member struct {
 
 	mu    sync.Mutex
 	fleet *fleet.Fleet
-	alone int // while gossip cannot be opened: nodes by the list of the coordination store
 }
 
 func (m *member) current() *fleet.Fleet {
@@ -127,13 +126,15 @@ func (m *member) Plan() schedule.Plan {
 	if f := m.current(); f != nil {
 		return f.Plan()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	plan := schedule.Plan{ListedNodes: m.alone}
-	if m.r.maxRate > 0 && m.alone == 0 { // it is in no list yet
-		plan.Rate = new(schedule.RateFollower).Share(time.Now(), m.r.maxRate, 1)
+	return schedule.Plan{}
+}
+
+// rateLimit is the part of --max-rate for the nodes that hold permits.
+func (m *member) rateLimit() int64 {
+	if f := m.current(); f != nil {
+		return f.RateLimit(m.r.maxRate)
 	}
-	return plan
+	return m.r.maxRate
 }
 
 // IntentChanged announces to the other nodes that the intent in the store has changed.
@@ -212,7 +213,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.Catalogue(ctx, coordinator) },
 		Workers: func() int { return m.daemon().Running() }, Load: func() schedule.Load { return m.daemon().Load() },
 		Remaining: func() (schedule.Remaining, bool) { return m.daemon().Remaining() }, IntentChanged: func() { m.daemon().ReadIntent() },
-		MaxRate: m.r.maxRate, Scheduler: m.sched, Log: m.log,
+		Scheduler: m.sched, Log: m.log,
 	}
 	conf.Gossip.Meta.API, conf.Gossip.Log = m.r.own.API.Advertise, m.log
 	if m.streams != nil {
@@ -221,11 +222,6 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 	}
 	f, err := fleet.Start(ctx, conf)
 	if err != nil {
-		if count, lerr := fleet.Register(ctx, conf); lerr == nil { // the others leave it its part of the rate
-			m.mu.Lock()
-			m.alone = count
-			m.mu.Unlock()
-		}
 		return fail(err)
 	}
 	return f, func() { _ = closeStore() }, nil

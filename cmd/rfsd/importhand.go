@@ -55,7 +55,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		if store, closeStore, err = openStore(ctx, o.options); err != nil {
 			return give(err)
 		}
-		h.done = append(h.done, closeStore)
+		h.done = append(h.done, closeStore, in.holdPermit(ctx, o.options, store, log))
 	}
 	store = in.counters.Store(store)
 	writer := newHolder()

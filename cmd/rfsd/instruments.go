@@ -19,8 +19,10 @@ import (
 type instruments struct {
 	counters metrics.Counters
 	bucket   *throttle.Bucket
-	memory   *budget.Budget
-	frames   *budget.Budget // of the zstd files of an import, beside memory
+	// rateOrder is the number of the daemon's last order of a rate.
+	rateOrder int64
+	memory    *budget.Budget
+	frames    *budget.Budget // of the zstd files of an import, beside memory
 	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
 	pace, reads throttle.Pace
 	// Opened already, for a slot inside a daemon; nil: open those of the options.

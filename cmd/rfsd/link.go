@@ -94,7 +94,7 @@ func (l *link) obey(ctx context.Context, in *instruments) (context.Context, cont
 	if l.parent == nil {
 		return ctx, cancel
 	}
-	in.obey(l.first)
+	l.follow(in, l.first)
 	go func() { // it ends with the process, or with the parent
 		defer cancel()
 		for l.orders.Scan() {
@@ -102,7 +102,7 @@ func (l *link) obey(ctx context.Context, in *instruments) (context.Context, cont
 			if json.Unmarshal(l.orders.Bytes(), &order) != nil {
 				continue
 			}
-			in.obey(order)
+			l.follow(in, order)
 			if order.LogLevel != "" {
 				var level slog.Level
 				if level.UnmarshalText([]byte(order.LogLevel)) == nil {
@@ -114,14 +114,36 @@ func (l *link) obey(ctx context.Context, in *instruments) (context.Context, cont
 	return ctx, cancel
 }
 
+// follow takes over what bounds the work, and reports the rate that it follows.
+func (l *link) follow(in *instruments, o daemon.Order) {
+	in.obey(o)
+	if o.Rate != nil {
+		l.send(daemon.Record{Rate: in.rateOrder})
+	}
+}
+
 // obey takes over what bounds the work.
 func (in *instruments) obey(o daemon.Order) {
-	if o.MaxRate != nil {
-		in.bucket.SetRate(*o.MaxRate)
+	if r := o.Rate; r != nil && r.Number > in.rateOrder {
+		in.rateOrder = r.Number
+		in.bucket.Allow(r.BytesPerSecond, endOf(*r))
 	}
 	if o.Pace != nil {
 		in.pace.Set(o.Pace.Target)
 		in.reads.Set(o.Pace.Repository)
+	}
+}
+
+// endOf returns the time that is left of an order of a rate; nil: it has no end.
+func endOf(r daemon.RateOrder) func() time.Duration {
+	if r.Until == 0 {
+		return nil
+	}
+	clock := cms.SystemClock()
+	end := clock.Read().Boot + time.Duration(r.LeftMs)*time.Millisecond
+	return func() time.Duration {
+		now := clock.Read()
+		return min(end-now.Boot, time.Until(time.UnixMilli(r.Until)))
 	}
 }
 

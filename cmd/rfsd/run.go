@@ -20,6 +20,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/schedule"
@@ -202,6 +203,12 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 		streams = api.NewStreams(id, r.own.API.Advertise)
 	}
 	conf.Serve = func(d *daemon.Daemon) (func() error, error) { return openAPI(r.own.API, d, id, streams, log) }
+	limit := func() int64 { return r.maxRate }
+	if !r.inside() {
+		conf.HoldPermit = func(ctx context.Context, s primitive.Spender) {
+			r.holdPermit(ctx, s, func() int64 { return limit() }, log)
+		}
+	}
 	if r.gossip.Bind == "" {
 		d := daemon.New(conf)
 		defer hearSignals(d)()
@@ -211,6 +218,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	conf.Scheduler = &schedule.Scheduler{}
 	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, daemon: func() *daemon.Daemon { return d }}
 	conf.Fleet, conf.Peers, conf.Position = self, self, conf.Scheduler.Position
+	limit = self.rateLimit
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {
 		if err := self.rotate(); err != nil {

@@ -61,7 +61,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		if store, closeStore, err = openStore(ctx, o); err != nil {
 			return give(err)
 		}
-		closers = append(closers, closeStore)
+		closers = append(closers, closeStore, in.holdPermit(ctx, o, store, log))
 	}
 	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.leases.Initial, SkewTolerance: o.skewTolerance(), LeastExponent: o.leastExponent, Tries: o.tries})
 	if err != nil {

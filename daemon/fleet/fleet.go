@@ -39,7 +39,6 @@ type Config struct {
 	Workers   func() int                                   // running on this node
 	Load      func() schedule.Load                         // of this node, for the others; nil: not reported
 	Remaining func() (left schedule.Remaining, known bool) // as of this node's last read of the store
-	MaxRate   int64                                        // bytes per second of the whole fleet; 0: no limit
 	// IntentChanged is called when another node announces that the intent in the store has changed.
 	IntentChanged func()
 	Scheduler     *schedule.Scheduler
@@ -54,19 +53,17 @@ type intervals struct {
 	nodeTTL                time.Duration // a node not seen for so long is removed from the list
 	leaderTTL              time.Duration // of the leader's lock
 	leaderlessTimeout      time.Duration // hints without a leader for so long are bootstrapped again
-	listedTTL              time.Duration // a node seen within so much of the newest one is live
-	listingTTL             time.Duration // a node missing from the list for so long may no longer be counted; less than listedTTL
-	planTTL                time.Duration // of the leader's proposals, in a small fleet
+	planTTL                time.Duration // of the leader's proposals
 }
 
 var (
 	defaultIntervals = intervals{
 		load: 10 * time.Second, advertise: 30 * time.Second, hints: 10 * time.Second, lead: 15 * time.Second, nodeTTL: 5 * time.Minute,
-		leaderTTL: 30 * time.Second, leaderlessTimeout: 90 * time.Second, listedTTL: 75 * time.Second, listingTTL: time.Minute, planTTL: time.Minute,
+		leaderTTL: 30 * time.Second, leaderlessTimeout: 90 * time.Second, planTTL: time.Minute,
 	}
 	quickIntervals = intervals{
 		load: time.Second, advertise: time.Second, hints: 300 * time.Millisecond, lead: 500 * time.Millisecond, nodeTTL: 10 * time.Second,
-		leaderTTL: 3 * time.Second, leaderlessTimeout: 5 * time.Second, listedTTL: 8 * time.Second, listingTTL: 6 * time.Second, planTTL: 5 * time.Second,
+		leaderTTL: 3 * time.Second, leaderlessTimeout: 5 * time.Second, planTTL: 5 * time.Second,
 	}
 )
 
@@ -93,12 +90,6 @@ type Fleet struct {
 	// targetRejectRatio and slow are the pressure on target and repository by the last reports of all nodes.
 	targetRejectRatio, repoThrottleRatio float64
 	throughput                           throughput
-
-	follower    schedule.RateFollower // of this node's share of the rate
-	listedNodes int                   // live nodes in the list of the coordination store, if a rate is divided
-	gossipNodes int                   // live by gossip
-
-	listedSince int64 // epoch ms of the store: the node was listed by then; used by advertise only
 }
 
 // Start starts gossip and all periodic operations.
@@ -118,9 +109,8 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	}
 	gc := conf.Gossip
 	gc.Quick = conf.Quick
-	gc.Meta.Raft = conf.RaftAddress
+	gc.Meta.Raft, gc.Meta.Permits = conf.RaftAddress, true
 	gc.Finders = append(slices.Clone(gc.Finders), gossip.NodeList{Nodes: f.nodes})
-	f.follower = schedule.RateFollower{PlanTTL: f.intervals.planTTL, ListingTTL: f.intervals.listingTTL}
 	var err error
 	if f.gossip, err = gossip.Start(ctx, gc); err != nil {
 		return nil, err
@@ -150,12 +140,8 @@ func (f *Fleet) repeat(ctx context.Context, every time.Duration, errand func(con
 	f.repeatEvery(ctx, func() time.Duration { return every }, errand)
 }
 
-// advertiseInterval returns the interval of this node's updates of the node list. It is fixed if the list is used to divide a rate, since all
-// nodes rely on it.
+// advertiseInterval returns the interval of this node's updates of the node list.
 func (f *Fleet) advertiseInterval() time.Duration {
-	if f.conf.MaxRate > 0 {
-		return f.intervals.advertise
-	}
 	return min(f.conf.Scheduler.Position().Interval(f.intervals.advertise, schedule.HeartbeatRate), f.intervals.nodeTTL/2)
 }
 
@@ -198,11 +184,8 @@ func (f *Fleet) updatePosition() {
 		}
 	}
 	f.conf.Scheduler.SetPosition(place)
-	f.mu.Lock()
-	f.gossipNodes = len(members)
-	f.mu.Unlock()
 	meta := f.conf.Gossip.Meta
-	meta.Raft, meta.Workers, meta.Voter = f.conf.RaftAddress, f.conf.Workers(), f.isVoter()
+	meta.Raft, meta.Workers, meta.Voter, meta.Permits = f.conf.RaftAddress, f.conf.Workers(), f.isVoter(), true
 	if err := f.gossip.SetMeta(meta); err != nil {
 		f.log.Debug("gossip_metadata_not_updated", "error", err)
 	}

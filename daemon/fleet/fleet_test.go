@@ -109,7 +109,6 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 		Load:          testLoad,
 		Remaining:     f.left,
 		IntentChanged: func() { n.wished.Add(1) },
-		MaxRate:       testRate,
 		Scheduler:     n.sched, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 	noteLoad   = "load"   // load of a node
 	noteIntent = "intent" // the intent in the store has changed
 	notePoison = "poison" // an item crashed a worker
-	kindPlan   = "plan"   // by node, and allNodes
+	kindPlan   = "plan"   // of allNodes
 	allNodes   = "*"
 	// kindHistory is the recent history of the fleet.
 	kindHistory = "history"
@@ -28,16 +28,14 @@ const (
 	poisonTTL     = time.Hour
 	// historyTTL is longer than an election of a leader.
 	historyTTL = 10 * time.Minute
-	// maxPlanTTL is the TTL of a plan in the largest fleet; longer values of other nodes are reduced to it.
+	// maxPlanTTL limits the TTL of a plan; longer values of other nodes are reduced to it.
 	maxPlanTTL = 15 * time.Minute
 	// loadIntervalPerNode limits the load reports of a fleet: the interval of a node is so long per node of the fleet.
 	loadIntervalPerNode = 200 * time.Millisecond
 )
 
-// proposal is the payload of a plan hint: for one node, or for all.
+// proposal is the payload of a plan hint.
 type proposal struct {
-	Number  int64 `json:"number,omitempty"` // of the plan that divided the rate: epoch ms by the store's clock
-	Rate    int64 `json:"rate,omitempty"`   // bytes per second
 	TTLMs   int64 `json:"life_ms,omitempty"`
 	Workers int   `json:"workers,omitempty"`
 	ShardMs int64 `json:"shard_ms,omitempty"`
@@ -55,9 +53,6 @@ func (f *Fleet) loadLoop(ctx context.Context) {
 	for {
 		every := f.loadInterval(len(f.gossip.Members()))
 		own := f.conf.Load()
-		f.mu.Lock()
-		own.Plan = f.follower.FollowedPlan(f.now())
-		f.mu.Unlock()
 		b, err := json.Marshal(own)
 		if err == nil {
 			err = f.Broadcast(noteLoad, "", b, max(loadTTLFactor*every, time.Second))
@@ -148,21 +143,17 @@ func (f *Fleet) broadcastEvent(kind, key string, life time.Duration) {
 	}
 }
 
-// Plan returns the current proposal for this node, with the reported pressure and this node's share of the rate. It does not
-// block.
+// Plan returns the current proposal, with the reported pressure. It does not block.
 func (f *Fleet) Plan() schedule.Plan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	plan := schedule.Plan{TargetRejectRatio: f.targetRejectRatio, RepoThrottleRatio: f.repoThrottleRatio, ListedNodes: f.listedNodes}
+	plan := schedule.Plan{TargetRejectRatio: f.targetRejectRatio, RepoThrottleRatio: f.repoThrottleRatio}
 	now := f.now()
 	if now.Before(f.plan.expires) {
 		plan.Workers, plan.ShardDuration = f.plan.Workers, time.Duration(f.plan.ShardMs)*time.Millisecond
 	}
 	if now.Before(f.throughput.expires) {
 		plan.Throughput = f.throughput.Bytes
-	}
-	if f.conf.MaxRate > 0 {
-		plan.Rate = f.follower.Share(now, f.conf.MaxRate, f.gossipNodes)
 	}
 	return plan
 }
@@ -183,12 +174,9 @@ func (f *Fleet) applyPlan(hints []store.Hint) {
 			continue
 		}
 		life := time.Duration(min(max(p.TTLMs, 0), maxPlanTTL.Milliseconds())) * time.Millisecond
-		switch h.Key {
-		case allNodes:
+		if h.Key == allNodes { // one for a node is the former release's part of the rate
 			f.plan, f.plan.expires = p, f.hintExpiry(h, life)
 			f.plan.ShardMs = min(max(p.ShardMs, 0), maxShard.Milliseconds())
-		case f.gossip.Name():
-			f.follower.Observe(f.now(), f.hintExpiry(h, life), p.Number, p.Rate, life)
 		}
 	}
 }

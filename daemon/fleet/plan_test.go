@@ -1,24 +1,20 @@
 package fleet
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// TestTheLeaderDividesTheRateAndProposesWorkers: every node hears its part, the parts are within the budget, and the summary is
-// in the coordination store.
-func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
+// TestTheLeaderProposesWorkers: every node hears the proposal, and the summary is in the coordination store.
+func TestTheLeaderProposesWorkers(t *testing.T) {
 	f := newTestFleet(t)
 	for _, name := range []string{"n0", "n1", "n2"} {
 		f.start(name)
@@ -26,7 +22,7 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 	f.agree()
 	loaded := func(n *testNode) bool {
 		p := n.Plan()
-		return p.Rate > 0 && p.Rate <= testRate && p.Workers == 12 && p.ShardDuration > 0 && p.TargetRejectRatio == 0 && p.RepoThrottleRatio == 0
+		return p.Workers == 12 && p.ShardDuration > 0 && p.TargetRejectRatio == 0 && p.RepoThrottleRatio == 0
 	}
 	eventually(t, "every node has a plan", func() bool {
 		for _, n := range f.nodes {
@@ -36,14 +32,13 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 		}
 		return true
 	})
-	f.partsFit("n0", 3)
 	eventually(t, "the summary tells of all", func() bool {
 		s, ok := f.summary()
-		return ok && s.Nodes == 3 && s.Workers == 6 && s.Leader != "" && s.At > 0 && s.Divided > 0 &&
+		return ok && s.Nodes == 3 && s.Workers == 6 && s.Leader != "" && s.At > 0 &&
 			s.OpenItems == 40 && s.FailedItems == 1 && s.Shards == 90 && s.ShardsDone == 9 &&
 			s.Indexed > 0 && s.Failed == 3 && s.Filtered == 4 && s.Bytes == 1<<40 && s.LeftBytes < s.Bytes && s.Seconds != nil
 	})
-	// A plan lives no longer than it is repeated: nodes that hear nothing more have none, but keep to their part of the rate.
+	// A plan lives no longer than it is repeated: nodes that hear nothing more have none.
 	for _, gone := range []string{"n0", "n1"} {
 		f.stop(gone)
 	}
@@ -51,7 +46,7 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 	left.mu.Lock()
 	left.plan.expires = left.now()
 	left.mu.Unlock()
-	if p := left.Plan(); p.Rate <= 0 || p.Rate > testRate || p.Workers != 0 || p.ShardDuration != 0 {
+	if p := left.Plan(); p.Workers != 0 || p.ShardDuration != 0 {
 		t.Errorf("an expired plan: %+v", p)
 	}
 }
@@ -60,33 +55,6 @@ func TestTheLeaderDividesTheRateAndProposesWorkers(t *testing.T) {
 func (f *testFleet) summary() (s Summary, ok bool) {
 	r, err := f.store.Record(f.t.Context(), summaryID)
 	return s, err == nil && json.Unmarshal(r.Body, &s) == nil
-}
-
-// partsFit waits until a plan gives every one of so many nodes a part of the rate, and holds every plan that is seen against the rate.
-func (f *testFleet) partsFit(node string, nodes int) {
-	f.t.Helper()
-	eventually(f.t, "a plan gives every node its part", func() bool {
-		hints, err := f.nodes[node].list(kindPlan)
-		if err != nil {
-			return false
-		}
-		parts, sums := map[int64]int{}, map[int64]int64{}
-		for _, h := range hints {
-			var p proposal
-			if h.Key != allNodes && json.Unmarshal(h.Payload, &p) == nil {
-				parts[p.Number], sums[p.Number] = parts[p.Number]+1, sums[p.Number]+p.Rate
-			}
-		}
-		for number, sum := range sums {
-			if sum > testRate {
-				f.t.Fatalf("plan %d gives %d of %d", number, sum, testRate)
-			}
-			if parts[number] == nodes && sum > testRate*9/10 {
-				return true
-			}
-		}
-		return false
-	})
 }
 
 // TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt: a node that has just started and has read nothing can tell the end.
@@ -112,28 +80,21 @@ func TestTheNextLeaderGoesOnWithTheHistoryAndWhoComesKnowsIt(t *testing.T) {
 	})
 }
 
-// TestTheLeaderKeepsBackThePartOfANodeThatItDoesNotHear: it is in the list of the store only.
-func TestTheLeaderKeepsBackThePartOfANodeThatItDoesNotHear(t *testing.T) {
-	t.Parallel()
+// TestRateLimit: nodes of the former release divide the rate by themselves, and leave an equal part to each other one.
+func TestRateLimit(t *testing.T) {
 	f := newTestFleet(t)
-	deaf := &primitive.Nodes{Store: f.store, Clock: cms.SystemClock()}
-	ctx, stop := context.WithCancel(t.Context())
-	var listed sync.WaitGroup
-	listed.Go(func() {
-		for ctx.Err() == nil {
-			_ = deaf.Advertise(ctx, primitive.Node{Token: "deaf"}) // the store may be busy: it is done again
-			_ = cms.SystemClock().Sleep(ctx, 200*time.Millisecond)
-		}
+	a := f.startWith("a", false)
+	f.startWith("b", false)
+	eventually(t, "two nodes with permits have the whole rate", func() bool { _, count := a.Share(); return count == 2 && a.RateLimit(900) == 900 })
+	former, err := gossip.Start(t.Context(), gossip.Config{
+		Fleet: "blue", Name: "former", Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, RejoinInterval: 500 * time.Millisecond, Quick: true,
+		Finders: []gossip.Finder{gossip.NodeList{Nodes: a.nodes}}, Log: slog.New(slog.DiscardHandler),
 	})
-	defer listed.Wait()
-	defer stop()
-	n := f.start("n0")
-	eventually(t, "the leader has half of the rate by a plan", func() bool {
-		n.mu.Lock()
-		follows := n.follower.FollowedPlan(n.now())
-		n.mu.Unlock()
-		return follows > 0 && n.Plan().Rate == testRate/2
-	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = former.Leave(time.Second) }()
+	eventually(t, "they have two thirds of it beside one of the former release", func() bool { return a.RateLimit(900) == 600 })
 }
 
 func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {
@@ -158,9 +119,6 @@ func TestAWishAndAPoisonedItemAreHeardByAllOthers(t *testing.T) {
 		t.Error("a node heard of its own wish")
 	}
 }
-
-// testRate is the budget of a test's fleet, in bytes per second.
-const testRate = 9_000_000
 
 func testLoad() schedule.Load { return schedule.Load{Workers: 2, MaxWorkers: 4, Rate: 1000, Intent: 7} }
 

@@ -11,15 +11,12 @@ import (
 
 // leadership is the state of a leader during its term.
 type leadership struct {
-	workers       int // last proposed
-	allocator     schedule.RateAllocator
-	number        int64 // of the last plan
-	resumed       bool  // the summary of the former leader was read
-	allocateAfter int64 // epoch ms of the store: until then that leader's plan may be followed; no rate is divided
-	history       schedule.History
-	remaining     schedule.Remaining // at the last sample of the history
-	at            int64              // of that sample, in epoch ms of the store; 0: none
-	historySent   time.Time          // when the history was last written as a hint
+	workers     int  // last proposed
+	resumed     bool // the summary of the former leader was read
+	history     schedule.History
+	remaining   schedule.Remaining // at the last sample of the history
+	at          int64              // of that sample, in epoch ms of the store; 0: none
+	historySent time.Time          // when the history was last written as a hint
 }
 
 const (
@@ -31,11 +28,9 @@ const (
 	maxHint         = 4 << 10 // bytes
 )
 
-// resume continues from the former leader's summary. The rate is not divided before nodes that start together with the
-// leader are listed.
-func (t *leadership) resume(now int64, before Summary, life, start time.Duration) {
-	t.resumed, t.history, t.number = true, before.History, before.Divided
-	t.allocateAfter = max(before.Divided+schedule.PlanExpiry(life).Milliseconds(), now+start.Milliseconds())
+// resume continues from the former leader's summary.
+func (t *leadership) resume(before Summary) {
+	t.resumed, t.history = true, before.History
 	if before.At > 0 && before.Shards > 0 {
 		t.at, t.remaining = before.At, schedule.Remaining{Indexed: before.Indexed, Failed: before.Failed, Filtered: before.Filtered, Kept: before.Kept, BytesDone: before.Bytes - before.LeftBytes}
 	}
@@ -60,8 +55,8 @@ func (f *Fleet) propose(ctx context.Context, t *leadership, shards []schedule.Sh
 	f.mu.Lock()
 	own := f.own
 	f.mu.Unlock()
-	names, loads := f.loads(own)
-	now, maxErr, err := f.conf.Store.Now(ctx)
+	_, loads := f.loads(own)
+	now, _, err := f.conf.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,12 +64,11 @@ func (f *Fleet) propose(ctx context.Context, t *leadership, shards []schedule.Sh
 	if err != nil {
 		return err
 	}
-	before.Divided = min(before.Divided, now.UnixMilli()) // the store's clock may have been set
 	if !t.resumed {
-		t.resume(now.UnixMilli(), before, f.planTTL(len(names)), 2*f.intervals.advertise)
+		t.resume(before)
 	}
 	busy, slow := schedule.Pressure(loads)
-	s := Summary{Leader: f.gossip.Name(), At: now.UnixMilli(), Nodes: len(loads), Pressure: max(busy, slow), Divided: before.Divided}
+	s := Summary{Leader: f.gossip.Name(), At: now.UnixMilli(), Nodes: len(loads), Pressure: max(busy, slow)}
 	for _, l := range loads {
 		s.Workers, s.Rate = s.Workers+l.Workers, s.Rate+l.Rate
 	}
@@ -95,25 +89,12 @@ func (f *Fleet) propose(ctx context.Context, t *leadership, shards []schedule.Sh
 	s.addRemaining(left, known, recent)
 	s.History = t.history
 	hints := f.hintStore()
-	divides := f.conf.MaxRate > 0 && hints != nil && s.At > t.allocateAfter+2*maxErr.Milliseconds()
-	if divides {
-		t.number = max(t.number+1, s.At)
-		s.Divided = t.number
-	}
-	// Write the summary first: the next leader has to know until when the plan may be followed.
 	if err := f.writeSummary(ctx, r, s); err != nil || hints == nil {
 		return err
 	}
 	plan, err := f.planHints(t, schedule.TypicalShard(shards, loads, recent.Worker))
 	if err != nil {
 		return err
-	}
-	if divides {
-		parts, err := f.allocateRate(ctx, t, names, loads)
-		if err != nil {
-			return err
-		}
-		plan = append(plan, parts...)
 	}
 	return f.put(ctx, hints, append(plan, f.historyHints(t)...))
 }
@@ -128,39 +109,6 @@ func planHint(key string, p proposal, life time.Duration) (store.Hint, error) {
 	p.TTLMs = life.Milliseconds()
 	b, err := json.Marshal(p)
 	return store.Hint{Kind: kindPlan, Key: key, Expires: time.Now().Add(life).UnixMilli(), Payload: b}, err
-}
-
-// allocateRate divides the rate among the nodes that are listed or have reported their load.
-func (f *Fleet) allocateRate(ctx context.Context, t *leadership, names []string, loads []schedule.Load) ([]store.Hint, error) {
-	all, err := f.nodes.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	askers, at := make([]schedule.NodeDemand, 0, len(names)), map[string]int{}
-	for i, name := range names {
-		at[name] = i
-		askers = append(askers, schedule.NodeDemand{Name: name, Load: loads[i], Reported: true})
-	}
-	for _, n := range liveNodes(all, f.intervals.listedTTL) {
-		if i, ok := at[n.Token]; ok {
-			askers[i].Listed = true
-			continue
-		}
-		askers = append(askers, schedule.NodeDemand{Name: n.Token, Listed: true})
-	}
-	life := f.planTTL(len(askers))
-	var hints []store.Hint
-	for i, part := range t.allocator.Allocate(f.now(), t.number, f.conf.MaxRate, life, askers) {
-		if part <= 0 {
-			continue
-		}
-		h, err := planHint(askers[i].Name, proposal{Number: t.number, Rate: part}, life)
-		if err != nil {
-			return nil, err
-		}
-		hints = append(hints, h)
-	}
-	return hints, nil
 }
 
 // historyHints returns the recent history as a hint, once per interval.

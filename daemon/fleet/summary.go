@@ -19,9 +19,8 @@ const (
 // Summary is the leader's summary of the fleet.
 type Summary struct {
 	Leader   string  `json:"leader"`
-	At       int64   `json:"at"`                // epoch ms by the store's clock: when it was written
-	Divided  int64   `json:"divided,omitempty"` // likewise: when the rate was divided last, for the next leader
-	Nodes    int     `json:"nodes"`             // that have reported to the leader
+	At       int64   `json:"at"`    // epoch ms by the store's clock: when it was written
+	Nodes    int     `json:"nodes"` // that have reported to the leader
 	Workers  int     `json:"workers"`
 	Proposed int     `json:"workersProposed"`
 	Rate     int64   `json:"bytesPerSecond"` // of sources, by all workers

@@ -14,7 +14,6 @@ type Load struct {
 	Rate              int64   `json:"r,omitempty"` // source bytes per second, of all its workers
 	TargetRejectRatio float64 `json:"b,omitempty"` // ratio of bulk requests that the target rejected because it was overloaded
 	RepoThrottleRatio float64 `json:"s,omitempty"` // ratio of repository requests that failed or were throttled
-	Plan              int64   `json:"p,omitempty"` // number of the plan whose rate it uses; 0: none
 	Intent            int64   `json:"i,omitempty"` // version of the operator's intent that it follows; 0: none
 }
 
@@ -33,12 +32,10 @@ func (l Load) Clamp() Load {
 
 // Plan is the leader's proposal with the loads that nodes report. Zero values propose nothing.
 type Plan struct {
-	Rate          int64         // bytes per second that this node may send
 	Workers       int           // of the whole fleet, unless the operator has set a number
 	ShardDuration time.Duration // of a shard of average size, with one worker
 	// Ratios of all nodes' requests that the target rejected and that the repository throttled.
 	TargetRejectRatio, RepoThrottleRatio float64
-	ListedNodes                          int // live nodes in the node list of the coordination store
 	// Throughput of the fleet, in bytes of the repository per second, from its history; used to estimate the end only.
 	Throughput float64
 }
@@ -60,32 +57,6 @@ func Pressure(loads []Load) (busy, slow float64) {
 		return 0, 0
 	}
 	return busy / workers, slow / workers
-}
-
-// minShare is the part of an equal share that a node without workers keeps, so that it can start.
-const minShare = 0.1
-
-// AllocateShares divides a budget among nodes by their running workers. The shares add up to at most the budget.
-func AllocateShares(budget int64, loads []Load) []int64 {
-	parts := make([]int64, len(loads))
-	workers := 0
-	for _, l := range loads {
-		workers += max(l.Workers, 0)
-	}
-	if len(loads) == 0 {
-		return parts
-	}
-	least := int64(minShare * float64(budget) / float64(len(loads)))
-	rest := budget - least*int64(len(loads))
-	for i, l := range loads {
-		parts[i] = least
-		if workers == 0 {
-			parts[i] += rest / int64(len(loads))
-		} else {
-			parts[i] += int64(float64(rest) * float64(max(l.Workers, 0)) / float64(workers))
-		}
-	}
-	return parts
 }
 
 // ProposeWorkers returns the next number of workers of a fleet: at most what its nodes can run and as many as there are open

@@ -5,31 +5,6 @@ import (
 	"time"
 )
 
-func TestTheBudgetIsNeverExceededAndIdleNodesCanBegin(t *testing.T) {
-	for _, loads := range [][]Load{
-		{{Workers: 1}}, {{Workers: 4}, {Workers: 0}}, {{}, {}, {}}, {{Workers: 7}, {Workers: 1}, {Workers: 3}}, {{Workers: -5}, {Workers: 2}},
-	} {
-		for _, budget := range []int64{1, 99, 1_000_000} {
-			sum, parts := int64(0), AllocateShares(budget, loads)
-			for i, p := range parts {
-				sum += p
-				if p < 0 || budget > 100 && p == 0 {
-					t.Errorf("%d of %d for %+v", p, budget, loads[i])
-				}
-			}
-			if sum > budget || budget > 100 && sum < budget*9/10 {
-				t.Errorf("%v of %d for %+v", parts, budget, loads)
-			}
-		}
-	}
-	if parts := AllocateShares(1000, []Load{{Workers: 9}, {Workers: 1}}); parts[0] < 8*parts[1]/2 {
-		t.Errorf("%v: workers do not count", parts)
-	}
-	if len(AllocateShares(5, nil)) != 0 {
-		t.Error("nobody got something")
-	}
-}
-
 func TestTheProposedNumberFollowsTheTargetWithinWhatNodesBear(t *testing.T) {
 	calm, busy, slow := []Load{{Workers: 4, MaxWorkers: 8}, {Workers: 4, MaxWorkers: 8}}, []Load{{Workers: 4, MaxWorkers: 8, TargetRejectRatio: 0.5}, {Workers: 4, MaxWorkers: 8}}, []Load{{Workers: 4, MaxWorkers: 8, RepoThrottleRatio: 0.3}, {Workers: 4, MaxWorkers: 8, RepoThrottleRatio: 0.2}}
 	for _, c := range []struct {

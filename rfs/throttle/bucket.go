@@ -10,63 +10,88 @@ import (
 )
 
 // Bucket is a token bucket of bytes that all slots of a process share. It starts empty and holds the bytes of at most one
-// second. Bodies larger than that wait for several refills; requests are served in order. A Bucket of rate 0 does not limit.
+// second. Bodies larger than that wait for several refills; requests are served in order. New(0) does not limit.
 type Bucket struct {
 	limiter *rate.Limiter
 	turn    chan struct{} // held by the request that waits for tokens
-	credit  int           // tokens of a cancelled request, for the next one; guarded by turn
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when the rate changes
+	credit  int                  // tokens of a cancelled request, for the next one
+	limited bool                 // by Allow, for as long as left is positive
+	left    func() time.Duration // nil: without end
+	waiting int                  // requests
+	used    time.Time            // when the last one ended
+	changed chan struct{}        // closed and replaced when the rate changes
 }
 
-// New returns an empty bucket.
+// New returns an empty bucket of a rate that holds until Allow changes it. 0: no limit.
 func New(bytesPerSecond int64) *Bucket {
-	b := &Bucket{limiter: rate.NewLimiter(rate.Inf, 0), turn: make(chan struct{}, 1), changed: make(chan struct{})}
-	b.SetRate(bytesPerSecond)
+	b := &Bucket{limiter: rate.NewLimiter(rate.Inf, 0), turn: make(chan struct{}, 1), changed: make(chan struct{}), used: time.Now()}
+	if bytesPerSecond > 0 {
+		b.Allow(bytesPerSecond, nil)
+	}
 	return b
 }
 
-// SetRate changes the rate, also for requests that wait already. 0: no limit.
-func (b *Bucket) SetRate(bytesPerSecond int64) {
+// Allow changes the rate, also for requests that wait already. It holds while left returns more than 0 (nil: without end);
+// afterwards, and with a rate of 0, nothing may be sent until the next call.
+func (b *Bucket) Allow(bytesPerSecond int64, left func() time.Duration) {
+	bytesPerSecond = max(bytesPerSecond, 0)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, unlimited := time.Now(), b.limiter.Limit() == rate.Inf
-	if bytesPerSecond <= 0 {
-		b.limiter.SetLimitAt(now, rate.Inf)
-	} else {
-		b.limiter.SetLimitAt(now, rate.Limit(bytesPerSecond))
-		b.limiter.SetBurstAt(now, int(bytesPerSecond))
-		if unlimited {
-			b.limiter.AllowN(now, max(int(b.limiter.TokensAt(now)), 0)) // the time without a limit earns nothing
-		}
+	open := b.limited && b.isOpen()
+	b.left = left
+	if open && b.isOpen() && b.limiter.Limit() == rate.Limit(bytesPerSecond) {
+		return // only its end has changed
 	}
+	now := time.Now()
+	b.limiter.SetLimitAt(now, rate.Limit(bytesPerSecond))
+	b.limiter.SetBurstAt(now, int(bytesPerSecond))
+	if !open {
+		b.credit = 0
+		b.limiter.AllowN(now, max(int(b.limiter.TokensAt(now)), 0)) // the time without a permit or without a limit earns nothing
+	}
+	b.limited = true
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// Rate returns the limit in bytes per second; 0: none.
-func (b *Bucket) Rate() int64 {
-	if limit := b.limiter.Limit(); limit != rate.Inf {
-		return int64(limit)
+// isOpen reports whether something may be sent now. The mutex is held.
+func (b *Bucket) isOpen() bool {
+	return !b.limited || b.limiter.Limit() > 0 && (b.left == nil || b.left() > 0)
+}
+
+// InUse returns the rate in bytes per second that may be in use now; 0: none, or no limit.
+func (b *Bucket) InUse() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.limited || !b.isOpen() {
+		return 0
 	}
-	return 0
+	return int64(b.limiter.Limit())
+}
+
+// Used reports whether a request waits, or ended within a duration. A new bucket counts as used.
+func (b *Bucket) Used(within time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting > 0 || time.Since(b.used) <= within
 }
 
 // Take blocks until n bytes may be sent. If ctx is done first it returns the error of ctx.
 func (b *Bucket) Take(ctx context.Context, n int) error {
+	b.count(1)
+	defer b.count(-1)
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	credit := min(b.credit, n)
-	b.credit -= credit
-	for left := n - credit; left > 0; {
+	for left := n - b.takeCredit(n); left > 0; {
 		took, err := b.takeSome(ctx, left)
 		if err != nil {
-			b.credit = min(n-left, b.limiter.Burst())
+			b.keepCredit(n - left)
 			return err
 		}
 		left -= took
@@ -74,14 +99,48 @@ func (b *Bucket) Take(ctx context.Context, n int) error {
 	return nil
 }
 
-// takeSome blocks until up to n bytes may be sent and returns how many; 0 if the rate has changed meanwhile.
+func (b *Bucket) takeCredit(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.isOpen() {
+		return 0
+	}
+	credit := min(b.credit, n)
+	b.credit -= credit
+	return credit
+}
+
+func (b *Bucket) keepCredit(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.credit = min(n, b.limiter.Burst())
+}
+
+func (b *Bucket) count(waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting += waiting
+	b.used = time.Now()
+}
+
+// takeSome blocks until up to n bytes may be sent and returns how many; 0 if the rate has changed or ended meanwhile.
 func (b *Bucket) takeSome(ctx context.Context, n int) (int, error) {
 	b.mu.Lock()
-	if b.limiter.Limit() == rate.Inf {
+	if !b.limited {
 		b.mu.Unlock()
 		return n, nil
 	}
-	some, changed := min(n, b.limiter.Burst()), b.changed
+	changed := b.changed
+	if !b.isOpen() {
+		b.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-changed:
+			return 0, nil
+		}
+	}
+	some := min(n, b.limiter.Burst())
 	r := b.limiter.ReserveN(time.Now(), some)
 	b.mu.Unlock()
 	t := time.NewTimer(r.Delay())
@@ -94,6 +153,11 @@ func (b *Bucket) takeSome(ctx context.Context, n int) (int, error) {
 		r.Cancel()
 		return 0, nil
 	case <-t.C:
-		return some, nil
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.isOpen() {
+		return 0, nil
+	}
+	return some, nil
 }

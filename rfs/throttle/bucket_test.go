@@ -44,19 +44,65 @@ func TestABodyLargerThanTheRatePasses(t *testing.T) {
 	})
 }
 
-func TestAChangedRateWakesThoseWhoWait(t *testing.T) {
+func TestAllow(t *testing.T) {
+	ends := func(after time.Duration) func() time.Duration {
+		end := time.Now().Add(after)
+		return func() time.Duration { return time.Until(end) }
+	}
+	// Each case takes one body of 1000 bytes while the rate changes; want is when it may be sent.
+	for _, c := range []struct {
+		name   string
+		change func(*Bucket)
+		want   time.Duration
+	}{
+		{"a higher rate holds for a request that waits", func(b *Bucket) { b.Allow(1, nil); time.Sleep(time.Second); b.Allow(999, nil) }, 2 * time.Second},
+		{"a lower rate does, too", func(b *Bucket) { b.Allow(1000, nil); time.Sleep(500 * time.Millisecond); b.Allow(50, nil) }, 19500 * time.Millisecond},
+		{"nothing is sent without a permit", func(b *Bucket) { b.Allow(0, nil); time.Sleep(time.Hour); b.Allow(1000, nil) }, time.Hour + time.Second},
+		{"nothing is sent after the end", func(b *Bucket) { b.Allow(100, ends(5*time.Second)); time.Sleep(time.Minute); b.Allow(100, nil) }, time.Minute + 6*time.Second},
+		{"an end that moves changes nothing else", func(b *Bucket) {
+			for range 20 {
+				b.Allow(100, ends(time.Second))
+				time.Sleep(500 * time.Millisecond)
+			}
+		}, 10 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := New(1)
+				b.Allow(0, nil)
+				begin, took := time.Now(), time.Duration(0)
+				var sent sync.WaitGroup
+				sent.Go(func() {
+					if err := b.Take(t.Context(), 1000); err != nil {
+						t.Error(err)
+					}
+					took = time.Since(begin)
+				})
+				synctest.Wait()
+				c.change(b)
+				sent.Wait()
+				if off := took - c.want; off.Abs() > 600*time.Millisecond {
+					t.Errorf("sent after %v, want %v", took, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(1)
-		begin := time.Now()
-		done := make(chan error)
-		go func() { done <- b.Take(t.Context(), 1_000_000) }()
-		synctest.Wait()
-		b.SetRate(0)
-		if err := <-done; err != nil || time.Since(begin) != 0 {
-			t.Errorf("%v after %v", err, time.Since(begin))
+		b := New(0)
+		if b.InUse() != 0 || b.Take(t.Context(), 1<<30) != nil {
+			t.Errorf("%d without a limit", b.InUse())
 		}
-		if b.Rate() != 0 {
-			t.Error(b.Rate())
+		end := time.Now().Add(time.Minute)
+		b.Allow(70, func() time.Duration { return time.Until(end) })
+		if b.InUse() != 70 || !b.Used(time.Second) {
+			t.Errorf("%d before the end", b.InUse())
+		}
+		time.Sleep(2 * time.Minute)
+		if b.InUse() != 0 || b.Used(time.Second) {
+			t.Errorf("%d after the end", b.InUse())
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
@@ -25,7 +26,8 @@ type Config struct {
 	Setup          time.Duration
 	Lease          time.Duration // initial
 	Hints          bool
-	Deaths         int // nodes that die at random times in the first quarter of the least time, for good
+	MaxRate        bool // --max-rate is set, so that each node keeps a permit
+	Deaths         int  // nodes that die at random times in the first quarter of the least time, for good
 	Seed           uint64
 }
 
@@ -59,6 +61,7 @@ const (
 	opsOfBeat  = 3  // updates of a node's entry in the list
 	opsOfLook  = 2  // at the leader's lock
 	opsOfTerm  = 8  // of the leader, at each look
+	opsOfRate  = 3  // renewal of a permit
 	pageOfRead = 1000
 	readTook   = 50 * time.Millisecond // of one page
 )
@@ -441,6 +444,9 @@ func (w *world) daemons() float64 {
 	if w.Hints {
 		all += each(1, p.Interval(10*time.Second, schedule.RaftProbeRate)) + each(opsOfBeat, min(p.Interval(30*time.Second, schedule.HeartbeatRate), 150*time.Second)) +
 			each(opsOfLook, 25*time.Second+p.Interval(0, schedule.ElectionRate)/2) + opsOfTerm/15.0
+	}
+	if w.MaxRate {
+		all += each(opsOfRate, primitive.PermitInterval(w.Nodes)*7/8)
 	}
 	return all
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/throttle"
+)
+
+// permitUse is for how long a process that sends nothing counts as one that has work.
+const permitUse = 15 * time.Second
+
+// bucketSpender is a process that sends by itself, as the holder of a permit.
+type bucketSpender struct {
+	*throttle.Bucket
+	slots int
+}
+
+// Weight returns the number of slots while they send.
+func (s bucketSpender) Weight() int {
+	if s.Used(permitUse) {
+		return max(s.slots, 1)
+	}
+	return 0
+}
+
+// permits returns the permits of --max-rate in a store. limit is the rate of those processes that hold one.
+func permits(store primitive.Store, limit func() int64, log *slog.Logger) *primitive.Permits {
+	return &primitive.Permits{Store: store, Clock: cms.SystemClock(), Limit: limit, Log: log}
+}
+
+// holdPermit lets this process send no more than its part of --max-rate among all processes that share the store, until stop is
+// called. A coordinator file has one process, which has the whole rate.
+func (in *instruments) holdPermit(ctx context.Context, o options, store cms.Store, log *slog.Logger) (stop func() error) {
+	if o.maxRate <= 0 || !o.clustered() {
+		return func() error { return nil }
+	}
+	s := bucketSpender{in.bucket, o.slots}
+	s.Allow(0, nil)                                             // until it has a permit
+	held, end := context.WithCancel(context.WithoutCancel(ctx)) // a lease that is handed off needs it, too
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		permits(store, func() int64 { return o.maxRate }, log).Hold(held, s)
+	}()
+	return func() error { end(); <-done; return nil }
+}
+
+// holdPermit keeps a node's permit until ctx is done, in a store that it opens. limit is the rate of the nodes that hold permits.
+func (o options) holdPermit(ctx context.Context, s primitive.Spender, limit func() int64, log *slog.Logger) {
+	for warned := false; ; warned = true {
+		store, closeStore, err := openStore(ctx, o)
+		if err == nil {
+			permits(store, limit, log).Hold(ctx, s)
+			if err := closeStore(); err != nil {
+				log.Debug("store_close_failed", "error", err)
+			}
+			return
+		}
+		if !warned && ctx.Err() == nil {
+			log.Warn("permit_store_not_opened", "error", fault.Text(err))
+		}
+		if cms.SystemClock().Sleep(ctx, permitRetry) != nil {
+			return
+		}
+	}
+}
+
+// permitRetry is the time between two tries to open the store.
+const permitRetry = 2 * time.Second

@@ -1,0 +1,192 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
+)
+
+// allowance is the part of --max-rate that this node may use. It is guarded by the daemon's mutex.
+type allowance struct {
+	part   int64
+	left   func() time.Duration // nil: without end
+	number int64                // of the last order
+}
+
+// rateOrders are the orders of a rate that a worker may follow: the one that it has reported last, and later ones.
+type rateOrders []RateOrder
+
+// maxRateOrders limits the orders that a worker has not read.
+const maxRateOrders = 32
+
+// inUse returns the most that the worker may be using, in bytes per second.
+func (r rateOrders) inUse() (most int64) {
+	for _, o := range r {
+		most = max(most, o.BytesPerSecond)
+	}
+	return most
+}
+
+// last returns the rate of the last order.
+func (r rateOrders) last() int64 {
+	if len(r) == 0 {
+		return 0
+	}
+	return r[len(r)-1].BytesPerSecond
+}
+
+// add returns r with another order. Of too many, the first ones become one with their highest rate.
+func (r rateOrders) add(o RateOrder) rateOrders {
+	if len(r) >= maxRateOrders {
+		r[1].BytesPerSecond = max(r[0].BytesPerSecond, r[1].BytesPerSecond)
+		r = r[1:]
+	}
+	return append(r, o)
+}
+
+// follows returns r after the worker has reported a number: it follows no earlier order any more.
+func (r rateOrders) follows(number int64) rateOrders {
+	for len(r) > 1 && r[0].Number < number {
+		r = r[1:]
+	}
+	return r
+}
+
+// holdPermit keeps this node's permit until ctx is done.
+func (d *Daemon) holdPermit(ctx context.Context) {
+	if d.conf.MaxRate > 0 && d.conf.HoldPermit != nil {
+		d.conf.HoldPermit(ctx, spender{d})
+	}
+}
+
+// spender is the node as the holder of a permit.
+type spender struct{ d *Daemon }
+
+var _ primitive.Spender = spender{}
+
+// recentWorkers is for how long a slot counts as busy after its worker has ended: the next one may have to wait for an item.
+const recentWorkers = 15 * time.Second
+
+// Weight returns the number of slots that have, or recently had, a worker; those of the configuration at first.
+func (s spender) Weight() int {
+	d := s.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.started) < recentWorkers {
+		return max(d.conf.Workers, d.auto.n, 1)
+	}
+	n := 0
+	for _, x := range d.slots {
+		if x.worker != nil || time.Since(x.busy) < recentWorkers {
+			n++
+		}
+	}
+	return n
+}
+
+// Allow sets the part of the rate that the workers of this node may use together.
+func (s spender) Allow(part int64, left func() time.Duration) {
+	d := s.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.rateLeft() <= 0 { // nothing that was ordered before is followed any more
+		for _, x := range d.slots {
+			x.rates = nil
+		}
+	}
+	d.allowed.part, d.allowed.left = min(part, d.conf.MaxRate), left
+	d.pushLimits()
+}
+
+// InUse returns the most that the workers of this node may be using together.
+func (s spender) InUse() int64 {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	if s.d.rateLeft() <= 0 {
+		return 0
+	}
+	return s.d.rateInUse()
+}
+
+// rateLeft returns how long the node's part of the rate holds.
+func (d *Daemon) rateLeft() time.Duration {
+	if d.allowed.left == nil {
+		return time.Hour
+	}
+	return d.allowed.left()
+}
+
+// rateLimit returns this node's part of the rate, in bytes per second; 0 without a limit, and without a permit.
+func (d *Daemon) rateLimit() int64 {
+	if d.conf.MaxRate == 0 || d.rateLeft() <= 0 {
+		return 0
+	}
+	return d.allowed.part
+}
+
+// rateInUse returns the most that all workers may be using.
+func (d *Daemon) rateInUse() (sum int64) {
+	for _, s := range d.slots {
+		if s.worker != nil {
+			sum += s.rates.inUse()
+		}
+	}
+	return sum
+}
+
+// rateOrder returns the next order for the worker of a slot, and notes it: an equal part of n, or as much of it as others are
+// known not to use any more. It is nil without a limit.
+func (d *Daemon) rateOrder(s *slot, n int) *RateOrder {
+	if d.conf.MaxRate == 0 {
+		return nil
+	}
+	part := d.rateLimit()
+	rate, own := part/int64(max(n, 1)), s.rates.inUse()
+	if rate > own {
+		rate = own + min(rate-own, max(part-d.rateInUse(), 0))
+	}
+	d.allowed.number++
+	o := RateOrder{Number: d.allowed.number, BytesPerSecond: rate}
+	if d.allowed.left != nil {
+		left := d.rateLeft()
+		o.LeftMs, o.Until = left.Milliseconds(), time.Now().Add(left).UnixMilli()
+	}
+	s.rates = s.rates.add(o)
+	return &o
+}
+
+// pushLimits sends every worker its part of the rate, and the pace. Workers in this process share one bucket.
+func (d *Daemon) pushLimits() {
+	d.metrics.Limit(d.rateMetric())
+	pace, n := d.pacer.current(), d.running()
+	for _, s := range d.slots {
+		if s.worker != nil {
+			d.sendOrder(s.worker, Order{Rate: d.rateOrder(s, n), Pace: &pace})
+		}
+	}
+}
+
+// rateMetric returns the limit as the metric has it, where 0 is no limit.
+func (d *Daemon) rateMetric() int64 {
+	if d.conf.MaxRate == 0 {
+		return 0
+	}
+	return max(d.rateLimit(), 1)
+}
+
+// followsRate notes that a worker follows an order. What it uses less others may have.
+func (d *Daemon) followsRate(s *slot, number int64) {
+	before := s.rates.inUse()
+	s.rates = s.rates.follows(number)
+	if s.rates.inUse() == before || d.running() == 0 {
+		return
+	}
+	each := d.rateLimit() / int64(d.running())
+	for _, x := range d.slots {
+		if x.worker != nil && x.rates.last() < each {
+			d.pushLimits()
+			return
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms/primitive"
+)
+
+// TestTheWorkersOfANodeKeepToItsPermit: the parts of all workers together are within the part of the node at any moment, and
+// what a worker may go on using is not given to another one, nor given back.
+func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan primitive.Spender, 1)
+		n := startNode(t, Config{Workers: 2, MaxRate: 8000, HoldPermit: func(ctx context.Context, s primitive.Spender) {
+			held <- s
+			<-ctx.Done()
+		}}, &fakeStarter{stopped: handsOff})
+		permit := <-held
+		time.Sleep(time.Second)
+		synctest.Wait()
+		all := n.starter.living()
+		each := func(what string, a, b, inUse int64) {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if x, y := rateTold(all[0]), rateTold(all[1]); x != a || y != b || permit.InUse() != inUse {
+				t.Errorf("%s: %d and %d, want %d and %d; %d in use, want %d", what, x, y, a, b, permit.InUse(), inUse)
+			}
+		}
+		if permit.Weight() != 2 || len(all) != 2 {
+			t.Errorf("a weight of %d, %d workers", permit.Weight(), len(all))
+		}
+		end := time.Now().Add(time.Hour)
+		left := func() time.Duration { return time.Until(end) }
+		each("no permit yet", 0, 0, 0)
+		permit.Allow(6000, left)
+		each("a part", 3000, 3000, 6000)
+		if !strings.Contains(metricsOf(n.Daemon), "\nrfsd_rate_limit_bytes_per_second 6000\n") {
+			t.Error("the metric is not the part of the node")
+		}
+		permit.Allow(1<<40, left)
+		each("never more than the whole", 4000, 4000, 8000)
+
+		all[1].mu.Lock()
+		all[1].deaf = true
+		all[1].mu.Unlock()
+		permit.Allow(2000, left)
+		each("a worker that reads nothing may go on with its former part", 1000, 1000, 5000)
+		permit.Allow(5500, left)
+		each("the other one gets what that leaves", 1500, 2750, 5500)
+		all[1].end(End{Code: -1, Signal: "SIGKILL"})
+		time.Sleep(2 * time.Second) // and the next one starts
+		synctest.Wait()
+		all = n.starter.living()
+		each("it is dead", 2750, 2750, 5500)
+		if o := lastRate(all[0]); o.LeftMs <= 0 || o.LeftMs > time.Hour.Milliseconds() || time.Until(time.UnixMilli(o.Until)) > time.Hour {
+			t.Errorf("%+v ends with the permit", o)
+		}
+		time.Sleep(2 * time.Hour)
+		each("after the end of the permit", 2750, 2750, 0)
+		permit.Allow(1000, func() time.Duration { return time.Hour })
+		each("another permit", 500, 500, 1000)
+		if err := n.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// lastRate returns the last order of a rate that a worker was sent.
+func lastRate(w *fakeWorker) (last RateOrder) {
+	_, _, orders := w.read()
+	for _, o := range orders {
+		if o.Rate != nil {
+			last = *o.Rate
+		}
+	}
+	return last
+}
+
+func TestRateOrders(t *testing.T) {
+	order := func(number, rate int64) RateOrder { return RateOrder{Number: number, BytesPerSecond: rate} }
+	var r rateOrders
+	for i, c := range []struct {
+		change      func()
+		inUse, last int64
+	}{
+		{func() {}, 0, 0},
+		{func() { r = r.add(order(1, 50)) }, 50, 50},
+		{func() { r = r.add(order(2, 20)) }, 50, 20},
+		{func() { r = r.follows(1) }, 50, 20},
+		{func() { r = r.add(order(3, 30)) }, 50, 30},
+		{func() { r = r.follows(3) }, 30, 30},
+		{func() { r = r.follows(2) }, 30, 30},
+		{func() {
+			for number := range int64(3 * maxRateOrders) {
+				r = r.add(order(4+number, 1))
+			}
+		}, 30, 1},
+	} {
+		if c.change(); r.inUse() != c.inUse || r.last() != c.last || len(r) > maxRateOrders {
+			t.Errorf("%s: %d in use, the last one is of %d, want %d and %d", fmt.Sprint("step ", i), r.inUse(), r.last(), c.inUse, c.last)
+		}
+	}
+}

@@ -1,0 +1,298 @@
+package primitive
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Permits divides a limit, such as bytes per second, among the processes of a session. Each has a permit: a lease, by the store's
+// clock, on a part of the limit. All permits are in one record that is changed by versioned updates, so that the parts of permits
+// that may be in use never add up to more than the limit:
+//
+//   - A process takes at most what the permits of all others leave of the limit.
+//   - It uses more only after the record has it, and uses less before the record has it.
+//   - It ceases to use its part a margin before its permit expires; others wait a grace. So the part of a process that was killed
+//     stays unused until then.
+//
+// A process that joins adds its permit with what is left. The others see it at their next renewal and shrink to their fair part.
+type Permits struct {
+	Store Store
+	Clock cms.Clock
+	Limit func() int64 // the whole; it may change
+	Log   *slog.Logger
+}
+
+// Spender is what keeps to a part of the limit.
+type Spender interface {
+	// Weight returns how much it has to do, such as its running workers; 0: nothing for now.
+	Weight() int
+	// Allow sets the part that may be used as long as left returns more than 0.
+	Allow(part int64, left func() time.Duration)
+	// InUse returns the most that may be in use. It follows Allow, at once or when others have followed.
+	InUse() int64
+}
+
+const (
+	permitsID   = "permits:rate"
+	permitsKind = "permits"
+	maxPermits  = maxNodes
+
+	permitInterval = 2 * time.Second
+	permitPerNode  = 140 * time.Millisecond // of the interval, for each process: with 500 it is 70 s
+	permitTTL      = 10 * time.Second
+	maxPermitTTL   = time.Hour
+	settlePoll     = 50 * time.Millisecond
+	settleTimeout  = 3 * time.Second
+	giveBackTime   = 5 * time.Second
+	permitTries    = 12
+	maxConflict    = 3 * time.Second // between two tries
+	// idlePart is the part of an equal one that a process without work keeps, so that it can start.
+	idlePart      = 0.1
+	maxWeight     = 1 << 14
+	maxPermitPart = 1 << 50
+)
+
+// PermitInterval returns the time between two renewals of a permit, of so many. It grows with them: all renewals together are at
+// most 8 per second, of 3 requests each.
+func PermitInterval(permits int) time.Duration {
+	return max(permitInterval, time.Duration(min(permits, maxPermits))*permitPerNode)
+}
+
+// leastTTL returns for how long a permit is taken, of so many, where the store answers at once.
+func leastTTL(permits int) time.Duration { return max(permitTTL, 3*PermitInterval(permits)) }
+
+// entry is a permit as the record has it.
+type entry struct {
+	Holder string `json:"holder"` // random token
+	Weight int    `json:"weight,omitempty"`
+	Part   int64  `json:"part"`
+	Expire int64  `json:"expire"` // epoch ms of the store's clock
+}
+
+type permitsBody struct {
+	Permits []entry `json:"permits"`
+}
+
+// permit is a process's permit.
+type permit struct {
+	*Permits
+	spender  Spender
+	token    string
+	interval time.Duration // by the last reading
+	took     time.Duration // of the last renewal
+	wanting  bool          // others have to shrink first
+	left     func() time.Duration
+}
+
+// Hold keeps a permit for s until ctx is done, and then gives it back.
+func (p *Permits) Hold(ctx context.Context, s Spender) {
+	k := &permit{Permits: p, spender: s, token: Token(), interval: permitInterval, left: func() time.Duration { return 0 }}
+	s.Allow(0, k.left)
+	failing := false
+	for {
+		begin := p.Clock.Read().Boot
+		err := k.repeat(ctx, k.renew)
+		every := k.interval
+		switch {
+		case err == nil:
+			k.took, failing = p.Clock.Read().Boot-begin, false
+			if k.wanting {
+				every /= 2
+			}
+		case ctx.Err() == nil:
+			if !failing {
+				p.Log.Warn("permit_not_renewed", "error", err)
+			}
+			every, failing = every/4, true
+		}
+		if p.Clock.Sleep(ctx, every*3/4+pause(every/4)) != nil {
+			break
+		}
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+	defer cancel()
+	if err := k.repeat(end, k.giveBack); err != nil {
+		p.Log.Debug("permit_not_returned", "error", err)
+	}
+}
+
+// repeat repeats a change of the record that lost a race.
+func (k *permit) repeat(ctx context.Context, change func(context.Context) error) error {
+	for try := 0; ; try++ {
+		err := change(ctx)
+		if !errors.Is(err, cms.ErrConflict) || try == permitTries {
+			return err
+		}
+		if serr := k.Clock.Sleep(ctx, pause(min(20*time.Millisecond<<try, maxConflict))); serr != nil {
+			return errors.Join(err, serr)
+		}
+	}
+}
+
+// renew extends the permit, with the fair part or as much of it as the others leave.
+func (k *permit) renew(ctx context.Context) error {
+	before := k.Clock.Read()
+	now, maxErr, err := k.Store.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("permit: %w", err)
+	}
+	r, all, err := k.read(ctx)
+	if err != nil {
+		return err
+	}
+	others, own := k.current(all, now, maxErr)
+	if own == nil {
+		if err := k.shrink(ctx, 0); err != nil { // the record does not have what this process may have used
+			return err
+		}
+	}
+	weight, limit := min(max(k.spender.Weight(), 0), maxWeight), min(max(k.Limit(), 0), maxPermitPart)
+	fair := fairPart(others, weight, limit)
+	part := min(fair, max(limit-sum(others), 0))
+	if err := k.shrink(ctx, part); err != nil && ctx.Err() != nil {
+		return err
+	}
+	part = max(part, k.spender.InUse())
+	k.interval, k.wanting = PermitInterval(len(others)+1), part < fair-fair/20
+	ttl := min(leastTTL(len(others)+1)+4*k.took, maxPermitTTL)
+	is := entry{Holder: k.token, Weight: weight, Part: part, Expire: now.Add(ttl).UnixMilli()}
+	if own != nil {
+		is.Expire = max(is.Expire, own.Expire) // if the answer is lost, this process goes on until the former end
+	}
+	if err := k.write(ctx, r, append(others, is), now); err != nil {
+		return err
+	}
+	usable := ttl - cms.Margin(ttl) - maxErr
+	end, wall := before.Boot+usable, before.Wall.Add(usable)
+	k.left = func() time.Duration {
+		at := k.Clock.Read()
+		return min(end-at.Boot, wall.Round(0).Sub(at.Wall.Round(0)))
+	}
+	k.spender.Allow(part, k.left)
+	return nil
+}
+
+// shrink reduces what is in use to part and blocks until that is so. If it is not after settleTimeout it returns an error.
+func (k *permit) shrink(ctx context.Context, part int64) error {
+	if k.spender.InUse() <= part {
+		return nil
+	}
+	k.spender.Allow(part, k.left)
+	for waited := time.Duration(0); k.spender.InUse() > part; waited += settlePoll {
+		if waited >= settleTimeout {
+			return fmt.Errorf("permit: workers use more than %d bytes per second %v after they were to use less: %w", part, settleTimeout, fault.ErrUnavailable)
+		}
+		if err := k.Clock.Sleep(ctx, settlePoll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBack removes the permit. One that may be in use stays until it expires.
+func (k *permit) giveBack(ctx context.Context) error {
+	if err := k.shrink(ctx, 0); err != nil {
+		return err
+	}
+	now, _, err := k.Store.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("permit: %w", err)
+	}
+	r, all, err := k.read(ctx)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return e.Holder == k.token })
+	if len(left) == len(all) {
+		return nil
+	}
+	return k.write(ctx, r, left, now)
+}
+
+func (k *permit) read(ctx context.Context) (cms.Record, []entry, error) {
+	r, err := k.Store.Record(ctx, permitsID)
+	if errors.Is(err, cms.ErrNotFound) {
+		return cms.Record{ID: permitsID, Kind: permitsKind}, nil, nil
+	}
+	if err != nil {
+		return r, nil, fmt.Errorf("permits: %w", err)
+	}
+	var body permitsBody
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		return r, nil, fmt.Errorf("record %s: %w: %w", permitsID, err, fault.ErrCorrupt)
+	}
+	return r, body.Permits, nil
+}
+
+// write stores the permits. A lost answer is read back.
+func (k *permit) write(ctx context.Context, r cms.Record, all []entry, now time.Time) (err error) {
+	if len(all) > maxPermits {
+		return fmt.Errorf("permits: more than %d processes: %w", maxPermits, fault.ErrUnsupported)
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.Holder, b.Holder) })
+	if r.Body, err = json.Marshal(permitsBody{all}); err != nil {
+		return fmt.Errorf("permits: %w", err)
+	}
+	if r.UpdatedAt = now.UnixMilli(); r.CreatedAt == 0 {
+		r.CreatedAt = r.UpdatedAt
+	}
+	_, err = k.Store.Put(ctx, r)
+	if errors.Is(err, fault.ErrUnavailable) {
+		_, is, rerr := k.read(ctx)
+		if rerr == nil && slices.Equal(is, all) {
+			return nil
+		}
+		err = errors.Join(err, rerr)
+	}
+	if err != nil {
+		return fmt.Errorf("permits: %w", err)
+	}
+	return nil
+}
+
+// current returns the permits of others that may be in use, and that of this process; nil: it has none. Values that cannot be are
+// clamped, so that a permit of any other writer ends.
+func (k *permit) current(all []entry, now time.Time, maxErr time.Duration) (others []entry, own *entry) {
+	latest, over := now.Add(maxPermitTTL+cms.Margin(maxPermitTTL)).UnixMilli(), now.Add(-maxErr-cms.Grace(leastTTL(len(all)))).UnixMilli()
+	for _, e := range all {
+		e.Weight, e.Part, e.Expire = min(max(e.Weight, 0), maxWeight), min(max(e.Part, 0), maxPermitPart), min(e.Expire, latest)
+		switch {
+		case e.Holder == k.token:
+			own = &e
+		case e.Expire >= over:
+			others = append(others, e)
+		}
+	}
+	return others, own
+}
+
+func sum(all []entry) (parts int64) {
+	for _, e := range all {
+		parts += e.Part
+	}
+	return parts
+}
+
+// fairPart returns what a process of that weight should have of the limit beside others: a tenth of an equal part, and of the rest
+// as much as its weight is of all weights.
+func fairPart(others []entry, weight int, limit int64) int64 {
+	n, weights := int64(len(others)+1), int64(weight)
+	for _, e := range others {
+		weights += int64(e.Weight)
+	}
+	least := int64(idlePart * float64(limit) / float64(n))
+	rest := limit - least*n
+	if weights == 0 {
+		return least + rest/n
+	}
+	return least + int64(float64(rest)*float64(weight)/float64(weights))
+}
