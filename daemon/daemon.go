@@ -23,11 +23,10 @@ import (
 type Config struct {
 	Name, Version string
 	Session       string
-	// Open connects to the coordination store; it is retried while it returns fault.ErrUnavailable.
-	Open    func(context.Context) (*cms.Coordinator, error)
-	Starter Starter
-	// Task is the kind of work; nil: the migration of the session.
-	Task       Task
+	// Open connects to the coordination store, for the kind of items that the workers work on; it is retried while it returns
+	// fault.ErrUnavailable.
+	Open       func(context.Context) (*cms.Coordinator, error)
+	Starter    Starter
 	Workers    int   // wanted number; 0: automatic, by cores, memory and rejections of the target
 	MaxWorkers int   // limit on this node, whatever is wanted; default 64
 	Memory     int64 // bytes a worker may use before it is stopped; 0: no limit
@@ -141,9 +140,6 @@ func New(conf Config) *Daemon {
 	defaults(&conf.StopTimeout, 27*time.Second)
 	if conf.MaxWorkers <= 0 {
 		conf.MaxWorkers = 64
-	}
-	if conf.Task == nil {
-		conf.Task = Migration()
 	}
 	if conf.Logs == nil {
 		conf.Logs = NewLogRing(2000)

@@ -24,7 +24,7 @@ func (d *Daemon) checkLease(s *slot, w Worker, l Lease, late time.Duration) {
 	store := d.store
 	d.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), storeQueryTimeout)
-		over, err := d.conf.Task.Over(ctx, store, l)
+		over, err := leaseOverSince(ctx, store, l)
 		cancel()
 		if over != "" {
 			over = leaseOver + ": " + over
@@ -55,7 +55,7 @@ func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
 		ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 		defer cancel()
 		for ctx.Err() == nil {
-			err := d.conf.Task.Free(ctx, store, holder, l, cause)
+			err := freeLease(ctx, store, holder, l, cause)
 			if err == nil {
 				d.mu.Lock()
 				d.idleUntil = time.Time{} // its item is free now

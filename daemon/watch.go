@@ -49,7 +49,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	var m *progress.Migration
 	var items []status.Item
 	if err == nil {
-		m, items, err = d.conf.Task.Read(rctx, d.coordinator())
+		m, items, err = status.Read(rctx, d.coordinator())
 	}
 	if ctx.Err() != nil {
 		return

@@ -19,8 +19,8 @@ type Windows struct {
 	_             struct{}      `group:"Windows" section:"import"`
 	CreateIndices bool          `flag:"create-indices" help:"create missing indices with the target's defaults and templates (otherwise a missing index ends the import)"`
 	Size          int64         `flag:"window-size" default:"67108864" min:"1024" max:"1099511627776" help:"bytes of a window of an uncompressed file"`
-	Lease         time.Duration `flag:"window-lease" default:"PT1M" min:"2s" max:"1h" help:"how long a window is claimed; it is renewed while its worker lives"`
-	MaxAttempts   int           `flag:"max-attempts" default:"10" min:"1" max:"1000" help:"attempts in a row that end without progress before a window is given up"`
+	Lease         time.Duration `flag:"window-lease" default:"PT1M" min:"2s" max:"1h" help:"how long a window is leased at first; what is not done by then is handed off"`
+	MaxAttempts   int           `flag:"max-attempts" default:"10" min:"1" max:"1000" help:"attempts in a row without progress after which a window is worked on alone, and may be given up"`
 }
 
 // Node is one machine's part of a migration.

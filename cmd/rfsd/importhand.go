@@ -88,7 +88,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 			return to.Open(ctx, cms.ItemID{}, mayStart)
 		},
 		Bulk: bulkOptions(o.options, client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
-		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: writer,
+		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: writer, Solo: in.solo,
 	}
 	return h, nil
 }
@@ -112,9 +112,8 @@ func (h *importHand) sample() metrics.Sample {
 }
 
 // work takes part until the import is complete or ctx ends, and gives the last record of a worker. tell hears
-// which window it has.
-func (h *importHand) work(ctx context.Context, place importer.Place, tell func(daemon.Record)) (daemon.Record, error) {
-	h.Place = place
+// which item it has.
+func (h *importHand) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
 	h.Tell = func(x importer.Hold) {
 		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
 	}
@@ -150,6 +149,6 @@ func importUnder(ctx context.Context, call *config.Call) error {
 		return l.finish(failedRecord(err), err)
 	}
 	l.begin(h.Token, h.sample, log)
-	r, err := h.work(ctx, importer.Place{Node: l.first.Node, Slot: l.first.Slot, Slots: l.first.Slots}, l.send)
+	r, err := h.work(ctx, l.send)
 	return l.finish(r, errors.Join(err, h.close()))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/schedule"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -153,26 +154,23 @@ func runNode(ctx context.Context, r runOptions) error {
 		EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
-	if r.imports != nil {
-		conf.Task = daemon.Import()
-	}
 	closeStore := func() error { return nil }
 	if r.inside() {
 		host := newSlotHost(r.options, log)
 		host.imports = r.imports
-		conf.Open, conf.Starter, closeStore = host.open, host.starter(), host.close
+		conf.Open, conf.Starter, closeStore = r.kind(host.open), host.starter(), host.close
 	} else {
 		program, err := os.Executable()
 		if err != nil {
 			return fmt.Errorf("the program's own file: %w", err)
 		}
-		conf.Open = func(ctx context.Context) (*cms.Coordinator, error) {
+		conf.Open = r.kind(func(ctx context.Context) (*cms.Coordinator, error) {
 			coordinator, err := openCoordinator(ctx, r.options)
 			if err == nil {
 				r.share(ctx, coordinator, log)
 			}
 			return coordinator, err
-		}
+		})
 		conf.Starter = &daemon.Processes{
 			Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: int64(r.own.Node.Memory),
 			Line: func(_, _ int, line []byte) {
@@ -260,6 +258,20 @@ func endCode(m *progress.Migration, acceptReduced bool) exit.Code {
 		return exit.OK
 	}
 	return exit.OfMigration(m, acceptReduced)
+}
+
+// kind returns open for the items that this node works on.
+func (r runOptions) kind(open func(context.Context) (*cms.Coordinator, error)) func(context.Context) (*cms.Coordinator, error) {
+	if r.imports == nil {
+		return open
+	}
+	return func(ctx context.Context) (*cms.Coordinator, error) {
+		c, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return c.OfKind(ctx, importer.Kind)
+	}
 }
 
 // openCoordinator connects to the store that the workers use.

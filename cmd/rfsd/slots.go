@@ -138,12 +138,12 @@ func (h *slotHost) runImport(ctx context.Context, slot int, report func(daemon.R
 	h.mu.Unlock()
 	o := *h.imports
 	o.slots = 1
-	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, memory: h.memory, frames: h.frames, store: store})
+	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
 	if err != nil {
 		return failedRecord(err)
 	}
 	end := sampling(report, x.sample)
-	r, err := x.work(ctx, importer.Place{}, report)
+	r, err := x.work(ctx, report)
 	end()
 	if err = errors.Join(err, x.close()); err != nil && r.Error == "" {
 		r.Error = fault.Text(err)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
 )
@@ -24,30 +24,24 @@ func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := importer.Read(ctx, store.Store())
+	a, err := importer.Read(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
 	m := &progress.Migration{
 		ReadAt: now.UTC(), Intent: progress.Intent{State: strings.ToLower(string(intent.State)), Workers: intent.Workers}, Complete: a.Complete, Seeded: a.Listed,
 		Totals: progress.Counts{
-			Items: a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Kept: a.Kept, Bytes: a.Size, BytesDone: a.FileBytes, SourceBytes: a.Counts.Bytes,
+			Items: int64(len(a.Windows)), ItemsOpen: int64(len(a.Windows)) - a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Kept: a.Kept,
+			Bytes: a.Size, BytesDone: a.FileBytes, SourceBytes: a.Counts.Bytes,
 		},
 		Indices: []progress.Index{}, Failures: givenUp(a.Problems),
 	}
 	items := make([]Item, 0, len(a.Windows))
 	for _, w := range a.Windows {
-		x := windowItem(w, m.ReadAt.UnixMilli())
+		x := windowItem(w, m.ReadAt)
 		items = append(items, x)
-		t := &m.Totals
-		t.Items, t.BytesDone = t.Items+1, t.BytesDone+w.Done()
-		t.Indexed, t.Failed, t.Filtered, t.Kept = t.Indexed+w.Counts.Indexed, t.Failed+w.Counts.Failed, t.Filtered+w.Counts.Filtered, t.Kept+w.Counts.Kept
-		t.SourceBytes += w.Counts.Bytes
-		if w.State == primitive.Outstanding {
-			t.ItemsOpen++
-		}
 		if x.State == Leased {
-			t.Leased++
+			m.Totals.Leased++
 		}
 	}
 	inOrder(items)
@@ -85,28 +79,9 @@ func givenUp(problems []importer.Problem) (all []progress.Failure) {
 	return all
 }
 
-// windowItem returns a window as an item: its file is the index, its first byte the cursor.
-func windowItem(w importer.Window, now int64) Item {
-	x := Item{
-		ID: w.ID, Index: w.Task.File, Shard: w.Task.Number, Cursor: w.Task.From, Holder: w.Holder, Attempts: max(w.Attempts, 0), Watermark: w.Offset,
-		Failure: w.Error,
-		Sums:    Sums{Indexed: w.Counts.Indexed, Failed: w.Counts.Failed, Filtered: w.Counts.Filtered, Kept: w.Counts.Kept, Bytes: w.Counts.Bytes},
-	}
-	if !w.Expire.IsZero() && w.State == primitive.Outstanding && w.Holder != "" {
-		t := w.Expire.UTC()
-		x.Expiry = &t
-	}
-	switch {
-	case w.State == primitive.Finished:
-		x.State = Done
-	case w.State != primitive.Outstanding:
-		x.State = Failed
-	case x.Expiry == nil:
-		x.State = Open
-	case w.Expire.UnixMilli() >= now:
-		x.State = Leased
-	default:
-		x.State = Expired
-	}
+// windowItem returns an item of an import: its file is the index, its first byte the cursor.
+func windowItem(w importer.Window, now time.Time) Item {
+	x, _ := itemOf(w.Item, now) // its id was read before
+	x.Index, x.Shard = w.Task.File, w.Task.Number
 	return x
 }

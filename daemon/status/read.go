@@ -4,11 +4,15 @@ import (
 	"context"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
-// Read reads a session that migrates a snapshot from its store, with its items sorted by index, shard and cursor.
+// Read reads a session from its store, with its items sorted by index, shard and cursor: those of the coordinator's kind.
 func Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
+	if store.Kind() == importer.Kind {
+		return ReadImport(ctx, store)
+	}
 	m, items, err := progress.ReadItems(ctx, store)
 	if err != nil {
 		return nil, nil, err

@@ -88,6 +88,17 @@ func (c *Coordinator) Store() Store { return c.store }
 // Kind returns the kind of the items; "" for shards.
 func (c *Coordinator) Kind() string { return c.cfg.Kind }
 
+// OfKind returns a Coordinator of the items of another kind of the same session.
+func (c *Coordinator) OfKind(ctx context.Context, kind string) (*Coordinator, error) {
+	store, err := c.store.OfKind(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("items of kind %q: %w", kind, err)
+	}
+	cfg := c.cfg
+	cfg.Store, cfg.Kind = store, kind
+	return New(cfg)
+}
+
 func (c *Coordinator) setup() string { return SetupOf(c.cfg.Kind) }
 
 // SeedItems creates the items that do not exist yet and gives how many it created.
@@ -309,8 +320,15 @@ func (c *Coordinator) Seeded(ctx context.Context) (bool, error) {
 	return !it.Open(), nil
 }
 
-// Unfail opens a FAILED item again and records that it was done.
+// Unfail opens a FAILED item again, of whatever kind, and records that it was done.
 func (c *Coordinator) Unfail(ctx context.Context, id ItemID, operator string) error {
+	if id.Kind != c.cfg.Kind {
+		of, err := c.OfKind(ctx, id.Kind)
+		if err != nil {
+			return err
+		}
+		return of.Unfail(ctx, id, operator)
+	}
 	it, v, err := c.apply(ctx, readBudget, id.String(), Unfail{})
 	switch {
 	case err != nil:

@@ -1,134 +1,172 @@
 package importer
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Account is how far an import is, from nothing but its store, and what is to be seen of the windows that are not in
-// its totals yet.
+// stateID and stateKind name the record of what an import is about. Former releases kept their account there: each refuses
+// what the other began, by the version.
+const (
+	stateKind = "import"
+	stateID   = "import:state"
+
+	stateRunning   = "running"
+	stateCompleted = "completed"
+)
+
+// maxProblems bounds the problems that are reported with their reasons.
+const maxProblems = 100
+
+// Problem is a part of a file that was given up.
+type Problem struct {
+	File   string `json:"file"`
+	From   int64  `json:"from"`
+	To     int64  `json:"to"`
+	Reason string `json:"reason"`
+}
+
+// Totals are the account of an import: the sum over its items.
+type Totals struct {
+	Counts
+	Files     int   `json:"files"`        // that are imported
+	FileBytes int64 `json:"file_bytes"`   // that are done or given up, as they are in the files
+	Windows   int64 `json:"windows"`      // items that are done or given up
+	GivenUp   int64 `json:"given_up"`     // of these
+	Size      int64 `json:"source_bytes"` // of all files, as they are
+}
+
+// state is what the session was begun with.
+type state struct {
+	Version int    `json:"v"`
+	Digest  string `json:"digest"` // of names and sizes of the files
+	Files   int    `json:"files"`
+	Size    int64  `json:"size"`
+	Part    int64  `json:"part"` // bytes of a part of a file that can be cut
+	done    bool
+}
+
+func decodeState(r cms.Record) (*state, error) {
+	s := new(state)
+	if err := json.Unmarshal(r.Body, s); err != nil {
+		return nil, fmt.Errorf("state of the import: %w: %w", err, fault.ErrCorrupt)
+	}
+	if s.Version != taskVersion {
+		return nil, fmt.Errorf("the import of this session was begun by another version of rfsd (its state is of version %d, this one knows %d): finish it with that version, or begin it again with another --session-name: %w",
+			s.Version, taskVersion, fault.ErrConfig)
+	}
+	s.done = r.State == stateCompleted
+	return s, nil
+}
+
+// readState returns what the session was begun with; nil when it has not begun.
+func readState(ctx context.Context, store cms.Records) (*state, error) {
+	r, err := store.Record(ctx, stateID)
+	if errors.Is(err, cms.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state of the import: %w", err)
+	}
+	return decodeState(r)
+}
+
+// Account is how far an import is, from nothing but its store.
 type Account struct {
 	Status
-	Began   bool // a leader has begun to cut windows
-	Listed  bool // every window is cut
+	Began   bool // its files are listed
+	Listed  bool // every item is made
 	Windows []Window
 }
 
-// Window is one that is due, in work, or ended and not counted yet.
+// Window is an item of an import.
 type Window struct {
-	ID       string // its number
-	Task     Task
-	State    string // outstanding, done, failed or cancelled
-	Holder   string
-	Expire   time.Time // of the claim, by the store's clock; zero when it is free
-	Attempts int
-	Offset   int64 // everything before it is durably done; of a compressed file, in unpacked bytes
-	Counts   Counts
-	Error    string
+	cms.Item
+	ID   cms.ItemID
+	Task Task
 }
 
-// Read gives the account of the import in a store.
-func Read(ctx context.Context, store primitive.Store) (Account, error) {
-	book := notebook{store: store}
-	s, err := book.load(ctx)
+// Done is how many bytes of its file, as they are there, the item has behind it.
+func (w Window) Done() int64 {
+	switch {
+	case w.Task.Compression != plain: // how far a packed file is, only its end tells
+		if w.Open() || w.Successors != "" {
+			return 0
+		}
+		return w.Task.Size
+	case w.FailedItem():
+		return w.Task.To - w.ID.Cursor
+	}
+	return max(min(w.Begin(), w.Task.To)-w.ID.Cursor, 0)
+}
+
+// Read returns the account of the import of a session, its items in order of file and byte.
+func Read(ctx context.Context, c *cms.Coordinator) (Account, error) {
+	s, err := readState(ctx, c.Store())
 	if err != nil || s == nil {
 		return Account{}, err
 	}
-	a := Account{Began: true, Listed: s.Listed, Status: Status{Totals: s.Totals, Complete: s.complete(), Problems: s.Problems}}
-	all, err := desk(store).List(ctx)
-	if err != nil {
+	if c.Kind() != Kind {
+		if c, err = c.OfKind(ctx, Kind); err != nil {
+			return Account{}, err
+		}
+	}
+	a := Account{Began: true, Status: Status{Totals: Totals{Files: s.Files, Size: s.Size}, Complete: s.done}}
+	if a.Listed, err = c.Seeded(ctx); err != nil {
 		return a, err
 	}
-	for _, x := range all {
-		w, err := windowOf(x)
+	for it, err := range c.Items(ctx) {
 		if err != nil {
 			return a, err
 		}
-		if n, ok := number(x.ID); ok && !s.counted(n) {
-			a.Windows = append(a.Windows, w)
+		w := Window{Item: it}
+		if w.ID, err = it.Range(); err != nil {
+			return a, err
 		}
+		if w.Task, err = decodeTask(it.Task); err != nil {
+			return a, fmt.Errorf("%s: %w", cms.ItemName(it.ID), err)
+		}
+		a.Windows = append(a.Windows, w)
+	}
+	slices.SortFunc(a.Windows, func(x, y Window) int {
+		return cmp.Or(cmp.Compare(x.Task.Number, y.Task.Number), cmp.Compare(x.ID.Cursor, y.ID.Cursor))
+	})
+	for _, w := range a.Windows {
+		a.take(w)
+		a.Complete = a.Complete && !w.Open() // one may have been opened again
 	}
 	return a, nil
 }
 
-// desk is the set of partitions of an import, for who works on none of them.
-func desk(store primitive.Store) *primitive.Partitions {
-	return &primitive.Partitions{Locks: &primitive.Locks{Store: store, Clock: cms.SystemClock()}, Prefix: prefix}
+func (a *Account) take(w Window) {
+	a.add(w.Counts)
+	a.FileBytes += w.Done()
+	if w.Open() {
+		return
+	}
+	a.Totals.Windows++
+	if !w.FailedItem() {
+		return
+	}
+	a.GivenUp++
+	if len(a.Problems) < maxProblems {
+		a.Problems = append(a.Problems, Problem{File: w.Task.File, From: w.ID.Cursor, To: w.Task.To, Reason: w.Failure})
+	}
 }
 
-func windowOf(x primitive.Status) (Window, error) {
-	w := Window{ID: x.ID, State: x.State, Holder: x.Holder, Expire: x.Expire, Attempts: x.Attempts, Error: x.Error}
-	var err error
-	if w.Task, err = decodeTask(x.Task); err != nil {
-		return w, fmt.Errorf("partition %s: %w", x.ID, err)
-	}
-	p, err := decodeProgress(x.Progress)
-	if err != nil {
-		return w, fmt.Errorf("partition %s: %w", x.ID, err)
-	}
-	w.Offset, w.Counts = p.Offset, p.Counts
-	return w, nil
-}
-
-// Done is how many bytes of its file, as they are there, the window has behind it.
-func (w Window) Done() int64 {
-	switch {
-	case w.State != primitive.Outstanding:
-		return w.Task.To - w.Task.From
-	case w.Task.Compression != plain: // how far a packed file is, only its end tells
-		return 0
-	}
-	return max(min(w.Offset, w.Task.To)-w.Task.From, 0)
-}
-
-// Free gives back the windows of a process that is dead for certain, whose holders' names begin with its token. Unless
-// blamed, its death was no attempt.
-func Free(ctx context.Context, store primitive.Store, token string, blamed bool) error {
-	parts := desk(store)
-	all, err := parts.List(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, x := range all {
-		if x.State != primitive.Outstanding || !strings.HasPrefix(x.Holder, token+".") {
-			continue
+// checkEnds returns an error when an item that ends a part was completed before the end of the part.
+func (a *Account) checkEnds() error {
+	for _, w := range a.Windows {
+		if w.Task.Compression == plain && !w.Open() && !w.FailedItem() && w.Successors == "" && w.Watermark != w.Task.To {
+			return fmt.Errorf("%s was completed at byte %d of %d: %w", cms.ItemName(w.Item.ID), w.Watermark, w.Task.To, fault.ErrCorrupt)
 		}
-		p, err := decodeProgress(x.Progress)
-		if err == nil {
-			if !blamed {
-				p.Attempt = x.Attempts
-			}
-			err = parts.Free(ctx, x, p.encode())
-		}
-		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
-}
-
-// Over says why a holder has a window no more, by the store; "" when it has it.
-func Over(ctx context.Context, store primitive.Store, window, holder string) (string, error) {
-	x, err := desk(store).Get(ctx, window)
-	if errors.Is(err, cms.ErrNotFound) {
-		return "the window has ended", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	now, _, err := store.Now(ctx)
-	switch {
-	case err != nil:
-		return "", err
-	case x.State != primitive.Outstanding || x.Holder != holder || x.Expire.IsZero():
-		return "the window is not its own any more", nil
-	case now.After(x.Expire):
-		return "it ended at " + x.Expire.UTC().Format(time.RFC3339), nil
-	}
-	return "", nil
+	return nil
 }

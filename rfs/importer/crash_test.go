@@ -13,7 +13,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 )
@@ -22,7 +21,7 @@ import (
 // A dead process does nothing any more; of its last step nobody but the other side knows
 // whether it was done.
 type mortal struct {
-	store  primitive.Store
+	cms.Store
 	target bulk.Sender
 	kill   context.CancelFunc
 
@@ -70,26 +69,66 @@ func try[T any](m *mortal, f func() (T, error)) (T, error) {
 }
 
 func (m *mortal) Now(ctx context.Context) (time.Time, time.Duration, error) {
-	return m.store.Now(ctx) // reading a clock leaves no trace: it is no step
+	return m.Store.Now(ctx) // reading a clock leaves no trace: it is no step
 }
 
 func (m *mortal) Record(ctx context.Context, id string) (cms.Record, error) {
-	return try(m, func() (cms.Record, error) { return m.store.Record(ctx, id) })
+	return try(m, func() (cms.Record, error) { return m.Store.Record(ctx, id) })
 }
 
 func (m *mortal) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
-	return try(m, func() (cms.Revision, error) { return m.store.Put(context.WithoutCancel(ctx), r) })
+	return try(m, func() (cms.Revision, error) { return m.Store.Put(context.WithoutCancel(ctx), r) })
 }
 
 func (m *mortal) Delete(ctx context.Context, r cms.Record) error {
-	_, err := try(m, func() (int, error) { return 0, m.store.Delete(context.WithoutCancel(ctx), r) })
+	_, err := try(m, func() (int, error) { return 0, m.Store.Delete(context.WithoutCancel(ctx), r) })
 	return err
 }
 
 func (m *mortal) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
-	seq, err := try(m, func() (iter.Seq2[cms.Record, error], error) { return m.store.List(ctx, kind), nil })
+	seq, err := try(m, func() (iter.Seq2[cms.Record, error], error) { return m.Store.List(ctx, kind), nil })
 	if err != nil {
 		return func(yield func(cms.Record, error) bool) { yield(cms.Record{}, err) }
+	}
+	return seq
+}
+
+// OfKind is no step: it only looks where the items are.
+func (m *mortal) OfKind(ctx context.Context, kind string) (cms.Store, error) {
+	of, err := m.Store.OfKind(ctx, kind)
+	m.Store = of
+	return m, err
+}
+
+func (m *mortal) Create(ctx context.Context, items []cms.Item) (int, error) {
+	return try(m, func() (int, error) { return m.Store.Create(context.WithoutCancel(ctx), items) })
+}
+
+func (m *mortal) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+	var v cms.Verdict
+	it, err := try(m, func() (it cms.Item, err error) {
+		it, v, err = m.Store.Apply(context.WithoutCancel(ctx), id, t)
+		return it, err
+	})
+	return it, v, err
+}
+
+func (m *mortal) Get(ctx context.Context, id string) (cms.Item, error) {
+	return try(m, func() (cms.Item, error) { return m.Store.Get(ctx, id) })
+}
+
+func (m *mortal) Candidates(ctx context.Context, grace time.Duration, n int) ([]cms.Item, error) {
+	return try(m, func() ([]cms.Item, error) { return m.Store.Candidates(ctx, grace, n) })
+}
+
+func (m *mortal) Open(ctx context.Context) (cms.Open, error) {
+	return try(m, func() (cms.Open, error) { return m.Store.Open(ctx) })
+}
+
+func (m *mortal) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
+	seq, err := try(m, func() (iter.Seq2[cms.Item, error], error) { return m.Store.Scan(ctx), nil })
+	if err != nil {
+		return func(yield func(cms.Item, error) bool) { yield(cms.Item{}, err) }
 	}
 	return seq
 }
@@ -112,7 +151,7 @@ func crash(t *testing.T, step int, after, together bool) (died bool) {
 		w.target.takes = 3 * time.Second // so that windows are renewed, and taken over in their midst
 		ctx, kill := context.WithCancel(t.Context())
 		defer kill()
-		m := &mortal{store: w.store, target: w.target, kill: kill, left: step, after: after}
+		m := &mortal{Store: w.store, target: w.target, kill: kill, left: step, after: after}
 		victim := w.node(func(i *importer.Import) {
 			i.Store = m
 			i.Output = func(func() error) (bulk.Sender, error) { return m, nil }
@@ -149,7 +188,6 @@ func crash(t *testing.T, step int, after, together bool) (died bool) {
 		if !s.Complete || s.Counts != counts || s.GivenUp != 0 {
 			t.Errorf("%+v, want %+v", s, counts)
 		}
-		w.noPartitions()
 		w.failed.once(t, "a3")
 		if died = m.died(); t.Failed() {
 			t.Logf("death at step %d, after %v, together %v", step, after, together)
@@ -209,37 +247,6 @@ func TestWhoeverDiesAtWhateverStepEveryDocumentArrivesAndIsCountedOnce(t *testin
 	}
 }
 
-// TestALeaderOfOldMakesNothingTwice: what a leader that slept through the end of its lock adds is
-// removed, not counted again.
-func TestALeaderOfOldMakesNothingTwice(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		want, counts := w.small()
-		late := &lateAdds{Store: w.store}
-		s := run(t, w.node(func(i *importer.Import) { i.Store, i.Workers = late, 1 }))
-		if !s.Complete || s.Counts != counts || late.again == 0 {
-			t.Errorf("%+v, want %+v; %d made again", s, counts, late.again)
-		}
-		w.arrived(want)
-		w.noPartitions()
-	})
-}
-
-// lateAdds makes every partition once more right after it was removed, up to a number.
-type lateAdds struct {
-	primitive.Store
-	again int
-}
-
-func (s *lateAdds) Delete(ctx context.Context, r cms.Record) error {
-	err := s.Store.Delete(ctx, r)
-	if err == nil && r.Kind == "part" && s.again < 3 {
-		s.again++
-		r.State, r.Holder, r.Expire, r.Revision = primitive.Outstanding, "", 0, cms.Revision{}
-		_, err = s.Put(ctx, r)
-	}
-	return err
-}
-
 func (m *mortal) die() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,7 +269,7 @@ func TestAWindowThatIsTakenOverGoesOnWhereItsHolderReported(t *testing.T) {
 				i.Workers, i.Lease, i.Bulk.MaxBytes, i.Bulk.MaxInFlight, i.Window = 1, 12*time.Second, 600, 1, 1<<20
 			}
 			ctx, kill := context.WithCancel(t.Context())
-			m := &mortal{store: w.store, target: w.target, kill: kill, left: 1 << 30}
+			m := &mortal{Store: w.store, target: w.target, kill: kill, left: 1 << 30}
 			ended := make(chan error)
 			go func() {
 				_, err := w.node(slow, func(i *importer.Import) {
@@ -276,7 +283,7 @@ func TestAWindowThatIsTakenOverGoesOnWhereItsHolderReported(t *testing.T) {
 			<-ended
 			s := run(t, w.node(slow))
 			w.arrived(want)
-			if s.Documents != 60 || s.Indexed != 60 || s.Windows != 1 {
+			if s.Documents != 60 || s.Indexed != 60 || s.Windows < 1 {
 				t.Errorf("%+v", s)
 			}
 			if w.target.sent >= 75 || w.target.sent < 60 {
@@ -298,11 +305,12 @@ func TestAWindowThatKillsItsHoldersIsGivenUp(t *testing.T) {
 			}
 		}
 		few := func(i *importer.Import) { i.Workers, i.MaxAttempts, i.Lease = 1, 3, 12*time.Second }
-		for range 3 {
-			if !w.dies(few) {
-				t.Fatal("nobody died")
-			}
+		deaths := 0
+		for ; deaths < 30 && w.dies(few); deaths++ {
 			time.Sleep(time.Minute)
+		}
+		if deaths < 4 {
+			t.Errorf("it was given up after %d deaths", deaths)
 		}
 		s := run(t, w.node(few))
 		w.arrived(want)
@@ -316,7 +324,7 @@ func TestAWindowThatKillsItsHoldersIsGivenUp(t *testing.T) {
 func (w *world) dies(change func(*importer.Import)) bool {
 	w.t.Helper()
 	ctx, kill := context.WithCancel(w.t.Context())
-	m := &mortal{store: w.store, target: w.target, kill: kill, left: 1 << 30}
+	m := &mortal{Store: w.store, target: w.target, kill: kill, left: 1 << 30}
 	_, err := w.node(change, func(i *importer.Import) {
 		i.Store = m
 		i.Output = func(func() error) (bulk.Sender, error) { return &deadly{m}, nil }

@@ -55,18 +55,7 @@ func (p *pair) judge(types Types, includeSystem bool) verdict {
 
 // ensure asks for the index until the target answers.
 func (r *run) ensure(ctx context.Context, index []byte) error {
-	for silence := r.newSilence(); ; {
-		err := r.Indices.Ensure(ctx, index)
-		if err == nil {
-			return nil
-		}
-		if err := silence.judge(err); err != nil {
-			return err
-		}
-		if err := r.Clock.Sleep(ctx, firstPause); err != nil {
-			return err
-		}
-	}
+	return r.retry(ctx, func(ctx context.Context) error { return r.Indices.Ensure(ctx, index) })
 }
 
 // isSystem says whether the index belongs to the cluster rather than to its users, as a migration has it:

@@ -12,14 +12,13 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 )
 
 // flaky answers every tenth call with an error, half of them after it did what it was asked for.
 type flaky struct {
-	primitive.Store
+	cms.Store
 	next bulk.Sender
 	mu   sync.Mutex
 	rng  *rand.Rand
@@ -74,6 +73,46 @@ func (f *flaky) List(ctx context.Context, kind string) iter.Seq2[cms.Record, err
 	return f.Store.List(ctx, kind)
 }
 
+func (f *flaky) OfKind(ctx context.Context, kind string) (cms.Store, error) {
+	of, err := f.Store.OfKind(ctx, kind)
+	return &flakyItems{of, f}, err
+}
+
+// flakyItems are the items of a flaky store.
+type flakyItems struct {
+	cms.Store
+	f *flaky
+}
+
+func (f *flakyItems) Create(ctx context.Context, items []cms.Item) (int, error) {
+	return attempt(f.f, func() (int, error) { return f.Store.Create(ctx, items) })
+}
+
+func (f *flakyItems) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+	var v cms.Verdict
+	it, err := attempt(f.f, func() (it cms.Item, err error) {
+		it, v, err = f.Store.Apply(ctx, id, t)
+		return it, err
+	})
+	return it, v, err
+}
+
+func (f *flakyItems) Get(ctx context.Context, id string) (cms.Item, error) {
+	return attempt(f.f, func() (cms.Item, error) { return f.Store.Get(ctx, id) })
+}
+
+func (f *flakyItems) Open(ctx context.Context) (cms.Open, error) {
+	return attempt(f.f, func() (cms.Open, error) { return f.Store.Open(ctx) })
+}
+
+func (f *flakyItems) Record(ctx context.Context, id string) (cms.Record, error) {
+	return f.f.Record(ctx, id)
+}
+
+func (f *flakyItems) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	return f.f.Put(ctx, r)
+}
+
 func (f *flaky) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	return attempt(f, func() (bulk.Result, error) { return f.next.Send(ctx, body, n) })
 }
@@ -104,7 +143,7 @@ func TestABadNetworkChangesNothingButTime(t *testing.T) {
 				}
 			}
 			w.arrived(want)
-			if w.failed.once(t, "a3"); f.hits < 10 {
+			if w.failed.once(t, "a3"); f.hits < 5 {
 				t.Errorf("seed %d: only %d calls failed", seed, f.hits)
 			}
 		})
@@ -194,8 +233,20 @@ func TestWhoIsAskedToStopGivesItsWindowBackWithItsProgress(t *testing.T) {
 
 // deaf is a store that answers until a time.
 type deaf struct {
-	primitive.Store
+	cms.Store
 	until time.Time
+}
+
+func (d *deaf) OfKind(ctx context.Context, kind string) (cms.Store, error) {
+	of, err := d.Store.OfKind(ctx, kind)
+	return &deaf{of, d.until}, err
+}
+
+func (d *deaf) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+	if time.Now().After(d.until) {
+		return cms.Item{}, 0, errFlaky
+	}
+	return d.Store.Apply(ctx, id, t)
 }
 
 func (d *deaf) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {

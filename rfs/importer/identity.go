@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -28,10 +27,8 @@ const maxNamedExports = 4
 
 // Session holds what an import is bound to. *cms.Coordinator is one.
 type Session interface {
-	Settings(ctx context.Context) (map[string]string, error)
 	Init(ctx context.Context, m cms.Meta) (identity map[string]string, err error)
 	Bind(ctx context.Context, identity map[string]string) error
-	IdentityRecorded(ctx context.Context, identity map[string]string) (detail string, first bool, err error)
 }
 
 // bind begins the session or joins it. A *cms.ConfigMismatch when it is about other files, another export or another
@@ -40,40 +37,15 @@ func (m *Import) bind(ctx context.Context) error {
 	if m.bound {
 		return nil
 	}
-	book := notebook{store: m.Store}
-	begun, err := book.load(ctx)
-	if err != nil {
+	if _, err := readState(ctx, m.items.Store()); err != nil { // begun by a former release
 		return err
 	}
-	former := false
-	if begun != nil {
-		if _, err := m.Session.Settings(ctx); errors.Is(err, cms.ErrNotFound) {
-			former = true
-		} else if err != nil {
-			return err
-		}
-		if former { // a recorded session states the difference; here there is only a digest
-			if err := m.same(begun); err != nil {
-				return err
-			}
-		}
-	}
 	is := m.meta()
-	recorded, err := m.Session.Init(ctx, is)
-	if err != nil {
+	if _, err := m.Session.Init(ctx, is); err != nil {
 		return err
 	}
 	if err := m.Session.Bind(ctx, is.Identity); err != nil {
 		return err
-	}
-	if former {
-		detail, first, err := m.Session.IdentityRecorded(ctx, recorded)
-		if err != nil {
-			return err
-		}
-		if first {
-			m.Log.WarnContext(ctx, "identity of the session recorded", "detail", detail)
-		}
 	}
 	m.bound = true
 	return nil
@@ -90,7 +62,7 @@ func (m *Import) meta() cms.Meta {
 		identity[key] = value
 	}
 	settings := map[string]string{
-		"task": kind, "emit-doc-type": string(m.Types), "include-system": strconv.FormatBool(m.IncludeSystem),
+		"task": Kind, "emit-doc-type": string(m.Types), "include-system": strconv.FormatBool(m.IncludeSystem),
 		filesKey: fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16s", len(m.files), size, m.digest),
 	}
 	if m.Bulk.Existing == bulk.Keep {

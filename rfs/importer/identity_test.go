@@ -2,10 +2,8 @@ package importer_test
 
 import (
 	"bytes"
-	"context"
+	"encoding/json"
 	"errors"
-	"log/slog"
-	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -97,31 +95,20 @@ func TestASessionIsOfOneImport(t *testing.T) {
 	}
 }
 
-// formerSession records no identity, as a former release.
-type formerSession struct{ importer.Session }
-
-func (formerSession) Init(_ context.Context, m cms.Meta) (map[string]string, error) {
-	return maps.Clone(m.Identity), nil
-}
-func (formerSession) Bind(context.Context, map[string]string) error { return nil }
-
-// TestAnImportOfAFormerReleaseTakesItsIdentity: it says so once, and refuses others from then on.
-func TestAnImportOfAFormerReleaseTakesItsIdentity(t *testing.T) {
+// TestAnImportOfAFormerReleaseIsRefusedByName: its account cannot be continued, and nothing is sent beside it.
+func TestAnImportOfAFormerReleaseIsRefusedByName(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.export("", true, "a", "b")
-		former := formerSession{w.session}
-		run(t, w.node(func(m *importer.Import) { m.Session = former }))
-		var log bytes.Buffer
-		logged := func(m *importer.Import) { m.Log = slog.New(slog.NewTextHandler(&log, nil)) }
-		run(t, w.node(logged))
-		run(t, w.node(logged))
-		if n := strings.Count(log.String(), "identity of the session recorded"); n != 1 || !strings.Contains(log.String(), "destination-id A") {
-			t.Errorf("%d times: %s", n, &log)
+		body := json.RawMessage(`{"v":1,"digest":"x","next":3,"low":1,"totals":{"files":2}}`)
+		if _, err := w.store.Put(t.Context(), cms.Record{ID: "import:state", Kind: "import", State: "running", Body: body}); err != nil {
+			t.Fatal(err)
 		}
-		_, err := w.node(func(m *importer.Import) { m.Identity = map[string]string{"destination-id": "B"} }).Run(t.Context())
-		var mismatch *cms.ConfigMismatch
-		if !errors.As(err, &mismatch) {
-			t.Error(err)
+		_, err := w.node().Run(t.Context())
+		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "another version of rfsd") || !strings.Contains(err.Error(), "--session-name") {
+			t.Errorf("got %v", err)
+		}
+		if r, err := w.store.Record(t.Context(), "import:state"); err != nil || string(r.Body) != string(body) || len(w.target.docs) != 0 {
+			t.Errorf("%s, %v; %d documents were sent", r.Body, err, len(w.target.docs))
 		}
 	})
 }

@@ -1,7 +1,6 @@
-// Package importer brings NDJSON files, as exports and the bulk interface have them, into a cluster:
-// the first kind of generic partitioned tasks. A leader cuts the files into windows and keeps a partition
-// record for each that is due; workers of any number of processes claim them by position, and
-// whoever dies is replaced when its claim runs out.
+// Package importer brings NDJSON files, as exports and the bulk interface have them, into a cluster. Its items are parts of
+// files: the process that begins a session makes them, and workers of any number of processes lease, hand off and complete
+// them as they do the items of shards (rfs/cms, rfs/worker).
 package importer
 
 import (
@@ -17,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // Defaults of an Import.
@@ -44,7 +44,7 @@ type Indices interface {
 // Import is one process's part in an import. All fields but those with a default are needed.
 type Import struct {
 	Source  Source
-	Store   primitive.Store
+	Store   cms.Store // of the session
 	Session Session
 	Clock   cms.Clock
 	Log     *slog.Logger
@@ -57,9 +57,9 @@ type Import struct {
 	Bulk   bulk.Options // bounds of one worker's bodies; Sender, Recorder and MayStart are set here
 
 	Workers     int           // windows at the same time; 1
-	Window      int64         // bytes of a window of an uncompressed file; DefaultWindow
-	Lease       time.Duration // for which a window is claimed; DefaultLease
-	MaxAttempts int           // in a row that end without progress; DefaultMaxAttempts
+	Window      int64         // bytes of a part of an uncompressed file, at least; DefaultWindow
+	Lease       time.Duration // of an item, the first; DefaultLease
+	MaxAttempts int           // in a row without progress, after which an item is worked on alone; DefaultMaxAttempts
 	Unavailable time.Duration // how long the store may not answer; bulk.DefaultGiveUp
 	Types       Types         // RefuseTypes
 	MaxSource   int64         // the longest source that the target takes, in bytes; 0: not known
@@ -74,16 +74,16 @@ type Import struct {
 
 	// Token names this process and begins the names of all holders of its windows; a random one when empty.
 	Token string
-	// Place is where this process stands when several on one machine share an entry in the list of nodes.
-	Place Place
+	// Solo is that of all slots of the process; nil: the import's own.
+	Solo *worker.Solo
 	// Tell is called whenever a window is claimed, held on to or ended; nil: nobody is told.
 	Tell func(Hold)
 
-	locks    *primitive.Locks
-	nodes    *primitive.Nodes
-	parts    *primitive.Partitions
-	claiming chan struct{} // holds who claims
+	items    *cms.Coordinator
+	runner   *worker.Runner
+	claiming chan struct{} // holds the worker that looks for an item
 	seen     seen
+	looked   time.Duration // when the account was read, on the boot-time clock; guarded by claiming
 	files    []file
 	digest   string
 	digests  []expected // of files that a manifest describes
@@ -91,16 +91,9 @@ type Import struct {
 	bound    bool
 }
 
-// Place is one of the processes that a machine runs side by side. The first of them speaks for all in the list of nodes.
-type Place struct {
-	Node  string // the machine's entry in the list; the process's own when empty
-	Slot  int    // of this process, from 0
-	Slots int    // processes of the machine; 1 when 0
-}
-
-// Hold is a window that this process has. Left is 0 when it has it no more.
+// Hold is an item that this process has. Left is 0 when it has it no more.
 type Hold struct {
-	Window string // its number
+	Window string // its id
 	Holder string
 	File   string
 	Number int           // of the file in the sorted list
@@ -141,10 +134,6 @@ func (m *Import) Own() Own {
 	return Own{Documents: m.seen.documents.Load(), Failed: m.seen.failed.Load(), Bytes: m.seen.bytes.Load(), Windows: m.seen.windows.Load()}
 }
 
-func (m *Import) see(s *state) {
-	m.seen.fleet.Store(&Status{Totals: s.Totals, Complete: s.complete(), Problems: append([]Problem{}, s.Problems...)})
-}
-
 // Run takes part until the import is complete, ctx ends (no error then), or this process cannot go on. It may
 // be called once.
 func (m *Import) Run(outer context.Context) (Status, error) {
@@ -152,38 +141,14 @@ func (m *Import) Run(outer context.Context) (Status, error) {
 	if err := m.survey(outer); err != nil {
 		return m.Seen(), unlessEnded(outer, err)
 	}
-	if err := m.join(outer); err != nil || m.Seen().Complete {
-		m.tidy(outer)
+	if err := m.begin(outer); err != nil || m.Seen().Complete {
 		return m.Seen(), unlessEnded(outer, err)
 	}
-	var all errgroup.Group
-	ctx, stop := context.WithCancel(outer)
-	defer stop()
-	work, ctxWork := errgroup.WithContext(ctx)
-	for range m.Workers {
-		work.Go(func() error { return m.work(ctxWork) })
+	work, ctx := errgroup.WithContext(outer)
+	for slot := range m.Workers {
+		work.Go(func() error { return m.work(ctx, slot) })
 	}
-	all.Go(func() error {
-		defer stop() // who has no work left leads nobody
-		return work.Wait()
-	})
-	all.Go(func() error {
-		err := m.lead(ctx)
-		if err != nil {
-			stop()
-		}
-		return err
-	})
-	all.Go(func() error {
-		for m.Clock.Sleep(ctx, nodeBeat) == nil {
-			if err := m.advertise(ctx); err != nil && ctx.Err() == nil {
-				m.Log.Warn("this node could not be advertised", "error", err)
-			}
-		}
-		return nil
-	})
-	err := all.Wait()
-	m.tidy(outer)
+	err := work.Wait()
 	return m.Seen(), unlessEnded(outer, err)
 }
 
@@ -202,49 +167,12 @@ func (m *Import) survey(ctx context.Context) error {
 	return m.refuse(partial)
 }
 
-// unlessEnded drops the error of who was asked to stop.
+// unlessEnded drops the error of a process that was asked to stop.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
 	return err
-}
-
-// join binds the session to this import, reads how far it is and advertises this node, as soon as the store answers.
-func (m *Import) join(ctx context.Context) error {
-	for silence := m.newSilence(); ; {
-		err := m.bind(ctx)
-		if err == nil {
-			err = m.look(ctx)
-		}
-		if err == nil && !m.Seen().Complete {
-			err = m.advertise(ctx)
-		}
-		if err == nil {
-			return nil
-		}
-		if err := silence.judge(err); err != nil {
-			return err
-		}
-		if err := m.Clock.Sleep(ctx, firstPause); err != nil {
-			return err
-		}
-	}
-}
-
-// tidy removes what is left of partitions when the import is complete: a leader may have died, or been
-// stopped, before it did. What stays in spite of that does no harm.
-func (m *Import) tidy(ctx context.Context) {
-	if !m.Seen().Complete || ctx.Err() != nil {
-		return
-	}
-	all, err := m.parts.List(ctx)
-	for i := 0; err == nil && i < len(all); i++ {
-		err = m.parts.Remove(ctx, all[i])
-	}
-	if err != nil {
-		m.Log.Warn("records of windows are left in the store", "error", err)
-	}
 }
 
 func (m *Import) prepare() {
@@ -264,7 +192,6 @@ func (m *Import) prepare() {
 	if m.Types == "" {
 		m.Types = RefuseTypes
 	}
-	m.Bulk.EmitType = m.Types == EmitTypes
 	if m.Memory == nil {
 		m.Memory = budget.New(maxLine, 0)
 	}
@@ -274,22 +201,17 @@ func (m *Import) prepare() {
 	if m.Token == "" {
 		m.Token = primitive.Token()
 	}
-	if m.Place.Node == "" {
-		m.Place = Place{Node: m.Token}
-	}
-	m.Place.Slots = max(m.Place.Slots, 1)
 	if m.Tell == nil {
 		m.Tell = func(Hold) {}
 	}
-	m.claiming = make(chan struct{}, 1)
-	m.locks = &primitive.Locks{Store: m.Store, Clock: m.Clock}
-	m.nodes = &primitive.Nodes{Store: m.Store, Clock: m.Clock}
-	m.parts = &primitive.Partitions{Locks: m.locks, Prefix: prefix}
-}
-
-func (m *Import) advertise(ctx context.Context) error {
-	if m.Place.Slot > 0 {
-		return nil
+	if m.Solo == nil {
+		m.Solo = new(worker.Solo)
 	}
-	return m.nodes.Advertise(ctx, primitive.Node{Token: m.Place.Node, Workers: m.Workers * m.Place.Slots, Task: kind})
+	m.claiming = make(chan struct{}, 1)
+	if m.Bulk.StallTimeout <= 0 {
+		m.Bulk.StallTimeout = bulk.DefaultStallTimeout
+	}
+	m.runner = &worker.Runner{
+		Destination: destination(m.Output), Failed: m.Failed, Bulk: m.Bulk, Meter: worker.NewMeter(), Clock: m.Clock, Log: m.Log, RecordEvery: m.Lease / 6,
+	}
 }

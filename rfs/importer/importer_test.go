@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rfsd/rfsd/rfs/budget"
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 )
@@ -30,7 +33,6 @@ func TestEveryDocumentOfEveryFileArrivesOnceAndIsCounted(t *testing.T) {
 		if w.target.sent != len(want) {
 			t.Errorf("%d documents were sent, there are %d", w.target.sent, len(want))
 		}
-		w.noPartitions()
 		again := run(t, w.node())
 		if w.target.sent != len(want) || again.Counts != counts || !again.Complete {
 			t.Errorf("a second run sent something: %+v", again)
@@ -70,7 +72,6 @@ func TestManyNodesShareTheWindows(t *testing.T) {
 		if busy < 3 {
 			t.Errorf("%d of 5 nodes did anything", busy)
 		}
-		w.noPartitions()
 	})
 }
 
@@ -221,6 +222,66 @@ func TestADamagedFileIsNamedAndTheRestArrives(t *testing.T) {
 		if !s.Complete || s.GivenUp != 1 || len(s.Problems) != 1 || s.Problems[0].File != "damaged/x.ndjson.gz" || s.Problems[0].Reason == "" {
 			t.Errorf("%+v", s)
 		}
+	})
+}
+
+// TestWhatArrivedBeforeTheDamageIsCounted cuts a compressed file off in its midst.
+func TestWhatArrivedBeforeTheDamageIsCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		text := ""
+		for n := range 3000 {
+			text += fmt.Sprintf(`{"index":{"_index":"i","_id":"%d"}}`+"\n"+`{"n":%d}`+"\n", n, n*n*n*7919%1000003)
+		}
+		w.write("x.ndjson.gz", text)
+		path := filepath.Join(w.dir, "x.ndjson.gz")
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b[:len(b)/2], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := run(t, w.node(func(m *importer.Import) { m.Workers = 1 }))
+		if n := int64(len(w.target.docs)); !s.Complete || s.GivenUp != 1 || n == 0 || s.Indexed != n || s.FileBytes != s.Size {
+			t.Errorf("%d documents arrived: %+v", n, s)
+		}
+	})
+}
+
+// TestAnItemThatWasGivenUpIsRetried: an operator opens it again when the file is whole.
+func TestAnItemThatWasGivenUpIsRetried(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		want, counts := w.small()
+		path := filepath.Join(w.dir, "b.ndjson.gz")
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := bytes.Clone(whole)
+		damaged[len(damaged)-6] ^= 1 // of the checksum
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s := run(t, w.node()); !s.Complete || s.GivenUp != 1 {
+			t.Fatalf("%+v", s)
+		}
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range w.account().Windows {
+			if x.FailedItem() {
+				if err := w.session.(*cms.Coordinator).Unfail(t.Context(), x.ID, "operator"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if a := w.account(); a.Complete || a.GivenUp != 0 {
+			t.Errorf("opened again: %+v", a.Status)
+		}
+		if s := run(t, w.node()); !s.Complete || s.Counts != counts || s.GivenUp != 0 {
+			t.Errorf("%+v, want %+v", s, counts)
+		}
+		w.arrived(want)
 	})
 }
 

@@ -33,10 +33,15 @@ func (s *silence) judge(err error) error {
 	if errors.As(err, &fatal) || !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, cms.ErrConflict) {
 		return err
 	}
-	now := s.clock.Read().Boot
+	return s.judgeSince(s.clock.Read().Boot, err)
+}
+
+// judgeSince judges an error of the other side that began at a time on the boot-time clock.
+func (s *silence) judgeSince(begun time.Duration, err error) error {
 	if !s.on {
-		s.on, s.since = true, now
+		s.on, s.since = true, begun
 	}
+	now := s.clock.Read().Boot
 	if now-s.since > s.limit {
 		return fmt.Errorf("no answer for %v: %w", (now - s.since).Round(time.Second), err)
 	}

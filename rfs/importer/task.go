@@ -1,23 +1,32 @@
 package importer
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"iter"
+	"unicode/utf8"
 
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// kind is the name of this kind of task; prefix begins the ids of its partitions.
+// Kind is that of the items of an import.
+const Kind = "import"
+
 const (
-	kind   = "import"
-	prefix = kind + "/"
+	// taskVersion is the version of the serialized form, of tasks and of the state.
+	taskVersion = 2
+	// mostParts is how many parts all files that can be cut are cut into, about.
+	mostParts = 20_000
+	// longName is the longest name of a file, in bytes as base64, that its items are named by.
+	longName = 400
 )
 
-// taskVersion is the version of the serialized form.
-const taskVersion = 1
-
-// Task is one window as it is serialized into its partition.
+// Task is one part of a file as it is serialized into its items: an item of the part covers the bytes from its cursor to
+// that of its successor, or to the end of the part.
 type Task struct {
 	Version     int         `json:"v"`
 	Kind        string      `json:"kind"` // import
@@ -29,20 +38,12 @@ type Task struct {
 	Compression compression `json:"compression"`
 }
 
-func (t Task) encode() ([]byte, error) {
-	b, err := json.Marshal(t)
-	if err != nil {
-		return nil, fmt.Errorf("task for %s: %w", t.File, err)
-	}
-	return b, nil
-}
-
-func decodeTask(b []byte) (Task, error) {
+func decodeTask(s string) (Task, error) {
 	var t Task
-	if err := json.Unmarshal(b, &t); err != nil {
+	if err := json.Unmarshal([]byte(s), &t); err != nil {
 		return t, fmt.Errorf("task: %w: %w", err, fault.ErrCorrupt)
 	}
-	if t.Version != taskVersion || t.Kind != kind {
+	if t.Version != taskVersion || t.Kind != Kind {
 		return t, fmt.Errorf("task of kind %q, version %d, made by another version of rfsd: %w", t.Kind, t.Version, fault.ErrConfig)
 	}
 	if t.From < 0 || t.From > t.To || t.To > t.Size {
@@ -51,13 +52,44 @@ func decodeTask(b []byte) (Task, error) {
 	return t, nil
 }
 
-// partitionID names the partition of a window.
-func partitionID(n int64) string { return fmt.Sprintf("%012d", n) }
+// partSize is how large the parts of files are that can be cut: window, or more when that would make too many.
+func partSize(files []file, window int64) int64 {
+	var total int64
+	for _, f := range files {
+		if f.packed == plain {
+			total += f.size
+		}
+	}
+	return max(window, total/mostParts)
+}
 
-// number is the window's of a partition of that name.
-func number(id string) (n int64, ok bool) {
-	n, err := strconv.ParseInt(id, 10, 64)
-	return n, err == nil
+// parts yields the first item of each part of the files. A compressed file is one part.
+func parts(files []file, size int64) iter.Seq[cms.Root] {
+	return func(yield func(cms.Root) bool) {
+		for number, f := range files {
+			part := 0
+			for from := int64(0); from < f.size; part++ {
+				to := f.size
+				if f.packed == plain && to-from > size+size/2 { // no tiny part at the end
+					to = from + size
+				}
+				task, _ := json.Marshal(Task{Version: taskVersion, Kind: Kind, File: f.name, Number: number, Size: f.size, From: from, To: to, Compression: f.packed}) // strings and numbers only
+				if !yield(cms.Root{ID: cms.ItemID{Kind: Kind, Index: itemName(f.name), Shard: part, Cursor: from}, Task: string(task)}) {
+					return
+				}
+				from = to
+			}
+		}
+	}
+}
+
+// itemName is the name of a file in the ids of its items: a digest, where the name does not fit an id.
+func itemName(file string) string {
+	if utf8.ValidString(file) && base64.RawURLEncoding.EncodedLen(len(file)) <= longName {
+		return file
+	}
+	sum := sha256.Sum256([]byte(file))
+	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
 // Counts says what became of documents.
@@ -70,35 +102,11 @@ type Counts struct {
 	Bytes     int64 `json:"bytes"`          // of sources indexed or failed
 }
 
-func (c *Counts) add(d Counts) {
-	c.Documents += d.Documents
+func (c *Counts) add(d cms.Counts) {
+	c.Documents += d.Live
 	c.Indexed += d.Indexed
 	c.Failed += d.Failed
 	c.Filtered += d.Filtered
 	c.Kept += d.Kept
 	c.Bytes += d.Bytes
-}
-
-// progress is what a holder reports: everything that begins below Offset is durably done, and
-// what became of it. Who takes the window over goes on from there.
-type progress struct {
-	Offset  int64 `json:"offset"`
-	Attempt int   `json:"attempt"` // in which Offset last moved
-	Counts
-}
-
-func decodeProgress(b []byte) (progress, error) {
-	var p progress
-	if b == nil {
-		return p, nil
-	}
-	if err := json.Unmarshal(b, &p); err != nil {
-		return p, fmt.Errorf("progress: %w: %w", err, fault.ErrCorrupt)
-	}
-	return p, nil
-}
-
-func (p progress) encode() json.RawMessage {
-	b, _ := json.Marshal(p) // numbers only
-	return b
 }

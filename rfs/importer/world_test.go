@@ -21,7 +21,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -140,7 +139,7 @@ func (anyIndex) Ensure(context.Context, []byte) error { return nil }
 type world struct {
 	t       *testing.T
 	dir     string
-	store   primitive.Store
+	store   cms.Store
 	session importer.Session
 	target  *landing
 	failed  *failures
@@ -274,15 +273,28 @@ func (w *world) arrived(want map[string]string) {
 	w.t.Errorf("%d documents, want %d", len(w.target.docs), len(want))
 }
 
-// noPartitions demands that the store is tidy.
-func (w *world) noPartitions() {
+// account reads the import from the store.
+func (w *world) account() importer.Account {
 	w.t.Helper()
-	for r, err := range w.store.List(w.t.Context(), "part") {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.t.Errorf("partition %s is left: %s %s", r.ID, r.State, r.Body)
+	a, err := importer.Read(w.t.Context(), w.coordinator())
+	if err != nil {
+		w.t.Fatal(err)
 	}
+	return a
+}
+
+// coordinator is what a daemon reads and frees items with.
+func (w *world) coordinator() *cms.Coordinator {
+	w.t.Helper()
+	of, err := w.store.OfKind(w.t.Context(), importer.Kind)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c, err := cms.New(cms.Config{Store: of, Kind: importer.Kind, Creator: "daemon", Clock: w.clock})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
 }
 
 func rename(t *testing.T, dir, from, to string) {

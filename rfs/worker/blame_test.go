@@ -229,11 +229,11 @@ func TestWorkDoneAloneKnowsItsLastRecord(t *testing.T) {
 	s := newShard(t, newMemory(), &sink{docs: map[string][32]byte{}}, time.Minute, 64)
 	l := s.lease(t)
 	j := &job{
-		runner: s.runner, lease: l, id: l.ID, entry: s.entry, log: quiet(), alone: &alone{records: part},
+		runner: s.runner, lease: l, id: l.ID, from: ShardSource(s.entry), log: quiet(), alone: &alone{records: part},
 		guard: func(context.Context) error { return nil },
 	}
 	defer j.close()
-	if err := j.run(t.Context(), t.Context()); err != nil || j.alone.last < j.commit.MaxOrdinal-part {
-		t.Errorf("it ends at %d of %d: %v", j.alone.last, j.commit.MaxOrdinal, err)
+	if err := j.run(t.Context(), t.Context()); err != nil || j.alone.last < j.source.End()-part {
+		t.Errorf("it ends at %d of %d: %v", j.alone.last, j.source.End(), err)
 	}
 }

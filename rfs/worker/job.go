@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,98 +11,61 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/metadata"
-	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // errStop ends the copying of a shard early, in good order: the lease's trigger or a signal.
 var errStop = errors.New("stopped before the end of the shard")
 
-// job is one lease in work: a shard from the item's cursor on.
+// job is one lease in work: a source from the item's cursor on.
 type job struct {
 	runner *Runner
 	lease  *cms.Lease
 	id     cms.ItemID
 	begin  int64 // first ordinal of this acquisition
-	entry  Entry
+	from   Source
 	guard  func(context.Context) error
 	log    *slog.Logger
 
-	shard   *snapshot.Shard
-	commit  *lucene.Commit
-	reader  recordReader
-	sampled *sample  // reader, in a trial run
-	trying  *trying  // likewise
-	builder *builder // nil: sources are stored
-	memory  *allowance
-	out     Output
-	loader  *bulk.Loader
-	loaded  atomic.Pointer[bulk.Loader] // what progress reads while the job runs
+	source Reading // nil until it is open
+	out    Output
+	loader *bulk.Loader
+	loaded atomic.Pointer[bulk.Loader] // what progress reads while the job runs
 
-	maxOrdinal atomic.Int64
-	sent       *sent         // what became of the requests; nil before the first
-	noted      *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent
-	alone      *alone        // nil unless the lease is to be worked on alone
-	lastRead   atomic.Int64  // monotonic clock in ns when the last record was read; 0 before
-	acquired   time.Duration // monotonic clock
-	firstRead  atomic.Int64  // monotonic clock in ns when setup ended: the first document was read; 0 before
+	end       atomic.Int64  // of the source, Unknown until it is known
+	sent      *sent         // what became of the requests; nil before the first
+	noted     *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent
+	alone     *alone        // nil unless the lease is to be worked on alone
+	lastRead  atomic.Int64  // monotonic clock in ns when the last record was read; 0 before
+	acquired  time.Duration // monotonic clock
+	firstRead atomic.Int64  // monotonic clock in ns when setup ended: the first document was read; 0 before
 }
 
-// open finds the shard and everything that is needed to read it. Requests are started as
-// long as work lasts and the lease is ours.
+// open opens the source and the output, as long as work lasts and the lease is ours.
 func (j *job) open(ctx, work context.Context) error {
 	if err := j.guard(ctx); err != nil {
 		return err
 	}
-	shard, err := snapshot.OpenShard(ctx, j.runner.Repo, j.entry.Locator, j.id.Shard)
-	if err != nil {
-		return err
-	}
-	dir := shard.Directory()
-	if j.entry.Trial != nil {
-		dir = nearby{dir}
-	}
-	j.shard = shard
-	if j.builder, err = newBuilder(ctx, j.runner.Repo, j.entry); err != nil {
-		return err
-	}
-	existing := j.entry.existing(j.runner.Bulk.Existing)
-	j.commit, err = lucene.Open(ctx, dir, lucene.Options{Values: j.entry.needsValues(j.builder) || existing == bulk.Newer})
-	if err != nil {
-		return shard.Blame(err)
-	}
-	j.maxOrdinal.Store(j.commit.MaxOrdinal)
-	if j.begin > j.commit.MaxOrdinal {
-		return fmt.Errorf("ordinal %d lies beyond the %d of the shard: %w", j.begin, j.commit.MaxOrdinal, fault.ErrCorrupt)
-	}
-	if j.runner.VerifyFirst {
-		if err := checkShard(ctx, dir); err != nil {
-			return err
-		}
-	}
+	opts := j.runner.Bulk
 	mayStart := func() error { return j.lease.MayStart(work) }
+	opts.From, opts.MayStart = j.begin, mayStart
+	var err error
+	if j.source, err = j.from.Open(ctx, j.runner, j.id, &opts); err != nil {
+		return err
+	}
+	j.end.Store(j.source.End())
+	if end := j.source.End(); end != Unknown && j.begin > end {
+		return fmt.Errorf("ordinal %d lies beyond the %d of %s: %w", j.begin, end, j.id.Name(), fault.ErrCorrupt)
+	}
 	if j.out, err = j.runner.Destination.Open(ctx, j.id, mayStart); err != nil {
 		return err
 	}
-	j.memory = &allowance{budget: j.runner.Memory, most: j.runner.MaxBody, longest: j.runner.MaxDocument}
-	read := lucene.ReadOptions{
-		From: j.begin, To: j.commit.MaxOrdinal, NestedTerms: j.entry.Locator.NestedTerms(), Values: j.entry.needsValues(j.builder), Memory: j.memory, Versions: existing == bulk.Newer,
-	}
-	opts := j.runner.Bulk
 	j.sent = &sent{next: j.out}
 	opts.Sender, opts.Recorder = j.sent, j.runner.Failed
-	if trial := j.entry.Trial; trial != nil {
-		j.sampled = newSample(j.commit, read, trial.Documents)
-		j.trying = &trying{Recorder: j.runner.Failed, next: j.sent, now: func() time.Duration { return j.runner.Clock.Read().Mono }, classes: map[int64]string{}}
-		j.reader, opts.Sender, opts.Recorder = j.sampled, j.trying, j.trying
-	} else {
-		j.reader = j.commit.Reader(read)
-	}
-	opts.From, opts.Index, opts.Shard, opts.EmitType = j.begin, j.entry.Naming.Index, j.id.Shard, j.entry.Naming.Emit
-	opts.MayStart, opts.Existing = mayStart, existing
-	if existing == bulk.Keep {
+	j.source.Wrap(&opts)
+	if opts.Existing == bulk.Keep {
 		if opts.SentBelow, err = j.lease.SentBelow(ctx); err != nil {
 			return err
 		}
@@ -115,23 +77,6 @@ func (j *job) open(ctx, work context.Context) error {
 	j.loader = bulk.New(opts)
 	j.loaded.Store(j.loader)
 	return nil
-}
-
-// checkShard reads a whole shard and checks it, before anything of it is sent.
-func checkShard(ctx context.Context, dir lucene.Directory) error {
-	commit, err := lucene.Open(ctx, dir, lucene.Options{VerifyAll: true})
-	if err != nil {
-		return err
-	}
-	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal})
-	defer r.Close()
-	for {
-		if _, err := r.Next(ctx); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("verify first: %w", err)
-		}
-	}
 }
 
 // run opens the shard and copies it until it ends (nil), stopping says so (errStop), or something fails.
@@ -168,10 +113,9 @@ func (j *job) settleBlame() error {
 	return nil
 }
 
-// copy moves documents until the shard ends, ctx ends, or something fails.
+// copy moves documents until the source ends, ctx ends, or something fails.
 func (j *job) copy(ctx context.Context) error {
-	documents := newDocuments(j.entry, j.id.Shard, j.runner.Edit, j.builder)
-	documents.memory, j.memory.edits = j.memory, documents.editor != nil || documents.single != nil
+	to := &Sink{j}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -179,58 +123,54 @@ func (j *job) copy(ctx context.Context) error {
 		if err := j.alone.stand(ctx, j); err != nil {
 			return err
 		}
-		rec, err := j.reader.Next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			j.loader.Advance(j.commit.MaxOrdinal)
+		err := j.source.Next(ctx, to)
+		if errors.Is(err, io.EOF) {
+			j.loader.Advance(j.source.End())
 			return j.loader.Flush(ctx)
-		case err != nil:
-			return j.shard.Blame(err)
 		}
-		now := j.runner.Clock.Read().Mono
-		j.lastRead.Store(int64(now))
-		if j.firstRead.Load() == 0 {
-			j.firstRead.Store(int64(now))
-		}
-		if j.alone != nil {
-			j.alone.last = rec.Ordinal
-		}
-		if err := j.take(ctx, rec, documents); err != nil {
+		if err != nil {
 			return err
-		}
-		if j.sampled != nil && j.sampled.warms() {
-			if err := j.loader.Flush(ctx); err != nil {
-				return err
-			}
 		}
 	}
 }
 
-// take passes one record on: to the bulk body, or to the failed documents. A long one is sent at once.
-func (j *job) take(ctx context.Context, rec *lucene.Record, documents *documents) error {
-	d, keep, failure, err := documents.of(ctx, rec)
-	if keep && rec.Giant {
-		if limit := j.memory.request(ctx); limit > 0 && int64(len(d.Source)) > limit {
-			failure = documents.tooLarge(&d, fmt.Sprintf("the target takes requests of %d", limit))
-		}
+// Sink takes the documents of a source, in order.
+type Sink struct{ j *job }
+
+// Read notes that the record at an ordinal was read, which comes before anything that is done with it.
+func (s *Sink) Read(ordinal int64) {
+	now := s.j.runner.Clock.Read().Mono
+	s.j.lastRead.Store(int64(now))
+	if s.j.firstRead.Load() == 0 {
+		s.j.firstRead.Store(int64(now))
 	}
-	switch {
-	case err != nil:
-		return j.shard.Blame(err)
-	case failure != nil:
-		err = j.loader.Fail(ctx, *failure)
-	case !keep:
-		err = j.loader.Filter(ctx, d.Ordinal)
-	default:
-		if err = j.noteSent(ctx, d.Ordinal); err == nil {
-			err = j.loader.Add(ctx, &d)
-		}
+	if s.j.alone != nil {
+		s.j.alone.last = ordinal
 	}
-	if err == nil && rec.Giant {
-		documents.forget(rec)
-		err = j.loader.SendNow(ctx, j.memory.handOver())
+}
+
+// Add sends a document, which is borrowed.
+func (s *Sink) Add(ctx context.Context, d *doc.Document) error {
+	if err := s.j.noteSent(ctx, d.Ordinal); err != nil {
+		return err
 	}
-	return err
+	return s.j.loader.Add(ctx, d)
+}
+
+// Fail records a document that is not sent.
+func (s *Sink) Fail(ctx context.Context, f doc.Failure) error { return s.j.loader.Fail(ctx, f) }
+
+// Filter passes over a document that is left out on purpose.
+func (s *Sink) Filter(ctx context.Context, ordinal int64) error {
+	return s.j.loader.Filter(ctx, ordinal)
+}
+
+// Flush waits until everything before is delivered.
+func (s *Sink) Flush(ctx context.Context) error { return s.j.loader.Flush(ctx) }
+
+// SendNow sends what there is, without waiting; release is called when it is delivered.
+func (s *Sink) SendNow(ctx context.Context, release func()) error {
+	return s.j.loader.SendNow(ctx, release)
 }
 
 // sentAhead is how many ordinals ahead it is recorded that documents may have been sent: that many are compared with
@@ -242,7 +182,10 @@ func (j *job) noteSent(ctx context.Context, ordinal int64) error {
 	if j.noted == nil || ordinal < *j.noted {
 		return nil
 	}
-	below := min(ordinal+sentAhead, j.commit.MaxOrdinal)
+	below := ordinal + sentAhead
+	if end := j.source.End(); end != Unknown {
+		below = min(below, end)
+	}
 	if err := j.lease.NoteSent(ctx, below); err != nil {
 		return err
 	}
@@ -259,8 +202,8 @@ func (j *job) progress() Progress {
 	watermark, _ := l.Settled()
 	c := l.Counts()
 	p := Progress{Documents: c.Indexed + c.Kept + c.Failed, Bytes: c.Bytes, Failed: c.Failed, Resent: c.Resent, Retries: c.Retries}
-	if limit := j.maxOrdinal.Load(); limit > 0 && j.id.Shard < len(j.entry.Bytes) {
-		p.ShardBytes = int64(float64(j.entry.Bytes[j.id.Shard]) * float64(watermark-j.begin) / float64(limit))
+	if size := j.from.Bytes(j.id); size > 0 && j.end.Load() > 0 {
+		p.ShardBytes = int64(float64(size) * float64(watermark-j.begin) / float64(j.end.Load()))
 	}
 	return p
 }
@@ -290,29 +233,15 @@ func (j *job) work(watermark int64, counts cms.Counts) (cms.Work, error) {
 	if first != 0 {
 		w.Setup = first - j.acquired
 	}
-	v := verification{Files: j.reader.Checks(watermark), NotVerified: j.commit.Unverified, Ordinals: j.commit.MaxOrdinal}
-	if j.trying != nil { // no file is read whole
-		t := j.trying.tried(watermark)
-		t.Scanned, t.Setup = j.sampled.looked(watermark), w.Setup.Seconds()
-		if first != 0 {
-			t.Copying = (j.runner.Clock.Read().Mono - first).Seconds()
-		}
-		v.NotVerified, v.Tried = nil, &t
+	var copying time.Duration
+	if first != 0 {
+		copying = j.runner.Clock.Read().Mono - first
 	}
 	var err error
-	if w.Checks, err = json.Marshal(v); err != nil {
+	if w.Checks, err = j.source.Checks(watermark, w.Setup, copying); err != nil {
 		return cms.Work{}, fmt.Errorf("checksums of %s: %w", j.id.Name(), err)
 	}
 	return w, nil
-}
-
-// verification is what one acquisition knows of the checksums of its shard's files. It is
-// stored with the item and put together with those of the other items at the end.
-type verification struct {
-	Files       []lucene.Check `json:"files"`
-	NotVerified []string       `json:"not_verified,omitempty"`
-	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items
-	Tried       *Tried         `json:"tried,omitempty"`    // in a trial run
 }
 
 // reportInterval is how often it is looked at what of a running lease is to be recorded or asked.
@@ -404,12 +333,10 @@ func (j *job) record(ctx context.Context) error {
 }
 
 func (j *job) close() {
-	if j.memory != nil {
-		defer j.memory.close()
+	if j.source == nil {
+		return
 	}
-	if j.reader != nil {
-		if err := j.reader.Close(); err != nil {
-			j.log.Debug("close reader", "error", err)
-		}
+	if err := j.source.Close(); err != nil {
+		j.log.Debug("close source", "error", err)
 	}
 }

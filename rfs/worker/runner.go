@@ -88,9 +88,9 @@ func (r *Runner) guardEvery() time.Duration { return max(guardInterval, 3*r.reco
 // Completed or HandedOff; the item itself is already dealt with.
 // guard says whether the target is still the one the work is for; it is asked before
 // the first document, now and then, and before the item is completed.
-func (r *Runner) Run(ctx context.Context, lease *cms.Lease, entry Entry, guard func(context.Context) error) (Outcome, error) {
+func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard func(context.Context) error) (Outcome, error) {
 	j := &job{
-		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), entry: entry, guard: guard, acquired: r.Clock.Read().Mono,
+		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), from: from, guard: guard, acquired: r.Clock.Read().Mono,
 		log: r.Log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID),
 	}
 	defer j.close()
@@ -200,8 +200,8 @@ func (j *job) returned(ctx context.Context) cms.Return {
 
 func (j *job) complete(ctx context.Context) (Outcome, error) {
 	watermark, counts := j.settled()
-	if watermark < j.commit.MaxOrdinal { // a document was taken for done that is not
-		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, j.commit.MaxOrdinal))
+	if end := j.source.End(); end == Unknown || watermark < end { // a document was taken for done that is not
+		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, end))
 	}
 	if err := j.guard(ctx); err != nil {
 		return j.finish(ctx, ctx, err)
@@ -232,7 +232,7 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	cancel()
 	watermark, counts := j.settled()
 	switch {
-	case watermark >= j.commit.MaxOrdinal:
+	case j.source.End() != Unknown && watermark >= j.source.End():
 		return j.complete(ctx)
 	case watermark <= j.begin:
 		return j.giveBackAs(ctx, r, nil)
@@ -264,7 +264,7 @@ func (j *job) giveBack(ctx context.Context, cause cms.Cause, why error) (Outcome
 // giveBackAs frees the item. The next holder begins at the watermark; what was sent beyond is sent again.
 func (j *job) giveBackAs(ctx context.Context, r cms.Return, why error) (Outcome, error) {
 	j.abort()
-	if j.reader != nil && j.runner.Destination.Durable() && r.Cause != cms.CausePause { // what was refused may be wanted again
+	if j.loader != nil && j.runner.Destination.Durable() && r.Cause != cms.CausePause { // what was refused may be wanted again
 		if watermark, counts := j.settled(); watermark > j.begin {
 			did, err := j.work(watermark, counts)
 			if err != nil {
@@ -313,14 +313,39 @@ func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome
 func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
 	if j.loader != nil {
 		drain, cancel := context.WithTimeout(ctx, drainTime)
+		if errors.Is(why, fault.ErrCorrupt) { // what was read before the damage arrives
+			if err := j.loader.Flush(drain); err != nil {
+				j.log.Warn("documents before the damage did not all arrive", "error", err)
+			}
+		}
 		j.loader.Drain(drain)
 		cancel()
 	}
 	j.abort()
+	j.recordLast(ctx)
 	if err := j.lease.Fail(ctx, why.Error()); err != nil {
 		return Lost, errors.Join(why, fmt.Errorf("fail %s: %w", j.id.Name(), err))
 	}
 	return Failed, why
+}
+
+// recordLast stores what arrived before an item is given up, so that it is counted. Without an answer the counts are those
+// of the last record.
+func (j *job) recordLast(ctx context.Context) {
+	if j.loader == nil || !j.runner.Destination.Durable() {
+		return
+	}
+	watermark, counts := j.settled()
+	if watermark <= j.begin {
+		return
+	}
+	did, err := j.work(watermark, counts)
+	if err == nil {
+		err = j.lease.Progress(ctx, watermark, did)
+	}
+	if err != nil {
+		j.log.Warn("progress of an item that is given up was not recorded", "error", err)
+	}
 }
 
 func (j *job) abort() {

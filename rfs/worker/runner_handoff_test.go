@@ -181,7 +181,7 @@ func TestTheTargetIsLookedAtBeforeAnItemEnds(t *testing.T) {
 			}
 			return nil
 		}
-		outcome, err := s.runner.Run(t.Context(), s.lease(t), s.entry, guard)
+		outcome, err := s.runner.Run(t.Context(), s.lease(t), ShardSource(s.entry), guard)
 		if outcome != Failed || !errors.Is(err, ErrTargetReplaced) || len(to.docs) != 1280 {
 			t.Errorf("%v with %d documents: %v", outcome, len(to.docs), err)
 		}
@@ -197,9 +197,10 @@ func TestAnItemIsCompleteOnlyAtTheEndOfItsShard(t *testing.T) {
 		defer store.under.Wait()
 		s := newShard(t, store, &sink{docs: map[string][32]byte{}}, 10*time.Minute, 64)
 		lease := s.lease(t)
+		commit := &lucene.Commit{MaxOrdinal: 1280}
 		j := &job{
-			runner: s.runner, lease: lease, id: lease.ID, entry: s.entry, guard: func(context.Context) error { return nil }, log: slog.New(slog.DiscardHandler),
-			out: &sink{}, commit: &lucene.Commit{MaxOrdinal: 1280}, loader: bulk.New(bulk.Options{From: 1279}),
+			runner: s.runner, lease: lease, id: lease.ID, from: ShardSource(s.entry), guard: func(context.Context) error { return nil }, log: slog.New(slog.DiscardHandler),
+			out: &sink{}, source: &shardReading{commit: commit, reader: commit.Reader(lucene.ReadOptions{})}, loader: bulk.New(bulk.Options{From: 1279}),
 		}
 		outcome, err := j.complete(t.Context())
 		if outcome != Released || err == nil || !strings.Contains(err.Error(), "watermark 1279 of 1280") {

@@ -155,7 +155,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 		defer cancel()
 		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
-	outcome, err := s.Runner.Run(ctx, lease, entry, func(ctx context.Context) error { return s.checkTargets(ctx, entry) })
+	outcome, err := s.Runner.Run(ctx, lease, ShardSource(entry), func(ctx context.Context) error { return s.checkTargets(ctx, entry) })
 	if errors.Is(err, ErrTargetReplaced) && ctx.Err() == nil {
 		if _, ferr := s.Coordinator.FailIndex(ctx, lease.ID.Index, fault.Text(err)); ferr != nil {
 			err = errors.Join(err, ferr)

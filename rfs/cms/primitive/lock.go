@@ -1,6 +1,5 @@
-// Package primitive gives locks, semaphores, leader election, a list of nodes and
-// partitions of work on the control records of a coordination store. All of them
-// are versioned updates: a record is written only if nobody wrote it since it was read.
+// Package primitive has locks, semaphores, leader election and a list of nodes on the control records of a coordination
+// store. All of them are versioned updates: a record is written only if it has not changed since it was read.
 package primitive
 
 import (

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -125,3 +126,6 @@ func Position(nodes []Node, token string) (position, count int) {
 	}
 	return i, len(nodes)
 }
+
+// pause is a random time up to d.
+func pause(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }

@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// leaseOverSince returns the reason why a lease is over by the store's clock, or "".
+func leaseOverSince(ctx context.Context, store *cms.Coordinator, l Lease) (string, error) {
+	id, err := cms.ParseID(l.Item)
+	if err != nil {
+		return "", err // not an item; its phase ends by itself
+	}
+	it, err := store.Item(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	now, _, err := store.Now(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case it.Holder != l.Holder:
+		return "somebody else has the item", nil
+	case it.Open() && now.Unix() > it.Expiration:
+		return "it ended at " + time.Unix(it.Expiration, 0).UTC().Format(time.RFC3339), nil
+	}
+	return "", nil
+}
+
+// freeLease releases the lease that a dead worker reported. Without one the worker died before its report: it may
+// hold the setup item, a phase, or an item.
+func freeLease(ctx context.Context, store *cms.Coordinator, holder string, l *Lease, cause cms.Cause) error {
+	if l == nil {
+		return store.ReleaseDead(ctx, holder, cause)
+	}
+	if err := store.ReleaseHolder(ctx, l.Item, l.Holder, cause); err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/snapshot"
+)
+
+// Unknown is the end of a source that is found only by reading.
+const Unknown = int64(-1)
+
+// Source is what the items of one kind are read from: the live documents of a shard, or a part of a file.
+type Source interface {
+	// Open opens what an item covers, to be read from opts.From on, and sets the options that depend on it.
+	Open(ctx context.Context, r *Runner, id cms.ItemID, opts *bulk.Options) (Reading, error)
+	// Bytes returns what the whole of it takes in the repository; 0: not known.
+	Bytes(id cms.ItemID) int64
+}
+
+// Reading is an open source. It is used by one goroutine.
+type Reading interface {
+	// Wrap puts what this source needs around the sender and the recorder.
+	Wrap(opts *bulk.Options)
+	// Next passes the next record to the sink; io.EOF after the last.
+	Next(ctx context.Context, to *Sink) error
+	// End returns the ordinal behind the last record, or Unknown; after io.EOF it is known.
+	End() int64
+	// Checks returns what is kept with the item of what was read below the watermark; nil: nothing.
+	Checks(watermark int64, setup, copying time.Duration) (json.RawMessage, error)
+	// Close gives everything back.
+	Close() error
+}
+
+// ShardSource reads the live documents of the shards of an index.
+func ShardSource(entry Entry) Source { return shardSource{entry} }
+
+type shardSource struct{ entry Entry }
+
+// Bytes is the size of the shard in the repository.
+func (s shardSource) Bytes(id cms.ItemID) int64 {
+	if id.Shard < len(s.entry.Bytes) {
+		return s.entry.Bytes[id.Shard]
+	}
+	return 0
+}
+
+// shardReading is an open shard.
+type shardReading struct {
+	runner    *Runner
+	shard     *snapshot.Shard
+	commit    *lucene.Commit
+	reader    recordReader
+	sampled   *sample // reader, in a trial run
+	trying    *trying // likewise
+	trial     *Trial
+	memory    *allowance
+	documents *documents
+}
+
+// Open finds the shard and everything that is needed to read it.
+func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *bulk.Options) (Reading, error) {
+	shard, err := snapshot.OpenShard(ctx, r.Repo, s.entry.Locator, id.Shard)
+	if err != nil {
+		return nil, err
+	}
+	dir := shard.Directory()
+	if s.entry.Trial != nil {
+		dir = nearby{dir}
+	}
+	builder, err := newBuilder(ctx, r.Repo, s.entry) // nil: sources are stored
+	if err != nil {
+		return nil, err
+	}
+	opts.Existing = s.entry.existing(opts.Existing)
+	versions := opts.Existing == bulk.Newer
+	commit, err := lucene.Open(ctx, dir, lucene.Options{Values: s.entry.needsValues(builder) || versions})
+	if err != nil {
+		return nil, shard.Blame(err)
+	}
+	if r.VerifyFirst {
+		if err := checkShard(ctx, dir); err != nil {
+			return nil, err
+		}
+	}
+	x := &shardReading{runner: r, shard: shard, commit: commit, trial: s.entry.Trial, memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
+	read := lucene.ReadOptions{
+		From: opts.From, To: commit.MaxOrdinal, NestedTerms: s.entry.Locator.NestedTerms(), Values: s.entry.needsValues(builder), Memory: x.memory, Versions: versions,
+	}
+	if x.trial != nil {
+		x.sampled = newSample(commit, read, x.trial.Documents)
+		x.reader = x.sampled
+	} else {
+		x.reader = commit.Reader(read)
+	}
+	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit
+	x.documents = newDocuments(s.entry, id.Shard, r.Edit, builder)
+	x.documents.memory, x.memory.edits = x.memory, x.documents.editor != nil || x.documents.single != nil
+	return x, nil
+}
+
+// Wrap measures what becomes of the documents of a trial run.
+func (x *shardReading) Wrap(opts *bulk.Options) {
+	if x.trial == nil {
+		return
+	}
+	x.trying = &trying{Recorder: opts.Recorder, next: opts.Sender, now: func() time.Duration { return x.runner.Clock.Read().Mono }, classes: map[int64]string{}}
+	opts.Sender, opts.Recorder = x.trying, x.trying
+}
+
+// Next passes one record on: to the bulk body, or to the failed documents. A long one is sent at once.
+func (x *shardReading) Next(ctx context.Context, to *Sink) error {
+	rec, err := x.reader.Next(ctx)
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	if err != nil {
+		return x.shard.Blame(err)
+	}
+	to.Read(rec.Ordinal)
+	d, keep, failure, err := x.documents.of(ctx, rec)
+	if keep && rec.Giant {
+		if limit := x.memory.request(ctx); limit > 0 && int64(len(d.Source)) > limit {
+			failure = x.documents.tooLarge(&d, fmt.Sprintf("the target takes requests of %d", limit))
+		}
+	}
+	switch {
+	case err != nil:
+		return x.shard.Blame(err)
+	case failure != nil:
+		err = to.Fail(ctx, *failure)
+	case !keep:
+		err = to.Filter(ctx, d.Ordinal)
+	default:
+		err = to.Add(ctx, &d)
+	}
+	if err == nil && rec.Giant {
+		x.documents.forget(rec)
+		err = to.SendNow(ctx, x.memory.handOver())
+	}
+	if err == nil && x.sampled != nil && x.sampled.warms() {
+		err = to.Flush(ctx)
+	}
+	return err
+}
+
+// End is the number of ordinals of the shard.
+func (x *shardReading) End() int64 { return x.commit.MaxOrdinal }
+
+// Checks returns the checksums of the file ranges that this acquisition owns up to the watermark.
+func (x *shardReading) Checks(watermark int64, setup, copying time.Duration) (json.RawMessage, error) {
+	v := verification{Files: x.reader.Checks(watermark), NotVerified: x.commit.Unverified, Ordinals: x.commit.MaxOrdinal}
+	if x.trying != nil { // no file is read whole
+		t := x.trying.tried(watermark)
+		t.Scanned, t.Setup, t.Copying = x.sampled.looked(watermark), setup.Seconds(), copying.Seconds()
+		v.NotVerified, v.Tried = nil, &t
+	}
+	return json.Marshal(v)
+}
+
+// Close gives the memory back.
+func (x *shardReading) Close() error {
+	defer x.memory.close()
+	return x.reader.Close()
+}
+
+// checkShard reads a whole shard and checks it, before anything of it is sent.
+func checkShard(ctx context.Context, dir lucene.Directory) error {
+	commit, err := lucene.Open(ctx, dir, lucene.Options{VerifyAll: true})
+	if err != nil {
+		return err
+	}
+	r := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal})
+	defer r.Close()
+	for {
+		if _, err := r.Next(ctx); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("verify first: %w", err)
+		}
+	}
+}
+
+// verification is what one acquisition knows of the checksums of its shard's files. It is
+// stored with the item and put together with those of the other items at the end.
+type verification struct {
+	Files       []lucene.Check `json:"files"`
+	NotVerified []string       `json:"not_verified,omitempty"`
+	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items
+	Tried       *Tried         `json:"tried,omitempty"`    // in a trial run
+}
