@@ -57,6 +57,9 @@ func (m *Migrate) Check() error {
 	if m.Snapshot.Name == "" && m.Origin.Cluster.Host == "" {
 		return Usage("--snapshot-name is missing; `rfsctl snapshot list --repo-uri %s` lists them; with --source-host a snapshot is created", m.Repository.URI)
 	}
+	if m.Conversion.RebuildText && !m.Conversion.RebuildSources {
+		return Usage("--rebuild-text-from-terms adds approximate text to rebuilt sources: give --rebuild-sources, too")
+	}
 	given := 0
 	for _, is := range []bool{m.Transfer.Target.Cluster.Host != "", m.Export.Dir != "", m.Export.Discard} {
 		if is {

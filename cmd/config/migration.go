@@ -231,6 +231,7 @@ type Conversion struct {
 	MultiType          string      `flag:"multi-type" default:"split" oneof:"split,union" help:"several mapping types in one index: split into <index>_<type>, or union with ids <type>#<id>"`
 	ParentJoin         string      `flag:"parent-join" check:"field" help:"name of a join field that takes the place of _parent (Elasticsearch up to 5), such as relation: types with parents are united in one index, ids become <type>#<id> (default: has_child and has_parent find nothing)"`
 	RebuildSources     bool        `flag:"rebuild-sources" help:"rebuild sources that the mapping switches off or filters (_source) from stored fields and doc values: each value in the form that its field has, text only where it is stored or has a keyword below it; such documents count as reduced. rfsctl snapshot show lists the fields (default: they fail, or arrive as they are stored)"`
+	RebuildText        bool        `flag:"rebuild-text-from-terms" help:"with --rebuild-sources: analyzed text that is neither stored nor a keyword is put together out of its terms in the inverted index. It is approximate: lower case, without punctuation, as the analyzer made it (default: such text is lost)"`
 	DuplicateKeys      string      `flag:"duplicate-keys" default:"send" oneof:"send,keep-last" help:"documents with a key more than once in an object, which Elasticsearch before 6 accepted: send them as they are (OpenSearch refuses them), or keep-last, the last value as the old versions read it"`
 }
 

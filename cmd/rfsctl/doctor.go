@@ -87,7 +87,7 @@ func repositoryFindings(plan *worker.Plan) []doctor.Finding {
 		all = append(all, doctor.Finding{Check: "index " + x.Name, Level: doctor.Bad, Detail: "its metadata is damaged: " + x.Reason, Remedy: "the index fails alone; take another snapshot, or leave it out with --index-exclude"})
 	}
 	for _, x := range plan.Indices {
-		if s := worker.SourcesOf(x.Source, x.Entry.Rebuild != ""); s.State != worker.SourcesStored {
+		if s := worker.SourcesOf(x.Source, x.Entry.Rebuild); s.State != worker.SourcesStored {
 			all = append(all, sourcesFinding(x.Name, s))
 		}
 		for n, b := range x.Entry.Bytes {

@@ -196,7 +196,7 @@ func showIndex(ctx context.Context, r repo.Repository, s *snapshot.Snapshot, nam
 		out.Error = err.Error()
 		return out
 	}
-	out.State, out.Sources = x.State, worker.SourcesOf(x, false)
+	out.State, out.Sources = x.State, worker.SourcesOf(x, "")
 	for _, m := range x.Mappings {
 		out.Types = append(out.Types, m.Type)
 	}

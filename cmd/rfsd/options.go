@@ -54,6 +54,7 @@ type options struct {
 	dataStreams    worker.DataStreams
 	parentJoin     string
 	rebuildSources bool
+	rebuildText    bool
 	duplicateKeys  worker.DuplicateKeys
 	existing       bulk.Existing // "": not chosen
 
@@ -96,8 +97,8 @@ func newOptions(m config.Migrate) (options, error) {
 		exportDir:   m.Export.Dir, compression: string(m.Export.Compression), discard: m.Export.Discard, allowSource: m.Confirm.AllowSource, acceptReduced: m.Accept.Reduced,
 		indices:   m.Indices.Selection(),
 		multiType: worker.MultiType(m.Conversion.MultiType), emitType: worker.EmitType(m.Transfer.Types.Emit), dataStreams: worker.DataStreams(m.Conversion.DataStreams),
-		rebuildSources: m.Conversion.RebuildSources,
-		parentJoin:     m.Conversion.ParentJoin, duplicateKeys: worker.DuplicateKeys(m.Conversion.DuplicateKeys),
+		rebuildSources: m.Conversion.RebuildSources, rebuildText: m.Conversion.RebuildText,
+		parentJoin: m.Conversion.ParentJoin, duplicateKeys: worker.DuplicateKeys(m.Conversion.DuplicateKeys),
 		leases: m.Leases,
 		care:   careOptions{tune: m.Tuning.Tune},
 	}

@@ -33,7 +33,8 @@ var classes = map[string]Class{
 
 	// Which documents go where, and as what.
 	"phases": Signed, "index-allowlist": Signed, "index-exclude": Signed, "include-system": Signed, "include": Signed,
-	"template-allowlist": Signed, "component-template-allowlist": Signed, "index-template-allowlist": Signed,
+	"rebuild-text-from-terms": Signed,
+	"template-allowlist":      Signed, "component-template-allowlist": Signed, "index-template-allowlist": Signed,
 	"index-rename": Signed, "rules": Signed, RulesText: Signed, "without-rule": Signed, "aliases": Signed, "replicas": Signed, "shards": Signed,
 	"data-streams": Signed, "multi-type": Signed, "duplicate-keys": Signed, "parent-join": Signed, "rebuild-sources": Signed, "emit-doc-type": Signed, "run-pipelines": Signed, "create-indices": Signed,
 	"allow-partial": Signed, "existing-documents": Signed, "max-document-size": Signed, "failed-documents-content": Signed, "failed-documents-encrypt-to": Signed,

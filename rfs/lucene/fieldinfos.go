@@ -5,6 +5,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/lucene/postings"
 )
 
 /*
@@ -29,19 +30,23 @@ type fieldInfo struct {
 	docValues uint8 // 0 none 1 numeric 2 binary 3 sorted 4 sorted-set 5 sorted-numeric
 	skipIndex bool
 	dvGen     int64 // -1: the segment's own doc-values file
+	index     postings.Options
+	indexed   bool
 	attrs     attributes
 }
 
 const dvNumeric = 1
 
 // attributes are those of a field that matter here.
-type attributes [4]string
+type attributes [6]string
 
 const (
 	attrFormat = iota
 	attrSuffix
 	attrMode
 	attrSyntheticID
+	attrPostings
+	attrPostingsSuffix
 )
 
 var attributeNames = map[string]int{
@@ -49,6 +54,8 @@ var attributeNames = map[string]int{
 	"PerFieldDocValuesFormat.suffix": attrSuffix,
 	"Lucene80DocValuesFormat.mode":   attrMode,
 	"SyntheticIdField.enabled":       attrSyntheticID,
+	"PerFieldPostingsFormat.format":  attrPostings,
+	"PerFieldPostingsFormat.suffix":  attrPostingsSuffix,
 }
 
 // readAttributes passes over all others: a hostile file has millions.
@@ -130,8 +137,10 @@ func parseFieldInfos(b []byte, id string) (*fieldInfos, error) {
 
 func readFieldInfo(in *codec.Input, l fnmLayout, version int32) *fieldInfo {
 	f := &fieldInfo{name: in.String(), number: in.VInt(), dvGen: -1}
-	in.U8()
+	bits := in.U8()
 	if l.plain {
+		f.indexed = bits&1 != 0
+		f.index = postings.Options{Frequencies: bits&0x40 == 0, Positions: bits&0xC0 == 0, Offsets: bits&0xC4 == 4, Payloads: bits&0x20 != 0}
 		f.docValues = in.U8() & 15
 		if l.dvGen {
 			f.dvGen = in.I64()
@@ -139,7 +148,9 @@ func readFieldInfo(in *codec.Input, l fnmLayout, version int32) *fieldInfo {
 		f.attrs = readAttributes(in, true)
 		return f
 	}
-	in.U8()
+	options := in.U8() // 0 none, 1 documents, 2 frequencies, 3 positions, 4 offsets
+	f.indexed = options > 0
+	f.index = postings.Options{Frequencies: options > 1, Positions: options > 2, Offsets: options > 3, Payloads: bits&4 != 0}
 	f.docValues = in.U8()
 	if l.encoding && version >= 2 {
 		f.skipIndex = in.U8() != 0

@@ -95,7 +95,7 @@ func fieldNames(t *testing.T, dir mapDir, segment string) map[int32]string {
 	return names
 }
 
-func zipDir(t *testing.T, name string) mapDir {
+func zipDir(t testing.TB, name string) mapDir {
 	t.Helper()
 	z, err := zip.OpenReader(name)
 	if err != nil {

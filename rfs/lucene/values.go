@@ -8,16 +8,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
 	"github.com/rfsd/rfsd/rfs/lucene/columns"
+	"github.com/rfsd/rfsd/rfs/lucene/postings"
 )
 
 // Values are the fields of one segment by name: the stored fields of the document that a Record describes, and the
 // columns of doc values. They belong to the goroutine of their Reader.
 type Values struct {
-	metas  columnMetas
-	opened map[string]*Column
-	marks  *marks
-	held   int64 // bytes of long values
-	most   int64 // of held
+	metas        columnMetas
+	opened       map[string]*Column
+	dictionaries map[string]*postings.Dictionary // by format and suffix
+	marks        *marks
+	held         int64 // bytes of long values
+	most         int64 // of held
 	storedDoc
 	children []NestedDoc // those before the current document
 	block    []byte      // their stored fields

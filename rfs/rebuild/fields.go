@@ -17,9 +17,10 @@ import (
 type fields struct{}
 
 // NewFields returns the Rebuilder for an index without stored sources, or with filtered ones, that was created by a
-// version. Of filtered sources it knows the fields that the filter leaves out (Complete).
-func NewFields(mapping json.RawMessage, created int64) (*Rebuilder, error) {
-	root, places, err := parseFields(mapping, created)
+// version. Of filtered sources it knows the fields that the filter leaves out (Complete). text says that analyzed text which
+// nothing else holds is put together out of its terms.
+func NewFields(mapping json.RawMessage, created int64, text bool) (*Rebuilder, error) {
+	root, places, err := parseFields(mapping, created, text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrUnsupported)
 	}
@@ -27,22 +28,22 @@ func NewFields(mapping json.RawMessage, created int64) (*Rebuilder, error) {
 }
 
 // parseFields returns the part of a mapping that sources lack, and where the values of its fields lie.
-func parseFields(mapping json.RawMessage, created int64) (*node, map[string]place, error) {
+func parseFields(mapping json.RawMessage, created int64, text bool) (*node, map[string]place, error) {
 	root, err := parseMapping(mapping)
 	if err != nil {
 		return nil, nil, err
 	}
 	filter := root.params.Source
-	places := placesOf(root, created, filter)
+	places := placesOf(root, created, filter, text)
 	if !filter.empty() {
 		root.prune(filter)
 	}
 	return root, places, nil
 }
 
-// StatesFields returns how well the fields are rebuilt that the sources of an index lack.
-func StatesFields(mapping json.RawMessage, created int64) ([]FieldState, error) {
-	root, places, err := parseFields(mapping, created)
+// StatesFields returns how well the fields are rebuilt that the sources of an index lack; text is that of NewFields.
+func StatesFields(mapping json.RawMessage, created int64, text bool) ([]FieldState, error) {
+	root, places, err := parseFields(mapping, created, text)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +66,13 @@ func (fields) layers(ctx context.Context, s *segment, f *node) ([]layer, string,
 	p := s.places[f.path]
 	if p.from == nil {
 		return nil, "", nil
+	}
+	if p.terms {
+		text, err := s.values.Text(ctx, p.from.path, s.texts())
+		if text == nil || err != nil {
+			return nil, "", err
+		}
+		return []layer{analyzed{text, p.from.gap(s.created)}}, "", nil
 	}
 	r := rendersOf(p.from, s.created)
 	if p.stored {

@@ -11,6 +11,7 @@ import (
 type place struct {
 	from   *node // the field or one of its multi-fields; nil when they are not written
 	stored bool  // as stored values, else as doc values
+	terms  bool  // as terms of the inverted index
 	state  State
 	note   string
 }
@@ -19,12 +20,12 @@ type place struct {
 const nestedRoots = 6_01_00_00
 
 // placesOf returns the places of all fields of a mapping by path. Fields that the filter does not leave out are in the
-// sources.
-func placesOf(root *node, created int64, filter sourceFilter) map[string]place {
+// sources. text is that of NewFields.
+func placesOf(root *node, created int64, filter sourceFilter, text bool) map[string]place {
 	all, copies, brought := map[string]place{}, map[string][]string{}, map[string][]string{}
 	sent := func(f *node) bool { return !filter.empty() && !filter.leavesOut(f.path) || all[f.path].from != nil }
 	root.walkFields(false, func(f *node, nested bool) {
-		p := placeOf(f, created)
+		p := placeOf(f, created, text)
 		switch {
 		case nested && !filter.empty():
 			p = place{state: Lost, note: "part of nested objects of a filtered source"}
@@ -44,7 +45,10 @@ func placesOf(root *node, created int64, filter sourceFilter) map[string]place {
 	})
 	for to, from := range brought {
 		if p := all[to]; p.from != nil {
-			p.state, p.note = Normal, join(p.note, "with what copy_to brought from "+strings.Join(from, ", "))
+			if p.state == Exact {
+				p.state = Normal
+			}
+			p.note = join(p.note, "with what copy_to brought from "+strings.Join(from, ", "))
 			all[to] = p
 		}
 	}
@@ -57,7 +61,7 @@ func placesOf(root *node, created int64, filter sourceFilter) map[string]place {
 }
 
 // placeOf returns the place of one field.
-func placeOf(f *node, created int64) place {
+func placeOf(f *node, created int64, text bool) place {
 	if f.kind == kindConstant {
 		return place{state: Exact, note: "its value is in the mapping"}
 	}
@@ -76,6 +80,9 @@ func placeOf(f *node, created int64) place {
 		if stored || n.columns(created) && r.columns() {
 			return place{from: n, stored: stored, state: stateOf(n, stored), note: noteOf(f, n)}
 		}
+	}
+	if text && f.analyzed() {
+		return place{from: f, terms: true, state: Approximate, note: "from its terms"}
 	}
 	return place{state: Lost}
 }

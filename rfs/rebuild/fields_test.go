@@ -18,35 +18,44 @@ func TestStatesOfFields(t *testing.T) {
 		created int64
 		mapping string
 		want    string // field state (note), one after the other
+		text    bool   // out of terms, too
 	}{
-		{"doc values are sorted", v7, `{"properties":{"a":{"type":"long"},"b":{"type":"keyword"}}}`, "a normal form; b normal form"},
-		{"stored values are as they were sent", v7, `{"properties":{"a":{"type":"long","store":true},"t":{"type":"text","store":true}}}`, "a exact; t exact"},
+		{"doc values are sorted", v7, `{"properties":{"a":{"type":"long"},"b":{"type":"keyword"}}}`, "a normal form; b normal form", false},
+		{"stored values are as they were sent", v7, `{"properties":{"a":{"type":"long","store":true},"t":{"type":"text","store":true}}}`, "a exact; t exact", false},
 		{"stored values that the field changed", v7, `{"properties":{"a":{"type":"keyword","store":true,"normalizer":"l"},"d":{"type":"date","store":true},"n":{"type":"keyword","store":true,"null_value":"N"}}}`,
-			"a normal form; d normal form; n normal form"},
-		{"neither", v7, `{"properties":{"a":{"type":"long","doc_values":false},"t":{"type":"text"}}}`, "a lost; t lost"},
+			"a normal form; d normal form; n normal form", false},
+		{"neither", v7, `{"properties":{"a":{"type":"long","doc_values":false},"t":{"type":"text"}}}`, "a lost; t lost", false},
 		{"text by its keyword", v7, `{"properties":{"t":{"type":"text","fields":{"raw":{"type":"keyword","ignore_above":256}}}}}`,
-			"t normal form (from t.raw; values of more than 256 characters are lost)"},
-		{"text by the keyword that is not normalized", v7, `{"properties":{"t":{"type":"text","fields":{"a":{"type":"keyword","normalizer":"l"},"b":{"type":"keyword"}}}}}`, "t normal form (from t.b)"},
-		{"a number by its stored text", v7, `{"properties":{"n":{"type":"long","doc_values":false,"fields":{"t":{"type":"text","store":true}}}}}`, "n exact (from n.t)"},
-		{"1.x has no doc values unless asked", v1, `{"properties":{"a":{"type":"long"},"b":{"type":"long","doc_values":true},"s":{"type":"string","index":"not_analyzed"}}}`, "a lost; b normal form; s lost"},
-		{"2.x has none of what is not indexed", v2, `{"properties":{"a":{"type":"long","index":"no"},"s":{"type":"string"},"u":{"type":"string","index":"not_analyzed"}}}`, "a lost; s lost; u normal form"},
-		{"points of 2.x", v2, `{"properties":{"p":{"type":"geo_point"},"q":{"type":"geo_point","store":true}}}`, "p normal form; q normal form"},
-		{"points of 2.1", 2_01_02_99, `{"properties":{"p":{"type":"geo_point"},"q":{"type":"geo_point","store":true}}}`, "p lost; q normal form"},
-		{"copies are made again", v7, `{"properties":{"a":{"type":"keyword","copy_to":"c"},"c":{"type":"keyword"}}}`, "a normal form; c normal form (not sent: copy_to fills it from a)"},
-		{"copies of lost fields are sent", v7, `{"properties":{"a":{"type":"text","copy_to":["c"]},"c":{"type":"keyword"}}}`, "a lost; c normal form (with what copy_to brought from a)"},
-		{"objects that are not indexed", v7, `{"properties":{"o":{"type":"object","enabled":false},"p":{"properties":{"k":{"type":"keyword"}}}}}`, "o lost (it is not indexed); p.k normal form"},
-		{"nested", v7, `{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "n.k normal form"},
-		{"nested of old versions", v6, `{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "n.k lost (nested objects of this version are not read)"},
+			"t normal form (from t.raw; values of more than 256 characters are lost)", false},
+		{"text by the keyword that is not normalized", v7, `{"properties":{"t":{"type":"text","fields":{"a":{"type":"keyword","normalizer":"l"},"b":{"type":"keyword"}}}}}`, "t normal form (from t.b)", false},
+		{"a number by its stored text", v7, `{"properties":{"n":{"type":"long","doc_values":false,"fields":{"t":{"type":"text","store":true}}}}}`, "n exact (from n.t)", false},
+		{"1.x has no doc values unless asked", v1, `{"properties":{"a":{"type":"long"},"b":{"type":"long","doc_values":true},"s":{"type":"string","index":"not_analyzed"}}}`, "a lost; b normal form; s lost", false},
+		{"2.x has none of what is not indexed", v2, `{"properties":{"a":{"type":"long","index":"no"},"s":{"type":"string"},"u":{"type":"string","index":"not_analyzed"}}}`, "a lost; s lost; u normal form", false},
+		{"points of 2.x", v2, `{"properties":{"p":{"type":"geo_point"},"q":{"type":"geo_point","store":true}}}`, "p normal form; q normal form", false},
+		{"points of 2.1", 2_01_02_99, `{"properties":{"p":{"type":"geo_point"},"q":{"type":"geo_point","store":true}}}`, "p lost; q normal form", false},
+		{"copies are made again", v7, `{"properties":{"a":{"type":"keyword","copy_to":"c"},"c":{"type":"keyword"}}}`, "a normal form; c normal form (not sent: copy_to fills it from a)", false},
+		{"copies of lost fields are sent", v7, `{"properties":{"a":{"type":"text","copy_to":["c"]},"c":{"type":"keyword"}}}`, "a lost; c normal form (with what copy_to brought from a)", false},
+		{"objects that are not indexed", v7, `{"properties":{"o":{"type":"object","enabled":false},"p":{"properties":{"k":{"type":"keyword"}}}}}`, "o lost (it is not indexed); p.k normal form", false},
+		{"nested", v7, `{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "n.k normal form", false},
+		{"nested of old versions", v6, `{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "n.k lost (nested objects of this version are not read)", false},
 		{"what a filter leaves out", v7, `{"_source":{"excludes":["b*","o.x","n.*"]},"properties":{"a":{"type":"long"},"body":{"type":"text","store":true},"o":{"properties":{"x":{"type":"long"},"y":{"type":"long"}}},` +
-			`"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "body exact; n.k lost (part of nested objects of a filtered source); o.x normal form"},
-		{"copies of what is stored", v7, `{"_source":{"excludes":["c"]},"properties":{"a":{"type":"text","copy_to":"c"},"c":{"type":"keyword"}}}`, "c normal form (not sent: copy_to fills it from a)"},
+			`"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "body exact; n.k lost (part of nested objects of a filtered source); o.x normal form", false},
+		{"copies of what is stored", v7, `{"_source":{"excludes":["c"]},"properties":{"a":{"type":"text","copy_to":"c"},"c":{"type":"keyword"}}}`, "c normal form (not sent: copy_to fills it from a)", false},
 		{"types of OpenSearch", os2, `{"properties":{"f":{"type":"flat_object"},"s":{"type":"scaled_float","scaling_factor":10},"u":{"type":"unsigned_long"},"w":{"type":"wildcard","doc_values":true}}}`,
-			"f lost; s normal form; u normal form; w normal form"},
-		{"types that are not read", v7, `{"properties":{"h":{"type":"histogram"},"w":{"type":"wildcard","doc_values":true},"x":{"type":"date","format":"MMM"}}}`, "h lost; w lost; x lost"},
-		{"in the mapping, or of another field", v7, `{"properties":{"a":{"type":"alias","path":"c"},"c":{"type":"constant_keyword","value":"v"}}}`, "c exact (its value is in the mapping)"},
+			"f lost; s normal form; u normal form; w normal form", false},
+		{"types that are not read", v7, `{"properties":{"h":{"type":"histogram"},"w":{"type":"wildcard","doc_values":true},"x":{"type":"date","format":"MMM"}}}`, "h lost; w lost; x lost", false},
+		{"in the mapping, or of another field", v7, `{"properties":{"a":{"type":"alias","path":"c"},"c":{"type":"constant_keyword","value":"v"}}}`, "c exact (its value is in the mapping)", false},
+		{"text by its terms", v7, `{"properties":{"t":{"type":"text"},"s":{"type":"text","store":true},"k":{"type":"text","fields":{"raw":{"type":"keyword"}}},"n":{"type":"long","doc_values":false}}}`,
+			"k normal form (from k.raw); n lost; s exact; t approximate (from its terms)", true},
+		{"text without terms or positions", v7, `{"properties":{"a":{"type":"text","index":false},"b":{"type":"text","index_options":"docs"},"c":{"type":"text","index_options":"offsets"}}}`,
+			"a lost; b lost; c approximate (from its terms)", true},
+		{"strings of 2.x by their terms", v2, `{"properties":{"a":{"type":"string"},"b":{"type":"string","index":"no"},"c":{"type":"string","index":"not_analyzed","doc_values":false}}}`,
+			"a approximate (from its terms); b lost; c lost", true},
+		{"text that copies are brought to", v7, `{"properties":{"a":{"type":"long","doc_values":false,"copy_to":"c"},"c":{"type":"text"}}}`,
+			"a lost; c approximate (from its terms; with what copy_to brought from a)", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			states, err := StatesFields(json.RawMessage(c.mapping), c.created)
+			states, err := StatesFields(json.RawMessage(c.mapping), c.created, c.text)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,6 +41,8 @@ type params struct {
 	Dims         int              `json:"dims"`
 	ElementType  string           `json:"element_type"`
 	Index        json.RawMessage  `json:"index"`
+	IndexOptions string           `json:"index_options"`
+	PositionGap  *int64           `json:"position_increment_gap"`
 
 	Source          sourceFilter `json:"_source"` // of the root
 	IncludeInParent flexible     `json:"include_in_parent"`

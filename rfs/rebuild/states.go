@@ -8,9 +8,10 @@ type State string
 // The states. A document with a value of a lost field has no source; all others arrive. Only of sources that are switched
 // off the other fields arrive.
 const (
-	Exact  State = "exact"       // as the cluster answers them; of sources that are switched off, as they were sent
-	Normal State = "normal form" // as the field has them: sorted, each once, normalized
-	Lost   State = "lost"        // the type, or one of its parameters, is not understood, or nothing holds the values
+	Exact       State = "exact"       // as the cluster answers them; of sources that are switched off, as they were sent
+	Normal      State = "normal form" // as the field has them: sorted, each once, normalized
+	Approximate State = "approximate" // the terms that the analyzer made of a text, in their order
+	Lost        State = "lost"        // the type, or one of its parameters, is not understood, or nothing holds the values
 )
 
 // FieldState is how well one field of a mapping is rebuilt.

@@ -33,7 +33,7 @@ func fieldTypes(t *testing.T, dir, name string) map[string][]rebuild.State {
 	}
 	types := map[string][]rebuild.State{}
 	for _, x := range plan.Indices {
-		for _, f := range worker.SourcesOf(x.Source, false).Fields {
+		for _, f := range worker.SourcesOf(x.Source, "").Fields {
 			if !slices.Contains(types[f.Type], f.State) {
 				types[f.Type] = append(types[f.Type], f.State)
 			}

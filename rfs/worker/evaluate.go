@@ -141,7 +141,7 @@ func (e *Evaluator) rehearse(ctx context.Context, plan *Plan, r *Evaluation) err
 }
 
 func (e *Evaluator) index(ctx context.Context, x IndexPlan, r *Evaluation) (EvaluatedIndex, error) {
-	done := EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: SourcesOf(x.Source, x.Entry.Rebuild != ""), Stream: x.Entry.note()}
+	done := EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.note()}
 	if x.Entry.Create {
 		object, err := e.stream(ctx, x)
 		done.Targets = append(done.Targets, object)

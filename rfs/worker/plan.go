@@ -44,6 +44,8 @@ type Request struct {
 	DuplicateKeys DuplicateKeys
 	// RebuildSources rebuilds sources that are switched off or filtered out of stored fields and doc values.
 	RebuildSources bool
+	// RebuildText puts text together out of its terms, where RebuildSources finds nothing else.
+	RebuildText bool
 	// Trial makes it a trial run; nil: it is none.
 	Trial *Trial
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
@@ -79,6 +81,9 @@ func (r Request) Settings(repository string) map[string]string {
 	if r.RebuildSources {
 		settings["rebuild-sources"] = "true"
 	}
+	if r.RebuildText {
+		settings["rebuild-text-from-terms"] = "true"
+	}
 	if r.DuplicateKeys == KeepLastDuplicate {
 		settings["duplicate-keys"] = string(r.DuplicateKeys)
 	}
@@ -86,6 +91,17 @@ func (r Request) Settings(repository string) map[string]string {
 		settings[TrialKey], settings["trial-prefix"] = strconv.FormatInt(r.Trial.Documents, 10), r.Trial.Prefix
 	}
 	return settings
+}
+
+// rebuild returns how sources are rebuilt to which the cluster has no answer; "" when they are not.
+func (r Request) rebuild() Rebuild {
+	switch {
+	case !r.RebuildSources:
+		return ""
+	case r.RebuildText:
+		return RebuildTerms
+	}
+	return RebuildFields
 }
 
 // targetName returns the name that an index has on the target.
@@ -247,11 +263,11 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	if err != nil {
 		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
 	}
-	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x, req.RebuildSources), Lacking: lacking(x), KeepLast: req.DuplicateKeys == KeepLastDuplicate}
+	e := Entry{Locator: x.Locator, Shards: x.NumShards, Reduced: reducedSource(x), Rebuild: rebuilds(x, req.rebuild()), Lacking: lacking(x), KeepLast: req.DuplicateKeys == KeepLastDuplicate}
 	if e.Rebuild != "" {
-		e.Reduced = SourcesOf(x, req.RebuildSources).String()
+		e.Reduced = SourcesOf(x, req.rebuild()).String()
 	}
-	if e.Rebuild == RebuildFields {
+	if e.Rebuild.fields() {
 		_, e.Originals = filteredSource(x)
 		e.Lacking.Rebuilt = true
 	}

@@ -75,6 +75,7 @@ func TestWhatChangesDocumentsIsTheSessions(t *testing.T) {
 		{"duplicate-keys", "keep-last", Request{DuplicateKeys: KeepLastDuplicate}},
 		{"parent-join", "relation", Request{ParentJoin: "relation"}},
 		{"rebuild-sources", "true", Request{RebuildSources: true}},
+		{"rebuild-text-from-terms", "true", Request{RebuildText: true}},
 	} {
 		got := c.req.Settings("")
 		if got[c.key] != c.want || len(got) != len(none)+min(len(c.want), 1) {

@@ -18,22 +18,27 @@ import (
 type Rebuild string
 
 // RebuildSynthetic is the synthetic source of Elasticsearch, RebuildDerived the derived source of OpenSearch, RebuildFields
-// what stored fields and doc values hold of sources that are switched off or filtered.
+// what stored fields and doc values hold of sources that are switched off or filtered, RebuildTerms that and text out of its
+// terms.
 const (
 	RebuildSynthetic Rebuild = "synthetic"
 	RebuildDerived   Rebuild = "derived"
 	RebuildFields    Rebuild = "fields"
+	RebuildTerms     Rebuild = "terms"
 )
 
+// fields reports whether sources are rebuilt on request, to which the cluster itself has no answer.
+func (how Rebuild) fields() bool { return how == RebuildFields || how == RebuildTerms }
+
 // rebuilds returns how the sources of an index are rebuilt where they are not stored; asked says that those are, too, to
-// which the cluster itself has no answer.
-func rebuilds(x *snapshot.Index, asked bool) Rebuild {
+// which the cluster itself has no answer, and RebuildTerms that text is put together out of its terms; "": they are not.
+func rebuilds(x *snapshot.Index, asked Rebuild) Rebuild {
 	if !knownMode(x) {
 		return ""
 	}
 	how := answers(x)
 	switch {
-	case how != "" || !asked || x.Settings["index.derived_source.enabled"] == "true":
+	case how != "" || asked == "" || x.Settings["index.derived_source.enabled"] == "true":
 		return how
 	case modeOf(x) == RebuildSynthetic:
 		if len(x.Mappings) == 1 {
@@ -41,6 +46,9 @@ func rebuilds(x *snapshot.Index, asked bool) Rebuild {
 		}
 		return ""
 	case slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return reducedMapping(m.Body) != "" }) || x.Settings["index.mapping.source.mode"] == "disabled":
+		if asked == RebuildTerms {
+			return RebuildTerms
+		}
 		return RebuildFields
 	}
 	return ""
@@ -124,8 +132,8 @@ func (how Rebuild) of(mapping json.RawMessage, created int64) (*rebuild.Rebuilde
 	switch how {
 	case RebuildDerived:
 		return rebuild.NewDerived(mapping)
-	case RebuildFields:
-		return rebuild.NewFields(mapping, created)
+	case RebuildFields, RebuildTerms:
+		return rebuild.NewFields(mapping, created, how == RebuildTerms)
 	}
 	return rebuild.New(mapping, created, doc.AppendFormat)
 }
@@ -133,7 +141,7 @@ func (how Rebuild) of(mapping json.RawMessage, created int64) (*rebuild.Rebuilde
 // rebuiltMappings returns the mappings of which sources are rebuilt, by the type of their documents; that of an index with
 // one type by "".
 func rebuiltMappings(x *snapshot.Index, how Rebuild) map[string]json.RawMessage {
-	if how != RebuildFields {
+	if !how.fields() {
 		return map[string]json.RawMessage{"": onlyMapping(x)}
 	}
 	single, all := len(x.Types()) < 2, map[string]json.RawMessage{}

@@ -44,10 +44,10 @@ func TestRebuildsBySettings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
-			if got := rebuilds(x, false); got != c.want {
+			if got := rebuilds(x, ""); got != c.want {
 				t.Errorf("rebuilt as %q, want %q", got, c.want)
 			}
-			if got := rebuilds(x, true); got != c.asked {
+			if got := rebuilds(x, RebuildFields); got != c.asked {
 				t.Errorf("asked: rebuilt as %q, want %q", got, c.asked)
 			}
 		})

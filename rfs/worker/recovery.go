@@ -71,7 +71,7 @@ func filteredSource(x *snapshot.Index) (sourceFilter, bool) {
 // leaves out the same parts. The target then indexes what the source had indexed, and stores what the source stored.
 func (t *TargetIndices) sendsOriginals(ctx context.Context, x IndexPlan) (bool, error) {
 	want, ok := filteredSource(x.Source)
-	if ok && x.Entry.Rebuild == RebuildFields {
+	if ok && x.Entry.Rebuild.fields() {
 		return true, nil // asked for, whatever the target leaves out
 	}
 	if !ok || t.Requester == nil {

@@ -40,16 +40,17 @@ const (
 		"arrive as they are stored and count as reduced (exit code 6): --accept-reduced-sources accepts that"
 	remedyMissing = "only documents whose original (_recovery_source) no merge has removed yet arrive; all others fail (no_source): index them again from where they came from, " +
 		"or leave the index out with --index-exclude"
-	remedyRebuild = "--rebuild-sources sends what stored fields and doc values hold of them, as the fields say"
-	remedyFields  = "documents have the values that their fields had: in normal form sorted, each once, normalized; values of lost fields and what no field of the mapping takes are missing. " +
+	remedyRebuild = "--rebuild-sources sends what stored fields and doc values hold of them, as the fields say; with --rebuild-text-from-terms lost text fields arrive as their terms, approximately"
+	remedyFields  = "documents have the values that their fields had: in normal form sorted, each once, normalized; approximate text is what its analyzer made of it; values of lost fields and what no field of the mapping takes are missing. " +
 		"They count as reduced (exit code 6): --accept-reduced-sources accepts that"
 	remedyUnknown = "this version of rfsd does not know how documents of that mode are stored: what has a source arrives and counts as reduced, all else fails (no_source); " +
 		"compare with rfsd verify, or leave the index out with --index-exclude"
 )
 
 // SourcesOf returns in what form the snapshot holds the documents of an index. asked says that sources that are switched off
-// or filtered are rebuilt (--rebuild-sources); else Fields say how well they would be.
-func SourcesOf(x *snapshot.Index, asked bool) Sources {
+// or filtered are rebuilt (--rebuild-sources: RebuildFields; with --rebuild-text-from-terms: RebuildTerms); if "", Fields say
+// how well they would be.
+func SourcesOf(x *snapshot.Index, asked Rebuild) Sources {
 	s := Sources{State: SourcesReduced, Reason: reducedSource(x), Remedy: remedyReduced}
 	how := rebuilds(x, asked)
 	switch {
@@ -63,7 +64,7 @@ func SourcesOf(x *snapshot.Index, asked bool) Sources {
 	case !storesSources(x):
 		s.State, s.Remedy = SourcesMissing, remedyMissing
 	}
-	if how = rebuilds(x, true); how != "" {
+	if how = rebuilds(x, RebuildFields); how != "" {
 		if would := s.rebuilt(x, how); would.State == SourcesRebuilt {
 			s.Fields, s.Remedy = would.Fields, s.Remedy+"; "+remedyRebuild
 		}
@@ -89,7 +90,7 @@ func (s Sources) rebuilt(x *snapshot.Index, how Rebuild) Sources {
 	}
 	s.State, s.Remedy = SourcesRebuilt, ""
 	switch {
-	case how == RebuildFields:
+	case how.fields():
 		s.Remedy = remedyFields
 	case len(s.lost()) > 0:
 		s.Remedy = remedyLost
@@ -102,8 +103,8 @@ func (how Rebuild) states(mapping json.RawMessage, created int64) ([]rebuild.Fie
 	switch how {
 	case RebuildDerived:
 		return rebuild.StatesDerived(mapping)
-	case RebuildFields:
-		return rebuild.StatesFields(mapping, created)
+	case RebuildFields, RebuildTerms:
+		return rebuild.StatesFields(mapping, created, how == RebuildTerms)
 	}
 	return rebuild.States(mapping, created)
 }
@@ -149,6 +150,9 @@ func (s Sources) String() string {
 	text += fmt.Sprintf(": %d fields exact", s.count(rebuild.Exact))
 	if n := s.count(rebuild.Normal); n > 0 {
 		text += fmt.Sprintf(", %d in normal form", n)
+	}
+	if n := s.count(rebuild.Approximate); n > 0 {
+		text += fmt.Sprintf(", %d approximate (text out of its terms)", n)
 	}
 	lost := s.lost()
 	if len(lost) > maxLost {

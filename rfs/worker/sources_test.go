@@ -40,7 +40,7 @@ func TestSourcesAreNamedBeforeTheRun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
-			got := SourcesOf(x, false)
+			got := SourcesOf(x, "")
 			if got.State != c.state || !strings.Contains(got.String(), c.says) || (c.remedy == "") != (got.Remedy == "") || !strings.Contains(got.Remedy, c.remedy) {
 				t.Errorf("%s: %s (%s)", got.State, got, got.Remedy)
 			}
@@ -59,22 +59,24 @@ func TestSourcesThatAreRebuiltOnRequest(t *testing.T) {
 		name     string
 		settings map[string]string
 		mappings map[string]string
-		asked    bool
+		asked    Rebuild
 		state    SourceState
 		says     string // its one line
 		remedy   string // a part of it
 	}{
-		{"not asked", nil, map[string]string{"_doc": `{"_source":{"enabled":false},` + fields + `}`}, false, SourcesMissing,
+		{"not asked", nil, map[string]string{"_doc": `{"_source":{"enabled":false},` + fields + `}`}, "", SourcesMissing,
 			"_source is disabled; --rebuild-sources rebuilds: 1 fields exact, 1 in normal form, lost: t (text)", "--rebuild-sources sends"},
-		{"asked", nil, map[string]string{"_doc": `{"_source":{"enabled":false},` + fields + `}`}, true, SourcesRebuilt,
+		{"asked", nil, map[string]string{"_doc": `{"_source":{"enabled":false},` + fields + `}`}, RebuildFields, SourcesRebuilt,
 			"_source is disabled; rebuilt from stored fields and doc values: 1 fields exact, 1 in normal form, lost: t (text)", "count as reduced"},
-		{"a filter, not asked", nil, map[string]string{"_doc": `{"_source":{"excludes":["a"]},` + fields + `}`}, false, SourcesReduced,
+		{"asked for text, too", nil, map[string]string{"_doc": `{"_source":{"enabled":false},` + fields + `}`}, RebuildTerms, SourcesRebuilt,
+			"_source is disabled; rebuilt from stored fields and doc values: 1 fields exact, 1 in normal form, 1 approximate (text out of its terms)", "approximate text is what its analyzer made of it"},
+		{"a filter, not asked", nil, map[string]string{"_doc": `{"_source":{"excludes":["a"]},` + fields + `}`}, "", SourcesReduced,
 			"_source is filtered (includes or excludes); --rebuild-sources rebuilds: 0 fields exact, 1 in normal form", "--rebuild-sources sends"},
-		{"one type of two", nil, map[string]string{"_default_": `{}`, "u": `{"_source":{"enabled":false},` + fields + `}`, "v": `{` + fields + `}`}, true, SourcesRebuilt,
+		{"one type of two", nil, map[string]string{"_default_": `{}`, "u": `{"_source":{"enabled":false},` + fields + `}`, "v": `{` + fields + `}`}, RebuildFields, SourcesRebuilt,
 			"_source is disabled; rebuilt from stored fields and doc values: 1 fields exact, 1 in normal form, lost: u/t (text)", "count as reduced"},
-		{"synthetic and filtered", map[string]string{"index.mode": "logsdb"}, map[string]string{"_doc": `{"_source":{"excludes":["a"]},` + fields + `}`}, true, SourcesRebuilt,
+		{"synthetic and filtered", map[string]string{"index.mode": "logsdb"}, map[string]string{"_doc": `{"_source":{"excludes":["a"]},` + fields + `}`}, RebuildFields, SourcesRebuilt,
 			"_source is filtered (includes or excludes); synthetic source (logsdb); rebuilt as the cluster answers it: 3 fields exact", ""},
-		{"a mapping that cannot be read", nil, map[string]string{"_doc": `{"_source":{"enabled":false},"properties":[]}`}, true, SourcesMissing,
+		{"a mapping that cannot be read", nil, map[string]string{"_doc": `{"_source":{"enabled":false},"properties":[]}`}, RebuildFields, SourcesMissing,
 			"_source is disabled; not rebuilt: ", "--index-exclude"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

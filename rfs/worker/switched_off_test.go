@@ -69,7 +69,7 @@ func TestDamagedColumnsAreNeverOtherValues(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "rebuild", "testdata", "7.10.2-switched-off"))); err != nil {
 		t.Fatal(err)
 	}
-	req := Request{RebuildSources: true}
+	req := Request{RebuildSources: true, RebuildText: true}
 	want, _ := arrivals(t, dir, req)
 	blobs, err := filepath.Glob(filepath.Join(dir, "indices", "*", "0", "__*"))
 	if err != nil || len(blobs) == 0 {

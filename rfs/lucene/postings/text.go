@@ -1,0 +1,148 @@
+package postings
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+)
+
+// ErrLong is a document with more terms than what is held.
+var ErrLong = errors.New("a document has more terms than what is held")
+
+// Token is a term of a document at a position.
+type Token struct {
+	Term     []byte
+	Position int32
+}
+
+// Text is one field by documents, best asked for in rising order. It holds as many documents at a time as fit what it may
+// hold, and goes through all terms of the field once for these. It belongs to one goroutine.
+type Text struct {
+	d      *Dictionary
+	f      *field
+	maxDoc int32
+	most   int64 // bytes
+
+	from, to int32 // the documents that are held
+	found    []occurrence
+	terms    []byte
+	tokens   []Token
+	mark     int // where the term begins that is read
+}
+
+// occurrence is a term in a document at a position.
+type occurrence struct {
+	doc, position int32
+	term          int64 // place in terms, of 32 bits; length in the others
+}
+
+// occurrenceSize is that of an occurrence, in bytes.
+const occurrenceSize = 16
+
+// NewText begins to read a field of a segment of maxDoc documents; nothing is read before the first document is asked for. nil:
+// no document has a term of it. It holds some most bytes; one document that has more is ErrLong.
+func (d *Dictionary) NewText(number, maxDoc int32, most int64) *Text {
+	f := d.fields[number]
+	if f == nil {
+		return nil
+	}
+	return &Text{d: d, f: f, maxDoc: maxDoc, most: most}
+}
+
+// Tokens returns the terms of a document by their positions, those of one position by their bytes; valid until the next call.
+func (t *Text) Tokens(ctx context.Context, doc int32) ([]Token, error) {
+	if doc < t.from || doc >= t.to {
+		if err := t.read(ctx, doc); err != nil {
+			t.from, t.to = 0, 0
+			return nil, err
+		}
+	}
+	at, _ := slices.BinarySearchFunc(t.found, doc, func(o occurrence, doc int32) int { return cmp.Compare(o.doc, doc) })
+	t.tokens = t.tokens[:0]
+	for ; at < len(t.found) && t.found[at].doc == doc; at++ {
+		o := t.found[at]
+		place := o.term >> 16
+		t.tokens = append(t.tokens, Token{t.terms[place : place+o.term&0xFFFF], o.position})
+	}
+	return t.tokens, nil
+}
+
+// read finds the terms of documents from one on, of as many as fit.
+func (t *Text) read(ctx context.Context, from int32) error {
+	t.from, t.to, t.found, t.terms = from, t.maxDoc, t.found[:0], t.terms[:0]
+	l, err := t.d.lists(ctx, t.f)
+	if err != nil {
+		return err
+	}
+	err = t.d.walk(ctx, t.f, func(text []byte, x *term) error {
+		t.mark = len(t.terms)
+		t.terms = append(t.terms, text...)
+		found := len(t.found)
+		err := l.each(x, t.from, t.to, func(doc, position int32) error {
+			if doc >= t.to { // fewer documents are held since
+				return nil
+			}
+			t.found = append(t.found, occurrence{doc, position, int64(t.mark)<<16 | int64(len(text))})
+			if t.size() <= t.most {
+				return nil
+			}
+			return t.narrow(text)
+		})
+		if len(t.found) == found {
+			t.terms = t.terms[:t.mark]
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(t.found, func(a, b occurrence) int {
+		if c := cmp.Compare(a.doc, b.doc); c != 0 {
+			return c
+		}
+		if c := cmp.Compare(a.position, b.position); c != 0 {
+			return c
+		}
+		return slices.Compare(t.terms[a.term>>16:a.term>>16+a.term&0xFFFF], t.terms[b.term>>16:b.term>>16+b.term&0xFFFF])
+	})
+	return nil
+}
+
+func (t *Text) size() int64 { return int64(len(t.found))*occurrenceSize + int64(len(t.terms)) }
+
+// narrow gives up the later half of the documents, until what is left fits with room for as much again. text is the term
+// that is read.
+func (t *Text) narrow(text []byte) error {
+	for t.size() > t.most/2 {
+		if t.to-t.from <= 1 {
+			if t.size() > t.most {
+				return ErrLong
+			}
+			return nil
+		}
+		t.to = t.from + (t.to-t.from)/2
+		t.found = slices.DeleteFunc(t.found, func(o occurrence) bool { return o.doc >= t.to })
+		t.compact(text)
+	}
+	return nil
+}
+
+// compact gives up the terms that no document has that is held.
+func (t *Text) compact(text []byte) {
+	text = slices.Clone(text)
+	end, was, is := 0, int64(-1), 0
+	for i, o := range t.found { // each term's occurrences follow each other, and places rise
+		place, n := o.term>>16, int(o.term&0xFFFF)
+		if place != was {
+			was, is = place, end
+			end += copy(t.terms[end:], t.terms[place:int(place)+n])
+		}
+		t.found[i].term = int64(is)<<16 | int64(n)
+	}
+	if was == int64(t.mark) {
+		t.mark, t.terms = is, t.terms[:end]
+		return
+	}
+	t.mark, t.terms = end, append(t.terms[:end], text...)
+}

@@ -1,0 +1,130 @@
+package lucene
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
+	"github.com/rfsd/rfsd/rfs/lucene/postings"
+)
+
+// heldText is what the terms of all fields of a segment may take that are read as text, in bytes.
+const heldText = 32 << 20
+
+// leastText is what one of them may take, however many there are.
+const leastText = 256 << 10
+
+// Text is a field of a segment as its terms, document by document.
+type Text struct {
+	name  string
+	terms *postings.Text
+}
+
+// Tokens returns the terms of a document by their positions; valid until the next call. A document with more terms than what
+// is held is columns.ErrLong.
+func (t *Text) Tokens(ctx context.Context, doc int32) ([]postings.Token, error) {
+	all, err := t.terms.Tokens(ctx, doc)
+	if errors.Is(err, postings.ErrLong) {
+		err = fmt.Errorf("field %s: %w: %w", t.name, err, columns.ErrLong)
+	}
+	return all, err
+}
+
+// Text returns the terms of a field in the inverted index, nil when no document of the segment has a term. Of several fields
+// each holds its share. Files are verified before the first is returned.
+func (v *Values) Text(ctx context.Context, name string, fields int) (*Text, error) {
+	f := v.infos.byName[name]
+	if f == nil || !f.indexed {
+		return nil, nil
+	}
+	format := f.attrs[attrPostings]
+	if !postings.Known(format) {
+		return nil, fmt.Errorf("field %s: postings of format %q are not known: %w", name, format, fault.ErrUnsupported)
+	}
+	if !f.index.Positions {
+		return nil, fmt.Errorf("field %s: its positions are not indexed: %w", name, fault.ErrUnsupported)
+	}
+	suffix := format + "_" + f.attrs[attrPostingsSuffix]
+	d := v.dictionaries[suffix]
+	if d == nil {
+		var err error
+		if d, err = v.dictionary(ctx, format, suffix); err != nil {
+			return nil, err
+		}
+		if v.dictionaries == nil {
+			v.dictionaries = map[string]*postings.Dictionary{}
+		}
+		v.dictionaries[suffix] = d
+	}
+	terms := d.NewText(f.number, int32(v.seg.MaxDoc), max(heldText/int64(max(fields, 1)), leastText))
+	if terms == nil {
+		return nil, nil
+	}
+	return &Text{name, terms}, nil
+}
+
+// dictionary opens the files that fields of a format and suffix share.
+func (v *Values) dictionary(ctx context.Context, format, suffix string) (*postings.Dictionary, error) {
+	open := func(ext string) (postings.Data, error) {
+		s, err := v.seg.files.core("_" + suffix + ext)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.verify(ctx); err != nil {
+			return nil, err
+		}
+		return postingsFile{s}, nil
+	}
+	var files postings.Files
+	var err error
+	for _, x := range []struct {
+		ext   string
+		to    *postings.Data
+		wants bool
+	}{
+		{".tim", &files.Terms, true}, {".doc", &files.Docs, true}, {".pos", &files.Positions, true},
+		{".tmd", &files.Meta, postings.HasMeta(format) && v.has("_"+suffix+".tmd")}, {".tip", &files.Index, postings.HasIndex(format)},
+	} {
+		if !x.wants {
+			continue
+		}
+		if *x.to, err = open(x.ext); err != nil {
+			return nil, err
+		}
+	}
+	return postings.Open(ctx, format, v.seg.id, files, func(number int32) (postings.Options, bool) {
+		f := v.infos.fields[number]
+		if f == nil {
+			return postings.Options{}, false
+		}
+		return f.index, true
+	})
+}
+
+// has reports whether the segment has a file.
+func (v *Values) has(suffix string) bool {
+	f := v.seg.files
+	if f.compound != nil {
+		_, ok := f.sections[suffix]
+		return ok
+	}
+	_, err := f.dir.Open(f.segment + suffix)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// postingsFile is a file of an inverted index.
+type postingsFile struct{ *source }
+
+// ReadAt gives n bytes from off on.
+func (f postingsFile) ReadAt(ctx context.Context, off, n int64) ([]byte, error) {
+	return f.readAt(ctx, off, n)
+}
+
+// Size is the length of the file.
+func (f postingsFile) Size() int64 { return f.size }
+
+// Wrap names the file in an error about its content.
+func (f postingsFile) Wrap(err error) error { return f.wrap(err) }
