@@ -72,7 +72,7 @@ func (e *recordedEdit) read(ctx context.Context) error {
 		if buf, err = failed.AppendRecord(buf[:0], &r.Failure, r.Class); err != nil {
 			break
 		}
-		n := 0
+		var n int
 		n, err = f.Write(buf)
 		if e.size += int64(n); err != nil {
 			break
