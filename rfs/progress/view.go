@@ -157,17 +157,18 @@ type Follower struct {
 	first   Work          // of the first reading, less what this process had done by then
 }
 
-// Run reads the store until ctx ends, at most every 5 s (every second until there are items) and for at most a twentieth of the time, and takes a sample every second.
+// Run reads the store until ctx ends, at most every 5 s and for at most a twentieth of the time (until there are items every
+// second and for at most half of the time), and takes a sample every second.
 func (f *Follower) Run(ctx context.Context) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for {
 			begin := f.Clock.Read().Mono
-			pause := readInterval
+			pause, share := readInterval, time.Duration(20)
 			if f.Look(ctx); !f.seeded() {
-				pause = sampleInterval // what is to be done is about to be known
+				pause, share = sampleInterval, 1 // what is to be done is about to be known
 			}
-			if took := f.Clock.Read().Mono - begin; f.Clock.Sleep(ctx, max(pause, 20*took)) != nil {
+			if took := f.Clock.Read().Mono - begin; f.Clock.Sleep(ctx, max(pause, share*took)) != nil {
 				return
 			}
 		}
