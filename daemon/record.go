@@ -62,8 +62,6 @@ type Order struct {
 	Pace     *Pace               `json:"pace,omitempty"`
 	LogLevel string              `json:"log_level,omitempty"` // debug, info, warn, error
 	Slot     int                 `json:"slot,omitempty"`      // with the options: which of the node's workers it is
-	Slots    int                 `json:"slots,omitempty"`     // with the options: how many the node wants
-	Node     string              `json:"node,omitempty"`      // with the options: the node's name
 	Every    time.Duration       `json:"sample_ns,omitempty"` // with the options: interval of samples
 	Tries    int                 `json:"tries,omitempty"`     // with the options: most items of a search that are tried; 0: all
 	Record   time.Duration       `json:"record_ns,omitempty"` // with the options: interval in which progress is recorded; 0: the default

@@ -133,7 +133,7 @@ func (d *Daemon) running() int {
 func (d *Daemon) start(s *slot, now time.Time) {
 	pace := d.pacer.current()
 	s.rates = nil
-	order := Order{Rate: d.rateOrder(s, d.running()+1), Pace: &pace, Every: time.Second, Node: d.conf.Name, Slots: d.wanted}
+	order := Order{Rate: d.rateOrder(s, d.running()+1), Pace: &pace, Every: time.Second}
 	d.addHints(&order, now)
 	w, err := d.conf.Starter.Start(s.n, order,
 		func(r Record) { d.handleRecord(s, r) }, func(e End) { d.handleEnd(s, e) })

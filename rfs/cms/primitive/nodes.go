@@ -23,7 +23,7 @@ type Node struct {
 	// nodes all went down finds itself again.
 	Gossip string `json:"gossip,omitempty"`
 	API    string `json:"api,omitempty"`
-	// Task is the generic task of which the node is a worker; "" for a daemon.
+	// Task is "" for a daemon; processes of an import of a former release are in the list, too.
 	Task string `json:"task,omitempty"`
 }
 
@@ -115,16 +115,6 @@ func (n *Nodes) update(ctx context.Context, change func([]Node) []Node) error {
 		return fmt.Errorf("list of nodes: %w", err)
 	}
 	return nil
-}
-
-// Position is the place of the token among the nodes, and how many there are; an
-// unknown token is at 0 of 1.
-func Position(nodes []Node, token string) (position, count int) {
-	i := slices.IndexFunc(nodes, func(x Node) bool { return x.Token == token })
-	if i < 0 {
-		return 0, 1
-	}
-	return i, len(nodes)
 }
 
 // pause is a random time up to d.
