@@ -13,7 +13,7 @@ import (
 // node uses the intervals of a single node.
 const (
 	startBudget  = 3 // workers that acquire a lease; each makes about 20 operations from start to end
-	recordBudget = 50
+	recordBudget = 30
 	// soloNodes is the size of a fleet up to which nodes start workers without delay.
 	soloNodes = 4
 )

@@ -147,8 +147,8 @@ func TestTheMoreThereAreTheLessOftenEachAsks(t *testing.T) {
 		{NodePosition{}, 2 * time.Second, 10 * time.Second, 8 * time.Second, 10 * time.Second},
 		{NodePosition{Nodes: -5, Workers: -7}, 2 * time.Second, 10 * time.Second, 8 * time.Second, 10 * time.Second},
 		{NodePosition{Nodes: 5, Workers: 100}, 2 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second},
-		{NodePosition{Nodes: 100, Workers: 4000}, 20 * time.Second, 50 * time.Second, 200 * time.Second, 80 * time.Second},
-		{NodePosition{Nodes: 500, Workers: 20000}, 100 * time.Second, 250 * time.Second, 15 * time.Minute, 400 * time.Second},
+		{NodePosition{Nodes: 100, Workers: 4000}, 20 * time.Second, 50 * time.Second, 200 * time.Second, 133_333_333_333},
+		{NodePosition{Nodes: 500, Workers: 20000}, 100 * time.Second, 250 * time.Second, 15 * time.Minute, 666_666_666_666},
 	} {
 		got := []time.Duration{c.place.Interval(2*time.Second, IntentRate), c.place.Interval(10*time.Second, EventRate), c.place.ReadInterval(4*took, took), c.place.RecordInterval()}
 		if want := []time.Duration{c.intent, c.events, c.read, c.records}; !slices.Equal(got, want) {
