@@ -95,10 +95,10 @@ func metricsOf(d *Daemon) string {
 // rateTold returns the last rate that a worker was sent, -1 for none.
 func rateTold(w *fakeWorker) int64 {
 	_, _, orders := w.read()
-	rate := int64(-1)
+	rate, number := int64(-1), int64(0) // orders may overtake each other: the highest number counts
 	for _, o := range orders {
-		if o.Rate != nil {
-			rate = o.Rate.BytesPerSecond
+		if o.Rate != nil && o.Rate.Number > number {
+			rate, number = o.Rate.BytesPerSecond, o.Rate.Number
 		}
 	}
 	return rate

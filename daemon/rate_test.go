@@ -75,7 +75,7 @@ func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
 func lastRate(w *fakeWorker) (last RateOrder) {
 	_, _, orders := w.read()
 	for _, o := range orders {
-		if o.Rate != nil {
+		if o.Rate != nil && o.Rate.Number > last.Number {
 			last = *o.Rate
 		}
 	}
