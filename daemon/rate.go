@@ -65,20 +65,21 @@ type spender struct{ d *Daemon }
 
 var _ primitive.Spender = spender{}
 
-// recentWorkers is for how long a slot counts as busy after its worker has ended: the next one may have to wait for an item.
-const recentWorkers = 15 * time.Second
+// recentLease is for how long a slot counts as busy after the end of its lease: the next one may take a while to come.
+const recentLease = 15 * time.Second
 
-// Weight returns the number of slots that have, or recently had, a worker; those of the configuration at first.
+// Weight returns the number of slots that have, or recently had, a lease; those of the configuration at first. A worker that
+// looks for a lease sends nothing.
 func (s spender) Weight() int {
 	d := s.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if time.Since(d.started) < recentWorkers {
+	if time.Since(d.started) < recentLease {
 		return max(d.conf.Workers, d.auto.n, 1)
 	}
 	n := 0
 	for _, x := range d.slots {
-		if x.worker != nil || time.Since(x.busy) < recentWorkers {
+		if x.lease != nil || time.Since(x.leased) < recentLease {
 			n++
 		}
 	}

@@ -107,3 +107,34 @@ func TestRateOrders(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyLeasesCountForTheRate: workers that looked for an item in vain kept the part of their node from the one that had work.
+func TestOnlyLeasesCountForTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan primitive.Spender, 1)
+		n := startNode(t, Config{Workers: 2, MaxRate: 8000, HoldPermit: func(ctx context.Context, s primitive.Spender) {
+			held <- s
+			<-ctx.Done()
+		}}, &fakeStarter{stopped: handsOff})
+		permit := <-held
+		weighs := func(what string, after time.Duration, want int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := permit.Weight(); got != want {
+				t.Errorf("%s: %d, want %d", what, got, want)
+			}
+		}
+		weighs("at the start", time.Second, 2)
+		weighs("no worker has a lease", time.Minute, 0)
+		w := n.starter.living()[0]
+		w.report(Record{Lease: &Lease{Item: "bG9ncw__0__0", Holder: "w_1", LeftMs: 600_000}})
+		weighs("one has a lease", time.Minute, 1)
+		w.report(Record{Lease: &Lease{}})
+		weighs("it has just ended", time.Second, 1)
+		weighs("long ago", time.Minute, 0)
+		if err := n.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -26,8 +26,8 @@ type slot struct {
 	memoryChecked  time.Time
 	overLimitCount int // consecutive measurements above the limit
 
-	rates rateOrders // what the worker may send
-	busy  time.Time  // when the slot had a worker last
+	rates  rateOrders // what the worker may send
+	leased time.Time  // when the slot had a lease last
 
 	stopped   time.Time // when it was asked to stop; zero: not yet
 	killed    bool
@@ -260,6 +260,7 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 	}
 	if r.Lease != nil {
 		s.lease, s.leaseEnd = r.Lease, now.Add(time.Duration(r.Lease.LeftMs)*time.Millisecond)
+		s.leased = now
 		if s.lease.Item == "" {
 			s.lease = nil
 		}
@@ -296,7 +297,10 @@ func (d *Daemon) handleEnd(s *slot, e End) {
 	now := time.Now()
 	d.updateScheduler(s.lease, &e)
 	d.handleExit(s, e, now)
-	s.worker, s.lease, s.memory, s.rate, s.rates, s.busy = nil, nil, 0, 0, nil, now
+	if s.lease != nil {
+		s.leased = now
+	}
+	s.worker, s.lease, s.memory, s.rate, s.rates = nil, nil, 0, 0, nil
 	if d.conf.MaxRate > 0 {
 		d.pushLimits()
 	}
