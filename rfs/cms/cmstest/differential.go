@@ -8,16 +8,18 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-const differentialCases = 300
-
 // differential applies random transitions to random documents, once in the store
 // and once by the pure functions.
-func differential(t *testing.T, s cms.Store) {
+func differential(t *testing.T, s cms.Store) { differentialOf(t, s, 300, 25) }
+
+// differentialOf does so many cases and demands so many kinds of outcomes.
+func differentialOf(t *testing.T, s cms.Store, cases, outcomes int) {
+	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	seen := map[string]int{}
-	for n := range differentialCases {
+	for n := range cases {
 		now := storeNow(t, s).UnixMilli()
 		it := randomItem(r, n, now/1000)
 		tr := randomTransition(r, now)
@@ -36,7 +38,7 @@ func differential(t *testing.T, s cms.Store) {
 			t.Fatalf("case %d: %s answered %+v, want %+v", n, tr.Name(), got, want)
 		}
 	}
-	if len(seen) < 25 {
+	if len(seen) < outcomes {
 		t.Errorf("only %d kinds of outcomes: %v", len(seen), seen)
 	}
 }

@@ -40,7 +40,7 @@ func kindStore(t *testing.T, s cms.Store) {
 	}{
 		{"ApplyOnNothingIsNotFound", applyMissing},
 		{"CreateLeavesWhatExistsUntouched", createTwice},
-		{"TransitionsAreThoseOfThePureFunctions", differential},
+		{"TransitionsAreThoseOfThePureFunctions", func(t *testing.T, s cms.Store) { differentialOf(t, s, 60, 12) }}, // the scripts are the same
 		{"ClockIsThatOfTheStore", clock},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.run(t, ofKind(t, s, taskKind)) })
