@@ -61,7 +61,8 @@ func (n *node) analyzed() bool {
 	case index == "no" || index == "false" || index == "not_analyzed":
 		return false
 	}
-	return n.params.IndexOptions != "docs" && n.params.IndexOptions != "freqs"
+	options := string(n.params.IndexOptions)
+	return options != `"docs"` && options != `"freqs"`
 }
 
 // gap returns how many positions lie between two values of a text.

@@ -41,7 +41,7 @@ type params struct {
 	Dims         int              `json:"dims"`
 	ElementType  string           `json:"element_type"`
 	Index        json.RawMessage  `json:"index"`
-	IndexOptions string           `json:"index_options"`
+	IndexOptions json.RawMessage  `json:"index_options"` // a string for text, an object for vectors
 	PositionGap  *int64           `json:"position_increment_gap"`
 
 	Source          sourceFilter `json:"_source"` // of the root

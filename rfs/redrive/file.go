@@ -107,7 +107,9 @@ func (f *file) each(ctx context.Context, do func(n int, l failed.Line) error) er
 	n := 0
 	plain := failed.NewPlain(in, f.run.Identities)
 	for l, lerr := range failed.Lines(plain, f.run.MaxDocument) {
+		f.mu.Lock() // answers of earlier lines may be written to the draft meanwhile
 		f.to = plain.Recipient()
+		f.mu.Unlock()
 		if lerr != nil {
 			err = fmt.Errorf("failed documents in %s: %w", f.name, lerr)
 		} else {

@@ -21,9 +21,16 @@ import (
 )
 
 // handClock stands still until it is moved.
-type handClock struct{ now cms.Reading }
+type handClock struct {
+	mu  sync.Mutex
+	now cms.Reading
+}
 
-func (c *handClock) Read() cms.Reading { return c.now }
+func (c *handClock) Read() cms.Reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
 
 func (c *handClock) Sleep(ctx context.Context, _ time.Duration) error {
 	<-ctx.Done()
@@ -32,6 +39,8 @@ func (c *handClock) Sleep(ctx context.Context, _ time.Duration) error {
 
 // move lets time pass: awake time on every clock, asleep only on those that run on.
 func (c *handClock) move(awake, asleep time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.now.Mono += awake
 	c.now.Boot += awake + asleep
 	c.now.Wall = c.now.Wall.Add(awake + asleep)
