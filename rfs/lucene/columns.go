@@ -100,7 +100,7 @@ type columnData struct {
 	sound bool   // it was verified
 }
 
-// ReadAt gives n bytes from off on.
+// ReadAt returns n bytes from off on.
 func (d *columnData) ReadAt(ctx context.Context, off, n int64) ([]byte, error) {
 	if d.whole == nil {
 		return d.data.readAt(ctx, off, n)

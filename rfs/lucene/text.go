@@ -118,7 +118,7 @@ func (v *Values) has(suffix string) bool {
 // postingsFile is a file of an inverted index.
 type postingsFile struct{ *source }
 
-// ReadAt gives n bytes from off on.
+// ReadAt returns n bytes from off on.
 func (f postingsFile) ReadAt(ctx context.Context, off, n int64) ([]byte, error) {
 	return f.readAt(ctx, off, n)
 }

@@ -178,7 +178,7 @@ func TestADocumentWithMoreTermsThanIsHeld(t *testing.T) {
 	}
 }
 
-// FuzzText gives any bytes to the readers of the dictionary, of documents and of positions.
+// FuzzText feeds any bytes to the readers of the dictionary, of documents and of positions.
 func FuzzText(f *testing.F) {
 	for version, format := range textFormats {
 		z := zipDir(f, filepath.Join("testdata", "text", version+".zip"))

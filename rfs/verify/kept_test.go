@@ -16,7 +16,7 @@ import (
 
 var errKilled = errors.New("killed")
 
-// keyed gives units keys, and lets the reading of all of them end after so many documents.
+// keyed returns units with keys, the reading of which ends after so many documents in all.
 func keyed(us []Unit, name string, left *atomic.Int64) []Unit {
 	for i, u := range us {
 		us[i].Key = name + u.Name

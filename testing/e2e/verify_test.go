@@ -191,7 +191,7 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 			if res.Code != 8 || fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("exit %d: %v, want %v\n%s", res.Code, got, want, res.Stderr)
 			}
-			_, r = verified(t, dir, args) // the session's record tells what was written since
+			_, r = verified(t, dir, args) // by the record of the session
 			since := map[verify.Kind]string{}
 			for _, x := range r.Indices {
 				for _, d := range x.Differences {

@@ -11,7 +11,7 @@ import (
 
 // Data is the file of the values, .dvd.
 type Data interface {
-	// ReadAt gives n bytes from off on, which the caller does not change.
+	// ReadAt returns n bytes from off on, which the caller does not change.
 	ReadAt(ctx context.Context, off, n int64) ([]byte, error)
 	Size() int64
 }

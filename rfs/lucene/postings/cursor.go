@@ -9,7 +9,7 @@ import (
 
 // Data is a file of an inverted index.
 type Data interface {
-	// ReadAt gives n bytes from off on, which the caller does not change.
+	// ReadAt returns n bytes from off on, which the caller does not change.
 	ReadAt(ctx context.Context, off, n int64) ([]byte, error)
 	Size() int64
 	// Wrap names the file in an error about its content.
