@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs
-all=(sources imports daemon kills memory namespaces hints progress processes clusters corrupt sim fleet mutants fuzz verify trial packages bench)
+all=(sources imports daemon kills memory namespaces hints progress processes stores clusters corrupt sim fleet mutants fuzz verify trial packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -22,6 +22,7 @@ part() {
     hints) RFSD_HINTS=${RFSD_HINTS:-5} TARGETS=2.19.4 e2e "-run TimeWithoutHints" ;;
     progress) RFSD_WATCH=${RFSD_WATCH:-300} TARGETS=2.19.4 e2e "-run ProgressIsTrue" ;;
     processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/oscms TARGETS=2.19.4 e2e "-run Processes" ;;
+    stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/cms/oscms e2e "-run Conformance" ;;
     clusters) E2EPACKAGES=./testing/cluster TARGETS=2.19.4 e2e "" ;;
     corrupt) make corrupt ;;
     sim) make sim SEEDS=100 SIMTIME=2h SIMLIMIT=5h ;;
