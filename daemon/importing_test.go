@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 type anywhere struct{}
@@ -67,7 +68,7 @@ func TestAnImportIsShownAsAMigrationIs(t *testing.T) {
 	held := make(chan importer.Hold, 100)
 	m := &importer.Import{
 		Source: files, Store: store, Session: coordinator, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anywhere{}, Failed: anywhere{}, Token: "host_pid1_x",
-		Output: func(func() error) (bulk.Sender, error) { return go1, nil }, Bulk: bulk.Options{MaxBytes: 1 << 20, MaxInFlight: 1},
+		Destination: worker.ToCluster(go1, worker.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 1 << 20, MaxInFlight: 1},
 		Tell: func(h importer.Hold) { held <- h },
 	}
 	coordinator, err = coordinator.OfKind(t.Context(), importer.Kind)

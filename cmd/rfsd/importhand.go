@@ -11,7 +11,6 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
-	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -79,15 +78,12 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	if o.maxDocument > 0 && (most <= 0 || most > o.maxDocument) {
 		most = o.maxDocument
 	}
-	to := worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log))
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: store, Session: kept, Identity: worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines), Clock: cms.SystemClock(), Log: log, Failed: recorder,
-		Indices: &importer.TargetIndices{Cluster: client, Create: o.windows.CreateIndices},
-		Output: func(mayStart func() error) (bulk.Sender, error) {
-			return to.Open(ctx, cms.ItemID{}, mayStart)
-		},
-		Bulk: bulkOptions(o.options, client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
+		Indices:     &importer.TargetIndices{Cluster: client, Create: o.windows.CreateIndices},
+		Destination: worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log)),
+		Bulk:        bulkOptions(o.options, client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: writer, Solo: in.solo,
 	}
 	return h, nil

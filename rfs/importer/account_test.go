@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // TestTheItemsOfADeadProcessAreFreeAtOnce kills a process in its item: the account shows the item and what is done of it, a
@@ -34,7 +34,7 @@ func TestTheItemsOfADeadProcessAreFreeAtOnce(t *testing.T) {
 		go func() {
 			_, err := w.node(slow, func(i *importer.Import) {
 				i.Store, i.Token, i.Tell = m, "host_1.example_pid7", func(h importer.Hold) { holds = append(holds, h) }
-				i.Output = func(func() error) (bulk.Sender, error) { return m, nil }
+				i.Destination = worker.ToCluster(m, worker.Limits{Connections: 64})
 			}).Run(ctx)
 			ended <- err
 		}()

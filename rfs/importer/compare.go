@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -55,27 +54,10 @@ func (c Comparison) Groups(ctx context.Context) ([]verify.Group, error) {
 			return nil, err
 		}
 		if len(indices) > 0 {
-			groups = join(groups, verify.Group{Targets: indices, Sources: []string{f.name}, Units: []verify.Unit{c.unit(f, hash, indices[0])}})
+			groups = verify.Join(groups, verify.Group{Targets: indices, Sources: []string{f.name}, Units: []verify.Unit{c.unit(f, hash, indices[0])}}, "")
 		}
 	}
 	return groups, nil
-}
-
-// join adds a group, together with those that it shares a target index with.
-func join(groups []verify.Group, g verify.Group) []verify.Group {
-	rest := groups[:0]
-	for _, other := range groups {
-		if !slices.ContainsFunc(other.Targets, func(name string) bool { return slices.Contains(g.Targets, name) }) {
-			rest = append(rest, other)
-			continue
-		}
-		g.Targets = append(other.Targets, g.Targets...)
-		g.Sources = append(other.Sources, g.Sources...)
-		g.Units = append(other.Units, g.Units...)
-	}
-	slices.Sort(g.Targets)
-	g.Targets = slices.Compact(g.Targets)
-	return append(rest, g)
 }
 
 // errEnough ends a reading early.
@@ -113,11 +95,7 @@ func (c Comparison) read(ctx context.Context, f file, each func(p *pair, v verdi
 }
 
 func (c Comparison) readFrom(ctx context.Context, f file, from, back int64, each func(p *pair, v verdict) error) (next int64, err error) {
-	limit := maxLine
-	if 0 < c.MaxDocument && c.MaxDocument < maxLine {
-		limit = int(c.MaxDocument)
-	}
-	w, err := openWindow(ctx, c.Source, Task{File: f.name, Size: f.size, To: f.size, Compression: f.packed}, from, limit, room{c.Memory, c.Frames}, back)
+	w, err := openWindow(ctx, c.Source, Task{File: f.name, Size: f.size, To: f.size, Compression: f.packed}, from, lineLimit(c.MaxDocument), room{c.Memory, c.Frames}, back)
 	if err != nil {
 		return from, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // mortal is a process that dies at its n-th step: a call of the store or a request to the target.
@@ -154,7 +155,7 @@ func crash(t *testing.T, step int, after, together bool) (died bool) {
 		m := &mortal{Store: w.store, target: w.target, kill: kill, left: step, after: after}
 		victim := w.node(func(i *importer.Import) {
 			i.Store = m
-			i.Output = func(func() error) (bulk.Sender, error) { return m, nil }
+			i.Destination = worker.ToCluster(m, worker.Limits{Connections: 64})
 		}, slow)
 		ended := make(chan error)
 		go func() {
@@ -274,7 +275,7 @@ func TestAWindowThatIsTakenOverGoesOnWhereItsHolderReported(t *testing.T) {
 			go func() {
 				_, err := w.node(slow, func(i *importer.Import) {
 					i.Store = m
-					i.Output = func(func() error) (bulk.Sender, error) { return m, nil }
+					i.Destination = worker.ToCluster(m, worker.Limits{Connections: 64})
 				}).Run(ctx)
 				ended <- err
 			}()
@@ -327,7 +328,7 @@ func (w *world) dies(change func(*importer.Import)) bool {
 	m := &mortal{Store: w.store, target: w.target, kill: kill, left: 1 << 30}
 	_, err := w.node(change, func(i *importer.Import) {
 		i.Store = m
-		i.Output = func(func() error) (bulk.Sender, error) { return &deadly{m}, nil }
+		i.Destination = worker.ToCluster(&deadly{m}, worker.Limits{Connections: 64})
 	}).Run(ctx)
 	return err != nil || m.died()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // flaky answers every tenth call with an error, half of them after it did what it was asked for.
@@ -127,7 +128,7 @@ func TestABadNetworkChangesNothingButTime(t *testing.T) {
 			for range 3 {
 				m := w.node(func(i *importer.Import) {
 					i.Store, i.Workers, i.Lease, i.Bulk.MaxBytes = f, 1, 12*time.Second, 500
-					i.Output = func(func() error) (bulk.Sender, error) { return f, nil }
+					i.Destination = worker.ToCluster(f, worker.Limits{Connections: 64})
 				})
 				go func() {
 					s, err := m.Run(t.Context())
@@ -169,7 +170,7 @@ func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
 		to := &down{w.target, time.Now().Add(3 * time.Minute)}
 		through := func(i *importer.Import) {
 			i.Bulk.StallTimeout = 5 * time.Minute
-			i.Output = func(func() error) (bulk.Sender, error) { return to, nil }
+			i.Destination = worker.ToCluster(to, worker.Limits{Connections: 64})
 		}
 		if s := run(t, w.node(through)); !s.Complete || s.Counts != counts {
 			t.Errorf("%+v, want %+v", s, counts)
@@ -181,7 +182,7 @@ func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
 		to := &down{w.target, time.Now().Add(time.Hour)}
 		through := func(i *importer.Import) {
 			i.Bulk.StallTimeout = 5 * time.Minute
-			i.Output = func(func() error) (bulk.Sender, error) { return to, nil }
+			i.Destination = worker.ToCluster(to, worker.Limits{Connections: 64})
 		}
 		began := time.Now()
 		if _, err := w.node(through).Run(t.Context()); !errors.Is(err, fault.ErrUnavailable) {
@@ -280,7 +281,7 @@ func TestWhoCannotRenewStartsNothingAfterItsClaim(t *testing.T) {
 		time.AfterFunc(30*time.Second, stop)
 		_, err := w.node(slow, func(i *importer.Import) {
 			i.Store = store
-			i.Output = func(func() error) (bulk.Sender, error) { return sender, nil }
+			i.Destination = worker.ToCluster(sender, worker.Limits{Connections: 64})
 		}).Run(ctx)
 		if err != nil {
 			t.Error(err)

@@ -50,11 +50,10 @@ type Import struct {
 	Log     *slog.Logger
 	Indices Indices
 	// Identity binds the session to its destination and to what else two processes must agree on.
-	Identity map[string]string
-	// Output gives what a window sends through; mayStart is asked before each request.
-	Output func(mayStart func() error) (bulk.Sender, error)
-	Failed bulk.Recorder
-	Bulk   bulk.Options // bounds of one worker's bodies; Sender, Recorder and MayStart are set here
+	Identity    map[string]string
+	Destination worker.Destination
+	Failed      bulk.Recorder
+	Bulk        bulk.Options // bounds of one worker's bodies; Sender, Recorder and MayStart are set here
 
 	Workers     int           // windows at the same time; 1
 	Window      int64         // bytes of a part of an uncompressed file, at least; DefaultWindow
@@ -212,6 +211,6 @@ func (m *Import) prepare() {
 		m.Bulk.StallTimeout = bulk.DefaultStallTimeout
 	}
 	m.runner = &worker.Runner{
-		Destination: destination(m.Output), Failed: m.Failed, Bulk: m.Bulk, Meter: worker.NewMeter(), Clock: m.Clock, Log: m.Log, RecordEvery: m.Lease / 6,
+		Destination: m.Destination, Failed: m.Failed, Bulk: m.Bulk, Meter: worker.NewMeter(), Clock: m.Clock, Log: m.Log, RecordEvery: m.Lease / 6,
 	}
 }

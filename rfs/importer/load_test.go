@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // BenchmarkImport imports a file of 20,000 documents into nothing, with a store in a file. Bytes are those of the
@@ -59,7 +60,7 @@ func BenchmarkImport(b *testing.B) {
 				}
 				m := &importer.Import{
 					Source: src, Store: store, Session: session, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: &failures{},
-					Output: func(func() error) (bulk.Sender, error) { return &export.Discard{}, nil }, Bulk: bulk.Options{MaxBytes: 5 << 20},
+					Destination: worker.ToCluster(&export.Discard{}, worker.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 5 << 20},
 				}
 				if s, err := m.Run(b.Context()); err != nil || s.Indexed != 20000 {
 					b.Fatalf("%+v %v", s, err)

@@ -45,7 +45,7 @@ func (s *part) Open(ctx context.Context, _ *worker.Runner, _ cms.ItemID, opts *b
 
 // reopen opens the file behind the last document that was read.
 func (r *run) reopen() (err error) {
-	r.open, err = openWindow(r.ctx, r.Source, r.window, r.at, r.limit(), room{r.Memory, r.Frames}, r.back)
+	r.open, err = openWindow(r.ctx, r.Source, r.window, r.at, lineLimit(r.MaxSource), room{r.Memory, r.Frames}, r.back)
 	return err
 }
 
@@ -110,10 +110,10 @@ func (r *run) Close() error {
 	return nil
 }
 
-// limit returns the longest source that is worth reading, in bytes.
-func (r *run) limit() int {
-	if r.MaxSource > 0 && r.MaxSource < maxLine {
-		return int(r.MaxSource)
+// lineLimit returns the longest source that is worth reading, in bytes, where most is that which is taken; 0: not known.
+func lineLimit(most int64) int {
+	if 0 < most && most < maxLine {
+		return int(most)
 	}
 	return maxLine
 }
@@ -131,21 +131,3 @@ func (r *run) calm(ctx context.Context, to *worker.Sink, size int) error {
 	r.open.lines.small()
 	return nil
 }
-
-// output is what a part sends through.
-type output struct{ bulk.Sender }
-
-func (output) Commit(context.Context) error { return nil }
-func (output) Abort() error                 { return nil }
-
-// destination opens the outputs of parts.
-type destination func(mayStart func() error) (bulk.Sender, error)
-
-// Open opens the output of one item.
-func (d destination) Open(_ context.Context, _ cms.ItemID, mayStart func() error) (worker.Output, error) {
-	sender, err := d(mayStart)
-	return output{sender}, err
-}
-
-// Durable is true: what a cluster acknowledged is durable there.
-func (destination) Durable() bool { return true }

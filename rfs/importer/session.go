@@ -171,10 +171,15 @@ func (m *Import) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.show(a)
+	return nil
+}
+
+// show makes an account that was just read the state that Seen returns.
+func (m *Import) show(a Account) {
 	a.Problems = append([]Problem{}, a.Problems...)
 	m.seen.fleet.Store(&a.Status)
 	m.looked = m.Clock.Read().Boot
-	return nil
 }
 
 // work does items until the import is complete, ctx ends, or nothing can be done any more.
@@ -297,5 +302,7 @@ func (m *Import) conclude(ctx context.Context) error {
 			return err
 		}
 	}
-	return m.look(ctx)
+	a.Complete = true
+	m.show(a)
+	return nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // bubbleClock reads the virtual time of a synctest bubble on every clock.
@@ -215,8 +216,8 @@ func (w *world) node(change ...func(*importer.Import)) *importer.Import {
 	}
 	m := &importer.Import{
 		Source: src, Store: w.store, Session: w.session, Identity: map[string]string{"destination": "cluster", "destination-id": "A"}, Clock: w.clock, Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: w.failed,
-		Output: func(func() error) (bulk.Sender, error) { return w.target, nil },
-		Bulk:   bulk.Options{MaxBytes: 2000, MaxInFlight: 2}, Workers: 2, Window: 1000,
+		Destination: worker.ToCluster(w.target, worker.Limits{Connections: 64}),
+		Bulk:        bulk.Options{MaxBytes: 2000, MaxInFlight: 2}, Workers: 2, Window: 1000,
 	}
 	for _, f := range change {
 		f(m)

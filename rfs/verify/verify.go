@@ -3,6 +3,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,25 @@ type Group struct {
 	Units   []Unit
 	// Uncounted is why numbers of documents of both sides may differ, "" when they may not.
 	Uncounted string
+}
+
+// Join adds a group to groups, together with those that it shares a target with: then shared is why numbers may differ, unless one
+// of them has a reason of its own.
+func Join(groups []Group, g Group, shared string) []Group {
+	rest := groups[:0]
+	for _, other := range groups {
+		if !slices.ContainsFunc(other.Targets, func(name string) bool { return slices.Contains(g.Targets, name) }) {
+			rest = append(rest, other)
+			continue
+		}
+		g.Targets = append(g.Targets, other.Targets...)
+		g.Sources = append(other.Sources, g.Sources...)
+		g.Units = append(other.Units, g.Units...)
+		g.Uncounted = cmp.Or(g.Uncounted, other.Uncounted, shared)
+	}
+	slices.Sort(g.Targets)
+	g.Targets = slices.Compact(g.Targets)
+	return append(rest, g)
 }
 
 // Held describes what a target holds under a name.

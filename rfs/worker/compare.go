@@ -74,22 +74,7 @@ func (c Comparison) Groups(plan *Plan) []verify.Group {
 		if c.Edit != nil && c.Edit(x.Name) != nil {
 			g.Uncounted = "rules may leave out documents"
 		}
-		rest := groups[:0]
-		for _, other := range groups {
-			if !slices.ContainsFunc(other.Targets, func(name string) bool { return slices.Contains(g.Targets, name) }) {
-				rest = append(rest, other)
-				continue
-			}
-			g.Targets = append(g.Targets, other.Targets...)
-			g.Sources = append(other.Sources, g.Sources...)
-			g.Units = append(other.Units, g.Units...)
-			g.Uncounted = cmp.Or(g.Uncounted, other.Uncounted, "several indices of the snapshot have this target; an id that two of them have arrives once")
-		}
-		groups = append(rest, g)
-	}
-	for i := range groups {
-		slices.Sort(groups[i].Targets)
-		groups[i].Targets = slices.Compact(groups[i].Targets)
+		groups = verify.Join(groups, g, "several indices of the snapshot have this target; an id that two of them have arrives once")
 	}
 	return groups
 }
