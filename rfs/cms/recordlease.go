@@ -35,7 +35,7 @@ func (h *HeldError) Error() string {
 // ErrMoved means that a record is not, or no longer, in a state that is worked on under a lease.
 var ErrMoved = errors.New("the record has moved on")
 
-// Leases hands out leases of records: of phases, locks, leaderships and tasks. Time is the store's.
+// Leases hands out leases of records: of phases, locks and leaderships. Time is the store's.
 type Leases struct {
 	store   RecordStore
 	clock   Clock
@@ -104,7 +104,6 @@ type Terms struct {
 	Kind     string        // of a record that does not exist yet
 	Holder   string        // fresh for each acquisition
 	States   []string      // in which the record may be leased, the first is that of a new one; none: any
-	Existing bool          // a record that does not exist is not made
 	Window   time.Duration // of the lease
 	Grow     bool          // the n-th attempt in a row is leased for n windows
 	Grace    time.Duration // a lease is taken over only this long after its end
@@ -121,7 +120,7 @@ func (t Terms) length(attempts int) time.Duration {
 // acquire leases a record whose lease is free or over, or marks it FAILED when it was tried too often.
 func (t Terms) acquire(r Record, now time.Time, maxErr time.Duration) (Record, Verdict) {
 	switch {
-	case t.Existing && r.Revision == (Revision{}), r.State != "" && len(t.States) > 0 && !slices.Contains(t.States, r.State):
+	case r.State != "" && len(t.States) > 0 && !slices.Contains(t.States, r.State):
 		return r, Done
 	case r.Holder == t.Holder && r.Expire > now.UnixMilli():
 		return r, Already
@@ -147,7 +146,6 @@ func (t Terms) acquire(r Record, now time.Time, maxErr time.Duration) (Record, V
 // HolderChange is a change to a record that only the holder of its unexpired lease may make. It renews the lease.
 type HolderChange struct {
 	State  string          // "" keeps it
-	While  []string        // the states in which the record may still be held; none: any
 	Body   json.RawMessage // nil keeps it
 	Moved  bool            // there is progress: attempts count from one again
 	Free   bool            // gives the lease back, also after its end while no other holder came
@@ -161,7 +159,7 @@ func (h HolderChange) apply(t Terms, r Record, now time.Time) (Record, Verdict) 
 	switch {
 	case freed && r.Revision != (Revision{}):
 		return r, Already // our own answer was lost, or another holder ended it the same way
-	case r.Holder != t.Holder, r.Expire <= now.UnixMilli() && !h.Free, len(h.While) > 0 && !slices.Contains(h.While, r.State):
+	case r.Holder != t.Holder, r.Expire <= now.UnixMilli() && !h.Free:
 		return r, Lost
 	}
 	if h.State != "" {
@@ -204,22 +202,6 @@ func (s *Leases) Acquire(ctx context.Context, id string, t Terms) (*RecordLease,
 		return nil, ch.Record, err
 	}
 	return s.leased(id, t, ch)
-}
-
-// AcquireListed is Acquire of a record as it was listed: it is not read again, and a *HeldError when it has changed since.
-func (s *Leases) AcquireListed(ctx context.Context, r Record, t Terms) (*RecordLease, Record, error) {
-	var ch changed
-	err := s.changeFrom(ctx, r, t.acquire, &ch)
-	if errors.Is(err, fault.ErrUnavailable) { // the answer may have been lost: what is stored decides
-		return s.Acquire(ctx, r.ID, t)
-	}
-	if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
-		return nil, r, &HeldError{ID: r.ID, Holder: "another holder", Until: ch.Now}
-	}
-	if err != nil {
-		return nil, r, fmt.Errorf("lease record %s: %w", r.ID, err)
-	}
-	return s.leased(r.ID, t, ch)
 }
 
 func (s *Leases) leased(id string, t Terms, ch changed) (*RecordLease, Record, error) {
