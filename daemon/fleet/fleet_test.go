@@ -217,7 +217,9 @@ func TestWithoutRaftANodeStillKnowsItsPlace(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		f.startWith(name, false)
 	}
-	eventually(t, "two", func() bool { _, count := f.nodes["a"].Share(); return count == 2 })
+	for _, name := range []string{"a", "b"} { // each learns of the other by itself
+		eventually(t, "two", func() bool { _, count := f.nodes[name].Share(); return count == 2 })
+	}
 	if p, count := f.nodes["b"].Share(); p != 1 || count != 2 {
 		t.Errorf("b is %d of %d", p, count)
 	}
