@@ -23,7 +23,7 @@ func leaseOverSince(ctx context.Context, store *cms.Coordinator, l Lease) (strin
 	case err != nil:
 		return "", err
 	case it.Holder != l.Holder:
-		return "somebody else has the item", nil
+		return "another holder has the item", nil
 	case it.Open() && now.Unix() > it.Expiration:
 		return "it ended at " + time.Unix(it.Expiration, 0).UTC().Format(time.RFC3339), nil
 	}

@@ -11,16 +11,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 )
 
+// rateNode starts a node of two workers whose permit the test sets.
+func rateNode(t *testing.T) (*node, primitive.Spender) {
+	t.Helper()
+	held := make(chan primitive.Spender, 1)
+	n := startNode(t, Config{Workers: 2, MaxRate: 8000, HoldPermit: func(ctx context.Context, s primitive.Spender) {
+		held <- s
+		<-ctx.Done()
+	}}, &fakeStarter{stopped: handsOff})
+	return n, <-held
+}
+
 // TestTheWorkersOfANodeKeepToItsPermit: the parts of all workers together are within the part of the node at any moment, and
 // what a worker may go on using is not given to another one, nor given back.
 func TestTheWorkersOfANodeKeepToItsPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		held := make(chan primitive.Spender, 1)
-		n := startNode(t, Config{Workers: 2, MaxRate: 8000, HoldPermit: func(ctx context.Context, s primitive.Spender) {
-			held <- s
-			<-ctx.Done()
-		}}, &fakeStarter{stopped: handsOff})
-		permit := <-held
+		n, permit := rateNode(t)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		all := n.starter.living()
@@ -111,12 +117,7 @@ func TestRateOrders(t *testing.T) {
 // TestOnlyLeasesCountForTheRate: workers that looked for an item in vain kept the part of their node from the one that had work.
 func TestOnlyLeasesCountForTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		held := make(chan primitive.Spender, 1)
-		n := startNode(t, Config{Workers: 2, MaxRate: 8000, HoldPermit: func(ctx context.Context, s primitive.Spender) {
-			held <- s
-			<-ctx.Done()
-		}}, &fakeStarter{stopped: handsOff})
-		permit := <-held
+		n, permit := rateNode(t)
 		weighs := func(what string, after time.Duration, want int) {
 			t.Helper()
 			time.Sleep(after)

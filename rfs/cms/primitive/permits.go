@@ -33,7 +33,7 @@ type Permits struct {
 
 // Spender is what keeps to a part of the limit.
 type Spender interface {
-	// Weight returns how much it has to do, such as its running workers; 0: nothing for now.
+	// Weight returns how much it has to do, such as its leases; 0: nothing at present.
 	Weight() int
 	// Allow sets the part that may be used as long as left returns more than 0.
 	Allow(part int64, left func() time.Duration)
