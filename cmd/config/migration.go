@@ -155,7 +155,7 @@ type Acceptance struct {
 type Sending struct {
 	_                  struct{} `group:"Target" section:"target"`
 	RunPipelines       bool     `flag:"run-pipelines" help:"let the target's default pipelines change documents (otherwise pipeline=_none)"`
-	DisableCompression bool     `flag:"disable-compression" help:"send request bodies uncompressed (to this machine they always are)"`
+	DisableCompression bool     `flag:"disable-compression" help:"send request bodies uncompressed, and ask for such answers (to and from this machine they always are)"`
 }
 
 // Existing is what becomes of documents that the target has.

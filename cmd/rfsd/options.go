@@ -144,6 +144,7 @@ func (o *options) transfer(t config.Transfer) (err error) {
 		o.target.RunPipelines = t.Sending.RunPipelines
 		// Compressing for one's own machine costs the processor and saves nothing.
 		o.target.CompressRequests = !t.Sending.DisableCompression && !isLoopback(t.Target.Cluster.Host)
+		o.target.PlainAnswers = !o.target.CompressRequests
 	}
 	return nil
 }

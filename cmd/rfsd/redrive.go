@@ -73,6 +73,7 @@ func redriveOptions(c config.Redrive) (options, error) {
 	o.target = o.cluster(c.Target.Cluster, "target")
 	o.target.RunPipelines = c.Sending.RunPipelines
 	o.target.CompressRequests = !c.Sending.DisableCompression && !isLoopback(c.Target.Cluster.Host)
+	o.target.PlainAnswers = !o.target.CompressRequests
 	return o, nil
 }
 

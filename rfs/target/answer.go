@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -194,16 +195,22 @@ func (s *scanner) text() ([]byte, error) {
 		return nil, s.wrong("expected a string")
 	}
 	start := s.i + 1
-	for j := start; j < len(s.b); j++ {
-		switch s.b[j] {
-		case '\\':
-			j++
-		case '"':
-			s.i = j + 1
-			return s.b[start:j], nil
+	for j := start; ; {
+		n := bytes.IndexByte(s.b[j:], '"')
+		if n < 0 {
+			return nil, errShort
+		}
+		j += n
+		escapes := 0
+		for s.b[j-1-escapes] == '\\' { // at the latest the opening quote ends these
+			escapes++
+		}
+		j++
+		if escapes%2 == 0 {
+			s.i = j
+			return s.b[start : j-1], nil
 		}
 	}
-	return nil, errShort
 }
 
 // integer reads an HTTP status.

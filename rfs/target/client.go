@@ -63,6 +63,7 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 		MaxIdleConnsPerHost: conf.MaxConnections + spare,
 		IdleConnTimeout:     50 * time.Second, // servers and balancers close after 60 s
 		WriteBufferSize:     64 << 10,
+		DisableCompression:  conf.PlainAnswers,
 	}
 	if conf.Wrap != nil {
 		tr = conf.Wrap(tr)

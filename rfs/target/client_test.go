@@ -221,6 +221,20 @@ func TestCompressedBodiesArriveWhole(t *testing.T) {
 	}
 }
 
+func TestAnswersAreCompressedUnlessAskedNotToBe(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if compressed := r.Header.Get("Accept-Encoding") == "gzip"; compressed == plain {
+				t.Errorf("plain answers %v: accepts %q", plain, r.Header.Get("Accept-Encoding"))
+			}
+			answer(200, `{}`)(w, r)
+		}, func(c *Config) { c.PlainAnswers = plain })
+		if status, _, err := c.Do(t.Context(), http.MethodGet, "/", nil, nil); err != nil || status != 200 {
+			t.Errorf("%d, %v", status, err)
+		}
+	}
+}
+
 func TestNoAnswerIsUnavailableUnlessTheCallerGaveUp(t *testing.T) {
 	quit := make(chan struct{})
 	c := serve(t, func(_ http.ResponseWriter, r *http.Request) {

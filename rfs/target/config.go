@@ -36,6 +36,8 @@ type Config struct {
 	RunPipelines bool
 	// CompressRequests sends bulk bodies as gzip.
 	CompressRequests bool
+	// PlainAnswers asks for answers that are not compressed.
+	PlainAnswers bool
 
 	MaxConnections int           // idle connections that are kept; 0 means 8
 	Timeout        time.Duration // of one request with its answer; 0 means two minutes

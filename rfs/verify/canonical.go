@@ -14,7 +14,7 @@ import (
 // size; the sign of a zero counts, as it does for a floating-point field. Equal keys of one object stay apart, in their
 // order. A Canonical keeps buffers and is used by one goroutine.
 //
-// Memory is at most the size of the text: what is nested is replaced by its digest as soon as it ends.
+// Memory is a small multiple of the text: what is nested and long is replaced by its digest as soon as it ends.
 type Canonical struct {
 	t       tokens
 	out     []byte   // encoded parts of the containers that are open
@@ -27,13 +27,15 @@ type Canonical struct {
 // member is one encoded member of an object: out[start:value] is its key, out[value:end] its value.
 type member struct{ start, value, end int }
 
-// Kinds of encoded values. A string is followed by its length and bytes, a number by its text and a zero byte, a
-// container by its digest.
+// Kinds of encoded values. A string is followed by its length and bytes, a number by its text and a zero byte, a container by
+// its parts and kindEnd, or when these are longer than maxParts by their digest.
 const (
 	kindString = 's'
 	kindNumber = 'n'
 	kindObject = 'o'
 	kindArray  = 'a'
+	kindDigest = 'd'
+	kindEnd    = 'e'
 	kindTrue   = 't'
 	kindFalse  = 'f'
 	kindNull   = '0'
@@ -41,20 +43,35 @@ const (
 	kindOpaque = '?'
 )
 
+// maxParts is the longest encoding of a nested container, in bytes, that is not replaced by its digest. It bounds what is
+// copied once per level.
+const maxParts = 512
+
+var opaque = []byte{kindOpaque}
+
 // NewCanonical returns a Canonical without anything in its buffers.
 func NewCanonical() *Canonical { return &Canonical{h: sha256.New()} }
 
 // Digest returns the digest of a JSON text. exact reports that the text has a canonical form; the digest of any other
 // text is that of its bytes.
 func (c *Canonical) Digest(text []byte) (digest [sha256.Size]byte, exact bool) {
+	encoded, exact := c.encode(text)
+	if exact {
+		c.hash(&digest, encoded)
+	} else {
+		c.hash(&digest, opaque, text)
+	}
+	return digest, exact
+}
+
+// encode returns the canonical form of a JSON text, which is valid until the next call; false: it has none.
+func (c *Canonical) encode(text []byte) ([]byte, bool) {
 	c.t = tokens{b: text}
 	c.out, c.members = c.out[:0], c.members[:0]
-	if c.value(0) == nil && c.t.next() == 0 && c.t.i == len(text) {
-		c.hash(&digest, c.out)
-		return digest, true
+	if c.value(0) != nil || c.t.next() != 0 || c.t.i != len(text) {
+		return nil, false
 	}
-	c.hash(&digest, []byte{kindOpaque}, text)
-	return digest, false
+	return c.out, true
 }
 
 func (c *Canonical) hash(into *[sha256.Size]byte, parts ...[]byte) {
@@ -112,27 +129,35 @@ func (c *Canonical) str() error {
 
 func (c *Canonical) array(depth int) error {
 	start := len(c.out)
-	err := c.t.list('[', ']', func() error { return c.value(depth + 1) })
-	if err == nil {
-		c.collapse(start, kindArray, c.out[start:])
+	c.out = append(c.out, kindArray)
+	for more := c.t.begin(']'); more; {
+		err := c.value(depth + 1)
+		if err == nil {
+			more, err = c.t.more(']')
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	c.end(start, depth)
+	return nil
 }
 
 func (c *Canonical) object(depth int) error {
 	start, first := len(c.out), len(c.members)
+	c.out = append(c.out, kindObject)
 	inOrder := true
-	err := c.t.list('{', '}', func() error {
+	for more := c.t.begin('}'); more; {
 		m := member{start: len(c.out)}
-		c.t.next()
-		if err := c.str(); err != nil {
-			return err
+		err := c.key()
+		if err == nil {
+			m.value = len(c.out)
+			err = c.value(depth + 1)
 		}
-		m.value = len(c.out)
-		if err := c.t.expect(':'); err != nil {
-			return err
+		if err == nil {
+			more, err = c.t.more('}')
 		}
-		if err := c.value(depth + 1); err != nil {
+		if err != nil {
 			return err
 		}
 		m.end = len(c.out)
@@ -140,35 +165,47 @@ func (c *Canonical) object(depth int) error {
 			inOrder = false
 		}
 		c.members = append(c.members, m)
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	encoded := c.out[start:]
 	if !inOrder {
-		all := c.members[first:]
-		slices.SortStableFunc(all, c.compare)
-		c.sorted = c.sorted[:0]
-		for _, m := range all {
-			c.sorted = append(c.sorted, c.out[m.start:m.end]...)
-		}
-		encoded = c.sorted
+		c.sort(c.members[first:])
 	}
 	c.members = c.members[:first]
-	c.collapse(start, kindObject, encoded)
+	c.end(start, depth)
 	return nil
+}
+
+// key encodes the key at hand and moves behind its colon.
+func (c *Canonical) key() error {
+	if err := c.str(); err != nil {
+		return err
+	}
+	return c.t.expect(':')
+}
+
+// sort brings encoded members into the order of their keys. Equal keys keep theirs.
+func (c *Canonical) sort(all []member) {
+	start, end := all[0].start, len(c.out)
+	slices.SortStableFunc(all, c.compare)
+	c.sorted = c.sorted[:0]
+	for _, m := range all {
+		c.sorted = append(c.sorted, c.out[m.start:m.end]...)
+	}
+	copy(c.out[start:end], c.sorted)
 }
 
 func (c *Canonical) compare(a, b member) int {
 	return bytes.Compare(c.out[a.start:a.value], c.out[b.start:b.value])
 }
 
-// collapse replaces what was encoded from start on by the digest of a container with these parts.
-func (c *Canonical) collapse(start int, kind byte, parts []byte) {
+// end ends the container that begins at start. A long one that is nested is replaced by its digest.
+func (c *Canonical) end(start, depth int) {
+	if depth == 0 || len(c.out)-start <= maxParts {
+		c.out = append(c.out, kindEnd)
+		return
+	}
 	var digest [sha256.Size]byte
-	c.hash(&digest, []byte{kind}, parts)
-	c.out = append(append(c.out[:start], kind), digest[:]...)
+	c.hash(&digest, c.out[start:])
+	c.out = append(append(c.out[:start], kindDigest), digest[:]...)
 }
 
 // number encodes a JSON number as sign, digits without zeros at either end, e, and the exponent of ten.

@@ -8,6 +8,9 @@ import (
 	"testing"
 )
 
+// long makes what holds it longer than maxParts.
+var long = strings.Repeat("x", maxParts)
+
 func TestCanonicalTellsValuesApart(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, c := range []struct {
@@ -40,6 +43,10 @@ func TestCanonicalTellsValuesApart(t *testing.T) {
 		{"empty containers", `{}`, `[]`, false},
 		{"null and nothing", `{"a":null}`, `{}`, false},
 		{"true and false", `true`, `false`, false},
+		{"ends of containers", `[[1],2]`, `[[1,2]]`, false},
+		{"ends of objects", `{"a":{"b":1},"c":2}`, `{"a":{"b":1,"c":2}}`, false},
+		{"a long nested object in another order", `{"x":{"a":"` + long + `","b":[2,1]}}`, `{"x":{"b":[2,1],"a":"` + long + `"}}`, true},
+		{"a long nested object with another end", `{"x":{"a":"` + long + `","b":[2,1]}}`, `{"x":{"a":"` + long + `","b":[2]}}`, false},
 		{"strings do not run together", `["ab","c"]`, `["a","bc"]`, false},
 		{"no JSON is compared by bytes", `{"a":1`, `{"a": 1`, false},
 		{"text behind the value is no JSON", `1 2`, `1  2`, false},

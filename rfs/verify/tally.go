@@ -95,8 +95,11 @@ func (h *hasher) digest(d *Document) *digests {
 	h.head = append(h.head, d.Routing...)
 	h.sum(&h.d.key, h.head)
 	h.sum(&h.d.exact, h.d.key[:], d.Source)
-	canonical, _ := h.canonical.Digest(d.Source)
-	h.sum(&h.d.values, h.d.key[:], canonical[:])
+	if canonical, exact := h.canonical.encode(d.Source); exact {
+		h.sum(&h.d.values, h.d.key[:], canonical)
+	} else {
+		h.sum(&h.d.values, h.d.key[:], opaque, d.Source)
+	}
 	return &h.d
 }
 
