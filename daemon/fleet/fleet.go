@@ -96,7 +96,7 @@ type Fleet struct {
 func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	f := &Fleet{
 		conf: conf, intervals: defaultIntervals, log: conf.Log, missing: map[string]time.Time{}, reportNow: make(chan struct{}, 1),
-		nodes: &primitive.Nodes{Store: conf.Store, Clock: conf.Clock},
+		nodes: &primitive.Nodes{Store: primitive.RememberClock(conf.Store, conf.Clock), Clock: conf.Clock},
 		locks: &primitive.Locks{Store: conf.Store, Clock: conf.Clock, Wait: func() time.Duration {
 			if all := conf.Scheduler.Position().Interval(0, schedule.ElectionRate); all > 0 {
 				return rand.N(all)

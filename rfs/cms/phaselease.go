@@ -11,7 +11,7 @@ import (
 // change applies a pure change to a record, again when another writer came between. A record that does not exist is
 // passed with id and kind only.
 func (c *Coordinator) change(ctx context.Context, id, kind string, f func(Record, time.Time) (Record, Verdict)) (changed, error) {
-	return c.leases.change(ctx, id, kind, func(r Record, now time.Time, _ time.Duration) (Record, Verdict) { return f(r, now) })
+	return c.leases.change(ctx, readBudget, id, kind, pure(func(r Record, now time.Time, _ time.Duration) (Record, Verdict) { return f(r, now) }))
 }
 
 // PhaseLease is the right to work on a phase, for as long as Run renews it.

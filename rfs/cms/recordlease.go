@@ -40,11 +40,14 @@ type Leases struct {
 	store   RecordStore
 	clock   Clock
 	retries retrier
-	budget  budget // of a change
+	budget  budget // of a change of a lease
 }
 
-// leaseBudget is for callers that try again by themselves.
-var leaseBudget = budget{tries: 4, first: 50 * time.Millisecond, cap: 200 * time.Millisecond, full: true}
+// leaseBudget is for callers that try again by themselves, sharedBudget for records that all processes of a fleet change.
+var (
+	leaseBudget  = budget{tries: 4, first: 50 * time.Millisecond, cap: 200 * time.Millisecond, full: true}
+	sharedBudget = budget{tries: 13, first: 20 * time.Millisecond, cap: 3 * time.Second, full: true}
+)
 
 // NewLeases returns the leases of a store's records; random drives pauses, nil: a fresh seed.
 func NewLeases(store RecordStore, clock Clock, random *rand.Rand) *Leases {
@@ -59,13 +62,29 @@ type changed struct {
 	Before  Reading   // of our clocks, before Now was asked for
 }
 
-// recordChange is a pure function of a record and the store's time, which may be off by maxErr.
-type recordChange func(r Record, now time.Time, maxErr time.Duration) (Record, Verdict)
+// RecordChange decides by a record and the store's time, which may be off by maxErr, what the record is to be. It is stored
+// when the verdict is Applied or Exhausted.
+type RecordChange func(ctx context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Verdict, error)
 
-// change applies f to a record, again when another writer came between. A record that does not exist is passed with id
-// and kind only.
-func (s *Leases) change(ctx context.Context, id, kind string, f recordChange) (ch changed, err error) {
-	err = s.retries.do(ctx, s.budget, func(ctx context.Context) error {
+// pure is a RecordChange that needs nothing else and cannot fail.
+func pure(f func(r Record, now time.Time, maxErr time.Duration) (Record, Verdict)) RecordChange {
+	return func(_ context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Verdict, error) {
+		is, v := f(r, now, maxErr)
+		return is, v, nil
+	}
+}
+
+// Change applies f to a record that all processes of a fleet change, again when another writer came between or the answer was
+// lost: f has to recognize what it stored before. A record that does not exist is passed with id and kind only. It returns
+// the error of f at once, unless that is a fault.ErrUnavailable.
+func (s *Leases) Change(ctx context.Context, id, kind string, f RecordChange) error {
+	_, err := s.change(ctx, sharedBudget, id, kind, f)
+	return err
+}
+
+// change is Change within a budget.
+func (s *Leases) change(ctx context.Context, b budget, id, kind string, f RecordChange) (ch changed, err error) {
+	err = s.retries.do(ctx, b, func(ctx context.Context) error {
 		old, err := s.store.Record(ctx, id)
 		if errors.Is(err, ErrNotFound) {
 			old, err = Record{ID: id, Kind: kind}, nil
@@ -82,15 +101,15 @@ func (s *Leases) change(ctx context.Context, id, kind string, f recordChange) (c
 }
 
 // changeFrom applies f once to the record as it was read; ErrConflict when it changed since.
-func (s *Leases) changeFrom(ctx context.Context, old Record, f recordChange, ch *changed) error {
+func (s *Leases) changeFrom(ctx context.Context, old Record, f RecordChange, ch *changed) error {
 	ch.Before = s.clock.Read()
 	now, maxErr, err := s.store.Now(ctx)
 	if err != nil {
 		return err
 	}
 	ch.Now = now
-	if ch.Record, ch.Verdict = f(old, now, maxErr); ch.Verdict != Applied && ch.Verdict != Exhausted {
-		return nil
+	if ch.Record, ch.Verdict, err = f(ctx, old, now, maxErr); err != nil || ch.Verdict != Applied && ch.Verdict != Exhausted {
+		return err
 	}
 	if ch.Record.UpdatedAt = now.UnixMilli(); ch.Record.CreatedAt == 0 {
 		ch.Record.CreatedAt = ch.Record.UpdatedAt
@@ -197,7 +216,7 @@ type RecordLease struct {
 // Acquire leases a record. A *HeldError reports who has it; ErrMoved that it is in another state, or was marked
 // FAILED: then the record is returned.
 func (s *Leases) Acquire(ctx context.Context, id string, t Terms) (*RecordLease, Record, error) {
-	ch, err := s.change(ctx, id, t.Kind, t.acquire)
+	ch, err := s.change(ctx, s.budget, id, t.Kind, pure(t.acquire))
 	if err != nil {
 		return nil, ch.Record, err
 	}
@@ -258,9 +277,9 @@ func (l *RecordLease) Change(ctx context.Context, h HolderChange) error {
 			}
 		}
 		again = true
-		err = l.leases.changeFrom(ctx, old, func(r Record, now time.Time, _ time.Duration) (Record, Verdict) {
+		err = l.leases.changeFrom(ctx, old, pure(func(r Record, now time.Time, _ time.Duration) (Record, Verdict) {
 			return h.apply(l.terms, r, now)
-		}, &ch)
+		}), &ch)
 		if errors.Is(err, ErrNotFound) {
 			return fmt.Errorf("%w: %w", ErrConflict, err)
 		}

@@ -55,13 +55,13 @@ const (
 // What the parts of the program ask of the store beside what is played in detail; the test of what a worker asks
 // (testing/e2e) counts it on a real one.
 const (
-	opsOfStart = 10 // of a worker process until it looks for an item
-	opsOfBegin = 2  // from the lease to the first document
-	opsOfEnd   = 1  // at the end of the lease, beside the change of its item
-	opsOfBeat  = 3  // updates of a node's entry in the list
-	opsOfLook  = 2  // at the leader's lock
-	opsOfTerm  = 8  // of the leader, at each look
-	opsOfRate  = 3  // renewal of a permit
+	opsOfStart = 10  // of a worker process until it looks for an item
+	opsOfBegin = 2   // from the lease to the first document
+	opsOfEnd   = 1   // at the end of the lease, beside the change of its item
+	opsOfBeat  = 2.5 // updates of a node's entry in the list; the store's clock is read at every second
+	opsOfLook  = 2   // at the leader's lock
+	opsOfTerm  = 8   // of the leader, at each look
+	opsOfRate  = 2.4 // renewal of a permit; the store's clock is read at every third or so
 	pageOfRead = 1000
 	readTook   = 50 * time.Millisecond // of one page
 )
@@ -439,8 +439,8 @@ func (w *world) daemons() float64 {
 	p := w.place(0, w.Nodes)
 	pages := 4 + w.Shards/pageOfRead
 	took := time.Duration(pages) * readTook
-	each := func(ops int, every time.Duration) float64 { return float64(w.Nodes*ops) / every.Seconds() }
-	all := each(pages, p.ReadInterval(max(3*time.Second, 4*took), took)) + each(1, p.Interval(2*time.Second, schedule.IntentRate)) + each(1, p.Interval(10*time.Second, schedule.EventRate))
+	each := func(ops float64, every time.Duration) float64 { return float64(w.Nodes) * ops / every.Seconds() }
+	all := each(float64(pages), p.ReadInterval(max(3*time.Second, 4*took), took)) + each(1, p.Interval(2*time.Second, schedule.IntentRate)) + each(1, p.Interval(10*time.Second, schedule.EventRate))
 	if w.Hints {
 		all += each(1, p.Interval(10*time.Second, schedule.RaftProbeRate)) + each(opsOfBeat, min(p.Interval(30*time.Second, schedule.HeartbeatRate), 150*time.Second)) +
 			each(opsOfLook, 25*time.Second+p.Interval(0, schedule.ElectionRate)/2) + opsOfTerm/15.0

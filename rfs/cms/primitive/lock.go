@@ -1,4 +1,4 @@
-// Package primitive has locks, semaphores, leader election and a list of nodes on the control records of a coordination
+// Package primitive has locks, leader election, permits and a list of nodes on the control records of a coordination
 // store. All of them are versioned updates: a record is written only if it has not changed since it was read.
 package primitive
 
@@ -80,34 +80,6 @@ func (k *Lock) Unlock(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// Semaphore admits at most n holders at a time.
-type Semaphore struct {
-	Locks *Locks
-	Name  string
-	Size  int
-}
-
-// Try takes one of the places, or gives the *Held of the place that gets free first.
-func (s *Semaphore) Try(ctx context.Context, ttl time.Duration) (*Lock, error) {
-	var first *Held
-	for i := range s.Size {
-		lock, err := s.Locks.Try(ctx, fmt.Sprintf("%s/%d", s.Name, i), ttl)
-		var held *Held
-		switch {
-		case err == nil:
-			return lock, nil
-		case !errors.As(err, &held):
-			return nil, err
-		case first == nil || held.Until.Before(first.Until):
-			first = held
-		}
-	}
-	if first == nil {
-		return nil, fmt.Errorf("semaphore %s has no places: %w", s.Name, fault.ErrConfig)
-	}
-	return nil, first
 }
 
 // Lead runs lead whenever this process is the leader, until ctx ends or lead

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -35,9 +34,8 @@ type Nodes struct {
 }
 
 const (
-	nodesID    = "nodes"
-	maxNodes   = 4096
-	nodesTries = 20
+	nodesID  = "nodes"
+	maxNodes = 4096
 )
 
 type nodesBody struct {
@@ -46,33 +44,31 @@ type nodesBody struct {
 
 // List gives the nodes in order of tokens.
 func (n *Nodes) List(ctx context.Context) ([]Node, error) {
-	_, body, err := n.read(ctx)
-	return body.Nodes, err
-}
-
-func (n *Nodes) read(ctx context.Context) (cms.Record, nodesBody, error) {
-	var body nodesBody
 	r, err := n.Store.Record(ctx, nodesID)
 	if errors.Is(err, cms.ErrNotFound) {
-		return cms.Record{ID: nodesID, Kind: nodesID}, body, nil
+		return nil, nil
 	}
 	if err != nil {
-		return r, body, fmt.Errorf("list of nodes: %w", err)
+		return nil, fmt.Errorf("list of nodes: %w", err)
 	}
+	return decodeNodes(r)
+}
+
+func decodeNodes(r cms.Record) ([]Node, error) {
+	if len(r.Body) == 0 {
+		return nil, nil
+	}
+	var body nodesBody
 	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return r, body, fmt.Errorf("list of nodes: %w: %w", err, fault.ErrCorrupt)
+		return nil, fmt.Errorf("list of nodes: %w: %w", err, fault.ErrCorrupt)
 	}
-	return r, body, nil
+	return body.Nodes, nil
 }
 
 // Advertise adds or refreshes a node.
 func (n *Nodes) Advertise(ctx context.Context, self Node) error {
-	now, _, err := n.Store.Now(ctx)
-	if err != nil {
-		return fmt.Errorf("advertise node: %w", err)
-	}
-	self.Seen = now.UnixMilli()
-	return n.update(ctx, func(nodes []Node) []Node {
+	return n.update(ctx, func(nodes []Node, now int64) []Node {
+		self.Seen = now
 		nodes = slices.DeleteFunc(nodes, func(x Node) bool { return x.Token == self.Token })
 		return append(nodes, self)
 	})
@@ -80,42 +76,31 @@ func (n *Nodes) Advertise(ctx context.Context, self Node) error {
 
 // Expire removes the nodes that were not seen for longer than age.
 func (n *Nodes) Expire(ctx context.Context, age time.Duration) error {
-	now, _, err := n.Store.Now(ctx)
-	if err != nil {
-		return fmt.Errorf("expire nodes: %w", err)
-	}
-	return n.update(ctx, func(nodes []Node) []Node {
-		return slices.DeleteFunc(nodes, func(x Node) bool { return now.UnixMilli()-x.Seen > age.Milliseconds() })
+	return n.update(ctx, func(nodes []Node, now int64) []Node {
+		return slices.DeleteFunc(nodes, func(x Node) bool { return now-x.Seen > age.Milliseconds() })
 	})
 }
 
-func (n *Nodes) update(ctx context.Context, change func([]Node) []Node) error {
-	var err error
-	for try := range nodesTries {
-		r, body, rerr := n.read(ctx)
-		if rerr != nil {
-			return rerr
+// update stores the nodes as they are changed at a time in epoch ms of the store's clock, if that makes a difference.
+func (n *Nodes) update(ctx context.Context, change func(nodes []Node, now int64) []Node) error {
+	err := cms.NewLeases(n.Store, n.Clock, nil).Change(ctx, nodesID, nodesID, func(_ context.Context, r cms.Record, now time.Time, _ time.Duration) (cms.Record, cms.Verdict, error) {
+		before, err := decodeNodes(r)
+		if err != nil {
+			return r, cms.Already, err
 		}
-		body.Nodes = change(body.Nodes)
-		if len(body.Nodes) > maxNodes {
-			return fmt.Errorf("list of nodes: more than %d: %w", maxNodes, fault.ErrUnsupported)
+		nodes := change(slices.Clone(before), now.UnixMilli())
+		if len(nodes) > maxNodes {
+			return r, cms.Already, fmt.Errorf("list of nodes: more than %d: %w", maxNodes, fault.ErrUnsupported)
 		}
-		slices.SortFunc(body.Nodes, func(a, b Node) int { return strings.Compare(a.Token, b.Token) })
-		if r.Body, err = json.Marshal(body); err != nil {
-			return fmt.Errorf("list of nodes: %w", err)
+		slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Token, b.Token) })
+		if slices.Equal(nodes, before) {
+			return r, cms.Already, nil
 		}
-		if _, err = n.Store.Put(ctx, r); !errors.Is(err, cms.ErrConflict) {
-			break
-		}
-		if serr := n.Clock.Sleep(ctx, pause(time.Duration(try+1)*20*time.Millisecond)); serr != nil {
-			return errors.Join(err, serr)
-		}
-	}
+		r.Body, err = json.Marshal(nodesBody{nodes})
+		return r, cms.Applied, err
+	})
 	if err != nil {
 		return fmt.Errorf("list of nodes: %w", err)
 	}
 	return nil
 }
-
-// pause is a random time up to d.
-func pause(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }

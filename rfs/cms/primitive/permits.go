@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -53,8 +53,6 @@ const (
 	settlePoll     = 50 * time.Millisecond
 	settleTimeout  = 3 * time.Second
 	giveBackTime   = 5 * time.Second
-	permitTries    = 12
-	maxConflict    = 3 * time.Second // between two tries
 	// idlePart is the part of an equal one that a process without work keeps, so that it can start.
 	idlePart      = 0.1
 	maxWeight     = 1 << 14
@@ -62,7 +60,7 @@ const (
 )
 
 // PermitInterval returns the time between two renewals of a permit, of so many. It grows with them: all renewals together are at
-// most 8 per second, of 3 requests each.
+// most 8 per second. Each reads and writes the record; the store's clock is read at about every third.
 func PermitInterval(permits int) time.Duration {
 	return max(permitInterval, time.Duration(min(permits, maxPermits))*permitPerNode)
 }
@@ -85,6 +83,7 @@ type permitsBody struct {
 // permit is a process's permit.
 type permit struct {
 	*Permits
+	leases   *cms.Leases
 	spender  Spender
 	token    string
 	interval time.Duration // by the last reading
@@ -95,12 +94,12 @@ type permit struct {
 
 // Hold keeps a permit for s until ctx is done, and then gives it back.
 func (p *Permits) Hold(ctx context.Context, s Spender) {
-	k := &permit{Permits: p, spender: s, token: Token(), interval: permitInterval, left: func() time.Duration { return 0 }}
+	k := &permit{Permits: p, leases: cms.NewLeases(RememberClock(p.Store, p.Clock), p.Clock, nil), spender: s, token: Token(), interval: permitInterval, left: func() time.Duration { return 0 }}
 	s.Allow(0, k.left)
 	failing := false
 	for {
 		begin := p.Clock.Read().Boot
-		err := k.repeat(ctx, k.renew)
+		err := k.renew(ctx)
 		every := k.interval
 		switch {
 		case err == nil:
@@ -120,65 +119,54 @@ func (p *Permits) Hold(ctx context.Context, s Spender) {
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 	defer cancel()
-	if err := k.repeat(end, k.giveBack); err != nil {
+	if err := k.giveBack(end); err != nil {
 		p.Log.Debug("permit_not_returned", "error", err)
-	}
-}
-
-// repeat repeats a change of the record that lost a race.
-func (k *permit) repeat(ctx context.Context, change func(context.Context) error) error {
-	for try := 0; ; try++ {
-		err := change(ctx)
-		if !errors.Is(err, cms.ErrConflict) || try == permitTries {
-			return err
-		}
-		if serr := k.Clock.Sleep(ctx, pause(min(20*time.Millisecond<<try, maxConflict))); serr != nil {
-			return errors.Join(err, serr)
-		}
 	}
 }
 
 // renew extends the permit, with the fair part or as much of it as the others leave.
 func (k *permit) renew(ctx context.Context) error {
-	before := k.Clock.Read()
-	now, maxErr, err := k.Store.Now(ctx)
-	if err != nil {
-		return fmt.Errorf("permit: %w", err)
-	}
-	r, all, err := k.read(ctx)
-	if err != nil {
-		return err
-	}
-	others, own := k.current(all, now, maxErr)
-	if own == nil {
-		if err := k.shrink(ctx, 0); err != nil { // the record does not have what this process may have used
-			return err
+	var part int64
+	var left func() time.Duration
+	err := k.change(ctx, func(ctx context.Context, all []entry, now time.Time, maxErr time.Duration) ([]entry, error) {
+		read := k.Clock.Read()
+		others, own := k.current(all, now, maxErr)
+		if own == nil {
+			if err := k.shrink(ctx, 0); err != nil { // the record does not have what this process may have used
+				return nil, err
+			}
 		}
-	}
-	weight, limit := min(max(k.spender.Weight(), 0), maxWeight), min(max(k.Limit(), 0), maxPermitPart)
-	fair := fairPart(others, weight, limit)
-	part := min(fair, max(limit-sum(others), 0))
-	if err := k.shrink(ctx, part); err != nil && ctx.Err() != nil {
+		weight, limit := min(max(k.spender.Weight(), 0), maxWeight), min(max(k.Limit(), 0), maxPermitPart)
+		fair := fairPart(others, weight, limit)
+		part = min(fair, max(limit-sum(others), 0))
+		if err := k.shrink(ctx, part); err != nil && ctx.Err() != nil {
+			return nil, err
+		}
+		part = max(part, k.spender.InUse())
+		k.interval, k.wanting = PermitInterval(len(others)+1), part < fair-fair/20
+		ttl := min(leastTTL(len(others)+1)+4*k.took, maxPermitTTL)
+		is := entry{Holder: k.token, Weight: weight, Part: part, Expire: now.Add(ttl).UnixMilli()}
+		if own != nil {
+			is.Expire = max(is.Expire, own.Expire) // if the answer is lost, this process goes on until the former end
+		}
+		left = k.until(read, ttl-cms.Margin(ttl)-maxErr)
+		return append(others, is), nil
+	})
+	if err != nil {
 		return err
 	}
-	part = max(part, k.spender.InUse())
-	k.interval, k.wanting = PermitInterval(len(others)+1), part < fair-fair/20
-	ttl := min(leastTTL(len(others)+1)+4*k.took, maxPermitTTL)
-	is := entry{Holder: k.token, Weight: weight, Part: part, Expire: now.Add(ttl).UnixMilli()}
-	if own != nil {
-		is.Expire = max(is.Expire, own.Expire) // if the answer is lost, this process goes on until the former end
-	}
-	if err := k.write(ctx, r, append(others, is), now); err != nil {
-		return err
-	}
-	usable := ttl - cms.Margin(ttl) - maxErr
-	end, wall := before.Boot+usable, before.Wall.Add(usable)
-	k.left = func() time.Duration {
+	k.left = left
+	k.spender.Allow(part, k.left)
+	return nil
+}
+
+// until returns how long usable lasts from a reading of the clocks on.
+func (k *permit) until(read cms.Reading, usable time.Duration) func() time.Duration {
+	end, wall := read.Boot+usable, read.Wall.Add(usable)
+	return func() time.Duration {
 		at := k.Clock.Read()
 		return min(end-at.Boot, wall.Round(0).Sub(at.Wall.Round(0)))
 	}
-	k.spender.Allow(part, k.left)
-	return nil
 }
 
 // shrink reduces what is in use to part and blocks until that is so. If it is not after settleTimeout it returns an error.
@@ -203,56 +191,34 @@ func (k *permit) giveBack(ctx context.Context) error {
 	if err := k.shrink(ctx, 0); err != nil {
 		return err
 	}
-	now, _, err := k.Store.Now(ctx)
-	if err != nil {
-		return fmt.Errorf("permit: %w", err)
-	}
-	r, all, err := k.read(ctx)
-	if err != nil {
-		return err
-	}
-	left := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return e.Holder == k.token })
-	if len(left) == len(all) {
-		return nil
-	}
-	return k.write(ctx, r, left, now)
+	return k.change(ctx, func(_ context.Context, all []entry, _ time.Time, _ time.Duration) ([]entry, error) {
+		return slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return e.Holder == k.token }), nil
+	})
 }
 
-func (k *permit) read(ctx context.Context) (cms.Record, []entry, error) {
-	r, err := k.Store.Record(ctx, permitsID)
-	if errors.Is(err, cms.ErrNotFound) {
-		return cms.Record{ID: permitsID, Kind: permitsKind}, nil, nil
-	}
-	if err != nil {
-		return r, nil, fmt.Errorf("permits: %w", err)
-	}
-	var body permitsBody
-	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return r, nil, fmt.Errorf("record %s: %w: %w", permitsID, err, fault.ErrCorrupt)
-	}
-	return r, body.Permits, nil
-}
-
-// write stores the permits. A lost answer is read back.
-func (k *permit) write(ctx context.Context, r cms.Record, all []entry, now time.Time) (err error) {
-	if len(all) > maxPermits {
-		return fmt.Errorf("permits: more than %d processes: %w", maxPermits, fault.ErrUnsupported)
-	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.Holder, b.Holder) })
-	if r.Body, err = json.Marshal(permitsBody{all}); err != nil {
-		return fmt.Errorf("permits: %w", err)
-	}
-	if r.UpdatedAt = now.UnixMilli(); r.CreatedAt == 0 {
-		r.CreatedAt = r.UpdatedAt
-	}
-	_, err = k.Store.Put(ctx, r)
-	if errors.Is(err, fault.ErrUnavailable) {
-		_, is, rerr := k.read(ctx)
-		if rerr == nil && slices.Equal(is, all) {
-			return nil
+// change stores the permits that f makes of those in the record, if they differ.
+func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []entry, now time.Time, maxErr time.Duration) ([]entry, error)) error {
+	err := k.leases.Change(ctx, permitsID, permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Verdict, error) {
+		var body permitsBody
+		if len(r.Body) > 0 {
+			if err := json.Unmarshal(r.Body, &body); err != nil {
+				return r, cms.Already, fmt.Errorf("record %s: %w: %w", permitsID, err, fault.ErrCorrupt)
+			}
 		}
-		err = errors.Join(err, rerr)
-	}
+		all, err := f(ctx, body.Permits, now, maxErr)
+		switch {
+		case err != nil:
+			return r, cms.Already, err
+		case len(all) > maxPermits:
+			return r, cms.Already, fmt.Errorf("more than %d processes: %w", maxPermits, fault.ErrUnsupported)
+		}
+		slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.Holder, b.Holder) })
+		if slices.Equal(all, body.Permits) {
+			return r, cms.Already, nil
+		}
+		r.Body, err = json.Marshal(permitsBody{all})
+		return r, cms.Applied, err
+	})
 	if err != nil {
 		return fmt.Errorf("permits: %w", err)
 	}
@@ -296,3 +262,6 @@ func fairPart(others []entry, weight int, limit int64) int64 {
 	}
 	return least + int64(float64(rest)*float64(weight)/float64(weights))
 }
+
+// pause is a random time up to d.
+func pause(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }

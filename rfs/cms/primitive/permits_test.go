@@ -271,7 +271,7 @@ func TestAProcessThatStartsHasItsPartSoon(t *testing.T) {
 		{"alone", 0, false, time.Second, 3},
 		{"the third", 2, false, 15 * time.Second, 6},
 		{"the third, in the place of one that was killed", 3, true, 15 * time.Second, 6},
-		{"of five hundred", 499, false, 2 * time.Minute, 30},
+		{"of five hundred", 499, false, 2 * time.Minute, 25},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.others > 100 && testing.Short() {

@@ -152,31 +152,6 @@ func TestOneOfManyGetsTheLock(t *testing.T) {
 	})
 }
 
-func TestASemaphoreAdmitsSoMany(t *testing.T) {
-	run(t, func(t *testing.T, _ *counting, l *primitive.Locks) {
-		s := &primitive.Semaphore{Locks: l, Name: "bulk", Size: 3}
-		var locks []*primitive.Lock
-		for range 3 {
-			k, err := s.Try(t.Context(), time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
-			locks = append(locks, k)
-			time.Sleep(time.Second)
-		}
-		var held *primitive.Held
-		if _, err := s.Try(t.Context(), time.Minute); !errors.As(err, &held) || held.Holder != locks[0].Holder() {
-			t.Errorf("got %v", err)
-		}
-		if err := locks[1].Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Try(t.Context(), time.Minute); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestALeaderThatStopsIsReplacedAndNeverTwoLead(t *testing.T) {
 	run(t, func(t *testing.T, s *counting, l *primitive.Locks) {
 		var leading, most, terms atomic.Int64
