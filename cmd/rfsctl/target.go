@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/cli"
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/tuning"
 )

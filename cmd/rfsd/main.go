@@ -7,11 +7,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/cli"
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
@@ -57,12 +55,8 @@ func run(ctx context.Context, args []string) exit.Code {
 	}
 	warnVisible(stderr, args)
 	app := newApp()
-	app.Writer, app.ErrWriter = terminal.NewWriter(os.Stdout), stderr
-	args, err := config.Arrange(app.Commands, args)
-	if err == nil {
-		err = app.RunContext(ctx, args)
-	}
-	code, err := exit.Of(err)
+	app.Out, app.Err = terminal.NewWriter(os.Stdout), stderr
+	code, err := exit.Of(app.Run(ctx, args))
 	if err != nil {
 		fmt.Fprintln(stderr, "rfsd:", fault.Text(worker.Interrupted(ctx, err)))
 	}
@@ -81,25 +75,11 @@ func warnVisible(stderr io.Writer, args []string) {
 
 func newApp() *cli.App {
 	app := &cli.App{
-		Name:                 "rfsd",
-		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
-		Version:              version,
-		EnableBashCompletion: true,
+		Name:    "rfsd",
+		Usage:   "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
+		Version: version,
 		Commands: []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), verifyCommand(), estimateCommand(), importCommand(), redriveCommand(), configCommand(),
-			manual.Completion("rfsd", newApp), manual.Command(newApp)},
-		Action: func(c *cli.Context) error {
-			if !c.Args().Present() {
-				return cli.ShowAppHelp(c)
-			}
-			names := make([]string, len(c.App.VisibleCommands()))
-			for i, command := range c.App.VisibleCommands() {
-				names[i] = command.Name
-			}
-			return config.Usage("there is no command %q: there are %s", c.Args().First(), strings.Join(names, ", "))
-		},
-		// Exit codes are decided here, not by the library.
-		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   config.UsageError,
+			manual.Completion("rfsd"), manual.Command(newApp)},
 	}
 	exit.Document(app)
 	return app

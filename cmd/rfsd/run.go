@@ -11,8 +11,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/cli"
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"

@@ -4,8 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/cli"
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/target"
 )

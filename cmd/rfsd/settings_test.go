@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/rfsd/rfsd/cmd/cli"
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 )
@@ -59,8 +58,8 @@ func parse(t *testing.T, args ...string) (runOptions, error) {
 		}
 		return err
 	})
-	app := &cli.App{Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
-	return r, app.Run(append([]string{"rfsd", "run"}, args...))
+	app := &cli.App{Commands: []*cli.Command{c}, Out: io.Discard, Err: io.Discard}
+	return r, app.Run(t.Context(), append([]string{"rfsd", "run"}, args...))
 }
 
 func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
@@ -136,8 +135,8 @@ func TestConfigCheckFindsWhatARunWouldStumbleOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			app := newApp()
-			app.Writer = io.Discard
-			err := app.RunContext(t.Context(), []string{"rfsd", "config", "check", name})
+			app.Out = io.Discard
+			err := app.Run(t.Context(), []string{"rfsd", "config", "check", name})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
