@@ -46,7 +46,8 @@ var allowed = map[string][]string{
 	"rfs/importer": {"rfs"},
 	"rfs/worker":   {"rfs"},
 	"rfs/throttle": {"rfs/throttle"},
-	"gossip":       {"rfs/fault", "rfs/cms", "gossip"},
+	"rfs/awsquery": {"rfs/fault"},
+	"gossip":       {"rfs/fault", "rfs/awsquery", "rfs/cms", "gossip"},
 	"store":        {"rfs/fault", "store"},
 	// The parts of the daemon that others read from outside; the daemon itself wires everything.
 	"rfs/tuning":     {"rfs/fault", "rfs/cms"},
@@ -57,6 +58,7 @@ var allowed = map[string][]string{
 	"cmd/config":     {"rfs", "daemon/cert", "cmd/config", "cmd/cli"},
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
 	"daemon/status":  {"rfs/progress", "rfs/cms", "rfs/importer", "rfs/doc", "rfs/failed/classes", "daemon/status"},
+	"daemon/scale":   {"rfs/fault", "rfs/awsquery", "rfs/cms", "rfs/schedule"},
 	"daemon/sharing": {"rfs/fault", "rfs/cms"},
 	"daemon/cert":    {"rfs/fault", "daemon/cert"},
 	"daemon/web":     {"daemon/web", "daemon/status"},
