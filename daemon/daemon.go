@@ -27,7 +27,7 @@ type Config struct {
 	// fault.ErrUnavailable.
 	Open       func(context.Context) (*cms.Coordinator, error)
 	Starter    Starter
-	Workers    int   // wanted number; 0: automatic, by cores, memory and rejections of the target
+	Workers    int   // wanted number; 0: automatic, by cores, memory and rejections of the target; -1: none
 	MaxWorkers int   // limit on this node, whatever is wanted; default 64
 	Memory     int64 // bytes a worker may use before it is stopped; 0: no limit
 	MaxRate    int64 // bytes per second of the whole fleet; 0: no limit
@@ -39,6 +39,8 @@ type Config struct {
 	// Scheduler has the hints about the order of work; nil: none. Position returns the node's position in the fleet.
 	Scheduler *schedule.Scheduler
 	Position  func() schedule.NodePosition
+	// Scales says that the fleet has a scaler, whose state is read and reported.
+	Scales bool
 	// EndWhenDone makes Run return when no work is left.
 	EndWhenDone bool
 	Sinks       []Sink // receive every event
@@ -101,6 +103,7 @@ type Daemon struct {
 	lastRead      storeState
 	readRequested time.Time // when a status request last triggered a read of the store
 	refused       refusals
+	expired       map[string]bool // leases that are over and were reported; of the reading loop
 	measure       progress.Measure
 	watchers      status.Watchers
 	reloads       chan struct{}
@@ -115,7 +118,8 @@ type Daemon struct {
 type storeState struct {
 	migration *progress.Migration
 	items     []status.Item // in order of index, shard and cursor
-	at        time.Time     // monotonic
+	machines  *status.Machines
+	at        time.Time // monotonic
 	offset    time.Duration
 	err       string // of the last attempt
 	tried     bool
@@ -147,7 +151,7 @@ func New(conf Config) *Daemon {
 	d := &Daemon{
 		conf: conf, log: conf.Log, started: time.Now(), measure: progress.Measure{Lag: progress.RecordLag}, wake: make(chan struct{}, 1), alive: make(chan struct{}),
 		intent: cms.Intent{State: cms.Run}, reloads: make(chan struct{}, 1), readNow: make(chan struct{}, 1), readIntentNow: make(chan struct{}, 1),
-		beat: time.Now(),
+		beat: time.Now(), expired: map[string]bool{},
 	}
 	d.metrics = metrics.NewRegistry(d.snapshot)
 	if conf.HoldPermit == nil {

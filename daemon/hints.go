@@ -44,9 +44,10 @@ func (d *Daemon) Load() schedule.Load {
 	l := w.last
 	l.Intent = d.followed()
 	l.Workers, l.MaxWorkers = d.running(), d.conf.Workers
-	if l.MaxWorkers <= 0 {
+	if l.MaxWorkers == 0 {
 		l.MaxWorkers = d.auto.max
 	}
+	l.MaxWorkers = max(l.MaxWorkers, 0)
 	if d.intent.Drains(d.conf.Name) {
 		l.MaxWorkers = 0
 	}

@@ -39,6 +39,7 @@ func (d *Daemon) snapshot() status.Report {
 	if d.conf.Fleet != nil {
 		r.Nodes = d.nodes()
 	}
+	r.Machines = d.lastRead.machines
 	state, reason := d.state()
 	r.Node = status.Node{
 		Name: d.conf.Name, Version: d.conf.Version, Started: d.started.UTC(), State: state, Reason: reason,

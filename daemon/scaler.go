@@ -91,14 +91,14 @@ func (d *Daemon) reconcile(now time.Time) {
 
 // wantedWorkers returns how many workers should run now.
 func (d *Daemon) wantedWorkers(now time.Time) int {
-	if d.stopping || d.failed != nil || d.store == nil || !d.known || d.done || d.intent.State != cms.Run || d.intent.Drains(d.conf.Name) {
+	if d.conf.Workers < 0 || d.stopping || d.failed != nil || d.store == nil || !d.known || d.done || d.intent.State != cms.Run || d.intent.Drains(d.conf.Name) {
 		return 0
 	}
 	n := d.conf.Workers
 	switch {
 	case d.intent.Workers != nil:
 		n = d.nodeShare(*d.intent.Workers)
-	case n <= 0:
+	case n == 0:
 		plan := d.plan()
 		n = d.auto.wanted(now, d.metrics.Total(), max(plan.TargetRejectRatio, plan.RepoThrottleRatio))
 		if plan.Workers > 0 {

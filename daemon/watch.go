@@ -31,6 +31,7 @@ func (d *Daemon) readLoop(ctx context.Context) {
 			pause *= idleFactor
 		}
 		d.mu.Unlock()
+		d.reportExpired(ctx)
 		d.events.read(ctx, d.coordinator(), d.position().Interval(eventsEvery, schedule.EventRate))
 		d.readRefused(ctx)
 		if !wait(ctx, pause, d.readNow) { // readNow: a change that the status should show
@@ -51,6 +52,10 @@ func (d *Daemon) readStore(ctx context.Context) {
 	if err == nil {
 		m, items, err = status.Read(rctx, d.coordinator())
 	}
+	var machines *status.Machines
+	if err == nil && d.conf.Scales {
+		machines, err = readMachines(rctx, d.coordinator().Store())
+	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -67,7 +72,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	}
 	m.Session = d.conf.Session
 	now := time.Now()
-	d.lastRead = storeState{migration: m, items: items, at: now, offset: m.ReadAt.Sub(now), tried: true}
+	d.lastRead = storeState{migration: m, items: items, machines: machines, at: now, offset: m.ReadAt.Sub(now), tried: true}
 	d.measure.Add(now.Sub(d.started), m.Totals.Work())
 	if d.conf.Scheduler != nil {
 		d.conf.Scheduler.MarkBusy(busyItems(items), now.Add(busyTTL))
@@ -94,6 +99,43 @@ func busyItems(items []status.Item) map[string]bool {
 	}
 	return busy
 }
+
+// reportExpired stores an event, once for the fleet, for each lease that is over and that no worker has taken: its worker is dead,
+// cut off from the store, or hangs, and nothing freed the lease.
+func (d *Daemon) reportExpired(ctx context.Context) {
+	d.mu.Lock()
+	store, items, offset := d.store, d.lastRead.items, d.lastRead.offset
+	d.mu.Unlock()
+	if store == nil {
+		return
+	}
+	now := time.Now().Add(offset)
+	for _, x := range items {
+		key := x.ID + " " + x.Holder
+		if x.State != status.Expired || x.Expiry == nil || now.Sub(*x.Expiry) < expiredAfter || d.expired[key] {
+			continue
+		}
+		ectx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		_, err := store.Event(ectx, x.ID, expiredCode, "the lease of "+x.Holder+" ended at "+x.Expiry.Format(time.RFC3339)+" and was not renewed: its worker or machine is gone, or cannot reach the store; the next free worker takes the item")
+		cancel()
+		if err != nil {
+			d.log.Debug("expired_lease_not_reported", "index", x.Index, "shard", x.Shard, "error", err)
+			return // tried again after the next read
+		}
+		if len(d.expired) >= maxExpired {
+			clear(d.expired)
+		}
+		d.expired[key] = true
+	}
+}
+
+const (
+	// expiredAfter is how long after its end a lease that nobody has taken is reported.
+	expiredAfter = 15 * time.Second
+	expiredCode  = "lease_expired"
+	// maxExpired bounds what this node remembers to have reported.
+	maxExpired = 10_000
+)
 
 // readRefused reads the recorded rejected documents, if more documents have failed since the last read.
 func (d *Daemon) readRefused(ctx context.Context) {

@@ -20,6 +20,7 @@ type Meta struct {
 	Started int64  `json:"s,omitempty"` // epoch ms; the longest running nodes become voters
 	Spot    bool   `json:"p,omitempty"` // a spot instance, which may be terminated any time
 	Workers int    `json:"w,omitempty"`
+	Idle    bool   `json:"n,omitempty"` // runs no workers, by choice
 	Permits bool   `json:"l,omitempty"` // divides --max-rate by permits in the store, as every node does since they exist
 }
 

@@ -251,11 +251,20 @@ func (e *Estimate) Check() error {
 
 // Own are the settings of a node besides those of its task.
 type Own struct {
-	Node   Node
-	Events Events
-	API    API
-	Key    FleetKey
-	Fleet  Fleet
+	Node    Node
+	Events  Events
+	API     API
+	Key     FleetKey
+	Fleet   Fleet
+	Scaling Scaling
+}
+
+// Check refuses a scaler without a fleet.
+func (o *Own) Check() error {
+	if o.Scaling.Driver != "" && (o.Fleet.Listen == "" || o.Fleet.Listen == "none") {
+		return Usage("--scale-driver is of a fleet, whose nodes elect the one that drives: give --gossip-listen")
+	}
+	return nil
 }
 
 // Run are the settings of rfsd run: those of a migration and of an import, one of which is decoded, and the node's own.

@@ -403,9 +403,19 @@ type Skew struct {
 
 // Leases are the rules of work items.
 type Leases struct {
-	_       struct{}      `group:"Coordination" section:"coordination"`
-	Initial time.Duration `flag:"initial-lease-duration" default:"PT10M" min:"1s" max:"6h" help:"first lease of a work item, as PT10M or 10m; doubles with each attempt, at most 6h"`
-	Skew    Skew
+	_        struct{}      `group:"Coordination" section:"coordination"`
+	Initial  time.Duration `flag:"initial-lease-duration" default:"PT10M" min:"1s" max:"6h" help:"first lease of a work item, as PT10M or 10m; doubles with each attempt, up to --max-lease-duration"`
+	Longest  time.Duration `flag:"max-lease-duration" default:"PT6H" min:"1s" max:"24h" help:"longest lease of a work item; the items of a dead worker wait as long"`
+	Attempts int           `flag:"max-item-attempts" default:"5" min:"1" max:"1000" help:"attempts in a row without progress after which a work item is worked on alone, and may be given up; and after which a phase or an index is FAILED"`
+	Skew     Skew
+}
+
+// Check refuses a first lease that is longer than the longest.
+func (l *Leases) Check() error {
+	if l.Initial > l.Longest {
+		return Usage("--initial-lease-duration %s is longer than --max-lease-duration %s", l.Initial, l.Longest)
+	}
+	return nil
 }
 
 // Link is what connects a worker process with the daemon that started it.

@@ -27,7 +27,7 @@ type Windows struct {
 type Node struct {
 	_           struct{} `group:"The node" section:"daemon"`
 	Name        string   `flag:"node-name" help:"name of this node (default: the host's)"`
-	Workers     Workers  `flag:"workers" default:"auto" want:"auto, or a whole number from 1 to 256" help:"workers of this node: a number, or auto (processors, memory, and how busy the target is)"`
+	Workers     Workers  `flag:"workers" default:"auto" want:"auto, none, or a whole number from 1 to 256" help:"workers of this node: a number, auto (processors, memory, and how busy the target is), or none (the node reports, serves the API and drives --scale-driver)"`
 	MaxWorkers  int      `flag:"max-workers" default:"64" min:"1" max:"256" help:"most workers of this node, whatever is wanted of the fleet"`
 	Memory      Size     `flag:"worker-memory" default:"1GiB" max:"1024GiB" want:"a size such as 512MB or 1GiB, at least 64MiB, or 0" help:"memory of each worker process, as 1GiB or 512MB; one that grows beyond 1.5 times of it is ended (0: no limit)"`
 	EndWhenDone bool     `flag:"exit-when-done" help:"end when no work is left"`

@@ -200,12 +200,16 @@ func (l *Limit) parse(text string) error {
 	return nil
 }
 
-// Workers is a number of workers; 0: as many as the machine and the target bear.
+// Workers is a number of workers; 0: as many as the machine and the target bear; -1: none.
 type Workers int
 
 func (w *Workers) parse(text string) error {
 	*w = 0
-	if text == "auto" {
+	switch text {
+	case "auto":
+		return nil
+	case "none":
+		*w = -1
 		return nil
 	}
 	n, err := strconv.Atoi(text)

@@ -171,6 +171,12 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	printPhases(w, m.Phases)
 	printIndices(w, m.Indices, shards)
 	printWorkers(w, r.Workers)
+	if x := r.Machines; x != nil {
+		fmt.Fprintf(w, "machines: %d of %d run, %.1f instance hours used, driven by %s: %s\n", x.Running, x.Wanted, x.Hours, x.Leader, terminal.Clean(x.Reason))
+		if x.Error != "" {
+			fmt.Fprintf(w, "machines could not be changed: %s\n", terminal.Clean(x.Error))
+		}
+	}
 	for _, f := range m.Failures {
 		fmt.Fprintf(w, "given up: %d × %s (such as %s)\n", f.Count, terminal.Clean(f.Reason), strings.Join(f.Examples, ", "))
 	}
@@ -202,6 +208,9 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 	}
 	share := cmp.Or(r.Progress.Share, part(t.BytesDone, t.Bytes))
 	fmt.Fprintf(w, "\n%s  %d of %d shards, %s of %s", bar(share, 30), t.ShardsDone, t.Shards, progress.Bytes(int64(share*float64(t.Bytes))), progress.Bytes(t.Bytes))
+	if t.Expired > 0 {
+		fmt.Fprintf(w, ", %d leases are over and not taken yet", t.Expired)
+	}
 	if t.Filtered > 0 {
 		fmt.Fprintf(w, ", %d filtered", t.Filtered)
 	}

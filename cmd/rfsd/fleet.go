@@ -28,7 +28,7 @@ func gossipConfig(own config.Own) (gossip.Config, error) {
 	f := own.Fleet
 	conf := gossip.Config{
 		Fleet: own.API.TLS.Fleet.Name, Bind: f.Listen, Advertise: f.Advertise,
-		Meta: gossip.Meta{Version: version, Zone: f.Zone, Spot: f.Spot, Started: time.Now().UnixMilli()},
+		Meta: gossip.Meta{Version: version, Zone: f.Zone, Spot: f.Spot, Idle: own.Node.Workers < 0, Started: time.Now().UnixMilli()},
 	}
 	for _, value := range f.Join {
 		finder, err := gossip.ParseFinder(value)
@@ -204,7 +204,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		_ = closeStore()
 		return nil, nil, err
 	}
-	coordinator, err := cms.New(cms.Config{Store: kept, Creator: newHolder(), InitialLease: o.leases.Initial})
+	coordinator, err := cms.New(o.coordination(kept, newHolder()))
 	if err != nil {
 		return fail(err)
 	}
@@ -213,7 +213,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.Catalogue(ctx, coordinator) },
 		Workers: func() int { return m.daemon().Running() }, Load: func() schedule.Load { return m.daemon().Load() },
 		Remaining: func() (schedule.Remaining, bool) { return m.daemon().Remaining() }, IntentChanged: func() { m.daemon().ReadIntent() },
-		Scheduler: m.sched, Log: m.log,
+		Scale: m.scaler(kept), Scheduler: m.sched, Log: m.log,
 	}
 	conf.Gossip.Meta.API, conf.Gossip.Log = m.r.own.API.Advertise, m.log
 	if m.streams != nil {

@@ -128,7 +128,7 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 }
 
 // leaseRules may be set for all sessions of a machine; windows have a lease of their own.
-var leaseRules = []string{"initial-lease-duration", "clock-skew-tolerance"}
+var leaseRules = []string{"initial-lease-duration", "max-lease-duration", "max-item-attempts", "clock-skew-tolerance"}
 
 // inside reports whether workers run in this process, because only it can open their store.
 func (r runOptions) inside() bool { return !r.clustered() }
@@ -150,7 +150,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	r.warnOfRisks(log)
 	conf := daemon.Config{
 		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory), MaxRate: r.maxRate,
-		EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
+		Scales: r.own.Scaling.Driver != "", EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,
 		Reload: func() (string, error) { return reload(r, id, &level) },
 	}
 	closeStore := func() error { return nil }
@@ -279,7 +279,7 @@ func openCoordinator(ctx context.Context, o options) (*cms.Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cms.New(cms.Config{Store: store, Creator: newHolder(), InitialLease: o.leases.Initial, SkewTolerance: o.skewTolerance()})
+	return cms.New(o.coordination(store, newHolder()))
 }
 
 func sinks(r runOptions) []daemon.Sink {

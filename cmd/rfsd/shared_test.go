@@ -23,7 +23,7 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 		"phases", "index-allowlist", "index-exclude", "template-allowlist", "component-template-allowlist", "index-template-allowlist", "include", "rules-text", "rules", "aliases", "replicas",
 		"shards", "index-rename", "without-rule", "include-system", "data-streams", "multi-type", "parent-join", "rebuild-sources", "duplicate-keys", "emit-doc-type",
 		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "max-document-size", "first", "index-priority", "max-failed-documents", "failed-documents-content", "failed-documents-encrypt-to", "unavailable-timeout",
-		"initial-lease-duration", "clock-skew-tolerance",
+		"initial-lease-duration", "max-lease-duration", "max-item-attempts", "clock-skew-tolerance",
 		"from", "create-indices", "window-size", "window-lease", "max-attempts",
 	}
 	var is []string

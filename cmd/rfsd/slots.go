@@ -62,7 +62,7 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 		}
 		h.files, h.shut = dir, append(h.shut, dir.Close)
 	}
-	return cms.New(cms.Config{Store: h.store, Creator: newHolder(), InitialLease: h.o.leases.Initial, SkewTolerance: h.o.skewTolerance()})
+	return cms.New(h.o.coordination(h.store, newHolder()))
 }
 
 func (h *slotHost) starter() daemon.Starter {

@@ -63,7 +63,9 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		}
 		closers = append(closers, closeStore, in.holdPermit(ctx, o, store, log))
 	}
-	s.Coordinator, err = cms.New(cms.Config{Store: in.counters.Store(store), Creator: writer, InitialLease: o.leases.Initial, SkewTolerance: o.skewTolerance(), LeastExponent: o.leastExponent, Tries: o.tries})
+	rules := o.coordination(in.counters.Store(store), writer)
+	rules.LeastExponent, rules.Tries = o.leastExponent, o.tries
+	s.Coordinator, err = cms.New(rules)
 	if err != nil {
 		return give(err)
 	}
@@ -110,6 +112,13 @@ func bulkOptions(o options, client *target.Client) bulk.Options {
 		b.Finder = client
 	}
 	return b
+}
+
+// coordination returns the rules of work items for a process.
+func (o options) coordination(store cms.Store, creator string) cms.Config {
+	return cms.Config{
+		Store: store, Creator: creator, InitialLease: o.leases.Initial, MaxLease: o.leases.Longest, MaxAttempts: o.leases.Attempts, SkewTolerance: o.skewTolerance(),
+	}
 }
 
 // skewTolerance is the allowed distance to the clock of the coordination store; 0, which is any, for a file,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
@@ -109,12 +110,25 @@ func nodeFamilies() []family {
 				}
 			}
 		}},
+		machines("rfsd_machines_wanted", "Machines that the scaler of the fleet wants to run.", func(m *status.Machines) float64 { return float64(m.Wanted) }),
+		machines("rfsd_machines_running", "Machines that run, as the driver of the scaler reported.", func(m *status.Machines) float64 { return float64(m.Running) }),
+		machines("rfsd_machines_instance_hours", "Instance hours that the scaler of the fleet has used.", func(m *status.Machines) float64 { return m.Hours }),
+		machines("rfsd_machines_driver_failing", "1 when the last call of the scaler's driver failed, else 0.", func(m *status.Machines) float64 { return truth(m.Error != "") }),
 		{"rfsd_store_reachable", "1 when the last reading of the coordination store succeeded, else 0.", nil, func(emit emitter, s state) {
 			if s.report != nil {
 				emit(prometheus.GaugeValue, truth(s.report.StoreError == "" && s.report.Migration != nil))
 			}
 		}},
 	}
+}
+
+// machines returns a gauge of the fleet's scaler; without a value when there is none.
+func machines(name, help string, read func(*status.Machines) float64) family {
+	return family{name, help, nil, func(emit emitter, s state) {
+		if s.report != nil && s.report.Machines != nil {
+			emit(prometheus.GaugeValue, read(s.report.Machines))
+		}
+	}}
 }
 
 func truth(b bool) float64 {
@@ -144,7 +158,8 @@ func migrationFamilies() []family {
 		}),
 		migration("rfsd_migration_items", "Work items of the migration by state.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
 			t := m.Totals
-			emit(prometheus.GaugeValue, float64(t.ItemsOpen-t.Leased), "free")
+			emit(prometheus.GaugeValue, float64(t.ItemsOpen-t.Leased-t.Expired), "free")
+			emit(prometheus.GaugeValue, float64(t.Expired), "expired")
 			emit(prometheus.GaugeValue, float64(t.Leased), "leased")
 			emit(prometheus.GaugeValue, float64(t.Items-t.ItemsOpen-t.ItemsBad), "done")
 			emit(prometheus.GaugeValue, float64(t.ItemsBad), "failed")

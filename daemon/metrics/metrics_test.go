@@ -30,6 +30,7 @@ func full() *Registry {
 	left, began := 12.5, time.Now().Add(-time.Minute)
 	r := NewRegistry(func() status.Report {
 		return status.Report{
+			Machines: &status.Machines{Wanted: 3, Running: 2, Hours: 1.5, Error: "no"},
 			Node:     status.Node{Version: "1", State: "running", Wanted: 3, Running: 2},
 			Workers:  []status.Worker{{Slot: 0, Resident: 1 << 20}, {Slot: 1, Resident: 2 << 20}},
 			Progress: progress.View{Left: &left},

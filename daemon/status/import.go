@@ -43,6 +43,9 @@ func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 		if x.State == Leased {
 			m.Totals.Leased++
 		}
+		if x.State == Expired {
+			m.Totals.Expired++
+		}
 	}
 	inOrder(items)
 	m.Phases = []progress.Phase{importPhase(a)}

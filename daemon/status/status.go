@@ -20,6 +20,20 @@ type Report struct {
 	Progress progress.View `json:"progress"`
 	Workers  []Worker      `json:"workers"`
 	Nodes    []Node        `json:"nodes,omitempty"` // of the fleet, when gossip runs
+	// Machines are those that the fleet starts and ends itself; absent without --scale-driver, and before its first turn.
+	Machines *Machines `json:"machines,omitempty"`
+}
+
+// Machines is what the scaler of a fleet did last. Times are by the clock of the store.
+type Machines struct {
+	Leader  string     `json:"leader"` // the node that drives
+	Wanted  int        `json:"machines_wanted"`
+	Running int        `json:"machines_running"` // as the driver reported
+	Reason  string     `json:"reason"`           // of the wanted number
+	Error   string     `json:"error,omitempty"`  // of the driver
+	At      time.Time  `json:"at"`
+	Changed *time.Time `json:"changed,omitempty"` // when another number was wanted last
+	Hours   float64    `json:"instance_hours"`    // used so far
 }
 
 // Node is one daemon.

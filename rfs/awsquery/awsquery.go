@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -138,14 +137,10 @@ func refused(status int, answer []byte) *Refused {
 	return r
 }
 
-// Throttled reports whether err says that the service had too many requests and will answer later.
-func Throttled(err error) bool {
-	var r *Refused
-	if !errors.As(err, &r) {
-		return false
-	}
+// Temporary reports whether the service had too many requests or failed, so that the same request may succeed later.
+func (r *Refused) Temporary() bool {
 	switch r.Code {
-	case "Throttling", "ThrottlingException", "RequestLimitExceeded", "ResourceContention", "ServiceUnavailable":
+	case "Throttling", "ThrottlingException", "RequestLimitExceeded", "ResourceContention", "ScalingActivityInProgress":
 		return true
 	}
 	return r.Status == http.StatusTooManyRequests || r.Status >= 500

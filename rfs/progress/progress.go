@@ -49,6 +49,7 @@ type Counts struct {
 	Items      int64 `json:"items"`
 	ItemsOpen  int64 `json:"items_open"`
 	Leased     int64 `json:"items_leased"`
+	Expired    int64 `json:"items_expired,omitempty"` // whose lease is over: the worker is dead, or cut off
 	ItemsBad   int64 `json:"items_failed"`
 	Shards     int64 `json:"shards"`
 	ShardsDone int64 `json:"shards_done"`

@@ -246,6 +246,7 @@ func (c *Counts) add(o Counts) {
 	c.Items += o.Items
 	c.ItemsOpen += o.ItemsOpen
 	c.Leased += o.Leased
+	c.Expired += o.Expired
 	c.ItemsBad += o.ItemsBad
 	c.Shards += o.Shards
 	c.ShardsDone += o.ShardsDone

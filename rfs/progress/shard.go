@@ -70,6 +70,7 @@ func (r *reader) lease(s *Shard, it cms.Item) {
 	}
 	expiry := time.Unix(it.Expiration, 0).UTC()
 	if !expiry.After(r.now) {
+		s.Counts.Expired++
 		return
 	}
 	s.Counts.Leased++

@@ -70,6 +70,13 @@ func ProposeWorkers(was int, loads []Load, open int) int {
 	if open >= 0 {
 		most = min(most, open)
 	}
+	return Next(was, most, loads)
+}
+
+// Next returns the number that follows was, of workers or machines: three quarters of was while over HighPressure of the requests
+// are rejected or throttled, one more per node under LowPressure; at most most and, unless that is 0, at least 1. was is 0 at the
+// start, which is at most.
+func Next(was, most int, loads []Load) int {
 	n := was
 	busy, slow := Pressure(loads)
 	switch pressure := max(busy, slow); {
@@ -78,7 +85,7 @@ func ProposeWorkers(was int, loads []Load, open int) int {
 	case pressure > HighPressure:
 		n = was * 3 / 4
 	case pressure < LowPressure:
-		n = was + len(loads)
+		n = was + max(len(loads), 1)
 	}
 	return max(min(n, most), min(1, most))
 }

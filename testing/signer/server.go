@@ -9,7 +9,7 @@ import (
 )
 
 // Handler lets rightly signed requests through to next, without their signature, and answers
-// 403 to all others: in JSON, or in XML for object stores, the token service and EC2.
+// 403 to all others: in JSON, or in XML for object stores, the token service, EC2 and Auto Scaling.
 func (v *Verifier) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := v.Verify(r); err != nil {
@@ -30,7 +30,7 @@ func (v *Verifier) refuse(w http.ResponseWriter, err error) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if v.Service == "s3" || v.Service == "sts" || v.Service == "ec2" {
+	if v.Service == "s3" || v.Service == "sts" || v.Service == "ec2" || v.Service == "autoscaling" {
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(http.StatusForbidden)
 		type fields struct {
@@ -42,7 +42,7 @@ func (v *Verifier) refuse(w http.ResponseWriter, err error) {
 			fields
 		}{fields: fields(*reason)}
 		switch v.Service {
-		case "sts":
+		case "sts", "autoscaling":
 			answer = struct {
 				XMLName xml.Name `xml:"ErrorResponse"`
 				Error   fields

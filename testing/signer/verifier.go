@@ -34,7 +34,7 @@ func (r *Refusal) Error() string { return r.Code + ": " + r.Message }
 // Verifier checks requests to one service in one region.
 type Verifier struct {
 	Region  string
-	Service string           // "es", "aoss", "s3", "sts", "ec2"
+	Service string           // "es", "aoss", "s3", "sts", "ec2", "autoscaling"
 	Now     func() time.Time // nil: the clock of the machine
 	// Require lists headers, in lower case, that every request must have, and sign.
 	Require []string

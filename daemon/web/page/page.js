@@ -80,6 +80,7 @@ function show(r) {
   showIndices(m ? m.indices || [] : []);
   showWorkers(r.workers || []);
   showNodes(r.nodes || []);
+  $("machines").textContent = r.machines ? machines(r.machines) : "";
   const tenth = Math.floor(r.progress.share * 10) * 10;
   put("said", (m && m.complete ? "complete" : tenth + " % done") + (lost ? ", " + lost : ""));
   $("said").hidden = false;
@@ -101,7 +102,7 @@ function showTotals(m, view) {
     fact("progress", percent(done)), fact("bytes", bytes(done * t.bytes) + " of " + bytes(t.bytes)),
     fact("shards", count(t.shards_done) + " of " + count(t.shards)), fact("indices", count((m.indices || []).length)),
     fact("documents", count(view.documents)), fact("failed", count(view.documents_failed)),
-    fact("given up", count(view.given_up)), fact("leases", count(t.items_leased)),
+    fact("given up", count(view.given_up)), fact("leases", count(t.items_leased) + (t.items_expired ? ", " + count(t.items_expired) + " expired" : "")),
     fact("per second", count(view.documents_per_second) + " (mean " + count(view.documents_per_second_mean) + ")"),
     fact("time left", m.complete ? "none" : span(view.eta_seconds))];
   if (view.quiet_seconds) facts.push(fact("no document arrived for", span(view.quiet_seconds)));
@@ -254,6 +255,11 @@ function showWorkers(all) {
 function showNodes(all) {
   $("fleet").hidden = all.length === 0;
   fill($("nodes"), all.map((n) => [n.name, n.state, n.workers_running, n.address || "", n.zone || "", n.version]));
+}
+
+// machines says what the scaler of the fleet did.
+function machines(m) {
+  return m.machines_running + " of " + m.machines_wanted + " machines run: " + m.reason + (m.error ? ". They could not be changed: " + m.error : "");
 }
 
 function remember(r, now) {

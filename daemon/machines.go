@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/scale"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// Demand returns the work that is left for the scaler of the fleet, as of the last read of the store.
+func (d *Daemon) Demand() scale.Demand {
+	left, known := d.Remaining()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.lastRead.migration
+	known = known && d.known && d.lastRead.err == ""
+	return scale.Demand{
+		Known: known, Complete: known && m.Complete, Held: d.intent.State != cms.Run, Workers: d.intent.Workers,
+		Items: left.ItemsOpen, Bytes: left.BytesLeft(),
+	}
+}
+
+// readMachines reads what the scaler of the fleet has done; nil before its first turn.
+func readMachines(ctx context.Context, store cms.Records) (*status.Machines, error) {
+	st, err := scale.Read(ctx, store)
+	if err != nil || st.At == 0 {
+		return nil, err
+	}
+	m := &status.Machines{
+		Leader: st.Leader, Wanted: st.Machines, Running: st.Running, Reason: st.Reason, Error: st.Error,
+		At: time.UnixMilli(st.At).UTC(), Hours: (time.Duration(st.UsedMs) * time.Millisecond).Hours(),
+	}
+	if st.Changed > 0 {
+		t := time.UnixMilli(st.Changed).UTC()
+		m.Changed = &t
+	}
+	return m, nil
+}

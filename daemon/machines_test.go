@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/scale"
+)
+
+func TestANodeWithoutWorkersOnlyReports(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		n := startNode(t, Config{Workers: -1, Scales: true}, &fakeStarter{stopped: handsOff})
+		until(t, "the store was read", func() bool { return n.Status(t.Context()).Migration != nil })
+		time.Sleep(time.Minute)
+		if got := len(n.starter.workers()); got != 0 || n.Load().MaxWorkers != 0 {
+			t.Errorf("%d workers were started, it could run %d", got, n.Load().MaxWorkers)
+		}
+		if err := n.order(t, "scale", new(3)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if d := n.Demand(); len(n.starter.workers()) != 0 || d.Workers == nil || *d.Workers != 3 || !d.Known || d.Items != 4 {
+			t.Errorf("after an order: %d workers, demand %+v", len(n.starter.workers()), d)
+		}
+		s := &scale.Scaler{Settings: scale.Settings{Max: 2, MachineWorkers: 1}, Driver: &scale.Exec{Args: []string{"/bin/false"}}, Node: "n1", Demand: n.Demand, Log: discard()}
+		if err := s.Turn(t.Context(), n.store.Store(), nil); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the status shows the machines", func() bool {
+			m := n.Status(t.Context()).Machines
+			return m != nil && m.Wanted == 2 && m.Error != "" && m.Leader == "n1"
+		})
+	})
+}
+
+// TestALeaseThatNobodyRenewsIsReported: the machine of a worker died, and no worker is free to take its item.
+func TestALeaseThatNobodyRenewsIsReported(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		n := startNode(t, Config{Workers: -1}, &fakeStarter{stopped: handsOff})
+		until(t, "the store was read", func() bool { return n.Status(t.Context()).Migration != nil })
+		l, err := n.store.AcquireNext(t.Context(), "dead-machine", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reported := func() (subjects int) {
+			all, err := n.Events(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range all {
+				if e.Code == expiredCode {
+					subjects++
+				}
+			}
+			return subjects
+		}
+		time.Sleep(l.Length)
+		if got := reported(); got != 0 {
+			t.Errorf("%d leases were reported before their end", got)
+		}
+		until(t, "the lease is reported", func() bool { return reported() > 0 })
+		time.Sleep(time.Minute)
+		if got, m := reported(), n.Status(t.Context()).Migration; got != 1 || m.Totals.Expired != 1 || m.Totals.Leased != 0 {
+			t.Errorf("%d events; %+v", got, m.Totals)
+		}
+	})
+}

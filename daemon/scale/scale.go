@@ -1,0 +1,114 @@
+package scale
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/schedule"
+)
+
+// Driver starts and ends machines.
+type Driver interface {
+	// Apply has n machines run, which may take time after it returns, and returns how many run now. It may be called again with
+	// the same number, and by a former leader with an older one.
+	Apply(ctx context.Context, n int) (running int, err error)
+}
+
+// Scaler drives the machines of a fleet while this node is its leader.
+type Scaler struct {
+	Settings Settings
+	Driver   Driver
+	Node     string        // this node's name
+	Demand   func() Demand // as of the last read of the store
+	Log      *slog.Logger
+}
+
+const (
+	// ID and kind of the record.
+	recordID   = "scale:fleet"
+	recordKind = "scale"
+	// applyTimeout limits one call of the driver.
+	applyTimeout = time.Minute
+)
+
+// Turn decides on the number of machines, records it, and has the driver apply it. The number is recorded before, by
+// compare-and-set: a node that was deposed meanwhile changes nothing, and one that stops in between leaves a number that the next
+// leader applies. Whatever a former leader still applies is at most the maximum.
+func (s *Scaler) Turn(ctx context.Context, store cms.RecordStore, loads []schedule.Load) error {
+	now, _, err := store.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("scaler: %w", err)
+	}
+	r, was, err := read(ctx, store)
+	if err != nil {
+		return err
+	}
+	is := s.Settings.next(was, s.Demand(), loads, now.UnixMilli())
+	is.Leader = s.Node
+	if r, err = write(ctx, store, r, is); err != nil {
+		return err
+	}
+	if is.Machines != was.Machines {
+		s.Log.Info("machines_wanted", "machines", is.Machines, "before", was.Machines, "reason", is.Reason)
+	}
+	after := is
+	actx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	running, err := s.Driver.Apply(actx, is.Machines)
+	after.Running, after.Error = running, ""
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		after.Running, after.Error = max(running, is.Running), fault.Text(err)
+		if after.Error != was.Error {
+			s.Log.Warn("machines_not_changed", "machines", is.Machines, "error", after.Error)
+		}
+	}
+	if after == is {
+		return nil
+	}
+	_, err = write(ctx, store, r, after)
+	return err
+}
+
+// Read returns what the scaler has done; the zero State if there is none.
+func Read(ctx context.Context, store cms.Records) (State, error) {
+	_, st, err := read(ctx, store)
+	return st, err
+}
+
+func read(ctx context.Context, store cms.Records) (r cms.Record, st State, err error) {
+	r, err = store.Record(ctx, recordID)
+	if errors.Is(err, cms.ErrNotFound) {
+		return cms.Record{ID: recordID, Kind: recordKind}, st, nil
+	}
+	if err != nil {
+		return r, st, fmt.Errorf("state of the scaler: %w", err)
+	}
+	if err := json.Unmarshal(r.Body, &st); err != nil { // not begun anew: the time that was used would be forgotten
+		return r, State{}, fmt.Errorf("state of the scaler: %w: %w", err, fault.ErrCorrupt)
+	}
+	return r, st, nil
+}
+
+// write stores st unless the record has changed, and returns the record with its new revision.
+func write(ctx context.Context, store cms.Records, r cms.Record, st State) (cms.Record, error) {
+	var err error
+	if r.Body, err = json.Marshal(st); err != nil {
+		return r, fmt.Errorf("state of the scaler: %w", err)
+	}
+	if r.UpdatedAt = st.At; r.CreatedAt == 0 {
+		r.CreatedAt = st.At
+	}
+	if r.Revision, err = store.Put(ctx, r); err != nil {
+		return r, fmt.Errorf("state of the scaler: %w", err)
+	}
+	return r, nil
+}
