@@ -69,3 +69,27 @@ func TestARecordIsALineWithoutContent(t *testing.T) {
 		}
 	}
 }
+
+// TestALineStatesTheRemedy: what to do stands beside each document; but for failures whose message is all that is known.
+func TestALineStatesTheRemedy(t *testing.T) {
+	const keepLast = `"remedy":"migrate the index in a new session (--session-name) with --duplicate-keys keep-last --existing-documents overwrite"`
+	for _, c := range []struct {
+		name, detail string
+		reason       doc.Reason
+		content      Content
+		want         string // "" for none
+	}{
+		{"a duplicate key", "failed to parse; caused by Duplicate field 'a'", "mapper_parsing_exception", Full, keepLast},
+		{"a duplicate key of OpenSearch 2", `failed to parse; caused by Duplicate Object property "a"`, "mapper_parsing_exception", Full, keepLast},
+		{"names of index and field", "failed to parse field [a] of type [byte]; caused by Value is out of range for a byte", "mapper_parsing_exception", Full, `PUT logs/_mapping {\"properties\":{\"a\"`},
+		{"an unknown message", "odd", "odd_exception", Full, ""},
+		{"without messages", "failed to parse; caused by Duplicate field 'a'", "mapper_parsing_exception", None, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text, err := AppendLine(nil, &doc.Failure{Index: "logs", ID: "1", Reason: c.reason, Status: 400, Detail: c.detail}, c.content)
+			if err != nil || !bytes.Contains(text, []byte(c.want)) || (c.want == "") == bytes.Contains(text, []byte(`"remedy"`)) {
+				t.Errorf("%s, %v", text, err)
+			}
+		})
+	}
+}

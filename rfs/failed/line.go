@@ -48,6 +48,7 @@ type line struct {
 	SHA256  string          `json:"source_sha256,omitempty"`
 	Bytes   int             `json:"source_bytes,omitempty"`
 	Detail  string          `json:"detail"`
+	Remedy  string          `json:"remedy,omitempty"` // of the class; none where the message itself is all that is known
 	Source  json.RawMessage `json:"source,omitempty"`
 	Base64  []byte          `json:"source_base64,omitempty"`
 }
@@ -58,6 +59,9 @@ func AppendLine(dst []byte, f *doc.Failure, content Content) ([]byte, error) {
 	l := line{Index: f.Index, ID: f.ID, Type: f.Type, Routing: f.Routing, Shard: f.Shard, Ordinal: f.Ordinal, Reason: f.Reason, Status: f.Status}
 	if content.sources() {
 		l.Detail = f.Detail
+		if c := classes.Of(f.Reason, f.Detail); c.Known() {
+			l.Remedy = c.For(f.Index, f.Detail)
+		}
 	} else {
 		l.leaveOut(f, content)
 	}

@@ -46,6 +46,9 @@ func Named(name string) (Class, bool) {
 	return Class{}, false
 }
 
+// Known reports whether the class describes the failure: all but the last of All do.
+func (c Class) Known() bool { return c.Name != other.Name }
+
 // fits reports whether one of the types or one of the words is that of the failure.
 func (c Class) fits(reason, detail string) bool {
 	return slices.Contains(c.types, reason) || slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(detail, w) })
