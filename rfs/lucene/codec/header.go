@@ -76,8 +76,15 @@ var footedSince = map[string]int32{
 	"Lucene41StoredFieldsIndex": 2,
 	"Lucene41StoredFieldsData":  2,
 	"BitVector":                 2,
+	"BLOCK_TREE_TERMS_DICT":     3,
+	"Lucene41PostingsWriterDoc": 2,
+	"Lucene41PostingsWriterPos": 2,
+	"Lucene45ValuesMetadata":    2,
+	"Lucene45DocValuesData":     2,
+	"Lucene49ValuesMetadata":    0,
+	"Lucene49DocValuesData":     0,
 	"Lucene410ValuesMetadata":   0,
-	"Lucene410ValuesData":       0,
+	"Lucene410DocValuesData":    0,
 }
 
 // WantsFooter reports whether a file that begins with these bytes must have a footer, as far

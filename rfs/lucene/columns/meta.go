@@ -1,5 +1,5 @@
 // Package columns reads doc values: for each field of a segment the values of all documents,
-// as a column in the file .dvd, described in .dvm. It knows the formats of Lucene 7 and later
+// as a column in the file .dvd, described in .dvm. It knows the formats of Lucene 4.5 and later
 // and Elasticsearch's own for time series and logs.
 package columns
 
@@ -43,7 +43,7 @@ Codecs Lucene70, 80 and 90DocValuesMetadata (70 and 80 big-endian, 90 little-end
 ES87TSDBDocValuesMetadata v0 and v1 (Elasticsearch 8.7 to 8.18), ES819TSDBDocValuesMetadata v0..8 (8.19 and 9)
 and ES95TSDBDocValuesMetadata v8 (9.5), little-endian: tsdbWalker. Other formats of the family are refused.
 
-Lucene410ValuesMetadata, Lucene50 and 54DocValuesMetadata: oldWalker.
+Lucene45, 49 and 410ValuesMetadata, Lucene50 and 54DocValuesMetadata: oldWalker.
 
 The set of documents that have a value lies in the .dvd file (blockSet).
 */
@@ -99,7 +99,7 @@ const (
 // Known reports whether columns of a per-field format can be read.
 func Known(format string) bool {
 	switch format {
-	case "Lucene410", "Lucene50", "Lucene54", "Lucene70", "Lucene80", "Lucene90", "ES87TSDB", "ES819TSDB", "ES8193TSDB", "ES95TSDB":
+	case "Lucene45", "Lucene49", "Lucene410", "Lucene50", "Lucene54", "Lucene70", "Lucene80", "Lucene90", "ES87TSDB", "ES819TSDB", "ES8193TSDB", "ES95TSDB":
 		return true
 	}
 	return false
@@ -108,7 +108,7 @@ func Known(format string) bool {
 // walker reads the entries of a .dvm file of Lucene.
 type walker struct {
 	in      *codec.Input
-	gen     int // 70, 80 or 90; 0 for TSDB
+	gen     int // 70, 80 or 90; 0 for TSDB; of oldWalker 54, 50 or less
 	version int32
 	le      bool
 }
@@ -156,8 +156,12 @@ func ParseMeta(b []byte, id, suffix string, field func(number int32) (Field, boo
 		return nil, codec.Errorf(0, "the file belongs to segment %x, not %x", h.ID, id)
 	}
 	out, err := read()
-	if err == nil && in.Left() != codec.FooterLen {
-		in.Fail("%d bytes left where the footer begins", in.Left())
+	footer := 0
+	if w.footed() {
+		footer = codec.FooterLen
+	}
+	if err == nil && in.Left() != footer {
+		in.Fail("%d bytes left where %d of the footer follow", in.Left(), footer)
 		err = in.Err()
 	}
 	return out, err

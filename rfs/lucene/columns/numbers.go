@@ -11,11 +11,12 @@ import (
 type form uint8
 
 const (
-	formPacked form = iota // min + factor * packed, or table[packed]
-	formBlocks             // blocks, each with a width and a minimum of its own
-	formTSDB               // blocks of Elasticsearch's formats
-	formSingle             // every number is 0
-	formRanges             // ordinal k belongs to the documents from sequence[k] on
+	formPacked    form = iota // min + factor * packed, or table[packed]
+	formBlocks                // blocks, each with a width and a minimum of its own
+	formTSDB                  // blocks of Elasticsearch's formats
+	formSingle                // every number is 0
+	formRanges                // ordinal k belongs to the documents from sequence[k] on
+	formOldBlocks             // blocks of Lucene 4.5
 )
 
 // numbers is where the numbers of a column are.
@@ -29,7 +30,8 @@ type numbers struct {
 	min, factor int64
 	table       []int64
 
-	index    *sequence // formTSDB: where blocks begin
+	blocks   *packedSequence // formOldBlocks: how many and how large
+	index    *sequence       // formTSDB: where blocks begin
 	ranges   *sequence
 	stages   []byte
 	ordinals bool
@@ -52,6 +54,7 @@ type numberReader struct {
 
 	index, ranges *sequenceReader
 	decoder       *tsdbDecoder
+	old           *oldBlockReader
 	block         int64 // that is in work; -1 none
 	start, end    int64 // of the block in the file, formBlocks: end is where the next begins
 	bits          int
@@ -62,7 +65,7 @@ type numberReader struct {
 }
 
 func newNumberReader(n *numbers, data Data, le bool, ordinals int64) *numberReader {
-	r := &numberReader{n: n, data: newView(data, n.off, n.size), le: le, block: -1, end: n.off}
+	r := &numberReader{n: n, data: newView(data, n.off, min(n.size, data.Size()-n.off)), le: le, block: -1, end: n.off}
 	switch n.form {
 	case formTSDB:
 		if n.index != nil {
@@ -71,6 +74,8 @@ func newNumberReader(n *numbers, data Data, le bool, ordinals int64) *numberRead
 		}
 	case formRanges:
 		r.ranges = newSequenceReader(n.ranges, data)
+	case formOldBlocks:
+		r.old = &oldBlockReader{packedSequence: n.blocks, off: n.off, data: r.data}
 	}
 	return r
 }
@@ -89,6 +94,9 @@ func (r *numberReader) at(ctx context.Context, i int64, doc int32) (int64, error
 		return r.tsdb(ctx, i)
 	case formRanges:
 		return r.ranged(ctx, int64(doc))
+	case formOldBlocks:
+		v, err := r.old.at(ctx, i)
+		return r.n.min + r.n.factor*v, err
 	}
 	return 0, nil
 }

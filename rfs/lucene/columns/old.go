@@ -20,6 +20,7 @@ type packedSequence struct {
 	n       int64
 	version int32
 	shift   int32
+	ends    bool // the first value, 0, is left out
 }
 
 type packedBlock struct {
@@ -37,6 +38,12 @@ func (s *sequenceReader) packedAt(ctx context.Context, i int64) (int64, error) {
 	p := s.packed
 	if i < 0 || i >= p.n {
 		return 0, codec.Errorf(s.off, "value %d of a sequence of %d", i, p.n)
+	}
+	if p.ends {
+		if i == 0 {
+			return 0, nil
+		}
+		i--
 	}
 	for int64(len(s.blocks)) <= i>>p.shift {
 		if err := s.nextPacked(ctx); err != nil {
@@ -93,27 +100,34 @@ oldTerms are the terms of a sorted column: one after the other, or in blocks of 
 
 	VInt length, first term | 15 bytes d, or when the first is 0xFF 0xFF and 15 i16 d | the others
 	each other: u8 prefix, which it shares with the first term, d+1 bytes
+
+Before Lucene 4.10 each term of a block: VInt prefix, which it shares with the term before, VInt n, n bytes.
 */
 type oldTerms struct {
 	blobs
 	n        int64
 	prefixes bool
+	block    int64 // terms of a block
+	chained  bool  // prefixes are shared with the term before
 }
 
-const oldBlock = 16
+const (
+	oldBlock   = 16
+	maxChained = 1 << 10 // terms of a block before Lucene 4.10; writers use 16
+)
 
 type oldTermReader struct {
 	t         *oldTerms
 	data      *view
 	addresses *sequenceReader
 	block     int64 // that is in work; -1 none
-	terms     [oldBlock][]byte
-	ends      [oldBlock]int
+	terms     [][]byte
+	ends      []int
 	bytes     []byte
 }
 
 func newOldTermReader(t *oldTerms, data Data) *oldTermReader {
-	r := &oldTermReader{t: t, data: newView(data, t.off, t.size), block: -1}
+	r := &oldTermReader{t: t, data: newView(data, t.off, t.size), block: -1, terms: make([][]byte, t.block), ends: make([]int, t.block)}
 	if t.addresses != nil {
 		r.addresses = newSequenceReader(t.addresses, data)
 	}
@@ -128,14 +142,14 @@ func (r *oldTermReader) at(ctx context.Context, ordinal int64) ([]byte, error) {
 	if !r.t.prefixes {
 		return r.t.at(ctx, r.data, r.addresses, ordinal)
 	}
-	if b := ordinal / oldBlock; b != r.block {
+	if b := ordinal / r.t.block; b != r.block {
 		r.block = -1
 		if err := r.open(ctx, b); err != nil {
 			return nil, err
 		}
 		r.block = b
 	}
-	return r.terms[ordinal%oldBlock], nil
+	return r.terms[ordinal%r.t.block], nil
 }
 
 // open reads the terms of a block.
@@ -151,7 +165,7 @@ func (r *oldTermReader) open(ctx context.Context, block int64) error {
 		}
 	}
 	longest := int64(r.t.longest)
-	if start < 0 || end < start || end > r.t.size || longest < 0 || longest > maxTerm || end-start > oldBlock*(longest+3)+8 {
+	if start < 0 || end < start || end > r.t.size || longest < 0 || longest > maxTerm || end-start > r.t.block*(longest+termHead)+8 {
 		return codec.Errorf(r.t.off, "block %d of terms from %d to %d of %d bytes, the longest term %d", block, start, end, r.t.size, longest)
 	}
 	p, err := r.data.at(ctx, r.t.off+start, end-start)
@@ -159,14 +173,48 @@ func (r *oldTermReader) open(ctx context.Context, block int64) error {
 		return err
 	}
 	in := codec.NewInput(p)
+	n := int(min(r.t.block, r.t.n-block*r.t.block))
+	if r.bytes = r.bytes[:0]; r.t.chained {
+		r.chain(in, n, int(longest))
+	} else {
+		r.unfold(in, n, longest)
+	}
+	from := 0
+	for i := range n {
+		r.terms[i], from = r.bytes[from:max(from, r.ends[i])], r.ends[i]
+	}
+	return at(r.t.off+start, in.Err())
+}
+
+// termHead bounds the bytes of a term in a block that are not its own.
+const termHead = 10
+
+// chain reads n terms that share prefixes with the term before.
+func (r *oldTermReader) chain(in *codec.Input, n, longest int) {
+	from, size := 0, 0 // of the term before
+	for i := 0; i < n && in.Err() == nil; i++ {
+		prefix := int(in.VInt())
+		suffix := in.Take(int(in.VInt()))
+		if in.Err() == nil && (prefix < 0 || prefix > size || prefix+len(suffix) > longest) {
+			in.Fail("term of %d+%d bytes after one of %d, the longest has %d", prefix, len(suffix), size, longest)
+		}
+		if in.Err() == nil {
+			end := len(r.bytes)
+			r.bytes = append(append(r.bytes, r.bytes[from:from+prefix]...), suffix...)
+			from, size, r.ends[i] = end, len(r.bytes)-end, len(r.bytes)
+		}
+	}
+}
+
+// unfold reads n terms that share prefixes with the first.
+func (r *oldTermReader) unfold(in *codec.Input, n int, longest int64) {
 	first := in.Take(int(in.VInt()))
 	if in.Err() == nil && len(first) > int(longest) {
 		in.Fail("term of %d bytes, the longest has %d", len(first), longest)
 	}
 	lengths := r.lengths(in)
-	r.bytes = append(r.bytes[:0], first...)
+	r.bytes = append(r.bytes, first...)
 	r.ends[0] = len(r.bytes)
-	n := int(min(oldBlock, r.t.n-block*oldBlock))
 	for i := 1; i < n && in.Err() == nil; i++ {
 		prefix := int(in.U8())
 		suffix := in.Take(lengths[i-1])
@@ -178,11 +226,6 @@ func (r *oldTermReader) open(ctx context.Context, block int64) error {
 			r.ends[i] = len(r.bytes)
 		}
 	}
-	from := 0
-	for i := range n {
-		r.terms[i], from = r.bytes[from:max(from, r.ends[i])], r.ends[i]
-	}
-	return at(r.t.off+start, in.Err())
 }
 
 // lengths are those of the parts of all terms but the first that are their own.
