@@ -98,6 +98,8 @@ type columnData struct {
 	id    string // of the segment
 	whole []byte // nil: read by parts
 	sound bool   // it was verified
+	// unsummed says that the file has no footer, and is not a part of a compound file, which was verified with its .dvm.
+	unsummed bool
 }
 
 // ReadAt returns n bytes from off on.
@@ -136,7 +138,10 @@ func (d *columnData) verify(ctx context.Context) error {
 
 func (d *columnData) check(ctx context.Context) error {
 	if d.data.size <= wholeDocValues {
-		return d.readWhole(ctx)
+		if err := d.readWhole(ctx); err != nil {
+			return err
+		}
+		return d.checkSum(ctx)
 	}
 	head, err := d.data.readAt(ctx, 0, codec.MaxHeaderLen)
 	if err != nil {
@@ -145,7 +150,17 @@ func (d *columnData) check(ctx context.Context) error {
 	if err := d.checkHeader(head); err != nil {
 		return err
 	}
-	return d.data.verify(ctx)
+	if err := d.data.verify(ctx); err != nil {
+		return err
+	}
+	return d.checkSum(ctx)
+}
+
+func (d *columnData) checkSum(ctx context.Context) error {
+	if !d.unsummed {
+		return nil
+	}
+	return d.data.verifyWhole(ctx)
 }
 
 func (d *columnData) checkHeader(b []byte) error {
@@ -239,6 +254,12 @@ func (m *columnMetas) parse(ctx context.Context, gen int64, suffix, full string)
 	if err != nil {
 		return nil, err
 	}
+	plain := !codec.WantsFooter(b)
+	if plain {
+		if err := meta.verifyWhole(ctx); err != nil {
+			return nil, err
+		}
+	}
 	entries, err := columns.ParseMeta(b, m.seg.id, full, m.field)
 	if err != nil {
 		return nil, meta.wrap(err)
@@ -247,7 +268,7 @@ func (m *columnMetas) parse(ctx context.Context, gen int64, suffix, full string)
 	if err != nil {
 		return nil, err
 	}
-	return &columnFile{name: meta.name, entries: entries, data: &columnData{data: data, id: m.seg.id}}, nil
+	return &columnFile{name: meta.name, entries: entries, data: &columnData{data: data, id: m.seg.id, unsummed: plain && data.own}}, nil
 }
 
 // field says of a field what the parser of .dvm must know.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/adler32"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -38,6 +39,12 @@ const maxCommit = 16 << 20
 // snapshot recorded for its footer.
 type checksummed interface {
 	Checksum() (crc uint32, ok bool)
+}
+
+// summed is an optional interface of a File of Lucene before 4.8, which has no checksum of its own: the Adler-32 of all its
+// bytes that the manifest of the snapshot recorded.
+type summed interface {
+	Adler() (sum uint32, ok bool)
 }
 
 // source is one Lucene file, on its own or as a section of a compound file.
@@ -195,6 +202,32 @@ func (s *source) verify(ctx context.Context) error {
 		return s.corrupt(s.size-codec.FooterLen, "checksum %08x, footer says %08x", got, want)
 	}
 	return s.compareManifest(want)
+}
+
+// verifyWhole compares the Adler-32 of a file without a footer, or of the compound file that it is a part of, with the one in
+// the manifest.
+func (s *source) verifyWhole(ctx context.Context) error {
+	f, ok := s.file.(summed)
+	if !ok {
+		return nil
+	}
+	want, ok := f.Adler()
+	if !ok {
+		return nil
+	}
+	stream, err := s.file.Stream(ctx, 0, s.file.Size())
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.name, err)
+	}
+	defer stream.Close()
+	h := adler32.New()
+	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{stream}, make([]byte, min(s.file.Size()+1, windowSize))); err != nil {
+		return fmt.Errorf("read %s: %w", s.name, err)
+	}
+	if got := h.Sum32(); got != want {
+		return s.corrupt(0, "checksum %08x, the snapshot's file list says %08x", got, want)
+	}
+	return nil
 }
 
 func (s *source) stream(ctx context.Context, off, n int64) (io.ReadCloser, error) {

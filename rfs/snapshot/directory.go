@@ -61,7 +61,13 @@ func (f *file) Size() int64 { return f.Length }
 // Checksum is the CRC-32 of the Lucene footer that the manifest records.
 func (f *file) Checksum() (uint32, bool) {
 	v, err := strconv.ParseUint(f.File.Checksum, 36, 32)
-	return uint32(v), err == nil
+	return uint32(v), err == nil && !f.Legacy
+}
+
+// Adler is the Adler-32 of the whole file that the manifest records of files without a footer.
+func (f *file) Adler() (uint32, bool) {
+	v, err := strconv.ParseUint(f.File.Checksum, 36, 32)
+	return uint32(v), err == nil && f.Legacy
 }
 
 // Locate says which blob holds a byte.

@@ -261,6 +261,9 @@ func parseSegmentMetadata(b []byte) (map[string]fileEntry, []byte, error) {
 	return files, image, err
 }
 
+// remoteLucene is the oldest version of Lucene that wrote files of remote stores (OpenSearch 2.3).
+const remoteLucene = "9.3"
+
 // uploadedFile takes an entry apart.
 func uploadedFile(name, value string) (fileEntry, bool) {
 	f := strings.Split(value, "::")
@@ -269,7 +272,7 @@ func uploadedFile(name, value string) (fileEntry, bool) {
 	}
 	sum, serr := strconv.ParseUint(f[2], 10, 32)
 	length, lerr := strconv.ParseInt(f[3], 10, 64)
-	return fileEntry{Name: f[1], Physical: name, Length: length, Checksum: strconv.FormatUint(sum, 36)}, cmp.Or(serr, lerr) == nil
+	return fileEntry{Name: f[1], Physical: name, Length: length, Checksum: strconv.FormatUint(sum, 36), WrittenBy: remoteLucene}, cmp.Or(serr, lerr) == nil
 }
 
 // commitImage finds the image at the end: its length is the eight bytes before it. What comes

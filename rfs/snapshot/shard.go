@@ -39,7 +39,8 @@ type File struct {
 	Blob     string // name below the shard's folder; "v__…" has no blob, its bytes are in Contents
 	Name     string // Lucene's own name
 	Length   int64  // bytes
-	Checksum string // CRC-32 of the Lucene footer in base 36; "" when not recorded
+	Checksum string // in base 36, CRC-32 of the Lucene footer, or if Legacy Adler-32 of the whole file; "" when not recorded
+	Legacy   bool   // the file is of Lucene before 4.8, or listed by Elasticsearch before 1.3
 	PartSize int64  // bytes per part; 0 when the file is one blob
 	Contents []byte // the whole file when it is kept in the manifest
 }
@@ -198,6 +199,17 @@ type fileEntry struct {
 	Checksum string          `json:"checksum"`
 	PartSize json.RawMessage `json:"part_size"`
 	MetaHash []byte          `json:"meta_hash"`
+	// WrittenBy is the version of Lucene; "" before Elasticsearch 1.3, which computed all checksums itself.
+	WrittenBy string `json:"written_by"`
+}
+
+// legacy reports whether the checksum is the Adler-32 of the whole file.
+func (e *fileEntry) legacy() bool {
+	major, rest, _ := strings.Cut(e.WrittenBy, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	m, merr := strconv.Atoi(major)
+	n, nerr := strconv.Atoi(minor)
+	return merr != nil || m < 4 || m == 4 && (nerr != nil || n < 8)
 }
 
 // parse reads the files of one snapshot, whose name the manifest repeats.
@@ -249,7 +261,7 @@ func (s *Shard) parseAll(list string, b []byte, snapshot string) error {
 func (s *Shard) addFiles(entries []fileEntry) error {
 	seen := map[string]bool{}
 	for _, e := range entries {
-		f := File{Blob: e.Name, Name: e.Physical, Length: e.Length, Checksum: e.Checksum, PartSize: partSize(e.PartSize)}
+		f := File{Blob: e.Name, Name: e.Physical, Length: e.Length, Checksum: e.Checksum, Legacy: e.legacy(), PartSize: partSize(e.PartSize)}
 		switch {
 		case f.Name == "" || strings.ContainsAny(f.Name, "/\\\x00") || seen[f.Name]:
 			return fault.Corrupt(s.Manifest, "", -1, "file name %q", f.Name)

@@ -175,6 +175,14 @@ func (f nearbyFile) Checksum() (uint32, bool) {
 	return 0, false
 }
 
+// Adler returns the Adler-32 that the snapshot's file list states, where it does.
+func (f nearbyFile) Adler() (uint32, bool) {
+	if c, ok := f.File.(interface{ Adler() (uint32, bool) }); ok {
+		return c.Adler()
+	}
+	return 0, false
+}
+
 // Stream asks for each part when it is read.
 func (f nearbyFile) Stream(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	s := &nearbyStream{open: func(off, n int64) (io.ReadCloser, error) { return f.File.Stream(ctx, off, n) }, off: off, end: off + n}
