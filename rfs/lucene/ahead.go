@@ -64,8 +64,8 @@ func (s *Segment) long() bool {
 	if s.fieldsGen >= 0 || !s.wantInfos && s.fields != nil {
 		names = names[1:]
 	}
-	if s.infos != nil && s.infos.synthetic() {
-		for _, name := range []string{seriesID, seriesTime, seriesHash} {
+	if s.infos != nil {
+		for _, name := range s.infos.idColumns() {
 			if f := s.infos.named(name); f != nil {
 				names = append(names, "_"+f.columnFile()+".dvm")
 			}

@@ -267,7 +267,7 @@ func (o *segmentOpener) readFields(ctx context.Context) (*fieldInfos, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.seg.wantInfos = o.values || fi.synthetic()
+	o.seg.wantInfos = o.values || fi.idColumns() != nil
 	if table := newFieldTable(fi); o.hold(int64(len(table))) {
 		o.seg.fields = table
 	}

@@ -35,7 +35,10 @@ type fieldInfo struct {
 	attrs     attributes
 }
 
-const dvNumeric = 1
+const (
+	dvNumeric = 1
+	dvBinary  = 2
+)
 
 // attributes are those of a field that matter here.
 type attributes [6]string

@@ -10,43 +10,51 @@ import (
 	"github.com/rfsd/rfsd/rfs/lucene/columns"
 )
 
-// Names of the columns that the id of a document in a time series consists of in
+// Names of the columns that the id of a document lies in, or in a time series consists of, in
 // segments that do not store it (Elasticsearch 9.5).
 const (
+	storedID   = "_id"
 	seriesID   = "_tsid"
 	seriesTime = "@timestamp"
 	seriesHash = "_ts_routing_hash"
 )
 
-// synthetic reports whether the ids of a segment are computed out of columns.
-func (fi *fieldInfos) synthetic() bool {
-	f := fi.named("_id")
-	return f != nil && f.attrs[attrSyntheticID] == "true"
+// idColumns returns the columns that the ids of a segment lie in, or are computed out of; nil when they are stored.
+func (fi *fieldInfos) idColumns() []string {
+	switch f := fi.named(storedID); {
+	case f == nil:
+	case f.attrs[attrSyntheticID] == "true":
+		return []string{seriesID, seriesTime, seriesHash}
+	case f.docValues == dvBinary: // the columnar modes
+		return []string{storedID}
+	}
+	return nil
 }
 
-// series reads what ids of a time series consist of, beside the stored fields.
+// series reads ids that are not stored beside the stored fields: what those of a time series consist of, or those of the
+// columnar modes.
 type series struct {
 	data           []*columnData // not verified yet
-	id, time, hash *columnReader
-	tsid, routing  []byte // buffers
+	id, time, hash *columnReader // time and hash are nil where id is the whole id
+	tsid, routing  []byte        // buffers
 }
 
-// openSeries finds the columns of a segment whose ids are computed; nil when they are stored.
-// It reads only the metadata.
+// openSeries finds the columns of a segment that ids lie in; nil when they are stored. It reads only the metadata.
 func openSeries(ctx context.Context, seg *Segment, infos *fieldInfos) (*series, error) {
-	if infos == nil || !infos.synthetic() {
+	if infos == nil {
 		return nil, nil
 	}
-	metas := columnMetas{seg: seg, fields: infos, only: []string{seriesID, seriesTime, seriesHash}}
+	names := infos.idColumns()
+	if names == nil {
+		return nil, nil
+	}
+	metas := columnMetas{seg: seg, fields: infos, only: names}
 	s := &series{}
-	for _, part := range []struct {
-		name string
-		to   **columnReader
-	}{{seriesID, &s.id}, {seriesTime, &s.time}, {seriesHash, &s.hash}} {
-		name := part.name
+	parts := []**columnReader{&s.id, &s.time, &s.hash}
+	for i, name := range names {
 		f := infos.named(name)
 		if f == nil || f.docValues == 0 {
-			return nil, fault.Corrupt("", seg.Name+".fnm", -1, "ids are computed, but there is no column %s", name)
+			return nil, fault.Corrupt("", seg.Name+".fnm", -1, "ids are not stored, and there is no column %s", name)
 		}
 		c, err := metas.open(ctx, f)
 		if err != nil {
@@ -56,7 +64,7 @@ func openSeries(ctx context.Context, seg *Segment, infos *fieldInfos) (*series, 
 			return nil, fmt.Errorf("%s: ids need column %s in doc values of format %q, which is not known: %w",
 				seg.Name, name, f.attrs[attrFormat], fault.ErrUnsupported)
 		}
-		if *part.to, err = c.reader(int32(seg.MaxDoc)); err != nil {
+		if *parts[i], err = c.reader(int32(seg.MaxDoc)); err != nil {
 			return nil, err
 		}
 		if !slices.Contains(s.data, c.columnData) {
@@ -78,6 +86,10 @@ func (s *series) fill(ctx context.Context, rec *Record) error {
 	var err error
 	if s.tsid, err = s.id.bytes(ctx, rec.DocID, s.tsid); err != nil {
 		return err
+	}
+	if s.hash == nil {
+		rec.IDKind, rec.ID = IDBinary, s.tsid
+		return nil
 	}
 	if s.routing, err = s.hash.bytes(ctx, rec.DocID, s.routing); err != nil {
 		return err

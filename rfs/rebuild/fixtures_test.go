@@ -34,6 +34,7 @@ func TestFixtures(t *testing.T) {
 		{"8.19.21-synthetic", fixtures, 220, nil},
 		{"8.19.21-rebuild", "testdata", 225, refusals[:5]},
 		{"9.5.3-rebuild", "testdata", 232, refusals},
+		{"9.5.3-timeseries-stored", fixtures, 20, nil}, // the columnar index
 		{"os3.8.0-derived", fixtures, 56, []string{"lost/0 field m of type match_only_text: its text is kept nowhere"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

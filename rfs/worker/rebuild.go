@@ -78,8 +78,7 @@ func modeOf(x *snapshot.Index) Rebuild {
 	case "synthetic":
 		return RebuildSynthetic
 	case "":
-		switch x.Settings["index.mode"] {
-		case "logsdb", "time_series":
+		if synthesizes(x) {
 			return RebuildSynthetic
 		}
 	}

@@ -24,11 +24,8 @@ func reducedSource(x *snapshot.Index) string {
 			why = append(why, fmt.Sprintf(text, v))
 		}
 	}
-	switch mode := x.Settings["index.mode"]; mode {
-	case "logsdb", "time_series":
-		if x.Settings["index.mapping.source.mode"] == "" {
-			why = append(why, "synthetic source ("+mode+")")
-		}
+	if synthesizes(x) && x.Settings["index.mapping.source.mode"] == "" {
+		why = append(why, "synthetic source ("+x.Settings["index.mode"]+")")
 	}
 	if !knownMode(x) { // whatever its sources are, they are not known to be stored
 		why = append(why, "index mode "+x.Settings["index.mode"]+" is not known")
@@ -48,9 +45,20 @@ func reducedSource(x *snapshot.Index) string {
 	return strings.Join(slices.Compact(why), "; ")
 }
 
-// knownMode reports whether it is known how an index of its mode stores documents. It is not of columnar (9.5).
+// synthesizes reports whether the mode of an index has sources rebuilt unless a setting says otherwise.
+func synthesizes(x *snapshot.Index) bool {
+	return slices.Contains([]string{"logsdb", "time_series", "columnar", "logsdb_columnar"}, x.Settings["index.mode"])
+}
+
+// knownMode reports whether it is known how an index of its mode stores documents. It is not of the columnar modes with
+// another source mode than their own.
 func knownMode(x *snapshot.Index) bool {
-	return slices.Contains([]string{"", "standard", "lookup", "logsdb", "time_series"}, x.Settings["index.mode"])
+	switch x.Settings["index.mode"] {
+	case "columnar", "logsdb_columnar":
+		mode := x.Settings["index.mapping.source.mode"]
+		return mode == "" || mode == "synthetic"
+	}
+	return synthesizes(x) || slices.Contains([]string{"", "standard", "lookup"}, x.Settings["index.mode"])
 }
 
 // lacking returns which of the stored forms of the documents of an index lack parts of what was indexed. That an index of

@@ -22,7 +22,7 @@ func TestFiltersLeavePartsOutOfStoredForms(t *testing.T) {
 		"only originals are filtered": {nil, `{"_source":{"recovery_source_includes":["a"]}}`, doc.Lacking{Original: true}},
 		"disabled: nothing is stored": {nil, `{"_source":{"enabled":false}}`, doc.Lacking{}},
 		"vectors that k-NN derives":   {map[string]string{"index.knn": "true", "index.knn.derived_source.enabled": "true"}, `{}`, doc.Lacking{Source: true}},
-		"a mode that is not known":    {map[string]string{"index.mode": "columnar"}, `{}`, doc.Lacking{Source: true}},
+		"a mode that is not known":    {map[string]string{"index.mode": "holographic"}, `{}`, doc.Lacking{Source: true}},
 		"vectors that 9.2 answers not": {map[string]string{"index.version.created": "9035000"},
 			`{"properties":{"v":{"type":"dense_vector"}}}`, doc.Lacking{}},
 	} {
@@ -51,7 +51,8 @@ func TestReducedSourcesAreFoundInMappingAndSettings(t *testing.T) {
 		{"logsdb with stored source", map[string]string{"index.mode": "logsdb", "index.mapping.source.mode": "stored"}, `{}`, ""},
 		{"time series", map[string]string{"index.mode": "time_series"}, `{}`, "time_series"},
 		{"time series with stored source", map[string]string{"index.mode": "time_series", "index.mapping.source.mode": "stored"}, `{}`, ""},
-		{"columnar", map[string]string{"index.mode": "columnar"}, `{}`, "index mode columnar is not known"},
+		{"columnar", map[string]string{"index.mode": "columnar"}, `{}`, "synthetic source (columnar)"},
+		{"columnar logs", map[string]string{"index.mode": "logsdb_columnar"}, `{}`, "synthetic source (logsdb_columnar)"},
 		{"columnar with stored source", map[string]string{"index.mode": "columnar", "index.mapping.source.mode": "stored"}, `{}`, "index mode columnar is not known"},
 		{"standard", map[string]string{"index.mode": "standard"}, `{}`, ""},
 		{"lookup", map[string]string{"index.mode": "lookup"}, `{}`, ""},

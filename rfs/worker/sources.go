@@ -170,7 +170,7 @@ func storesSources(x *snapshot.Index) bool {
 	case "synthetic", "disabled":
 		return false
 	case "":
-		if mode := x.Settings["index.mode"]; mode == "logsdb" || mode == "time_series" || x.Settings["index.derived_source.enabled"] == "true" {
+		if synthesizes(x) || x.Settings["index.derived_source.enabled"] == "true" {
 			return false
 		}
 	}

@@ -33,9 +33,11 @@ func TestSourcesAreNamedBeforeTheRun(t *testing.T) {
 		{"synthetic and filtered", settings{"index.mode": "logsdb"}, `{"_source":{"excludes":["a"]}}`, SourcesMissing, "_source is filtered", "--index-exclude"},
 		{"disabled", nil, `{"_source":{"enabled":false}}`, SourcesMissing, "_source is disabled", "_recovery_source"},
 		{"disabled by setting", settings{"index.mapping.source.mode": "disabled"}, `{}`, SourcesMissing, "source mode disabled", "_recovery_source"},
-		{"columnar", settings{"index.mode": "columnar"}, `{}`, SourcesUnknown, "index mode columnar is not known", "rfsd verify"},
+		{"columnar", settings{"index.mode": "columnar"}, `{"properties":{"a":{"type":"keyword"},"n":{"type":"long"}}}`,
+			SourcesRebuilt, "synthetic source (columnar); rebuilt as the cluster answers it: 2 fields exact", ""},
 		{"columnar that stores sources", settings{"index.mode": "columnar", "index.mapping.source.mode": "stored"}, `{}`, SourcesUnknown, "columnar is not known", "rfsd verify"},
-		{"columnar, synthetic", settings{"index.mode": "columnar", "index.mapping.source.mode": "synthetic"}, `{}`, SourcesUnknown, "columnar is not known", "rfsd verify"},
+		{"columnar logs, synthetic", settings{"index.mode": "logsdb_columnar", "index.mapping.source.mode": "synthetic"}, `{"properties":{"a":{"type":"keyword"},"n":{"type":"long"}}}`,
+			SourcesRebuilt, "source mode synthetic; rebuilt as the cluster answers it: 2 fields exact", ""},
 		{"a mode to come", settings{"index.mode": "holographic"}, `{}`, SourcesUnknown, "index mode holographic is not known", "rfsd verify"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
