@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -21,10 +22,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const createdHelp = `Lists what a migration created: on the target indices with their UUIDs, data streams, aliases, templates, pipelines, scripts and policies,
+const createdHelp = `Lists what a migration or an import created: on the target indices with their UUIDs, data streams, aliases, templates, pipelines, scripts and policies,
    and settings that --tune-target changed with their former values; on the source the repository and the snapshot. Objects that were there
-   before the migration are not in the list. With --target-host the target is asked, and the list states what rfsctl undo would refuse, and why.
-   Imports keep no such list.`
+   before the migration are not in the list. With --target-host the target is asked, and the list states what rfsctl undo would refuse, and why.`
 
 const undoHelp = `Removes from the target what rfsctl created lists, and nothing else. Without --yes it names everything and removes nothing.
    Refused, with the reason and what to do: indices with another UUID; indices that were written to after the migration (by their sequence numbers;
@@ -36,13 +36,13 @@ const undoHelp = `Removes from the target what rfsctl created lists, and nothing
 
 func createdCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "created", Usage: "list what a migration created", Description: createdHelp,
+		Name: "created", Usage: "list what a migration or an import created", Description: createdHelp,
 	}, showCreated)
 }
 
 func undoCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "undo", Usage: "remove what a migration created", Description: undoHelp,
+		Name: "undo", Usage: "remove what a migration or an import created", Description: undoHelp,
 	}, undo)
 }
 
@@ -204,6 +204,9 @@ func printUndo(out io.Writer, o config.Undo, all []rollback.Entry) error {
 // idle refuses a session that a process works on.
 func idle(ctx context.Context, s *coordination) error {
 	err := s.Busy(ctx)
+	if err == nil {
+		err = importer.Busy(ctx, s.Coordinator)
+	}
 	var busy *cms.NoneAvailable
 	if errors.As(err, &busy) {
 		return exit.With(exit.NotYet, fmt.Errorf("the session runs: %s holds a lease until %s; stop its processes, and run the command again when the lease has ended",

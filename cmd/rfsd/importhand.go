@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -79,9 +80,10 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		most = o.maxDocument
 	}
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
+	ledger := &rollback.Ledger{API: client, Records: kept, Log: log}
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: store, Session: kept, Identity: worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines), Clock: cms.SystemClock(), Log: log, Failed: recorder,
-		Indices:     &importer.TargetIndices{Cluster: client, Create: o.windows.CreateIndices},
+		Indices: &importer.TargetIndices{Cluster: client, Create: o.windows.CreateIndices, Ledger: ledger}, Ledger: ledger,
 		Destination: worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log)),
 		Bulk:        bulkOptions(o.options, client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: writer, Solo: in.solo,

@@ -84,6 +84,7 @@ type Account struct {
 	Began   bool // its files are listed
 	Listed  bool // every item is made
 	Windows []Window
+	ended   bool // it was complete once
 }
 
 // Window is an item of an import.
@@ -107,18 +108,31 @@ func (w Window) Done() int64 {
 	return max(min(w.Begin(), w.Task.To)-w.ID.Cursor, 0)
 }
 
+// open returns what the import of a session was begun with, and its items; nil when it has not begun.
+func open(ctx context.Context, c *cms.Coordinator) (*state, *cms.Coordinator, error) {
+	s, err := readState(ctx, c.Store())
+	if err == nil && s != nil && c.Kind() != Kind {
+		c, err = c.OfKind(ctx, Kind)
+	}
+	return s, c, err
+}
+
+// Busy is cms.Coordinator.Busy of the items of the import of a session; nil when it has none.
+func Busy(ctx context.Context, c *cms.Coordinator) error {
+	s, c, err := open(ctx, c)
+	if err != nil || s == nil {
+		return err
+	}
+	return c.Busy(ctx)
+}
+
 // Read returns the account of the import of a session, its items in order of file and byte.
 func Read(ctx context.Context, c *cms.Coordinator) (Account, error) {
-	s, err := readState(ctx, c.Store())
+	s, c, err := open(ctx, c)
 	if err != nil || s == nil {
 		return Account{}, err
 	}
-	if c.Kind() != Kind {
-		if c, err = c.OfKind(ctx, Kind); err != nil {
-			return Account{}, err
-		}
-	}
-	a := Account{Began: true, Status: Status{Totals: Totals{Files: s.Files, Size: s.Size}, Complete: s.done}}
+	a := Account{Began: true, ended: s.done, Status: Status{Totals: Totals{Files: s.Files, Size: s.Size}, Complete: s.done}}
 	if a.Listed, err = c.Seeded(ctx); err != nil {
 		return a, err
 	}

@@ -41,6 +41,13 @@ type Indices interface {
 	Ensure(ctx context.Context, name []byte) error
 }
 
+// Ledger records what the created indices hold when the import ends. *rollback.Ledger is one.
+type Ledger interface {
+	// Seal is called when every document has arrived, Unseal before an import that ended is continued.
+	Seal(ctx context.Context) error
+	Unseal(ctx context.Context) error
+}
+
 // Import is one process's part in an import. All fields but those with a default are needed.
 type Import struct {
 	Source  Source
@@ -49,6 +56,7 @@ type Import struct {
 	Clock   cms.Clock
 	Log     *slog.Logger
 	Indices Indices
+	Ledger  Ledger // nil: nothing is recorded
 	// Identity binds the session to its destination and to what else two processes must agree on.
 	Identity    map[string]string
 	Destination worker.Destination
@@ -88,6 +96,7 @@ type Import struct {
 	digests  []expected // of files that a manifest describes
 	exports  exports
 	bound    bool
+	unsealed bool // the import had ended and is continued
 }
 
 // Hold is an item that this process has. Left is 0 when it has it no more.

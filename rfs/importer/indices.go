@@ -3,10 +3,13 @@ package importer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -22,6 +25,8 @@ type Cluster interface {
 type TargetIndices struct {
 	Cluster Cluster
 	Create  bool // make missing ones with the target's defaults and templates
+	// Ledger records the indices that the session creates; nil: nothing is recorded.
+	Ledger metadata.Ledger
 
 	mu    sync.Mutex
 	last  []byte // the name that was asked for last
@@ -42,13 +47,17 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	if err != nil {
 		return fmt.Errorf("index %s: %w", index, err)
 	}
-	if !exists {
-		if !x.Create {
-			return fmt.Errorf("index %s is not on the target: create it with its mappings first (rfsd migrate --phases metadata,indices does that from a snapshot), or give --create-indices: %w", index, fault.ErrConfig)
-		}
-		if err := x.Cluster.CreateIndex(ctx, index, []byte("{}")); err != nil && !target.IsExists(err) {
-			return fmt.Errorf("create index %s: %w", index, err)
-		}
+	switch {
+	case exists && x.Ledger != nil: // an earlier process of the session may have created it, and died
+		err = x.Ledger.Decide(ctx, rollback.Index, index)
+	case exists:
+	case !x.Create:
+		return fmt.Errorf("index %s is not on the target: create it with its mappings first (rfsd migrate --phases metadata,indices does that from a snapshot), or give --create-indices: %w", index, fault.ErrConfig)
+	default:
+		err = x.create(ctx, index)
+	}
+	if err != nil {
+		return err
 	}
 	if x.known == nil {
 		x.known = map[string]bool{}
@@ -56,4 +65,31 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	x.known[index] = true
 	x.last = append(x.last[:0], name...)
 	return nil
+}
+
+// create creates an index and records that. After a request without an answer it stays recorded as intended.
+func (x *TargetIndices) create(ctx context.Context, index string) error {
+	if x.Ledger != nil {
+		if err := x.Ledger.Intend(ctx, rollback.Index, index, nil); err != nil {
+			return err
+		}
+	}
+	err := x.Cluster.CreateIndex(ctx, index, []byte("{}"))
+	there := target.IsExists(err)
+	if err != nil && !there {
+		err = fmt.Errorf("create index %s: %w", index, err)
+	}
+	switch {
+	case x.Ledger == nil && there:
+		return nil
+	case x.Ledger == nil:
+		return err
+	case there: // another process was faster
+		return x.Ledger.Decide(ctx, rollback.Index, index)
+	case err == nil:
+		return x.Ledger.Confirm(ctx, rollback.Index, index)
+	case errors.Is(err, fault.ErrRejected):
+		return errors.Join(err, x.Ledger.Withdraw(ctx, rollback.Index, index))
+	}
+	return err
 }

@@ -55,8 +55,24 @@ func (m *Import) begin(ctx context.Context) error {
 		if err := m.setup(ctx); err != nil {
 			return err
 		}
-		return m.look(ctx)
+		return m.resume(ctx)
 	})
+}
+
+// resume reads how far the import is. One that ended and has open items again is continued.
+func (m *Import) resume(ctx context.Context) error {
+	a, err := Read(ctx, m.items)
+	if err != nil {
+		return err
+	}
+	if m.Ledger != nil && a.ended && !a.Complete {
+		if err := m.Ledger.Unseal(ctx); err != nil {
+			return err
+		}
+		m.unsealed = true
+	}
+	m.show(a)
+	return nil
 }
 
 func (m *Import) open(ctx context.Context) error {
@@ -295,6 +311,11 @@ func (m *Import) conclude(ctx context.Context) error {
 	r, err := m.items.Store().Record(ctx, stateID)
 	if err != nil {
 		return err
+	}
+	if m.Ledger != nil && (r.State != stateCompleted || m.unsealed) {
+		if err := m.Ledger.Seal(ctx); err != nil {
+			return err
+		}
 	}
 	if r.State != stateCompleted {
 		r.State = stateCompleted

@@ -218,6 +218,29 @@ func CreateStream(ctx context.Context, c Requester, name string) error {
 	return nil
 }
 
+// AttachedPolicies returns the ISM policies that manage an index, or the backing indices of a data stream, by index; none where
+// the target has no ISM.
+func AttachedPolicies(ctx context.Context, c Requester, name string) (map[string]string, error) {
+	var explained map[string]json.RawMessage
+	if _, err := askMaybe(ctx, c, "/_plugins/_ism/explain/"+url.PathEscape(name), &explained); err != nil {
+		return nil, err
+	}
+	managed := map[string]string{}
+	for index, raw := range explained {
+		var x struct {
+			Old string `json:"index.plugins.index_state_management.policy_id"`
+			ID  string `json:"policy_id"`
+		}
+		if json.Unmarshal(raw, &x) != nil { // totals are numbers
+			continue
+		}
+		if policy := cmp.Or(x.ID, x.Old); policy != "" {
+			managed[index] = policy
+		}
+	}
+	return managed, nil
+}
+
 // rollover names an ISM policy with a rollover that manages the stream, or will manage its indices.
 func rollover(ctx context.Context, c Requester, stream string) (string, error) {
 	var all struct {
@@ -229,19 +252,13 @@ func rollover(ctx context.Context, c Requester, stream string) (string, error) {
 	if there, err := askMaybe(ctx, c, "/_plugins/_ism/policies", &all); err != nil || !there {
 		return "", err
 	}
-	var explained map[string]json.RawMessage
-	if _, err := askMaybe(ctx, c, "/_plugins/_ism/explain/"+url.PathEscape(stream), &explained); err != nil {
+	managed, err := AttachedPolicies(ctx, c, stream)
+	if err != nil {
 		return "", err
 	}
 	attached := map[string]bool{}
-	for _, raw := range explained {
-		var x struct {
-			Old string `json:"index.plugins.index_state_management.policy_id"`
-			ID  string `json:"policy_id"`
-		}
-		if json.Unmarshal(raw, &x) == nil { // totals are numbers
-			attached[cmp.Or(x.ID, x.Old)] = true
-		}
+	for _, policy := range managed {
+		attached[policy] = true
 	}
 	for _, p := range all.Policies {
 		var body struct {

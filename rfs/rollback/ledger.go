@@ -221,14 +221,14 @@ func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, r
 	return nil
 }
 
-// Seal records the sequence numbers of the created indices: what is above them was written after the migration. It may be
-// repeated while the migration ends. What cannot be read stays unknown.
+// Seal records the sequence numbers and policies of the created indices: what is above them was written after the migration. It
+// may be repeated while the migration ends. What cannot be read stays unknown.
 func (l *Ledger) Seal(ctx context.Context) error {
-	return l.each(ctx, func(_ cms.Creation, was object, is map[string]int64) (object, bool) {
+	return l.each(ctx, func(_ cms.Creation, was object, is measured) (object, bool) {
 		if was.Touched {
 			return was, false
 		}
-		was.Sequence = is
+		was.Sequence, was.Policies = is.sequence, is.policies
 		return was, true
 	})
 }
@@ -236,11 +236,11 @@ func (l *Ledger) Seal(ctx context.Context) error {
 // Unseal is called before a migration that ended is continued. An index that was written to since it ended is marked: its
 // sequence numbers can no longer be told apart.
 func (l *Ledger) Unseal(ctx context.Context) error {
-	return l.each(ctx, func(_ cms.Creation, was object, is map[string]int64) (object, bool) {
+	return l.each(ctx, func(_ cms.Creation, was object, is measured) (object, bool) {
 		if was.Sequence == nil {
 			return was, false
 		}
-		was.Touched, was.Sequence = was.Touched || since(was.Sequence, is) != "", nil
+		was.Touched, was.Sequence = was.Touched || since(was.Sequence, is.sequence) != "", nil
 		return was, true
 	})
 }
@@ -263,14 +263,20 @@ func (l *Ledger) Around(ctx context.Context, work func() error) error {
 		return err
 	}
 	err := work()
-	return errors.Join(err, l.each(ctx, func(c cms.Creation, was object, is map[string]int64) (object, bool) {
-		was.Sequence = is
+	return errors.Join(err, l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+		was.Sequence = is.sequence
 		return was, sealed[c.Name] && !was.Touched
 	}))
 }
 
-// each changes the record of each confirmed index by its sequence numbers of now.
-func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is map[string]int64) (object, bool)) error {
+// measured is the state of an index on the target by which later changes are found.
+type measured struct {
+	sequence map[string]int64
+	policies map[string]string
+}
+
+// each changes the record of each confirmed index by its state of now.
+func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is measured) (object, bool)) error {
 	var all []cms.Creation
 	for c, err := range l.Records.Creations(ctx) {
 		if err != nil {
@@ -285,7 +291,11 @@ func (l *Ledger) each(ctx context.Context, f func(c cms.Creation, was object, is
 		if err != nil {
 			return err
 		}
-		is, err := Sequence(ctx, l.API, c.Name)
+		var is measured
+		is.sequence, err = Sequence(ctx, l.API, c.Name)
+		if err == nil {
+			is.policies, err = policies(ctx, l.API, c.Name)
+		}
 		switch {
 		case errors.Is(err, errAbsent):
 			continue

@@ -59,6 +59,8 @@ type object struct {
 	Aliases  map[string]string `json:"aliases,omitempty"`
 	// Sequence is the highest sequence number of each shard ("index/shard") at the end of the migration; absent before.
 	Sequence map[string]int64 `json:"sequence,omitempty"`
+	// Policies are the state management policies of an index, or of backing indices, at the end of the migration.
+	Policies map[string]string `json:"policies,omitempty"`
 	// Touched states that somebody wrote to the index after the migration ended and before it was continued.
 	Touched bool `json:"touched,omitempty"`
 }
@@ -239,6 +241,16 @@ func Sequence(ctx context.Context, api API, name string) (map[string]int64, erro
 		return nil, fmt.Errorf("the target reports no sequence numbers of %s: %w", name, fault.ErrRejected)
 	}
 	return all, nil
+}
+
+// policies returns the state management policies of an index or data stream, by index. They are none where the user may not read
+// them.
+func policies(ctx context.Context, api API, name string) (map[string]string, error) {
+	all, err := metadata.AttachedPolicies(ctx, api, name)
+	if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
+		return nil, nil
+	}
+	return all, err
 }
 
 // since returns why sequence numbers are not those that were recorded, "" when they are.

@@ -24,7 +24,8 @@ import (
 type cluster struct {
 	answers map[string]string
 	deleted []string
-	dies    int // at this DELETE, after it was done; 0: never
+	rejects string // a DELETE of this path
+	dies    int    // at this DELETE, after it was done; 0: never
 }
 
 func (c *cluster) Do(_ context.Context, method, path string, _ url.Values, _ []byte) (int, []byte, error) {
@@ -35,7 +36,7 @@ func (c *cluster) Do(_ context.Context, method, path string, _ url.Values, _ []b
 	if method != http.MethodDelete {
 		return http.StatusOK, []byte(a), nil
 	}
-	if a == "refused" {
+	if path == c.rejects {
 		return http.StatusBadRequest, []byte(`{"error":"in use"}`), nil
 	}
 	delete(c.answers, path)
@@ -179,56 +180,6 @@ var created = time.Now()
 // reset changes index a.
 func reset(on *cluster, settings, aliases string, seq int) {
 	on.index("a", "ua", settings, aliases, seq, created)
-}
-
-func TestUndoRefusesWhatOthersChanged(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		change  func(*cluster)
-		refused string // of the list; "" for none
-		reason  string
-	}{
-		{"nothing", func(*cluster) {}, "", ""},
-		{"a document was written", func(on *cluster) { reset(on, "", `"read":{}`, 8) }, "index a", "written to after the migration: 1 operations in shard a/0"},
-		{"another index of the name", func(on *cluster) { on.index("a", "other", "", `"read":{}`, 7, time.Now()) }, "index a", "another one of that name"},
-		{"a setting", func(on *cluster) { reset(on, `,"index.refresh_interval":"5s"`, `"read":{}`, 7) }, "index a", "index.refresh_interval"},
-		{"an alias was added", func(on *cluster) { reset(on, "", `"read":{},"theirs":{}`, 7) }, "index a", "theirs"},
-		{"an alias was changed", func(on *cluster) { reset(on, "", `"read":{"filter":{"term":{"x":1}}}`, 7) }, "index a", "read"},
-		{"an alias was moved", func(on *cluster) {
-			reset(on, "", "", 7)
-			on.answers["/_alias/read"] = `{"theirs":{"aliases":{"read":{}}}}`
-		}, "alias read of a", "moved to theirs"},
-		{"a template", func(on *cluster) { on.answers["/_template/t"] = template(9) }, "template t", "changed since"},
-		{"a pipeline is used", func(on *cluster) {
-			on.answers["/_all/_settings/index.default_pipeline,index.final_pipeline"] = `{"theirs":{"settings":{"index.default_pipeline":"p"}}}`
-		}, "pipeline p", "index theirs uses it"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			on, r, l := migrated(t)
-			ended(t, on, l)
-			c.change(on)
-			before := len(on.answers)
-			all, err := undoing(on, r).Run(t.Context())
-			must(t, err)
-			for _, e := range all {
-				name := e.Kind + " " + e.Name
-				goesWith := c.refused == "index a" && name == "alias read of a"
-				switch {
-				case name == c.refused && (e.State != Refused || !strings.Contains(e.Reason, c.reason)):
-					t.Errorf("%s: %s %s", name, e.State, e.Reason)
-				case name != c.refused && !goesWith && e.State != Removed:
-					t.Errorf("%s: %s %s", name, e.State, e.Reason)
-				}
-			}
-			want := 4
-			if c.refused != "" && !strings.HasPrefix(c.refused, "alias") {
-				want = 3
-			}
-			if len(on.deleted) != want || len(on.answers) != before-want {
-				t.Errorf("removed %q", on.deleted)
-			}
-		})
-	}
 }
 
 func TestUndoRefusesDocumentsOfAMigrationThatDidNotEnd(t *testing.T) {
@@ -392,66 +343,5 @@ func TestARepositoryThatTheSourceKnewIsNotListed(t *testing.T) {
 				t.Errorf("list: %q", states(all))
 			}
 		})
-	}
-}
-
-func TestMarks(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		change func(on *cluster, l *Ledger)
-		mark   int64
-		known  bool
-	}{
-		{"as the migration left it", func(*cluster, *Ledger) {}, 7, true},
-		{"written to since", func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, 7, true},
-		{"another index of the name", func(on *cluster, _ *Ledger) { on.index("a", "another", "", "", 12, created) }, 0, false},
-		{"an alias has the name", func(on *cluster, _ *Ledger) { on.answers["/a"] = `{"b":{"aliases":{"a":{}}}}` }, 0, false},
-		{"removed", func(on *cluster, _ *Ledger) { delete(on.answers, "/a") }, 0, false},
-		{"the migration goes on", func(_ *cluster, l *Ledger) { must(t, l.Unseal(t.Context())) }, 0, false},
-		{"written to between two runs", func(on *cluster, l *Ledger) {
-			reset(on, "", `"read":{}`, 12)
-			must(t, l.Unseal(t.Context()))
-			must(t, l.Seal(t.Context()))
-		}, 0, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			on, r, l := migrated(t)
-			ended(t, on, l)
-			c.change(on, l)
-			m, err := ReadMarks(t.Context(), on, r)
-			must(t, err)
-			if mark, known := m.Of("a", 0); mark != c.mark || known != c.known {
-				t.Errorf("%d %t, want %d %t", mark, known, c.mark, c.known)
-			}
-			if _, known := m.Of("a", 1); known {
-				t.Error("a shard that is not recorded has a mark")
-			}
-		})
-	}
-}
-
-func TestABackingIndexThatIsYoungerThanTheMigrationIsAllChangedSince(t *testing.T) {
-	on, r := &cluster{answers: map[string]string{}}, coordinator(t)
-	l := ledger(on, r)
-	must(t, l.Intend(t.Context(), DataStream, "s", nil))
-	stream := func(backing ...string) {
-		var all, seq []string
-		for _, name := range backing {
-			on.index(name, "u"+name, "", "", 3, created)
-			all, seq = append(all, fmt.Sprintf(`{"index_name":%q}`, name)), append(seq, fmt.Sprintf(`%q:{"shards":{"0":[{"routing":{"primary":true},"seq_no":{"max_seq_no":3}}]}}`, name))
-		}
-		on.answers["/_data_stream/s"] = `{"data_streams":[{"name":"s","indices":[` + strings.Join(all, ",") + `]}]}`
-		on.answers["/s/_stats/docs"] = `{"indices":{` + strings.Join(seq, ",") + `}}`
-	}
-	stream(".ds-s-1")
-	must(t, l.Confirm(t.Context(), DataStream, "s"))
-	must(t, l.Seal(t.Context()))
-	stream(".ds-s-1", ".ds-s-2")
-	m, err := ReadMarks(t.Context(), on, r)
-	must(t, err)
-	for index, want := range map[string]int64{".ds-s-1": 3, ".ds-s-2": -1} {
-		if mark, known := m.Of(index, 0); mark != want || !known {
-			t.Errorf("%s: %d %t", index, mark, known)
-		}
 	}
 }

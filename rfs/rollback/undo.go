@@ -258,7 +258,33 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (st
 	if slices.Sort(others); len(others) > 0 {
 		return "aliases were added or changed since: " + list(others) + byHand, nil
 	}
-	return "", nil
+	managed, err := u.otherPolicies(ctx, e.Name, was)
+	if err == nil && len(managed) > 0 {
+		return "state management policies were attached since: " + list(managed) + byHand, nil
+	}
+	return "", err
+}
+
+// otherPolicies lists the policies that manage an index now, and neither did at the end of the migration nor are the session's.
+func (u *Undo) otherPolicies(ctx context.Context, name string, was object) ([]string, error) {
+	now, err := policies(ctx, u.API, name)
+	if err != nil {
+		return nil, err
+	}
+	var others []string
+	for _, index := range slices.Sorted(maps.Keys(now)) {
+		if was.Policies[index] == now[index] {
+			continue
+		}
+		_, err := u.Records.Creation(ctx, string(metadata.Policy), now[index])
+		switch {
+		case errors.Is(err, cms.ErrNotFound):
+			others = append(others, now[index]+" of "+index)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return others, nil
 }
 
 func quoted(s string) []byte {

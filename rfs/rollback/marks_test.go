@@ -1,0 +1,52 @@
+package rollback
+
+import "testing"
+
+func TestMarks(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(on *cluster, l *Ledger)
+		mark   int64
+		known  bool
+	}{
+		{"as the migration left it", func(*cluster, *Ledger) {}, 7, true},
+		{"written to since", func(on *cluster, _ *Ledger) { reset(on, "", `"read":{}`, 12) }, 7, true},
+		{"another index of the name", func(on *cluster, _ *Ledger) { on.index("a", "another", "", "", 12, created) }, 0, false},
+		{"an alias has the name", func(on *cluster, _ *Ledger) { on.answers["/a"] = `{"b":{"aliases":{"a":{}}}}` }, 0, false},
+		{"removed", func(on *cluster, _ *Ledger) { delete(on.answers, "/a") }, 0, false},
+		{"the migration goes on", func(_ *cluster, l *Ledger) { must(t, l.Unseal(t.Context())) }, 0, false},
+		{"written to between two runs", func(on *cluster, l *Ledger) {
+			reset(on, "", `"read":{}`, 12)
+			must(t, l.Unseal(t.Context()))
+			must(t, l.Seal(t.Context()))
+		}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, r, l := migrated(t)
+			ended(t, on, l)
+			c.change(on, l)
+			m, err := ReadMarks(t.Context(), on, r)
+			must(t, err)
+			if mark, known := m.Of("a", 0); mark != c.mark || known != c.known {
+				t.Errorf("%d %t, want %d %t", mark, known, c.mark, c.known)
+			}
+			if _, known := m.Of("a", 1); known {
+				t.Error("a shard that is not recorded has a mark")
+			}
+		})
+	}
+}
+
+func TestABackingIndexThatIsYoungerThanTheMigrationIsAllChangedSince(t *testing.T) {
+	on, r := &cluster{answers: map[string]string{}}, coordinator(t)
+	l := ledger(on, r)
+	stream(t, on, l)
+	backing(on, 3, ".ds-s-1", ".ds-s-2")
+	m, err := ReadMarks(t.Context(), on, r)
+	must(t, err)
+	for index, want := range map[string]int64{".ds-s-1": 3, ".ds-s-2": -1} {
+		if mark, known := m.Of(index, 0); mark != want || !known {
+			t.Errorf("%s: %d %t", index, mark, known)
+		}
+	}
+}
