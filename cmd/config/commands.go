@@ -196,6 +196,7 @@ type Recorded struct {
 // Redrive are the settings of rfsd redrive.
 type Redrive struct {
 	Repository Repository
+	Files      Files
 	Rules      RulesFile
 	Recorded   Recorded
 	Key        FailedKey
@@ -220,8 +221,10 @@ func (r *Redrive) Check() error {
 		return Usage("--target-host is missing: where do the documents go?")
 	case r.Rules.Path != "" && r.Repository.URI == "":
 		return Usage("--rules is about documents that are read from the snapshot again: give --repo-uri, too")
-	case r.Recorded.Only && r.Repository.URI == "":
-		return Usage("--from-control-index reads the documents from the snapshot again: give --repo-uri")
+	case r.Files.From != "" && r.Repository.URI != "":
+		return Usage("--repo-uri and --from exclude each other: a session has read a snapshot or files")
+	case r.Recorded.Only && r.Repository.URI == "" && r.Files.From == "":
+		return Usage("--from-control-index reads the documents again: give --repo-uri, or --from of an import")
 	case r.Recorded.Only && r.Failed.Dir != "":
 		return Usage("--from-control-index and --failed-documents exclude each other: from which are documents sent?")
 	case r.Recorded.Only && r.State.File != "":

@@ -11,7 +11,7 @@ import (
 // Files are the NDJSON files of an import.
 type Files struct {
 	_    struct{} `group:"Files" section:"import"`
-	From string   `flag:"from" check:"place" help:"NDJSON files to import instead of a snapshot, where they are: file:///path, a path, or s3://bucket/prefix"`
+	From string   `flag:"from" check:"place" help:"NDJSON files to import, compare or read again instead of a snapshot, where they are: file:///path, a path, or s3://bucket/prefix"`
 }
 
 // Windows are the parts into which an import divides files.

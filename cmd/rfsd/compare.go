@@ -187,7 +187,7 @@ func keptComparison(o options, identity string) verify.Store {
 // Why nothing is known of what was written later.
 var (
 	errNoMarks       = errors.New("no session of this name has migrated this snapshot to this target, as far as its state shows")
-	errNoImportMarks = errors.New("an import does not record the sequence numbers of the target at its end")
+	errNoImportMarks = errors.New("a comparison with files does not read the state of an import")
 )
 
 // sessionMarks reads the sequence numbers that the target had at the end of the migration of this snapshot.

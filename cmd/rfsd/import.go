@@ -53,7 +53,6 @@ func importCommand() *cli.Command {
 // importOptions are what an import does, made of its settings.
 type importOptions struct {
 	options
-	from    string
 	types   importer.Types
 	windows config.Windows
 }
@@ -65,8 +64,8 @@ func decodeImport(values config.Values) (importOptions, error) {
 		return importOptions{}, err
 	}
 	o := importOptions{
-		options: options{s3: i.S3.Options(), compression: string(export.None), fleet: true},
-		from:    i.Files.From, types: importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
+		options: options{s3: i.S3.Options(), compression: string(export.None), fleet: true, from: i.Files.From},
+		types:   importer.Types(i.Transfer.Types.Emit), windows: i.Windows,
 	}
 	return o, o.transfer(i.Transfer)
 }

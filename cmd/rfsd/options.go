@@ -27,6 +27,7 @@ import (
 // options are what one run does, made of its settings.
 type options struct {
 	repoURI      string
+	from         string // files of an import
 	snapshot     string
 	s3           repo.S3Options
 	remotes      []string // remote stores that shallow snapshots refer to: URI or NAME=URI

@@ -34,7 +34,8 @@ const redriveHelp = `Sends the documents in --failed-documents again, as they we
    those of the same id. Those that have no source, or whose source cannot be sent, stay and count as failed.
 
    Sources that the files do not hold (--failed-documents-content), and those of documents that a fleet has recorded
-   (--from-control-index), are read from the snapshot again: --repo-uri, and --rules where the migration had rules.`
+   (--from-control-index), are read again: from the snapshot with --repo-uri, and --rules where the migration had rules; from the
+   files of an import with --from.`
 
 func redriveCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -50,7 +51,7 @@ func redriveCommand() *cli.Command {
 
 // redriveOptions are the options of a run of its settings.
 func redriveOptions(c config.Redrive) (options, error) {
-	o := options{s3: c.Repository.S3.Options(), repoURI: c.Repository.URI, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, slots: 1, fleet: true, compression: "none"}
+	o := options{s3: c.Repository.S3.Options(), repoURI: c.Repository.URI, from: c.Files.From, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, slots: 1, fleet: true, compression: "none"}
 	var err error
 	if c.Rules.Path != "" {
 		if o.rules, err = rules.Load(c.Rules.Path); err != nil {
@@ -110,7 +111,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	source, err := sourceOf(ctx, o, kept, in)
+	source, err := sourceOf(ctx, o, kept, in, log)
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}
@@ -141,9 +142,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 			return isStream(ctx, client, index)
 		},
 	}
-	if source != nil {
-		r.Source = source
-	}
+	r.Source = source
 	if kept != nil {
 		r.Arrived = func(ctx context.Context, arrived func(redrive.Document) bool) error {
 			return kept.ForgetRefused(ctx, func(d cms.Refused) bool {

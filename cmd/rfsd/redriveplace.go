@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/redrive"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -65,21 +67,43 @@ func recordedPlace(kept *cms.Coordinator) redrive.Recorded {
 	}
 }
 
-// sourceOf opens the snapshot that the session reads; nil without --repo-uri.
-func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *instruments) (*worker.Again, error) {
-	if o.repoURI == "" {
+// sourceOf opens what the session has read, with --repo-uri the snapshot, with --from the files of an import; else nil.
+func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *instruments, log *slog.Logger) (redrive.Source, error) {
+	if o.repoURI == "" && o.from == "" {
 		return nil, nil
 	}
 	if kept == nil {
-		return nil, fmt.Errorf("there is no state of the session %s, which names the places of its documents in the snapshot: give --session-name, --coordinator-host or --coordinator-file of the migration: %w", o.sessionOrDefault(), fault.ErrConfig)
+		return nil, config.Usage("%s", noPlaces(o))
 	}
 	recorded, err := kept.Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
-		return nil, config.Usage("the session %s has no state, which names the places of its documents in the snapshot: give --session-name, --coordinator-host or --coordinator-file of the migration", o.sessionOrDefault())
+		return nil, config.Usage("%s", noPlaces(o))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("state of the session: %w", err)
 	}
+	if o.from != "" {
+		return filesAgain(ctx, o, kept, in, log)
+	}
+	return snapshotAgain(ctx, o, kept, recorded, in)
+}
+
+// noPlaces is what is wrong with a session without state.
+func noPlaces(o options) string {
+	return fmt.Sprintf("the session %s has no state, which names the places of its documents: give --session-name, --coordinator-host or --coordinator-file of the migration or import", o.sessionOrDefault())
+}
+
+// filesAgain opens the files that the session imported.
+func filesAgain(ctx context.Context, o options, kept *cms.Coordinator, in *instruments, log *slog.Logger) (redrive.Source, error) {
+	files, err := repo.Open(ctx, o.from, o.s3)
+	if err != nil {
+		return nil, fmt.Errorf("--from %s: %w", o.from, err)
+	}
+	return importer.NewAgain(ctx, importer.Comparison{Source: files, MaxDocument: o.maxDocument, Memory: in.memory, Frames: budget.New(importer.MaxBack, 0), Log: log}, kept)
+}
+
+// snapshotAgain opens the snapshot that the session migrated.
+func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, recorded map[string]string, in *instruments) (redrive.Source, error) {
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("repository %s: %w", o.repoURI, err)

@@ -64,7 +64,7 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 	if err := config.Decode(values, &v); err != nil {
 		return err
 	}
-	o := importOptions{options: options{s3: v.S3.Options()}, from: v.Files.From, types: importer.Types(v.Transfer.Types.Emit)}
+	o := importOptions{options: options{s3: v.S3.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
 	if err := o.transfer(v.Transfer); err != nil {
 		return err
 	}

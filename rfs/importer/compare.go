@@ -87,7 +87,12 @@ func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]strin
 
 // read calls each with every pair of a file and what an import does with it.
 func (c Comparison) read(ctx context.Context, f file, each func(p *pair, v verdict) error) error {
-	next, err := c.readFrom(ctx, f, 0, 0, each)
+	return c.readAll(ctx, f, 0, each)
+}
+
+// readAll is read of the documents that begin at from or behind it.
+func (c Comparison) readAll(ctx context.Context, f file, from int64, each func(p *pair, v verdict) error) error {
+	next, err := c.readFrom(ctx, f, from, 0, each)
 	if errors.Is(err, errFurther) {
 		_, err = c.readFrom(ctx, f, next, MaxBack, each)
 	}

@@ -22,6 +22,12 @@ const (
 	contentKey = "export-files" // digest of what complete manifests list
 )
 
+// Keys of settings that change what is sent.
+const (
+	typesKey  = "emit-doc-type"
+	systemKey = "include-system"
+)
+
 // maxNamedExports is how many export directories an identity lists by name; of more it holds a digest.
 const maxNamedExports = 4
 
@@ -62,7 +68,7 @@ func (m *Import) meta() cms.Meta {
 		identity[key] = value
 	}
 	settings := map[string]string{
-		"task": Kind, "emit-doc-type": string(m.Types), "include-system": strconv.FormatBool(m.IncludeSystem),
+		"task": Kind, typesKey: string(m.Types), systemKey: strconv.FormatBool(m.IncludeSystem),
 		filesKey: fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16s", len(m.files), size, m.digest),
 	}
 	if m.Bulk.Existing == bulk.Keep {

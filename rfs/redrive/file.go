@@ -71,7 +71,7 @@ type wanted struct {
 	line failed.Line
 }
 
-// maxWanted is how many documents are read from the snapshot in one pass.
+// maxWanted is how many documents are read again in one pass.
 const maxWanted = 10_000
 
 // send reads the file and sends its documents, until their fates are known or an error ends it.
@@ -140,7 +140,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	case !sendable(l):
 		e.fate = again
 	case l.Omitted() && f.run.Source == nil:
-		return fmt.Errorf("%s holds no sources (--failed-documents-content): --repo-uri and --rules of the migration read them from the snapshot again: %w", f.name, fault.ErrConfig)
+		return fmt.Errorf("%s holds no sources (--failed-documents-content): --repo-uri and --rules of the migration, or --from of the import, read them again: %w", f.name, fault.ErrConfig)
 	}
 	if e.fate != duplicate && e.fate != unreadable && len(f.run.fates) < maxKnown {
 		f.run.fates[e.key] = e.fate
@@ -184,7 +184,7 @@ func (f *file) stay(why fate, l failed.Line) error {
 	return f.put(l.Text)
 }
 
-// fetch reads the wanted documents from the snapshot and sends them. Those that it does not hold as they were stay.
+// fetch reads the wanted documents again and sends them. Those that it does not hold as they were stay.
 func (f *file) fetch(ctx context.Context) error {
 	if len(f.wanted) == 0 {
 		return nil
@@ -193,12 +193,12 @@ func (f *file) fetch(ctx context.Context) error {
 	f.wanted = nil
 	documents, why := make([]Document, len(all)), make([]string, len(all))
 	for i, w := range all {
-		documents[i], why[i] = w.Document, "the snapshot does not hold it, or rules leave it out now"
+		documents[i], why[i] = w.Document, "the snapshot, or the files of the import, do not hold it as it was sent, or rules leave it out now"
 	}
 	err := f.run.Source.Read(ctx, documents, func(i int, d *doc.Document) error {
 		w := all[i]
 		if w.line.Content == failed.Hash && failed.Digest(d.Source) != w.line.SHA256 {
-			why[i] = "its source is not the one that failed: the rules or the snapshot are others"
+			why[i] = "its source is not the one that failed: the rules, the snapshot or the files are others"
 			return nil
 		}
 		if sent[i] {

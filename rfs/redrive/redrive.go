@@ -1,6 +1,6 @@
 // Package redrive sends failed documents again, from the files that a migration or an import has kept or from what a
-// control index has recorded, and removes those that arrived there. Sources that are not in the files are read from the
-// snapshot again. A file is replaced when the fate of its documents is known, so that a process that
+// control index has recorded, and removes those that arrived there. Sources that are not in the files are read again
+// from the snapshot, or from the files of the import. A file is replaced when the fate of its documents is known, so that a process that
 // is killed before leaves it as it was.
 package redrive
 
@@ -24,7 +24,7 @@ import (
 const (
 	// Unreadable is a line that is no failed document.
 	Unreadable doc.Reason = "unreadable_line"
-	// NotAgain is a document that the snapshot does not hold as it failed.
+	// NotAgain is a document that the snapshot, or the file of an import, does not hold as it failed.
 	NotAgain doc.Reason = "not_read_again"
 )
 
@@ -36,7 +36,7 @@ type Document struct {
 	Ordinal int64
 }
 
-// Source reads documents of a migration again.
+// Source reads documents of a migration or an import again.
 type Source interface {
 	// Read passes on those of the wanted documents that it finds, as they were sent. n is the place in wanted. A document is
 	// borrowed until each returns.

@@ -42,7 +42,7 @@ func SessionEntries(ctx context.Context, kept *cms.Coordinator) ([]Entry, error)
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("the session has planned no index of a snapshot, in which its documents could be read again; import the files of an import again, in a new session: %w", fault.ErrConfig)
+		return nil, fmt.Errorf("the session has planned no index of a snapshot, in which its documents could be read again: --from reads those of an import: %w", fault.ErrConfig)
 	}
 	return all, nil
 }

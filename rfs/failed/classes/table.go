@@ -188,7 +188,7 @@ var table = []Class{
 		Remedy: `repair the file and import it in a new session`,
 	},
 	{
-		Name: "not_read_again", Cause: "the snapshot does not hold the document as it failed", types: []string{"not_read_again"},
-		Remedy: `redrive with --repo-uri and --rules of the migration; if the snapshot is gone, migrate the index in a new session from another`,
+		Name: "not_read_again", Cause: "the snapshot, or the file of an import, does not hold the document as it failed", types: []string{"not_read_again"},
+		Remedy: `redrive with --repo-uri and --rules of the migration, or with --from of the import; if these are gone, begin a new session with others`,
 	},
 }
