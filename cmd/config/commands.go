@@ -476,23 +476,3 @@ type ShowPage struct {
 
 // None is a command without settings.
 type None struct{}
-
-// Spec is a command of a program and its settings.
-type Spec struct {
-	Path     string // such as "rfsd config check"
-	Settings any
-}
-
-// Specs returns all commands of both programs.
-func Specs() []Spec {
-	return []Spec{
-		{"rfsd migrate", MigrateCommand{}}, {"rfsd run", Run{}}, {"rfsd worker", Worker{}}, {"rfsd evaluate", Migrate{}}, {"rfsd verify", Verify{}}, {"rfsd estimate", Estimate{}},
-		{"rfsd import", ImportCommand{}}, {"rfsd redrive", Redrive{}}, {"rfsd config check", Checked{}}, {"rfsd completion", None{}},
-		{"rfsctl snapshot list", Snapshots{}}, {"rfsctl snapshot show", ShowSnapshot{}}, {"rfsctl snapshot check", CheckSnapshots{}},
-		{"rfsctl items list", Items{}}, {"rfsctl items show", Either{}}, {"rfsctl items retry", Stored{}},
-		{"rfsctl failures", Failures{}}, {"rfsctl report", Either{}}, {"rfsctl cleanup", Cleanup{}}, {"rfsctl created", Stored{}}, {"rfsctl undo", Undo{}}, {"rfsctl target restore", Restore{}},
-		{"rfsctl cert create", CreateCertificate{}}, {"rfsctl cert gossip-key", None{}}, {"rfsctl doctor", Doctor{}}, {"rfsctl page", ShowPage{}},
-		{"rfsctl completion", None{}}, {"rfsctl status", ShowStatus{}}, {"rfsctl nodes", Asked{}}, {"rfsctl events", ShowLast{}}, {"rfsctl logs", ShowLogs{}},
-		{"rfsctl pause", Asked{}}, {"rfsctl resume", Asked{}}, {"rfsctl drain", Asked{}}, {"rfsctl scale", Asked{}}, {"rfsctl orders", Either{}},
-	}
-}

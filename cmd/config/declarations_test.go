@@ -4,44 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/rfsd/rfsd/daemon/sharing"
 )
-
-func TestEverySettingIsDeclaredOnceAndWell(t *testing.T) {
-	declared := map[string]Setting{}
-	for _, spec := range Specs() {
-		inCommand := map[string]bool{}
-		program, _, _ := strings.Cut(spec.Path, " ")
-		for _, s := range Settings(spec.Settings) {
-			at := spec.Path + " --" + s.Name
-			if s.Name == "" || s.Help == "" || s.Group == "" {
-				t.Errorf("%s: name, help or group is missing: %+v", at, s)
-			}
-			if inCommand[s.Name] {
-				t.Errorf("%s is there twice", at)
-			}
-			inCommand[s.Name] = true
-			key := s.Name
-			if s.noVariable {
-				key = program + " " + key // it belongs to its program alone
-			}
-			if other, ok := declared[key]; ok && !s.Same(other) {
-				t.Errorf("%s is declared in two ways:\n%+v\n%+v", at, s, other)
-			}
-			declared[key] = s
-			if secret := strings.HasSuffix(s.Name, "password"); secret != s.Secret {
-				t.Errorf("%s: secret %v", at, s.Secret)
-			}
-			if s.Secret && sharing.ClassOf(s.Name) != sharing.Own {
-				t.Errorf("%s is a secret that is shared", at)
-			}
-			if s.Secret && !slices.Contains(Names(Settings(spec.Settings)), s.Name+"-file") {
-				t.Errorf("%s is a secret without a file to take it from", at)
-			}
-		}
-	}
-}
 
 // TestEveryFlagOfANodeIsAKeyOfTheFile: what no section has is named here.
 func TestEveryFlagOfANodeIsAKeyOfTheFile(t *testing.T) {

@@ -138,15 +138,6 @@ func Find(all []Setting, name string) (Setting, bool) {
 	return all[i], true
 }
 
-// Names returns the names of settings.
-func Names(all []Setting) []string {
-	names := make([]string, len(all))
-	for i, s := range all {
-		names[i] = s.Name
-	}
-	return names
-}
-
 // Values are settings by name as texts; a List has any number of them, anything else one.
 type Values map[string][]string
 

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/config/configtest"
 	"github.com/rfsd/rfsd/daemon/sharing"
 )
 
@@ -18,7 +20,7 @@ const (
 
 // documented is a setting and the commands that honour it.
 type documented struct {
-	Setting
+	config.Setting
 	commands []string
 }
 
@@ -27,14 +29,14 @@ type documented struct {
 func settingsByGroup() (groups []string, by map[string][]*documented) {
 	by = map[string][]*documented{}
 	seen := map[string]*documented{}
-	for _, spec := range Specs() {
+	for _, spec := range configtest.Specs() {
 		program, _, _ := strings.Cut(spec.Path, " ")
-		for _, s := range Settings(spec.Settings) {
+		for _, s := range config.Settings(spec.Settings) {
 			if s.Hidden {
 				continue
 			}
 			key := s.Name
-			if s.noVariable {
+			if s.Variable() == "" {
 				key = program + " " + key
 			}
 			if seen[key] == nil {
@@ -50,8 +52,8 @@ func settingsByGroup() (groups []string, by map[string][]*documented) {
 	return groups, by
 }
 
-func scope(s Setting) string {
-	switch sharing.ClassOf(s.Name) {
+func scope(s config.Setting) string {
+	switch sharing.ClassOf(s.Name, nil) {
 	case sharing.Pace:
 		return "fleet"
 	case sharing.Signed:
@@ -87,9 +89,9 @@ func settingsTables() string {
 		}
 	}
 	b.WriteString("\n## Which command takes which groups\n\n| command | groups |\n|---|---|\n")
-	for _, spec := range Specs() {
+	for _, spec := range configtest.Specs() {
 		var takes []string
-		for _, s := range Settings(spec.Settings) {
+		for _, s := range config.Settings(spec.Settings) {
 			if !s.Hidden && !slices.Contains(takes, s.Group) {
 				takes = append(takes, s.Group)
 			}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/config/configtest"
+	"github.com/rfsd/rfsd/daemon/sharing"
 )
 
 var named = regexp.MustCompile("(?:^|[\\s`(\"'/|,\\[])--([a-z][a-z0-9-]*[a-z0-9])")
@@ -27,8 +29,8 @@ var ofOthers = []string{
 // TestEveryOptionThatIsNamedExists reads messages, helps and documents.
 func TestEveryOptionThatIsNamedExists(t *testing.T) {
 	known := slices.Clone(ofOthers)
-	for _, spec := range config.Specs() {
-		known = append(known, config.Names(config.Settings(spec.Settings))...)
+	for _, spec := range configtest.Specs() {
+		known = append(known, configtest.Names(config.Settings(spec.Settings))...)
 	}
 	root := filepath.Join("..", "..")
 	n := 0
@@ -70,5 +72,40 @@ func TestEveryOptionThatIsNamedExists(t *testing.T) {
 	})
 	if err != nil || n < 300 {
 		t.Errorf("%d options named, %v", n, err)
+	}
+}
+
+func TestEverySettingIsDeclaredOnceAndWell(t *testing.T) {
+	declared := map[string]config.Setting{}
+	for _, spec := range configtest.Specs() {
+		inCommand := map[string]bool{}
+		program, _, _ := strings.Cut(spec.Path, " ")
+		for _, s := range config.Settings(spec.Settings) {
+			at := spec.Path + " --" + s.Name
+			if s.Name == "" || s.Help == "" || s.Group == "" {
+				t.Errorf("%s: name, help or group is missing: %+v", at, s)
+			}
+			if inCommand[s.Name] {
+				t.Errorf("%s is there twice", at)
+			}
+			inCommand[s.Name] = true
+			key := s.Name
+			if s.Variable() == "" {
+				key = program + " " + key // it belongs to its program alone
+			}
+			if other, ok := declared[key]; ok && !s.Same(other) {
+				t.Errorf("%s is declared in two ways:\n%+v\n%+v", at, s, other)
+			}
+			declared[key] = s
+			if secret := strings.HasSuffix(s.Name, "password"); secret != s.Secret {
+				t.Errorf("%s: secret %v", at, s.Secret)
+			}
+			if s.Secret && sharing.ClassOf(s.Name, nil) != sharing.Own {
+				t.Errorf("%s is a secret that is shared", at)
+			}
+			if s.Secret && !slices.Contains(configtest.Names(config.Settings(spec.Settings)), s.Name+"-file") {
+				t.Errorf("%s is a secret without a file to take it from", at)
+			}
+		}
 	}
 }

@@ -26,7 +26,7 @@ func sharedSettings(given config.Values, settings []config.Setting, log *slog.Lo
 	for _, s := range settings {
 		name := s.Name
 		values, ok := given[name]
-		if !ok || sharing.ClassOfValues(name, values) == sharing.Own {
+		if !ok || sharing.ClassOf(name, values) == sharing.Own {
 			continue
 		}
 		if name == "rules" {
@@ -136,7 +136,7 @@ func takeShared(values config.Values, settings []config.Setting, shared cms.Shar
 	for _, s := range settings {
 		fleets, ok := shared[s.Name]
 		switch {
-		case !ok || sharing.ClassOfValues(s.Name, fleets) == sharing.Own:
+		case !ok || sharing.ClassOf(s.Name, fleets) == sharing.Own:
 		case own[s.Name] != nil:
 			if !slices.Equal(own[s.Name], fleets) {
 				log.Warn("this node differs from its fleet", "setting", s.Name, "fleet", fleets, "node", own[s.Name])

@@ -28,7 +28,7 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 	}
 	var is []string
 	for _, s := range config.Settings(config.Run{}) {
-		if sharing.ClassOf(s.Name) != sharing.Own {
+		if sharing.ClassOf(s.Name, nil) != sharing.Own {
 			is = append(is, s.Name)
 		}
 	}

@@ -48,12 +48,9 @@ var classes = map[string]Class{
 	"initial-lease-duration": Pace, "max-lease-duration": Pace, "max-item-attempts": Pace, "clock-skew-tolerance": Pace, "window-size": Pace, "window-lease": Pace, "max-attempts": Pace,
 }
 
-// ClassOf returns the class of a setting whatever its values are.
-func ClassOf(name string) Class { return classes[name] }
-
-// ClassOfValues returns the class of a setting with these values: a bucket for refused documents is the fleet's, a
+// ClassOf returns the class of a setting with these values: a bucket for refused documents is the fleet's, a
 // directory is one machine's.
-func ClassOfValues(name string, values []string) Class {
+func ClassOf(name string, values []string) Class {
 	if name == failedDocuments && len(values) == 1 && strings.HasPrefix(values[0], "s3://") {
 		return Signed
 	}

@@ -30,7 +30,7 @@ func Judge(keys Keys, s Scope, r cms.SharedRecord, seen int64) Judgement {
 
 // Takes reports whether a setting of the record is taken.
 func (j Judgement) Takes(name string, values []string) bool {
-	switch ClassOfValues(name, values) {
+	switch ClassOf(name, values) {
 	case Pace:
 		return true
 	case Signed:

@@ -82,14 +82,14 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestClassOfValues(t *testing.T) {
+func TestClassOf(t *testing.T) {
 	for value, want := range map[string]sharing.Class{"s3://bucket/refused": sharing.Signed, "/var/lib/rfsd/failed": sharing.Own} {
-		if got := sharing.ClassOfValues("failed-documents", []string{value}); got != want {
+		if got := sharing.ClassOf("failed-documents", []string{value}); got != want {
 			t.Errorf("%s: %v", value, got)
 		}
 	}
 	for _, name := range []string{"source-insecure", "target-insecure", "coordinator-insecure", "source-password", "failed-documents-shared"} {
-		if sharing.ClassOf(name) != sharing.Own {
+		if sharing.ClassOf(name, nil) != sharing.Own {
 			t.Errorf("%s is shared", name)
 		}
 	}

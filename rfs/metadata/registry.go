@@ -91,9 +91,6 @@ var registry = []Rule{
 	{Name: "missing-component", Does: "a component that a template need not have, and the snapshot has not, is left out", Report: true},
 }
 
-// Rules lists all rules.
-func Rules() []Rule { return slices.Clone(registry) }
-
 // RuleNames lists the rules that can be switched off (Overrides.Without, Selection.Without).
 func RuleNames() []string {
 	var names []string

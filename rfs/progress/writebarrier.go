@@ -48,8 +48,3 @@ func (q *WriteBarrier) later(lastStart time.Time) {
 		q.SafeFrom = t
 	}
 }
-
-// SafeToWriteAt reports whether other clients may write to the target at a time.
-func (q *WriteBarrier) SafeToWriteAt(now time.Time) bool {
-	return q.Open == 0 && !now.Before(q.SafeFrom)
-}

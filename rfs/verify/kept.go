@@ -49,7 +49,6 @@ func (v *Verifier) kept(side int, u Unit, key string, all map[string]*comparison
 	if err != nil {
 		return nil
 	}
-	v.reused.Add(1)
 	for _, t := range found {
 		v.read[side].Add(t.table.all.Documents)
 		v.size[side].Add(t.table.all.Bytes)

@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,6 +34,11 @@ func keyed(us []Unit, name string, left *atomic.Int64) []Unit {
 	return us
 }
 
+// reused returns how many units were not read because an earlier comparison had read them.
+func reused(log *bytes.Buffer) int64 {
+	return int64(strings.Count(log.String(), `"unit was read before"`))
+}
+
 func TestAComparisonThatWasKilledGoesOn(t *testing.T) {
 	source, target := records(4000), records(4000)
 	target[100].source = `{"other":1}`
@@ -46,12 +53,14 @@ func TestAComparisonThatWasKilledGoesOn(t *testing.T) {
 		o.Store, o.Failed, o.Readers = store, orElse(o.Failed, failed), 1
 		o.Pause = func(context.Context, time.Duration) error { return nil }
 		o.Target = cluster{"logs": Held{Documents: 4000, Units: keyed(units("t", "logs", 5, target), "t", &left)}}
+		var log bytes.Buffer
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		v := New(o)
 		all, err := v.Compare(t.Context(), []Group{{Targets: []string{"logs"}, Units: keyed(units("s", "logs", 4, source), sourceName, &left)}})
 		if err != nil {
-			return nil, v.Reused(), most - left.Load(), err
+			return nil, reused(&log), most - left.Load(), err
 		}
-		return all[0], v.Reused(), most - left.Load(), nil
+		return all[0], reused(&log), most - left.Load(), nil
 	}
 	want, _, whole, err := run(nil, "s", 1_000_000, Options{})
 	if err != nil || want.State != Different || want.Failed != 1 || want.Filtered != 1 || len(want.Unsent) != 1 {

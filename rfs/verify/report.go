@@ -5,11 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // Kind is a kind of difference.
@@ -152,15 +149,6 @@ func (r *Report) Worst() State {
 	return worst
 }
 
-// sealed is a report with its digest.
-type sealed struct {
-	Format int             `json:"rfsd_verify"`
-	SHA256 string          `json:"sha256"`
-	Report json.RawMessage `json:"report"`
-}
-
-const sealFormat = 1
-
 // Seal returns the report as JSON in one line with its digest beside it: SHA-256 of the bytes of "report".
 func (r *Report) Seal() ([]byte, error) {
 	var body bytes.Buffer
@@ -171,25 +159,5 @@ func (r *Report) Seal() ([]byte, error) {
 	}
 	report := bytes.TrimSuffix(body.Bytes(), []byte("\n"))
 	sum := sha256.Sum256(report)
-	return fmt.Appendf(nil, `{"rfsd_verify":%d,"sha256":"%s","report":%s}`+"\n", sealFormat, hex.EncodeToString(sum[:]), report), nil
-}
-
-// Unseal reads a sealed report. An error is fault.ErrCorrupt when it is not as it was written.
-func Unseal(b []byte) (*Report, error) {
-	var s sealed
-	if err := json.Unmarshal(b, &s); err != nil {
-		return nil, fmt.Errorf("report: %w: %w", err, fault.ErrCorrupt)
-	}
-	if s.Format != sealFormat {
-		return nil, fmt.Errorf("report of format %d, want %d: %w", s.Format, sealFormat, fault.ErrUnsupported)
-	}
-	sum := sha256.Sum256(s.Report)
-	if hex.EncodeToString(sum[:]) != s.SHA256 {
-		return nil, errors.Join(fmt.Errorf("report: its digest is %x, it states %s: %w", sum, s.SHA256, fault.ErrCorrupt))
-	}
-	var r Report
-	if err := json.Unmarshal(s.Report, &r); err != nil {
-		return nil, fmt.Errorf("report: %w: %w", err, fault.ErrCorrupt)
-	}
-	return &r, nil
+	return fmt.Appendf(nil, `{"rfsd_verify":1,"sha256":"%s","report":%s}`+"\n", hex.EncodeToString(sum[:]), report), nil
 }

@@ -123,11 +123,7 @@ type Verifier struct {
 	naming           sync.Mutex    // held while documents are named, which takes memory
 	read             [2]atomic.Int64
 	size             [2]atomic.Int64
-	reused           atomic.Int64
 }
-
-// Reused returns how many units were not read because an earlier comparison had read them.
-func (v *Verifier) Reused() int64 { return v.reused.Load() }
 
 // New makes a Verifier.
 func New(o Options) *Verifier {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/verify"
+	"github.com/rfsd/rfsd/rfs/verify/verifytest"
 	"github.com/rfsd/rfsd/testing/bench/corpus"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
@@ -202,7 +203,7 @@ func TestVerifyOfFilesFindsEachDifference(t *testing.T) {
 	compared := func(host string, code int, more ...string) (*verify.Report, Result, cost) {
 		t.Helper()
 		res, c := costed(t, n, dir, append([]string{"verify", "--from", files, "--target-host", host, "--output", "json"}, more...)...)
-		r, err := verify.Unseal([]byte(res.Stdout))
+		r, err := verifytest.Unseal([]byte(res.Stdout))
 		if err != nil || res.Code != code || len(r.Indices) != 1 || r.Indices[0].SourceSide.Documents != int64(documents) {
 			t.Fatalf("exit %d, want %d: %v\n%.3000s%s", res.Code, code, err, res.Stdout, res.Stderr)
 		}
@@ -300,7 +301,7 @@ func TestVerifyOfASnapshotAtSize(t *testing.T) {
 			var digests []string
 			for _, slots := range []string{"2", "1", "8"} {
 				res, took := costed(t, n, dir, append([]string{"verify", "--slots", slots}, args[1:]...)...)
-				r, err := verify.Unseal([]byte(res.Stdout))
+				r, err := verifytest.Unseal([]byte(res.Stdout))
 				if err != nil || res.Code != 0 {
 					t.Fatalf("%s slots: exit %d: %v %s", slots, res.Code, err, res.Stderr)
 				}

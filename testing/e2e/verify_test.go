@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/verify"
+	"github.com/rfsd/rfsd/rfs/verify/verifytest"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/truth"
 )
@@ -20,7 +21,7 @@ import (
 func verified(t *testing.T, dir string, migrate []string, more ...string) (Result, *verify.Report) {
 	t.Helper()
 	res := RunIn(t, dir, nil, "rfsd", append(append([]string{"verify"}, migrate[1:]...), more...)...)
-	r, err := verify.Unseal([]byte(res.Stdout))
+	r, err := verifytest.Unseal([]byte(res.Stdout))
 	if err != nil {
 		t.Fatalf("verify: exit %d: %v\n%s%s", res.Code, err, res.Stdout, res.Stderr)
 	}

@@ -74,18 +74,18 @@ func (p Program) run(t *testing.T, path string, args ...string) error {
 	return app.Run(ctx, slices.Concat(strings.Fields(path), p.Args[path], args))
 }
 
-// TestCommandsAreDeclared compares the commands with config.Specs.
+// TestCommandsAreDeclared compares the commands with Specs.
 func (p Program) TestCommandsAreDeclared(t *testing.T) {
 	specs := map[string][]config.Setting{}
-	for _, s := range config.Specs() {
+	for _, s := range Specs() {
 		if strings.HasPrefix(s.Path, p.App().Name+" ") {
 			specs[s.Path] = config.Settings(s.Settings)
 		}
 	}
 	p.each(func(path string, c *cli.Command) {
 		want, ok := specs[path]
-		if got := config.Honours(c); !ok || !reflect.DeepEqual(config.Names(got), config.Names(want)) || len(got) != len(c.Options) {
-			t.Errorf("%s: in Specs %v; it has %v, and %d options", path, ok, config.Names(got), len(c.Options))
+		if got := config.Honours(c); !ok || !reflect.DeepEqual(Names(got), Names(want)) || len(got) != len(c.Options) {
+			t.Errorf("%s: in Specs %v; it has %v, and %d options", path, ok, Names(got), len(c.Options))
 		}
 		delete(specs, path)
 	})
@@ -135,7 +135,7 @@ func (p Program) TestEveryMisspeltOptionIsUnknown(t *testing.T) {
 
 // TestEveryCommandHasAManualPage looks for the commands of the program in its manual pages, which are Markdown by name.
 func (p Program) TestEveryCommandHasAManualPage(t *testing.T, pages map[string]string) {
-	for _, spec := range config.Specs() {
+	for _, spec := range Specs() {
 		if !strings.HasPrefix(spec.Path, p.App().Name+" ") {
 			continue
 		}
