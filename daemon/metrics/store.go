@@ -36,6 +36,11 @@ func (s *store) Apply(ctx context.Context, id string, t cms.Transition) (it cms.
 	return s.next.Apply(ctx, id, t)
 }
 
+func (s *store) ApplyAll(ctx context.Context, changes []cms.Change) (outcomes []cms.Outcome, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.ApplyAll(ctx, changes)
+}
+
 func (s *store) Get(ctx context.Context, id string) (it cms.Item, err error) {
 	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
 	return s.next.Get(ctx, id)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -17,7 +16,7 @@ import (
 type Hints func([]Item)
 
 const (
-	candidates = 32
+	candidates = 32 // that one acquisition tries
 	// hinted is how many candidates are looked at when a hint orders them; the first are tried.
 	hinted        = 1024
 	acquireRounds = 8 // of candidates that all went to others, before NoneAvailable
@@ -31,41 +30,51 @@ const (
 // is open; ErrClockSkew that the clocks differ too much. When only items are
 // free that another engine began in mid-shard, they are taken over; a *ForeignWorker when
 // one of its workers is active.
-func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (*Lease, error) {
+func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hints) (lease *Lease, err error) {
+	err = c.untilLeased(ctx, func(ctx context.Context) (bool, error) {
+		var err error
+		lease, err = c.fromCandidates(ctx, holder, hints)
+		return lease != nil, err
+	})
+	return lease, err
+}
+
+// untilLeased calls acquire until it leases something or fails, or nothing is free.
+func (c *Coordinator) untilLeased(ctx context.Context, acquire func(context.Context) (leased bool, err error)) error {
 	rounds := acquireRounds
 	if c.cfg.Tries > 0 {
 		rounds = 1
 	}
 	c.repay(ctx)
 	for range rounds {
-		l, err := c.fromCandidates(ctx, holder, hints)
-		if l != nil || err != nil {
-			return l, err
+		if leased, err := acquire(ctx); leased || err != nil {
+			return err
 		}
 		// Open sees every acknowledged write, and lets the next search see it too.
 		open, err := c.open(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
+		c.ended.clear()
 		if open.Items == 0 {
-			return nil, c.whenNothingOpen(ctx)
+			return c.whenNothingOpen(ctx)
 		}
 		now, _, err := c.now(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if next := time.Unix(open.NextExpiry, 0).Add(c.grace); next.After(now) {
-			return nil, &NoneAvailable{Holder: open.Holder, NextExpiry: next, Open: open.Items}
+			return &NoneAvailable{Holder: open.Holder, NextExpiry: next, Open: open.Items}
 		}
 		if err := c.clock.Sleep(ctx, c.retries.rand.between(0, 50*time.Millisecond)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	now, _, err := c.now(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, &NoneAvailable{Holder: "others", NextExpiry: now, Open: 1}
+	return &NoneAvailable{Holder: "others", NextExpiry: now, Open: 1}
 }
 
 // whenNothingOpen tells a finished queue from one that is being seeded.
@@ -96,18 +105,40 @@ func (c *Coordinator) now(ctx context.Context) (now time.Time, maxErr time.Durat
 }
 
 func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints Hints) (*Lease, error) {
+	found, err := c.search(ctx, hints, candidates)
+	if err != nil {
+		return nil, err
+	}
+	foreign := false
+	for _, it := range found {
+		l, other, err := c.try(ctx, it, holder)
+		if l != nil || err != nil {
+			return l, err
+		}
+		foreign = foreign || other
+	}
+	if foreign { // nothing else was free
+		return nil, c.TakeOver(ctx, false)
+	}
+	return nil, nil
+}
+
+// search returns up to n candidates in the order in which they are to be tried, without those that this process has ended
+// itself.
+func (c *Coordinator) search(ctx context.Context, hints Hints, n int) ([]Item, error) {
 	var found []Item
-	n := candidates
+	looked := n
 	if hints != nil {
-		n = hinted
+		looked = hinted
 	}
 	err := c.retries.do(ctx, readBudget, func(ctx context.Context) (err error) {
-		found, err = c.store.Candidates(ctx, c.grace, n)
+		found, err = c.store.Candidates(ctx, c.grace, looked)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("search work: %w", err)
 	}
+	found = c.ended.without(found, c.clock.Read().Mono)
 	c.retries.rand.shuffle(found)
 	if c.cfg.MaxAttempts > 0 { // those to work on alone come last
 		slices.SortStableFunc(found, func(a, b Item) int {
@@ -116,58 +147,55 @@ func (c *Coordinator) fromCandidates(ctx context.Context, holder string, hints H
 	}
 	if hints != nil {
 		hints(found)
-		found = found[:min(len(found), candidates)]
+		found = found[:min(len(found), n)]
 	}
 	if c.cfg.Tries > 0 {
 		found = found[:min(len(found), c.cfg.Tries)]
 	}
-	foreign := false
-	for _, it := range found {
-		if it.foreignCursor() || it.foreignSuccessors() {
-			foreign = true
-			continue
-		}
-		if _, err := it.Range(); err != nil { // no item of this protocol; nobody may lease it
-			if _, err := c.Event(ctx, it.ID, "foreign_document", "in the index of work items"); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		l, got, v, err := c.acquire(ctx, it.ID, holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
-		if err != nil {
-			return nil, err
-		}
-		switch v {
-		case Applied, Already:
-			if got.Successors == "" {
-				return l, nil
-			}
-			err := l.finish(ctx, got)
-			if errors.Is(err, errForeignHandoff) { // the search was stale
-				foreign = true
-			} else if err != nil && !errors.Is(err, fault.ErrLeaseLost) {
-				return nil, err
-			}
-		}
+	return found, nil
+}
+
+// try leases a candidate, unless somebody was quicker. foreign reports one that another engine began.
+func (c *Coordinator) try(ctx context.Context, it Item, holder string) (lease *Lease, foreign bool, err error) {
+	if it.foreignCursor() || it.foreignSuccessors() {
+		return nil, true, nil
 	}
-	if foreign { // nothing else was free
-		return nil, c.TakeOver(ctx, false)
+	if _, err := it.Range(); err != nil { // no item of this protocol; nobody may lease it
+		_, err := c.Event(ctx, it.ID, "foreign_document", "in the index of work items")
+		return nil, false, err
 	}
-	return nil, nil
+	l, got, v, err := c.acquire(ctx, it.ID, holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
+	if err != nil || v != Applied && v != Already {
+		return nil, false, err
+	}
+	return c.usable(ctx, l, got)
+}
+
+// usable returns the lease unless the item was handed off already: then the hand-off is finished.
+func (c *Coordinator) usable(ctx context.Context, l *Lease, got Item) (lease *Lease, foreign bool, err error) {
+	if got.Successors == "" {
+		return l, false, nil
+	}
+	err = l.finish(ctx, got)
+	if errors.Is(err, errForeignHandoff) { // the search was stale
+		return nil, true, nil
+	}
+	if errors.Is(err, fault.ErrLeaseLost) {
+		err = nil
+	}
+	return nil, false, err
 }
 
 // acquire tries to lease one item. The lease is nil unless the verdict is Applied
 // or Already. An answer that was lost is read back, never assumed.
 func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial time.Duration, attempts int) (*Lease, Item, Verdict, error) {
-	mine := holder + "_" + strconv.FormatInt(c.seq.Add(1), 10)
+	asked := c.acquisition(holder, c.clock.Read(), initial, attempts)
+	mine := asked.Holder
 	for try := 0; ; try++ {
 		before, readBack := c.clock.Read(), false
+		asked.ClientMs = before.Wall.UnixMilli()
 		asking, answered := outlive(ctx, answerTime)
-		it, v, err := c.store.Apply(asking, id, Acquire{
-			Holder: mine, InitialMs: initial.Milliseconds(), MaxMs: max(initial, c.cfg.MaxLease).Milliseconds(),
-			GraceMs: c.grace.Milliseconds(), MaxAttempts: attempts,
-			ClientMs: before.Wall.UnixMilli(), ToleranceMs: c.cfg.SkewTolerance.Milliseconds(),
-		})
+		it, v, err := c.store.Apply(asking, id, asked)
 		answered()
 		c.store95.add(c.clock.Read().Mono - before.Mono)
 		switch {
@@ -202,17 +230,24 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 			}
 			return nil, it, Held, nil
 		case Applied, Already:
-			l := c.newLease(it, before, initial)
-			// An answer may come too late to start anything: the next lease is longer. A lease
-			// that had to be read back is worth keeping while half of it is left.
-			if l.UntilTrigger() <= 0 || readBack && l.UntilEnd() < l.Length/2 {
-				return nil, it, Held, errors.Join(l.GiveBack(ctx, Return{Cause: CauseOutage, Longer: !readBack}), ctx.Err())
+			l, err := c.keep(ctx, c.newLease(it, before, initial), readBack)
+			if l == nil {
+				v = Held
 			}
-			return l, it, v, nil
+			return l, it, v, err
 		default:
 			return nil, it, v, nil
 		}
 	}
+}
+
+// keep returns the lease if there is time for work, else it is given back. An answer may come too late to start anything:
+// the next lease is longer. A lease that had to be read back is worth keeping while half of it is left.
+func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease, error) {
+	if l.UntilTrigger() <= 0 || readBack && l.UntilEnd() < l.Length/2 {
+		return nil, errors.Join(l.GiveBack(ctx, Return{Cause: CauseOutage, Longer: !readBack}), ctx.Err())
+	}
+	return l, nil
 }
 
 // answerTime is how long an acquisition under way is waited for when its caller is told to

@@ -52,6 +52,7 @@ type Coordinator struct {
 	retries retrier
 	store95 latencies
 	debts   debts
+	ended   endedItems
 	leases  *Leases
 }
 

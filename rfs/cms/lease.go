@@ -43,6 +43,8 @@ type Lease struct {
 
 	Guard
 	c       *Coordinator
+	group   *Group // nil: the lease completes by itself
+	beside  int    // leases of the group besides this one
 	begin   int64
 	trigger instant // when a quick store answers
 	half    instant
@@ -74,6 +76,9 @@ func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *
 // Start is the first ordinal to work on: the item's cursor, or the watermark that
 // an earlier holder recorded.
 func (l *Lease) Start() int64 { return l.begin }
+
+// Grouped reports whether the slot works on other small items at the same time.
+func (l *Lease) Grouped() bool { return l.beside > 0 }
 
 // UntilTrigger is the time until the hand-off has to begin: earlier the slower the store answers, but not
 // before half of the lease is over.
@@ -231,6 +236,7 @@ func (l *Lease) endsAs(it Item, v Verdict) error {
 	if err := l.expect(v, Applied, Already); err != nil {
 		return err
 	}
+	l.c.ended.add(it.ID, l.c.clock.Read().Mono)
 	l.ending.Lock()
 	defer l.ending.Unlock()
 	l.ended = &it
@@ -258,7 +264,7 @@ func (l *Lease) Complete(ctx context.Context, w Work) error {
 	if !IsSetup(l.Item.ID) {
 		t.Watermark = l.ID.Cursor + total.Ordinals
 	}
-	it, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, t)
+	it, v, err := l.complete(ctx, t)
 	if err != nil {
 		return l.failed("complete", err)
 	}
@@ -266,6 +272,16 @@ func (l *Lease) Complete(ctx context.Context, w Work) error {
 		return l.finish(ctx, it)
 	}
 	return l.endsAs(it, v)
+}
+
+// complete sends the completion: with those of the group, or if that does not settle it by itself.
+func (l *Lease) complete(ctx context.Context, t Complete) (Item, Verdict, error) {
+	if l.group != nil {
+		if o, settled := l.group.complete(ctx, l, t); settled {
+			return o.Item, o.Verdict, nil
+		}
+	}
+	return l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, t)
 }
 
 // Release gives the item back. A lease that is lost already is no error.

@@ -62,6 +62,26 @@ type Transitions interface {
 	Now(ctx context.Context) (now time.Time, maxErr time.Duration, err error)
 }
 
+// Change is a transition of one item.
+type Change struct {
+	ID         string
+	Transition Transition
+}
+
+// Outcome is what became of a Change: the results of Transitions.Apply.
+type Outcome struct {
+	Item    Item
+	Verdict Verdict
+	Err     error
+}
+
+// Batches is the part of a store that changes several items in one request.
+type Batches interface {
+	// ApplyAll applies each change as Apply does and returns the outcomes in the same order. Each change is atomic by
+	// itself. An error concerns the whole request: fault.ErrUnavailable means that every outcome is unknown.
+	ApplyAll(ctx context.Context, changes []Change) ([]Outcome, error)
+}
+
 // Queue is the part of a store that finds work.
 type Queue interface {
 	// Candidates gives up to n open items, in random order, whose leases ended more
@@ -128,6 +148,7 @@ type Records interface {
 // Store is all of it.
 type Store interface {
 	Transitions
+	Batches
 	Queue
 	Auditor
 	Records

@@ -280,7 +280,7 @@ func (m *Import) serve(ctx context.Context, lease *cms.Lease) (worker.Outcome, e
 	}
 	m.Tell(Hold{Window: lease.Item.ID, Holder: lease.Holder, File: task.File, Number: task.Number, Left: max(lease.UntilEnd(), time.Millisecond)})
 	defer m.Tell(Hold{})
-	outcome, err := m.runner.Run(ctx, lease, &part{m, task}, func(context.Context) error { return nil })
+	outcome, err := m.runner.Run(ctx, lease, &part{m, task}, func(context.Context, time.Duration) error { return nil })
 	if outcome == worker.Completed || outcome == worker.HandedOff || outcome == worker.Failed {
 		m.seen.windows.Add(1)
 	}

@@ -108,7 +108,7 @@ func (s *Session) arrival(ctx context.Context, group []*arriving) (progress.Arri
 		before = before && a.entry.Arrival != nil && a.entry.Arrival.Problem == ""
 	}
 	entry := group[0].entry
-	err := s.checkTargets(ctx, entry)
+	err := s.checkTargets(ctx, entry, 0)
 	switch {
 	case errors.Is(err, ErrTargetReplaced):
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)

@@ -230,7 +230,7 @@ func TestWorkDoneAloneKnowsItsLastRecord(t *testing.T) {
 	l := s.lease(t)
 	j := &job{
 		runner: s.runner, lease: l, id: l.ID, from: ShardSource(s.entry), log: quiet(), alone: &alone{records: part},
-		guard: func(context.Context) error { return nil },
+		guard: func(context.Context, time.Duration) error { return nil },
 	}
 	defer j.close()
 	if err := j.run(t.Context(), t.Context()); err != nil || j.alone.last < j.source.End()-part {

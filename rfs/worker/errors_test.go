@@ -107,6 +107,19 @@ func (w whole) Restore(context.Context) ([]tuning.Restored, error) {
 	return nil, w.do(func() error { delete(w.created, "tuned"); return nil })
 }
 
+// looked is a target that reports each index that is asked for.
+type looked struct {
+	Targets
+	asked func(index string)
+}
+
+func (t looked) IndexUUID(ctx context.Context, name string) (string, error) {
+	if t.asked != nil {
+		t.asked(name)
+	}
+	return t.Targets.IndexUUID(ctx, name)
+}
+
 // wholeOutput is the destination of its documents.
 type wholeOutput struct{ whole }
 
@@ -147,6 +160,8 @@ type world struct {
 	wrap  func(Destination) Destination // nil: the destination as it is
 	dead  []string                      // holders that the next process knows to be dead
 	freed func() error
+	plan  func(*Plan)        // changes what was planned; nil: nothing does
+	asked func(index string) // is called when a target index is asked for; nil: nothing
 }
 
 func newWorld(t *testing.T) *world {
@@ -160,7 +175,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
+	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto, Sizes: true} // both shards are small
 	return &world{blobs: blobs, req: req, store: store, on: newOutside(), docs: map[string]map[string]string{}}
 }
 
@@ -180,11 +195,14 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log,
 		Phases:  Phases{PhaseMetadata, PhaseIndices, PhaseDocuments},
-		Globals: on.migrateGlobals, Indices: on, Targets: on, Counts: on, Tuner: on, Tune: true,
+		Globals: on.migrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: true,
 		Plan: func(ctx context.Context, _ string) (*Plan, error) {
 			var plan *Plan
 			var err error
 			derr := l.call(func() { plan, err = NewPlan(ctx, w.blobs, w.req) })
+			if plan != nil && w.plan != nil {
+				w.plan(plan)
+			}
 			return plan, errors.Join(derr, err)
 		},
 		Runner: &Runner{Repo: w.blobs, Destination: to, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},

@@ -26,7 +26,7 @@ type job struct {
 	id     cms.ItemID
 	begin  int64 // first ordinal of this acquisition
 	from   Source
-	guard  func(context.Context) error
+	guard  func(ctx context.Context, maxAge time.Duration) error
 	log    *slog.Logger
 
 	source Reading // nil until it is open
@@ -45,7 +45,7 @@ type job struct {
 
 // open opens the source and the output, as long as work lasts and the lease is ours.
 func (j *job) open(ctx, work context.Context) error {
-	if err := j.guard(ctx); err != nil {
+	if err := j.guard(ctx, knownTTL); err != nil {
 		return err
 	}
 	opts := j.runner.Bulk
@@ -71,8 +71,8 @@ func (j *job) open(ctx, work context.Context) error {
 		}
 		j.noted = &opts.SentBelow
 	}
-	if j.alone != nil || !j.runner.Destination.Durable() {
-		opts.MaxInFlight = 1 // a file is written in order, and ends at the watermark
+	if j.alone != nil || j.lease.Grouped() || !j.runner.Destination.Durable() {
+		opts.MaxInFlight = 1 // a file is written in order, and ends at the watermark; small items need no more
 	}
 	j.loader = bulk.New(opts)
 	j.loaded.Store(j.loader)
@@ -297,7 +297,7 @@ func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
 		}
 		if err == nil && now-guarded >= j.runner.guardEvery() {
 			guarded = now
-			err = j.guard(ctx)
+			err = j.guard(ctx, knownTTL)
 		}
 		if errors.Is(err, fault.ErrLeaseLost) || errors.Is(err, cms.ErrStoreGone) || errors.Is(err, ErrTargetReplaced) || errors.Is(err, metadata.ErrRollover) {
 			end(err)

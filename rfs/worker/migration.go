@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -32,12 +31,14 @@ type Migration struct {
 	lastGood  time.Duration     // monotonic clock when a lease last ended well or moved on
 	lastWords error             // the latest reason for waiting
 	freed     chan struct{}     // closed and replaced whenever a slot gives up a lease
+
+	sizes map[string][]int64 // of the shards of an index in the repository, bytes; not changed while slots run
 }
 
 // Run does what the phases ask for until nothing is left. The summary is given whenever
 // the coordination store can be read, also beside an error.
 func (m *Migration) Run(ctx context.Context) (*Summary, error) {
-	m.paused, m.freed = map[string]string{}, make(chan struct{})
+	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
 	if m.Solo == nil {
 		m.Solo = &Solo{}
 	}
@@ -91,7 +92,9 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := m.checkTargets(ctx, entry); errors.Is(err, ErrTargetReplaced) {
+		m.sizes[e.Name] = entry.Bytes
+		m.learn(e.Name, entry)
+		if err := m.checkTargets(ctx, entry, 0); errors.Is(err, ErrTargetReplaced) {
 			if _, err = m.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {
 				return err
 			} // the end of the documents reports it
@@ -210,84 +213,6 @@ func (m *Migration) reclaim(ctx context.Context) error {
 		return m.Freed()
 	}
 	return nil
-}
-
-// slot runs one lease after the other until no work is left.
-func (m *Migration) slot(ctx context.Context, n int) error {
-	holder := fmt.Sprintf("%s_%d", m.Holder, n)
-	for ctx.Err() == nil {
-		freed := m.freedSignal()
-		lease, err := m.Coordinator.AcquireNext(ctx, holder, m.hints())
-		var none *cms.NoneAvailable
-		switch {
-		case errors.Is(err, cms.ErrAllDone):
-			return nil
-		case errors.As(err, &none):
-			m.wait(ctx, none, freed)
-			continue
-		case errors.Is(err, fault.ErrUnavailable):
-			if err := m.silent(err); err != nil {
-				return err
-			}
-			m.pause(ctx, time.Second, nil)
-			continue
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return fmt.Errorf("acquire work: %w", err)
-		}
-		if m.isPaused(lease.ID.Index) {
-			// Paused indices come last: nothing else is free now.
-			if err := lease.Release(ctx, cms.CausePause); err != nil {
-				return err
-			}
-			if left, err := m.otherWork(ctx); err != nil || !left {
-				return err
-			}
-			m.pause(ctx, time.Second, freed)
-			continue
-		}
-		if !m.Solo.Enter(lease.Alone()) {
-			if err := lease.Release(ctx, cms.CausePause); err != nil && !errors.Is(err, fault.ErrUnavailable) {
-				return err
-			}
-			m.pause(ctx, time.Second, freed)
-			continue
-		}
-		err = m.work(ctx, lease)
-		m.Solo.Leave()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// work runs one lease and decides whether the run goes on.
-func (m *Migration) work(ctx context.Context, lease *cms.Lease) error {
-	defer m.signalFreed()
-	outcome, err := m.Session.run(ctx, lease)
-	switch {
-	case outcome == Completed || outcome == HandedOff || outcome == Failed:
-		m.good()
-		return nil
-	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
-		m.pauseIndex(lease.ID.Index, err)
-		return nil
-	case errors.Is(err, fault.ErrUnavailable):
-		if err := m.silent(err); err != nil {
-			return err
-		}
-		m.pause(ctx, time.Second, nil)
-		return nil
-	case outcome == Lost && ctx.Err() == nil:
-		// Its lease runs out and the item is done again, by whoever comes first.
-		m.Log.Warn("lease lost", "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID, "error", err)
-		return nil
-	case ctx.Err() != nil, err == nil:
-		return nil
-	}
-	return err
 }
 
 func (m *Migration) isPaused(index string) bool {

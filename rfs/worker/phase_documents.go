@@ -100,7 +100,7 @@ func (s *Session) takeIndices(ctx context.Context) error {
 		}
 		err = s.haveTargets(ctx, entry)
 		if err == nil {
-			err = s.checkTargets(ctx, entry)
+			err = s.checkTargets(ctx, entry, 0)
 		}
 		switch {
 		case err == nil:

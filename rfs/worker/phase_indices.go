@@ -212,7 +212,7 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 			}
 		}
 	}
-	return entry, s.checkTargets(ctx, entry)
+	return entry, s.checkTargets(ctx, entry, 0)
 }
 
 // forgetOurs takes back what noteOurs recorded of indices that were not created after all:

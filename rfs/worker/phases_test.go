@@ -72,6 +72,14 @@ func (m *memory) Apply(_ context.Context, id string, t cms.Transition) (cms.Item
 	return it, v, nil
 }
 
+func (m *memory) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outcome, error) {
+	outcomes := make([]cms.Outcome, len(changes))
+	for i, c := range changes {
+		outcomes[i].Item, outcomes[i].Verdict, outcomes[i].Err = m.Apply(ctx, c.ID, c.Transition)
+	}
+	return outcomes, nil
+}
+
 func (m *memory) Get(_ context.Context, id string) (cms.Item, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,6 +224,13 @@ func (m mortal) Apply(ctx context.Context, id string, t cms.Transition) (it cms.
 		return cms.Item{}, 0, derr
 	}
 	return it, v, err
+}
+
+func (m mortal) ApplyAll(ctx context.Context, changes []cms.Change) (outcomes []cms.Outcome, err error) {
+	if derr := m.life.call(func() { outcomes, err = m.Store.ApplyAll(ctx, changes) }); derr != nil {
+		return nil, derr
+	}
+	return outcomes, err
 }
 
 func (m mortal) Put(ctx context.Context, r cms.Record) (v cms.Revision, err error) {

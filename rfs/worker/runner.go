@@ -86,9 +86,9 @@ func (r *Runner) guardEvery() time.Duration { return max(guardInterval, 3*r.reco
 // Run works on a lease until it ends. When ctx ends, what was acknowledged is handed
 // off and the rest is left to others. The error says why the lease did not end in
 // Completed or HandedOff; the item itself is already dealt with.
-// guard says whether the target is still the one the work is for; it is asked before
+// guard says whether the target is still the one the work is for, or was at most maxAge ago; it is asked before
 // the first document, now and then, and before the item is completed.
-func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard func(context.Context) error) (Outcome, error) {
+func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard func(ctx context.Context, maxAge time.Duration) error) (Outcome, error) {
 	j := &job{
 		runner: r, lease: lease, id: lease.ID, begin: lease.Start(), from: from, guard: guard, acquired: r.Clock.Read().Mono,
 		log: r.Log.With("index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID),
@@ -176,7 +176,7 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 		errors.Is(err, snapshot.ErrShardMissing), errors.Is(err, ErrTargetReplaced):
 		return j.fail(work, err)
 	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
-		if gerr := j.guard(work); errors.Is(gerr, ErrTargetReplaced) { // gone, not only blocked
+		if gerr := j.guard(work, 0); errors.Is(gerr, ErrTargetReplaced) { // gone, not only blocked
 			return j.fail(work, gerr)
 		}
 		return j.giveBack(work, cms.CausePause, err)
@@ -203,7 +203,7 @@ func (j *job) complete(ctx context.Context) (Outcome, error) {
 	if end := j.source.End(); end == Unknown || watermark < end { // a document was taken for done that is not
 		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, end))
 	}
-	if err := j.guard(ctx); err != nil {
+	if err := j.guard(ctx, knownTTL); err != nil {
 		return j.finish(ctx, ctx, err)
 	}
 	if err := j.out.Commit(ctx); err != nil {
@@ -240,7 +240,7 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	if j.lease.UntilDeadline() < j.lease.HandoffTime() {
 		return j.giveBackAs(ctx, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil)
 	}
-	if err := j.guard(ctx); errors.Is(err, ErrTargetReplaced) {
+	if err := j.guard(ctx, knownTTL); errors.Is(err, ErrTargetReplaced) {
 		return j.fail(ctx, err)
 	} // no answer is no reason to give up what is done: the end of the chain asks again
 	if err := j.out.Commit(ctx); err != nil {

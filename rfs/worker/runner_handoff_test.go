@@ -175,7 +175,7 @@ func TestTheTargetIsLookedAtBeforeAnItemEnds(t *testing.T) {
 		defer store.under.Wait()
 		to := &sink{docs: map[string][32]byte{}}
 		s := newShard(t, store, to, 10*time.Minute, 64)
-		guard := func(context.Context) error {
+		guard := func(context.Context, time.Duration) error {
 			if len(to.docs) == 1280 { // the index is deleted after its last document
 				return fmt.Errorf("gone: %w", ErrTargetReplaced)
 			}
@@ -199,7 +199,7 @@ func TestAnItemIsCompleteOnlyAtTheEndOfItsShard(t *testing.T) {
 		lease := s.lease(t)
 		commit := &lucene.Commit{MaxOrdinal: 1280}
 		j := &job{
-			runner: s.runner, lease: lease, id: lease.ID, from: ShardSource(s.entry), guard: func(context.Context) error { return nil }, log: slog.New(slog.DiscardHandler),
+			runner: s.runner, lease: lease, id: lease.ID, from: ShardSource(s.entry), guard: func(context.Context, time.Duration) error { return nil }, log: slog.New(slog.DiscardHandler),
 			out: &sink{}, source: &shardReading{commit: commit, reader: commit.Reader(lucene.ReadOptions{})}, loader: bulk.New(bulk.Options{From: 1279}),
 		}
 		outcome, err := j.complete(t.Context())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"sync"
 	"time"
@@ -87,6 +86,7 @@ type Session struct {
 	held map[string]int64
 	// foretold belongs to the main flow: phases are worked on one after the other.
 	foretold bool
+	known    known
 }
 
 // Join begins the session or joins it. A *cms.ConfigMismatch when it belongs to another migration.
@@ -102,50 +102,9 @@ func (s *Session) Join(ctx context.Context) error {
 	return s.retrySnapshot(ctx)
 }
 
-// errNoIndex means that the index of an item could not be created.
-var errNoIndex = errors.New("the index is not on the target")
-
-// entry reads how an index is found and named, as it was seeded.
-func (s *Session) entry(ctx context.Context, index string) (Entry, error) {
-	e, err := s.Coordinator.IndexEntry(ctx, index)
-	if err != nil {
-		return Entry{}, err
-	}
-	if e.State == cms.PhaseFailed {
-		return Entry{}, fmt.Errorf("%s: %w", e.Error, errNoIndex)
-	}
-	return decodeEntry(index, e.Body)
-}
-
-// checkTargets compares the target indices of an entry with those that were recorded
-// first, and records them when none are.
-func (s *Session) checkTargets(ctx context.Context, e Entry) error {
-	if s.Targets == nil {
-		return nil
-	}
-	for _, name := range e.Naming.Targets() {
-		is, err := s.targetUUID(ctx, e, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("target index %s does not exist: %w", name, ErrTargetReplaced)
-		}
-		if err != nil {
-			return fmt.Errorf("target index %s: %w", name, err)
-		}
-		was, err := s.Coordinator.ClaimTarget(ctx, name, is)
-		if err != nil {
-			return err
-		}
-		if was != is {
-			return fmt.Errorf("target index %s has the UUID %s, this session began with %s: it was deleted and created again; begin a new session (--session-name) to send everything to it: %w",
-				name, is, was, ErrTargetReplaced)
-		}
-	}
-	return nil
-}
-
 // run works on one lease.
 func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
-	entry, err := s.entry(ctx, lease.ID.Index)
+	entry, err := s.entry(ctx, lease.ID.Index, knownTTL)
 	if errors.Is(err, errNoIndex) {
 		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err)))
 	}
@@ -155,7 +114,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 		defer cancel()
 		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
-	outcome, err := s.Runner.Run(ctx, lease, ShardSource(entry), func(ctx context.Context) error { return s.checkTargets(ctx, entry) })
+	outcome, err := s.Runner.Run(ctx, lease, ShardSource(entry), func(ctx context.Context, maxAge time.Duration) error { return s.checkTargets(ctx, entry, maxAge) })
 	if errors.Is(err, ErrTargetReplaced) && ctx.Err() == nil {
 		if _, ferr := s.Coordinator.FailIndex(ctx, lease.ID.Index, fault.Text(err)); ferr != nil {
 			err = errors.Join(err, ferr)

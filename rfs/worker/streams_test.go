@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -136,8 +137,8 @@ func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	if _, err := on.Make(t.Context(), IndexPlan{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, metadata.ErrRollover) {
 		t.Errorf("made: %v", err)
 	}
-	s := &Session{Targets: noTargets{t}, Streams: on.StreamUUID}
-	if err := s.checkTargets(t.Context(), e); !errors.Is(err, metadata.ErrRollover) {
+	s := &Session{Targets: noTargets{t}, Streams: on.StreamUUID, Runner: &Runner{Clock: cms.SystemClock()}}
+	if err := s.checkTargets(t.Context(), e, 0); !errors.Is(err, metadata.ErrRollover) {
 		t.Errorf("guarded: %v", err)
 	}
 }

@@ -76,7 +76,7 @@ func readSource(dir string) (*source, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	if s.plan, err = worker.NewPlan(ctx, memory{blobs: s.blobs}, worker.Request{SnapshotName: "snap1", MultiType: worker.SplitTypes, EmitType: worker.EmitAuto}); err != nil {
+	if s.plan, err = worker.NewPlan(ctx, memory{blobs: s.blobs}, worker.Request{SnapshotName: "snap1", MultiType: worker.SplitTypes, EmitType: worker.EmitAuto, Sizes: true}); err != nil {
 		return nil, err
 	}
 	for _, x := range s.plan.Indices {

@@ -387,6 +387,33 @@ func (n *network) Apply(ctx context.Context, id string, t cms.Transition) (cms.I
 	return got.it, got.v, err
 }
 
+// ApplyAll is one request, which arrives or is lost as a whole.
+func (n *network) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outcome, error) {
+	ops := make([]*op, len(changes))
+	names := make([]string, len(changes))
+	for i, c := range changes {
+		ops[i], names[i] = n.s.w.history.begin(c.ID, c.Transition), c.Transition.Name()+" "+c.ID
+	}
+	got, err := call(ctx, n, strings.Join(names, ", "), func() ([]cms.Outcome, error) {
+		outcomes := make([]cms.Outcome, len(changes))
+		for i, c := range changes {
+			o := &outcomes[i]
+			o.Item, o.Verdict, o.Err = n.s.apply(c.ID, c.Transition)
+			n.s.w.history.effect(ops[i])
+		}
+		return outcomes, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range got {
+		if o.Err == nil {
+			n.s.w.history.end(ops[i], o.Item, o.Verdict)
+		}
+	}
+	return got, nil
+}
+
 func (n *network) Get(ctx context.Context, id string) (cms.Item, error) {
 	return call(ctx, n, "get "+id, func() (cms.Item, error) {
 		it, ok := n.s.items[id]

@@ -223,6 +223,9 @@ func (q queue) reclaim(tx *bolt.Tx, now int64) error {
 	return nil
 }
 
+// errUnchanged ends a write transaction that has nothing to write.
+var errUnchanged = errors.New("nothing to write")
+
 // update runs f in a write transaction with a clock that never runs backwards. A write that fails changed nothing and
 // may be tried again. After a sync that failed nothing more is written: the system may have dropped what it could not
 // write, and report the next sync as done.
@@ -238,6 +241,9 @@ func (s *file) update(f func(tx *bolt.Tx, now int64) error) error {
 			return err
 		})
 		var write *fs.PathError
+		if errors.Is(err, errUnchanged) {
+			return nil
+		}
 		if err == nil || !decided || errors.As(err, &write) && write.Op == "write" {
 			return err
 		}
@@ -291,21 +297,46 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 }
 
 // Apply runs a transition in one write transaction.
-func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (it cms.Item, v cms.Verdict, err error) {
-	if err := ctx.Err(); err != nil {
-		return it, 0, err
+func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+	all, err := s.ApplyAll(ctx, []cms.Change{{ID: id, Transition: t}})
+	if err != nil {
+		return cms.Item{}, 0, err
 	}
-	err = s.update(func(tx *bolt.Tx, now int64) error {
-		old, err := s.read(tx, id)
-		if err != nil {
-			return err
+	return all[0].Item, all[0].Verdict, all[0].Err
+}
+
+// ApplyAll runs the transitions in one write transaction, with one sync; without any when nothing changes.
+func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	outcomes := make([]cms.Outcome, len(changes))
+	err := s.update(func(tx *bolt.Tx, now int64) error {
+		changed := false
+		for i, c := range changes {
+			o := &outcomes[i]
+			old, err := s.read(tx, c.ID)
+			if err != nil {
+				o.Err = err
+				continue
+			}
+			if o.Item, o.Verdict = c.Transition.Apply(old, now); o.Verdict != cms.Applied {
+				continue
+			}
+			if err := s.write(tx, &old, o.Item); err != nil {
+				return err
+			}
+			changed = true
 		}
-		if it, v = t.Apply(old, now); v != cms.Applied {
-			return nil
+		if !changed {
+			return errUnchanged
 		}
-		return s.write(tx, &old, it)
+		return nil
 	})
-	return it, v, err
+	if err != nil {
+		return nil, err
+	}
+	return outcomes, nil
 }
 
 // Get reads an item.

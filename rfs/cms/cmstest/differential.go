@@ -1,6 +1,7 @@
 package cmstest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -40,6 +41,44 @@ func differentialOf(t *testing.T, s cms.Store, cases, outcomes int) {
 	}
 	if len(seen) < outcomes {
 		t.Errorf("only %d kinds of outcomes: %v", len(seen), seen)
+	}
+}
+
+// together applies random transitions to random items in one request, and one to an item that is not there.
+func together(t *testing.T, s cms.Store) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	now := storeNow(t, s).UnixMilli()
+	var changes []cms.Change
+	var items []cms.Item
+	for n := range 40 {
+		it := randomItem(r, n, now/1000)
+		items, changes = append(items, it), append(changes, cms.Change{ID: it.ID, Transition: randomTransition(r, now)})
+	}
+	create(t, s, items...)
+	missing := ID("none", 0, 0)
+	got, err := s.ApplyAll(t.Context(), append(changes, cms.Change{ID: missing, Transition: changes[0].Transition}))
+	if err != nil || len(got) != len(changes)+1 {
+		t.Fatalf("%d outcomes, %v", len(got), err)
+	}
+	if last := got[len(changes)]; !errors.Is(last.Err, cms.ErrNotFound) {
+		t.Errorf("an item that is not there: %+v", last)
+	}
+	seen := map[cms.Verdict]bool{}
+	for i, c := range changes {
+		want, wantV := c.Transition.Apply(items[i], now)
+		stored := get(t, s, c.ID)
+		seen[wantV] = true
+		if got[i].Err != nil || got[i].Verdict != wantV || !sameItem(stored, want) {
+			t.Fatalf("%s %+v\non   %+v\ngave %+v, stored %+v\nwant %v %+v", c.Transition.Name(), c.Transition, items[i], got[i], stored, wantV, want)
+		}
+		if (wantV == cms.Applied || wantV == cms.Mismatch) && !sameItem(got[i].Item, want) {
+			t.Fatalf("%s answered %+v, want %+v", c.Transition.Name(), got[i].Item, want)
+		}
+	}
+	if len(seen) < 3 {
+		t.Errorf("only the verdicts %v", seen)
 	}
 }
 

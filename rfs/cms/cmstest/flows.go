@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -311,5 +312,55 @@ func identity(t *testing.T, s cms.Store) {
 		if want := []string{`destination was "rehearsal", is "cluster"`, `snapshot-uuid was "u1", is "u2"`}; !slices.Equal(m.Differences, want) {
 			t.Errorf("%s: %v", what, m.Differences)
 		}
+	}
+}
+
+// groups runs small items to their end, several at a time.
+func groups(t *testing.T, s cms.Store) {
+	ctx := t.Context()
+	c := Coordinator(t, s, 10*time.Minute)
+	Seed(t, c, "a", 11)
+	wanted := true
+	g := c.Group("h", cms.Small{Items: 4, Bytes: 100, Size: func(cms.Item) int64 { return 10 }, More: func() bool { return wanted }})
+	holders, done := map[string]bool{}, 0
+	for {
+		leases, err := g.Acquire(ctx, nil)
+		if errors.Is(err, cms.ErrAllDone) {
+			break
+		}
+		if err != nil || len(leases) == 0 || len(leases) > 4 {
+			t.Fatalf("%d leases, %v", len(leases), err)
+		}
+		var all sync.WaitGroup
+		for _, l := range leases {
+			if holders[l.Holder] {
+				t.Errorf("two leases of the holder %s", l.Holder)
+			}
+			holders[l.Holder] = true
+			all.Go(func() {
+				defer g.Left(ctx)
+				if err := l.Complete(ctx, cms.Work{Counts: cms.Counts{Ordinals: 3, Live: 3, Indexed: 3}}); err != nil {
+					t.Errorf("complete %s: %v", l.ID.Name(), err)
+				}
+				if it := get(t, s, l.Item.ID); it.Open() || it.Counts.Indexed != 3 {
+					t.Errorf("left as %+v", it)
+				}
+			})
+		}
+		all.Wait()
+		if done += len(leases); done >= 4 && wanted { // what was leased for the next turn is given back, and counts no attempt
+			wanted = false
+			if err := g.Close(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for it, err := range c.Items(ctx) {
+				if err != nil || it.Open() && (it.Holder != "" || it.Expiration != 0 || it.Attempts != 0) {
+					t.Errorf("given back as %+v, %v", it, err)
+				}
+			}
+		}
+	}
+	if done != 11 {
+		t.Errorf("%d of 11 items", done)
 	}
 }

@@ -27,6 +27,8 @@ func Run(t *testing.T, open Factory) {
 		{"CreateLeavesWhatExistsUntouched", createTwice},
 		{"ApplyOnNothingIsNotFound", applyMissing},
 		{"TransitionsAreThoseOfThePureFunctions", differential},
+		{"ChangesOfOneRequestAreJudgedOneByOne", together},
+		{"AGroupIsAcquiredAndCompletedTogether", groups},
 		{"OneOfManyWinsAnItem", race},
 		{"CandidatesAreFreeAndOpen", candidatesAreFree},
 		{"CandidatesComeInRandomOrder", candidatesAreRandom},

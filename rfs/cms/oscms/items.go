@@ -134,29 +134,46 @@ func (s *Store) applyScript(ctx context.Context, id string, t cms.Transition) (c
 		return cms.Item{}, 0, err
 	}
 	answer, err := s.request(ctx, http.MethodPost, "/"+s.items+"/_update/"+url.PathEscape(id), s.writeQuery(), body)
+	var a updated
+	if err == nil {
+		err = a.decode(id, answer)
+	}
+	o := s.outcome(ctx, cms.Change{ID: id, Transition: t}, a, err)
+	return o.Item, o.Verdict, o.Err
+}
+
+// updated is the answer to an update that was not refused.
+type updated struct {
+	Result string   `json:"result"`
+	Get    document `json:"get"`
+}
+
+func (a *updated) decode(id string, answer []byte) error {
+	if err := json.Unmarshal(answer, a); err != nil {
+		return fmt.Errorf("answer to the update of %s: %w: %w", cms.ItemName(id), err, fault.ErrUnavailable)
+	}
+	return nil
+}
+
+// outcome reads the outcome of a change from its answer, or from the error of that.
+func (s *Store) outcome(ctx context.Context, c cms.Change, a updated, err error) cms.Outcome {
 	var no refused
-	if errors.As(err, &no) {
-		if no.verdict != cms.Mismatch {
-			return cms.Item{ID: id}, no.verdict, nil
-		}
-		it, err := s.Get(ctx, id) // the caller finishes what is stored
-		return it, no.verdict, err
+	switch {
+	case errors.As(err, &no) && no.verdict == cms.Mismatch:
+		it, err := s.Get(ctx, c.ID) // the caller finishes what is stored
+		return cms.Outcome{Item: it, Verdict: no.verdict, Err: err}
+	case errors.As(err, &no):
+		return cms.Outcome{Item: cms.Item{ID: c.ID}, Verdict: no.verdict}
+	case err != nil:
+		return cms.Outcome{Err: err}
+	case len(a.Get.Source) == 0:
+		return cms.Outcome{Err: fmt.Errorf("answer to the update of %s: no document in it: %w", cms.ItemName(c.ID), fault.ErrUnavailable)}
 	}
+	it, err := decodeItem(c.ID, a.Get.Source)
 	if err != nil {
-		return cms.Item{}, 0, err
+		return cms.Outcome{Item: it, Err: err}
 	}
-	var a struct {
-		Result string   `json:"result"`
-		Get    document `json:"get"`
-	}
-	if err := json.Unmarshal(answer, &a); err != nil || len(a.Get.Source) == 0 {
-		return cms.Item{}, 0, fmt.Errorf("answer to the update of %s: %w: %w", cms.ItemName(id), errors.Join(err, errors.New("no document in it")), fault.ErrUnavailable)
-	}
-	it, err := decodeItem(id, a.Get.Source)
-	if err != nil {
-		return it, 0, err
-	}
-	return it, scriptVerdict(a.Result, it, t), nil
+	return cms.Outcome{Item: it, Verdict: scriptVerdict(a.Result, it, c.Transition)}
 }
 
 // scriptVerdict reads the verdict of a script that threw nothing.

@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// knownTTL is how long the leases of a process share what one of them found out about an index. The end of the documents
+// always asks anew.
+const knownTTL = 30 * time.Second
+
+// known is what the leases of a process have found out about indices. The zero value knows nothing.
+type known struct {
+	mu      sync.Mutex
+	entries map[string]knownEntry    // by index of the snapshot
+	claims  map[string]string        // by target index: the UUID that is recorded for it, which never changes
+	checked map[string]time.Duration // by target index: when it was last found to have that UUID; monotonic clock
+}
+
+type knownEntry struct {
+	entry Entry
+	at    time.Duration // monotonic clock
+}
+
+// errNoIndex means that the index of an item could not be created.
+var errNoIndex = errors.New("the index is not on the target")
+
+// entry returns how an index is found and named, as it was read at most maxAge ago.
+func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration) (Entry, error) {
+	now := s.Runner.Clock.Read().Mono
+	s.known.mu.Lock()
+	was, found := s.known.entries[index]
+	s.known.mu.Unlock()
+	if found && now-was.at < maxAge {
+		return was.entry, nil
+	}
+	e, err := s.Coordinator.IndexEntry(ctx, index)
+	if err != nil {
+		return Entry{}, err
+	}
+	if e.State == cms.PhaseFailed {
+		return Entry{}, fmt.Errorf("%s: %w", e.Error, errNoIndex)
+	}
+	entry, err := decodeEntry(index, e.Body)
+	if err != nil {
+		return Entry{}, err
+	}
+	s.learn(index, entry)
+	return entry, nil
+}
+
+// learn keeps the entry of an index that was read just now.
+func (s *Session) learn(index string, entry Entry) {
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	if s.known.entries == nil {
+		s.known.entries = map[string]knownEntry{}
+	}
+	s.known.entries[index] = knownEntry{entry, s.Runner.Clock.Read().Mono}
+}
+
+// checkTargets compares the target indices of an entry with those that were recorded first, and records them when none are.
+// A target index that was found to be the same at most maxAge ago is not asked for again.
+func (s *Session) checkTargets(ctx context.Context, e Entry, maxAge time.Duration) error {
+	if s.Targets == nil {
+		return nil
+	}
+	for _, name := range e.Naming.Targets() {
+		now := s.Runner.Clock.Read().Mono
+		s.known.mu.Lock()
+		at, checked := s.known.checked[name]
+		s.known.mu.Unlock()
+		if checked && now-at < maxAge {
+			continue
+		}
+		if err := s.checkTarget(ctx, e, name); err != nil {
+			return err
+		}
+		s.known.mu.Lock()
+		if s.known.checked == nil {
+			s.known.checked = map[string]time.Duration{}
+		}
+		s.known.checked[name] = now
+		s.known.mu.Unlock()
+	}
+	return nil
+}
+
+// checkTarget is checkTargets for one target index, which it asks for.
+func (s *Session) checkTarget(ctx context.Context, e Entry, name string) error {
+	is, err := s.targetUUID(ctx, e, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("target index %s does not exist: %w", name, ErrTargetReplaced)
+	}
+	if err != nil {
+		return fmt.Errorf("target index %s: %w", name, err)
+	}
+	s.known.mu.Lock()
+	was, claimed := s.known.claims[name]
+	s.known.mu.Unlock()
+	if !claimed {
+		if was, err = s.Coordinator.ClaimTarget(ctx, name, is); err != nil {
+			return err
+		}
+		s.known.mu.Lock()
+		if s.known.claims == nil {
+			s.known.claims = map[string]string{}
+		}
+		s.known.claims[name] = was
+		s.known.mu.Unlock()
+	}
+	if was != is {
+		return fmt.Errorf("target index %s has the UUID %s, this session began with %s: it was deleted and created again; begin a new session (--session-name) to send everything to it: %w",
+			name, is, was, ErrTargetReplaced)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// Bounds of items that a slot works on at the same time.
+const (
+	groupItems = 8
+	groupBytes = 2 << 20 // in the repository
+)
+
+// small says which items a slot leases together. ctx is that of the slot.
+func (m *Migration) small(ctx context.Context) cms.Small {
+	return cms.Small{Items: groupItems, Bytes: groupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
+		id, err := it.Range()
+		if sizes := m.sizes[id.Index]; err == nil && id.Shard < len(sizes) && sizes[id.Shard] <= groupBytes/groupItems {
+			return sizes[id.Shard]
+		}
+		return 0
+	}}
+}
+
+// slot runs leases, one after the other or small ones beside each other, until no work is left.
+func (m *Migration) slot(ctx context.Context, n int) (err error) {
+	group := m.Coordinator.Group(fmt.Sprintf("%s_%d", m.Holder, n), m.small(ctx))
+	defer func() {
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+		defer cancel()
+		if cerr := group.Close(back); cerr != nil && !errors.Is(cerr, fault.ErrUnavailable) {
+			err = errors.Join(err, cerr)
+		}
+	}()
+	for ctx.Err() == nil {
+		freed := m.freedSignal()
+		leases, err := group.Acquire(ctx, m.hints())
+		var none *cms.NoneAvailable
+		switch {
+		case errors.Is(err, cms.ErrAllDone):
+			return nil
+		case errors.As(err, &none):
+			m.wait(ctx, none, freed)
+			continue
+		case errors.Is(err, fault.ErrUnavailable):
+			if err := m.silent(err); err != nil {
+				return err
+			}
+			m.pause(ctx, time.Second, nil)
+			continue
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("acquire work: %w", err)
+		}
+		// Paused indices come last: if nothing else was leased, nothing else is free now.
+		begun, paused, err := m.beginable(ctx, group, leases)
+		if err != nil {
+			return err
+		}
+		if len(begun) == 0 {
+			if paused {
+				if left, err := m.otherWork(ctx); err != nil || !left {
+					return err
+				}
+			}
+			m.pause(ctx, time.Second, freed)
+			continue
+		}
+		if err := m.workAll(ctx, group, begun); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginable gives back the leases that nothing may be begun under now: those of paused indices, and what has to be worked on
+// alone, or beside that. Each of the others has entered Solo.
+func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*cms.Lease) (begun []*cms.Lease, paused bool, err error) {
+	for _, lease := range leases {
+		if m.isPaused(lease.ID.Index) {
+			paused = true
+		} else if err == nil && m.Solo.Enter(lease.Alone()) {
+			begun = append(begun, lease)
+			continue
+		}
+		rerr := lease.Release(ctx, cms.CausePause)
+		group.Left(ctx)
+		if rerr != nil && (paused || !errors.Is(rerr, fault.ErrUnavailable)) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	return begun, paused, err
+}
+
+// workAll runs leases at the same time, each to its end.
+func (m *Migration) workAll(ctx context.Context, group *cms.Group, leases []*cms.Lease) error {
+	var all errgroup.Group
+	for _, lease := range leases {
+		all.Go(func() error {
+			outcome, err := m.Session.run(ctx, lease)
+			group.Left(context.WithoutCancel(ctx))
+			m.Solo.Leave()
+			return m.judge(ctx, lease, outcome, err)
+		})
+	}
+	return all.Wait()
+}
+
+// judge decides whether the run goes on after a lease.
+func (m *Migration) judge(ctx context.Context, lease *cms.Lease, outcome Outcome, err error) error {
+	defer m.signalFreed()
+	switch {
+	case outcome == Completed || outcome == HandedOff || outcome == Failed:
+		m.good()
+		return nil
+	case errors.Is(err, bulk.ErrTooManyRefusals), errors.Is(err, bulk.ErrIndexBlocked):
+		m.pauseIndex(lease.ID.Index, err)
+		return nil
+	case errors.Is(err, fault.ErrUnavailable):
+		if err := m.silent(err); err != nil {
+			return err
+		}
+		m.pause(ctx, time.Second, nil)
+		return nil
+	case outcome == Lost && ctx.Err() == nil:
+		// Its lease runs out and the item is done again, by whoever comes first.
+		m.Log.Warn("lease lost", "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID, "error", err)
+		return nil
+	case ctx.Err() != nil, err == nil:
+		return nil
+	}
+	return err
+}
