@@ -106,6 +106,7 @@ func bulkOptions(o options, client *target.Client) bulk.Options {
 		MaxInFlight:  max(1, (o.connections+o.slots-1)/o.slots),
 		Breaker:      bulk.NewBreaker(o.maxFailed),
 		Pool:         &bulk.Pool{},
+		Recovery:     &bulk.Recovery{},
 		StallTimeout: o.unavailable,
 	}
 	if client != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Backoff between attempts: full jitter up to a ceiling that doubles.
+// Backoff between attempts: full jitter up to a ceiling that doubles, or until the target accepts a request of the process.
 const (
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second
@@ -107,7 +107,9 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	l.total.add(c)
 	l.mu.Unlock()
 	res, err := l.opts.Sender.Send(l.ctx, b.body[items[0].start:items[len(items)-1].end], len(items))
-	load = loadOf(res, err)
+	if load = loadOf(res, err); load == accepted {
+		l.opts.Recovery.accepted()
+	}
 	if err != nil && l.ctx.Err() != nil {
 		return res, errStopped
 	}
@@ -198,8 +200,7 @@ func (l *Loader) backOff(since *time.Time, try int, atLeast time.Duration, cause
 		return fmt.Errorf("gave up after %v: %w", now.Sub(*since).Round(time.Second), cause)
 	}
 	ceiling := time.Duration(math.Min(float64(minBackoff)*math.Pow(2, float64(try)), float64(maxBackoff)))
-	d := max(time.Duration(l.opts.Jitter()*float64(ceiling)), atLeast)
-	if l.opts.Pause(l.dispatchCtx, d) != nil {
+	if l.opts.Recovery.wait(l.dispatchCtx, l.opts.Pause, time.Duration(l.opts.Jitter()*float64(ceiling)), atLeast) != nil {
 		return errStopped
 	}
 	return nil

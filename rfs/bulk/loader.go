@@ -59,8 +59,9 @@ type Options struct {
 	// MayStart is called before each request; after an error no request is started
 	// any more. nil: always.
 	MayStart func() error
-	Breaker  *Breaker // nil: none
-	Pool     *Pool    // buffers that the Loaders of a process share; nil: of its own
+	Breaker  *Breaker  // nil: none
+	Pool     *Pool     // buffers that the Loaders of a process share; nil: of its own
+	Recovery *Recovery // ends pauses of the Loaders of a process; nil: of its own
 	// StallTimeout is how long a target may accept nothing of a body before the Loader stops
 	// with fault.ErrUnavailable; DefaultStallTimeout.
 	StallTimeout time.Duration
@@ -157,6 +158,9 @@ func New(opts Options) *Loader {
 	}
 	if opts.Pool == nil {
 		opts.Pool = &Pool{}
+	}
+	if opts.Recovery == nil {
+		opts.Recovery = &Recovery{}
 	}
 	l := &Loader{opts: opts, limiter: newAIMDLimiter(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), watermark: opts.From}
 	l.ctx, l.cancel = context.WithCancel(context.Background())

@@ -290,8 +290,16 @@ func TestGivingUpCountsFromTheLastDocumentTaken(t *testing.T) {
 	})
 }
 
-// Pauses double from half a second to half a minute; what the target asks for is the least.
+// Pauses double from half a second to half a minute, or to 3 s of the one that tries more often; what the target asks for is
+// the least.
 func TestPausesGrowAndHonourTheTarget(t *testing.T) {
+	for _, probes := range []bool{false, true} {
+		pausesGrow(t, probes)
+	}
+}
+
+func pausesGrow(t *testing.T, probes bool) {
+	t.Helper()
 	var pauses []time.Duration
 	tries := 0
 	s := &target{answer: func(context.Context, []string, int) (Result, error) {
@@ -304,7 +312,7 @@ func TestPausesGrowAndHonourTheTarget(t *testing.T) {
 		}
 		return Result{}, nil
 	}}
-	l := New(Options{Sender: s, Recorder: &records{}, Jitter: func() float64 { return 1 }, StallTimeout: time.Hour, Pause: func(_ context.Context, d time.Duration) error {
+	l := New(Options{Sender: s, Recorder: &records{}, Recovery: &Recovery{probing: !probes}, Jitter: func() float64 { return 1 }, StallTimeout: time.Hour, Pause: func(_ context.Context, d time.Duration) error {
 		pauses = append(pauses, d)
 		return nil
 	}})
@@ -313,6 +321,9 @@ func TestPausesGrowAndHonourTheTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second, 45 * time.Second, 30 * time.Second}
+	if probes {
+		want = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second, 3 * time.Second, 3 * time.Second, 3 * time.Second, 45 * time.Second, 3 * time.Second}
+	}
 	if !slices.Equal(pauses, want) {
 		t.Errorf("pauses %v, want %v", pauses, want)
 	}
