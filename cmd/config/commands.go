@@ -60,6 +60,9 @@ func (m *Migrate) Check() error {
 	if m.Conversion.RebuildText && !m.Conversion.RebuildSources {
 		return Usage("--rebuild-text-from-terms adds approximate text to rebuilt sources: give --rebuild-sources, too")
 	}
+	if m.Tuning.Tune && m.Tuning.Keep {
+		return Usage("--tune-target and --no-tune-target exclude each other")
+	}
 	given := 0
 	for _, is := range []bool{m.Transfer.Target.Cluster.Host != "", m.Export.Dir != "", m.Export.Discard} {
 		if is {

@@ -167,7 +167,8 @@ type Existing struct {
 // Tuning changes settings of the target while documents come.
 type Tuning struct {
 	_    struct{} `group:"Care of the target" section:"care"`
-	Tune bool     `flag:"tune-target" help:"while documents come, set refresh_interval -1 and number_of_replicas 0 on the indices that rfsd creates; they are restored at the end, after any crash, or by rfsctl target restore"`
+	Tune bool     `flag:"tune-target" help:"while documents come, set also number_of_replicas 0 on the indices that rfsd creates (refresh_interval is -1 meanwhile on those of 64 MiB and more anyway); settings are restored at the end, after any crash, or by rfsctl target restore"`
+	Keep bool     `flag:"no-tune-target" help:"change no settings of indices while documents come"`
 }
 
 // Disks is what is done while the target's disks are full.

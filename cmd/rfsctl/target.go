@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/tuning"
 )
 
-const targetHelp = `With --tune-target rfsd sets refresh_interval -1 and number_of_replicas 0 on indices that it creates, for as long as documents come.
+const targetHelp = `On large indices that it creates rfsd sets refresh_interval -1, and with --tune-target on all of them also number_of_replicas 0, for as long as documents come.
    What they were is kept with the state of the work; the migration restores it at its end. restore does so now, for a migration that was
    given up: only settings that still are as rfsd set them, on the very index that it tuned. It may be repeated.`
 
@@ -19,7 +19,7 @@ func targetCommand() *cli.Command {
 	return &cli.Command{
 		Name: "target", Usage: "give the target's settings back", Description: targetHelp,
 		Subcommands: []*cli.Command{
-			config.Command(cli.Command{Name: "restore", Usage: "restore the settings that --tune-target changed", Description: targetHelp}, restoreTarget),
+			config.Command(cli.Command{Name: "restore", Usage: "restore the settings that were changed while documents come", Description: targetHelp}, restoreTarget),
 		},
 	}
 }

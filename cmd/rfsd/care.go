@@ -7,10 +7,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/diskwatch"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/throttle"
+	"github.com/rfsd/rfsd/rfs/tuning"
 )
 
 // careOptions are how the target is treated while documents come.
-type careOptions struct{ tune, ignoreDisks bool }
+type careOptions struct {
+	tune        tuning.Wish
+	ignoreDisks bool
+}
 
 // gate lets a request start when the rate and the target's disks allow it.
 func (o careOptions) gate(client *target.Client, bucket *throttle.Bucket, log *slog.Logger) func(context.Context, int) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/rules"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/trial"
+	"github.com/rfsd/rfsd/rfs/tuning"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -101,7 +102,12 @@ func newOptions(m config.Migrate) (options, error) {
 		rebuildSources: m.Conversion.RebuildSources, rebuildText: m.Conversion.RebuildText,
 		parentJoin: m.Conversion.ParentJoin, duplicateKeys: worker.DuplicateKeys(m.Conversion.DuplicateKeys),
 		leases: m.Leases,
-		care:   careOptions{tune: m.Tuning.Tune},
+	}
+	switch {
+	case m.Tuning.Tune:
+		o.care.tune = tuning.All
+	case !m.Tuning.Keep:
+		o.care.tune = tuning.Refreshes
 	}
 	if err := o.transfer(m.Transfer); err != nil {
 		return o, err

@@ -40,7 +40,7 @@ var classes = map[string]Class{
 	"allow-partial": Signed, "existing-documents": Signed, "max-document-size": Signed, "failed-documents-content": Signed, "failed-documents-encrypt-to": Signed,
 
 	// What is done to the target beside documents.
-	"tune-target": Signed, "ignore-disks": Signed,
+	"tune-target": Signed, "no-tune-target": Signed, "ignore-disks": Signed,
 
 	// Pace.
 	"verify-first": Pace, "disable-compression": Pace, "documents-per-bulk-request": Pace, "documents-size-per-bulk-request": Pace,

@@ -23,14 +23,30 @@ type Tuned struct {
 
 func tunedID(target string) string { return kindTuned + ":" + indexKey(target) }
 
-// NoteTuned records what is going to be changed, before it is. The first record of an index counts:
-// created is false when there is one already.
-func (c *Coordinator) NoteTuned(ctx context.Context, t Tuned) (created bool, err error) {
+// NoteTuned records what is going to be changed, before it is, and returns the record that counts, which is the first one of
+// an index: created is false when there was one already.
+func (c *Coordinator) NoteTuned(ctx context.Context, t Tuned) (recorded Tuned, created bool, err error) {
 	raw, err := json.Marshal(t)
 	if err != nil {
-		return false, fmt.Errorf("record of tuned index %s: %w", t.Target, err)
+		return t, false, fmt.Errorf("record of tuned index %s: %w", t.Target, err)
 	}
-	return c.createRecord(ctx, Record{ID: tunedID(t.Target), Kind: kindTuned, Body: raw})
+	created, err = c.createRecord(ctx, Record{ID: tunedID(t.Target), Kind: kindTuned, Body: raw})
+	if created || err != nil {
+		return t, created, err
+	}
+	r, err := c.record(ctx, tunedID(t.Target))
+	if err != nil {
+		return t, false, err
+	}
+	recorded, err = decodeTuned(r)
+	return recorded, false, err
+}
+
+func decodeTuned(r Record) (t Tuned, err error) {
+	if err := json.Unmarshal(r.Body, &t); err != nil {
+		return t, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	}
+	return t, nil
 }
 
 // AllTuned yields what was changed and not restored yet.
@@ -39,9 +55,7 @@ func (c *Coordinator) AllTuned(ctx context.Context) iter.Seq2[Tuned, error] {
 		for r, err := range c.list(ctx, kindTuned) {
 			var t Tuned
 			if err == nil {
-				if jerr := json.Unmarshal(r.Body, &t); jerr != nil {
-					err = fmt.Errorf("record %s: %w: %w", r.ID, jerr, fault.ErrCorrupt)
-				}
+				t, err = decodeTuned(r)
 			}
 			if !yield(t, err) || err != nil {
 				return

@@ -24,13 +24,15 @@ type API interface {
 
 // Records stores the former settings: *cms.Coordinator.
 type Records interface {
-	NoteTuned(ctx context.Context, t cms.Tuned) (created bool, err error)
+	NoteTuned(ctx context.Context, t cms.Tuned) (recorded cms.Tuned, created bool, err error)
 	AllTuned(ctx context.Context) iter.Seq2[cms.Tuned, error]
 	ForgetTuned(ctx context.Context, target string) error
 }
 
 // tuned are the settings during the load: no refreshes, and no replicas.
-var tuned = map[string]string{"index.refresh_interval": "-1", "index.number_of_replicas": "0"}
+var tuned = map[string]string{refreshInterval: "-1", "index.number_of_replicas": "0"}
+
+const refreshInterval = "index.refresh_interval"
 
 // Tuner changes settings of indices for the duration of a migration.
 type Tuner struct {
@@ -39,34 +41,58 @@ type Tuner struct {
 	Log     *slog.Logger
 }
 
+// Wish is what is changed of an index.
+type Wish int
+
+// The wishes.
+const (
+	Nothing   Wish = iota
+	Refreshes      // none while documents come
+	All            // neither refreshes nor replicas
+)
+
+// settings returns what the wish sets.
+func (w Wish) settings() map[string]string {
+	set := map[string]string{}
+	for key, v := range tuned {
+		if w == All || w == Refreshes && key == refreshInterval {
+			set[key] = v
+		}
+	}
+	return set
+}
+
 // Tune changes the settings of target indices that this migration has created. It first records the former
-// settings, so that any process can restore them. It is idempotent.
-func (t *Tuner) Tune(ctx context.Context, targets []string) error {
+// settings, so that any process can restore them; what was recorded by an earlier call is what is set. It is idempotent.
+// fault.ErrConfig when that is not permitted.
+func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 	for _, target := range targets {
 		uuid, now, err := t.settings(ctx, target)
 		if err != nil {
 			return err
 		}
-		was := map[string]*string{}
-		for key := range tuned {
-			was[key] = nil
+		is := cms.Tuned{Target: target, UUID: uuid, Was: map[string]*string{}, Set: wish.settings()}
+		for key := range is.Set {
+			is.Was[key] = nil
 			if v, set := now[key]; set {
-				was[key] = &v
+				is.Was[key] = &v
 			}
 		}
-		created, err := t.Records.NoteTuned(ctx, cms.Tuned{Target: target, UUID: uuid, Was: was, Set: tuned})
+		is, created, err := t.Records.NoteTuned(ctx, is)
 		if err != nil {
 			return fmt.Errorf("tune %s: %w", target, err)
 		}
 		set := map[string]*string{}
-		for key, v := range tuned {
-			set[key] = &v
+		for key, v := range is.Set {
+			if tuned[key] == v { // a record is input: it sets nothing else
+				set[key] = &v
+			}
 		}
 		if err := t.put(ctx, target, set); err != nil {
 			return fmt.Errorf("tune %s: %w", target, err)
 		}
 		if created {
-			t.Log.InfoContext(ctx, "settings_tuned", "index", target, "settings", tuned)
+			t.Log.InfoContext(ctx, "settings_tuned", "index", target, "settings", is.Set)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
 	}}
 	tn := tuner(t, f)
 	for range 2 { // a worker that comes back does it again: what was first recorded counts
-		if err := tn.Tune(t.Context(), []string{"a", "b", "c", "d"}); err != nil {
+		if err := tn.Tune(t.Context(), []string{"a", "b", "c", "d"}, All); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestRecordsOfOthersRestoreNothingElse(t *testing.T) {
 		"a": {"index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
 	}}
 	tn := tuner(t, f)
-	_, err := tn.Records.NoteTuned(t.Context(), cms.Tuned{
+	_, _, err := tn.Records.NoteTuned(t.Context(), cms.Tuned{
 		Target: "a", UUID: "ua",
 		Set: map[string]string{"index.default_pipeline": "", "index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "-1"},
 		Was: map[string]*string{"index.default_pipeline": text("p"), "index.uuid": text("x"), "index.number_of_replicas": text("0"), "index.refresh_interval": text("5s")},
@@ -130,5 +130,25 @@ func TestRecordsOfOthersRestoreNothingElse(t *testing.T) {
 	want := map[string]string{"index.uuid": "ua", "index.number_of_replicas": "1", "index.refresh_interval": "5s"}
 	if !maps.Equal(f.indices["a"], want) {
 		t.Errorf("the index has %v", f.indices["a"])
+	}
+}
+
+// TestRefreshesAreOffWithoutATouchOnReplicas: and a later wish changes nothing that was not recorded before.
+func TestRefreshesAreOffWithoutATouchOnReplicas(t *testing.T) {
+	f := &fakeTarget{indices: map[string]map[string]string{"a": {"index.uuid": "ua", "index.number_of_replicas": "2", "index.refresh_interval": "30s"}}}
+	tn := tuner(t, f)
+	for _, wish := range []Wish{Refreshes, All} {
+		if err := tn.Tune(t.Context(), []string{"a"}, wish); err != nil {
+			t.Fatal(err)
+		}
+		if x := f.indices["a"]; x["index.number_of_replicas"] != "2" || x["index.refresh_interval"] != "-1" {
+			t.Errorf("wish %d: %v", wish, x)
+		}
+	}
+	if _, err := tn.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if x := f.indices["a"]; x["index.number_of_replicas"] != "2" || x["index.refresh_interval"] != "30s" {
+		t.Errorf("restored as %v", x)
 	}
 }

@@ -99,7 +99,7 @@ func (w whole) FinalPipelines(context.Context, []string) (map[string]string, err
 	return nil, w.do(func() error { return nil })
 }
 
-func (w whole) Tune(_ context.Context, names []string) error {
+func (w whole) Tune(_ context.Context, names []string, _ tuning.Wish) error {
 	return w.do(func() error { w.created["tuned"] = len(names); return nil })
 }
 
@@ -195,7 +195,7 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &Session{
 		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log,
 		Phases:  Phases{PhaseMetadata, PhaseIndices, PhaseDocuments},
-		Globals: on.migrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: true,
+		Globals: on.migrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: tuning.All,
 		Plan: func(ctx context.Context, _ string) (*Plan, error) {
 			var plan *Plan
 			var err error

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/tuning"
 )
 
 // IndicesRecord is the body of phase:index: what the plan found.
@@ -206,13 +207,36 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 		}
 		entry.Late, entry.Differs = made.Late, made.Differs[:min(len(made.Differs), mostDiffers)]
 		entry.Originals = made.Originals
-		if s.Tune && len(entry.Ours) > 0 && !entry.Create {
-			if err := s.Tuner.Tune(ctx, entry.Ours); err != nil {
-				return entry, err
-			}
+		if err := s.tune(ctx, entry); err != nil {
+			return entry, err
 		}
 	}
 	return entry, s.checkTargets(ctx, entry, 0)
+}
+
+// refreshedBytes is the size in the repository of an index whose documents come before refreshes cost anything.
+const refreshedBytes = 64 << 20
+
+// tune changes settings of the target indices that this session creates. Refreshes are a matter of large indices, and of
+// those whose size was not read; without the permission for it they stay.
+func (s *Session) tune(ctx context.Context, entry Entry) error {
+	wish := s.Tune
+	var size int64
+	for _, n := range entry.Bytes {
+		size += n
+	}
+	if wish == tuning.Refreshes && len(entry.Bytes) > 0 && size < refreshedBytes {
+		wish = tuning.Nothing
+	}
+	if wish == tuning.Nothing || len(entry.Ours) == 0 || entry.Create {
+		return nil
+	}
+	err := s.Tuner.Tune(ctx, entry.Ours, wish)
+	if wish == tuning.Refreshes && errors.Is(err, fault.ErrConfig) {
+		s.Log.WarnContext(ctx, "the target refreshes indices while documents come: the user may not change their settings", "index", entry.Locator.IndexName, "reason", fault.Text(err))
+		return nil
+	}
+	return err
 }
 
 // forgetOurs takes back what noteOurs recorded of indices that were not created after all:

@@ -27,7 +27,7 @@ var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejecte
 
 // Tuner changes settings of target indices for the time of the migration.
 type Tuner interface {
-	Tune(ctx context.Context, targets []string) error
+	Tune(ctx context.Context, targets []string, wish tuning.Wish) error
 	Restore(ctx context.Context) ([]tuning.Restored, error)
 }
 
@@ -66,10 +66,10 @@ type Session struct {
 	Streams func(ctx context.Context, name string) (uuid string, err error)
 	// Order puts the items that are wanted first to the front; nil: none.
 	Order cms.Hints
-	// Tuner changes settings of the indices this session creates while documents come, when Tune is
-	// set, and restores what any run of the session has changed; nil when there is no cluster.
+	// Tuner changes settings of the indices this session creates while documents come, as Tune says,
+	// and restores what any run of the session has changed; nil when there is no cluster.
 	Tuner Tuner
-	Tune  bool
+	Tune  tuning.Wish
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing
 	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
