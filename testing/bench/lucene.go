@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -19,6 +20,12 @@ var readerSource []byte
 //go:embed lucene/pom.xml
 var readerPOM []byte
 
+// The versions of Lucene that stored fields and columns are read with.
+const (
+	storedLucene  = "8.7.0" // that of the source
+	columnsLucene = "9.12.3"
+)
+
 // luceneRounds is how often Lucene reads everything; its best round counts, when the JIT is done.
 const luceneRounds = 12
 
@@ -36,7 +43,7 @@ func (r *luceneResult) Best() float64 { return slices.Min(r.CPUSeconds) }
 
 // readWithLucene compiles the reader when needed, unpacks the snapshot to a temporary directory and reads it.
 func readWithLucene(ctx context.Context, cache string, s *source) (*luceneResult, error) {
-	classes, err := compileReader(ctx, filepath.Join(cache, "bench", "lucene-8.7.0"))
+	classes, err := compileReader(ctx, filepath.Join(cache, "bench", "lucene-"+storedLucene), storedLucene, "StoredFields.java", readerSource)
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +71,14 @@ func readWithLucene(ctx context.Context, cache string, s *source) (*luceneResult
 	return r, nil
 }
 
-// compileReader fetches Lucene through Maven, compiles the reader and gives its class path.
-func compileReader(ctx context.Context, home string) (string, error) {
+// compileReader fetches a version of Lucene through Maven, compiles a reader and returns its class path.
+func compileReader(ctx context.Context, home, version, name string, source []byte) (string, error) {
 	jars := filepath.Join(home, "jars")
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return "", err
 	}
-	for name, content := range map[string][]byte{"pom.xml": readerPOM, "StoredFields.java": readerSource} {
+	pom := bytes.Replace(readerPOM, []byte("VERSION"), []byte(version), 1)
+	for name, content := range map[string][]byte{"pom.xml": pom, name: source} {
 		if err := os.WriteFile(filepath.Join(home, name), content, 0o644); err != nil {
 			return "", err
 		}
@@ -82,7 +90,7 @@ func compileReader(ctx context.Context, home string) (string, error) {
 		}
 	}
 	classPath := filepath.Join(jars, "*")
-	javac := exec.CommandContext(ctx, java("javac"), "-d", home, "-cp", classPath, filepath.Join(home, "StoredFields.java"))
+	javac := exec.CommandContext(ctx, java("javac"), "-d", home, "-cp", classPath, filepath.Join(home, name))
 	if out, err := javac.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling the Lucene reader: %w: %s", err, tail(out))
 	}

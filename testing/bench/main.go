@@ -25,6 +25,7 @@ type options struct {
 	target    string // OpenSearch version, none for no target
 	targetURL string
 	lucene    bool
+	columns   int // documents whose columns are read, instead of all else
 	json      bool
 	cache     string
 }
@@ -53,6 +54,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.target, "target", "2.19.4", "version of OpenSearch to migrate into, or none")
 	fs.StringVar(&o.targetURL, "target-url", "", "a running cluster to migrate into, instead of starting one; its index bench is deleted")
 	fs.BoolVar(&o.lucene, "lucene", true, "read the shards with Lucene, too (needs a JDK and Maven)")
+	fs.IntVar(&o.columns, "columns", 0, "read columns of doc values of so many documents beside Lucene, and nothing else")
 	output := fs.String("output", "text", "text or json")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -63,8 +65,8 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	case *output != "text" && *output != "json":
 		return o, fmt.Errorf("--output is text or json, not %q", *output)
-	case o.rounds < 1 || o.documents < 0:
-		return o, errors.New("--rounds must be at least 1, --documents not negative")
+	case o.rounds < 1 || o.documents < 0 || o.columns < 0:
+		return o, errors.New("--rounds must be at least 1, --documents and --columns not negative")
 	}
 	o.json = *output == "json"
 	if o.documents == 0 {
@@ -85,6 +87,9 @@ func bench(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
+	}
+	if o.columns > 0 {
+		return readColumns(ctx, o, os.Stdout)
 	}
 	s, err := provide(ctx, o)
 	if err != nil {

@@ -53,6 +53,12 @@ func PackedAt(src []byte, bits int, k int64) uint64 { return bitsAt(src, k*int64
 // bitsAt returns a value of 0–64 bits that begins at a bit of src, which the caller has checked
 // to hold it.
 func bitsAt(src []byte, first int64, bits int, le bool) uint64 {
+	if at, used := first>>3, int(first&7); used+bits <= 64 && at+8 <= int64(len(src)) {
+		if le {
+			return binary.LittleEndian.Uint64(src[at:]) >> used & (1<<bits - 1)
+		}
+		return binary.BigEndian.Uint64(src[at:]) << used >> (64 - bits)
+	}
 	var v uint64
 	for got := 0; got < bits; {
 		at := first + int64(got)
@@ -81,9 +87,9 @@ func DirectSpan(bits int, k int64) (off, n int64) {
 	return first >> 3, (first&7 + int64(bits) + 7) >> 3
 }
 
-// DirectIn is value k of 0–64 bits out of the bytes of its DirectSpan.
+// DirectIn is value k of 0–64 bits out of the bytes of its DirectSpan. What span has behind its length makes it quicker.
 func DirectIn(span []byte, bits int, k int64, le bool) uint64 {
-	return bitsAt(span, k*int64(bits)&7, bits, le)
+	return bitsAt(span[:cap(span)], k*int64(bits)&7, bits, le)
 }
 
 // Direct is a DirectReader array of n values.

@@ -135,6 +135,8 @@ type sequenceReader struct {
 	*sequence
 	data   *view
 	blocks []packedBlock // read so far
+
+	next, value int64 // the last end of a pair
 }
 
 func newSequenceReader(s *sequence, data Data) *sequenceReader {
@@ -166,13 +168,19 @@ func (s *sequenceReader) at(ctx context.Context, i int64) (int64, error) {
 
 // pair gives values i and i+1, which bound a part of n.
 func (s *sequenceReader) pair(ctx context.Context, i, n int64) (from, to int64, err error) {
-	if from, err = s.at(ctx, i); err == nil {
-		to, err = s.at(ctx, i+1)
+	if i > 0 && i == s.next {
+		from = s.value
+	} else if from, err = s.at(ctx, i); err != nil {
+		return 0, 0, err
 	}
-	if err == nil && (from < 0 || to < from || to > n) {
-		err = codec.Errorf(s.off, "part %d from %d to %d of %d", i, from, to, n)
+	if to, err = s.at(ctx, i+1); err != nil {
+		return 0, 0, err
 	}
-	return from, to, err
+	if from < 0 || to < from || to > n {
+		return 0, 0, codec.Errorf(s.off, "part %d from %d to %d of %d", i, from, to, n)
+	}
+	s.next, s.value = i+1, to
+	return from, to, nil
 }
 
 // at moves the place of an error from a part of the file to the file.
