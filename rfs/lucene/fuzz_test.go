@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,13 @@ func FuzzDocValuesMeta(f *testing.F) {
 	seedFiles(f, ".dvm", func(b []byte) {
 		f.Add(b, codec.NewInput(b).IndexHeader().Suffix)
 	})
+	for _, version := range []string{"4.5.1", "4.6.1", "4.8.1", "4.9.1"} {
+		for name, b := range zipDir(f, filepath.Join("testdata", "columns", version+".zip")) {
+			if strings.HasSuffix(name, ".dvm") {
+				f.Add(b, "")
+			}
+		}
+	}
 	field := func(i int32) (columns.Field, bool) {
 		return columns.Field{SkipIndex: i%8 == 7, Compressed: i%2 == 0, Sorts: i == 9}, i >= 0 && i < 64
 	}
@@ -168,7 +176,11 @@ func FuzzDocValuesMeta(f *testing.F) {
 
 // FuzzColumns damages the columns of real segments, or gives others to their metadata.
 func FuzzColumns(f *testing.F) {
-	for _, dir := range testShards(f) {
+	shards := testShards(f)
+	for _, version := range []string{"4.8.1-300", "4.9.1-300"} {
+		shards[version] = zipDir(f, filepath.Join("testdata", "columns", version+".zip"))
+	}
+	for _, dir := range shards {
 		commit, err := Open(f.Context(), dir.without(documentsFile), Options{})
 		if err != nil {
 			f.Fatal(err)
