@@ -29,6 +29,8 @@ func NewDerived(mapping json.RawMessage) (*Rebuilder, error) {
 // kindConstant is the type whose value is in the mapping alone: the cluster writes it into every document.
 const kindConstant = "constant_keyword"
 
+func (derived) reserved(string) bool { return true }
+
 func (derived) claims(*node) []string { return nil }
 
 // derivedRenders returns how the values of a type are written: in a column of numbers or of terms, and where they are

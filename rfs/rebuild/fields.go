@@ -60,6 +60,8 @@ func StatesFields(mapping json.RawMessage, created int64, text bool) ([]FieldSta
 	return all, nil
 }
 
+func (fields) reserved(string) bool { return true }
+
 func (fields) claims(*node) []string { return nil }
 
 func (fields) layers(ctx context.Context, s *segment, f *node) ([]layer, string, error) {

@@ -134,7 +134,10 @@ func readRange(ctx context.Context, t *testing.T, reader *lucene.Reader, x worke
 	t.Helper()
 	defer reader.Close()
 	b, err := rebuild.New(x.Source.Mappings[0].Body, x.Entry.Locator.Created, doc.AppendFormat)
-	if x.Entry.Rebuild == worker.RebuildDerived {
+	switch x.Entry.Rebuild {
+	case worker.RebuildColumnar:
+		b, err = rebuild.NewColumnar(x.Source.Mappings[0].Body, x.Entry.Locator.Created)
+	case worker.RebuildDerived:
 		b, err = rebuild.NewDerived(x.Source.Mappings[0].Body)
 	}
 	if err != nil {

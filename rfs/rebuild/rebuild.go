@@ -52,6 +52,8 @@ type dialect interface {
 	layers(ctx context.Context, s *segment, f *node) (layers []layer, unknown string, err error)
 	// claims are names of fields of Lucene that belong to a field of the mapping.
 	claims(f *node) []string
+	// reserved reports whether a column of a name that begins with _ belongs to the cluster, not to a source.
+	reserved(name string) bool
 	// source appends the source of the current document.
 	source(ctx context.Context, s *segment, dst []byte) ([]byte, error)
 }
@@ -271,7 +273,7 @@ func (s *segment) bindStrangers(ctx context.Context) error {
 	var names []string
 	s.values.Names(func(name string) {
 		_, column := s.values.Has(name)
-		if name == "_doc_count" || column && !s.known[name] && name[:min(1, len(name))] != "_" {
+		if name == "_doc_count" || column && !s.known[name] && (name[:min(1, len(name))] != "_" || !s.dialect.reserved(name)) {
 			names = append(names, name)
 		}
 	})

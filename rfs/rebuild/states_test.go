@@ -2,6 +2,7 @@ package rebuild_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/rebuild"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -106,5 +108,26 @@ func TestStates(t *testing.T) {
 	want := []rebuild.FieldState{{Field: "a", Type: "keyword", State: rebuild.Exact}, {Field: "n.l", Type: "long", State: rebuild.Exact}, {Field: "o.h", Type: "holographic", State: rebuild.Lost}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestOnlyWhatIsKnownOfColumnarIndicesIsRebuilt: these modes keep some types in forms of their own.
+func TestOnlyWhatIsKnownOfColumnarIndicesIsRebuilt(t *testing.T) {
+	got, err := rebuild.StatesColumnar(json.RawMessage(`{"properties":{"a":{"type":"keyword"},"b":{"type":"keyword","normalizer":"lowercase"},
+		"c":{"type":"keyword","copy_to":"a"},"d":{"type":"date"},"f":{"type":"flattened"},"n":{"type":"long"},"t":{"type":"text"},"w":{"type":"date","format":"week_date"}}}`), 9_111_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact := ""
+	for _, f := range got {
+		if f.State == rebuild.Exact {
+			exact += f.Field
+		}
+	}
+	if len(got) != 8 || exact != "adn" {
+		t.Errorf("exact: %q of %+v", exact, got)
+	}
+	if _, err := rebuild.StatesColumnar(json.RawMessage(`{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`), 9_111_000); !errors.Is(err, fault.ErrUnsupported) {
+		t.Errorf("nested objects: %v", err)
 	}
 }

@@ -19,6 +19,8 @@ const (
 	suffixOffsets   = ".offsets"           // the order of arrays
 )
 
+func (synthetic) reserved(string) bool { return true }
+
 func (synthetic) claims(f *node) []string {
 	var all []string
 	for _, suffix := range suffixes(f) {

@@ -17,11 +17,12 @@ import (
 // Rebuild names how the sources of an index are rebuilt.
 type Rebuild string
 
-// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildDerived the derived source of OpenSearch, RebuildFields
+// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildColumnar that of its columnar modes, RebuildDerived the derived source of OpenSearch, RebuildFields
 // what stored fields and doc values hold of sources that are switched off or filtered, RebuildTerms that and text out of its
 // terms.
 const (
 	RebuildSynthetic Rebuild = "synthetic"
+	RebuildColumnar  Rebuild = "columnar"
 	RebuildDerived   Rebuild = "derived"
 	RebuildFields    Rebuild = "fields"
 	RebuildTerms     Rebuild = "terms"
@@ -40,9 +41,9 @@ func rebuilds(x *snapshot.Index, asked Rebuild) Rebuild {
 	switch {
 	case how != "" || asked == "" || x.Settings["index.derived_source.enabled"] == "true":
 		return how
-	case modeOf(x) == RebuildSynthetic:
+	case modeOf(x) != "":
 		if len(x.Mappings) == 1 {
-			return RebuildSynthetic // whole, as it was before a filter
+			return modeOf(x) // whole, as it was before a filter
 		}
 		return ""
 	case slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return reducedMapping(m.Body) != "" }) || x.Settings["index.mapping.source.mode"] == "disabled":
@@ -74,15 +75,13 @@ func modeOf(x *snapshot.Index) Rebuild {
 	if mode == "" {
 		mode = storedSourceOf(onlyMapping(x)).Mode
 	}
-	switch mode {
-	case "synthetic":
-		return RebuildSynthetic
-	case "":
-		if synthesizes(x) {
-			return RebuildSynthetic
-		}
+	switch {
+	case mode != "synthetic" && (mode != "" || !synthesizes(x)):
+		return ""
+	case isColumnar(x):
+		return RebuildColumnar
 	}
-	return ""
+	return RebuildSynthetic
 }
 
 // onlyMapping returns the mapping of an index that is rebuilt, which has one at most; nil for none.
@@ -129,6 +128,8 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e Entry) (*builder, 
 // of returns the Rebuilder for a mapping.
 func (how Rebuild) of(mapping json.RawMessage, created int64) (*rebuild.Rebuilder, error) {
 	switch how {
+	case RebuildColumnar:
+		return rebuild.NewColumnar(mapping, created)
 	case RebuildDerived:
 		return rebuild.NewDerived(mapping)
 	case RebuildFields, RebuildTerms:

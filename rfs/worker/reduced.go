@@ -47,14 +47,18 @@ func reducedSource(x *snapshot.Index) string {
 
 // synthesizes reports whether the mode of an index has sources rebuilt unless a setting says otherwise.
 func synthesizes(x *snapshot.Index) bool {
-	return slices.Contains([]string{"logsdb", "time_series", "columnar", "logsdb_columnar"}, x.Settings["index.mode"])
+	return isColumnar(x) || slices.Contains([]string{"logsdb", "time_series"}, x.Settings["index.mode"])
+}
+
+// isColumnar reports whether an index keeps everything in doc values.
+func isColumnar(x *snapshot.Index) bool {
+	return slices.Contains([]string{"columnar", "logsdb_columnar"}, x.Settings["index.mode"])
 }
 
 // knownMode reports whether it is known how an index of its mode stores documents. It is not of the columnar modes with
 // another source mode than their own.
 func knownMode(x *snapshot.Index) bool {
-	switch x.Settings["index.mode"] {
-	case "columnar", "logsdb_columnar":
+	if isColumnar(x) {
 		mode := x.Settings["index.mapping.source.mode"]
 		return mode == "" || mode == "synthetic"
 	}

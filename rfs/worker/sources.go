@@ -101,6 +101,8 @@ func (s Sources) rebuilt(x *snapshot.Index, how Rebuild) Sources {
 // states returns how well the fields of a mapping are rebuilt.
 func (how Rebuild) states(mapping json.RawMessage, created int64) ([]rebuild.FieldState, error) {
 	switch how {
+	case RebuildColumnar:
+		return rebuild.StatesColumnar(mapping, created)
 	case RebuildDerived:
 		return rebuild.StatesDerived(mapping)
 	case RebuildFields, RebuildTerms:
