@@ -3,7 +3,6 @@ package config
 import (
 	"math"
 	"strings"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -17,11 +16,10 @@ type Nodes struct {
 
 // Verification is how a target is compared with its snapshot.
 type Verification struct {
-	_           struct{}      `group:"Verification"`
-	Quick       bool          `flag:"quick" help:"compare numbers of documents only"`
-	Sample      Share         `flag:"sample" default:"100%" want:"a part such as 1%" help:"part of all documents that is compared, such as 1%: always the same ids"`
-	MaxLatency  time.Duration `flag:"target-max-latency" default:"0s" max:"1h" help:"lower the load on the target while a page of it takes longer to come, as 500ms or 2s, and raise it again (0s: never)"`
-	Differences int           `flag:"differences" default:"1000" min:"1" max:"100000" help:"most documents that are named for each target index; the others are counted"`
+	_           struct{} `group:"Verification"`
+	Quick       bool     `flag:"quick" help:"compare numbers of documents only"`
+	Sample      Share    `flag:"sample" default:"100%" want:"a part such as 1%" help:"part of all documents that is compared, such as 1%: always the same ids"`
+	Differences int      `flag:"differences" default:"1000" min:"1" max:"100000" help:"most documents that are named for each target index; the others are counted"`
 }
 
 // AtTheEnd is what is done when every document is settled.

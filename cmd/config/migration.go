@@ -275,8 +275,9 @@ type Bulk struct {
 	_           struct{} `group:"How the work is done" section:"work"`
 	Documents   int      `flag:"documents-per-bulk-request" default:"0" min:"0" max:"2147483647" help:"most documents in one request (0: no limit)"`
 	Size        RequestSize
-	Connections int  `flag:"max-connections" default:"4" min:"1" max:"256" help:"most requests under way at the same time, over all slots"`
-	MaxRate     Rate `flag:"max-rate" default:"0" want:"a number of megabytes per second from 0 to 1000000" help:"most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"`
+	Connections int           `flag:"max-connections" default:"4" min:"1" max:"256" help:"most requests under way at the same time, over all slots"`
+	MaxRate     Rate          `flag:"max-rate" default:"0" want:"a number of megabytes per second from 0 to 1000000" help:"most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"`
+	MaxLatency  time.Duration `flag:"target-max-latency" default:"0s" max:"1h" help:"lower the load on the target while a request (of documents, or for a page of a comparison) takes longer to be answered, as 500ms or 2s, and raise it again (0s: never)"`
 }
 
 // Order is which indices come first.

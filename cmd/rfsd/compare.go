@@ -134,7 +134,7 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 		Sequence: func(ctx context.Context, name string) (map[string]int64, error) {
 			return rollback.Sequence(ctx, client, name)
 		}}
-	if latency := throttle.NewLatency(c.ask.MaxLatency, pause); latency != nil {
+	if latency := throttle.NewLatency(c.maxLatency, pause); latency != nil {
 		held.Pace = latency
 	}
 	if marks, why := source.marks(ctx, client); why != nil {

@@ -37,7 +37,7 @@ func newInstruments(o options) *instruments {
 
 // limits are those of all that is sent.
 func (in *instruments) limits(o options, client *target.Client, log *slog.Logger) worker.Limits {
-	return worker.Limits{Connections: o.connections, Pace: &in.pace, Admit: o.care.gate(client, in.bucket, log)}
+	return worker.Limits{Connections: o.connections, Pace: &in.pace, Admit: o.care.gate(client, in.bucket, log), MaxLatency: o.maxLatency}
 }
 
 // sample is what the worker did so far.

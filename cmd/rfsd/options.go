@@ -77,7 +77,8 @@ type options struct {
 	bulkBytes       int
 	maxDocument     int64 // longest source that is read, in bytes
 	connections     int
-	maxRate         int64 // bytes per second; 0: no limit
+	maxRate         int64         // bytes per second; 0: no limit
+	maxLatency      time.Duration // of requests of the target, beyond which its load is lowered; 0: never
 	order           cms.Hints
 	failedDir       string // or s3://bucket/prefix
 	failedForm      failed.Form
@@ -131,7 +132,7 @@ func newOptions(m config.Migrate) (options, error) {
 // transfer takes over what a migration and an import have in common.
 func (o *options) transfer(t config.Transfer) (err error) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, t.Bulk.Size.Bytes, int64(t.Bulk.MaxRate)
-	o.maxDocument = int64(t.Document.Most)
+	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency
 	o.existing = bulk.Existing(t.Existing.Documents)
 	o.slots, o.unavailable, o.json, o.logLevel = t.Slots.Number, t.Patience.Unavailable, t.Output.JSON(), t.Log.Level
 	o.allowPartial, o.includeSystem, o.care.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore

@@ -18,11 +18,11 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 		"repo-uri", "remote-store-uri", "snapshot-name", "s3-region", "s3-endpoint", "s3-path-style", "s3-role-arn", "s3-requester-pays", "allow-partial", "verify-first",
 		"source-host", "source-username", "source-aws-sigv4", "source-aws-region", "source-aws-service", "source-aws-role-arn",
 		"snapshot-repo-name", "source-repo-type", "source-repo-location", "source-repo-setting", "snapshot-max-rate", "without-global-state", "snapshot-no-wait", "retry-snapshot",
-		"tune-target", "ignore-disks", "run-pipelines", "existing-documents", "disable-compression",
+		"tune-target", "no-tune-target", "ignore-disks", "run-pipelines", "existing-documents", "disable-compression",
 		"rebuild-text-from-terms",
 		"phases", "index-allowlist", "index-exclude", "template-allowlist", "component-template-allowlist", "index-template-allowlist", "include", "rules-text", "rules", "aliases", "replicas",
 		"shards", "index-rename", "without-rule", "include-system", "data-streams", "multi-type", "parent-join", "rebuild-sources", "duplicate-keys", "emit-doc-type",
-		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "max-document-size", "first", "index-priority", "max-failed-documents", "failed-documents-content", "failed-documents-encrypt-to", "unavailable-timeout",
+		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "target-max-latency", "max-document-size", "first", "index-priority", "max-failed-documents", "failed-documents-content", "failed-documents-encrypt-to", "unavailable-timeout",
 		"initial-lease-duration", "max-lease-duration", "max-item-attempts", "clock-skew-tolerance",
 		"from", "create-indices", "window-size", "window-lease", "max-attempts",
 	}

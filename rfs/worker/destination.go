@@ -5,8 +5,11 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -39,22 +42,71 @@ type Limits struct {
 	Pace        *throttle.Pace // part of them that may be used; nil: all
 	// Admit waits until so many bytes may be sent; nil: at once.
 	Admit func(ctx context.Context, bytes int) error
+	// MaxLatency lowers the load while requests take longer to be answered, and raises it again: fewer of them at the same
+	// time, then pauses between them. 0: never.
+	MaxLatency time.Duration
 }
 
 // limiter bounds the requests under way over all slots of a process, and their rate.
 type limiter struct {
 	Limits
-	next bulk.Sender
+	next    bulk.Sender
+	latency *throttle.Latency // nil: the load is never lowered
 
 	mu      sync.Mutex
 	used    int
 	waiting []chan struct{} // closed when it is their turn
+	resumes time.Time       // before it no request is started
+}
+
+func newLimiter(next bulk.Sender, limits Limits) *limiter {
+	l := &limiter{next: next, Limits: limits}
+	l.latency = throttle.NewLatency(limits.MaxLatency, l.rest)
+	return l
+}
+
+// rest lets no request start for d. It does not hold up the answer that was slow.
+func (l *limiter) rest(_ context.Context, d time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := time.Now().Add(d); at.After(l.resumes) {
+		l.resumes = at
+	}
+	return nil
+}
+
+// rested blocks until requests may be started again, or ctx is done.
+func (l *limiter) rested(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		d := time.Until(l.resumes)
+		l.mu.Unlock()
+		if d <= 0 {
+			return nil
+		}
+		t := time.NewTimer(d)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// allowed returns how many requests may be under way now.
+func (l *limiter) allowed() int {
+	n := l.Pace.Of(l.Connections)
+	if l.latency != nil {
+		n = max(1, int(math.Ceil(l.latency.Share()*float64(n))))
+	}
+	return n
 }
 
 // acquire waits for a connection.
 func (l *limiter) acquire(ctx context.Context) error {
 	l.mu.Lock()
-	if len(l.waiting) == 0 && l.used < l.Pace.Of(l.Connections) {
+	if len(l.waiting) == 0 && l.used < l.allowed() {
 		l.used++
 		l.mu.Unlock()
 		return nil
@@ -85,7 +137,7 @@ func (l *limiter) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used--
-	for len(l.waiting) > 0 && l.used < l.Pace.Of(l.Connections) {
+	for len(l.waiting) > 0 && l.used < l.allowed() {
 		close(l.waiting[0])
 		l.waiting = slices.Delete(l.waiting, 0, 1)
 		l.used++
@@ -98,6 +150,9 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 		return bulk.Result{}, err
 	}
 	defer l.release()
+	if err := l.rested(ctx); err != nil {
+		return bulk.Result{}, err
+	}
 	if l.Admit != nil {
 		if err := l.Admit(ctx, len(body)); err != nil {
 			return bulk.Result{}, err
@@ -106,7 +161,12 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 	if err := mayStart(); err != nil {
 		return bulk.Result{}, err
 	}
-	return l.next.Send(ctx, body, n)
+	if l.latency == nil {
+		return l.next.Send(ctx, body, n)
+	}
+	_, answered := l.latency.Begin()
+	res, err := l.next.Send(ctx, body, n)
+	return res, errors.Join(err, answered(ctx))
 }
 
 // cluster sends every item's bodies to the same cluster.
@@ -114,7 +174,7 @@ type cluster struct{ limiter *limiter }
 
 // ToCluster makes a Destination of a cluster.
 func ToCluster(sender bulk.Sender, limits Limits) Destination {
-	return cluster{&limiter{next: sender, Limits: limits}}
+	return cluster{newLimiter(sender, limits)}
 }
 
 // Open is ready at once.

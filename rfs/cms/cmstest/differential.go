@@ -52,7 +52,7 @@ func together(t *testing.T, s cms.Store) {
 	now := storeNow(t, s).UnixMilli()
 	var changes []cms.Change
 	var items []cms.Item
-	for n := range 40 {
+	for n := range 25 {
 		it := randomItem(r, n, now/1000)
 		items, changes = append(items, it), append(changes, cms.Change{ID: it.ID, Transition: randomTransition(r, now)})
 	}
