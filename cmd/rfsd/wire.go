@@ -112,6 +112,9 @@ func bulkOptions(o options, client *target.Client) bulk.Options {
 	if client != nil {
 		b.Finder = client
 	}
+	if o.target.URL != "" {
+		b.MaxID = target.MaxID
+	}
 	return b
 }
 

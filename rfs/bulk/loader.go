@@ -3,6 +3,7 @@
 package bulk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type Options struct {
 	// compared with what is sent, also after a request whose answer was lost: our own copy counts as indexed.
 	SentBelow int64
 	Finder    Finder // for that comparison; nil: what is there counts as kept
+	MaxID     int    // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
 
 	MaxBytes    int // bytes of a body, DefaultMaxBytes; a larger document goes alone
 	MaxDocs     int // documents of a body; no limit
@@ -184,6 +186,12 @@ func pause(ctx context.Context, d time.Duration) error {
 // full. On error the document was not queued; it returns the first fatal error, or that
 // of ctx.
 func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
+	if most := l.opts.MaxID; most > 0 && len(d.ID) > most { // a target rejects the whole request for it
+		return l.Fail(ctx, doc.Failure{
+			Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: l.opts.Shard, Ordinal: d.Ordinal,
+			Reason: doc.LongID, Detail: fmt.Sprintf("an id of %d bytes: targets take %d", len(d.ID), most), Source: bytes.Clone(d.Source),
+		})
+	}
 	if l.prefix == nil || string(l.prefixIndex) != string(d.Index) {
 		l.prefixIndex = append(l.prefixIndex[:0], d.Index...)
 		l.prefix = appendPrefix(l.prefix[:0], l.opts.Existing.op(), d.Index)

@@ -161,6 +161,30 @@ func TestASourceThatLooksLikeActionsStaysOneLine(t *testing.T) {
 	}
 }
 
+// TestAnIDThatNoTargetTakesFailsItsDocumentOnly: sent, it would have the whole request rejected.
+func TestAnIDThatNoTargetTakesFailsItsDocumentOnly(t *testing.T) {
+	for most, want := range map[int]int{3: 1, 0: 0} {
+		s, r := &target{}, &records{}
+		l := New(Options{Sender: s, Recorder: r, MaxID: most, Shard: 7})
+		for i, id := range []string{"abc", "abcd", "x"} {
+			d := document(int64(i))
+			d.ID = []byte(id)
+			if err := l.Add(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c := l.Counts(); c.Failed != int64(want) || c.Indexed != int64(3-want) || c.Live != 3 || len(r.synced) != want || l.Watermark() != 3 {
+			t.Errorf("at most %d: %+v, %+v", most, c, r.synced)
+		}
+		if want > 0 && (r.synced[0].ID != "abcd" || r.synced[0].Reason != doc.LongID || r.synced[0].Status != 0 || r.synced[0].Shard != 7 || r.synced[0].Ordinal != 1 || r.synced[0].Source == nil) {
+			t.Errorf("%+v", r.synced[0])
+		}
+	}
+}
+
 func TestBodiesAreCutByBytesAndDocuments(t *testing.T) {
 	s := &target{}
 	l := New(Options{Sender: s, Recorder: &records{}, MaxDocs: 3, MaxBytes: 200, MaxInFlight: 1})

@@ -152,6 +152,9 @@ func IsExists(err error) bool {
 	return errors.As(err, &e) && (e.Type == "resource_already_exists_exception" || e.Type == "index_already_exists_exception")
 }
 
+// MaxID is the longest id of a document that Elasticsearch from 5.0 and OpenSearch take, in bytes of UTF-8 (IndexRequest.validate).
+const MaxID = 512
+
 // Index is an index of the target.
 type Index struct {
 	Name     string

@@ -44,16 +44,12 @@ var table = []Class{
 		Remedy: `leave long values out of the index: PUT INDEX/_mapping {"properties":{"FIELD":{"type":"keyword","ignore_above":8191}}}`,
 	},
 	{
-		Name: "document_limit", Cause: "a shard cannot hold more documents", words: []string{"number of documents in the index cannot exceed", "Number of documents in the index can't exceed"},
-		Remedy: `migrate the index in a new session with more shards: --shards INDEX=NUMBER`,
-	},
-	{
 		Name: "stream_create_only", Cause: "the name is a data stream, which takes new documents only", words: []string{"only write ops with an op_type of create are allowed in data streams"},
 		Remedy: `rfsd redrive sends to data streams with create`,
 	},
 	{
 		Name: "stream_timestamp", Cause: "the document has no single @timestamp, which a data stream needs", words: []string{"data stream timestamp field", "single-valued timestamp field"},
-		Remedy: `set @timestamp with --rules, or migrate the index in a new session with --data-streams index`,
+		Remedy: `migrate the index in a new session with --data-streams index, or with --rules that copy or rename a field to @timestamp`,
 	},
 	{
 		Name: "no_write_index", Cause: "the name is an alias of several indices, none of which is for writing", words: []string{"no write index is defined for alias"},
@@ -65,11 +61,7 @@ var table = []Class{
 	},
 	{
 		Name: "join_routing", Cause: "a child document has no routing", words: []string{"[routing] is missing for join field"},
-		Remedy: `set the routing with --rules, in a new session`,
-	},
-	{
-		Name: "version_conflict", Cause: "the target has the document in a version that is newer", types: []string{"version_conflict_engine_exception"},
-		Remedy: `compare both with rfsd verify; delete the one on the target if that of the source shall win`,
+		Remedy: `create the index without the join field and migrate it in a new session, or give the document a routing at its source`,
 	},
 	{
 		Name: "pipeline_missing", Cause: "the index names an ingest pipeline that is not there", words: []string{"pipeline with id ["},
@@ -105,11 +97,11 @@ var table = []Class{
 	{
 		Name: "field_name", Cause: "the name of a field is empty, or begins or ends with a dot",
 		words:  []string{"makes object resolution ambiguous", "name cannot be an empty string", "field name cannot contain only whitespace", "cannot be only whitespace", "object field starting or ending with a [.]"},
-		Remedy: `rename the field with --rules, in a new session`,
+		Remedy: `create the index with "enabled":false for the object that has the field, or for the whole mapping, and migrate it in a new session`,
 	},
 	{
-		Name: "id_too_long", Cause: "the id has more than 512 bytes", words: []string{"is too long, must be no longer than 512 bytes"},
-		Remedy: `give the document another id with --rules, in a new session`,
+		Name: "id_too_long", Cause: "the id has more than 512 bytes", types: []string{string(doc.LongID)}, words: []string{"is too long, must be no longer than 512 bytes"},
+		Remedy: `no target takes it: give the document another id at its source, or in the files of an export, and begin a new session`,
 	},
 	{
 		Name: "type_conflict", Cause: "new fields of the document have another type than those of the mapping", words: []string{"cannot be changed from type", "can't merge a non object mapping", "can't merge a non-nested mapping", "object mapping [", "Could not dynamically add mapping"},
@@ -149,11 +141,7 @@ var table = []Class{
 		Remedy: ignoreMalformed,
 	},
 	{
-		Name: "vector", Cause: "a vector does not fit its field", words: []string{"of type [knn_vector]", "ector dimension"},
-		Remedy: newType,
-	},
-	{
-		Name: "value_format", Cause: "a value does not fit the type of its field", words: []string{"failed to parse field ["},
+		Name: "value_format", Cause: "a value does not fit the type of its field", words: []string{"failed to parse field [", "ector dimension"},
 		Remedy: newType,
 	},
 	{
