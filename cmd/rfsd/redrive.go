@@ -30,8 +30,8 @@ import (
 
 const redriveHelp = `Sends the documents in --failed-documents again, as they were sent, after the cause was repaired. What arrives is removed from
    the files; what fails again stays with the reason of now. A file that a running process writes is not touched. The
-   process may be killed at any time: a file is replaced when the fate of its documents is known. Documents overwrite
-   those of the same id. Those that have no source, or whose source cannot be sent, stay and count as failed.
+   process may be killed at any time: a file is replaced when the fate of its documents is known. --existing-documents of the
+   session decides about those of the same id. Those that have no source, or whose source cannot be sent, stay and count as failed.
 
    Sources that the files do not hold (--failed-documents-content), and those of documents that a fleet has recorded
    (--from-control-index), are read again: from the snapshot with --repo-uri, and --rules where the migration had rules; from the
@@ -111,6 +111,9 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.existing, err = existingOf(ctx, kept); err != nil {
+		return errors.Join(err, closeKept())
+	}
 	source, err := sourceOf(ctx, o, kept, in, log)
 	if err != nil {
 		return errors.Join(err, closeKept())
@@ -123,23 +126,16 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}
-	keeps := false // the session keeps documents that the target has
-	if kept != nil {
-		identity, err := kept.Identity(ctx)
-		if err != nil && !errors.Is(err, cms.ErrNotFound) {
-			return errors.Join(err, closeKept())
-		}
-		keeps = identity[worker.ExistingKey] == string(bulk.Keep)
-	}
-	opts := bulkOptions(o, nil)
+	opts := bulkOptions(o, client)
 	opts.Sender = sender
 	r := &redrive.Redrive{
 		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Identities: o.identities, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),
-		Creates: func(ctx context.Context, index string) (bool, error) {
-			if keeps {
-				return true, nil
+		Existing: func(ctx context.Context, index string) (bulk.Existing, error) {
+			stream, err := isStream(ctx, client, index)
+			if stream {
+				return bulk.Keep, err
 			}
-			return isStream(ctx, client, index)
+			return o.existing, err
 		},
 	}
 	r.Source = source
@@ -203,6 +199,21 @@ func keptFailures(ctx context.Context, o options, client *target.Client) (*cms.C
 	return c, end, nil
 }
 
+// existingOf returns what the session does with documents that the target has.
+func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, error) {
+	if kept == nil {
+		return bulk.Overwrite, nil
+	}
+	identity, err := kept.Identity(ctx)
+	if err == nil && identity[worker.ExistingKey] == "" { // an import has it among its settings
+		identity, err = kept.Settings(ctx)
+	}
+	if err != nil && !errors.Is(err, cms.ErrNotFound) {
+		return "", fmt.Errorf("state of the session: %w", err)
+	}
+	return bulk.Existing(cmp.Or(identity[worker.ExistingKey], string(bulk.Overwrite))), nil
+}
+
 // isStream reports whether a name of the target is a data stream, and returns a fault.ErrConfig for one that is not there:
 // sending to it would create an index with guessed mappings.
 func isStream(ctx context.Context, client *target.Client, index string) (bool, error) {
@@ -245,6 +256,9 @@ func (r *redriveReport) conclude(o options, err error, out io.Writer) error {
 func (r *redriveReport) writeText(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d files\n", r.Place, r.Files)
 	fmt.Fprintf(w, "documents %d: indexed %d, failed again %d, filtered %d\n", r.Documents, r.Indexed, r.Failed, r.Filtered)
+	if r.Kept > 0 {
+		fmt.Fprintf(w, "%d were not sent in place of documents that the target has, and are removed from the files\n", r.Kept)
+	}
 	if r.Duplicates > 0 {
 		fmt.Fprintf(w, "%d further lines of the same documents were removed\n", r.Duplicates)
 	}

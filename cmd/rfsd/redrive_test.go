@@ -100,7 +100,7 @@ func TestRedriveOfABucket(t *testing.T) {
 				}
 				r := &redrive.Redrive{
 					Place: place, Bulk: bulk.Options{Sender: &refusing{c.refuses}, MaxInFlight: 1}, Identities: c.keys, MaxDocument: 1 << 20, Log: slog.New(slog.DiscardHandler),
-					Creates: func(context.Context, string) (bool, error) { return false, nil },
+					Existing: func(context.Context, string) (bulk.Existing, error) { return bulk.Overwrite, nil },
 				}
 				if form.To != nil && turn == 0 {
 					r.Identities = nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/budget"
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/importer"
@@ -125,5 +126,5 @@ func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, record
 	if err != nil {
 		return nil, err
 	}
-	return &worker.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.memory, MaxDocument: o.maxDocument}, nil
+	return &worker.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.memory, Versions: o.existing == bulk.Newer, MaxDocument: o.maxDocument}, nil
 }

@@ -41,6 +41,7 @@ type action struct {
 	Type    string `json:"_type"`
 	ID      string `json:"_id"`
 	Routing string `json:"routing"`
+	Version int64  `json:"version"`
 }
 
 func parseAction(line []byte) (action, error) {

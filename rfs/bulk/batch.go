@@ -108,7 +108,7 @@ func (b *batch) fail(it item, shard, status int, reason doc.Reason, detail strin
 	}
 	b.failures = append(b.failures, doc.Failure{
 		Index: a.Index, ID: a.ID, Type: a.Type, Routing: a.Routing, Shard: shard, Ordinal: it.ordinal,
-		Reason: reason, Detail: detail, Status: status,
+		Reason: reason, Detail: detail, Status: status, Version: a.Version,
 		Source: bytes.Clone(b.body[it.source : it.end-1]),
 	})
 	return nil

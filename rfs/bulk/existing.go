@@ -64,7 +64,7 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal) (unknown []int
 			if err != nil {
 				return nil, err
 			}
-			k := Key(a)
+			k := Key{Index: a.Index, Type: a.Type, ID: a.ID, Routing: a.Routing}
 			if there[n].Index != "" {
 				k.Index = there[n].Index
 			}

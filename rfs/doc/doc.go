@@ -50,5 +50,6 @@ type Failure struct {
 	Reason  Reason
 	Detail  string // the target's message, or what is wrong with the bytes
 	Status  int    // HTTP status of the item, 0 when it was never sent
+	Version int64  // Document.Version
 	Source  []byte // as stored; nil when there is none
 }

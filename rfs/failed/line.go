@@ -43,6 +43,7 @@ type line struct {
 	Ordinal int64           `json:"ordinal"`
 	Reason  doc.Reason      `json:"reason"`
 	Status  int             `json:"status"`
+	Version int64           `json:"version,omitempty"`
 	Class   string          `json:"class,omitempty"`
 	Content Content         `json:"content,omitempty"` // what is written of the source, where it is not the source
 	SHA256  string          `json:"source_sha256,omitempty"`
@@ -56,7 +57,7 @@ type line struct {
 // AppendLine appends a failure as a line. The source is embedded as it is when it is JSON in
 // one line, otherwise its bytes are kept in base64.
 func AppendLine(dst []byte, f *doc.Failure, content Content) ([]byte, error) {
-	l := line{Index: f.Index, ID: f.ID, Type: f.Type, Routing: f.Routing, Shard: f.Shard, Ordinal: f.Ordinal, Reason: f.Reason, Status: f.Status}
+	l := line{Index: f.Index, ID: f.ID, Type: f.Type, Routing: f.Routing, Shard: f.Shard, Ordinal: f.Ordinal, Reason: f.Reason, Status: f.Status, Version: f.Version}
 	if content.sources() {
 		l.Detail = f.Detail
 		if c := classes.Of(f.Reason, f.Detail); c.Known() {
@@ -135,7 +136,7 @@ func (l *Line) parse(text []byte) error {
 	}
 	l.Failure = doc.Failure{
 		Index: x.Index, ID: x.ID, Type: x.Type, Routing: x.Routing, Shard: x.Shard, Ordinal: x.Ordinal,
-		Reason: x.Reason, Status: x.Status, Detail: x.Detail, Source: x.Base64,
+		Reason: x.Reason, Status: x.Status, Version: x.Version, Detail: x.Detail, Source: x.Base64,
 	}
 	if x.Source != nil {
 		l.Failure.Source = x.Source

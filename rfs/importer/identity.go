@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // Keys of what binds a session to its import, besides those of the destination.
@@ -72,7 +73,7 @@ func (m *Import) meta() cms.Meta {
 		filesKey: fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16s", len(m.files), size, m.digest),
 	}
 	if m.Bulk.Existing == bulk.Keep {
-		settings["existing-documents"] = string(m.Bulk.Existing)
+		settings[worker.ExistingKey] = string(m.Bulk.Existing)
 	}
 	return cms.Meta{Settings: settings, Identity: identity}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -37,8 +38,9 @@ type file struct {
 	noter noter
 
 	loader *bulk.Loader
-	create bool // the loader's op
-	begin  int  // place in order of the first document of the loader
+	exists bulk.Existing // of the loader
+	begin  int           // place in order of the first document of the loader
+	kept   int64         // documents that the target kept its own for
 
 	wanted []wanted // lines whose sources are read again
 
@@ -136,7 +138,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	case known:
 		e.fate = duplicate
 	case f.run.Select != nil && !f.run.Select(x.Index):
-		e.fate = kept
+		e.fate = left
 	case !sendable(l):
 		e.fate = again
 	case l.Omitted() && f.run.Source == nil:
@@ -154,7 +156,7 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 		return f.stay(e.fate, l)
 	}
 	if !l.Omitted() {
-		return f.add(ctx, n, &doc.Document{Index: []byte(x.Index), ID: []byte(x.ID), Type: bytesOf(x.Type), Routing: bytesOf(x.Routing), Source: x.Source})
+		return f.add(ctx, n, &doc.Document{Index: []byte(x.Index), ID: []byte(x.ID), Type: bytesOf(x.Type), Routing: bytesOf(x.Routing), Source: x.Source, Version: x.Version})
 	}
 	l.Text = bytes.Clone(l.Text)
 	if f.wanted = append(f.wanted, wanted{Document: d, n: n, line: l}); len(f.wanted) < maxWanted {
@@ -229,20 +231,18 @@ func (f *file) fetch(ctx context.Context) error {
 
 // add passes the document of a line on to the loader of its op. Its ordinal is set here.
 func (f *file) add(ctx context.Context, n int, d *doc.Document) error {
-	create, err := f.run.createOnly(ctx, string(d.Index))
+	existing, err := f.run.existingIn(ctx, string(d.Index))
 	if err != nil {
 		return err
 	}
-	if f.loader == nil || create != f.create {
+	if f.loader == nil || existing != f.exists {
 		if err := f.flush(ctx); err != nil {
 			return err
 		}
 		opts := f.run.Bulk
 		opts.Recorder, opts.From, opts.Index, opts.EmitType = f, int64(len(f.order)), string(d.Index), true
-		if opts.Existing = bulk.Overwrite; create {
-			opts.Existing = bulk.Keep
-		}
-		f.loader, f.create, f.begin = bulk.New(opts), create, len(f.order)
+		opts.Existing, opts.SentBelow = existing, math.MaxInt64 // a redrive that was killed may have sent it
+		f.loader, f.exists, f.begin = bulk.New(opts), existing, len(f.order)
 	}
 	f.mu.Lock()
 	d.Ordinal = int64(len(f.order))
@@ -280,9 +280,10 @@ func (f *file) flush(ctx context.Context) error {
 
 // settle marks the documents that arrived: those below the watermark that did not fail.
 func (f *file) settle() {
-	watermark := f.loader.Watermark()
+	watermark, counts := f.loader.Settled()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.kept += counts.Kept
 	for n := f.begin; n < len(f.order) && int64(n) < watermark; n++ {
 		if e := &f.lines[f.order[n]]; e.fate == pending {
 			e.fate = arrived
@@ -364,7 +365,7 @@ func (f *file) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.run.report.add(f.lines, remaining)
+	f.run.report.add(f.lines, f.kept, remaining)
 	return nil
 }
 

@@ -47,8 +47,9 @@ type Source interface {
 type Redrive struct {
 	Place Place
 	Bulk  bulk.Options // Sender and the bounds of bodies; Recorder, From and Existing are set here
-	// Creates returns whether an index of the target takes the op create only, as data streams do. Its error ends the run.
-	Creates func(ctx context.Context, index string) (bool, error)
+	// Existing returns what becomes of documents that an index of the target has: data streams know only bulk.Keep. With
+	// bulk.Newer, one whose version is not known does not replace any. Its error ends the run.
+	Existing func(ctx context.Context, index string) (bulk.Existing, error)
 	// MaxDocument is the longest source that is read, in bytes; a file with a longer one ends the run and stays as it is.
 	MaxDocument int64
 	Select      func(index string) bool // nil: all; documents of other indices stay in the files
@@ -58,7 +59,7 @@ type Redrive struct {
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
 	Log     *slog.Logger
 
-	creates  map[string]bool
+	existing map[string]bulk.Existing
 	fates    map[key]fate // of all documents seen so far
 	report   Report
 	maxLines int // 0: the constant
@@ -66,10 +67,11 @@ type Redrive struct {
 	Sent, Failed atomic.Int64
 }
 
-// Report is the account of a run: Documents = Indexed + Failed + Filtered + Remaining.
+// Report is the account of a run: Documents = Indexed + Kept + Failed + Filtered + Remaining.
 type Report struct {
 	Documents  int64    `json:"documents"`  // failed documents in the files, each once
 	Indexed    int64    `json:"indexed"`    // of them, arrived: removed from the files
+	Kept       int64    `json:"kept"`       // of them, not sent in place of the target's own, by Redrive.Existing: removed likewise
 	Failed     int64    `json:"failed"`     // of them, failed again, or cannot be sent: they stay, with the reason of now
 	Filtered   int64    `json:"filtered"`   // of them, left in the files by choice
 	Duplicates int64    `json:"duplicates"` // further lines of the same documents: removed
@@ -96,7 +98,7 @@ const (
 	pending    fate = iota // sent, no answer yet
 	arrived                // accepted
 	again                  // failed, in the draft
-	kept                   // not sent by choice, in the draft
+	left                   // not sent by choice, in the draft
 	unreadable             // no failed document, in the draft
 	duplicate              // another line of a document
 )
@@ -118,7 +120,7 @@ const maxLines = 4 << 20
 
 // Run sends the documents of all files. It returns what is known also beside an error; ctx ends it in good order.
 func (r *Redrive) Run(ctx context.Context) (Report, error) {
-	r.creates, r.fates = map[string]bool{}, map[key]fate{}
+	r.existing, r.fates = map[string]bulk.Existing{}, map[key]fate{}
 	r.report = Report{Classes: []Class{}, InUse: []string{}}
 	names, err := r.Place.Names(ctx)
 	for i := 0; err == nil && i < len(names); i++ {
@@ -161,16 +163,16 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 	return err
 }
 
-// createOnly asks once per index.
-func (r *Redrive) createOnly(ctx context.Context, index string) (bool, error) {
-	if is, known := r.creates[index]; known {
+// existingIn asks once per index.
+func (r *Redrive) existingIn(ctx context.Context, index string) (bulk.Existing, error) {
+	if is, known := r.existing[index]; known {
 		return is, nil
 	}
-	is, err := r.Creates(ctx, index)
+	is, err := r.Existing(ctx, index)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	r.creates[index] = is
+	r.existing[index] = is
 	return is, nil
 }
 
@@ -188,23 +190,25 @@ func (r *Report) count(index string, reason doc.Reason, detail string, class cla
 	r.Classes[at].Count++
 }
 
-// add counts the documents of a file; remaining are those whose fate is not known.
-func (r *Report) add(lines []entry, remaining int64) {
+// add counts the documents of a file; of those that arrived, the target kept its own for kept. remaining are those whose fate is
+// not known.
+func (r *Report) add(lines []entry, kept, remaining int64) {
 	for _, e := range lines {
 		switch e.fate {
 		case arrived:
 			r.Indexed++
 		case again, unreadable:
 			r.Failed++
-		case kept:
+		case left:
 			r.Filtered++
 		case duplicate:
 			r.Duplicates++
 		case pending:
 		}
 	}
+	r.Indexed, r.Kept = r.Indexed-kept, r.Kept+kept
 	r.Remaining += remaining
-	r.Documents = r.Indexed + r.Failed + r.Filtered + r.Remaining
+	r.Documents = r.Indexed + r.Kept + r.Failed + r.Filtered + r.Remaining
 }
 
 const (

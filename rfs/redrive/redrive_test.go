@@ -124,11 +124,16 @@ func held(t *testing.T, dir string) map[string][]string {
 func redriveOf(p Place, c *cluster) *Redrive {
 	return &Redrive{
 		Place: p, Bulk: bulk.Options{Sender: c, MaxDocs: 2, MaxInFlight: 2}, Log: slog.New(slog.DiscardHandler), MaxDocument: 8 << 20,
-		Creates: func(_ context.Context, index string) (bool, error) {
-			if index == "gone" {
-				return false, fmt.Errorf("index gone is not on the target: %w", fault.ErrConfig)
+		Existing: func(_ context.Context, index string) (bulk.Existing, error) {
+			switch {
+			case index == "gone":
+				return "", fmt.Errorf("index gone is not on the target: %w", fault.ErrConfig)
+			case strings.HasPrefix(index, "stream"):
+				return bulk.Keep, nil
+			case strings.HasPrefix(index, "newer"):
+				return bulk.Newer, nil
 			}
-			return strings.HasPrefix(index, "stream"), nil
+			return bulk.Overwrite, nil
 		},
 	}
 }

@@ -23,6 +23,7 @@ type Again struct {
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects   func(index string) []string
 	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
+	Versions    bool           // set the versions of documents
 	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
 }
 
@@ -84,7 +85,7 @@ func (a *Again) shard(ctx context.Context, e Entry, shard int, wanted []redrive.
 		return at
 	}
 	r, err := openReading(ctx, a.Repo, e, shard, a.Edit, Documents{
-		Memory: a.Memory, MaxDocument: a.MaxDocument,
+		Memory: a.Memory, MaxDocument: a.MaxDocument, Versions: a.Versions,
 		Select: func(ordinal int64) bool {
 			at := from(ordinal)
 			return at < len(places) && wanted[places[at]].Ordinal == ordinal

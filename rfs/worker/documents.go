@@ -248,6 +248,8 @@ type Documents struct {
 	Filter func(d *doc.Document) error // left out by rules
 	Fail   func(f *doc.Failure) error  // it cannot be sent
 	Select func(ordinal int64) bool    // nil: all; others are read and not passed on
+	// Versions sets the versions of documents.
+	Versions bool
 
 	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
 	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
@@ -286,7 +288,7 @@ func openReading(ctx context.Context, repo snapshot.Repository, e Entry, shard i
 	if to.Select != nil {
 		dir = nearby{dir}
 	}
-	commit, err := lucene.Open(ctx, dir, lucene.Options{Values: e.needsValues(b)})
+	commit, err := lucene.Open(ctx, dir, lucene.Options{Values: e.needsValues(b) || to.Versions})
 	if err != nil {
 		return nil, s.Blame(err)
 	}
@@ -297,7 +299,7 @@ func openReading(ctx context.Context, repo snapshot.Repository, e Entry, shard i
 func (s *reading) read(ctx context.Context, from, to int64) error {
 	memory := &allowance{budget: s.to.Memory, longest: s.to.MaxDocument}
 	defer memory.close()
-	r := s.commit.Reader(lucene.ReadOptions{From: from, To: to, NestedTerms: s.entry.Locator.NestedTerms(), Values: s.values, Memory: memory})
+	r := s.commit.Reader(lucene.ReadOptions{From: from, To: to, NestedTerms: s.entry.Locator.NestedTerms(), Values: s.values, Memory: memory, Versions: s.to.Versions})
 	defer r.Close()
 	s.documents.memory = memory
 	for {
