@@ -2,8 +2,13 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rfsd/rfsd/testing/cluster"
@@ -131,5 +136,146 @@ func TestUndoRemovesWhatAMigrationCreatedAndNothingElse(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// undone runs `rfsctl undo --yes` and returns its list.
+func undone(t *testing.T, want int, at ...string) map[string]createdEntry {
+	t.Helper()
+	res := Run(t, "rfsctl", append([]string{"undo", "--yes", "--output", "json"}, at...)...)
+	if res.Code != want {
+		t.Errorf("undo: exit %d, want %d: %s%s", res.Code, want, res.Stdout, res.Stderr)
+	}
+	return createdOf(t, res)
+}
+
+// TestUndoOfADataStream: one that the migration filled goes with its template, unless a policy was attached to it or it was rolled
+// over.
+func TestUndoOfADataStream(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	name := "data-stream " + streamOfFixture
+	var managed atomic.Bool
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if managed.Load() && strings.HasPrefix(r.URL.Path, "/_plugins/_ism/explain/") {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{".ds-%s-000001":{"policy_id":"hot"},"total_managed_indices":1}`, streamOfFixture)
+			return
+		}
+		forward(w, r, n.URL)
+	}))
+	t.Cleanup(door.Close)
+	at := []string{"--target-host", door.URL}
+	fill := func() (before []string) {
+		t.Helper()
+		withoutStreams(t, n)
+		theirs(t, n)
+		before = onTarget(t, n)
+		if res := Run(t, "rfsd", targetArgs(n.URL, streamRepos()[0], "--data-streams", "create")...); res.Code != 0 {
+			t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+		}
+		return before
+	}
+	refused := func(reason string) {
+		t.Helper()
+		e := undone(t, 7, at...)[name]
+		if e.State != "refused" || !strings.Contains(e.Reason, reason) || !strings.Contains(e.Reason, "DELETE /_data_stream/"+streamOfFixture) {
+			t.Errorf("%+v", e)
+		}
+		if countOf(t, n, streamOfFixture) == 0 {
+			t.Error("its documents are gone")
+		}
+	}
+	fill()
+	managed.Store(true)
+	refused("policies were attached since: hot of .ds-" + streamOfFixture)
+	managed.Store(false)
+	call(t, n, "POST", "/"+streamOfFixture+"/_rollover", nil)
+	refused("that it did not have at the end of the migration")
+	before := fill()
+	if e := undone(t, 0, at...)[name]; e.State != "removed" {
+		t.Errorf("%+v", e)
+	}
+	if after := onTarget(t, n); !slices.Equal(after, before) {
+		t.Errorf("left %v, before %v", after, before)
+	}
+}
+
+// TestUndoGivesTunedSettingsBack undoes a migration that was killed while the settings of its indices were changed, of which another
+// client has changed one since.
+func TestUndoGivesTunedSettingsBack(t *testing.T) {
+	if os.Getenv("RFSD_REMEDIES") == "" {
+		t.Skip("RFSD_REMEDIES=1 waits for the lease of a migration that is killed")
+	}
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	k := newKiller(t, n)
+	k.run(t, "POST /_bulk", 3, true, "rfsd", targetArgs(k.URL, demoRepo(), "--tune-target", "--initial-lease-duration", "2s", "--documents-per-bulk-request", "1", "--slots", "1")...)
+	touched := ""
+	for name, is := range tuning(t, n) {
+		if is == "refresh -1 replicas 0" {
+			touched = name
+		}
+	}
+	if touched == "" {
+		t.Fatalf("nothing was tuned: %v", tuning(t, n))
+	}
+	call(t, n, "PUT", "/"+touched+"/_settings", map[string]any{"index": map[string]any{"number_of_replicas": 2}})
+	at := []string{"--target-host", n.URL}
+	until(t, "the lease has ended", func() bool { return Run(t, "rfsctl", append([]string{"undo"}, at...)...).Code == 1 })
+	was := createdOf(t, Run(t, "rfsctl", append([]string{"created", "--output", "json"}, at...)...))
+	list := undone(t, 7, at...)
+	refresh, replicas := "setting "+touched+" index.refresh_interval", "setting "+touched+" index.number_of_replicas"
+	if was[refresh].State != "changed" || list[replicas].State != "refused" || !strings.Contains(list[replicas].Reason, "changed by others and left") {
+		t.Errorf("%+v, then %+v", was[refresh], list[replicas])
+	}
+	if e := list["index "+touched]; e.State != "refused" {
+		t.Errorf("%+v", e)
+	}
+	for name, is := range tuning(t, n) {
+		if strings.HasPrefix(is, "refresh -1") || name == touched && !strings.HasSuffix(is, "replicas 2") {
+			t.Errorf("%s stays tuned: %s", name, is)
+		}
+	}
+}
+
+// TestUndoOfAnImport: what --create-indices created goes, what was there and what others wrote to stays.
+func TestUndoOfAnImport(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	theirs(t, n)
+	call(t, n, "PUT", "/old", map[string]any{})
+	before := onTarget(t, n)
+	dir := t.TempDir()
+	var lines strings.Builder
+	for _, index := range []string{"old", "new-1", "new-2"} {
+		for i := range 20 {
+			fmt.Fprintf(&lines, "{\"index\":{\"_index\":%q,\"_id\":\"%d\"}}\n{\"a\":%d}\n", index, i, i)
+		}
+	}
+	must(t, os.WriteFile(dir+"/a.ndjson", []byte(lines.String()), 0o600))
+	k := newKiller(t, n)
+	args := []string{"import", "--from", dir, "--target-host", k.URL, "--session-name", "moved", "--create-indices", "--window-lease", "3s", "--output", "json"}
+	at := []string{"--target-host", n.URL, "--session-name", "moved"}
+	k.run(t, "PUT /new-1", 1, true, "rfsd", args...)
+	if res := Run(t, "rfsctl", append([]string{"undo", "--yes"}, at...)...); res.Code != 4 || !strings.Contains(res.Stderr, "the session runs") {
+		t.Errorf("while a lease is held: exit %d: %s", res.Code, res.Stderr)
+	}
+	if res := Run(t, "rfsd", args...); res.Code != 0 {
+		t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	list := createdOf(t, Run(t, "rfsctl", append([]string{"created", "--output", "json"}, at...)...))
+	if got := withoutAliases(list); !slices.Equal(got, []string{"index new-1", "index new-2"}) {
+		t.Errorf("created %v", got)
+	}
+	call(t, n, "PUT", "/new-2/_doc/by-hand", map[string]any{"by": "hand"})
+	list = undone(t, 7, at...)
+	if e := list["index new-2"]; list["index new-1"].State != "removed" || e.State != "refused" || !strings.Contains(e.Reason, "written to after") {
+		t.Errorf("%+v", list)
+	}
+	if after := onTarget(t, n); !slices.Equal(after, slices.Sorted(slices.Values(append(before, "index new-2")))) {
+		t.Errorf("left %v, before %v", after, before)
+	}
+	if res := Run(t, "rfsd", args...); res.Code != 1 || !strings.Contains(res.Stderr, "rfsctl undo") {
+		t.Errorf("the import goes on: exit %d: %s", res.Code, res.Stderr)
 	}
 }

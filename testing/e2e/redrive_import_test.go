@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// TestRedriveReadsTheFilesOfAnImportAgain has a strict mapping refuse documents of files, whose failed documents hold no
+// source, or that only the control index knows.
+func TestRedriveReadsTheFilesOfAnImportAgain(t *testing.T) {
+	const refused = 300
+	n := cluster.OpenSearch(t, targets[0])
+	files := t.TempDir()
+	for _, name := range []string{"a.ndjson", "b.ndjson.gz"} {
+		var lines bytes.Buffer
+		for i := range refused / 2 {
+			fmt.Fprintf(&lines, "{\"index\":{\"_index\":\"docs\"}}\n{\"file\":%q,\"n\":%d}\n{\"index\":{\"_index\":\"docs\",\"_id\":\"%s%d\"}}\n{}\n", name, i, name, i)
+		}
+		b := lines.Bytes()
+		if strings.HasSuffix(name, ".gz") {
+			var packed bytes.Buffer
+			z := gzip.NewWriter(&packed)
+			_, err := z.Write(b)
+			must(t, errors.Join(err, z.Close()))
+			b = packed.Bytes()
+		}
+		must(t, os.WriteFile(filepath.Join(files, name), b, 0o600))
+	}
+	for _, c := range []struct {
+		name    string
+		args    []string // of the import
+		redrive []string
+	}{
+		{"hash", []string{"--failed-documents-content", "hash"}, nil},
+		{"control index", nil, []string{"--from-control-index"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wipe(t, n)
+			call(t, n, "PUT", "/docs", map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
+			dir := filepath.Join(t.TempDir(), "failed")
+			args := append([]string{"import", "--from", files, "--target-host", n.URL, "--session-name", "again", "--failed-documents", dir, "--max-failed-documents", "unlimited",
+				"--window-size", "4096", "--output", "json"}, c.args...)
+			if res := Run(t, "rfsd", args...); res.Code != 6 {
+				t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+			}
+			redrive := append([]string{"--target-host", n.URL, "--session-name", "again", "--max-failed-documents", "unlimited"}, c.redrive...)
+			if c.redrive == nil {
+				redrive = append(redrive, "--failed-documents", dir)
+			}
+			if res := Run(t, "rfsd", append([]string{"redrive"}, redrive...)...); res.Code != 1 || !strings.Contains(res.Stderr, "--from") {
+				t.Errorf("without the files: exit %d: %s", res.Code, res.Stderr)
+			}
+			if res := Run(t, "rfsd", append([]string{"redrive", "--from", t.TempDir()}, redrive...)...); res.Code != 1 {
+				t.Errorf("with other files: exit %d: %s", res.Code, res.Stderr)
+			}
+			redrive = append(redrive, "--from", files)
+			if r := redrives(t, 6, redrive...); r.Failed != refused || r.Indexed != 0 || len(r.Classes) != 1 || r.Classes[0].Class != "strict_mapping" {
+				t.Errorf("before the mapping is fixed: %+v", r)
+			}
+			call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true})
+			if r := redrives(t, 0, redrive...); r.Documents != refused || r.Indexed != refused || !r.Complete {
+				t.Errorf("%+v", r)
+			}
+			if got := countOf(t, n, "docs"); got != 2*refused {
+				t.Errorf("%d documents of %d arrived", got, 2*refused)
+			}
+			if res := Run(t, "rfsd", "verify", "--from", files, "--target-host", n.URL, "--session-name", "compared"); res.Code != 0 {
+				t.Errorf("verify: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+			}
+			if r := redrives(t, 0, redrive...); r.Documents != 0 {
+				t.Errorf("a second redrive: %+v", r)
+			}
+		})
+	}
+}
+
+// TestEncryptedFailedDocumentsAreListedAndSentAgain goes through the programs with a key.
+func TestEncryptedFailedDocumentsAreListedAndSentAgain(t *testing.T) {
+	const refused = 997
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	own, other := key(t), key(t)
+	repo, dir := fixture(t, "1.7.6-basic"), filepath.Join(t.TempDir(), "failed")
+	call(t, n, "PUT", "/docs", map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
+	res := Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "secret", "--failed-documents", dir, "--max-failed-documents", "unlimited",
+		"--failed-documents-encrypt-to", own.public)...)
+	if res.Code != 6 {
+		t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	must(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err == nil && (bytes.Contains(b, []byte(`"index"`)) || bytes.Contains(b, []byte("strict_dynamic"))) {
+			t.Errorf("%s is in clear", path)
+		}
+		return err
+	}))
+	failures := func(want int, says string, more ...string) {
+		t.Helper()
+		res := Run(t, "rfsctl", append([]string{"failures", "--failed-documents", dir}, more...)...)
+		if res.Code != want || !strings.Contains(res.Stdout+res.Stderr, says) {
+			t.Errorf("rfsctl failures %v: exit %d, want %d with %q: %s%s", more, res.Code, want, says, res.Stdout, res.Stderr)
+		}
+	}
+	failures(0, fmt.Sprintf("%d × docs: strict_mapping", refused), "--failed-documents-identity", own.file)
+	failures(1, "--failed-documents-identity")
+	failures(1, "another key", "--failed-documents-identity", other.file)
+	redrive := []string{"--target-host", n.URL, "--session-name", "secret", "--failed-documents", dir, "--max-failed-documents", "unlimited", "--failed-documents-identity", own.file}
+	if r := redrives(t, 6, redrive...); r.Failed != refused {
+		t.Errorf("before the mapping is fixed: %+v", r)
+	}
+	failures(0, fmt.Sprintf("%d × docs: strict_mapping", refused), "--failed-documents-identity", own.file) // it stays encrypted to the same key
+	call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{"raw": map[string]any{"type": "object", "enabled": false}}})
+	if r := redrives(t, 0, redrive...); r.Indexed != refused || !r.Complete {
+		t.Errorf("%+v", r)
+	}
+	compareLanded(t, n, repo)
+	if r := redrives(t, 0, redrive...); r.Documents != 0 {
+		t.Errorf("a second redrive: %+v", r)
+	}
+}
+
+// ageKey is a key pair: the public key, and the file of the secret one.
+type ageKey struct{ public, file string }
+
+func key(t *testing.T) ageKey {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "failed.key")
+	must(t, os.WriteFile(file, []byte(id.String()+"\n"), 0o600))
+	return ageKey{id.Recipient().String(), file}
+}
