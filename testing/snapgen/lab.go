@@ -29,6 +29,8 @@ type lab struct {
 	data string // data directory that the next node goes on with, "" for an empty one
 	// truths are the documents of each snapshot, or of all under "".
 	truths map[string][]document
+	// sent are the documents as they were sent, where the clusters' answers hold less; nil otherwise.
+	sent []document
 	// accounts is what the clusters reported about each snapshot.
 	accounts []account
 }

@@ -66,14 +66,11 @@ var samples = map[string]sample{
 }
 
 // fields returns the mapping of all samples, each as it is, stored, and with neither store nor doc values.
-func fields(settings map[string]string) string {
+func fields() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(samples)) {
 		s := samples[name]
 		params := s.params
-		if more := settings[name]; more != "" {
-			params += "," + more
-		}
 		if s.malformed != "" && !strings.Contains(s.params, `"type":"keyword"`) {
 			params += `,"ignore_malformed":true`
 		}
@@ -88,8 +85,8 @@ func fields(settings map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// sources returns documents that hold every field in one form: a single value, several, with nulls, ignored, none.
-func sources() []string {
+// members returns what documents hold of every field in one form each: a single value, several, with nulls, ignored, none.
+func members() []string {
 	forms := []func(s sample) string{
 		func(s sample) string { return s.values[0] },
 		func(s sample) string { return "[" + strings.Join(s.values, ",") + "]" },
@@ -102,10 +99,10 @@ func sources() []string {
 			return "[" + s.values[len(s.values)-1] + "," + orNull(s.malformed) + "," + s.values[0] + "]"
 		},
 	}
-	docs := []string{`{"@timestamp":1}`}
-	for i, form := range forms {
+	var all []string
+	for _, form := range forms {
 		for variant := range 3 {
-			fields := []string{fmt.Sprintf(`"@timestamp":%d`, 1700000000000+i*3+variant)}
+			var fields []string
 			for _, name := range slices.Sorted(maps.Keys(samples)) {
 				s := samples[name]
 				suffix := []string{"", "_neither", "_stored"}[variant]
@@ -114,8 +111,28 @@ func sources() []string {
 				}
 				fields = append(fields, fmt.Sprintf(`"%s%s":%s`, name, suffix, form(s)))
 			}
-			docs = append(docs, "{"+strings.Join(fields, ",")+"}")
+			all = append(all, strings.Join(fields, ","))
 		}
+	}
+	return all
+}
+
+// sources returns documents with the members and a moment of their own; more stands before the members.
+func sources(more string) []string {
+	docs := []string{`{"@timestamp":1` + more + `}`}
+	for i, m := range members() {
+		docs = append(docs, fmt.Sprintf(`{"@timestamp":%d%s,%s}`, 1700000000000+i, more, m))
+	}
+	return docs
+}
+
+// nestedTypes returns documents whose nested objects hold the members: one object, and several of different forms.
+func nestedTypes() []string {
+	all := members()
+	var docs []string
+	for i, m := range all {
+		docs = append(docs, fmt.Sprintf(`{"@timestamp":%d,"n":{%s}}`, 1700000000000+i, m),
+			fmt.Sprintf(`{"@timestamp":%d,"top":"t","n":[{%s},{"@id":%d},{%s}]}`, 1700000001000+i, all[(i+3)%len(all)], i, m))
 	}
 	return docs
 }
@@ -183,13 +200,17 @@ func (l *lab) synthetic(ctx context.Context) error {
 		logs += `,"codec":"legacy_default"` // best_compression needs a native library that this node lacks
 	}
 	const stamp = `"@timestamp":{"type":"date"}`
+	const series = `"mode":"time_series","routing_path":["dim"]`
 	indices := []synthesized{
-		{"types", standard, stamp + "," + fields(nil), sources()},
-		{"types-logsdb", logs, stamp + "," + fields(nil), sources()},
-		{"types-arrays", standard + `,"mapping.synthetic_source_keep":"arrays"`, stamp + "," + fields(nil), sources()},
+		{"types", standard, stamp + "," + fields(), sources("")},
+		{"types-logsdb", logs, stamp + "," + fields(), sources("")},
+		{"types-arrays", standard + `,"mapping.synthetic_source_keep":"arrays"`, stamp + "," + fields(), sources("")},
 		{"objects", standard, stamp + "," + objectMapping, objectSources},
 		{"objects-logsdb", logs, stamp + "," + objectMapping, objectSources},
-		{"series", `"mode":"time_series","routing_path":["dim"]`, seriesMapping, seriesSources()},
+		{"nested-types", standard, stamp + nestedTypesMapping(), nestedTypes()},
+		{"nested-types-logsdb", logs, stamp + nestedTypesMapping(), nestedTypes()},
+		{"series", series, seriesMapping, seriesSources()},
+		{"types-series", series, stamp + `,"dim":{"type":"keyword","time_series_dimension":true},` + fields(), sources(`,"dim":"d"`)},
 	}
 	for _, x := range append(indices, l.moreIndices(standard, logs)...) {
 		body := fmt.Sprintf(`{"settings":{"index":{"number_of_shards":1,"number_of_replicas":0,%s}},"mappings":{"dynamic":"false","properties":{%s}}}`, x.settings, x.properties)
@@ -201,6 +222,11 @@ func (l *lab) synthetic(ctx context.Context) error {
 		}
 	}
 	return l.take(ctx, "snap1", "")
+}
+
+// nestedTypesMapping is that of all samples below a nested object.
+func nestedTypesMapping() string {
+	return `,"top":{"type":"keyword"},"n":{"type":"nested","dynamic":"false","properties":{"@id":{"type":"long"},` + fields() + `}}`
 }
 
 const seriesMapping = `"@timestamp":{"type":"date"},"dim":{"type":"keyword","time_series_dimension":true},"place":{"type":"long","time_series_dimension":true},
@@ -218,7 +244,7 @@ func seriesSources() []string {
 
 // each indexes documents one by one, with and without ids of their own.
 func (l *lab) each(ctx context.Context, index string, docs []string) error {
-	series := index == "series"
+	series := strings.HasSuffix(index, "series")
 	var b strings.Builder
 	for i, source := range docs {
 		if series {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// switchedOffRecipes make indices whose mappings switch sources off or filter them. The truth is what was sent: the clusters
-// have no answer.
+// switchedOffRecipes make indices whose mappings switch sources off or filter them. What was sent is kept, too: the
+// clusters have no answer.
 func switchedOffRecipes() []recipe {
 	var all []recipe
 	for _, version := range []string{"2.4.6", "6.8.23", "7.10.2"} {
@@ -19,7 +19,10 @@ func switchedOffRecipes() []recipe {
 			make:     func(ctx context.Context, l *lab) error { return makeSwitchedOff(ctx, l, version) },
 		})
 	}
-	return all
+	return append(all, recipe{
+		name: "os3.8.0-switched-off", holds: "sources that OpenSearch switches off or filters, without any kept for recoveries: every field type of the server",
+		make: func(ctx context.Context, l *lab) error { return makeSwitchedOff(ctx, l, "os3.8.0") },
+	})
 }
 
 // offSample is a field type with values, neither sorted nor distinct.
@@ -75,6 +78,17 @@ func offSamples(version string) []offSample {
 	if !strings.HasPrefix(version, "6.") { // whose node has no normalizers
 		all = append(all, offSample{"normalized", keyword + `,"normalizer":"lower"`, []string{`"Zeta"`, `"ALPHA"`}, true, true},
 			offSample{"date_nanos", `"type":"date_nanos"`, []string{`"2023-11-14T22:13:20.123456789Z"`, `"2023-11-14T22:13:20.12Z"`}, true, true})
+	}
+	if strings.HasPrefix(version, "os") {
+		all = append(all,
+			offSample{"unsigned_long", `"type":"unsigned_long"`, []string{`1`, `18446744073709551615`, `0`}, true, true},
+			offSample{"scaled_float", `"type":"scaled_float","scaling_factor":100`, []string{`0.29`, `-3.14159`, `12345678.9`}, true, true},
+			offSample{"wildcard", `"type":"wildcard","doc_values":true`, []string{`"zeta"`, `"alpha"`, `"ü😀"`}, false, false},
+			offSample{"match_only_text", `"type":"match_only_text"`, []string{`"The quick"`, `"fox"`}, false, false},
+			offSample{"flat_object", `"type":"flat_object"`, []string{`{"b":"x","a":{"d":"y"}}`}, false, false},
+			offSample{"token_count", `"type":"token_count","analyzer":"standard"`, []string{`"one two"`}, false, false},
+			offSample{"search_as_you_type", `"type":"search_as_you_type"`, []string{`"quick fox"`}, false, false},
+		)
 	}
 	return all
 }
@@ -137,7 +151,11 @@ type offIndex struct {
 }
 
 func offIndices(version string) []offIndex {
-	const off, excludes = `{"enabled":false}`, `{"excludes":["body","meta.secret","list.hidden","gone.*","lost"]}`
+	off, excludes := `{"enabled":false}`, `{"excludes":["body","meta.secret","list.hidden","gone.*","lost"]}`
+	if strings.HasPrefix(version, "os") { // else a copy is kept for recoveries until a merge
+		off = `{"enabled":false,"recovery_source_enabled":false}`
+		excludes = strings.TrimSuffix(excludes, "}") + `,"recovery_source_enabled":false}`
+	}
 	keyword, text := `"type":"keyword"`, `"type":"text"`
 	if strings.HasPrefix(version, "2.") {
 		keyword, text = `"type":"string","index":"not_analyzed"`, `"type":"string"`
@@ -209,6 +227,10 @@ func makeSwitchedOff(ctx context.Context, l *lab, version string) error {
 	}
 	if err := l.unrecoverable(ctx); err != nil {
 		return err
+	}
+	if strings.HasPrefix(version, "os") { // of the fixtures, which hold what the cluster answers
+		l.sent = sent
+		return l.take(ctx, "snap1", "")
 	}
 	l.truths["snap1"] = sent
 	return l.snapshot(ctx, "snap1", "", "SUCCESS", false)

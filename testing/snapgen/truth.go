@@ -121,6 +121,9 @@ func (l *lab) keep(out string) error {
 		return err
 	}
 	errs := []error{os.WriteFile(base+".metadata.json", append(raw, '\n'), 0o644)}
+	if l.sent != nil {
+		errs = append(errs, writeTruth(base+".sent.ndjson.gz", l.sent))
+	}
 	for name, docs := range l.truths {
 		file := base + ".ndjson.gz"
 		if len(l.truths) > 1 || len(l.accounts) > 1 {
