@@ -30,8 +30,9 @@ func (x *body) auto(source string) *body {
 	return x
 }
 
-func (x *body) remove(id string) *body {
-	fmt.Fprintf(&x.b, "{\"delete\":{\"_id\":%s}}\n", quote(id))
+// remove deletes a document; meta is that of index.
+func (x *body) remove(id string, meta ...string) *body {
+	fmt.Fprintf(&x.b, "{\"delete\":{%s}}\n", strings.Join(append([]string{`"_id":` + quote(id)}, meta...), ","))
 	return x
 }
 

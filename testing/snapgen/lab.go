@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rfsd/rfsd/testing/answers"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/rest"
 )
@@ -31,6 +32,8 @@ type lab struct {
 	truths map[string][]document
 	// sent are the documents as they were sent, where the clusters' answers hold less; nil otherwise.
 	sent []document
+	// answers are those of the cluster to searches of the indices; nil where none are asked.
+	answers []answers.Search
 	// accounts is what the clusters reported about each snapshot.
 	accounts []account
 }
@@ -232,4 +235,19 @@ func (l *lab) take(ctx context.Context, name, indices string) error {
 	}
 	l.truths[name] = docs
 	return l.snapshot(ctx, name, indices, "SUCCESS", false)
+}
+
+// ask records what the cluster answers to searches of its indices.
+func (l *lab) ask(ctx context.Context, indices ...string) error {
+	if err := l.put(ctx, http.MethodPost, "/_refresh", nil); err != nil {
+		return err
+	}
+	for _, index := range indices {
+		answered, err := answers.Record(ctx, l.Client, index)
+		if err != nil {
+			return fmt.Errorf("%s: %w", index, err)
+		}
+		l.answers = append(l.answers, answered...)
+	}
+	return nil
 }

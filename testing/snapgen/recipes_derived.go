@@ -163,5 +163,8 @@ func (l *lab) mergedDerived(ctx context.Context, types string, docs []string) er
 	if err := l.steps(ctx, step{"DELETE /merged/_doc/3", ""}, step{"POST /merged/_forcemerge?max_num_segments=1", ""}); err != nil {
 		return err
 	}
+	if err := l.ask(ctx, "dynamic", "merged", "objects", "order", "types"); err != nil {
+		return err
+	}
 	return l.take(ctx, "snap1", "")
 }

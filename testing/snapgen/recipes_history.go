@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strconv"
 )
@@ -93,20 +92,22 @@ func (l *lab) remake(ctx context.Context, index string) error {
 type upgradeSteps struct {
 	name     string
 	versions []string
+	join     bool // all of them know join fields
 }
 
 func upgradeRecipes() []recipe {
 	var all []recipe
 	for _, u := range []upgradeSteps{
-		{"in-place-2-5", []string{"2.4.6", "5.6.16"}},
-		{"in-place-6-7", []string{"6.8.23", "7.10.2"}},
-		{"in-place-7-8", []string{"7.17.29", "8.19.21"}},
-		{"in-place-os1-os2", []string{"os1.3.14", "os2.19.4"}},
+		{"in-place-2-5", []string{"2.4.6", "5.6.16"}, false},
+		{"in-place-5-6", []string{"5.6.16", "6.8.23"}, true},
+		{"in-place-6-7", []string{"6.8.23", "7.10.2"}, true},
+		{"in-place-7-8", []string{"7.17.29", "8.19.21"}, false},
+		{"in-place-os1-os2", []string{"os1.3.14", "os2.19.4"}, true},
 	} {
 		all = append(all, recipe{
 			name:  u.name,
-			holds: "an index made on one version and written to on the next: segments of two Lucene generations in one shard",
-			make:  func(ctx context.Context, l *lab) error { return l.inPlace(ctx, u.versions) },
+			holds: "indices made on one version and written to on the next, with nested objects, routing, parents and children: segments of two Lucene generations in one shard",
+			make:  func(ctx context.Context, l *lab) error { return l.inPlace(ctx, u) },
 		})
 	}
 	return append(all,
@@ -124,42 +125,6 @@ func upgradeRecipes() []recipe {
 				return l.moved(ctx, "7.10.2", "os1.3.14", "os2.19.4", "os3.8.0")
 			},
 		})
-}
-
-// inPlace makes an index on the first version and goes on with its data on the later ones.
-func (l *lab) inPlace(ctx context.Context, chain []string) error {
-	for i, v := range chain {
-		if err := l.boot(ctx, v); err != nil {
-			return err
-		}
-		if i == 0 {
-			if err := l.create(ctx, "kept", `"number_of_shards":1`, plain); err != nil {
-				return err
-			}
-		} else if err := l.put(ctx, http.MethodGet, "/kept", nil); err != nil {
-			return fmt.Errorf("the index did not survive the upgrade: %w", err)
-		}
-		var x body
-		for n := range 50 {
-			x.index(fmt.Sprintf("%d-%d", i, n), note(i*100+n))
-		}
-		for n := range 10 * i {
-			x.remove(fmt.Sprintf("%d-%d", i-1, n*3))
-		}
-		if err := l.load(ctx, "kept", &x); err != nil {
-			return err
-		}
-		if i == len(chain)-1 {
-			break
-		}
-		if err := l.park(ctx); err != nil {
-			return err
-		}
-	}
-	if err := l.register(ctx, nil); err != nil {
-		return err
-	}
-	return l.take(ctx, "snap1", "")
 }
 
 // moved lets each version in turn write a snapshot of an index of its own into the same repository.

@@ -221,6 +221,9 @@ func (l *lab) synthetic(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", x.name, err)
 		}
 	}
+	if err := l.ask(ctx, "nested", "nested-deep", "nested-types-logsdb", "objects-logsdb", "series", "texts-logsdb", "types", "types-logsdb", "types-series"); err != nil {
+		return err
+	}
 	return l.take(ctx, "snap1", "")
 }
 

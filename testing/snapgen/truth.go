@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rfsd/rfsd/testing/answers"
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
@@ -123,6 +124,9 @@ func (l *lab) keep(out string) error {
 	errs := []error{os.WriteFile(base+".metadata.json", append(raw, '\n'), 0o644)}
 	if l.sent != nil {
 		errs = append(errs, writeTruth(base+".sent.ndjson.gz", l.sent))
+	}
+	if l.answers != nil {
+		errs = append(errs, answers.Save(base+".answers.json", l.answers))
 	}
 	for name, docs := range l.truths {
 		file := base + ".ndjson.gz"

@@ -1,0 +1,156 @@
+// Package answers asks clusters about every field of an index, so that what a source answers can be compared with what the
+// target of a migration does.
+package answers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rfsd/rfsd/testing/rest"
+)
+
+// Search is one search and what a cluster answers to it: ids in order of the alphabet, and aggregations with sorted keys and
+// numbers of 12 digits (sums depend on the order of documents).
+type Search struct {
+	Index        string          `json:"index"`
+	Body         json.RawMessage `json:"body"`
+	IDs          []string        `json:"ids"`
+	Aggregations json.RawMessage `json:"aggregations,omitempty"`
+}
+
+// most bounds the searches of one request.
+const most = 200
+
+// Ask returns the searches with the answers of a cluster. A search that the cluster refuses is an error.
+func Ask(ctx context.Context, c rest.Client, all []Search) ([]Search, error) {
+	var answered []Search
+	for part := range slices.Chunk(all, most) {
+		var body bytes.Buffer
+		for _, s := range part {
+			fmt.Fprintf(&body, "{\"index\":%q}\n%s\n", s.Index, s.Body)
+		}
+		raw, err := c.Send(ctx, http.MethodPost, "/_msearch", "application/x-ndjson", body.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		var answer struct {
+			Responses []struct {
+				Error json.RawMessage
+				Hits  struct {
+					Hits []struct {
+						ID string `json:"_id"`
+					}
+				}
+				Aggregations json.RawMessage
+			}
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return nil, err
+		}
+		if len(answer.Responses) != len(part) {
+			return nil, fmt.Errorf("%d answers to %d searches", len(answer.Responses), len(part))
+		}
+		for i, r := range answer.Responses {
+			s := Search{Index: part[i].Index, Body: part[i].Body, IDs: []string{}}
+			if r.Error != nil {
+				return nil, fmt.Errorf("%s %s: %s", s.Index, s.Body, r.Error)
+			}
+			for _, h := range r.Hits.Hits {
+				s.IDs = append(s.IDs, h.ID)
+			}
+			slices.Sort(s.IDs)
+			if s.Aggregations, err = normalized(r.Aggregations); err != nil {
+				return nil, err
+			}
+			answered = append(answered, s)
+		}
+	}
+	return answered, nil
+}
+
+func normalized(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(rounded(v))
+}
+
+func rounded(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		if err != nil || !strings.ContainsAny(v.String(), ".eE") {
+			return v
+		}
+		if f == 0 { // of either sign
+			return json.Number("0")
+		}
+		return json.Number(strconv.FormatFloat(f, 'e', 11, 64))
+	case []any:
+		for i := range v {
+			v[i] = rounded(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = rounded(v[k])
+		}
+	}
+	return v
+}
+
+// Differ returns where answers are not those of the source, one line each.
+func Differ(source, target []Search) (faults []string) {
+	if len(source) != len(target) {
+		return []string{fmt.Sprintf("%d answers, want %d", len(target), len(source))}
+	}
+	for i, want := range source {
+		got := target[i]
+		if !slices.Equal(got.IDs, want.IDs) {
+			faults = append(faults, fmt.Sprintf("%s %s finds %v, want %v", want.Index, want.Body, got.IDs, want.IDs))
+		}
+		if !bytes.Equal(got.Aggregations, want.Aggregations) {
+			faults = append(faults, fmt.Sprintf("%s %s: aggregations %s, want %s", want.Index, want.Body, got.Aggregations, want.Aggregations))
+		}
+	}
+	return faults
+}
+
+// Load reads answers that Save wrote.
+func Load(file string) (all []Search, err error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return all, nil
+}
+
+// Save writes answers, one line each.
+func Save(file string, all []Search) error {
+	var b bytes.Buffer
+	for i, s := range all {
+		line, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		b.WriteString(map[bool]string{true: "[\n", false: ",\n"}[i == 0])
+		b.Write(line)
+	}
+	b.WriteString("\n]\n")
+	return os.WriteFile(file, b.Bytes(), 0o644)
+}
