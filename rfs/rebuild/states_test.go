@@ -17,13 +17,36 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// rebuiltVersions are the snapshots of TestFixtures that hold every type, by the heading of their column.
-var rebuiltVersions = []struct{ heading, dir, name string }{
-	{"synthetic, 8.19", "testdata", "8.19.21-rebuild"}, {"synthetic, 9.5", "testdata", "9.5.3-rebuild"}, {"derived, OpenSearch 3.8", fixtures, "os3.8.0-derived"},
+// rebuiltVersions are the snapshots of TestFixtures that hold every type, and the kinds of indices in them.
+var rebuiltVersions = []struct {
+	heading, dir, name string
+	kinds              []string
+}{
+	{"8.19", "testdata", "8.19.21-rebuild", syntheticKinds}, {"9.5", "testdata", "9.5.3-rebuild", syntheticKinds}, {"OpenSearch 3.8", fixtures, "os3.8.0-derived", []string{"derived"}},
 }
 
-// fieldTypes returns the states that the fields of each type have in the indices of a snapshot whose sources are rebuilt.
-func fieldTypes(t *testing.T, dir, name string) map[string][]rebuild.State {
+var syntheticKinds = []string{"synthetic", "logsdb", "time series", "nested"}
+
+// kindOf returns the kind of an index of these snapshots.
+func kindOf(x worker.IndexPlan) string {
+	switch {
+	case strings.HasPrefix(x.Name, "nested"):
+		return "nested"
+	case x.Entry.Rebuild == worker.RebuildDerived:
+		return "derived"
+	}
+	switch mode := x.Source.Settings["index.mode"]; mode {
+	case "time_series":
+		return "time series"
+	case "logsdb":
+		return mode
+	}
+	return "synthetic"
+}
+
+// fieldTypes returns the states that the fields of each type have in the indices of a snapshot whose sources are rebuilt, by the kind of the
+// index.
+func fieldTypes(t *testing.T, dir, name string) map[string]map[string][]rebuild.State {
 	t.Helper()
 	r, err := repo.NewDir(filepath.Join(dir, name))
 	if err != nil {
@@ -33,11 +56,15 @@ func fieldTypes(t *testing.T, dir, name string) map[string][]rebuild.State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := map[string][]rebuild.State{}
+	types := map[string]map[string][]rebuild.State{}
 	for _, x := range plan.Indices {
+		kind := kindOf(x)
 		for _, f := range worker.SourcesOf(x.Source, "").Fields {
-			if !slices.Contains(types[f.Type], f.State) {
-				types[f.Type] = append(types[f.Type], f.State)
+			if types[f.Type] == nil {
+				types[f.Type] = map[string][]rebuild.State{}
+			}
+			if !slices.Contains(types[f.Type][kind], f.State) {
+				types[f.Type][kind] = append(types[f.Type][kind], f.State)
 			}
 		}
 	}
@@ -48,29 +75,33 @@ func fieldTypes(t *testing.T, dir, name string) map[string][]rebuild.State {
 func typesTable(t *testing.T) string {
 	t.Helper()
 	all := map[string]bool{}
-	var columns []map[string][]rebuild.State
+	var snapshots []map[string]map[string][]rebuild.State
 	head, rule := "| type |", "|---|"
 	for _, v := range rebuiltVersions {
 		types := fieldTypes(t, v.dir, v.name)
 		for name := range types {
 			all[name] = true
 		}
-		columns = append(columns, types)
-		head, rule = head+" "+v.heading+" |", rule+"---|"
+		snapshots = append(snapshots, types)
+		for _, kind := range v.kinds {
+			head, rule = head+" "+v.heading+", "+kind+" |", rule+"---|"
+		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n", head, rule)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&b, "| `%s` |", name)
-		for _, types := range columns {
-			text := "–"
-			switch states := types[name]; {
-			case len(states) > 1:
-				text = "exact or lost, by its parameters"
-			case len(states) == 1:
-				text = string(states[0])
+		for i, v := range rebuiltVersions {
+			for _, kind := range v.kinds {
+				text := "–"
+				switch states := snapshots[i][name][kind]; {
+				case len(states) > 1:
+					text = "by its parameters"
+				case len(states) == 1:
+					text = string(states[0])
+				}
+				fmt.Fprintf(&b, " %s |", text)
 			}
-			fmt.Fprintf(&b, " %s |", text)
 		}
 		b.WriteByte('\n')
 	}
