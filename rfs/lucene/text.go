@@ -37,15 +37,25 @@ func (t *Text) Tokens(ctx context.Context, doc int32) ([]postings.Token, error) 
 // each holds its share. Files are verified before the first is returned.
 func (v *Values) Text(ctx context.Context, name string, fields int) (*Text, error) {
 	f := v.infos.byName[name]
+	if f != nil && f.indexed && !f.index.Positions {
+		return nil, fmt.Errorf("field %s: its positions are not indexed: %w", name, fault.ErrUnsupported)
+	}
+	return v.terms(ctx, name, heldText/int64(max(fields, 1)))
+}
+
+// Terms is Text of a field whose positions do not matter: they need not be indexed. It holds a small part of what Text does.
+func (v *Values) Terms(ctx context.Context, name string) (*Text, error) {
+	return v.terms(ctx, name, heldText/8)
+}
+
+func (v *Values) terms(ctx context.Context, name string, most int64) (*Text, error) {
+	f := v.infos.byName[name]
 	if f == nil || !f.indexed {
 		return nil, nil
 	}
 	format := f.attrs[attrPostings]
 	if !postings.Known(format) {
 		return nil, fmt.Errorf("field %s: postings of format %q are not known: %w", name, format, fault.ErrUnsupported)
-	}
-	if !f.index.Positions {
-		return nil, fmt.Errorf("field %s: its positions are not indexed: %w", name, fault.ErrUnsupported)
 	}
 	suffix := format + "_" + f.attrs[attrPostingsSuffix]
 	d := v.dictionaries[suffix]
@@ -59,7 +69,7 @@ func (v *Values) Text(ctx context.Context, name string, fields int) (*Text, erro
 		}
 		v.dictionaries[suffix] = d
 	}
-	terms := d.NewText(f.number, int32(v.seg.MaxDoc), max(heldText/int64(max(fields, 1)), leastText))
+	terms := d.NewText(f.number, int32(v.seg.MaxDoc), max(most, leastText))
 	if terms == nil {
 		return nil, nil
 	}
@@ -85,7 +95,7 @@ func (v *Values) dictionary(ctx context.Context, format, suffix string) (*postin
 		to    *postings.Data
 		wants bool
 	}{
-		{".tim", &files.Terms, true}, {".doc", &files.Docs, true}, {".pos", &files.Positions, true},
+		{".tim", &files.Terms, true}, {".doc", &files.Docs, true}, {".pos", &files.Positions, v.positions(suffix)},
 		{".tmd", &files.Meta, postings.HasMeta(format) && v.has("_"+suffix+".tmd")}, {".tip", &files.Index, postings.HasIndex(format)},
 	} {
 		if !x.wants {
@@ -102,6 +112,16 @@ func (v *Values) dictionary(ctx context.Context, format, suffix string) (*postin
 		}
 		return f.index, true
 	})
+}
+
+// positions reports whether a field of a format and suffix has positions.
+func (v *Values) positions(suffix string) bool {
+	for _, f := range v.infos.fields {
+		if f.index.Positions && f.attrs[attrPostings]+"_"+f.attrs[attrPostingsSuffix] == suffix {
+			return true
+		}
+	}
+	return false
 }
 
 // has reports whether the segment has a file.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -32,8 +33,8 @@ func TestFixtures(t *testing.T) {
 		refused []string
 	}{
 		{"8.19.21-synthetic", fixtures, 220, nil},
-		{"8.19.21-rebuild", "testdata", 225, refusals[:5]},
-		{"9.5.3-rebuild", "testdata", 232, refusals},
+		{"8.19.21-rebuild", "testdata", 348, refusals[:3]},
+		{"9.5.3-rebuild", "testdata", 355, refusals},
 		{"9.5.3-timeseries-stored", fixtures, 20, nil}, // the columnar index
 		{"os3.8.0-derived", fixtures, 56, []string{"lost/0 field m of type match_only_text: its text is kept nowhere"}},
 	} {
@@ -65,10 +66,61 @@ func TestFixtures(t *testing.T) {
 var refusals = []string{
 	"flattened-logsdb/11 field f of type flattened: its source has a key twice",
 	"flattened/11 field f of type flattened: its source has a key twice",
-	"nested-deep-logsdb/3 field m of type nested: which of several nested fields an object without values belongs to is not known",
-	"nested-deep/3 field m of type nested: which of several nested fields an object without values belongs to is not known",
 	"vectors-indexed/0 field indexed of type dense_vector: vectors that are indexed are not read",
 	"vectors-sparse/0 field sparse of type sparse_vector: vectors that lie in term vectors are not read", // in _ignored_source up to 8.19
+}
+
+// TestNestedPaths reads the path of every nested document out of the inverted index, where only documents are indexed: lists
+// of one, of less than a block, and of several blocks.
+func TestNestedPaths(t *testing.T) {
+	for _, name := range []string{"8.19.21-rebuild", "9.5.3-rebuild"} {
+		dir := filepath.Join("testdata", name)
+		r, err := repo.NewDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]map[string]int{}
+		for _, x := range indicesOf(t, dir, []string{"nested-deep", "nested-large", "nested-types"}) {
+			got[x.Name] = map[string]int{}
+			shard, err := snapshotShard(t.Context(), r, x, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			commit, err := lucene.Open(t.Context(), shard, lucene.Options{Values: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, Values: true})
+			for {
+				rec, err := reader.Next(t.Context())
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				paths, err := rec.Values.Terms(t.Context(), "_nested_path")
+				if err != nil {
+					t.Fatal(err)
+				}
+				children, _ := rec.Values.Children()
+				for _, c := range children {
+					terms, err := paths.Tokens(t.Context(), c.DocID())
+					if err != nil || len(terms) != 1 {
+						t.Fatalf("%s, document %d: %q, %v", x.Name, c.DocID(), terms, err)
+					}
+					got[x.Name][string(terms[0].Term)]++
+				}
+			}
+			if err := reader.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := map[string]map[string]int{"nested-deep": {"m": 3, "o.n": 7, "o.n.inner": 6}, "nested-large": {"n": 900}, "nested-types": {"n": 96}}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
 }
 
 // TestRanges reads shards in parts of few documents, which begin and end between nested documents and their root.

@@ -2,9 +2,11 @@ package rebuild
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 )
 
@@ -26,18 +28,18 @@ func (n *node) findNested(all []*node) []*node {
 }
 
 // readChildren rebuilds the nested documents of the current one. They stand before it in the order of the source, those of
-// an inner object before the one that they belong to. Which path a nested document has is only in the inverted index: where
-// a mapping has several, its values tell.
+// an inner object before the one that they belong to. Where a mapping has several paths, the values of a nested document tell
+// which one it has, else the inverted index.
 func (s *segment) readChildren(ctx context.Context, v *lucene.Values) error {
 	clear(s.pending)
 	children, whole := v.Children()
 	switch {
 	case !whole:
-		return &Unknown{Field: "_nested_path", Reason: "it is not known which nested documents belong to it"}
+		return &Unknown{Field: fieldNestedPath, Reason: "it is not known which nested documents belong to it"}
 	case len(children) == 0:
 		return nil
 	case len(s.nested) == 0:
-		return &Unknown{Field: "_nested_path", Reason: "nested documents of no field of the mapping"}
+		return &Unknown{Field: fieldNestedPath, Reason: "nested documents of no field of the mapping"}
 	}
 	size := 0
 	for i := range children {
@@ -92,9 +94,43 @@ func (s *segment) nestedNode(ctx context.Context) (*node, error) {
 		}
 	}
 	if len(found) != 1 {
-		return nil, &Unknown{Field: s.nested[0].path, Type: "nested", Reason: "which of several nested fields an object without values belongs to is not known"}
+		return s.indexedPath(ctx)
 	}
 	return found[0], nil
+}
+
+// fieldNestedPath has the path of each nested document as its term.
+const fieldNestedPath = "_nested_path"
+
+// indexedPath returns the object that the inverted index states for the current nested document. The files of that index are read
+// only for documents whose values do not tell.
+func (s *segment) indexedPath(ctx context.Context) (*node, error) {
+	if s.paths == nil {
+		paths, err := s.values.Terms(ctx, fieldNestedPath)
+		if err != nil && !errors.Is(err, fault.ErrUnsupported) {
+			return nil, err
+		}
+		if paths == nil {
+			return nil, s.unknownPath()
+		}
+		s.paths = paths
+	}
+	terms, err := s.paths.Tokens(ctx, s.doc)
+	if err != nil {
+		return nil, err
+	}
+	if len(terms) == 1 {
+		for _, n := range s.nested {
+			if string(terms[0].Term) == n.path {
+				return n, nil
+			}
+		}
+	}
+	return nil, s.unknownPath()
+}
+
+func (s *segment) unknownPath() error {
+	return &Unknown{Field: s.nested[0].path, Type: "nested", Reason: "which of several nested fields an object without values belongs to is not known"}
 }
 
 // hasEntries reports whether something was kept of an object, not counting nested ones in it.

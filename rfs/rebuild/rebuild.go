@@ -136,6 +136,7 @@ type segment struct {
 	stored    map[string][]lucene.StoredValue
 	entries   map[string][]ignored // by the path of their object
 	nested    []*node              // the nested objects of the mapping
+	paths     *lucene.Text         // of nested documents; nil until they are asked for
 	pending   map[string][][]byte  // nested objects that are rebuilt, by their path, until their parent is
 	probing   bool                 // nested objects are left out
 	scratch   values

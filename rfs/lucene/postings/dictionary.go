@@ -25,8 +25,9 @@ before the footer says. The root is a VLong, its bits from 2 on are where the ro
 
 // Files are the files of the fields that share a format and a suffix.
 type Files struct {
-	Terms, Docs, Positions Data
-	Meta, Index            Data // nil where the format has none
+	Terms, Docs Data
+	Positions   Data // nil where no field has any
+	Meta, Index Data // nil where the format has none
 }
 
 // Dictionary is the terms of some fields of a segment.

@@ -43,7 +43,10 @@ const groupBlocks = 32
 
 func (d *Dictionary) lists(ctx context.Context, f *field) (*lists, error) {
 	l := &lists{d: d, f: f, doc: newCursor(ctx, d.files.Docs), pos: newCursor(ctx, d.files.Positions)}
-	l.room, l.roomPos = d.files.Docs.Size()*int64(d.block), d.files.Positions.Size()*int64(d.block)
+	l.room = d.files.Docs.Size() * int64(d.block)
+	if f.Positions {
+		l.roomPos = d.files.Positions.Size() * int64(d.block)
+	}
 	if d.word == 0 {
 		header(l.doc, "", "", d.dictionary == dictionary4)
 		l.old = readOldBlocks(l.doc)
@@ -51,7 +54,8 @@ func (d *Dictionary) lists(ctx context.Context, f *field) (*lists, error) {
 	return l, l.doc.err
 }
 
-// each calls yield for the positions of a term in the documents from one on up to another.
+// each calls yield for the positions of a term in the documents from one on up to another; of a field without positions
+// for the documents, at 0.
 func (l *lists) each(t *term, from, to int32, yield func(doc, position int32) error) error {
 	l.pos.seek(t.pos)
 	l.at, l.n, l.left, l.payload = 0, 0, t.positions, 0
@@ -59,7 +63,7 @@ func (l *lists) each(t *term, from, to int32, yield func(doc, position int32) er
 		if t.single < from || t.single >= to {
 			return nil
 		}
-		return l.positions(t.single, t.positions, yield)
+		return l.occurrences(t.single, t.positions, yield)
 	}
 	l.doc.seek(t.docs)
 	doc := int64(-1)
@@ -90,10 +94,12 @@ func (l *lists) each(t *term, from, to int32, yield func(doc, position int32) er
 			if err := l.err(); err != nil || doc >= int64(to) {
 				return err
 			}
-			if doc < int64(from) {
+			if doc >= int64(from) {
+				if err := l.occurrences(int32(doc), int64(l.freqs[i]), yield); err != nil {
+					return err
+				}
+			} else if l.f.Positions {
 				l.pass(int64(l.freqs[i]))
-			} else if err := l.positions(int32(doc), int64(l.freqs[i]), yield); err != nil {
-				return err
 			}
 		}
 	}
@@ -207,6 +213,14 @@ func (l *lists) grouped(n int) {
 	for ; i < n; i++ {
 		l.docs[i] = c.wide()
 	}
+}
+
+// occurrences calls yield for what is indexed of a term in a document that has it n times.
+func (l *lists) occurrences(doc int32, n int64, yield func(doc, position int32) error) error {
+	if !l.f.Positions {
+		return yield(doc, 0)
+	}
+	return l.positions(doc, n, yield)
 }
 
 // positions calls yield for the next n positions, of one document.
