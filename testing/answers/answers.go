@@ -30,7 +30,15 @@ const most = 200
 
 // Ask returns the searches with the answers of a cluster. A search that the cluster refuses is an error.
 func Ask(ctx context.Context, c rest.Client, all []Search) ([]Search, error) {
-	var answered []Search
+	answered, refused, err := ask(ctx, c, all)
+	if err == nil && len(refused) > 0 {
+		err = fmt.Errorf("%d searches are refused: %w", len(refused), refused[0])
+	}
+	return answered, err
+}
+
+// ask returns the searches that are answered, and why the others are not.
+func ask(ctx context.Context, c rest.Client, all []Search) (answered []Search, refused []error, err error) {
 	for part := range slices.Chunk(all, most) {
 		var body bytes.Buffer
 		for _, s := range part {
@@ -38,7 +46,7 @@ func Ask(ctx context.Context, c rest.Client, all []Search) ([]Search, error) {
 		}
 		raw, err := c.Send(ctx, http.MethodPost, "/_msearch", "application/x-ndjson", body.Bytes())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var answer struct {
 			Responses []struct {
@@ -52,27 +60,28 @@ func Ask(ctx context.Context, c rest.Client, all []Search) ([]Search, error) {
 			}
 		}
 		if err := json.Unmarshal(raw, &answer); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(answer.Responses) != len(part) {
-			return nil, fmt.Errorf("%d answers to %d searches", len(answer.Responses), len(part))
+			return nil, nil, fmt.Errorf("%d answers to %d searches", len(answer.Responses), len(part))
 		}
 		for i, r := range answer.Responses {
 			s := Search{Index: part[i].Index, Body: part[i].Body, IDs: []string{}}
 			if r.Error != nil {
-				return nil, fmt.Errorf("%s %s: %s", s.Index, s.Body, r.Error)
+				refused = append(refused, fmt.Errorf("%s %s: %s", s.Index, s.Body, r.Error))
+				continue
 			}
 			for _, h := range r.Hits.Hits {
 				s.IDs = append(s.IDs, h.ID)
 			}
 			slices.Sort(s.IDs)
 			if s.Aggregations, err = normalized(r.Aggregations); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			answered = append(answered, s)
 		}
 	}
-	return answered, nil
+	return answered, refused, nil
 }
 
 func normalized(raw json.RawMessage) (json.RawMessage, error) {

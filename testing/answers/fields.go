@@ -12,7 +12,8 @@ import (
 )
 
 // Record asks a cluster about every field of an index and returns its answers: which documents have the field, how many
-// values and which ones, what lies on each day, and which documents have the first value, the last, and those between.
+// values and which ones, what lies on each day, and which documents have the first value, the last, and those between. What the
+// source itself refuses (aggregations of counters) is left out.
 func Record(ctx context.Context, c rest.Client, index string) ([]Search, error) {
 	var answer map[string]struct {
 		Mappings field
@@ -20,7 +21,7 @@ func Record(ctx context.Context, c rest.Client, index string) ([]Search, error) 
 	if err := c.JSON(ctx, http.MethodGet, "/"+index+"/_mapping", nil, &answer); err != nil {
 		return nil, err
 	}
-	of, err := Ask(ctx, c, ofFields(index, answer[index].Mappings))
+	of, _, err := ask(ctx, c, ofFields(index, answer[index].Mappings))
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +29,7 @@ func Record(ctx context.Context, c rest.Client, index string) ([]Search, error) 
 	if err != nil {
 		return nil, err
 	}
-	values, err = Ask(ctx, c, values)
+	values, _, err = ask(ctx, c, values)
 	return append(of, values...), err
 }
 
@@ -37,6 +38,7 @@ type field struct {
 	Type       string           `json:"type"`
 	Format     string           `json:"format"`
 	DocValues  *bool            `json:"doc_values"`
+	Metric     string           `json:"time_series_metric"`
 	Properties map[string]field `json:"properties"`
 	Fields     map[string]field `json:"fields"`
 	path       string
@@ -65,7 +67,7 @@ func (f field) aggregations() (members string, known bool) {
 	switch f.Type {
 	case "long", "integer", "short", "byte", "double", "float", "half_float", "unsigned_long", "scaled_float":
 		members = fmt.Sprintf(values+`,"stats":{"stats":{"field":%[1]q}}`, f.path)
-		if f.path == "place" || f.path == "c" || f.path == "g" { // not negative; other digests differ from version to version
+		if f.path == "place" || f.path == "g" { // not negative; other digests differ from version to version
 			members += fmt.Sprintf(`,"percentiles":{"percentiles":{"field":%q,"hdr":{"number_of_significant_value_digits":3}}}`, f.path)
 		}
 	case "date", "date_nanos":
@@ -77,7 +79,7 @@ func (f field) aggregations() (members string, known bool) {
 	default:
 		return "", false
 	}
-	if f.DocValues != nil && !*f.DocValues {
+	if f.DocValues != nil && !*f.DocValues || f.Metric == "counter" {
 		members = ""
 	}
 	return members, true
