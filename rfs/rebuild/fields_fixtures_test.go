@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,9 +48,15 @@ func TestFieldsHoldWhatWasSent(t *testing.T) {
 		{"testdata", "2.4.6-switched-off", switchedOff, 276, inArrays, true},
 		{"testdata", "6.8.23-switched-off", switchedOff, 343, inArrays, true},
 		{"testdata", "7.10.2-switched-off", switchedOff, 364, inArrays, true},
+		{fixtures, "os3.8.0-switched-off", switchedOff, 376, inArrays, false},
+		{fixtures, "os3.8.0-switched-off", switchedOff, 394, inArrays, true},
 	} {
 		t.Run(fmt.Sprintf("%s, text %v", c.name, c.text), func(t *testing.T) {
-			want, err := truth.Load(false, filepath.Join(c.dir, c.name+".ndjson.gz"))
+			account := filepath.Join(c.dir, c.name+".sent.ndjson.gz")
+			if _, err := os.Stat(account); err != nil { // the account of the cluster is what was sent
+				account = filepath.Join(c.dir, c.name+".ndjson.gz")
+			}
+			want, err := truth.Load(false, account)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -189,10 +189,10 @@ func rootOf(p []byte, highFirst bool) int64 {
 }
 
 /*
-The root of a trie begins with 8 bytes, little-endian. Bits 0 and 1: 0 no child, 1 one without output, 2 one with, 3 several.
+The root of a trie begins with 8 bytes, little-endian. Bits 0 and 1: 0 no child, 1 one and output, 2 one without output, 3 several.
 
 	0  bits 2-4 length-1, then from byte 1 on the place of the block
-	2  bits 2-4 length-1 of the child's place, bits 5-7 length-1 of the output, which comes behind: 2 bits, the place
+	1  bits 2-4 length-1 of the child's place, bits 5-7 length-1 of the output, which comes behind: 2 bits, the place
 	3  bit 5 output, bits 6-8 its length-1; it begins at byte 3
 */
 func trieRoot(ctx context.Context, index Data, at int64) (int64, error) {
@@ -212,7 +212,7 @@ func trieRoot(ctx context.Context, index Data, at int64) (int64, error) {
 	switch head & 3 {
 	case 0:
 		return number(1, int(head>>2&7)+1), nil
-	case 2:
+	case 1:
 		return number(int(head>>2&7)+3, int(head>>5&7)+1) >> 2, nil
 	case 3:
 		if head>>5&1 != 0 {
