@@ -195,7 +195,7 @@ var reducedDocuments = map[string]map[string]int{
 	"7.10.2-basic/snap1": {"partsource": 4}, "7.17.29-basic/snap1": {"partsource": 4}, "8.19.21-basic/snap1": {"partsource": 4},
 	"9.5.3-basic/snap1": {"partsource": 4}, "os1.3.14-basic/snap1": {"partsource": 4}, "os2.19.4-basic/snap1": {"partsource": 4},
 	"os3.8.0-basic/snap1": {"partsource": 4}, "7.10.2-multi-index/snap1": {"src-filtered": 15},
-	"os3.8.0-source-excludes/snap1": {"articles": 50},
+	"os3.8.0-source-excludes/snap1": {"articles": 50}, "os3.8.0-switched-off/snap1": {"filtered": 6},
 }
 
 func ignoreMeaninglessTypes(docs truth.Docs) truth.Docs {
