@@ -101,7 +101,7 @@ func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 		}
 		return w
 	}
-	w.PID = s.worker.PID()
+	w.PID, w.Phase, w.PhaseState = s.worker.PID(), s.phase.Name, s.phase.State
 	if s.lease != nil {
 		w.Item, w.Index, w.Shard = s.lease.Item, s.lease.Index, s.lease.Shard
 		expiry := s.leaseEnd.Add(d.lastRead.offset).UTC()

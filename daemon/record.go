@@ -12,6 +12,7 @@ import (
 type Record struct {
 	Holder string          `json:"holder,omitempty"` // prefix of the holders of all its leases
 	Lease  *Lease          `json:"lease,omitempty"`
+	Phase  *WorkerPhase    `json:"phase,omitempty"` // whenever the worker goes on to another phase or state
 	Sample *metrics.Sample `json:"sample,omitempty"`
 
 	Exit    *int       `json:"exit,omitempty"` // exit code of the process
@@ -25,6 +26,12 @@ type Record struct {
 	Rate int64 `json:"rate,omitempty"`
 	// NextMs is set with code 4: the time in ms, by the store's clock, until an item may become free.
 	NextMs int64 `json:"next_ms,omitempty"`
+}
+
+// WorkerPhase is what a worker acts on: a phase, and the state of the phase's record.
+type WorkerPhase struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
 }
 
 // Lease is the lease of a worker: an item of a migration or a window of an import. Without Item the worker

@@ -15,6 +15,7 @@ type slot struct {
 	worker       Worker    // nil between two
 	since        time.Time // the worker's start
 	holder       string    // of the worker, as it reported
+	phase        WorkerPhase
 	lease        *Lease
 	leaseEnd     time.Time // end of the lease, by this machine's monotonic clock
 	leaseChecked time.Time // when the lease was last checked in the store
@@ -257,6 +258,10 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 	now := time.Now()
 	if r.Holder != "" {
 		s.holder = r.Holder
+	}
+	if r.Phase != nil {
+		s.phase = *r.Phase
+		d.watchers.Notify()
 	}
 	if r.Lease != nil {
 		s.lease, s.leaseEnd = r.Lease, now.Add(time.Duration(r.Lease.LeftMs)*time.Millisecond)

@@ -268,13 +268,13 @@ func printWorkers(w io.Writer, all []status.Worker) {
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WORKER\tSTATE\tWORKS ON\tDOCUMENTS/S\tMEMORY\tRESTARTS\tLAST BAD END")
+	fmt.Fprintln(t, "WORKER\tSTATE\tPHASE\tWORKS ON\tDOCUMENTS/S\tMEMORY\tRESTARTS\tLAST BAD END")
 	for _, x := range all {
 		on := "-"
 		if x.Item != "" {
 			on = fmt.Sprintf("%s shard %d", x.Index, x.Shard)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%.0f\t%s\t%d\t%s\n", x.Slot, x.State, on, x.Rate, progress.Bytes(x.Resident), x.Restarts, terminal.Clean(orDash(x.LastExit)))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%.0f\t%s\t%d\t%s\n", x.Slot, x.State, orDash(strings.TrimSpace(x.Phase+" "+x.PhaseState)), on, x.Rate, progress.Bytes(x.Resident), x.Restarts, terminal.Clean(orDash(x.LastExit)))
 	}
 	t.Flush()
 }

@@ -115,6 +115,7 @@ func (h *importHand) work(ctx context.Context, tell func(daemon.Record)) (daemon
 	h.Tell = func(x importer.Hold) {
 		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
 	}
+	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: "import", State: cms.PhaseInProgress}})
 	status, err := h.Run(ctx)
 	code, sample := exit.Failed, h.sample()
 	switch {

@@ -96,6 +96,7 @@ func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)
 		return x.failed(err)
 	}
 	before := x.sample()
+	x.Moved = movedTo(report)
 	end := sampling(report, func() metrics.Sample { return x.sample().Minus(before) })
 	r, err := x.work(ctx, 0, func(l *cms.Lease) {
 		report(daemon.Record{Lease: &daemon.Lease{Item: l.Item.ID, Holder: l.Holder, Index: l.ID.Index, Shard: l.ID.Shard, LeftMs: l.UntilEnd().Milliseconds()}})
@@ -109,6 +110,13 @@ func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)
 		r.Error = fault.Text(err)
 	}
 	return r
+}
+
+// movedTo reports the phase that a worker acts on.
+func movedTo(report func(daemon.Record)) func(phase, state string) {
+	return func(phase, state string) {
+		report(daemon.Record{Phase: &daemon.WorkerPhase{Name: phase, State: state}})
+	}
 }
 
 // sampling reports a sample every second until its end is called.

@@ -73,6 +73,9 @@ func work1(ctx context.Context, o options, l *link) error {
 		return l.finish(h.failed(err), err)
 	}
 	h.Prefer = l.first.Prefer
+	if l.parent != nil {
+		h.Moved = movedTo(l.send)
+	}
 	l.begin(h.Holder, h.sample, h.Log)
 	var watch sync.WaitGroup
 	watched, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -100,6 +100,20 @@ func nodeFamilies() []family {
 				emit(prometheus.GaugeValue, float64(s.report.Node.Running))
 			}
 		}},
+		{"rfsd_workers_in_phase", "Workers that run on this node by the phase that they act on and the state of its record.", []string{"phase", "state"}, func(emit emitter, s state) {
+			if s.report == nil {
+				return
+			}
+			in := map[[2]string]int{}
+			for _, w := range s.report.Workers {
+				if w.Phase != "" {
+					in[[2]string{w.Phase, w.PhaseState}]++
+				}
+			}
+			for _, at := range slices.SortedFunc(maps.Keys(in), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+				emit(prometheus.GaugeValue, float64(in[at]), at[0], at[1])
+			}
+		}},
 		{"rfsd_worker_resident_bytes", "Resident memory of a worker process.", []string{"slot"}, func(emit emitter, s state) {
 			if s.report == nil {
 				return

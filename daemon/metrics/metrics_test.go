@@ -32,7 +32,7 @@ func full() *Registry {
 		return status.Report{
 			Machines: &status.Machines{Wanted: 3, Running: 2, Hours: 1.5, Error: "no"},
 			Node:     status.Node{Version: "1", State: "running", Wanted: 3, Running: 2},
-			Workers:  []status.Worker{{Slot: 0, Resident: 1 << 20}, {Slot: 1, Resident: 2 << 20}},
+			Workers:  []status.Worker{{Slot: 0, Phase: "documents", PhaseState: "IN_PROGRESS", Resident: 1 << 20}, {Slot: 1, Resident: 2 << 20}},
 			Progress: progress.View{Left: &left},
 			Migration: &progress.Migration{
 				Totals: progress.Counts{Items: 10, ItemsOpen: 4, Leased: 3, ItemsBad: 1, Shards: 5, ShardsDone: 2, Indexed: 70, Bytes: 100, BytesDone: 40},

@@ -53,17 +53,21 @@ type Node struct {
 
 // Worker is one lease in work on this node, or a slot between two.
 type Worker struct {
-	Slot     int        `json:"slot"`
-	PID      int        `json:"pid,omitempty"` // 0 for a slot inside the daemon
-	State    string     `json:"state"`         // starting, working, handing off, waiting, backing off, stopped
-	Item     string     `json:"item,omitempty"`
-	Index    string     `json:"index,omitempty"`
-	Shard    int        `json:"shard,omitempty"`
-	Started  time.Time  `json:"started"`
-	Expiry   *time.Time `json:"lease_expiry,omitempty"`
-	Indexed  int64      `json:"documents_indexed"`
-	Rate     float64    `json:"documents_per_second"`
-	Resident int64      `json:"resident_bytes,omitempty"`
-	Restarts int        `json:"restarts,omitempty"`
-	LastExit string     `json:"last_exit,omitempty"` // reason of the last end that was not clean
+	Slot  int    `json:"slot"`
+	PID   int    `json:"pid,omitempty"` // 0 for a slot inside the daemon
+	State string `json:"state"`         // starting, working, handing off, waiting, backing off, stopped
+	// Phase is the phase that the worker acts on (snapshot, metadata, indices, documents; import), and PhaseState the state of
+	// that phase's record when the worker read it; "" before it has read one.
+	Phase      string     `json:"phase,omitempty"`
+	PhaseState string     `json:"phase_state,omitempty"`
+	Item       string     `json:"item,omitempty"`
+	Index      string     `json:"index,omitempty"`
+	Shard      int        `json:"shard,omitempty"`
+	Started    time.Time  `json:"started"`
+	Expiry     *time.Time `json:"lease_expiry,omitempty"`
+	Indexed    int64      `json:"documents_indexed"`
+	Rate       float64    `json:"documents_per_second"`
+	Resident   int64      `json:"resident_bytes,omitempty"`
+	Restarts   int        `json:"restarts,omitempty"`
+	LastExit   string     `json:"last_exit,omitempty"` // reason of the last end that was not clean
 }

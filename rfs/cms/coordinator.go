@@ -215,9 +215,19 @@ func (c *Coordinator) SeedOnce(ctx context.Context, holder string, seed func(con
 		case err != nil:
 			return err
 		}
-		if err := seed(ctx); err != nil {
+		noted := c.cfg.Kind == "" // windows of an import have no phases
+		if noted {
+			err = c.noteSetup(ctx, l.Holder, l.Item.Expiration*1000)
+		}
+		if err == nil {
+			err = seed(ctx)
+		}
+		if err != nil {
 			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel() //nolint:revive // the function returns here
+			if noted {
+				_ = c.noteSetup(rctx, l.Holder, 0) // the next holder, or the next state, replaces what stays
+			}
 			return errors.Join(err, l.Release(rctx, CauseDrain))
 		}
 		if err := l.Complete(ctx, Work{}); err != nil && !errors.Is(err, fault.ErrLeaseLost) {

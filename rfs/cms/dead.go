@@ -30,7 +30,10 @@ func (c *Coordinator) ReleaseDead(ctx context.Context, prefix string, cause Caus
 			if !strings.HasPrefix(r.Holder, prefix) {
 				return r, Already
 			}
-			r.Holder, r.Expire, r.Attempts = "", 0, max(r.Attempts-1, 0)
+			r.Holder, r.Expire = "", 0
+			if name != DocsPhase { // whose attempts are counted when they have failed
+				r.Attempts = max(r.Attempts-1, 0)
+			}
 			return r, Applied
 		})
 		if err != nil {

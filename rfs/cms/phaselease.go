@@ -96,11 +96,27 @@ func movePhase(r Record, from, to string, body json.RawMessage) (Record, Verdict
 	if r.State != from {
 		return r, Lost
 	}
-	r.State = to
+	r.State, r.Holder, r.Expire = to, "", 0
 	if body != nil {
 		r.Body = body
 	}
 	return r, Applied
+}
+
+// noteSetup writes into the documents' phase who prepares its items and until when, in epoch ms; until 0 removes this holder.
+// The lease itself is that of SetupID. Without the record, or in another state, it does nothing.
+func (c *Coordinator) noteSetup(ctx context.Context, holder string, until int64) error {
+	_, err := c.change(ctx, phaseID(DocsPhase), kindPhase, func(r Record, _ time.Time) (Record, Verdict) {
+		switch {
+		case r.State != PhaseSetup, until == 0 && r.Holder != holder:
+			return r, Already
+		case until == 0:
+			holder = ""
+		}
+		r.Holder, r.Expire = holder, until
+		return r, Applied
+	})
+	return err
 }
 
 // SetupFailed counts an attempt at preparing the documents that failed by itself. With the last of the attempts that are

@@ -38,10 +38,22 @@ func (s *Session) look(ctx context.Context) (step, error) {
 			return step{}, err
 		}
 		if row.Does != Proceed {
+			s.moveTo(row.Phase, row.State)
 			return step{Row: row, record: p}, nil
 		}
 	}
 	return step{over: true}, nil
+}
+
+// moveTo reports the phase and the state of its record that this worker acts on.
+func (s *Session) moveTo(phase, state string) {
+	if state == "" {
+		state = cms.PhaseNotStarted
+	}
+	if at := [2]string{phase, state}; s.Moved != nil && s.at != at {
+		s.at = at
+		s.Moved(phase, state)
+	}
 }
 
 // act does what one line of the machine says, and tells whether this worker did some of

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -23,6 +24,14 @@ func stateOf(state string) string {
 		return "(no record)"
 	}
 	return state
+}
+
+// recordContents is what the bodies of the records hold.
+var recordContents = map[string]string{
+	cms.SnapshotPhase: "name, repository, UUID, shards and bytes",
+	cms.MetadataPhase: "what was created, what existed, what was left out and why",
+	cms.IndexPhase:    "snapshot, number of indices, what was left out, missing shards",
+	cms.DocsPhase:     "the items are records of their own; the lease in SETUP is that of `shard_setup`, attempts are those that failed",
 }
 
 // phaseTable is the state machine as a table and as a diagram.
@@ -56,7 +65,17 @@ func phaseTable() string {
 			fmt.Fprintf(&b, "    %s --> %s: try again\n", node(r.Record, r.State), node(r.Record, again))
 		}
 	}
-	b.WriteString("```\n\n")
+	b.WriteString("```\n\n| record | `state` | `expire`, `attempts` | content |\n|---|---|---|---|\n")
+	for _, name := range cms.Phases() {
+		var states []string
+		for _, r := range Machine() {
+			if r.Record == name && r.State != "" {
+				states = append(states, r.State)
+			}
+		}
+		fmt.Fprintf(&b, "| `phase:%s` | %s | end of the lease, and attempts | %s |\n", name, strings.Join(states, ", "), recordContents[name])
+	}
+	b.WriteString("\n")
 	return b.String()
 }
 

@@ -72,6 +72,9 @@ type Session struct {
 	Tune  tuning.Wish
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing
+	// Moved is called with phase and state whenever this worker goes on to another: what it acts on, as its other goroutines and
+	// its parent see it. State is that of the phase's record. nil: nobody is told.
+	Moved func(phase, state string)
 	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
 	Prefer []string
 	// Solo is shared by the sessions of a process; nil when it runs one lease at a time.
@@ -80,6 +83,7 @@ type Session struct {
 	// Jitter returns a random number in [0,1) for pauses; nil means rand.Float64.
 	Jitter func() float64
 
+	at      [2]string // phase and state, as Moved was called last; of the main goroutine
 	mu      sync.Mutex
 	planned *Plan
 	// held are the documents that target indices had before this session; nil before they were counted.
@@ -166,6 +170,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 	}
 	lease, err := s.acquire(ctx)
 	if errors.Is(err, cms.ErrAllDone) {
+		s.moveTo(PhaseDocuments, cms.PhaseAudit)
 		report, clean, ferr := s.endDocuments(ctx)
 		switch {
 		case ferr != nil:

@@ -249,7 +249,7 @@ function showFailures(all) {
 }
 
 function showWorkers(all) {
-  fill($("workers"), all.map((w) => [String(w.slot), w.state, w.index || "", w.item ? w.shard || 0 : "", w.documents_indexed, w.documents_per_second, bytes(w.resident_bytes), w.restarts || 0, w.last_exit || ""]));
+  fill($("workers"), all.map((w) => [String(w.slot), w.state, ((w.phase || "") + " " + (w.phase_state || "")).trim(), w.index || "", w.item ? w.shard || 0 : "", w.documents_indexed, w.documents_per_second, bytes(w.resident_bytes), w.restarts || 0, w.last_exit || ""]));
 }
 
 function showNodes(all) {
