@@ -148,6 +148,7 @@ const lastWord = 3 * time.Second
 // every phase of this run is complete, for documents after an audit that found every chain
 // whole; a *cms.NoneAvailable when others hold what is left; a *PhaseFailed.
 func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome, cms.Item, error) {
+	s.at = [2]string{} // a slot that runs again reports its phase again
 	if err := s.Join(ctx); err != nil {
 		return Released, cms.Item{}, err
 	}
