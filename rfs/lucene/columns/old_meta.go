@@ -77,6 +77,8 @@ const (
 	singles45 = 1 // the version of Lucene45 since which sorted sets may have one value each
 	footed45  = 2 // that since which its files have a footer
 
+	leastBlock45 = 1 << 12 // values of a block, of which the reader keeps a head; writers use 16,384
+
 	maxTable    = 256
 	maxOldBlock = 1 << 27
 )
@@ -389,6 +391,9 @@ func (w *oldWalker) blocked(e *Entry, form int32) {
 	n.values = in.VLong()
 	e.Values, e.Docs = n.values, n.values
 	size := in.VInt()
+	if in.Err() == nil && size < leastBlock45 {
+		in.Fail("blocks of %d values", size)
+	}
 	switch form {
 	case 0, 1:
 		n.form, n.blocks = formOldBlocks, w.packed(n.values, version, size, false)
