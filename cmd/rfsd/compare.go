@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
@@ -33,6 +34,7 @@ import (
 type comparison struct {
 	options
 	ask    config.Verification
+	reuse  bool // the result of a comparison of the same session counts, unless the target was written to since
 	memory *budget.Budget
 	log    *slog.Logger
 	screen *terminal.Screen
@@ -42,24 +44,25 @@ type comparison struct {
 type compared struct {
 	// identity identifies the source and all settings that decide what is sent of it; "": that is not known.
 	identity string
-	// marks reads the sequence numbers that the target had when the source had arrived.
-	marks  func(ctx context.Context, client *target.Client) (rollback.Marks, error)
+	// marks reads the sequence numbers that the target had when the source had arrived. state is that of the session; nil: there
+	// is none.
+	marks  func(ctx context.Context, client *target.Client, state *cms.Coordinator) (rollback.Marks, error)
 	groups func(ctx context.Context, client *target.Client, v target.Version) ([]verify.Group, error)
+	// add completes the report; nil: nothing to add.
+	add func(*verify.Report)
 }
 
 // snapshot compares the snapshot of a repository.
 func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*verify.Report, error) {
-	r := c.newReport(blobs.URI())
-	r.Snapshot = c.options.snapshot
 	plan, err := worker.NewPlan(ctx, blobs, c.request())
 	if err != nil {
 		return nil, planError(err)
 	}
 	identity := comparedIdentity(c.options, blobs.URI(), plan)
-	err = c.with(ctx, r, compared{
+	return c.report(ctx, blobs.URI(), compared{
 		identity: identity,
-		marks: func(ctx context.Context, client *target.Client) (rollback.Marks, error) {
-			return sessionMarks(ctx, c.options, client, plan)
+		marks: func(ctx context.Context, client *target.Client, state *cms.Coordinator) (rollback.Marks, error) {
+			return sessionMarks(ctx, client, state, plan)
 		},
 		groups: func(ctx context.Context, client *target.Client, v target.Version) ([]verify.Group, error) {
 			indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: c.rules, Requester: client, Log: c.log}
@@ -69,53 +72,54 @@ func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*veri
 			source := worker.Comparison{Repo: blobs, Edit: c.editor, Redirects: c.rules.Targets, Memory: c.memory, MaxDocument: c.maxDocument, Identity: identity}
 			return source.Groups(plan), nil
 		},
+		add: func(r *verify.Report) {
+			r.Snapshot = c.options.snapshot
+			for _, x := range plan.Unread {
+				r.Indices = append(r.Indices, &verify.Index{Target: x.Entry.Naming.Index, Sources: []string{x.Name}, State: verify.Unreadable, Problems: []string{x.Reason}})
+			}
+			for _, m := range plan.Missing {
+				r.Warnings = append(r.Warnings, "the snapshot lacks a shard: "+m)
+			}
+		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	for _, x := range plan.Unread {
-		r.Indices = append(r.Indices, &verify.Index{Target: x.Entry.Naming.Index, Sources: []string{x.Name}, State: verify.Unreadable, Problems: []string{x.Reason}})
-	}
-	for _, m := range plan.Missing {
-		r.Warnings = append(r.Warnings, "the snapshot lacks a shard: "+m)
-	}
-	r.State, r.End = r.Worst(), time.Now().UTC().Truncate(time.Second)
-	return r, nil
 }
 
 // files compares files, such as those of an export.
 func (c *comparison) files(ctx context.Context, files repo.Repository, types importer.Types) (*verify.Report, error) {
-	r := c.newReport(files.URI())
 	source := importer.Comparison{Source: files, Types: types, AllowPartial: c.allowPartial, IncludeSystem: c.includeSystem, MaxDocument: c.maxDocument,
 		Memory: c.memory, Frames: budget.New(importer.MaxBack, 0), Log: c.log}
-	err := c.with(ctx, r, compared{
-		identity: version + " " + files.URI(),
-		marks: func(context.Context, *target.Client) (rollback.Marks, error) {
+	return c.report(ctx, files.URI(), compared{
+		identity: fmt.Sprintf("%s %s %s %t %d", version, repositoryIdentity(files.URI()), types, c.includeSystem, c.maxDocument),
+		marks: func(context.Context, *target.Client, *cms.Coordinator) (rollback.Marks, error) {
 			return rollback.Marks{}, errNoImportMarks
 		},
 		groups: func(ctx context.Context, _ *target.Client, _ target.Version) ([]verify.Group, error) {
 			return source.Groups(ctx)
 		},
 	})
-	if err != nil {
+}
+
+// report compares the target with a source.
+func (c *comparison) report(ctx context.Context, uri string, source compared) (*verify.Report, error) {
+	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: uri, Sample: float64(c.ask.Sample), Quick: c.ask.Quick}
+	if err := c.with(ctx, r, source); err != nil {
 		return nil, err
+	}
+	if source.add != nil {
+		source.add(r)
 	}
 	r.State, r.End = r.Worst(), time.Now().UTC().Truncate(time.Second)
 	return r, nil
 }
 
-func (c *comparison) newReport(source string) *verify.Report {
-	return &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: source, Sample: float64(c.ask.Sample), Quick: c.ask.Quick}
-}
-
 // with compares the target with a source and adds the result to a report.
-func (c *comparison) with(ctx context.Context, r *verify.Report, source compared) error {
+func (c *comparison) with(ctx context.Context, r *verify.Report, source compared) (err error) {
 	c.target.Memory = c.memory
 	client, err := target.New(ctx, c.target)
 	if err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // nothing was written through it
+	defer client.Close() //nolint:errcheck // nothing is under way
 	v, err := client.Info(ctx)
 	if err != nil {
 		return err
@@ -137,29 +141,95 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 	if latency := throttle.NewLatency(c.maxLatency, pause); latency != nil {
 		held.Pace = latency
 	}
-	if marks, why := source.marks(ctx, client); why != nil {
+	state, end, why := stateOfSession(ctx, c.options, client)
+	defer func() { err = errors.Join(err, end()) }()
+	if why == nil {
+		held.Marks, why = readMarks(ctx, source, client, state)
+	}
+	if why != nil {
+		held.Marks = nil
 		c.log.Info("documents that were changed since are not told apart", "reason", fault.Text(why))
-	} else {
-		held.Marks = marks
 	}
-	kept := keptComparison(c.options, source.identity)
-	checker := verify.New(verify.Options{
-		Target: held, Store: kept,
-		Sample: verify.Sample(float64(c.ask.Sample)), Failed: refused, Names: c.ask.Differences, Readers: c.slots, Pause: pause, Log: c.log,
-	})
-	stop := showProgress(verifyProgress(checker), c.log, c.screen)
-	defer stop()
+	options := verify.Options{
+		Target: held, Sample: verify.Sample(float64(c.ask.Sample)), Failed: refused, Names: c.ask.Differences, Readers: c.slots, Pause: pause, Log: c.log,
+		Work: verify.Work{Clock: cms.SystemClock(), Holder: newHolder(), Identity: source.identity + " " + v.ClusterUUID, Reuse: c.reuse},
+	}
 	if c.ask.Quick {
-		r.Indices, err = checker.Count(ctx, groups)
+		r.Indices, err = verify.New(options).Count(ctx, groups)
 		return err
 	}
-	if r.Indices, err = checker.Compare(ctx, groups); err != nil || kept == nil {
-		return err
+	if source.identity == "" { // nothing that it shares with another
+		options.Work.Identity, state = options.Work.Holder, nil
 	}
-	if err := kept.Remove(); err != nil {
-		c.log.Warn("what the comparison kept to go on after a crash cannot be removed", "error", err)
+	r.Indices, err = c.compare(ctx, options, groups, state)
+	return err
+}
+
+// compare compares with all processes that do so in the session, or by itself where that is not possible.
+func (c *comparison) compare(ctx context.Context, o verify.Options, groups []verify.Group, state *cms.Coordinator) ([]*verify.Index, error) {
+	run := func() ([]*verify.Index, error) {
+		checker := verify.New(o)
+		stop := showProgress(verifyProgress(checker), c.log, c.screen)
+		defer stop()
+		return checker.Compare(ctx, groups)
 	}
-	return nil
+	name := ""
+	if o.Work.Identity != o.Work.Holder {
+		sum := sha256.Sum256([]byte(o.Work.Identity))
+		name = "verify-" + hex.EncodeToString(sum[:8])
+	}
+	if state != nil {
+		own := c.options
+		if dir, err := stateDir(); err == nil {
+			own.ownerFile = filepath.Join(dir, name+".owner")
+		}
+		w, err := claimOwnership(own, o.Work.Holder)
+		if err != nil { // another process of this machine, whose leases are waited for as those of others
+			w = &owner{}
+		}
+		o.Work.Store, o.Work.Dead = state.Store(), w.dead
+		all, err := run()
+		if err == nil && w.file != nil {
+			err = os.Remove(w.file.Name())
+		}
+		if err = errors.Join(err, w.release()); !errors.Is(err, verify.ErrNotShared) {
+			return all, err
+		}
+		c.log.Info("this process compares by itself", "reason", fault.Text(err))
+	}
+	store, end, err := ownStore(name)
+	if err != nil {
+		return nil, err
+	}
+	o.Work.Store, o.Work.Dead = store, nil
+	all, err := run()
+	return all, errors.Join(err, end(err == nil))
+}
+
+// ownStore opens the state of a comparison of one process, which the same comparison goes on from after a kill. end closes it,
+// and removes it when the comparison is over. Without a name it has none that another process could find.
+func ownStore(name string) (store cms.Store, end func(over bool) error, err error) {
+	dir, err := stateDir()
+	if err == nil && name != "" {
+		path := filepath.Join(dir, name+".db")
+		file, err := boltcms.Open(path, time.Now)
+		if errors.Is(err, fault.ErrCorrupt) { // as after a crash of the machine: nothing is lost but time
+			if err = os.Remove(path); err == nil {
+				file, err = boltcms.Open(path, time.Now)
+			}
+		}
+		if err == nil {
+			return file, func(over bool) error {
+				err := file.Close()
+				if over {
+					err = errors.Join(err, os.Remove(path))
+				}
+				return err
+			}, nil
+		}
+	}
+	temporary, closeStore, err := openFile(options{}) // another process has it, or there is no such directory
+	return temporary, func(bool) error { return closeStore() }, err
 }
 
 // comparedIdentity identifies the snapshot and all settings that decide what is sent of it; "" when the snapshot has no identity.
@@ -174,45 +244,49 @@ func comparedIdentity(o options, uri string, plan *worker.Plan) string {
 	return version + " " + plan.Identity + " " + string(settings)
 }
 
-// keptComparison is where a comparison of a source with this target keeps what it has read; nil where nothing can be kept.
-func keptComparison(o options, identity string) verify.Store {
-	dir, err := stateDir()
-	if err != nil || identity == "" {
-		return nil
-	}
-	sum := sha256.Sum256([]byte(identity + "\x00" + o.target.URL))
-	return verify.Folder{Dir: filepath.Join(dir, "verify-"+hex.EncodeToString(sum[:8]))}
-}
-
 // Why nothing is known of what was written later.
 var (
 	errNoMarks       = errors.New("no session of this name has migrated this snapshot to this target, as far as its state shows")
 	errNoImportMarks = errors.New("a comparison with files does not read the state of an import")
 )
 
-// sessionMarks reads the sequence numbers that the target had at the end of the migration of this snapshot.
-func sessionMarks(ctx context.Context, o options, client *target.Client, plan *worker.Plan) (m rollback.Marks, err error) {
+// stateOfSession opens the state of the session where there is one; nil where there is none.
+func stateOfSession(ctx context.Context, o options, client *target.Client) (*cms.Coordinator, func() error, error) {
+	nothing := func() error { return nil }
 	if o.coordinatorFile != "" { // opening would create it
 		if _, err := os.Stat(o.coordinatorFile); err != nil {
-			return m, err
+			return nil, nothing, err
 		}
 	}
-	kept, end, err := keptFailures(ctx, o, client)
-	if err != nil {
-		return m, err
+	state, end, err := keptFailures(ctx, o, client)
+	if err != nil || end == nil {
+		return nil, nothing, err
 	}
-	defer func() { err = errors.Join(err, end()) }()
-	if kept == nil {
+	return state, end, nil
+}
+
+// readMarks reads the sequence numbers that the target had when the source had arrived.
+func readMarks(ctx context.Context, source compared, client *target.Client, state *cms.Coordinator) (worker.Marks, error) {
+	m, err := source.marks(ctx, client, state)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// sessionMarks reads the sequence numbers that the target had at the end of the migration of this snapshot.
+func sessionMarks(ctx context.Context, client *target.Client, state *cms.Coordinator, plan *worker.Plan) (m rollback.Marks, err error) {
+	if state == nil {
 		return m, errNoMarks
 	}
-	identity, err := kept.Identity(ctx)
+	identity, err := state.Identity(ctx)
 	switch {
 	case errors.Is(err, cms.ErrNotFound), err == nil && !worker.IsOf(identity, plan):
 		return m, errNoMarks
 	case err != nil:
 		return m, err
 	}
-	return rollback.ReadMarks(ctx, client, kept)
+	return rollback.ReadMarks(ctx, client, state)
 }
 
 // accountOfFailures reads which documents the migration has recorded as failed: from its directory or bucket.

@@ -134,7 +134,7 @@ func migrate(ctx context.Context, o options) error {
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
 	if o.verify && err == nil && sum.Complete {
 		o.snapshot = sum.Snapshot
-		r.Verification, err = (&comparison{options: o, ask: wholeTarget, memory: in.memory, log: log, screen: screen}).snapshot(ctx, counted)
+		r.Verification, err = (&comparison{options: o, ask: wholeTarget, reuse: true, memory: in.memory, log: log, screen: screen}).snapshot(ctx, counted)
 	}
 	if o.trial != nil && err == nil && sum.Complete {
 		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, wall)

@@ -18,7 +18,8 @@ import (
 )
 
 const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by document: id, routing and every byte
-   of the source. Names what is missing, extra or different. Writes nothing; target indices are refreshed.
+   of the source. Names what is missing, extra or different. Changes no document; target indices are refreshed. The same command on several
+   machines shares the work, where the session of the migration is known to the target.
 
    7: equal as far as it was compared, but a part cannot be read; 8 wins over 7. Documents that the account names as failed, that have no source or that rules leave
    out are counted and are no difference; nor is what was written to the target after the migration, where its end is recorded.`

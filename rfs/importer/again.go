@@ -117,7 +117,7 @@ func (a *Again) some(ctx context.Context, f file, wanted []redrive.Document, pla
 	if f.packed == plain && from >= f.size {
 		return nil
 	}
-	err := a.readAll(ctx, f, from, take)
+	err := a.read(ctx, f, from, take)
 	if errors.Is(err, errEnough) || errors.Is(err, fault.ErrCorrupt) { // the documents behind damage stay where they are
 		return nil
 	}

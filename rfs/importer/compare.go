@@ -67,7 +67,7 @@ var errEnough = errors.New("enough is known")
 func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]string, error) {
 	found := map[string]bool{}
 	var all []string
-	err := c.read(ctx, f, func(p *pair, v verdict) error {
+	err := c.read(ctx, f, 0, func(p *pair, v verdict) error {
 		name := string(p.action.index)
 		if v != good || found[name] {
 			return nil
@@ -85,13 +85,8 @@ func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]strin
 	return all, nil
 }
 
-// read calls each with every pair of a file and what an import does with it.
-func (c Comparison) read(ctx context.Context, f file, each func(p *pair, v verdict) error) error {
-	return c.readAll(ctx, f, 0, each)
-}
-
-// readAll is read of the documents that begin at from or behind it.
-func (c Comparison) readAll(ctx context.Context, f file, from int64, each func(p *pair, v verdict) error) error {
+// read calls each with every pair of a file that begins at byte from or later, and what an import does with it.
+func (c Comparison) read(ctx context.Context, f file, from int64, each func(p *pair, v verdict) error) error {
 	next, err := c.readFrom(ctx, f, from, 0, each)
 	if errors.Is(err, errFurther) {
 		_, err = c.readFrom(ctx, f, next, MaxBack, each)
@@ -125,16 +120,16 @@ func (c Comparison) readFrom(ctx context.Context, f file, from, back int64, each
 
 // unit is one file. What is not sent to any index is counted with the first of them.
 func (c Comparison) unit(f file, hash, first string) verify.Unit {
-	u := verify.Unit{Name: f.name, Count: func(context.Context) (int64, error) {
+	u := verify.Unit{Name: f.name, Size: f.size, Count: func(context.Context) (int64, error) {
 		return 0, fmt.Errorf("%s: files state no numbers of Lucene documents: %w", f.name, fault.ErrUnsupported)
 	}}
 	if hash != "" {
 		u.Key = fmt.Sprintf("%s %s %d %s %t %d", hash, f.name, f.size, c.Types, c.IncludeSystem, c.MaxDocument)
 	}
-	u.Read = func(ctx context.Context, each func(*verify.Document) error) error {
+	u.Read = func(ctx context.Context, from int64, each func(*verify.Document) error) error {
 		var id idMaker
 		var d verify.Document
-		return c.read(ctx, f, func(p *pair, v verdict) error {
+		return c.read(ctx, f, from, func(p *pair, v verdict) error {
 			d = verify.Document{Index: p.action.index, ID: p.action.id, Routing: p.action.routing, Source: p.source, Ordinal: p.at}
 			switch {
 			case v == filtered:

@@ -30,7 +30,7 @@ func (w *world) compared(groups []verify.Group) (docs map[string]string, fates m
 	docs, fates = map[string]string{}, map[verify.Fate]int{}
 	for _, g := range groups {
 		for _, u := range g.Units {
-			err := u.Read(w.t.Context(), func(d *verify.Document) error {
+			err := u.Read(w.t.Context(), 0, func(d *verify.Document) error {
 				if fates[d.Fate]++; d.Fate != verify.Sent {
 					return nil
 				}

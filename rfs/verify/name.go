@@ -42,8 +42,12 @@ func (v *Verifier) settle(ctx context.Context, group Group, c *comparison) error
 		r.decide()
 		return nil
 	}
-	v.naming.Lock()
-	defer v.naming.Unlock()
+	select {
+	case v.naming <- struct{}{}:
+		defer func() { <-v.naming }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for len(different) > 0 && len(r.Differences) < v.Names {
 		part := c.affordable(different)
 		different = different[len(part):]
@@ -129,7 +133,7 @@ func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, he
 	var found []*entry
 	reserved := 0
 	hash := newHasher()
-	err := v.readUnit(ctx, side, u, func() func(*Document) error {
+	err := v.readUnit(ctx, side, u, 0, func() func(*Document) error {
 		held.release(reserved)
 		found, reserved = nil, 0
 		return func(d *Document) error {

@@ -132,7 +132,7 @@ func (s Sample) has(place uint64) bool {
 // Bounds of the number of buckets of an index.
 const (
 	minBuckets = 256
-	maxBuckets = 16384
+	maxBuckets = 4096
 	perBucket  = 64 // documents, where that is possible
 )
 

@@ -9,12 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -46,9 +42,11 @@ const (
 type Unit struct {
 	Name string
 	// Key identifies the content of the unit: units of one key are equal for ever. "": its content may change.
-	Key string
-	// Read calls each with every document. It may be repeated. An error of each ends it and is returned.
-	Read func(ctx context.Context, each func(*Document) error) error
+	Key  string
+	Size int64 // in bytes, where it is known without reading; part of what the source is recognised by
+	// Read calls each with every document from an ordinal on, in their order; from is 0 for units of the target. It may be
+	// repeated. An error of each ends it and is returned.
+	Read func(ctx context.Context, from int64, each func(*Document) error) error
 	// Count returns the number of Lucene documents that live, nested ones included. Only units of the source need it.
 	Count func(ctx context.Context) (int64, error)
 }
@@ -101,17 +99,16 @@ type Target interface {
 // Options of a Verifier; zero values mean the defaults named there.
 type Options struct {
 	Target Target
+	Work   Work // only Count does without
 	Sample Sample
 	Failed *Failed // nil: none
-	// Store keeps what units with keys hold; nil: nothing is kept.
-	Store Store
 	// Names bounds the differences that are named for each target index; 1000. The others are counted by bucket.
 	Names int
 	// Readers bounds the units of each side that are read at the same time; 2.
 	Readers int
-	// Tries bounds the attempts at a unit of the target that is unavailable; 5.
+	// Tries bounds the attempts at a unit of the target, and at the store, that is unavailable; 5.
 	Tries int
-	// Pause waits between attempts. It is needed when a target can be unavailable.
+	// Pause waits between attempts; nil: the clock of Work does.
 	Pause func(ctx context.Context, d time.Duration) error
 	Log   *slog.Logger
 }
@@ -120,7 +117,7 @@ type Options struct {
 type Verifier struct {
 	Options
 	sources, targets chan struct{} // one place per unit that is read
-	naming           sync.Mutex    // held while documents are named, which takes memory
+	naming           chan struct{} // one place, since naming documents takes memory
 	read             [2]atomic.Int64
 	size             [2]atomic.Int64
 }
@@ -139,10 +136,13 @@ func New(o Options) *Verifier {
 	if o.Failed == nil {
 		o.Failed = &Failed{}
 	}
+	if o.Pause == nil && o.Work.Clock != nil {
+		o.Pause = o.Work.Clock.Sleep
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Verifier{Options: o, sources: make(chan struct{}, o.Readers), targets: make(chan struct{}, o.Readers)}
+	return &Verifier{Options: o, sources: make(chan struct{}, o.Readers), targets: make(chan struct{}, o.Readers), naming: make(chan struct{}, 1)}
 }
 
 // Progress counts what was read so far.
@@ -161,98 +161,22 @@ const (
 
 // comparison is one target index in work.
 type comparison struct {
-	result *Index
-	held   Held
-	mu     sync.Mutex
-	sides  [2]*table
+	result  *Index
+	held    Held
+	buckets int
+	sides   [2]*table // nil before the first reading of all units has ended
 }
 
-// Compare compares all groups and returns their target indices, sorted by name. Errors are those that leave the result
-// unknown: a target or repository that does not answer. What cannot be read for ever is part of the result.
-func (v *Verifier) Compare(ctx context.Context, groups []Group) ([]*Index, error) {
-	var mu sync.Mutex
-	var all []*Index
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(v.Readers)
-	for _, group := range groups {
-		g.Go(func() error {
-			found, err := v.group(ctx, group)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, found...)
-			return err
-		})
+// open makes the tables, as they are before any document is counted.
+func (c *comparison) open(group Group) {
+	c.result = &Index{Target: c.result.Target, Sources: group.Sources, NotComparable: c.held.NotComparable}
+	if c.held.Absent {
+		c.result.Note = "the target has no index of this name"
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(all, func(a, b *Index) int { return strings.Compare(a.Target, b.Target) })
-	return all, nil
+	c.sides = [2]*table{newTable(c.buckets), newTable(c.buckets)}
 }
 
-// group compares one group: both sides are read side by side, then what differs is named.
-func (v *Verifier) group(ctx context.Context, group Group) ([]*Index, error) {
-	all := map[string]*comparison{}
-	var results []*Index
-	for _, name := range group.Targets {
-		held, err := v.Target.Look(ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("target index %s: %w", name, err)
-		}
-		c := &comparison{held: held, result: &Index{Target: name, Sources: group.Sources, NotComparable: held.NotComparable}}
-		if held.Absent {
-			c.result.Note = "the target has no index of this name"
-		}
-		buckets := bucketsFor(held.Documents)
-		c.sides = [2]*table{newTable(buckets), newTable(buckets)}
-		all[name], results = c, append(results, c.result)
-	}
-	problems, err := v.firstReading(ctx, group, all)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range group.Targets {
-		c := all[name]
-		c.result.Problems = problems
-		if err := v.settle(ctx, group, c); err != nil {
-			return nil, err
-		}
-	}
-	return results, nil
-}
-
-// firstReading fills the tables of both sides. It returns what cannot be read.
-func (v *Verifier) firstReading(ctx context.Context, group Group, all map[string]*comparison) (problems []string, err error) {
-	var mu sync.Mutex
-	unreadable := func(u Unit, err error) error {
-		if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrUnsupported) && !errors.Is(err, fault.ErrRejected) {
-			return err
-		}
-		v.Log.WarnContext(ctx, "a part cannot be read", "unit", u.Name, "error", err)
-		mu.Lock()
-		defer mu.Unlock()
-		problems = append(problems, fault.Text(err))
-		return nil
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	for _, u := range group.Units {
-		g.Go(func() error {
-			return unreadable(u, v.sourceUnit(ctx, u, all))
-		})
-	}
-	for _, c := range all {
-		for _, u := range c.held.Units {
-			g.Go(func() error { return unreadable(u, v.targetUnit(ctx, u, c)) })
-		}
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	slices.Sort(problems)
-	return problems, nil
-}
-
-// tallied is what one unit adds to one target index.
+// tallied is what a part of a unit adds to one target index.
 type tallied struct {
 	index    string
 	table    *table
@@ -261,41 +185,21 @@ type tallied struct {
 	unsent   map[string]int64
 }
 
-func (v *Verifier) sourceUnit(ctx context.Context, u Unit, all map[string]*comparison) error {
-	key := v.keyOf(ofSource, u, all)
-	if found := v.kept(ofSource, u, key, all); found != nil {
-		for name, t := range found {
-			all[name].take(ofSource, t)
-		}
-		return nil
-	}
-	found := map[string]*tallied{}
-	h := newHasher()
-	err := v.readUnit(ctx, ofSource, u, func() func(*Document) error {
-		clear(found)
-		return func(d *Document) error {
-			t := found[string(d.Index)]
-			if t == nil {
-				c := all[string(d.Index)]
-				if c == nil {
-					return fmt.Errorf("%s, ordinal %d: the document goes to %q, which is none of its target indices: %w", u.Name, d.Ordinal, d.Index, fault.ErrUnsupported)
-				}
-				t = &tallied{index: c.result.Target, table: newTable(len(c.sides[ofSource].buckets)), unsent: map[string]int64{}}
-				found[t.index] = t
-			}
-			v.tally(h, t, d)
+// tallies are what a part of a unit adds, by target index.
+type tallies map[string]*tallied
+
+// of returns what is added to an index, nil when it is none of those that are compared.
+func (ts tallies) of(index []byte, among map[string]*comparison) *tallied {
+	t := ts[string(index)]
+	if t == nil {
+		c := among[string(index)]
+		if c == nil {
 			return nil
 		}
-	})
-	if err == nil {
-		v.keep(u, key, found)
+		t = &tallied{index: c.result.Target, table: newTable(c.buckets), unsent: map[string]int64{}}
+		ts[t.index] = t
 	}
-	for name, t := range found {
-		if err == nil || errors.Is(err, fault.ErrCorrupt) {
-			all[name].take(ofSource, t)
-		}
-	}
-	return err
+	return t
 }
 
 // tally adds one document.
@@ -314,33 +218,8 @@ func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 	}
 }
 
-func (v *Verifier) targetUnit(ctx context.Context, u Unit, c *comparison) error {
-	of := map[string]*comparison{c.result.Target: c}
-	key := v.keyOf(ofTarget, u, of)
-	if t := v.kept(ofTarget, u, key, of)[c.result.Target]; t != nil {
-		c.take(ofTarget, t)
-		return nil
-	}
-	var t *tallied
-	h := newHasher()
-	err := v.readUnit(ctx, ofTarget, u, func() func(*Document) error {
-		t = &tallied{index: c.result.Target, table: newTable(len(c.sides[ofTarget].buckets))}
-		return func(d *Document) error {
-			v.tally(h, t, d)
-			return nil
-		}
-	})
-	if err == nil {
-		v.keep(u, key, map[string]*tallied{t.index: t})
-		c.take(ofTarget, t)
-	}
-	return err
-}
-
-// take adds what a unit holds.
+// take adds what a part holds.
 func (c *comparison) take(side int, t *tallied) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.sides[side].merge(t.table)
 	if side == ofTarget {
 		c.result.FailedThere += t.failed
@@ -356,9 +235,14 @@ func (c *comparison) take(side int, t *tallied) {
 	}
 }
 
+// unreadable reports whether a unit with this error stays unreadable, which is a result.
+func unreadable(err error) bool {
+	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrUnsupported) || errors.Is(err, fault.ErrRejected)
+}
+
 // readUnit reads a unit when its side has a place free. A unit of the target that is unavailable is read again from its
 // beginning; begin is called before each attempt.
-func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, begin func() func(*Document) error) error {
+func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, from int64, begin func() func(*Document) error) error {
 	places := v.sources
 	if side == ofTarget {
 		places = v.targets
@@ -371,7 +255,7 @@ func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, begin func() 
 	}
 	for try := 1; ; try++ {
 		each := begin()
-		err := u.Read(ctx, func(d *Document) error {
+		err := u.Read(ctx, from, func(d *Document) error {
 			v.read[side].Add(1)
 			v.size[side].Add(int64(len(d.Source)))
 			return each(d)
@@ -381,6 +265,8 @@ func (v *Verifier) readUnit(ctx context.Context, side int, u Unit, begin func() 
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, errHandOff):
+			return err
 		case side == ofSource || try == v.Tries || !errors.Is(err, fault.ErrUnavailable):
 			return fmt.Errorf("%s: %w", u.Name, err)
 		}

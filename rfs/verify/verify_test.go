@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -32,9 +35,12 @@ func records(n int) []record {
 func units(name, index string, n int, all []record) []Unit {
 	var us []Unit
 	for u := range n {
-		us = append(us, Unit{Name: fmt.Sprintf("%s/%d", name, u), Read: func(_ context.Context, each func(*Document) error) error {
+		us = append(us, Unit{Name: fmt.Sprintf("%s/%d", name, u), Read: func(_ context.Context, from int64, each func(*Document) error) error {
 			for i := u; i < len(all); i += n {
 				r := all[i]
+				if int64(i) < from {
+					continue
+				}
 				err := each(&Document{Index: []byte(index), ID: []byte(r.id), Routing: []byte(r.routing), Source: []byte(r.source), Shard: u, Ordinal: int64(i), Fate: r.fate, Reason: "no_source", Since: r.since})
 				if err != nil {
 					return err
@@ -62,9 +68,24 @@ func (c cluster) Count(_ context.Context, name string) (int64, bool, error) {
 	return h.Documents, ok, nil
 }
 
+// work returns the place of a comparison by one process.
+func work(t *testing.T) Work {
+	t.Helper()
+	store, err := boltcms.OpenTemporary(filepath.Join(t.TempDir(), "state"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return Work{Store: store, Clock: cms.SystemClock(), Holder: "test", Identity: "snapshot"}
+}
+
 func compared(t *testing.T, o Options, source []Unit, held Held) *Index {
 	t.Helper()
-	o.Target = cluster{"logs": held}
+	o.Target, o.Work = cluster{"logs": held}, work(t)
 	o.Pause = func(context.Context, time.Duration) error { return nil }
 	all, err := New(o).Compare(t.Context(), []Group{{Targets: []string{"logs"}, Sources: []string{"logs"}, Units: source}})
 	if err != nil {
@@ -188,7 +209,7 @@ func TestASampleIsTheSamePartOfBothSides(t *testing.T) {
 }
 
 func TestAnAbsentIndexHasNothing(t *testing.T) {
-	all, err := New(Options{Target: cluster{}}).Compare(t.Context(), []Group{{Targets: []string{"logs"}, Units: units("s", "logs", 1, records(3))}})
+	all, err := New(Options{Target: cluster{}, Work: work(t)}).Compare(t.Context(), []Group{{Targets: []string{"logs"}, Units: units("s", "logs", 1, records(3))}})
 	if err != nil || all[0].State != Different || all[0].Counts[Missing] != 3 || all[0].Note == "" {
 		t.Errorf("%+v, %v", all[0], err)
 	}
@@ -202,13 +223,13 @@ func TestATargetUnitIsReadAgainFromItsBeginning(t *testing.T) {
 	failures := map[string]int{}
 	flaky := units("t", "logs", 3, target)
 	for i, u := range flaky {
-		flaky[i].Read = func(ctx context.Context, each func(*Document) error) error {
+		flaky[i].Read = func(ctx context.Context, from int64, each func(*Document) error) error {
 			mu.Lock()
 			failures[u.Name]++
 			fails := failures[u.Name]%3 != 0
 			mu.Unlock()
 			n := 0
-			return u.Read(ctx, func(d *Document) error {
+			return u.Read(ctx, from, func(d *Document) error {
 				if n++; fails && n == 100 {
 					return fmt.Errorf("search: %w", fault.ErrUnavailable)
 				}
@@ -223,15 +244,15 @@ func TestATargetUnitIsReadAgainFromItsBeginning(t *testing.T) {
 }
 
 func TestATargetThatStaysAwayEndsTheRun(t *testing.T) {
-	away := []Unit{{Name: "t", Read: func(context.Context, func(*Document) error) error { return fault.ErrUnavailable }}}
-	v := New(Options{Target: cluster{"logs": {Units: away}}, Pause: func(context.Context, time.Duration) error { return nil }})
+	away := []Unit{{Name: "t", Read: func(context.Context, int64, func(*Document) error) error { return fault.ErrUnavailable }}}
+	v := New(Options{Target: cluster{"logs": {Units: away}}, Work: work(t), Pause: func(context.Context, time.Duration) error { return nil }})
 	if _, err := v.Compare(t.Context(), []Group{{Targets: []string{"logs"}}}); !errors.Is(err, fault.ErrUnavailable) {
 		t.Error(err)
 	}
 }
 
 func TestADamagedShardMakesAnIndexUnreadable(t *testing.T) {
-	damaged := append(units("s", "logs", 2, records(10)), Unit{Name: "s/2", Read: func(context.Context, func(*Document) error) error {
+	damaged := append(units("s", "logs", 2, records(10)), Unit{Name: "s/2", Read: func(context.Context, int64, func(*Document) error) error {
 		return fault.Corrupt("blob", "_0.fdt", 7, "checksum")
 	}})
 	x := compared(t, Options{}, damaged, Held{Units: units("t", "logs", 1, records(15))})

@@ -84,11 +84,11 @@ func (c Comparison) units(x IndexPlan) []verify.Unit {
 	units := make([]verify.Unit, x.Entry.Shards)
 	for shard := range units {
 		count := func(ctx context.Context) (int64, error) { return CountShard(ctx, c.Repo, x.Entry, shard) }
-		units[shard] = verify.Unit{Name: fmt.Sprintf("%s/%d", x.Name, shard), Key: c.key(x, shard), Count: count, Read: func(ctx context.Context, each func(*verify.Document) error) error {
+		units[shard] = verify.Unit{Name: fmt.Sprintf("%s/%d", x.Name, shard), Key: c.key(x, shard), Count: count, Read: func(ctx context.Context, from int64, each func(*verify.Document) error) error {
 			to := x.Entry.Naming.Targets()[0] // a document that is not sent has no target of its own
 			v := verify.Document{Shard: shard}
 			return ReadShard(ctx, c.Repo, x.Entry, shard, c.Edit, Documents{
-				Memory: c.Memory, MaxDocument: c.MaxDocument,
+				From: from, Memory: c.Memory, MaxDocument: c.MaxDocument,
 				Send: func(d *doc.Document) error {
 					v = verify.Document{Index: d.Index, ID: d.ID, Routing: d.Routing, Source: d.Source, Shard: shard, Ordinal: d.Ordinal}
 					return each(&v)
@@ -125,13 +125,16 @@ type ComparedTarget struct {
 	Admit func(ctx context.Context, bytes int) error
 	Pace  target.Pace // nil: none
 	// Marks are the sequence numbers that shards had at the end of the migration; nil: they are not known.
-	Marks interface {
-		Of(index string, shard int) (mark int64, known bool)
-	}
+	Marks Marks
 	// Sequence returns the highest sequence number of each shard ("index/shard") under a name; nil, or an error: they are not known.
 	Sequence func(ctx context.Context, name string) (map[string]int64, error)
 	Pause    func(ctx context.Context, d time.Duration) error // between attempts at a page
 	Log      *slog.Logger
+}
+
+// Marks are sequence numbers of shards.
+type Marks interface {
+	Of(index string, shard int) (mark int64, known bool)
 }
 
 // Look refreshes what is there under a name and returns it, a unit for every shard.
@@ -217,7 +220,7 @@ func (t ComparedTarget) units(x target.Index, written map[string]int64) ([]verif
 		if n, known := written[x.Name+"/"+strconv.Itoa(shard)]; known && x.UUID != "" {
 			key = fmt.Sprintf("%s %d %d", x.UUID, shard, n)
 		}
-		units[shard] = verify.Unit{Name: fmt.Sprintf("target index %s/%d", x.Name, shard), Key: key, Read: func(ctx context.Context, each func(*verify.Document) error) error {
+		units[shard] = verify.Unit{Name: fmt.Sprintf("target index %s/%d", x.Name, shard), Key: key, Read: func(ctx context.Context, _ int64, each func(*verify.Document) error) error {
 			r := target.Reading{Index: x.Name, Shard: shard, PointInTime: t.Version.HasPointInTime(), Window: window, Size: &size,
 				Longest: cmp.Or(t.Longest, DefaultMaxDocument), Admit: t.Admit, Pace: t.Pace, Sequence: marked, Pause: t.Pause}
 			return t.Client.ReadShard(ctx, r, func(h target.Hit) error {

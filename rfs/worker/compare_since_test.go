@@ -50,7 +50,7 @@ func TestWhatTheTargetWroteAfterTheMigrationIsMarked(t *testing.T) {
 				t.Fatalf("%+v, %v", held, err)
 			}
 			var since []string
-			err = held.Units[0].Read(t.Context(), func(d *verify.Document) error {
+			err = held.Units[0].Read(t.Context(), 0, func(d *verify.Document) error {
 				if d.Since {
 					since = append(since, string(d.ID))
 				}

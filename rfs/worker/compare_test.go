@@ -124,7 +124,7 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 			}
 			live += n
 			shard, at := -1, int64(-1)
-			err = u.Read(t.Context(), func(d *verify.Document) error {
+			err = u.Read(t.Context(), 0, func(d *verify.Document) error {
 				if want := fmt.Sprintf("%s/%d", g.Sources[0], d.Shard); want != u.Name || d.Ordinal <= at || len(d.ID) == 0 || !slices.Contains(g.Targets, string(d.Index)) {
 					t.Errorf("%s: document %+v after %d", u.Name, d, at)
 				}
@@ -159,7 +159,7 @@ func TestAVerificationReadsWhatAMigrationSends(t *testing.T) {
 	}
 	enough := errors.New("enough")
 	u := Comparison{Repo: blobs}.Groups(plan)[0].Units[0]
-	if err := u.Read(t.Context(), func(*verify.Document) error { return enough }); !errors.Is(err, enough) {
+	if err := u.Read(t.Context(), 0, func(*verify.Document) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("a reader that ends it: %v", err)
 	}
 	gone := plan.Indices[0].Entry
@@ -276,7 +276,7 @@ func TestATargetsDocumentsAreReadAndCounted(t *testing.T) {
 		t.Fatalf("%+v, %v", held, err)
 	}
 	var got []string
-	err = held.Units[0].Read(t.Context(), func(d *verify.Document) error {
+	err = held.Units[0].Read(t.Context(), 0, func(d *verify.Document) error {
 		got = append(got, fmt.Sprintf("%s %s %s", d.ID, d.Routing, d.Source))
 		return nil
 	})

@@ -248,6 +248,8 @@ type Documents struct {
 	Filter func(d *doc.Document) error // left out by rules
 	Fail   func(f *doc.Failure) error  // it cannot be sent
 	Select func(ordinal int64) bool    // nil: all; others are read and not passed on
+	From   int64                       // first ordinal
+
 	// Versions sets the versions of documents.
 	Versions bool
 
@@ -255,14 +257,14 @@ type Documents struct {
 	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
 }
 
-// ReadShard reads a shard of the snapshot as a migration does, from its beginning to its end, and passes on every live
+// ReadShard reads a shard of the snapshot as a migration does, from an ordinal (to.From) to its end, and passes on every live
 // root document as it would be sent. edit may be nil. Damage is fault.ErrCorrupt with its place.
 func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
 	s, err := openReading(ctx, repo, e, shard, edit, to)
 	if err != nil {
 		return err
 	}
-	return s.read(ctx, 0, s.commit.MaxOrdinal)
+	return s.read(ctx, to.From, s.commit.MaxOrdinal)
 }
 
 // reading is a shard that is read outside of a job.

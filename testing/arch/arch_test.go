@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"rfs/progress": {"rfs/fault", "rfs/cms", "rfs/progress"},
 	"rfs/rules":    {"rfs/fault", "rfs/pattern", "rfs/doc", "rfs/rules"},
 	"rfs/schedule": {"rfs/cms", "rfs/schedule"},
-	"rfs/verify":   {"rfs/fault", "rfs/verify"},
+	"rfs/verify":   {"rfs/fault", "rfs/cms", "rfs/verify"},
 	"rfs/trial":    {"rfs/fault"},
 	"rfs/rollback": {"rfs/fault", "rfs/cms", "rfs/metadata", "rfs/rollback"},
 	"rfs/doctor":   {"rfs"},

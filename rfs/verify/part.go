@@ -4,75 +4,18 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 )
 
-// Store keeps what units were found to hold, so that a comparison that was killed goes on where it was. What a Store loses
-// is read again.
-type Store interface {
-	// Load returns what was saved under a key; nil when there is nothing.
-	Load(key string) []byte
-	Save(key string, b []byte) error
-	// Remove forgets everything: the comparison has ended.
-	Remove() error
-}
-
-// keyOf returns the key of a unit of one side for these target indices: it holds everything that decides what is kept; "" when
-// the unit cannot be kept.
-func (v *Verifier) keyOf(side int, u Unit, all map[string]*comparison) string {
-	if v.Store == nil || u.Key == "" {
-		return ""
-	}
-	h := sha256.New()
-	fmt.Fprintf(h, "%d %g %s %q", side, float64(v.Sample), v.Failed.sum, u.Key)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(h, " %q %d", name, len(all[name].sides[side].buckets))
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// kept returns what was saved of a unit; nil when it has to be read.
-func (v *Verifier) kept(side int, u Unit, key string, all map[string]*comparison) map[string]*tallied {
-	if key == "" {
-		return nil
-	}
-	found, err := decodeTallied(v.Store.Load(key), func(index string) int {
-		if c := all[index]; c != nil {
-			return len(c.sides[side].buckets)
-		}
-		return 0
-	})
-	if err != nil {
-		return nil
-	}
-	for _, t := range found {
-		v.read[side].Add(t.table.all.Documents)
-		v.size[side].Add(t.table.all.Bytes)
-	}
-	v.Log.Info("unit was read before", "unit", u.Name)
-	return found
-}
-
-// keep saves what a unit holds. A failure costs no more than another reading.
-func (v *Verifier) keep(u Unit, key string, found map[string]*tallied) {
-	if key == "" {
-		return
-	}
-	if err := v.Store.Save(key, encodeTallied(found)); err != nil {
-		v.Log.Warn("what was read cannot be kept: a comparison that is killed reads it again", "unit", u.Name, "error", err)
-	}
-}
-
 // errNotKept means that bytes are not what encodeTallied has returned.
 var errNotKept = errors.New("not as it was kept")
 
-// encodeTallied returns what a unit adds to each target index, with a digest at the end. Empty buckets take no place.
-func encodeTallied(found map[string]*tallied) []byte {
-	b := binary.AppendUvarint(nil, uint64(len(found)))
+// encodeTallied returns what a part of a unit adds to each target index and why the rest cannot be read ("": all was read), with
+// a digest at the end. Empty buckets take no place.
+func encodeTallied(found tallies, problem string) []byte {
+	b := binary.AppendUvarint(appendText(nil, problem), uint64(len(found)))
 	for _, index := range slices.Sorted(maps.Keys(found)) {
 		t := found[index]
 		b = appendText(b, index)
@@ -148,15 +91,16 @@ func (k *kepts) tally() (t Tally) {
 }
 
 // decodeTallied reads what encodeTallied wrote; buckets returns how many buckets a target index has, 0 for none of them.
-func decodeTallied(b []byte, buckets func(index string) int) (map[string]*tallied, error) {
+func decodeTallied(b []byte, buckets func(index string) int) (found tallies, problem string, err error) {
 	if len(b) < sha256.Size {
-		return nil, errNotKept
+		return nil, "", errNotKept
 	}
 	b, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
 	if is := sha256.Sum256(b); !bytes.Equal(is[:], sum) {
-		return nil, errNotKept
+		return nil, "", errNotKept
 	}
-	k, found := &kepts{b: b}, map[string]*tallied{}
+	k, found := &kepts{b: b}, tallies{}
+	problem = string(k.take(k.number()))
 	for n := k.number(); n > 0 && k.err == nil; n-- {
 		t := &tallied{index: string(k.take(k.number())), filtered: k.number(), failed: k.number(), unsent: map[string]int64{}}
 		for n := k.number(); n > 0 && k.err == nil; n-- {
@@ -165,7 +109,7 @@ func decodeTallied(b []byte, buckets func(index string) int) (map[string]*tallie
 		}
 		size := k.number()
 		if size == 0 || size != int64(buckets(t.index)) {
-			return nil, errNotKept
+			return nil, "", errNotKept
 		}
 		t.table = newTable(int(size))
 		for i := k.number(); i < size && k.err == nil; i += 1 + k.number() {
@@ -175,7 +119,7 @@ func decodeTallied(b []byte, buckets func(index string) int) (map[string]*tallie
 		found[t.index] = t
 	}
 	if k.err != nil || len(k.b) > 0 {
-		return nil, errNotKept
+		return nil, "", errNotKept
 	}
-	return found, nil
+	return found, problem, nil
 }
