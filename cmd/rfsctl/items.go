@@ -29,7 +29,8 @@ const itemsHelp = `A shard of the snapshot is a chain of work items; each covers
 
    States: open; leased; expired (its lease is over: the next worker takes it); done; handed off (a successor has the
    rest); replaced (another tool began it, its range is done by other items); failed (given up for the reason that is shown; retry
-   opens it again).
+   opens it again). cancel gives up an item that no lease holds: its documents do not arrive, the migration ends without
+   them (exit code 7), and the reason names the operator. The same migration, run again, opens it as any failed item.
 
    "safe to write" is said only when nothing is open and every lease, margin and request timeout has passed: until
    then the last request of a worker that was stopped may still arrive and overwrite what others wrote.`
@@ -40,7 +41,12 @@ func itemsCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			config.Command(cli.Command{Name: "list", Usage: "list work items, their sums, and whether the target is safe to write", Description: itemsHelp}, listItems),
 			config.Command(cli.Command{Name: "show", Usage: "show everything about one item", ArgsUsage: "ID", Description: itemsHelp}, showItem),
-			config.Command(cli.Command{Name: "retry", Usage: "open failed items again; an event records by whom", ArgsUsage: "ID...", Description: itemsHelp}, retryItems),
+			config.Command(cli.Command{Name: "retry", Usage: "open failed items again; an event records by whom", ArgsUsage: "ID...", Description: itemsHelp}, func(ctx context.Context, call *config.Call, o config.Stored) error {
+				return changeItems(ctx, call, o, "retried", "is open again", (*cms.Coordinator).Unfail)
+			}),
+			config.Command(cli.Command{Name: "cancel", Usage: "give up items that no lease holds; an event records by whom", ArgsUsage: "ID...", Description: itemsHelp}, func(ctx context.Context, call *config.Call, o config.Stored) error {
+				return changeItems(ctx, call, o, "cancelled", "is cancelled", (*cms.Coordinator).Cancel)
+			}),
 		},
 	}
 }
@@ -159,10 +165,11 @@ func printItem(w io.Writer, x status.Item) error {
 	return t.Flush()
 }
 
-// retryItems opens failed items again. It goes on after an item that cannot be opened.
-func retryItems(ctx context.Context, call *config.Call, o config.Stored) (err error) {
+// changeItems changes the items that the arguments name. It goes on after an item that cannot be changed. The JSON names the
+// others under did.
+func changeItems(ctx context.Context, call *config.Call, o config.Stored, did, told string, change func(*cms.Coordinator, context.Context, cms.ItemID, string) error) (err error) {
 	if len(call.Args) == 0 {
-		return fmt.Errorf("which items? `rfsctl items list --state failed` lists those that can be retried: %w", fault.ErrConfig)
+		return fmt.Errorf("which items? `rfsctl items list` shows their ids: %w", fault.ErrConfig)
 	}
 	var ids []cms.ItemID
 	for _, arg := range call.Args {
@@ -177,20 +184,20 @@ func retryItems(ctx context.Context, call *config.Call, o config.Stored) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	retried := []string{}
+	changed := []string{}
 	var errs []error
 	for _, id := range ids {
-		if err := s.Unfail(ctx, id, operator()); err != nil {
+		if err := change(s.Coordinator, ctx, id, operator()); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		retried = append(retried, id.String())
+		changed = append(changed, id.String())
 	}
 	if o.Output.JSON() {
-		return errors.Join(append(errs, printJSON(call.Out, map[string]any{"retried": retried}))...)
+		return errors.Join(append(errs, printJSON(call.Out, map[string]any{did: changed}))...)
 	}
-	for _, id := range retried {
-		fmt.Fprintf(call.Out, "%s is open again\n", id)
+	for _, id := range changed {
+		fmt.Fprintf(call.Out, "%s %s\n", id, told)
 	}
 	return errors.Join(errs...)
 }

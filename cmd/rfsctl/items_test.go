@@ -163,6 +163,23 @@ func TestRetryOpensFailedItemsAndOnlyThose(t *testing.T) {
 	}
 }
 
+func TestCancelGivesUpOpenItemsAndOnlyThose(t *testing.T) {
+	path := kept(t, time.Hour)
+	id := itemsOf(t, "--coordinator-file", path, "--state", "failed").Items[0].ID
+	done := itemsOf(t, "--coordinator-file", path, "--state", "done").Items[0].ID
+	if code, _, errs := rfsctl(t, "items", "retry", "--coordinator-file", path, id); code != 0 {
+		t.Fatal(errs)
+	}
+	code, out, errs := rfsctl(t, "items", "cancel", "--coordinator-file", path, done, id)
+	if code != 1 || out != id+" is cancelled\n" || !strings.Contains(errs, "is not open") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	l := itemsOf(t, "--coordinator-file", path, "--state", "failed")
+	if i := slices.IndexFunc(l.Items, func(x status.Item) bool { return x.ID == id }); i < 0 || l.Items[i].Failure != "cancelled by "+operator() {
+		t.Errorf("%+v", l.Items)
+	}
+}
+
 func TestShowTellsEverythingOfAnItem(t *testing.T) {
 	path := kept(t, time.Hour)
 	id := itemsOf(t, "--coordinator-file", path, "--state", "failed").Items[0].ID

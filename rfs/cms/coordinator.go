@@ -349,11 +349,43 @@ func (c *Coordinator) Unfail(ctx context.Context, id ItemID, operator string) er
 	case v != Applied:
 		return fmt.Errorf("%s (item %s) is not FAILED (%s): %w", id.Name(), id, v, fault.ErrConfig)
 	}
+	return c.audited(ctx, it.ID, "retried", operator)
+}
+
+// Cancel marks an open item of whatever kind FAILED on an operator's word, and records that it was done: the rest of the
+// migration ends without it. Unfail opens it again. It is refused, fault.ErrConfig, while a lease of it runs, after its end,
+// and in the middle of a hand-off.
+func (c *Coordinator) Cancel(ctx context.Context, id ItemID, operator string) error {
+	if id.Kind != c.cfg.Kind {
+		of, err := c.OfKind(ctx, id.Kind)
+		if err != nil {
+			return err
+		}
+		return of.Cancel(ctx, id, operator)
+	}
+	it, v, err := c.apply(ctx, readBudget, id.String(), Fail{Reason: "cancelled by " + operator, GraceMs: c.grace.Milliseconds()})
+	switch {
+	case err != nil:
+		return fmt.Errorf("cancel %s (item %s): %w", id.Name(), id, err)
+	case v == Foreign:
+		return ErrSchemaMismatch
+	case v == Held:
+		return fmt.Errorf("%s (item %s) is leased by %s: pause the migration, or end that worker, and cancel it then: %w", id.Name(), id, it.Holder, fault.ErrConfig)
+	case v == Mismatch:
+		return fmt.Errorf("%s (item %s) is in the middle of a hand-off: the next worker ends it, cancel its successor then: %w", id.Name(), id, fault.ErrConfig)
+	case v != Applied:
+		return fmt.Errorf("%s (item %s) is not open (%s): %w", id.Name(), id, v, fault.ErrConfig)
+	}
+	return c.audited(ctx, it.ID, "cancelled", operator)
+}
+
+// audited records what an operator did to an item.
+func (c *Coordinator) audited(ctx context.Context, id, did, operator string) error {
 	now, _, err := c.store.Now(ctx)
 	if err != nil {
-		return fmt.Errorf("record the retry of %s: %w", id.Name(), err)
+		return fmt.Errorf("record that %s was %s: %w", ItemName(id), did, err)
 	}
-	_, err = c.Event(ctx, it.ID, "retried-"+strconv.FormatInt(now.UnixMilli(), 10), operator)
+	_, err = c.Event(ctx, id, did+"-"+strconv.FormatInt(now.UnixMilli(), 10), operator)
 	return err
 }
 

@@ -171,6 +171,61 @@ func poison(t *testing.T, s cms.Store) {
 	if err := c.Unfail(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("unfail of a completed item: %v", err)
 	}
+	if err := c.Cancel(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("cancel of a completed item: %v", err)
+	}
+}
+
+// cancel gives an item up by an operator: not while it is leased, with an event, and until it is opened again.
+func cancel(t *testing.T, s cms.Store) {
+	ctx := t.Context()
+	c := Coordinator(t, s, 10*time.Minute)
+	Seed(t, c, "a", 1)
+	l, err := c.AcquireNext(ctx, "h", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := cms.ParseID(ID("a", 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Cancel(ctx, id, "ann"); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), l.Holder) {
+		t.Errorf("a leased item: %v", err)
+	}
+	if err := l.Release(ctx, cms.CauseDrain); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Cancel(ctx, id, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Cancel(ctx, id, "ann"); !errors.Is(err, fault.ErrConfig) {
+		t.Errorf("a second time: %v", err)
+	}
+	it, err := c.Item(ctx, id)
+	if err != nil || !it.FailedItem() || it.Failure != "cancelled by ann" {
+		t.Errorf("%+v, %v", it, err)
+	}
+	told := 0
+	for r, err := range c.Records(ctx, "event") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(r.State, "cancelled-") && strings.Contains(string(r.Body), "ann") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d events", told)
+	}
+	if rep, done, err := c.Finish(ctx); err != nil || !done || !slices.Equal(rep.Failed, []string{it.ID}) {
+		t.Errorf("the rest does not end: %+v %v %v", rep, done, err)
+	}
+	if err := c.Unfail(ctx, id, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = c.AcquireNext(ctx, "h", nil); err != nil || l.Item.ID != it.ID {
+		t.Errorf("opened again: %v", err)
+	}
 }
 
 func pickCause(i int) cms.Cause {

@@ -44,6 +44,7 @@ func Run(t *testing.T, open Factory) {
 		{"AnAcquisitionThatNeverBeganWorkNeverFailsAnItem", neverBegan},
 		{"APreferredItemDoesNotTrustAForeignHandoff", preferForeign},
 		{"HalfDoneHandoffIsFinishedByTheNextHolder", resume},
+		{"AnOperatorCancelsWhatNoLeaseHolds", cancel},
 		{"AuditRepairsWhatTheStoreLost", audit},
 		{"AQueueBegunByAnotherEngineIsTakenOver", inherited},
 		{"TheTakeoverWaitsForNobodyButNamesWhoWorks", inheritedTooEarly},
