@@ -15,9 +15,9 @@ func (d *Daemon) Demand() scale.Demand {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := d.lastRead.migration
-	known = known && d.known && d.lastRead.err == ""
+	read := d.known && d.lastRead.err == "" && m != nil
 	return scale.Demand{
-		Known: known, Complete: known && m.Complete, Held: d.intent.State != cms.Run, Workers: d.intent.Workers,
+		Known: known && read, Complete: read && m.Complete, Held: d.intent.State != cms.Run, Workers: d.intent.Workers,
 		Items: left.ItemsOpen, Bytes: left.BytesLeft(),
 	}
 }

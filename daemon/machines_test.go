@@ -5,7 +5,20 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/scale"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
+
+// TestACompleteSessionWithoutItemsWantsNoMachines: the snapshot held no shard.
+func TestACompleteSessionWithoutItemsWantsNoMachines(t *testing.T) {
+	d := New(Config{Log: discard()})
+	d.known, d.lastRead.migration = true, &progress.Migration{Complete: true}
+	if got := d.Demand(); !got.Complete || got.Known {
+		t.Errorf("%+v", got)
+	}
+	if d.lastRead.err = "no answer"; d.Demand().Complete {
+		t.Error("complete, though the store could not be read")
+	}
+}
 
 func TestANodeWithoutWorkersOnlyReports(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
