@@ -47,7 +47,6 @@ type Group struct {
 
 // completion is a lease whose work is done.
 type completion struct {
-	lease   *Lease
 	change  Change
 	wake    context.CancelFunc
 	settled chan struct{} // closed when outcome is set
@@ -198,7 +197,7 @@ func (g *Group) Left(ctx context.Context) {
 func (g *Group) complete(ctx context.Context, l *Lease, t Complete) (Outcome, bool) {
 	asleep, wake := context.WithCancel(ctx)
 	defer wake()
-	w := &completion{lease: l, change: Change{l.Item.ID, t}, wake: wake, settled: make(chan struct{})}
+	w := &completion{change: Change{l.Item.ID, t}, wake: wake, settled: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
 	last := len(g.waiting) == g.working
@@ -274,8 +273,10 @@ func (g *Group) Close(ctx context.Context) error {
 func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item, holder string) ([]Outcome, []*Lease, error) {
 	changes := slices.Clone(done)
 	before := c.clock.Read()
-	for _, it := range want {
-		changes = append(changes, Change{it.ID, c.acquisition(holder, before, c.cfg.InitialLease, c.cfg.MaxAttempts)})
+	asked := make([]Acquire, len(want))
+	for i, it := range want {
+		asked[i] = c.acquisition(holder, before, c.cfg.InitialLease, c.cfg.MaxAttempts)
+		changes = append(changes, Change{it.ID, asked[i]})
 	}
 	asking, answered := outlive(ctx, answerTime)
 	outcomes, err := c.store.ApplyAll(asking, changes)
@@ -283,13 +284,12 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 	c.store95.add(c.clock.Read().Mono - before.Mono)
 	var leases []*Lease
 	var errs []error
-	for i := range want {
-		ch := changes[len(done)+i]
+	for i, it := range want {
 		o := Outcome{Err: err}
 		if err == nil {
 			o = outcomes[len(done)+i]
 		}
-		l, err := c.acquired(ctx, ch, o, before)
+		l, err := c.acquired(ctx, it.ID, asked[i], o, before)
 		if l != nil {
 			leases = append(leases, l)
 		}
@@ -305,18 +305,17 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 }
 
 // acquired judges one acquisition of several. The lease is nil unless it was granted and is worth keeping.
-func (c *Coordinator) acquired(ctx context.Context, ch Change, o Outcome, before Reading) (*Lease, error) {
-	mine := ch.Transition.(Acquire).Holder //nolint:forcetypeassert // made by applyGroup
+func (c *Coordinator) acquired(ctx context.Context, id string, asked Acquire, o Outcome, before Reading) (*Lease, error) {
 	switch {
 	case errors.Is(o.Err, ErrConflict), errors.Is(o.Err, ErrNotFound):
 		return nil, nil // somebody else was quicker
 	case o.Err != nil:
 		if errors.Is(o.Err, fault.ErrUnavailable) || ctx.Err() != nil { // it may have been granted
-			c.owe(ch.ID, Release{Holder: mine, Cause: string(CauseOutage)})
+			c.owe(id, Release{Holder: asked.Holder, Cause: string(CauseOutage)})
 		}
-		return nil, fmt.Errorf("acquire %s: %w", ItemName(ch.ID), o.Err)
+		return nil, fmt.Errorf("acquire %s: %w", ItemName(id), o.Err)
 	case o.Verdict == Foreign:
-		return nil, fmt.Errorf("%s: %w", ItemName(ch.ID), ErrSchemaMismatch)
+		return nil, fmt.Errorf("%s: %w", ItemName(id), ErrSchemaMismatch)
 	case o.Verdict == Skewed:
 		return nil, c.skew(ctx)
 	case o.Verdict != Applied && o.Verdict != Already:

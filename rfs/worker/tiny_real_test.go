@@ -28,9 +28,10 @@ func (w *wire) Do(ctx context.Context, method, path string, query url.Values, bo
 	return w.Client.Do(ctx, method, path, query, body)
 }
 
-// BenchmarkTinyShards runs 2,000 tiny shards into 100 indices of a real OpenSearch, with two slots.
+// BenchmarkTinyShards runs 100 tiny shards into 25 indices of a real OpenSearch, with two slots. The requests to the store
+// include those of the beginning and the end of a run.
 func BenchmarkTinyShards(b *testing.B) {
-	const sources, targets = 1000, 100 // of two shards each; of one
+	const sources, targets = 50, 25 // of two shards each; of one
 	node := servers.OpenSearch(b, "2.19.4")
 	client, err := target.New(b.Context(), target.Config{URL: node.URL, MaxConnections: 10})
 	if err != nil {
