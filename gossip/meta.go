@@ -17,6 +17,7 @@ type Meta struct {
 	Version string `json:"v,omitempty"`
 	Zone    string `json:"z,omitempty"`
 	Voter   bool   `json:"r,omitempty"` // is a Raft voter
+	Quorum  bool   `json:"q,omitempty"` // is a Raft voter that has a leader
 	Started int64  `json:"s,omitempty"` // epoch ms; the longest running nodes become voters
 	Spot    bool   `json:"p,omitempty"` // a spot instance, which may be terminated any time
 	Workers int    `json:"w,omitempty"`

@@ -10,6 +10,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -89,6 +91,14 @@ func (s *Store) handle(what byte, conn net.Conn) {
 		if r.Hints, err = s.List(kind); err != nil {
 			r.Error = err.Error()
 		}
+	case purposeTransfer:
+		var id string
+		if err := readMessage(conn, &id); err != nil {
+			return
+		}
+		if err := s.transfer(id); err != nil {
+			r.Error = err.Error()
+		}
 	default:
 		return
 	}
@@ -124,6 +134,33 @@ func (s *Store) forward(c command) error {
 	}
 	_, err := s.request(string(address), purposePut, command{Put: c.Put, Forwarded: true})
 	return err
+}
+
+// TakeLeadership asks the leader to transfer its leadership to this node, which has to be a voter. Any error leaves the
+// leadership as it is, or the voters elect a leader as usual.
+func (s *Store) TakeLeadership() error {
+	address, _ := s.raft.LeaderWithID()
+	if address == "" {
+		return ErrNotLeader
+	}
+	_, err := s.request(string(address), purposeTransfer, s.conf.ID)
+	return err
+}
+
+// transfer begins to transfer the leadership of this node to another voter. It does not wait: Raft answers nobody any more when it
+// is shut down meanwhile.
+func (s *Store) transfer(id string) error {
+	f := s.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return err
+	}
+	for _, x := range f.Configuration().Servers {
+		if string(x.ID) == id && x.Suffrage == raft.Voter {
+			s.raft.LeadershipTransferToServer(x.ID, x.Address)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not a voter: %w", id, fault.ErrRejected)
 }
 
 // PutVia proposes hints through another node, for nodes without a copy, which do not know the leader.

@@ -39,6 +39,8 @@ const (
 	purposePut   = 'P'
 	purposeList  = 'L'
 	purposeProbe = '0' // handshake only
+	// purposeTransfer asks the leader to transfer its leadership.
+	purposeTransfer = 'T'
 )
 
 // layer is a raft.StreamLayer whose connections begin with the cluster's id and epoch, so that nodes of

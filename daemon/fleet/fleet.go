@@ -99,13 +99,8 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 	f := &Fleet{
 		conf: conf, intervals: defaultIntervals, log: conf.Log, missing: map[string]time.Time{}, reportNow: make(chan struct{}, 1),
 		nodes: &primitive.Nodes{Store: primitive.RememberClock(conf.Store, conf.Clock), Clock: conf.Clock},
-		locks: &primitive.Locks{Store: conf.Store, Clock: conf.Clock, Wait: func() time.Duration {
-			if all := conf.Scheduler.Position().Interval(0, schedule.ElectionRate); all > 0 {
-				return rand.N(all)
-			}
-			return 0
-		}},
 	}
+	f.locks = &primitive.Locks{Store: conf.Store, Clock: conf.Clock, Wait: f.electionPause}
 	if conf.Quick {
 		f.intervals = quickIntervals
 	}
@@ -191,6 +186,7 @@ func (f *Fleet) updatePosition() {
 	f.conf.Scheduler.SetPosition(place)
 	meta := f.conf.Gossip.Meta
 	meta.Raft, meta.Workers, meta.Voter, meta.Permits = f.conf.RaftAddress, f.conf.Workers(), f.isVoter(), true
+	_, meta.Quorum = f.quorum()
 	if err := f.gossip.SetMeta(meta); err != nil {
 		f.log.Debug("gossip_metadata_not_updated", "error", err)
 	}

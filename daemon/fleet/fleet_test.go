@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -43,8 +44,22 @@ func (f *testFleet) left() (schedule.Remaining, bool) {
 	}, true
 }
 
+// lockCounter counts reads of the leader's lock.
+type lockCounter struct {
+	*boltcms.Store
+	reads atomic.Int64
+}
+
+func (c *lockCounter) Record(ctx context.Context, id string) (cms.Record, error) {
+	if id == "lock:leader/fleet" {
+		c.reads.Add(1)
+	}
+	return c.Store.Record(ctx, id)
+}
+
 type testNode struct {
 	*Fleet
+	store  *lockCounter
 	sched  *schedule.Scheduler
 	wished atomic.Int64
 }
@@ -97,9 +112,9 @@ func (f *testFleet) startWith(name string, raft bool) *testNode {
 	if f.dirs[name] == "" {
 		f.dirs[name] = f.t.TempDir()
 	}
-	n := &testNode{sched: &schedule.Scheduler{}}
+	n := &testNode{sched: &schedule.Scheduler{}, store: &lockCounter{Store: f.store}}
 	n.Fleet, err = Start(f.t.Context(), Config{
-		Store: f.store, Clock: cms.SystemClock(), Dir: f.dirs[name], Streams: streams, RaftAddress: address, Quick: true,
+		Store: n.store, Clock: cms.SystemClock(), Dir: f.dirs[name], Streams: streams, RaftAddress: address, Quick: true,
 		Gossip: gossip.Config{
 			Fleet: "blue", Name: name, Bind: "127.0.0.1:0", Keys: gossip.Keys{make([]byte, 32)}, RejoinInterval: 500 * time.Millisecond,
 			Meta: gossip.Meta{API: name + ":1", Version: "1", Zone: name, Started: 1}, Log: slog.New(slog.DiscardHandler),
@@ -210,6 +225,67 @@ func TestNodesMeetByTheStoreAndShareTheCatalogue(t *testing.T) {
 		f.start(name)
 	}
 	f.agree()
+}
+
+// TestLeader: of four nodes three are voters. One of them has the lock and Raft's leadership; the fourth does not ask for the lock
+// until no voter is left.
+func TestLeader(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t)
+	for i := range 4 {
+		f.start(fmt.Sprint("n", i))
+	}
+	leads := func() (leader string) {
+		for name, n := range f.nodes {
+			if s := n.hintStore(); n.IsLeader() && s != nil && s.IsLeader() {
+				leader = name
+			}
+		}
+		return leader
+	}
+	voters := func() (all []string) {
+		for name, n := range f.nodes {
+			if _, own := n.quorum(); own {
+				all = append(all, name)
+			}
+		}
+		return all
+	}
+	for i := range 2 { // the second time a voter has left
+		eventually(t, "three vote, and one of them has the lock and leads them", func() bool {
+			all := voters()
+			return len(all) == 3 && slices.Contains(all, leads())
+		})
+		eventually(t, "all others know", func() bool {
+			return !slices.ContainsFunc(slices.Collect(maps.Keys(f.nodes)), func(n string) bool { all, _ := f.nodes[n].quorum(); return all != 3 })
+		})
+		time.Sleep(2 * quickIntervals.lead) // who was waiting for the lock has ceased
+		before := map[string]int64{}
+		for name, n := range f.nodes {
+			before[name] = n.store.reads.Load()
+		}
+		time.Sleep(2 * quickIntervals.leaderTTL)
+		all := voters()
+		for name, n := range f.nodes {
+			if asked := n.store.reads.Load() - before[name]; (asked > 0) != slices.Contains(all, name) && name != leads() {
+				t.Errorf("%s asked %d times for the lock; voters are %v", name, asked, all)
+			}
+		}
+		if i == 0 {
+			f.stop(leads())
+			f.start("n9")
+		}
+	}
+	left := ""
+	for name := range f.nodes {
+		if !slices.Contains(voters(), name) {
+			left = name
+		}
+	}
+	for _, name := range voters() {
+		f.stop(name)
+	}
+	eventually(t, "the one that is left leads", f.nodes[left].IsLeader)
 }
 
 func TestWithoutRaftANodeStillKnowsItsPlace(t *testing.T) {

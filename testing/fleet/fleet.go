@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/store"
 )
 
 // Config describes what is played.
@@ -59,7 +60,7 @@ const (
 	opsOfBegin = 2   // from the lease to the first document
 	opsOfEnd   = 1   // at the end of the lease, beside the change of its item
 	opsOfBeat  = 2.5 // updates of a node's entry in the list; the store's clock is read at every second
-	opsOfLook  = 2   // at the leader's lock
+	opsOfLook  = 2   // at the leader's lock, by Raft's voters
 	opsOfTerm  = 8   // of the leader, at each look
 	opsOfRate  = 2.4 // renewal of a permit; the store's clock is read at every third or so
 	pageOfRead = 1000
@@ -443,7 +444,7 @@ func (w *world) daemons() float64 {
 	all := each(float64(pages), p.ReadInterval(max(3*time.Second, 4*took), took)) + each(1, p.Interval(2*time.Second, schedule.IntentRate)) + each(1, p.Interval(10*time.Second, schedule.EventRate))
 	if w.Hints {
 		all += each(1, p.Interval(10*time.Second, schedule.RaftProbeRate)) + each(opsOfBeat, min(p.Interval(30*time.Second, schedule.HeartbeatRate), 150*time.Second)) +
-			each(opsOfLook, 25*time.Second+p.Interval(0, schedule.ElectionRate)/2) + opsOfTerm/15.0
+			float64(store.Voters(w.Nodes))*opsOfLook/25 + opsOfTerm/15.0
 	}
 	if w.MaxRate {
 		all += each(opsOfRate, primitive.PermitInterval(w.Nodes)*7/8)

@@ -10,7 +10,7 @@ import (
 func petabyte(nodes, workers int, hints bool) Config {
 	return Config{
 		Nodes: nodes, Workers: workers, Shards: 20_000, Mean: 50 << 30, Skew: 0.8, Rate: 25e6,
-		Setup: 5 * time.Second, Lease: 10 * time.Minute, Hints: hints, Seed: 1,
+		Setup: 5 * time.Second, Lease: 10 * time.Minute, Hints: hints, MaxRate: hints, Seed: 1,
 	}
 }
 
