@@ -87,11 +87,13 @@ type Fleet struct {
 	hints   *store.Store // nil until the Raft cluster is known, and between two epochs
 	missing map[string]time.Time
 	leading bool
-	plan    proposal
-	own     schedule.Load // as last reported
+	heard   heard
+	own     schedule.Load    // as last reported
+	shards  []schedule.Shard // of the snapshot, as far as hints told
 	// targetRejectRatio and slow are the pressure on target and repository by the last reports of all nodes.
 	targetRejectRatio, repoThrottleRatio float64
-	throughput                           throughput
+
+	shardsRead shardsRead // used by refresh only
 }
 
 // Start starts gossip and all periodic operations.

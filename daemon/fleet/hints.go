@@ -268,7 +268,16 @@ func (f *Fleet) voters() (all []string) {
 	return all
 }
 
-// refresh reads plan, history and sizes of shards from the hints.
+// shardsRead is when the sizes of the shards are read again: they do not change, and are the most that hints have.
+type shardsRead struct {
+	of    store.Cluster
+	pause time.Duration // between the last two readings
+	next  time.Time
+}
+
+const maxShardsPause = time.Hour
+
+// refresh reads the leader's summary and sizes of shards from the hints.
 func (f *Fleet) refresh(ctx context.Context) error {
 	s := f.hintStore()
 	if s == nil {
@@ -277,13 +286,27 @@ func (f *Fleet) refresh(ctx context.Context) error {
 	if err := f.reconcileVoters(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(f.readPlan(), f.readHistory()); err != nil {
+	if err := f.readSummaryHint(ctx); err != nil {
 		return err
+	}
+	return f.readShards(s.Cluster())
+}
+
+// readShards reads the sizes of shards, less and less often once there are some. A leader may still be writing the first ones.
+func (f *Fleet) readShards(of store.Cluster) error {
+	r, now := &f.shardsRead, f.now()
+	if r.of != of {
+		*r = shardsRead{of: of}
+	}
+	if now.Before(r.next) {
+		return nil
 	}
 	hints, err := f.list(kindShards)
 	if err != nil || len(hints) == 0 {
 		return err
 	}
+	r.pause = min(max(2*r.pause, f.intervals.hints), maxShardsPause)
+	r.next = now.Add(r.pause)
 	f.applyShards(hints)
 	return nil
 }
@@ -296,5 +319,8 @@ func (f *Fleet) applyShards(hints []store.Hint) {
 			all = append(all, part...)
 		}
 	}
+	f.mu.Lock()
+	f.shards = all
+	f.mu.Unlock()
 	f.conf.Scheduler.SetShards(all)
 }

@@ -89,7 +89,7 @@ func (f *Fleet) runAsLeader(ctx context.Context) error {
 			}
 			shards = found
 		}
-		return errors.Join(err, f.publish(ctx, shards), f.propose(ctx, t, shards))
+		return errors.Join(err, f.publish(ctx, shards), f.propose(ctx, t))
 	})
 	return ctx.Err()
 }

@@ -14,10 +14,8 @@ const (
 	noteLoad   = "load"   // load of a node
 	noteIntent = "intent" // the intent in the store has changed
 	notePoison = "poison" // an item crashed a worker
-	kindPlan   = "plan"   // of allNodes
-	allNodes   = "*"
-	// kindHistory is the recent history of the fleet.
-	kindHistory = "history"
+	// kindSummary is the leader's summary, as it is in the coordination store, with the last part of its history.
+	kindSummary = "summary"
 )
 
 // TTLs of notes and hints. They are much longer than the interval between two of them, and short enough that
@@ -26,26 +24,19 @@ const (
 	loadTTLFactor = 3 // times the interval
 	intentTTL     = 30 * time.Second
 	poisonTTL     = time.Hour
-	// historyTTL is longer than an election of a leader.
-	historyTTL = 10 * time.Minute
-	// maxPlanTTL limits the TTL of a plan; longer values of other nodes are reduced to it.
-	maxPlanTTL = 15 * time.Minute
+	// summaryTTL is for how long the history of a summary is used: longer than an election of a leader.
+	summaryTTL = 10 * time.Minute
 	// loadIntervalPerNode limits the load reports of a fleet: the interval of a node is so long per node of the fleet.
 	loadIntervalPerNode = 200 * time.Millisecond
 )
 
-// proposal is the payload of a plan hint.
-type proposal struct {
-	TTLMs   int64 `json:"life_ms,omitempty"`
-	Workers int   `json:"workers,omitempty"`
-	ShardMs int64 `json:"shard_ms,omitempty"`
-	expires time.Time
-}
-
-// throughput is the recent throughput of the fleet, with its expiry.
-type throughput struct {
-	schedule.Throughput
-	expires time.Time
+// heard is what follows from the leader's summary, and until when it is used.
+type heard struct {
+	workers        int
+	shard          time.Duration // of an average shard, with one worker
+	proposed       time.Time     // end of the two above
+	bytesPerSecond float64       // of the fleet
+	throughput     time.Time     // end of that
 }
 
 // loadLoop reports this node's load periodically until ctx is done.
@@ -149,64 +140,63 @@ func (f *Fleet) Plan() schedule.Plan {
 	defer f.mu.Unlock()
 	plan := schedule.Plan{TargetRejectRatio: f.targetRejectRatio, RepoThrottleRatio: f.repoThrottleRatio}
 	now := f.now()
-	if now.Before(f.plan.expires) {
-		plan.Workers, plan.ShardDuration = f.plan.Workers, time.Duration(f.plan.ShardMs)*time.Millisecond
+	if now.Before(f.heard.proposed) {
+		plan.Workers, plan.ShardDuration = f.heard.workers, f.heard.shard
 	}
-	if now.Before(f.throughput.expires) {
-		plan.Throughput = f.throughput.Bytes
+	if now.Before(f.heard.throughput) {
+		plan.Throughput = f.heard.bytesPerSecond
 	}
 	return plan
 }
 
-// readPlan reads the leader's proposal.
-func (f *Fleet) readPlan() error {
-	hints, err := f.list(kindPlan)
-	f.applyPlan(hints)
-	return err
+// readSummaryHint reads the leader's summary from the hints.
+func (f *Fleet) readSummaryHint(ctx context.Context) error {
+	hints, err := f.list(kindSummary)
+	if err != nil || len(hints) == 0 {
+		return err
+	}
+	now, _, err := f.nodes.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	f.applySummary(hints, now)
+	return nil
 }
 
-func (f *Fleet) applyPlan(hints []store.Hint) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// applySummary uses a summary by its age at a time of the store's clock. A hint that cannot be is left out.
+func (f *Fleet) applySummary(hints []store.Hint, now time.Time) {
 	for _, h := range hints {
-		var p proposal
-		if json.Unmarshal(h.Payload, &p) != nil {
-			continue
-		}
-		life := time.Duration(min(max(p.TTLMs, 0), maxPlanTTL.Milliseconds())) * time.Millisecond
-		if h.Key == allNodes { // one for a node is the former release's part of the rate
-			f.plan, f.plan.expires = p, f.hintExpiry(h, life)
-			f.plan.ShardMs = min(max(p.ShardMs, 0), maxShard.Milliseconds())
+		var s Summary
+		if json.Unmarshal(h.Payload, &s) == nil {
+			f.follow(s, now)
 		}
 	}
+}
+
+// follow derives from a summary what this node does. A summary of the future is left out: its age is not known.
+func (f *Fleet) follow(s Summary, now time.Time) {
+	age := now.Sub(time.UnixMilli(s.At))
+	if age < -f.intervals.planTTL || age > summaryTTL {
+		return
+	}
+	age = max(age, 0)
+	recent := s.History.Recent()
+	f.mu.Lock()
+	own, shards := f.own, f.shards
+	f.mu.Unlock()
+	_, loads := f.loads(own)
+	local := f.now()
+	h := heard{
+		workers: s.Proposed, shard: min(schedule.TypicalShard(shards, loads, recent.Worker), maxShard), proposed: local.Add(f.intervals.planTTL - age),
+		bytesPerSecond: recent.Bytes, throughput: local.Add(summaryTTL - age),
+	}
+	if f.hintStore() == nil { // the others do not hear the proposal: each goes by its own counters
+		h.workers, h.shard = 0, 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heard = h
 }
 
 // maxShard limits the duration of a typical shard in a proposal.
 const maxShard = 30 * 24 * time.Hour
-
-// hintExpiry returns when a hint expires, by this node's clock. The author's clock may be wrong, so it is at most life from now.
-func (f *Fleet) hintExpiry(h store.Hint, life time.Duration) time.Time {
-	return f.now().Add(min(time.Until(time.UnixMilli(h.Expires)), life))
-}
-
-// readHistory reads the recent history of the fleet.
-func (f *Fleet) readHistory() error {
-	hints, err := f.list(kindHistory)
-	f.applyHistory(hints)
-	return err
-}
-
-func (f *Fleet) applyHistory(hints []store.Hint) {
-	for _, h := range hints {
-		var past schedule.History
-		if json.Unmarshal(h.Payload, &past) == nil {
-			f.setThroughput(past.Recent(), f.hintExpiry(h, historyTTL))
-		}
-	}
-}
-
-func (f *Fleet) setThroughput(t schedule.Throughput, until time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.throughput = throughput{t, until}
-}

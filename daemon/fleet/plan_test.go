@@ -44,7 +44,7 @@ func TestTheLeaderProposesWorkers(t *testing.T) {
 	}
 	left := f.nodes["n2"]
 	left.mu.Lock()
-	left.plan.expires = left.now()
+	left.heard.proposed = left.now()
 	left.mu.Unlock()
 	if p := left.Plan(); p.Workers != 0 || p.ShardDuration != 0 {
 		t.Errorf("an expired plan: %+v", p)

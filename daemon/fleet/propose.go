@@ -11,21 +11,19 @@ import (
 
 // leadership is the state of a leader during its term.
 type leadership struct {
-	workers     int  // last proposed
-	resumed     bool // the summary of the former leader was read
-	history     schedule.History
-	remaining   schedule.Remaining // at the last sample of the history
-	at          int64              // of that sample, in epoch ms of the store; 0: none
-	historySent time.Time          // when the history was last written as a hint
+	workers   int  // last proposed
+	resumed   bool // the summary of the former leader was read
+	history   schedule.History
+	remaining schedule.Remaining // at the last sample of the history
+	at        int64              // of that sample, in epoch ms of the store; 0: none
 }
 
 const (
 	// maxGap is the longest time without a leader that is part of the history: beyond it, the activity is unknown.
 	maxGap = 5 * time.Minute
-	// historyInterval is the interval of the history hint, and historySamples its length: more than Recent needs.
-	historyInterval = time.Minute
-	historySamples  = 40
-	maxHint         = 4 << 10 // bytes
+	// historySamples is the length of the history in a hint: more than Recent needs.
+	historySamples = 40
+	maxHint        = 4 << 10 // bytes
 )
 
 // resume continues from the former leader's summary.
@@ -47,8 +45,8 @@ func (t *leadership) add(now int64, left schedule.Remaining, workers int) {
 	t.at, t.remaining = now, left
 }
 
-// propose makes the plan of the fleet and writes its summary. It is called by the leader only.
-func (f *Fleet) propose(ctx context.Context, t *leadership, shards []schedule.Shard) error {
+// propose makes the plan of the fleet and writes its summary, to the store and as a hint. It is called by the leader only.
+func (f *Fleet) propose(ctx context.Context, t *leadership) error {
 	if f.conf.Load == nil {
 		return nil
 	}
@@ -82,45 +80,30 @@ func (f *Fleet) propose(ctx context.Context, t *leadership, shards []schedule.Sh
 		open = int(left.ItemsOpen)
 		t.add(s.At, left, s.Workers)
 	}
-	recent := t.history.Recent()
-	f.setThroughput(recent, f.now().Add(historyTTL))
 	t.workers = schedule.ProposeWorkers(t.workers, loads, open)
 	s.Proposed = t.workers
-	s.addRemaining(left, known, recent)
+	s.addRemaining(left, known, t.history.Recent())
 	s.History = t.history
+	f.follow(s, now)
 	hints := f.hintStore()
 	if err := f.writeSummary(ctx, r, s); err != nil || hints == nil {
 		return err
 	}
-	plan, err := f.planHints(t, schedule.TypicalShard(shards, loads, recent.Worker))
+	h, err := summaryHint(s)
 	if err != nil {
 		return err
 	}
-	return f.put(ctx, hints, append(plan, f.historyHints(t)...))
+	return f.put(ctx, hints, []store.Hint{h})
 }
 
-// planHints returns the proposal for all nodes.
-func (f *Fleet) planHints(t *leadership, shard time.Duration) ([]store.Hint, error) {
-	h, err := planHint(allNodes, proposal{Workers: t.workers, ShardMs: shard.Milliseconds()}, f.intervals.planTTL)
-	return []store.Hint{h}, err
-}
-
-func planHint(key string, p proposal, life time.Duration) (store.Hint, error) {
-	p.TTLMs = life.Milliseconds()
-	b, err := json.Marshal(p)
-	return store.Hint{Kind: kindPlan, Key: key, Expires: time.Now().Add(life).UnixMilli(), Payload: b}, err
-}
-
-// historyHints returns the recent history as a hint, once per interval.
-func (f *Fleet) historyHints(t *leadership) []store.Hint {
-	if now := f.now(); t.historySent.IsZero() || now.Sub(t.historySent) >= min(historyInterval, 4*f.intervals.lead) {
-		for n := historySamples; n > 0; n /= 2 {
-			b, err := json.Marshal(t.history.Last(n))
-			if err == nil && len(b) <= maxHint {
-				t.historySent = now
-				return []store.Hint{{Kind: kindHistory, Expires: time.Now().Add(historyTTL).UnixMilli(), Payload: b}}
-			}
+// summaryHint returns a summary as a hint, with as much of its history as fits.
+func summaryHint(s Summary) (store.Hint, error) {
+	whole := s.History
+	for n := historySamples; ; n /= 2 {
+		s.History = whole.Last(n)
+		b, err := json.Marshal(s)
+		if err != nil || len(b) <= maxHint || n == 0 {
+			return store.Hint{Kind: kindSummary, Expires: time.Now().Add(summaryTTL).UnixMilli(), Payload: b}, err
 		}
 	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,36 +18,86 @@ import (
 func TestWhateverAHintSaysANodeKeepsWithinItsBounds(t *testing.T) {
 	f := newTestFleet(t)
 	n := f.startWith("n0", false)
-	soon, ever := time.Now().Add(time.Minute).UnixMilli(), int64(math.MaxInt64)
 	most := int64(math.MaxInt64)
+	now := time.Now()
+	at := now.UnixMilli()
 	payloads := []string{
-		``, `null`, `[]`, `{}`, `"x"`, `{"rate":"x"}`, `[[[[`, `{"rate":1e400}`, `{"points":[null,{}]}`, `[{"index":5}]`,
-		fmt.Sprintf(`{"number":%d,"rate":%d,"life_ms":%d,"workers":%d,"shard_ms":%d}`, most, most, most, most, most),
-		fmt.Sprintf(`{"number":%d,"rate":%d,"life_ms":%d,"workers":%d,"shard_ms":%d}`, -most, -most, -most, -most, -most),
-		`{"number":5,"rate":1,"life_ms":60000,"workers":1,"shard_ms":1}`,
-		fmt.Sprintf(`{"step":%d,"points":[{"t":%d,"n":%d,"b":%d,"d":%d,"w":1}]}`, most, most, most, most, most),
-		`{"step":-1,"points":[{"t":-1,"n":-1,"b":-1,"d":-1,"w":-1},{"n":1,"b":1,"d":1,"w":1}]}`,
+		``, `null`, `[]`, `{}`, `"x"`, `{"at":"x"}`, `[[[[`, `{"workersProposed":1e400}`, `{"history":{"points":[null,{}]}}`, `[{"index":5}]`,
+		fmt.Sprintf(`{"workersProposed":%d,"history":{"step":%d,"points":[{"t":%d,"n":%d,"b":%d,"d":%d,"w":1}]}}`, most, most, most, most, most, most),
+		fmt.Sprintf(`{"workersProposed":%d,"history":{"step":-1,"points":[{"t":-1,"n":-1,"b":-1,"d":-1,"w":-1},{"n":1,"b":1,"d":1,"w":1}]}}`, -most),
+		`{"workersProposed":1,"history":{"points":[{"n":60000,"b":60000,"w":60000}]}}`,
 		fmt.Sprintf(`[{"index":"theirs","shard":%d,"bytes":%d},{"index":"","shard":-1,"bytes":-1}]`, most, -most),
 	}
 	for _, payload := range payloads {
-		for _, expires := range []int64{soon, ever, 1, -ever} {
-			for _, key := range []string{allNodes, "n0", "a node of another fleet", ""} {
-				h := []store.Hint{{Kind: "any", Key: key, Expires: expires, Payload: json.RawMessage(payload)}}
-				n.applyPlan(h)
-				n.applyHistory(h)
-				n.applyShards(h)
-				p := n.Plan()
-				if e := p.MinExponent(cms.DefaultInitialLease); e < 0 || e > 2 {
-					t.Fatalf("%s for %q: leases 2^%d times as long", payload, key, e)
-				}
-				if left := schedule.Estimate(1<<40, p.Throughput); left != nil && !(*left >= 0) {
-					t.Fatalf("%s for %q: %v seconds left", payload, key, *left)
-				}
-				if later := n.now().Add(maxPlanTTL + time.Second); n.plan.expires.After(later) || n.throughput.expires.After(later) {
-					t.Fatalf("%s for %q lives until %v", payload, key, n.plan.expires)
-				}
+		for _, written := range []int64{at, at - 30_000, 1, -most, most} {
+			was := payload
+			if rest, ok := strings.CutPrefix(payload, `{"workersProposed"`); ok {
+				payload = fmt.Sprintf(`{"at":%d,"workersProposed"%s`, written, rest)
 			}
+			h := []store.Hint{{Kind: "any", Key: "a node of another fleet", Expires: most, Payload: json.RawMessage(payload)}}
+			n.applySummary(h, now)
+			n.applyShards(h)
+			p := n.Plan()
+			if e := p.MinExponent(cms.DefaultInitialLease); e < 0 || e > 2 {
+				t.Fatalf("%s: leases 2^%d times as long", payload, e)
+			}
+			if left := schedule.Estimate(1<<40, p.Throughput); left != nil && !(*left >= 0) {
+				t.Fatalf("%s: %v seconds left", payload, *left)
+			}
+			if n.heard.proposed.After(n.now().Add(n.intervals.planTTL)) || n.heard.throughput.After(n.now().Add(summaryTTL)) {
+				t.Fatalf("%s lives until %v and %v", payload, n.heard.proposed, n.heard.throughput)
+			}
+			payload = was
 		}
+	}
+}
+
+// TestASummaryIsUsedByItsAge: the store's clock decides how long, whatever the clocks of leader and node are.
+func TestASummaryIsUsedByItsAge(t *testing.T) {
+	f := newTestFleet(t)
+	f.start("n0")
+	n := f.nodes["n0"]
+	eventually(t, "hints are there", func() bool { return n.hintStore() != nil })
+	n.stop() // nothing else writes or reads
+	n.done.Wait()
+	now := time.Now().Add(5 * time.Hour) // of the store
+	history := schedule.History{Samples: []schedule.Sample{{Took: 60_000, Bytes: 6_000_000, Worked: 60_000}}}
+	for _, c := range []struct {
+		name       string
+		age        time.Duration
+		workers    int
+		throughput float64
+	}{
+		{"new", 0, 7, 100_000},
+		{"its proposal is over", n.intervals.planTTL + time.Second, 0, 100_000},
+		{"its history is over", summaryTTL + time.Second, 0, 0},
+		{"a little in the future, by the error of a reading", -time.Second, 7, 100_000},
+		{"in the future", -time.Hour, 0, 0},
+	} {
+		n.mu.Lock()
+		n.heard = heard{}
+		n.mu.Unlock()
+		h, err := summaryHint(Summary{At: now.Add(-c.age).UnixMilli(), Proposed: 7, History: history})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.applySummary([]store.Hint{h}, now)
+		if p := n.Plan(); p.Workers != c.workers || p.Throughput != c.throughput {
+			t.Errorf("%s: %+v", c.name, p)
+		}
+	}
+}
+
+// TestASummaryFitsIntoAHint: the history is cut, the sums stay.
+func TestASummaryFitsIntoAHint(t *testing.T) {
+	s := Summary{Leader: strings.Repeat("n", 100), Bytes: math.MaxInt64}
+	for range schedule.MaxSamples {
+		s.History.Samples = append(s.History.Samples, schedule.Sample{Begin: math.MaxInt64, Took: math.MaxInt64, Bytes: math.MaxInt64, Documents: math.MaxInt64, Worked: math.MaxInt64})
+	}
+	h, err := summaryHint(s)
+	var got Summary
+	if err != nil || len(h.Payload) > maxHint || json.Unmarshal(h.Payload, &got) != nil || got.Bytes != s.Bytes || len(got.History.Samples) < historySamples/4 {
+		t.Errorf("%d bytes with %d samples, %v", len(h.Payload), len(got.History.Samples), err)
 	}
 }
 
