@@ -44,8 +44,11 @@ func TestWhateverAHintSaysANodeKeepsWithinItsBounds(t *testing.T) {
 			if left := schedule.Estimate(1<<40, p.Throughput); left != nil && !(*left >= 0) {
 				t.Fatalf("%s: %v seconds left", payload, *left)
 			}
-			if n.heard.proposed.After(n.now().Add(n.intervals.planTTL)) || n.heard.throughput.After(n.now().Add(summaryTTL)) {
-				t.Fatalf("%s lives until %v and %v", payload, n.heard.proposed, n.heard.throughput)
+			n.mu.Lock()
+			is := n.heard
+			n.mu.Unlock()
+			if is.proposed.After(n.now().Add(n.intervals.planTTL)) || is.throughput.After(n.now().Add(summaryTTL)) {
+				t.Fatalf("%s lives until %v and %v", payload, is.proposed, is.throughput)
 			}
 			payload = was
 		}
