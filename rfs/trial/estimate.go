@@ -69,7 +69,8 @@ type Cost struct {
 // few is how many bytes are enough for a rate: below it the first requests decide.
 const few = 16 << 20
 
-// Of estimates a whole migration with the slots of the trial run. false: nothing was sent, so that nothing is known.
+// Of estimates a whole migration with the slots of the trial run, on machines as busy as during it. It returns false when nothing was
+// sent, so that nothing is known.
 func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	if m.Bytes <= 0 || m.Sending <= 0 || m.Shards < 1 {
 		return nil, false
