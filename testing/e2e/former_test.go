@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,7 +120,7 @@ func TestOldAndNewNodesOfOneFleetMigrateTogether(t *testing.T) {
 	}
 	compareLanded(t, m.node, m.repo)
 	for _, x := range m.all {
-		if err := x.cmd.Process.Signal(nil); err != nil {
+		if err := x.cmd.Process.Signal(syscall.Signal(0)); err != nil {
 			t.Errorf("%s has ended: %v", x.name, err)
 		}
 	}
