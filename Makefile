@@ -2,7 +2,9 @@
 SHELL      := /bin/bash
 GO         ?= go
 # The same for every verb, so that all of them share what is compiled; the race detector needs cgo.
-GOFLAGS    ?= -mod=readonly -trimpath
+# Neither the documentation generator of the command line library nor HTTP/2 is used: 0.7 MB less.
+TAGS       := urfave_cli_no_docs,nethttpomithttp2
+GOFLAGS    ?= -mod=readonly -trimpath -tags=$(TAGS)
 CGO_ENABLED ?= 0
 export GOFLAGS CGO_ENABLED
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -22,7 +24,7 @@ all: build
 build:
 	@mkdir -p $(BIN)
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
-	@deploy/package/size.sh $(BIN)/rfsd $(BIN)/rfsctl
+	@deploy/package/size.sh 32 $(BIN)/rfsd $(BIN)/rfsctl
 
 ## lint: gofmt, vet, golangci-lint with the dependency rules between packages
 lint: tools

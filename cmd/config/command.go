@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -10,7 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/secret"
 )
@@ -46,7 +48,7 @@ func (c *Call) Exposed() (names []string) {
 	return names
 }
 
-// Command completes a command with the options of O, a struct of groups. When it runs, run gets O decoded and checked.
+// Command completes a command with the flags of O, a struct of groups. When it runs, run gets O decoded and checked.
 func Command[O any](command cli.Command, run func(ctx context.Context, call *Call, o O) error) *cli.Command {
 	return Raw[O](command, func(ctx context.Context, call *Call) error {
 		var o O
@@ -62,10 +64,14 @@ func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) e
 	var o O
 	call := &Call{Settings: Settings(o), Line: Values{}, Environment: Values{}, Memory: budget.New(memoryOfCommand, memoryOfAnswers)}
 	for _, s := range call.Settings {
-		command.Options = append(command.Options, &option{s, call.Line})
+		command.Flags = append(command.Flags, &option{s, call.Line})
 	}
-	command.Action = func(ctx context.Context, c *cli.Call) error {
-		call.Args, call.Out, call.Err = c.Args, c.Out, c.Err
+	command.OnUsageError = UsageError
+	command.Action = func(c *cli.Context) error {
+		call.Args, call.Out, call.Err = c.Args().Slice(), c.App.Writer, c.App.ErrWriter
+		if command.ArgsUsage == "" && len(call.Args) > 0 {
+			return Usage("unexpected argument %q: every option begins with --", call.Args[0])
+		}
 		if err := call.environment(os.LookupEnv); err != nil {
 			return err
 		}
@@ -75,10 +81,13 @@ func Raw[O any](command cli.Command, run func(ctx context.Context, call *Call) e
 				return err
 			}
 		}
-		return run(ctx, call)
+		return run(c.Context, call)
 	}
 	return &command
 }
+
+// UsageError keeps the library from printing wrong values, which may be secrets, as they are.
+func UsageError(_ *cli.Context, err error, _ bool) error { return fmt.Errorf("%w (see --help)", err) }
 
 // environment reads the variables of the settings. An empty one is not given.
 func (c *Call) environment(lookup func(string) (string, bool)) error {
@@ -115,28 +124,58 @@ func (s Setting) split(text string) []string {
 	return all
 }
 
-// option is a setting as an option of a command. Its values go to those of the command line.
+// option is a setting as a flag of the library. Its values go to those of the command line.
 type option struct {
 	Setting
 	given Values
 }
 
-// Describe returns what parser, help and completion have to know.
-func (o *option) Describe() cli.Description {
-	return cli.Description{
-		Name: o.Name, Alias: o.Alias, Group: o.Group, Usage: o.Usage(), Default: o.Default, Variable: o.Variable(),
-		Switch: o.Kind == Bool, Several: o.Kind == List, Hidden: o.Hidden,
+// The library's interfaces of a flag, of its help, and of its heading.
+var (
+	_ cli.DocGenerationSliceFlag = (*option)(nil)
+	_ cli.CategorizableFlag      = (*option)(nil)
+)
+
+// Apply adds the option to a set of flags.
+func (o *option) Apply(set *flag.FlagSet) error {
+	for _, name := range o.Names() {
+		set.Var(value{o}, name, o.Help)
 	}
+	return nil
 }
 
-// Set keeps the text; Decode reads it.
-func (o *option) Set(text string) {
-	texts := o.split(text)
-	if o.Kind == List {
-		texts = slices.Concat(o.given[o.Name], texts)
+func (o *option) Names() []string {
+	if o.Alias != "" {
+		return []string{o.Name, o.Alias}
 	}
-	o.given[o.Name] = texts
+	return []string{o.Name}
 }
+
+func (o *option) String() string { return cli.FlagStringer(o) }
+
+func (o *option) IsSet() bool { return o.given[o.Name] != nil }
+
+func (o *option) TakesValue() bool { return o.Kind != Bool }
+
+func (o *option) IsSliceFlag() bool { return o.Kind == List }
+
+func (o *option) IsVisible() bool { return !o.Hidden }
+
+func (o *option) GetCategory() string { return o.Group }
+
+func (o *option) GetValue() string { return o.Default }
+
+func (o *option) GetDefaultText() string { return o.Default }
+
+func (o *option) GetEnvVars() []string {
+	if name := o.Variable(); name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// GetUsage returns the text of the help.
+func (o *option) GetUsage() string { return o.Usage() }
 
 // Usage returns the help with the bounds of a number.
 func (s Setting) Usage() string {
@@ -146,10 +185,32 @@ func (s Setting) Usage() string {
 	return s.Help
 }
 
+// value is an option as the standard library sets it.
+type value struct{ *option }
+
+func (v value) String() string {
+	if v.option == nil {
+		return ""
+	}
+	return v.given.Text(v.Name)
+}
+
+func (v value) IsBoolFlag() bool { return v.Kind == Bool }
+
+// Set keeps the text; Decode reads it.
+func (v value) Set(text string) error {
+	texts := v.split(text)
+	if v.Kind == List {
+		texts = slices.Concat(v.given[v.Name], texts)
+	}
+	v.given[v.Name] = texts
+	return nil
+}
+
 // Honours returns the settings of a command that Command made.
 func Honours(c *cli.Command) (all []Setting) {
-	for _, x := range c.Options {
-		if o, ok := x.(*option); ok {
+	for _, f := range c.Flags {
+		if o, ok := f.(*option); ok {
 			all = append(all, o.Setting)
 		}
 	}

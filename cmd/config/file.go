@@ -11,7 +11,6 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"github.com/rfsd/rfsd/cmd/cli"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/secret"
 )
@@ -84,7 +83,7 @@ func (p *parser) table(name string, content any) error {
 		return p.outside(name)
 	}
 	if names := sections(p.settings); !slices.Contains(names, name) {
-		return p.fail(name, "", "unknown section%s", cli.Suggest(name, names, "; the sections are "+strings.Join(names, ", ")))
+		return p.fail(name, "", "unknown section%s", suggest(name, names, "; the sections are "+strings.Join(names, ", ")))
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if err := p.key(name, key, keys[key]); err != nil {
@@ -131,7 +130,7 @@ func (p *parser) key(section, name string, value any) error {
 				names = append(names, s.Name)
 			}
 		}
-		return p.fail(section, name, "unknown key%s", cli.Suggest(name, names, ""))
+		return p.fail(section, name, "unknown key%s", suggest(name, names, ""))
 	case k.Section != section:
 		return p.fail(section, name, "it belongs in [%s]", k.Section)
 	case k.Secret:

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/cmd/config"
 )
 
@@ -36,7 +37,7 @@ func Command(app func() *cli.App) *cli.Command {
 // reads it, by a name such as rfsd-config-check.
 func Pages(app *cli.App) map[string]string {
 	all := map[string]string{}
-	addPages(all, app, &cli.Command{Name: app.Name, Usage: app.Usage, Subcommands: app.Commands}, nil)
+	addPages(all, app, &cli.Command{Name: app.Name, Usage: app.Usage, Description: app.Description, Subcommands: app.Commands}, nil)
 	return all
 }
 
@@ -45,7 +46,7 @@ func addPages(all map[string]string, app *cli.App, c *cli.Command, parents []str
 	words := append(slices.Clone(parents), c.Name)
 	all[strings.Join(words, "-")] = text(app, c, words)
 	for _, sub := range c.Subcommands {
-		if !sub.Hidden {
+		if !sub.Hidden && sub.Name != "help" {
 			addPages(all, app, sub, words)
 		}
 	}
@@ -61,7 +62,7 @@ func text(app *cli.App, c *cli.Command, words []string) string {
 	switch {
 	case len(c.Subcommands) > 0:
 		b.WriteString(" *command* \\[*options*]")
-	case len(c.Options) > 0:
+	case len(c.Flags) > 0:
 		b.WriteString(" \\[*options*]")
 	}
 	if c.ArgsUsage != "" {
@@ -69,13 +70,13 @@ func text(app *cli.App, c *cli.Command, words []string) string {
 	}
 	b.WriteString("\n\n")
 	if c.Description != "" {
-		b.WriteString("# DESCRIPTION\n\n" + prose(c.Lines()))
+		b.WriteString("# DESCRIPTION\n\n" + prose(c.Description))
 	}
 	var see []string
 	if len(c.Subcommands) > 0 {
 		b.WriteString("# COMMANDS\n\n")
 		for _, sub := range c.Subcommands {
-			if sub.Hidden {
+			if sub.Hidden || sub.Name == "help" {
 				continue
 			}
 			fmt.Fprintf(&b, "**%s**\n: %s\n\n", escape(usage+" "+sub.Name), escape(sub.Usage))
@@ -138,11 +139,15 @@ func option(s config.Setting) string {
 	return b.String() + "\n\n"
 }
 
-// prose returns a description as Markdown: lines that are indented, examples and tables, stay as they are.
-func prose(lines []string) string {
+// margin begins the lines of a description but its first one, as the help prints them.
+const margin = "   "
+
+// prose returns a description as Markdown: lines that are indented beyond the margin, examples and tables, stay as they are.
+func prose(description string) string {
 	var b strings.Builder
 	code := false
-	for _, line := range lines {
+	for line := range strings.SplitSeq(strings.TrimSpace(description), "\n") {
+		line = strings.TrimPrefix(line, margin)
 		indented := strings.HasPrefix(line, "  ")
 		if line != "" && indented != code {
 			b.WriteString("\n")

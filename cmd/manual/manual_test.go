@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/cmd/config"
 )
 
@@ -75,7 +76,7 @@ func TestPagesListEveryOption(t *testing.T) {
 
 func TestTheCommandWritesThePages(t *testing.T) {
 	dir := t.TempDir()
-	if err := sample().Run(t.Context(), []string{"sample", "manual", dir}); err != nil {
+	if err := sample().Run([]string{"sample", "manual", dir}); err != nil {
 		t.Fatal(err)
 	}
 	for name, page := range Pages(sample()) {
@@ -83,7 +84,7 @@ func TestTheCommandWritesThePages(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := sample().Run(t.Context(), []string{"sample", "manual", dir + "/absent"}); err == nil {
+	if err := sample().Run([]string{"sample", "manual", dir + "/absent"}); err == nil {
 		t.Error("a directory that is not there was written to")
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
@@ -37,8 +38,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code
 		fmt.Fprintf(stderr, "rfsctl: warning: --%s holds a secret, which is visible to other users of this machine: give it by %s or a file\n", name, config.Variable(name))
 	}
 	app := newApp()
-	app.Out, app.Err = stdout, stderr
-	code, err := exit.Of(app.Run(ctx, args))
+	app.Writer, app.ErrWriter = stdout, stderr
+	args, err := config.Arrange(app.Commands, args)
+	if err == nil {
+		err = app.RunContext(ctx, args)
+	}
+	code, err := exit.Of(err)
 	if err != nil {
 		fmt.Fprintln(stderr, "rfsctl:", fault.Text(err))
 	}
@@ -47,10 +52,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code
 
 func newApp() *cli.App {
 	app := &cli.App{
-		Name:     "rfsctl",
-		Usage:    "look at snapshots and at the work of rfsd",
-		Version:  version,
-		Commands: append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), createdCommand(), undoCommand(), targetCommand(), doctorCommand(), pageCommand(), manual.Completion("rfsctl"), manual.Command(newApp)}, nodeCommands()...),
+		Name:                 "rfsctl",
+		Usage:                "look at snapshots and at the work of rfsd",
+		Version:              version,
+		EnableBashCompletion: true,
+		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), createdCommand(), undoCommand(), targetCommand(), doctorCommand(), pageCommand(), manual.Completion("rfsctl", newApp), manual.Command(newApp)}, nodeCommands()...),
+		ExitErrHandler:       func(*cli.Context, error) {},
+		OnUsageError:         config.UsageError,
 	}
 	exit.Document(app)
 	return app

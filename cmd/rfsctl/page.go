@@ -19,7 +19,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/fault"
 )

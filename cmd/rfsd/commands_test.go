@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/config/configtest"
 	"github.com/rfsd/rfsd/cmd/manual"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -36,9 +37,17 @@ func TestCommands(t *testing.T) {
 func TestAnEstimateHasNoOptionsThatItIgnores(t *testing.T) {
 	app := newApp()
 	for _, name := range []string{"source-host", "index-rename", "verify-first", "phases", "multi-type"} {
-		err := app.Run(t.Context(), []string{"rfsd", "estimate", "--" + name, "x"})
+		_, err := config.Arrange(app.Commands, []string{"rfsd", "estimate", "--" + name, "x"})
 		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "rfsd estimate has no option --"+name+", which is one of migrate") {
 			t.Errorf("--%s: %v", name, err)
 		}
+	}
+}
+
+func TestOptionsMayStandBehindTheFileOfConfigCheck(t *testing.T) {
+	app := newApp()
+	args, err := config.Arrange(app.Commands, []string{"rfsd", "config", "check", "rfsd.toml", "--workers", "3"})
+	if err != nil || strings.Join(args, " ") != "rfsd config check --workers 3 rfsd.toml" {
+		t.Errorf("%q, %v", args, err)
 	}
 }

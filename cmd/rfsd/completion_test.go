@@ -9,8 +9,8 @@ func TestCompletionCompletesThisProgram(t *testing.T) {
 	for shell, want := range map[string]string{"bash": "-F _rfsd rfsd\n", "zsh": "#compdef rfsd\n", "fish": "complete -c rfsd "} {
 		var out strings.Builder
 		app := newApp()
-		app.Out = &out
-		if err := app.Run(t.Context(), []string{"rfsd", "completion", shell}); err != nil || !strings.Contains(out.String(), want) {
+		app.Writer = &out
+		if err := app.RunContext(t.Context(), []string{"rfsd", "completion", shell}); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %v\n%.200s", shell, err, out.String())
 		}
 	}

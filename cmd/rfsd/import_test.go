@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -22,8 +23,8 @@ func parsedImport(t *testing.T, args ...string) (o importOptions, err error) {
 		o, err = decodeImport(call.Given())
 		return err
 	})
-	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Out: io.Discard, Err: io.Discard}
-	return o, app.Run(t.Context(), append([]string{"rfsd", "import"}, args...))
+	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
+	return o, app.Run(append([]string{"rfsd", "import"}, args...))
 }
 
 func TestOptionsOfAnImportAreChecked(t *testing.T) {

@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/cmd/manual"
@@ -55,8 +57,12 @@ func run(ctx context.Context, args []string) exit.Code {
 	}
 	warnVisible(stderr, args)
 	app := newApp()
-	app.Out, app.Err = terminal.NewWriter(os.Stdout), stderr
-	code, err := exit.Of(app.Run(ctx, args))
+	app.Writer, app.ErrWriter = terminal.NewWriter(os.Stdout), stderr
+	args, err := config.Arrange(app.Commands, args)
+	if err == nil {
+		err = app.RunContext(ctx, args)
+	}
+	code, err := exit.Of(err)
 	if err != nil {
 		fmt.Fprintln(stderr, "rfsd:", fault.Text(worker.Interrupted(ctx, err)))
 	}
@@ -75,11 +81,25 @@ func warnVisible(stderr io.Writer, args []string) {
 
 func newApp() *cli.App {
 	app := &cli.App{
-		Name:    "rfsd",
-		Usage:   "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
-		Version: version,
+		Name:                 "rfsd",
+		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
+		Version:              version,
+		EnableBashCompletion: true,
 		Commands: []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), verifyCommand(), estimateCommand(), importCommand(), redriveCommand(), configCommand(),
-			manual.Completion("rfsd"), manual.Command(newApp)},
+			manual.Completion("rfsd", newApp), manual.Command(newApp)},
+		Action: func(c *cli.Context) error {
+			if !c.Args().Present() {
+				return cli.ShowAppHelp(c)
+			}
+			names := make([]string, len(c.App.VisibleCommands()))
+			for i, command := range c.App.VisibleCommands() {
+				names[i] = command.Name
+			}
+			return config.Usage("there is no command %q: there are %s", c.Args().First(), strings.Join(names, ", "))
+		},
+		// Exit codes are decided here, not by the library.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError:   config.UsageError,
 	}
 	exit.Document(app)
 	return app

@@ -46,7 +46,7 @@ func TestMessagesStateWhatIsWanted(t *testing.T) {
 }
 
 func TestAnUnknownCommandIsAnError(t *testing.T) {
-	if err := newApp().Run(t.Context(), []string{"rfsd", "migrat"}); err == nil || !strings.Contains(err.Error(), `"migrat"`) || !strings.Contains(err.Error(), "migrate") {
+	if err := newApp().RunContext(t.Context(), []string{"rfsd", "migrat"}); err == nil || !strings.Contains(err.Error(), `"migrat"`) || !strings.Contains(err.Error(), "migrate") {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 )
@@ -58,8 +59,8 @@ func parse(t *testing.T, args ...string) (runOptions, error) {
 		}
 		return err
 	})
-	app := &cli.App{Commands: []*cli.Command{c}, Out: io.Discard, Err: io.Discard}
-	return r, app.Run(t.Context(), append([]string{"rfsd", "run"}, args...))
+	app := &cli.App{Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
+	return r, app.Run(append([]string{"rfsd", "run"}, args...))
 }
 
 func TestFlagsAreOverTheEnvironmentAndThatIsOverTheFile(t *testing.T) {
@@ -135,8 +136,8 @@ func TestConfigCheckFindsWhatARunWouldStumbleOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			app := newApp()
-			app.Out = io.Discard
-			err := app.Run(t.Context(), []string{"rfsd", "config", "check", name})
+			app.Writer = io.Discard
+			err := app.RunContext(t.Context(), []string{"rfsd", "config", "check", name})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

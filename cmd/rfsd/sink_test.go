@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -213,6 +214,6 @@ func parsedMigration(t *testing.T, args ...string) (o options, err error) {
 		o, err = newOptions(m)
 		return err
 	})
-	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Out: io.Discard, Err: io.Discard}
-	return o, app.Run(t.Context(), append([]string{"rfsd", "migrate"}, args...))
+	app := &cli.App{Name: "rfsd", Commands: []*cli.Command{c}, Writer: io.Discard, ErrWriter: io.Discard}
+	return o, app.Run(append([]string{"rfsd", "migrate"}, args...))
 }

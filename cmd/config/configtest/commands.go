@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/cmd/cli"
+	"github.com/urfave/cli/v2"
+
 	"github.com/rfsd/rfsd/cmd/config"
 )
 
@@ -68,10 +69,14 @@ func (p Program) each(do func(path string, c *cli.Command)) {
 func (p Program) run(t *testing.T, path string, args ...string) error {
 	t.Helper()
 	app := p.App()
-	app.Out, app.Err = io.Discard, io.Discard
+	app.Writer, app.ErrWriter, app.ExitErrHandler = io.Discard, io.Discard, func(*cli.Context, error) {}
+	line, err := config.Arrange(app.Commands, slices.Concat(strings.Fields(path), p.Args[path], args))
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // what is wrong is refused before anything is done
-	return app.Run(ctx, slices.Concat(strings.Fields(path), p.Args[path], args))
+	return app.RunContext(ctx, line)
 }
 
 // TestCommandsAreDeclared compares the commands with Specs.
@@ -84,8 +89,8 @@ func (p Program) TestCommandsAreDeclared(t *testing.T) {
 	}
 	p.each(func(path string, c *cli.Command) {
 		want, ok := specs[path]
-		if got := config.Honours(c); !ok || !reflect.DeepEqual(Names(got), Names(want)) || len(got) != len(c.Options) {
-			t.Errorf("%s: in Specs %v; it has %v, and %d options", path, ok, Names(got), len(c.Options))
+		if got := config.Honours(c); !ok || !reflect.DeepEqual(Names(got), Names(want)) || len(got) != len(c.Flags) {
+			t.Errorf("%s: in Specs %v; it has %v, and %d flags", path, ok, Names(got), len(c.Flags))
 		}
 		delete(specs, path)
 	})
@@ -116,13 +121,14 @@ func (p Program) TestEveryWrongValueIsRefusedByName(t *testing.T) {
 
 // TestEveryMisspeltOptionIsUnknown changes a letter of every option of every command.
 func (p Program) TestEveryMisspeltOptionIsUnknown(t *testing.T) {
+	commands := p.App().Commands
 	p.each(func(path string, c *cli.Command) {
 		for _, s := range config.Honours(c) {
 			if len(s.Name) < 5 {
 				continue // another one may be as near
 			}
 			misspelt := s.Name[:len(s.Name)-1] + "_"
-			err := p.run(t, path, "--"+misspelt, "x")
+			_, err := config.Arrange(commands, append(strings.Fields(path), "--"+misspelt, "x"))
 			if s.Hidden {
 				continue
 			}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Arrange moves options that stand behind names before them, as in `rfsctl snapshot show NAME --repo-uri X`: the library
+// takes everything behind the first name for a name. A command that does not exist, and an option that the command does not have, is an error (fault.ErrConfig)
+// that names the nearest one.
+func Arrange(commands []*cli.Command, args []string) ([]string, error) {
+	all := commands
+	at := min(1, len(args))
+	var command *cli.Command
+	for at < len(args) {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[at]) })
+		if i < 0 {
+			break
+		}
+		command, commands = commands[i], commands[i].Subcommands
+		at++
+	}
+	if len(args) == 0 {
+		return args, nil
+	}
+	called := strings.Join(append([]string{filepath.Base(args[0])}, args[1:at]...), " ")
+	if command == nil || len(commands) > 0 {
+		if at == len(args) || strings.HasPrefix(args[at], "-") || slices.Contains([]string{"help", "h"}, args[at]) {
+			return args, nil
+		}
+		var names []string
+		for _, c := range commands {
+			names = append(names, c.Name)
+		}
+		return nil, Usage("%s has no command %s%s", called, args[at], suggest(args[at], names, "; see "+called+" --help"))
+	}
+	var options, names []string
+	for rest := args[at:]; len(rest) > 0; rest = rest[1:] {
+		arg := rest[0]
+		if arg == "--" {
+			names = append(names, rest...)
+			break
+		}
+		name, _, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !strings.HasPrefix(arg, "-") || arg == "-" {
+			names = append(names, arg)
+			continue
+		}
+		options = append(options, arg)
+		takes, known := takesValue(command, name)
+		if !known {
+			return nil, unknown(all, command, called, name)
+		}
+		if takes && !hasValue {
+			if len(rest) < 2 {
+				return nil, Usage("--%s is given without its value", name)
+			}
+			rest = rest[1:]
+			options = append(options, rest[0])
+		}
+	}
+	return slices.Concat(args[:at], options, names), nil
+}
+
+// unknown returns the error about an option that a command does not have.
+func unknown(all []*cli.Command, command *cli.Command, called, name string) error {
+	var names []string
+	for _, f := range command.Flags {
+		if o, ok := f.(*option); !ok || !o.Hidden {
+			names = append(names, f.Names()[0])
+		}
+	}
+	if others := having(all, "", name); len(others) > 0 {
+		return Usage("%s has no option --%s, which is one of %s", called, name, strings.Join(others, ", "))
+	}
+	return Usage("%s has no option --%s%s", called, name, suggest(name, names, "; see "+called+" --help"))
+}
+
+// having returns the commands that have an option.
+func having(all []*cli.Command, prefix, name string) (others []string) {
+	for _, c := range all {
+		if _, known := takesValue(c, name); known && slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }) {
+			others = append(others, prefix+c.Name)
+		}
+		others = append(others, having(c.Subcommands, prefix+c.Name+" ", name)...)
+	}
+	return others
+}
+
+// takesValue reports whether an option is followed by a value.
+func takesValue(c *cli.Command, name string) (takes, known bool) {
+	if name == "help" || name == "h" || name == "generate-bash-completion" {
+		return false, true
+	}
+	for _, f := range c.Flags {
+		if slices.Contains(f.Names(), name) {
+			d, ok := f.(cli.DocGenerationFlag)
+			return ok && d.TakesValue(), true
+		}
+	}
+	return false, false
+}

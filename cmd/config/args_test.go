@@ -1,0 +1,47 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+func TestArrange(t *testing.T) {
+	commands := []*cli.Command{
+		{Name: "items", Subcommands: []*cli.Command{{Name: "show", Flags: []cli.Flag{
+			&cli.StringFlag{Name: "target-host"}, &cli.BoolFlag{Name: "all"}, &cli.StringFlag{Name: "output", Aliases: []string{"o"}},
+		}}}},
+		{Name: "list", Flags: []cli.Flag{&cli.StringFlag{Name: "index"}}},
+	}
+	for _, c := range []struct{ name, args, want, fails string }{
+		{"behind a name", "rfsctl items show ID --target-host http://x", "rfsctl items show --target-host http://x ID", ""},
+		{"with = and an alias", "rfsctl items show ID --target-host=http://x -o json", "rfsctl items show --target-host=http://x -o json ID", ""},
+		{"a switch takes no value", "rfsctl items show --all ID --target-host http://x", "rfsctl items show --all --target-host http://x ID", ""},
+		{"before names nothing changes", "rfsctl items show --target-host http://x ID", "rfsctl items show --target-host http://x ID", ""},
+		{"behind -- everything is a name", "rfsctl items show -- --all", "rfsctl items show -- --all", ""},
+		{"a group without a command", "rfsctl items --all", "rfsctl items --all", ""},
+		{"no command", "rfsctl", "rfsctl", ""},
+		{"a misspelt command", "rfsctl itmes list", "", "rfsctl has no command itmes; did you mean items?"},
+		{"a misspelt command of a group", "rfsctl items shwo ID", "", "rfsctl items has no command shwo; did you mean show?"},
+		{"help of a group", "rfsctl items help show", "rfsctl items help show", ""},
+		{"misspelt", "/usr/bin/rfsctl items show ID --target-hots x", "", "rfsctl items show has no option --target-hots; did you mean target-host?"},
+		{"of another command", "rfsctl items show ID --index x", "", "rfsctl items show has no option --index, which is one of list"},
+		{"like nothing", "rfsctl items show --zzzzzz", "", "rfsctl items show has no option --zzzzzz; see rfsctl items show --help"},
+		{"without its value", "rfsctl items show --target-host", "", "--target-host is given without its value"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Arrange(commands, strings.Fields(c.args))
+			if c.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fails) {
+					t.Errorf("%v, want %s", err, c.fails)
+				}
+				return
+			}
+			if err != nil || !slices.Equal(got, strings.Fields(c.want)) {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
