@@ -36,10 +36,9 @@ func TestFailedDocumentsAreReadFromTheFilesAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var text strings.Builder
 		for n := range 3000 {
-			switch {
-			case n%3 == 0:
+			if n%3 == 0 {
 				fmt.Fprintf(&text, "{\"index\":{\"_index\":\"a\"}}\n{\"n\":%d,\"pad\":\"%s\"}\n", n, strings.Repeat("x", n))
-			default:
+			} else {
 				fmt.Fprintf(&text, "{\"index\":{\"_index\":\"a\",\"_id\":\"%d\",\"routing\":\"r%d\",\"_type\":\"t\"}}\n{\"n\":%d}\n", n, n, n)
 			}
 		}
