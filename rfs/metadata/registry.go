@@ -59,6 +59,7 @@ var registry = []Rule{
 	{Name: "analysis-name", Does: "analysis components have their present names (`nGram` is `ngram`, `delimited_payload_filter` is `delimited_payload`)"},
 	{Name: "standard-filter", Does: "the token filter `standard`, which did nothing, is dropped"},
 	{Name: "gram-limit", Does: "limits on the sizes of ngrams and shingles are raised to what the index uses"},
+	{Name: "logsdb", Does: "the mode `logsdb` ignores malformed values, which the target says by a setting"},
 	{Name: "default-index-analyzer", Does: "the analyzer `default_index` is `default`"},
 	{Name: "alias-option", Does: "options of aliases that the target does not know are dropped"},
 

@@ -47,12 +47,26 @@ func (e *edit) settings(in map[string]string) map[string]any {
 		}
 	}
 	out := lists(kept)
+	if e.on("logsdb") {
+		logsdb(e, in, out)
+	}
 	for _, r := range settingRules {
 		if e.on(r.name) {
 			r.apply(e, out)
 		}
 	}
 	return out
+}
+
+// logsdb sets what the mode of an index says about values that a field cannot take: they are ignored, unless
+// the index has a setting of its own. Source: FieldMapper.IGNORE_MALFORMED_SETTING of Elasticsearch 8.16 and later; before,
+// such documents were refused, so that none has to be.
+func logsdb(e *edit, in map[string]string, out map[string]any) {
+	const setting = "index.mapping.ignore_malformed"
+	if _, set := in[setting]; !set && strings.HasPrefix(in["index.mode"], "logsdb") {
+		out[setting] = "true"
+		e.note("logsdb", setting, "is true, as the mode %s has it", in["index.mode"])
+	}
 }
 
 // withoutElement takes the position off the name of a list element: a.b.0 is a.b.

@@ -130,6 +130,43 @@ func TestSettingsKeepWhatTheIndexMeansAndNothingOfItsPast(t *testing.T) {
 	}
 }
 
+func TestModesThatIgnoreMalformedValues(t *testing.T) {
+	const setting = "index.mapping.ignore_malformed"
+	for _, c := range []struct {
+		name, mode, set string
+		without         []string
+		want            any
+	}{
+		{"logsdb", "logsdb", "", nil, "true"},
+		{"logsdb in columns", "logsdb_columnar", "", nil, "true"},
+		{"a setting of the index", "logsdb", "false", nil, "false"},
+		{"another mode", "time_series", "", nil, nil},
+		{"no mode", "", "", nil, nil},
+		{"switched off", "logsdb", "", []string{"logsdb"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := Wanted{Name: "i", Index: Index{Settings: map[string]string{"index.number_of_shards": "1"}}}
+			if c.mode != "" {
+				w.Index.Settings["index.mode"] = c.mode
+			}
+			if c.set != "" {
+				w.Index.Settings[setting] = c.set
+			}
+			w.Overrides.Without = c.without
+			body, changes, err := Convert(os219, w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := tree(t, body)["settings"].(map[string]any)[setting]; got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+			if told := slices.ContainsFunc(changes, func(x Change) bool { return x.Rule == "logsdb" }); told != (c.set == "" && c.want != nil) {
+				t.Errorf("reported: %v", told)
+			}
+		})
+	}
+}
+
 func TestTemplatesAndAliases(t *testing.T) {
 	body, _, err := Convert(os219, Wanted{Name: "i", Index: Index{
 		Mappings: []Mapping{{"_doc", json.RawMessage(`{"dynamic_templates":[{"s":{"match_mapping_type":"string","mapping":{"index":"not_analyzed"}}},
