@@ -148,7 +148,7 @@ func compareSnapshot(t *testing.T, name string, r snapshot.Repository, s *snapsh
 				}
 				t.Fatal(err)
 			}
-			readShard(t, sh.Directory(), func(rec *lucene.Record) {
+			readShard(t, sh.Directory(), index.Locator.NestedTerms(), func(rec *lucene.Record) {
 				if rec.IDKind == lucene.IDNone {
 					got.Absent++ // nothing names it
 					return
@@ -225,13 +225,13 @@ func routing(rec *lucene.Record) string {
 	return string(rec.Routing)
 }
 
-func readShard(t *testing.T, dir lucene.Directory, each func(*lucene.Record)) {
+func readShard(t *testing.T, dir lucene.Directory, nestedTerms bool, each func(*lucene.Record)) {
 	t.Helper()
 	c, err := lucene.Open(t.Context(), dir, lucene.Options{VerifyAll: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := c.Reader(lucene.ReadOptions{})
+	r := c.Reader(lucene.ReadOptions{NestedTerms: nestedTerms})
 	defer r.Close()
 	last := int64(-1)
 	for {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,9 +37,12 @@ func TestARunEndsWithWhatTheTargetRefuses(t *testing.T) {
 	damaged := fmt.Errorf("blob __0: %w", fault.ErrCorrupt)
 	odd := errors.New("out of order")
 	once := func(err error) func(time.Duration, cms.ItemID) error {
-		return func(time.Duration, cms.ItemID) (why error) {
-			why, err = err, nil
-			return why
+		var given atomic.Bool
+		return func(time.Duration, cms.ItemID) error {
+			if given.Swap(true) {
+				return nil
+			}
+			return err
 		}
 	}
 	for _, c := range []struct {
