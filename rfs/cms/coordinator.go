@@ -369,7 +369,10 @@ func (c *Coordinator) Cancel(ctx context.Context, id ItemID, operator string) er
 		return fmt.Errorf("cancel %s (item %s): %w", id.Name(), id, err)
 	case v == Foreign:
 		return ErrSchemaMismatch
-	case v == Held:
+	case v == Held: // stores do not return what they left as it was
+		if it, err = c.Item(ctx, id); err != nil {
+			return fmt.Errorf("cancel %s: %w", id.Name(), err)
+		}
 		return fmt.Errorf("%s (item %s) is leased by %s: pause the migration, or end that worker, and cancel it then: %w", id.Name(), id, it.Holder, fault.ErrConfig)
 	case v == Mismatch:
 		return fmt.Errorf("%s (item %s) is in the middle of a hand-off: the next worker ends it, cancel its successor then: %w", id.Name(), id, fault.ErrConfig)

@@ -165,7 +165,6 @@ func compareSnapshot(t *testing.T, name string, r snapshot.Repository, s *snapsh
 			})
 		}
 		wanted := expected[x.Name].Stores()
-		wanted.Absent += nestedWithoutID[name]
 		if strings.HasSuffix(name, "-sources") { // what rfs/doc converts is any of these here
 			got.Equal, got.Minified, got.Values = got.Equal+got.Minified+got.Values, 0, 0
 			wanted.Equal, wanted.Minified, wanted.Values = wanted.Equal+wanted.Minified+wanted.Values, 0, 0
@@ -175,10 +174,6 @@ func compareSnapshot(t *testing.T, name string, r snapshot.Repository, s *snapsh
 		}
 	}
 }
-
-// nestedWithoutID is how many nested documents an index of before 6.1 holds: they have no id, and Lucene alone cannot tell
-// them from documents.
-var nestedWithoutID = map[string]int{"6.0.1-nested": 6000}
 
 // classify counts a record; false for a source that is neither what the cluster answered nor what is known to be stored.
 func classify(c *truth.Counts, rec *lucene.Record, want, stored []byte) bool {

@@ -157,6 +157,9 @@ func TestProcessesShareAComparison(t *testing.T) {
 		var total atomic.Int64
 		for i, most := range []int64{900, whole, whole} {
 			wg.Go(func() {
+				if i > 0 { // the first has leased items by then
+					time.Sleep(time.Second)
+				}
 				got, read, err := s.process(fmt.Sprint("p", i), most)
 				total.Add(read)
 				if (most == whole) != (err == nil) || err == nil && !reflect.DeepEqual(got, want) {
