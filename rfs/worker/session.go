@@ -118,7 +118,12 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 		defer cancel()
 		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
-	outcome, err := s.Runner.Run(ctx, lease, ShardSource(entry), func(ctx context.Context, maxAge time.Duration) error { return s.checkTargets(ctx, entry, maxAge) })
+	outcome, err := s.Runner.Run(ctx, lease, ShardSource(entry), func(ctx context.Context, maxAge time.Duration) error {
+		if entry.Stream != nil { // what a policy rolls over meanwhile would be there twice if it is sent again
+			maxAge = 0
+		}
+		return s.checkTargets(ctx, entry, maxAge)
+	})
 	if errors.Is(err, ErrTargetReplaced) && ctx.Err() == nil {
 		if _, ferr := s.Coordinator.FailIndex(ctx, lease.ID.Index, fault.Text(err)); ferr != nil {
 			err = errors.Join(err, ferr)
