@@ -13,7 +13,7 @@ BIN        := bin
 GOBIN_DIR  := $(shell $(GO) env GOPATH)/bin
 LINT       := $(GOBIN_DIR)/golangci-lint
 LINT_VERSION := v2.15.0
-FUZZTIME   ?= 3s
+FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
