@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs
-all=(unused sources former imports daemon kills memory namespaces remedies hints progress rate processes stores clusters corrupt sim fleet mutants fuzz verify trial packages bench)
+all=(unused sources former imports daemon kills memory namespaces remedies hints progress rate scale processes stores clusters corrupt sim fleet mutants fuzz verify trial packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -24,6 +24,7 @@ part() {
     remedies) RFSD_REMEDIES=1 TARGETS=2.19.4 e2e "-run RemediesThat|WithoutATimestamp|TunedSettingsBack" ;;
     hints) RFSD_HINTS=${RFSD_HINTS:-5} TARGETS=2.19.4 e2e "-run TimeWithoutHints" ;;
     progress) RFSD_WATCH=${RFSD_WATCH:-300} TARGETS=2.19.4 e2e "-run ProgressIsTrue" ;;
+    scale) RFSD_SCALE=1 TARGETS=2.19.4 e2e "-run MachinesGrow" ;;
     rate) RFSD_RATE=1 TARGETS=2.19.4 e2e "-run RateWhileNodes|OneShardHas" ;;
     processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/oscms TARGETS=2.19.4 e2e "-run Processes" ;;
     stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/cms/oscms e2e "-run Conformance" ;;
