@@ -13,11 +13,17 @@ import (
 
 // rebuiltSnapshots are snapshots whose sources are rebuilt, with what the cluster that wrote them answered to searches.
 var rebuiltSnapshots = []struct {
-	path   string
-	fields []string // that are not asked for
+	path    string
+	fields  []string // that are not asked for
+	indices []string // that are not migrated
 }{
 	// The cluster itself answers with fewer digits of these moments than it has indexed.
-	{"testing/fixtures/os3.8.0-derived", []string{"date_custom", "date_custom_both", "date_print", "date_print_both", "nanos", "nanos_both", "nanos_time", "nanos_time_both"}},
+	{"testing/fixtures/os3.8.0-derived", []string{"date_custom", "date_custom_both", "date_print", "date_print_both", "nanos", "nanos_both", "nanos_time", "nanos_time_both"}, nil},
+	// The target rejects malformed booleans of a field, and objects below a name with a dot. The sum of the values of long and
+	// n.long depends on the order in which doubles are added.
+	{"rfs/rebuild/testdata/8.19.21-rebuild", []string{"long", "n.long"}, []string{"types", "types-series", "objects-logsdb"}},
+	// The cluster itself finds documents of other moments where nested documents have none.
+	{"rfs/rebuild/testdata/9.5.3-rebuild", []string{"long", "n.long", "@timestamp"}, []string{"types", "types-series", "objects-logsdb"}},
 }
 
 // TestSearchesOfRebuiltSourcesGiveTheHitsOfTheSource migrates snapshots whose sources are rebuilt, and asks the target what
@@ -34,7 +40,7 @@ func TestSearchesOfRebuiltSourcesGiveTheHitsOfTheSource(t *testing.T) {
 				source, err := answers.Load(repository + ".answers.json")
 				must(t, err)
 				source = slices.DeleteFunc(source, func(a answers.Search) bool {
-					return slices.ContainsFunc(s.fields, func(f string) bool { return strings.Contains(string(a.Body), `"`+f+`"`) })
+					return slices.Contains(s.indices, a.Index) || slices.ContainsFunc(s.fields, func(f string) bool { return strings.Contains(string(a.Body), `"`+f+`"`) })
 				})
 				var indices []string
 				for _, a := range source {
