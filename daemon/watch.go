@@ -130,7 +130,7 @@ func (d *Daemon) reportExpired(ctx context.Context) {
 }
 
 const (
-	// expiredAfter is how long after its end a lease that nobody has taken is reported.
+	// expiredAfter is how long after its end a lease that no worker has taken over is reported.
 	expiredAfter = 15 * time.Second
 	expiredCode  = "lease_expired"
 	// maxExpired bounds what this node remembers to have reported.

@@ -37,12 +37,7 @@ type cloud struct {
 // launchCloud starts it and gives this process credentials and nothing else of AWS.
 func launchCloud(t *testing.T, all ...instance) (*cloud, string) {
 	t.Helper()
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": ec2Secret, "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_REGION": ec2Region,
-		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": "",
-	} {
-		t.Setenv(name, value)
-	}
+	signer.SetEnvironment(t, ec2Region, "AKIDEXAMPLE", ec2Secret)
 	c := &cloud{Verifier: &signer.Verifier{Region: ec2Region, Service: "ec2"}, instances: all}
 	c.Add("AKIDEXAMPLE", signer.Key{Secret: ec2Secret})
 	server := httptest.NewServer(c.Handler(http.HandlerFunc(c.describe)))

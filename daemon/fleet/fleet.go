@@ -89,7 +89,7 @@ type Fleet struct {
 	leading bool
 	heard   heard
 	own     schedule.Load    // as last reported
-	shards  []schedule.Shard // of the snapshot, as far as hints told
+	shards  []schedule.Shard // of the snapshot, as far as hints hold them
 	// targetRejectRatio and slow are the pressure on target and repository by the last reports of all nodes.
 	targetRejectRatio, repoThrottleRatio float64
 

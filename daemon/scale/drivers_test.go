@@ -79,12 +79,7 @@ type region struct {
 
 func launch(t *testing.T, groups map[string]*group) (*region, AutoScaling) {
 	t.Helper()
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": asSecret, "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_REGION": asRegion,
-		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": "",
-	} {
-		t.Setenv(name, value)
-	}
+	signer.SetEnvironment(t, asRegion, "AKIDEXAMPLE", asSecret)
 	r := &region{Verifier: &signer.Verifier{Region: asRegion, Service: "autoscaling"}, groups: groups}
 	r.Add("AKIDEXAMPLE", signer.Key{Secret: asSecret})
 	server := httptest.NewServer(r.Handler(http.HandlerFunc(r.serve)))

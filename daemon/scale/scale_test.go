@@ -58,7 +58,7 @@ func TestMachinesAreThoseOfTheWorkThatIsLeft(t *testing.T) {
 		{"none without budget", func(s *Settings) { s.Budget = time.Hour }, State{Machines: 4, Changed: now - 1000, At: now - 1000, UsedMs: time.Hour.Milliseconds() - 4000}, work(100, 100), calm, 0, "1.0 instance hours"},
 		{"all of the budget", func(s *Settings) { s.Budget = time.Hour }, State{Machines: 4, Changed: old, At: now - 1000, UsedMs: time.Hour.Milliseconds() - 4001}, work(8, 100), calm, 4, ""},
 		{"machines that still run count", func(s *Settings) { s.Budget = time.Hour }, State{Running: 4, At: now - 1000, UsedMs: time.Hour.Milliseconds() - 4000}, work(8, 100), calm, 0, "used up"},
-		{"a record that nobody wrote so", nil, State{Machines: -5, Running: 1 << 60, Changed: 1 << 60, At: 1 << 60, UsedMs: -1}, work(100, 100), calm, 8, ""},
+		{"a record with impossible values", nil, State{Machines: -5, Running: 1 << 60, Changed: 1 << 60, At: 1 << 60, UsedMs: -1}, work(100, 100), calm, 8, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := limits()

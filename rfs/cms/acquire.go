@@ -155,12 +155,12 @@ func (c *Coordinator) search(ctx context.Context, hints Hints, n int) ([]Item, e
 	return found, nil
 }
 
-// try leases a candidate, unless somebody was quicker. foreign reports one that another engine began.
+// try leases a candidate; nil when another worker was quicker. foreign reports one that another engine began.
 func (c *Coordinator) try(ctx context.Context, it Item, holder string) (lease *Lease, foreign bool, err error) {
 	if it.foreignCursor() || it.foreignSuccessors() {
 		return nil, true, nil
 	}
-	if _, err := it.Range(); err != nil { // no item of this protocol; nobody may lease it
+	if _, err := it.Range(); err != nil { // no item of this protocol; no worker may lease it
 		_, err := c.Event(ctx, it.ID, "foreign_document", "in the index of work items")
 		return nil, false, err
 	}

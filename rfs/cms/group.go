@@ -181,7 +181,7 @@ func (g *Group) groupable(it Item) int64 {
 	return 0
 }
 
-// Left tells the group that the work under one of its leases has ended, whatever became of it.
+// Left notes that the work under one of the group's leases has ended, with whatever outcome.
 func (g *Group) Left(ctx context.Context) {
 	g.mu.Lock()
 	g.working--
@@ -255,7 +255,7 @@ func (g *Group) send(ctx context.Context) {
 	}
 }
 
-// Close gives back the leases that nothing was begun under. It counts no attempts.
+// Close releases the leases under which no work was begun. It counts no attempts.
 func (g *Group) Close(ctx context.Context) error {
 	g.mu.Lock()
 	next := g.next
@@ -308,7 +308,7 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 func (c *Coordinator) acquired(ctx context.Context, id string, asked Acquire, o Outcome, before Reading) (*Lease, error) {
 	switch {
 	case errors.Is(o.Err, ErrConflict), errors.Is(o.Err, ErrNotFound):
-		return nil, nil // somebody else was quicker
+		return nil, nil // another worker was quicker
 	case o.Err != nil:
 		if errors.Is(o.Err, fault.ErrUnavailable) || ctx.Err() != nil { // it may have been granted
 			c.owe(id, Release{Holder: asked.Holder, Cause: string(CauseOutage)})

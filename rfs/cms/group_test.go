@@ -162,7 +162,7 @@ func TestASlowMemberOfAGroupDelaysNoOther(t *testing.T) {
 }
 
 // TestWhatARequestForSeveralDoesNotSettleIsSettledOneByOne loses requests and answers: every item is completed once, none
-// stays leased to nobody for the length of a lease, and none has an attempt counted.
+// stays leased, with no worker on it, for the length of a lease, and none has an attempt counted.
 func TestWhatARequestForSeveralDoesNotSettleIsSettledOneByOne(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

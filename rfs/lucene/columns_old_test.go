@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// columnOf returns what testdata/columns/Write.java gives document n in a column.
+// columnOf returns what testdata/columns/Write.java stores for document n in a column.
 func columnOf(name string, n int) []string {
 	number := func(v int64) []string { return []string{strconv.FormatInt(v, 10)} }
 	text := func(n, length int) []string {

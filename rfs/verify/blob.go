@@ -27,11 +27,11 @@ type chunk struct {
 
 func chunkID(id string, i int) string { return fmt.Sprintf("%s:%s:%d", recordKind, id, i) }
 
-// retry calls f again while the store does not answer or another writer was quicker.
+// retry calls f again while the store does not answer.
 func (v *Verifier) retry(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
-		if err == nil || try >= v.Tries || !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, cms.ErrConflict) {
+		if err == nil || try >= v.Tries || !errors.Is(err, fault.ErrUnavailable) {
 			return err
 		}
 		if err := v.Pause(ctx, 100*time.Millisecond<<try); err != nil {
@@ -51,7 +51,10 @@ func (v *Verifier) saveBlob(ctx context.Context, id string, b []byte) error {
 		if err != nil {
 			return err
 		}
-		err = v.retry(ctx, func() error { return v.putRecord(ctx, cms.Record{ID: chunkID(id, i), Kind: recordKind, Body: body}) })
+		err = v.changeRecord(ctx, chunkID(id, i), func(r *cms.Record) (bool, error) {
+			r.Body = body
+			return true, nil
+		})
 		if err != nil {
 			return fmt.Errorf("keep what was compared: %w", err)
 		}
@@ -59,22 +62,15 @@ func (v *Verifier) saveBlob(ctx context.Context, id string, b []byte) error {
 	return nil
 }
 
-// putRecord writes a record over what is there.
-func (v *Verifier) putRecord(ctx context.Context, r cms.Record) error {
-	old, err := v.Work.Store.Record(ctx, r.ID)
-	if err != nil && !errors.Is(err, cms.ErrNotFound) {
-		return err
-	}
-	now, _, err := v.Work.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	r.Revision, r.CreatedAt, r.UpdatedAt = old.Revision, now.UnixMilli(), now.UnixMilli()
-	if old.CreatedAt != 0 {
-		r.CreatedAt = old.CreatedAt
-	}
-	_, err = v.Work.Store.Put(ctx, r)
-	return err
+// changeRecord changes a record, or makes it, as f says; nothing is written when f returns false.
+func (v *Verifier) changeRecord(ctx context.Context, id string, f func(r *cms.Record) (write bool, err error)) error {
+	return cms.NewLeases(v.Work.Store, v.Work.Clock, nil).Change(ctx, id, recordKind, func(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Verdict, error) {
+		write, err := f(&r)
+		if !write || err != nil {
+			return r, cms.Already, err
+		}
+		return r, cms.Applied, nil
+	})
 }
 
 // blob returns what was saved under an id, or cms.ErrNotFound.

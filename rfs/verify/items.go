@@ -406,14 +406,16 @@ func (s *session) result(ctx context.Context) ([]*Index, error) {
 		all = append(all, found...)
 	}
 	slices.SortFunc(all, func(a, b *Index) int { return strings.Compare(a.Target, b.Target) })
-	err := s.retry(ctx, func() error {
-		r, err := s.Work.Store.Record(ctx, stateID)
+	err := s.changeRecord(ctx, stateID, func(r *cms.Record) (bool, error) {
+		if r.Revision == (cms.Revision{}) {
+			return false, cms.ErrNotFound
+		}
 		var is state
-		if err != nil || r.State == stateCompleted || json.Unmarshal(r.Body, &is) != nil || is.Run != s.state.Run {
-			return err
+		if r.State == stateCompleted || json.Unmarshal(r.Body, &is) != nil || is.Run != s.state.Run {
+			return false, nil
 		}
 		r.State = stateCompleted
-		return s.putRecord(ctx, r)
+		return true, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("end the comparison: %w", err)

@@ -205,7 +205,7 @@ func (s *session) join(ctx context.Context) error {
 func (s *session) prepare(ctx context.Context) error {
 	r, err := s.Work.Store.Record(ctx, stateID)
 	if errors.Is(err, cms.ErrNotFound) {
-		return s.begin(ctx, cms.Record{ID: stateID, Kind: recordKind})
+		return s.begin(ctx)
 	}
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (s *session) prepare(ctx context.Context) error {
 		if s.ended = same && s.Work.Reuse && known.settled(s.mine); s.ended {
 			return nil
 		}
-		return s.again(ctx, r)
+		return s.again(ctx)
 	}
 	active, done, err := s.active(ctx)
 	if err != nil {
@@ -239,17 +239,17 @@ func (s *session) prepare(ctx context.Context) error {
 	case !fits && active:
 		return fmt.Errorf("%w: another one is under way in this session, with other settings, another account of failures, or of other indices", ErrNotShared)
 	case !fits:
-		return s.again(ctx, r)
+		return s.again(ctx)
 	case !active && known.renew(s.mine):
 		named, err := s.queues[results].Seeded(ctx)
 		if err != nil {
 			return err
 		}
 		if named { // some results may be of what was read before
-			return s.again(ctx, r)
+			return s.again(ctx)
 		}
 		s.state.Plan++
-		if err := s.record(ctx, r, known); err != nil {
+		if err := s.record(ctx, known); err != nil {
 			return err
 		}
 	}
@@ -259,15 +259,15 @@ func (s *session) prepare(ctx context.Context) error {
 }
 
 // again ends what is there and begins anew.
-func (s *session) again(ctx context.Context, r cms.Record) error {
+func (s *session) again(ctx context.Context) error {
 	if err := s.forget(ctx); err != nil {
 		return err
 	}
-	return s.begin(ctx, r)
+	return s.begin(ctx)
 }
 
 // begin begins a comparison with this process's plan.
-func (s *session) begin(ctx context.Context, r cms.Record) error {
+func (s *session) begin(ctx context.Context) error {
 	letters := strings.Map(func(c rune) rune {
 		if '2' <= c && c <= '7' {
 			return 'a' + c - '2'
@@ -275,7 +275,7 @@ func (s *session) begin(ctx context.Context, r cms.Record) error {
 		return c
 	}, strings.ToLower(rand.Text()))
 	s.state = state{Version: stateVersion, Run: letters[:12], Identity: s.identity(), Batches: (len(s.groups) + batch - 1) / batch}
-	if err := s.record(ctx, r, s.mine); err != nil {
+	if err := s.record(ctx, s.mine); err != nil {
 		return err
 	}
 	if err := s.open(ctx); err != nil {
@@ -286,7 +286,7 @@ func (s *session) begin(ctx context.Context, r cms.Record) error {
 }
 
 // record writes a plan and the state that names it.
-func (s *session) record(ctx context.Context, r cms.Record, p plan) error {
+func (s *session) record(ctx context.Context, p plan) error {
 	b, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -294,11 +294,14 @@ func (s *session) record(ctx context.Context, r cms.Record, p plan) error {
 	if err := s.saveBlob(ctx, s.planID(), b); err != nil {
 		return err
 	}
-	if r.Body, err = json.Marshal(s.state); err != nil {
+	body, err := json.Marshal(s.state)
+	if err != nil {
 		return err
 	}
-	r.State = stateRunning
-	return s.retry(ctx, func() error { return s.putRecord(ctx, r) })
+	return s.changeRecord(ctx, stateID, func(r *cms.Record) (bool, error) {
+		r.Body, r.State = body, stateRunning
+		return true, nil
+	})
 }
 
 func (s *session) kind(queue int) string { return kinds[queue] + s.state.Run }

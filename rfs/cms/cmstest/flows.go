@@ -176,7 +176,7 @@ func poison(t *testing.T, s cms.Store) {
 	}
 }
 
-// cancel gives an item up by an operator: not while it is leased, with an event, and until it is opened again.
+// cancel checks that an operator ends an item as failed: not while it is leased, with an event, and until it is opened again.
 func cancel(t *testing.T, s cms.Store) {
 	ctx := t.Context()
 	c := Coordinator(t, s, 10*time.Minute)

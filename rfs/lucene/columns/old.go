@@ -33,6 +33,20 @@ type packedBlock struct {
 // maxPackedHead bounds the head of a block.
 const maxPackedHead = 10 + 4 + 5
 
+// nextHead returns where the block behind those that were read begins, the first at off, and at most so many bytes of it.
+func (p *packedSequence) nextHead(ctx context.Context, data *view, off int64, read []packedBlock, most int64) (at int64, in *codec.Input, err error) {
+	at = off
+	if n := len(read); n > 0 {
+		last := read[n-1]
+		at = last.off + codec.PackedLen(1<<p.shift, last.bits, p.version)
+	}
+	head, err := data.at(ctx, at, min(most, max(data.to-at, 0)))
+	if err != nil {
+		return 0, nil, err
+	}
+	return at, codec.NewInput(head), nil
+}
+
 // packedAt is value i; the heads of the blocks up to it are read once.
 func (s *sequenceReader) packedAt(ctx context.Context, i int64) (int64, error) {
 	p := s.packed
@@ -69,16 +83,10 @@ func (s *sequenceReader) packedAt(ctx context.Context, i int64) (int64, error) {
 
 func (s *sequenceReader) nextPacked(ctx context.Context) error {
 	p := s.packed
-	at := s.off
-	if n := len(s.blocks); n > 0 {
-		last := s.blocks[n-1]
-		at = last.off + codec.PackedLen(1<<p.shift, last.bits, p.version)
-	}
-	head, err := s.data.at(ctx, at, min(maxPackedHead, max(s.data.to-at, 0)))
+	at, in, err := p.nextHead(ctx, s.data, s.off, s.blocks, maxPackedHead)
 	if err != nil {
 		return err
 	}
-	in := codec.NewInput(head)
 	b := packedBlock{min: in.VLong()}
 	if p.version >= 2 {
 		b.min = codec.ZigZag64(b.min)

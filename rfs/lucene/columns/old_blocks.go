@@ -14,7 +14,7 @@ BLOCKS(n), n values in blocks of 2^shift, in the .dvd file of Lucene 4.5 to 4.8:
 A plain block has min 0. LONG is a VLong of at most 9 bytes, the last of which has 8 bits.
 */
 
-// oldBlockReader gives the values of a BLOCKS; the heads of the blocks up to the one asked for are read once.
+// oldBlockReader reads the values of a BLOCKS; the heads of the blocks up to the one asked for are read once.
 type oldBlockReader struct {
 	*packedSequence
 	off    int64
@@ -40,16 +40,10 @@ func (r *oldBlockReader) at(ctx context.Context, i int64) (int64, error) {
 }
 
 func (r *oldBlockReader) next(ctx context.Context) error {
-	at := r.off
-	if n := len(r.blocks); n > 0 {
-		last := r.blocks[n-1]
-		at = last.off + codec.PackedLen(1<<r.shift, last.bits, r.version)
-	}
-	head, err := r.data.at(ctx, at, min(maxBlocksHead, max(r.data.to-at, 0)))
+	at, in, err := r.nextHead(ctx, r.data, r.off, r.blocks, maxBlocksHead)
 	if err != nil {
 		return err
 	}
-	in := codec.NewInput(head)
 	token := in.U8()
 	b := packedBlock{bits: int(token >> 1)}
 	if token&1 == 0 {
