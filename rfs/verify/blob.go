@@ -104,8 +104,12 @@ func (v *Verifier) dropBlob(ctx context.Context, id string) {
 		if json.Unmarshal(r.Body, &c) == nil && c.Of <= maxChunks {
 			n = c.Of
 		}
-		if err := v.Work.Store.Delete(ctx, r); err != nil {
-			v.Log.DebugContext(ctx, "a record of a comparison is left", "record", r.ID, "error", err)
-		}
+		v.dropRecord(ctx, r)
+	}
+}
+
+func (v *Verifier) dropRecord(ctx context.Context, r cms.Record) {
+	if err := v.Work.Store.Delete(ctx, r); err != nil {
+		v.Log.DebugContext(ctx, "a record of a comparison is left", "record", r.ID, "error", err)
 	}
 }

@@ -385,22 +385,22 @@ func (s *session) seed(ctx context.Context, more bool) error {
 	return nil
 }
 
-// forget removes what the comparison of the state has found. Its items stay: no other comparison meets them.
+// forget removes what the comparison of the state has found, also what an item found that was not ended. Its items stay: no
+// other comparison meets them.
 func (s *session) forget(ctx context.Context) error {
-	for _, c := range s.queues[:results] {
-		for it, err := range c.Items(ctx) {
-			if err != nil {
-				return err
-			}
-			if !it.Open() {
-				s.dropBlob(ctx, s.partID(it.ID, it.Watermark))
-			}
+	var found []cms.Record
+	for r, err := range s.Work.Store.List(ctx, recordKind) {
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(r.ID, recordKind+":"+s.state.Run+":") {
+			r.Body = nil
+			found = append(found, r)
 		}
 	}
-	for i := range s.state.Batches {
-		s.dropBlob(ctx, s.resultID(i))
+	for _, r := range found {
+		s.dropRecord(ctx, r)
 	}
-	s.dropBlob(ctx, s.planID())
 	return nil
 }
 
