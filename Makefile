@@ -154,4 +154,4 @@ fixtures:
 
 ## corrupt: every byte of every blob of small repositories of each generation, and cuts, swaps, deletions
 corrupt:
-	@RFSD_CORRUPT=full testing/gotest.sh corrupt -count=1 -timeout 6h -run NoDamage ./testing/corrupt
+	@RFSD_CORRUPT=full testing/gotest.sh corrupt -count=1 -timeout 6h -run "NoDamage|EveryFlipped" ./testing/corrupt ./rfs/lucene
