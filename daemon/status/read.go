@@ -13,10 +13,17 @@ func Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []I
 	if store.Kind() == importer.Kind {
 		return ReadImport(ctx, store)
 	}
-	m, items, err := progress.ReadItems(ctx, store)
+	r, err := progress.ReadStore(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
+	m, items := Sum(r)
+	return m, items, nil
+}
+
+// Sum derives the state of a migration from a reading of its store, with its items sorted by index, shard and cursor.
+func Sum(r *progress.Reading) (*progress.Migration, []Item) {
+	m, items := r.Sum()
 	out := make([]Item, 0, len(items))
 	for _, it := range items {
 		if x, ok := itemOf(it, m.ReadAt); ok {
@@ -24,7 +31,7 @@ func Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []I
 		}
 	}
 	inOrder(out)
-	return m, out, nil
+	return m, out
 }
 
 // ReadAny reads a session of either kind.

@@ -3,7 +3,6 @@ package progress
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,47 +25,47 @@ const maxExamples = 5
 // Read summarizes the coordination store: it reads every item and every record of phases and indices
 // once. Missing records are not an error.
 func Read(ctx context.Context, c *cms.Coordinator) (*Migration, error) {
-	m, _, err := ReadItems(ctx, c)
-	return m, err
+	r, err := ReadStore(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := r.Sum()
+	return m, nil
 }
 
-// ReadItems is like Read and also returns the items, sorted by id.
-func ReadItems(ctx context.Context, c *cms.Coordinator) (*Migration, []cms.Item, error) {
-	now, _, err := c.Now(ctx)
-	if err != nil {
-		return nil, nil, err
+// Sum derives the state of the session and returns it with the items that can be read, sorted by id. It is a pure function:
+// equal readings have equal sums, wherever they were read.
+func (from *Reading) Sum() (*Migration, []cms.Item) {
+	r := &reader{
+		m: &Migration{
+			Repository: from.Repository, Snapshot: from.Snapshot, ReadAt: from.At.UTC(), Intent: from.Intent,
+		},
+		now: from.At, indices: map[string]*index{}, reasons: map[string]*Failure{},
 	}
-	r := &reader{m: &Migration{ReadAt: now.UTC()}, now: now, indices: map[string]*index{}, reasons: map[string]*Failure{}}
-	if err := r.intent(ctx, c); err != nil {
-		return nil, nil, err
-	}
-	if err := r.settings(ctx, c); err != nil {
-		return nil, nil, err
-	}
-	for rec, err := range c.Records(ctx, "index") {
-		if err != nil {
-			return nil, nil, fmt.Errorf("progress: index entries: %w", err)
-		}
+	for _, rec := range sortedByID(from.Indices, recordID) {
 		r.entry(rec)
 	}
-	for it, err := range c.Store().Scan(ctx) {
-		if err != nil {
-			return nil, nil, fmt.Errorf("progress: items: %w", err)
-		}
+	for _, it := range sortedByID(from.Items, func(it cms.Item) string { return it.ID }) {
 		r.item(it)
 	}
-	for rec, err := range c.Records(ctx, "phase") {
-		if err != nil {
-			return nil, nil, fmt.Errorf("progress: phases: %w", err)
-		}
+	for _, rec := range sortedByID(from.Phases, recordID) {
 		r.phase(rec)
 	}
 	r.conclude()
 	r.phases()
-	return r.m, r.items, nil
+	return r.m, r.items
 }
 
-// reader collects the results of one read of the store.
+func recordID(r cms.Record) string { return r.ID }
+
+// sortedByID returns a copy of all that is sorted by id.
+func sortedByID[T any](all []T, id func(T) string) []T {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b T) int { return strings.Compare(id(a), id(b)) })
+	return all
+}
+
+// reader collects what follows from one reading of the store.
 type reader struct {
 	m       *Migration
 	now     time.Time
@@ -84,27 +83,6 @@ type index struct {
 	shards int     // as recorded in the entry; 0 without one
 	bytes  []int64 // of its shards, if known
 	chains map[int][]cms.Item
-}
-
-func (r *reader) intent(ctx context.Context, c *cms.Coordinator) error {
-	i, err := c.Intent(ctx)
-	if err != nil {
-		return err
-	}
-	r.m.Intent = Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers}
-	return nil
-}
-
-func (r *reader) settings(ctx context.Context, c *cms.Coordinator) error {
-	s, err := c.Settings(ctx)
-	if err != nil {
-		if isNotFound(err) {
-			return nil // the migration has not begun
-		}
-		return err
-	}
-	r.m.Repository, r.m.Snapshot = s["repository"], s["snapshot"]
-	return nil
 }
 
 // entryBody is the part of an index entry's body that is read (rfs/worker writes it).
@@ -198,7 +176,6 @@ func (r *reader) failure(reason, example string) {
 
 // conclude derives shards, indices and totals from the items.
 func (r *reader) conclude() {
-	slices.SortFunc(r.items, func(a, b cms.Item) int { return strings.Compare(a.ID, b.ID) })
 	density := r.density()
 	for _, name := range sortedKeys(r.indices) {
 		x := r.indices[name]
