@@ -12,10 +12,8 @@ package smile
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	"math"
-	"math/big"
 	"strconv"
 	"unicode/utf8"
 
@@ -24,7 +22,6 @@ import (
 
 const (
 	maxDepth    = 1000 // nested arrays and objects
-	maxDigits   = 1 << 16
 	sharedLimit = 1024
 	// A result of up to minLimit bytes may be 64 times its input, a longer one four times: no real document
 	// comes near; crafted back-references do.
@@ -32,7 +29,7 @@ const (
 	sureLimit = 128 << 20
 )
 
-// Is says whether b begins like a SMILE document.
+// Is reports whether b begins like a SMILE document.
 func Is(b []byte) bool { return len(b) >= 4 && b[0] == ':' && b[1] == ')' && b[2] == '\n' }
 
 // ErrLimit is a document that is longer as JSON than what is wanted. It is a fault.ErrCorrupt.
@@ -226,150 +223,6 @@ func (d *decoder) simple(t byte) error {
 		d.pos--
 		return d.corrupt("token %#02x is reserved", t)
 	}
-	return nil
-}
-
-// bits reads n bytes of 7 bits each, most significant group first.
-func (d *decoder) bits(n int) (uint64, error) {
-	s, err := d.take(n)
-	if err != nil {
-		return 0, err
-	}
-	var v uint64
-	for _, c := range s {
-		v = v<<7 | uint64(c&0x7F)
-	}
-	return v, nil
-}
-
-// float appends the shortest text that reads back as the same number. What JSON has
-// no number for becomes the text Jackson writes.
-func (d *decoder) float(v float64, size int) error {
-	switch {
-	case math.IsNaN(v):
-		d.out = append(d.out, `"NaN"`...)
-	case math.IsInf(v, 1):
-		d.out = append(d.out, `"Infinity"`...)
-	case math.IsInf(v, -1):
-		d.out = append(d.out, `"-Infinity"`...)
-	default:
-		abs := math.Abs(v)
-		format := byte('f')
-		if abs != 0 && (abs < 1e-3 || abs >= 1e7) {
-			format = 'E'
-		}
-		begin := len(d.out)
-		d.out = strconv.AppendFloat(d.out, v, format, -1, size)
-		if format == 'f' && bytes.IndexByte(d.out[begin:], '.') < 0 {
-			d.out = append(d.out, ".0"...)
-		}
-	}
-	return nil
-}
-
-func (d *decoder) bigInteger() (*big.Int, error) {
-	raw, err := d.sevenBit()
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > maxDigits {
-		return nil, d.corrupt("integer of %d bytes", len(raw))
-	}
-	v := new(big.Int).SetBytes(raw)
-	if len(raw) > 0 && raw[0]&0x80 != 0 {
-		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(raw))))
-	}
-	return v, nil
-}
-
-// bigDecimal is unscaled × 10^-scale; it is written exactly, with an exponent.
-func (d *decoder) bigDecimal() error {
-	s, err := d.vint()
-	if err != nil {
-		return err
-	}
-	unscaled, err := d.bigInteger()
-	if err != nil {
-		return err
-	}
-	scale := zigzag(s)
-	if scale > math.MaxInt32 || scale < math.MinInt32 {
-		return d.corrupt("scale %d of a decimal number", scale)
-	}
-	digits := unscaled.String()
-	sign := ""
-	if digits[0] == '-' {
-		sign, digits = "-", digits[1:]
-	}
-	switch {
-	case scale == 0:
-		d.out = append(append(d.out, sign...), digits...)
-	case scale > 0 && int64(len(digits))-scale > -6:
-		for int64(len(digits)) <= scale {
-			digits = "0" + digits
-		}
-		at := int64(len(digits)) - scale
-		d.out = append(append(append(append(d.out, sign...), digits[:at]...), '.'), digits[at:]...)
-	default:
-		d.out = append(append(append(d.out, sign...), digits...), 'E')
-		d.out = strconv.AppendInt(d.out, -scale, 10)
-	}
-	return nil
-}
-
-// sevenBit reads a binary value of which every byte carries 7 bits: 8 bytes for 7,
-// and for a rest of n bytes n+1, the last right-aligned.
-func (d *decoder) sevenBit() ([]byte, error) {
-	n, err := d.length()
-	if err != nil {
-		return nil, err
-	}
-	raw := make([]byte, 0, n)
-	for len(raw) < n {
-		group := min(7, n-len(raw))
-		s, err := d.take(group + 1)
-		if err != nil {
-			return nil, err
-		}
-		var v uint64
-		for _, c := range s[:group] {
-			v = v<<7 | uint64(c&0x7F)
-		}
-		v = v<<uint(group) | uint64(s[group]&0x7F)
-		for k := group - 1; k >= 0; k-- {
-			raw = append(raw, byte(v>>(8*uint(k))))
-		}
-	}
-	return raw, nil
-}
-
-func (d *decoder) binary7() error {
-	raw, err := d.sevenBit()
-	if err != nil {
-		return err
-	}
-	return d.base64(raw)
-}
-
-func (d *decoder) rawBinary() error {
-	n, err := d.length()
-	if err != nil {
-		return err
-	}
-	raw, err := d.take(n)
-	if err != nil {
-		return err
-	}
-	return d.base64(raw)
-}
-
-func (d *decoder) base64(raw []byte) error {
-	if len(d.out)+base64.StdEncoding.EncodedLen(len(raw)) > d.limit {
-		return ErrLimit
-	}
-	d.out = append(d.out, '"')
-	d.out = base64.StdEncoding.AppendEncode(d.out, raw)
-	d.out = append(d.out, '"')
 	return nil
 }
 
