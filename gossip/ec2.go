@@ -73,7 +73,7 @@ type describeAnswer struct {
 
 // Find returns the private addresses of the running instances.
 func (e EC2) Find(ctx context.Context) ([]string, error) {
-	session, err := awsquery.Client{Service: "ec2", Version: "2016-11-15", Region: e.Region, Endpoint: e.Endpoint}.Open(ctx)
+	session, err := awsquery.Client{Service: "ec2", Version: "2016-11-15", Region: e.Region, RegionSetting: "region=… in --join", Endpoint: e.Endpoint}.Open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", e, err)
 	}

@@ -32,7 +32,7 @@ type group struct {
 // Apply sets the desired capacity to n unless it is n, and returns the number of instances that are not terminated yet. A number
 // outside the group's own limits is set to the nearest of them and reported.
 func (a AutoScaling) Apply(ctx context.Context, n int) (running int, err error) {
-	session, err := awsquery.Client{Service: "autoscaling", Version: "2011-01-01", Region: a.Region, Endpoint: a.Endpoint}.Open(ctx)
+	session, err := awsquery.Client{Service: "autoscaling", Version: "2011-01-01", Region: a.Region, RegionSetting: "--scale-region", Endpoint: a.Endpoint}.Open(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("Auto Scaling group %s: %w", a.Group, err)
 	}

@@ -17,17 +17,18 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	"github.com/aws/aws-sdk-go-v2/config"
 
-	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/awsconfig"
 )
 
-// Client calls one service in one region. Credentials come from the default chain.
+// Client calls one service in one region, with the configuration of awsconfig.
 type Client struct {
 	Service  string // as in the host name and the signature: ec2, autoscaling
 	Version  string // of its API
-	Region   string // "" is the chain's
 	Endpoint string // "" is the region's
+	Region   string // "" is the chain's
+	// RegionSetting is where the user sets Region, for messages.
+	RegionSetting string
 }
 
 // maxAnswer limits an answer, in bytes. A page of EC2 with 1,000 instances is the largest.
@@ -55,16 +56,9 @@ type Session struct {
 
 // Open reads the configuration of AWS. It returns fault.ErrConfig if the region is not known.
 func (c Client) Open(ctx context.Context) (*Session, error) {
-	var opts []func(*config.LoadOptions) error
-	if c.Region != "" {
-		opts = append(opts, config.WithRegion(c.Region))
-	}
-	conf, err := config.LoadDefaultConfig(ctx, opts...)
+	conf, err := awsconfig.Load(ctx, awsconfig.Options{Region: c.Region, RegionSetting: c.RegionSetting})
 	if err != nil {
-		return nil, fmt.Errorf("AWS configuration: %w: %w", err, fault.ErrConfig)
-	}
-	if conf.Region == "" {
-		return nil, fmt.Errorf("the AWS region is not known; add it to the setting, or set AWS_REGION: %w", fault.ErrConfig)
+		return nil, err
 	}
 	return &Session{c, conf}, nil
 }
@@ -79,9 +73,9 @@ func (s *Session) Call(ctx context.Context, action string, form url.Values, answ
 		return err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-	creds, err := s.conf.Credentials.Retrieve(ctx)
+	creds, err := awsconfig.Credentials(ctx, s.conf.Credentials)
 	if err != nil {
-		return fmt.Errorf("no AWS credentials: %w", err)
+		return err
 	}
 	sum := sha256.Sum256([]byte(body))
 	if err := v4.NewSigner().SignHTTP(ctx, creds, req, hex.EncodeToString(sum[:]), s.c.Service, s.conf.Region, time.Now()); err != nil {

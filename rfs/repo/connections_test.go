@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/testing/signer"
 )
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
@@ -27,10 +28,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	for k, v := range map[string]string{"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"} {
-		t.Setenv(k, v)
-	}
+	signer.SetEnvironment(t, "", "k", "s")
 	r, err := repo.Open(t.Context(), "s3://bucket/p", repo.S3Options{Region: "r", Endpoint: server.URL, PathStyle: true})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/testing/signer"
 )
 
 // fakeS3 answers ranges of one object and misbehaves as it is told, request by request
@@ -33,10 +34,7 @@ func fakeS3(t *testing.T, content []byte, behave func(n int64, w http.ResponseWr
 		http.ServeContent(w, req, "object", time.Time{}, bytes.NewReader(content))
 	}))
 	t.Cleanup(server.Close)
-	for k, v := range map[string]string{"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"} {
-		t.Setenv(k, v)
-	}
+	signer.SetEnvironment(t, "", "k", "s")
 	r, err := repo.NewS3(t.Context(), "s3://bucket/p", repo.S3Options{Region: "r", Endpoint: server.URL, PathStyle: true})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,16 +13,14 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/testing/signer"
 )
 
 // TestAStoreThatRedirectsGetsNothingSentElsewhere: whatever the answer and the request, the other host hears nothing, and the
 // error names it.
 func TestAStoreThatRedirectsGetsNothingSentElsewhere(t *testing.T) {
-	none := filepath.Join(t.TempDir(), "none")
-	for k, v := range map[string]string{"AWS_ACCESS_KEY_ID": keyID, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": "token", "AWS_PROFILE": "",
-		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_EC2_METADATA_DISABLED": "true"} {
-		t.Setenv(k, v)
-	}
+	signer.SetEnvironment(t, "", keyID, secret)
+	t.Setenv("AWS_SESSION_TOKEN", "token")
 	requests := map[string]func(r *repo.S3) error{
 		"get": func(r *repo.S3) error {
 			in, err := r.Open(t.Context(), "index-0", 0, -1)
@@ -84,7 +81,6 @@ func TestAStoreThatRedirectsGetsNothingSentElsewhere(t *testing.T) {
 
 // TestTheAuthorityOfARoleThatRedirectsGetsNothingSentElsewhere: the credentials with which a role is assumed stay, too.
 func TestTheAuthorityOfARoleThatRedirectsGetsNothingSentElsewhere(t *testing.T) {
-	none := filepath.Join(t.TempDir(), "none")
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			var asked, elsewhere, stored atomic.Int64
@@ -102,10 +98,9 @@ func TestTheAuthorityOfARoleThatRedirectsGetsNothingSentElsewhere(t *testing.T) 
 				w.WriteHeader(status)
 			})
 			store := count(&stored, func(http.ResponseWriter, *http.Request) {})
-			for k, v := range map[string]string{"AWS_ACCESS_KEY_ID": keyID, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": "token", "AWS_PROFILE": "",
-				"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL_STS": authority} {
-				t.Setenv(k, v)
-			}
+			signer.SetEnvironment(t, "", keyID, secret)
+			t.Setenv("AWS_SESSION_TOKEN", "token")
+			t.Setenv("AWS_ENDPOINT_URL_STS", authority)
 			r, err := repo.NewS3(t.Context(), "s3://bucket/x", repo.S3Options{Region: region, Endpoint: store, PathStyle: true, RoleARN: "arn:aws:iam::123456789012:role/reader"})
 			if err == nil {
 				_, err = r.Stat(t.Context(), "index-0")

@@ -15,11 +15,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 
+	"github.com/rfsd/rfsd/rfs/awsconfig"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -60,7 +59,7 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 		prefix += "/"
 	}
 	stall := cmp.Or(o.Stall, defaultStall)
-	load := []func(*config.LoadOptions) error{
+	client := []func(*config.LoadOptions) error{
 		// The retry decorator resumes broken bodies and knows when to stop; one layer retries.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
@@ -68,25 +67,16 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 			t.ResponseHeaderTimeout = stall
 		}).WithDialerOptions(func(d *net.Dialer) { d.Timeout = 10 * time.Second })),
 	}
-	if o.Region != "" {
-		load = append(load, config.WithRegion(o.Region))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	cfg, err := awsconfig.Load(ctx, awsconfig.Options{Region: o.Region, RegionSetting: "--s3-region", RoleARN: o.RoleARN, Client: client})
 	if err != nil {
-		return nil, fmt.Errorf("settings for %s: %w: %w", uri, err, fault.ErrConfig)
-	}
-	if cfg.Region == "" {
-		return nil, fmt.Errorf("the region of bucket %s is not known; give --s3-region: %w", bucket, fault.ErrConfig)
+		return nil, fmt.Errorf("%s: %w", uri, err)
 	}
 	if build, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		// The SDK follows redirects, and to another port or a subdomain it takes the signature along.
 		cfg.HTTPClient = &http.Client{Transport: build.GetTransport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
-	if o.RoleARN != "" {
-		cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), o.RoleARN))
-	}
-	if _, err := cfg.Credentials.Retrieve(ctx); err != nil { // now rather than at the first blob
-		return nil, fmt.Errorf("no credentials for %s: %s: %w (%w)", uri, credentialsRemedy(o), fault.ErrConfig, err)
+	if _, err := awsconfig.Credentials(ctx, cfg.Credentials); err != nil { // now rather than at the first blob
+		return nil, fmt.Errorf("%s: %w: %w", uri, err, fault.ErrConfig)
 	}
 	r := &S3{bucket: bucket, prefix: prefix, creds: cfg.Credentials, stall: stall, endpoint: o.Endpoint, region: cfg.Region}
 	if o.RequesterPays {
@@ -101,14 +91,6 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 		}
 	})
 	return r, nil
-}
-
-// credentialsRemedy returns what to do when the default chain of the SDK finds no credentials.
-func credentialsRemedy(o S3Options) string {
-	if o.RoleARN != "" {
-		return "the default credentials must be allowed to assume --s3-role-arn " + o.RoleARN
-	}
-	return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run on a machine that has a role for the bucket"
 }
 
 const (

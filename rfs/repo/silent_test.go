@@ -8,13 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/testing/signer"
 )
 
 // TestAStoreThatCannotBeReachedIsNamed: the operator reads which endpoint, why, and which option to check, soon and once.
@@ -89,15 +89,14 @@ func TestAStoreThatWasThereIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestMissingCredentialsStateWhatToSet(t *testing.T) {
-	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
-		t.Setenv(name, "")
-	}
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
+func TestMissingCredentialsAndRegionStateWhatToSet(t *testing.T) {
+	signer.SetEnvironment(t, "", "", "")
 	_, err := repo.NewS3(t.Context(), "s3://bucket/p", repo.S3Options{Region: "eu-west-1"})
-	if !errors.Is(err, fault.ErrConfig) || !strings.HasPrefix(err.Error(), "no credentials for s3://bucket/p: set AWS_ACCESS_KEY_ID") {
+	if !errors.Is(err, fault.ErrConfig) || !strings.HasPrefix(err.Error(), "s3://bucket/p: no AWS credentials, set AWS_ACCESS_KEY_ID") {
+		t.Errorf("%v", err)
+	}
+	_, err = repo.NewS3(t.Context(), "s3://bucket/p", repo.S3Options{})
+	if !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "give --s3-region or set AWS_REGION") {
 		t.Errorf("%v", err)
 	}
 }

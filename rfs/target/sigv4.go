@@ -14,10 +14,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 
+	"github.com/rfsd/rfsd/rfs/awsconfig"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -62,22 +60,12 @@ func newSigning(ctx context.Context, conf Config, u *url.URL) (*signing, error) 
 	if service != domains {
 		return nil, fmt.Errorf("%s %s: AWS service %q is not %s (domains): %w", conf.Role, u, service, domains, fault.ErrConfig)
 	}
-	var load []func(*config.LoadOptions) error
-	if region != "" {
-		load = append(load, config.WithRegion(region))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	cfg, err := awsconfig.Load(ctx, awsconfig.Options{Region: region, RegionSetting: "--" + conf.Role + "-aws-region", RoleARN: conf.SigV4.RoleARN})
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: AWS settings: %w: %w", conf.Role, u, err, fault.ErrConfig)
-	}
-	if cfg.Region == "" {
-		return nil, fmt.Errorf("%s %s: its AWS region is not known; state it, or set AWS_REGION: %w", conf.Role, u, fault.ErrConfig)
-	}
-	if conf.SigV4.RoleARN != "" {
-		cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), conf.SigV4.RoleARN))
+		return nil, fmt.Errorf("%s %s: %w", conf.Role, u, err)
 	}
 	s := &signing{signer: v4.NewSigner(), creds: cfg.Credentials, region: cfg.Region, service: service}
-	creds, err := s.credentials(ctx) // now rather than at the first request
+	creds, err := awsconfig.Credentials(ctx, s.creds) // now rather than at the first request
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w: %w", conf.Role, u, err, fault.ErrConfig)
 	}
@@ -98,23 +86,9 @@ func fromHost(host string) (region, service string) {
 	return "", ""
 }
 
-// noCredentials is an error of the chain: nothing was sent.
-type noCredentials struct{ err error }
-
-func (e *noCredentials) Error() string { return "no AWS credentials: " + e.err.Error() }
-func (e *noCredentials) Unwrap() error { return e.err }
-
-func (s *signing) credentials(ctx context.Context) (aws.Credentials, error) {
-	c, err := s.creds.Retrieve(ctx)
-	if err != nil {
-		return c, &noCredentials{err}
-	}
-	return c, nil
-}
-
 // RoundTrip signs a copy of the request and sends it.
 func (s *signing) RoundTrip(req *http.Request) (*http.Response, error) {
-	creds, err := s.credentials(req.Context())
+	creds, err := awsconfig.Credentials(req.Context(), s.creds)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +149,8 @@ func bodyHash(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// unsigned says that a request was never sent for want of credentials.
+// unsigned reports whether a request was not sent because there were no credentials.
 func unsigned(err error) bool {
-	var none *noCredentials
+	var none *awsconfig.NoCredentialsError
 	return errors.As(err, &none)
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rfsd/rfsd/testing/signer"
 )
 
 // Module and version of the server that Install builds.
@@ -73,13 +75,7 @@ func Start(t testing.TB, dir string) Server {
 // Setenv gives the process of the test the server's credentials and nobody else's.
 func (s Server) Setenv(t *testing.T) {
 	t.Helper()
-	none := filepath.Join(t.TempDir(), "none")
-	for k, v := range map[string]string{
-		"AWS_ACCESS_KEY_ID": s.AccessKey, "AWS_SECRET_ACCESS_KEY": s.SecretKey, "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
-		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_EC2_METADATA_DISABLED": "true",
-	} {
-		t.Setenv(k, v)
-	}
+	signer.SetEnvironment(t, "", s.AccessKey, s.SecretKey)
 }
 
 func freeAddress(t testing.TB) string {
