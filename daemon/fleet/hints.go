@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/schedule"
 	"github.com/rfsd/rfsd/store"
 )
@@ -33,10 +32,10 @@ func (f *Fleet) readCluster(ctx context.Context) (cms.Record, clusterRecord, err
 		return cms.Record{ID: clusterRecordID, Kind: clusterRecordKind}, is, nil
 	}
 	if err != nil {
-		return r, is, fmt.Errorf("founding record of the hints: %w", err)
+		return r, is, fmt.Errorf("cluster record of the hints: %w", err)
 	}
-	if err := json.Unmarshal(r.Body, &is); err != nil {
-		return r, is, fmt.Errorf("founding record of the hints: %w: %w", err, fault.ErrCorrupt)
+	if err := r.Decode(&is); err != nil {
+		return r, is, fmt.Errorf("cluster record of the hints: %w", err)
 	}
 	return r, is, nil
 }

@@ -92,8 +92,8 @@ func read(ctx context.Context, store cms.Records) (r cms.Record, st State, err e
 	if err != nil {
 		return r, st, fmt.Errorf("state of the scaler: %w", err)
 	}
-	if err := json.Unmarshal(r.Body, &st); err != nil { // not begun anew: the time that was used would be forgotten
-		return r, State{}, fmt.Errorf("state of the scaler: %w: %w", err, fault.ErrCorrupt)
+	if err := r.Decode(&st); err != nil { // not begun anew: the time that was used would be forgotten
+		return r, State{}, fmt.Errorf("state of the scaler: %w", err)
 	}
 	return r, st, nil
 }

@@ -264,8 +264,8 @@ func targetUUID(r Record) (string, error) {
 	var got struct {
 		UUID string `json:"uuid"`
 	}
-	if err := json.Unmarshal(r.Body, &got); err != nil {
-		return "", fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	if err := r.Decode(&got); err != nil {
+		return "", err
 	}
 	return got.UUID, nil
 }

@@ -44,8 +44,8 @@ func createdID(kind, name string) string {
 
 func decodeCreation(r Record) (Creation, error) {
 	var s storedCreation
-	if err := json.Unmarshal(r.Body, &s); err != nil {
-		return Creation{}, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	if err := r.Decode(&s); err != nil {
+		return Creation{}, err
 	}
 	return Creation{Kind: s.Kind, Name: s.Name, State: r.State, Since: time.UnixMilli(s.Since), Body: s.Body}, nil
 }
@@ -89,32 +89,12 @@ func (c *Coordinator) Creation(ctx context.Context, kind, name string) (Creation
 
 // Creations yields the records of what the session created, in no order of use.
 func (c *Coordinator) Creations(ctx context.Context) iter.Seq2[Creation, error] {
-	return func(yield func(Creation, error) bool) {
-		for r, err := range c.list(ctx, kindCreated) {
-			var x Creation
-			if err == nil {
-				x, err = decodeCreation(r)
-			}
-			if !yield(x, err) || err != nil {
-				return
-			}
-		}
-	}
+	return decoded(c.list(ctx, kindCreated), decodeCreation)
 }
 
 // ForgetCreation removes the record of an object that is not there, or is not the session's. It may be repeated.
 func (c *Coordinator) ForgetCreation(ctx context.Context, kind, name string) error {
-	err := c.retries.do(ctx, readBudget, func(ctx context.Context) error {
-		r, err := c.store.Record(ctx, createdID(kind, name))
-		if err == nil {
-			err = c.store.Delete(ctx, r)
-		}
-		if errors.Is(err, ErrNotFound) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
+	if err := c.forget(ctx, createdID(kind, name)); err != nil {
 		return fmt.Errorf("record of created %s %s: %w", kind, name, err)
 	}
 	return nil

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 const (
@@ -30,8 +28,8 @@ func (c *Coordinator) Delivered(ctx context.Context, node string) (Delivered, er
 	if err != nil {
 		return d, err
 	}
-	if err := json.Unmarshal(r.Body, &d); err != nil {
-		return d, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	if err := r.Decode(&d); err != nil {
+		return d, err
 	}
 	return d, nil
 }

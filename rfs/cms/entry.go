@@ -36,8 +36,8 @@ func entryID(index string) string { return kindIndex + ":" + indexKey(index) }
 
 func decodeEntry(r Record) (IndexEntry, error) {
 	var e storedEntry
-	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return IndexEntry{}, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	if err := r.Decode(&e); err != nil {
+		return IndexEntry{}, err
 	}
 	return IndexEntry{Name: e.Name, State: r.State, Shards: e.Shards, Attempts: r.Attempts, Error: r.Error, Body: e.Locator}, nil
 }
@@ -67,7 +67,7 @@ func (c *Coordinator) RenewIndexEntry(ctx context.Context, e IndexEntry) error {
 	return err
 }
 
-// IndexEntry reads the entry of an index, or gives ErrNotFound.
+// IndexEntry returns the entry of an index, or ErrNotFound.
 func (c *Coordinator) IndexEntry(ctx context.Context, index string) (IndexEntry, error) {
 	r, err := c.record(ctx, entryID(index))
 	if err != nil {
@@ -78,21 +78,11 @@ func (c *Coordinator) IndexEntry(ctx context.Context, index string) (IndexEntry,
 
 // IndexEntries yields every index entry in order of ids.
 func (c *Coordinator) IndexEntries(ctx context.Context) iter.Seq2[IndexEntry, error] {
-	return func(yield func(IndexEntry, error) bool) {
-		for r, err := range c.list(ctx, kindIndex) {
-			var e IndexEntry
-			if err == nil {
-				e, err = decodeEntry(r)
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
-	}
+	return decoded(c.list(ctx, kindIndex), decodeEntry)
 }
 
 // CompleteIndex records that the index is there; body nil keeps the body. An entry that
-// has ended already stays as it is, and is given as it is.
+// has ended already stays as it is, and is returned as it is.
 func (c *Coordinator) CompleteIndex(ctx context.Context, index string, body json.RawMessage) (IndexEntry, error) {
 	return c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Verdict) { return completeEntry(r, body) })
 }
@@ -121,7 +111,7 @@ func (c *Coordinator) fail(ctx context.Context, index string, f func(Record, tim
 	return e, c.IndexEvent(ctx, e)
 }
 
-// IndexEvent makes sure that the failure of an index is told, once.
+// IndexEvent records the failure of an index as an event, once.
 func (c *Coordinator) IndexEvent(ctx context.Context, e IndexEntry) error {
 	if e.State != PhaseFailed {
 		return nil
@@ -130,8 +120,8 @@ func (c *Coordinator) IndexEvent(ctx context.Context, e IndexEntry) error {
 	return err
 }
 
-// UpdateIndexBody replaces the body of an entry by what f makes of it; f gives nil to leave
-// it, and may be called again when somebody came between.
+// UpdateIndexBody replaces the body of an entry by what f makes of it; f returns nil to leave
+// it, and may be called again when another process changed the entry meanwhile.
 func (c *Coordinator) UpdateIndexBody(ctx context.Context, index string, f func(json.RawMessage) json.RawMessage) error {
 	_, err := c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Verdict) { return withBody(r, f) })
 	return err
@@ -210,7 +200,7 @@ func withBody(r Record, f func(json.RawMessage) json.RawMessage) (Record, Verdic
 }
 
 // CreateFailedItems creates the items of an index that does not exist on the target, ended
-// with its reason from the beginning: nobody ever leases them.
+// with its reason from the beginning: they are never leased.
 func (c *Coordinator) CreateFailedItems(ctx context.Context, index string, shards int, reason string) error {
 	now, _, err := c.now(ctx)
 	if err != nil {

@@ -2,7 +2,6 @@ package cms
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -94,8 +93,8 @@ func decodeIntent(r Record) (Intent, error) {
 		return Intent{}, fmt.Errorf("record %s has %d bytes, more than %d: %w", r.ID, len(r.Body), maxIntent, fault.ErrCorrupt)
 	}
 	var b intentBody
-	if err := json.Unmarshal(r.Body, &b); err != nil {
-		return Intent{}, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	if err := r.Decode(&b); err != nil {
+		return Intent{}, err
 	}
 	i := Intent{
 		State: FleetState(r.State), Workers: b.Workers, Drained: b.Drained, Who: b.Who, When: time.UnixMilli(b.When),

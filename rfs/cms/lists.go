@@ -11,6 +11,21 @@ func (c *Coordinator) list(ctx context.Context, kind string) iter.Seq2[Record, e
 	return eachOnce(ctx, c.retries, all, func(r Record) string { return r.ID })
 }
 
+// decoded yields what decode makes of records, until the first error.
+func decoded[T any](records iter.Seq2[Record, error], decode func(Record) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for r, err := range records {
+			var x T
+			if err == nil {
+				x, err = decode(r)
+			}
+			if !yield(x, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // scan yields all items, as the store does; while the store does not answer it is asked again.
 func (c *Coordinator) scan(ctx context.Context) iter.Seq2[Item, error] {
 	return eachOnce(ctx, c.retries, c.store.Scan, func(it Item) string { return it.ID })

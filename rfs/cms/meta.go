@@ -126,8 +126,8 @@ func (c *Coordinator) IdentityRecorded(ctx context.Context, identity map[string]
 
 func decodeMeta(r Record) (metaBody, error) {
 	var m metaBody
-	if err := json.Unmarshal(r.Body, &m); err != nil {
-		return m, fmt.Errorf("meta record: %w: %w", err, fault.ErrCorrupt)
+	if err := r.Decode(&m); err != nil {
+		return m, fmt.Errorf("meta record: %w", err)
 	}
 	return m, nil
 }

@@ -28,6 +28,20 @@ func (c *Coordinator) record(ctx context.Context, id string) (r Record, err erro
 	return r, nil
 }
 
+// forget removes a record. One that is not there is no error.
+func (c *Coordinator) forget(ctx context.Context, id string) error {
+	return c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		r, err := c.store.Record(ctx, id)
+		if err == nil {
+			err = c.store.Delete(ctx, r)
+		}
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
 // createRecord adds a record unless one of that id exists. A conflict is believed only when the record is there: an
 // index whose entry is missing would be left out without a word.
 func (c *Coordinator) createRecord(ctx context.Context, r Record) (created bool, err error) {

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 const (
@@ -123,8 +121,8 @@ func (c *Coordinator) keepRefused(ctx context.Context, docs []Refused) error {
 
 func (r Record) refused() ([]Refused, error) {
 	var body refusedBody
-	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return nil, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	if err := r.Decode(&body); err != nil {
+		return nil, err
 	}
 	return body.Documents, nil
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 const kindSent = "sent"
@@ -25,8 +23,8 @@ func decodeSent(r Record) (sentBody, error) {
 	if len(r.Body) == 0 {
 		return b, nil
 	}
-	if err := json.Unmarshal(r.Body, &b); err != nil {
-		return b, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	if err := r.Decode(&b); err != nil {
+		return b, err
 	}
 	return b, nil
 }

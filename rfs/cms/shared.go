@@ -40,8 +40,8 @@ func (c *Coordinator) Shared(ctx context.Context) (SharedRecord, error) {
 		return SharedRecord{}, fmt.Errorf("configuration of the fleet has %d bytes, more than %d: %w", len(r.Body), mostShared, fault.ErrCorrupt)
 	}
 	var body sharedBody
-	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return SharedRecord{}, fmt.Errorf("configuration of the fleet: %w: %w", err, fault.ErrCorrupt)
+	if err := r.Decode(&body); err != nil {
+		return SharedRecord{}, fmt.Errorf("configuration of the fleet: %w", err)
 	}
 	if body.SchemaVersion != schemaVersion {
 		return SharedRecord{}, fmt.Errorf("configuration of the fleet has schema %d: %w", body.SchemaVersion, ErrSchemaMismatch)

@@ -132,6 +132,14 @@ type Record struct {
 	Body      json.RawMessage `json:"body,omitempty"` // an object
 }
 
+// Decode parses the body into a struct. It returns fault.ErrCorrupt if it is in another form.
+func (r Record) Decode(into any) error {
+	if err := json.Unmarshal(r.Body, into); err != nil {
+		return fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	}
+	return nil
+}
+
 // Records is the part of a store that keeps control records.
 type Records interface {
 	// Record reads a record as it is now, or ErrNotFound.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-
-	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 const kindTuned = "tuned"
@@ -43,39 +41,22 @@ func (c *Coordinator) NoteTuned(ctx context.Context, t Tuned) (recorded Tuned, c
 }
 
 func decodeTuned(r Record) (t Tuned, err error) {
-	if err := json.Unmarshal(r.Body, &t); err != nil {
-		return t, fmt.Errorf("record %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+	if err := r.Decode(&t); err != nil {
+		return t, err
 	}
 	return t, nil
 }
 
 // AllTuned yields what was changed and not restored yet.
 func (c *Coordinator) AllTuned(ctx context.Context) iter.Seq2[Tuned, error] {
-	return func(yield func(Tuned, error) bool) {
-		for r, err := range c.list(ctx, kindTuned) {
-			var t Tuned
-			if err == nil {
-				t, err = decodeTuned(r)
-			}
-			if !yield(t, err) || err != nil {
-				return
-			}
-		}
-	}
+	return decoded(c.list(ctx, kindTuned), decodeTuned)
 }
 
 // ForgetTuned removes the record of an index that was restored, or is none of ours any more.
 func (c *Coordinator) ForgetTuned(ctx context.Context, target string) error {
-	r, err := c.record(ctx, tunedID(target))
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	err = c.store.Delete(ctx, r)
-	if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
-		return nil // somebody else has done it
+	err := c.forget(ctx, tunedID(target))
+	if errors.Is(err, ErrConflict) {
+		return nil // another process has removed it, and noted it anew
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package importer
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,8 +54,8 @@ type state struct {
 
 func decodeState(r cms.Record) (*state, error) {
 	s := new(state)
-	if err := json.Unmarshal(r.Body, s); err != nil {
-		return nil, fmt.Errorf("state of the import: %w: %w", err, fault.ErrCorrupt)
+	if err := r.Decode(s); err != nil {
+		return nil, fmt.Errorf("state of the import: %w", err)
 	}
 	if s.Version != taskVersion {
 		return nil, fmt.Errorf("the import of this session was begun by another version of rfsd (its state is of version %d, this one knows %d): finish it with that version, or begin it again with another --session-name: %w",

@@ -210,8 +210,8 @@ func (s *session) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(r.Body, &s.state); err != nil {
-		return fmt.Errorf("state of the comparison: %w: %w", err, fault.ErrCorrupt)
+	if err := r.Decode(&s.state); err != nil {
+		return fmt.Errorf("state of the comparison: %w", err)
 	}
 	if s.state.Version != stateVersion {
 		return fmt.Errorf("%w: another version of rfsd has begun to compare in this session", ErrNotShared)

@@ -201,8 +201,8 @@ func (s *Summary) addPhases(ctx context.Context, session *Session) error {
 			return fmt.Errorf("summary: %w", err)
 		}
 		e := Event{Time: time.UnixMilli(r.CreatedAt).UTC()}
-		if err := json.Unmarshal(r.Body, &e); err != nil {
-			return fmt.Errorf("event %s: %w: %w", r.ID, err, fault.ErrCorrupt)
+		if err := r.Decode(&e); err != nil {
+			return fmt.Errorf("summary: %w", err)
 		}
 		s.Events = append(s.Events, e)
 	}

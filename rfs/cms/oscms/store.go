@@ -261,8 +261,8 @@ func (s *Store) incarnation(ctx context.Context, items, mapping, id string, r cm
 			return err
 		}
 	}
-	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return fmt.Errorf("record %s: %w: %w", id, err, fault.ErrCorrupt)
+	if err := r.Decode(&body); err != nil {
+		return err
 	}
 	if body.UUID != uuid {
 		return fmt.Errorf("index %s is not the one this session began with (uuid %s, was %s): %w", items, uuid, body.UUID, cms.ErrStoreGone)

@@ -59,8 +59,8 @@ func decodeNodes(r cms.Record) ([]Node, error) {
 		return nil, nil
 	}
 	var body nodesBody
-	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return nil, fmt.Errorf("list of nodes: %w: %w", err, fault.ErrCorrupt)
+	if err := r.Decode(&body); err != nil {
+		return nil, fmt.Errorf("list of nodes: %w", err)
 	}
 	return body.Nodes, nil
 }

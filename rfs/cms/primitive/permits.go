@@ -201,8 +201,8 @@ func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []e
 	err := k.leases.Change(ctx, permitsID, permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Verdict, error) {
 		var body permitsBody
 		if len(r.Body) > 0 {
-			if err := json.Unmarshal(r.Body, &body); err != nil {
-				return r, cms.Already, fmt.Errorf("record %s: %w: %w", permitsID, err, fault.ErrCorrupt)
+			if err := r.Decode(&body); err != nil {
+				return r, cms.Already, err
 			}
 		}
 		all, err := f(ctx, body.Permits, now, maxErr)
