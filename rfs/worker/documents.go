@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
-	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/rebuild"
-	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // documents makes the documents of one shard as they are sent: decoded, named and edited by the user's rules. It keeps
@@ -240,113 +237,4 @@ func (s *documents) unreadable(d *doc.Document, err error) *doc.Failure {
 		Index: string(d.Index), ID: string(d.ID), Type: string(d.Type), Routing: string(d.Routing), Shard: s.shard, Ordinal: d.Ordinal,
 		Reason: doc.BadSource, Detail: err.Error(), Source: bytes.Clone(d.Source),
 	}
-}
-
-// Documents receives what a migration does with the documents of a shard. What it is given is borrowed until it returns.
-type Documents struct {
-	Send   func(d *doc.Document) error
-	Filter func(d *doc.Document) error // left out by rules
-	Fail   func(f *doc.Failure) error  // it cannot be sent
-	Select func(ordinal int64) bool    // nil: all; others are read and not passed on
-	From   int64                       // first ordinal
-
-	// Versions sets the versions of documents.
-	Versions bool
-
-	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
-	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
-}
-
-// ReadShard reads a shard of the snapshot as a migration does, from an ordinal (to.From) to its end, and passes on every live
-// root document as it would be sent. edit may be nil. Damage is fault.ErrCorrupt with its place.
-func ReadShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) error {
-	s, err := openReading(ctx, repo, e, shard, edit, to)
-	if err != nil {
-		return err
-	}
-	return s.read(ctx, to.From, s.commit.MaxOrdinal)
-}
-
-// reading is a shard that is read outside of a job.
-type reading struct {
-	entry     Entry
-	shard     *snapshot.Shard
-	commit    *lucene.Commit
-	documents *documents
-	values    bool
-	to        Documents
-}
-
-func openReading(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*reading, error) {
-	s, err := snapshot.OpenShard(ctx, repo, e.Locator, shard)
-	if err != nil {
-		return nil, err
-	}
-	b, err := newBuilder(ctx, repo, e)
-	if err != nil {
-		return nil, err
-	}
-	dir := s.Directory()
-	if to.Select != nil {
-		dir = nearby{dir}
-	}
-	commit, err := lucene.Open(ctx, dir, lucene.Options{Values: e.needsValues(b) || to.Versions})
-	if err != nil {
-		return nil, s.Blame(err)
-	}
-	return &reading{entry: e, shard: s, commit: commit, documents: newDocuments(e, shard, edit, b), values: e.needsValues(b), to: to}, nil
-}
-
-// read passes on the documents of the ordinals [from, to).
-func (s *reading) read(ctx context.Context, from, to int64) error {
-	memory := &allowance{budget: s.to.Memory, longest: s.to.MaxDocument}
-	defer memory.close()
-	r := s.commit.Reader(lucene.ReadOptions{From: from, To: to, NestedTerms: s.entry.Locator.NestedTerms(), Values: s.values, Memory: memory, Versions: s.to.Versions})
-	defer r.Close()
-	s.documents.memory = memory
-	for {
-		rec, err := r.Next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return s.shard.Blame(err)
-		}
-		if s.to.Select != nil && !s.to.Select(rec.Ordinal) {
-			continue
-		}
-		d, keep, failure, err := s.documents.of(ctx, rec)
-		switch {
-		case err != nil:
-			err = s.shard.Blame(err)
-		case failure != nil:
-			err = s.to.Fail(failure)
-		case !keep:
-			err = s.to.Filter(&d)
-		default:
-			err = s.to.Send(&d)
-		}
-		if err != nil {
-			return err
-		}
-		if rec.Giant {
-			s.documents.forget(rec)
-			memory.drop()
-		}
-	}
-}
-
-// CountShard returns the number of live Lucene documents of a shard of the snapshot, nested ones included.
-func CountShard(ctx context.Context, repo snapshot.Repository, e Entry, shard int) (int64, error) {
-	s, err := snapshot.OpenShard(ctx, repo, e.Locator, shard)
-	if err != nil {
-		return 0, err
-	}
-	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
-	if err != nil {
-		return 0, s.Blame(err)
-	}
-	return commit.LiveDocs, nil
 }

@@ -200,7 +200,7 @@ func TestAnItemIsCompleteOnlyAtTheEndOfItsShard(t *testing.T) {
 		commit := &lucene.Commit{MaxOrdinal: 1280}
 		j := &job{
 			runner: s.runner, lease: lease, id: lease.ID, from: ShardSource(s.entry), guard: func(context.Context, time.Duration) error { return nil }, log: slog.New(slog.DiscardHandler),
-			out: &sink{}, source: &shardReading{commit: commit, reader: commit.Reader(lucene.ReadOptions{})}, loader: bulk.New(bulk.Options{From: 1279}),
+			out: &sink{}, source: &shardReading{openShard: &openShard{commit: commit}, reader: commit.Reader(lucene.ReadOptions{})}, loader: bulk.New(bulk.Options{From: 1279}),
 		}
 		outcome, err := j.complete(t.Context())
 		if outcome != Released || err == nil || !strings.Contains(err.Error(), "watermark 1279 of 1280") {

@@ -11,7 +11,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/lucene"
-	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // Unknown is the end of a source that is found only by reading.
@@ -52,63 +51,44 @@ func (s shardSource) Bytes(id cms.ItemID) int64 {
 	return 0
 }
 
-// shardReading is an open shard.
+// shardReading is a shard that is read for an item.
 type shardReading struct {
-	runner    *Runner
-	shard     *snapshot.Shard
-	commit    *lucene.Commit
-	reader    recordReader
-	sampled   *sample // reader, in a trial run
-	trying    *trying // likewise
-	trial     *Trial
-	memory    *allowance
-	documents *documents
+	*openShard
+	runner  *Runner
+	reader  recordReader
+	sampled *sample // reader, in a trial run
+	trying  *trying // likewise
+	memory  *allowance
 }
 
 // Open finds the shard and everything that is needed to read it.
 func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *bulk.Options) (Reading, error) {
-	shard, err := snapshot.OpenShard(ctx, r.Repo, s.entry.Locator, id.Shard)
-	if err != nil {
-		return nil, err
-	}
-	dir := shard.Directory()
-	if s.entry.Trial != nil {
-		dir = nearby{dir}
-	}
-	builder, err := newBuilder(ctx, r.Repo, s.entry) // nil: sources are stored
-	if err != nil {
-		return nil, err
-	}
 	opts.Existing = s.entry.existing(opts.Existing)
-	versions := opts.Existing == bulk.Newer
-	commit, err := lucene.Open(ctx, dir, lucene.Options{Values: s.entry.needsValues(builder) || versions})
-	if err != nil {
-		return nil, shard.Blame(err)
+	o := &openShard{entry: s.entry, number: id.Shard, parts: s.entry.Trial != nil, versions: opts.Existing == bulk.Newer}
+	if err := o.open(ctx, r.Repo, r.Edit); err != nil {
+		return nil, err
 	}
 	if r.VerifyFirst {
-		if err := checkShard(ctx, dir); err != nil {
-			return nil, err
+		if err := checkShard(ctx, o.dir); err != nil {
+			return nil, o.shard.Blame(err)
 		}
 	}
-	x := &shardReading{runner: r, shard: shard, commit: commit, trial: s.entry.Trial, memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
-	read := lucene.ReadOptions{
-		From: opts.From, To: commit.MaxOrdinal, NestedTerms: s.entry.Locator.NestedTerms(), Values: s.entry.needsValues(builder), Memory: x.memory, Versions: versions,
-	}
-	if x.trial != nil {
-		x.sampled = newSample(commit, read, x.trial.Documents)
+	x := &shardReading{openShard: o, runner: r, memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
+	x.memory.edits = o.documents.editor != nil || o.documents.single != nil
+	read := o.options(opts.From, o.commit.MaxOrdinal, x.memory)
+	if s.entry.Trial != nil {
+		x.sampled = newSample(o.commit, read, s.entry.Trial.Documents)
 		x.reader = x.sampled
 	} else {
-		x.reader = commit.Reader(read)
+		x.reader = o.commit.Reader(read)
 	}
 	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit
-	x.documents = newDocuments(s.entry, id.Shard, r.Edit, builder)
-	x.documents.memory, x.memory.edits = x.memory, x.documents.editor != nil || x.documents.single != nil
 	return x, nil
 }
 
 // Wrap measures what becomes of the documents of a trial run.
 func (x *shardReading) Wrap(opts *bulk.Options) {
-	if x.trial == nil {
+	if x.entry.Trial == nil {
 		return
 	}
 	x.trying = &trying{Recorder: opts.Recorder, next: opts.Sender, now: func() time.Duration { return x.runner.Clock.Read().Mono }, classes: map[int64]string{}}
