@@ -10,13 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"filippo.io/age"
-
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/redrive"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/testing/agekey"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -42,15 +41,12 @@ func TestRedriveOfABucket(t *testing.T) {
 	}
 	server, faults := s3server.Start(t, root).Faulty(t, 30, "redrive")
 	server.Setenv(t)
-	id, err := age.GenerateX25519Identity()
+	public, secret := agekey.New(t)
+	to, err := failed.ParseRecipient(public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := failed.ParseRecipient(id.Recipient().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := failed.ReadIdentities(strings.NewReader(id.String()))
+	keys, err := failed.ReadIdentities(strings.NewReader(secret))
 	if err != nil {
 		t.Fatal(err)
 	}

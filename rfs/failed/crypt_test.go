@@ -10,25 +10,22 @@ import (
 	"strings"
 	"testing"
 
-	"filippo.io/age"
 	"filippo.io/age/armor"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/agekey"
 )
 
 // keys makes a pair of keys.
 func keys(t *testing.T) (*Recipient, *Identities) {
 	t.Helper()
-	id, err := age.GenerateX25519Identity()
+	public, secret := agekey.New(t)
+	to, err := ParseRecipient(public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := ParseRecipient(id.Recipient().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids, err := ReadIdentities(strings.NewReader("# created\n\n" + id.String() + "\n"))
+	ids, err := ReadIdentities(strings.NewReader("# created\n\n" + secret + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

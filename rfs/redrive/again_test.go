@@ -12,11 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"filippo.io/age"
-
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/agekey"
 )
 
 // snapshotOf is a source that holds the documents of ids, the last first. A source that is not stated is that of refusal.
@@ -203,15 +202,12 @@ func TestWhatIsRecordedIsSent(t *testing.T) {
 
 // TestEncryptedFilesStayEncrypted: what arrives leaves them, what fails again stays, and no text in clear is written.
 func TestEncryptedFilesStayEncrypted(t *testing.T) {
-	id, err := age.GenerateX25519Identity()
+	public, secret := agekey.New(t)
+	to, err := failed.ParseRecipient(public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := failed.ParseRecipient(id.Recipient().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	with, err := failed.ReadIdentities(strings.NewReader(id.String()))
+	with, err := failed.ReadIdentities(strings.NewReader(secret))
 	if err != nil {
 		t.Fatal(err)
 	}

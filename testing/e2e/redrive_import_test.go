@@ -10,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"filippo.io/age"
-
+	"github.com/rfsd/rfsd/testing/agekey"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
@@ -137,9 +136,8 @@ type ageKey struct{ public, file string }
 
 func key(t *testing.T) ageKey {
 	t.Helper()
-	id, err := age.GenerateX25519Identity()
-	must(t, err)
+	public, secret := agekey.New(t)
 	file := filepath.Join(t.TempDir(), "failed.key")
-	must(t, os.WriteFile(file, []byte(id.String()+"\n"), 0o600))
-	return ageKey{id.Recipient().String(), file}
+	must(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
+	return ageKey{public, file}
 }
