@@ -91,6 +91,7 @@ func UsageError(_ *cli.Context, err error, _ bool) error { return fmt.Errorf("%w
 
 // environment reads the variables of the settings. An empty one is not given.
 func (c *Call) environment(lookup func(string) (string, bool)) error {
+	clear(c.Environment)
 	for _, s := range c.Settings {
 		name := s.Variable()
 		text, ok := lookup(name)
@@ -136,8 +137,9 @@ var (
 	_ cli.CategorizableFlag      = (*option)(nil)
 )
 
-// Apply adds the option to a set of flags.
+// Apply adds the option to a set of flags that are going to be parsed: what an earlier command line gave is forgotten.
 func (o *option) Apply(set *flag.FlagSet) error {
+	delete(o.given, o.Name)
 	for _, name := range o.Names() {
 		set.Var(value{o}, name, o.Help)
 	}

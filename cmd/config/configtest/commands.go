@@ -49,9 +49,8 @@ func wrong(s config.Setting) string {
 	return "/nowhere/?!"
 }
 
-// each calls do for every command that has an action and is shown in the help.
-func (p Program) each(do func(path string, c *cli.Command)) {
-	app := p.App()
+// each calls do for every command of the app that has an action and is shown in the help.
+func each(app *cli.App, do func(path string, c *cli.Command)) {
 	var walk func(prefix string, all []*cli.Command)
 	walk = func(prefix string, all []*cli.Command) {
 		for _, c := range all {
@@ -65,18 +64,32 @@ func (p Program) each(do func(path string, c *cli.Command)) {
 	walk(app.Name, app.Commands)
 }
 
-// run runs a command line of a new app up to its error.
-func (p Program) run(t *testing.T, path string, args ...string) error {
+// run runs a command line up to its error. The library changes the commands that it runs, so that they are copied.
+func (p Program) run(t *testing.T, app *cli.App, path string, args ...string) error {
 	t.Helper()
-	app := p.App()
-	app.Writer, app.ErrWriter, app.ExitErrHandler = io.Discard, io.Discard, func(*cli.Context, error) {}
-	line, err := config.Arrange(app.Commands, slices.Concat(strings.Fields(path), p.Args[path], args))
+	words := strings.Fields(path)
+	one := *app
+	one.Commands = only(app.Commands, words[1:])
+	one.Writer, one.ErrWriter, one.ExitErrHandler = io.Discard, io.Discard, func(*cli.Context, error) {}
+	line, err := config.Arrange(one.Commands, slices.Concat(words, p.Args[path], args))
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // what is wrong is refused before anything is done
-	return app.RunContext(ctx, line)
+	return one.RunContext(ctx, line)
+}
+
+// only returns a copy of the command of a path.
+func only(commands []*cli.Command, path []string) []*cli.Command {
+	for _, c := range commands {
+		if len(path) > 0 && c.Name == path[0] {
+			one := *c
+			one.Subcommands = only(c.Subcommands, path[1:])
+			return []*cli.Command{&one}
+		}
+	}
+	return nil
 }
 
 // TestCommandsAreDeclared compares the commands with Specs.
@@ -87,7 +100,7 @@ func (p Program) TestCommandsAreDeclared(t *testing.T) {
 			specs[s.Path] = config.Settings(s.Settings)
 		}
 	}
-	p.each(func(path string, c *cli.Command) {
+	each(p.App(), func(path string, c *cli.Command) {
 		want, ok := specs[path]
 		if got := config.Honours(c); !ok || !reflect.DeepEqual(Names(got), Names(want)) || len(got) != len(c.Flags) {
 			t.Errorf("%s: in Specs %v; it has %v, and %d flags", path, ok, Names(got), len(c.Flags))
@@ -102,14 +115,15 @@ func (p Program) TestCommandsAreDeclared(t *testing.T) {
 // TestEveryWrongValueIsRefusedByName gives every option of every command a value that is wrong.
 func (p Program) TestEveryWrongValueIsRefusedByName(t *testing.T) {
 	n := 0
-	p.each(func(path string, c *cli.Command) {
+	app := p.App() // a command line leaves nothing behind for the next
+	each(app, func(path string, c *cli.Command) {
 		for _, s := range config.Honours(c) {
 			if takesAnyText(s.Name) {
 				continue
 			}
 			n++
 			given := "--" + s.Name + "=" + wrong(s)
-			if err := p.run(t, path, given); err == nil || !strings.Contains(err.Error(), "--"+s.Name) {
+			if err := p.run(t, app, path, given); err == nil || !strings.Contains(err.Error(), "--"+s.Name) {
 				t.Errorf("%s %s: %v", path, given, err)
 			}
 		}
@@ -121,14 +135,14 @@ func (p Program) TestEveryWrongValueIsRefusedByName(t *testing.T) {
 
 // TestEveryMisspeltOptionIsUnknown changes a letter of every option of every command.
 func (p Program) TestEveryMisspeltOptionIsUnknown(t *testing.T) {
-	commands := p.App().Commands
-	p.each(func(path string, c *cli.Command) {
+	app := p.App()
+	each(app, func(path string, c *cli.Command) {
 		for _, s := range config.Honours(c) {
 			if len(s.Name) < 5 {
 				continue // another one may be as near
 			}
 			misspelt := s.Name[:len(s.Name)-1] + "_"
-			_, err := config.Arrange(commands, append(strings.Fields(path), "--"+misspelt, "x"))
+			_, err := config.Arrange(app.Commands, append(strings.Fields(path), "--"+misspelt, "x"))
 			if s.Hidden {
 				continue
 			}
