@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"encoding/binary"
+	"io"
 	"slices"
 	"testing"
 
@@ -39,36 +40,41 @@ func lz4Block(p []byte) []byte {
 	return o.b
 }
 
-func deflated(t testing.TB, p, dict []byte) []byte {
-	var b bytes.Buffer
-	w, err := flate.NewWriterDict(&b, 6, dict)
+// deflater returns an encoder of DEFLATE with a dictionary. It keeps its memory: a new one for each block is what these
+// tests would spend their time with.
+func deflater(t testing.TB, dict []byte) func(p []byte) []byte {
+	w, err := flate.NewWriterDict(io.Discard, 6, dict)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = w.Write(p)
-	_ = w.Close()
-	return b.Bytes()
+	return func(p []byte) []byte {
+		var b bytes.Buffer
+		w.Reset(&b)
+		_, _ = w.Write(p)
+		_ = w.Close()
+		return b.Bytes()
+	}
 }
 
-func zstdFrame(t testing.TB, p, dict []byte) []byte {
-	opts := []zstd.EOption{zstd.WithEncoderConcurrency(1)}
+// zstdFramer returns an encoder of zstd frames with a dictionary.
+func zstdFramer(t testing.TB, dict []byte) func(p []byte) []byte {
+	opts := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1 << 18)}
 	if len(dict) > 0 {
 		opts = append(opts, zstd.WithEncoderDictRaw(0, dict))
 	}
-	w, err := zstd.NewWriter(nil, append(opts, zstd.WithLowerEncoderMem(true))...)
+	w, err := zstd.NewWriter(nil, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
-	return w.EncodeAll(p, nil)
+	return func(p []byte) []byte { return w.EncodeAll(p, nil) }
 }
 
 // compressUnit writes one unit in the way of a stored-fields codec.
 func compressUnit(t testing.TB, fdt string, p []byte) []byte {
 	var o out
-	blocks := func(dictLen, blockLen int, each func(p, dict []byte)) {
+	blocks := func(dictLen, blockLen int, each func(p []byte)) {
 		for d := dictLen; d < len(p); d += blockLen {
-			each(p[d:min(d+blockLen, len(p))], p[:dictLen])
+			each(p[d:min(d+blockLen, len(p))])
 		}
 	}
 	tenth := func(n int) int { return (n + 9) / 10 }
@@ -76,7 +82,7 @@ func compressUnit(t testing.TB, fdt string, p []byte) []byte {
 	case "Lucene41StoredFieldsData", "Lucene50StoredFieldsFastData":
 		return lz4Block(p)
 	case "Lucene50StoredFieldsHighData":
-		c := deflated(t, p, nil)
+		c := deflater(t, nil)(p)
 		o.vint(len(c))
 		o.bytes(c)
 	case "Lucene87StoredFieldsFastData", "Lucene90StoredFieldsFastData":
@@ -85,15 +91,15 @@ func compressUnit(t testing.TB, fdt string, p []byte) []byte {
 		o.vint(dictLen)
 		o.vint(blockLen)
 		data := [][]byte{lz4Block(p[:dictLen])}
-		blocks(dictLen, blockLen, func(p, dict []byte) { data = append(data, lz4WithDict(p, dict)) })
+		blocks(dictLen, blockLen, func(b []byte) { data = append(data, lz4WithDict(b, p[:dictLen])) })
 		for _, d := range data {
 			o.vint(len(d))
 		}
 		o.bytes(bytes.Join(data, nil))
 	case "Lucene87StoredFieldsHighData", "Lucene90StoredFieldsHighData", "CustomStoredFieldsZstd":
-		press := deflated
+		press := deflater
 		if fdt == "CustomStoredFieldsZstd" {
-			press = zstdFrame
+			press = zstdFramer
 		}
 		dictLen := len(p) / 60
 		blockLen := tenth(len(p) - dictLen)
@@ -101,23 +107,25 @@ func compressUnit(t testing.TB, fdt string, p []byte) []byte {
 		o.vint(blockLen)
 		var c []byte
 		if dictLen > 0 {
-			c = press(t, p[:dictLen], nil)
+			c = press(t, nil)(p[:dictLen])
 		}
 		o.vint(len(c))
 		o.bytes(c)
-		blocks(dictLen, blockLen, func(p, dict []byte) {
-			c := press(t, p, dict)
+		each := press(t, p[:dictLen])
+		blocks(dictLen, blockLen, func(p []byte) {
+			c := each(p)
 			o.vint(len(c))
 			o.bytes(c)
 		})
 	case "ZstdStoredFields814":
-		c := zstdFrame(t, p, nil)
+		c := zstdFramer(t, nil)(p)
 		o.vint(len(c))
 		o.bytes(c)
 	default:
 		o.vint(tenth(len(p)))
-		blocks(0, tenth(len(p)), func(p, _ []byte) {
-			c := qatBlock(t, fdt, p)
+		each := qatBlocks(t, fdt)
+		blocks(0, tenth(len(p)), func(p []byte) {
+			c := each(p)
 			o.vint(len(c))
 			o.bytes(c)
 		})
@@ -125,21 +133,28 @@ func compressUnit(t testing.TB, fdt string, p []byte) []byte {
 	return o.b
 }
 
-func qatBlock(t testing.TB, fdt string, p []byte) []byte {
+// qatBlocks returns an encoder of the blocks of a codec of QAT.
+func qatBlocks(t testing.TB, fdt string) func(p []byte) []byte {
 	var b bytes.Buffer
+	var w interface {
+		io.WriteCloser
+		Reset(w io.Writer)
+	}
 	switch fdt {
 	case "QatStoredFieldsLz4":
-		w := plz4.NewWriter(&b)
-		_, _ = w.Write(p)
-		_ = w.Close()
+		w = plz4.NewWriter(&b)
 	case "QatStoredFieldsDeflate":
-		w := gzip.NewWriter(&b)
+		w = gzip.NewWriter(&b)
+	default:
+		return zstdFramer(t, nil)
+	}
+	return func(p []byte) []byte {
+		b.Reset()
+		w.Reset(&b)
 		_, _ = w.Write(p)
 		_ = w.Close()
-	default:
-		return zstdFrame(t, p, nil)
+		return bytes.Clone(b.Bytes())
 	}
-	return b.Bytes()
 }
 
 // lz4WithDict returns a greedy LZ4 encoder whose matches may reach into a dictionary.

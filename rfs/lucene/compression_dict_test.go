@@ -30,14 +30,14 @@ func TestDictPieces(t *testing.T) {
 		{"blocks of no bytes", 10, 0, 200, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for name, press := range map[string]func(testing.TB, []byte, []byte) []byte{"Lucene90StoredFieldsHighData": deflated, "CustomStoredFieldsZstd": zstdFrame} {
+			for name, press := range map[string]func(testing.TB, []byte) func([]byte) []byte{"Lucene90StoredFieldsHighData": deflater, "CustomStoredFieldsZstd": zstdFramer} {
 				raw := text[:c.n]
 				dict := raw[:min(c.dict, len(raw))]
 				var o out
 				o.vint(c.dict)
 				o.vint(c.blockLen)
 				piece := func(p, dict []byte) {
-					b := press(t, p, dict)
+					b := press(t, dict)(p)
 					o.vint(len(b))
 					o.bytes(b)
 				}

@@ -47,7 +47,7 @@ func TestZstdPrefix(t *testing.T) {
 		_ = w.Close()
 		return b.Bytes()
 	}
-	summed := func(p, dict []byte) []byte { return zstdFrame(t, p, dict) }
+	summed := func(p, dict []byte) []byte { return zstdFramer(t, dict)(p) }
 	change := func(frame func(p, dict []byte) []byte, at int, to byte) func(p, dict []byte) []byte {
 		return func(p, dict []byte) []byte {
 			b := frame(p, dict)
@@ -104,7 +104,7 @@ func TestZstdPrefix(t *testing.T) {
 func FuzzZstdPrefix(f *testing.F) {
 	text := bytes.Repeat([]byte("some text that repeats itself; with a number 123456; "), 100)
 	for _, n := range []int{1, 100, 4000} {
-		f.Add(zstdFrame(f, text[300:300+n], text[:300]), text[:300], n)
+		f.Add(zstdFramer(f, text[:300])(text[300:300+n]), text[:300], n)
 	}
 	f.Fuzz(func(t *testing.T, src, dict []byte, n int) {
 		if n < 1 || n > 1<<20 || len(dict) == 0 {
