@@ -39,7 +39,7 @@ func words(n int) []string {
 
 // textFormats are the snapshots of testdata/text, by the format of their postings.
 var textFormats = map[string]string{
-	"4.10.4": "Lucene41", "5.5.4": "Lucene50", "8.5.0": "Lucene84", "8.7.0": "Lucene84", "9.0.0": "Lucene90", "9.11.1": "Lucene99",
+	"4.2.1": "Lucene41", "4.4.0": "Lucene41", "4.10.4": "Lucene41", "5.5.4": "Lucene50", "8.5.0": "Lucene84", "8.7.0": "Lucene84", "9.0.0": "Lucene90", "9.11.1": "Lucene99",
 	"9.12.3": "Lucene912", "10.1.0": "Lucene101", "10.3.1": "Lucene103", "10.5.1": "Lucene104",
 }
 

@@ -18,7 +18,7 @@ A block of .tim, of terms that share a prefix:
 	lengths     VInt n; where there are blocks below: VInt n << 1 | is a block, of which VLong how far before this block
 	statistics  VInt length; compressed: VInt n << 1 | 1: this and n more terms are in one document, once; else VInt
 	            documents << 1; else VInt documents; then of frequencies VLong positions - documents
-	known       VInt length; VLong and VInt as decode reads them, each as a difference from the term before
+	known       VInt length; VLong and VInt as decode reads them (before Lucene 4.7 decodeMixed), each as a difference from the term before
 */
 
 // term is what a dictionary states of a term.
@@ -289,6 +289,10 @@ func (w *blockWalker) decode(in *codec.Input, t *term, first bool) {
 	if first {
 		t.docs, t.pos, t.single = 0, 0, -1
 	}
+	if w.d.mixed {
+		w.decodeMixed(in, t)
+		return
+	}
 	v := in.VLong()
 	far := !w.d.longs && v&1 != 0
 	switch {
@@ -325,6 +329,28 @@ func (w *blockWalker) decode(in *codec.Input, t *term, first bool) {
 		in.VLong()
 	}
 	if !w.d.inline && t.documents > int64(w.d.block) {
+		in.VLong()
+	}
+}
+
+// decodeMixed is decode of Lucene before 4.7.
+func (w *blockWalker) decodeMixed(in *codec.Input, t *term) {
+	if t.single = -1; t.documents == 1 {
+		t.single = in.VInt()
+	} else {
+		t.docs += in.VLong()
+	}
+	block := int64(w.d.block)
+	if w.f.Positions {
+		t.pos += in.VLong()
+		if t.positions > block {
+			in.VLong()
+		}
+		if (w.f.Offsets || w.f.Payloads) && t.positions >= block {
+			in.VLong()
+		}
+	}
+	if t.documents > block {
 		in.VLong()
 	}
 }

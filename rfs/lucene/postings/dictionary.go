@@ -23,6 +23,13 @@ before the footer says. The root is a VLong, its bits from 2 on are where the ro
 1 the highest bits come first.
 */
 
+// The versions of dictionary 4: since the first (Lucene 4.2 has it) an i64 at the end of .tim says where the fields are, since the
+// second (4.7) where documents and positions begin is kept apart of what else is known of terms.
+const (
+	appendOnly4 = 1
+	metaArray4  = 2
+)
+
 // Files are the files of the fields that share a format and a suffix.
 type Files struct {
 	Terms, Docs Data
@@ -37,6 +44,7 @@ type Dictionary struct {
 	plain  bool // no .tmd
 	coded  bool // suffixes are compressed, lengths and statistics are apart
 	longs  bool // what is known of a term is not compressed
+	mixed  bool // where documents begin is not known of a term that is in one (before Lucene 4.7)
 	fields map[int32]*field
 }
 
@@ -62,12 +70,13 @@ func Open(ctx context.Context, format, id string, files Files, options func(numb
 		want = "BLOCK_TREE_TERMS_DICT"
 	}
 	version := header(c, id, want, l.dictionary == dictionary4)
-	least, most := map[dictionaryKind]int32{dictionary4: 2}[l.dictionary], map[dictionaryKind]int32{dictionary4: 4, dictionary5: 6, dictionary9: 2}[l.dictionary]
+	least, most := map[dictionaryKind]int32{dictionary4: appendOnly4}[l.dictionary], map[dictionaryKind]int32{dictionary4: 4, dictionary5: 6, dictionary9: 2}[l.dictionary]
 	if c.err == nil && (version < least || version > most) {
 		return nil, fmt.Errorf("terms of version %d of %s are not known: %w", version, format, fault.ErrUnsupported)
 	}
 	d.coded = l.dictionary >= dictionary9 || l.dictionary == dictionary5 && version >= 5
-	d.longs = l.dictionary == dictionary4 || l.dictionary == dictionary5 && version < 4
+	d.mixed = l.dictionary == dictionary4 && version < metaArray4
+	d.longs = l.dictionary == dictionary4 && !d.mixed || l.dictionary == dictionary5 && version < 4
 	if d.plain = l.dictionary == dictionary4 || l.dictionary == dictionary5 && version < 6; d.plain {
 		d.seekFields(c, version)
 	} else {
@@ -135,7 +144,7 @@ func (d *Dictionary) readField(ctx context.Context, c *cursor, version int32, op
 		c.vlong()
 	}
 	c.vint()
-	if d.dictionary == dictionary4 || d.dictionary == dictionary5 && version < 4 {
+	if d.longs {
 		c.vint()
 	}
 	if d.dictionary != dictionary4 || version >= 4 {

@@ -71,7 +71,9 @@ public final class Write {
     for (java.lang.reflect.Constructor<?> c : IndexWriterConfig.class.getConstructors()) {
       if (c.getParameterTypes().length == 2) {
         Object[] all = c.getParameterTypes()[0].getEnumConstants();
-        Object latest = c.getParameterTypes()[0].getField("LATEST").get(null);
+        Object latest = null;
+        for (int i = 0; all != null && i < all.length; i++) if (all[i].toString().matches("LUCENE_(4\\d|4_\\d)")) latest = all[i];
+        if (latest == null) latest = c.getParameterTypes()[0].getField("LATEST").get(null);
         config = (IndexWriterConfig) c.newInstance(latest, null);
       } else if (c.getParameterTypes().length == 1 && config == null) {
         config = (IndexWriterConfig) c.newInstance(new Object[] {null});
