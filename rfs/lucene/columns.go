@@ -220,7 +220,7 @@ func (m *columnMetas) open(ctx context.Context, f *fieldInfo) (*column, error) {
 	file := m.parsed[key]
 	if file == nil {
 		var err error
-		if file, err = m.parse(ctx, f.dvGen, suffix, key); err != nil {
+		if file, err = m.parse(ctx, f, suffix, key); err != nil {
 			return nil, err
 		}
 		if m.parsed == nil {
@@ -235,14 +235,15 @@ func (m *columnMetas) open(ctx context.Context, f *fieldInfo) (*column, error) {
 	return &column{field: f, entry: e, columnData: file.data}, nil
 }
 
-func (m *columnMetas) parse(ctx context.Context, gen int64, suffix, full string) (*columnFile, error) {
+func (m *columnMetas) parse(ctx context.Context, f *fieldInfo, suffix, full string) (*columnFile, error) {
+	metaExt, dataExt := columns.Files(f.attrs[attrFormat])
 	find := func(ext string) (*source, error) {
-		if gen >= 0 {
-			return m.seg.files.later(gen, "_"+suffix+ext)
+		if f.dvGen >= 0 {
+			return m.seg.files.later(f.dvGen, "_"+suffix+ext)
 		}
 		return m.seg.files.core("_" + suffix + ext)
 	}
-	meta, err := find(".dvm")
+	meta, err := find(metaExt)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +265,7 @@ func (m *columnMetas) parse(ctx context.Context, gen int64, suffix, full string)
 	if err != nil {
 		return nil, meta.wrap(err)
 	}
-	data, err := find(".dvd")
+	data, err := find(dataExt)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func columnOf(name string, n int) []string {
 func TestColumnsOfLucene4(t *testing.T) {
 	names := []string{"delta", "table", "day", "wide", "rare", "one", "fix", "bin", "term", "code", "tags", "single"}
 	for version, columns := range map[string][]string{
-		"4.5.1": names, "4.6.1": names, "4.8.1": names, "4.9.1": append(slices.Clone(names), "many", "few"),
+		"4.5.1-disk": names, "4.8.1-disk": names, "4.5.1": names, "4.6.1": names, "4.8.1": names, "4.9.1": append(slices.Clone(names), "many", "few"),
 	} {
 		t.Run(version, func(t *testing.T) {
 			c, err := Open(t.Context(), zipDir(t, filepath.Join("testdata", "columns", version+".zip")), Options{})

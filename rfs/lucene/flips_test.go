@@ -42,11 +42,12 @@ func columnFiles(t *testing.T, s *Segment, yield func(fi *fieldInfos, f *fieldIn
 			continue
 		}
 		seen[f.columnFile()] = true
-		meta, err := s.files.core("_" + f.columnFile() + ".dvm")
+		metaExt, dataExt := columns.Files(f.attrs[attrFormat])
+		meta, err := s.files.core("_" + f.columnFile() + metaExt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := s.files.core("_" + f.columnFile() + ".dvd")
+		data, err := s.files.core("_" + f.columnFile() + dataExt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,6 +62,7 @@ func TestEveryFlippedByteOfColumnsIsAnError(t *testing.T) {
 	for name, dir := range map[string]mapDir{
 		"Lucene45": zipDir(t, filepath.Join("testdata", "columns", "4.5.1-300.zip")), "Lucene45, checked": zipDir(t, filepath.Join("testdata", "columns", "4.8.1-300.zip")),
 		"Lucene45, in a compound file": zipDir(t, filepath.Join("testdata", "lucene4", "461.cfs.zip")),
+		"Disk":                         zipDir(t, filepath.Join("testdata", "columns", "4.8.1-disk-300.zip")),
 		"Lucene49":                     zipDir(t, filepath.Join("testdata", "columns", "4.9.1-300.zip")),
 		"Lucene410":                    shards["lucene-4.10.4-0"], "Lucene50": shards["lucene-5.3.2-0"], "Lucene54": shards["lucene-5.5.4-0"],
 		"Lucene70": shards["6.8.23-updates-deletes-0"], "Lucene80": shards["7.17.29-updates-deletes-0"], "Lucene90": shards["os3.8.0-codec-zstd-0"],

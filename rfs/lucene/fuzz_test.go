@@ -159,9 +159,9 @@ func FuzzDocValuesMeta(f *testing.F) {
 	seedFiles(f, ".dvm", func(b []byte) {
 		f.Add(b, codec.NewInput(b).IndexHeader().Suffix)
 	})
-	for _, version := range []string{"4.5.1", "4.6.1", "4.8.1", "4.9.1"} {
+	for _, version := range []string{"4.5.1", "4.6.1", "4.8.1", "4.8.1-disk", "4.9.1"} {
 		for name, b := range zipDir(f, filepath.Join("testdata", "columns", version+".zip")) {
-			if strings.HasSuffix(name, ".dvm") {
+			if strings.HasSuffix(name, ".dvm") || strings.HasSuffix(name, ".dvdm") {
 				f.Add(b, "")
 			}
 		}

@@ -79,6 +79,8 @@ var footedSince = map[string]int32{
 	"BLOCK_TREE_TERMS_DICT":     3,
 	"Lucene41PostingsWriterDoc": 2,
 	"Lucene41PostingsWriterPos": 2,
+	"DiskDocValuesMetadata":     2,
+	"DiskDocValuesData":         2,
 	"Lucene45ValuesMetadata":    2,
 	"Lucene45DocValuesData":     2,
 	"Lucene49ValuesMetadata":    0,

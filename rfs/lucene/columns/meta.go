@@ -43,7 +43,7 @@ Codecs Lucene70, 80 and 90DocValuesMetadata (70 and 80 big-endian, 90 little-end
 ES87TSDBDocValuesMetadata v0 and v1 (Elasticsearch 8.7 to 8.18), ES819TSDBDocValuesMetadata v0..8 (8.19 and 9)
 and ES95TSDBDocValuesMetadata v8 (9.5), little-endian: tsdbWalker. Other formats of the family are refused.
 
-Lucene45, 49 and 410ValuesMetadata, Lucene50 and 54DocValuesMetadata: oldWalker.
+Lucene45, 49 and 410ValuesMetadata, DiskDocValuesMetadata, Lucene50 and 54DocValuesMetadata: oldWalker.
 
 The set of documents that have a value lies in the .dvd file (blockSet).
 */
@@ -99,10 +99,18 @@ const (
 // Known reports whether columns of a per-field format can be read.
 func Known(format string) bool {
 	switch format {
-	case "Lucene45", "Lucene49", "Lucene410", "Lucene50", "Lucene54", "Lucene70", "Lucene80", "Lucene90", "ES87TSDB", "ES819TSDB", "ES8193TSDB", "ES95TSDB":
+	case "Disk", "Lucene45", "Lucene49", "Lucene410", "Lucene50", "Lucene54", "Lucene70", "Lucene80", "Lucene90", "ES87TSDB", "ES819TSDB", "ES8193TSDB", "ES95TSDB":
 		return true
 	}
 	return false
+}
+
+// Files returns how the names of the files of a per-field format end: of its metadata, and of its values.
+func Files(format string) (meta, data string) {
+	if format == "Disk" {
+		return ".dvdm", ".dvdd"
+	}
+	return ".dvm", ".dvd"
 }
 
 // walker reads the entries of a .dvm file of Lucene.

@@ -56,6 +56,7 @@ type oldColumn struct {
 }
 
 var oldGenerations = map[string]int{
+	"DiskDocValuesMetadata":     gen45, // which mappings of Elasticsearch 1.0 to 1.3 could ask for
 	"Lucene45ValuesMetadata":    gen45,
 	"Lucene49ValuesMetadata":    gen49,
 	"Lucene410ValuesMetadata":   gen410,
@@ -378,7 +379,9 @@ func (w *oldWalker) bytes(t *oldTerms) (missing int64) {
 }
 
 // WithoutID reports whether files of a codec have no id of their segment: those of Lucene 4.
-func WithoutID(name string) bool { return strings.HasPrefix(name, "Lucene4") }
+func WithoutID(name string) bool {
+	return strings.HasPrefix(name, "Lucene4") || strings.HasPrefix(name, "Disk")
+}
 
 // footed reports whether a .dvm file ends with a footer.
 func (w *walker) footed() bool { return w.gen != gen45 || w.version >= footed45 }

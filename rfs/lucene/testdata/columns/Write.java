@@ -1,5 +1,7 @@
 import java.io.File;
 import java.util.Arrays;
+import org.apache.lucene.codecs.*;
+import org.apache.lucene.codecs.perfield.PerFieldDocValuesFormat;
 import org.apache.lucene.document.*;
 import org.apache.lucene.index.*;
 import org.apache.lucene.store.*;
@@ -27,6 +29,16 @@ public final class Write {
     try { config.setUseCompoundFile(false); } catch (NoSuchMethodError before44) { }
     ((LogMergePolicy) config.setMergePolicy(new LogDocMergePolicy()).getMergePolicy()).setNoCFSRatio(0);
     config.setRAMBufferSizeMB(200);
+    if (args.length > 2) {
+      Codec codec = Codec.getDefault();
+      DocValuesFormat format = DocValuesFormat.forName(args[2]);
+      DocValuesFormat all = new PerFieldDocValuesFormat() {
+        @Override public DocValuesFormat getDocValuesFormatForField(String field) { return format; }
+      };
+      config.setCodec(new FilterCodec(codec.getName(), codec) {
+        @Override public DocValuesFormat docValuesFormat() { return all; }
+      });
+    }
     IndexWriter w = new IndexWriter(dir, config);
     Class<?> sortedNumbers = null;
     try { sortedNumbers = Class.forName("org.apache.lucene.document.SortedNumericDocValuesField"); } catch (ClassNotFoundException before49) { }
