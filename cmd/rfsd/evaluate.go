@@ -18,14 +18,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const evaluateHelp = `Says what migrate with the same options would create, change, skip and refuse on this very target, and how much it would read and
-   write. What exists is compared with what would be created (fields, types,
-   settings, aliases), with the documents there, blocks, and other indices behind its aliases. Nothing is written: what migrate would create is given to the target's simulation of templates, which parses it with the target's own
-   version and plugins and keeps nothing.`
+const evaluateHelp = `Reports what migrate with the same options would create, change, skip and refuse on this target,
+and how much it would read and write. Existing objects are compared with what would be created
+(fields, types, settings, aliases), with the documents there, blocks, and other indices behind
+the same aliases. Nothing is written: what migrate would create is passed to the target's
+template simulation, which parses it with the target's own version and plugins and stores
+nothing.`
 
 func evaluateCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "evaluate", Usage: "say what a migration would do, and write nothing", Description: evaluateHelp,
+		Name: "evaluate", Usage: "report what a migration would do, without writing anything", Description: evaluateHelp,
 	}, func(ctx context.Context, call *config.Call, m config.Migrate) error {
 		o, err := newOptions(m)
 		if err != nil {
