@@ -64,11 +64,11 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	rehearsal := worker.Rehearsal{Target: client}
-	globals := &worker.TargetGlobals{Cluster: rehearsal, Version: v, Wanted: o.globals, Log: log}
+	dry := worker.DryRunCluster{Target: client}
+	globals := &worker.TargetGlobals{Cluster: dry, Version: v, Wanted: o.globals, Log: log}
 	e := &worker.Evaluator{
 		Target: client, Version: v, Repo: counted, Existing: o.existing, Log: log,
-		Indices: &worker.TargetIndices{Cluster: rehearsal, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Globals: globals, Log: log, UUIDs: client, AllowSource: o.allowSource},
+		Indices: &worker.TargetIndices{Cluster: dry, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Globals: globals, Log: log, UUIDs: client, AllowSource: o.allowSource},
 		Globals: globals,
 	}
 	if warning := v.Untested(); warning != "" {

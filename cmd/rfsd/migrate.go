@@ -276,7 +276,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 	if r.Summary == nil {
 		return err
 	}
-	r.FailedDir, r.Cluster, r.Rehearsal = o.failedDir, o.target.URL != "", o.discard
+	r.FailedDir, r.Cluster, r.DryRun = o.failedDir, o.target.URL != "", o.discard
 	code := exit.OK
 	var failed *worker.PhaseFailed
 	var coded *exit.Error
