@@ -11,12 +11,13 @@ import (
 )
 
 // Names of the columns that the id of a document lies in, or in a time series consists of, in
-// segments that do not store it (Elasticsearch 9.5).
+// segments that do not store it (Elasticsearch 9.5), and that of the routing in the columnar modes.
 const (
-	storedID   = "_id"
-	seriesID   = "_tsid"
-	seriesTime = "@timestamp"
-	seriesHash = "_ts_routing_hash"
+	storedID      = "_id"
+	seriesID      = "_tsid"
+	seriesTime    = "@timestamp"
+	seriesHash    = "_ts_routing_hash"
+	routingColumn = "_routing"
 )
 
 // idColumns returns the columns that the ids of a segment lie in, or are computed out of; nil when they are stored.
@@ -26,6 +27,9 @@ func (fi *fieldInfos) idColumns() []string {
 	case f.attrs[attrSyntheticID] == "true":
 		return []string{seriesID, seriesTime, seriesHash}
 	case f.docValues == dvBinary: // the columnar modes
+		if r := fi.named(routingColumn); r != nil && r.docValues != 0 {
+			return []string{storedID, routingColumn}
+		}
 		return []string{storedID}
 	}
 	return nil
@@ -36,7 +40,9 @@ func (fi *fieldInfos) idColumns() []string {
 type series struct {
 	data           []*columnData // not verified yet
 	id, time, hash *columnReader // time and hash are nil where id is the whole id
-	tsid, routing  []byte        // buffers
+	routing        *columnReader // of documents in the columnar modes; nil where none has one
+	idBytes        []byte        // buffers
+	routingBytes   []byte
 }
 
 // openSeries finds the columns of a segment that ids lie in; nil when they are stored. It reads only the metadata.
@@ -50,8 +56,8 @@ func openSeries(ctx context.Context, seg *Segment, infos *fieldInfos) (*series, 
 	}
 	metas := columnMetas{seg: seg, fields: infos, only: names}
 	s := &series{}
-	parts := []**columnReader{&s.id, &s.time, &s.hash}
-	for i, name := range names {
+	parts := map[string]**columnReader{storedID: &s.id, seriesID: &s.id, seriesTime: &s.time, seriesHash: &s.hash, routingColumn: &s.routing}
+	for _, name := range names {
 		f := infos.named(name)
 		if f == nil || f.docValues == 0 {
 			return nil, fault.Corrupt("", seg.Name+".fnm", -1, "ids are not stored, and there is no column %s", name)
@@ -64,7 +70,7 @@ func openSeries(ctx context.Context, seg *Segment, infos *fieldInfos) (*series, 
 			return nil, fmt.Errorf("%s: ids need column %s in doc values of format %q, which is not known: %w",
 				seg.Name, name, f.attrs[attrFormat], fault.ErrUnsupported)
 		}
-		if *parts[i], err = c.reader(int32(seg.MaxDoc)); err != nil {
+		if *parts[name], err = c.reader(int32(seg.MaxDoc)); err != nil {
 			return nil, err
 		}
 		if !slices.Contains(s.data, c.columnData) {
@@ -84,20 +90,36 @@ func (s *series) fill(ctx context.Context, rec *Record) error {
 		s.data = s.data[1:]
 	}
 	var err error
-	if s.tsid, err = s.id.bytes(ctx, rec.DocID, s.tsid); err != nil {
+	if s.idBytes, err = s.id.bytes(ctx, rec.DocID, s.idBytes); err != nil {
 		return err
 	}
 	if s.hash == nil {
-		rec.IDKind, rec.ID = IDBinary, s.tsid
-		return nil
+		rec.IDKind, rec.ID = IDBinary, s.idBytes
+		return s.fillRouting(ctx, rec)
 	}
-	if s.routing, err = s.hash.bytes(ctx, rec.DocID, s.routing); err != nil {
+	if s.routingBytes, err = s.hash.bytes(ctx, rec.DocID, s.routingBytes); err != nil {
 		return err
 	}
 	if rec.Timestamp, err = s.time.number(ctx, rec.DocID); err != nil {
 		return err
 	}
-	rec.IDKind, rec.ID, rec.RoutingHash = IDSeries, s.tsid, s.routing
+	rec.IDKind, rec.ID, rec.RoutingHash = IDSeries, s.idBytes, s.routingBytes
+	return nil
+}
+
+// fillRouting sets the routing of a document that has one.
+func (s *series) fillRouting(ctx context.Context, rec *Record) error {
+	if s.routing == nil {
+		return nil
+	}
+	n, err := s.routing.values.Advance(ctx, rec.DocID)
+	if err != nil || n == 0 {
+		return s.routing.wrap(err)
+	}
+	if s.routingBytes, err = s.routing.bytes(ctx, rec.DocID, s.routingBytes); err != nil {
+		return err
+	}
+	rec.Routing = s.routingBytes
 	return nil
 }
 

@@ -33,8 +33,9 @@ func TestFixtures(t *testing.T) {
 		refused []string
 	}{
 		{"8.19.21-synthetic", fixtures, 220, nil},
-		{"8.19.21-rebuild", "testdata", 348, refusals[:3]},
-		{"9.5.3-rebuild", "testdata", 355, refusals},
+		{"8.19.21-rebuild", "testdata", 350, refusals[:1]},
+		{"9.5.3-rebuild", "testdata", 357, refusals},
+		{"9.5.3-columnar", "testdata", 148, nil},
 		{"9.5.3-timeseries-stored", fixtures, 20, nil}, // the columnar index
 		{"os3.8.0-derived", fixtures, 56, []string{"lost/0 field m of type match_only_text: its text is kept nowhere"}},
 	} {
@@ -48,7 +49,7 @@ func TestFixtures(t *testing.T) {
 			for key, got := range rebuilt(t, filepath.Join(c.dir, c.name), 0) {
 				if why, ok := strings.CutPrefix(string(got), "the source cannot be rebuilt: "); ok {
 					refused = append(refused, fmt.Sprintf("%s/%s %s", key.Index, key.ID, why))
-				} else if string(got) == string(want[key]) {
+				} else if string(got) == strings.Replace(string(want[key]), twice, once, 1) {
 					equal++
 				} else {
 					t.Errorf("%v:\n got %s\nwant %s", key, got, want[key])
@@ -64,11 +65,12 @@ func TestFixtures(t *testing.T) {
 
 // refusals are documents that are not rebuilt, and why.
 var refusals = []string{
-	"flattened-logsdb/11 field f of type flattened: its source has a key twice",
-	"flattened/11 field f of type flattened: its source has a key twice",
 	"vectors-indexed/0 field indexed of type dense_vector: vectors that are indexed are not read",
 	"vectors-sparse/0 field sparse of type sparse_vector: vectors that lie in term vectors are not read", // in _ignored_source up to 8.19
 }
+
+// twice is what the clusters answer for a flattened object, which no reader of JSON keeps whole; once is what they were sent.
+const twice, once = `"foo":"1","foo!":"2","foo":{"bar":"3"}`, `"foo":"1","foo!":"2","foo.bar":"3"`
 
 // TestNestedPaths reads the path of every nested document out of the inverted index, where only documents are indexed: lists
 // of one, of less than a block, and of several blocks.
@@ -188,7 +190,9 @@ func readRange(ctx context.Context, t *testing.T, reader *lucene.Reader, x worke
 	b, err := rebuild.New(x.Source.Mappings[0].Body, x.Entry.Locator.Created, doc.AppendFormat)
 	switch x.Entry.Rebuild {
 	case worker.RebuildColumnar:
-		b, err = rebuild.NewColumnar(x.Source.Mappings[0].Body, x.Entry.Locator.Created)
+		b, err = rebuild.NewColumnar(x.Source.Mappings[0].Body, x.Entry.Locator.Created, doc.AppendFormat)
+	case worker.RebuildColumnarStored:
+		b, err = rebuild.NewColumnarStored(doc.AppendFormat), nil
 	case worker.RebuildDerived:
 		b, err = rebuild.NewDerived(x.Source.Mappings[0].Body)
 	}

@@ -74,6 +74,11 @@ func (l *flattened) load(ctx context.Context, s *segment, out *values) error {
 	if err != nil {
 		return err
 	}
+	return writeLeaves(out, leaves)
+}
+
+// writeLeaves adds an object of sorted leaves.
+func writeLeaves(out *values, leaves []flatLeaf) error {
 	if err := out.next(); err != nil {
 		return err
 	}
@@ -221,7 +226,7 @@ type flatWriter struct {
 func (w *flatWriter) write(leaf flatLeaf, next []string) error {
 	prefix := leaf.parts[len(w.open) : len(leaf.parts)-1]
 	name := leaf.parts[len(leaf.parts)-1]
-	if len(prefix) > 0 && w.some && prefix[0] == w.last {
+	if len(prefix) > 0 && w.some && (prefix[0] == w.last || w.has(prefix[0])) {
 		name = strings.Join(leaf.parts[len(w.open):], ".")
 	} else {
 		for _, p := range prefix {
@@ -250,7 +255,13 @@ func (w *flatWriter) write(leaf flatLeaf, next []string) error {
 	return nil
 }
 
-// key begins a member. The cluster can write a key twice (of foo, foo!, foo.bar), which no reader of JSON keeps.
+// has reports whether the innermost open object has a key. Of foo, foo!, foo.bar the cluster itself writes foo twice, which no
+// reader of JSON keeps: here the last one keeps its dot.
+func (w *flatWriter) has(name string) bool {
+	return len(w.keys) > len(w.open) && w.keys[len(w.open)][name]
+}
+
+// key begins a member.
 func (w *flatWriter) key(name string) error {
 	for len(w.keys) <= len(w.open) {
 		w.keys = append(w.keys, nil)

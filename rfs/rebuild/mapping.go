@@ -26,7 +26,7 @@ type params struct {
 	Format       string           `json:"format"`
 	PrintFormat  string           `json:"print_format"` // of OpenSearch
 	Store        flexible         `json:"store"`
-	DocValues    *flexible        `json:"doc_values"`
+	DocValues    *columnsParam    `json:"doc_values"`
 	Normalizer   string           `json:"normalizer"`
 	SkipOriginal flexible         `json:"normalizer_skip_store_original_value"`
 	Script       json.RawMessage  `json:"script"`
@@ -74,6 +74,17 @@ func (f *flexible) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("%s is neither true nor false", b)
 	}
 	return nil
+}
+
+// columnsParam is a boolean, or in Elasticsearch 9.5 an object that says how the doc values lie, which are there then.
+type columnsParam bool
+
+func (p *columnsParam) UnmarshalJSON(b []byte) error {
+	if b[0] == '{' {
+		*p = true
+		return nil
+	}
+	return (*flexible)(p).UnmarshalJSON(b)
 }
 
 func (p *params) columns() bool { return p.DocValues == nil || bool(*p.DocValues) }

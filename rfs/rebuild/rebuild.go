@@ -41,6 +41,7 @@ type Rebuilder struct {
 	dialect dialect
 	places  map[string]place // of fields; nil unless the dialect is fields
 	lenient bool             // what nothing of the mapping explains is left out
+	whole   bool             // the source is one value in _ignored_source
 	most    int              // length of a source, in bytes; 0: any
 	seg     *lucene.Segment
 	bound   *segment
@@ -202,6 +203,9 @@ func (r *Rebuilder) bind(ctx context.Context, v *lucene.Values) (*segment, error
 			return nil, err
 		}
 	}
+	if r.whole {
+		return s, nil
+	}
 	r.root.walk(func(f *node) {
 		if err != nil {
 			return
@@ -297,6 +301,9 @@ func (s *segment) column(ctx context.Context, name string) (*lucene.Column, erro
 // source appends the source of a root document.
 func (s *segment) source(ctx context.Context, dst []byte, v *lucene.Values) ([]byte, error) {
 	s.values = v
+	if s.whole {
+		return s.wholeSource(ctx, dst, v)
+	}
 	if err := s.readChildren(ctx, v); err != nil {
 		return nil, err
 	}
@@ -353,6 +360,23 @@ func (s *segment) disabledRoot(dst []byte) ([]byte, error) {
 		return nil, &Unknown{Field: "_ignored_source", Reason: fmt.Sprintf("%d values of a mapping that is switched off", len(entries))}
 	}
 	return appendIgnored(dst, entries[0].value, s.convert)
+}
+
+// wholeSource appends a source that the cluster made when the document was indexed, and stores as one value.
+func (s *segment) wholeSource(ctx context.Context, dst []byte, d document) ([]byte, error) {
+	s.doc = d.DocID()
+	if err := s.readIgnored(ctx); err != nil {
+		return nil, err
+	}
+	if all := s.entries[""]; len(all) == 1 && all[0].name == "_source" && !all[0].void() {
+		from := len(dst)
+		out, err := appendIgnored(dst, all[0].value, s.convert)
+		if err != nil {
+			return nil, err
+		}
+		return escapeHigh(out, from), nil
+	}
+	return nil, &Unknown{Field: "_ignored_source", Reason: "it does not hold the source"}
 }
 
 // readIgnored sorts the entries of _ignored_source by their objects.

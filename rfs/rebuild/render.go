@@ -33,14 +33,39 @@ func appendText(dst, s []byte) []byte {
 		case n == 1 && (r < 0x20 || r == '"' || r == '\\'):
 			dst = appendEscape(dst, s[0])
 		case r > 0xFFFF:
-			r -= 0x10000
-			dst = appendUnicode(appendUnicode(dst, 0xD800+r>>10), 0xDC00+r&0x3FF)
+			dst = appendPair(dst, r)
 		default:
 			dst = append(dst, s[:n]...)
 		}
 		s = s[n:]
 	}
 	return append(dst, '"')
+}
+
+// escapeHigh writes the characters outside of the basic plane in the JSON from one place of b on as appendText does: the cluster
+// parses what it has stored and writes it again.
+func escapeHigh(b []byte, from int) []byte {
+	if !bytes.ContainsFunc(b[from:], func(r rune) bool { return r > 0xFFFF }) {
+		return b
+	}
+	text := bytes.Clone(b[from:])
+	b = b[:from]
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if r > 0xFFFF {
+			b = appendPair(b, r)
+		} else {
+			b = append(b, text[:n]...)
+		}
+		text = text[n:]
+	}
+	return b
+}
+
+// appendPair appends a character outside of the basic plane as two escapes.
+func appendPair(dst []byte, r rune) []byte {
+	r -= 0x10000
+	return appendUnicode(appendUnicode(dst, 0xD800+r>>10), 0xDC00+r&0x3FF)
 }
 
 func appendEscape(dst []byte, c byte) []byte {

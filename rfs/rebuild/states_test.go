@@ -2,7 +2,6 @@ package rebuild_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/rebuild"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -22,7 +20,7 @@ var rebuiltVersions = []struct {
 	heading, dir, name string
 	kinds              []string
 }{
-	{"8.19", "testdata", "8.19.21-rebuild", syntheticKinds}, {"9.5", "testdata", "9.5.3-rebuild", syntheticKinds}, {"OpenSearch 3.8", fixtures, "os3.8.0-derived", []string{"derived"}},
+	{"8.19", "testdata", "8.19.21-rebuild", syntheticKinds}, {"9.5", "testdata", "9.5.3-rebuild", syntheticKinds}, {"9.5", "testdata", "9.5.3-columnar", []string{"columnar"}}, {"OpenSearch 3.8", fixtures, "os3.8.0-derived", []string{"derived"}},
 }
 
 var syntheticKinds = []string{"synthetic", "logsdb", "time series", "nested"}
@@ -30,6 +28,8 @@ var syntheticKinds = []string{"synthetic", "logsdb", "time series", "nested"}
 // kindOf returns the kind of an index of these snapshots.
 func kindOf(x worker.IndexPlan) string {
 	switch {
+	case strings.HasSuffix(x.Source.Settings["index.mode"], "columnar"):
+		return "columnar"
 	case strings.HasPrefix(x.Name, "nested"):
 		return "nested"
 	case x.Entry.Rebuild == worker.RebuildDerived:
@@ -142,23 +142,32 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsKnownOfColumnarIndicesIsRebuilt: these modes keep some types in forms of their own.
-func TestOnlyWhatIsKnownOfColumnarIndicesIsRebuilt(t *testing.T) {
-	got, err := rebuild.StatesColumnar(json.RawMessage(`{"properties":{"a":{"type":"keyword"},"b":{"type":"keyword","normalizer":"lowercase"},
-		"c":{"type":"keyword","copy_to":"a"},"d":{"type":"date"},"f":{"type":"flattened"},"n":{"type":"long"},"t":{"type":"text"},"w":{"type":"date","format":"week_date"}}}`), 9_111_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exact := ""
-	for _, f := range got {
-		if f.State == rebuild.Exact {
-			exact += f.Field + " "
-		}
-	}
-	if len(got) != 8 || exact != "a d n " {
-		t.Errorf("exact: %q of %+v", exact, got)
-	}
-	if _, err := rebuild.StatesColumnar(json.RawMessage(`{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`), 9_111_000); !errors.Is(err, fault.ErrUnsupported) {
-		t.Errorf("nested objects: %v", err)
+// TestStatesOfColumnarIndices: fields have the states that they have in other synthetic sources, whatever their doc values are
+// asked to be; a source that was made when documents were indexed has all of them.
+func TestStatesOfColumnarIndices(t *testing.T) {
+	mapping := json.RawMessage(`{"prefix_properties":{"n":{"dynamic":"false"}},"properties":{"a":{"type":"keyword","doc_values":{"cardinality":"high"}},"f":{"type":"flattened"},
+		"n":{"type":"nested","properties":{"k.l":{"type":"long"}}},"h":{"type":"holographic"},"t":{"type":"text"},"w":{"type":"date","format":"week_date"}}}`)
+	for _, c := range []struct {
+		name, exact string
+		states      func() ([]rebuild.FieldState, error)
+	}{
+		{"columnar", "a f n.k.l t ", func() ([]rebuild.FieldState, error) { return rebuild.StatesColumnar(mapping, 9_111_000) }},
+		{"stored", "a f h n.k.l t w ", func() ([]rebuild.FieldState, error) { return rebuild.StatesStored(mapping) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := c.states()
+			if err != nil {
+				t.Fatal(err)
+			}
+			exact := ""
+			for _, f := range got {
+				if f.State == rebuild.Exact {
+					exact += f.Field + " "
+				}
+			}
+			if len(got) != 6 || exact != c.exact {
+				t.Errorf("exact: %q of %+v, want %q", exact, got, c.exact)
+			}
+		})
 	}
 }

@@ -17,15 +17,17 @@ import (
 // Rebuild names how the sources of an index are rebuilt.
 type Rebuild string
 
-// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildColumnar that of its columnar modes, RebuildDerived the derived source of OpenSearch, RebuildFields
+// RebuildSynthetic is the synthetic source of Elasticsearch, RebuildColumnar that of its columnar modes, RebuildColumnarStored the one that these
+// made when a document was indexed, RebuildDerived the derived source of OpenSearch, RebuildFields
 // what stored fields and doc values hold of sources that are switched off or filtered, RebuildTerms that and text out of its
 // terms.
 const (
-	RebuildSynthetic Rebuild = "synthetic"
-	RebuildColumnar  Rebuild = "columnar"
-	RebuildDerived   Rebuild = "derived"
-	RebuildFields    Rebuild = "fields"
-	RebuildTerms     Rebuild = "terms"
+	RebuildSynthetic      Rebuild = "synthetic"
+	RebuildColumnar       Rebuild = "columnar"
+	RebuildColumnarStored Rebuild = "columnar_stored"
+	RebuildDerived        Rebuild = "derived"
+	RebuildFields         Rebuild = "fields"
+	RebuildTerms          Rebuild = "terms"
 )
 
 // fields reports whether sources are rebuilt on request, to which the cluster itself has no answer.
@@ -76,6 +78,8 @@ func modeOf(x *snapshot.Index) Rebuild {
 		mode = storedSourceOf(onlyMapping(x)).Mode
 	}
 	switch {
+	case mode == columnarStored:
+		return RebuildColumnarStored
 	case mode != "synthetic" && (mode != "" || !synthesizes(x)):
 		return ""
 	case isColumnar(x):
@@ -129,7 +133,9 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e Entry) (*builder, 
 func (how Rebuild) of(mapping json.RawMessage, created int64) (*rebuild.Rebuilder, error) {
 	switch how {
 	case RebuildColumnar:
-		return rebuild.NewColumnar(mapping, created)
+		return rebuild.NewColumnar(mapping, created, doc.AppendFormat)
+	case RebuildColumnarStored:
+		return rebuild.NewColumnarStored(doc.AppendFormat), nil
 	case RebuildDerived:
 		return rebuild.NewDerived(mapping)
 	case RebuildFields, RebuildTerms:

@@ -50,6 +50,9 @@ func synthesizes(x *snapshot.Index) bool {
 	return isColumnar(x) || slices.Contains([]string{"logsdb", "time_series"}, x.Settings["index.mode"])
 }
 
+// columnarStored is the source mode of a columnar index that makes its sources when documents are indexed.
+const columnarStored = "columnar_stored"
+
 // isColumnar reports whether an index keeps everything in doc values.
 func isColumnar(x *snapshot.Index) bool {
 	return slices.Contains([]string{"columnar", "logsdb_columnar"}, x.Settings["index.mode"])
@@ -60,7 +63,7 @@ func isColumnar(x *snapshot.Index) bool {
 func knownMode(x *snapshot.Index) bool {
 	if isColumnar(x) {
 		mode := x.Settings["index.mapping.source.mode"]
-		return mode == "" || mode == "synthetic"
+		return mode == "" || mode == "synthetic" || mode == columnarStored
 	}
 	return synthesizes(x) || slices.Contains([]string{"", "standard", "lookup"}, x.Settings["index.mode"])
 }

@@ -103,6 +103,8 @@ func (how Rebuild) states(mapping json.RawMessage, created int64) ([]rebuild.Fie
 	switch how {
 	case RebuildColumnar:
 		return rebuild.StatesColumnar(mapping, created)
+	case RebuildColumnarStored:
+		return rebuild.StatesStored(mapping)
 	case RebuildDerived:
 		return rebuild.StatesDerived(mapping)
 	case RebuildFields, RebuildTerms:

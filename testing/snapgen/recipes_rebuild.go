@@ -21,6 +21,10 @@ func rebuildRecipes() []recipe {
 		})
 	}
 	return append(all, recipe{
+		name: "9.5.3-columnar", holds: "columnar modes: every field type, arrays, nested objects, routings",
+		onDemand: true, // beside the others: -out rfs/rebuild/testdata
+		make:     makeColumnar,
+	}, recipe{
 		name: "os3.8.0-derived", holds: "derived sources: every field type that OpenSearch derives",
 		make: makeDerived,
 	})
