@@ -192,7 +192,7 @@ type ImportCommand struct {
 
 // Recorded chooses what a fleet has recorded.
 type Recorded struct {
-	_    struct{} `group:"How the work is done"`
+	_    struct{} `group:"Processing"`
 	Only bool     `flag:"from-control-index" help:"send the failed documents that a fleet has recorded in the control index, in place of those in files; they are read from the snapshot again"`
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Nodes are the nodes that are asked, and who asks.
 type Nodes struct {
-	_     struct{} `group:"Node that is asked"`
+	_     struct{} `group:"Connection to a node"`
 	Nodes []string `flag:"node" help:"node to ask: HOST:PORT or a socket's path; may be repeated, also with commas"`
 	TLS   TLS
 }
@@ -31,7 +31,7 @@ type AtTheEnd struct {
 // Trial is a migration of a part of each shard to indices of its own.
 type Trial struct {
 	_         struct{} `group:"Trial run"`
-	Documents int      `flag:"trial" default:"0" min:"0" max:"1000000" help:"trial run: so many documents of each shard at most, evenly over its ordinals, to indices of their own, in a session of its own; then the time, the requests and the cost of the whole (0: no trial run)"`
+	Documents int      `flag:"trial" default:"0" min:"0" max:"1000000" help:"trial run: at most this many documents of each shard, spread evenly over its ordinals, into indices of their own, in a session of its own; then estimates time, requests and cost of the whole migration (0: no trial run)"`
 	Prefix    string   `flag:"trial-prefix" default:"rfsd-trial-" check:"name" help:"what the names of the indices of the trial run begin with"`
 	Price     string   `flag:"price" check:"file" help:"TOML file with s3-get-per-1000, egress-per-gb and instance-per-hour; without it the trial run states no cost"`
 }
@@ -73,32 +73,32 @@ type TrialOnly struct {
 
 // OneIndex restricts a list to one index.
 type OneIndex struct {
-	_    struct{} `group:"What is listed"`
+	_    struct{} `group:"Selection"`
 	Name string   `flag:"index" help:"only items of this index of the snapshot, or documents for this index of the target"`
 }
 
 // States restricts a list to items in some states.
 type States struct {
-	_     struct{}   `group:"What is listed"`
+	_     struct{}   `group:"Selection"`
 	Names ItemStates `flag:"state" want:"open, leased, expired, done, handed-off, replaced or failed" help:"only items in this state; may be repeated: open, leased, expired, done, handed-off, replaced, failed"`
 }
 
 // Last bounds a list.
 type Last struct {
-	_     struct{} `group:"What is listed" variable:"none"`
+	_     struct{} `group:"Selection" variable:"none"`
 	Limit int      `flag:"limit" alias:"n" default:"100" min:"0" max:"1000000" help:"at most so many, the last ones"`
 }
 
 // Subset is the part of a repository that is checked.
 type Subset struct {
-	_           struct{} `group:"What is checked"`
+	_           struct{} `group:"Checks"`
 	Data        Part     `flag:"read-data-subset" default:"1/1" want:"n/t with n from 0 to t, as in 1/10" help:"read the data of part n of t of all files"`
 	Concurrency int      `flag:"concurrency" default:"4" min:"1" max:"256" help:"shards that are read at once"`
 }
 
 // TargetVersion is a version of OpenSearch.
 type TargetVersion struct {
-	_       struct{} `group:"What is listed"`
+	_       struct{} `group:"Selection"`
 	Version string   `flag:"target-version" check:"version" help:"version of OpenSearch: tell what would differ there"`
 }
 
@@ -120,7 +120,7 @@ type Page struct {
 
 // Watching is how a status is shown.
 type Watching struct {
-	_          struct{} `group:"What is listed" variable:"none"`
+	_          struct{} `group:"Selection" variable:"none"`
 	Watch      bool     `flag:"watch" alias:"w" help:"go on showing it whenever it changes"`
 	Shards     bool     `flag:"shards" help:"show every shard"`
 	ExitStatus bool     `flag:"exit-status" help:"exit with 4 while the migration is not complete"`
@@ -128,7 +128,7 @@ type Watching struct {
 
 // Following is whether a list goes on.
 type Following struct {
-	_      struct{} `group:"What is listed" variable:"none"`
+	_      struct{} `group:"Selection" variable:"none"`
 	Follow bool     `flag:"follow" alias:"f" help:"go on showing new ones"`
 }
 

@@ -120,9 +120,9 @@ type Origin struct {
 	Type               string   `flag:"source-repo-type" oneof:"fs,s3," want:"fs or s3" help:"type of the repository on the source, fs or s3 (default: by --repo-uri)"`
 	Location           string   `flag:"source-repo-location" help:"where the repository is as the source sees it: a path, or bucket/prefix (default: as in --repo-uri)"`
 	Settings           Pairs    `flag:"source-repo-setting" want:"KEY=VALUE" help:"further setting of the repository on the source, KEY=VALUE, such as role_arn=…; may be repeated"`
-	MaxRate            string   `flag:"snapshot-max-rate" check:"byterate" help:"most bytes per second that each node of the source writes, such as 40mb"`
+	MaxRate            string   `flag:"snapshot-max-rate" check:"byterate" help:"maximum bytes per second that each node of the source writes, such as 40mb"`
 	WithoutGlobalState bool     `flag:"without-global-state" help:"leave the cluster's state (templates and the like) out of the snapshot"`
-	NoWait             bool     `flag:"snapshot-no-wait" help:"begin the snapshot, or look at it once; while the source makes it, end with the exit code 4 (default: wait for it)"`
+	NoWait             bool     `flag:"snapshot-no-wait" help:"start the snapshot, or check it once; while the source makes it, exit with code 4 (default: wait for it)"`
 	Retry              bool     `flag:"retry-snapshot" help:"after a failed snapshot, create another under the name with -2"`
 }
 
@@ -136,7 +136,7 @@ func (o *Origin) Check() error {
 
 // Target is the cluster to which documents go.
 type Target struct {
-	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster, which keeps the state of the work, too, unless another place is named"`
+	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster; it also keeps the state of the migration unless --coordinator-host or --coordinator-file is given"`
 }
 
 // Confirmation allows what is refused otherwise.
@@ -155,7 +155,7 @@ type Acceptance struct {
 type Sending struct {
 	_                  struct{} `group:"Target" section:"target"`
 	RunPipelines       bool     `flag:"run-pipelines" help:"let the target's default pipelines change documents (otherwise pipeline=_none)"`
-	DisableCompression bool     `flag:"disable-compression" help:"send request bodies uncompressed, and ask for such answers (to and from this machine they always are)"`
+	DisableCompression bool     `flag:"disable-compression" help:"send requests and accept responses uncompressed (on loopback they always are)"`
 }
 
 // Existing is what becomes of documents that the target has.
@@ -166,15 +166,15 @@ type Existing struct {
 
 // Tuning changes settings of the target while documents come.
 type Tuning struct {
-	_    struct{} `group:"Care of the target" section:"care"`
-	Tune bool     `flag:"tune-target" help:"while documents come, set also number_of_replicas 0 on the indices that rfsd creates (refresh_interval is -1 meanwhile on those of 64 MiB and more anyway); settings are restored at the end, after any crash, or by rfsctl target restore"`
-	Keep bool     `flag:"no-tune-target" help:"change no settings of indices while documents come"`
+	_    struct{} `group:"Protection of the target" section:"care"`
+	Tune bool     `flag:"tune-target" help:"while documents are sent, also set number_of_replicas to 0 on the indices that rfsd creates (refresh_interval is -1 meanwhile on those of 64 MiB and more anyway); settings are restored at the end, after any crash, or by rfsctl target restore"`
+	Keep bool     `flag:"no-tune-target" help:"do not change index settings while documents are sent"`
 }
 
 // Disks is what is done while the target's disks are full.
 type Disks struct {
-	_      struct{} `group:"Care of the target" section:"care"`
-	Ignore bool     `flag:"ignore-disks" help:"send documents also while a node of the target is above its high disk watermark (otherwise indexing pauses until it is below)"`
+	_      struct{} `group:"Protection of the target" section:"care"`
+	Ignore bool     `flag:"ignore-disks" help:"send documents even while a node of the target is above its high disk watermark (otherwise indexing pauses until it is below)"`
 }
 
 // Export is where documents go instead of a cluster.
@@ -182,12 +182,12 @@ type Export struct {
 	_           struct{}    `group:"Export instead of a target" section:"export"`
 	Dir         string      `flag:"export-dir" help:"write bulk NDJSON files to this directory instead of a cluster"`
 	Compression Compression `flag:"export-compression" default:"none" help:"none, gzip or zstd; gzip:LEVEL (1-9) and zstd:LEVEL (1-22) trade time for bytes (default levels: 6 and the fastest, 1)"`
-	Discard     bool        `flag:"discard" help:"read everything, build the bulk bodies and send nothing (rehearsal, benchmark)"`
+	Discard     bool        `flag:"discard" help:"read everything, build the bulk bodies and send nothing (dry run, benchmark)"`
 }
 
 // Indices selects indices.
 type Indices struct {
-	_       struct{} `group:"What is migrated" section:"selection"`
+	_       struct{} `group:"Selection and conversion" section:"selection"`
 	Include Patterns `flag:"index-allowlist" help:"index to migrate: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated (default: all)"`
 	Exclude Patterns `flag:"index-exclude" help:"index to leave out, also when --index-allowlist selects it: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated"`
 }
@@ -197,25 +197,25 @@ func (i Indices) Selection() pattern.Selection { return i.Include.Selection(i.Ex
 
 // System is whether system indices take part.
 type System struct {
-	_       struct{} `group:"What is migrated" section:"selection"`
+	_       struct{} `group:"Selection and conversion" section:"selection"`
 	Include bool     `flag:"include-system" help:"migrate indices whose names begin with a dot, too"`
 }
 
 // Types is what becomes of mapping types in bulk actions.
 type Types struct {
-	_    struct{} `group:"What is migrated" section:"selection"`
+	_    struct{} `group:"Selection and conversion" section:"selection"`
 	Emit string   `flag:"emit-doc-type" default:"AUTO" oneof:"AUTO,ON,OFF" help:"write mapping types into the bulk actions: AUTO, ON or OFF; ON keeps index and type as they were"`
 }
 
 // RulesFile holds the user's rules.
 type RulesFile struct {
-	_    struct{} `group:"What is migrated" section:"selection"`
+	_    struct{} `group:"Selection and conversion" section:"selection"`
 	Path string   `flag:"rules" check:"file" help:"file with your own rules for names, metadata and documents (see docs/RULES-FILE.md)"`
 }
 
 // Conversion selects what else takes part, and under which names.
 type Conversion struct {
-	_                  struct{} `group:"What is migrated" section:"selection"`
+	_                  struct{} `group:"Selection and conversion" section:"selection"`
 	Phases             Phases   `flag:"phases" help:"which of snapshot,metadata,indices,documents to run (default: all that the options make possible)"`
 	Templates          Patterns `flag:"template-allowlist" help:"legacy template to migrate: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated (default: all)"`
 	ComponentTemplates Patterns `flag:"component-template-allowlist" help:"component template to migrate, likewise"`
@@ -238,7 +238,7 @@ type Conversion struct {
 
 // Slots is how many shards one process reads at a time. A node has workers instead.
 type Slots struct {
-	_      struct{} `group:"How the work is done"`
+	_      struct{} `group:"Processing"`
 	Number int      `flag:"slots" default:"0" min:"0" max:"64" help:"shards read at the same time (0: one per processor, at most 8)"`
 }
 
@@ -252,13 +252,13 @@ func (s *Slots) Check() error {
 
 // RequestSize bounds the body of a bulk request.
 type RequestSize struct {
-	_     struct{} `group:"How the work is done" section:"work"`
+	_     struct{} `group:"Processing" section:"work"`
 	Bytes int      `flag:"documents-size-per-bulk-request" default:"5242880" min:"1024" max:"1073741824" help:"most bytes in one request; a larger document goes alone"`
 }
 
 // Document bounds one document.
 type Document struct {
-	_    struct{} `group:"How the work is done" section:"work"`
+	_    struct{} `group:"Processing" section:"work"`
 	Most Size     `flag:"max-document-size" default:"100MiB" max:"512MiB" want:"a size such as 100MiB or 256MB, from 1MiB to 512MiB" help:"longest document that is read, as 100MiB or 256MB; a longer one is recorded as too_large. One document takes up to four times that memory (default: what a cluster accepts unless http.max_content_length was raised)"`
 }
 
@@ -272,7 +272,7 @@ func (d *Document) Check() error {
 
 // Bulk bounds bulk requests.
 type Bulk struct {
-	_           struct{} `group:"How the work is done" section:"work"`
+	_           struct{} `group:"Processing" section:"work"`
 	Documents   int      `flag:"documents-per-bulk-request" default:"0" min:"0" max:"2147483647" help:"most documents in one request (0: no limit)"`
 	Size        RequestSize
 	Connections int           `flag:"max-connections" default:"4" min:"1" max:"256" help:"most requests under way at the same time, over all slots"`
@@ -282,20 +282,20 @@ type Bulk struct {
 
 // Order is which indices come first.
 type Order struct {
-	_          struct{}   `group:"How the work is done" section:"work"`
-	First      Patterns   `flag:"first" help:"index whose shards are done first: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated, in order"`
-	Priorities Priorities `flag:"index-priority" help:"PATTERN=N such as users=5 or logs-*=-1: a higher N is done earlier (default 0); may be repeated"`
+	_          struct{}   `group:"Processing" section:"work"`
+	First      Patterns   `flag:"first" help:"index whose shards are processed first: a name, a pattern such as logs-*, or regex:PATTERN; may be repeated, in order"`
+	Priorities Priorities `flag:"index-priority" help:"PATTERN=N such as users=5 or logs-*=-1: a higher N is processed earlier (default 0); may be repeated"`
 }
 
 // FailedPlace is where failed documents are kept.
 type FailedPlace struct {
-	_   struct{} `group:"How the work is done" section:"work"`
-	Dir string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix (with the --s3 options of the source), for documents that were refused (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
+	_   struct{} `group:"Processing" section:"work"`
+	Dir string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix (with the --s3 options of the source), for failed documents (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
 }
 
 // FailedForm is what is written of failed documents.
 type FailedForm struct {
-	_       struct{} `group:"How the work is done" section:"work"`
+	_       struct{} `group:"Processing" section:"work"`
 	Content string   `flag:"failed-documents-content" default:"full" oneof:"full,hash,none" help:"what is written of a failed document: full: its source and the target's message; hash: SHA-256 and length of the source, and the class of the failure; none: the class only (rfsd redrive --repo-uri reads the snapshot again)"`
 	To      string   `flag:"failed-documents-encrypt-to" want:"a public key of age (age1…)" help:"public key of age (age1…) to which failed documents are encrypted as they are written; --failed-documents-identity reads them"`
 }
@@ -315,7 +315,7 @@ func (f FailedForm) Written() (failed.Form, error) {
 
 // FailedKey reads encrypted failed documents.
 type FailedKey struct {
-	_    struct{} `group:"How the work is done"`
+	_    struct{} `group:"Processing"`
 	File string   `flag:"failed-documents-identity" check:"file" help:"file with the secret key (as age-keygen writes it) that reads failed documents written with --failed-documents-encrypt-to"`
 }
 
@@ -338,29 +338,29 @@ func (k FailedKey) Identities() (*failed.Identities, error) {
 
 // RefusalLimit is how many documents may be refused.
 type RefusalLimit struct {
-	_   struct{} `group:"How the work is done" section:"work"`
+	_   struct{} `group:"Processing" section:"work"`
 	Max Limit    `flag:"max-failed-documents" default:"1000" want:"a number, or unlimited" help:"pause an index after so many refusals that exceed 10 % of what was sent to it; or unlimited"`
 }
 
 // Failed is what becomes of documents that do not arrive.
 type Failed struct {
-	_      struct{} `group:"How the work is done" section:"work"`
+	_      struct{} `group:"Processing" section:"work"`
 	Place  FailedPlace
 	Form   FailedForm
-	Shared bool `flag:"failed-documents-shared" help:"all processes see the directory of --failed-documents: the control index need not tell which documents were refused"`
+	Shared bool `flag:"failed-documents-shared" help:"all processes see the same directory of --failed-documents, so that the control index need not list rejected documents"`
 	Limit  RefusalLimit
 }
 
 // Patience is how long a target that does not answer is waited for.
 type Patience struct {
-	_           struct{}      `group:"How the work is done" section:"work"`
-	Unavailable time.Duration `flag:"unavailable-timeout" default:"PT2M" help:"give up when the target has not answered for so long"`
+	_           struct{}      `group:"Processing" section:"work"`
+	Unavailable time.Duration `flag:"unavailable-timeout" default:"PT2M" help:"give up if the target has not answered for this long"`
 }
 
 // Output is the form of what a command prints.
 type Output struct {
 	_      struct{} `group:"Output"`
-	Format string   `flag:"output" default:"text" oneof:"text,json,table" help:"text or json; table is another word for text"`
+	Format string   `flag:"output" default:"text" oneof:"text,json,table" help:"text or json (table means text)"`
 }
 
 // JSON reports whether output is for programs.
@@ -368,7 +368,7 @@ func (o Output) JSON() bool { return o.Format == "json" }
 
 // Log is what is logged.
 type Log struct {
-	_     struct{}   `group:"How the work is done" section:"work"`
+	_     struct{}   `group:"Processing" section:"work"`
 	Level slog.Level `flag:"log-level" default:"info" oneof:"debug,info,warn,error" help:"debug, info, warn or error"`
 }
 
@@ -391,7 +391,7 @@ func (s *State) Check() error {
 // Session is the name of a migration.
 type Session struct {
 	_    struct{} `group:"Coordination" section:"coordination"`
-	Name string   `flag:"session-name" check:"name" help:"name of this migration ([a-z0-9-], at most 64); a new name starts afresh"`
+	Name string   `flag:"session-name" check:"name" help:"name of this migration ([a-z0-9-], at most 64); a new name starts a new migration"`
 }
 
 // OrDefault returns the name under which files of the session are kept.
@@ -422,7 +422,7 @@ func (l *Leases) Check() error {
 
 // Link is what connects a worker process with the daemon that started it.
 type Link struct {
-	_           struct{} `group:"How the work is done"`
+	_           struct{} `group:"Processing"`
 	StatusFD    int      `flag:"status-fd" default:"0" min:"0" max:"65535" help:"inherited file descriptor that gets JSON records; the last one when the process ends"`
 	ParentFD    int      `flag:"parent-fd" default:"0" min:"0" max:"65535" help:"inherited file descriptor that gives options and changes as JSON lines; at its end the worker hands off"`
 	MetricsFile string   `flag:"metrics-file" help:"file that gets the worker's metrics in Prometheus' text format, now and then and at its end"`

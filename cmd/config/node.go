@@ -19,13 +19,13 @@ type Windows struct {
 	_             struct{}      `group:"Windows" section:"import"`
 	CreateIndices bool          `flag:"create-indices" help:"create missing indices with the target's defaults and templates (otherwise a missing index ends the import)"`
 	Size          int64         `flag:"window-size" default:"67108864" min:"1024" max:"1099511627776" help:"bytes of a window of an uncompressed file"`
-	Lease         time.Duration `flag:"window-lease" default:"PT1M" min:"2s" max:"1h" help:"how long a window is leased at first; what is not done by then is handed off"`
+	Lease         time.Duration `flag:"window-lease" default:"PT1M" min:"2s" max:"1h" help:"how long a window is leased at first; the rest is handed off then"`
 	MaxAttempts   int           `flag:"max-attempts" default:"10" min:"1" max:"1000" help:"attempts in a row without progress after which a window is worked on alone, and may be given up"`
 }
 
 // Node is one machine's part of a migration.
 type Node struct {
-	_           struct{} `group:"The node" section:"daemon"`
+	_           struct{} `group:"Node" section:"daemon"`
 	Name        string   `flag:"node-name" help:"name of this node (default: the host's)"`
 	Workers     Workers  `flag:"workers" default:"auto" want:"auto, none, or a whole number from 1 to 256" help:"workers of this node: a number, auto (processors, memory, and how busy the target is), or none (the node reports, serves the API and drives --scale-driver)"`
 	MaxWorkers  int      `flag:"max-workers" default:"64" min:"1" max:"256" help:"most workers of this node, whatever is wanted of the fleet"`
@@ -76,7 +76,7 @@ func (e *Events) Check() error {
 
 // TLS is who this program is for nodes of a fleet.
 type TLS struct {
-	_     struct{} `group:"The API" section:"api"`
+	_     struct{} `group:"API" section:"api"`
 	Cert  string   `flag:"tls-cert" check:"file" help:"PEM file of the certificate of this node, operator or reader (rfsctl cert create)"`
 	Key   string   `flag:"tls-key" check:"file" help:"PEM file of its key"`
 	CA    string   `flag:"tls-ca" check:"file" help:"PEM file of the fleet's authority"`
@@ -85,7 +85,7 @@ type TLS struct {
 
 // FleetName is the name of a fleet.
 type FleetName struct {
-	_    struct{} `group:"The API" section:"api" variable:"yes"`
+	_    struct{} `group:"API" section:"api" variable:"yes"`
 	Name string   `flag:"fleet" default:"rfsd" check:"name" help:"name of the fleet in its certificates: a–z, 0–9 and -"`
 }
 
@@ -117,10 +117,10 @@ func (t TLS) Identity() (*cert.Identity, error) {
 
 // API is how a node is asked and steered.
 type API struct {
-	_            struct{} `group:"The API" section:"api"`
+	_            struct{} `group:"API" section:"api"`
 	Socket       string   `flag:"socket" default:"auto" help:"Unix socket of operators (mode 0660, group rfsd-operators where there is one); off: none; auto: operator.sock in the service's RUNTIME_DIRECTORY, else none"`
-	StatusSocket string   `flag:"status-socket" default:"auto" help:"Unix socket that tells everybody on this machine and takes no orders, likewise (auto: status.sock)"`
-	Listen       string   `flag:"listen" check:"address" help:"HOST:PORT of the API; beyond loopback only with --tls-cert, --tls-key and --tls-ca; on loopback without them everybody may read"`
+	StatusSocket string   `flag:"status-socket" default:"auto" help:"Unix socket that reports to every user of this machine and takes no orders; values as of --socket (auto: status.sock)"`
+	Listen       string   `flag:"listen" check:"address" help:"HOST:PORT of the API; beyond loopback only with --tls-cert, --tls-key and --tls-ca; on loopback without them every local user may read"`
 	Advertise    string   `flag:"advertise" check:"address" help:"HOST:PORT by which other nodes reach the API (default: that of --listen)"`
 	TLS          TLS
 	Hosts        []string `flag:"allowed-hosts" help:"further HOST:PORT by which browsers and clients reach the API; may be repeated"`
@@ -139,27 +139,27 @@ func (a *API) Check() error {
 
 // Fleet is how nodes find each other.
 type Fleet struct {
-	_          struct{} `group:"Fleet: hints between nodes, which change speed only" section:"fleet"`
-	Listen     string   `flag:"gossip-listen" check:"address" help:"host:port (TCP and UDP) on which nodes find each other, such as 0.0.0.0:7946; none: this node works by the coordination store alone"`
-	Advertise  string   `flag:"gossip-advertise" check:"address" help:"host:port by which others reach it (default: the same)"`
+	_          struct{} `group:"Fleet: gossip between nodes" section:"fleet"`
+	Listen     string   `flag:"gossip-listen" check:"address" help:"host:port (TCP and UDP) on which nodes find each other, such as 0.0.0.0:7946; none: this node uses the coordination store only"`
+	Advertise  string   `flag:"gossip-advertise" check:"address" help:"host:port at which other nodes reach --gossip-listen (default: the same)"`
 	Keys       string   `flag:"gossip-keys" check:"file" help:"file of the fleet's keys (rfsctl cert gossip-key), needed beyond loopback; SIGHUP reads it again"`
 	Join       []string `flag:"join" help:"where nodes are: host:port, dns:NAME, or provider=aws tag_key=K tag_value=V; the node list in the coordination store is always asked too"`
 	Zone       string   `flag:"zone" help:"availability zone of this machine: voters are spread over them"`
-	Spot       bool     `flag:"spot" help:"this machine may be taken away any time: it is the last to get a vote"`
-	DataDir    string   `flag:"data-dir" help:"directory of the hints' files (default: hints in the one systemd gives, else ~/.local/state/rfsd); it may be wiped any time"`
+	Spot       bool     `flag:"spot" help:"this machine may be terminated at any time (spot instance): it is the last to get a vote in Raft"`
+	DataDir    string   `flag:"data-dir" help:"directory of the hints' files (default: hints in the one systemd gives, else ~/.local/state/rfsd); it may be deleted at any time"`
 	Share      bool     `flag:"share-settings" section:"none" help:"make this node's settings the fleet's, over those that are stored (the first node of a session stores its own in any case)"`
 	OneMachine bool     `flag:"one-machine" help:"short intervals between nodes, for a fleet on one machine"`
 }
 
 // ConfigFile is the file of a node's settings.
 type ConfigFile struct {
-	_    struct{} `group:"The node"`
+	_    struct{} `group:"Node"`
 	Name string   `flag:"config" check:"file" help:"configuration file"`
 }
 
 // Counting is what an estimate counts.
 type Counting struct {
-	_         struct{} `group:"How the work is done"`
+	_         struct{} `group:"Processing"`
 	Documents bool     `flag:"documents" help:"count documents, too: some more requests per shard"`
 }
 

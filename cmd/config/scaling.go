@@ -4,11 +4,11 @@ import "time"
 
 // Scaling is how the leader of a fleet starts and ends machines.
 type Scaling struct {
-	_              struct{}      `group:"Fleet: machines, started and ended by the work that is left" section:"scaling"`
+	_              struct{}      `group:"Fleet: number of machines" section:"scaling"`
 	Driver         string        `flag:"scale-driver" oneof:"exec,aws," want:"exec or aws" help:"what starts and ends machines: exec runs --scale-command, aws sets the desired capacity of --scale-group; one of the nodes that have it drives (default: nothing)"`
 	Command        []string      `flag:"scale-command" help:"program that gets the wanted number of machines as its last argument and has that many run; further entries are arguments before it; the last line of its output may be the number that run"`
 	Group          string        `flag:"scale-group" help:"name of an AWS Auto Scaling group"`
-	Region         string        `flag:"scale-region" help:"its region (default: by the usual chain of AWS)"`
+	Region         string        `flag:"scale-region" help:"region of the group (default: that of the AWS default chain)"`
 	Endpoint       string        `flag:"scale-endpoint" check:"url" help:"URL of the Auto Scaling service (default: that of the region)"`
 	Min            int           `flag:"scale-min" default:"0" min:"0" max:"10000" help:"machines while there is work; at least one runs then"`
 	Max            int           `flag:"scale-max" default:"0" min:"0" max:"10000" help:"most machines; has to be given"`

@@ -98,11 +98,11 @@ func document(parent string, commands []*cli.Command) {
 		}
 		var help strings.Builder
 		if c.Description != "" {
-			help.WriteString(c.Description + "\n\n   ")
+			help.WriteString(c.Description + "\n\n")
 		}
 		help.WriteString("Exit codes:")
 		for _, code := range Codes(name) {
-			fmt.Fprintf(&help, "\n     %d  %s", int(code), code)
+			fmt.Fprintf(&help, "\n  %d  %s", int(code), code)
 		}
 		c.Description = help.String()
 	}

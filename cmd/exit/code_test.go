@@ -111,10 +111,10 @@ func TestTheCodeOfAMigration(t *testing.T) {
 func TestHelpStatesTheCodes(t *testing.T) {
 	status, check := &cli.Command{Name: "status"}, &cli.Command{Name: "check", Description: "Checks."}
 	Document(&cli.App{Name: "rfsctl", Commands: []*cli.Command{status, {Name: "snapshot", Subcommands: []*cli.Command{check}}}})
-	if want := "Exit codes:\n     0  " + meanings[0] + "\n     1  " + meanings[1] + "\n     4  " + meanings[4] + "\n     6  " + meanings[6] + "\n     7  " + meanings[7]; status.Description != want {
+	if want := "Exit codes:\n  0  " + meanings[0] + "\n  1  " + meanings[1] + "\n  4  " + meanings[4] + "\n  6  " + meanings[6] + "\n  7  " + meanings[7]; status.Description != want {
 		t.Errorf("%q, want %q", status.Description, want)
 	}
-	if !strings.HasPrefix(check.Description, "Checks.\n\n   Exit codes:\n     0  ") || !strings.Contains(check.Description, "\n     5  ") {
+	if !strings.HasPrefix(check.Description, "Checks.\n\nExit codes:\n  0  ") || !strings.Contains(check.Description, "\n  5  ") {
 		t.Errorf("%q", check.Description)
 	}
 }

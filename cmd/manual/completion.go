@@ -13,9 +13,9 @@ import (
 
 const completionHelp = `Prints a script that completes commands and options in your shell:
 
-     bash: PROGRAM completion bash > /etc/bash_completion.d/PROGRAM
-   zsh:  PROGRAM completion zsh > "${fpath[1]}/_PROGRAM"
-     fish: PROGRAM completion fish > ~/.config/fish/completions/PROGRAM.fish`
+  bash: PROGRAM completion bash > /etc/bash_completion.d/PROGRAM
+  zsh:  PROGRAM completion zsh > "${fpath[1]}/_PROGRAM"
+  fish: PROGRAM completion fish > ~/.config/fish/completions/PROGRAM.fish`
 
 // The program itself prints what may follow, asked with --generate-bash-completion as its last word.
 const (

@@ -139,15 +139,11 @@ func option(s config.Setting) string {
 	return b.String() + "\n\n"
 }
 
-// margin begins the lines of a description but its first one, as the help prints them.
-const margin = "   "
-
-// prose returns a description as Markdown: lines that are indented beyond the margin, examples and tables, stay as they are.
+// prose returns a description as Markdown: lines that are indented, examples and tables, stay as they are.
 func prose(description string) string {
 	var b strings.Builder
 	code := false
 	for line := range strings.SplitSeq(strings.TrimSpace(description), "\n") {
-		line = strings.TrimPrefix(line, margin)
 		indented := strings.HasPrefix(line, "  ")
 		if line != "" && indented != code {
 			b.WriteString("\n")
@@ -157,7 +153,7 @@ func prose(description string) string {
 		case line == "":
 			b.WriteString("\n")
 		case code:
-			b.WriteString("    " + line + "\n")
+			b.WriteString("  " + line + "\n")
 		default:
 			b.WriteString(escape(line) + "\n")
 		}

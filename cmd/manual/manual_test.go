@@ -16,7 +16,7 @@ import (
 func sample() *cli.App {
 	nothing := func(context.Context, *config.Call) error { return nil }
 	return &cli.App{Name: "sample", Usage: "show what pages hold", Version: "v1.2.3", Commands: []*cli.Command{
-		config.Raw[config.MigrateCommand](cli.Command{Name: "move", Usage: "move <all> of *it*", Description: "Moves all.\n   It is _one_ line\n   longer.\n\n     $ sample move\n     moved\n\n   Exit codes:\n     0  done"}, nothing),
+		config.Raw[config.MigrateCommand](cli.Command{Name: "move", Usage: "move <all> of *it*", Description: "Moves all.\nIt is _one_ line\nlonger.\n\n  $ sample move\n  moved\n\nExit codes:\n  0  done"}, nothing),
 		{Name: "parts", Usage: "what there is", Subcommands: []*cli.Command{
 			config.Raw[config.None](cli.Command{Name: "show", Usage: "show a part", ArgsUsage: "ID..."}, nothing),
 		}},
@@ -31,7 +31,7 @@ func TestPages(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"sample":            {`.TH "SAMPLE" "1" "" "sample v1.2.3" "User Commands"`, "sample - show what pages hold", "sample move\\fP", "sample parts\\fP", "sample-move\\fP(1)"},
-		"sample-move":       {"move <all> of *it*", "Moves all.\nIt is _one_ line\nlonger.\n", ".EX\n  $ sample move\n  moved\n.EE", ".EX\n  0  done\n", "sample\\fP(1)"},
+		"sample-move":       {"move <all> of *it*", "Moves all.\nIt is _one_ line\nlonger.\n", ".EX\n$ sample move\nmoved\n.EE", ".EX\n0  done\n", "sample\\fP(1)"},
 		"sample-parts":      {"sample parts show\\fP", "sample-parts-show\\fP(1)"},
 		"sample-parts-show": {"sample parts show\\fP \\fIID...\\fP"},
 	} {

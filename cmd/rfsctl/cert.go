@@ -15,17 +15,19 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-const certHelp = `A fleet has one authority; it is made with the first certificate. Give every node ca.crt and its own (or one shared)
-   certificate and key of the role node; operators and readers get theirs. ca.key stays where certificates are made. Nothing is
-   overwritten: make a new one under another name, replace the files, and send SIGHUP to the daemon.
+const certHelp = `A fleet has one certificate authority, created with the first certificate. Give every node ca.crt
+and its own (or one shared) certificate and key of the role node; operators and readers get their
+own. ca.key stays where certificates are created. Nothing is overwritten: create a new
+certificate under another name, replace the files, and send SIGHUP to the daemon.
 
-   Roles: node (answers, and talks to nodes), operator (reads and steers), reader (reads).`
+Roles: node (serves the API and talks to nodes), operator (reads, pauses, resumes, drains,
+scales), reader (reads).`
 
 func certCommand() *cli.Command {
 	return &cli.Command{
-		Name: "cert", Usage: "make the certificates and keys of a fleet", Description: certHelp,
+		Name: "cert", Usage: "create the certificates and keys of a fleet", Description: certHelp,
 		Subcommands: []*cli.Command{
-			config.Command(cli.Command{Name: "create", Usage: "make a certificate, and the fleet's authority when there is none", ArgsUsage: "NAME", Description: certHelp}, createCert),
+			config.Command(cli.Command{Name: "create", Usage: "create a certificate, and the fleet's certificate authority if there is none", ArgsUsage: "NAME", Description: certHelp}, createCert),
 			config.Command(cli.Command{Name: "gossip-key", Usage: "add a key to a key file of gossip, as the last one", ArgsUsage: "FILE"}, gossipKey),
 		},
 	}

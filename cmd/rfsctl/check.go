@@ -13,20 +13,21 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 )
 
-const checkHelp = `Follows every reference from the catalog to the files of Lucene: that each blob is there, has its
-length, and that its checksum is right; opens each shard and counts its live documents; names blobs
+const checkHelp = `Follows every reference from the repository's catalog to the Lucene files: checks that each blob
+exists, and its length and checksum; opens each shard and counts its live documents; lists blobs
 that nothing refers to (only when all snapshots are checked). Nothing is written.
 
---read-data-subset n/t reads the data of one t-th of the files, so that t runs with n = 1 to t read
-all of them; 0/1 reads none and checks names, lengths and metadata only. Metadata is always read.
+--read-data-subset n/t reads the data of one t-th of the files, so that t runs with n = 1 to t
+read all of them; 0/1 reads none and checks names, lengths and metadata only. Metadata is always
+read.
 
-Notices and unreferenced blobs are printed and end it with 0. Shards that the snapshot was made
-without, or that rfsd cannot read, end it with 7; damage with 5, which wins.`
+Notices and unreferenced blobs are printed and exit with 0. Shards that the snapshot was made
+without, or that rfsd cannot read, exit with 7; damage with 5, which takes precedence.`
 
 func checkCommand() *cli.Command {
 	return config.Command(cli.Command{
 		Name:        "check",
-		Usage:       "prove that snapshots are whole",
+		Usage:       "check that snapshots are complete and undamaged",
 		Description: checkHelp,
 	}, checkSnapshots)
 }

@@ -18,17 +18,23 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state and .rfs_control of its session (with
-   _SESSION behind their names) and their aliases, or the coordinator file. Migrated indices are not touched, other sessions neither.
-   The list of what it created (rfsctl created) goes, too.
-   --trial removes the trial run of the session (rfsd migrate --trial with the same --session-name and --coordinator-file): first the indices
-   that it created, as rfsctl undo does it, then what is kept about it. An index with another UUID or that others wrote to is refused by
-   name and stays, with what is kept. Sequence numbers are known when the trial run ended; of one that was killed the UUID decides.
-   Only a migration that is complete is forgotten, unless --force says otherwise. Stop the daemons of the session first.`
+const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state and
+.rfs_control of its session (with _SESSION appended to their names) and their aliases, or the
+coordinator file. Migrated indices and other sessions are not touched. The list of what the
+session created (rfsctl created) is removed, too.
+
+--trial removes the trial run of the session (rfsd migrate --trial with the same --session-name
+and --coordinator-file): first the indices that it created, as rfsctl undo does, then what is
+kept about it. An index with another UUID, or that others wrote to, is refused by name and stays,
+together with what is kept. Sequence numbers are recorded when the trial run ends; after a kill
+only the UUID is compared.
+
+Only a complete migration is removed, unless --force is given. Stop the daemons of the session
+first.`
 
 func cleanupCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "cleanup", Usage: "remove what is kept about a migration that is complete", Description: cleanupHelp,
+		Name: "cleanup", Usage: "remove what is kept about a complete migration", Description: cleanupHelp,
 	}, cleanup)
 }
 

@@ -23,17 +23,25 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const createdHelp = `Lists what a migration or an import created: on the target indices with their UUIDs, data streams, aliases, templates, pipelines, scripts and policies,
-   and settings that --tune-target changed with their former values; on the source the repository and the snapshot. Objects that were there
-   before the migration are not in the list. With --target-host the target is asked, and the list states what rfsctl undo would refuse, and why.`
+const createdHelp = `Lists what a migration or an import created: on the target, indices with their UUIDs, data
+streams, aliases, templates, pipelines, scripts and policies, and settings that --tune-target
+changed, with their former values; on the source, the repository and the snapshot. Objects that
+existed before the migration are not listed. With --target-host the target is asked, and the list
+states what rfsctl undo would refuse, and why.`
 
-const undoHelp = `Removes from the target what rfsctl created lists, and nothing else. Without --yes it names everything and removes nothing.
-   Refused, with the reason and what to do: indices with another UUID; indices that were written to after the migration (by their sequence numbers;
-   where these are not known, because the migration did not end: all that have documents); indices with changed settings or aliases; aliases that
-   were moved; templates and other objects that were changed, or that the target still needs. On the source nothing is removed.
-   Stop the daemons of the session and all writing applications first: a session in which a process holds a lease is refused. From the first
-   removal on no process can join the session any more. After a kill, or when the cause of a refusal is removed, run the same command again;
-   rfsctl cleanup --force removes the list itself.`
+const undoHelp = `Removes from the target what rfsctl created lists, and nothing else. Without --yes it lists
+everything and removes nothing.
+
+It refuses, with the reason and what to do: indices with another UUID; indices that were written
+to after the migration (by their sequence numbers; if these are unknown, because the migration
+did not end: all that have documents); indices with changed settings or aliases; aliases that
+were moved; templates and other objects that were changed, or that the target still needs.
+Nothing is removed on the source.
+
+Stop the daemons of the session and all writing applications first: a session in which a process
+holds a lease is refused. After the first removal no process can join the session any more. After
+a kill, or after the cause of a refusal is removed, run the same command again; rfsctl cleanup
+--force removes the list itself.`
 
 func createdCommand() *cli.Command {
 	return config.Command(cli.Command{

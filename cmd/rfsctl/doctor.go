@@ -21,12 +21,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const doctorHelp = `Checks before the first byte: that the repository can be read, that the target permits every call of a migration, its version, health,
-   disks, heap and limits, the clocks, and the names of the indices. No document is written: a permission is proved by a request that is impossible
-   for another reason, so that it is either forbidden or refused. Where only an index can prove it (indexing into names that do not exist yet), an
-   empty one with the name NAME-rfsd-doctor-RANDOM is made and removed at once. Each finding states what to do.
+const doctorHelp = `Checks before a migration that the repository can be read, that the target permits every call of
+a migration, its version, health, disks, heap and limits, the clocks, and the names of the
+indices. No document is written: a permission is tested with a request that must fail for another
+reason, so that the answer is either forbidden or invalid. Where only an index can show it
+(indexing into names that do not exist yet), an empty one with the name NAME-rfsd-doctor-RANDOM
+is created and removed at once. Each finding states what to do.
 
-   Warnings end it with 0, problems with 7.`
+Warnings exit with 0, problems with 7.`
 
 func doctorCommand() *cli.Command {
 	return config.Command(cli.Command{Name: "doctor", Usage: "check repository and target before a migration", Description: doctorHelp}, examine)

@@ -20,17 +20,22 @@ import (
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-const failuresHelp = `What failed: the items, indices and phases that were given up, by reason, and the documents that the target refused, as the state of the
-   work knows them: asked of a node, or read in the store (--target-host, --coordinator-host or --coordinator-file). Workers of a fleet (rfsd worker,
-   run and import) whose --failed-documents is a directory that is not declared shared note there index, id, shard, ordinal and reason.
-   The documents themselves, with the target's words, are in those directories. A bucket or a shared directory has all of them, and one process
-   alone (rfsd migrate) has them in its directory: nothing is noted then. With --failed-documents they are read from there (of a bucket: those of
-   the session). Each class of failures has one remedy; rfsd redrive sends the documents again when it is applied.
-   At most 10,000 documents are listed; all are counted.`
+const failuresHelp = `Lists what failed: items, indices and phases, by reason, and the documents that the target
+rejected. A node is asked, or the store is read (--target-host, --coordinator-host or
+--coordinator-file). Workers of a fleet (rfsd worker, run and import) whose --failed-documents is
+a directory that is not declared shared record index, id, shard, ordinal and reason in the store;
+the documents themselves, with the target's messages, are in those directories.
+
+A bucket or a shared directory has all failed documents, and a single process (rfsd migrate) has
+them in its own directory; the store then lists none. With --failed-documents they are read from
+there (of a bucket: those of the session). Each class of failures has one remedy; rfsd redrive
+sends the documents again after it was applied.
+
+At most 10,000 documents are listed; all are counted.`
 
 func failuresCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "failures", Usage: "what was given up, by reason, and which documents were refused", Description: failuresHelp,
+		Name: "failures", Usage: "list what failed, by reason, and the rejected documents", Description: failuresHelp,
 	}, showFailures)
 }
 

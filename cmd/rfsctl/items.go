@@ -23,22 +23,25 @@ import (
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-const itemsHelp = `A shard of the snapshot is a chain of work items; each covers the ordinals from its cursor to its
-   successor's. These commands work on the stored state itself, while workers run or after they died. A coordinator
-   file can be read only while no rfsd has it open: list and show ask that rfsd instead. They ask a node with --node, or when no store is
-   named and a node, or an rfsd of this user in the foreground, runs on this machine.
+const itemsHelp = `A shard of the snapshot is a chain of work items; each covers the ordinals from its cursor to
+that of its successor. These commands work on the stored state itself, while workers run or after
+they died. While an rfsd has a coordinator file open, list and show ask that rfsd instead. They
+ask a node with --node, or if no store is named and a node, or an rfsd of this user in the
+foreground, runs on this machine.
 
-   States: open; leased; expired (its lease is over: the next worker takes it); done; handed off (a successor has the
-   rest); replaced (another tool began it, its range is done by other items); failed (given up for the reason that is shown; retry
-   opens it again). cancel gives up an item that no lease holds: its documents do not arrive, the migration ends without
-   them (exit code 7), and the reason names the operator. The same migration, run again, opens it as any failed item.
+States: open; leased; expired (its lease has ended: the next worker takes it); done; handed off
+(a successor has the rest); replaced (another tool began it, its range is done by other items);
+failed (given up for the reason shown; retry opens it again). cancel gives up an item that no
+lease holds: its documents do not arrive, the migration ends without them (exit code 7), and the
+reason names the operator. Running the same migration again opens it as any failed item.
 
-   "safe to write" is said only when nothing is open and every lease, margin and request timeout has passed: until
-   then the last request of a worker that was stopped may still arrive and overwrite what others wrote.`
+"safe to write" is reported only when nothing is open and every lease, margin and request timeout
+has passed: until then the last request of a worker that was stopped may still arrive and
+overwrite other writes.`
 
 func itemsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "items", Usage: "the work items of a migration", Description: itemsHelp,
+		Name: "items", Usage: "list, retry and cancel the work items of a migration", Description: itemsHelp,
 		Subcommands: []*cli.Command{
 			config.Command(cli.Command{Name: "list", Usage: "list work items, their sums, and whether the target is safe to write", Description: itemsHelp}, listItems),
 			config.Command(cli.Command{Name: "show", Usage: "show everything about one item", ArgsUsage: "ID", Description: itemsHelp}, showItem),

@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exit.Code
 func newApp() *cli.App {
 	app := &cli.App{
 		Name:                 "rfsctl",
-		Usage:                "look at snapshots and at the work of rfsd",
+		Usage:                "inspect snapshots, and inspect and control migrations",
 		Version:              version,
 		EnableBashCompletion: true,
 		Commands:             append([]*cli.Command{snapshotCommand(), itemsCommand(), failuresCommand(), reportCommand(), certCommand(), cleanupCommand(), createdCommand(), undoCommand(), targetCommand(), doctorCommand(), pageCommand(), manual.Completion("rfsctl", newApp), manual.Command(newApp)}, nodeCommands()...),

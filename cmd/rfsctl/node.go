@@ -23,29 +23,33 @@ const (
 	statusSocket   = "/run/rfsd/status.sock"
 )
 
-const nodeHelp = `Nodes are asked in turn until one answers; each reports the whole migration. Without --node, a node on this machine is
-   asked over its socket (` + operatorSocket + ` for members of the group rfsd-operators, else ` + statusSocket + `), or, if there is none, the rfsd
-   migrate or import that you have running in another terminal. Nodes elsewhere need a certificate of the fleet (rfsctl cert create).`
+const nodeHelp = `Nodes are asked in turn until one answers; each reports the whole migration. Without --node, a
+node on this machine is asked over its socket (` + operatorSocket + ` for members of the group
+rfsd-operators, else ` + statusSocket + `), or, if there is none, the rfsd migrate or import
+that you have running in another terminal. Other nodes need a certificate of the fleet (rfsctl
+cert create).`
 
 const statusHelp = nodeHelp + `
 
-   With --target-host, --coordinator-host or --coordinator-file the state of the work is read where it is kept, whether anything runs or not. A
-   coordinator file that rfsd has open is not read: the process is asked instead. Of several commands --session-name chooses one.
+With --target-host, --coordinator-host or --coordinator-file the state is read from the store,
+whether a process runs or not. A coordinator file that rfsd has open is not read: the process is
+asked instead. --session-name chooses one of several sessions.
 
-   The rate is that of the last minute, and the time left follows from it. A single reading of the store has only the mean since the
-   documents began. "given up" are work items, indices and phases that failed: rfsctl failures names them.`
+The rate is that of the last minute, and the time left follows from it. A single reading of the
+store has only the mean since the documents began. "given up" are work items, indices and phases
+that failed: rfsctl failures lists them.`
 
 func nodeCommands() []*cli.Command {
 	return []*cli.Command{
-		config.Command(cli.Command{Name: "status", Usage: "how far the migration is", Description: statusHelp}, showStatus),
-		config.Command(cli.Command{Name: "nodes", Usage: "the living nodes of the fleet", Description: nodeHelp}, showNodes),
-		config.Command(cli.Command{Name: "events", Usage: "what happened, newest last", Description: nodeHelp}, showEvents),
-		config.Command(cli.Command{Name: "logs", Usage: "last log lines of a node and its workers", Description: nodeHelp}, showLogs),
-		config.Command(cli.Command{Name: "pause", Usage: "have every worker of the fleet hand off and wait; it counts as no attempt", Description: orderHelp}, pause),
+		config.Command(cli.Command{Name: "status", Usage: "show the progress of the migration", Description: statusHelp}, showStatus),
+		config.Command(cli.Command{Name: "nodes", Usage: "list the live nodes of the fleet", Description: nodeHelp}, showNodes),
+		config.Command(cli.Command{Name: "events", Usage: "list events, newest last", Description: nodeHelp}, showEvents),
+		config.Command(cli.Command{Name: "logs", Usage: "show the last log lines of a node and its workers", Description: nodeHelp}, showLogs),
+		config.Command(cli.Command{Name: "pause", Usage: "have every worker of the fleet hand off and wait; this is not counted as an attempt", Description: orderHelp}, pause),
 		config.Command(cli.Command{Name: "resume", Usage: "let the fleet work again, or only the named nodes that were drained", ArgsUsage: "[NODE...]", Description: orderHelp}, choose("/v1/resume", "resumed")),
-		config.Command(cli.Command{Name: "drain", Usage: "have every worker of the fleet hand off, or of the named nodes, because they are going to stop", ArgsUsage: "[NODE...]", Description: orderHelp}, choose("/v1/drain", "draining")),
+		config.Command(cli.Command{Name: "drain", Usage: "have every worker of the fleet, or of the named nodes, hand off before machines stop", ArgsUsage: "[NODE...]", Description: orderHelp}, choose("/v1/drain", "draining")),
 		config.Command(cli.Command{Name: "scale", Usage: "set the number of workers of the fleet; auto lets each node decide", ArgsUsage: "N|auto", Description: orderHelp}, scale),
-		config.Command(cli.Command{Name: "orders", Usage: "what became of pause, resume, drain and scale: the latest orders, or one of them", ArgsUsage: "[ID]", Description: ordersHelp}, showOrders),
+		config.Command(cli.Command{Name: "orders", Usage: "show the outcome of pause, resume, drain and scale: the latest orders, or one of them", ArgsUsage: "[ID]", Description: ordersHelp}, showOrders),
 	}
 }
 

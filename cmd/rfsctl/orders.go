@@ -21,16 +21,19 @@ import (
 
 const orderHelp = nodeHelp + `
 
-   An order has an id and comes into force within 30 seconds, or never. Exit code 0: it is in force, which means stored; nodes that do
-   not follow it yet are named. Exit code 1: it was refused, and does not come into force. Exit code 9: the store does not answer;
-   "rfsctl orders ID" shows later which. Of two orders about the same the one that was given later holds.`
+An order has an id and comes into force within 30 seconds, or never. Exit code 0: it is in force,
+that is, stored; nodes that do not follow it yet are listed. Exit code 1: it was refused, and
+does not come into force. Exit code 9: the store does not answer; "rfsctl orders ID" reports the
+outcome later. Of two orders about the same subject the later one holds.`
 
 const ordersHelp = nodeHelp + `
 
-   Without an id the latest orders are listed, newest first. States: in_force; replaced by a newer order about the same; unknown: not
-   stored, and its end is not over; expired: not stored before its end, so that it never comes into force; forgotten: too old to be kept.
-   With an id the exit code is 0 when the order is or was in force, 9 when that is not known yet, and else 1. With --target-host,
-   --coordinator-host or --coordinator-file the orders are read from the store, without the nodes that do not follow them.`
+Without an id the latest orders are listed, newest first. States: in_force; replaced by a newer
+order about the same subject; unknown: not stored, but it still may be before its end; expired:
+not stored before its end, so that it never comes into force; forgotten: too old to be kept. With
+an id the exit code is 0 if the order is or was in force, 9 if that is not known yet, and
+otherwise 1. With --target-host, --coordinator-host or --coordinator-file the orders are read
+from the store, without the nodes that do not follow them.`
 
 // give sends an order to a node and shows what became of it.
 func give(ctx context.Context, call *config.Call, o config.Asked, path string, body any, done string) error {

@@ -25,10 +25,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-const pageHelp = `Serves the status page of a node on this machine's loopback, asking the node with your socket or certificate, and opens it in
-   the browser. The address holds a token that opens the page once; the browser then has a cookie for a name of its own under .localhost,
-   which no other port of this machine gets. Other users of this machine have nothing.
-   The page only reads. Ctrl-C ends it.`
+const pageHelp = `Serves the status page of a node on the loopback interface of this machine, asking the node with
+your socket or certificate, and opens it in the browser. The address holds a token that opens the
+page once; the browser then has a cookie for a host name below .localhost that no other port of
+this machine receives. Other users of this machine get no access. The page is read-only. Ctrl-C
+ends it.`
 
 func pageCommand() *cli.Command {
 	return config.Command(cli.Command{Name: "page", Usage: "open the status page in a browser", Description: pageHelp}, openPage)

@@ -15,24 +15,27 @@ import (
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-const reportHelp = `Sums up what the work items recorded: documents and bytes per index; for ended items how long their
-   last lease lasted, which part of it was setup (until the first document was read) and the throughput. Documents that
-   an item has from earlier leases are counted with its last one.
+const reportHelp = `Sums up what the work items recorded: documents and bytes per index; for ended items the duration
+of their last lease, the part of it that was setup (until the first document was read) and the
+throughput. Documents that an item has from earlier leases are counted with its last one.
 
-   ON TARGET and LUCENE are the root documents and all Lucene documents (nested ones included) that the target held when the last
-   document of the index was sent; "-" before, and where it does not let them be counted.
+ON TARGET and LUCENE are the root documents and all Lucene documents (including nested ones) that
+the target held when the last document of the index was sent; "-" before that, and if the target
+does not permit counting them.
 
-   The suggested initial lease is 20 times the setup of the slowest tenth (then setup is about 5 % of a lease), or long
-   enough that nine of ten items end within it (4/3 of their duration, at most 1 h), whichever is longer; from 1 min to 6 h.
+The suggested initial lease is 20 times the setup of the slowest tenth (then setup is about 5 %
+of a lease), or long enough that nine of ten items end within it (4/3 of their duration, at most
+1 h), whichever is longer; from 1 min to 6 h.
 
-   Refused documents that a fleet noted are summed up; rfsctl failures names each.
+Rejected documents that a fleet recorded are summed up; rfsctl failures lists each.
 
-   A node (--node, or the one on this machine when no store is named) gives the same account, of when it read the store last. The JSON also
-   has the migration as rfsctl status shows it, and the last 1,000 events.`
+A node (--node, or the one on this machine if no store is named) reports the same, as of when it
+last read the store. The JSON also has the migration as rfsctl status shows it, and the last
+1,000 events.`
 
 func reportCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "report", Usage: "how long the work took, and which initial lease fits it", Description: reportHelp,
+		Name: "report", Usage: "report durations and throughput, and suggest an initial lease", Description: reportHelp,
 	}, showReport)
 }
 

@@ -24,15 +24,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const showHelp = `Opens every shard of a snapshot and counts segments, live Lucene documents (nested children
-included), deletions and bytes, and says which Lucene wrote them. With --target-version it tells, by the
-rules of the migration, what of settings, mappings and aliases an OpenSearch of that version would not
-take as it is.`
+const showHelp = `Opens every shard of a snapshot and counts segments, live Lucene documents (including nested
+ones), deletions and bytes, and reports which Lucene version wrote them. With --target-version it
+reports, by the rules of the migration, which settings, mappings and aliases an OpenSearch of
+that version would not accept unchanged.`
 
 func snapshotCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "snapshot",
-		Usage: "what a repository holds, without any cluster",
+		Usage: "inspect the snapshots of a repository, without a cluster",
 		Subcommands: []*cli.Command{
 			config.Command(cli.Command{Name: "list", Usage: "list the snapshots of a repository"}, listSnapshots),
 			config.Command(cli.Command{Name: "show", Usage: "show the indices and shards of a snapshot", Description: showHelp}, showSnapshot),

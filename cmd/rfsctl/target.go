@@ -12,15 +12,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/tuning"
 )
 
-const targetHelp = `On large indices that it creates rfsd sets refresh_interval -1, and with --tune-target on all of them also number_of_replicas 0, for as long as documents come.
-   What they were is kept with the state of the work; the migration restores it at its end. restore does so now, for a migration that was
-   given up: only settings that still are as rfsd set them, on the very index that it tuned. It may be repeated.`
+const targetHelp = `On large indices that it creates rfsd sets refresh_interval to -1 while documents are sent, and
+with --tune-target also number_of_replicas to 0 on all of them. The former values are kept with
+the state of the migration, which restores them at its end. restore does so now, for a migration
+that was abandoned: only settings that still have the values that rfsd set, on the same index. It
+may be repeated.`
 
 func targetCommand() *cli.Command {
 	return &cli.Command{
-		Name: "target", Usage: "give the target's settings back", Description: targetHelp,
+		Name: "target", Usage: "restore settings of the target", Description: targetHelp,
 		Subcommands: []*cli.Command{
-			config.Command(cli.Command{Name: "restore", Usage: "restore the settings that were changed while documents come", Description: targetHelp}, restoreTarget),
+			config.Command(cli.Command{Name: "restore", Usage: "restore the index settings that were changed while documents were sent", Description: targetHelp}, restoreTarget),
 		},
 	}
 }

@@ -30,7 +30,7 @@ func closedPort(t *testing.T) string {
 func TestACoordinatorIsNeverIgnored(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	source := []string{"--repo-uri", "/repo", "--snapshot-name", "s", "--unavailable-timeout", "1s"}
-	t.Run("a rehearsal keeps its state there", func(t *testing.T) {
+	t.Run("a dry run keeps its state there", func(t *testing.T) {
 		r, err := parse(t, append(source, "--discard", "--coordinator-host", closedPort(t))...)
 		if err != nil {
 			t.Fatal(err)
@@ -56,8 +56,8 @@ func TestACoordinatorIsNeverIgnored(t *testing.T) {
 		}
 	})
 	for name, args := range map[string][]string{
-		"an export refuses it":                 {"--export-dir", t.TempDir(), "--coordinator-host", "http://127.0.0.1:1"},
-		"a rehearsal refuses it beside a file": {"--discard", "--coordinator-file", "x.db", "--coordinator-host", "http://127.0.0.1:1"},
+		"an export refuses it":               {"--export-dir", t.TempDir(), "--coordinator-host", "http://127.0.0.1:1"},
+		"a dry run refuses it beside a file": {"--discard", "--coordinator-file", "x.db", "--coordinator-host", "http://127.0.0.1:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := parse(t, append(source, args...)...); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "--coordinator-host") {
@@ -79,10 +79,10 @@ func TestTheRateHoldsForEveryDestination(t *testing.T) {
 		o  options
 		in *instruments
 	}{
-		"rehearsal":             {options{discard: true}, &instruments{}},
-		"export":                {options{exportDir: t.TempDir(), compression: "none"}, &instruments{}},
-		"export of a slot":      {options{exportDir: "shared", compression: "none"}, &instruments{files: dir}},
-		"rehearsal in a worker": {options{discard: true, coordinator: target.Config{URL: "http://127.0.0.1:1"}}, &instruments{}},
+		"dry run":             {options{discard: true}, &instruments{}},
+		"export":              {options{exportDir: t.TempDir(), compression: "none"}, &instruments{}},
+		"export of a slot":    {options{exportDir: "shared", compression: "none"}, &instruments{files: dir}},
+		"dry run in a worker": {options{discard: true, coordinator: target.Config{URL: "http://127.0.0.1:1"}}, &instruments{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.bucket = throttle.New(1)

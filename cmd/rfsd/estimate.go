@@ -20,15 +20,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const estimateHelp = `Reads the manifests of the snapshot's shards (with --documents also what counts their documents) and says what a migration has
-   to read: bytes and requests to the repository. Nothing is sent to anybody.`
+const estimateHelp = `Reads the manifests of the snapshot's shards (with --documents also the files that count their
+documents) and reports how much a migration has to read: bytes and requests to the repository. No
+other cluster or service is contacted.`
 
 // estimateReaders is how many shards are opened at the same time.
 const estimateReaders = 8
 
 func estimateCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "estimate", Usage: "say how much a migration has to read before it begins", Description: estimateHelp,
+		Name: "estimate", Usage: "estimate how much a migration has to read", Description: estimateHelp,
 	}, func(ctx context.Context, call *config.Call, o config.Estimate) error {
 		r, err := repo.OpenFederation(ctx, o.Repository.URI, o.Repository.Remotes, o.Repository.S3.Options())
 		if err != nil {

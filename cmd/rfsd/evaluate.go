@@ -18,14 +18,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const evaluateHelp = `Says what migrate with the same options would create, change, skip and refuse on this very target, and how much it would read and
-   write. What exists is compared with what would be created (fields, types,
-   settings, aliases), with the documents there, blocks, and other indices behind its aliases. Nothing is written: what migrate would create is given to the target's simulation of templates, which parses it with the target's own
-   version and plugins and keeps nothing.`
+const evaluateHelp = `Reports what migrate with the same options would create, change, skip and refuse on this target,
+and how much it would read and write. Existing objects are compared with what would be created
+(fields, types, settings, aliases), with the documents there, blocks, and other indices behind
+the same aliases. Nothing is written: what migrate would create is passed to the target's
+template simulation, which parses it with the target's own version and plugins and stores
+nothing.`
 
 func evaluateCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "evaluate", Usage: "say what a migration would do, and write nothing", Description: evaluateHelp,
+		Name: "evaluate", Usage: "report what a migration would do, without writing anything", Description: evaluateHelp,
 	}, func(ctx context.Context, call *config.Call, m config.Migrate) error {
 		o, err := newOptions(m)
 		if err != nil {
@@ -62,11 +64,11 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	rehearsal := worker.Rehearsal{Target: client}
-	globals := &worker.TargetGlobals{Cluster: rehearsal, Version: v, Wanted: o.globals, Log: log}
+	dry := worker.DryRunCluster{Target: client}
+	globals := &worker.TargetGlobals{Cluster: dry, Version: v, Wanted: o.globals, Log: log}
 	e := &worker.Evaluator{
 		Target: client, Version: v, Repo: counted, Existing: o.existing, Log: log,
-		Indices: &worker.TargetIndices{Cluster: rehearsal, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Globals: globals, Log: log, UUIDs: client, AllowSource: o.allowSource},
+		Indices: &worker.TargetIndices{Cluster: dry, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Globals: globals, Log: log, UUIDs: client, AllowSource: o.allowSource},
 		Globals: globals,
 	}
 	if warning := v.Untested(); warning != "" {

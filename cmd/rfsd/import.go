@@ -19,24 +19,28 @@ import (
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-const importHelp = `Brings NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk interface takes them; plain, .gz or
-   .zst) from a directory or a bucket into a cluster. Start the same command on as many machines as you like, each of which sees
-   the same files: one of them cuts the files into windows, all of them work, any of them may die. The same command
-   continues where it was; documents are overwritten by id, never doubled. Files must not change meanwhile.
+const importHelp = `Imports NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk
+API takes them; plain, .gz or .zst) from a directory or a bucket into a cluster. Start the same
+command on any number of machines that see the same files: one of them divides the files into
+windows, all of them work, and any of them may die. The same command continues where it stopped;
+documents are overwritten by id, never duplicated. Files must not change meanwhile.
 
-   Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request), one body more per slot,
-   and per slot 256 KiB or twice the longest line (at most --max-document-size), with zstd up to 8 MiB for its window, beyond it up to 128 MiB of all slots together; nothing is unpacked to disk.
-   At most 1048576 files. An uncompressed file is cut into windows, a compressed file is one window.
+Memory: requests under way (--max-connections) times their size
+(--documents-size-per-bulk-request), one more request body per slot, and per slot 256 KiB or
+twice the longest line (at most --max-document-size); with zstd up to 8 MiB more for its window,
+and beyond that up to 128 MiB for all slots together. Nothing is unpacked to disk. At most
+1048576 files. An uncompressed file is divided into windows, a compressed file is one window.
 
-   rfsd run --from … does the same as a service, with workers that are kept running.
+rfsd run --from … does the same as a service, with workers that are kept running.
 
-   The failed-document file names what was rejected or cannot be read (exit code 6) with file and offset. Windows of a damaged
-   file that were given up end it with 7, which wins over 6.`
+The failed documents (--failed-documents) list what was rejected or cannot be read, with file and
+offset (exit code 6). Abandoned windows of a damaged file exit with 7, which takes precedence
+over 6.`
 
 func importCommand() *cli.Command {
 	return config.Raw[config.ImportCommand](cli.Command{
 		Name:        "import",
-		Usage:       "bring NDJSON files, such as those of an export, into a cluster; any number of processes share the work",
+		Usage:       "import NDJSON files, such as those of an export, into a cluster; any number of processes share the work",
 		Description: importHelp,
 	}, func(ctx context.Context, call *config.Call) error {
 		values := call.Given()

@@ -82,7 +82,7 @@ func warnVisible(stderr io.Writer, args []string) {
 func newApp() *cli.App {
 	app := &cli.App{
 		Name:                 "rfsd",
-		Usage:                "move Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
+		Usage:                "migrate Elasticsearch and OpenSearch clusters to OpenSearch by reading their snapshots",
 		Version:              version,
 		EnableBashCompletion: true,
 		Commands: []*cli.Command{migrateCommand(), runCommand(), workerCommand(), evaluateCommand(), verifyCommand(), estimateCommand(), importCommand(), redriveCommand(), configCommand(),

@@ -17,7 +17,7 @@ func TestMemoryBudget(t *testing.T) {
 		least  int64
 		most   int64
 	}{
-		{"rehearsal", options{slots: 2, connections: 10, bulkBytes: 5 << 20}, false, 90 << 20, 130 << 20},
+		{"dry run", options{slots: 2, connections: 10, bulkBytes: 5 << 20}, false, 90 << 20, 130 << 20},
 		{"cluster", options{slots: 2, connections: 10, bulkBytes: 5 << 20, target: to}, false, 150 << 20, 200 << 20},
 		{"cluster from a bucket", options{slots: 2, connections: 10, bulkBytes: 5 << 20, target: to}, true, 214 << 20, 264 << 20},
 		{"the largest bodies", options{slots: 64, connections: 1000, bulkBytes: 1 << 30, target: to}, true, 1064 << 30, math.MaxInt64},

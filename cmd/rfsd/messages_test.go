@@ -136,13 +136,13 @@ func TestTheSummaryShowsWhatIsOnTheTarget(t *testing.T) {
 	}
 }
 
-func TestTheSummaryOfARehearsalSaysThatNothingWasSent(t *testing.T) {
-	for _, rehearsal := range []bool{true, false} {
-		r := report{Summary: &worker.Summary{}, Rehearsal: rehearsal}
+func TestTheSummaryOfADryRunSaysThatNothingWasSent(t *testing.T) {
+	for _, dry := range []bool{true, false} {
+		r := report{Summary: &worker.Summary{}, DryRun: dry}
 		var out bytes.Buffer
 		r.writeText(&out)
-		if strings.Contains(out.String(), "nothing was sent") != rehearsal {
-			t.Errorf("rehearsal %v:\n%s", rehearsal, out.String())
+		if strings.Contains(out.String(), "nothing was sent") != dry {
+			t.Errorf("dry run %v:\n%s", dry, out.String())
 		}
 	}
 }

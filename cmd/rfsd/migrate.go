@@ -25,20 +25,25 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const migrateHelp = `Creates a snapshot (with --source-host) or reads one that is there, and brings templates, indices and every live document to a
-   cluster, or the documents to files: in the foreground, to its end. Interrupted or killed, the same command continues where it
-   was; documents keep their ids and are never doubled. Existing indices, templates and aliases of the target are left as they are. Where
-   its indices hold documents already, --existing-documents has to say what becomes of those with the same ids.
+const migrateHelp = `Creates a snapshot (with --source-host) or reads an existing one, and migrates templates, indices
+and every live document to a cluster, or exports the documents to files. It runs in the
+foreground until it is complete. Interrupted or killed, the same command continues where it
+stopped; documents keep their ids and are never duplicated. Existing indices, templates and
+aliases of the target are not changed. If target indices hold documents already,
+--existing-documents must say what becomes of those with the same ids.
 
-   Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request), one body more
-   per slot, and per slot one decompressed chunk (at most some MB, or the largest document); nothing is unpacked to disk.
+Memory: requests under way (--max-connections) times their size
+(--documents-size-per-bulk-request), one more request body per slot, and one decompressed chunk
+per slot (at most some MB, or the largest document). Nothing is unpacked to disk.
 
-   --trial 1000 is a trial run: at most 1,000 documents of each shard go to indices of their own (rfsd-trial-…), converted and sent as the
-   migration does it. It reports what was accepted and rejected, by class, and estimates time, requests and (--price) cost of the whole. It
-   touches nothing else, and rfsctl cleanup --trial removes exactly what it created.
+--trial 1000 is a trial run: at most 1,000 documents of each shard go to indices of their own
+(rfsd-trial-…), converted and sent as the migration does it. It reports what was accepted and
+rejected, by class, and estimates time, requests and (--price) cost of the whole migration.
+Nothing else is touched; rfsctl cleanup --trial removes exactly what it created.
 
-   The failed-document file names what was rejected or has no source (exit code 6). 7 wins over 6, 8 (--verify) over both; 5 says that
-   nothing was begun; 4 that the source is still making the snapshot (--snapshot-no-wait).`
+The failed documents (--failed-documents) list what was rejected or has no source (exit code 6).
+Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no work was begun;
+4 that the source is still making the snapshot (--snapshot-no-wait).`
 
 func migrateCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -271,7 +276,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 	if r.Summary == nil {
 		return err
 	}
-	r.FailedDir, r.Cluster, r.Rehearsal = o.failedDir, o.target.URL != "", o.discard
+	r.FailedDir, r.Cluster, r.DryRun = o.failedDir, o.target.URL != "", o.discard
 	code := exit.OK
 	var failed *worker.PhaseFailed
 	var coded *exit.Error

@@ -42,7 +42,7 @@ type report struct {
 	ItemsRun        int64     `json:"items_run"` // work items that this run worked on
 	ExitCode        exit.Code `json:"exit_code"`
 	Cluster         bool      `json:"-"` // documents went to a cluster
-	Rehearsal       bool      `json:"-"` // documents went nowhere
+	DryRun          bool      `json:"-"` // documents went nowhere
 	Error           string    `json:"error,omitempty"`
 	// Verification is the comparison of --verify; nil without it.
 	Verification *verify.Report `json:"verification,omitempty"`
@@ -155,8 +155,8 @@ func (r *report) writeText(w io.Writer) {
 	if r.Totals.Reduced > 0 {
 		fmt.Fprintf(w, "%d documents are reduced: the snapshot does not hold the parts that their sources lack; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
 	}
-	if r.Rehearsal {
-		fmt.Fprintln(w, "this was a rehearsal (--discard): nothing was sent; \"indexed\" counts what would have been")
+	if r.DryRun {
+		fmt.Fprintln(w, "this was a dry run (--discard): nothing was sent; \"indexed\" counts what would have been")
 	}
 	if r.SafeFrom != nil && r.Cluster {
 		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))

@@ -29,18 +29,20 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const redriveHelp = `Sends the documents in --failed-documents again, as they were sent, after the cause was repaired. What arrives is removed from
-   the files; what fails again stays with the reason of now. A file that a running process writes is not touched. The
-   process may be killed at any time: a file is replaced when the fate of its documents is known. --existing-documents of the
-   session decides about those of the same id. Those that have no source, or whose source cannot be sent, stay and count as failed.
+const redriveHelp = `Sends the documents in --failed-documents again, as they were sent, after the cause was fixed.
+Documents that arrive are removed from the files; those that fail again stay, with the new
+reason. A file that a running process writes is not touched. The process may be killed at any
+time: a file is replaced only after the outcome of its documents is known. Documents with
+existing ids follow --existing-documents of the session. Documents that have no source, or whose
+source cannot be sent, stay and count as failed.
 
-   Sources that the files do not hold (--failed-documents-content), and those of documents that a fleet has recorded
-   (--from-control-index), are read again: from the snapshot with --repo-uri, and --rules where the migration had rules; from the
-   files of an import with --from.`
+Sources that the files do not hold (--failed-documents-content), and those of documents that a
+fleet has recorded (--from-control-index), are read again: from the snapshot with --repo-uri, and
+--rules if the migration had rules; from the files of an import with --from.`
 
 func redriveCommand() *cli.Command {
 	return config.Command(cli.Command{
-		Name: "redrive", Usage: "send failed documents again, after the cause was repaired", Description: redriveHelp,
+		Name: "redrive", Usage: "send failed documents again, after the cause was fixed", Description: redriveHelp,
 	}, func(ctx context.Context, call *config.Call, c config.Redrive) error {
 		o, err := redriveOptions(c)
 		if err != nil {

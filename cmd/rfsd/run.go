@@ -28,14 +28,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-const runHelp = `Keeps workers running on this machine until no work is left, and goes on telling how far the migration is. Each worker
-   is a process that leases one work item (rfsd worker); with a coordinator file, which one process can open, they run inside.
-   With --from the task is an import of files instead of a migration (rfsd import).
+const runHelp = `Keeps workers running on this machine until no work is left, and goes on reporting the progress
+of the migration. Each worker is a process that leases one work item (rfsd worker). With a
+coordinator file, which only one process can open, the workers run inside the daemon. With
+--from, files are imported (rfsd import) instead of a snapshot.
 
-   Settings come from the file (--config; strict TOML, see rfsd config check), the environment (RFS_*) and flags, the latter over the former.
-   SIGTERM hands every lease off within 30 s, a second one ends the workers at once; SIGHUP reads certificates and log level again.
+Settings come from the file (--config; strict TOML, see rfsd config check), the environment
+(RFS_*) and flags; the latter take precedence. SIGTERM hands every lease off within 30 s, a
+second SIGTERM ends the workers at once; SIGHUP reads certificates and log level again.
 
-   A signal ends it with 0; --exit-when-done ends it as rfsd migrate (of an import: rfsd import) ends. 7 wins over 6.`
+After a signal it exits with 0; with --exit-when-done it exits as rfsd migrate does (of an
+import: as rfsd import does). Exit code 7 takes precedence over 6.`
 
 func runCommand() *cli.Command {
 	return config.Raw[config.Run](cli.Command{

@@ -45,7 +45,7 @@ func loadSettings(file string) (config.Values, error) {
 
 func configCommand() *cli.Command {
 	return &cli.Command{
-		Name: "config", Usage: "look at a configuration file",
+		Name: "config", Usage: "check a configuration file",
 		Subcommands: []*cli.Command{config.Raw[config.Checked](cli.Command{
 			Name: "check", Usage: "check a configuration file with environment and flags over it, and print what is in force; secrets are not shown",
 			ArgsUsage: "FILE",

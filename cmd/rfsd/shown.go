@@ -35,8 +35,8 @@ func shownMigration(o options, s *worker.Session, blobs *repo.Counting, in *inst
 			p := s.Runner.Meter.Read(time.Now())
 			return progress.Work{Documents: p.Documents, Failed: p.Failed, SourceBytes: p.Bytes, Bytes: p.ShardBytes, Running: int64(p.Running)}
 		},
-		Sample:    func() metrics.Sample { return in.sample(s, blobs) },
-		Rehearsal: o.discard, Clock: cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+		Sample: func() metrics.Sample { return in.sample(s, blobs) },
+		DryRun: o.discard, Clock: cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
 	})
 }
 

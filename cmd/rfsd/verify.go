@@ -18,12 +18,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/verify"
 )
 
-const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by document: id, routing and every byte
-   of the source. Names what is missing, extra or different. Changes no document; target indices are refreshed. The same command on several
-   machines shares the work, where the session of the migration is known to the target.
+const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by
+document: id, routing and every byte of the source. Lists what is missing, extra or different. No
+document is changed; target indices are refreshed. The same command on several machines shares
+the work, if the target knows the session of the migration.
 
-   7: equal as far as it was compared, but a part cannot be read; 8 wins over 7. Documents that the account names as failed, that have no source or that rules leave
-   out are counted and are no difference; nor is what was written to the target after the migration, where its end is recorded.`
+Exit code 7: equal as far as it was compared, but a part cannot be read; 8 takes precedence over
+7. Documents that the session lists as failed, that have no source or that rules leave out are
+counted and are no difference; nor is what was written to the target after the migration, if its
+end is recorded.`
 
 // wholeTarget is what migrate --verify asks for.
 var wholeTarget = config.Verification{Sample: 1, Differences: 1000}
@@ -33,7 +36,7 @@ const verifyMemory = 160 << 20
 
 func verifyCommand() *cli.Command {
 	return config.Raw[config.Verify](cli.Command{
-		Name: "verify", Usage: "compare a target with the snapshot or the files that were brought to it", Description: verifyHelp,
+		Name: "verify", Usage: "compare a target with the snapshot or the files that it was filled from", Description: verifyHelp,
 	}, func(ctx context.Context, call *config.Call) error {
 		values := call.Given()
 		if values.Text("from") != "" {

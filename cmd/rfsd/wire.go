@@ -157,13 +157,13 @@ func openStore(ctx context.Context, o options) (cms.Store, func() error, error) 
 	return store, client.Close, nil
 }
 
-// openFile opens the state in a file. A rehearsal keeps its state in a file of its own that goes with it.
+// openFile opens the state in a file. A dry run keeps its state in a file of its own that goes with it.
 func openFile(o options) (cms.Store, func() error, error) {
 	path, temporary, open := o.coordinatorFile, "", boltcms.Open
 	if path == "" {
 		dir, err := os.MkdirTemp("", "rfsd-discard-")
 		if err != nil {
-			return nil, nil, fmt.Errorf("state of the rehearsal: %w", err)
+			return nil, nil, fmt.Errorf("state of the dry run: %w", err)
 		}
 		temporary, path, open = dir, filepath.Join(dir, "coordinator.db"), boltcms.OpenTemporary
 	}
@@ -180,12 +180,12 @@ func openFile(o options) (cms.Store, func() error, error) {
 	}, nil
 }
 
-// openDestination connects to the cluster, opens the export directory, or rehearses.
+// openDestination connects to the cluster, opens the export directory, or none for a dry run.
 func openDestination(ctx context.Context, o options, s *worker.Session, in *instruments) (worker.Destination, *target.Client, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
 	case o.discard:
-		s.Identity = map[string]string{worker.DestinationKey: worker.KindRehearsal}
+		s.Identity = map[string]string{worker.DestinationKey: worker.KindDryRun}
 		return worker.Limited(worker.ToNowhere(), in.bucket.Take), nil, nothing, nil
 	case in.files != nil:
 		identifyFiles(o, s, in.files)

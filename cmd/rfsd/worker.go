@@ -16,11 +16,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const workerHelp = `Does one step of a phase before the documents (snapshot, cluster metadata, indices), or leases one work item and works on it,
-   and exits. A fleet is many of these, on any number of machines, started again and again by a parent.
+const workerHelp = `Performs one step of a phase before the documents (snapshot, cluster metadata, indices), or
+leases one work item and works on it, and exits. A fleet consists of many of these, on any number
+of machines, restarted by a parent process.
 
-   It exits with 0 also when documents were rejected (they are counted) and after a clean SIGTERM. A crash also exits with 2:
-   believe 2 only together with the final record on --status-fd.`
+It also exits with 0 when documents were rejected (they are counted) and after a clean SIGTERM. A
+crash exits with 2, too: rely on 2 only together with the final record on --status-fd.`
 
 func workerCommand() *cli.Command {
 	return config.Raw[config.Worker](cli.Command{

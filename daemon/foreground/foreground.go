@@ -35,14 +35,14 @@ type Config struct {
 	// Store is where the work is coordinated.
 	Store *cms.Coordinator
 	// Read reads the session, such as status.Read.
-	Read      func(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []status.Item, error)
-	Own       func() progress.Work  // what this process did since it began
-	Sample    func() metrics.Sample // the same in more detail, for the metrics
-	Rehearsal bool                  // nothing is sent
-	Clock     cms.Clock
-	Logs      LogReader
-	Log       *slog.Logger
-	Env       func(string) string
+	Read   func(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []status.Item, error)
+	Own    func() progress.Work  // what this process did since it began
+	Sample func() metrics.Sample // the same in more detail, for the metrics
+	DryRun bool                  // nothing is sent
+	Clock  cms.Clock
+	Logs   LogReader
+	Log    *slog.Logger
+	Env    func(string) string
 }
 
 // Command is a command in the foreground. It implements api.Node.
@@ -64,7 +64,7 @@ type Command struct {
 // New returns a Command. Run keeps it up to date.
 func New(conf Config) *Command {
 	c := &Command{conf: conf, started: time.Now()}
-	c.follower = &progress.Follower{Read: c.read, Clock: conf.Clock, Own: conf.Own, Rehearsal: conf.Rehearsal, Changed: c.watchers.Notify}
+	c.follower = &progress.Follower{Read: c.read, Clock: conf.Clock, Own: conf.Own, DryRun: conf.DryRun, Changed: c.watchers.Notify}
 	c.metrics = metrics.NewRegistry(func() status.Report { return c.Status(context.Background()) })
 	return c
 }

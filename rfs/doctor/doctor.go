@@ -83,7 +83,7 @@ func Target(ctx context.Context, c Cluster, n Needs) []Finding {
 func version(v target.Version) Finding {
 	switch {
 	case v.Distribution != "opensearch":
-		return Finding{"target version", Warning, v.Untested(), "migrate to a version that is tested, or rehearse with a copy of a few indices first"}
+		return Finding{"target version", Warning, v.Untested(), "migrate to a version that is tested, or try with a copy of a few indices first"}
 	case v.Major < 1:
 		return Finding{"target version", Bad, v.Number, "use OpenSearch 1 or later"}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 )
 
-// Discard is a Sender that takes every body and drops it: rehearsal and benchmark.
+// Discard is a Sender that takes every body and drops it: dry run and benchmark.
 type Discard struct{ documents, bytes atomic.Int64 }
 
 // Send counts a body.

@@ -18,8 +18,8 @@ func (v View) String() string {
 		case v.Rate == 0 && (v.State == StateWaiting || v.State == StatePaused):
 			s = Count(v.Documents) + " documents, no work is under way"
 		}
-		if v.Rehearsal {
-			s = "rehearsal, nothing is sent: " + s
+		if v.DryRun {
+			s = "dry run, nothing is sent: " + s
 		}
 		if v.Share > 0 && v.State != StateComplete {
 			s += fmt.Sprintf(", %.1f %% of the bytes", 100*v.Share)
@@ -46,7 +46,7 @@ func (v View) beforeDocuments() string {
 		return ""
 	}
 	words := map[string]string{"snapshot": "waiting for the snapshot", "metadata": "creating templates", "indices": "creating indices", "import": "reading files"}
-	if v.Rehearsal {
+	if v.DryRun {
 		words["metadata"], words["indices"] = "reading templates", "reading the metadata of indices"
 	}
 	s := words[v.Phase.Name]

@@ -34,10 +34,10 @@ type View struct {
 	State string `json:"state"` // unknown, working, waiting, paused, complete
 	// GivenUp are failed items, indices and phases, which do not become complete by themselves.
 	GivenUp   int64   `json:"given_up"`
-	Rehearsal bool    `json:"rehearsal,omitempty"` // nothing is sent
-	Phase     Phase   `json:"phase,omitzero"`      // the one under way; absent before the first reading, and at the end
-	Documents int64   `json:"documents"`           // of the session, by all present and former processes: indexed, kept or failed
-	Failed    int64   `json:"documents_failed"`    // of Documents
+	DryRun    bool    `json:"dry_run,omitempty"` // nothing is sent
+	Phase     Phase   `json:"phase,omitzero"`    // the one under way; absent before the first reading, and at the end
+	Documents int64   `json:"documents"`         // of the session, by all present and former processes: indexed, kept or failed
+	Failed    int64   `json:"documents_failed"`  // of Documents
 	Rate      float64 `json:"documents_per_second"`
 	// Mean is the rate since the observer began to look, or since the begin of the phase when it looked once.
 	Mean       float64 `json:"documents_per_second_mean"`
@@ -143,11 +143,11 @@ func (m *Migration) givenUp() (n int64) {
 
 // Follower reads a session again and again, so that a process can show the progress of all that take part.
 type Follower struct {
-	Read      func(ctx context.Context) (*Migration, error)
-	Clock     cms.Clock
-	Own       func() Work // what this process did since it began, of which the store shows less; nil: nothing
-	Rehearsal bool
-	Changed   func() // called after each sample; may be nil
+	Read    func(ctx context.Context) (*Migration, error)
+	Clock   cms.Clock
+	Own     func() Work // what this process did since it began, of which the store shows less; nil: nothing
+	DryRun  bool
+	Changed func() // called after each sample; may be nil
 
 	mu      sync.Mutex
 	measure Measure
@@ -233,10 +233,10 @@ func (f *Follower) View() View {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.seen == nil {
-		return View{State: StateUnknown, Rehearsal: f.Rehearsal, Documents: own.Documents, Failed: own.Failed}
+		return View{State: StateUnknown, DryRun: f.DryRun, Documents: own.Documents, Failed: own.Failed}
 	}
 	f.measure.Add(now, own.plus(f.first).atLeast(f.seen.Totals.Work()))
 	v := f.measure.View(now, f.seen)
-	v.Rehearsal = f.Rehearsal
+	v.DryRun = f.DryRun
 	return v
 }

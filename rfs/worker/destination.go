@@ -211,7 +211,7 @@ func (f files) Durable() bool { return false }
 // nowhere takes every body and drops it.
 type nowhere struct{ *export.Discard }
 
-// ToNowhere makes a Destination that takes everything and keeps nothing: rehearsal and benchmark.
+// ToNowhere makes a Destination that takes everything and keeps nothing: dry run and benchmark.
 func ToNowhere() Destination { return nowhere{&export.Discard{}} }
 
 func (w nowhere) Open(context.Context, cms.ItemID, func() error) (Output, error) {

@@ -87,7 +87,7 @@ type Evaluator struct {
 	Target    Asker
 	Version   target.Version
 	Overrides metadata.Overrides
-	Indices   *TargetIndices // as the migration would have it, with Rehearsal as its Cluster; nil when the phase is off
+	Indices   *TargetIndices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
 	Globals   *TargetGlobals // likewise; nil when the phase is off
 	Repo      snapshot.Repository
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
@@ -95,7 +95,7 @@ type Evaluator struct {
 	Log      *slog.Logger
 }
 
-// Evaluate rehearses a plan.
+// Evaluate previews a plan.
 func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, error) {
 	r := &Evaluation{
 		Snapshot: plan.Snapshot, State: plan.State, Target: e.Version.Distribution + " " + e.Version.Number, LeftOut: plan.LeftOut, Missing: plan.Missing, Warnings: plan.Warnings,
@@ -109,7 +109,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, erro
 	} else if err != nil {
 		r.Stops = append(r.Stops, fault.Text(err))
 	}
-	if err := e.rehearse(ctx, plan, r); err != nil {
+	if err := e.preview(ctx, plan, r); err != nil {
 		return nil, err
 	}
 	if e.Indices != nil {
@@ -120,8 +120,8 @@ func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, erro
 	return r, e.measure(ctx, plan, r)
 }
 
-// rehearse finds out what would become of the objects of the cluster and of the indices.
-func (e *Evaluator) rehearse(ctx context.Context, plan *Plan, r *Evaluation) error {
+// preview finds out what would become of the objects of the cluster and of the indices.
+func (e *Evaluator) preview(ctx context.Context, plan *Plan, r *Evaluation) error {
 	if e.Globals != nil {
 		if err := e.globals(ctx, plan, r); err != nil {
 			return err

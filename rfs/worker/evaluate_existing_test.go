@@ -58,9 +58,9 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 			x := &snapshot.Index{Name: "a", NumShards: 2, Settings: map[string]string{"index.number_of_shards": "2", "index.number_of_replicas": "0"},
 				Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(same)}}, Aliases: json.RawMessage(`{"all":{}}`)}
 			plan := &Plan{Indices: []IndexPlan{{Name: "a", Source: x, Entry: Entry{Naming: Naming{Index: "a"}, Shards: 2}}}}
-			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Log: quiet(), Indices: &TargetIndices{Cluster: Rehearsal{Target: on, blind: true}, Version: opensearch2, Log: quiet()}}
+			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Log: quiet(), Indices: &TargetIndices{Cluster: DryRunCluster{Target: on, blind: true}, Version: opensearch2, Log: quiet()}}
 			r := &Evaluation{}
-			if err := e.rehearse(t.Context(), plan, r); err != nil {
+			if err := e.preview(t.Context(), plan, r); err != nil {
 				t.Fatal(err)
 			}
 			object := &r.Indices[0].Targets[0]
@@ -97,9 +97,9 @@ func TestEvaluateOfADataStream(t *testing.T) {
 		plan := &Plan{Indices: []IndexPlan{{Name: ".ds-events-000001", Source: &snapshot.Index{Name: ".ds-events-000001"}, Entry: Entry{
 			Naming: Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"},
 		}}}}
-		e := &Evaluator{Target: asker{c.on}, Version: opensearch2, Log: quiet(), Indices: &TargetIndices{Cluster: Rehearsal{Target: asker{c.on}, blind: true}, Version: opensearch2, Log: quiet()}}
+		e := &Evaluator{Target: asker{c.on}, Version: opensearch2, Log: quiet(), Indices: &TargetIndices{Cluster: DryRunCluster{Target: asker{c.on}, blind: true}, Version: opensearch2, Log: quiet()}}
 		r := &Evaluation{}
-		err := e.rehearse(t.Context(), plan, r)
+		err := e.preview(t.Context(), plan, r)
 		if err == nil {
 			err = e.compareTargets(t.Context(), plan, r)
 		}

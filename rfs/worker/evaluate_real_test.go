@@ -83,11 +83,11 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 	}
 	plan, blobs := planOf(t, path)
 	log := slog.New(slog.DiscardHandler)
-	rehearsal := worker.Rehearsal{Target: client}
+	dry := worker.DryRunCluster{Target: client}
 	e := &worker.Evaluator{
 		Target: client, Version: v, Repo: blobs, Log: log,
-		Indices: &worker.TargetIndices{Cluster: rehearsal, Version: v, Requester: client, Log: log},
-		Globals: &worker.TargetGlobals{Cluster: rehearsal, Version: v, Wanted: metadata.Selection{Pipelines: true}, Log: log},
+		Indices: &worker.TargetIndices{Cluster: dry, Version: v, Requester: client, Log: log},
+		Globals: &worker.TargetGlobals{Cluster: dry, Version: v, Wanted: metadata.Selection{Pipelines: true}, Log: log},
 	}
 	said, err := e.Evaluate(t.Context(), plan)
 	if err != nil {

@@ -87,7 +87,7 @@ func (r failingRepo) List(ctx context.Context, prefix string) iter.Seq2[repo.Blo
 
 const simulates = "POST /_index_template/_simulate"
 
-// evaluation rehearses the migration of a snapshot with templates against a target.
+// evaluation previews the migration of a snapshot with templates against a target.
 func evaluation(t *testing.T, says map[string]string, l *life, change func(*Evaluator, *Plan)) (*Evaluation, []string, error) {
 	t.Helper()
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "testing", "fixtures", "7.17.29-templates"))
@@ -106,10 +106,10 @@ func evaluation(t *testing.T, says map[string]string, l *life, change func(*Eval
 	*on.life = life{dies: l.dies, fails: l.fails} // from here on
 	var asked []string
 	target := questioned{on.life, says, &asked}
-	rehearsal := Rehearsal{Target: target}
+	dry := DryRunCluster{Target: target}
 	e := &Evaluator{Target: target, Version: opensearch2, Log: quiet(), Repo: on,
-		Indices: &TargetIndices{Cluster: rehearsal, Version: opensearch2, Requester: target, Log: quiet()},
-		Globals: &TargetGlobals{Cluster: rehearsal, Version: opensearch2, Log: quiet(), Wanted: metadata.Selection{Pipelines: true, Scripts: true}},
+		Indices: &TargetIndices{Cluster: dry, Version: opensearch2, Requester: target, Log: quiet()},
+		Globals: &TargetGlobals{Cluster: dry, Version: opensearch2, Log: quiet(), Wanted: metadata.Selection{Pipelines: true, Scripts: true}},
 	}
 	if change != nil {
 		change(e, plan)
@@ -232,7 +232,7 @@ func TestNoErrorOfAnEvaluationIsOverlooked(t *testing.T) {
 	t.Logf("%d calls", calls.calls)
 }
 
-func TestARehearsalWritesNothing(t *testing.T) {
+func TestADryRunWritesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name, method, path, body string
 		says                     map[string]string
@@ -256,7 +256,7 @@ func TestARehearsalWritesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var asked []string
-			status, answer, err := (Rehearsal{Target: questioned{&life{}, c.says, &asked}}).Do(t.Context(), c.method, c.path, nil, []byte(c.body))
+			status, answer, err := (DryRunCluster{Target: questioned{&life{}, c.says, &asked}}).Do(t.Context(), c.method, c.path, nil, []byte(c.body))
 			if status != c.status || (err != nil) != c.fails || strings.Join(asked, ", ") != c.asks {
 				t.Errorf("status %d, %v; the target was asked %q", status, err, asked)
 			}
@@ -269,7 +269,7 @@ func TestARehearsalWritesNothing(t *testing.T) {
 		"a": true, "a.b-c_d+e": true, strings.Repeat("a", 255): true, "": false, ".": false, "..": false, strings.Repeat("a", 256): false, "A": false, "_a": false, "-a": false, "+a": false, "a b": false, "a#b": false, `a"b`: false, "a:b": false,
 	} {
 		var asked []string
-		err := Rehearsal{Target: questioned{&life{}, took(nil), &asked}}.CreateIndex(t.Context(), name, nil)
+		err := DryRunCluster{Target: questioned{&life{}, took(nil), &asked}}.CreateIndex(t.Context(), name, nil)
 		if errors.Is(err, fault.ErrRejected) == taken || (err == nil) != taken || taken != slices.Equal(asked, []string{simulates}) {
 			t.Errorf("%q: %v, asked %q", name, err, asked)
 		}
@@ -351,8 +351,8 @@ func TestForetellAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 				l.dies, l.fails = 1, c.fails
 			}
 			on := questioned{l, c.says, &asked}
-			x := &TargetIndices{Cluster: Rehearsal{Target: on}, Version: opensearch2, Requester: on, Log: log}
-			g := &TargetGlobals{Cluster: Rehearsal{Target: on}, Version: opensearch2, Log: log, Wanted: metadata.Selection{Pipelines: true}}
+			x := &TargetIndices{Cluster: DryRunCluster{Target: on}, Version: opensearch2, Requester: on, Log: log}
+			g := &TargetGlobals{Cluster: DryRunCluster{Target: on}, Version: opensearch2, Log: log, Wanted: metadata.Selection{Pipelines: true}}
 			s := &Session{Foretell: Foretell(on, x, g), Phases: c.phases, Log: log}
 			if err := s.foretell(t.Context(), plan); !errors.Is(err, c.ends) || (err != nil) != (c.ends != nil) {
 				t.Fatalf("%v", err)

@@ -14,30 +14,30 @@ import (
 )
 
 // Foretell gives what tells, before anything is written, how the target will differ from the snapshot: it
-// rehearses what indices and globals would do. Errors: fault.ErrUnavailable, and what plans give.
+// previews what indices and globals would do. Errors: fault.ErrUnavailable, and what plans give.
 func Foretell(on Asker, indices *TargetIndices, globals *TargetGlobals) func(context.Context, *Plan, Phases) error {
 	said := &told{seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
 	indices.told, globals.told = said, said
 	return func(ctx context.Context, plan *Plan, phases Phases) error {
-		rehearsal := Rehearsal{Target: on}
-		if err := rehearsal.simulate(ctx, "POST /_index_template/_simulate", nil); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+		dry := DryRunCluster{Target: on}
+		if err := dry.simulate(ctx, "POST /_index_template/_simulate", nil); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		} else if err != nil {
 			indices.Log.WarnContext(ctx, "the target does not let templates be simulated: types that it does not know are told as indices are created", "reason", fault.Text(err))
-			rehearsal.blind = true
+			dry.blind = true
 		}
 		quiet := slog.New(slog.DiscardHandler)
 		e := &Evaluator{Target: on, Version: indices.Version, Log: quiet}
 		if phases.Has(PhaseIndices) {
 			e.Indices = &TargetIndices{
-				Cluster: rehearsal, Version: indices.Version, Rules: indices.Rules, Overrides: indices.Overrides, Requester: indices.Requester, Log: quiet,
+				Cluster: dry, Version: indices.Version, Rules: indices.Rules, Overrides: indices.Overrides, Requester: indices.Requester, Log: quiet,
 			}
 		}
 		if phases.Has(PhaseMetadata) {
-			e.Globals = &TargetGlobals{Cluster: rehearsal, Version: globals.Version, Wanted: globals.Wanted, Log: quiet}
+			e.Globals = &TargetGlobals{Cluster: dry, Version: globals.Version, Wanted: globals.Wanted, Log: quiet}
 		}
 		r := &Evaluation{}
-		if err := e.rehearse(ctx, plan, r); err != nil {
+		if err := e.preview(ctx, plan, r); err != nil {
 			return err
 		}
 		logForetold(ctx, indices.Log, r, said)

@@ -24,9 +24,9 @@ const (
 
 // Kinds of destinations.
 const (
-	KindCluster   = "cluster"
-	KindFiles     = "export directory"
-	KindRehearsal = "rehearsal (--discard)"
+	KindCluster = "cluster"
+	KindFiles   = "export directory"
+	KindDryRun  = "dry run (--discard)"
 )
 
 // ClusterIdentity returns the identity of a session whose documents go to the cluster of this UUID, by way of the target's
@@ -192,7 +192,7 @@ func (s *Session) checkFormer(ctx context.Context) (snapshot string, err error) 
 }
 
 // compareFormer compares the recorded UUIDs of the targets of an entry that has documents with those of the destination. A
-// cluster's are recorded before the first document is sent; exports and rehearsals have none.
+// cluster's are recorded before the first document is sent; exports and dry runs have none.
 func (s *Session) compareFormer(ctx context.Context, entry Entry) error {
 	for _, name := range entry.Naming.Targets() {
 		was, err := s.Coordinator.Target(ctx, name)

@@ -60,7 +60,7 @@ type inDir struct {
 func (d inDir) Holds(index string, _ int, _ int64) (bool, error) { return index == d.has, d.fails }
 
 func TestIdentityOfASession(t *testing.T) {
-	rehearsal := map[string]string{DestinationKey: KindRehearsal, PipelinesKey: "false"}
+	dry := map[string]string{DestinationKey: KindDryRun, PipelinesKey: "false"}
 	toCluster := func(id string) map[string]string {
 		return map[string]string{DestinationKey: KindCluster, DestinationIDKey: id, PipelinesKey: "false"}
 	}
@@ -79,7 +79,7 @@ func TestIdentityOfASession(t *testing.T) {
 	}{
 		{name: "the same cluster", was: toCluster("c1"), is: toCluster("c1"), recorded: true},
 		{name: "a cluster without UUID", was: toCluster("c1"), is: toCluster(""), recorded: true},
-		{name: "state of a rehearsal, now a cluster", was: rehearsal, is: toCluster("c1"), refused: []string{`destination was "rehearsal`, `is "cluster"`, "--session-name"}},
+		{name: "state of a dry run, now a cluster", was: dry, is: toCluster("c1"), refused: []string{`destination was "dry run`, `is "cluster"`, "--session-name"}},
 		{name: "another cluster", was: toCluster("c1"), is: toCluster("c2"), recorded: true, refused: []string{`destination-id was "c1", is "c2"`}},
 		{name: "another export directory", was: toFiles("d1", "none"), is: toFiles("d2", "none"), files: "a", refused: []string{`destination-id was "d1", is "d2"`}},
 		{name: "another compression", was: toFiles("d1", "zstd"), is: toFiles("d1", "gzip"), files: "a", refused: []string{`export-compression was "zstd", is "gzip"`}},
@@ -87,9 +87,9 @@ func TestIdentityOfASession(t *testing.T) {
 		{name: "another snapshot under the name", was: toCluster("c1"), is: toCluster("c1"), recorded: true, uuid: "uuid 2", refused: []string{`snapshot-uuid was "uuid 1", is "uuid 2"`}},
 		{name: "of a former release", is: toCluster("c1"), recorded: true, told: true},
 		{name: "of a former release, another snapshot", is: toCluster("c1"), recorded: true, uuid: "uuid 2", told: true, refused: []string{`snapshot-uuid was "uuid 1", is "uuid 2"`}},
-		{name: "of a former release, a rehearsal, now a cluster", is: toCluster("c1"), refused: []string{"index a", "did not go to a cluster", "--session-name"}},
+		{name: "of a former release, a dry run, now a cluster", is: toCluster("c1"), refused: []string{"index a", "did not go to a cluster", "--session-name"}},
 		{name: "of a former release, a cluster, now files", is: toFiles("d1", "none"), recorded: true, refused: []string{"index a shard 0", "--session-name"}},
-		{name: "of a former release, a cluster, now a rehearsal", is: rehearsal, recorded: true, refused: []string{"went to a cluster", "--session-name"}},
+		{name: "of a former release, a cluster, now a dry run", is: dry, recorded: true, refused: []string{"went to a cluster", "--session-name"}},
 		{name: "of a former release, files, here", is: toFiles("d1", "none"), files: "a", told: true},
 		{name: "of a former release, files, another directory", is: toFiles("d2", "none"), refused: []string{"index a shard 0", "--session-name"}},
 		{name: "of a former release, files that cannot be listed", is: toFiles("d1", "none"), unlisted: fmt.Errorf("permission denied: %w", fault.ErrConfig), refused: []string{"permission denied"}},
@@ -157,7 +157,7 @@ func TestIdentityOfASnapshot(t *testing.T) {
 // TestDoneWorkIsOfTheSnapshotInTheRepository: a process that finds everything done has not planned.
 func TestDoneWorkIsOfTheSnapshotInTheRepository(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, x := begun(t, map[string]string{DestinationKey: KindRehearsal}, false)
+		m, x := begun(t, map[string]string{DestinationKey: KindDryRun}, false)
 		m.items = map[string]cms.Item{}
 		m.records["phase:docs"] = cms.Record{ID: "phase:docs", Kind: "phase", State: cms.PhaseCompleted}
 		for id, want := range map[string]error{"uuid 1": cms.ErrAllDone, "uuid 2": fault.ErrConfig} {

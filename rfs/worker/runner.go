@@ -198,12 +198,21 @@ func (j *job) returned(ctx context.Context) cms.Return {
 	return j.unmoved()
 }
 
+// mayBeKnown returns how old the last look at the target may be when an item ends. Small items that are leased in groups
+// share one; the end of the documents asks anew for all of them.
+func (j *job) mayBeKnown() time.Duration {
+	if j.lease.Grouped() {
+		return knownTTL
+	}
+	return 0
+}
+
 func (j *job) complete(ctx context.Context) (Outcome, error) {
 	watermark, counts := j.settled()
 	if end := j.source.End(); end == Unknown || watermark < end { // a document was taken for done that is not
 		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, end))
 	}
-	if err := j.guard(ctx, knownTTL); err != nil {
+	if err := j.guard(ctx, j.mayBeKnown()); err != nil {
 		return j.finish(ctx, ctx, err)
 	}
 	if err := j.out.Commit(ctx); err != nil {
@@ -240,7 +249,7 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	if j.lease.UntilDeadline() < j.lease.HandoffTime() {
 		return j.giveBackAs(ctx, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil)
 	}
-	if err := j.guard(ctx, knownTTL); errors.Is(err, ErrTargetReplaced) {
+	if err := j.guard(ctx, j.mayBeKnown()); errors.Is(err, ErrTargetReplaced) {
 		return j.fail(ctx, err)
 	} // no answer is no reason to give up what is done: the end of the chain asks again
 	if err := j.out.Commit(ctx); err != nil {

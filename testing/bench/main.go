@@ -118,7 +118,7 @@ func provide(ctx context.Context, o options) (*source, error) {
 	return makeSource(ctx, home, o.kind, o.codec, o.documents)
 }
 
-// reading measures Lucene's reader, the rehearsal and the export.
+// reading measures Lucene's reader, the dry run and the export.
 func (r *report) reading(ctx context.Context, o options, s *source) error {
 	if o.lucene {
 		progress("reading with Lucene")

@@ -42,11 +42,11 @@ func TestASessionIsOfOneDestinationAndSnapshot(t *testing.T) {
 			t.Fatalf("exit %d: %s", r.Code, r.Stderr)
 		}
 	}
-	done("--discard", "--coordinator-file", "rehearsal.db")
+	done("--discard", "--coordinator-file", "dryrun.db")
 	done("--export-dir", "d1", "--coordinator-file", "f.db", "--export-compression", "zstd")
 	done("--export-dir", "d1", "--coordinator-file", "f.db", "--export-compression", "zstd")
-	t.Run("a rehearsal is no export", func(t *testing.T) {
-		refusedWith(t, run("--export-dir", "d2", "--coordinator-file", "rehearsal.db"), "destination was", "rehearsal", "export directory", "--session-name")
+	t.Run("a dry run is no export", func(t *testing.T) {
+		refusedWith(t, run("--export-dir", "d2", "--coordinator-file", "dryrun.db"), "destination was", "dry run", "export directory", "--session-name")
 	})
 	t.Run("another export directory", func(t *testing.T) {
 		refusedWith(t, run("--export-dir", "d3", "--coordinator-file", "f.db", "--export-compression", "zstd"), "destination-id was")
@@ -58,7 +58,7 @@ func TestASessionIsOfOneDestinationAndSnapshot(t *testing.T) {
 		must(t, os.RemoveAll(repo))
 		must(t, os.CopyFS(repo, os.DirFS(filepath.Join(Root(), "testing", "fixtures", "7.10.2-basic"))))
 		refusedWith(t, run("--export-dir", "d1", "--coordinator-file", "f.db", "--export-compression", "zstd"), "snapshot-uuid was")
-		r := RunIn(t, dir, nil, "rfsd", "worker", "--repo-uri", repo, "--snapshot-name", "snap1", "--discard", "--coordinator-file", "rehearsal.db")
+		r := RunIn(t, dir, nil, "rfsd", "worker", "--repo-uri", repo, "--snapshot-name", "snap1", "--discard", "--coordinator-file", "dryrun.db")
 		refusedWith(t, r, "snapshot-uuid was")
 	})
 }

@@ -46,7 +46,7 @@ func phasesOf(t *testing.T, r Result) phasesReport {
 
 func demoRepo() string { return filepath.Join(Root(), "testing", "fixtures", "7.10.2-demo") }
 
-// demoIndices are the indices of the demo snapshot that have documents, by a rehearsal.
+// demoIndices are the indices of the demo snapshot that have documents, by a dry run.
 func demoIndices(t *testing.T) []string {
 	t.Helper()
 	var names []string

@@ -102,7 +102,9 @@ func TestProgressIsTrue(t *testing.T) {
 		w := &watched{t: t, dir: t.TempDir(), total: int64(len(want)), args: append(args, target...), counted: func() float64 {
 			call(t, n, "POST", "/_refresh", nil)
 			var found struct{ Count float64 }
-			must(t, n.JSON(t.Context(), "GET", "/chunks*/_count", nil, &found))
+			until(t, "an index that was just created can be searched", func() bool {
+				return n.JSON(t.Context(), "GET", "/chunks*/_count", nil, &found) == nil
+			})
 			return found.Count
 		}}
 		w.follow(append(target, "--session-name", "watched"))

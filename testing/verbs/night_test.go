@@ -12,6 +12,18 @@ import (
 	"testing"
 )
 
+// reader returns a function like sources that reads each set of directories once.
+func reader(t *testing.T) func(dirs ...string) string {
+	read := map[string]string{}
+	return func(dirs ...string) string {
+		key := strings.Join(dirs, " ")
+		if _, ok := read[key]; !ok {
+			read[key] = sources(t, dirs...)
+		}
+		return read[key]
+	}
+}
+
 // sources returns the text of all Go files of a directory of the checkout and below.
 func sources(t *testing.T, dirs ...string) string {
 	t.Helper()
@@ -34,10 +46,10 @@ func sources(t *testing.T, dirs ...string) string {
 
 // lost lists what a part of the night asks for and does not exist: variables that no test reads, patterns that name no
 // test of the package, verbs that the Makefile lacks.
-func lost(t *testing.T, line, makefile string) (problems []string) {
+func lost(t *testing.T, sources func(dirs ...string) string, line, makefile string) (problems []string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`RFSD_[A-Z_]+`).FindAllString(line, -1) {
-		if !strings.Contains(sources(t, "testing", "rfs", "deploy"), `env("`+m+`")`) {
+		if !strings.Contains(sources("testing", "rfs", "deploy"), `env("`+m+`")`) {
 			problems = append(problems, "no test reads "+m)
 		}
 	}
@@ -46,7 +58,7 @@ func lost(t *testing.T, line, makefile string) (problems []string) {
 		dir = m[1]
 	}
 	if m := regexp.MustCompile(`-run ([A-Za-z0-9|]+)`).FindStringSubmatch(line); m != nil {
-		text := sources(t, dir)
+		text := sources(dir)
 		for word := range strings.SplitSeq(m[1], "|") {
 			if !regexp.MustCompile(`(?m)^func Test\w*` + word).MatchString(text) {
 				problems = append(problems, fmt.Sprintf("no test of %s has the name %s", dir, word))
@@ -73,10 +85,11 @@ func TestTheNightAsksForWhatExists(t *testing.T) {
 	if all == nil {
 		t.Fatal("the script has no list of parts")
 	}
+	text := reader(t)
 	var parts []string
 	for _, m := range regexp.MustCompile(`(?m)^    ([a-z]+)\) (.*) ;;$`).FindAllSubmatch(script, -1) {
 		parts = append(parts, string(m[1]))
-		for _, p := range lost(t, string(m[2]), string(makefile)) {
+		for _, p := range lost(t, text, string(m[2]), string(makefile)) {
 			t.Errorf("%s: %s", m[1], p)
 		}
 	}
@@ -85,8 +98,23 @@ func TestTheNightAsksForWhatExists(t *testing.T) {
 	}
 	t.Run("what is gone is found", func(t *testing.T) {
 		const line = `RFSD_GONE=1 e2e "-run Daemon|NoSuchTest" && make nosuchverb`
-		if got := lost(t, line, string(makefile)); len(got) != 3 {
+		if got := lost(t, text, line, string(makefile)); len(got) != 3 {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// TestTheWaitingTestsExist: the Makefile divides the tests of the programs by words of their names.
+func TestTheWaitingTestsExist(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := regexp.MustCompile(`(?m)^WAITING\s*:= (\S+)$`).FindSubmatch(makefile)
+	if waiting == nil {
+		t.Fatal("the Makefile has no WAITING")
+	}
+	for _, p := range lost(t, reader(t), "-run "+string(waiting[1]), string(makefile)) {
+		t.Error(p)
+	}
 }

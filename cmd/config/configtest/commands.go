@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -106,6 +107,11 @@ func (p Program) TestCommandsAreDeclared(t *testing.T) {
 			t.Errorf("%s: in Specs %v; it has %v, and %d flags", path, ok, Names(got), len(c.Flags))
 		}
 		delete(specs, path)
+		for line := range strings.SplitSeq(c.Description, "\n") {
+			if utf8.RuneCountInString(line) > 97 || strings.HasPrefix(line, "   ") {
+				t.Errorf("%s: a line of the help is longer than 100 columns with its margin, or indented: %q", path, line)
+			}
+		}
 	})
 	for path := range specs {
 		t.Errorf("%s is in Specs and no command", path)

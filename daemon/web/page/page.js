@@ -41,7 +41,7 @@ function span(seconds) {
 const percent = (x) => (x >= 1 ? 100 : Math.min(99.9, Math.floor(x * 1000) / 10)) + " %";
 const share = (done, of) => of > 0 ? Math.min(1, done / of) : 0;
 const kinds = { COMPLETED: "done", SKIPPED: "done", FAILED: "bad", IN_PROGRESS: "doing", SETUP: "doing", AUDIT: "doing" };
-const words = { COMPLETED: "done", SKIPPED: "skipped", FAILED: "failed", IN_PROGRESS: "in work", SETUP: "preparing", AUDIT: "checking", NOT_STARTED: "not begun" };
+const words = { COMPLETED: "done", SKIPPED: "skipped", FAILED: "failed", IN_PROGRESS: "in progress", SETUP: "preparing", AUDIT: "checking", NOT_STARTED: "not started" };
 
 function fact(name, value) {
   return node("div", {}, node("dt", { text: name }), node("dd", { text: value }));
@@ -106,7 +106,7 @@ function showTotals(m, view) {
     fact("per second", count(view.documents_per_second) + " (mean " + count(view.documents_per_second_mean) + ")"),
     fact("time left", m.complete ? "none" : span(view.eta_seconds))];
   if (view.quiet_seconds) facts.push(fact("no document arrived for", span(view.quiet_seconds)));
-  if (view.rehearsal) facts.push(fact("rehearsal", "nothing is sent"));
+  if (view.dry_run) facts.push(fact("dry run", "nothing is sent"));
   $("facts").replaceChildren(...facts);
   $("phases").replaceChildren(...(m.phases || []).map((p) => {
     let text = p.name + ": " + (words[p.state] || p.state);

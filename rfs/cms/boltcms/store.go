@@ -107,7 +107,7 @@ func Open(path string, now func() time.Time) (*Store, error) {
 	return open(path, now, bolt.Options{})
 }
 
-// OpenTemporary is Open for state that is removed when the process ends, as that of a rehearsal: nothing is synced
+// OpenTemporary is Open for state that is removed when the process ends, as that of a dry run: nothing is synced
 // to the disk. After a crash of the machine the file may be damaged.
 func OpenTemporary(path string, now func() time.Time) (*Store, error) {
 	return open(path, now, bolt.Options{NoSync: true, NoGrowSync: true})

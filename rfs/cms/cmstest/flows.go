@@ -347,13 +347,13 @@ func identity(t *testing.T, s cms.Store) {
 	if got, err := c.Init(ctx, cms.Meta{Settings: settings}); err != nil || len(got) != 0 { // as a former release began it
 		t.Fatalf("%v %v", got, err)
 	}
-	if err := c.Bind(ctx, map[string]string{"destination": "rehearsal", "destination-id": ""}); err != nil {
+	if err := c.Bind(ctx, map[string]string{"destination": "dry run", "destination-id": ""}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Bind(ctx, map[string]string{"snapshot-uuid": "u1"}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"destination": "rehearsal", "snapshot-uuid": "u1"}
+	want := map[string]string{"destination": "dry run", "snapshot-uuid": "u1"}
 	if got, err := c.Init(ctx, cms.Meta{Settings: settings, Identity: map[string]string{"snapshot-uuid": ""}}); err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v %v", got, err)
 	}
@@ -364,7 +364,7 @@ func identity(t *testing.T, s cms.Store) {
 		if !errors.As(err, &m) || !errors.Is(err, fault.ErrConfig) {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if want := []string{`destination was "rehearsal", is "cluster"`, `snapshot-uuid was "u1", is "u2"`}; !slices.Equal(m.Differences, want) {
+		if want := []string{`destination was "dry run", is "cluster"`, `snapshot-uuid was "u1", is "u2"`}; !slices.Equal(m.Differences, want) {
 			t.Errorf("%s: %v", what, m.Differences)
 		}
 	}

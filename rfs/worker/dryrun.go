@@ -20,10 +20,10 @@ type Asker interface {
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
 }
 
-// Rehearsal stands before a target and lets nothing be written: what would create an object becomes
+// DryRunCluster stands before a target and lets nothing be written: what would create an object becomes
 // the target's own simulation of a template, which parses settings, analysis and mappings with the
 // target's version and plugins and keeps nothing. So it refuses what creating would refuse, in the same words.
-type Rehearsal struct {
+type DryRunCluster struct {
 	Target Asker
 	blind  bool // nothing can be simulated: all is taken
 }
@@ -35,23 +35,23 @@ const (
 )
 
 // IndexExists asks the target.
-func (r Rehearsal) IndexExists(ctx context.Context, name string) (bool, error) {
+func (r DryRunCluster) IndexExists(ctx context.Context, name string) (bool, error) {
 	return r.Target.IndexExists(ctx, name)
 }
 
 // FinalPipelines asks the target.
-func (r Rehearsal) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
+func (r DryRunCluster) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
 	return r.Target.FinalPipelines(ctx, indices)
 }
 
 // SetAliases does nothing.
-func (Rehearsal) SetAliases(context.Context, string, json.RawMessage) error { return nil }
+func (DryRunCluster) SetAliases(context.Context, string, json.RawMessage) error { return nil }
 
 // CreateTypedIndex does nothing: targets that know mapping types have no simulation.
-func (Rehearsal) CreateTypedIndex(context.Context, string, string, []byte) error { return nil }
+func (DryRunCluster) CreateTypedIndex(context.Context, string, string, []byte) error { return nil }
 
 // CreateIndex asks whether the target would create the index.
-func (r Rehearsal) CreateIndex(ctx context.Context, name string, body []byte) error {
+func (r DryRunCluster) CreateIndex(ctx context.Context, name string, body []byte) error {
 	if why := RefusedName(name); why != "" {
 		return fmt.Errorf("index name %q: %s: %w", name, why, fault.ErrRejected)
 	}
@@ -59,7 +59,7 @@ func (r Rehearsal) CreateIndex(ctx context.Context, name string, body []byte) er
 }
 
 // simulate posts settings, mappings and aliases as a template that is kept nowhere.
-func (r Rehearsal) simulate(ctx context.Context, call string, template json.RawMessage) error {
+func (r DryRunCluster) simulate(ctx context.Context, call string, template json.RawMessage) error {
 	if r.blind {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (r Rehearsal) simulate(ctx context.Context, call string, template json.RawM
 }
 
 // Do lets questions pass and simulates what would write.
-func (r Rehearsal) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
+func (r DryRunCluster) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
 	if method == http.MethodGet || method == http.MethodHead {
 		return r.Target.Do(ctx, method, path, query, body)
 	}
@@ -132,7 +132,7 @@ func sections(body []byte) json.RawMessage {
 
 // simulatePipeline lets the target build the pipeline's processors and run them over an empty document;
 // what comes of that does not matter.
-func (r Rehearsal) simulatePipeline(ctx context.Context, pipeline []byte) (int, []byte, error) {
+func (r DryRunCluster) simulatePipeline(ctx context.Context, pipeline []byte) (int, []byte, error) {
 	body, err := json.Marshal(map[string]any{"pipeline": json.RawMessage(pipeline), "docs": []any{map[string]any{"_source": map[string]any{}}}})
 	if err != nil {
 		return 0, nil, fmt.Errorf("simulate pipeline: %w: %w", err, fault.ErrCorrupt)
