@@ -198,9 +198,11 @@ func oldOption(e *edit, path string, f map[string]any) {
 		e.note("old-option", path, "dropped path: %s", brief(v))
 		delete(f, "path")
 	}
-	if _, ok := f["fielddata"].(map[string]any); ok {
-		e.note("old-option", path, "dropped fielddata: %s", brief(f["fielddata"]))
-		delete(f, "fielddata")
+	for _, k := range []string{"fielddata", "doc_values"} { // doc_values of columnar indices of Elasticsearch 9.5: cardinality, multi_value
+		if _, ok := f[k].(map[string]any); ok {
+			e.note("old-option", path, "dropped %s: %s", k, brief(f[k]))
+			delete(f, k)
+		}
 	}
 	switch f["type"] {
 	case "geo_point":

@@ -35,6 +35,7 @@ func TestFieldsBecomeWhatTheTargetTakes(t *testing.T) {
 		{"string with a subfield", `{"type":"string","fields":{"raw":{"type":"string","index":"not_analyzed"}}}`, `{"type":"text","fields":{"raw":{"type":"keyword","index":true}}}`, "string-to-text"},
 		{"multi_field", `{"type":"multi_field","fields":{"f":{"type":"string"},"raw":{"type":"string","index":"not_analyzed"}}}`, `{"type":"text","fields":{"raw":{"type":"keyword","index":true}}}`, "multi-field"},
 		{"options that are gone", `{"type":"long","include_in_all":false,"precision_step":4,"store":"yes","doc_values":"true"}`, `{"type":"long","store":true,"doc_values":true}`, "old-option"},
+		{"options of doc values", `{"type":"keyword","doc_values":{"multi_value":false,"nullability":true}}`, `{"type":"keyword"}`, "old-option"},
 		{"geo point", `{"type":"geo_point","lat_lon":true,"geohash":true,"validate":true}`, `{"type":"geo_point"}`, "old-option"},
 		{"flattened", `{"type":"flattened","depth_limit":3}`, `{"type":"flat_object"}`, "flattened"},
 		{"vector", `{"type":"dense_vector","dims":3,"index":true,"similarity":"cosine"}`, `{"type":"knn_vector","dimension":3,"method":{"name":"hnsw","engine":"lucene","space_type":"cosinesimil"}}`, "dense-vector"},
