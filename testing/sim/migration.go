@@ -43,8 +43,9 @@ type Config struct {
 	Limit     time.Duration // everything must have ended by then
 	Tolerance time.Duration // of clocks; 0 = off
 
-	File  bool // one process, a coordination file and an export directory
-	Crash bool // kills of a File world take the machine with them: what was not synced is forgotten
+	Bucket bool // the state of the work is in a bucket
+	File   bool // one process, a coordination file and an export directory
+	Crash  bool // kills of a File world take the machine with them: what was not synced is forgotten
 
 	Kill    time.Duration // mean time between kills (-9) of a random process; 0 = none
 	Drain   time.Duration // mean time between SIGTERMs of a random process

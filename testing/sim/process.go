@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -204,7 +205,14 @@ func (w *world) order(m *machine, items []cms.Item) {
 func (s *seat) stores(m *machine) (cms.Store, worker.Destination, func(), error) {
 	w := s.w
 	if !w.cfg.File {
-		return &network{m, w.server}, worker.ToCluster(connection{w.target, m}, worker.Limits{Connections: 8}), func() {}, nil
+		var store cms.Store = &network{m, w.server}
+		if w.cfg.Bucket {
+			var err error
+			if store, err = s3cms.Open(context.Background(), s3cms.Config{Bucket: bucket{&network{m, w.server}}}); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+		return store, worker.ToCluster(connection{w.target, m}, worker.Limits{Connections: 8}), func() {}, nil
 	}
 	dir, err := export.OpenOn(mount{w.disk, m}, "/out", m.name, export.None)
 	if err != nil {

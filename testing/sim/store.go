@@ -27,6 +27,7 @@ type server struct {
 	refuses bool      // and refuses connections instead of being silent
 	items   map[string]cms.Item
 	records map[string]cms.Record
+	objects map[string]object // where the state of the work is in a bucket
 	rev     int64
 
 	view      map[string]cms.Item
@@ -45,7 +46,7 @@ type journalEntry struct {
 }
 
 func newServer(w *world) *server {
-	return &server{w: w, items: map[string]cms.Item{}, records: map[string]cms.Record{}, view: map[string]cms.Item{}, stale: map[string]bool{},
+	return &server{w: w, items: map[string]cms.Item{}, records: map[string]cms.Record{}, objects: map[string]object{}, view: map[string]cms.Item{}, stale: map[string]bool{},
 		applied: map[string]int{}}
 }
 

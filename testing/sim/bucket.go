@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// object is an object of the simulated bucket.
+type object struct {
+	body    string
+	version string
+}
+
+// bucket is what one machine sees of the server when the state of the work is in a bucket: its requests have the fates of
+// those to a store. What is written is also kept as items and records, by which worlds are judged.
+type bucket struct{ *network }
+
+// listing is a page of names and versions.
+type listing struct {
+	names, versions []string
+	more            bool
+}
+
+// bucketPage is how many objects a listing returns at most: few, so that it has several pages.
+const bucketPage = 20
+
+func (b bucket) Get(ctx context.Context, name string) ([]byte, string, error) {
+	o, err := call(ctx, b.network, "get "+name, func() (object, error) {
+		o, ok := b.s.objects[name]
+		if !ok {
+			return o, fs.ErrNotExist
+		}
+		return o, nil
+	})
+	return []byte(o.body), o.version, err
+}
+
+func (b bucket) Put(ctx context.Context, name string, body []byte, version string) (string, error) {
+	text := string(body)
+	is, err := call(ctx, b.network, "put "+name, func() (string, error) {
+		if b.s.objects[name].version != version {
+			return "", fs.ErrExist
+		}
+		b.s.rev++
+		o := object{text, strconv.FormatInt(b.s.rev, 10)}
+		b.s.objects[name] = o
+		return o.version, b.s.mirror(name, text)
+	})
+	switch { // the fate of that name
+	case !errors.Is(err, cms.ErrConflict):
+		return is, err
+	case version == "": // 409: another write was under way, and may have left nothing
+		return "", fault.ErrUnavailable
+	}
+	return "", fs.ErrExist
+}
+
+func (b bucket) List(ctx context.Context, prefix, after string) (names, versions []string, more bool, err error) {
+	l, err := call(ctx, b.network, "list "+prefix, func() (l listing, err error) {
+		for name := range b.s.objects {
+			if strings.HasPrefix(name, prefix) && name > after {
+				l.names = append(l.names, name)
+			}
+		}
+		slices.Sort(l.names)
+		if l.more = len(l.names) > bucketPage; l.more {
+			l.names = l.names[:bucketPage]
+		}
+		for _, name := range l.names {
+			l.versions = append(l.versions, b.s.objects[name].version)
+		}
+		return l, nil
+	})
+	return l.names, l.versions, l.more, err
+}
+
+func (b bucket) Date(ctx context.Context, name string) (time.Time, error) {
+	return call(ctx, b.network, "date "+name, func() (time.Time, error) { return b.s.clock().Truncate(time.Second), nil })
+}
+
+// mirror keeps the content of an object as the item or the record that it is.
+func (s *server) mirror(name, body string) error {
+	switch {
+	case strings.Contains(name, "/items/"):
+		var is struct {
+			ID string `json:"id"`
+			cms.Item
+		}
+		if err := json.Unmarshal([]byte(body), &is); err != nil {
+			return err
+		}
+		is.Item.ID = is.ID
+		old := s.items[is.ID]
+		s.note(is.ID)
+		s.items[is.ID] = is.Item
+		if old.Successors == "" && is.Successors != "" {
+			s.applied["successors applied"]++
+		}
+		if old.Open() && !is.Open() {
+			s.applied["complete applied"]++
+		}
+		if is.FailedItem() && !old.FailedItem() {
+			s.w.itemFailed(is.Item)
+		}
+	case strings.Contains(name, "/records/"):
+		var is struct {
+			ID      string `json:"id"`
+			Rev     int64  `json:"rev"`
+			Deleted bool   `json:"deleted"`
+			cms.Record
+		}
+		if err := json.Unmarshal([]byte(body), &is); err != nil {
+			return err
+		}
+		is.Record.ID, is.Revision = is.ID, cms.Revision{Seq: is.Rev, Term: 1}
+		if s.records[is.ID] = is.Record; is.Deleted {
+			delete(s.records, is.ID)
+		}
+	}
+	return nil
+}
