@@ -26,8 +26,8 @@ part() {
     progress) RFSD_WATCH=${RFSD_WATCH:-300} TARGETS=2.19.4 e2e "-run ProgressIsTrue" ;;
     rate) RFSD_RATE=1 TARGETS=2.19.4 e2e "-run RateWhileNodes|OneShardHas" ;;
     scale) RFSD_SCALE=1 TARGETS=2.19.4 e2e "-run MachinesGrow" ;;
-    processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/oscms TARGETS=2.19.4 e2e "-run Processes" ;;
-    stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/cms/oscms e2e "-run Conformance" ;;
+    processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/... TARGETS=2.19.4 e2e "-run Processes|KilledAtEvery" ;;
+    stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/cms/... e2e "-run Conformance" ;;
     clusters) E2EPACKAGES=./testing/cluster TARGETS=2.19.4 e2e "" ;;
     corrupt) make corrupt ;;
     sim) make sim SEEDS=100 SIMTIME=2h SIMLIMIT=5h ;;

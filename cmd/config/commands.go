@@ -73,7 +73,7 @@ func (m *Migrate) Check() error {
 		return Usage("exactly one of --target-host, --export-dir and --discard says where the documents go")
 	}
 	if m.Export.Dir != "" && m.Transfer.State.Coordinator.Host != "" {
-		return Usage("--coordinator-host has no meaning with --export-dir: one process writes an export and keeps the state of the work in that directory; leave it out")
+		return Usage("--coordinator-host has no meaning with --export-dir: one process writes an export and keeps the state of the work in that directory; leave it out, or let several processes meet in a bucket with --coordinator-bucket")
 	}
 	if m.Export.Dir != "" && m.Transfer.Existing.Documents != "" {
 		return Usage("--existing-documents has no meaning with --export-dir: files have no documents yet; give it to rfsd import")
@@ -307,7 +307,7 @@ func (s Stored) Which() (Cluster, string) {
 
 // Named reports whether a place of the state is named.
 func (s Stored) Named() bool {
-	return cmp.Or(s.Target.Cluster.Host, s.State.Coordinator.Host, s.State.File) != ""
+	return cmp.Or(s.Target.Cluster.Host, s.State.Coordinator.Host, s.State.File, s.State.Bucket.URI) != ""
 }
 
 // Asked are the settings of commands that ask a node.

@@ -377,13 +377,20 @@ type State struct {
 	_           struct{} `group:"Coordination" section:"coordination"`
 	Coordinator Cluster  `prefix:"coordinator-" help:"URL of an OpenSearch that keeps the state of the work (default: the target)"`
 	File        string   `flag:"coordinator-file" help:"file that keeps the state of the work, for one process (of an export: DIR/.rfsd/coordinator.db)"`
+	Bucket      StateBucket
 	Session     Session
 }
 
 // Check refuses two places.
 func (s *State) Check() error {
-	if s.Coordinator.Host != "" && s.File != "" {
-		return Usage("--coordinator-host and --coordinator-file exclude each other")
+	var given []string
+	for _, place := range [][2]string{{"--coordinator-host", s.Coordinator.Host}, {"--coordinator-file", s.File}, {"--coordinator-bucket", s.Bucket.URI}} {
+		if place[1] != "" {
+			given = append(given, place[0])
+		}
+	}
+	if len(given) > 1 {
+		return Usage("%s exclude each other", strings.Join(given, " and "))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -84,6 +85,9 @@ func removeTrial(ctx context.Context, call *config.Call, at config.Stored, s *co
 
 // forget removes what is kept about a session, and closes it.
 func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
+	if at.State.Bucket.URI != "" {
+		return errors.Join(s.close(), fmt.Errorf("rfsctl deletes nothing in a bucket; remove what is kept with: aws s3 rm --recursive %s/%s: %w", s.place, s3cms.Folder(at.State.Session.Name), fault.ErrConfig))
+	}
 	if client, ok := s.cluster(); ok {
 		dropped, err := oscms.Drop(ctx, client, at.State.Session.Name)
 		if len(dropped) > 0 {

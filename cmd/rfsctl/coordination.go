@@ -15,8 +15,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -39,10 +41,12 @@ func openCoordination(ctx context.Context, call *config.Call, at config.Stored) 
 	switch {
 	case file != "":
 		s, err = openFile(file)
+	case at.State.Bucket.URI != "":
+		s, err = openBucket(ctx, at.State.Bucket, at.State.Session.Name)
 	case cluster.Host != "":
 		s, err = openCluster(ctx, call, cluster, role, at.State.Session.Name)
 	default:
-		err = fmt.Errorf("say where the state of the work is: --target-host, --coordinator-host or --coordinator-file: %w", fault.ErrConfig)
+		err = fmt.Errorf("say where the state of the work is: --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file: %w", fault.ErrConfig)
 	}
 	if err != nil {
 		return nil, err
@@ -109,6 +113,18 @@ func openFile(path string) (*coordination, error) {
 		return nil, err
 	}
 	return &coordination{store: store, place: path, close: store.Close}, nil
+}
+
+func openBucket(ctx context.Context, b config.StateBucket, session string) (*coordination, error) {
+	objects, err := repo.OpenObjects(ctx, b.URI, b.Options())
+	if err != nil {
+		return nil, err
+	}
+	store, err := s3cms.Join(ctx, s3cms.Config{Bucket: objects, Session: session})
+	if err != nil {
+		return nil, fmt.Errorf("session %q in %s: %w", session, objects.URI(), err)
+	}
+	return &coordination{store: store, place: objects.URI(), close: func() error { return nil }}, nil
 }
 
 // connect makes the client of one cluster, of which nothing is asked yet.

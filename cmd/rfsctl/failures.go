@@ -21,10 +21,11 @@ import (
 )
 
 const failuresHelp = `Lists what failed: items, indices and phases, by reason, and the documents that the target
-rejected. A node is asked, or the store is read (--target-host, --coordinator-host or
---coordinator-file). Workers of a fleet (rfsd worker, run and import) whose --failed-documents is
-a directory that is not declared shared record index, id, shard, ordinal and reason in the store;
-the documents themselves, with the target's messages, are in those directories.
+rejected. A node is asked, or the store is read (--target-host, --coordinator-host,
+--coordinator-bucket or --coordinator-file). Workers of a fleet (rfsd worker, run and import)
+whose --failed-documents is a directory that is not declared shared record index, id, shard,
+ordinal and reason in the store; the documents themselves, with the target's messages, are in
+those directories.
 
 A bucket or a shared directory has all failed documents, and a single process (rfsd migrate) has
 them in its own directory; the store then lists none. With --failed-documents they are read from

@@ -31,9 +31,9 @@ cert create).`
 
 const statusHelp = nodeHelp + `
 
-With --target-host, --coordinator-host or --coordinator-file the state is read from the store,
-whether a process runs or not. A coordinator file that rfsd has open is not read: the process is
-asked instead. --session-name chooses one of several sessions.
+With --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file the state is
+read from the store, whether a process runs or not. A coordinator file that rfsd has open is not
+read: the process is asked instead. --session-name chooses one of several sessions.
 
 The rate is that of the last minute, and the time left follows from it. A single reading of the
 store has only the mean since the documents began. "given up" are work items, indices and phases

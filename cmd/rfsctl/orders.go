@@ -32,8 +32,8 @@ Without an id the latest orders are listed, newest first. States: in_force; repl
 order about the same subject; unknown: not stored, but it still may be before its end; expired:
 not stored before its end, so that it never comes into force; forgotten: too old to be kept. With
 an id the exit code is 0 if the order is or was in force, 9 if that is not known yet, and
-otherwise 1. With --target-host, --coordinator-host or --coordinator-file the orders are read
-from the store, without the nodes that do not follow them.`
+otherwise 1. With --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file
+the orders are read from the store, without the nodes that do not follow them.`
 
 // give sends an order to a node and shows what became of it.
 func give(ctx context.Context, call *config.Call, o config.Asked, path string, body any, done string) error {

@@ -65,7 +65,8 @@ type options struct {
 
 	session         string
 	coordinatorFile string
-	coordinator     target.Config // another cluster for the state of the work; no URL: the target
+	coordinator     target.Config      // another cluster for the state of the work; no URL: the target
+	bucket          config.StateBucket // or a bucket
 	ownerFile       string
 	leastExponent   int           // of new items' leases; a hint of the fleet
 	tries           int           // items of a search, likewise
@@ -144,6 +145,7 @@ func (o *options) transfer(t config.Transfer) (err error) {
 	if o.failedDir == "" && !o.discard {
 		o.failedDir = filepath.Join("rfsd-failed", t.State.Session.OrDefault())
 	}
+	o.bucket = t.State.Bucket
 	if t.State.Coordinator.Host != "" {
 		o.coordinator = o.cluster(t.State.Coordinator, "coordinator")
 	}
@@ -162,9 +164,9 @@ func (o *options) cluster(c config.Cluster, role string) target.Config {
 	return c.Config(role, "rfsd/"+version, o.connections)
 }
 
-// clustered reports whether a cluster keeps the state of the work, so that any number of processes can share it.
-func (o options) clustered() bool {
-	return o.coordinatorFile == "" && (o.target.URL != "" || o.coordinator.URL != "")
+// shares reports whether a cluster or a bucket keeps the state of the work, so that any number of processes can share it.
+func (o options) shares() bool {
+	return o.coordinatorFile == "" && (o.target.URL != "" || o.coordinator.URL != "" || o.bucket.URI != "")
 }
 
 // isLoopback says whether a URL names this machine.
@@ -237,10 +239,10 @@ func (o *options) sessionOrDefault() string {
 
 // defaultPaths derives where the state of the work is kept.
 func (o *options) defaultPaths() error {
-	if o.coordinatorFile != "" || o.discard && !o.clustered() {
+	if o.coordinatorFile != "" || o.discard && !o.shares() {
 		return nil
 	}
-	if o.exportDir != "" {
+	if o.exportDir != "" && o.bucket.URI == "" {
 		o.coordinatorFile = filepath.Join(o.exportDir, ".rfsd", "coordinator.db")
 		return nil
 	}
@@ -248,7 +250,7 @@ func (o *options) defaultPaths() error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(o.repoURI + "\x00" + o.snapshot + "\x00" + o.target.URL + "\x00" + o.coordinator.URL))
+	sum := sha256.Sum256([]byte(o.repoURI + "\x00" + o.snapshot + "\x00" + o.target.URL + "\x00" + o.coordinator.URL + "\x00" + o.bucket.URI))
 	o.ownerFile = filepath.Join(dir, fmt.Sprintf("%s-%s.owner", o.sessionOrDefault(), hex.EncodeToString(sum[:8])))
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -70,6 +71,7 @@ func redriveOptions(c config.Redrive) (options, error) {
 	o.unavailable, o.json, o.logLevel, o.care.ignoreDisks = c.Patience.Unavailable, c.Output.JSON(), c.Log.Level, c.Disks.Ignore
 	o.session, o.coordinatorFile, o.maxFailed = c.State.Session.Name, c.State.File, int64(c.Limit.Max)
 	o.failedDir = cmp.Or(c.Failed.Dir, filepath.Join("rfsd-failed", c.State.Session.OrDefault()))
+	o.bucket = c.State.Bucket
 	if c.State.Coordinator.Host != "" {
 		o.coordinator = o.cluster(c.State.Coordinator, "coordinator")
 	}
@@ -179,6 +181,15 @@ func keptFailures(ctx context.Context, o options, client *target.Client) (*cms.C
 			return nil, nil, err
 		}
 		store, end = file, file.Close
+	case o.bucket.URI != "":
+		kept, err := joinBucket(ctx, o.bucket, o.session)
+		if errors.Is(err, s3cms.ErrNoSession) {
+			return nil, nothing, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		store = kept
 	default:
 		if o.coordinator.URL != "" {
 			var err error

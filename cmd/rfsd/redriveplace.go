@@ -91,7 +91,7 @@ func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *instrum
 
 // noPlaces is what is wrong with a session without state.
 func noPlaces(o options) string {
-	return fmt.Sprintf("the session %s has no state, which names the places of its documents: give --session-name, --coordinator-host or --coordinator-file of the migration or import", o.sessionOrDefault())
+	return fmt.Sprintf("the session %s has no state, which names the places of its documents: give --session-name, --coordinator-host, --coordinator-bucket or --coordinator-file of the migration or import", o.sessionOrDefault())
 }
 
 // filesAgain opens the files that the session imported.

@@ -98,7 +98,7 @@ func parseRun(values config.Values) (runOptions, error) {
 		return r, err
 	}
 	if r.gossip.Bind != "" && r.inside() {
-		return r, config.Usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster")
+		return r, config.Usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster or a bucket (--coordinator-bucket)")
 	}
 	r.settings = values.Of(task)
 	if r.shared, err = sharedSettings(values, task, slog.New(slog.DiscardHandler)); err != nil {
@@ -135,7 +135,7 @@ func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
 var leaseRules = []string{"initial-lease-duration", "max-lease-duration", "max-item-attempts", "clock-skew-tolerance"}
 
 // inside reports whether workers run in this process, because only it can open their store.
-func (r runOptions) inside() bool { return !r.clustered() }
+func (r runOptions) inside() bool { return !r.shares() }
 
 // runNode runs the daemon.
 func runNode(ctx context.Context, r runOptions) error {

@@ -55,7 +55,7 @@ const joinPatience = 5 * time.Second
 // what it needs waits for the store, also for one that is slow; another goes on with its own.
 func joinFleet(ctx context.Context, values config.Values, settings []config.Setting) (config.Values, error) {
 	log := slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(slog.LevelInfo)))
-	if values.Text("coordinator-file") != "" || values.Text("target-host") == "" && values.Text("coordinator-host") == "" {
+	if values.Text("coordinator-file") != "" || values.Text("target-host") == "" && values.Text("coordinator-host") == "" && values.Text("coordinator-bucket") == "" {
 		return values, nil // one node alone
 	}
 	complete := values.Text("from") != "" || values.Text("repo-uri") != "" && (values.Text("snapshot-name") != "" || values.Text("source-host") != "")
@@ -110,6 +110,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, cms.Sha
 	if at.Target.Cluster.Host != "" {
 		o.target = o.cluster(at.Target.Cluster, "target")
 	}
+	o.bucket = at.State.Bucket
 	if at.State.Coordinator.Host != "" {
 		o.coordinator = o.cluster(at.State.Coordinator, "coordinator")
 	}

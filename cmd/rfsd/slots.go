@@ -56,9 +56,9 @@ func (h *slotHost) open(ctx context.Context) (*cms.Coordinator, error) {
 		h.store, h.shut = store, append(h.shut, shut)
 	}
 	if h.files == nil && h.o.exportDir != "" {
-		dir, err := export.Open(h.o.exportDir, newHolder(), export.Compression(h.o.compression))
+		dir, err := openExport(h.o, newHolder())
 		if err != nil {
-			return nil, fmt.Errorf("export directory %s: %w", h.o.exportDir, err)
+			return nil, err
 		}
 		h.files, h.shut = dir, append(h.shut, dir.Close)
 	}

@@ -62,6 +62,9 @@ func (t trust) judge(scope sharing.Scope, record cms.SharedRecord) (sharing.Judg
 
 // sharedScope returns where the record of the options' store is valid.
 func sharedScope(ctx context.Context, o options) (sharing.Scope, error) {
+	if o.bucket.URI != "" {
+		return sharing.Scope{Session: o.session, Cluster: o.bucket.Endpoint + " " + o.bucket.URI}, nil
+	}
 	conf := o.coordinator
 	if conf.URL == "" {
 		conf = o.target

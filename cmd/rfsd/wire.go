@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/rollback"
@@ -128,18 +129,29 @@ func (o options) coordination(store cms.Store, creator string) cms.Config {
 // skewTolerance is the allowed distance to the clock of the coordination store; 0, which is any, for a file,
 // whose clock is that of this process.
 func (o options) skewTolerance() time.Duration {
-	if !o.clustered() {
+	if !o.shares() {
 		return 0
 	}
 	return o.leases.Skew.Tolerance
 }
 
-// openStore opens the state of the work: a file when one is named or no cluster takes part, otherwise a
+// openStore opens the state of the work: a bucket or a file when one is named, a file when no cluster takes part, otherwise a
 // cluster: the coordinator's when one is named, else the target. Its requests have connections of their own,
 // which those that carry documents cannot take.
 func openStore(ctx context.Context, o options) (cms.Store, func() error, error) {
-	if !o.clustered() {
+	switch {
+	case !o.shares():
 		return openFile(o)
+	case o.bucket.URI != "":
+		objects, err := repo.OpenObjects(ctx, o.bucket.URI, o.bucket.Options())
+		if err != nil {
+			return nil, nil, err
+		}
+		store, err := s3cms.Open(ctx, s3cms.Config{Bucket: objects, Session: o.session})
+		if err != nil {
+			return nil, nil, fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-bucket): %w", o.bucket.URI, err)
+		}
+		return store, func() error { return nil }, nil
 	}
 	conf := o.coordinator
 	if conf.URL == "" {
@@ -155,6 +167,15 @@ func openStore(ctx context.Context, o options) (cms.Store, func() error, error) 
 		return nil, nil, errors.Join(err, client.Close())
 	}
 	return store, client.Close, nil
+}
+
+// joinBucket opens the state of a session that has begun in a bucket; s3cms.ErrNoSession when there is none.
+func joinBucket(ctx context.Context, b config.StateBucket, session string) (*s3cms.Store, error) {
+	objects, err := repo.OpenObjects(ctx, b.URI, b.Options())
+	if err != nil {
+		return nil, err
+	}
+	return s3cms.Join(ctx, s3cms.Config{Bucket: objects, Session: session})
 }
 
 // openFile opens the state in a file. A dry run keeps its state in a file of its own that goes with it.
@@ -191,9 +212,9 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 		identifyFiles(o, s, in.files)
 		return worker.Limited(worker.ToFiles(in.files), in.bucket.Take), nil, nothing, nil
 	case o.exportDir != "":
-		dir, err := export.Open(o.exportDir, s.Holder, export.Compression(o.compression))
+		dir, err := openExport(o, s.Holder)
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
+			return nil, nil, nil, err
 		}
 		identifyFiles(o, s, dir)
 		return worker.Limited(worker.ToFiles(dir), in.bucket.Take), nil, dir.Close, nil
@@ -221,6 +242,19 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	s.Indices, s.Globals, s.Foretell = indices, globals.Migrate, worker.Foretell(client, indices, globals)
 	s.Streams = indices.StreamUUID
 	return worker.ToCluster(in.counters.Sender(client), in.limits(o, client, s.Log)), client, nothing, nil
+}
+
+// openExport opens the export directory, for this process alone or beside those with which it shares the work.
+func openExport(o options, writer string) (*export.Dir, error) {
+	open := export.Open
+	if o.shares() {
+		open = export.OpenShared
+	}
+	dir, err := open(o.exportDir, writer, export.Compression(o.compression))
+	if err != nil {
+		return nil, fmt.Errorf("export directory %s: %w", o.exportDir, err)
+	}
+	return dir, nil
 }
 
 // identifyFiles binds a session to its export directory and to how files are compressed.

@@ -87,7 +87,8 @@ const private = ".rfsd"
 // unfinished matches the temporary files of items.
 var unfinished = regexp.MustCompile(`^[0-9]+-[0-9]+\.ndjson(\.gz|\.zst)?\.tmp-`)
 
-// Dir is an export directory that this process alone writes to. Create may be called concurrently.
+// Dir is an export directory that this process writes to, alone or, if it is shared, beside others. Create may be called
+// concurrently.
 type Dir struct {
 	path, writer string
 	method       Compression // without its level
@@ -95,6 +96,8 @@ type Dir struct {
 	extension    string
 	files        Files
 	lock         io.Closer
+	shared       bool
+	own          io.Closer // lock of this writer in a shared directory
 
 	mu        sync.Mutex       // also held while the files of an attempt get their names
 	attempts  int64            // how often Create was called
@@ -110,6 +113,10 @@ func Open(dir, writer string, c Compression) (*Dir, error) { return OpenOn(syste
 
 // OpenOn does what Open does, on another file system.
 func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
+	return open(files, dir, writer, c, false)
+}
+
+func open(files Files, dir, writer string, c Compression, shared bool) (*Dir, error) {
 	ext, level, err := c.parse()
 	if err != nil {
 		return nil, err
@@ -120,11 +127,21 @@ func OpenOn(files Files, dir, writer string, c Compression) (*Dir, error) {
 	if err := makeDurable(files, dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	lock, err := files.Lock(filepath.Join(dir, private, "lock"), writer)
+	how := Alone
+	if shared {
+		how = Together
+	}
+	lock, err := files.Lock(filepath.Join(dir, private, "lock"), writer, how)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: dir, writer: writer, method: c.Method(), level: level, extension: ext, files: files, lock: lock, current: map[string]*File{}}
+	d := &Dir{path: dir, writer: writer, method: c.Method(), level: level, extension: ext, files: files, lock: lock, shared: shared, current: map[string]*File{}}
+	if shared {
+		if err := d.join(); err != nil {
+			return nil, errors.Join(fmt.Errorf("export directory %s: %w: %w", dir, err, fault.ErrConfig), d.Close())
+		}
+		return d, nil
+	}
 	if err := d.clean(); err != nil {
 		return nil, errors.Join(fmt.Errorf("remove unfinished files: %w: %w", err, fault.ErrConfig), d.Close())
 	}
@@ -151,32 +168,17 @@ func makeDurable(files Files, dir string) error {
 	}
 }
 
-// acquire locks the file at path and writes into it who holds it.
-func acquire(path, writer string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
-	}
-	if err := tryLock(f); err != nil {
-		holder, _ := os.ReadFile(path)
-		if len(holder) == 0 {
-			holder = []byte("somebody else")
-		}
-		f.Close()
-		return nil, fmt.Errorf("%s is locked by %s (%w): %w", filepath.Dir(filepath.Dir(path)), strings.TrimSpace(string(holder)), err, fault.ErrConfig)
-	}
+// sign writes into a locked file who holds it.
+func sign(f *os.File, holder string) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown host"
 	}
-	text := fmt.Sprintf("%s, process %d on %s, since %s\n", writer, os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("%s, process %d on %s, since %s\n", holder, os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
 	if err = f.Truncate(0); err == nil {
 		_, err = f.WriteAt([]byte(text), 0)
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", err, fault.ErrConfig), f.Close())
-	}
-	return f, nil
+	return err
 }
 
 // clean removes temporary files. Their writers are dead: this process holds the lock.
@@ -193,7 +195,7 @@ func (d *Dir) clean() error {
 }
 
 // Close gives the directory free.
-func (d *Dir) Close() error { return d.lock.Close() }
+func (d *Dir) Close() error { return errors.Join(d.leave(), d.lock.Close()) }
 
 // folder is the folder of an index on this file system.
 func (d *Dir) folder(index string) string {

@@ -31,7 +31,7 @@ func openDir(t testing.TB, dir, writer string, c Compression) *Dir {
 
 func create(t testing.TB, d *Dir, index string, shard int, cursor int64) *File {
 	t.Helper()
-	f, err := d.Create(index, shard, cursor)
+	f, err := d.Create(index, shard, cursor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

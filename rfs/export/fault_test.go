@@ -70,11 +70,11 @@ func (f *faulty) WalkDir(root string, visit fs.WalkDirFunc) error {
 	}
 	return f.system.WalkDir(root, visit)
 }
-func (f *faulty) Lock(path, holder string) (io.Closer, error) {
+func (f *faulty) Lock(path, holder string, how Locking) (io.Closer, error) {
 	if err := f.call("lock"); err != nil {
 		return nil, err
 	}
-	return f.system.Lock(path, holder)
+	return f.system.Lock(path, holder, how)
 }
 
 type faultyHandle struct {
@@ -109,7 +109,7 @@ func exportOn(t *testing.T, files *faulty, dir string, c Compression) error {
 	}
 	defer d.Close()
 	for n, body := range []string{pair("i", "1") + pair("i_a", "1"), pair("i", "1"), pair("j", "1") + pair("j", "2")} {
-		f, err := d.Create([]string{"i", "i", "j"}[n], 0, 0)
+		f, err := d.Create([]string{"i", "i", "j"}[n], 0, 0, nil)
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func TestNoErrorOfTheDiskIsOverlooked(t *testing.T) {
 func TestItemsAndBodiesAreChecked(t *testing.T) {
 	d := openDir(t, t.TempDir(), "w", None)
 	for _, c := range [][2]int64{{-1, 0}, {0, -1}} {
-		if _, err := d.Create("i", int(c[0]), c[1]); err == nil {
+		if _, err := d.Create("i", int(c[0]), c[1], nil); err == nil {
 			t.Errorf("created %v", c)
 		}
 	}
@@ -248,7 +248,7 @@ func TestErrorsOfTheDiskAreReported(t *testing.T) {
 		{"of the manifest that is to be marked as incomplete", func(t *testing.T, files *sick, d *Dir, dir string) error {
 			finish(t, d, "")
 			files.rename = broken
-			_, err := d.Create("j", 0, 0)
+			_, err := d.Create("j", 0, 0, nil)
 			files.rename = nil
 			create(t, d, "j", 0, 0)
 			wantManifest(t, dir, false, nil)
@@ -300,7 +300,7 @@ func TestTheLockAndTheKernelReportWhatIsWrong(t *testing.T) {
 	if err := (system{}).SyncDir("/proc"); err == nil {
 		t.Error("a directory that cannot be synced was reported as durable")
 	}
-	if _, err := acquire("/dev/full", "w"); !errors.Is(err, fault.ErrConfig) || strings.Contains(err.Error(), "locked") {
+	if _, err := acquire("/dev/full", "w", Alone); !errors.Is(err, fault.ErrConfig) || strings.Contains(err.Error(), "locked") {
 		t.Errorf("a lock that takes no name: %v", err)
 	}
 }

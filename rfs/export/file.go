@@ -23,8 +23,9 @@ import (
 type File struct {
 	dir     *Dir
 	index   string
-	name    string // <shard>-<cursor>
-	attempt int64  // unique in the Dir
+	name    string       // <shard>-<cursor>
+	attempt int64        // unique in the Dir
+	may     func() error // asked before the files of a shared directory get their names
 
 	mu    sync.Mutex
 	own   []byte // how an action line of the own index begins
@@ -37,18 +38,19 @@ type File struct {
 var ErrSuperseded = errors.New("a later attempt at the item has begun")
 
 // Create starts an attempt at the output of an item. No file exists before the first document. From then on
-// an earlier File of the item publishes nothing any more.
-func (d *Dir) Create(index string, shard int, cursor int64) (*File, error) {
+// an earlier File of the item publishes nothing any more. may reports why this process may no longer publish the item: another
+// may work on it, in a directory that is shared.
+func (d *Dir) Create(index string, shard int, cursor int64, may func() error) (*File, error) {
 	if shard < 0 || cursor < 0 {
 		return nil, fmt.Errorf("item of shard %d and cursor %d", shard, cursor)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.resume(); err != nil {
+	if err := d.turn(d.resume); err != nil {
 		return nil, err
 	}
 	d.attempts++
-	f := &File{dir: d, index: index, name: fmt.Sprintf("%d-%d", shard, cursor), attempt: d.attempts, parts: map[string]*part{}}
+	f := &File{dir: d, index: index, name: fmt.Sprintf("%d-%d", shard, cursor), attempt: d.attempts, may: may, parts: map[string]*part{}}
 	d.current[f.item()] = f
 	return f, nil
 }
@@ -182,6 +184,17 @@ func (f *File) commit() error {
 	defer f.dir.mu.Unlock()
 	if f.dir.current[f.item()] != f {
 		return ErrSuperseded
+	}
+	return f.dir.turn(f.publish)
+}
+
+// publish notes which files the item has and gives them their names. A writer of a shared directory that has lost the item
+// publishes nothing: it is asked while no other can publish, and another that takes the item publishes after it.
+func (f *File) publish() error {
+	if f.dir.shared {
+		if err := f.may(); err != nil {
+			return err
+		}
 	}
 	former, err := f.note()
 	if err != nil {

@@ -20,9 +20,9 @@ type Files interface {
 	// SyncDir makes the names in a directory durable.
 	SyncDir(path string) error
 	WalkDir(root string, visit fs.WalkDirFunc) error
-	// Lock locks the file at path against other processes and writes into it that holder has it. Its errors are
+	// Lock locks the file at path against other processes. A file that is locked alone names its holder. Errors are
 	// fault.ErrConfig; that of a locked file names the holder.
-	Lock(path, holder string) (io.Closer, error)
+	Lock(path, holder string, how Locking) (io.Closer, error)
 }
 
 // Handle is a file that is being written.
@@ -43,7 +43,9 @@ func (system) ReadFile(path string) ([]byte, error)            { return os.ReadF
 func (system) Rename(from, to string) error                    { return os.Rename(from, to) }
 func (system) Remove(path string) error                        { return os.Remove(path) }
 func (system) WalkDir(root string, visit fs.WalkDirFunc) error { return filepath.WalkDir(root, visit) }
-func (system) Lock(path, holder string) (io.Closer, error)     { return acquire(path, holder) }
+func (system) Lock(path, holder string, how Locking) (io.Closer, error) {
+	return acquire(path, holder, how)
+}
 
 func (system) SyncDir(path string) error {
 	f, err := os.Open(path)

@@ -7,4 +7,4 @@ import (
 	"os"
 )
 
-func tryLock(*os.File) error { return errors.ErrUnsupported }
+func lockFile(*os.File, Locking) error { return errors.ErrUnsupported }

@@ -105,6 +105,9 @@ func (d *Dir) ID() string { return d.manifest.ID }
 // resume marks the export as incomplete before a file of it may change. d.mu is held.
 func (d *Dir) resume() error {
 	d.accounted = false
+	if err := d.again(); err != nil {
+		return err
+	}
 	if !d.manifest.Complete && d.manifest.Reason == "" {
 		return nil
 	}
@@ -124,8 +127,15 @@ func (d *Dir) resume() error {
 func (d *Dir) Finish(missing string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.accounted && d.manifest.Reason == missing {
+	if !d.shared && d.accounted && d.manifest.Reason == missing {
 		return nil
+	}
+	return d.turn(func() error { return d.finish(missing) })
+}
+
+func (d *Dir) finish(missing string) error {
+	if err := d.again(); err != nil {
+		return fmt.Errorf("finish export %s: %w", d.path, err)
 	}
 	m := Manifest{Format: manifestFormat, ID: d.manifest.ID, Complete: missing == "", Reason: missing}
 	var err error

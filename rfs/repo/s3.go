@@ -30,6 +30,7 @@ type S3Options struct {
 	PathStyle     bool   // bucket in the path instead of in the host name
 	RoleARN       string // role to assume with the default credentials; "" for none
 	RequesterPays bool
+	Flags         string // what the names of these settings begin with, for messages: "" or "coordinator-"
 	// Stall is how long a response may deliver no byte; 0 means 30 s.
 	Stall time.Duration
 	// Pace is which part of the requests ahead of readers is made; nil: all.
@@ -45,7 +46,7 @@ type S3 struct {
 	creds  aws.CredentialsProvider
 	stall  time.Duration
 	// Where it is, for errors; endpoint is "" when the SDK derives it from the region.
-	endpoint, region string
+	endpoint, region, flags string
 }
 
 // NewS3 opens s3://bucket/prefix. Errors: fault.ErrConfig for a URI or options that make no sense.
@@ -67,7 +68,7 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 			t.ResponseHeaderTimeout = stall
 		}).WithDialerOptions(func(d *net.Dialer) { d.Timeout = 10 * time.Second })),
 	}
-	cfg, err := awsconfig.Load(ctx, awsconfig.Options{Region: o.Region, RegionSetting: "--s3-region", RoleARN: o.RoleARN, Client: client})
+	cfg, err := awsconfig.Load(ctx, awsconfig.Options{Region: o.Region, RegionSetting: "--" + o.Flags + "s3-region", RoleARN: o.RoleARN, Client: client})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", uri, err)
 	}
@@ -78,7 +79,7 @@ func NewS3(ctx context.Context, uri string, o S3Options) (*S3, error) {
 	if _, err := awsconfig.Credentials(ctx, cfg.Credentials); err != nil { // now rather than at the first blob
 		return nil, fmt.Errorf("%s: %w: %w", uri, err, fault.ErrConfig)
 	}
-	r := &S3{bucket: bucket, prefix: prefix, creds: cfg.Credentials, stall: stall, endpoint: o.Endpoint, region: cfg.Region}
+	r := &S3{bucket: bucket, prefix: prefix, creds: cfg.Credentials, stall: stall, endpoint: o.Endpoint, region: cfg.Region, flags: o.Flags}
 	if o.RequesterPays {
 		r.payer = types.RequestPayerRequester
 	}

@@ -65,7 +65,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 	}
 	if status >= 300 && status < 400 && status != http.StatusNotModified {
 		if to, err := url.Parse(response.Response.Header.Get("Location")); err == nil && to.Host != "" {
-			return fmt.Errorf("%s: the store redirects to %s, to which nothing is sent; check --s3-region and --s3-endpoint: %w", what, to.Host, fault.ErrConfig)
+			return fmt.Errorf("%s: the store redirects to %s, to which nothing is sent; check --%[3]ss3-region and --%[3]ss3-endpoint: %[4]w", what, to.Host, r.flags, fault.ErrConfig)
 		}
 	}
 	switch {
@@ -88,7 +88,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 		}
 		return fmt.Errorf("%s: %s; the credentials may not do this (%s needed): %w", what, code, needed, fault.ErrConfig)
 	case status == http.StatusMovedPermanently || code == "PermanentRedirect" || code == "AuthorizationHeaderMalformed":
-		return fmt.Errorf("%s: %s; is --s3-region the bucket's region?: %w", what, code, fault.ErrConfig)
+		return fmt.Errorf("%s: %s; is --%ss3-region the bucket's region?: %w", what, code, r.flags, fault.ErrConfig)
 	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
 		return fmt.Errorf("%s: %w: %w", what, err, fault.ErrConfig)
 	}
@@ -105,9 +105,10 @@ var errUnreachable = fmt.Errorf("unreachable: %w", fault.ErrUnavailable)
 // silent returns the error of a request that nothing answered, without the words of the SDK: which endpoint, why, and which
 // option to check.
 func (r *S3) silent(err error) error {
-	where, remedy := "the endpoint "+r.endpoint, "check --s3-endpoint and the network"
+	flag := "--" + r.flags + "s3-"
+	where, remedy := "the endpoint "+r.endpoint, "check "+flag+"endpoint and the network"
 	if r.endpoint == "" {
-		where, remedy = "S3 in the region "+r.region, "check --s3-region and the network, or name another store with --s3-endpoint"
+		where, remedy = "S3 in the region "+r.region, "check "+flag+"region and the network, or name another store with "+flag+"endpoint"
 	}
 	kind := fault.ErrUnavailable
 	var dns *net.DNSError
@@ -116,16 +117,16 @@ func (r *S3) silent(err error) error {
 	why := err
 	switch {
 	case errors.As(err, &invalid):
-		why, remedy = invalid.Err, "name the authority's certificate in AWS_CA_BUNDLE, or check --s3-endpoint"
+		why, remedy = invalid.Err, "name the authority's certificate in AWS_CA_BUNDLE, or check "+flag+"endpoint"
 	case strings.Contains(err.Error(), "HTTP response to HTTPS client"): // net/http has no error value for it
-		why, remedy = errors.New("no TLS there"), "is it http:// in --s3-endpoint?"
+		why, remedy = errors.New("no TLS there"), "is it http:// in "+flag+"endpoint?"
 	case errors.As(err, &dns):
 		why = dns
 		if dns.IsNotFound {
 			kind = errUnreachable
 		}
 		if r.endpoint != "" {
-			remedy += ", or give --s3-path-style (without it the bucket's name is part of the host name)"
+			remedy += ", or give " + flag + "path-style (without it the bucket's name is part of the host name)"
 		}
 	case errors.As(err, &op):
 		why = op.Err

@@ -203,8 +203,8 @@ type files struct{ dir *export.Dir }
 // ToFiles makes a Destination of an export directory.
 func ToFiles(dir *export.Dir) Destination { return files{dir} }
 
-func (f files) Open(_ context.Context, id cms.ItemID, _ func() error) (Output, error) {
-	return f.dir.Create(id.Index, id.Shard, id.Cursor)
+func (f files) Open(_ context.Context, id cms.ItemID, mayStart func() error) (Output, error) {
+	return f.dir.Create(id.Index, id.Shard, id.Cursor, mayStart)
 }
 func (f files) Durable() bool { return false }
 

@@ -201,7 +201,7 @@ func (x mount) WalkDir(root string, visit fs.WalkDirFunc) error {
 }
 
 // Lock locks the folder.
-func (x mount) Lock(path, holder string) (io.Closer, error) {
+func (x mount) Lock(path, holder string, _ export.Locking) (io.Closer, error) {
 	err := x.do(func(d *disk) error {
 		if d.locked {
 			return fmt.Errorf("%s is locked, %s: %w", path, holder, fault.ErrConfig)

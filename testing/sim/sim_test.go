@@ -60,7 +60,8 @@ func config(seed uint64) Config {
 	if seed%7 == 6 && cfg.Deadly == 0 {
 		cfg.Foreign = 6
 	}
-	if seed%8 == 5 { // a file for one process, and an export
+	cfg.Bucket = seed%6 == 0 && cfg.Lose == 0 && cfg.Foreign == 0 // neither happens there
+	if seed%8 == 5 {                                              // a file for one process, and an export
 		cfg = Config{
 			Seed: seed, Processes: 1, Migrate: true, File: true, Crash: seed%16 == 5, Indices: 4, Long: 2, Documents: cfg.Documents,
 			Lease: cfg.Lease, Trip: cfg.Trip, Quiet: 2 * time.Hour, Limit: 20 * time.Hour, Kill: time.Minute, Drain: 3 * time.Minute,

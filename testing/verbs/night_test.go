@@ -55,7 +55,7 @@ func lost(t *testing.T, sources func(dirs ...string) string, line, makefile stri
 	}
 	dir := "testing/e2e"
 	if m := regexp.MustCompile(`E2EPACKAGES=\./(\S+)`).FindStringSubmatch(line); m != nil {
-		dir = m[1]
+		dir = strings.TrimSuffix(m[1], "/...")
 	}
 	if m := regexp.MustCompile(`-run ([A-Za-z0-9|]+)`).FindStringSubmatch(line); m != nil {
 		text := sources(dir)

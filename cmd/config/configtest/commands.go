@@ -25,7 +25,7 @@ type Program struct {
 var anyText = []string{
 	"username", "password", "aws-region", "aws-service", "aws-role-arn", // of a cluster
 	"snapshot-name", "s3-region", "s3-role-arn", "source-repo-location", "export-dir", "rules-text", "coordinator-file", "metrics-file", "node-name", "command", "socket", "status-socket",
-	"allowed-hosts", "zone", "data-dir", "node", "index", "dir",
+	"allowed-hosts", "zone", "data-dir", "node", "index", "dir", "coordinator-s3-region", "coordinator-s3-role-arn",
 }
 
 func takesAnyText(name string) bool {

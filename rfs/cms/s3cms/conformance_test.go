@@ -48,8 +48,8 @@ func TestConformance(t *testing.T) {
 		cmstest.Run(t, func(t *testing.T) cms.Store { return open(t, newMemory(), "") })
 	})
 	t.Run("a real server", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("-short: no real servers")
+		if os.Getenv("RFSD_SOURCES") != "all" {
+			t.Skip("takes half a minute; RFSD_SOURCES=all runs it")
 		}
 		server := serve(t)
 		server.Setenv(t)

@@ -12,6 +12,7 @@
 package s3cms
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -124,12 +125,11 @@ func prepare(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	folder := "_common/"
-	if cfg.Session != "" {
-		folder = cfg.Session + "/"
-	}
-	return (&session{cfg: cfg, name: folder, seen: newCache()}).of(""), nil
+	return (&session{cfg: cfg, name: Folder(cfg.Session) + "/", seen: newCache()}).of(""), nil
 }
+
+// Folder returns the folder of a session below the prefix.
+func Folder(session string) string { return cmp.Or(session, "_common") }
 
 func (s *session) of(kind string) *Store { return &Store{s, kind, cms.SetupOf(kind)} }
 

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/s3server"
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// stateBucket starts an S3 server whose every answer takes delay, and returns the options that name a bucket of it.
+func stateBucket(t *testing.T, delay time.Duration) []string {
+	t.Helper()
+	root := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(root, "bucket"), 0o755))
+	server := s3server.Start(t, root).Behind(t, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		time.Sleep(delay)
+		next.ServeHTTP(w, r)
+	})
+	server.Setenv(t)
+	return []string{"--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-region", server.Region, "--coordinator-s3-endpoint", server.Endpoint,
+		"--coordinator-s3-path-style", "--session-name", "shared"}
+}
+
+// exporter is a node that exports.
+type exporter struct {
+	cmd  *exec.Cmd
+	said *bytes.Buffer
+	end  chan error
+}
+
+func startExporter(t *testing.T, dir string, args ...string) *exporter {
+	t.Helper()
+	x := &exporter{cmd: exec.Command(Binary(t, "rfsd"), args...), said: &bytes.Buffer{}, end: make(chan error, 1)}
+	x.cmd.Dir, x.cmd.Stderr = dir, x.said
+	must(t, x.cmd.Start())
+	var once sync.Once
+	wait := func() { once.Do(func() { x.end <- x.cmd.Wait() }) }
+	go wait()
+	t.Cleanup(func() {
+		_ = x.cmd.Process.Kill()
+		wait()
+		if t.Failed() {
+			t.Logf("%s\n%s", strings.Join(args, " "), x.said)
+		}
+	})
+	return x
+}
+
+// TestThreeNodesExportWithTheirStateInABucket: no cluster takes part. One of the nodes is killed and started again. What they
+// write together is what the cluster of the snapshot had, and the manifest lists it.
+func TestThreeNodesExportWithTheirStateInABucket(t *testing.T) {
+	repo := demoRepo()
+	want, err := truth.Load(true, repo+".ndjson.gz")
+	must(t, err)
+	stored, err := truth.LoadStored(repo)
+	must(t, err)
+	at := stateBucket(t, 20*time.Millisecond)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	start := func(name string) *exporter {
+		own := filepath.Join(dir, name)
+		must(t, os.MkdirAll(own, 0o755))
+		return startExporter(t, own, slices.Concat([]string{"run", "--repo-uri", repo, "--snapshot-name", "snap1", "--export-dir", out, "--emit-doc-type", "ON",
+			"--node-name", name, "--workers", "2", "--exit-when-done", "--initial-lease-duration", "10s", "--socket", "off", "--status-socket", "off"}, at)...)
+	}
+	nodes := []*exporter{start("n0"), start("n1"), start("n2")}
+	finished := func() int {
+		names, err := filepath.Glob(filepath.Join(out, "*", "*.ndjson"))
+		must(t, err)
+		return len(names)
+	}
+	until(t, "the first file is finished", func() bool { return finished() > 0 })
+	must(t, nodes[1].cmd.Process.Kill())
+	<-nodes[1].end
+	nodes[1] = start("n1")
+	for _, x := range nodes {
+		select {
+		case err := <-x.end:
+			if err != nil {
+				t.Errorf("a node ended with %v\n%s", err, x.said)
+			}
+		case <-time.After(3 * time.Minute):
+			t.Fatal("a node does not end")
+		}
+	}
+	got, err := truth.LoadExport(out)
+	must(t, err)
+	counts, faults := truth.Count("7.10.2-demo", want, stored, ignoreMeaninglessTypes(got))
+	if faults != "" || len(counts) == 0 {
+		t.Error(faults)
+	}
+	b, err := os.ReadFile(filepath.Join(out, export.ManifestName))
+	must(t, err)
+	m, err := export.ParseManifest(b)
+	must(t, err)
+	if !m.Complete || m.Documents != int64(len(got)) || len(m.Files) != finished() {
+		t.Errorf("the manifest lists %d documents in %d files (complete: %v); there are %d in %d", m.Documents, len(m.Files), m.Complete, len(got), finished())
+	}
+	for _, args := range [][]string{{"status"}, {"items", "list"}, {"failures"}} {
+		res := Run(t, "rfsctl", slices.Concat(args, at)...)
+		if res.Code != 0 || args[0] != "failures" && !strings.Contains(res.Stdout, "weblogs") {
+			t.Errorf("rfsctl %v: exit %d: %s%s", args, res.Code, res.Stdout, res.Stderr)
+		}
+	}
+	if res := Run(t, "rfsctl", append([]string{"status"}, append(at[:len(at)-1:len(at)-1], "other")...)...); res.Code == 0 || !strings.Contains(res.Stderr, "no migration or import of this session") {
+		t.Errorf("status of a session that nobody began: exit %d: %s", res.Code, res.Stderr)
+	}
+	t.Logf("%d documents in %d files", len(got), len(m.Files))
+}
+
+// TestProcessesImportWithTheirStateInABucket: the target keeps documents only.
+func TestProcessesImportWithTheirStateInABucket(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	r := repository{name: "7.10.2-demo", path: demoRepo(), snapshot: "snap1", truth: []string{demoRepo() + ".ndjson.gz"}}
+	out, exported, lines := exportOf(t, n, r)
+	at := stateBucket(t, 0)
+	var all []*exporter
+	for i := range 3 {
+		dir := t.TempDir()
+		t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
+		all = append(all, startExporter(t, dir, slices.Concat([]string{"run", "--from", out, "--target-host", n.URL, "--node-name", fmt.Sprint("n", i), "--workers", "2",
+			"--window-size", "4096", "--exit-when-done", "--socket", "off", "--status-socket", "off"}, at)...))
+	}
+	for _, x := range all {
+		if err := <-x.end; err != nil {
+			t.Errorf("a node ended with %v\n%s", err, x.said)
+		}
+	}
+	importArrived(t, n, r, exported, lines, 0)
+	var indices []struct{ Index string }
+	must(t, n.JSON(t.Context(), "GET", "/_cat/indices/.*?format=json&h=index&expand_wildcards=all", nil, &indices))
+	for _, x := range indices {
+		if strings.HasSuffix(x.Index, "_shared") {
+			t.Errorf("the target has the index %s", x.Index)
+		}
+	}
+}
