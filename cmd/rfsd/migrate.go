@@ -75,6 +75,7 @@ func migrateOptions(m config.MigrateCommand) (options, error) {
 		return o, err
 	}
 	o.trial, o.overrides.Aliases = &worker.Trial{Documents: int64(m.Trial.Documents), Prefix: m.Trial.Prefix}, metadata.AliasesNone
+	o.measure = m.Trial.Measure
 	if m.Trial.Price != "" {
 		o.price, err = trial.ReadPrice(m.Trial.Price)
 	}
@@ -128,12 +129,15 @@ func migrate(ctx context.Context, o options) error {
 		return errors.Join(err, done(), owner.release())
 	}
 	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
-	began := time.Now()
 	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
-	wall := time.Since(began)
+	r := &report{Summary: sum}
+	wall := time.Since(begin)
+	load := &trialLoad{}
+	if o.measure > 0 && err == nil && sum.Complete {
+		load, err = measureLoad(ctx, o, s, plan, log)
+	}
 	err = errors.Join(err, done(), owner.release())
-
-	r := &report{Summary: sum, Seconds: time.Since(begin).Seconds()}
+	r.Seconds = time.Since(begin).Seconds()
 	r.RepositoryReads, r.RepositoryBytes = counted.Totals()
 	p := m.Runner.Meter.Read(time.Now())
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
@@ -142,7 +146,7 @@ func migrate(ctx context.Context, o options) error {
 		r.Verification, err = (&comparison{options: o, ask: wholeTarget, reuse: true, memory: in.memory, log: log, screen: screen}).snapshot(ctx, counted)
 	}
 	if o.trial != nil && err == nil && sum.Complete {
-		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, wall)
+		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, trial.Measured{Wall: wall, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone}, load.problem)
 	}
 	return conclude(o, r, plan, err)
 }

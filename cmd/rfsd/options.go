@@ -60,8 +60,9 @@ type options struct {
 	duplicateKeys  worker.DuplicateKeys
 	existing       bulk.Existing // "": not chosen
 
-	trial *worker.Trial // nil: none
-	price *trial.Price  // likewise
+	trial   *worker.Trial // nil: none
+	measure time.Duration // the rate of a trial run, for at most so long; 0: not at all
+	price   *trial.Price  // nil: none
 
 	session         string
 	coordinatorFile string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"text/tabwriter"
@@ -17,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/trial"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -47,10 +49,40 @@ const (
 	timeForRate = 5 * time.Second
 )
 
-// estimateTrial reads the manifests and a part of the largest shard, and estimates the whole. wall is how long this run worked.
-func estimateTrial(ctx context.Context, o options, r *report, plan *worker.Plan, blobs *repo.Counting, memory *budget.Budget, wall time.Duration) (*trialReport, error) {
+// trialLoad is what was measured after the sample had arrived, or why nothing was.
+type trialLoad struct {
+	worker.Loaded
+	problem string
+}
+
+// measureLoad sends the sample again, as fast as a migration does. Errors are those of ctx and of the record of what was created.
+func measureLoad(ctx context.Context, o options, s *worker.Session, plan *worker.Plan, log *slog.Logger) (*trialLoad, error) {
+	log.InfoContext(ctx, "the sample has arrived; it is sent again until the rate has settled", "for_at_most", o.measure)
+	found := &trialLoad{}
+	work := func() error {
+		check := func(ctx context.Context) error { return s.Present(ctx, plan) }
+		err := check(ctx)
+		if err == nil {
+			found.Loaded, err = (&worker.Load{Runner: s.Runner, Plan: plan, Slots: o.slots, Most: o.measure, Check: check}).Measure(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			found.problem, err = "rate of sending: "+fault.Text(err), nil
+		}
+		return err
+	}
+	if l, ok := s.Ledger.(*rollback.Ledger); ok {
+		return found, l.Around(ctx, work)
+	}
+	return found, work()
+}
+
+// estimateTrial reads the manifests and a part of the largest shard, and estimates the whole. m is what was measured so far.
+func estimateTrial(ctx context.Context, o options, r *report, plan *worker.Plan, blobs *repo.Counting, memory *budget.Budget, m trial.Measured, problem string) (*trialReport, error) {
 	t := &trialReport{Documents: o.trial.Documents, Prefix: o.trial.Prefix, Rejected: []trialClass{}}
-	m, w, shards := trial.Measured{Slots: o.slots}, trial.Whole{}, 0
+	if problem != "" {
+		t.Problems = append(t.Problems, problem)
+	}
+	w, shards := trial.Whole{}, 0
 	var all worker.Tried
 	for _, x := range r.Indices {
 		shards += x.Done
@@ -65,17 +97,16 @@ func estimateTrial(ctx context.Context, o options, r *report, plan *worker.Plan,
 		}
 	}
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	m.Shards, m.Setup, m.Copying, m.Sending = shards, seconds(all.Setup), seconds(all.Copying), seconds(all.Sending)
-	m.Bytes, m.Requests, m.Body = r.Totals.Bytes, all.Requests, all.Body
-	m.WarmSending, m.WarmBody, m.First, m.FirstBody = seconds(all.WarmSending), all.WarmBody, seconds(all.First), all.FirstBody
-	if r.ItemsRun >= int64(shards) {
-		m.Wall = wall
+	m.Slots, m.Shards, m.Setup, m.Copying = o.slots, shards, seconds(all.Setup), seconds(all.Copying)
+	if r.ItemsRun < int64(shards) { // an earlier run did the rest
+		m.Wall = 0
 	}
 	e, err := estimate(ctx, blobs, plan, false)
 	if err != nil {
 		return t, exit.With(exit.Snapshot, err)
 	}
-	w.RepositoryBytes, w.RepositoryRequests, t.Problems = e.Total.Read, e.Total.Requests, e.Total.Problems
+	w.RepositoryBytes, w.RepositoryRequests = e.Total.Read, e.Total.Requests
+	t.Problems = append(t.Problems, e.Total.Problems...)
 	if m.ReadBytes, m.Reading, err = readingRate(ctx, o, plan, blobs, memory); err != nil {
 		if ctx.Err() != nil {
 			return t, err
@@ -139,7 +170,7 @@ func (t *trialReport) write(w io.Writer) {
 	}
 	e := t.Estimate
 	if e == nil {
-		fmt.Fprintln(w, "no estimate: no document was sent")
+		fmt.Fprintln(w, "no estimate: the rate of sending is not known")
 		return
 	}
 	rate := func(v float64) string {
@@ -157,8 +188,8 @@ func (t *trialReport) write(w io.Writer) {
 	fmt.Fprintf(tw, "  repository\tat most %s in %s requests\n", progress.Bytes(e.RepositoryBytes), progress.Count(e.RepositoryRequests))
 	fmt.Fprintf(tw, "  fixed\t%.1f s, of it set-up %.2f s for each shard\n", e.Fixed, e.Setup)
 	fmt.Fprintf(tw, "  reading\t%s of decompressed sources by each of %d slots\n", rate(e.ReadRate), e.Slots)
-	fmt.Fprintf(tw, "  sending\t%s by each slot, %.1f requests/s of %s\n", rate(e.SendRate), e.RequestRate, progress.Bytes(int64(e.RequestBytes)))
-	fmt.Fprintf(tw, "  time\t%s, bound by %s\n", duration(e.Seconds), e.Bound)
+	fmt.Fprintf(tw, "  sending\t%s by all slots, %.1f requests/s of %s\n", rate(e.SendRate), e.RequestRate, progress.Bytes(int64(e.RequestBytes)))
+	fmt.Fprintf(tw, "  time\t%s (%s to %s), bound by %s\n", duration(e.Seconds), duration(e.Least), duration(e.Most), e.Bound)
 	if c := e.Cost; c != nil {
 		fmt.Fprintf(tw, "  cost\t%.2f: %.2f for requests to the bucket, %.2f for egress, %.2f for the instance\n", c.Total, c.Requests, c.Egress, c.Instance)
 	}

@@ -4,22 +4,16 @@ import "time"
 
 // Measured is what a trial run took.
 type Measured struct {
-	Wall     time.Duration // of the whole run; 0: a part of it was done by an earlier run, so that it is not known
-	Slots    int           // shards that were worked on at the same time, at most
-	Shards   int           // that were worked on
-	Setup    time.Duration // summed over the shards, until the first document was read
-	Copying  time.Duration // likewise, from then on
-	Sending  time.Duration // of Copying: a request was under way
-	Bytes    int64         // of the sources that were sent
-	Requests int64         // to the target
-	Body     int64         // bytes of these requests
-	// WarmSending and WarmBody are those of all requests but the first of each shard; 0: there were none.
-	WarmSending time.Duration
-	WarmBody    int64
-	// First is the shortest time that the first request of a shard took, FirstBody its bytes.
-	First     time.Duration
-	FirstBody int64
-	Reading   time.Duration // of ReadBytes from the largest shard, one after the other
+	Wall    time.Duration // of the whole run, without Load and Alone; 0: a part of it was done by an earlier run, so that it is not known
+	Slots   int           // shards that are worked on at the same time, at most
+	Shards  int           // of the whole, all of which were worked on
+	Busy    time.Duration // at least one shard was in work
+	Leases  time.Duration // how long shards were in work, summed over them
+	Setup   time.Duration // of Leases: until the first document was read
+	Copying time.Duration // of Leases: from then on
+	// Load is the rate of the sample that was sent again with all slots, Alone that of one slot; in bytes of sources. Zero: not known.
+	Load, Alone Sustained
+	Reading     time.Duration // of ReadBytes from the largest shard, one after the other
 	// ReadBytes are bytes of sources that were decompressed and converted without being sent.
 	ReadBytes int64
 }
@@ -33,20 +27,21 @@ type Whole struct {
 	RepositoryRequests int64 `json:"repository_requests"`
 }
 
-// Estimate is how long the whole takes, and why. Rates are those of one slot.
+// Estimate is how long the whole takes, and why.
 type Estimate struct {
 	Whole
 	Seconds      float64  `json:"seconds"`
+	Least        float64  `json:"seconds_least"` // at the fastest rate that was measured
+	Most         float64  `json:"seconds_most"`  // at the slowest
 	Fixed        float64  `json:"fixed_seconds"` // what does not grow with documents: indices, set-up of shards, leases, the end
 	FixedKnown   bool     `json:"fixed_known"`   // false: Fixed is the set-up of the shards alone
 	Setup        float64  `json:"setup_seconds_per_shard"`
 	Slots        int      `json:"slots"`
-	ReadRate     float64  `json:"read_bytes_per_second"` // decompressed and converted; 0: not known
-	SendRate     float64  `json:"send_bytes_per_second"`
-	First        float64  `json:"first_request_seconds_per_shard"` // beyond what its bytes take
-	RequestRate  float64  `json:"requests_per_second"`             // to the target, while it was sent to
-	RequestBytes float64  `json:"request_bytes"`                   // mean
-	Bound        string   `json:"bound"`                           // what takes longest: Reading, Sending or OneShard
+	ReadRate     float64  `json:"read_bytes_per_second"` // decompressed and converted by one slot; 0: not known
+	SendRate     float64  `json:"send_bytes_per_second"` // by all slots
+	RequestRate  float64  `json:"requests_per_second"`   // to the target
+	RequestBytes float64  `json:"request_bytes"`         // mean
+	Bound        string   `json:"bound"`                 // what takes longest: Reading, Sending or OneShard
 	Cost         *Cost    `json:"cost,omitempty"`
 	Basis        []string `json:"basis"`
 }
@@ -66,51 +61,54 @@ type Cost struct {
 	Total    float64 `json:"total"`
 }
 
-// few is how many bytes are enough for a rate: below it the first requests decide.
-const few = 16 << 20
+// near is how much faster the reading of all slots may be than what they read and sent, for reading to be what takes longest.
+const near = 1.25
 
-// Of estimates a whole migration with the slots of the trial run, on machines as busy as during it. It returns false when nothing was
-// sent, so that nothing is known.
+// Of estimates a whole migration with the slots of the trial run, on machines as busy as during it. It returns false when the rate
+// is not known.
 func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
-	if m.Bytes <= 0 || m.Sending <= 0 || m.Shards < 1 {
+	if m.Load.Rate <= 0 || m.Shards < 1 {
 		return nil, false
 	}
 	slots := max(1, min(m.Slots, m.Shards))
-	side := float64(slots)
-	e := &Estimate{Whole: w, Slots: slots, FixedKnown: m.Wall > 0, Setup: m.Setup.Seconds() / float64(m.Shards)}
-	if e.Fixed = m.Setup.Seconds() / side; e.FixedKnown {
-		e.Fixed = max(0, m.Wall.Seconds()-m.Copying.Seconds()/side)
+	e := &Estimate{Whole: w, Slots: slots, FixedKnown: m.Wall > 0, Setup: m.Setup.Seconds() / float64(m.Shards), Bound: Sending}
+	if e.Fixed = m.Setup.Seconds() / float64(slots); e.FixedKnown {
+		e.Fixed = m.fixed()
 	}
-	e.SendRate, e.First = m.sending()
-	e.RequestRate = float64(m.Requests) / m.Sending.Seconds()
-	e.RequestBytes = float64(m.Body) / float64(max(1, m.Requests))
-	perByte := 1 / e.SendRate
-	e.Bound = Sending
+	e.SendRate, e.RequestRate, e.RequestBytes = m.Load.Rate, m.Load.Requests, m.Load.Body
 	if m.ReadBytes > 0 && m.Reading > 0 {
 		e.ReadRate = float64(m.ReadBytes) / m.Reading.Seconds()
-		if 1/e.ReadRate > perByte {
-			perByte, e.Bound = 1/e.ReadRate, Reading
+		if e.ReadRate*float64(slots) < near*e.SendRate {
+			e.Bound = Reading
 		}
 	}
-	work := perByte*float64(w.Bytes)/side + e.First*float64(m.Shards)/side
-	if alone := perByte*float64(w.Largest) + e.First; alone > work {
-		work, e.Bound = alone, OneShard
+	of := func(all, alone float64) float64 {
+		took := float64(w.Bytes) / all
+		if alone > 0 {
+			took = max(took, float64(w.Largest)/alone)
+		}
+		return e.Fixed + took
 	}
-	e.Seconds = e.Fixed + work
+	if e.Seconds = of(m.Load.Rate, m.Alone.Rate); e.Seconds > of(m.Load.Rate, 0) {
+		e.Bound = OneShard
+	}
+	e.Least, e.Most = e.Seconds, e.Seconds
+	if m.Load.Least > 0 {
+		e.Least, e.Most = min(e.Seconds, of(m.Load.Most, m.Alone.Most)), max(e.Seconds, of(m.Load.Least, m.Alone.Least))
+	}
 	e.Cost = p.of(w, e.Seconds)
 	e.Basis = basis(m, e)
 	return e, true
 }
 
-// sending returns the bytes of sources that a slot sends per second, and how much longer the first request of a shard takes. The
-// first requests of a run meet a target that has just created the indices, so the rate is that of the others.
-func (m Measured) sending() (rate, first float64) {
-	if m.WarmBody <= 0 || m.WarmSending <= 0 || m.Body <= 0 {
-		return float64(m.Bytes) / m.Sending.Seconds(), 0
+// fixed returns the seconds of the run in which no documents were copied. While shards were in work, that is the part of their
+// time.
+func (m Measured) fixed() float64 {
+	copying := 0.0
+	if m.Leases > 0 {
+		copying = m.Busy.Seconds() * min(1, m.Copying.Seconds()/m.Leases.Seconds())
 	}
-	body := float64(m.WarmBody) / m.WarmSending.Seconds()
-	first = max(0, m.First.Seconds()-float64(m.FirstBody)/body)
-	return body * float64(m.Bytes) / float64(m.Body), first
+	return max(0, m.Wall.Seconds()-copying)
 }
 
 // of returns what a migration costs; nil without prices.
@@ -131,9 +129,9 @@ func (p *Price) of(w Whole, seconds float64) *Cost {
 
 // basis states what the estimate rests on, and what it does not know.
 func basis(m Measured, e *Estimate) []string {
-	b := []string{"one process with the options of the trial run; reading and sending side by side; the target as busy as during the trial run"}
-	if m.Body < few {
-		b = append(b, "few bytes were sent, so the first requests decide: a larger --trial, on a target that has been indexing, is more exact")
+	b := []string{"one process with the options of the trial run, and a target that is as busy as during it"}
+	if !m.Load.Steady || m.Alone.Rate > 0 && !m.Alone.Steady {
+		b = append(b, "the rate of sending had not settled when the measurement ended: the target was warming up, or something else took its time; a second trial run is more exact")
 	}
 	if e.ReadRate == 0 {
 		b = append(b, "the rate of reading is not known: no shard could be read")

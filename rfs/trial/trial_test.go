@@ -52,11 +52,11 @@ func TestPrice(t *testing.T) {
 	}
 }
 
-// measured is a trial run over 8 shards with 4 slots: 10 s, of them 6 s in which each slot copied, 5 s with a request under way.
+// measured is a trial run over 8 shards with 4 slots: 10 s, of them 8 s with shards in work, of which 3 of 4 s copied.
 func measured() Measured {
 	return Measured{
-		Wall: 10 * time.Second, Slots: 4, Shards: 8, Setup: 4 * time.Second, Copying: 24 * time.Second, Sending: 20 * time.Second,
-		Bytes: 40_000_000, Requests: 80, Body: 44_000_000, Reading: time.Second, ReadBytes: 50_000_000,
+		Wall: 10 * time.Second, Busy: 8 * time.Second, Leases: 32 * time.Second, Slots: 4, Shards: 8, Setup: 4 * time.Second, Copying: 24 * time.Second,
+		Load: Sustained{Rate: 8_000_000, Least: 7_000_000, Most: 10_000_000, Steady: true, Requests: 2, Body: 4_400_000}, Reading: time.Second, ReadBytes: 50_000_000,
 	}
 }
 
@@ -64,36 +64,31 @@ func TestEstimate(t *testing.T) {
 	whole := Whole{Documents: 1_000_000, Bytes: 4_000_000_000, Largest: 500_000_000, RepositoryBytes: 1_000_000_000, RepositoryRequests: 2000}
 	price := func(v float64) *float64 { return &v }
 	for _, c := range []struct {
-		name   string
-		change func(m *Measured, w *Whole)
-		price  *Price
-		second float64
-		fixed  float64
-		bound  string
-		cost   float64
-		basis  string
+		name        string
+		change      func(m *Measured, w *Whole)
+		price       *Price
+		second      float64
+		least, most float64
+		fixed       float64
+		bound       string
+		cost        float64
+		basis       string
 	}{
-		// 2 MB/s and slot, 4 slots: 8 MB/s, 500 s; 10 - 24/4 = 4 s are fixed.
-		{name: "the target decides", second: 504, fixed: 4, bound: Sending},
-		{name: "reading decides", change: func(m *Measured, _ *Whole) { m.ReadBytes = 1_000_000 }, second: 1004, fixed: 4, bound: Reading},
-		{name: "one shard decides", change: func(_ *Measured, w *Whole) { w.Largest = 3_000_000_000 }, second: 1504, fixed: 4, bound: OneShard},
-		{name: "fewer shards than slots", change: func(m *Measured, w *Whole) { m.Shards, m.Copying = 2, 12*time.Second }, second: 1004, fixed: 4, bound: Sending},
-		{name: "reading is not known", change: func(m *Measured, _ *Whole) { m.ReadBytes = 0 }, second: 504, fixed: 4, bound: Sending, basis: "rate of reading is not known"},
-		{name: "an earlier run did a part", change: func(m *Measured, _ *Whole) { m.Wall = 0 }, second: 501, fixed: 1, bound: Sending, basis: "an earlier run did a part"},
-		{name: "few bytes", change: func(m *Measured, _ *Whole) { m.Body = 1 << 20 }, second: 504, fixed: 4, bound: Sending, basis: "a larger --trial"},
-		// Warm: 3 MB/s of bodies and slot, 30/11 of sources; the first request of a shard takes 0.2 s longer than its bytes.
-		{name: "the first requests do not count", change: func(m *Measured, _ *Whole) {
-			m.WarmSending, m.WarmBody, m.First, m.FirstBody = 13*time.Second, 39_000_000, 700*time.Millisecond, 1_500_000
-		}, second: 4 + 4000.*11/30/4 + 0.2*8/4, fixed: 4, bound: Sending},
-		{name: "one shard decides, with its first request", change: func(m *Measured, w *Whole) {
-			m.WarmSending, m.WarmBody, m.First, m.FirstBody = 13*time.Second, 39_000_000, 700*time.Millisecond, 1_500_000
-			w.Largest = 3_000_000_000
-		}, second: 4 + 1100.2, fixed: 4, bound: OneShard},
-		{name: "a first request that is as fast as others", change: func(m *Measured, _ *Whole) {
-			m.WarmSending, m.WarmBody, m.First, m.FirstBody = 13*time.Second, 39_000_000, 100*time.Millisecond, 1_500_000
-		}, second: 4 + 4000.*11/30/4, fixed: 4, bound: Sending},
-		{name: "prices", price: &Price{Requests: price(0.5), Egress: price(3), Instance: price(36)}, second: 504, fixed: 4, bound: Sending, cost: 1 + 3 + 5.04},
-		{name: "one price", price: &Price{Egress: price(3)}, second: 504, fixed: 4, bound: Sending, cost: 3},
+		// 8 MB/s: 500 s; of 10 s, 8 x 24/32 = 6 s copied, so 4 s are fixed.
+		{name: "the target decides", second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending},
+		{name: "reading decides", change: func(m *Measured, _ *Whole) { m.ReadBytes = 2_400_000 }, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Reading},
+		{name: "one shard decides", change: func(m *Measured, w *Whole) {
+			w.Largest, m.Alone = 3_000_000_000, Sustained{Rate: 3e6, Least: 2e6, Most: 4e6, Steady: true}
+		}, second: 1004, least: 754, most: 1504, fixed: 4, bound: OneShard},
+		{name: "one shard does not decide", change: func(m *Measured, w *Whole) {
+			w.Largest, m.Alone = 1_000_000_000, Sustained{Rate: 3e6, Least: 2e6, Most: 4e6, Steady: true}
+		}, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending},
+		{name: "fewer shards than slots", change: func(m *Measured, w *Whole) { m.Shards = 2 }, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending},
+		{name: "reading is not known", change: func(m *Measured, _ *Whole) { m.ReadBytes = 0 }, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending, basis: "rate of reading is not known"},
+		{name: "an earlier run did a part", change: func(m *Measured, _ *Whole) { m.Wall = 0 }, second: 501, least: 401, most: 1 + 4000./7, fixed: 1, bound: Sending, basis: "an earlier run did a part"},
+		{name: "a rate that did not settle", change: func(m *Measured, _ *Whole) { m.Load.Steady = false }, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending, basis: "had not settled"},
+		{name: "prices", price: &Price{Requests: price(0.5), Egress: price(3), Instance: price(36)}, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending, cost: 1 + 3 + 5.04},
+		{name: "one price", price: &Price{Egress: price(3)}, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending, cost: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, w := measured(), whole
@@ -105,7 +100,7 @@ func TestEstimate(t *testing.T) {
 				t.Fatal("no estimate")
 			}
 			near := func(a, b float64) bool { return math.Abs(a-b) < 1e-6*max(1, b) }
-			if !near(e.Seconds, c.second) || !near(e.Fixed, c.fixed) || e.Bound != c.bound || e.Setup <= 0 {
+			if !near(e.Seconds, c.second) || !near(e.Least, c.least) || !near(e.Most, c.most) || !near(e.Fixed, c.fixed) || e.Bound != c.bound || e.Setup <= 0 {
 				t.Errorf("%+v", e)
 			}
 			if (c.price == nil) != (e.Cost == nil) || e.Cost != nil && !near(e.Cost.Total, c.cost) {
@@ -116,7 +111,7 @@ func TestEstimate(t *testing.T) {
 			}
 		})
 	}
-	for _, change := range []func(m *Measured){func(m *Measured) { m.Bytes = 0 }, func(m *Measured) { m.Sending = 0 }, func(m *Measured) { m.Shards = 0 }} {
+	for _, change := range []func(m *Measured){func(m *Measured) { m.Load = Sustained{} }, func(m *Measured) { m.Shards = 0 }} {
 		m := measured()
 		change(&m)
 		if e, ok := Of(m, whole, nil); ok {

@@ -41,6 +41,7 @@ type job struct {
 	lastRead  atomic.Int64  // monotonic clock in ns when the last record was read; 0 before
 	acquired  time.Duration // monotonic clock
 	firstRead atomic.Int64  // monotonic clock in ns when setup ended: the first document was read; 0 before
+	copied    time.Duration // monotonic clock when the copying ended
 }
 
 // open opens the source and the output, as long as work lasts and the lease is ours.

@@ -10,6 +10,7 @@ type Meter struct {
 	mu      sync.Mutex
 	done    Progress
 	running map[*job]struct{}
+	since   time.Duration // when the first of the running items was leased; monotonic clock
 }
 
 // Progress is a reading of a Meter.
@@ -23,6 +24,9 @@ type Progress struct {
 	Items      int64     `json:"items"`       // items finished by this process
 	ShardBytes int64     `json:"shard_bytes"` // repository bytes of what is done, for the remaining time
 	Running    int       `json:"running"`     // items in work
+	// Busy is how long at least one item was in work, Leases how long all were, summed; of items that have ended.
+	Busy   time.Duration `json:"-"`
+	Leases time.Duration `json:"-"`
 }
 
 // NewMeter makes an empty Meter.
@@ -31,6 +35,9 @@ func NewMeter() *Meter { return &Meter{running: map[*job]struct{}{}} }
 func (m *Meter) start(j *job) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if len(m.running) == 0 {
+		m.since = j.acquired
+	}
 	m.running[j] = struct{}{}
 }
 
@@ -38,6 +45,14 @@ func (m *Meter) finish(j *job) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.running, j)
+	now := j.runner.Clock.Read().Mono
+	end := now
+	if j.lease.Grouped() { // it waits for the others
+		end = j.copied
+	}
+	if m.done.Leases += end - j.acquired; len(m.running) == 0 {
+		m.done.Busy += now - m.since
+	}
 	m.done.add(j.progress())
 	m.done.Items++
 }

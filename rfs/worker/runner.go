@@ -122,6 +122,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	reports.Go(func() { j.report(reported, end) })
 
 	err := j.run(work, stopping)
+	j.copied = r.Clock.Read().Mono
 	// A record of progress must not be under way beside the steps that end the lease: the store would
 	// refuse whichever came second.
 	unreport()

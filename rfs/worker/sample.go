@@ -36,7 +36,6 @@ type sample struct {
 
 	place  int64 // in work
 	taken  int64 // documents of it
-	passed int64 // documents of all places
 	reader *lucene.Reader
 
 	mu      sync.Mutex
@@ -98,18 +97,11 @@ func (s *sample) Next(ctx context.Context) (*lucene.Record, error) {
 		s.taken++
 		s.note(scan{from, rec.Ordinal + 1}, false)
 		if rec.Ordinal >= s.begin {
-			s.passed++
 			return rec, nil
 		}
 	}
 	return nil, io.EOF
 }
-
-// warmPart of a sample is sent first and alone: its request opens connections and the shard, which others do not.
-const warmPart = 8
-
-// warms reports whether the document that was returned last is the last of the first request.
-func (s *sample) warms() bool { return s.passed == max(1, s.documents/warmPart) }
 
 // leave goes to the next place.
 func (s *sample) leave() error {

@@ -54,7 +54,6 @@ func (s shardSource) Bytes(id cms.ItemID) int64 {
 // shardReading is a shard that is read for an item.
 type shardReading struct {
 	*openShard
-	runner  *Runner
 	reader  recordReader
 	sampled *sample // reader, in a trial run
 	trying  *trying // likewise
@@ -73,7 +72,7 @@ func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *b
 			return nil, o.shard.Blame(err)
 		}
 	}
-	x := &shardReading{openShard: o, runner: r, memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
+	x := &shardReading{openShard: o, memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
 	x.memory.edits = o.documents.editor != nil || o.documents.single != nil
 	read := o.options(opts.From, o.commit.MaxOrdinal, x.memory)
 	if s.entry.Trial != nil {
@@ -91,8 +90,8 @@ func (x *shardReading) Wrap(opts *bulk.Options) {
 	if x.entry.Trial == nil {
 		return
 	}
-	x.trying = &trying{Recorder: opts.Recorder, next: opts.Sender, now: func() time.Duration { return x.runner.Clock.Read().Mono }, classes: map[int64]string{}}
-	opts.Sender, opts.Recorder = x.trying, x.trying
+	x.trying = &trying{Recorder: opts.Recorder, classes: map[int64]string{}}
+	opts.Recorder = x.trying
 }
 
 // Next passes one record on: to the bulk body, or to the failed documents. A long one is sent at once.
@@ -125,9 +124,6 @@ func (x *shardReading) Next(ctx context.Context, to *Sink) error {
 		x.documents.forget(rec)
 		err = to.SendNow(ctx, x.memory.handOver())
 	}
-	if err == nil && x.sampled != nil && x.sampled.warms() {
-		err = to.Flush(ctx)
-	}
 	return err
 }
 
@@ -138,9 +134,8 @@ func (x *shardReading) End() int64 { return x.commit.MaxOrdinal }
 func (x *shardReading) Checks(watermark int64, setup, copying time.Duration) (json.RawMessage, error) {
 	v := verification{Files: x.reader.Checks(watermark), NotVerified: x.commit.Unverified, Ordinals: x.commit.MaxOrdinal}
 	if x.trying != nil { // no file is read whole
-		t := x.trying.tried(watermark)
-		t.Scanned, t.Setup, t.Copying = x.sampled.looked(watermark), setup.Seconds(), copying.Seconds()
-		v.NotVerified, v.Tried = nil, &t
+		v.NotVerified = nil
+		v.Tried = &Tried{Scanned: x.sampled.looked(watermark), Setup: setup.Seconds(), Copying: copying.Seconds(), Classes: x.trying.classesBelow(watermark)}
 	}
 	return json.Marshal(v)
 }

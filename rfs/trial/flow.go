@@ -1,0 +1,151 @@
+package trial
+
+import (
+	"sync"
+	"time"
+)
+
+// Bounds of a measurement.
+const (
+	minFlow = 15 * time.Second // no rate is steady before
+	// steady is how far the rates of the last three quarters may lie apart.
+	steady = 0.1
+	// minAnswers are needed in these quarters for a rate to be steady.
+	minAnswers = 4
+)
+
+// Flow measures how many bytes of requests a target takes per second while several are under way. The bytes of a request count
+// evenly for the time until its answer, so that there is a rate at every moment, also of few long requests. Times are of one
+// monotonic clock. It is safe for concurrent use.
+type Flow struct {
+	Slots int           // that send
+	Most  time.Duration // it lasts, from the first request on
+
+	mu      sync.Mutex
+	begun   bool
+	first   time.Duration // when the first request began
+	last    int
+	running map[int]time.Duration // when each began
+	answers []span
+	idle    []span
+}
+
+// span is a part of the time, and the bytes that were taken in it.
+type span struct {
+	begin, end time.Duration
+	bytes      int64
+}
+
+// share returns the part of a span that lies in [from, to).
+func (s span) share(from, to time.Duration) float64 {
+	if s.end == s.begin {
+		if s.begin >= from && s.begin < to {
+			return 1
+		}
+		return 0
+	}
+	return max(0, float64(min(s.end, to)-max(s.begin, from))/float64(s.end-s.begin))
+}
+
+// Begin notes the begin of a request, and returns what End takes.
+func (f *Flow) Begin(now time.Duration) (request int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.begun {
+		f.begun, f.first, f.running = true, now, map[int]time.Duration{}
+	}
+	f.last++
+	f.running[f.last] = now
+	return f.last
+}
+
+// End notes the end of a request of which the target has taken so many bytes.
+func (f *Flow) End(request int, now time.Duration, bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers = append(f.answers, span{f.running[request], now, bytes})
+	delete(f.running, request)
+}
+
+// Idle notes a time in which a slot could not send, which does not count.
+func (f *Flow) Idle(from, to time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.idle = append(f.idle, span{begin: from, end: to})
+}
+
+// Enough reports whether the measurement may end: the rate has settled, or the time is over.
+func (f *Flow) Enough(now time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch lasted := now - f.first; {
+	case !f.begun:
+		return false
+	case lasted >= f.Most:
+		return true
+	case lasted < minFlow:
+		return false
+	}
+	known := now
+	for _, begin := range f.running {
+		known = min(known, begin)
+	}
+	return f.sustained(known).Steady
+}
+
+// Sustained is the rate of a measurement in bytes per second.
+type Sustained struct {
+	Rate        float64
+	Least, Most float64 // of its last two quarters
+	Steady      bool    // its last three quarters are close to each other
+	Requests    float64 // per second
+	Body        float64 // bytes of a request, mean
+}
+
+// Until returns the rate of the second half of the measurement, which ends at a time after which no request began: in the first
+// half the target may warm up. Every request has been answered.
+func (f *Flow) Until(end time.Duration) Sustained {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sustained(end)
+}
+
+func (f *Flow) sustained(end time.Duration) (s Sustained) {
+	quarter := (end - f.first) / 4
+	if !f.begun || quarter <= 0 {
+		return s
+	}
+	half, third := end-2*quarter, end-quarter
+	before, _ := f.rates(f.first+quarter, half)
+	a, _ := f.rates(half, third)
+	b, _ := f.rates(third, end)
+	s.Rate, s.Requests = f.rates(half, end)
+	s.Least, s.Most = min(a, b), max(a, b)
+	s.Steady = s.Rate > 0 && max(before, s.Most)-min(before, s.Least) <= steady*s.Rate && s.Requests*(end-half).Seconds() >= minAnswers
+	if s.Requests > 0 {
+		s.Body = s.Rate / s.Requests
+	}
+	return s
+}
+
+// rates returns the bytes and the requests per second of a part of the time.
+func (f *Flow) rates(from, to time.Duration) (bytes, requests float64) {
+	for _, a := range f.answers {
+		share := a.share(from, to)
+		bytes, requests = bytes+share*float64(a.bytes), requests+share
+	}
+	seconds := (to - from).Seconds()
+	for _, x := range f.idle {
+		seconds -= x.share(from, to) * (x.end - x.begin).Seconds() / float64(max(1, f.Slots))
+	}
+	if seconds <= 0 {
+		return 0, 0
+	}
+	return bytes / seconds, requests / seconds
+}
+
+// In returns the same measurement in another unit, of which each byte has so many.
+func (s Sustained) In(unit float64) Sustained {
+	s.Rate, s.Least, s.Most = s.Rate*unit, s.Least*unit, s.Most*unit
+	return s
+}
