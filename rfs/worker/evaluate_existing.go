@@ -60,7 +60,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluatio
 					held[w.Name] = object.Documents
 				}
 			}
-			if err := e.compareAliases(ctx, w.Name, done, ours, object); err != nil {
+			if err := e.compareAliases(ctx, w.Name, done, ours, object, r); err != nil {
 				return err
 			}
 		}
@@ -71,64 +71,68 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluatio
 	return nil
 }
 
-// ask reads from the target; false when it does not let that be seen, or has no such thing.
-func (e *Evaluator) ask(ctx context.Context, path string, query url.Values) ([]byte, bool, error) {
+// ask reads what is asked for into found; false when the target has no such thing, or does not let it be seen, which is reported.
+func (e *Evaluator) ask(ctx context.Context, what, path string, query url.Values, found any, r *Evaluation) (bool, error) {
 	status, answer, err := e.Target.Do(ctx, http.MethodGet, path, query, nil)
-	if err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil) {
-		return nil, false, err
+	switch {
+	case err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil):
+		return false, err
+	case err == nil && status == http.StatusNotFound:
+		return false, nil
+	case err == nil && status != http.StatusOK:
+		err = fmt.Errorf("status %d", status)
+	case err == nil:
+		err = json.Unmarshal(answer, found)
 	}
-	return answer, err == nil && status == http.StatusOK, nil
+	if err != nil {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the target does not let %s be seen, so they are not compared: GET %s: %s", what, path, fault.Text(err)))
+	}
+	return err == nil, nil
 }
 
 // compareTarget compares one index that exists.
 func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte, object *EvaluatedObject, r *Evaluation) error {
 	path := "/" + url.PathEscape(name)
-	answer, seen, err := e.ask(ctx, path, nil)
-	if err != nil || !seen {
-		return err
-	}
 	var found map[string]json.RawMessage
-	if json.Unmarshal(answer, &found) != nil {
-		return nil
+	if seen, err := e.ask(ctx, "mappings and settings of index "+name, path, nil, &found, r); err != nil || !seen {
+		return err
 	}
 	if _, itself := found[name]; !itself {
 		behind := strings.Join(slices.Sorted(maps.Keys(found)), ", ")
 		object.Changes = append(object.Changes, Differs{Rule: aliasName, Path: name, Detail: "the name is an alias of " + behind + ": documents would go there", Loses: true})
 	}
 	if len(found) == 1 {
+		answer, err := json.Marshal(found)
+		if err != nil {
+			return fmt.Errorf("compare index %s: %w", name, err)
+		}
 		changes, err := metadata.Differences(body, answer)
 		if err != nil {
 			return fmt.Errorf("compare index %s: %w", name, err)
 		}
 		object.Changes = append(object.Changes, differs(changes)...)
 	}
-	if answer, seen, err = e.ask(ctx, path+"/_settings", url.Values{"flat_settings": {"true"}}); err != nil {
+	var settings map[string]struct{ Settings map[string]any }
+	if _, err := e.ask(ctx, "blocks of index "+name, path+"/_settings", url.Values{"flat_settings": {"true"}}, &settings, r); err != nil {
 		return err
-	} else if seen {
-		var settings map[string]struct{ Settings map[string]string }
-		if json.Unmarshal(answer, &settings) == nil {
-			for _, index := range slices.Sorted(maps.Keys(settings)) {
-				for _, block := range blocks {
-					if settings[index].Settings[block] == "true" {
-						r.Stops = append(r.Stops, fmt.Sprintf("index %s has the block %s: it would refuse every document", index, block))
-					}
-				}
+	}
+	for _, index := range slices.Sorted(maps.Keys(settings)) {
+		for _, block := range blocks {
+			if settings[index].Settings[block] == "true" {
+				r.Stops = append(r.Stops, fmt.Sprintf("index %s has the block %s: it would refuse every document", index, block))
 			}
 		}
 	}
-	if answer, seen, err = e.ask(ctx, path+"/_count", nil); err != nil {
+	var count struct{ Count int64 }
+	if _, err := e.ask(ctx, "documents of index "+name, path+"/_count", nil, &count, r); err != nil {
 		return err
-	} else if seen {
-		var count struct{ Count int64 }
-		if json.Unmarshal(answer, &count) == nil {
-			object.Documents = count.Count
-		}
 	}
+	object.Documents = count.Count
 	return nil
 }
 
 // compareAliases finds aliases that other indices have: applications that read by them would find the documents of both.
-func (e *Evaluator) compareAliases(ctx context.Context, name string, done metadata.Converted, ours map[string]bool, object *EvaluatedObject) error {
+func (e *Evaluator) compareAliases(ctx context.Context, name string, done metadata.Converted, ours map[string]bool, object *EvaluatedObject, r *Evaluation) error {
 	var body struct{ Aliases map[string]json.RawMessage }
 	if err := json.Unmarshal(done.Body, &body); err != nil {
 		return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
@@ -136,12 +140,10 @@ func (e *Evaluator) compareAliases(ctx context.Context, name string, done metada
 	aliases := append(slices.Collect(maps.Keys(body.Aliases)), aliasNames(done.Late)...)
 	slices.Sort(aliases)
 	for _, alias := range slices.Compact(aliases) {
-		answer, seen, err := e.ask(ctx, "/_alias/"+url.PathEscape(alias), nil)
-		if err != nil {
-			return err
-		}
 		var owners map[string]json.RawMessage
-		if !seen || json.Unmarshal(answer, &owners) != nil {
+		if seen, err := e.ask(ctx, "indices of alias "+alias, "/_alias/"+url.PathEscape(alias), nil, &owners, r); err != nil {
+			return err
+		} else if !seen {
 			continue
 		}
 		others := slices.DeleteFunc(slices.Sorted(maps.Keys(owners)), func(owner string) bool { return ours[owner] })

@@ -14,8 +14,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
-// asker is an Asker with recorded answers.
+// asker is an Asker with recorded answers. It refuses what is recorded as forbidden.
 type asker struct{ says }
+
+const forbidden = "forbidden"
+
+func (a asker) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
+	if a.says[path] == forbidden {
+		return 403, []byte(`{"error":{"type":"security_exception"}}`), nil
+	}
+	return a.says.Do(ctx, method, path, query, body)
+}
 
 func (a asker) IndexExists(_ context.Context, name string) (bool, error) {
 	_, there := a.says["/"+name]
@@ -35,6 +44,7 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 		differs  []string // path and a part of the detail
 		stops    []string
 		docs     int64
+		unseen   []string
 	}{
 		"it does not exist":           {says: says{}},
 		"it is the same":              {says: says{"/a": index(same, "")}},
@@ -51,7 +61,12 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 		"another index has its alias": {says: says{"/_alias/all": `{"old":{}}`}, differs: []string{"aliases.all leads to old already"}},
 		"its own alias":               {says: says{"/a": index(same, ""), "/_alias/all": `{"a":{}}`}},
 		"its name is an alias":        {says: says{"/a": strings.Replace(index(same, ""), `{"a":`, `{"other":`, 1)}, differs: []string{"a is an alias of other"}},
-		"it may not be looked at":     {says: says{"/a": "not json"}},
+		"its answer cannot be read":   {says: says{"/a": "not json"}, unseen: []string{"mappings and settings of index a"}},
+		"it may not be looked at": {says: says{"/a": forbidden, "/_alias/all": forbidden},
+			unseen: []string{"mappings and settings of index a be seen, so they are not compared: GET /a: status 403", "indices of alias all"}},
+		"a part of it may not be seen": {says: says{"/a": index(same, ""), "/a/_settings": forbidden, "/a/_count": forbidden}, unseen: []string{"blocks of index a", "documents of index a"}},
+		"it refuses writes, with lists among its settings": {says: says{"/a": index(same, ""), "/a/_settings": `{"a":{"settings":{"index.query.default_field":["f"],"index.blocks.write":"true"}}}`},
+			stops: []string{"index a has the block index.blocks.write"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			on := asker{says: c.says}
@@ -74,12 +89,13 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 			}
 			expect(t, "differences", got, c.differs)
 			expect(t, "stops", r.Stops, c.stops)
+			expect(t, "warnings", r.Warnings, c.unseen)
 			if object.Documents != c.docs {
 				t.Errorf("%d documents, want %d", object.Documents, c.docs)
 			}
 		})
 	}
-	if _, _, err := (&Evaluator{Target: unavailable{}}).ask(t.Context(), "/a", nil); !errors.Is(err, fault.ErrUnavailable) {
+	if _, err := (&Evaluator{Target: unavailable{}}).ask(t.Context(), "a", "/a", nil, nil, &Evaluation{}); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 }
