@@ -90,11 +90,8 @@ type MigrateCommand struct {
 
 // Check refuses a comparison with a target that is no cluster.
 func (m *MigrateCommand) Check() error {
-	if m.End.Verify && m.Migrate.Transfer.Failed.Form.To != "" {
-		return Usage("--verify reads the failed documents, which --failed-documents-encrypt-to encrypts: leave it out, and run rfsd verify --failed-documents-identity afterwards")
-	}
-	if m.End.Verify && m.Migrate.Transfer.Target.Cluster.Host == "" {
-		return Usage("--verify compares documents in a cluster: give --target-host, or leave it out")
+	if err := m.End.check(m.Migrate.Transfer); err != nil {
+		return err
 	}
 	return m.checkTrial()
 }
@@ -153,6 +150,14 @@ func (v *VerifyFiles) Check() error {
 		return Usage("--quick compares numbers of Lucene documents, which files do not state: leave it out")
 	}
 	return nil
+}
+
+// CheckEnd refuses a node's comparison at the end of what cannot be compared.
+func (o *Own) CheckEnd(files string, t Transfer) error {
+	if o.End.Verify && files != "" {
+		return Usage("--verify compares a snapshot with the target: leave it out, and run rfsd verify --from when the import has ended")
+	}
+	return o.End.check(t)
 }
 
 // Worker are the settings of rfsd worker. They may come from a fleet, so that they are checked as a Migrate later.
@@ -263,10 +268,14 @@ type Own struct {
 	Key     FleetKey
 	Fleet   Fleet
 	Scaling Scaling
+	End     AtTheEnd
 }
 
-// Check refuses a scaler without a fleet.
+// Check refuses a scaler without a fleet, and a comparison at the end of a node that does not end.
 func (o *Own) Check() error {
+	if o.End.Verify && !o.Node.EndWhenDone {
+		return Usage("--verify compares when the migration has ended: give --exit-when-done, too, or run rfsd verify afterwards")
+	}
 	if o.Scaling.Driver != "" && (o.Fleet.Listen == "" || o.Fleet.Listen == "none") {
 		return Usage("--scale-driver is of a fleet, whose nodes elect the one that drives: give --gossip-listen")
 	}

@@ -29,6 +29,19 @@ type AtTheEnd struct {
 	Verify bool     `flag:"verify" help:"compare the target with the snapshot at the end, as rfsd verify does (exit code 8: different)"`
 }
 
+// check refuses a comparison at the end of what cannot be compared.
+func (e AtTheEnd) check(t Transfer) error {
+	switch {
+	case !e.Verify:
+		return nil
+	case t.Failed.Form.To != "":
+		return Usage("--verify reads the failed documents, which --failed-documents-encrypt-to encrypts: leave it out, and run rfsd verify --failed-documents-identity afterwards")
+	case t.Target.Cluster.Host == "":
+		return Usage("--verify compares documents in a cluster: give --target-host, or leave it out")
+	}
+	return nil
+}
+
 // Trial is a migration of a part of each shard to indices of its own.
 type Trial struct {
 	_         struct{}      `group:"Trial run"`

@@ -60,7 +60,7 @@ var further = map[string][]Code{
 	"rfsd import":           {Documents, Parts},
 	"rfsd migrate":          {NotYet, Snapshot, Documents, Parts, Different},
 	"rfsd redrive":          {Documents},
-	"rfsd run":              {Documents, Parts},
+	"rfsd run":              {Snapshot, Documents, Parts, Different},
 	"rfsd verify":           {Snapshot, Parts, Different},
 	"rfsd worker":           {LeaseEnded, NoneLeft, NotYet, Snapshot},
 	"rfsctl cleanup":        {NotYet, Parts},

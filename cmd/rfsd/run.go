@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,6 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/schedule"
 	"github.com/rfsd/rfsd/rfs/terminal"
 )
@@ -38,7 +41,9 @@ Settings come from the file (--config; strict TOML, see rfsd config check), the 
 second SIGTERM ends the workers at once; SIGHUP reads certificates and log level again.
 
 After a signal it exits with 0; with --exit-when-done it exits as rfsd migrate does (of an
-import: as rfsd import does). Exit code 7 takes precedence over 6.`
+import: as rfsd import does). Exit code 7 takes precedence over 6. With --verify it then compares
+the target with the snapshot, together with the other nodes that have this option, and prints the
+report; exit code 8 takes precedence over both.`
 
 func runCommand() *cli.Command {
 	return config.Raw[config.Run](cli.Command{
@@ -86,6 +91,13 @@ func parseRun(values config.Values) (runOptions, error) {
 	}
 	task, err := r.parseTask(values)
 	if err != nil {
+		return r, err
+	}
+	var sent struct{ Transfer config.Transfer }
+	if err := config.Decode(values, &sent); err != nil {
+		return r, err
+	}
+	if err := r.own.CheckEnd(values.Text("from"), sent.Transfer); err != nil {
 		return r, err
 	}
 	if r.gossip, err = gossipConfig(r.own); err != nil {
@@ -182,11 +194,35 @@ func runNode(ctx context.Context, r runOptions) error {
 			},
 		}
 	}
-	err = runParts(ctx, r, conf, id, log)
+	done, err := runParts(ctx, r, conf, id, log)
 	if cerr := closeStore(); err == nil {
 		err = cerr
 	}
-	return err
+	if done == nil || !r.own.End.Verify {
+		return err
+	}
+	return r.compare(ctx, done, err, log)
+}
+
+// compare compares the target with the snapshot of a migration that has ended with an error, or nil. All nodes that do so share the
+// work.
+func (r runOptions) compare(ctx context.Context, m *progress.Migration, ended error, log *slog.Logger) error {
+	o := r.options
+	o.snapshot = cmp.Or(o.snapshot, m.Snapshot)
+	blobs, err := openRepository(ctx, o)
+	if err != nil {
+		return errors.Join(exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err)), ended)
+	}
+	counted, memory := repo.NewCounting(blobs), newBudget(o)
+	counted.LargeAlone(memory.Alone)
+	report, err := (&comparison{options: o, ask: wholeTarget, reuse: true, memory: memory, log: log}).snapshot(ctx, counted)
+	if err == nil {
+		err = reportVerification(o.json, report, os.Stdout)
+	}
+	if err != nil && ended != nil {
+		log.Warn(ended.Error())
+	}
+	return errors.Join(err, ended)
 }
 
 // workerCommand is the command whose processes do the work.
@@ -197,8 +233,8 @@ func (r runOptions) workerCommand() string {
 	return "worker"
 }
 
-// runParts runs the daemon and its part of the fleet.
-func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Identity, log *slog.Logger) error {
+// runParts runs the daemon and its part of the fleet. It returns the migration when that has ended, nil when the node was stopped.
+func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Identity, log *slog.Logger) (*progress.Migration, error) {
 	var streams *api.Streams
 	if id != nil && r.gossip.Bind != "" {
 		streams = api.NewStreams(id, r.own.API.Advertise)
@@ -243,24 +279,25 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	return ending(err, r, d)
 }
 
-// ending returns the error of a node that has ended: the exit code of a migration with losses, when it was to run to its end.
-func ending(err error, r runOptions, d *daemon.Daemon) error {
+// ending returns the migration of a node that has ended, nil when it is not complete, and the error of the node: the exit code of a
+// migration with losses, when it was to run to its end.
+func ending(err error, r runOptions, d *daemon.Daemon) (*progress.Migration, error) {
 	if err != nil || !r.own.Node.EndWhenDone {
-		return err
+		return nil, err
 	}
-	m := d.Status(context.Background()).Migration
-	if code := endCode(m, r.acceptReduced); code != exit.OK {
-		return exit.With(code, fmt.Errorf("complete, but not everything arrived: %d documents refused or without source, %d with a reduced source, %d work items failed; `rfsctl failures` and the events name them", m.Totals.Failed, m.Totals.Reduced, m.Totals.ItemsBad))
+	m := complete(d.Status(context.Background()).Migration)
+	if code := exit.OfMigration(m, r.acceptReduced); code != exit.OK {
+		return m, exit.With(code, fmt.Errorf("complete, but not everything arrived: %d documents refused or without source, %d with a reduced source, %d work items failed; `rfsctl failures` and the events name them", m.Totals.Failed, m.Totals.Reduced, m.Totals.ItemsBad))
 	}
-	return nil
+	return m, nil
 }
 
-// endCode returns the exit code of a migration as it ended; one that is not complete was stopped by its operator.
-func endCode(m *progress.Migration, acceptReduced bool) exit.Code {
+// complete returns a migration that has come to its end, and nil for one that was stopped by its operator.
+func complete(m *progress.Migration) *progress.Migration {
 	if m == nil || !m.Complete {
-		return exit.OK
+		return nil
 	}
-	return exit.OfMigration(m, acceptReduced)
+	return m
 }
 
 // kind returns open for the items that this node works on.

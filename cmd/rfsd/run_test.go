@@ -103,7 +103,7 @@ func TestEndCode(t *testing.T) {
 		{"an index that was given up", &progress.Migration{Complete: true, Failures: []progress.Failure{{Reason: "x", Count: 1}}}, exit.Parts, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if code := endCode(c.m, c.accepted); code != c.code {
+			if code := exit.OfMigration(complete(c.m), c.accepted); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 		})
