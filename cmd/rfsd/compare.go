@@ -90,8 +90,14 @@ func (c *comparison) files(ctx context.Context, files repo.Repository, types imp
 		Memory: c.memory, Frames: budget.New(importer.MaxBack, 0), Log: c.log}
 	return c.report(ctx, files.URI(), compared{
 		identity: fmt.Sprintf("%s %s %s %t %d", version, repositoryIdentity(files.URI()), types, c.includeSystem, c.maxDocument),
-		marks: func(context.Context, *target.Client, *cms.Coordinator) (rollback.Marks, error) {
-			return rollback.Marks{}, errNoImportMarks
+		marks: func(ctx context.Context, client *target.Client, state *cms.Coordinator) (m rollback.Marks, err error) {
+			if state == nil {
+				return m, errNoImport
+			}
+			if _, err := importer.NewAgain(ctx, source, state); err != nil {
+				return m, err
+			}
+			return rollback.ReadMarks(ctx, client, state)
 		},
 		groups: func(ctx context.Context, _ *target.Client, _ target.Version) ([]verify.Group, error) {
 			return source.Groups(ctx)
@@ -152,7 +158,7 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 	}
 	options := verify.Options{
 		Target: held, Sample: verify.Sample(float64(c.ask.Sample)), Failed: refused, Names: c.ask.Differences, Readers: c.slots, Pause: pause, Log: c.log,
-		Work: verify.Work{Clock: cms.SystemClock(), Holder: newHolder(), Identity: source.identity + " " + v.ClusterUUID, Reuse: c.reuse},
+		Work: verify.Work{Clock: cms.SystemClock(), Holder: newHolder(), Identity: source.identity + " " + v.ClusterUUID, Reuse: c.reuse, Lease: min(c.leases.Initial, verify.DefaultLease)},
 	}
 	if c.ask.Quick {
 		r.Indices, err = verify.New(options).Count(ctx, groups)
@@ -246,8 +252,8 @@ func comparedIdentity(o options, uri string, plan *worker.Plan) string {
 
 // Why nothing is known of what was written later.
 var (
-	errNoMarks       = errors.New("no session of this name has migrated this snapshot to this target, as far as its state shows")
-	errNoImportMarks = errors.New("a comparison with files does not read the state of an import")
+	errNoMarks  = errors.New("no session of this name has migrated this snapshot to this target, as far as its state shows")
+	errNoImport = errors.New("no session of this name has imported files to this target, as far as its state shows")
 )
 
 // stateOfSession opens the state of the session where there is one; nil where there is none.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,6 +163,53 @@ func TestRedriveReadsTheSnapshotAgain(t *testing.T) {
 			}
 			if r := redrives(t, 0, redrive...); r.Documents != 0 {
 				t.Errorf("a second redrive: %+v", r)
+			}
+		})
+	}
+}
+
+// TestRedriveKeepsToWhatTheSessionDoesWithExistingDocuments has a strict mapping refuse documents, two of which applications write
+// meanwhile with a higher version, and sends them again.
+func TestRedriveKeepsToWhatTheSessionDoesWithExistingDocuments(t *testing.T) {
+	const refused = 997
+	n := cluster.OpenSearch(t, targets[0])
+	for _, existing := range []string{"overwrite", "newer", "keep"} {
+		t.Run(existing, func(t *testing.T) {
+			wipe(t, n)
+			repo, dir := fixture(t, "1.7.6-basic"), filepath.Join(t.TempDir(), "failed")
+			call(t, n, "PUT", "/docs", map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
+			args := targetArgs(n.URL, repo, "--session-name", existing, "--failed-documents", dir, "--max-failed-documents", "unlimited", "--existing-documents", existing)
+			if res := Run(t, "rfsd", args...); res.Code != 6 {
+				t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+			}
+			lines := inSink(t, dir)
+			if len(lines) != refused {
+				t.Fatalf("%d failed documents in the files", len(lines))
+			}
+			call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{"raw": map[string]any{"type": "object", "enabled": false}}})
+			there := map[string]bool{} // by id: the application's version is higher than that of the snapshot
+			for k := range lines {
+				if there[k.id] = len(there) == 0; len(there) == 2 {
+					break
+				}
+			}
+			for id, higher := range there {
+				version := "1"
+				if higher {
+					version = "1000"
+				}
+				call(t, n, "PUT", "/docs/_doc/"+url.PathEscape(id)+"?refresh=true&version_type=external&version="+version, map[string]any{"foreign": id})
+			}
+			r := redrives(t, 0, "--target-host", n.URL, "--session-name", existing, "--failed-documents", dir, "--max-failed-documents", "unlimited")
+			if r.Documents != refused || r.Failed != 0 || !r.Complete || len(inSink(t, dir)) != 0 {
+				t.Errorf("%+v, %d in the files", r, len(inSink(t, dir)))
+			}
+			for id, higher := range there {
+				source, _ := call(t, n, "GET", "/docs/_doc/"+url.PathEscape(id), nil)["_source"].(map[string]any)
+				stays := source["foreign"] == id
+				if want := existing == "keep" || existing == "newer" && higher; stays != want {
+					t.Errorf("document %s (higher version: %v) stayed: %v, want %v", id, higher, stays, want)
+				}
 			}
 		})
 	}

@@ -94,6 +94,20 @@ func TestOneCommandTakesTheSnapshotAndMigratesIt(t *testing.T) {
 	if f := truth.Compare(want, landed(t, n)).Faults(); f != "" {
 		t.Error(f)
 	}
+	// What it left on the source is listed, and stays.
+	created := Run(t, "rfsctl", "created", "--target-host", n.URL, "--session-name", "whole", "--output", "json")
+	left := 0
+	for name, e := range createdOf(t, created) {
+		if name == "repository repo-of-whole" || strings.HasPrefix(name, "snapshot repo-of-whole/") {
+			if left++; !strings.Contains(e.Reason, "DELETE /_snapshot/repo-of-whole") {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	if left != 2 {
+		t.Errorf("on the source: %d of 2 in %s", left, created.Stdout)
+	}
+	call(t, n, "GET", "/_snapshot/repo-of-whole/_all", nil)
 }
 
 // TestWhoDoesNotWaitForTheSnapshotComesBackForIt begins a slow snapshot, and comes back until it is there.

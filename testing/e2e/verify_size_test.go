@@ -191,7 +191,16 @@ func affordable(t *testing.T, what string, brought, compared cost) {
 // and kills the comparison three times.
 func TestVerifyOfFilesFindsEachDifference(t *testing.T) {
 	documents, whole := atSize()
-	n := cluster.OpenSearch(t, targets[0])
+	versions := targets
+	if !whole {
+		versions = versions[:1]
+	}
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) { findsEachDifference(t, cluster.OpenSearch(t, version), documents, whole) })
+	}
+}
+
+func findsEachDifference(t *testing.T, n *cluster.Node, documents int, whole bool) {
 	wipe(t, n)
 	dir, files := t.TempDir(), t.TempDir()
 	all := mixedFiles(t, files, documents)
@@ -286,6 +295,23 @@ func TestVerifyOfAnExport(t *testing.T) {
 	}
 	if res.Code != 0 || len(r.Indices) == 0 || (failed > 0) != (imported.Code == 6) {
 		t.Errorf("exit %d, %d failed, the import ended with %d\n%s%s", res.Code, failed, imported.Code, notEqual(r), res.Stderr)
+	}
+	// What an application writes then is told apart by the state of the import, as far as it is of these files.
+	written := r.Indices[0].Target
+	if _, err := n.Send(t.Context(), "PUT", "/"+written+"/_doc/of-an-application?refresh=true", "application/json", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	if res, since := verified(t, dir, append([]string{""}, args...)); res.Code != 0 || since.State != verify.Since {
+		t.Errorf("written since: exit %d, %s\n%s%s", res.Code, since.State, notEqual(since), res.Stderr)
+	}
+	other := filepath.Join(dir, "other")
+	must(t, os.CopyFS(other, os.DirFS(out)))
+	must(t, os.WriteFile(filepath.Join(other, "more.ndjson"), []byte("{\"index\":{\"_index\":\"more\",\"_id\":\"1\"}}\n{}\n"), 0o600))
+	if res, foreign := verified(t, dir, []string{"", "--from", other, "--target-host", n.URL, "--output", "json"}); res.Code != 8 || !strings.Contains(res.Stderr, "other files than those that the session imported") {
+		t.Errorf("other files: exit %d\n%s%s", res.Code, notEqual(foreign), res.Stderr)
+	}
+	if _, err := n.Send(t.Context(), "DELETE", "/"+written+"/_doc/of-an-application?refresh=true", "", nil); err != nil {
+		t.Fatal(err)
 	}
 	must(t, os.Remove(filepath.Join(out, "rfsd-export.json")))
 	must(t, os.RemoveAll(filepath.Join(out, ".rfsd")))

@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/verify"
 	"github.com/rfsd/rfsd/rfs/verify/verifytest"
@@ -313,5 +317,95 @@ func TestAVerificationThatWasKilledIsRepeated(t *testing.T) {
 		if a := x.Arrival; a == nil || a.Found != x.Indexed || a.Lucene < a.Found || x.Live != x.Indexed {
 			t.Errorf("%s: %+v of %d", x.Index, a, x.Indexed)
 		}
+	}
+}
+
+// TestAnotherMachineTakesOverAComparison kills a comparison while it reads the second shard of the target. A process that knows
+// nothing of the first but its leases goes on when they have ended.
+func TestAnotherMachineTakesOverAComparison(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	k := newKiller(t, n)
+	args := targetArgs(n.URL, demo(t))
+	if res := RunIn(t, t.TempDir(), nil, "rfsd", args...); res.Code != 0 {
+		t.Fatalf("migrate: exit %d: %s", res.Code, res.Stderr)
+	}
+	_, want := verified(t, t.TempDir(), args)
+	const lease = 6 * time.Second
+	more := []string{"verify", "--slots", "1", "--initial-lease-duration", lease.String(), "--failed-documents", filepath.Join(t.TempDir(), "none")}
+	index := demoIndex(t)
+	k.run(t, "POST /"+index+"/_search/point_in_time", 2, true, "rfsd", append(slices.Clone(more), targetArgs(k.URL, demo(t))[1:]...)...)
+	died := time.Now()
+	res := RunIn(t, t.TempDir(), nil, "rfsd", append(more, args[1:]...)...)
+	r, err := verifytest.Unseal([]byte(res.Stdout))
+	if err != nil || res.Code != 0 || indicesOf(t, r) != indicesOf(t, want) {
+		t.Errorf("exit %d: %v\n%s", res.Code, err, res.Stderr)
+	}
+	took := time.Since(died)
+	if was := doneBefore(t, res); was == 0 || took < lease/2 || took > 5*lease {
+		t.Errorf("%d items were done before, the end came %v after the death\n%s", was, took, res.Stderr)
+	}
+}
+
+// TestAComparisonWithoutAPlaceAtTheTarget: a target that does not let the index of the comparison's items be created is compared by
+// each process on its own.
+func TestAComparisonWithoutAPlaceAtTheTarget(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir := t.TempDir()
+	args := targetArgs(n.URL, demo(t))
+	if res := RunIn(t, dir, nil, "rfsd", args...); res.Code != 0 {
+		t.Fatalf("migrate: exit %d: %s", res.Code, res.Stderr)
+	}
+	var refused atomic.Int64
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut && strings.Count(r.URL.Path, "/") == 1 && strings.HasPrefix(r.URL.Path, "/.") {
+			refused.Add(1)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"error":{"type":"security_exception","reason":"no permissions for [indices:admin/create]"},"status":403}`)
+			return
+		}
+		forward(w, r, n.URL)
+	}))
+	defer front.Close()
+	res, r := verified(t, dir, targetArgs(front.URL, demo(t)))
+	if res.Code != 0 || len(r.Indices) == 0 || refused.Load() == 0 || !strings.Contains(res.Stderr, "this process compares by itself") || !strings.Contains(res.Stderr, "security_exception") {
+		t.Errorf("exit %d, %d requests refused\n%s%s", res.Code, refused.Load(), notEqual(r), res.Stderr)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "state", "rfsd", "verify-*")); err != nil || len(left) > 0 {
+		t.Errorf("%v, left behind: %v", err, left)
+	}
+}
+
+// TestANodeComparesAtItsEnd runs a node to its end, loses a document of the target, and runs it again.
+func TestANodeComparesAtItsEnd(t *testing.T) {
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	dir := t.TempDir()
+	args := append([]string{"run", "--exit-when-done", "--verify", "--workers", "2", "--socket", "off", "--status-socket", "off"}, targetArgs(n.URL, demo(t))[1:]...)
+	ends := func(code int, state verify.State) {
+		t.Helper()
+		res := RunIn(t, dir, nil, "rfsd", args...)
+		r, err := verifytest.Unseal([]byte(res.Stdout))
+		if err != nil || res.Code != code || r.State != state || len(r.Indices) == 0 {
+			t.Errorf("exit %d, want %d: %v\n%.3000s%s", res.Code, code, err, res.Stdout, res.Stderr)
+		}
+	}
+	ends(0, verify.Equal)
+	var found struct {
+		Hits struct {
+			Hits []struct {
+				ID      string `json:"_id"`
+				Routing string `json:"_routing"`
+			}
+		}
+	}
+	index := demoIndex(t)
+	must(t, n.JSON(t.Context(), "GET", "/"+index+"/_search?size=1", nil, &found))
+	call(t, n, "DELETE", "/"+index+"/_doc/"+url.PathEscape(found.Hits.Hits[0].ID)+"?refresh=true&routing="+url.QueryEscape(cmp.Or(found.Hits.Hits[0].Routing, found.Hits.Hits[0].ID)), nil)
+	ends(8, verify.Different)
+	if res := RunIn(t, dir, nil, "rfsd", "run", "--verify", "--repo-uri", demo(t), "--snapshot-name", "snap1", "--target-host", n.URL); res.Code != 1 || !strings.Contains(res.Stderr, "--exit-when-done") {
+		t.Errorf("a node that does not end: exit %d: %s", res.Code, res.Stderr)
 	}
 }
