@@ -25,7 +25,7 @@ type Verification struct {
 
 // AtTheEnd is what is done when every document is settled.
 type AtTheEnd struct {
-	_      struct{} `group:"Verification"`
+	_      struct{} `group:"Verification" section:"daemon"`
 	Verify bool     `flag:"verify" help:"compare the target with the snapshot at the end, as rfsd verify does (exit code 8: different)"`
 }
 
