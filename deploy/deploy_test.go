@@ -51,7 +51,7 @@ func read(t *testing.T, name string) []byte {
 
 func TestTheUnitIsHardenedAndStopsGently(t *testing.T) {
 	unit := string(read(t, "systemd/rfsd.service"))
-	for _, line := range []string{"Type=notify", "KillMode=mixed", "TimeoutStopSec=45s", "OOMPolicy=continue", "WatchdogSec=30s", "RestartPreventExitStatus=6 7",
+	for _, line := range []string{"Type=notify", "KillMode=mixed", "TimeoutStopSec=45s", "OOMPolicy=continue", "WatchdogSec=30s", "RestartPreventExitStatus=6 7 8",
 		"RuntimeDirectory=rfsd", "StateDirectory=rfsd", "Group=rfsd", "SupplementaryGroups=rfsd-operators", "NoNewPrivileges=yes", "LimitCORE=0"} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("the unit has no line %s", line)
