@@ -180,9 +180,9 @@ func (g *giant) fill(rec *Record) {
 	}
 }
 
-// loadGiant reads a chunk of more than giantChunk bytes at [pos, end) of .fdt.
-func (r *Reader) loadGiant(ctx context.Context, k int, pos, end int64) error {
-	c := &r.chunk
+// loadGiant reads a chunk of more than giantChunk bytes, which is at [pos, end) of .fdt, into r.own.
+func (r *Reader) loadGiant(ctx context.Context, w *window, k int, pos, end int64) error {
+	c := r.chunk
 	last := len(c.lengths) - 1
 	size := int64(c.lengths[last])
 	before := c.total - size
@@ -199,7 +199,8 @@ func (r *Reader) loadGiant(ctx context.Context, k int, pos, end int64) error {
 			return err
 		}
 		r.isGiant = true
-		return r.unpackChunk(ctx, k, pos, end)
+		r.own, err = r.stored.unpackChunk(ctx, w, r.unpack, k, c, r.own, pos, end)
+		return err
 	}
 	doc := c.first + int32(last)
 	wanted := doc >= r.start && r.cur.Base+int64(doc) < r.to && r.marks.isLive(doc)
@@ -212,14 +213,14 @@ func (r *Reader) loadGiant(ctx context.Context, k int, pos, end int64) error {
 			return err
 		}
 	}
-	r.raw = slices.Grow(r.raw, int(before))
+	r.own = slices.Grow(r.own, int(before))
 	r.isGiant = true
 	r.giant = &giant{table: r.fields, fixed: r.stored.numbersFixed(), size: size, fields: c.fields[last], max: limit, whole: whole}
-	return r.unpackGiant(ctx, pos, end, before, wanted)
+	return r.unpackGiant(ctx, w, pos, end, before, wanted)
 }
 
-// unpackGiant decompresses the documents before the last into r.raw, and the last one, if it is wanted, slice by slice.
-func (r *Reader) unpackGiant(ctx context.Context, pos, end, before int64, wanted bool) error {
+// unpackGiant decompresses the documents before the last into r.own, and the last one, if it is wanted, slice by slice.
+func (r *Reader) unpackGiant(ctx context.Context, w *window, pos, end, before int64, wanted bool) error {
 	if r.stored.chunkSize < 1 {
 		return codec.Errorf(pos, "sliced chunk with slices of %d bytes", r.stored.chunkSize)
 	}
@@ -229,7 +230,7 @@ func (r *Reader) unpackGiant(ctx context.Context, pos, end, before int64, wanted
 		}
 		slice := min(r.stored.chunkSize, left)
 		left -= slice
-		p, err := r.win.at(ctx, pos, min(end-pos, unitBound(slice)))
+		p, err := w.at(ctx, pos, min(end-pos, unitBound(slice)))
 		if err != nil {
 			return err
 		}
@@ -238,9 +239,9 @@ func (r *Reader) unpackGiant(ctx context.Context, pos, end, before int64, wanted
 			return err
 		}
 		pos += int64(took)
-		r.win.advance(pos)
+		w.advance(pos)
 		n := min(before, int64(len(r.slice)))
-		r.raw, before = append(r.raw, r.slice[:n]...), before-n
+		r.own, before = append(r.own, r.slice[:n]...), before-n
 		if !wanted {
 			continue
 		}
@@ -257,7 +258,7 @@ func (r *Reader) unpackGiant(ctx context.Context, pos, end, before int64, wanted
 // dropGiant frees the memory of a long document when the next one is due.
 func (r *Reader) dropGiant() {
 	if r.isGiant {
-		r.raw, r.giant, r.isGiant = nil, nil, false
+		r.raw, r.own, r.giant, r.isGiant = nil, nil, nil, false
 	}
 	if r.release != nil {
 		r.release()

@@ -161,7 +161,7 @@ func TestHostileLongDocuments(t *testing.T) {
 		})
 	}
 	endless := &Reader{stored: &storedFields{}} // slices of 0 bytes
-	if err := endless.unpackGiant(t.Context(), 0, 10, 0, true); err == nil {
+	if err := endless.unpackGiant(t.Context(), &window{}, 0, 10, 0, true); err == nil {
 		t.Error("slices without bytes are read")
 	}
 }

@@ -21,6 +21,8 @@ type ReadOptions struct {
 	// Versions gives each record its Version; the commit must have been opened with Options.Values. A segment without them
 	// is fault.ErrUnsupported.
 	Versions bool
+	// Helpers decompress beside the goroutine that calls Next; nil: only that one decompresses.
+	Helpers *Helpers
 }
 
 // Reader reads the live root documents of a range of ordinals in order. It belongs to one
@@ -40,6 +42,7 @@ type Reader struct {
 	err         error
 	crcTracker  crcTracker
 	memory      Memory
+	helpers     *Helpers
 
 	// The segment in work.
 	seg    int // index of the next segment to open
@@ -51,15 +54,19 @@ type Reader struct {
 	vers   *versions // likewise
 	unpack compression
 	codec  string // that unpack serves
-	win    window
+	win    window // behind the chunks that were read ahead
 	buf    []byte
 	ahead  openings
+	chunks readAhead
 	next   int   // index of the next chunk
 	start  int32 // the first document that is looked at: with values, the first nested one of the first root
 
 	// The chunk in work.
-	chunk   chunk
-	raw     []byte // its raw bytes
+	at      place
+	chunk   *chunk // &direct, or one that was read ahead
+	direct  chunk
+	raw     []byte // its raw bytes, in own or in what was read ahead
+	own     []byte
 	off     int    // where document i begins in raw
 	giant   *giant // the last document of the chunk, if it was read slice by slice
 	isGiant bool   // the last document of the chunk is long
@@ -79,12 +86,15 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 		to = c.MaxOrdinal
 	}
 	from := min(max(opt.From, 0), to)
-	return &Reader{commit: c, from: from, to: to, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions}
+	r := &Reader{commit: c, from: from, to: to, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions, helpers: opt.Helpers}
+	r.chunk = &r.direct
+	return r
 }
 
 // Close ends the reader; Checks may still be asked.
 func (r *Reader) Close() error {
 	r.dropGiant()
+	r.chunks.close()
 	r.ahead.close()
 	return r.win.close()
 }
@@ -128,7 +138,7 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	if r.giant != nil && last {
 		r.giant.fill(&r.rec)
 	} else if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
-		return nil, r.stored.damaged(r.next-1, fmt.Errorf("document %d: %w", doc, err))
+		return nil, r.stored.damaged(r.next-1, r.at, fmt.Errorf("document %d: %w", doc, err))
 	}
 	if r.isGiant && last {
 		r.rec.Giant, r.rec.drop = true, r.dropGiant
@@ -161,21 +171,25 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 
 // advance brings the next chunk that has something to read, or io.EOF.
 func (r *Reader) advance(ctx context.Context) error {
-	r.chunk.lengths, r.i = r.chunk.lengths[:0], 0
+	r.direct.lengths, r.chunk, r.i = r.direct.lengths[:0], &r.direct, 0
 	r.dropGiant()
 	if r.stored == nil {
 		return r.openSegment(ctx)
 	}
-	x := &r.stored.index
-	if r.next == x.chunks() {
+	if r.next == r.stored.index.chunks() {
 		return r.leaveSegment()
 	}
 	k := r.next
-	at, err := x.place(ctx, k)
+	s, err := r.readAhead(ctx)
 	if err != nil {
 		return err
 	}
-	first, end := at.first, at.end
+	if s != nil {
+		r.at = s.places[r.chunks.pos]
+	} else if r.at, err = r.stored.index.place(ctx, k); err != nil {
+		return err
+	}
+	first, end := r.at.first, r.at.end
 	if r.cur.Base+int64(first) >= r.to {
 		if err := r.leaveSegment(); err != nil {
 			return err
@@ -184,30 +198,51 @@ func (r *Reader) advance(ctx context.Context) error {
 	}
 	if r.cur.unheld != nil {
 		if end-first > maxChunkDocs {
-			return r.stored.damaged(k, codec.Errorf(at.start, "chunk of %d documents", end-first))
+			return r.stored.damaged(k, r.at, codec.Errorf(r.at.start, "chunk of %d documents", end-first))
 		}
 		if _, err := r.marks.turn(ctx, first, end); err != nil {
 			return err
 		}
 	}
-	if r.marks.anyLive(max(first, r.start), min(end, r.clip(r.to))) {
-		if err := r.load(ctx, k, at); err != nil {
+	if r.anyLive(r.at) {
+		if s != nil {
+			err = r.take(ctx, s)
+		} else {
+			err = r.load(ctx, &r.win, k, r.at)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := r.win.skip(ctx, at.stop); err != nil {
+	if s != nil {
+		err = r.chunks.passed()
+	} else {
+		err = r.pass(ctx, k, r.at)
+	}
+	if err != nil {
 		return err
 	}
 	r.next++
-	if r.next < x.chunks() && at.stop > r.win.own {
-		r.crcTracker.boundary(r.cur.Base+int64(end), at.stop, r.win.crc)
-	}
-	if r.next == x.chunks() {
-		if err := r.readTail(ctx); err != nil {
-			return err
-		}
-	}
 	return ctx.Err()
+}
+
+// anyLive reports whether something of a chunk lives in the range. Marks that are not held must stand at the chunk.
+func (r *Reader) anyLive(at place) bool {
+	return r.marks.anyLive(max(at.first, r.start), min(at.end, r.clip(r.to)))
+}
+
+// pass moves the window behind chunk k, and behind the whole file after the last one.
+func (r *Reader) pass(ctx context.Context, k int, at place) error {
+	if err := r.win.skip(ctx, at.stop); err != nil {
+		return err
+	}
+	if k+1 == r.stored.index.chunks() {
+		return r.readTail(ctx)
+	}
+	if at.stop > r.win.own {
+		r.crcTracker.boundary(r.cur.Base+int64(at.end), at.stop, r.win.crc)
+	}
+	return nil
 }
 
 // isRoot reports whether a live document without a stored id is a root.
@@ -291,6 +326,7 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 		own = size
 	}
 	r.win.open(stored.fdt, start, own, limit, r.buf)
+	r.chunks.next = r.next
 	r.crcTracker.file(s, stored.fdt, own, stored.hasFooter())
 	r.crcTracker.boundary(s.Base+int64(ownDoc), own, 0)
 	return r.win.skip(ctx, begin.start)
@@ -344,71 +380,80 @@ func (r *Reader) readTail(ctx context.Context) error {
 	return fdt.compareManifest(want)
 }
 
-// load brings the raw bytes of chunk k.
-func (r *Reader) load(ctx context.Context, k int, at place) error {
+// load brings the raw bytes of chunk k, whose bytes are read from w.
+func (r *Reader) load(ctx context.Context, w *window, k int, at place) error {
 	s := r.stored
-	start, end := at.start, at.stop
-	head, err := r.win.at(ctx, start, s.headLen(at))
+	n, err := s.head(ctx, w, at, &r.direct)
 	if err != nil {
 		return err
 	}
-	n, err := s.format.layout.header(head, at, s, &r.chunk)
-	if err != nil {
-		return s.fdt.wrapAt(err, start)
+	r.chunk = &r.direct
+	if cap(r.own) > maxIdleRaw && r.chunk.total < maxIdleRaw/4 {
+		r.own = nil
 	}
-	if cap(r.raw) > maxIdleRaw && r.chunk.total < maxIdleRaw/4 {
-		r.raw = nil
-	}
-	r.raw, r.off = r.raw[:0], 0
-	unpack := r.unpackChunk
+	r.own, r.off = r.own[:0], 0
 	if r.chunk.total > giantChunk && r.memory != nil {
-		unpack = r.loadGiant
+		err = r.loadGiant(ctx, w, k, at.start+n, at.stop)
+	} else {
+		r.own, err = s.unpackChunk(ctx, w, r.unpack, k, r.chunk, r.own, at.start+n, at.stop)
 	}
-	if err := unpack(ctx, k, start+int64(n), end); err != nil {
+	if r.raw = r.own; err != nil {
 		r.chunk.lengths = r.chunk.lengths[:0]
-		return s.damaged(k, err)
+		return s.damaged(k, at, err)
 	}
 	return nil
 }
 
-// unpackChunk decompresses the bytes [pos, end) of .fdt into r.raw.
-func (r *Reader) unpackChunk(ctx context.Context, k int, pos, end int64) error {
-	total := r.chunk.total
-	if total == 0 {
-		return nil // the few bytes that writers leave here mean nothing
+// head parses the head of a chunk, whose bytes are read from w, and returns its length.
+func (s *storedFields) head(ctx context.Context, w *window, at place, c *chunk) (int64, error) {
+	p, err := w.at(ctx, at.start, s.headLen(at))
+	if err != nil {
+		return 0, err
 	}
-	if r.unpack == nil {
-		p, err := r.win.at(ctx, pos, end-pos)
-		r.raw = append(r.raw, p...)
-		return err
+	n, err := s.format.layout.header(p, at, s, c)
+	if err != nil {
+		return 0, s.fdt.wrapAt(err, at.start)
+	}
+	return int64(n), nil
+}
+
+// unpackChunk appends the raw bytes of chunk k to raw. Its compressed bytes are [pos, end) of .fdt.
+func (s *storedFields) unpackChunk(ctx context.Context, w *window, unpack compression, k int, c *chunk, raw []byte, pos, end int64) ([]byte, error) {
+	total := c.total
+	if total == 0 {
+		return raw, nil // the few bytes that writers leave here mean nothing
+	}
+	if unpack == nil {
+		p, err := w.at(ctx, pos, end-pos)
+		return append(raw, p...), err
 	}
 	slice := total
-	if r.chunk.sliced {
-		if slice = min(r.stored.chunkSize, total); slice < 1 {
-			return codec.Errorf(pos, "sliced chunk with slices of %d bytes", slice)
+	if c.sliced {
+		if slice = min(s.chunkSize, total); slice < 1 {
+			return raw, codec.Errorf(pos, "sliced chunk with slices of %d bytes", slice)
 		}
 	}
 	for left := total; left > 0; left -= slice {
 		slice = min(slice, left)
 		size := end - pos
-		if r.chunk.sliced {
+		if c.sliced {
 			size = min(size, unitBound(slice))
 		}
-		p, err := r.win.at(ctx, pos, size)
+		p, err := w.at(ctx, pos, size)
 		if err != nil {
-			return err
+			return raw, err
 		}
 		var took int
-		if r.raw, took, err = r.unpack.unit(r.raw, p, int(min(slice, maxPlainUnit+1)), !r.chunk.sliced); err != nil {
-			return err
+		if raw, took, err = unpack.unit(raw, p, int(min(slice, maxPlainUnit+1)), !c.sliced); err != nil {
+			return raw, err
 		}
 		pos += int64(took)
-		if r.chunk.sliced {
-			r.win.advance(pos)
+		if c.sliced {
+			w.advance(pos)
 		}
 	}
 	if pos != end {
-		return codec.Errorf(pos, "chunk %d ends at %d, the index says %d", k, pos, end)
+		return raw, codec.Errorf(pos, "chunk %d ends at %d, the index says %d", k, pos, end)
 	}
-	return nil
+	return raw, nil
 }

@@ -266,13 +266,9 @@ func (s *storedFields) numbersFixed() bool {
 }
 
 // damaged makes an error of the content of chunk k a Damage of its place.
-func (s *storedFields) damaged(k int, err error) error {
+func (s *storedFields) damaged(k int, at place, err error) error {
 	if _, ok := errors.AsType[*fault.Damage](err); ok || !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
-	at := int64(-1)
-	if s.index.last.end > 0 && s.index.k == int64(k) {
-		at = s.index.last.start
-	}
-	return s.fdt.damage(at, fmt.Errorf("chunk %d: %w", k, err))
+	return s.fdt.damage(at.start, fmt.Errorf("chunk %d: %w", k, err))
 }
