@@ -13,7 +13,7 @@ import (
 // What a process holds besides bodies, in bytes.
 const (
 	memoryOfProcess = 48 << 20 // program, plans, connections and their answers
-	memoryOfSlot    = 24 << 20 // window and raw chunk of a reader, buffers of a compressor
+	memoryOfSlot    = 24 << 20 // window, raw chunk and chunks read ahead of a reader, buffers of a compressor
 	memoryAhead     = 64 << 20 // ranges read ahead from a bucket
 )
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -17,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -82,6 +84,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
 		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, client), Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
+		Helpers: lucene.NewHelpers(runtime.GOMAXPROCS(0) - 1), // the slot that reads a shard uses one core itself
 	}
 	if client != nil {
 		s.Runner.MaxBody = maxBody(client, log)

@@ -70,7 +70,7 @@ func compareHelped(t *testing.T, c *Commit, opt ReadOptions) (differs bool) {
 func TestHelpersChangeNothingOfWhatIsRead(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	for _, s := range layouts() {
-		s.docs = mixedDocs(s, 700)
+		s.docs = mixedDocs(s, 600)
 		c, err := Open(t.Context(), encodeSegment(t, s), Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -81,9 +81,9 @@ func TestHelpersChangeNothingOfWhatIsRead(t *testing.T) {
 				c.Segments[0].live[i] = []uint64{0, rnd.Uint64(), 1 << 63}[rnd.IntN(3)]
 			}
 		}
-		for range 3 {
-			from := rnd.Int64N(700)
-			if compareHelped(t, c, ReadOptions{From: from, To: from + rnd.Int64N(700)}) {
+		for range 2 {
+			from := rnd.Int64N(600)
+			if compareHelped(t, c, ReadOptions{From: from, To: from + rnd.Int64N(600)}) {
 				t.Fatal(s.name())
 			}
 		}
@@ -111,7 +111,7 @@ func TestHelpersFindDamageWhereItWasFoundWithoutThem(t *testing.T) {
 	for _, s := range layouts() {
 		s.docs = mixedDocs(s, 300)
 		clean := encodeSegment(t, s)
-		for round := range 30 {
+		for round := range 12 {
 			dir := mapDir{}
 			for k, v := range clean {
 				dir[k] = slices.Clone(v)

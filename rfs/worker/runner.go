@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
@@ -58,6 +59,8 @@ type Runner struct {
 	MaxBody func(ctx context.Context) int64
 	// MaxDocument is the longest source that is read, in bytes; 0: DefaultMaxDocument.
 	MaxDocument int64
+	// Helpers decompress shards beside the goroutines of their leases; nil: only those do.
+	Helpers *lucene.Helpers
 	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.
 	RecordEvery time.Duration
 }

@@ -79,6 +79,7 @@ func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *b
 		x.sampled = newSample(o.commit, read, s.entry.Trial.Documents)
 		x.reader = x.sampled
 	} else {
+		read.Helpers = r.Helpers
 		x.reader = o.commit.Reader(read)
 	}
 	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit

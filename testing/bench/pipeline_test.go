@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -47,12 +48,12 @@ func BenchmarkPipeline(b *testing.B) {
 			if err := json.Unmarshal(raw, s); err != nil {
 				b.Fatal(err)
 			}
-			pool := &bulk.Pool{}
+			pool, helpers := &bulk.Pool{}, lucene.NewHelpers(runtime.GOMAXPROCS(0)-1)
 			b.SetBytes(s.Bytes)
 			b.ReportAllocs()
 			began, rounds := processorTime(b), 0
 			for b.Loop() {
-				n, err := pipeline(b.Context(), s.Repo, pool)
+				n, err := pipeline(b.Context(), s.Repo, pool, helpers)
 				if err != nil || n != s.Bytes {
 					b.Fatalf("%d bytes of %d: %v", n, s.Bytes, err)
 				}
@@ -72,7 +73,7 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // pipeline reads all shards of the benchmark's index one after the other and returns the bytes of the sources.
-func pipeline(ctx context.Context, root string, pool *bulk.Pool) (int64, error) {
+func pipeline(ctx context.Context, root string, pool *bulk.Pool, helpers *lucene.Helpers) (int64, error) {
 	blobs, err := repo.NewDir(root)
 	if err != nil {
 		return 0, err
@@ -100,7 +101,7 @@ func pipeline(ctx context.Context, root string, pool *bulk.Pool) (int64, error) 
 			return 0, err
 		}
 		loader := bulk.New(bulk.Options{Sender: &export.Discard{}, Index: indexName, MaxBytes: 5 << 20, MaxInFlight: 2, Pool: pool})
-		if err := load(ctx, commit.Reader(lucene.ReadOptions{}), doc.NewDecoder(indexName, n), loader); err != nil {
+		if err := load(ctx, commit.Reader(lucene.ReadOptions{Helpers: helpers}), doc.NewDecoder(indexName, n), loader); err != nil {
 			return 0, err
 		}
 		total += loader.Counts().Bytes
