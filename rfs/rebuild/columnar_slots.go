@@ -43,7 +43,7 @@ func (s *segment) slotsOf(ctx context.Context, name string) (*slots, error) {
 
 // read returns the number of values of a document and their bytes, nil for nulls alone; ok is false when it has no field.
 func (l *slots) read(ctx context.Context, doc int32) (count int64, b []byte, ok bool, err error) {
-	count, ok = 1, true
+	count = 1
 	if l.counts != nil {
 		n, err := l.counts.Advance(ctx, doc)
 		if err != nil || n == 0 {

@@ -127,16 +127,18 @@ func TestNestedPaths(t *testing.T) {
 
 // TestRanges reads shards in parts of few documents, which begin and end between nested documents and their root.
 func TestRanges(t *testing.T) {
-	dir := filepath.Join("testdata", "9.5.3-rebuild")
-	want := rebuilt(t, dir, 0)
-	for _, step := range []int64{1, 2, 7} {
-		got := rebuilt(t, dir, step)
-		if len(got) != len(want) {
-			t.Errorf("ranges of %d documents give %d documents, want %d", step, len(got), len(want))
-		}
-		for key, source := range want {
-			if string(got[key]) != string(source) {
-				t.Errorf("ranges of %d documents, %v:\n got %.500s\nwant %.500s", step, key, got[key], source)
+	for _, name := range []string{"9.5.3-rebuild", "9.5.3-columnar"} {
+		dir := filepath.Join("testdata", name)
+		want := rebuilt(t, dir, 0)
+		for _, step := range []int64{1, 2, 7} {
+			got := rebuilt(t, dir, step)
+			if len(got) != len(want) {
+				t.Errorf("%s: ranges of %d documents give %d documents, want %d", name, step, len(got), len(want))
+			}
+			for key, source := range want {
+				if string(got[key]) != string(source) {
+					t.Errorf("ranges of %d documents, %v:\n got %.500s\nwant %.500s", step, key, got[key], source)
+				}
 			}
 		}
 	}
