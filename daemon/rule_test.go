@@ -215,7 +215,7 @@ func ruleCases() []ruleCase {
 		said("recent leases", map[string]func(*shelf, *Daemon){
 			"of free items, endless": func(s *shelf, d *Daemon) {
 				for _, id := range s.free {
-					d.updateScheduler(&Lease{Item: id, Holder: "nobody", LeftMs: math.MaxInt64}, nil)
+					d.updateScheduler(&Lease{Item: id, Holder: "another worker", LeftMs: math.MaxInt64}, nil)
 				}
 			},
 			"of the past":    func(s *shelf, d *Daemon) { d.updateScheduler(&Lease{Item: s.held, LeftMs: math.MinInt64}, nil) },

@@ -156,5 +156,5 @@ type Removal struct {
 // Force confirms what is refused otherwise.
 type Force struct {
 	_   struct{} `group:"Confirmation" variable:"none"`
-	Yes bool     `flag:"force" help:"also when it is not complete: it begins anew when it is run again"`
+	Yes bool     `flag:"force" help:"also if it is not complete: running it again starts from the beginning"`
 }

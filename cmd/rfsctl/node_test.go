@@ -153,7 +153,7 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 		{[]string{"items", "list", "--state", "failed"}, 0, []string{"2 items: 1 done, 1 failed", "segment _3"}},
 		{[]string{"items", "show"}, 0, []string{"state                      failed"}},
 		{[]string{"report"}, 0, []string{"1 done, 1 failed", "given up: 1 × segment _3: checksum", "failed           logs/1"}},
-		{[]string{"pause"}, 0, []string{"paused (told to", "order " + testOrder + " is in force"}},
+		{[]string{"pause"}, 0, []string{"paused (sent to", "order " + testOrder + " is in force"}},
 		{[]string{"resume"}, 0, []string{"resumed"}},
 		{[]string{"drain"}, 0, []string{"draining"}},
 		{[]string{"scale"}, 0, []string{"8 workers"}},

@@ -56,10 +56,10 @@ func give(ctx context.Context, call *config.Call, o config.Asked, path string, b
 	case o.Output.JSON():
 		return printJSON(call.Out, order)
 	case order.ID == "": // a node of the former release
-		fmt.Fprintf(call.Out, "%s (told to %s)\n", done, who)
+		fmt.Fprintf(call.Out, "%s (sent to %s)\n", done, who)
 		return nil
 	}
-	fmt.Fprintf(call.Out, "%s (told to %s): order %s is in force\n", done, who, order.ID)
+	fmt.Fprintf(call.Out, "%s (sent to %s): order %s is in force\n", done, who, order.ID)
 	if len(order.NotFollowing) > 0 {
 		fmt.Fprintf(call.Out, "do not follow yet: %s; `rfsctl orders %s` shows whether they do\n", terminal.Clean(strings.Join(order.NotFollowing, ", ")), order.ID)
 	}

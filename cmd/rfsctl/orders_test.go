@@ -28,7 +28,7 @@ func TestOrdersHaveAResult(t *testing.T) {
 		out    []string
 		errs   []string
 	}{
-		{"in force", "pause", "", nil, nil, 0, []string{"paused (told to ", "order " + testOrder + " is in force\n"}, nil},
+		{"in force", "pause", "", nil, nil, 0, []string{"paused (sent to ", "order " + testOrder + " is in force\n"}, nil},
 		{"in force and nodes that do not follow are named", "drain n1 n2", "", []string{"n2", "n3"}, nil, 0, []string{"n1, n2: draining", "do not follow yet: n2, n3; `rfsctl orders " + testOrder + "`"}, nil},
 		{"not known", "resume", "unknown", nil, silent, 9, nil, []string{"order " + testOrder}},
 		{"not known as JSON", "scale 3 --output json", "unknown", nil, silent, 9, []string{`"state": "unknown"`, `"ends": `}, []string{"no answer"}},

@@ -154,7 +154,7 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 	}
 	if why != nil {
 		held.Marks = nil
-		c.log.Info("documents that were changed since are not told apart", "reason", fault.Text(why))
+		c.log.Info("documents that were changed after the migration are not recognized as such", "reason", fault.Text(why))
 	}
 	options := verify.Options{
 		Target: held, Sample: verify.Sample(float64(c.ask.Sample)), Failed: refused, Names: c.ask.Differences, Readers: c.slots, Pause: pause, Log: c.log,

@@ -154,7 +154,7 @@ func (r *importReport) writeText(w io.Writer) {
 			fmt.Fprintf(w, "the numbers above are recorded progress; %d documents were read by this process, and those that are not recorded are sent again\n", r.OwnDocuments)
 		}
 	case r.OwnWindows == 0:
-		fmt.Fprintln(w, "nothing was left to do for this process; a new --session-name begins afresh")
+		fmt.Fprintln(w, "nothing was left to do for this process; a new --session-name starts a new migration")
 	}
 	fmt.Fprintf(w, "%.1f s, %d windows by this process\n", r.Seconds, r.OwnWindows)
 }

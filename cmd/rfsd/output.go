@@ -164,7 +164,7 @@ func (r *report) writeText(w io.Writer) {
 	if r.Trial != nil {
 		r.Trial.write(w)
 	} else if r.Complete && r.ItemsRun == 0 {
-		fmt.Fprintln(w, "everything was done before this run; a new --session-name begins afresh")
+		fmt.Fprintln(w, "everything was done before this run; a new --session-name starts a new migration")
 	}
 	if r.Verification != nil {
 		printVerification(w, r.Verification)

@@ -270,7 +270,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	var joined sync.WaitGroup
 	joined.Go(func() {
 		if err := self.run(beside); err != nil {
-			log.Info("the fleet was left without a word", "error", fault.Text(err))
+			log.Info("leaving the gossip cluster failed", "error", fault.Text(err))
 		}
 	})
 	err := d.Run(ctx)

@@ -37,7 +37,7 @@ func sharedSettings(given config.Values, settings []config.Setting, log *slog.Lo
 			name, values = rulesText, []string{string(text)}
 		}
 		if slices.ContainsFunc(values, func(v string) bool { return secret.In(name, v) }) {
-			log.Warn("a setting with a secret in it is not told to the fleet: each node needs its own", "setting", name)
+			log.Warn("a setting that contains a secret is not shared with the fleet: set it on each node", "setting", name)
 			continue
 		}
 		all[name] = values

@@ -144,7 +144,7 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 		{ro, "GET", "/v1/items?limit=-5", "", 400, "limit"},
 		{ro, "GET", "/v1/failures", "", 200, `{"given_up":[],"groups":[],"documents":[]}`},
 		{ro, "GET", "/metrics", "", 200, "up 1"},
-		{ro, "GET", "/readyz", "", 200, "well"},
+		{ro, "GET", "/readyz", "", 200, `"ok"`},
 		{ro, "GET", "/v2/status", "", 404, ""},
 		{ro, "DELETE", "/v1/status", "", 405, ""},
 	} {

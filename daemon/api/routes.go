@@ -321,7 +321,7 @@ func well(w http.ResponseWriter, err error) error {
 		writeJSON(w, http.StatusServiceUnavailable, Failed{Error: fault.Text(err), Category: "unavailable"})
 		return nil
 	}
-	return ok(w, Done{"well"}, nil)
+	return ok(w, Done{"ok"}, nil)
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request, _ caller) error {

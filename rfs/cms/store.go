@@ -17,7 +17,7 @@ var (
 	// ErrNotFound: no document of that id.
 	ErrNotFound = errors.New("not found in the coordination store")
 	// ErrConflict: a record changed since it was read, or exists already.
-	ErrConflict = errors.New("changed by somebody else")
+	ErrConflict = errors.New("changed by another process")
 	// ErrTooLate: the end of a write, Record.Before, was over by the store's clock. Nothing was changed.
 	ErrTooLate = errors.New("the end of the write was over")
 	// ErrSchemaMismatch: the queue was written by another version of the protocol.

@@ -200,7 +200,7 @@ func clock(ctx context.Context, c Cluster, n Needs) []Finding {
 		}
 		return []Finding{f}
 	}
-	return []Finding{{"clocks agree", Skipped, "no node told its time", ""}}
+	return []Finding{{"clocks agree", Skipped, "no node reported its time", ""}}
 }
 
 // ask reads an answer; a Finding says why there is none.

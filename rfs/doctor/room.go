@@ -146,7 +146,7 @@ func autoCreate(ctx context.Context, c Cluster, _ Needs) []Finding {
 	if is == "false" {
 		return []Finding{{"automatic creation of indices", Good, "off", ""}}
 	}
-	return []Finding{{"automatic creation of indices", Good, is + ": an index that is deleted while documents come would be created anew by the next request; rfsd compares its UUID and completes nothing of it", ""}}
+	return []Finding{{"automatic creation of indices", Good, is + ": an index that is deleted while documents come would be created again by the next request; rfsd compares its UUID and completes nothing of it", ""}}
 }
 
 func names(n Needs) []Finding {

@@ -405,7 +405,7 @@ func TestALockWithoutANameIsSomebodysAllTheSame(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, ".rfsd", "lock"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, "other", None); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "is locked by somebody else") {
+	if _, err := Open(dir, "other", None); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "is locked by another process") {
 		t.Errorf("%v", err)
 	}
 }

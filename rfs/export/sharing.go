@@ -135,7 +135,7 @@ func acquire(path, holder string, how Locking) (io.Closer, error) {
 	if err := lockFile(f, how); err != nil {
 		by, _ := os.ReadFile(path)
 		if len(by) == 0 {
-			by = []byte("somebody else")
+			by = []byte("another process")
 		}
 		f.Close()
 		return nil, fmt.Errorf("%s is locked by %s (%w): %w", filepath.Dir(filepath.Dir(path)), strings.TrimSpace(string(by)), err, fault.ErrConfig)

@@ -48,7 +48,7 @@ func placesOf(root *node, created int64, filter sourceFilter, text bool) map[str
 			if p.state == Exact {
 				p.state = Normal
 			}
-			p.note = join(p.note, "with what copy_to brought from "+strings.Join(from, ", "))
+			p.note = join(p.note, "with values that copy_to copied from "+strings.Join(from, ", "))
 			all[to] = p
 		}
 	}

@@ -34,7 +34,7 @@ func TestStatesOfFields(t *testing.T) {
 		{"points of 2.x", v2, `{"properties":{"p":{"type":"geo_point"},"q":{"type":"geo_point","store":true}}}`, "p normal form; q normal form", false},
 		{"points of 2.1", 2_01_02_99, `{"properties":{"p":{"type":"geo_point"},"q":{"type":"geo_point","store":true}}}`, "p lost; q normal form", false},
 		{"copies are made again", v7, `{"properties":{"a":{"type":"keyword","copy_to":"c"},"c":{"type":"keyword"}}}`, "a normal form; c normal form (not sent: copy_to fills it from a)", false},
-		{"copies of lost fields are sent", v7, `{"properties":{"a":{"type":"text","copy_to":["c"]},"c":{"type":"keyword"}}}`, "a lost; c normal form (with what copy_to brought from a)", false},
+		{"copies of lost fields are sent", v7, `{"properties":{"a":{"type":"text","copy_to":["c"]},"c":{"type":"keyword"}}}`, "a lost; c normal form (with values that copy_to copied from a)", false},
 		{"objects that are not indexed", v7, `{"properties":{"o":{"type":"object","enabled":false},"p":{"properties":{"k":{"type":"keyword"}}}}}`, "o lost (it is not indexed); p.k normal form", false},
 		{"nested", v7, `{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "n.k normal form", false},
 		{"nested of old versions", v6, `{"properties":{"n":{"type":"nested","properties":{"k":{"type":"keyword"}}}}}`, "n.k lost (nested objects of this version are not read)", false},
@@ -52,7 +52,7 @@ func TestStatesOfFields(t *testing.T) {
 		{"strings of 2.x by their terms", v2, `{"properties":{"a":{"type":"string"},"b":{"type":"string","index":"no"},"c":{"type":"string","index":"not_analyzed","doc_values":false}}}`,
 			"a approximate (from its terms); b lost; c lost", true},
 		{"text that copies are brought to", v7, `{"properties":{"a":{"type":"long","doc_values":false,"copy_to":"c"},"c":{"type":"text"}}}`,
-			"a lost; c approximate (from its terms; with what copy_to brought from a)", true},
+			"a lost; c approximate (from its terms; with values that copy_to copied from a)", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			states, err := StatesFields(json.RawMessage(c.mapping), c.created, c.text)

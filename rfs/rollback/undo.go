@@ -238,7 +238,7 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (st
 	case !u.Unended:
 		for _, n := range now {
 			if n >= 0 {
-				return "the migration did not end, so documents of others cannot be told from its own: run the migration to its end" + byHand, nil
+				return "the migration did not end, so documents of other clients cannot be distinguished from its own: run the migration to its end" + byHand, nil
 			}
 		}
 	}

@@ -92,7 +92,7 @@ func (c *Cluster) nodeVersion(ctx context.Context) (string, error) {
 	for _, n := range nodes.Nodes {
 		return n.Version, nil
 	}
-	return "", fmt.Errorf("the cluster tells no version: %w", fault.ErrConfig)
+	return "", fmt.Errorf("the cluster reports no version: %w", fault.ErrConfig)
 }
 
 // get reads an answer of JSON.

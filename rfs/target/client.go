@@ -169,7 +169,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		return nil, c.noAnswer(ctx, call, err)
 	}
 	if c.signing != nil && c.signing.renew(ctx, res.StatusCode, buf.Bytes()) {
-		return nil, fmt.Errorf("%s: %s: the AWS session token had expired and is fetched anew: %w", call, c.who(), fault.ErrUnavailable)
+		return nil, fmt.Errorf("%s: %s: the AWS session token had expired and is fetched again: %w", call, c.who(), fault.ErrUnavailable)
 	}
 	return res, nil
 }

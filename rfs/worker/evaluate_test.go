@@ -327,7 +327,7 @@ func TestForetellAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 		{"indices only", took(nil), nil, Phases{PhaseIndices}, nil, []string{"not_migrated=0"}},
 		{"cluster metadata only", took(nil), nil, Phases{PhaseMetadata}, nil, []string{"will_be_created="}},
 		{"neither", took(nil), nil, Phases{PhaseDocuments}, nil, []string{"will_be_created=0"}},
-		{"templates may not be simulated", took(map[string]string{simulates: "403"}), nil, Phases{PhaseIndices}, nil, []string{"does not let templates be simulated", "!will_be_created=0"}},
+		{"templates may not be simulated", took(map[string]string{simulates: "403"}), nil, Phases{PhaseIndices}, nil, []string{"template simulation is not permitted", "!will_be_created=0"}},
 		{"no answer", took(nil), fault.ErrUnavailable, Phases{PhaseIndices}, fault.ErrUnavailable, []string{"!nothing is written yet"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func Foretell(on Asker, indices *TargetIndices, globals *TargetGlobals) func(con
 		if err := dry.simulate(ctx, "POST /_index_template/_simulate", nil); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		} else if err != nil {
-			indices.Log.WarnContext(ctx, "the target does not let templates be simulated: types that it does not know are told as indices are created", "reason", fault.Text(err))
+			indices.Log.WarnContext(ctx, "template simulation is not permitted on the target: unsupported field types will be reported while indices are created", "reason", fault.Text(err))
 			dry.blind = true
 		}
 		quiet := slog.New(slog.DiscardHandler)

@@ -295,7 +295,7 @@ func (m *Migration) silent(why error) error {
 // wait lets time pass until a lease may be free, and says whose it is when it is not ours.
 func (m *Migration) wait(ctx context.Context, none *cms.NoneAvailable, freed <-chan struct{}) {
 	if !strings.HasPrefix(none.Holder, m.Holder) {
-		m.Log.Info("waiting for a lease of somebody else", "holder", none.Holder, "until", none.NextExpiry)
+		m.Log.Info("waiting for the lease of another worker", "holder", none.Holder, "until", none.NextExpiry)
 	}
 	m.pause(ctx, min(max(time.Until(none.NextExpiry), 200*time.Millisecond), 5*time.Second), freed)
 }

@@ -18,7 +18,7 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 		}
 	}
 	waiting := func(busy *cms.NoneAvailable) {
-		s.Log.InfoContext(ctx, "somebody else prepares the work", "holder", busy.Holder, "until", busy.NextExpiry)
+		s.Log.InfoContext(ctx, "another worker prepares the work items", "holder", busy.Holder, "until", busy.NextExpiry)
 	}
 	if err := s.Coordinator.SeedOnce(ctx, s.Holder, s.seed, waiting); err != nil {
 		if phaseCause(ctx, err) != cms.CauseNone || errors.Is(err, ErrTargetReplaced) {

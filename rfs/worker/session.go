@@ -182,7 +182,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 		case ferr != nil:
 			return Released, cms.Item{}, ferr
 		case !clean:
-			return Released, cms.Item{}, &cms.NoneAvailable{Holder: "nobody", Open: int64(report.Open + len(report.Repaired))}
+			return Released, cms.Item{}, &cms.NoneAvailable{Holder: "none", Open: int64(report.Open + len(report.Repaired))}
 		}
 		return Released, cms.Item{}, err
 	}

@@ -79,7 +79,7 @@ func streamsOf(ctx context.Context, snap *snapshot.Snapshot) (metadata.Globals, 
 	}
 	for _, name := range snap.DataStreams {
 		if len(g.DataStreams[name]) == 0 {
-			return g, fmt.Errorf("the metadata says nothing of the data stream %s: %w", name, fault.ErrCorrupt)
+			return g, fmt.Errorf("the metadata does not contain the data stream %s: %w", name, fault.ErrCorrupt)
 		}
 	}
 	return g, nil
@@ -92,7 +92,7 @@ func (e Entry) note() string {
 		return ""
 	case e.Create:
 		return fmt.Sprintf("documents are created in the data stream %s of the target. Duplicates are possible: a stream knows the ids of its newest backing index only, "+
-			"so a document that is sent again after somebody rolled it over is there twice. Documents whose ids the stream has are kept, whatever --existing-documents says; an id that two backing indices of the source have arrives once", e.Naming.Index)
+			"so a document that is sent again after a rollover is there twice. Documents whose ids the stream has are kept, whatever --existing-documents says; an id that two backing indices of the source have arrives once", e.Naming.Index)
 	case e.Stream.Alias == "":
 		return fmt.Sprintf("an ordinary index; no alias stands in for the data stream %s: something else has its name", e.Stream.Stream)
 	}

@@ -78,5 +78,5 @@ func (s *Store) askClock(ctx context.Context) (reading, error) {
 			return reading{local: before.Add(trip / 2), server: time.UnixMilli(n.Timestamp), maxErr: trip / 2}, nil
 		}
 	}
-	return reading{}, fmt.Errorf("the cluster told no time: %w", fault.ErrUnavailable)
+	return reading{}, fmt.Errorf("the cluster reported no time: %w", fault.ErrUnavailable)
 }

@@ -124,20 +124,20 @@ var table = []Class{
 		Remedy: ignoreMalformed,
 	},
 	{
-		Name: "number_format", Cause: "a value is no number and its field is one",
+		Name: "number_format", Cause: "a value is not a number, but its field is numeric",
 		words:  []string{"of type [byte]", "of type [short]", "of type [integer]", "of type [long]", "of type [float]", "of type [double]", "of type [half_float]", "of type [scaled_float]", "of type [unsigned_long]"},
 		Remedy: ignoreMalformed,
 	},
 	{
-		Name: "boolean_format", Cause: "a value is neither true nor false and its field is a boolean", words: []string{"of type [boolean]", "as only [true] or [false] are allowed"},
+		Name: "boolean_format", Cause: "a value is neither true nor false, but its field is a boolean", words: []string{"of type [boolean]", "as only [true] or [false] are allowed"},
 		Remedy: newType,
 	},
 	{
-		Name: "ip_format", Cause: "a value is no IP address and its field is one", words: []string{"of type [ip]", "is not an IP string literal"},
+		Name: "ip_format", Cause: "a value is not an IP address, but its field is one", words: []string{"of type [ip]", "is not an IP string literal"},
 		Remedy: ignoreMalformed,
 	},
 	{
-		Name: "geo_format", Cause: "a value is no place and its field is one", words: []string{"of type [geo_point]", "of type [geo_shape]"},
+		Name: "geo_format", Cause: "a value is not a geographic point or shape, but its field is one", words: []string{"of type [geo_point]", "of type [geo_shape]"},
 		Remedy: ignoreMalformed,
 	},
 	{
@@ -160,7 +160,7 @@ var table = []Class{
 	},
 	{
 		Name: "no_source", Cause: "the snapshot does not hold the source", types: []string{string(doc.NoSource)},
-		Remedy: `migrate the index in a new session (--session-name) with --rebuild-sources --existing-documents overwrite: what stored fields and doc values hold arrives; there is none for a source that is rebuilt and has a field that is not understood`,
+		Remedy: `migrate the index in a new session (--session-name) with --rebuild-sources --existing-documents overwrite: what stored fields and doc values hold arrives; rebuilt sources with a field of an unknown form cannot be repaired`,
 	},
 	{
 		Name: "unreadable", Cause: "id or source of the document cannot be decoded",
@@ -172,7 +172,7 @@ var table = []Class{
 		Remedy: `migrate the index in a new session with --multi-type union`,
 	},
 	{
-		Name: "import_line", Cause: "a line of an imported file is no document", types: []string{"bad_line", "bad_action", "no_source_line", "mapping_type", "unreadable_line"},
+		Name: "import_line", Cause: "a line of an imported file is not a document", types: []string{"bad_line", "bad_action", "no_source_line", "mapping_type", "unreadable_line"},
 		Remedy: `repair the file and import it in a new session`,
 	},
 	{
