@@ -36,6 +36,8 @@ type Config struct {
 	// Fleet reports the other nodes; nil: a single node. Peers notifies them; nil: no notifications.
 	Fleet Fleet
 	Peers PeerNotifier
+	// Mirror replicates the readings of the fleet's leader; nil: this node shows its own only.
+	Mirror Mirror
 	// Scheduler has the hints about the order of work; nil: none. Position returns the node's position in the fleet.
 	Scheduler *schedule.Scheduler
 	Position  func() schedule.NodePosition
@@ -63,6 +65,17 @@ type Fleet interface {
 	Share() (position, count int)
 	Nodes() []status.Node // live nodes
 	Plan() schedule.Plan  // the leader's proposal
+}
+
+// Mirror replicates the leader's readings of the store. They may be wrong, old or missing: they are shown, and decide nothing.
+type Mirror interface {
+	Mirrors() bool // this node is the leader: it reads for all
+	PublishReading(context.Context, *progress.Reading) error
+	// Reading returns a reading that is newer than the last one, or nil; asked: an operator wants it.
+	Reading(asked bool) (*progress.Reading, error)
+	// Published returns the time of the reading that the leader published last, by the store's clock; zero if this node has not
+	// heard of one.
+	Published() time.Time
 }
 
 // PeerNotifier notifies other nodes at once of changes that they would detect later.
@@ -100,11 +113,15 @@ type Daemon struct {
 	trouble       string // last reason of a worker that ended with an error; "" after a good one
 	auto          autoscale
 	pacer         pacer
-	lastRead      storeState
-	readRequested time.Time // when a status request last triggered a read of the store
+	lastRead      storeState    // this node's own; all decisions are made of it
+	mirrored      storeState    // the leader's, if there is one
+	mirroredEach  time.Duration // between the last two of them
+	readRequested time.Time     // when a status request last triggered a read of the store
+	asked         time.Time     // when an operator last asked for the status
 	refused       refusals
 	expired       map[string]bool // leases that are over and were reported; of the reading loop
 	measure       progress.Measure
+	measured      time.Duration // when the measure was last given a reading, since the start
 	watchers      status.Watchers
 	reloads       chan struct{}
 	readNow       chan struct{}

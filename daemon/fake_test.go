@@ -191,7 +191,7 @@ func startNode(t *testing.T, conf Config, starter *fakeStarter) *node {
 	if conf.Starter == nil {
 		conf.Starter = starter
 	}
-	conf.IntentInterval, conf.ReadInterval = cmp.Or(conf.IntentInterval, 50*time.Millisecond), 50*time.Millisecond
+	conf.IntentInterval, conf.ReadInterval = cmp.Or(conf.IntentInterval, 50*time.Millisecond), cmp.Or(conf.ReadInterval, 50*time.Millisecond)
 	n.Daemon = New(conf)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -16,25 +16,61 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// Status returns the node's current view without a request to the store. If the view is old, a read of the store is triggered
-// for the next call.
-func (d *Daemon) Status(context.Context) status.Report {
+// Status returns the node's current view without a request to the store. If the view is old, a reading of the leader is waited
+// for a moment, or a read of the store is triggered for the next call.
+func (d *Daemon) Status(ctx context.Context) status.Report {
+	d.look(ctx)
+	return d.snapshot()
+}
+
+// look has an old view renewed, for an operator.
+func (d *Daemon) look(ctx context.Context) {
 	d.mu.Lock()
-	if now, old := time.Now(), 2*d.conf.ReadInterval; now.Sub(d.lastRead.at) > old && now.Sub(d.readRequested) > old {
+	now, old := time.Now(), 2*d.conf.ReadInterval
+	d.asked = now
+	age := now.Sub(d.shown().at)
+	ask := age > old && now.Sub(d.readRequested) > old
+	if ask {
 		d.readRequested = now
 		d.readStoreSoon()
 	}
+	wait := ask && d.conf.Mirror != nil && age > d.fresh()
 	d.mu.Unlock()
-	return d.snapshot()
+	if wait {
+		d.awaitReading(ctx)
+	}
+}
+
+// awaitReading blocks until the view is young, ctx is done, or askTimeout is over.
+func (d *Daemon) awaitReading(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	changed := d.watchers.Subscribe(ctx)
+	for ctx.Err() == nil {
+		d.mu.Lock()
+		young := time.Since(d.shown().at) <= d.fresh()
+		d.mu.Unlock()
+		if young {
+			return
+		}
+		<-changed // closed when ctx is done
+	}
+}
+
+// Migration returns the session as this node itself read it from the store last; nil before. Exit codes are made of it.
+func (d *Daemon) Migration() *progress.Migration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lastRead.migration
 }
 
 func (d *Daemon) snapshot() status.Report {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
-	r := status.Report{StoreError: d.lastRead.err, Migration: d.lastRead.migration, Progress: d.view(now)}
-	if d.lastRead.migration != nil {
-		r.Stale = now.Sub(d.lastRead.at).Seconds()
+	now, shown := time.Now(), d.shown()
+	r := status.Report{StoreError: d.lastRead.err, Migration: shown.migration, Progress: d.view(now)}
+	if shown.migration != nil {
+		r.Stale = now.Sub(shown.at).Seconds()
 	}
 	if d.conf.Fleet != nil {
 		r.Nodes = d.nodes()
@@ -120,8 +156,9 @@ func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 
 // view returns the view on the migration, whose end is estimated from the fleet's history until this node has seen work grow.
 func (d *Daemon) view(now time.Time) progress.View {
-	v := d.measure.View(now.Sub(d.started), d.lastRead.migration)
-	if m := d.lastRead.migration; m != nil && v.ByteRate == 0 && m.Totals.ItemsOpen > 0 && v.State != progress.StatePaused {
+	m := d.shown().migration
+	v := d.measure.View(now.Sub(d.started), m)
+	if m != nil && v.ByteRate == 0 && m.Totals.ItemsOpen > 0 && v.State != progress.StatePaused {
 		v.Left = schedule.Estimate(m.Totals.Bytes-m.Totals.BytesDone, d.plan().Throughput)
 	}
 	return v
@@ -133,9 +170,10 @@ func (d *Daemon) Events(_ context.Context, limit int) ([]status.Event, error) {
 }
 
 // Items lists work items as of the last read of the store.
-func (d *Daemon) Items(_ context.Context, f status.ItemFilter) (status.ItemList, error) {
+func (d *Daemon) Items(ctx context.Context, f status.ItemFilter) (status.ItemList, error) {
+	d.look(ctx)
 	d.mu.Lock()
-	m, items, why := d.lastRead.migration, d.lastRead.items, d.lastRead.err
+	m, items, why := d.shown().migration, d.shown().items, d.lastRead.err
 	d.mu.Unlock()
 	if m == nil {
 		return status.ItemList{}, errNotRead(why)
@@ -144,22 +182,25 @@ func (d *Daemon) Items(_ context.Context, f status.ItemFilter) (status.ItemList,
 }
 
 // Failures returns what failed as of the last read of the store.
-func (d *Daemon) Failures(context.Context) (*status.Failures, error) {
+func (d *Daemon) Failures(ctx context.Context) (*status.Failures, error) {
+	d.look(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lastRead.migration == nil {
+	m := d.shown().migration
+	if m == nil {
 		return nil, errNotRead(d.lastRead.err)
 	}
-	return d.refused.documents.With(d.lastRead.migration.Failures), nil
+	return d.refused.documents.With(m.Failures), nil
 }
 
 // Account sums the session up as of the last read of the store.
-func (d *Daemon) Account(context.Context) (status.Account, error) {
+func (d *Daemon) Account(ctx context.Context) (status.Account, error) {
+	d.look(ctx)
 	d.mu.Lock()
-	read, refused := d.lastRead, d.refused.documents
+	read, why, refused := *d.shown(), d.lastRead.err, d.refused.documents
 	d.mu.Unlock()
 	if read.migration == nil {
-		return status.Account{}, errNotRead(read.err)
+		return status.Account{}, errNotRead(why)
 	}
 	return status.NewAccount(read.migration, read.items, refused.With(read.migration.Failures), d.events.last(0)), nil
 }

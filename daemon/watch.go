@@ -19,25 +19,36 @@ const (
 )
 
 // readLoop reads the store periodically until ctx is done; the interval is at least four times the duration of the
-// last read.
+// last read. In between a node of a fleet shows what its leader has read.
 func (d *Daemon) readLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		begin := time.Now()
 		d.readStore(ctx)
 		took := time.Since(begin)
-		pause := d.position().ReadInterval(max(d.conf.ReadInterval, 4*took), took)
-		d.mu.Lock()
-		if d.running() == 0 && (d.done || d.intent.State != cms.Run) && !d.conf.EndWhenDone && d.lastRead.err == "" {
-			pause *= idleFactor
-		}
-		d.mu.Unlock()
 		d.reportExpired(ctx)
-		d.events.read(ctx, d.coordinator(), d.position().Interval(eventsEvery, schedule.EventRate))
-		d.readRefused(ctx)
-		if !wait(ctx, pause, d.readNow) { // readNow: a change that the status should show
+		d.readMore(ctx)
+		if !d.rest(ctx, took) { // readNow: a change that the status should show
 			return
 		}
 	}
+}
+
+// readMore reads events and rejected documents, less often than it is called.
+func (d *Daemon) readMore(ctx context.Context) {
+	d.events.read(ctx, d.coordinator(), d.position().Interval(eventsEvery, schedule.EventRate))
+	d.readRefused(ctx)
+}
+
+// readPause returns how long this node does not read the store after a read that took so long.
+func (d *Daemon) readPause(took time.Duration) time.Duration {
+	least := max(d.conf.ReadInterval, 4*took)
+	pause := d.position().ReadInterval(least, took)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running() == 0 && (d.done || d.intent.State != cms.Run) && !d.conf.EndWhenDone && d.lastRead.err == "" {
+		pause *= idleFactor
+	}
+	return pause
 }
 
 // readStoreSoon triggers a read of the store.
@@ -49,8 +60,15 @@ func (d *Daemon) readStore(ctx context.Context) {
 	err := d.connect(rctx)
 	var m *progress.Migration
 	var items []status.Item
-	if err == nil {
+	var reading *progress.Reading
+	switch {
+	case err != nil:
+	case d.conf.Mirror == nil:
 		m, items, err = status.Read(rctx, d.coordinator())
+	default:
+		if reading, err = progress.ReadStore(rctx, d.coordinator()); err == nil {
+			m, items = status.Sum(reading)
+		}
 	}
 	var machines *status.Machines
 	if err == nil && d.conf.Scales {
@@ -58,6 +76,9 @@ func (d *Daemon) readStore(ctx context.Context) {
 	}
 	if ctx.Err() != nil {
 		return
+	}
+	if err == nil {
+		d.publish(rctx, reading)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,7 +94,7 @@ func (d *Daemon) readStore(ctx context.Context) {
 	m.Session = d.conf.Session
 	now := time.Now()
 	d.lastRead = storeState{migration: m, items: items, machines: machines, at: now, offset: m.ReadAt.Sub(now), tried: true}
-	d.measure.Add(now.Sub(d.started), m.Totals.Work())
+	d.sample(&d.lastRead)
 	if d.conf.Scheduler != nil {
 		d.conf.Scheduler.MarkBusy(busyItems(items), now.Add(busyTTL))
 	}
@@ -140,14 +161,14 @@ const (
 // readRefused reads the recorded rejected documents, if more documents have failed since the last read.
 func (d *Daemon) readRefused(ctx context.Context) {
 	d.mu.Lock()
-	store, m, was := d.store, d.lastRead.migration, d.refused
+	store, m, was := d.store, d.shown().migration, d.refused
 	d.mu.Unlock()
 	if store == nil || m == nil || m.Totals.Failed == was.failed || time.Now().Before(was.due) {
 		return
 	}
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(eventsEvery)}
+	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(d.position().Interval(eventsEvery, schedule.EventRate))}
 	var err error
 	if is.documents, err = status.ReadRefused(rctx, store); err != nil {
 		d.log.Debug("rejected_documents_read_failed", "error", err)
@@ -210,10 +231,12 @@ func (d *Daemon) apply(i cms.Intent) {
 		d.events.add("fleet", nil, "intent", string(i.State)+" by "+i.Who)
 	}
 	d.intent, d.known = i, true
-	if d.lastRead.migration != nil {
-		m := *d.lastRead.migration
-		m.Intent = progress.Intent{State: lower(i.State), Workers: i.Workers}
-		d.lastRead.migration = &m
+	for _, read := range []*storeState{&d.lastRead, &d.mirrored} {
+		if read.migration != nil {
+			m := *read.migration
+			m.Intent = progress.Intent{State: lower(i.State), Workers: i.Workers}
+			read.migration = &m
+		}
 	}
 	if changed {
 		d.watchers.Notify()

@@ -21,11 +21,13 @@ const (
 	requestTimeout = 2 * time.Second
 )
 
-// response is the answer to a put or a list.
+// response is the answer to a put, or with hints.
 type response struct {
 	Error     string `json:"error,omitempty"`
 	NotLeader bool   `json:"not_leader,omitempty"`
 	Hints     []Hint `json:"hints,omitempty"`
+	Index     uint64 `json:"index,omitempty"` // of changes, as More
+	More      bool   `json:"more,omitempty"`
 }
 
 func writeMessage(w io.Writer, v any) error {
@@ -90,6 +92,17 @@ func (s *Store) handle(what byte, conn net.Conn) {
 		var err error
 		if r.Hints, err = s.List(kind); err != nil {
 			r.Error = err.Error()
+		}
+	case purposeChanges:
+		var q changesQuestion
+		if err := readMessage(conn, &q); err != nil || len(q.Kind) > maxKind {
+			return
+		}
+		c, err := s.Changes(q.Kind, q.Since)
+		if r.Hints, r.Index, r.More = c.Hints, c.Index, c.More; err != nil {
+			r.Error = err.Error()
+		} else if !s.served.AllowN(time.Now(), 1+c.size()) {
+			r = response{Error: "other nodes have asked for too many changes"}
 		}
 	case purposeTransfer:
 		var id string
@@ -179,11 +192,5 @@ func (s *Store) ListFrom(address, kind string) ([]Hint, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, living := time.Now(), r.Hints[:0]
-	for _, h := range r.Hints {
-		if h.check() == nil && h.alive(now) {
-			living = append(living, h)
-		}
-	}
-	return living, nil
+	return living(r.Hints, kind), nil
 }

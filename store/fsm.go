@@ -22,9 +22,18 @@ import (
 var (
 	bucketHints  = []byte("hints")  // kind 0x00 key → hint
 	bucketExpiry = []byte("expiry") // expiry (8 bytes, big-endian) kind 0x00 key → nothing
-	bucketMeta   = []byte("meta")
-	keyBytes     = []byte("bytes")
+	// Raft's index of the last change (8 bytes, big-endian) kind 0x00 key → nothing. Hints of a former release have no entry.
+	bucketChanges = []byte("changes")
+	bucketMeta    = []byte("meta")
+	keyBytes      = []byte("bytes") // of all hints
+	keyIndex      = []byte("index") // Raft's, of the last command
 )
+
+// stored is a hint in the file, with Raft's index of the command that put it.
+type stored struct {
+	Hint
+	Index uint64 `json:"n,omitempty"`
+}
 
 // fsm is the Raft finite state machine: hints in a bbolt file. The file is rebuilt at every start from
 // Raft's snapshot and log, so it needs no fsync and a crash cannot damage it.
@@ -56,7 +65,7 @@ func openHints(path string) (*bbolt.DB, error) {
 		return nil, fmt.Errorf("hints file: %w", err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketHints, bucketExpiry, bucketMeta} {
+		for _, name := range [][]byte{bucketHints, bucketExpiry, bucketChanges, bucketMeta} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -93,7 +102,7 @@ func (m *fsm) ApplyBatch(logs []*raft.Log) []any {
 				results[i] = err
 				continue
 			}
-			if err := apply(tx, c, m.limit); err != nil {
+			if err := apply(tx, c, l.Index, m.limit); err != nil {
 				return err
 			}
 		}
@@ -107,14 +116,26 @@ func (m *fsm) ApplyBatch(logs []*raft.Log) []any {
 	return results
 }
 
-func apply(tx *bbolt.Tx, c command, limit int64) error {
-	total := int64(0)
-	if b := tx.Bucket(bucketMeta).Get(keyBytes); len(b) == 8 {
-		total = int64(binary.BigEndian.Uint64(b))
+// number returns a number of the file's meta data; 0 without one.
+func number(tx *bbolt.Tx, key []byte) uint64 {
+	if b := tx.Bucket(bucketMeta).Get(key); len(b) == 8 {
+		return binary.BigEndian.Uint64(b)
 	}
-	var err error
+	return 0
+}
+
+func setNumber(tx *bbolt.Tx, key []byte, n uint64) error {
+	return tx.Bucket(bucketMeta).Put(key, binary.BigEndian.AppendUint64(nil, n))
+}
+
+func apply(tx *bbolt.Tx, c command, index uint64, limit int64) error {
+	total := int64(number(tx, keyBytes))
+	err := setNumber(tx, keyIndex, index)
+	if err != nil {
+		return err
+	}
 	for _, h := range c.Put {
-		if total, err = replace(tx, h, total); err != nil {
+		if total, err = replace(tx, stored{h, index}, total); err != nil {
 			return err
 		}
 	}
@@ -128,7 +149,7 @@ func apply(tx *bbolt.Tx, c command, limit int64) error {
 			return err
 		}
 	}
-	return tx.Bucket(bucketMeta).Put(keyBytes, binary.BigEndian.AppendUint64(nil, uint64(total)))
+	return setNumber(tx, keyBytes, uint64(total))
 }
 
 func hintKey(kind, key string) []byte { return append(append([]byte(kind), 0), key...) }
@@ -137,14 +158,15 @@ func expiryKey(h Hint) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(h.Expires)), hintKey(h.Kind, h.Key)...)
 }
 
-func replace(tx *bbolt.Tx, h Hint, total int64) (int64, error) {
+func changeKey(h stored) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, h.Index), hintKey(h.Kind, h.Key)...)
+}
+
+func replace(tx *bbolt.Tx, h stored, total int64) (int64, error) {
 	hints, key := tx.Bucket(bucketHints), hintKey(h.Kind, h.Key)
 	if old := hints.Get(key); old != nil {
-		var was Hint
-		if err := json.Unmarshal(old, &was); err != nil {
-			return total, err
-		}
-		if err := tx.Bucket(bucketExpiry).Delete(expiryKey(was)); err != nil {
+		was, err := unlist(tx, old)
+		if err != nil {
 			return total, err
 		}
 		total -= was.size()
@@ -156,19 +178,24 @@ func replace(tx *bbolt.Tx, h Hint, total int64) (int64, error) {
 	if err := hints.Put(key, b); err != nil {
 		return total, err
 	}
-	return total + h.size(), tx.Bucket(bucketExpiry).Put(expiryKey(h), nil)
+	return total + h.size(), errors.Join(tx.Bucket(bucketExpiry).Put(expiryKey(h.Hint), nil), tx.Bucket(bucketChanges).Put(changeKey(h), nil))
+}
+
+// unlist removes a hint from the buckets that list it.
+func unlist(tx *bbolt.Tx, b []byte) (was stored, err error) {
+	if err := json.Unmarshal(b, &was); err != nil {
+		return was, err
+	}
+	return was, errors.Join(tx.Bucket(bucketExpiry).Delete(expiryKey(was.Hint)), tx.Bucket(bucketChanges).Delete(changeKey(was)))
 }
 
 func evict(tx *bbolt.Tx, expiry []byte, total int64) (int64, error) {
 	hints, key := tx.Bucket(bucketHints), expiry[8:]
-	var was Hint
-	if err := json.Unmarshal(hints.Get(key), &was); err != nil {
+	was, err := unlist(tx, hints.Get(key))
+	if err != nil {
 		return total, err
 	}
-	if err := hints.Delete(key); err != nil {
-		return total, err
-	}
-	return total - was.size(), tx.Bucket(bucketExpiry).Delete(expiry)
+	return total - was.size(), hints.Delete(key)
 }
 
 // list returns the unexpired hints of a kind whose keys begin with prefix, sorted by key.

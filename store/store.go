@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -41,13 +42,14 @@ type Store struct {
 	opened      chan struct{}        // closed when all fields above are set
 	openedAt    time.Time            // when that was
 	closers     []func() error       // in order
+	served      *rate.Limiter        // bytes of changes that were sent to others
 	unreachable map[string]time.Time // nodes that did not answer a probe, and when; used by ReconcileVoters only
 }
 
 // Open joins the Raft cluster, or bootstraps it. Without Bootstrap the node stays passive until the
 // leader adds it. It returns fault.ErrConfig if the files cannot be used.
 func Open(conf Config) (*Store, error) {
-	s := &Store{conf: conf, opened: make(chan struct{}), unreachable: map[string]time.Time{}}
+	s := &Store{conf: conf, opened: make(chan struct{}), unreachable: map[string]time.Time{}, served: rate.NewLimiter(changesRate, changesBurst)}
 	var err error
 	if s.layer, err = newLayer(conf.Streams, conf.Cluster, s.handle); err != nil {
 		return nil, err
@@ -97,6 +99,14 @@ func (s *Store) open(transport raft.Transport) error {
 	return nil
 }
 
+const (
+	// snapshotThreshold is the number of log entries after which Raft makes a snapshot: an entry may have maxBatch hints, so that
+	// Raft's own 8,192 would be gigabytes.
+	snapshotThreshold = 512
+	// trailingLogs is how many entries are kept after a snapshot, for followers that are behind.
+	trailingLogs = 128
+)
+
 // raft returns Raft's configuration, with timeouts that tolerate busy processors and slow networks.
 func (c Config) raft() *raft.Config {
 	rc := raft.DefaultConfig()
@@ -105,6 +115,7 @@ func (c Config) raft() *raft.Config {
 	if c.Quick {
 		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = 300*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
 	}
+	rc.SnapshotThreshold, rc.TrailingLogs = snapshotThreshold, trailingLogs
 	rc.ShutdownOnRemove = false // a node that lost its vote still works
 	rc.NoLegacyTelemetry = true
 	rc.BatchApplyCh = true

@@ -41,6 +41,8 @@ const (
 	purposeProbe = '0' // handshake only
 	// purposeTransfer asks the leader to transfer its leadership.
 	purposeTransfer = 'T'
+	// purposeChanges asks for the hints of a kind that were put after an index of Raft's log.
+	purposeChanges = 'C'
 )
 
 // layer is a raft.StreamLayer whose connections begin with the cluster's id and epoch, so that nodes of

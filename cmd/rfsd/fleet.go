@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/gossip"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/schedule"
 	"github.com/rfsd/rfsd/rfs/worker"
 	"github.com/rfsd/rfsd/store"
@@ -156,6 +157,36 @@ func (m *member) ItemPoisoned(item string) {
 	if f := m.current(); f != nil {
 		f.ItemPoisoned(item)
 	}
+}
+
+// Mirrors reports whether this node reads the store for the whole fleet.
+func (m *member) Mirrors() bool {
+	f := m.current()
+	return f != nil && f.Mirrors()
+}
+
+// PublishReading replicates a reading of the store.
+func (m *member) PublishReading(ctx context.Context, r *progress.Reading) error {
+	if f := m.current(); f != nil {
+		return f.PublishReading(ctx, r)
+	}
+	return nil
+}
+
+// Reading returns the leader's reading if there is a newer one.
+func (m *member) Reading(asked bool) (*progress.Reading, error) {
+	if f := m.current(); f != nil {
+		return f.Reading(asked)
+	}
+	return nil, nil
+}
+
+// Published returns when the reading was made that the leader published last.
+func (m *member) Published() time.Time {
+	if f := m.current(); f != nil {
+		return f.Published()
+	}
+	return time.Time{}
 }
 
 // rotate reads the key file again.

@@ -255,6 +255,9 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	conf.Scheduler = &schedule.Scheduler{}
 	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, daemon: func() *daemon.Daemon { return d }}
 	conf.Fleet, conf.Peers, conf.Position = self, self, conf.Scheduler.Position
+	if r.imports == nil {
+		conf.Mirror = self
+	}
 	limit = self.rateLimit
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {
@@ -285,7 +288,7 @@ func ending(err error, r runOptions, d *daemon.Daemon) (*progress.Migration, err
 	if err != nil || !r.own.Node.EndWhenDone {
 		return nil, err
 	}
-	m := complete(d.Status(context.Background()).Migration)
+	m := complete(d.Migration())
 	if code := exit.OfMigration(m, r.acceptReduced); code != exit.OK {
 		return m, exit.With(code, fmt.Errorf("complete, but not everything arrived: %d documents refused or without source, %d with a reduced source, %d work items failed; `rfsctl failures` and the events name them", m.Totals.Failed, m.Totals.Reduced, m.Totals.ItemsBad))
 	}

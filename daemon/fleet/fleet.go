@@ -94,6 +94,7 @@ type Fleet struct {
 	targetRejectRatio, repoThrottleRatio float64
 
 	shardsRead shardsRead // used by refresh only
+	reading    reading
 }
 
 // Start starts gossip and all periodic operations.

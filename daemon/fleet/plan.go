@@ -37,6 +37,7 @@ type heard struct {
 	proposed       time.Time     // end of the two above
 	bytesPerSecond float64       // of the fleet
 	throughput     time.Time     // end of that
+	published      time.Time     // of the leader's last reading, by the store's clock; zero: none
 }
 
 // loadLoop reports this node's load periodically until ctx is done.
@@ -189,6 +190,9 @@ func (f *Fleet) follow(s Summary, now time.Time) {
 	h := heard{
 		workers: s.Proposed, shard: min(schedule.TypicalShard(shards, loads, recent.Worker), maxShard), proposed: local.Add(f.intervals.planTTL - age),
 		bytesPerSecond: recent.Bytes, throughput: local.Add(summaryTTL - age),
+	}
+	if s.Published > 0 {
+		h.published = time.UnixMilli(s.Published)
 	}
 	if f.hintStore() == nil { // the others do not hear the proposal: each goes by its own counters
 		h.workers, h.shard = 0, 0

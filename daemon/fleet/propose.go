@@ -83,7 +83,7 @@ func (f *Fleet) propose(ctx context.Context, t *leadership) error {
 	t.workers = schedule.ProposeWorkers(t.workers, loads, open)
 	s.Proposed = t.workers
 	s.addRemaining(left, known, t.history.Recent())
-	s.History = t.history
+	s.History, s.Published = t.history, f.reading.published.Load()
 	f.follow(s, now)
 	hints := f.hintStore()
 	if err := f.writeSummary(ctx, r, s); err != nil || hints == nil {

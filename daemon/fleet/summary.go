@@ -36,6 +36,8 @@ type Summary struct {
 	Kept        int64 `json:"documentsKept,omitempty"`
 	Bytes       int64 `json:"bytes"`     // of the repository
 	LeftBytes   int64 `json:"leftBytes"` // likewise
+	// Published is when the leader made the reading that it published last, in epoch ms by the store's clock; 0: it publishes none.
+	Published int64 `json:"published,omitempty"`
 	// Seconds is the estimated remaining time, by the throughput of the last quarter of an hour; absent if unknown.
 	Seconds *float64 `json:"secondsLeft,omitempty"`
 	// History is the throughput since the start. The next leader continues it.

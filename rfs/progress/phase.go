@@ -24,9 +24,9 @@ func phaseName(stored string) string {
 
 // phaseBody is the part of a phase record's body that is read; every field may be absent.
 type phaseBody struct {
-	Done  int64  `json:"done"`
-	Total int64  `json:"total"`
-	Unit  string `json:"unit"`
+	Done  int64  `json:"done,omitempty"`
+	Total int64  `json:"total,omitempty"`
+	Unit  string `json:"unit,omitempty"`
 }
 
 func (r *reader) phase(rec cms.Record) {

@@ -92,13 +92,13 @@ type entryBody struct {
 	Locator struct {
 		Naming struct {
 			Index string   `json:"index"`
-			Types []string `json:"types"`
-			Multi string   `json:"multi"`
+			Types []string `json:"types,omitempty"`
+			Multi string   `json:"multi,omitempty"`
 		} `json:"naming"`
-		Bytes   []int64 `json:"bytes"`
-		Reduced string  `json:"reduced"`
+		Bytes   []int64 `json:"bytes,omitempty"`
+		Reduced string  `json:"reduced,omitempty"`
 		// Arrival is the content of the target after all documents were sent.
-		Arrival *Arrival `json:"arrival"`
+		Arrival *Arrival `json:"arrival,omitempty"`
 	} `json:"locator"`
 }
 

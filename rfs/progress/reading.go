@@ -2,6 +2,7 @@ package progress
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 // Reading is what the coordination store held of a session at one time. Its sum is a Migration.
 type Reading struct {
-	At                   time.Time // by the store's clock
+	At                   time.Time // in whole milliseconds, by the store's clock
 	Intent               Intent
 	Repository, Snapshot string       // "" before the migration has begun
 	Indices, Phases      []cms.Record // their records
@@ -24,7 +25,7 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reading{At: now}
+	r := &Reading{At: now.Truncate(time.Millisecond)}
 	i, err := c.Intent(ctx)
 	if err != nil {
 		return nil, err
@@ -58,4 +59,49 @@ func records(ctx context.Context, c *cms.Coordinator, kind string) (all []cms.Re
 		all = append(all, rec)
 	}
 	return all, nil
+}
+
+// Compact returns a reading with the same sum whose records have only what Sum reads of them.
+func (r *Reading) Compact() *Reading {
+	is := *r
+	is.Indices, is.Phases = nil, nil
+	for _, rec := range r.Indices {
+		var b entryBody
+		if json.Unmarshal(rec.Body, &b) != nil || b.Name == "" {
+			continue // Sum leaves it out
+		}
+		if body, err := json.Marshal(b); err == nil {
+			is.Indices = append(is.Indices, cms.Record{ID: rec.ID, State: rec.State, Error: rec.Error, Body: body})
+		}
+	}
+	for _, rec := range r.Phases {
+		var b phaseBody
+		_ = json.Unmarshal(rec.Body, &b)
+		rec.Kind, rec.Revision, rec.Body = "", cms.Revision{}, nil
+		if body, err := json.Marshal(b); err == nil && b != (phaseBody{}) {
+			rec.Body = body
+		}
+		is.Phases = append(is.Phases, rec)
+	}
+	return &is
+}
+
+// Shards returns how many shards the sum of r lists, which is the size of the sum.
+func (r *Reading) Shards() (n int64) {
+	most := map[string]int64{}
+	for _, rec := range r.Indices {
+		var b entryBody
+		if json.Unmarshal(rec.Body, &b) == nil {
+			most[b.Name] = max(most[b.Name], int64(b.Shards))
+		}
+	}
+	for _, it := range r.Items {
+		if id, err := it.Range(); err == nil {
+			most[id.Index] = max(most[id.Index], int64(id.Shard)+1)
+		}
+	}
+	for _, shards := range most {
+		n += shards
+	}
+	return n
 }

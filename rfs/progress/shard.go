@@ -112,19 +112,24 @@ func fraction(s Shard, chain []cms.Item, passed int64, density float64) float64 
 // ordinals returns the number of ordinals of the shard, as recorded by a worker with its checks; 0 if unknown.
 func ordinals(chain []cms.Item) int64 {
 	for _, it := range chain {
-		if it.Checks == "" {
-			continue
+		if n := Ordinals(it); n > 0 {
+			return n
 		}
-		var parts []struct {
-			Ordinals int64 `json:"ordinals"`
-		}
-		if json.Unmarshal([]byte(it.Checks), &parts) != nil {
-			continue
-		}
-		for _, p := range parts {
-			if p.Ordinals > 0 {
-				return p.Ordinals
-			}
+	}
+	return 0
+}
+
+// Ordinals returns the number of ordinals of an item's shard, as recorded with the checks of the item; 0 if unknown.
+func Ordinals(it cms.Item) int64 {
+	var parts []struct {
+		Ordinals int64 `json:"ordinals"`
+	}
+	if it.Checks == "" || json.Unmarshal([]byte(it.Checks), &parts) != nil {
+		return 0
+	}
+	for _, p := range parts {
+		if p.Ordinals > 0 {
+			return p.Ordinals
 		}
 	}
 	return 0

@@ -39,6 +39,9 @@ func (p NodePosition) Interval(least time.Duration, all Rate) time.Duration {
 // maxReadInterval limits the age of a node's view of the migration while no operator requests it.
 const maxReadInterval = 15 * time.Minute
 
+// MirroredReadInterval is the time between two reads of all items of a node whose leader reads for the fleet.
+const MirroredReadInterval = 30 * time.Minute
+
 // ReadInterval returns the time between two reads of all items if one read takes took, so that about one node of a fleet reads at a
 // time. A status request of an operator triggers an earlier read.
 func (p NodePosition) ReadInterval(least, took time.Duration) time.Duration {

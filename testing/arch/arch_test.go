@@ -58,6 +58,7 @@ var allowed = map[string][]string{
 	"cmd/config":     {"rfs", "daemon/cert", "cmd/config"},
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
 	"daemon/status":  {"rfs/progress", "rfs/cms", "rfs/importer", "rfs/doc", "rfs/failed/classes", "daemon/status"},
+	"daemon/mirror":  {"rfs/fault", "rfs/cms", "rfs/progress"},
 	"daemon/scale":   {"rfs/fault", "rfs/awsquery", "rfs/cms", "rfs/schedule"},
 	"daemon/sharing": {"rfs/fault", "rfs/cms"},
 	"daemon/cert":    {"rfs/fault", "daemon/cert"},

@@ -441,10 +441,15 @@ func (w *world) daemons() float64 {
 	pages := 4 + w.Shards/pageOfRead
 	took := time.Duration(pages) * readTook
 	each := func(ops float64, every time.Duration) float64 { return float64(w.Nodes) * ops / every.Seconds() }
-	all := each(float64(pages), p.ReadInterval(max(3*time.Second, 4*took), took)) + each(1, p.Interval(2*time.Second, schedule.IntentRate)) + each(1, p.Interval(10*time.Second, schedule.EventRate))
+	own := p.ReadInterval(max(3*time.Second, 4*took), took)
+	if w.Hints { // the leader reads for all
+		own = schedule.MirroredReadInterval
+	}
+	all := each(float64(pages), own) + each(1, p.Interval(2*time.Second, schedule.IntentRate)) + each(1, p.Interval(10*time.Second, schedule.EventRate))
 	if w.Hints {
 		all += each(1, p.Interval(10*time.Second, schedule.RaftProbeRate)) + each(opsOfBeat, min(p.Interval(30*time.Second, schedule.HeartbeatRate), 150*time.Second)) +
-			float64(store.Voters(w.Nodes))*opsOfLook/25 + opsOfTerm/15.0
+			float64(store.Voters(w.Nodes))*opsOfLook/25 + opsOfTerm/15.0 +
+			float64(pages)/(took+max(3*time.Second, 4*took)).Seconds()
 	}
 	if w.MaxRate {
 		all += each(opsOfRate, primitive.PermitInterval(w.Nodes)*7/8)
