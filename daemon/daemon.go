@@ -117,6 +117,7 @@ type Daemon struct {
 	mirrored      storeState    // the leader's, if there is one
 	mirroredEach  time.Duration // between the last two of them
 	readRequested time.Time     // when a status request last triggered a read of the store
+	cutOff        bool          // the intent could not be read last time
 	asked         time.Time     // when an operator last asked for the status
 	refused       refusals
 	expired       map[string]bool // leases that are over and were reported; of the reading loop

@@ -7,7 +7,6 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
 const (
@@ -69,7 +68,7 @@ func (d *Daemon) rest(ctx context.Context, took time.Duration) bool {
 			end = begin.Add(max(d.conf.ReadInterval, 4*took))
 		case !leads:
 			if d.follow(asked) {
-				end = begin.Add(schedule.MirroredReadInterval)
+				end = begin.Add(max(d.readPause(took), d.position().MirroredReadInterval()))
 			} else if asked {
 				return true
 			}
@@ -141,5 +140,5 @@ func (d *Daemon) follow(now bool) bool {
 // reading shows something that it would act on.
 func (d *Daemon) mustRead(t progress.Counts, now time.Time) bool {
 	idle := now.Before(d.idleUntil)
-	return d.conf.Scales || d.lastRead.err != "" || d.done && (d.conf.EndWhenDone || t.ItemsOpen > 0) || idle && t.ItemsOpen > t.Leased
+	return d.conf.Scales || d.cutOff || d.lastRead.err != "" || d.done && (d.conf.EndWhenDone || t.ItemsOpen > 0) || idle && t.ItemsOpen > t.Leased
 }

@@ -191,6 +191,9 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 				err = d.followIntent(rctx, store, i, begin)
 			}
 			cancel()
+			d.mu.Lock()
+			d.cutOff = err != nil
+			d.mu.Unlock()
 			switch {
 			case err == nil:
 				warned = false

@@ -39,8 +39,14 @@ func (p NodePosition) Interval(least time.Duration, all Rate) time.Duration {
 // maxReadInterval limits the age of a node's view of the migration while no operator requests it.
 const maxReadInterval = 15 * time.Minute
 
-// MirroredReadInterval is the time between two reads of all items of a node whose leader reads for the fleet.
-const MirroredReadInterval = 30 * time.Minute
+// MirroredReadInterval returns the time between two reads of all items of a node whose leader reads for the fleet: a minute in a
+// small fleet, half an hour in one of 500 nodes.
+func (p NodePosition) MirroredReadInterval() time.Duration {
+	return min(p.Interval(time.Minute, mirroredReadRate), 2*maxReadInterval)
+}
+
+// mirroredReadRate is how many nodes per second read all items although the leader reads for them.
+const mirroredReadRate Rate = 500.0 / 1800
 
 // ReadInterval returns the time between two reads of all items if one read takes took, so that about one node of a fleet reads at a
 // time. A status request of an operator triggers an earlier read.

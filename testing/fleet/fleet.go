@@ -443,7 +443,7 @@ func (w *world) daemons() float64 {
 	each := func(ops float64, every time.Duration) float64 { return float64(w.Nodes) * ops / every.Seconds() }
 	own := p.ReadInterval(max(3*time.Second, 4*took), took)
 	if w.Hints { // the leader reads for all
-		own = schedule.MirroredReadInterval
+		own = p.MirroredReadInterval()
 	}
 	all := each(float64(pages), own) + each(1, p.Interval(2*time.Second, schedule.IntentRate)) + each(1, p.Interval(10*time.Second, schedule.EventRate))
 	if w.Hints {
