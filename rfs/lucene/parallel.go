@@ -100,11 +100,10 @@ type stretch struct {
 // aheadChunk is a chunk of a stretch.
 type aheadChunk struct {
 	chunk
-	at       int   // where its bytes begin in data
-	wanted   bool  // it may hold a document that lives
-	from, to int   // its raw bytes
-	headLen  int64 // length of its head
-	long     bool  // the reader decompresses it when it comes to it
+	at       int  // where its bytes begin in data
+	wanted   bool // it may hold a document that lives
+	from, to int  // its raw bytes
+	long     bool // the reader decompresses it when it comes to it
 	err      error
 }
 
