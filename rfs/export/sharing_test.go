@@ -112,7 +112,9 @@ func TestTheNextHolderPublishesAfterTheFormer(t *testing.T) {
 	go func() { ends <- b.Commit(t.Context()) }()
 	select {
 	case err := <-ends:
-		t.Errorf("published while another writer was about to: %v", err)
+		close(goOn)
+		<-ends
+		t.Fatalf("published while another writer was about to: %v", err)
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(goOn)
