@@ -195,8 +195,8 @@ func (c *comparison) compare(ctx context.Context, o verify.Options, groups []ver
 		}
 		o.Work.Store, o.Work.Dead = state.Store(), w.dead
 		all, err := run()
-		if err == nil && w.file != nil {
-			err = os.Remove(w.file.Name())
+		if (err == nil || errors.Is(err, verify.ErrNotShared)) && w.file != nil { // no lease is left
+			err = errors.Join(err, os.Remove(w.file.Name()))
 		}
 		if err = errors.Join(err, w.release()); !errors.Is(err, verify.ErrNotShared) {
 			return all, err

@@ -102,7 +102,7 @@ func (s *reading) read(ctx context.Context, from, to int64) error {
 	} else {
 		r = s.commit.Reader(s.options(from, to, memory))
 	}
-	defer r.Close()
+	defer r.Close() //nolint:errcheck // nothing is written
 	for {
 		rec, err := r.Next(ctx)
 		switch {
