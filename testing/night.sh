@@ -34,7 +34,7 @@ part() {
     fleet) make fleet ;;
     mutants) make mutants ;;
     fuzz) make fuzz FUZZTIME=2m ;;
-    verify) RFSD_VERIFY=1 RFSD_SOURCES=all e2e "-run VerifyOf|VerifyAgrees" ;;
+    verify) RFSD_VERIFY=1 RFSD_SOURCES=all e2e "-run VerifyOf|VerifyAgrees|TakesOverAComparison" ;;
     trial) RFSD_TRIAL=1 e2e "-run TrialRunForetells|EstimatesOfTrialRuns" ;;
     packages) make packages-test ;;
     bench) make bench ;;
