@@ -35,25 +35,25 @@ func Read(ctx context.Context, c *cms.Coordinator) (*Migration, error) {
 
 // Sum derives the state of the session and returns it with the items that can be read, sorted by id. It is a pure function:
 // equal readings have equal sums, wherever they were read.
-func (from *Reading) Sum() (*Migration, []cms.Item) {
-	r := &reader{
+func (r *Reading) Sum() (*Migration, []cms.Item) {
+	x := &reader{
 		m: &Migration{
-			Repository: from.Repository, Snapshot: from.Snapshot, ReadAt: from.At.UTC(), Intent: from.Intent,
+			Repository: r.Repository, Snapshot: r.Snapshot, ReadAt: r.At.UTC(), Intent: r.Intent,
 		},
-		now: from.At, indices: map[string]*index{}, reasons: map[string]*Failure{},
+		now: r.At, indices: map[string]*index{}, reasons: map[string]*Failure{},
 	}
-	for _, rec := range sortedByID(from.Indices, recordID) {
-		r.entry(rec)
+	for _, rec := range sortedByID(r.Indices, recordID) {
+		x.entry(rec)
 	}
-	for _, it := range sortedByID(from.Items, func(it cms.Item) string { return it.ID }) {
-		r.item(it)
+	for _, it := range sortedByID(r.Items, func(it cms.Item) string { return it.ID }) {
+		x.item(it)
 	}
-	for _, rec := range sortedByID(from.Phases, recordID) {
-		r.phase(rec)
+	for _, rec := range sortedByID(r.Phases, recordID) {
+		x.phase(rec)
 	}
-	r.conclude()
-	r.phases()
-	return r.m, r.items
+	x.conclude()
+	x.phases()
+	return x.m, x.items
 }
 
 func recordID(r cms.Record) string { return r.ID }
