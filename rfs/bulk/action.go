@@ -9,7 +9,7 @@ import (
 )
 
 // appendPrefix appends the part of an action line that all documents of an index share. op is
-// index, or create.
+// index, create, or delete.
 func appendPrefix(dst []byte, op string, index []byte) []byte {
 	dst = append(append(append(dst, `{"`...), op...), `":{"_index":`...)
 	return doc.AppendString(dst, index)
@@ -48,12 +48,16 @@ func parseAction(line []byte) (action, error) {
 	var a struct {
 		Index  action `json:"index"`
 		Create action `json:"create"`
+		Delete action `json:"delete"`
 	}
 	if err := json.Unmarshal(line, &a); err != nil {
 		return action{}, fmt.Errorf("action line: %w", err)
 	}
-	if a.Create.Index != "" {
+	switch {
+	case a.Create.Index != "":
 		return a.Create, nil
+	case a.Delete.Index != "":
+		return a.Delete, nil
 	}
 	return a.Index, nil
 }

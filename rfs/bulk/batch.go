@@ -8,12 +8,21 @@ import (
 )
 
 // item is one document in a body: body[start:source] is its action line,
-// body[source:end] its source line, both with their line breaks.
+// body[source:end] its source line, both with their line breaks. A document that is deleted has no source line.
 type item struct {
 	ordinal            int64
 	start, source, end int
 	index              int // into batch.indices
 	reduced            bool
+	key                uint64 // of its index and id, with Options.Ordered
+}
+
+// sent returns the source as it was sent; nil without a source line.
+func (it item) sent(body []byte) []byte {
+	if it.source == it.end {
+		return nil
+	}
+	return body[it.source : it.end-1]
 }
 
 // batch is a range of ordinals that is done or not done as a whole, with the body of
@@ -31,6 +40,9 @@ type batch struct {
 	weight   int    // bytes of body and failures
 	release  func() // of the memory of a long document; nil: none
 	counts   Counts
+	// keys are those of the items, with Options.Ordered. They are written by the producer before the batch is sent.
+	keys    map[uint64]struct{}
+	repeats bool // two items have the same key
 }
 
 // indexCount is the number of documents of a batch for one index.
@@ -43,16 +55,21 @@ func (b *batch) reset() {
 	*b = batch{body: b.body[:0], items: b.items[:0], indices: b.indices[:0]}
 }
 
-// append adds a document whose action line is ready.
-func (b *batch) append(d *doc.Document, action []byte) {
-	it := item{ordinal: d.Ordinal, start: len(b.body), index: b.indexOf(d.Index), reduced: d.Reduced}
+// append adds a document whose action line is ready. key is that of Options.Ordered, 0 without.
+func (b *batch) append(d *doc.Document, action []byte, key uint64) {
+	it := item{ordinal: d.Ordinal, start: len(b.body), index: b.indexOf(d.Index), reduced: d.Reduced, key: key}
 	b.body = append(append(b.body, action...), '\n')
 	it.source = len(b.body)
-	b.body = append(append(b.body, d.Source...), '\n')
+	if !d.Delete {
+		b.body = append(append(b.body, d.Source...), '\n')
+	}
 	it.end = len(b.body)
 	b.weight += it.end - it.start
 	b.indices[it.index].sent++
 	b.items = append(b.items, it)
+	if key != 0 {
+		b.take(key)
+	}
 	b.counts.Live++
 	b.counts.Bytes += int64(len(d.Source))
 	if d.Reduced {
@@ -109,7 +126,7 @@ func (b *batch) fail(it item, shard, status int, reason doc.Reason, detail strin
 	b.failures = append(b.failures, doc.Failure{
 		Index: a.Index, ID: a.ID, Type: a.Type, Routing: a.Routing, Shard: shard, Ordinal: it.ordinal,
 		Reason: reason, Detail: detail, Status: status, Version: a.Version,
-		Source: bytes.Clone(b.body[it.source : it.end-1]),
+		Source: bytes.Clone(it.sent(b.body)),
 	})
 	return nil
 }

@@ -177,6 +177,9 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, again bool) (res
 	if len(keep) == 0 {
 		return nil, "", nil
 	}
+	if b.repeats {
+		keep = withLater(items, keep, res)
+	}
 	return b.compact(items, keep), why, nil
 }
 

@@ -86,7 +86,7 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal) (unknown []int
 		}
 		for i, r := range there[:n] {
 			it := items[r.Pos]
-			if i >= len(sources) || !sameSource(b.body[it.source:it.end-1], sources[i]) {
+			if i >= len(sources) || !sameSource(it.sent(b.body), sources[i]) {
 				b.keep(it)
 			}
 		}

@@ -48,7 +48,10 @@ type Options struct {
 	// compared with what is sent, also after a request whose answer was lost: our own copy counts as indexed.
 	SentBelow int64
 	Finder    Finder // for that comparison; nil: what is there counts as kept
-	MaxID     int    // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
+	// Ordered makes documents of the same index and id take effect in the order of their ordinals: no two requests under way
+	// have one in common. Without it an id occurs once, or any order is right.
+	Ordered bool
+	MaxID   int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
 
 	MaxBytes    int // bytes of a body, DefaultMaxBytes; a larger document goes alone
 	MaxDocs     int // documents of a body; no limit
@@ -120,8 +123,9 @@ type Loader struct {
 	stopDispatch context.CancelFunc
 
 	cur         *batch // being filled; nil when empty
-	prefix      []byte // of action lines, for prefixIndex
+	prefix      []byte // of action lines, for prefixIndex and prefixOp
 	prefixIndex []byte
+	prefixOp    string
 	action      []byte
 	lastClock   time.Time // last reading of the clock
 	skipClock   int       // documents until the next reading
@@ -192,20 +196,24 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 			Reason: doc.LongID, Detail: fmt.Sprintf("an id of %d bytes: targets take %d", len(d.ID), most), Source: bytes.Clone(d.Source),
 		})
 	}
-	if l.prefix == nil || string(l.prefixIndex) != string(d.Index) {
-		l.prefixIndex = append(l.prefixIndex[:0], d.Index...)
-		l.prefix = appendPrefix(l.prefix[:0], l.opts.Existing.op(), d.Index)
+	op := l.opts.Existing.op()
+	if d.Delete {
+		op = "delete"
+	}
+	if l.prefix == nil || l.prefixOp != op || string(l.prefixIndex) != string(d.Index) {
+		l.prefixIndex, l.prefixOp = append(l.prefixIndex[:0], d.Index...), op
+		l.prefix = appendPrefix(l.prefix[:0], op, d.Index)
 	}
 	l.action = appendAction(l.action[:0], l.prefix, d, l.opts.EmitType, l.opts.Existing == Newer)
 	size := len(l.action) + len(d.Source) + 2
-	b, err := l.reserve(ctx, d.Ordinal, size)
+	b, key, err := l.reserveInOrder(ctx, d, size)
 	if err != nil {
 		return err
 	}
 	if size > l.opts.MaxBytes {
 		b.body = slices.Grow(b.body, size)
 	}
-	b.append(d, l.action)
+	b.append(d, l.action, key)
 	if d.Rebuilt {
 		b.counts.Rebuilt++
 	}

@@ -21,6 +21,8 @@ type Document struct {
 	Rebuilt bool
 	// KeptLast states that of members of one object with the same key only the last is left.
 	KeptLast bool
+	// Delete states that the document is to be removed from the target. It has no Source.
+	Delete bool
 }
 
 // Reason is the class of a failed document; stable, used for grouping and in documents.

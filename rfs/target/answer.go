@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 )
@@ -53,7 +54,12 @@ type item struct {
 }
 
 // arrived reports whether the item was taken.
-func (it *item) arrived() bool { return it.failure == nil && it.status < 300 }
+func (it *item) arrived() bool { return it.failure == nil && (it.status < 300 || it.gone()) }
+
+// gone reports whether the item is one to be deleted that the target does not have.
+func (it *item) gone() bool {
+	return string(it.op) == "delete" && it.failure == nil && it.status == http.StatusNotFound
+}
 
 // refusal returns what the target states about an item that it did not take.
 func (it *item) refusal(pos int) bulk.Refusal {

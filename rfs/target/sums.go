@@ -17,15 +17,17 @@ import (
 // actions reads the action lines of a bulk body of index and create operations, one after the other.
 type actions struct{ rest []byte }
 
-// next returns the next action; ok is false behind the last. It skips the action's source line.
+// next returns the next action; ok is false behind the last. It skips the action's source line, which a deletion has not.
 func (a *actions) next() (it item, ok bool, err error) {
 	line, rest, _ := bytes.Cut(a.rest, []byte{'\n'})
 	if len(line) == 0 {
 		return item{}, false, nil
 	}
-	_, a.rest, _ = bytes.Cut(rest, []byte{'\n'})
 	s := scanner{b: line}
 	it, err = s.item()
+	if a.rest = rest; string(it.op) != "delete" {
+		_, a.rest, _ = bytes.Cut(rest, []byte{'\n'})
+	}
 	return it, err == nil, err
 }
 
@@ -55,7 +57,7 @@ func (c *Client) judgeItems(ctx context.Context, body []byte, n int, answer []by
 			refused = append(refused, got.refusal(pos))
 			return nil
 		}
-		if got.status != http.StatusOK && got.status != http.StatusCreated {
+		if got.status != http.StatusOK && got.status != http.StatusCreated && !got.gone() {
 			return errSum("status %d of an item without an error", got.status)
 		}
 		if !ok || c.conf.RunPipelines { // a pipeline may move a document, or drop it

@@ -1,0 +1,83 @@
+package bulk
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+
+	"github.com/rfsd/rfsd/rfs/doc"
+)
+
+// keySeed makes keys that the authors of documents cannot foresee.
+var keySeed = maphash.MakeSeed()
+
+// keyOf returns the key of a document: equal for the same index and id, and for few others. It is never 0.
+func keyOf(index, id []byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(keySeed)
+	_, _ = h.Write(index) // never fails
+	_ = h.WriteByte(0)
+	_, _ = h.Write(id)
+	return max(h.Sum64(), 1)
+}
+
+// reserveInOrder returns the batch for a document of size bytes, and its key with Options.Ordered: then it blocks until no request
+// under way has a document of the same key. The batch itself may have one: the target applies the documents of a request in
+// their order.
+func (l *Loader) reserveInOrder(ctx context.Context, d *doc.Document, size int) (b *batch, key uint64, err error) {
+	if l.opts.Ordered {
+		key = keyOf(d.Index, d.ID)
+	}
+	for {
+		if b, err = l.reserve(ctx, d.Ordinal, size); err != nil || key == 0 || !l.underWay(key) {
+			return b, key, err
+		}
+		if err := l.Flush(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
+}
+
+// underWay reports whether a batch that was sent and is not done has the key.
+func (l *Loader) underWay(key uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.queue, func(b *batch) bool {
+		_, there := b.keys[key]
+		return there && b != l.cur && !b.done
+	})
+}
+
+// take notes the key of a document of the batch.
+func (b *batch) take(key uint64) {
+	if b.keys == nil {
+		b.keys = map[uint64]struct{}{}
+	}
+	if _, there := b.keys[key]; there {
+		b.repeats = true
+	}
+	b.keys[key] = struct{}{}
+}
+
+// withLater adds to the items that are sent again all later ones of the same keys that the target has taken: they are to take
+// effect after these. Positions are ascending.
+func withLater(items []item, keep []int, res Result) []int {
+	again := make(map[uint64]struct{}, len(keep))
+	refused := make(map[int]struct{}, len(res.Refused))
+	for _, r := range res.Refused {
+		refused[r.Pos] = struct{}{}
+	}
+	var all []int
+	for pos, it := range items {
+		_, kept := slices.BinarySearch(keep, pos)
+		_, no := refused[pos]
+		_, later := again[it.key]
+		if kept {
+			again[it.key] = struct{}{}
+		}
+		if kept || later && !no {
+			all = append(all, pos)
+		}
+	}
+	return all
+}
