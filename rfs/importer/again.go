@@ -97,14 +97,14 @@ func (a *Again) some(ctx context.Context, f file, wanted []redrive.Document, pla
 			places = places[1:]
 		}
 		for ; len(places) > 0 && wanted[places[0]].Ordinal == p.at; places = places[1:] {
-			if p.action.id == nil {
-				p.action.id = id.make(f.name, p.at)
+			if p.action.ID == nil {
+				p.action.ID = id.make(f.name, p.at)
 			}
 			w := wanted[places[0]]
-			if v != good || w.Index != string(p.action.index) || !bytes.Equal([]byte(w.ID), p.action.id) {
+			if v != good || w.Index != string(p.action.Index) || !bytes.Equal([]byte(w.ID), p.action.ID) {
 				continue
 			}
-			if err := each(places[0], &doc.Document{Ordinal: p.at, Index: p.action.index, Type: p.action.typ, ID: p.action.id, Routing: p.action.routing, Source: p.source}); err != nil {
+			if err := each(places[0], &doc.Document{Ordinal: p.at, Index: p.action.Index, Type: p.action.Type, ID: p.action.ID, Routing: p.action.Routing, Source: p.source}); err != nil {
 				return err
 			}
 		}

@@ -68,7 +68,7 @@ func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]strin
 	found := map[string]bool{}
 	var all []string
 	err := c.read(ctx, f, 0, func(p *pair, v verdict) error {
-		name := string(p.action.index)
+		name := string(p.action.Index)
 		if v != good || found[name] {
 			return nil
 		}
@@ -130,13 +130,13 @@ func (c Comparison) unit(f file, hash, first string) verify.Unit {
 		var id idMaker
 		var d verify.Document
 		return c.read(ctx, f, from, func(p *pair, v verdict) error {
-			d = verify.Document{Index: p.action.index, ID: p.action.id, Routing: p.action.routing, Source: p.source, Ordinal: p.at}
+			d = verify.Document{Index: p.action.Index, ID: p.action.ID, Routing: p.action.Routing, Source: p.source, Ordinal: p.at}
 			switch {
 			case v == filtered:
 				d.Index, d.Fate = []byte(first), verify.Filtered
 			case v == failing:
 				d.Index, d.Fate, d.Reason = []byte(first), verify.Unsent, string(p.reason)
-			case p.action.id == nil:
+			case p.action.ID == nil:
 				d.ID = id.make(f.name, p.at)
 			}
 			return each(&d)

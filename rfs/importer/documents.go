@@ -29,26 +29,26 @@ func (r *run) judge(ctx context.Context, p *pair) (verdict, error) {
 	if v := p.judge(r.Types, r.IncludeSystem); v != good {
 		return v, nil
 	}
-	return good, r.ensure(ctx, p.action.index)
+	return good, r.ensure(ctx, p.action.Index)
 }
 
 // judge decides what is done with a pair whose index exists.
 func (p *pair) judge(types Types, includeSystem bool) verdict {
-	index := p.action.index
-	if p.reason == "" && !validIndex(index) {
+	index := p.action.Index
+	if p.reason == "" && !ValidIndex(index) {
 		p.reason, p.detail = BadAction, fmt.Sprintf("%q is no name of an index", index)
 	}
 	switch {
-	case p.reason == "" && (ownIndex(index) || isSystem(index) && !includeSystem):
+	case p.reason == "" && LeftOut(index, includeSystem):
 		return filtered
-	case p.reason == "" && len(p.action.typ) > 0 && string(p.action.typ) != "_doc" && types == RefuseTypes:
-		p.reason, p.detail = Typed, fmt.Sprintf("the document has the mapping type %q: choose --emit-doc-type ON or OFF", p.action.typ)
+	case p.reason == "" && len(p.action.Type) > 0 && string(p.action.Type) != "_doc" && types == RefuseTypes:
+		p.reason, p.detail = Typed, fmt.Sprintf("the document has the mapping type %q: choose --emit-doc-type ON or OFF", p.action.Type)
 	}
 	if p.reason != "" {
 		return failing
 	}
-	if types != EmitTypes || string(p.action.typ) == "_doc" {
-		p.action.typ = nil
+	if types != EmitTypes || string(p.action.Type) == "_doc" {
+		p.action.Type = nil
 	}
 	return good
 }
@@ -69,8 +69,14 @@ func ownIndex(name []byte) bool {
 	return bytes.HasPrefix(name, []byte(".rfs_")) || bytes.HasPrefix(name, []byte(".migrations_working_state"))
 }
 
-// validIndex says whether a cluster may take the name: what it refuses for other reasons it says itself.
-func validIndex(name []byte) bool {
+// LeftOut reports whether documents for a valid index are left out: those for rfsd's own, and for the system's unless they are
+// included.
+func LeftOut(name []byte, includeSystem bool) bool {
+	return ownIndex(name) || isSystem(name) && !includeSystem
+}
+
+// ValidIndex reports whether a cluster may take the name: what it refuses for other reasons it says itself.
+func ValidIndex(name []byte) bool {
 	if len(name) == 0 || len(name) > 255 || strings.ContainsRune("-_+", rune(name[0])) || string(name) == "." || string(name) == ".." {
 		return false
 	}
@@ -85,7 +91,7 @@ func validIndex(name []byte) bool {
 // failure is the record of a pair that cannot be sent.
 func (r *run) failure(p *pair) doc.Failure {
 	return doc.Failure{
-		Index: string(p.action.index), ID: string(p.action.id), Type: string(p.action.typ), Routing: string(p.action.routing),
+		Index: string(p.action.Index), ID: string(p.action.ID), Type: string(p.action.Type), Routing: string(p.action.Routing),
 		Shard: r.window.Number, Ordinal: p.at, Reason: p.reason, Detail: p.detail, Source: bytes.Clone(p.source),
 	}
 }

@@ -21,7 +21,7 @@ const (
 // pair is an action line with its source line, or what is wrong with them.
 type pair struct {
 	at     int64 // offset of the first line
-	action action
+	action doc.Action
 	source []byte     // without line break; borrowed until the next pair
 	reason doc.Reason // not "": the pair cannot be sent
 	detail string
@@ -54,7 +54,7 @@ func (p *pairs) next() (*pair, error) {
 		}
 		if err == nil {
 			line = withoutReturn(line)
-			if len(trimSpace(line)) == 0 {
+			if len(doc.TrimSpace(line)) == 0 {
 				continue
 			}
 			if !p.begins(line, at) {
@@ -71,12 +71,12 @@ func (p *pairs) next() (*pair, error) {
 
 // begins takes an action line. It is copied: the line is gone when the next one is read.
 func (p *pairs) begins(line []byte, at int64) bool {
-	if len(line) > maxAction {
+	if len(line) > doc.MaxAction {
 		return false
 	}
 	p.line = append(p.line[:0], line...)
 	p.pair = pair{at: at}
-	return p.pair.action.parse(p.line)
+	return p.pair.action.ParseIndexing(p.line)
 }
 
 // complete reads the source line of the action at hand.
@@ -100,10 +100,10 @@ func (p *pairs) complete() error {
 // check refuses what no target takes; the target itself judges the rest.
 func (p *pairs) check() {
 	x := &p.pair
-	body := trimSpace(x.source)
+	body := doc.TrimSpace(x.source)
 	switch {
-	case x.action.fault != "":
-		x.reason, x.detail = BadAction, x.action.fault
+	case x.action.Fault != "":
+		x.reason, x.detail = BadAction, x.action.Fault
 	case len(body) == 0 || body[0] != '{' && body[0] != '/': // sources may begin with a comment
 		x.reason, x.detail = doc.BadSource, "the source line is no object: "+beginning(x.source)
 	case bytes.IndexByte(x.source, '\r') >= 0:

@@ -84,10 +84,10 @@ func (r *run) Next(ctx context.Context, to *worker.Sink) error {
 	case judged == failing:
 		err = to.Fail(ctx, r.failure(p))
 	default:
-		if p.action.id == nil {
-			p.action.id = r.id.make(r.window.File, p.at)
+		if p.action.ID == nil {
+			p.action.ID = r.id.make(r.window.File, p.at)
 		}
-		err = to.Add(ctx, &doc.Document{Ordinal: p.at, Index: p.action.index, Type: p.action.typ, ID: p.action.id, Routing: p.action.routing, Source: p.source})
+		err = to.Add(ctx, &doc.Document{Ordinal: p.at, Index: p.action.Index, Type: p.action.Type, ID: p.action.ID, Routing: p.action.Routing, Source: p.source})
 	}
 	if err == nil {
 		err = r.calm(ctx, to, len(p.source))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
@@ -46,7 +47,7 @@ func account(t testing.TB, b blob, from, to int64, packed compression) []string 
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, fmt.Sprintf("%d %s/%s?%s %q %s %s", p.at, p.action.index, p.action.id, p.action.routing, p.source, p.reason, p.detail))
+		all = append(all, fmt.Sprintf("%d %s/%s?%s %q %s %s", p.at, p.action.Index, p.action.ID, p.action.Routing, p.source, p.reason, p.detail))
 	}
 }
 
@@ -54,7 +55,7 @@ func account(t testing.TB, b blob, from, to int64, packed compression) []string 
 var linesFor = []string{
 	`{"index":{"_index":"i","_id":"1"}}`, `{"index":{"_index":"i","_id":"2","routing":"r"}}`, `{"a":1}`, `{"index":{"_index":"trap","_id":"3"}}`,
 	`{ "create" : { "_index" : "i", "_id" : 4 } }`, ``, "\r", `{"delete":{"_index":"i","_id":"5"}}`, `{"index":{}}`, `rubbish`, `{"a":"` + strings.Repeat("x", 300) + `"}`,
-	`{"index":{"_index":"i","_id":"` + strings.Repeat("y", maxAction) + `"}}`, `{"index":{"_index":"i","_id":"` + strings.Repeat("z", maxAction-34) + `"}}`,
+	`{"index":{"_index":"i","_id":"` + strings.Repeat("y", doc.MaxAction) + `"}}`, `{"index":{"_index":"i","_id":"` + strings.Repeat("z", doc.MaxAction-34) + `"}}`,
 	`{"long":"` + strings.Repeat("l", lookBack+70000) + `"}`,
 }
 
@@ -164,7 +165,7 @@ func TestActionLinesOfAllFormsMeanTheSame(t *testing.T) {
 		{line: `{"index":{"_index":"i","_id":null}}`, ok: true, index: "i"},
 		{line: `{"index":{"_index":"i","_id":""}}`, ok: true, index: "i", fault: "the _id is empty"},
 		{line: `{"index":{"_id":"1"}}`, ok: true, id: "1", fault: "the action names no index"},
-		{line: `{"index":{"_index":"i","_id":"1","pipeline":"p"}}`, ok: true, index: "i", id: "1", fault: `the action has "pipeline", which an import does not carry over`},
+		{line: `{"index":{"_index":"i","_id":"1","pipeline":"p"}}`, ok: true, index: "i", id: "1", fault: `the action has "pipeline", which is not carried over`},
 		{line: `{"index":{"_index":5,"_id":"1"}}`, ok: true, id: "1", fault: "_index of the action is not a string"},
 		{line: `{"index":{"_index":"i","_id":"1"},"more":1}`},
 		{line: `{"index":7}`},
@@ -173,10 +174,10 @@ func TestActionLinesOfAllFormsMeanTheSame(t *testing.T) {
 		{line: `{"index":{"_index":"i","_id":"1"}`},
 		{line: `[]`},
 	} {
-		var a action
-		ok := a.parse([]byte(c.line))
-		if ok != c.ok || ok && (string(a.index) != c.index || string(a.id) != c.id || string(a.routing) != c.routing || string(a.typ) != c.typ || a.fault != c.fault) {
-			t.Errorf("%s: %v, index %s, id %s, routing %s, type %s, fault %s", c.line, ok, a.index, a.id, a.routing, a.typ, a.fault)
+		var a doc.Action
+		ok := a.ParseIndexing([]byte(c.line))
+		if ok != c.ok || ok && (string(a.Index) != c.index || string(a.ID) != c.id || string(a.Routing) != c.routing || string(a.Type) != c.typ || a.Fault != c.fault) {
+			t.Errorf("%s: %v, index %s, id %s, routing %s, type %s, fault %s", c.line, ok, a.Index, a.ID, a.Routing, a.Type, a.Fault)
 		}
 	}
 }
@@ -192,26 +193,6 @@ func FuzzWindowsEqualTheWholeFile(f *testing.F) {
 		whole := account(t, b, 0, size, plain)
 		parts := append(account(t, b, 0, at, plain), account(t, b, at, size, plain)...)
 		compare(t, "cut", whole, parts)
-	})
-}
-
-func FuzzActionLine(f *testing.F) {
-	for _, line := range linesFor[:9] {
-		f.Add([]byte(line))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		defer fuzzing.Bounded(t, len(b))()
-		var quick, slow action
-		if !quick.parsePlain(b) {
-			return
-		}
-		if !slow.parseJSON(b) {
-			t.Fatalf("%q is taken for an action", b)
-		}
-		if string(quick.index) != string(slow.index) || string(quick.id) != string(slow.id) || string(quick.routing) != string(slow.routing) ||
-			string(quick.typ) != string(slow.typ) || slow.fault != "" {
-			t.Errorf("%q: %q, %q", b, quick, slow)
-		}
 	})
 }
 

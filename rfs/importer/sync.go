@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+
+	"github.com/rfsd/rfsd/rfs/doc"
 )
 
 // lookBack is how far before a window its first document is looked for, bytes. Four action lines of
 // the greatest length fit.
-const lookBack = 4 * maxAction
+const lookBack = 4 * doc.MaxAction
 
 // Opener is the part of a repository that a window needs (rfs/repo).
 type Opener interface {
@@ -38,19 +40,19 @@ func syncPoint(ctx context.Context, src Opener, name string, from int64) (at int
 // findSync is syncPoint on the block that begins at start in the file and ends where the window begins.
 func findSync(block []byte, start int64) (at int64, skip bool) {
 	end := bytes.LastIndexByte(block, '\n') + 1 // of the last whole line
-	if len(block)-end > maxAction+1 {           // one carriage return is no part of it
+	if len(block)-end > doc.MaxAction+1 {       // one carriage return is no part of it
 		return start + int64(len(block)), true // in the midst of a line that is too long for an action
 	}
 	for end > 0 {
 		begin := bytes.LastIndexByte(block[:end-1], '\n') + 1
 		if begin == 0 && start > 0 { // the line may begin before the block
-			if end-1 > maxAction+1 {
+			if end-1 > doc.MaxAction+1 {
 				return start + int64(end), false
 			}
 			return 0, false
 		}
-		var a action
-		if !a.parse(withoutReturn(block[begin : end-1])) {
+		var a doc.Action
+		if !a.ParseIndexing(withoutReturn(block[begin : end-1])) {
 			return start + int64(end), false
 		}
 		end = begin

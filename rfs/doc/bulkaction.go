@@ -1,4 +1,4 @@
-package importer
+package doc
 
 import (
 	"bytes"
@@ -9,42 +9,54 @@ import (
 	"unicode/utf8"
 )
 
-// maxAction bounds an action line in bytes: a longer line is none. Index names have at most 255
+// MaxAction bounds an action line in bytes: a longer line is none. Index names have at most 255
 // bytes, ids 512.
-const maxAction = 64 << 10
+const MaxAction = 64 << 10
 
-// action is what an action line says. The slices are views of the line or copies.
-type action struct {
-	index, id, routing, typ []byte
-	fault                   string // why the document cannot be imported; "" when it can
+// Action is an action line of a bulk body. The slices are views of the line or copies.
+type Action struct {
+	Index, ID, Routing, Type []byte
+	Delete                   bool
+	Fault                    string // why it cannot be carried out; "" when it can
 }
 
-// parse reads an action line: an object of one key, index or create, with an object. It says
-// whether the line is one; what is wrong inside of it is in fault.
-func (a *action) parse(line []byte) bool {
-	*a = action{}
-	if len(line) > maxAction || !mayBeAction(line) {
+// ParseIndexing reads an action line: an object of one key, index or create, with an object. It reports
+// whether the line is one; what is wrong inside of it is in Fault.
+func (a *Action) ParseIndexing(line []byte) bool {
+	if !a.Parse(line) || a.Delete {
+		return false
+	}
+	if a.Fault == "" && len(a.Index) == 0 {
+		a.Fault = "the action names no index"
+	}
+	return true
+}
+
+// Parse reads an action line as ParseIndexing does, or one whose key is delete. The index of one that names none is empty.
+func (a *Action) Parse(line []byte) bool {
+	*a = Action{}
+	if len(line) > MaxAction || !mayBeAction(line) {
 		return false
 	}
 	if a.parsePlain(line) {
 		return true
 	}
-	*a = action{}
+	*a = Action{}
 	return a.parseJSON(line)
 }
 
 // mayBeAction looks at the beginning of a line only.
 func mayBeAction(line []byte) bool {
-	line = trimSpace(line)
+	line = TrimSpace(line)
 	if len(line) == 0 || line[0] != '{' {
 		return false
 	}
-	line = trimSpace(line[1:])
-	return bytes.HasPrefix(line, []byte(`"index"`)) || bytes.HasPrefix(line, []byte(`"create"`))
+	line = TrimSpace(line[1:])
+	return bytes.HasPrefix(line, []byte(`"index"`)) || bytes.HasPrefix(line, []byte(`"create"`)) || bytes.HasPrefix(line, []byte(`"delete"`))
 }
 
-// trimSpace removes the white space of JSON at the beginning.
-func trimSpace(b []byte) []byte {
+// TrimSpace removes the white space of JSON at the beginning.
+func TrimSpace(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n') {
 		b = b[1:]
 	}
@@ -52,7 +64,7 @@ func trimSpace(b []byte) []byte {
 }
 
 // parsePlain reads the form that exports have: no blanks, no escapes. Any other is left to parseJSON.
-func (a *action) parsePlain(line []byte) bool {
+func (a *Action) parsePlain(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"index":{`))
 	if !ok {
 		return false
@@ -67,20 +79,20 @@ func (a *action) parsePlain(line []byte) bool {
 		}
 		switch string(key) {
 		case "_index":
-			a.index = value
+			a.Index = value
 		case "_id":
-			if a.id = value; len(value) == 0 {
+			if a.ID = value; len(value) == 0 {
 				return false
 			}
 		case "routing":
-			a.routing = value
+			a.Routing = value
 		case "_type":
-			a.typ = value
+			a.Type = value
 		default:
 			return false
 		}
 		if rest[0] == '}' {
-			return len(rest) == 2 && rest[1] == '}' && len(a.index) > 0
+			return len(rest) == 2 && rest[1] == '}' && len(a.Index) > 0
 		}
 		if rest[0] != ',' {
 			return false
@@ -109,16 +121,17 @@ func cutString(b []byte) (s, rest []byte, ok bool) {
 }
 
 // parseJSON reads any action line.
-func (a *action) parseJSON(line []byte) bool {
+func (a *Action) parseJSON(line []byte) bool {
 	var whole map[string]json.RawMessage
 	if json.Unmarshal(line, &whole) != nil || len(whole) != 1 {
 		return false
 	}
-	inner, ok := whole["index"]
-	if !ok {
-		if inner, ok = whole["create"]; !ok {
+	var inner json.RawMessage
+	for key, value := range whole {
+		if key != "index" && key != "create" && key != "delete" {
 			return false
 		}
+		inner, a.Delete = value, key == "delete"
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(inner, &fields) != nil || fields == nil {
@@ -128,29 +141,26 @@ func (a *action) parseJSON(line []byte) bool {
 		raw := fields[name]
 		switch name {
 		case "_index":
-			a.index = a.text(name, raw, false)
+			a.Index = a.text(name, raw, false)
 		case "_id":
-			if a.id = a.text(name, raw, true); a.id != nil && len(a.id) == 0 {
-				a.fault = "the _id is empty"
+			if a.ID = a.text(name, raw, true); a.ID != nil && len(a.ID) == 0 {
+				a.Fault = "the _id is empty"
 			}
 		case "routing", "_routing":
-			a.routing = a.text(name, raw, true)
+			a.Routing = a.text(name, raw, true)
 		case "_type":
-			a.typ = a.text(name, raw, false)
+			a.Type = a.text(name, raw, false)
 		default:
 			// Dropping it could change what the document means (version, pipeline, parent).
-			a.fault = fmt.Sprintf("the action has %q, which an import does not carry over", name)
+			a.Fault = fmt.Sprintf("the action has %q, which is not carried over", name)
 		}
-	}
-	if a.fault == "" && len(a.index) == 0 {
-		a.fault = "the action names no index"
 	}
 	return true
 }
 
 // text gives a value as a cluster takes it: a string, where numbers are allowed also the text of a
 // number; nil for null.
-func (a *action) text(name string, raw json.RawMessage, numbers bool) []byte {
+func (a *Action) text(name string, raw json.RawMessage, numbers bool) []byte {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -166,6 +176,6 @@ func (a *action) text(name string, raw json.RawMessage, numbers bool) []byte {
 			}
 		}
 	}
-	a.fault = fmt.Sprintf("%s of the action is not a string", name)
+	a.Fault = fmt.Sprintf("%s of the action is not a string", name)
 	return nil
 }
