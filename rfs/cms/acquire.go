@@ -39,6 +39,22 @@ func (c *Coordinator) AcquireNext(ctx context.Context, holder string, hints Hint
 	return lease, err
 }
 
+// AcquireItem leases one item for the slot, as AcquireNext does. A *NoneAvailable means that another holder has it, ErrAllDone
+// that it is not open.
+func (c *Coordinator) AcquireItem(ctx context.Context, id ItemID, holder string) (*Lease, error) {
+	c.repay(ctx)
+	l, it, v, err := c.acquire(ctx, id.String(), holder, c.cfg.InitialLease, c.cfg.MaxAttempts)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == Done:
+		return nil, ErrAllDone
+	case l == nil:
+		return nil, &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1}
+	}
+	return l, nil
+}
+
 // untilLeased calls acquire until it leases something or fails, or nothing is free.
 func (c *Coordinator) untilLeased(ctx context.Context, acquire func(context.Context) (leased bool, err error)) error {
 	rounds := acquireRounds

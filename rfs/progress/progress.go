@@ -22,6 +22,18 @@ type Migration struct {
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
 	// Foreign are the ids of documents among the items that are none.
 	Foreign []string `json:"foreign_documents,omitempty"`
+	// Stream is how far a session is that consumes a stream; absent from any other.
+	Stream *Stream `json:"stream,omitempty"`
+}
+
+// Stream is how far a stream is consumed.
+type Stream struct {
+	Topic       string   `json:"topic"`
+	Group       string   `json:"group"`
+	Lag         int64    `json:"lag"`         // offsets between what is consumed and the ends of the partitions
+	Nodes       int64    `json:"nodes"`       // processes that take part
+	Assignments int64    `json:"assignments"` // how often partitions were assigned
+	Idle        []string `json:"idle"`        // processes without a partition
 }
 
 // Intent is the desired state of the fleet, set by the operator. The store is authoritative.

@@ -45,7 +45,7 @@ func (v View) beforeDocuments() string {
 	if v.Phase.Name == "" || v.Phase.Name == "documents" || v.Documents > 0 {
 		return ""
 	}
-	words := map[string]string{"snapshot": "waiting for the snapshot", "metadata": "creating templates", "indices": "creating indices", "import": "reading files"}
+	words := map[string]string{"snapshot": "waiting for the snapshot", "metadata": "creating templates", "indices": "creating indices", "import": "reading files", "consume": "waiting for messages"}
 	if v.DryRun {
 		words["metadata"], words["indices"] = "reading templates", "reading the metadata of indices"
 	}

@@ -63,6 +63,9 @@ type Runner struct {
 	Helpers *lucene.Helpers
 	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.
 	RecordEvery time.Duration
+	// Endless states that items have no end, as those of a stream: a lease that is over leaves no successor. The item is given
+	// back with its watermark, and leased again.
+	Endless bool
 }
 
 // DocumentEditor changes documents by rules of the user. It is used by one goroutine.
@@ -245,6 +248,8 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	cancel()
 	watermark, counts := j.settled()
 	switch {
+	case j.runner.Endless:
+		return j.giveBackAs(ctx, cms.Return{Cause: cms.CauseDrain}, nil)
 	case j.source.End() != Unknown && watermark >= j.source.End():
 		return j.complete(ctx)
 	case watermark <= j.begin:

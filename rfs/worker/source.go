@@ -32,7 +32,8 @@ type Reading interface {
 	Next(ctx context.Context, to *Sink) error
 	// End returns the ordinal behind the last record, or Unknown; after io.EOF it is known.
 	End() int64
-	// Checks returns what is kept with the item of what was read below the watermark; nil: nothing.
+	// Checks returns what is kept with the item of what was read below the watermark, which is durable; nil: nothing. It is
+	// called before the watermark is recorded.
 	Checks(watermark int64, setup, copying time.Duration) (json.RawMessage, error)
 	// Close gives everything back.
 	Close() error

@@ -104,3 +104,10 @@ func (n *Nodes) update(ctx context.Context, change func(nodes []Node, now int64)
 	}
 	return nil
 }
+
+// Withdraw removes a node.
+func (n *Nodes) Withdraw(ctx context.Context, token string) error {
+	return n.update(ctx, func(nodes []Node, _ int64) []Node {
+		return slices.DeleteFunc(nodes, func(x Node) bool { return x.Token == token })
+	})
+}

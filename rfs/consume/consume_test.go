@@ -1,0 +1,539 @@
+package consume_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/consume"
+	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// bubbleClock reads the virtual time of a synctest bubble on every clock.
+type bubbleClock struct{ start time.Time }
+
+func (c bubbleClock) Read() cms.Reading {
+	now := time.Now()
+	return cms.Reading{Wall: now, Mono: now.Sub(c.start), Boot: now.Sub(c.start)}
+}
+
+func (bubbleClock) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// topic is a stream in memory.
+type topic struct {
+	mu        sync.Mutex
+	id        string
+	parts     [][]consume.Message
+	begins    []int64
+	committed map[int]int64
+	away      bool
+	ahead     func(partition int, offset int64) string // what is wrong with a commit
+	wrong     string
+}
+
+func (s *topic) add(partition int, key, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := consume.Message{Offset: int64(len(s.parts[partition])), Key: []byte(key), Value: []byte(value)}
+	if value == "" {
+		m.Value = nil
+	}
+	s.parts[partition] = append(s.parts[partition], m)
+}
+
+// view is the stream as one process sees it; a process that was killed sees nothing.
+type view struct {
+	*topic
+	killed *atomic.Bool
+}
+
+func (v view) check() error {
+	if v.killed.Load() || v.away {
+		return fmt.Errorf("no broker: %w", fault.ErrUnavailable)
+	}
+	return nil
+}
+
+func (v view) Describe(context.Context) (d consume.Description, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	d.ID = v.id
+	for p := range v.parts {
+		d.Partitions = append(d.Partitions, consume.Range{Begin: v.begins[p], End: int64(len(v.parts[p]))})
+	}
+	return d, v.check()
+}
+
+func (v view) Committed(context.Context) (map[int]int64, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := map[int]int64{}
+	for p, o := range v.committed {
+		all[p] = o
+	}
+	return all, v.check()
+}
+
+func (v view) Commit(_ context.Context, offsets map[int]int64) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.check(); err != nil {
+		return err
+	}
+	for p, o := range offsets {
+		v.committed[p] = o
+		if v.wrong == "" && v.ahead != nil {
+			v.wrong = v.ahead(p, o)
+		}
+	}
+	return nil
+}
+
+func (v view) Open(_ context.Context, partition int, from int64) (consume.Messages, error) {
+	return &cursor{v, partition, from}, v.check()
+}
+
+type cursor struct {
+	view
+	partition int
+	at        int64
+}
+
+func (c *cursor) Next(ctx context.Context) ([]consume.Message, error) {
+	for range 2 {
+		c.mu.Lock()
+		all := c.parts[c.partition]
+		err := c.check()
+		c.mu.Unlock()
+		if rest := all[c.at:]; err == nil && len(rest) > 0 {
+			n := min(len(rest), 7)
+			c.at += int64(n)
+			return rest[:n], nil
+		}
+		if err := (bubbleClock{}).Sleep(ctx, 250*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+func (c *cursor) Close() {}
+
+// landing is a target in memory, which takes a moment for each request.
+type landing struct {
+	mu     sync.Mutex
+	docs   map[string]string
+	sent   int
+	takes  time.Duration
+	killed *atomic.Bool
+}
+
+func (l *landing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if err := (bubbleClock{}).Sleep(ctx, l.takes); err != nil {
+		return bulk.Result{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range n {
+		var line []byte
+		line, body, _ = bytes.Cut(body, []byte("\n"))
+		var a map[string]struct {
+			ID string `json:"_id"`
+		}
+		if err := json.Unmarshal(line, &a); err != nil {
+			return bulk.Result{}, err
+		}
+		l.sent++
+		if x, ok := a["delete"]; ok {
+			delete(l.docs, x.ID)
+			continue
+		}
+		line, body, _ = bytes.Cut(body, []byte("\n"))
+		l.docs[a["index"].ID] = string(line)
+	}
+	return bulk.Result{}, nil
+}
+
+func (l *landing) has(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.docs[id]
+	return ok
+}
+
+func (l *landing) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.docs)
+}
+
+type anyIndex struct{}
+
+func (anyIndex) Ensure(context.Context, []byte) error { return nil }
+
+type failures struct {
+	mu  sync.Mutex
+	all []doc.Failure
+}
+
+func (f *failures) Record(_ context.Context, x []doc.Failure) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, x...)
+	return nil
+}
+
+func (f *failures) Sync(context.Context) error { return nil }
+
+// cutStore is the store as a process sees it that may be killed.
+type cutStore struct {
+	cms.Store
+	killed *atomic.Bool
+}
+
+func (s cutStore) OfKind(ctx context.Context, kind string) (cms.Store, error) {
+	of, err := s.Store.OfKind(ctx, kind)
+	return cutStore{of, s.killed}, err
+}
+
+func (s cutStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+	if s.killed.Load() {
+		return cms.Item{}, 0, fmt.Errorf("killed: %w", fault.ErrUnavailable)
+	}
+	return s.Store.Apply(ctx, id, t)
+}
+
+func (s cutStore) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	if s.killed.Load() {
+		return cms.Revision{}, fmt.Errorf("killed: %w", fault.ErrUnavailable)
+	}
+	return s.Store.Put(ctx, r)
+}
+
+// world is a stream, a store and a target, in virtual time.
+type world struct {
+	t       *testing.T
+	store   cms.Store
+	topic   *topic
+	target  *landing
+	failed  *failures
+	started int
+}
+
+// process is a process of the session.
+type process struct {
+	*consume.Task
+	killed  atomic.Bool
+	stop    context.CancelFunc
+	done    chan struct{}
+	account consume.Account
+	err     error
+}
+
+func inBubble(t *testing.T, partitions int, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store, err := boltcms.OpenTemporary(filepath.Join(t.TempDir(), "cms.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		f(&world{
+			t: t, store: store, target: &landing{docs: map[string]string{}, takes: 20 * time.Millisecond}, failed: &failures{},
+			topic: &topic{id: "first", parts: make([][]consume.Message, partitions), begins: make([]int64, partitions), committed: map[int]int64{}},
+		})
+	})
+}
+
+func (w *world) start(change ...func(*consume.Task)) *process {
+	w.t.Helper()
+	p := &process{done: make(chan struct{})}
+	store := cutStore{w.store, &p.killed}
+	w.started++
+	token := fmt.Sprintf("p%d", w.started)
+	session, err := cms.New(cms.Config{Store: store, Creator: token, Clock: bubbleClock{time.Now()}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p.Task = &consume.Task{
+		Stream: view{w.topic, &p.killed}, Name: "topic", Group: "group", Store: store, Session: session, Clock: bubbleClock{time.Now()}, Log: slog.New(slog.DiscardHandler),
+		Indices: anyIndex{}, Destination: worker.ToCluster(w.target, worker.Limits{Connections: 4}), Failed: w.failed, Bulk: bulk.Options{MaxDocs: 10, MaxInFlight: 3},
+		Index: "topic", Lease: 10 * time.Second, Unavailable: 2 * time.Minute, Token: token,
+	}
+	for _, f := range change {
+		f(p.Task)
+	}
+	ctx, stop := context.WithCancel(w.t.Context())
+	p.stop = stop
+	go func() {
+		defer close(p.done)
+		p.account, p.err = p.Run(ctx)
+	}()
+	return p
+}
+
+// kill ends the process as SIGKILL does: it gives nothing back.
+func (p *process) kill() {
+	p.killed.Store(true)
+	p.stop()
+	<-p.done
+}
+
+func (p *process) end() {
+	p.stop()
+	<-p.done
+}
+
+func (w *world) account() consume.Account {
+	w.t.Helper()
+	c, err := cms.New(cms.Config{Store: w.store, Clock: bubbleClock{time.Now()}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a, err := consume.Read(w.t.Context(), c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// TestEveryMessageArrivesWhileProcessesComeAndGo kills, adds and ends processes while messages come, and takes the brokers away for a
+// while. The account equals the messages, no commit was ahead of the target, and a process that joins has its part soon.
+func TestEveryMessageArrivesWhileProcessesComeAndGo(t *testing.T) {
+	inBubble(t, 12, func(w *world) {
+		w.topic.ahead = func(partition int, offset int64) string {
+			for o := range offset {
+				if id := fmt.Sprintf("%d-%d", partition, o); !w.target.has(id) {
+					return fmt.Sprintf("%d of partition %d was committed, %s is not in the target", offset, partition, id)
+				}
+			}
+			return ""
+		}
+		sum := 0
+		fill := func(n int) {
+			for range n {
+				p := sum % 12
+				w.topic.add(p, fmt.Sprintf("%d-%d", p, len(w.topic.parts[p])), "{}")
+				sum++
+			}
+		}
+		fill(600)
+		all := []*process{w.start(), w.start(), w.start()}
+		for step := range 20 {
+			time.Sleep(5 * time.Second)
+			fill(100)
+			switch step {
+			case 3:
+				all = append(all, w.start())
+			case 6:
+				all[1].end()
+				all = append(all[:1], all[2:]...)
+			case 9, 15:
+				w.topic.mu.Lock()
+				w.topic.away = step == 9
+				w.topic.mu.Unlock()
+			}
+			i := step % len(all)
+			all[i].kill()
+			all[i] = w.start()
+		}
+		time.Sleep(2 * time.Minute)
+		a := w.account()
+		if len(a.Plan.Nodes) != 3 || a.Counts.Live != int64(sum) || a.Counts.Indexed != int64(sum) || a.Lag != 0 || w.target.size() != sum {
+			t.Errorf("%d nodes, account %+v, lag %d, %d of %d documents", len(a.Plan.Nodes), a.Counts, a.Lag, w.target.size(), sum)
+		}
+		for _, n := range a.Plan.Nodes {
+			if len(n.Partitions) != 4 {
+				t.Errorf("%s has %v", n.Token, n.Partitions)
+			}
+		}
+		if w.topic.wrong != "" {
+			t.Error(w.topic.wrong)
+		}
+		for _, p := range all {
+			p.end()
+			if p.err != nil {
+				t.Error(p.err)
+			}
+		}
+		committed := int64(0)
+		for _, o := range w.topic.committed {
+			committed += o
+		}
+		if committed != int64(sum) {
+			t.Errorf("%d are committed, want %d", committed, sum)
+		}
+		if a := w.account(); len(a.Plan.Idle()) != 0 || w.target.sent < sum {
+			t.Errorf("%d idle", len(a.Plan.Idle()))
+		}
+	})
+}
+
+// TestAProcessThatJoinsAndOneThatLeaves measures how long partitions wait for another process.
+func TestAProcessThatJoinsAndOneThatLeaves(t *testing.T) {
+	inBubble(t, 3, func(w *world) {
+		var all []*process
+		for range 4 {
+			all = append(all, w.start())
+			time.Sleep(15 * time.Second)
+		}
+		if a := w.account(); len(a.Plan.Idle()) != 1 || len(a.Plan.Nodes) != 4 {
+			t.Errorf("%+v", a.Plan)
+		}
+		shares := func() (busy, running int64) {
+			for _, p := range all {
+				if n := p.Own().Running; n > 0 {
+					busy, running = busy+1, running+n
+				}
+			}
+			return busy, running
+		}
+		if busy, running := shares(); busy != 3 || running != 3 {
+			t.Errorf("%d processes have %d partitions", busy, running)
+		}
+		for i, p := range all[:2] {
+			if i == 0 {
+				p.end()
+			} else {
+				p.kill()
+			}
+			time.Sleep(40 * time.Second)
+			for part := range 3 {
+				w.topic.add(part, fmt.Sprintf("%d-%d", part, i), "{}")
+			}
+			time.Sleep(5 * time.Second)
+			if got := w.target.size(); got != 3*(i+1) {
+				t.Errorf("%d of %d messages arrived", got, 3*(i+1))
+			}
+		}
+		for _, p := range all[2:] {
+			p.end()
+		}
+	})
+}
+
+func TestASessionGoesOnFromItsRecords(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		for i := range 40 {
+			w.topic.add(i%2, fmt.Sprint(i), "{}")
+		}
+		w.topic.committed[0] = 15 // by another tool, before the session
+		until := func(t *consume.Task) { t.UntilEnd = true }
+		p := w.start(until)
+		<-p.done
+		if p.err != nil || p.account.Counts.Live != 25 || w.target.size() != 25 {
+			t.Errorf("%v, %+v", p.err, p.account.Counts)
+		}
+		w.topic.add(0, "more", "")
+		w.topic.add(1, "1", "")
+		w.topic.committed[0], w.topic.committed[1] = 0, 0 // by another tool, since
+		p = w.start(until)
+		<-p.done
+		if p.err != nil || p.account.Counts.Live != 27 || w.target.sent != 27 || w.target.has("1") {
+			t.Errorf("%v, %+v, sent %d", p.err, p.account.Counts, w.target.sent)
+		}
+	})
+}
+
+// TestAStreamThatIsAnotherOne: what would lose messages without a word ends the process, and nothing is passed over.
+func TestAStreamThatIsAnotherOne(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*topic)
+		says   string
+	}{
+		{"the topic was made again", func(s *topic) { s.id = "second" }, "deleted and made again"},
+		{"the partition ends earlier", func(s *topic) { s.parts[0] = s.parts[0][:3] }, "ends at offset 3, this session has consumed it up to 10"},
+		{"messages were deleted", func(s *topic) { s.begins[0] = 12 }, "offsets 10 to 11 of partition 0"},
+		{"fewer partitions", func(s *topic) { s.parts = s.parts[:1] }, "this session consumes partition 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 2, func(w *world) {
+				for i := range 20 {
+					w.topic.add(i%2, fmt.Sprint(i), "{}")
+				}
+				p := w.start()
+				time.Sleep(time.Minute)
+				w.topic.mu.Lock()
+				for i := range 4 {
+					w.topic.parts[0] = append(w.topic.parts[0], consume.Message{Offset: int64(10 + i), Key: []byte(fmt.Sprint("late", i)), Value: []byte("{}")})
+				}
+				w.topic.mu.Unlock()
+				p.end()
+				before := w.account()
+				w.topic.mu.Lock()
+				c.change(w.topic)
+				w.topic.mu.Unlock()
+				p = w.start()
+				<-p.done
+				if !errors.Is(p.err, fault.ErrConfig) || !strings.Contains(p.err.Error(), c.says) {
+					t.Errorf("%v, want %q", p.err, c.says)
+				}
+				if a := w.account(); a.Partitions[0].Watermark != before.Partitions[0].Watermark {
+					t.Errorf("partition 0 moved from %d to %d", before.Partitions[0].Watermark, a.Partitions[0].Watermark)
+				}
+			})
+		})
+	}
+}
+
+// TestMorePartitions: those that are added are consumed from their beginnings.
+func TestMorePartitions(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		p := w.start(func(t *consume.Task) { t.Latest = true })
+		time.Sleep(30 * time.Second)
+		w.topic.mu.Lock()
+		w.topic.parts, w.topic.begins = append(w.topic.parts, []consume.Message{{Key: []byte("new"), Value: []byte("{}")}}), append(w.topic.begins, 0)
+		w.topic.mu.Unlock()
+		time.Sleep(30 * time.Second)
+		if !w.target.has("new") {
+			t.Errorf("%+v", w.account())
+		}
+		p.end()
+	})
+}
+
+func TestAPausedSessionTakesNothing(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		p := w.start()
+		time.Sleep(20 * time.Second)
+		c, err := cms.New(cms.Config{Store: w.store, Clock: bubbleClock{time.Now()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, order := range []cms.OrderKind{cms.OrderPause, cms.OrderResume} {
+			if _, _, err := c.Order(w.t.Context(), cms.Order{Kind: order, Who: "operator"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Second)
+			w.topic.add(0, "1", "{}")
+			time.Sleep(20 * time.Second)
+			if got := w.target.has("1"); got != (order == cms.OrderResume) {
+				t.Errorf("%s: %v", order, got)
+			}
+		}
+		p.end()
+	})
+}

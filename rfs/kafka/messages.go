@@ -1,0 +1,78 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rfsd/rfsd/rfs/consume"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// messages is an open partition, with connections of its own: a partition whose messages are not taken keeps no other from
+// being read, and asks for no more than one answer ahead.
+type messages struct {
+	topic     *Topic
+	partition int
+	client    *kgo.Client
+	batch     []consume.Message
+}
+
+// Open reads a partition from an offset on.
+func (t *Topic) Open(_ context.Context, partition int, from int64) (consume.Messages, error) {
+	client, err := kgo.NewClient(append(t.options(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.conf.Topic: {int32(partition): kgo.NewOffset().At(from)}}),
+		kgo.ConsumeStartOffset(kgo.NoResetOffset()), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.MaxConcurrentFetches(1),
+		kgo.MaxDecompressBatchBytes(int(t.conf.Batch)),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("kafka: %w: %w", err, fault.ErrConfig)
+	}
+	return &messages{topic: t, partition: partition, client: client}, nil
+}
+
+// Next returns the next messages, none when there were none for a moment.
+func (m *messages) Next(ctx context.Context) ([]consume.Message, error) {
+	if refused := m.topic.refused.Load(); refused != nil {
+		return nil, *refused
+	}
+	polling, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	fetched := m.client.PollRecords(polling, maxPoll)
+	var failed error
+	fetched.EachError(func(_ string, _ int32, err error) {
+		if failed == nil && (polling.Err() == nil || !errors.Is(err, polling.Err())) {
+			failed = err
+		}
+	})
+	if failed == nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if failed != nil {
+		return nil, m.judge(ctx, failed)
+	}
+	m.batch = m.batch[:0]
+	fetched.EachRecord(func(r *kgo.Record) {
+		m.batch = append(m.batch, consume.Message{Offset: r.Offset, Key: r.Key, Value: r.Value, Mark: r.Attrs.IsControl()})
+	})
+	return m.batch, nil
+}
+
+func (m *messages) judge(ctx context.Context, err error) error {
+	var loss *kgo.ErrDataLoss
+	var large *kgo.ErrDecompressTooLarge
+	switch {
+	case errors.As(err, &loss):
+		return fmt.Errorf("partition %d of topic %s: the brokers lost messages that were read before: %w: %w", m.partition, m.topic.conf.Topic, err, fault.ErrConfig)
+	case errors.As(err, &large):
+		return fmt.Errorf("partition %d of topic %s: the batch of messages at offset %d is longer than --max-batch-size, %d bytes, when unpacked: raise it: %w",
+			m.partition, m.topic.conf.Topic, large.Offset, m.topic.conf.Batch, fault.ErrConfig)
+	}
+	return m.topic.judge(ctx, fmt.Errorf("partition %d: %w", m.partition, err))
+}
+
+// Close closes the connections.
+func (m *messages) Close() { m.client.Close() }
