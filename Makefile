@@ -24,7 +24,7 @@ all: build
 build:
 	@mkdir -p $(BIN)
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
-	@deploy/package/size.sh 32 $(BIN)/rfsd $(BIN)/rfsctl
+	@deploy/package/size.sh 37 $(BIN)/rfsd $(BIN)/rfsctl
 
 ## lint: gofmt, vet, golangci-lint with the dependency rules between packages
 lint: tools

@@ -14,13 +14,19 @@ type Files struct {
 	From string   `flag:"from" check:"place" help:"NDJSON files to import, compare or read again instead of a snapshot, where they are: file:///path, a path, or s3://bucket/prefix"`
 }
 
+// NewIndices is what is done about indices that the target has not.
+type NewIndices struct {
+	_      struct{} `group:"Windows" section:"import"`
+	Create bool     `flag:"create-indices" help:"create missing indices with the target's defaults and templates (otherwise a missing index ends the import)"`
+}
+
 // Windows are the parts into which an import divides files.
 type Windows struct {
-	_             struct{}      `group:"Windows" section:"import"`
-	CreateIndices bool          `flag:"create-indices" help:"create missing indices with the target's defaults and templates (otherwise a missing index ends the import)"`
-	Size          int64         `flag:"window-size" default:"67108864" min:"1024" max:"1099511627776" help:"bytes of a window of an uncompressed file"`
-	Lease         time.Duration `flag:"window-lease" default:"PT1M" min:"2s" max:"1h" help:"how long a window is leased at first; the rest is handed off then"`
-	MaxAttempts   int           `flag:"max-attempts" default:"10" min:"1" max:"1000" help:"attempts in a row without progress after which a window is worked on alone, and may be given up"`
+	_           struct{} `group:"Windows" section:"import"`
+	NewIndices  NewIndices
+	Size        int64         `flag:"window-size" default:"67108864" min:"1024" max:"1099511627776" help:"bytes of a window of an uncompressed file"`
+	Lease       time.Duration `flag:"window-lease" default:"PT1M" min:"2s" max:"1h" help:"how long a window is leased at first; the rest is handed off then"`
+	MaxAttempts int           `flag:"max-attempts" default:"10" min:"1" max:"1000" help:"attempts in a row without progress after which a window is worked on alone, and may be given up"`
 }
 
 // Node is one machine's part of a migration.

@@ -169,6 +169,12 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	}
 	printTotals(w, r, m)
 	printPhases(w, m.Phases)
+	if x := m.Stream; x != nil {
+		fmt.Fprintf(w, "topic %s, group %s: lag %d, %d processes, partitions assigned %d times\n", terminal.Clean(x.Topic), terminal.Clean(x.Group), x.Lag, x.Nodes, x.Assignments)
+		for _, token := range x.Idle {
+			fmt.Fprintf(w, "idle: %s\n", terminal.Clean(token))
+		}
+	}
 	printIndices(w, m.Indices, shards)
 	printWorkers(w, r.Workers)
 	if x := r.Machines; x != nil {

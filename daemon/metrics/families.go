@@ -178,6 +178,17 @@ func migrationFamilies() []family {
 			emit(prometheus.GaugeValue, float64(t.Items-t.ItemsOpen-t.ItemsBad), "done")
 			emit(prometheus.GaugeValue, float64(t.ItemsBad), "failed")
 		}),
+		migration("rfsd_stream_lag_messages", "Offsets of a stream between what is consumed and the ends of its partitions.", nil, func(emit emitter, m *progress.Migration, _ state) {
+			if m.Stream != nil {
+				emit(prometheus.GaugeValue, float64(m.Stream.Lag))
+			}
+		}),
+		migration("rfsd_stream_nodes", "Processes that consume a stream, by whether they have a partition.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
+			if m.Stream != nil {
+				emit(prometheus.GaugeValue, float64(m.Stream.Nodes-int64(len(m.Stream.Idle))), "busy")
+				emit(prometheus.GaugeValue, float64(len(m.Stream.Idle)), "idle")
+			}
+		}),
 		migration("rfsd_migration_shards", "Shards of the migration by state.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
 			emit(prometheus.GaugeValue, float64(m.Totals.Shards-m.Totals.ShardsDone), "open")
 			emit(prometheus.GaugeValue, float64(m.Totals.ShardsDone), "ended")

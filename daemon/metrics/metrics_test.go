@@ -37,6 +37,7 @@ func full() *Registry {
 			Migration: &progress.Migration{
 				Totals: progress.Counts{Items: 10, ItemsOpen: 4, Leased: 3, ItemsBad: 1, Shards: 5, ShardsDone: 2, Indexed: 70, Bytes: 100, BytesDone: 40},
 				Phases: []progress.Phase{{Name: "documents", Started: &began}}, ReadAt: began.Add(30 * time.Second),
+				Stream: &progress.Stream{Lag: 5, Nodes: 3, Idle: []string{"a"}},
 			},
 		}
 	})

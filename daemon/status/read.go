@@ -34,15 +34,22 @@ func Sum(r *progress.Reading) (*progress.Migration, []Item) {
 	return m, out
 }
 
-// ReadAny reads a session of either kind.
+// ReadAny reads a session of any kind.
 func ReadAny(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
 	m, items, err := Read(ctx, store)
 	if err != nil || m.Totals.Items > 0 || m.Snapshot != "" {
 		return m, items, err
 	}
 	files, windows, err := ReadImport(ctx, store)
-	if err != nil || files.Totals.Items == 0 && !files.Complete {
+	if err != nil {
 		return m, items, err
 	}
-	return files, windows, nil
+	if files.Totals.Items > 0 || files.Complete {
+		return files, windows, nil
+	}
+	stream, partitions, err := ReadStream(ctx, store)
+	if err != nil || stream.Stream == nil {
+		return m, items, err
+	}
+	return stream, partitions, nil
 }

@@ -28,7 +28,7 @@ func (w *world) export(folder string, finish bool, indices ...string) {
 	}
 	defer d.Close()
 	for _, index := range indices {
-		f, err := d.Create(index, 0, 0)
+		f, err := d.Create(index, 0, 0, func() error { return nil })
 		if err == nil {
 			_, err = f.Send(w.t.Context(), fmt.Appendf(nil, "{\"index\":{\"_index\":%[1]q,\"_id\":\"1\"}}\n{\"n\":1}\n{\"index\":{\"_index\":%[1]q,\"_id\":\"2\"}}\n{\"n\":2}\n", index), 2)
 		}

@@ -2,6 +2,7 @@
 //
 //	go run ./testing/cluster/boot -version 2.19.4 [-port 9200] [-secured] [-nodes 3] [key=value ...]
 //	go run ./testing/cluster/boot elasticsearch 7.10.2 [key=value ...]
+//	go run ./testing/cluster/boot -product kafka
 //
 // It prints the URL of each node once it answers, and on standard error what else one wants to know.
 // Exit codes: 0 interrupted, 1 failed, 3 this machine lacks something that the server needs.
@@ -42,7 +43,7 @@ type wanted struct {
 
 func parse(args []string) (wanted, error) {
 	flags := flag.NewFlagSet("boot", flag.ContinueOnError)
-	product := flags.String("product", "opensearch", "opensearch or elasticsearch")
+	product := flags.String("product", "opensearch", "opensearch, elasticsearch or kafka")
 	version := flags.String("version", "", "version, such as 2.19.4")
 	port := flags.Int("port", 0, "HTTP port on loopback; 0 takes a free one")
 	secured := flags.Bool("secured", false, "TLS, basic auth and an admin client certificate (OpenSearch 1.x and 2.x)")
@@ -54,6 +55,9 @@ func parse(args []string) (wanted, error) {
 	rest := flags.Args()
 	if *version == "" && len(rest) >= 2 {
 		*product, *version, rest = rest[0], rest[1], rest[2:]
+	}
+	if *product == "kafka" && len(rest) == 0 {
+		return wanted{product: *product}, nil
 	}
 	if *version == "" || *nodes < 1 || *nodes > 9 || *nodes > 1 && *port != 0 {
 		return wanted{}, fmt.Errorf("say which: opensearch (%s) or elasticsearch (%s), then the version; 1 to 9 nodes, -port only for one",
@@ -76,6 +80,19 @@ func parse(args []string) (wanted, error) {
 	return w, nil
 }
 
+// broker starts a Kafka broker and holds it until ctx is done.
+func broker(ctx context.Context) (err error) {
+	b, err := cluster.BootKafka(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Stop()) }()
+	fmt.Println(b.Address)
+	fmt.Fprintf(os.Stderr, "Kafka %s; TLS with PLAIN or SCRAM: %s, the same without TLS: %s; user %s, password %s, authority %s\n", cluster.KafkaVersion, b.Secured, b.Login, b.Username, b.Password, b.CACert)
+	<-ctx.Done()
+	return nil
+}
+
 func run(args []string) (err error) {
 	w, err := parse(args)
 	if err != nil {
@@ -83,6 +100,9 @@ func run(args []string) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if w.product == "kafka" {
+		return broker(ctx)
+	}
 	nodes, err := cluster.BootNodes(ctx, w.product, w.version, w.nodes, w.opts...)
 	if err != nil {
 		return err

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/daemon/foreground"
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/consume"
+	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/kafka"
+	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/rollback"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/terminal"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+const consumeHelp = `Brings the messages of a Kafka topic into a cluster until it is interrupted. Start the same
+command on as many machines as you like: one of them divides the partitions among all, and again
+when one joins or is missing. A message arrives at least once; documents are overwritten by id,
+in the order of their partition. A message without a value deletes the document whose id is its
+key. The same command continues where the session was.
+
+Offsets are committed for --group when all messages below are in the target, or recorded as
+failed. No consumer may belong to the group. The session itself goes on from its own records.
+
+Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request),
+and for each partition up to twice --fetch-size, or a longer batch (--max-batch-size).
+
+The failed-document file names what was rejected or cannot be read (exit code 6 with --until-end)
+with partition and offset.`
+
+func consumeCommand() *cli.Command {
+	return config.Raw[config.Consume](cli.Command{
+		Name:        "consume",
+		Usage:       "bring the messages of a Kafka topic into a cluster; any number of processes share the partitions",
+		Description: consumeHelp,
+	}, func(ctx context.Context, call *config.Call) error {
+		if call.Line["broker-password"] != nil {
+			return config.Usage("--broker-password: a command line is visible to other users of this machine: use --broker-password-file or %s", config.Variable("broker-password"))
+		}
+		var c config.Consume
+		if err := config.Decode(call.Given(), &c); err != nil {
+			return err
+		}
+		o := consumeOptions{options: options{s3: c.S3.Options(), compression: string(export.None), fleet: true}, stream: c.Stream, create: c.NewIndices.Create}
+		if err := o.transfer(c.Transfer()); err != nil {
+			return err
+		}
+		return runConsume(ctx, o)
+	})
+}
+
+// consumeOptions are what a stream's session does, made of its settings.
+type consumeOptions struct {
+	options
+	stream config.Stream
+	create bool // missing indices
+}
+
+// streamHand is the part of one process in consuming a stream.
+type streamHand struct {
+	*consume.Task
+	in   *instruments
+	kept *cms.Coordinator
+	done []func() error
+}
+
+// openConsume puts the parts together.
+func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *instruments) (*streamHand, error) {
+	h := &streamHand{in: in}
+	give := func(err error) (*streamHand, error) { return nil, errors.Join(err, h.close()) }
+	transport, err := o.stream.Config()
+	if err != nil {
+		return give(err)
+	}
+	s := o.stream
+	topic, err := kafka.New(kafka.Config{
+		Brokers: s.Brokers, Topic: string(s.Topic), Group: s.Group, TLS: transport, Mechanism: s.SASL, Username: s.Username, Password: s.Password, PlainLoopback: s.PlainLoopback,
+		Fetch: int64(s.Fetch), Batch: int64(s.Batch), Client: "rfsd",
+	})
+	if err != nil {
+		return give(err)
+	}
+	h.done = append(h.done, topic.Close)
+	client, err := target.New(ctx, o.target)
+	if err != nil {
+		return give(err)
+	}
+	v, err := client.Info(ctx)
+	if err != nil {
+		return give(err)
+	}
+	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
+	if warning := v.Untested(); warning != "" {
+		log.Warn(warning)
+	}
+	store, closeStore, err := openStore(ctx, o.options)
+	if err != nil {
+		return give(err)
+	}
+	h.done = append(h.done, closeStore, in.holdPermit(ctx, o.options, store, log))
+	store = in.counters.Store(store)
+	writer := newHolder()
+	if h.kept, err = cms.New(cms.Config{Store: store, Creator: writer}); err != nil {
+		return give(err)
+	}
+	recorder, closeRecorder, err := openRecorder(ctx, o.options, h.kept, writer)
+	if err != nil {
+		return give(err)
+	}
+	h.done = append(h.done, closeRecorder)
+	most, err := client.MaxBody(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return give(err)
+		}
+		log.Debug("the size of requests that the target takes is not known", "error", err)
+	}
+	if o.maxDocument > 0 && (most <= 0 || most > o.maxDocument) {
+		most = o.maxDocument
+	}
+	limitMemory(memoryBudget(o.options, false), os.Getenv)
+	host, err := os.Hostname()
+	if err != nil {
+		host = ""
+	}
+	ledger := &rollback.Ledger{API: client, Records: h.kept, Log: log}
+	h.Task = &consume.Task{
+		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: store, Session: h.kept, Clock: cms.SystemClock(), Log: log,
+		Indices:  &importer.TargetIndices{Cluster: client, Create: o.create, Ledger: ledger},
+		Identity: worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines), Destination: worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log)),
+		Failed: recorder, Bulk: bulkOptions(o.options, client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
+		MaxSource: most, UntilEnd: s.UntilEnd, Lease: s.Lease, Unavailable: o.unavailable, Token: writer, Node: host,
+	}
+	return h, nil
+}
+
+// close closes what was opened, the last first.
+func (h *streamHand) close() error {
+	var errs []error
+	for i := len(h.done) - 1; i >= 0; i-- {
+		errs = append(errs, h.done[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// sample is what the process did so far.
+func (h *streamHand) sample() metrics.Sample {
+	sum, own := h.in.counters.Sample(), h.Own()
+	sum.Documents, sum.Failed, sum.SourceBytes = own.Documents, own.Failed, own.Bytes
+	return sum
+}
+
+// shownConsume returns the part of this process as rfsctl status shows it.
+func (h *streamHand) shown(o consumeOptions, log *slog.Logger, lines foreground.LogReader) *foreground.Command {
+	return foreground.New(foreground.Config{
+		Name: "consume", Version: version, Session: o.session, Slots: 1, Store: h.kept, Read: status.ReadStream,
+		Own: func() progress.Work {
+			own := h.Own()
+			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes, Running: own.Running}
+		},
+		Sample: h.sample,
+		Clock:  cms.SystemClock(), Logs: lines, Log: log, Env: os.Getenv,
+	})
+}
+
+// runConsume takes part in a session and reports it.
+func runConsume(ctx context.Context, o consumeOptions) error {
+	log, screen := newLogger(o.options)
+	log, lines := keepLines(log, o.logLevel)
+	o.warnOfRisks(log)
+	begin := time.Now()
+	h, err := openConsume(ctx, o, log, newInstruments(o.options))
+	if err != nil {
+		return err
+	}
+	stopShowing := show(ctx, h.shown(o, log, lines), log, screen)
+	account, err := h.Run(ctx)
+	stopShowing()
+	r := &consumeReport{Account: account, Idle: len(account.Plan.Idle()), Session: o.session, Seconds: time.Since(begin).Seconds(), OwnMessages: h.Own().Documents, failedDir: o.failedDir}
+	return r.conclude(o, errors.Join(err, h.close()))
+}
+
+// consumeReport is the end of a run as a script reads it. The numbers are those of all processes together, but for the own ones.
+type consumeReport struct {
+	consume.Account
+	Idle        int       `json:"idle_nodes"`
+	Session     string    `json:"session"`
+	OwnMessages int64     `json:"own_messages"` // read by this process, also those that were sent again
+	Seconds     float64   `json:"seconds"`
+	ExitCode    exit.Code `json:"exit_code"`
+	Error       string    `json:"error,omitempty"`
+	failedDir   string
+}
+
+// conclude prints the report and decides the exit code: one that was interrupted did what it was asked to.
+func (r *consumeReport) conclude(o consumeOptions, err error) error {
+	switch {
+	case err != nil:
+		r.ExitCode, r.Error = exit.Failed, err.Error()
+	case r.GivenUp > 0:
+		r.ExitCode = exit.Parts
+	case r.Counts.Failed > 0 && o.stream.UntilEnd:
+		r.ExitCode = exit.Documents
+	}
+	if o.json {
+		err = errors.Join(err, writeJSON(os.Stdout, r))
+	} else {
+		r.writeText(terminal.NewWriter(os.Stdout))
+	}
+	if r.ExitCode == exit.OK {
+		return err
+	}
+	return exit.With(r.ExitCode, err)
+}
+
+func (r *consumeReport) writeText(w io.Writer) {
+	fmt.Fprintf(w, "topic %s, group %s: %d partitions, lag %d\n", r.Topic, r.Group, len(r.Partitions), r.Lag)
+	c := r.Counts
+	fmt.Fprintf(w, "messages %d: indexed or deleted %d, failed %d, filtered %d; %s\n", c.Live, c.Indexed, c.Failed, c.Filtered, progress.Bytes(c.Bytes))
+	for _, p := range r.Partitions {
+		if p.FailedItem() {
+			fmt.Fprintf(w, "given up: partition %d at offset %d: %s\n", p.Number, p.Watermark, p.Failure)
+		}
+	}
+	if c.Failed > 0 {
+		fmt.Fprintf(w, "%d messages did not arrive; each process keeps its own with their reasons (this one in %s)\n", c.Failed, r.failedDir)
+	}
+	fmt.Fprintf(w, "%.1f s, %d messages read by this process; the same command continues\n", r.Seconds, r.OwnMessages)
+}

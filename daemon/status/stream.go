@@ -1,0 +1,71 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/consume"
+	"github.com/rfsd/rfsd/rfs/progress"
+)
+
+// StreamPhase is the name of the one phase of a session that consumes a stream.
+const StreamPhase = "consume"
+
+// ReadStream reads a session that consumes a stream from its store. Its items are partitions.
+func ReadStream(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
+	now, _, err := store.Now(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	intent, err := store.Intent(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := consume.Read(ctx, store)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &progress.Migration{
+		ReadAt: now.UTC(), Intent: progress.Intent{State: strings.ToLower(string(intent.State)), Workers: intent.Workers}, Seeded: a.Began,
+		Totals: progress.Counts{
+			Items: int64(len(a.Partitions)), ItemsOpen: int64(len(a.Partitions) - a.GivenUp), ItemsBad: int64(a.GivenUp),
+			Indexed: a.Counts.Indexed, Failed: a.Counts.Failed, Filtered: a.Counts.Filtered, SourceBytes: a.Counts.Bytes,
+		},
+		Indices: []progress.Index{}, Failures: []progress.Failure{},
+		Phases: []progress.Phase{{Name: StreamPhase, State: progress.NotStarted, Unit: "messages"}},
+	}
+	if !a.Began {
+		return m, nil, nil
+	}
+	p := &m.Phases[0]
+	p.State, p.Done, p.Total = progress.InProgress, a.Counts.Live, a.Counts.Live+a.Lag
+	m.Stream = &progress.Stream{Topic: a.Topic, Group: a.Group, Lag: a.Lag, Nodes: int64(len(a.Plan.Nodes)), Assignments: a.Plan.Changes, Idle: []string{}}
+	for _, n := range a.Plan.Idle() {
+		m.Stream.Idle = append(m.Stream.Idle, n.Token)
+	}
+	items := make([]Item, 0, len(a.Partitions))
+	for _, p := range a.Partitions {
+		x := partitionItem(p, m.ReadAt)
+		items = append(items, x)
+		if x.State == Leased {
+			m.Totals.Leased++
+		}
+		if x.State == Expired {
+			m.Totals.Expired++
+		}
+		if p.FailedItem() {
+			m.Failures = append(m.Failures, progress.Failure{Reason: p.Failure, Count: 1, Examples: []string{fmt.Sprintf("%s, partition %d, offset %d", a.Topic, p.Number, p.Watermark)}})
+		}
+	}
+	inOrder(items)
+	return m, items, nil
+}
+
+// partitionItem returns the item of a partition: its topic is the index, the partition the shard.
+func partitionItem(p consume.Partition, now time.Time) Item {
+	x, _ := itemOf(p.Item, now) // its id was read before
+	return x
+}
