@@ -46,6 +46,7 @@ func (p part) Open(ctx context.Context, _ *worker.Runner, id cms.ItemID, opts *b
 	if err != nil {
 		return nil, err
 	}
+	p.durable.note(id.Shard, opts.From) // a former holder may have died before it committed this
 	return &reading{
 		Task: p.Task, messages: messages,
 		reader: reader{topic: p.Name, partition: id.Shard, format: p.Format, index: []byte(p.Index), system: p.IncludeSystem, longest: p.MaxSource},
