@@ -272,7 +272,9 @@ func TestLeader(t *testing.T) {
 			}
 		}
 		if i == 0 {
-			f.stop(leads())
+			leader := ""
+			eventually(t, "one of them leads", func() bool { leader = leads(); return leader != "" })
+			f.stop(leader)
 			f.start("n9")
 		}
 	}

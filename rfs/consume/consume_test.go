@@ -143,11 +143,10 @@ func (c *cursor) Close() {}
 
 // landing is a target in memory, which takes a moment for each request.
 type landing struct {
-	mu     sync.Mutex
-	docs   map[string]string
-	sent   int
-	takes  time.Duration
-	killed *atomic.Bool
+	mu    sync.Mutex
+	docs  map[string]string
+	sent  int
+	takes time.Duration
 }
 
 func (l *landing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
