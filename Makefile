@@ -17,7 +17,7 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all packages packages-test release build test unit race lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages abuse vuln ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all packages packages-test release build test unit race lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -76,16 +76,16 @@ fleet:
 mutants:
 	$(GO) run ./testing/mutants
 
-## e2e: the built programs, those of them that mostly wait, and the packages, against real servers: each of the three
-## beside the others, with nodes of its own (8 GB of memory; E2EJOBS=1: one after the other). Nodes that the environment
-## names are shared, one after the other. With E2EFLAGS the tests of the programs are not divided.
+## e2e: the built programs, those of their tests that mostly wait, the packages, and clusters of every version, against real
+## servers: three of the four at a time, each with nodes of its own (8 GB of memory; E2EJOBS=1: one after the other). Nodes
+## that the environment names are shared, one after the other. With E2EFLAGS the tests of the programs are not divided.
 E2EJOBS    ?= $(if $(filter RFSD_TEST_OPENSEARCH_%,$(.VARIABLES)),1,3)
 WAITING    := Node|Daemon|Orders|Page|Watched|SameJSON|Lease|Deadline|SilentTarget|Tuned|KilledMigration|WorkersTake|KilledWorkers|DiskIsNearly|AtRandom
 e2e: build
 ifdef E2EPACKAGES
 	@testing/e2e.sh e2e $(TARGETS)
 else
-	@$(MAKE) --no-print-directory -j$(E2EJOBS) e2e-programs $(if $(E2EFLAGS),,e2e-waiting) e2e-packages
+	@$(MAKE) --no-print-directory -j$(E2EJOBS) e2e-programs $(if $(E2EFLAGS),,e2e-waiting) e2e-packages e2e-clusters
 endif
 
 e2e-programs:
@@ -95,7 +95,10 @@ e2e-waiting:
 	@E2EPACKAGES=./testing/e2e/... E2EFLAGS="-run $(WAITING)" testing/e2e.sh e2e-waiting $(TARGETS)
 
 e2e-packages:
-	@E2EPACKAGES="./testing/cluster ./testing/corrupt ./rfs/..." testing/e2e.sh e2e-packages $(TARGETS)
+	@E2EPACKAGES="./testing/corrupt ./rfs/..." testing/e2e.sh e2e-packages $(TARGETS)
+
+e2e-clusters:
+	@E2EPACKAGES=./testing/cluster testing/e2e.sh e2e-clusters $(firstword $(TARGETS))
 
 ## test: what the README promises; installs what it needs on Debian/Ubuntu or names the command
 test:

@@ -108,10 +108,14 @@ func TestHelpersChangeNothingOfWhatIsRead(t *testing.T) {
 // offset.
 func TestHelpersFindDamageWhereItWasFoundWithoutThem(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(33, 34))
+	rounds := 12
+	if testing.Short() {
+		rounds = 3
+	}
 	for _, s := range layouts() {
 		s.docs = mixedDocs(s, 300)
 		clean := encodeSegment(t, s)
-		for round := range 12 {
+		for round := range rounds {
 			dir := mapDir{}
 			for k, v := range clean {
 				dir[k] = slices.Clone(v)
