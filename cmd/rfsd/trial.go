@@ -60,11 +60,9 @@ func measureLoad(ctx context.Context, o options, s *worker.Session, plan *worker
 	log.InfoContext(ctx, "the sample has arrived; it is sent again until the rate has settled", "for_at_most", o.measure)
 	found := &trialLoad{}
 	work := func() error {
+		var err error
 		check := func(ctx context.Context) error { return s.Present(ctx, plan) }
-		err := check(ctx)
-		if err == nil {
-			found.Loaded, err = (&worker.Load{Runner: s.Runner, Plan: plan, Slots: o.slots, Most: o.measure, Check: check}).Measure(ctx)
-		}
+		found.Loaded, err = (&worker.Load{Runner: s.Runner, Plan: plan, Slots: o.slots, Most: o.measure, Check: check}).Measure(ctx)
 		if err != nil && ctx.Err() == nil {
 			found.problem, err = "rate of sending: "+fault.Text(err), nil
 		}

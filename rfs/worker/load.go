@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/trial"
 )
 
@@ -26,7 +27,8 @@ type Load struct {
 	Plan   *Plan
 	Slots  int
 	Most   time.Duration // of a measurement
-	// Check returns an error when the target indices are no longer those of the run.
+	// Check returns an error when the target indices are no longer those of the run. A target that cannot answer now is asked
+	// again.
 	Check func(ctx context.Context) error
 }
 
@@ -44,7 +46,7 @@ const (
 	visitBytes    = 32 << 20 // that a slot reads of a shard before it goes to another
 	loadLook      = 250 * time.Millisecond
 	loadCheck     = 2 * time.Second  // from one check of the target to the next
-	loadGrace     = 15 * time.Second // beyond Most, until the first request
+	loadGrace     = 15 * time.Second // beyond Most, until the first request; and for a target that does not answer a check
 )
 
 var (
@@ -52,9 +54,12 @@ var (
 	errNoSample   = errors.New("the sample has no document that is short enough to be held and sent again")
 )
 
-// Measure sends until the rate has settled: with all slots, and with one slot where one shard is so large that it decides. Errors are those of the target, of the repository, and of
-// ctx.
+// Measure sends until the rate has settled: with all slots, and with one slot where one shard is so large that it decides.
+// Errors are those of Check, of the target, of the repository, and of ctx.
 func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
+	if err := l.check(ctx); err != nil {
+		return m, err
+	}
 	visits, largest, part := l.visits()
 	if err := l.hold(ctx, visits, largest); err != nil {
 		return m, err
@@ -206,14 +211,31 @@ func (m *loading) watch(ctx context.Context) (time.Duration, error) {
 		if m.flow.Enough(now) || m.read.Load() > maxLoadRead || now-begin > m.Most+loadGrace {
 			return now, nil
 		}
-		if m.Check != nil && now-checked >= loadCheck {
-			if err := m.Check(ctx); err != nil {
+		if now-checked >= loadCheck {
+			if err := m.check(ctx); err != nil {
 				return now, err
 			}
-			checked = now
+			checked = m.now()
 		}
 		if err := m.Runner.Clock.Sleep(ctx, loadLook); err != nil {
 			return now, err
+		}
+	}
+}
+
+// check asks whether the target indices are still those of the run, again while the target cannot answer: a busy one refuses
+// such requests, too (429).
+func (l *Load) check(ctx context.Context) error {
+	if l.Check == nil {
+		return nil
+	}
+	for begin := l.Runner.Clock.Read().Mono; ; {
+		err := l.Check(ctx)
+		if !errors.Is(err, fault.ErrUnavailable) || l.Runner.Clock.Read().Mono-begin >= loadGrace {
+			return err
+		}
+		if serr := l.Runner.Clock.Sleep(ctx, loadCheck); serr != nil {
+			return serr
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/trial"
 )
@@ -181,6 +182,37 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 				t.Logf("estimated %.1f s (%.1f to %.1f, fixed %.1f), in truth %.1f s: %+.0f %%; %d bytes by the sample, in truth %d", e.Seconds, e.Least, e.Most, e.Fixed, took, off, w.Bytes, sum.Totals.Bytes)
 				if off < -25 || off > 25 {
 					t.Errorf("%+.0f %%", off)
+				}
+			})
+		})
+	}
+}
+
+// TestALoadWaitsForABusyTarget: one that refuses checks for some seconds (429) is measured, one that refuses them all is not.
+func TestALoadWaitsForABusyTarget(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		busy time.Duration
+		ok   bool
+	}{{"at first", 5 * time.Second, true}, {"always", time.Hour, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				to := &pacedTarget{byteTime: time.Microsecond, free: make([]time.Time, 1)}
+				m, plan, _ := paced(t, "5.6.16-many-chunks", 5, 2, 0, to, bulk.Options{MaxBytes: 100_000, MaxInFlight: 2})
+				if _, err := m.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				check := func(context.Context) error {
+					if time.Since(begin) < c.busy {
+						return fmt.Errorf("circuit_breaking_exception: %w", fault.ErrUnavailable)
+					}
+					return nil
+				}
+				l := &Load{Runner: m.Runner, Plan: plan, Slots: 2, Most: 45 * time.Second, Check: check}
+				load, err := l.Measure(t.Context())
+				if (err == nil) != c.ok || (load.All.Rate > 0) != c.ok || !c.ok && !errors.Is(err, fault.ErrUnavailable) {
+					t.Errorf("%+v: %v", load, err)
 				}
 			})
 		})
