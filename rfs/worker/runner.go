@@ -214,12 +214,32 @@ func (j *job) mayBeKnown() time.Duration {
 	return 0
 }
 
+// lastLooks is how often the target is asked before an item is given back with all its documents sent, lookAgain the time
+// between: a busy target refuses such requests, too (429).
+const (
+	lastLooks = 6
+	lookAgain = time.Second
+)
+
+// lookBeforeEnd asks whether the target is still the same, again while it cannot answer and the lease has time left.
+func (j *job) lookBeforeEnd(ctx context.Context) error {
+	for n := 1; ; n++ {
+		err := j.guard(ctx, j.mayBeKnown())
+		if !errors.Is(err, fault.ErrUnavailable) || n == lastLooks || j.lease.UntilDeadline() < j.lease.HandoffTime()+lookAgain {
+			return err
+		}
+		if serr := j.runner.Clock.Sleep(ctx, lookAgain); serr != nil {
+			return err
+		}
+	}
+}
+
 func (j *job) complete(ctx context.Context) (Outcome, error) {
 	watermark, counts := j.settled()
 	if end := j.source.End(); end == Unknown || watermark < end { // a document was taken for done that is not
 		return j.giveBack(ctx, cms.CauseNone, fmt.Errorf("watermark %d of %d after the last document", watermark, end))
 	}
-	if err := j.guard(ctx, j.mayBeKnown()); err != nil {
+	if err := j.lookBeforeEnd(ctx); err != nil {
 		return j.finish(ctx, ctx, err)
 	}
 	if err := j.out.Commit(ctx); err != nil {

@@ -191,6 +191,36 @@ func TestTheTargetIsLookedAtBeforeAnItemEnds(t *testing.T) {
 	})
 }
 
+// TestABusyTargetIsAskedAgainBeforeAnItemEnds: one that refuses to be looked at for a moment (429) does not undo the item.
+func TestABusyTargetIsAskedAgainBeforeAnItemEnds(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		refuses int
+		want    Outcome
+	}{{"three times", 3, Completed}, {"always", 1000, Released}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := quick(nil)
+				defer store.under.Wait()
+				to := &sink{docs: map[string][32]byte{}}
+				s := newShard(t, store, to, 10*time.Minute, 64)
+				refused := 0
+				guard := func(_ context.Context, maxAge time.Duration) error {
+					if len(to.docs) == 1280 && maxAge == 0 && refused < c.refuses {
+						refused++
+						return fmt.Errorf("circuit_breaking_exception: %w", fault.ErrUnavailable)
+					}
+					return nil
+				}
+				outcome, err := s.runner.Run(t.Context(), s.lease(t), ShardSource(s.entry), guard)
+				if outcome != c.want || refused != min(c.refuses, lastLooks) {
+					t.Errorf("%v after %d refusals: %v", outcome, refused, err)
+				}
+			})
+		})
+	}
+}
+
 func TestAnItemIsCompleteOnlyAtTheEndOfItsShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := quick(nil)
