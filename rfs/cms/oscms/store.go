@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -59,8 +58,7 @@ type Store struct {
 	items   string // alias
 	control string // alias
 
-	mu    sync.Mutex
-	clock reading
+	clock cms.ServerClock
 }
 
 var (

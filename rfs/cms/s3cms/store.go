@@ -22,7 +22,6 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -62,8 +61,7 @@ type session struct {
 	name string // of the session's folder, ending in "/"
 	seen *cache
 
-	mu    sync.Mutex
-	clock reading
+	clock cms.ServerClock
 }
 
 var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
