@@ -76,7 +76,7 @@ type streamHand struct {
 	*consume.Task
 	in   *instruments
 	kept *cms.Coordinator
-	done []func() error
+	opened
 }
 
 // openConsume puts the parts together.
@@ -95,24 +95,20 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *in
 	if err != nil {
 		return give(err)
 	}
-	h.done = append(h.done, topic.Close)
+	h.opened = append(h.opened, topic.Close)
 	client, err := target.New(ctx, o.target)
 	if err != nil {
 		return give(err)
 	}
-	v, err := client.Info(ctx)
+	v, err := askTarget(ctx, client, log)
 	if err != nil {
 		return give(err)
-	}
-	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
-	if warning := v.Untested(); warning != "" {
-		log.Warn(warning)
 	}
 	store, closeStore, err := openStore(ctx, o.options)
 	if err != nil {
 		return give(err)
 	}
-	h.done = append(h.done, closeStore, in.holdPermit(ctx, o.options, store, log))
+	h.opened = append(h.opened, closeStore, in.holdPermit(ctx, o.options, store, log))
 	store = in.counters.Store(store)
 	writer := newHolder()
 	if h.kept, err = cms.New(cms.Config{Store: store, Creator: writer}); err != nil {
@@ -122,16 +118,10 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *in
 	if err != nil {
 		return give(err)
 	}
-	h.done = append(h.done, closeRecorder)
-	most, err := client.MaxBody(ctx)
+	h.opened = append(h.opened, closeRecorder)
+	most, err := longestSource(ctx, o.options, client, log)
 	if err != nil {
-		if ctx.Err() != nil {
-			return give(err)
-		}
-		log.Debug("the size of requests that the target takes is not known", "error", err)
-	}
-	if o.maxDocument > 0 && (most <= 0 || most > o.maxDocument) {
-		most = o.maxDocument
+		return give(err)
 	}
 	limitMemory(memoryBudget(o.options, false), os.Getenv)
 	host, err := os.Hostname()
@@ -147,15 +137,6 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *in
 		MaxSource: most, UntilEnd: s.UntilEnd, Lease: s.Lease, Unavailable: o.unavailable, Token: writer, Node: host,
 	}
 	return h, nil
-}
-
-// close closes what was opened, the last first.
-func (h *streamHand) close() error {
-	var errs []error
-	for i := len(h.done) - 1; i >= 0; i-- {
-		errs = append(errs, h.done[i]())
-	}
-	return errors.Join(errs...)
 }
 
 // sample is what the process did so far.

@@ -25,7 +25,7 @@ type importHand struct {
 	in    *instruments
 	blobs *repo.Counting
 	kept  *cms.Coordinator // the state of the work
-	done  []func() error
+	opened
 }
 
 // openImport puts the parts together.
@@ -41,13 +41,9 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	if err != nil {
 		return give(err)
 	}
-	v, err := client.Info(ctx)
+	v, err := askTarget(ctx, client, log)
 	if err != nil {
 		return give(err)
-	}
-	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
-	if warning := v.Untested(); warning != "" {
-		log.Warn(warning)
 	}
 	store := in.store
 	if store == nil {
@@ -55,7 +51,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		if store, closeStore, err = openStore(ctx, o.options); err != nil {
 			return give(err)
 		}
-		h.done = append(h.done, closeStore, in.holdPermit(ctx, o.options, store, log))
+		h.opened = append(h.opened, closeStore, in.holdPermit(ctx, o.options, store, log))
 	}
 	store = in.counters.Store(store)
 	writer := newHolder()
@@ -68,16 +64,10 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	if err != nil {
 		return give(err)
 	}
-	h.done = append(h.done, closeRecorder)
-	most, err := client.MaxBody(ctx)
+	h.opened = append(h.opened, closeRecorder)
+	most, err := longestSource(ctx, o.options, client, log)
 	if err != nil {
-		if ctx.Err() != nil {
-			return give(err)
-		}
-		log.Debug("the size of requests that the target takes is not known", "error", err)
-	}
-	if o.maxDocument > 0 && (most <= 0 || most > o.maxDocument) {
-		most = o.maxDocument
+		return give(err)
 	}
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
 	ledger := &rollback.Ledger{API: client, Records: kept, Log: log}
@@ -89,15 +79,6 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: writer, Solo: in.solo,
 	}
 	return h, nil
-}
-
-// close closes what was opened, the last first.
-func (h *importHand) close() error {
-	var errs []error
-	for i := len(h.done) - 1; i >= 0; i-- {
-		errs = append(errs, h.done[i]())
-	}
-	return errors.Join(errs...)
 }
 
 // sample is what the hand did so far.

@@ -104,13 +104,8 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // every answer that matters was read
-	v, err := client.Info(ctx)
-	if err != nil {
+	if _, err := askTarget(ctx, client, log); err != nil {
 		return err
-	}
-	log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
-	if warning := v.Untested(); warning != "" {
-		log.Warn(warning)
 	}
 	kept, closeKept, err := keptFailures(ctx, o, client)
 	if err != nil {

@@ -226,16 +226,12 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	v, err := client.Info(ctx)
+	v, err := askTarget(ctx, client, s.Log)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	s.Identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	s.Identity[worker.ExistingKey] = string(o.existing)
-	s.Log.Info("target", "url", client.Name(), "distribution", v.Distribution, "version", v.Number)
-	if warning := v.Untested(); warning != "" {
-		s.Log.Warn(warning)
-	}
 	s.Targets, s.Counts, s.Redirects = client, client, o.rules.Redirects
 	indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log, UUIDs: client, AllowSource: o.allowSource}
 	globals := &worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}

@@ -16,11 +16,7 @@ const ImportPhase = "import"
 
 // ReadImport reads a session that imports files from its store. Its items are windows of files.
 func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
-	now, _, err := store.Now(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	intent, err := store.Intent(ctx)
+	m, err := headOf(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -28,28 +24,46 @@ func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &progress.Migration{
-		ReadAt: now.UTC(), Intent: progress.Intent{State: strings.ToLower(string(intent.State)), Workers: intent.Workers}, Complete: a.Complete, Seeded: a.Listed,
-		Totals: progress.Counts{
-			Items: int64(len(a.Windows)), ItemsOpen: int64(len(a.Windows)) - a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Kept: a.Kept,
-			Bytes: a.Size, BytesDone: a.FileBytes, SourceBytes: a.Counts.Bytes,
-		},
-		Indices: []progress.Index{}, Failures: givenUp(a.Problems),
+	m.Complete, m.Seeded, m.Failures = a.Complete, a.Listed, givenUp(a.Problems)
+	m.Totals = progress.Counts{
+		Items: int64(len(a.Windows)), ItemsOpen: int64(len(a.Windows)) - a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Kept: a.Kept,
+		Bytes: a.Size, BytesDone: a.FileBytes, SourceBytes: a.Counts.Bytes,
 	}
 	items := make([]Item, 0, len(a.Windows))
 	for _, w := range a.Windows {
 		x := windowItem(w, m.ReadAt)
 		items = append(items, x)
-		if x.State == Leased {
-			m.Totals.Leased++
-		}
-		if x.State == Expired {
-			m.Totals.Expired++
-		}
+		countLease(&m.Totals, x.State)
 	}
 	inOrder(items)
 	m.Phases = []progress.Phase{importPhase(a)}
 	return m, items, nil
+}
+
+// headOf returns the clock and the orders of a session whose items are not shards.
+func headOf(ctx context.Context, store *cms.Coordinator) (*progress.Migration, error) {
+	now, _, err := store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	intent, err := store.Intent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &progress.Migration{
+		ReadAt: now.UTC(), Intent: progress.Intent{State: strings.ToLower(string(intent.State)), Workers: intent.Workers},
+		Indices: []progress.Index{}, Failures: []progress.Failure{},
+	}, nil
+}
+
+// countLease adds an item that is leased or whose lease is over.
+func countLease(t *progress.Counts, state string) {
+	switch state {
+	case Leased:
+		t.Leased++
+	case Expired:
+		t.Expired++
+	}
 }
 
 func importPhase(a importer.Account) progress.Phase {

@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -16,11 +15,7 @@ const StreamPhase = "consume"
 
 // ReadStream reads a session that consumes a stream from its store. Its items are partitions.
 func ReadStream(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
-	now, _, err := store.Now(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	intent, err := store.Intent(ctx)
+	m, err := headOf(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -28,15 +23,12 @@ func ReadStream(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &progress.Migration{
-		ReadAt: now.UTC(), Intent: progress.Intent{State: strings.ToLower(string(intent.State)), Workers: intent.Workers}, Seeded: a.Began,
-		Totals: progress.Counts{
-			Items: int64(len(a.Partitions)), ItemsOpen: int64(len(a.Partitions) - a.GivenUp), ItemsBad: int64(a.GivenUp),
-			Indexed: a.Counts.Indexed, Failed: a.Counts.Failed, Filtered: a.Counts.Filtered, SourceBytes: a.Counts.Bytes,
-		},
-		Indices: []progress.Index{}, Failures: []progress.Failure{},
-		Phases: []progress.Phase{{Name: StreamPhase, State: progress.NotStarted, Unit: "messages"}},
+	m.Seeded = a.Began
+	m.Totals = progress.Counts{
+		Items: int64(len(a.Partitions)), ItemsOpen: int64(len(a.Partitions) - a.GivenUp), ItemsBad: int64(a.GivenUp),
+		Indexed: a.Counts.Indexed, Failed: a.Counts.Failed, Filtered: a.Counts.Filtered, SourceBytes: a.Counts.Bytes,
 	}
+	m.Phases = []progress.Phase{{Name: StreamPhase, State: progress.NotStarted, Unit: "messages"}}
 	if !a.Began {
 		return m, nil, nil
 	}
@@ -50,12 +42,7 @@ func ReadStream(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 	for _, p := range a.Partitions {
 		x := partitionItem(p, m.ReadAt)
 		items = append(items, x)
-		if x.State == Leased {
-			m.Totals.Leased++
-		}
-		if x.State == Expired {
-			m.Totals.Expired++
-		}
+		countLease(&m.Totals, x.State)
 		if p.FailedItem() {
 			m.Failures = append(m.Failures, progress.Failure{Reason: p.Failure, Count: 1, Examples: []string{fmt.Sprintf("%s, partition %d, offset %d", a.Topic, p.Number, p.Watermark)}})
 		}
