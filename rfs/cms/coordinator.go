@@ -78,7 +78,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if cfg.Shared {
 		c.grace = maxGrace
 	}
-	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand)}
+	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand), crowd: cfg.Tries > 0}
 	c.leases = &Leases{store: cfg.Store, clock: cfg.Clock, retries: c.retries, budget: readBudget}
 	return c, nil
 }

@@ -13,7 +13,7 @@ import (
 
 // budget says how often and how long a request is repeated.
 type budget struct {
-	tries      int
+	tries      int // and one pause less; a long pause has further tries in it
 	first, cap time.Duration
 	full       bool    // full jitter: anything between 0 and the pause
 	until      instant // with bounded: no pause crosses it
@@ -34,28 +34,39 @@ func (b budget) before(i instant) budget {
 	return b
 }
 
+// maxUnasked is the longest time between two tries, so that the end of an outage is noticed; a crowd leaves the store alone for
+// the whole of a pause.
+const maxUnasked = 3 * time.Second
+
 // retrier repeats requests that ended in fault.ErrUnavailable or ErrConflict.
 type retrier struct {
 	clock Clock
 	rand  *jitter
+	crowd bool // many processes use the store
 }
 
 // retryAfter is implemented by errors that carry the pause the other side asked for.
 type retryAfter interface{ RetryAfter() time.Duration }
 
 func (r retrier) do(ctx context.Context, b budget, f func(context.Context) error) error {
-	pause := b.first
+	pause, pauses, rest := b.first, b.tries-1, time.Duration(0) // the next pause, how many are left, and what is left of this one
 	for try := 1; ; try++ {
 		err := f(ctx)
 		if err == nil || ctx.Err() != nil || !(errors.Is(err, fault.ErrUnavailable) || errors.Is(err, ErrConflict)) {
 			return err
 		}
-		if try >= b.tries {
-			return fmt.Errorf("after %d tries: %w", try, err)
+		if rest <= 0 {
+			if pauses <= 0 {
+				return fmt.Errorf("after %d tries: %w", try, err)
+			}
+			if rest = pause; b.full {
+				rest = r.rand.between(0, pause)
+			}
+			pauses, pause = pauses-1, min(2*pause, b.cap)
 		}
-		d := pause
-		if b.full {
-			d = r.rand.between(0, pause)
+		d := rest
+		if !r.crowd {
+			d = min(d, maxUnasked)
 		}
 		var asked retryAfter
 		if errors.As(err, &asked) {
@@ -67,7 +78,7 @@ func (r retrier) do(ctx context.Context, b budget, f func(context.Context) error
 		if serr := r.clock.Sleep(ctx, d); serr != nil {
 			return errors.Join(err, serr)
 		}
-		pause = min(2*pause, b.cap)
+		rest -= d
 	}
 }
 

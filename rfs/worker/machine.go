@@ -107,7 +107,11 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 		s.Log.WarnContext(ctx, "lease of a phase lost", "phase", st.Phase, "error", err)
 		return false, nil // whoever has it goes on
 	}
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	limit := time.Minute // a busy store, too, is told: nobody could work on the phase before the lease is over
+	if ctx.Err() != nil {
+		limit = 5 * time.Second
+	}
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	rerr := lease.Release(back, phaseCause(ctx, err), fault.Text(err))
 	if errors.Is(rerr, fault.ErrLeaseLost) {

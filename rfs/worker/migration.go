@@ -94,7 +94,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		}
 		m.sizes[e.Name] = entry.Bytes
 		m.learn(e.Name, entry)
-		if err := m.checkTargets(ctx, entry, 0); errors.Is(err, ErrTargetReplaced) {
+		if err := m.insist(ctx, func() error { return m.checkTargets(ctx, entry, 0) }); errors.Is(err, ErrTargetReplaced) {
 			if _, err = m.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {
 				return err
 			} // the end of the documents reports it
@@ -120,7 +120,7 @@ func (m *Migration) throughPhases(ctx context.Context) error {
 	for {
 		st, err := m.look(ctx)
 		if err == nil && !st.over && st.Phase != PhaseSnapshot {
-			if _, err := m.plan(ctx); err != nil {
+			if _, err = m.plan(ctx); err != nil && !errors.Is(err, fault.ErrUnavailable) {
 				return err
 			}
 		}
@@ -278,6 +278,26 @@ func (m *Migration) good() {
 	m.lastGood, m.lastWords = m.Runner.Clock.Read().Mono, nil
 }
 
+// insist repeats a step, which may be done again, while the other side cannot answer: a busy target refuses requests for a
+// while (429).
+func (m *Migration) insist(ctx context.Context, step func() error) error {
+	for {
+		err := step()
+		if err == nil {
+			m.good()
+		}
+		if !errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		if err := m.silent(err); err != nil {
+			return err
+		}
+		if err := m.Runner.Clock.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
 // silent decides whether the other side has been unavailable for too long.
 func (m *Migration) silent(why error) error {
 	m.mu.Lock()
@@ -334,8 +354,12 @@ func (m *Migration) audit(ctx context.Context) error {
 		return &PausedError{Indices: names, Why: m.paused[names[0]]}
 	}
 	for {
-		report, clean, err := m.endDocuments(ctx)
-		if err != nil {
+		var report cms.AuditReport
+		clean := false
+		if err := m.insist(ctx, func() (err error) {
+			report, clean, err = m.endDocuments(ctx)
+			return err
+		}); err != nil {
 			return err
 		}
 		switch {

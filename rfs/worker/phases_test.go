@@ -179,7 +179,9 @@ type life struct {
 	dies  int // at this call; 0: never
 	after bool
 	dead  bool
-	fails error // the answer to the n-th call: the process lives on; nil: it dies
+	fails error         // the answer to the n-th call: the process lives on; nil: it dies
+	lasts time.Duration // of the time in which every call from the n-th on fails; 0: only that call does
+	until time.Time     // its end; zero before
 }
 
 var errDead = errors.New("the process is dead")
@@ -192,7 +194,10 @@ func (l *life) call(f func()) error {
 		return errDead
 	}
 	l.calls++
-	if l.calls == l.dies {
+	if l.calls == l.dies && l.lasts > 0 {
+		l.until = time.Now().Add(l.lasts)
+	}
+	if l.calls == l.dies || time.Now().Before(l.until) {
 		if l.after {
 			f()
 		}
