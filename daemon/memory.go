@@ -1,28 +1,10 @@
 package daemon
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"strings"
 )
-
-// resident returns the resident memory of a process in bytes; 0 if unknown.
-func resident(pid int) int64 {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm") // in pages: size resident shared …
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(b)
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
-}
 
 // oomKills returns the number of processes that the kernel has killed for lack of memory since boot.
 func oomKills() int64 { return procNumber("/proc/vmstat", "oom_kill", 1) }

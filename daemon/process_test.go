@@ -181,8 +181,8 @@ func TestOrdersReachAWorkerAndTermEndsIt(t *testing.T) {
 		rs, _ := r.read()
 		return len(rs) == 2 && rs[1].Sample.Documents > 0
 	})
-	if resident(r.PID()) < 1<<20 {
-		t.Errorf("%d bytes resident", resident(r.PID()))
+	if metrics.Resident(r.PID()) < 1<<20 {
+		t.Errorf("%d bytes resident", metrics.Resident(r.PID()))
 	}
 	r.Stop()
 	if e := r.await(t); e.Code != 0 || !e.isClean() || e.Last.Outcome != "handed off" {

@@ -232,7 +232,7 @@ func (d *Daemon) checkMemory(s *slot, now time.Time) {
 	if pid == 0 || now.Sub(s.memoryChecked) < time.Second {
 		return
 	}
-	s.memoryChecked, s.memory = now, resident(pid)
+	s.memoryChecked, s.memory = now, metrics.Resident(pid)
 	limit := memoryLimit(d.conf.Memory)
 	if limit == 0 || s.memory <= limit {
 		s.overLimitCount = 0

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/progress"
 )
@@ -35,7 +33,7 @@ func families() []family {
 // total returns a counter without labels.
 func total(name, help string, read func(Sample) int64) family {
 	return family{name: name, help: help, read: func(emit emitter, s state) {
-		emit(prometheus.CounterValue, float64(read(s.sum)))
+		emit(counter, float64(read(s.sum)))
 	}}
 }
 
@@ -44,8 +42,8 @@ func workFamilies() []family {
 	return []family{
 		{"rfsd_documents_total", "Documents that this node's workers are done with: indexed by the target, or recorded as failed.", []string{"result"},
 			func(emit emitter, s state) {
-				emit(prometheus.CounterValue, float64(s.sum.Documents-s.sum.Failed), "indexed")
-				emit(prometheus.CounterValue, float64(s.sum.Failed), "failed")
+				emit(counter, float64(s.sum.Documents-s.sum.Failed), "indexed")
+				emit(counter, float64(s.sum.Failed), "failed")
 			}},
 		total("rfsd_documents_resent_total", "Documents that were sent again because the target was busy.", func(s Sample) int64 { return s.Resent }),
 		total("rfsd_documents_refused_total", "Documents that the target refused for good, as it answered.", func(s Sample) int64 { return s.BulkRefused }),
@@ -63,9 +61,9 @@ func workFamilies() []family {
 		{"rfsd_worker_crashes_total", "Workers that did not end cleanly, by what ended them.", []string{"class"},
 			func(emit emitter, s state) { counts(emit, s.ends) }},
 		{"rfsd_worker_restarts_total", "Workers that were started in place of one that ended.", nil,
-			func(emit emitter, s state) { emit(prometheus.CounterValue, float64(s.restarts)) }},
+			func(emit emitter, s state) { emit(counter, float64(s.restarts)) }},
 		{"rfsd_workers_reaped_total", "Workers that were killed because their lease was over by the store's clock.", nil,
-			func(emit emitter, s state) { emit(prometheus.CounterValue, float64(s.reaped)) }},
+			func(emit emitter, s state) { emit(counter, float64(s.reaped)) }},
 		{"rfsd_connections_refused_total", "Connections that a socket or port of the API refused, or ended before they showed a certificate.", []string{"listener"},
 			func(emit emitter, s state) { counts(emit, s.refused) }},
 		{"rfsd_events_sent_total", "Events for the webhook or the command, by what became of them.", []string{"sink", "result"},
@@ -74,11 +72,11 @@ func workFamilies() []family {
 					return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
 				})
 				for _, k := range keys {
-					emit(prometheus.CounterValue, float64(s.events[k]), k[0], k[1])
+					emit(counter, float64(s.events[k]), k[0], k[1])
 				}
 			}},
 		{"rfsd_rate_limit_bytes_per_second", "Bytes per second that this node sends at most, its part of the --max-rate of its fleet; 0 is no limit.", nil,
-			func(emit emitter, s state) { emit(prometheus.GaugeValue, float64(s.limit)) }},
+			func(emit emitter, s state) { emit(gauge, float64(s.limit)) }},
 	}
 }
 
@@ -87,17 +85,17 @@ func nodeFamilies() []family {
 	return []family{
 		{"rfsd_node_info", "Always 1; version and state of the node are labels.", []string{"version", "state"}, func(emit emitter, s state) {
 			if s.report != nil {
-				emit(prometheus.GaugeValue, 1, s.report.Node.Version, s.report.Node.State)
+				emit(gauge, 1, s.report.Node.Version, s.report.Node.State)
 			}
 		}},
 		{"rfsd_workers_wanted", "Workers that this node wants to run.", nil, func(emit emitter, s state) {
 			if s.report != nil {
-				emit(prometheus.GaugeValue, float64(s.report.Node.Wanted))
+				emit(gauge, float64(s.report.Node.Wanted))
 			}
 		}},
 		{"rfsd_workers_running", "Workers that run on this node.", nil, func(emit emitter, s state) {
 			if s.report != nil {
-				emit(prometheus.GaugeValue, float64(s.report.Node.Running))
+				emit(gauge, float64(s.report.Node.Running))
 			}
 		}},
 		{"rfsd_workers_in_phase", "Workers that run on this node by the phase that they act on and the state of its record.", []string{"phase", "state"}, func(emit emitter, s state) {
@@ -111,7 +109,7 @@ func nodeFamilies() []family {
 				}
 			}
 			for _, at := range slices.SortedFunc(maps.Keys(in), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-				emit(prometheus.GaugeValue, float64(in[at]), at[0], at[1])
+				emit(gauge, float64(in[at]), at[0], at[1])
 			}
 		}},
 		{"rfsd_worker_resident_bytes", "Resident memory of a worker process.", []string{"slot"}, func(emit emitter, s state) {
@@ -120,7 +118,7 @@ func nodeFamilies() []family {
 			}
 			for _, w := range s.report.Workers {
 				if w.Resident > 0 {
-					emit(prometheus.GaugeValue, float64(w.Resident), strconv.Itoa(w.Slot))
+					emit(gauge, float64(w.Resident), strconv.Itoa(w.Slot))
 				}
 			}
 		}},
@@ -130,7 +128,7 @@ func nodeFamilies() []family {
 		machines("rfsd_machines_driver_failing", "1 when the last call of the scaler's driver failed, else 0.", func(m *status.Machines) float64 { return truth(m.Error != "") }),
 		{"rfsd_store_reachable", "1 when the last reading of the coordination store succeeded, else 0.", nil, func(emit emitter, s state) {
 			if s.report != nil {
-				emit(prometheus.GaugeValue, truth(s.report.StoreError == "" && s.report.Migration != nil))
+				emit(gauge, truth(s.report.StoreError == "" && s.report.Migration != nil))
 			}
 		}},
 	}
@@ -140,7 +138,7 @@ func nodeFamilies() []family {
 func machines(name, help string, read func(*status.Machines) float64) family {
 	return family{name, help, nil, func(emit emitter, s state) {
 		if s.report != nil && s.report.Machines != nil {
-			emit(prometheus.GaugeValue, read(s.report.Machines))
+			emit(gauge, read(s.report.Machines))
 		}
 	}}
 }
@@ -165,63 +163,63 @@ func migration(name, help string, labels []string, read func(emitter, *progress.
 func migrationFamilies() []family {
 	return []family{
 		migration("rfsd_migration_age_seconds", "Age of the last reading of the coordination store.", nil, func(emit emitter, _ *progress.Migration, s state) {
-			emit(prometheus.GaugeValue, s.report.Stale)
+			emit(gauge, s.report.Stale)
 		}),
 		migration("rfsd_migration_complete", "1 when every phase has ended and no work item is open.", nil, func(emit emitter, m *progress.Migration, _ state) {
-			emit(prometheus.GaugeValue, truth(m.Complete))
+			emit(gauge, truth(m.Complete))
 		}),
 		migration("rfsd_migration_items", "Work items of the migration by state.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
 			t := m.Totals
-			emit(prometheus.GaugeValue, float64(t.ItemsOpen-t.Leased-t.Expired), "free")
-			emit(prometheus.GaugeValue, float64(t.Expired), "expired")
-			emit(prometheus.GaugeValue, float64(t.Leased), "leased")
-			emit(prometheus.GaugeValue, float64(t.Items-t.ItemsOpen-t.ItemsBad), "done")
-			emit(prometheus.GaugeValue, float64(t.ItemsBad), "failed")
+			emit(gauge, float64(t.ItemsOpen-t.Leased-t.Expired), "free")
+			emit(gauge, float64(t.Expired), "expired")
+			emit(gauge, float64(t.Leased), "leased")
+			emit(gauge, float64(t.Items-t.ItemsOpen-t.ItemsBad), "done")
+			emit(gauge, float64(t.ItemsBad), "failed")
 		}),
 		migration("rfsd_stream_lag_messages", "Offsets of a stream between what is consumed and the ends of its partitions.", nil, func(emit emitter, m *progress.Migration, _ state) {
 			if m.Stream != nil {
-				emit(prometheus.GaugeValue, float64(m.Stream.Lag))
+				emit(gauge, float64(m.Stream.Lag))
 			}
 		}),
 		migration("rfsd_stream_nodes", "Processes that consume a stream, by whether they have a partition.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
 			if m.Stream != nil {
-				emit(prometheus.GaugeValue, float64(m.Stream.Nodes-int64(len(m.Stream.Idle))), "busy")
-				emit(prometheus.GaugeValue, float64(len(m.Stream.Idle)), "idle")
+				emit(gauge, float64(m.Stream.Nodes-int64(len(m.Stream.Idle))), "busy")
+				emit(gauge, float64(len(m.Stream.Idle)), "idle")
 			}
 		}),
 		migration("rfsd_migration_shards", "Shards of the migration by state.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
-			emit(prometheus.GaugeValue, float64(m.Totals.Shards-m.Totals.ShardsDone), "open")
-			emit(prometheus.GaugeValue, float64(m.Totals.ShardsDone), "ended")
+			emit(gauge, float64(m.Totals.Shards-m.Totals.ShardsDone), "open")
+			emit(gauge, float64(m.Totals.ShardsDone), "ended")
 		}),
 		migration("rfsd_migration_documents", "Documents of the migration that are dealt with, as recorded in the store.", []string{"result"}, func(emit emitter, m *progress.Migration, _ state) {
-			emit(prometheus.GaugeValue, float64(m.Totals.Indexed), "indexed")
-			emit(prometheus.GaugeValue, float64(m.Totals.Failed), "failed")
-			emit(prometheus.GaugeValue, float64(m.Totals.Filtered), "filtered")
-			emit(prometheus.GaugeValue, float64(m.Totals.Kept), "kept")
+			emit(gauge, float64(m.Totals.Indexed), "indexed")
+			emit(gauge, float64(m.Totals.Failed), "failed")
+			emit(gauge, float64(m.Totals.Filtered), "filtered")
+			emit(gauge, float64(m.Totals.Kept), "kept")
 		}),
 		migration("rfsd_migration_documents_reduced", "Indexed documents whose source may lack parts of what was indexed.", nil, func(emit emitter, m *progress.Migration, _ state) {
-			emit(prometheus.GaugeValue, float64(m.Totals.Reduced))
+			emit(gauge, float64(m.Totals.Reduced))
 		}),
 		migration("rfsd_migration_bytes", "Repository bytes of the shards of the migration.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
-			emit(prometheus.GaugeValue, float64(m.Totals.BytesDone), "done")
-			emit(prometheus.GaugeValue, float64(m.Totals.Bytes-m.Totals.BytesDone), "open")
+			emit(gauge, float64(m.Totals.BytesDone), "done")
+			emit(gauge, float64(m.Totals.Bytes-m.Totals.BytesDone), "open")
 		}),
 		migration("rfsd_migration_eta_seconds", "Estimated time to the end by bytes; absent when it is not known or no work is wanted.", nil, func(emit emitter, _ *progress.Migration, s state) {
 			if s.report.Progress.Left != nil {
-				emit(prometheus.GaugeValue, *s.report.Progress.Left)
+				emit(gauge, *s.report.Progress.Left)
 			}
 		}),
 		migration("rfsd_migration_documents_per_second", "Documents per second of the whole migration over the last minute.", nil, func(emit emitter, _ *progress.Migration, s state) {
-			emit(prometheus.GaugeValue, s.report.Progress.Rate)
+			emit(gauge, s.report.Progress.Rate)
 		}),
 		migration("rfsd_migration_share_ratio", "Part of the repository bytes that is done, 0 to 1.", nil, func(emit emitter, _ *progress.Migration, s state) {
-			emit(prometheus.GaugeValue, s.report.Progress.Share)
+			emit(gauge, s.report.Progress.Share)
 		}),
 		migration("rfsd_migration_given_up", "Work items, indices and phases that failed and do not become complete by themselves.", nil, func(emit emitter, _ *progress.Migration, s state) {
-			emit(prometheus.GaugeValue, float64(s.report.Progress.GivenUp))
+			emit(gauge, float64(s.report.Progress.GivenUp))
 		}),
 		migration("rfsd_migration_quiet_seconds", "How long no document has arrived although items are in work.", nil, func(emit emitter, _ *progress.Migration, s state) {
-			emit(prometheus.GaugeValue, s.report.Progress.Quiet)
+			emit(gauge, s.report.Progress.Quiet)
 		}),
 		migration("rfsd_phase_duration_seconds", "Time from the begin of a phase to its end, or to now.", []string{"phase"}, func(emit emitter, m *progress.Migration, s state) {
 			for _, p := range m.Phases {
@@ -232,7 +230,7 @@ func migrationFamilies() []family {
 				if p.Finished != nil {
 					end = *p.Finished
 				}
-				emit(prometheus.GaugeValue, max(end.Sub(*p.Started).Seconds(), 0), p.Name)
+				emit(gauge, max(end.Sub(*p.Started).Seconds(), 0), p.Name)
 			}
 		}),
 	}

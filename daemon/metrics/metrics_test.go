@@ -56,7 +56,7 @@ func text(t *testing.T, r *Registry) string {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	r.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if rec.Code != http.StatusOK {
+	if rec.Code != http.StatusOK || rec.Header().Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
 		t.Fatalf("status %d: %s", rec.Code, rec.Body)
 	}
 	return rec.Body.String()
@@ -86,6 +86,35 @@ func TestEveryMetricHasHelpUnitAndValue(t *testing.T) {
 		isCounter := strings.Contains(out, "# TYPE "+f.name+" counter")
 		if isCounter != strings.HasSuffix(f.name, "_total") {
 			t.Errorf("%s: a counter, and only a counter, ends in _total", f.name)
+		}
+	}
+}
+
+// TestTheTextIsWhatPrometheusReads: each line is of the format, no series is there twice, and labels are escaped.
+func TestTheTextIsWhatPrometheusReads(t *testing.T) {
+	r := full()
+	r.Event("a\"b\\c\nd\xff", "sent")
+	r.Event("a", "failed")
+	out := text(t, r)
+	head := regexp.MustCompile(`^# (HELP|TYPE) ([a-z_]+) \S.*$`)
+	value := regexp.MustCompile(`^(([a-z_]+)(?:\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z]+="(?:[^"\\\n]|\\["\\n])*")*\})?) (?:[0-9.]+(?:e[+-][0-9]+)?|\+Inf)$`)
+	seen, described := map[string]bool{}, ""
+	for line := range strings.Lines(out) {
+		line = strings.TrimSuffix(line, "\n")
+		if h := head.FindStringSubmatch(line); h != nil {
+			described = h[2]
+		} else if v := value.FindStringSubmatch(line); v == nil || seen[v[1]] || !strings.HasPrefix(v[2], described) {
+			t.Errorf("line %q, below %s, there before: %t", line, described, v != nil && seen[v[1]])
+		} else {
+			seen[v[1]] = true
+		}
+	}
+	for _, want := range []string{
+		`rfsd_events_sent_total{sink="a\"b\\c\nd` + "\uFFFD" + `",result="sent"} 1`, `rfsd_bulk_request_duration_seconds_bucket{le="+Inf"} 3`, "go_goroutines",
+		"go_memstats_heap_alloc_bytes", "process_start_time_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
+	} {
+		if !strings.Contains(out, "\n"+want) {
+			t.Errorf("%s is missing in\n%s", want, out)
 		}
 	}
 }

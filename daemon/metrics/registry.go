@@ -1,25 +1,17 @@
 package metrics
 
 import (
-	"fmt"
-	"maps"
-	"net/http"
-	"slices"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/rfsd/rfsd/daemon/status"
 )
 
 // Registry adds up the samples of workers and shows them, and the state of node and migration,
-// to Prometheus. It has a registry of its own: nothing global is touched.
+// to Prometheus.
 type Registry struct {
-	prometheus *prometheus.Registry
-	report     func() status.Report
+	report  func() status.Report
+	started time.Time
 
 	mu       sync.Mutex
 	sum      Sample
@@ -35,25 +27,10 @@ type Registry struct {
 // NewRegistry returns a registry. report returns the state of the node on each scrape; nil
 // when there is no node, as in a lone worker.
 func NewRegistry(report func() status.Report) *Registry {
-	r := &Registry{
-		prometheus: prometheus.NewPedanticRegistry(), report: report,
+	return &Registry{
+		report: report, started: time.Now(),
 		leases: map[string]int64{}, ends: map[string]int64{}, refused: map[string]int64{}, events: map[[2]string]int64{},
 	}
-	r.prometheus.MustRegister(r, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return r
-}
-
-// Handler serves the metrics as text.
-func (r *Registry) Handler() http.Handler {
-	return promhttp.HandlerFor(r.prometheus, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
-}
-
-// WriteFile writes the metrics to a file in the text format, at once or not at all.
-func (r *Registry) WriteFile(name string) error {
-	if err := prometheus.WriteToTextfile(name, r.prometheus); err != nil {
-		return fmt.Errorf("metrics file: %w", err)
-	}
-	return nil
 }
 
 // Add adds what a worker did since its last sample.
@@ -117,64 +94,4 @@ func (r *Registry) Limit(bytesPerSecond int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.limit = bytesPerSecond
-}
-
-// family is one metric: its description and how it is read.
-type family struct {
-	name, help string
-	labels     []string
-	read       func(emit emitter, s state)
-}
-
-type emitter func(kind prometheus.ValueType, value float64, labels ...string)
-
-// state is what one collection shows.
-type state struct {
-	*Registry
-	report *status.Report
-	now    time.Time
-}
-
-// Describe lists the families.
-func (r *Registry) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range families() {
-		ch <- f.desc()
-	}
-	for _, h := range histograms() {
-		ch <- h.desc()
-	}
-}
-
-func (f family) desc() *prometheus.Desc { return prometheus.NewDesc(f.name, f.help, f.labels, nil) }
-
-// Collect reads everything at this moment.
-func (r *Registry) Collect(ch chan<- prometheus.Metric) {
-	s := state{Registry: r, now: time.Now()}
-	if r.report != nil {
-		rep := r.report()
-		s.report = &rep
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, f := range families() {
-		desc := f.desc()
-		f.read(func(kind prometheus.ValueType, value float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
-		}, s)
-	}
-	for _, h := range histograms() {
-		l := h.latency(r.sum)
-		buckets, sum := map[float64]uint64{}, uint64(0)
-		for i, bound := range Bounds {
-			sum += uint64(max(l.Buckets[i], 0))
-			buckets[bound] = sum
-		}
-		ch <- prometheus.MustNewConstHistogram(h.desc(), uint64(max(l.Count, 0)), l.Seconds, buckets)
-	}
-}
-
-func counts(emit emitter, m map[string]int64) {
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		emit(prometheus.CounterValue, float64(m[k]), k)
-	}
 }
