@@ -2,7 +2,7 @@
 # build.sh VERSION [ARCH...]: makes the deb and the rpm of each ARCH (amd64, arm64; default: that of this machine) in dist/,
 # with SHA256SUMS, and what each is made of in dist/ARCH. The programs are static-pie, so that the kernel places them at
 # random addresses; gcc links them, for another architecture its cross compiler. The same commit, Go and gcc make the same
-# bytes wherever they are built.
+# bytes wherever they are built. make runs it, with the GOFLAGS of the Makefile.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # v2.44.2 is the newest whose modules are all to be had.
@@ -60,7 +60,7 @@ for ARCH in "$@"; do
     *) echo "packages: $program is not position-independent" >&2; exit 1 ;;
     esac
   done
-  deploy/package/size.sh 42 "$out/bin/rfsd" "$out/bin/rfsctl"
+  deploy/package/size.sh 36 "$out/bin/rfsd" "$out/bin/rfsctl"
   # What the programs are made of, from the programs themselves, packed and beside the packages.
   go run ./deploy/package/sbom -version "$VERSION" -bom "$out/rfsd.cdx.json" -licences "$out/LICENCES.txt" "$out/bin/rfsd" "$out/bin/rfsctl"
   for format in deb rpm; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # size.sh MIB PROGRAM...: fails when a program is larger than so many MiB. A daemon starts a worker by exec, so that its size
-# is page cache on each machine. 4.5 MiB of rfsd are the client of Kafka, which has no build tags.
+# is page cache on each machine. Programs are built with the GOFLAGS of the Makefile, which keep them small;
 # `go tool nm -size -sort size` shows what takes the place.
 set -euo pipefail
 most=$(($1 << 20))
