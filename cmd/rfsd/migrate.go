@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/secret"
+	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/trial"
 	"github.com/rfsd/rfsd/rfs/verify"
@@ -76,6 +77,8 @@ func migrateOptions(m config.MigrateCommand) (options, error) {
 	}
 	o.trial, o.overrides.Aliases = &worker.Trial{Documents: int64(m.Trial.Documents), Prefix: m.Trial.Prefix}, metadata.AliasesNone
 	o.measure = m.Trial.Measure
+	o.refusals = &target.Refusals{}
+	o.target.Wrap, o.coordinator.Wrap = o.refusals.Wrap, o.refusals.Wrap
 	if m.Trial.Price != "" {
 		o.price, err = trial.ReadPrice(m.Trial.Price)
 	}
@@ -132,6 +135,10 @@ func migrate(ctx context.Context, o options) error {
 	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
 	r := &report{Summary: sum}
 	wall := time.Since(begin)
+	refused := time.Duration(0)
+	if o.refusals != nil {
+		refused = o.refusals.Total()
+	}
 	load := &trialLoad{}
 	if o.measure > 0 && err == nil && sum.Complete {
 		load, err = measureLoad(ctx, o, s, plan, log)
@@ -146,7 +153,7 @@ func migrate(ctx context.Context, o options) error {
 		r.Verification, err = (&comparison{options: o, ask: wholeTarget, reuse: true, memory: in.memory, log: log, screen: screen}).snapshot(ctx, counted)
 	}
 	if o.trial != nil && err == nil && sum.Complete {
-		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, trial.Measured{Wall: wall, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone}, load.problem)
+		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone}, load.problem)
 	}
 	return conclude(o, r, plan, err)
 }

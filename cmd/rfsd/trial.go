@@ -187,7 +187,11 @@ func (t *trialReport) write(w io.Writer) {
 	fmt.Fprintf(tw, "  fixed\t%.1f s, of it set-up %.2f s for each shard\n", e.Fixed, e.Setup)
 	fmt.Fprintf(tw, "  reading\t%s of decompressed sources by each of %d slots\n", rate(e.ReadRate), e.Slots)
 	fmt.Fprintf(tw, "  sending\t%s by all slots, %.1f requests/s of %s\n", rate(e.SendRate), e.RequestRate, progress.Bytes(int64(e.RequestBytes)))
-	fmt.Fprintf(tw, "  time\t%s (%s to %s), bound by %s\n", duration(e.Seconds), duration(e.Least), duration(e.Most), e.Bound)
+	if e.Seconds < trial.Short {
+		fmt.Fprintf(tw, "  time\tless than %s\n", duration(e.Most))
+	} else {
+		fmt.Fprintf(tw, "  time\t%s (%s to %s), bound by %s\n", duration(e.Seconds), duration(e.Least), duration(e.Most), e.Bound)
+	}
 	if c := e.Cost; c != nil {
 		fmt.Fprintf(tw, "  cost\t%.2f: %.2f for requests to the bucket, %.2f for egress, %.2f for the instance\n", c.Total, c.Requests, c.Egress, c.Instance)
 	}

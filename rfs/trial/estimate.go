@@ -1,10 +1,14 @@
 package trial
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Measured is what a trial run took.
 type Measured struct {
 	Wall    time.Duration // of the whole run, without Load and Alone; 0: a part of it was done by an earlier run, so that it is not known
+	Refused time.Duration // of Wall: the target or the coordination store answered no request, because it was busy or away
 	Slots   int           // shards that are worked on at the same time, at most
 	Shards  int           // of the whole, all of which were worked on
 	Busy    time.Duration // at least one shard was in work
@@ -31,10 +35,11 @@ type Whole struct {
 type Estimate struct {
 	Whole
 	Seconds      float64  `json:"seconds"`
-	Least        float64  `json:"seconds_least"` // at the fastest rate that was measured
-	Most         float64  `json:"seconds_most"`  // at the slowest
-	Fixed        float64  `json:"fixed_seconds"` // what does not grow with documents: indices, set-up of shards, leases, the end
-	FixedKnown   bool     `json:"fixed_known"`   // false: Fixed is the set-up of the shards alone
+	Least        float64  `json:"seconds_least"`   // at the fastest rate that was measured, and less what a trial run cannot know
+	Most         float64  `json:"seconds_most"`    // at the slowest, likewise, and with refusals as in the trial run
+	Fixed        float64  `json:"fixed_seconds"`   // what does not grow with documents: indices, set-up of shards, leases, the end
+	FixedKnown   bool     `json:"fixed_known"`     // false: Fixed is the set-up of the shards alone
+	Refused      float64  `json:"refused_seconds"` // of the trial run, in which no request was answered; not part of Fixed
 	Setup        float64  `json:"setup_seconds_per_shard"`
 	Slots        int      `json:"slots"`
 	ReadRate     float64  `json:"read_bytes_per_second"` // decompressed and converted by one slot; 0: not known
@@ -61,6 +66,17 @@ type Cost struct {
 	Total    float64 `json:"total"`
 }
 
+// What a trial run cannot know: how the segments of the whole are merged, what caches still hold then, how much of a sample that
+// is sent again is cheaper or dearer than new documents, and how much quicker or slower a node gets. Measured on real nodes,
+// migrations took up to so much less or more.
+const (
+	quicker = 1.2
+	slower  = 1.25
+)
+
+// Short is the time below which an estimate states no more than that, in seconds: indices, shards and leases decide then.
+const Short = 10
+
 // near is how much faster the reading of all slots may be than what they read and sent, for reading to be what takes longest.
 const near = 1.25
 
@@ -71,7 +87,7 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 		return nil, false
 	}
 	slots := max(1, min(m.Slots, m.Shards))
-	e := &Estimate{Whole: w, Slots: slots, FixedKnown: m.Wall > 0, Setup: m.Setup.Seconds() / float64(m.Shards), Bound: Sending}
+	e := &Estimate{Whole: w, Slots: slots, FixedKnown: m.Wall > 0, Refused: m.Refused.Seconds(), Setup: m.Setup.Seconds() / float64(m.Shards), Bound: Sending}
 	if e.Fixed = m.Setup.Seconds() / float64(slots); e.FixedKnown {
 		e.Fixed = m.fixed()
 	}
@@ -92,23 +108,27 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	if e.Seconds = of(m.Load.Rate, m.Alone.Rate); e.Seconds > of(m.Load.Rate, 0) {
 		e.Bound = OneShard
 	}
-	e.Least, e.Most = e.Seconds, e.Seconds
+	least, most := e.Seconds, e.Seconds
 	if m.Load.Least > 0 {
-		e.Least, e.Most = min(e.Seconds, of(m.Load.Most, m.Alone.Most)), max(e.Seconds, of(m.Load.Least, m.Alone.Least))
+		least, most = min(least, of(m.Load.Most, m.Alone.Most)), max(most, of(m.Load.Least, m.Alone.Least))
+	}
+	e.Least, e.Most = least/quicker, most*slower+e.Refused
+	if e.Seconds < Short {
+		e.Least, e.Most = 0, max(e.Most, Short)
 	}
 	e.Cost = p.of(w, e.Seconds)
 	e.Basis = basis(m, e)
 	return e, true
 }
 
-// fixed returns the seconds of the run in which no documents were copied. While shards were in work, that is the part of their
-// time.
+// fixed returns the seconds of the run in which no documents were copied, without those of refusals. While shards were in work,
+// that is the part of their time.
 func (m Measured) fixed() float64 {
 	copying := 0.0
 	if m.Leases > 0 {
 		copying = m.Busy.Seconds() * min(1, m.Copying.Seconds()/m.Leases.Seconds())
 	}
-	return max(0, m.Wall.Seconds()-copying)
+	return max(0, m.Wall.Seconds()-copying-m.Refused.Seconds())
 }
 
 // of returns what a migration costs; nil without prices.
@@ -132,6 +152,12 @@ func basis(m Measured, e *Estimate) []string {
 	b := []string{"one process with the options of the trial run, and a target that is as busy as during it"}
 	if !m.Load.Steady || m.Alone.Rate > 0 && !m.Alone.Steady {
 		b = append(b, "the rate of sending had not settled when the measurement ended: the target was warming up, or something else took its time; a second trial run is more exact")
+	}
+	if e.Refused >= 1 {
+		b = append(b, fmt.Sprintf("the target refused all requests for %.0f s of the trial run (429), or did not answer; what the migration waits like that is part of the longest time alone", e.Refused))
+	}
+	if e.Seconds < Short {
+		b = append(b, "creating indices, opening shards and counting decide about so short a migration, and take longer on a node that has just started")
 	}
 	if e.ReadRate == 0 {
 		b = append(b, "the rate of reading is not known: no shard could be read")

@@ -75,20 +75,23 @@ func TestEstimate(t *testing.T) {
 		basis       string
 	}{
 		// 8 MB/s: 500 s; of 10 s, 8 x 24/32 = 6 s copied, so 4 s are fixed.
-		{name: "the target decides", second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending},
-		{name: "reading decides", change: func(m *Measured, _ *Whole) { m.ReadBytes = 2_400_000 }, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Reading},
+		{name: "the target decides", second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending},
+		{name: "reading decides", change: func(m *Measured, _ *Whole) { m.ReadBytes = 2_400_000 }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Reading},
 		{name: "one shard decides", change: func(m *Measured, w *Whole) {
 			w.Largest, m.Alone = 3_000_000_000, Sustained{Rate: 3e6, Least: 2e6, Most: 4e6, Steady: true}
-		}, second: 1004, least: 754, most: 1504, fixed: 4, bound: OneShard},
+		}, second: 1004, least: 754 / quicker, most: 1504 * slower, fixed: 4, bound: OneShard},
 		{name: "one shard does not decide", change: func(m *Measured, w *Whole) {
 			w.Largest, m.Alone = 1_000_000_000, Sustained{Rate: 3e6, Least: 2e6, Most: 4e6, Steady: true}
-		}, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending},
-		{name: "fewer shards than slots", change: func(m *Measured, w *Whole) { m.Shards = 2 }, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending},
-		{name: "reading is not known", change: func(m *Measured, _ *Whole) { m.ReadBytes = 0 }, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending, basis: "rate of reading is not known"},
-		{name: "an earlier run did a part", change: func(m *Measured, _ *Whole) { m.Wall = 0 }, second: 501, least: 401, most: 1 + 4000./7, fixed: 1, bound: Sending, basis: "an earlier run did a part"},
-		{name: "a rate that did not settle", change: func(m *Measured, _ *Whole) { m.Load.Steady = false }, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending, basis: "had not settled"},
-		{name: "prices", price: &Price{Requests: price(0.5), Egress: price(3), Instance: price(36)}, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending, cost: 1 + 3 + 5.04},
-		{name: "one price", price: &Price{Egress: price(3)}, second: 504, least: 404, most: 4 + 4000./7, fixed: 4, bound: Sending, cost: 3},
+		}, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending},
+		{name: "fewer shards than slots", change: func(m *Measured, w *Whole) { m.Shards = 2 }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending},
+		{name: "reading is not known", change: func(m *Measured, _ *Whole) { m.ReadBytes = 0 }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending, basis: "rate of reading is not known"},
+		{name: "an earlier run did a part", change: func(m *Measured, _ *Whole) { m.Wall = 0 }, second: 501, least: 401 / quicker, most: (1 + 4000./7) * slower, fixed: 1, bound: Sending, basis: "an earlier run did a part"},
+		{name: "a rate that did not settle", change: func(m *Measured, _ *Whole) { m.Load.Steady = false }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending, basis: "had not settled"},
+		{name: "a target that was busy", change: func(m *Measured, _ *Whole) { m.Wall, m.Refused = 40*time.Second, 30*time.Second }, second: 504, least: 404 / quicker, most: (4+4000./7)*slower + 30, fixed: 4, bound: Sending, basis: "refused all requests for 30 s"},
+		{name: "a short migration", change: func(m *Measured, w *Whole) { w.Bytes = 8_000_000 }, second: 5, least: 0, most: 10, fixed: 4, bound: Sending, basis: "so short a migration"},
+		{name: "a short migration of a busy target", change: func(m *Measured, w *Whole) { w.Bytes, m.Refused = 8_000_000, 3*time.Second }, second: 2, least: 0, most: 10, fixed: 1, bound: Sending, basis: "so short a migration"},
+		{name: "prices", price: &Price{Requests: price(0.5), Egress: price(3), Instance: price(36)}, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending, cost: 1 + 3 + 5.04},
+		{name: "one price", price: &Price{Egress: price(3)}, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending, cost: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, w := measured(), whole

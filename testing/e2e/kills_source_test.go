@@ -57,16 +57,24 @@ func manySource(t *testing.T) (repo string, want truth.Docs) {
 			body.Reset()
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	made, err := n.Snapshot(ctx, "many", "snap1", "many-*")
-	must(t, err)
-	half, err := os.MkdirTemp(cache, "."+manyLayout+"-")
-	must(t, err)
-	must(t, os.CopyFS(filepath.Join(half, "repo"), os.DirFS(made)))
-	must(t, os.Rename(filepath.Join(half, "repo"), repo))
-	must(t, os.Remove(half))
+	keepSnapshot(t, n, manyLayout, "many-*")
 	return repo, want
 }
 
 func manyIndex(i int) string { return fmt.Sprint("many-", i%manyIndices) }
+
+// keepSnapshot makes the snapshot snap1 of a node, and keeps its repository in the cache under a name.
+func keepSnapshot(t *testing.T, n *cluster.Node, name, indices string) {
+	t.Helper()
+	cache, err := cluster.CacheDir()
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	made, err := n.Snapshot(ctx, name, "snap1", indices)
+	must(t, err)
+	half, err := os.MkdirTemp(cache, "."+name+"-")
+	must(t, err)
+	must(t, os.CopyFS(filepath.Join(half, "repo"), os.DirFS(made)))
+	must(t, os.Rename(filepath.Join(half, "repo"), filepath.Join(cache, name)))
+	must(t, os.Remove(half))
+}

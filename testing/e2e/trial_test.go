@@ -41,6 +41,33 @@ type triedSummary struct {
 	}
 }
 
+// classesTold returns how many documents a trial run reports as rejected, by index and class.
+func classesTold(trial triedSummary) map[string]int64 {
+	told := map[string]int64{}
+	for _, r := range trial.Trial.Rejected {
+		told[r.Index+" "+r.Class] = r.Documents
+	}
+	return told
+}
+
+// classesOf returns the same of a directory of failed documents.
+func classesOf(t *testing.T, dir string) map[string]int64 {
+	t.Helper()
+	var groups struct {
+		Groups []struct {
+			Index, Class string
+			Count        int64
+		}
+	}
+	failures := Run(t, "rfsctl", "failures", "--failed-documents", dir, "--output", "json")
+	must(t, json.Unmarshal([]byte(failures.Stdout), &groups))
+	came := map[string]int64{}
+	for _, g := range groups.Groups {
+		came[g.Index+" "+g.Class] += g.Count
+	}
+	return came
+}
+
 func triedOf(t *testing.T, res Result) triedSummary {
 	t.Helper()
 	var sum triedSummary
@@ -94,21 +121,7 @@ func TestATrialRunForetellsTheMigration(t *testing.T) {
 	if res.Code != 6 || whole.Totals.Live != manyDocuments {
 		t.Fatalf("exit %d: %+v\n%s", res.Code, whole.Totals, res.Stderr)
 	}
-	var groups struct {
-		Groups []struct {
-			Index, Class string
-			Count        int64
-		}
-	}
-	failures := Run(t, "rfsctl", "failures", "--failed-documents", filepath.Join(dir, "failed"), "--output", "json")
-	must(t, json.Unmarshal([]byte(failures.Stdout), &groups))
-	told, came := map[string]int64{}, map[string]int64{}
-	for _, r := range trial.Trial.Rejected {
-		told[r.Index+" "+r.Class] = r.Documents
-	}
-	for _, g := range groups.Groups {
-		came[g.Index+" "+g.Class] += g.Count
-	}
+	told, came := classesTold(trial), classesOf(t, filepath.Join(dir, "failed"))
 	if len(came) == 0 || !slices.Equal(slices.Sorted(maps.Keys(told)), slices.Sorted(maps.Keys(came))) {
 		t.Errorf("the trial run told of %v, the migration had %v", told, came)
 	}
@@ -235,58 +248,4 @@ func sameNames(a, b []string) bool {
 	slices.Sort(a)
 	slices.Sort(b)
 	return slices.Equal(a, b)
-}
-
-// TestEstimatesOfTrialRuns prints what trial runs of different shapes foretell beside what the migrations that follow at once take,
-// and how busy the machine was. A difference fails only with RFSD_TRIAL=strict: it depends on what else the machine does.
-func TestEstimatesOfTrialRuns(t *testing.T) {
-	if os.Getenv("RFSD_TRIAL") == "" {
-		t.Skip("RFSD_TRIAL=1 compares eight trial runs with their migrations, for about eight minutes and a target; strict: more than 25 % of difference fails")
-	}
-	many, _ := manySource(t)
-	for _, version := range targets {
-		n := cluster.OpenSearch(t, version)
-		for _, c := range []struct {
-			name, repo, documents string
-			more                  []string
-		}{
-			{"small documents, 8 shards, the node has just started", many, "2000", nil},
-			{"small documents, 8 shards", many, "2000", nil},
-			{"small documents, 8 shards, a larger sample", many, "10000", nil},
-			{"small documents, 4 shards", many, "5000", []string{"--index-allowlist", "many-0"}},
-			{"small documents, 8 shards, 1 slot", many, "5000", []string{"--slots", "1"}},
-			{"small documents, small requests", many, "5000", []string{"--documents-per-bulk-request", "500"}},
-			{"documents of 84 kB, 1 shard", fixture(t, "7.10.2-many-chunks"), "200", nil},
-			{"documents of 17 kB, 1 shard", fixture(t, "5.6.16-many-chunks"), "300", nil},
-		} {
-			t.Run(version+"/"+c.name, func(t *testing.T) {
-				wipe(t, n)
-				dir := t.TempDir()
-				args := targetArgs(n.URL, c.repo, append([]string{"--session-name", "move"}, c.more...)...)
-				loads := []string{loadAverage(t)}
-				trial := triedOf(t, RunIn(t, dir, nil, "rfsd", append(slices.Clone(args), "--trial", c.documents)...))
-				loads = append(loads, loadAverage(t))
-				whole := triedOf(t, RunIn(t, dir, nil, "rfsd", args...))
-				loads = append(loads, loadAverage(t))
-				if trial.Trial == nil || trial.Trial.Estimate == nil || whole.Totals.Live == 0 {
-					t.Fatalf("%+v, %+v", trial, whole)
-				}
-				e := trial.Trial.Estimate
-				off := 100 * (e.Seconds/whole.Seconds - 1)
-				t.Logf("PAIR %s, %s: estimated %.1f s (%.1f to %.1f; fixed %.1f s, bound by %s) after %.1f s of trial, in truth %.1f s: %+.0f %%; load averages %v",
-					version, c.name, e.Seconds, e.Least, e.Most, e.Fixed, e.Bound, trial.Seconds, whole.Seconds, off, loads)
-				if os.Getenv("RFSD_TRIAL") == "strict" && math.Abs(off) > 25 {
-					t.Errorf("%+.0f %%", off)
-				}
-			})
-		}
-	}
-}
-
-// loadAverage returns that of the last minute.
-func loadAverage(t *testing.T) string {
-	t.Helper()
-	b, err := os.ReadFile("/proc/loadavg")
-	must(t, err)
-	return strings.Fields(string(b))[0]
 }
