@@ -45,7 +45,7 @@ func (d *Daemon) sample(read *storeState) {
 
 // publish replicates this node's reading if it is the leader. Without it the others read the store themselves.
 func (d *Daemon) publish(ctx context.Context, r *progress.Reading) {
-	if r == nil || !d.conf.Mirror.Mirrors() {
+	if d.conf.Mirror == nil || !d.conf.Mirror.Mirrors() {
 		return
 	}
 	if err := d.conf.Mirror.PublishReading(ctx, r); err != nil {
@@ -100,23 +100,24 @@ func (d *Daemon) follow(now bool) bool {
 	asked := now || time.Since(d.asked) < askedFor || d.watchers.Any()
 	offset, known := d.lastRead.offset, d.lastRead.migration != nil
 	d.mu.Unlock()
+	kind := d.coordinator().Kind()
 	if !known { // nor is the store's clock
 		return false
 	}
 	r, err := d.conf.Mirror.Reading(asked)
-	if err != nil {
-		d.log.Debug("reading_of_the_leader_not_available", "error", fault.Text(err))
-	}
 	var m *progress.Migration
 	var items []status.Item
-	if r != nil {
-		m, items = status.Sum(r)
-		m.Session = d.conf.Session
+	if err == nil && r != nil && r.Kind == kind {
+		m, items, err = status.Sum(r)
+	}
+	if err != nil {
+		d.log.Debug("reading_of_the_leader_not_available", "error", fault.Text(err))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	local := time.Now()
 	if m != nil {
+		m.Session = d.conf.Session
 		age := local.Add(offset).Sub(m.ReadAt)
 		if was := d.mirrored.migration; age >= -maxAhead && (was == nil || m.ReadAt.After(was.ReadAt)) {
 			if was != nil {

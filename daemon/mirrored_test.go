@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
@@ -141,6 +142,21 @@ func TestANodeShowsTheLeadersReading(t *testing.T) {
 	})
 }
 
+// TestAReadingOfAnotherKindIsNotShown: nodes that import and nodes that migrate may be in one fleet by mistake.
+func TestAReadingOfAnotherKindIsNotShown(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		mirror := &fakeMirror{}
+		n := startNode(t, Config{Workers: -1, Mirror: mirror, ReadInterval: 3 * time.Second, Position: fleetOf(500)}, &fakeStarter{})
+		mirror.set(false, func() *progress.Reading { return &progress.Reading{At: time.Now(), Kind: importer.Kind} })
+		for range 100 {
+			time.Sleep(time.Second)
+			if r := n.Status(t.Context()); r.Migration != nil && r.Migration.Totals.Items == 0 {
+				t.Fatalf("%+v is shown", r.Migration)
+			}
+		}
+	})
+}
+
 func text(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -235,7 +251,7 @@ func TestALyingMirrorChangesNoExitCode(t *testing.T) {
 				if ended := ctx.Err() == nil; ended != c.complete {
 					t.Errorf("it ended by itself: %v", ended)
 				}
-				want, _ := status.Sum(real)
+				want, _, _ := status.Sum(real)
 				if m := d.Migration(); m.Complete != c.complete || m.Totals != want.Totals {
 					t.Errorf("the exit code would be made of %+v", m.Totals)
 				}

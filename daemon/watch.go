@@ -61,14 +61,11 @@ func (d *Daemon) readStore(ctx context.Context) {
 	var m *progress.Migration
 	var items []status.Item
 	var reading *progress.Reading
-	switch {
-	case err != nil:
-	case d.conf.Mirror == nil:
-		m, items, err = status.Read(rctx, d.coordinator())
-	default:
-		if reading, err = progress.ReadStore(rctx, d.coordinator()); err == nil {
-			m, items = status.Sum(reading)
-		}
+	if err == nil {
+		reading, err = status.ReadStore(rctx, d.coordinator())
+	}
+	if err == nil {
+		m, items, err = status.Sum(reading)
 	}
 	var machines *status.Machines
 	if err == nil && d.conf.Scales {

@@ -254,10 +254,7 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	var d *daemon.Daemon
 	conf.Scheduler = &schedule.Scheduler{}
 	self := &member{r: r, streams: streams, sched: conf.Scheduler, log: log, daemon: func() *daemon.Daemon { return d }}
-	conf.Fleet, conf.Peers, conf.Position = self, self, conf.Scheduler.Position
-	if r.imports == nil {
-		conf.Mirror = self
-	}
+	conf.Fleet, conf.Peers, conf.Mirror, conf.Position = self, self, self, conf.Scheduler.Position
 	limit = self.rateLimit
 	inner := conf.Reload
 	conf.Reload = func() (string, error) {

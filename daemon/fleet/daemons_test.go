@@ -83,13 +83,18 @@ func TestTheStatusOutlivesTheLeader(t *testing.T) {
 		return mirrored
 	}
 	eventually(t, "two nodes show the leader's reading", func() bool { return shown() == 2 })
-	for name, n := range f.nodes {
-		if n.IsLeader() {
-			ends[name]()
-			f.stop(name)
-			delete(daemons, name)
-			delete(ends, name)
+	leader := ""
+	eventually(t, "one leads", func() bool {
+		for name, n := range f.nodes {
+			if n.IsLeader() {
+				leader = name
+			}
 		}
-	}
+		return leader != ""
+	})
+	ends[leader]()
+	f.stop(leader)
+	delete(daemons, leader)
+	delete(ends, leader)
 	eventually(t, "one node shows the next leader's reading", func() bool { return shown() == 1 })
 }

@@ -58,14 +58,14 @@ func TestEveryNodeShowsTheLeadersReading(t *testing.T) {
 		t.Helper()
 		lead()
 		eventually(t, "the leader publishes", func() bool { return leader.PublishReading(t.Context(), r) == nil })
-		want, _ := status.Sum(r)
+		want, _, _ := status.Sum(r)
 		for name, n := range f.nodes {
 			eventually(t, name+" has it", func() bool {
 				is, err := n.Reading(true)
 				if err != nil || is == nil {
 					return false
 				}
-				m, _ := status.Sum(is)
+				m, _, _ := status.Sum(is)
 				return reflect.DeepEqual(m, want)
 			})
 		}

@@ -156,7 +156,7 @@ func (c *Copy) Reading() (*progress.Reading, error) {
 	if hex.EncodeToString(digest.Sum(nil)) != h.Digest {
 		return nil, ErrIncomplete
 	}
-	r := &progress.Reading{At: c.At(), Intent: h.Intent, Repository: h.Repository, Snapshot: h.Snapshot}
+	r := &progress.Reading{At: c.At(), Kind: h.Kind, Seeded: h.Seeded, Intent: h.Intent, Repository: h.Repository, Snapshot: h.Snapshot}
 	for n := range h.Buckets {
 		b := c.buckets[n]
 		if err := c.decode(b); err != nil {

@@ -46,6 +46,8 @@ const (
 // head is written after all buckets. It says what they have to be.
 type head struct {
 	At         int64           `json:"at"` // epoch ms by the store's clock
+	Kind       string          `json:"kind,omitempty"`
+	Seeded     bool            `json:"seeded,omitempty"`
 	Buckets    int             `json:"buckets"`
 	Items      int             `json:"items"`
 	Digest     string          `json:"digest"` // SHA-256 over the SHA-256 of each bucket
@@ -86,6 +88,7 @@ type row struct {
 	SetupMs     int64        `json:"u,omitempty"`
 	ReleasedFor string       `json:"r,omitempty"`
 	Ordinals    int64        `json:"o,omitempty"` // of the shard, as its checks say
+	Task        string       `json:"t,omitempty"`
 }
 
 // numbers returns pointers to the counts, in the order in which a row has them.
@@ -97,7 +100,7 @@ func rowOf(it cms.Item) row {
 	r := row{
 		ID: it.ID, Creator: it.CreatorID, Holder: it.Holder, Expiration: it.Expiration, Exponent: it.Exponent, CompletedAt: it.CompletedAt,
 		Successors: it.Successors, Status: it.Status, Failure: it.Failure, Attempts: it.Attempts, AcquiredAt: it.AcquiredAt,
-		Watermark: it.Watermark, SetupMs: it.SetupMs, ReleasedFor: it.ReleasedFor, Ordinals: progress.Ordinals(it),
+		Watermark: it.Watermark, SetupMs: it.SetupMs, ReleasedFor: it.ReleasedFor, Ordinals: progress.Ordinals(it), Task: it.Task,
 	}
 	if it.Counts != (cms.Counts{}) {
 		for _, n := range numbers(&it.Counts) {
@@ -111,7 +114,7 @@ func (r row) item() cms.Item {
 	it := cms.Item{
 		ID: r.ID, CreatorID: r.Creator, Holder: r.Holder, Expiration: r.Expiration, Exponent: r.Exponent, CompletedAt: r.CompletedAt,
 		Successors: r.Successors, Status: r.Status, Failure: r.Failure, Attempts: r.Attempts, AcquiredAt: r.AcquiredAt,
-		Watermark: r.Watermark, SetupMs: r.SetupMs, ReleasedFor: r.ReleasedFor,
+		Watermark: r.Watermark, SetupMs: r.SetupMs, ReleasedFor: r.ReleasedFor, Task: r.Task,
 	}
 	for i, n := range numbers(&it.Counts) {
 		if i < len(r.Counts) {
@@ -216,7 +219,7 @@ func (c *Copy) Changes(r *progress.Reading, now time.Time) ([]Part, error) {
 		return nil, fmt.Errorf("%d bytes are too many for a mirror: %w", size, fault.ErrUnsupported)
 	}
 	b, err := json.Marshal(head{
-		At: r.At.UnixMilli(), Buckets: count, Items: len(r.Items), Digest: hex.EncodeToString(digest.Sum(nil)),
+		At: r.At.UnixMilli(), Kind: r.Kind, Seeded: r.Seeded, Buckets: count, Items: len(r.Items), Digest: hex.EncodeToString(digest.Sum(nil)),
 		Intent: r.Intent, Repository: r.Repository, Snapshot: r.Snapshot,
 	})
 	if err != nil {

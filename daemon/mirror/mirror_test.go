@@ -96,7 +96,10 @@ func (s *session) publish(t testing.TB, leader *Copy, others ...*Copy) (parts, b
 
 func sum(t testing.TB, r *progress.Reading) string {
 	t.Helper()
-	m, items := status.Sum(r)
+	m, items, err := status.Sum(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b, err := json.Marshal([]any{m, items, status.NewItemList(m, items, status.ItemFilter{}), status.NewAccount(m, items, status.NewFailures(), nil)})
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +257,7 @@ func FuzzCopy(f *testing.F) {
 		}
 		c.Put(key, payload, s.r.At)
 		if r, err := c.Reading(); err == nil && !reflect.DeepEqual(r.Intent, progress.Intent{}) {
-			status.Sum(r)
+			_, _, _ = status.Sum(r)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -14,16 +13,43 @@ import (
 // ImportPhase is the name of the one phase of an import.
 const ImportPhase = "import"
 
-// ReadImport reads a session that imports files from its store. Its items are windows of files.
+// ReadImport reads the import of a session from its store.
 func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
-	m, err := headOf(ctx, store)
+	r, err := readImport(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := importer.Read(ctx, store)
+	return sumImport(r)
+}
+
+// readImport reads a session that imports files from its store.
+func readImport(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
+	r, err := progress.ReadHead(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	s, err := importer.Read(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	r.Kind, r.Seeded, r.Items = importer.Kind, s.Seeded, s.Items
+	if s.Began != nil {
+		r.Phases = []cms.Record{*s.Began}
+	}
+	return r, nil
+}
+
+// sumImport is Sum of an import. Its items are windows of files.
+func sumImport(r *progress.Reading) (*progress.Migration, []Item, error) {
+	s := importer.Stored{Seeded: r.Seeded, Items: r.Items}
+	if len(r.Phases) > 0 {
+		s.Began = &r.Phases[0]
+	}
+	a, err := s.Account()
 	if err != nil {
 		return nil, nil, err
 	}
+	m := headOf(r)
 	m.Complete, m.Seeded, m.Failures = a.Complete, a.Listed, givenUp(a.Problems)
 	m.Totals = progress.Counts{
 		Items: int64(len(a.Windows)), ItemsOpen: int64(len(a.Windows)) - a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Kept: a.Kept,
@@ -41,19 +67,8 @@ func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 }
 
 // headOf returns the clock and the orders of a session whose items are not shards.
-func headOf(ctx context.Context, store *cms.Coordinator) (*progress.Migration, error) {
-	now, _, err := store.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	intent, err := store.Intent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &progress.Migration{
-		ReadAt: now.UTC(), Intent: progress.Intent{State: strings.ToLower(string(intent.State)), Workers: intent.Workers},
-		Indices: []progress.Index{}, Failures: []progress.Failure{},
-	}, nil
+func headOf(r *progress.Reading) *progress.Migration {
+	return &progress.Migration{ReadAt: r.At.UTC(), Intent: r.Intent, Indices: []progress.Index{}, Failures: []progress.Failure{}}
 }
 
 // countLease adds an item that is leased or whose lease is over.

@@ -10,19 +10,27 @@ import (
 
 // Read reads a session from its store, with its items sorted by index, shard and cursor: those of the coordinator's kind.
 func Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
-	if store.Kind() == importer.Kind {
-		return ReadImport(ctx, store)
-	}
-	r, err := progress.ReadStore(ctx, store)
+	r, err := ReadStore(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, items := Sum(r)
-	return m, items, nil
+	return Sum(r)
 }
 
-// Sum derives the state of a migration from a reading of its store, with its items sorted by index, shard and cursor.
-func Sum(r *progress.Reading) (*progress.Migration, []Item) {
+// ReadStore reads what the store holds of the items of the coordinator's kind.
+func ReadStore(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
+	if store.Kind() == importer.Kind {
+		return readImport(ctx, store)
+	}
+	return progress.ReadStore(ctx, store)
+}
+
+// Sum derives the state of a session from a reading of its store, with its items sorted by index, shard and cursor. It is a pure
+// function. A fault.ErrCorrupt or fault.ErrConfig when the store holds an import that this version cannot read.
+func Sum(r *progress.Reading) (*progress.Migration, []Item, error) {
+	if r.Kind == importer.Kind {
+		return sumImport(r)
+	}
 	m, items := r.Sum()
 	out := make([]Item, 0, len(items))
 	for _, it := range items {
@@ -31,7 +39,7 @@ func Sum(r *progress.Reading) (*progress.Migration, []Item) {
 		}
 	}
 	inOrder(out)
-	return m, out
+	return m, out, nil
 }
 
 // ReadAny reads a session of any kind.

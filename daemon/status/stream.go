@@ -15,10 +15,11 @@ const StreamPhase = "consume"
 
 // ReadStream reads a session that consumes a stream from its store. Its items are partitions.
 func ReadStream(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
-	m, err := headOf(ctx, store)
+	r, err := progress.ReadHead(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
+	m := headOf(r)
 	a, err := consume.Read(ctx, store)
 	if err != nil {
 		return nil, nil, err

@@ -116,6 +116,13 @@ func open(ctx context.Context, c *cms.Coordinator) (*state, *cms.Coordinator, er
 	return s, c, err
 }
 
+// Stored is what the store holds of the import of a session. Its sum is an Account.
+type Stored struct {
+	Began  *cms.Record // nil before it has begun
+	Seeded bool        // every item is made
+	Items  []cms.Item
+}
+
 // Busy is cms.Coordinator.Busy of the items of the import of a session; nil when it has none.
 func Busy(ctx context.Context, c *cms.Coordinator) error {
 	s, c, err := open(ctx, c)
@@ -125,20 +132,45 @@ func Busy(ctx context.Context, c *cms.Coordinator) error {
 	return c.Busy(ctx)
 }
 
-// Read returns the account of the import of a session, its items in order of file and byte.
-func Read(ctx context.Context, c *cms.Coordinator) (Account, error) {
-	s, c, err := open(ctx, c)
-	if err != nil || s == nil {
-		return Account{}, err
+// Read reads the import of a session.
+func Read(ctx context.Context, c *cms.Coordinator) (Stored, error) {
+	var s Stored
+	began, err := c.Store().Record(ctx, stateID)
+	if errors.Is(err, cms.ErrNotFound) {
+		return s, nil
 	}
-	a := Account{Began: true, ended: s.done, Status: Status{Totals: Totals{Files: s.Files, Size: s.Size}, Complete: s.done}}
-	if a.Listed, err = c.Seeded(ctx); err != nil {
-		return a, err
+	if err != nil {
+		return s, fmt.Errorf("state of the import: %w", err)
+	}
+	s.Began = &began
+	if c.Kind() != Kind {
+		if c, err = c.OfKind(ctx, Kind); err != nil {
+			return s, err
+		}
+	}
+	if s.Seeded, err = c.Seeded(ctx); err != nil {
+		return s, err
 	}
 	for it, err := range c.Items(ctx) {
 		if err != nil {
-			return a, err
+			return s, err
 		}
+		s.Items = append(s.Items, it)
+	}
+	return s, nil
+}
+
+// Account returns the sum, the items in order of file and byte.
+func (s Stored) Account() (Account, error) {
+	if s.Began == nil {
+		return Account{}, nil
+	}
+	began, err := decodeState(*s.Began)
+	if err != nil {
+		return Account{}, err
+	}
+	a := Account{Began: true, Listed: s.Seeded, ended: began.done, Status: Status{Totals: Totals{Files: began.Files, Size: began.Size}, Complete: began.done}}
+	for _, it := range s.Items {
 		w := Window{Item: it}
 		if w.ID, err = it.Range(); err != nil {
 			return a, err
@@ -156,6 +188,15 @@ func Read(ctx context.Context, c *cms.Coordinator) (Account, error) {
 		a.Complete = a.Complete && !w.Open() // one may have been opened again
 	}
 	return a, nil
+}
+
+// readAccount returns the account of the import of a session as the store has it.
+func readAccount(ctx context.Context, c *cms.Coordinator) (Account, error) {
+	s, err := Read(ctx, c)
+	if err != nil {
+		return Account{}, err
+	}
+	return s.Account()
 }
 
 func (a *Account) take(w Window) {

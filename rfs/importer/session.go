@@ -61,7 +61,7 @@ func (m *Import) begin(ctx context.Context) error {
 
 // resume reads how far the import is. One that ended and has open items again is continued.
 func (m *Import) resume(ctx context.Context) error {
-	a, err := Read(ctx, m.items)
+	a, err := readAccount(ctx, m.items)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (m *Import) same(s *state) error {
 
 // look reads how far the import is.
 func (m *Import) look(ctx context.Context) error {
-	a, err := Read(ctx, m.items)
+	a, err := readAccount(ctx, m.items)
 	if err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func (m *Import) conclude(ctx context.Context) error {
 	if err != nil || !report.Clean() {
 		return err
 	}
-	a, err := Read(ctx, m.items)
+	a, err := readAccount(ctx, m.items)
 	if err != nil {
 		return err
 	}

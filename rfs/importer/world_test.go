@@ -277,7 +277,11 @@ func (w *world) arrived(want map[string]string) {
 // account reads the import from the store.
 func (w *world) account() importer.Account {
 	w.t.Helper()
-	a, err := importer.Read(w.t.Context(), w.coordinator())
+	s, err := importer.Read(w.t.Context(), w.coordinator())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a, err := s.Account()
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -13,24 +13,33 @@ import (
 // Reading is what the coordination store held of a session at one time. Its sum is a Migration.
 type Reading struct {
 	At                   time.Time // in whole milliseconds, by the store's clock
+	Kind                 string    // of the items; "" for shards, of which alone Sum and Compact know
+	Seeded               bool      // of another kind: every item has been made
 	Intent               Intent
 	Repository, Snapshot string       // "" before the migration has begun
-	Indices, Phases      []cms.Record // their records
+	Indices, Phases      []cms.Record // their records; of another kind: its records are Phases
 	Items                []cms.Item   // all documents among the items, also those that are none
 }
 
-// ReadStore reads every item and every record of phases and indices once. Missing records are not an error.
-func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
+// ReadHead reads the store's clock and the intent of a session.
+func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	now, _, err := c.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reading{At: now.Truncate(time.Millisecond)}
 	i, err := c.Intent(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r.Intent = Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers}
+	return &Reading{At: now.Truncate(time.Millisecond), Intent: Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers}}, nil
+}
+
+// ReadStore reads every item and every record of phases and indices once. Missing records are not an error.
+func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
+	r, err := ReadHead(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	s, err := c.Settings(ctx)
 	if err != nil && !isNotFound(err) { // without settings the migration has not begun
 		return nil, err
@@ -63,6 +72,9 @@ func records(ctx context.Context, c *cms.Coordinator, kind string) (all []cms.Re
 
 // Compact returns a reading with the same sum whose records have only what Sum reads of them.
 func (r *Reading) Compact() *Reading {
+	if r.Kind != "" {
+		return r
+	}
 	is := *r
 	is.Indices, is.Phases = nil, nil
 	for _, rec := range r.Indices {
