@@ -3,6 +3,7 @@ package metadata
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,9 +31,53 @@ func Differences(asked, answer []byte) ([]Change, error) {
 	d := &differences{index: keys(all)[0]}
 	have := part(all, d.index)
 	d.settings(indexSettings(part(want, "settings")), indexSettings(part(have, "settings")))
-	d.object("mappings", part(want, "mappings"), part(have, "mappings"))
+	d.object("mappings", expanded(part(want, "mappings")), part(have, "mappings"))
 	d.aliases(part(want, "aliases"), part(have, "aliases"))
 	return d.found, nil
+}
+
+// expanded returns a mapping with its dotted names as objects, as targets make them: those of subobjects: false, and of the columnar
+// modes of Elasticsearch. A name below a field that is no object stays, for no target takes it.
+func expanded(mapping map[string]any) map[string]any {
+	properties := part(mapping, "properties")
+	if properties == nil {
+		return mapping
+	}
+	objects := map[string]any{}
+	for _, name := range keys(properties) { // an object comes before the names below it
+		f, ok := properties[name].(map[string]any)
+		if !ok {
+			objects[name] = properties[name]
+			continue
+		}
+		at, leaf := objects, name
+		for {
+			first, rest, dotted := strings.Cut(leaf, ".")
+			object, exists := at[first].(map[string]any)
+			if !dotted || first == "" || rest == "" || exists && object["properties"] == nil && object["type"] != nil {
+				break
+			}
+			if !exists {
+				object = map[string]any{}
+				at[first] = object
+			}
+			if part(object, "properties") == nil {
+				object["properties"] = map[string]any{}
+			}
+			at, leaf = part(object, "properties"), rest
+		}
+		if whole, ok := at[leaf].(map[string]any); ok && whole["type"] == nil { // some names below it came first
+			below := part(expanded(f), "properties")
+			for _, k := range keys(below) {
+				part(whole, "properties")[k] = below[k]
+			}
+			continue
+		}
+		at[leaf] = expanded(f)
+	}
+	out := maps.Clone(mapping)
+	out["properties"] = objects
+	return out
 }
 
 func part(m map[string]any, name string) map[string]any {

@@ -37,6 +37,20 @@ func TestWhatTheTargetAddsIsToldAndOtherSpellingsAreNot(t *testing.T) {
 			}
 		})
 	}
+	const dotted = `{"mappings":{"properties":{"a.b":{"type":"long"},"a.c.d":{"type":"keyword","fields":{"t":{"type":"text"}}},"o":{"properties":{"x.y":{"type":"ip"},"x":{"properties":{"z":{"type":"date"}}}}},"plain":{"type":"keyword"}}}}`
+	for answer, want := range map[string][]string{
+		`{"i":{"mappings":{"properties":{"a":{"properties":{"b":{"type":"long"},"c":{"properties":{"d":{"type":"keyword","fields":{"t":{"type":"text"}}}}}}},"o":{"properties":{"x":{"properties":{"y":{"type":"ip"},"z":{"type":"date"}}}}},"plain":{"type":"keyword"}}}}}`: nil,
+		`{"i":{"mappings":{"properties":{"a":{"properties":{"b":{"type":"integer"}}},"o":{"properties":{"x":{"properties":{"y":{"type":"ip"}}}}},"plain":{"type":"keyword"}}}}}`:                                                                                             {"properties.a.properties.b.type", "properties.a.properties.c", "properties.o.properties.x.properties.z"},
+	} {
+		found, err := Differences([]byte(dotted), []byte(answer))
+		var paths []string
+		for _, f := range found {
+			paths = append(paths, f.Path)
+		}
+		if slices.Sort(paths); err != nil || !slices.Equal(paths, want) {
+			t.Errorf("names with dots: %+v, %v, want %v", found, err, want)
+		}
+	}
 	for _, bad := range []string{`[]`, `{}`, `{"a":{},"b":{}}`} {
 		if _, err := Differences([]byte(asked), []byte(bad)); err == nil {
 			t.Errorf("%s was taken", bad)

@@ -194,6 +194,7 @@ func (e *edit) body(settings, mapping, aliases map[string]any) map[string]any {
 		settings = map[string]any{}
 	}
 	e.betweenParts(settings)
+	e.malformedBooleans(settings, mapping)
 	out := map[string]any{}
 	for name, part := range map[string]map[string]any{"settings": settings, "mappings": mapping, "aliases": aliases} {
 		if len(part) > 0 {

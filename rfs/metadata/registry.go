@@ -60,6 +60,7 @@ var registry = []Rule{
 	{Name: "standard-filter", Does: "the token filter `standard`, which did nothing, is dropped"},
 	{Name: "gram-limit", Does: "limits on the sizes of ngrams and shingles are raised to what the index uses"},
 	{Name: "logsdb", Does: "the mode `logsdb` ignores malformed values, which the target says by a setting"},
+	{Name: "malformed-boolean", Does: "`ignore_malformed` of `boolean` fields, which they cannot have on the target, is the setting of the index; other fields that can have it keep what they had"},
 	{Name: "default-index-analyzer", Does: "the analyzer `default_index` is `default`"},
 	{Name: "alias-option", Does: "options of aliases that the target does not know are dropped"},
 

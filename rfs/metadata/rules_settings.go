@@ -58,14 +58,65 @@ func (e *edit) settings(in map[string]string) map[string]any {
 	return out
 }
 
+// ignoreMalformed says of all fields without a parameter of their own that values which they cannot take are ignored.
+const ignoreMalformed = "index.mapping.ignore_malformed"
+
 // logsdb sets what the mode of an index says about values that a field cannot take: they are ignored, unless
 // the index has a setting of its own. Source: FieldMapper.IGNORE_MALFORMED_SETTING of Elasticsearch 8.16 and later; before,
 // such documents were refused, so that none has to be.
 func logsdb(e *edit, in map[string]string, out map[string]any) {
-	const setting = "index.mapping.ignore_malformed"
+	const setting = ignoreMalformed
 	if _, set := in[setting]; !set && strings.HasPrefix(in["index.mode"], "logsdb") {
 		out[setting] = "true"
 		e.note("logsdb", setting, "is true, as the mode %s has it", in["index.mode"])
+	}
+}
+
+// takesMalformed are the types that have a parameter ignore_malformed on the target.
+var takesMalformed = []string{
+	"long", "integer", "short", "byte", "double", "float", "half_float", "scaled_float", "unsigned_long", "date", "date_nanos", "ip", "geo_point", "geo_shape",
+}
+
+// malformedBooleans gives an index whose boolean fields ignore malformed values the setting that does it on the target, where the
+// type has no such parameter (BooleanFieldMapper of OpenSearch). Fields of other types state what they had, so that the setting
+// does not change it.
+func (e *edit) malformedBooleans(settings, mapping map[string]any) {
+	if !e.on("malformed-boolean") || e.version.Distribution != "opensearch" || e.lacks.settings[ignoreMalformed] {
+		return
+	}
+	var booleans []string
+	was := text(settings[ignoreMalformed])
+	eachField(mapping, "", func(path string, f map[string]any) {
+		if f["type"] == "boolean" && text(f["ignore_malformed"]) == "true" {
+			delete(f, "ignore_malformed")
+			booleans = append(booleans, path)
+		}
+	})
+	if len(booleans) == 0 || was == "true" {
+		return
+	}
+	eachField(mapping, "", func(_ string, f map[string]any) {
+		if slices.Contains(takesMalformed, text(f["type"])) && f["ignore_malformed"] == nil {
+			f["ignore_malformed"] = false
+		}
+	})
+	settings[ignoreMalformed] = "true"
+	e.note("malformed-boolean", ignoreMalformed, "is true, for malformed values of %s: they stay in the document and are not indexed; all boolean fields of the index, and fields that are added later, ignore such values on the target",
+		strings.Join(booleans, ", "))
+}
+
+// eachField calls yield for the fields and subfields of a mapping.
+func eachField(mapping map[string]any, prefix string, yield func(path string, f map[string]any)) {
+	for _, kind := range []string{"properties", "fields"} {
+		below := part(mapping, kind)
+		for _, name := range keys(below) {
+			if f, ok := below[name].(map[string]any); ok {
+				if f["type"] != nil {
+					yield(prefix+name, f)
+				}
+				eachField(f, prefix+name+".", yield)
+			}
+		}
 	}
 }
 

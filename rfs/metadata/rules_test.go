@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -163,6 +164,53 @@ func TestModesThatIgnoreMalformedValues(t *testing.T) {
 			}
 			if told := slices.ContainsFunc(changes, func(x Change) bool { return x.Rule == "logsdb" }); told != (c.set == "" && c.want != nil) {
 				t.Errorf("reported: %v", told)
+			}
+		})
+	}
+}
+
+func TestBooleansThatIgnoreMalformedValues(t *testing.T) {
+	const mapping = `{"properties":{"b":{"type":"boolean","ignore_malformed":true},"o":{"properties":{"c":{"type":"boolean"},"k":{"type":"keyword","fields":{"b":{"type":"boolean","ignore_malformed":"true"},"n":{"type":"long"}}}}},
+ "d":{"type":"date"},"n":{"type":"long","ignore_malformed":true}}}`
+	for _, c := range []struct {
+		name, mapping, set string
+		without            []string
+		want               any
+		told               bool
+		date               any
+	}{
+		{"a field that ignores", mapping, "", nil, "true", true, false},
+		{"the index refuses", mapping, "false", nil, "true", true, false},
+		{"the index ignores", mapping, "true", nil, "true", false, nil},
+		{"switched off", mapping, "", []string{"malformed-boolean"}, nil, false, nil},
+		{"no such field", `{"properties":{"b":{"type":"boolean"},"d":{"type":"date"}}}`, "", nil, nil, false, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := Wanted{Name: "i", Index: Index{Settings: map[string]string{"index.number_of_shards": "1"}, Mappings: []Mapping{{"_doc", json.RawMessage(c.mapping)}}}}
+			if c.set != "" {
+				w.Index.Settings[ignoreMalformed] = c.set
+			}
+			w.Overrides.Without = c.without
+			body, changes, err := Convert(os219, w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := tree(t, body)
+			if v := got["settings"].(map[string]any)[ignoreMalformed]; v != c.want {
+				t.Errorf("%v, want %v", v, c.want)
+			}
+			properties := part(part(got, "mappings"), "properties")
+			if v := part(properties, "d")["ignore_malformed"]; v != c.date {
+				t.Errorf("a date: %v, want %v", v, c.date)
+			}
+			if n := part(properties, "n"); c.told && n["ignore_malformed"] != true {
+				t.Errorf("a number that ignores: %v", n)
+			}
+			told := slices.ContainsFunc(changes, func(x Change) bool {
+				return x.Rule == "malformed-boolean" && strings.Contains(x.Detail, "b, o.k.b:")
+			})
+			if told != c.told {
+				t.Errorf("reported: %v", changes)
 			}
 		})
 	}
