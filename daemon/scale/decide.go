@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// Settings are the limits within which machines are started and ended.
+// Settings are the limits within which machines are started and ended. The configuration has checked them.
 type Settings struct {
 	Min, Max       int           // machines while there is work; Max has to be positive
 	MachineWorkers int           // workers of one machine; at least 1
@@ -18,19 +17,6 @@ type Settings struct {
 	Cooldown       time.Duration // between two changes while there is work
 	Budget         time.Duration // instance time in all, after which there are no machines; 0: no limit
 	KeepMin        bool          // keep Min machines when the work is complete, rather than none
-}
-
-// Check returns fault.ErrConfig for limits that exclude each other.
-func (s Settings) Check() error {
-	switch {
-	case s.Max < 1:
-		return fmt.Errorf("the most machines are %d: want at least 1: %w", s.Max, fault.ErrConfig)
-	case s.Min > s.Max || s.Min < 0:
-		return fmt.Errorf("at least %d machines are wanted and at most %d: %w", s.Min, s.Max, fault.ErrConfig)
-	case s.MachineWorkers < 1 || s.WorkerBytes < 0 || s.Cooldown < 0 || s.Budget < 0:
-		return fmt.Errorf("the settings of the scaler are out of range: %w", fault.ErrConfig)
-	}
-	return nil
 }
 
 // Demand is the work that is left, as of the leader's last read of the store.
