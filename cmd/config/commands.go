@@ -316,7 +316,7 @@ func (s Stored) Which() (Cluster, string) {
 
 // Named reports whether a place of the state is named.
 func (s Stored) Named() bool {
-	return cmp.Or(s.Target.Cluster.Host, s.State.Coordinator.Host, s.State.File, s.State.Bucket.URI) != ""
+	return cmp.Or(string(s.Target.Cluster.Host), string(s.State.Coordinator.Host), s.State.File, s.State.Bucket.URI) != ""
 }
 
 // Asked are the settings of commands that ask a node.

@@ -155,7 +155,7 @@ func (p *parser) key(section, name string, value any) error {
 func textsOf(k Kind, value any) ([]string, bool) {
 	switch v := value.(type) {
 	case string:
-		return []string{v}, k == Text
+		return []string{v}, k == Text || k == List
 	case int64:
 		return []string{strconv.FormatInt(v, 10)}, k == Number || k == Text
 	case float64:

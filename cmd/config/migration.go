@@ -68,7 +68,7 @@ type Reading struct {
 
 // Cluster is one cluster: source, target or coordinator. Its files are of one machine.
 type Cluster struct {
-	Host         string `flag:"host" check:"url"`
+	Host         Hosts  `flag:"host" check:"url"`
 	Username     string `flag:"username" help:"user for basic authentication"`
 	PasswordFile string `flag:"password-file" check:"file" help:"file holding the password (or set {variable})"`
 	Password     string `flag:"password" help:"password; visible to other users of this machine, prefer the file or the variable"`
@@ -103,7 +103,7 @@ func (c *Cluster) checkAs(prefix string) error {
 // Config returns the cluster as its client takes it.
 func (c Cluster) Config(role, program string, connections int) target.Config {
 	conf := target.Config{
-		Role: role, URL: c.Host, Username: c.Username, Password: c.Password, Insecure: c.Insecure, CACert: c.CACert,
+		Role: role, URL: string(c.Host), Username: c.Username, Password: c.Password, Insecure: c.Insecure, CACert: c.CACert,
 		ClientCert: c.ClientCert, ClientKey: c.ClientKey, MaxConnections: connections, UserAgent: program,
 	}
 	if c.SigV4 {
@@ -115,7 +115,7 @@ func (c Cluster) Config(role, program string, connections int) target.Config {
 // Origin is the source cluster, and how the snapshot is created there.
 type Origin struct {
 	_                  struct{} `group:"Source cluster" section:"source-cluster"`
-	Cluster            Cluster  `prefix:"source-" help:"URL of the source cluster: the snapshot is created there"`
+	Cluster            Cluster  `prefix:"source-" help:"URL of the source cluster: the snapshot is created there; may be repeated, for several addresses of that cluster"`
 	Repository         string   `flag:"snapshot-repo-name" default:"rfsd" help:"name under which the source knows the repository; it is registered when it is not there"`
 	Type               string   `flag:"source-repo-type" oneof:"fs,s3," want:"fs or s3" help:"type of the repository on the source, fs or s3 (default: by --repo-uri)"`
 	Location           string   `flag:"source-repo-location" help:"where the repository is as the source sees it: a path, or bucket/prefix (default: as in --repo-uri)"`
@@ -136,7 +136,7 @@ func (o *Origin) Check() error {
 
 // Target is the cluster to which documents go.
 type Target struct {
-	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster; it also keeps the state of the migration unless --coordinator-host or --coordinator-file is given"`
+	Cluster Cluster `prefix:"target-" group:"Target" section:"target" help:"URL of the target cluster; may be repeated, for several addresses of it: they share the documents, and one that does not answer is left out until it does. The target also keeps the state of the migration unless --coordinator-host or --coordinator-file is given"`
 }
 
 // Confirmation allows what is refused otherwise.
@@ -278,6 +278,7 @@ type Bulk struct {
 	Connections int           `flag:"max-connections" default:"4" min:"1" max:"256" help:"most requests under way at the same time, over all slots"`
 	MaxRate     Rate          `flag:"max-rate" default:"0" want:"a number of megabytes per second from 0 to 1000000" help:"most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"`
 	MaxLatency  time.Duration `flag:"target-max-latency" default:"0s" max:"1h" help:"lower the load on the target while a request (of documents, or for a page of a comparison) takes longer to be answered, as 500ms or 2s, and raise it again (0s: never)"`
+	Discover    bool          `flag:"target-discover" group:"Target" section:"target" help:"send documents, and credentials, also to the nodes that the target names, over TLS and only to those whose certificate is signed by the authority of --target-cacert"`
 }
 
 // Order is which indices come first.
@@ -375,7 +376,7 @@ type Log struct {
 // State is where the state of the work is kept: in the target unless another place is named.
 type State struct {
 	_           struct{} `group:"Coordination" section:"coordination"`
-	Coordinator Cluster  `prefix:"coordinator-" help:"URL of an OpenSearch that keeps the state of the work (default: the target)"`
+	Coordinator Cluster  `prefix:"coordinator-" help:"URL of an OpenSearch that keeps the state of the work; may be repeated, for several addresses of it (default: the target)"`
 	File        string   `flag:"coordinator-file" help:"file that keeps the state of the work, for one process (of an export: DIR/.rfsd/coordinator.db)"`
 	Bucket      StateBucket
 	Session     Session
@@ -384,7 +385,7 @@ type State struct {
 // Check refuses two places.
 func (s *State) Check() error {
 	var given []string
-	for _, place := range [][2]string{{"--coordinator-host", s.Coordinator.Host}, {"--coordinator-file", s.File}, {"--coordinator-bucket", s.Bucket.URI}} {
+	for _, place := range [][2]string{{"--coordinator-host", string(s.Coordinator.Host)}, {"--coordinator-file", s.File}, {"--coordinator-bucket", s.Bucket.URI}} {
 		if place[1] != "" {
 			given = append(given, place[0])
 		}

@@ -38,6 +38,14 @@ func (p Patterns) Match() func(string) bool {
 	return pattern.Selection{Include: p.List}.Match
 }
 
+// Hosts are addresses of one cluster, separated by commas.
+type Hosts string
+
+func (h *Hosts) parseAll(texts []string) error {
+	*h = Hosts(strings.Join(texts, ","))
+	return nil
+}
+
 // Priorities are PATTERN=N.
 type Priorities []string
 

@@ -96,6 +96,7 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *in
 		return give(err)
 	}
 	h.opened = append(h.opened, topic.Close)
+	o.target.Log = log
 	client, err := target.New(ctx, o.target)
 	if err != nil {
 		return give(err)

@@ -37,6 +37,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	}
 	h := &importHand{in: in, blobs: repo.NewCounting(files)}
 	give := func(err error) (*importHand, error) { return nil, errors.Join(err, h.close()) }
+	o.target.Log = log
 	client, err := target.New(ctx, o.target)
 	if err != nil {
 		return give(err)

@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -156,7 +156,8 @@ func (o *options) transfer(t config.Transfer) (err error) {
 		o.target = o.cluster(t.Target.Cluster, "target")
 		o.target.RunPipelines = t.Sending.RunPipelines
 		// Compressing for one's own machine costs the processor and saves nothing.
-		o.target.CompressRequests = !t.Sending.DisableCompression && !isLoopback(t.Target.Cluster.Host)
+		o.target.CompressRequests = !t.Sending.DisableCompression && !isLoopback(o.target.URL)
+		o.target.Discover = t.Bulk.Discover
 		o.target.PlainAnswers = !o.target.CompressRequests
 	}
 	return nil
@@ -172,14 +173,10 @@ func (o options) shares() bool {
 	return o.coordinatorFile == "" && (o.target.URL != "" || o.coordinator.URL != "" || o.bucket.URI != "")
 }
 
-// isLoopback says whether a URL names this machine.
-func isLoopback(raw string) bool {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+// isLoopback reports whether all addresses of a cluster are of this machine.
+func isLoopback(text string) bool {
+	all, err := target.Addresses(text)
+	return err == nil && !slices.ContainsFunc(all, func(u *url.URL) bool { return !target.IsLoopback(u) })
 }
 
 // choosePhases takes the phases that were asked for, or all that are possible.

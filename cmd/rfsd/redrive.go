@@ -77,7 +77,8 @@ func redriveOptions(c config.Redrive) (options, error) {
 	}
 	o.target = o.cluster(c.Target.Cluster, "target")
 	o.target.RunPipelines = c.Sending.RunPipelines
-	o.target.CompressRequests = !c.Sending.DisableCompression && !isLoopback(c.Target.Cluster.Host)
+	o.target.CompressRequests = !c.Sending.DisableCompression && !isLoopback(o.target.URL)
+	o.target.Discover = c.Bulk.Discover
 	o.target.PlainAnswers = !o.target.CompressRequests
 	return o, nil
 }
@@ -99,6 +100,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	in := newInstruments(o)
 	limitMemory(memoryBudget(o, config.InBucket(o.failedDir)), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
+	o.target.Log = log
 	client, err := target.New(ctx, o.target)
 	if err != nil {
 		return err

@@ -222,6 +222,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 		identifyFiles(o, s, dir)
 		return worker.Limited(worker.ToFiles(dir), in.bucket.Take), nil, dir.Close, nil
 	}
+	o.target.Log = s.Log
 	client, err := target.New(ctx, o.target)
 	if err != nil {
 		return nil, nil, nil, err

@@ -47,7 +47,7 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 		}
 	}()
 	const call = "POST /_bulk"
-	res, err := c.send(ctx, http.MethodPost, "/_bulk", query, "application/x-ndjson", encoding, body, buf, bulkAnswer(n, len(sent)))
+	res, err := c.send(context.WithValue(ctx, spread{}, true), http.MethodPost, "/_bulk", query, "application/x-ndjson", encoding, body, buf, bulkAnswer(n, len(sent)))
 	if err != nil {
 		return bulk.Result{}, err
 	}

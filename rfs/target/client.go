@@ -31,6 +31,7 @@ type Client struct {
 	name      string
 	transport *opensearchtransport.Client
 	signing   *signing  // nil when requests are not signed
+	balancer  *balancer // nil with one address
 	gzips     sync.Pool // *squeezer
 	answers   sync.Pool // *bytes.Buffer
 	leads     leads
@@ -46,10 +47,11 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	if err := refuseEnvironment(os.Environ()); err != nil {
 		return nil, err
 	}
-	u, err := conf.address()
+	addresses, err := conf.addresses()
 	if err != nil {
 		return nil, err
 	}
+	u := addresses[0]
 	tlsConf, err := conf.tls()
 	if err != nil {
 		return nil, err
@@ -59,7 +61,6 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:     tlsConf,
 		TLSHandshakeTimeout: 10 * time.Second,
-		MaxIdleConns:        conf.MaxConnections + spare,
 		MaxIdleConnsPerHost: conf.MaxConnections + spare,
 		IdleConnTimeout:     50 * time.Second, // servers and balancers close after 60 s
 		WriteBufferSize:     64 << 10,
@@ -80,7 +81,14 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	if conf.Username != "" {
 		headers.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(conf.Username+":"+conf.Password)))
 	}
-	transport, err := opensearchtransport.New(opensearchtransport.Config{
+	c := &Client{conf: conf, name: names(addresses), signing: sign}
+	if len(addresses) > 1 || conf.Discover {
+		header := headers.Clone()
+		header.Set("User-Agent", conf.UserAgent)
+		c.balancer = newBalancer(ctx, conf, addresses, header, tr)
+		tr = c.balancer
+	}
+	c.transport, err = opensearchtransport.New(opensearchtransport.Config{
 		URLs: []*url.URL{u}, Header: headers, Transport: agent{tr, conf.UserAgent}, Context: ctx,
 		DisableRetry: true, // who sends decides what may be sent again
 		HealthCheck:  opensearchtransport.NoOpHealthCheck, HealthCheckMaxRetries: -1, MaxRetryClusterHealth: -1,
@@ -89,14 +97,28 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w: %w", conf.Role, u, err, fault.ErrConfig)
 	}
-	return &Client{conf: conf, name: u.String(), transport: transport, signing: sign}, nil
+	return c, nil
 }
 
-// Name is the URL of the target without user and password.
+// names returns the addresses as text.
+func names(addresses []*url.URL) string {
+	var all []string
+	for _, u := range addresses {
+		all = append(all, u.String())
+	}
+	return strings.Join(all, ",")
+}
+
+// Name is the URL of the target without user and password; several separated by commas.
 func (c *Client) Name() string { return c.name }
 
 // Close ends idle connections.
-func (c *Client) Close() error { return c.transport.Close() }
+func (c *Client) Close() error {
+	if c.balancer != nil {
+		c.balancer.close()
+	}
+	return c.transport.Close()
+}
 
 // agent states who asks.
 type agent struct {
@@ -197,14 +219,11 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	for inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), `"`); inner = errors.Unwrap(err) {
 		err = inner
 	}
-	var (
-		unknown  x509.UnknownAuthorityError
-		hostname x509.HostnameError
-		invalid  x509.CertificateInvalidError
-		record   tls.RecordHeaderError
-	)
+	var record tls.RecordHeaderError
 	switch {
-	case errors.As(err, &unknown), errors.As(err, &hostname), errors.As(err, &invalid):
+	case errors.Is(err, fault.ErrConfig):
+		return fmt.Errorf("%s: %s: %w", call, c.who(), err)
+	case untrusted(err):
 		return fmt.Errorf("%s: %s: its certificate is not trusted, give --%s-cacert (or --%s-insecure): %w: %w", call, c.who(), c.conf.Role, c.conf.Role, err, fault.ErrConfig)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: %s speaks no TLS there, give http:// in its address: %w: %w", call, c.who(), err, fault.ErrConfig)
@@ -213,6 +232,16 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 		return fmt.Errorf("%s: %s ends connections; if it speaks TLS there, give https:// in its address: %w: %w", call, c.who(), err, fault.ErrUnavailable)
 	}
 	return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
+}
+
+// untrusted reports whether a certificate was not accepted.
+func untrusted(err error) bool {
+	var (
+		unknown  x509.UnknownAuthorityError
+		hostname x509.HostnameError
+		invalid  x509.CertificateInvalidError
+	)
+	return errors.As(err, &unknown) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
 // judge makes an error of a status of 300 and more. Errors: fault.ErrConfig for 401 and 403,

@@ -28,6 +28,12 @@ func serve(t *testing.T, h http.HandlerFunc, change ...func(*Config)) *Client {
 	for _, f := range change {
 		f(&conf)
 	}
+	return opened(t, conf)
+}
+
+// opened returns a client that is closed at the end of the test.
+func opened(t *testing.T, conf Config) *Client {
+	t.Helper()
 	c, err := New(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)

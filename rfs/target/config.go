@@ -6,8 +6,8 @@ package target
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,7 +22,7 @@ import (
 // Config says how to reach the target.
 type Config struct {
 	Role               string // of the cluster in errors: source, target, coordinator; "" is target
-	URL                string // http(s)://host:port[/prefix]; a user in it counts when Username is ""
+	URL                string // http(s)://host:port[/prefix], several separated by commas; a user in it counts when Username is ""
 	Username, Password string
 
 	CACert                string // PEM file of the only authorities that count; "" for those of the system
@@ -30,6 +30,9 @@ type Config struct {
 	Insecure              bool   // accept any certificate
 
 	SigV4 *SigV4 // signs every request; nil for none
+
+	// Discover also uses the nodes that the cluster names, over TLS verified by CACert.
+	Discover bool
 
 	// RunPipelines lets default ingest pipelines of indices change documents. A final
 	// pipeline runs in any case; FinalPipelines finds them.
@@ -45,6 +48,9 @@ type Config struct {
 
 	// Memory bounds what answers hold, beside what else the process holds; nil: a budget of the client's own.
 	Memory *budget.Budget
+
+	// Log receives which addresses are left out and why; nil: nobody.
+	Log *slog.Logger
 
 	// Wrap decorates the transport (targettest.RequestLog); nil for none.
 	Wrap func(http.RoundTripper) http.RoundTripper
@@ -72,47 +78,32 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// address checks the URL and takes the user out of it.
-func (c *Config) address() (*url.URL, error) {
-	u, err := url.Parse(c.URL)
-	if err != nil {
-		// url.Error repeats the URL, which may hold a password.
-		if ue := (*url.Error)(nil); errors.As(err, &ue) {
-			err = ue.Err
-		}
-		return nil, fmt.Errorf("target URL: %w: %w", err, fault.ErrConfig)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("target URL %s is not http(s)://host:port: %w", u.Redacted(), fault.ErrConfig)
-	}
-	if u.User != nil {
-		if c.Username == "" {
-			c.Username = u.User.Username()
-			c.Password, _ = u.User.Password()
-		}
-		u.User = nil
-	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	return u, nil
-}
-
 // Risks returns what this configuration leaves open on the way to the cluster, with what to do.
 func (c Config) Risks() []string {
-	var all []string
-	role := c.withDefaults().Role
-	u, err := url.Parse(c.URL)
-	if err != nil || c.URL == "" {
+	if c.URL == "" {
 		return nil
 	}
-	if c.Insecure && u.Scheme == "https" {
-		all = append(all, fmt.Sprintf("the certificate of the %s %s is not verified (--%s-insecure): all that is between can read credentials and change documents; give --%s-cacert instead", role, u.Host, role, role))
+	given, err := Addresses(c.URL)
+	if err != nil {
+		return nil
 	}
-	ip := net.ParseIP(u.Hostname())
-	near := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-	if u.Scheme == "http" && !near && (c.Username != "" || c.Password != "" || u.User != nil || c.SigV4 != nil) {
-		all = append(all, fmt.Sprintf("credentials for the %s go to %s over plain http, where the network can read them; use https", role, u.Host))
+	var all []string
+	role := c.withDefaults().Role
+	for _, u := range given {
+		if c.Insecure && u.Scheme == "https" {
+			all = append(all, fmt.Sprintf("the certificate of the %s %s is not verified (--%s-insecure): all that is between can read credentials and change documents; give --%s-cacert instead", role, u.Host, role, role))
+		}
+		if u.Scheme == "http" && !IsLoopback(u) && (c.Username != "" || c.Password != "" || given[0].User != nil || c.SigV4 != nil) {
+			all = append(all, fmt.Sprintf("credentials for the %s go to %s over plain http, where the network can read them; use https", role, u.Host))
+		}
 	}
 	return all
+}
+
+// IsLoopback reports whether an address is of this machine.
+func IsLoopback(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // tls reads certificates and keys.
