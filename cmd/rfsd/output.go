@@ -44,6 +44,9 @@ type report struct {
 	Cluster         bool      `json:"-"` // documents went to a cluster
 	DryRun          bool      `json:"-"` // documents went nowhere
 	Error           string    `json:"error,omitempty"`
+	// FailedLeft is how many of the failed documents the files still hold, after rfsd redrive; nil when this run sent something, or
+	// the files cannot be read.
+	FailedLeft *int `json:"failed_left,omitempty"`
 	// Verification is the comparison of --verify; nil without it.
 	Verification *verify.Report `json:"verification,omitempty"`
 	// Trial is what a trial run has found; nil in any other.
@@ -146,7 +149,9 @@ func (r *report) writeText(w io.Writer) {
 			len(r.NotVerified), strings.Join(r.NotVerified[:min(5, len(r.NotVerified))], ", "))
 	}
 	if r.Totals.Failed > 0 {
-		if r.FailedDir == "" {
+		if left := r.FailedLeft; left != nil && int64(*left) < r.Totals.Failed {
+			fmt.Fprintf(w, "%d documents did not arrive when they were sent; %s holds %d of them still, rfsd redrive has delivered the others\n", r.Totals.Failed, r.FailedDir, *left)
+		} else if r.FailedDir == "" {
 			fmt.Fprintf(w, "%d documents could not be sent; name --failed-documents to keep them with the reason of each\n", r.Totals.Failed)
 		} else {
 			fmt.Fprintf(w, "%d documents did not arrive; %s holds them with the reason of each, until rfsd redrive delivers them\n", r.Totals.Failed, r.FailedDir)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -19,8 +20,9 @@ import (
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
-// targets are the OpenSearch versions that documents are sent to.
-var targets = []string{"2.19.4", "3.8.0"}
+// targets are the OpenSearch versions that documents are sent to; a test for which one is enough takes the first. RFSD_TARGETS
+// replaces them.
+var targets = strings.Fields(cmp.Or(os.Getenv("RFSD_TARGETS"), "2.19.4 3.8.0"))
 
 func call(t *testing.T, n *cluster.Node, method, path string, body any) map[string]any {
 	t.Helper()

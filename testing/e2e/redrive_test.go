@@ -65,6 +65,23 @@ func TestRedriveAfterTheMappingIsFixed(t *testing.T) {
 		t.Errorf("an import of failed documents: exit %d: %s", res.Code, res.Stderr)
 	}
 
+	// left is what the migration says of its files when it is run again.
+	left := func() (n int, text string) {
+		t.Helper()
+		var again struct {
+			Totals cms.Counts `json:"totals"`
+			Left   *int       `json:"failed_left"`
+		}
+		res := Run(t, "rfsd", args...)
+		must(t, json.Unmarshal([]byte(res.Stdout), &again))
+		if res.Code != 6 || again.Totals.Failed != refused || again.Left == nil {
+			t.Fatalf("the migration again: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+		}
+		return *again.Left, Run(t, "rfsd", append(args, "--output", "text")...).Stdout
+	}
+	if n, text := left(); n != refused || !strings.Contains(text, "until rfsd redrive delivers them") {
+		t.Errorf("%d documents are left before the redrive: %s", n, text)
+	}
 	p := newProxy(t, n.URL, 0)
 	redrive := []string{"--target-host", p.URL, "--session-name", "strict", "--failed-documents", dir, "--documents-per-bulk-request", "50",
 		"--max-connections", "1", "--max-failed-documents", "unlimited"}
@@ -105,6 +122,9 @@ func TestRedriveAfterTheMappingIsFixed(t *testing.T) {
 	before = p.bulks.Load()
 	if r = redrives(t, 0, redrive...); r.Documents != 0 || p.bulks.Load() != before {
 		t.Errorf("a second redrive: %+v, %d requests", r, p.bulks.Load()-before)
+	}
+	if n, text := left(); n != 0 || !strings.Contains(text, "holds 0 of them still") {
+		t.Errorf("%d documents are left after the redrive: %s", n, text)
 	}
 }
 

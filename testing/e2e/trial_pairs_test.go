@@ -121,9 +121,11 @@ func TestEstimatesOfTrialRuns(t *testing.T) {
 				args := targetArgs(n.URL, source, append([]string{"--session-name", "move", "--index-allowlist", c.indices, "--rules", writeRules(t, c.rules),
 					"--failed-documents", filepath.Join(dir, "failed"), "--max-failed-documents", "unlimited"}, c.more...)...)
 				loads := []string{loadAverage(t)}
-				trial := triedOf(t, RunIn(t, dir, nil, "rfsd", append(slices.Clone(args), "--trial", c.documents)...))
+				res, _ := costed(t, n, dir, append(slices.Clone(args), "--trial", c.documents)...)
+				trial := triedOf(t, res)
 				loads = append(loads, loadAverage(t))
-				whole := triedOf(t, RunIn(t, dir, nil, "rfsd", args...))
+				res, took := costed(t, n, dir, args...)
+				whole := triedOf(t, res)
 				loads = append(loads, loadAverage(t))
 				if trial.Trial == nil || trial.Trial.Estimate == nil || whole.Totals.Live == 0 {
 					t.Fatalf("%+v, %+v", trial, whole)
@@ -134,8 +136,8 @@ func TestEstimatesOfTrialRuns(t *testing.T) {
 				}
 				e := trial.Trial.Estimate
 				off := 100 * (e.Seconds/whole.Seconds - 1)
-				t.Logf("PAIR %s, %s: estimated %.1f s (%.1f to %.1f; fixed %.1f s, bound by %s) after %.1f s of trial, in truth %.1f s: %+.0f %%; rejected by the sample %v, in truth %v; load averages %v",
-					version, c.name, e.Seconds, e.Least, e.Most, e.Fixed, e.Bound, trial.Seconds, whole.Seconds, off, told, came, loads)
+				t.Logf("PAIR %s, %s: estimated %.1f s (%.1f to %.1f; fixed %.1f s, bound by %s) after %.1f s of trial, in truth %.1f s: %+.0f %%, within the range: %v; rejected by the sample %v, in truth %v; processor %.1f s and the node's %.1f s; load averages %v",
+					version, c.name, e.Seconds, e.Least, e.Most, e.Fixed, e.Bound, trial.Seconds, whole.Seconds, off, e.Least <= whole.Seconds && whole.Seconds <= e.Most, told, came, took.own.Seconds(), took.target.Seconds(), loads)
 				if os.Getenv("RFSD_TRIAL") == "strict" && math.Abs(off) > 25 {
 					t.Errorf("%+.0f %%", off)
 				}

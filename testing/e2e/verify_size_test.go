@@ -230,6 +230,24 @@ func findsEachDifference(t *testing.T, n *cluster.Node, documents int, whole boo
 		}
 	}
 
+	var sampled []verify.Tally
+	for _, slots := range []string{"1", "4"} { // the same documents, however many read
+		res := RunIn(t, dir, nil, "rfsd", "verify", "--from", files, "--target-host", n.URL, "--output", "json", "--sample", "20%", "--slots", slots)
+		r, err := verifytest.Unseal([]byte(res.Stdout))
+		if err != nil || res.Code != 0 || r.Sample != 0.2 || len(r.Indices) != 1 {
+			t.Fatalf("a sample: exit %d: %v\n%s%s", res.Code, err, res.Stdout, res.Stderr)
+		}
+		sampled = append(sampled, r.Indices[0].SourceSide, r.Indices[0].TargetSide)
+	}
+	if n := float64(sampled[0].Documents) / float64(documents); n < 0.17 || n > 0.23 || len(slices.Compact(sampled)) != 1 {
+		t.Errorf("samples of %.2f: %+v", n, sampled)
+	}
+	const seconds = 4
+	limited := fmt.Sprint(len(bytes.Join(all, nil)) / seconds)
+	if _, _, c := compared(n.URL, 0, "--max-rate", limited, "--target-max-latency", "10s"); c.wall < seconds*time.Second/2 {
+		t.Errorf("at %s bytes a second, the comparison took %v", limited, c.wall)
+	}
+
 	want := spoil(t, n, all)
 	plain, _, _ := compared(n.URL, 8)
 	named := map[verify.Kind]string{}
