@@ -27,6 +27,10 @@ The suggested initial lease is 20 times the setup of the slowest tenth (then set
 of a lease), or long enough that nine of ten items end within it (4/3 of their duration, at most
 1 h), whichever is longer; from 1 min to 6 h.
 
+What was sent more than once is counted by its cause: requests that were repeated, hand-overs (a
+holder ended or died behind what it had sent), and documents that replaced one from before this
+session, as in a repeated run.
+
 Rejected documents that a fleet recorded are summed up; rfsctl failures lists each.
 
 A node (--node, or the one on this machine if no store is named) reports the same, as of when it
@@ -100,6 +104,9 @@ func printAccount(w io.Writer, a status.Account) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nitems: %s\n", byState(a.Items))
+	if t := a.Work.Total; t.Retried+t.Resent+t.Replaced > 0 {
+		fmt.Fprintln(w, progress.Again(t.Retried, t.Resent, t.Replaced))
+	}
 	if err := printRefused(w, a.Refused); err != nil {
 		return err
 	}

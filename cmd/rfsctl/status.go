@@ -226,6 +226,9 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 	if t.Reduced > 0 {
 		fmt.Fprintf(w, ", %d with a reduced source", t.Reduced)
 	}
+	if again := progress.Again(t.Retried, t.Resent, t.Replaced); again != "" {
+		fmt.Fprintf(w, "\n%s", again)
+	}
 	fmt.Fprintf(w, "\n%s", r.Progress)
 	fmt.Fprintln(w)
 }

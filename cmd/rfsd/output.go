@@ -157,6 +157,9 @@ func (r *report) writeText(w io.Writer) {
 			fmt.Fprintf(w, "%d documents did not arrive; %s holds them with the reason of each, until rfsd redrive delivers them\n", r.Totals.Failed, r.FailedDir)
 		}
 	}
+	if again := progress.Again(r.Totals.Retried, r.Totals.Resent, r.Totals.Replaced); again != "" {
+		fmt.Fprintln(w, again)
+	}
 	if r.Totals.Reduced > 0 {
 		fmt.Fprintf(w, "%d documents are reduced: the snapshot does not hold the parts that their sources lack; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
 	}

@@ -53,6 +53,7 @@ func sumImport(r *progress.Reading) (*progress.Migration, []Item, error) {
 	m.Complete, m.Seeded, m.Failures = a.Complete, a.Listed, givenUp(a.Problems)
 	m.Totals = progress.Counts{
 		Items: int64(len(a.Windows)), ItemsOpen: int64(len(a.Windows)) - a.Totals.Windows, ItemsBad: a.GivenUp, Indexed: a.Indexed, Failed: a.Failed, Filtered: a.Filtered, Kept: a.Kept,
+		Retried: a.Retried, Resent: a.Resent, Replaced: a.Replaced,
 		Bytes: a.Size, BytesDone: a.FileBytes, SourceBytes: a.Counts.Bytes,
 	}
 	items := make([]Item, 0, len(a.Windows))

@@ -54,13 +54,17 @@ type Sums struct {
 	Reduced  int64 `json:"documents_reduced,omitempty"` // of the indexed ones: the source may lack parts
 	Rebuilt  int64 `json:"documents_rebuilt,omitempty"` // the source is not stored
 	KeptLast int64 `json:"documents_with_duplicate_keys,omitempty"`
-	Bytes    int64 `json:"source_bytes"` // of documents that were indexed, kept or failed
+	Retried  int64 `json:"documents_retried,omitempty"`  // sent again by requests that were repeated, each time counted
+	Resent   int64 `json:"documents_resent,omitempty"`   // sent again after a hand-over, likewise
+	Replaced int64 `json:"documents_replaced,omitempty"` // of the indexed ones: from before this session, such as an earlier run
+	Bytes    int64 `json:"source_bytes"`                 // of documents that were indexed, kept or failed
 }
 
 func sumsOf(c cms.Counts) Sums {
 	return Sums{
 		Ordinals: c.Ordinals, Live: c.Live, Indexed: c.Indexed, Failed: c.Failed, Filtered: c.Filtered, Kept: c.Kept,
 		Reduced: c.Reduced, Rebuilt: c.Rebuilt, KeptLast: c.KeptLast, Bytes: c.Bytes,
+		Retried: c.Retried, Resent: c.Resent, Replaced: c.Replaced,
 	}
 }
 
@@ -68,6 +72,7 @@ func (s *Sums) add(o Sums) {
 	s.Ordinals, s.Live, s.Bytes = s.Ordinals+o.Ordinals, s.Live+o.Live, s.Bytes+o.Bytes
 	s.Indexed, s.Failed, s.Filtered, s.Kept = s.Indexed+o.Indexed, s.Failed+o.Failed, s.Filtered+o.Filtered, s.Kept+o.Kept
 	s.Reduced, s.Rebuilt, s.KeptLast = s.Reduced+o.Reduced, s.Rebuilt+o.Rebuilt, s.KeptLast+o.KeptLast
+	s.Retried, s.Resent, s.Replaced = s.Retried+o.Retried, s.Resent+o.Resent, s.Replaced+o.Replaced
 }
 
 // Item is one work item of the store.

@@ -27,7 +27,7 @@ func ReadStream(ctx context.Context, store *cms.Coordinator) (*progress.Migratio
 	m.Seeded = a.Began
 	m.Totals = progress.Counts{
 		Items: int64(len(a.Partitions)), ItemsOpen: int64(len(a.Partitions) - a.GivenUp), ItemsBad: int64(a.GivenUp),
-		Indexed: a.Counts.Indexed, Failed: a.Counts.Failed, Filtered: a.Counts.Filtered, SourceBytes: a.Counts.Bytes,
+		Indexed: a.Counts.Indexed, Failed: a.Counts.Failed, Filtered: a.Counts.Filtered, SourceBytes: a.Counts.Bytes, Retried: a.Counts.Retried,
 	}
 	m.Phases = []progress.Phase{{Name: StreamPhase, State: progress.NotStarted, Unit: "messages"}}
 	if !a.Began {

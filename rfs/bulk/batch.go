@@ -40,6 +40,7 @@ type batch struct {
 	weight   int    // bytes of body and failures
 	release  func() // of the memory of a long document; nil: none
 	counts   Counts
+	resent   int64 // documents sent again
 	// keys are those of the items, with Options.Ordered. They are written by the producer before the batch is sent.
 	keys    map[uint64]struct{}
 	repeats bool // two items have the same key

@@ -21,7 +21,7 @@ const (
 // finish sends a batch, records and syncs its failures, and settles it. A batch for which that
 // fails stays in the queue and holds the watermark.
 func (l *Loader) finish(b *batch) {
-	err := l.deliver(b, b.items, false)
+	err := l.deliver(b, b.items, 0)
 	if err == nil {
 		err = l.record(b)
 	}
@@ -43,9 +43,9 @@ func (l *Loader) finish(b *batch) {
 	}
 }
 
-// deliver sends items until each is accepted, kept or rejected permanently. again means that they may have arrived by an
-// earlier request.
-func (l *Loader) deliver(b *batch, items []item, again bool) error {
+// deliver sends items until each is accepted, kept or rejected permanently. They may have arrived by as many earlier requests
+// as before says.
+func (l *Loader) deliver(b *batch, items []item, before int64) error {
 	var since time.Time // of the first attempt without any progress; zero while there is progress
 	for try := 0; len(items) > 0; try++ {
 		res, err := l.request(b, items, try > 0)
@@ -55,15 +55,15 @@ func (l *Loader) deliver(b *batch, items []item, again bool) error {
 			return b.fail(items[0], l.opts.Shard, 413, doc.TooLarge, fmt.Sprintf("%d bytes: %v", items[0].end-items[0].start, err))
 		case errors.Is(err, ErrTooLarge):
 			half := len(items) / 2
-			if err := l.deliver(b, items[:half], again); err != nil {
+			if err := l.deliver(b, items[:half], before); err != nil {
 				return err
 			}
-			return l.deliver(b, items[half:], again)
+			return l.deliver(b, items[half:], before)
 		case errors.Is(err, fault.ErrUnavailable):
 		case err != nil:
 			return err
 		default:
-			rest, why, err := l.sortResult(b, items, res, again)
+			rest, why, err := l.sortResult(b, items, res, before)
 			if err != nil || len(rest) == 0 {
 				return err
 			}
@@ -73,7 +73,9 @@ func (l *Loader) deliver(b *batch, items []item, again bool) error {
 			items = rest
 			cause = fmt.Errorf("%d documents refused for now, such as %s: %w", len(rest), why, fault.ErrUnavailable)
 		}
-		again = again || mayHaveArrived(res, err)
+		if mayHaveArrived(res, err) {
+			before++
+		}
 		if err := l.backOff(&since, try, res.RetryAfter, cause); err != nil {
 			return err
 		}
@@ -83,7 +85,7 @@ func (l *Loader) deliver(b *batch, items []item, again bool) error {
 
 // mayHaveArrived reports whether items that are sent again may have been taken all the same.
 func mayHaveArrived(res Result, err error) bool {
-	return err != nil || slices.ContainsFunc(res.Refused, func(r Refusal) bool { return r.Status >= 500 })
+	return err != nil && !res.NoneTaken || slices.ContainsFunc(res.Refused, func(r Refusal) bool { return r.Status >= 500 })
 }
 
 // request sends items as one body, when the limiter and MayStart permit it.
@@ -103,6 +105,7 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	if again {
 		c.Retries, c.Resent = 1, int64(len(items))
 	}
+	b.resent += c.Resent
 	l.mu.Lock()
 	l.total.add(c)
 	l.mu.Unlock()
@@ -133,8 +136,17 @@ func loadOf(res Result, err error) outcome {
 }
 
 // sortResult counts what is kept, records permanent rejections as failures and returns the items to be sent again;
-// why is the target's message for the first of these. again means that items may have arrived by an earlier request.
-func (l *Loader) sortResult(b *batch, items []item, res Result, again bool) (rest []item, why string, err error) {
+// why is the target's message for the first of these. Items may have arrived by as many earlier requests as before says.
+func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (rest []item, why string, err error) {
+	if !l.opts.Ordered { // there the ids themselves come again
+		for _, r := range res.Replaced {
+			copies := max(r.Copies-before, 0)
+			if !l.opts.Own {
+				copies = min(copies, 1)
+			}
+			b.counts.Copies += copies
+		}
+	}
 	var keep []int
 	var there []Refusal // documents that may be our own copies
 	last := -1
@@ -150,7 +162,7 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, again bool) (res
 			}
 			keep = append(keep, r.Pos)
 		case l.opts.Existing.keeps(r):
-			if l.opts.Existing == Keep && l.opts.Finder != nil && (again || items[r.Pos].ordinal < l.opts.SentBelow) {
+			if l.opts.Existing == Keep && l.opts.Finder != nil && (before > 0 || items[r.Pos].ordinal < l.opts.SentBelow) {
 				there = append(there, r)
 			} else {
 				b.keep(items[r.Pos])
@@ -165,7 +177,7 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, again bool) (res
 		}
 	}
 	if len(there) > 0 {
-		unknown, err := l.findOwn(b, items, there)
+		unknown, err := l.findOwn(b, items, there, before)
 		if err != nil {
 			return nil, "", err
 		}

@@ -53,8 +53,9 @@ type Finder interface {
 const findBytes = 1 << 20
 
 // findOwn compares documents that exist with what was sent: an equal one is our own copy, which arrived by an earlier
-// request, any other is kept. It returns the positions of those to be sent again because the target did not answer.
-func (l *Loader) findOwn(b *batch, items []item, there []Refusal) (unknown []int, err error) {
+// request (of this batch as many as before says), any other is kept. It returns the positions of those to be sent again because
+// the target did not answer.
+func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) (unknown []int, err error) {
 	for len(there) > 0 {
 		n, size := 0, 0
 		var keys []Key
@@ -88,7 +89,9 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal) (unknown []int
 			it := items[r.Pos]
 			if i >= len(sources) || !sameSource(it.sent(b.body), sources[i]) {
 				b.keep(it)
+				continue
 			}
+			b.counts.Copies += max(1-before, 0)
 		}
 		there = there[n:]
 	}

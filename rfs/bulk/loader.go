@@ -51,7 +51,10 @@ type Options struct {
 	// Ordered makes documents of the same index and id take effect in the order of their ordinals: no two requests under way
 	// have one in common. Without it an id occurs once, or any order is right.
 	Ordered bool
-	MaxID   int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
+	// Own states that documents of the target indices come from this session only, so that their versions count what it sent
+	// before. Without it a document that was there counts once.
+	Own   bool
+	MaxID int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
 
 	MaxBytes    int // bytes of a body, DefaultMaxBytes; a larger document goes alone
 	MaxDocs     int // documents of a body; no limit
@@ -87,7 +90,8 @@ type Counts struct {
 	Bytes    int64 // bytes of the sources of documents indexed, kept or failed
 	Requests int64 // requests started
 	Retries  int64 // of these: repetitions, whole or in part
-	Resent   int64 // documents sent more than once, each time counted
+	Resent   int64 // documents sent again by these repetitions, each time counted
+	Copies   int64 // of Indexed: what the target took of them before, but for what repetitions may have brought; see DESIGN.md
 	Rebuilt  int64 // of Live, but for those that were never sent: the source was put together out of other fields
 	KeptLast int64 // likewise: of duplicate keys the last was kept
 }
@@ -102,6 +106,7 @@ func (c *Counts) add(d Counts) {
 	c.Requests += d.Requests
 	c.Retries += d.Retries
 	c.Resent += d.Resent
+	c.Copies += d.Copies
 	c.Rebuilt += d.Rebuilt
 	c.KeptLast += d.KeptLast
 	c.Kept += d.Kept
@@ -479,7 +484,7 @@ func (l *Loader) Counts() Counts {
 	return l.total
 }
 
-// Settled returns the watermark and the counts of exactly the documents below it, without those of requests. Both
+// Settled returns the watermark and the counts of exactly the documents below it, without the numbers of requests. Both
 // are read under one lock.
 func (l *Loader) Settled() (int64, Counts) {
 	l.mu.Lock()
@@ -493,6 +498,7 @@ func (l *Loader) settle(b *batch) {
 	defer l.mu.Unlock()
 	b.done = true
 	l.total.add(b.counts)
+	b.counts.Resent = b.resent // l.total has them since they were sent
 	if b.release != nil {
 		b.body, b.items, b.failures = nil, nil, nil
 		b.release()

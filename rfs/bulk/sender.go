@@ -17,11 +17,20 @@ type Sender interface {
 	Send(ctx context.Context, body []byte, n int) (Result, error)
 }
 
-// Result lists the rejected items of a body, in ascending order of Pos.
+// Result lists the rejected items of a body, and those that replaced a document, each in ascending order of Pos.
 type Result struct {
-	Refused []Refusal
+	Refused  []Refusal
+	Replaced []Replacement
+	// NoneTaken states, with an error, that the target refused the request as a whole: nothing of it arrived.
+	NoneTaken bool
 	// RetryAfter is the pause that the target requested; 0 without one.
 	RetryAfter time.Duration
+}
+
+// Replacement is the answer for an item that the target had a document for.
+type Replacement struct {
+	Pos    int   // position in the body, from 0
+	Copies int64 // documents of this id that the target took before, one after the other, by its versions; at least 1
 }
 
 // Refusal is the answer for one item.

@@ -184,6 +184,7 @@ func (c *Coordinator) try(ctx context.Context, it Item, holder string) (lease *L
 	if err != nil || v != Applied && v != Already {
 		return nil, false, err
 	}
+	l.held = it.AcquiredAt != 0
 	return c.usable(ctx, l, got)
 }
 

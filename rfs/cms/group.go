@@ -289,7 +289,7 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 		if err == nil {
 			o = outcomes[len(done)+i]
 		}
-		l, err := c.acquired(ctx, it.ID, asked[i], o, before)
+		l, err := c.acquired(ctx, it, asked[i], o, before)
 		if l != nil {
 			leases = append(leases, l)
 		}
@@ -304,18 +304,18 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 	return outcomes[:len(done)], nil, errors.Join(errs...)
 }
 
-// acquired judges one acquisition of several. The lease is nil unless it was granted and is worth keeping.
-func (c *Coordinator) acquired(ctx context.Context, id string, asked Acquire, o Outcome, before Reading) (*Lease, error) {
+// acquired judges one acquisition of several, of an item as a search found it. The lease is nil unless it was granted and is worth keeping.
+func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Outcome, before Reading) (*Lease, error) {
 	switch {
 	case errors.Is(o.Err, ErrConflict), errors.Is(o.Err, ErrNotFound):
 		return nil, nil // another worker was quicker
 	case o.Err != nil:
 		if errors.Is(o.Err, fault.ErrUnavailable) || ctx.Err() != nil { // it may have been granted
-			c.owe(id, Release{Holder: asked.Holder, Cause: string(CauseOutage)})
+			c.owe(it.ID, Release{Holder: asked.Holder, Cause: string(CauseOutage)})
 		}
-		return nil, fmt.Errorf("acquire %s: %w", ItemName(id), o.Err)
+		return nil, fmt.Errorf("acquire %s: %w", ItemName(it.ID), o.Err)
 	case o.Verdict == Foreign:
-		return nil, fmt.Errorf("%s: %w", ItemName(id), ErrSchemaMismatch)
+		return nil, fmt.Errorf("%s: %w", ItemName(it.ID), ErrSchemaMismatch)
 	case o.Verdict == Skewed:
 		return nil, c.skew(ctx)
 	case o.Verdict != Applied && o.Verdict != Already:
@@ -325,6 +325,7 @@ func (c *Coordinator) acquired(ctx context.Context, id string, asked Acquire, o 
 	if l == nil || err != nil {
 		return nil, err
 	}
+	l.held = it.AcquiredAt != 0
 	l, _, err = c.usable(ctx, l, o.Item)
 	return l, err
 }

@@ -157,6 +157,11 @@ type Counts struct {
 	Rebuilt int64 `json:"rebuilt,omitempty"`
 	// KeptLast are those of Indexed and Failed that had duplicate keys, of which the last was kept.
 	KeptLast int64 `json:"duplicate_keys,omitempty"`
+	// Retried is how many documents requests repeated, Resent how many a later holder sent that had arrived from an earlier one,
+	// each time counted. Replaced are those of Indexed that replaced a document from before the first holder.
+	Retried  int64 `json:"retried,omitempty"`
+	Resent   int64 `json:"resent,omitempty"`
+	Replaced int64 `json:"replaced,omitempty"`
 }
 
 // Add gives the sum.
@@ -165,6 +170,7 @@ func (c Counts) Add(o Counts) Counts {
 		Ordinals: c.Ordinals + o.Ordinals, Live: c.Live + o.Live, Indexed: c.Indexed + o.Indexed,
 		Failed: c.Failed + o.Failed, Filtered: c.Filtered + o.Filtered, Bytes: c.Bytes + o.Bytes,
 		Reduced: c.Reduced + o.Reduced, Rebuilt: c.Rebuilt + o.Rebuilt, KeptLast: c.KeptLast + o.KeptLast, Kept: c.Kept + o.Kept,
+		Retried: c.Retried + o.Retried, Resent: c.Resent + o.Resent, Replaced: c.Replaced + o.Replaced,
 	}
 }
 

@@ -46,6 +46,7 @@ type Lease struct {
 	group   *Group // nil: the lease completes by itself
 	beside  int    // leases of the group besides this one
 	begin   int64
+	held    bool // before this lease, as the search found the item
 	trigger instant // when a quick store answers
 	half    instant
 
@@ -76,6 +77,12 @@ func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *
 // Start is the first ordinal to work on: the item's cursor, or the watermark that
 // an earlier holder recorded.
 func (l *Lease) Start() int64 { return l.begin }
+
+// Follows reports whether another lease may have sent documents from Start on: of the item, or of the one whose successor it is.
+func (l *Lease) Follows() bool {
+	successor := l.ID.Cursor > 0 && l.Item.IndexName == "" // the first item of a chain has the name
+	return l.held || successor || l.Item.Attempts > 1 || l.begin > l.ID.Cursor
+}
 
 // Grouped reports whether the slot works on other small items at the same time.
 func (l *Lease) Grouped() bool { return l.beside > 0 }

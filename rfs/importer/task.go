@@ -100,6 +100,9 @@ type Counts struct {
 	Failed    int64 `json:"failed"`         // recorded with reason
 	Filtered  int64 `json:"filtered"`       // left out by choice
 	Bytes     int64 `json:"bytes"`          // of sources indexed or failed
+	Retried   int64 `json:"retried,omitempty"`
+	Resent    int64 `json:"resent,omitempty"`
+	Replaced  int64 `json:"replaced,omitempty"` // these three as cms.Counts has them
 }
 
 func (c *Counts) add(d cms.Counts) {
@@ -109,4 +112,7 @@ func (c *Counts) add(d cms.Counts) {
 	c.Filtered += d.Filtered
 	c.Kept += d.Kept
 	c.Bytes += d.Bytes
+	c.Retried += d.Retried
+	c.Resent += d.Resent
+	c.Replaced += d.Replaced
 }

@@ -71,6 +71,11 @@ type Counts struct {
 	Kept       int64 `json:"documents_kept,omitempty"` // the target had them already
 	// Reduced are those of Indexed whose source may lack parts of what was indexed.
 	Reduced int64 `json:"documents_reduced,omitempty"`
+	// Retried is how many documents requests repeated, Resent how many were sent again after a hand-over, Replaced how many of
+	// Indexed replaced a document from before the session.
+	Retried  int64 `json:"documents_retried,omitempty"`
+	Resent   int64 `json:"documents_resent,omitempty"`
+	Replaced int64 `json:"documents_replaced,omitempty"`
 	// Bytes of the shards in the repository; Done is estimated by the ordinals behind the watermark.
 	Bytes     int64 `json:"bytes"`
 	BytesDone int64 `json:"bytes_done"`

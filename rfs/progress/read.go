@@ -231,6 +231,9 @@ func (c *Counts) add(o Counts) {
 	c.Failed += o.Failed
 	c.Filtered += o.Filtered
 	c.Reduced += o.Reduced
+	c.Retried += o.Retried
+	c.Resent += o.Resent
+	c.Replaced += o.Replaced
 	c.Kept += o.Kept
 	c.Bytes += o.Bytes
 	c.BytesDone += o.BytesDone

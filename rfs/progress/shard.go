@@ -28,6 +28,9 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 		s.Counts.Filtered += it.Counts.Filtered
 		s.Counts.Kept += it.Counts.Kept
 		s.Counts.Reduced += it.Counts.Reduced
+		s.Counts.Retried += it.Counts.Retried
+		s.Counts.Resent += it.Counts.Resent
+		s.Counts.Replaced += it.Counts.Replaced
 		s.Counts.SourceBytes += it.Counts.Bytes
 		passed += it.Counts.Ordinals
 		s.Attempts += it.Attempts

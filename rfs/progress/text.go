@@ -77,3 +77,21 @@ func Count(n int64) string {
 	}
 	return b.String()
 }
+
+// Again returns what was sent more than once in one line, by the counts of a session, an index or an item; "" when nothing was.
+func Again(retried, resent, replaced int64) string {
+	var parts []string
+	if retried > 0 {
+		parts = append(parts, Count(retried)+" by repeated requests")
+	}
+	if resent > 0 {
+		parts = append(parts, Count(resent)+" after hand-overs")
+	}
+	if replaced > 0 {
+		parts = append(parts, Count(replaced)+" replaced documents from before this session")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "documents sent again: " + strings.Join(parts, ", ")
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 )
@@ -50,6 +51,8 @@ func parseBulk(b []byte, each func(pos int, it *item) error) (items int, errs bo
 type item struct {
 	op, index, id []byte
 	status        int
+	version       int64  // after the operation; 0 when the answer does not state it, and of a body
+	external      bool   // of a body: the version is given
 	failure       []byte // JSON; nil without an error
 }
 
@@ -59,6 +62,20 @@ func (it *item) arrived() bool { return it.failure == nil && (it.status < 300 ||
 // gone reports whether the item is one to be deleted that the target does not have.
 func (it *item) gone() bool {
 	return string(it.op) == "delete" && it.failure == nil && it.status == http.StatusNotFound
+}
+
+// replaced reports whether a document was there that the item has replaced.
+func (it *item) replaced() bool {
+	return string(it.op) == "index" && it.failure == nil && it.status == http.StatusOK
+}
+
+// copies returns how many documents of its id the target took before an item that has replaced one, by the action line and the
+// answer. A version that the action gives says nothing about that.
+func copies(want, got *item) int64 {
+	if want.external {
+		return 1
+	}
+	return max(got.version-1, 1)
 }
 
 // refusal returns what the target states about an item that it did not take.
@@ -84,6 +101,12 @@ func (s *scanner) item() (it item, err error) {
 			switch string(key) {
 			case "status":
 				it.status, err = s.integer()
+				return err
+			case "version":
+				it.external = true
+				return s.skip(0)
+			case "_version":
+				it.version, err = s.version()
 				return err
 			case "_index":
 				it.index, err = s.textOrNull()
@@ -227,6 +250,20 @@ func (s *scanner) integer() (int, error) {
 	}
 	if s.i == start || n > 999 {
 		return 0, s.wrong("no status")
+	}
+	return n, nil
+}
+
+// version reads the version of a document, 0 for what is no such number.
+func (s *scanner) version() (int64, error) {
+	s.space()
+	start := s.i
+	if err := s.skip(0); err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(s.b[start:s.i]), 10, 64)
+	if err != nil || n < 0 {
+		return 0, nil // a number beyond, or another value: nothing depends on it but a count
 	}
 	return n, nil
 }

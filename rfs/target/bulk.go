@@ -26,7 +26,7 @@ const longBody = 32 << 20
 // item as it was sent: one that does not is fault.ErrUnavailable, because nobody knows what happened.
 // Default pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
 func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
-	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*.error"}}
+	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.error"}}
 	if !c.conf.RunPipelines {
 		query.Set("pipeline", "_none")
 	}
@@ -55,13 +55,14 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 		return bulk.Result{}, fmt.Errorf("%s of %d bytes: status 413: %w", call, len(body), bulk.ErrTooLarge)
 	}
 	if err := c.judge(call, res.StatusCode, buf.Bytes()); err != nil {
-		return bulk.Result{RetryAfter: retryAfter(res.Header, time.Now())}, err
+		return bulk.Result{RetryAfter: retryAfter(res.Header, time.Now()), NoneTaken: res.StatusCode == http.StatusTooManyRequests}, err
 	}
-	refused, err := c.judgeItems(ctx, sent, n, buf.Bytes())
+	told, err := c.judgeItems(ctx, sent, n, buf.Bytes())
 	if err != nil {
 		return bulk.Result{}, fmt.Errorf("%s: answer of %s: %w", call, c.name, err)
 	}
-	return bulk.Result{Refused: refused, RetryAfter: retryAfter(res.Header, time.Now())}, nil
+	told.RetryAfter = retryAfter(res.Header, time.Now())
+	return told, nil
 }
 
 func (c *Client) answerBuffer() *bytes.Buffer {

@@ -200,7 +200,7 @@ func TestBulkRequestSkipsPipelinesAndAsksForStatusAndErrorOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := got.URL.Query()
-		if q.Get("filter_path") != "took,errors,items.*._index,items.*._id,items.*.status,items.*.error" || (q.Get("pipeline") == "_none") == run ||
+		if q.Get("filter_path") != "took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.error" || (q.Get("pipeline") == "_none") == run ||
 			got.Header.Get("Content-Type") != "application/x-ndjson" || got.Header.Get("User-Agent") != "rfsd/test" {
 			t.Errorf("RunPipelines %v: %s %v", run, got.URL, got.Header)
 		}

@@ -37,11 +37,10 @@ func errSum(format string, args ...any) error {
 }
 
 // judgeItems holds the answer to a bulk request of n items against its body and returns the items that were
-// refused. Nothing counts as arrived unless operation, index, id, status and count fit. Errors:
+// refused, and those that replaced a document. Nothing counts as arrived unless operation, index, id, status and count fit. Errors:
 // fault.ErrUnavailable.
-func (c *Client) judgeItems(ctx context.Context, body []byte, n int, answer []byte) ([]bulk.Refusal, error) {
+func (c *Client) judgeItems(ctx context.Context, body []byte, n int, answer []byte) (told bulk.Result, err error) {
 	sent := actions{body}
-	var refused []bulk.Refusal
 	seen, errs, err := parseBulk(answer, func(pos int, got *item) error {
 		want, ok, err := sent.next()
 		if err != nil {
@@ -54,11 +53,14 @@ func (c *Client) judgeItems(ctx context.Context, body []byte, n int, answer []by
 			if got.status < 300 && got.status != 0 {
 				return errSum("status %d with an error", got.status)
 			}
-			refused = append(refused, got.refusal(pos))
+			told.Refused = append(told.Refused, got.refusal(pos))
 			return nil
 		}
 		if got.status != http.StatusOK && got.status != http.StatusCreated && !got.gone() {
 			return errSum("status %d of an item without an error", got.status)
+		}
+		if got.replaced() {
+			told.Replaced = append(told.Replaced, bulk.Replacement{Pos: pos, Copies: copies(&want, got)})
 		}
 		if !ok || c.conf.RunPipelines { // a pipeline may move a document, or drop it
 			return nil
@@ -70,15 +72,15 @@ func (c *Client) judgeItems(ctx context.Context, body []byte, n int, answer []by
 	})
 	switch {
 	case err != nil && (ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrConfig)):
-		return nil, err
+		return bulk.Result{}, err
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", err, fault.ErrUnavailable)
+		return bulk.Result{}, fmt.Errorf("%w: %w", err, fault.ErrUnavailable)
 	case seen != n:
-		return nil, errSum("it speaks of %d items of %d", seen, n)
-	case errs && len(refused) == 0:
-		return nil, errSum("it states errors, but every item was taken")
+		return bulk.Result{}, errSum("it speaks of %d items of %d", seen, n)
+	case errs && len(told.Refused) == 0:
+		return bulk.Result{}, errSum("it states errors, but every item was taken")
 	}
-	return refused, nil
+	return told, nil
 }
 
 // sameText compares two JSON strings without their quotes: escapes may differ.

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -55,6 +56,11 @@ type Entry struct {
 
 // needsValues reports whether more than the stored source of a document is read.
 func (e Entry) needsValues(b *builder) bool { return b != nil || e.Naming.Join != nil }
+
+// own reports whether this session created all target indices.
+func (e Entry) own() bool {
+	return !slices.ContainsFunc(e.Naming.Targets(), func(name string) bool { return !slices.Contains(e.Ours, name) })
+}
 
 func (e Entry) encode() (json.RawMessage, error) {
 	b, err := json.Marshal(e)

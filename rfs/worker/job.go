@@ -223,10 +223,17 @@ func (j *job) kept() int64 {
 // settled gives the watermark and the counts of everything from the begin up to it.
 func (j *job) settled() (int64, cms.Counts) {
 	w, c := j.loader.Settled()
-	return w, cms.Counts{
+	sum := cms.Counts{
 		Ordinals: w - j.begin, Live: c.Live, Indexed: c.Indexed, Failed: c.Failed,
 		Filtered: c.Filtered, Bytes: c.Bytes, Reduced: c.Reduced, Rebuilt: c.Rebuilt, KeptLast: c.KeptLast, Kept: c.Kept,
+		Retried: c.Resent,
 	}
+	if j.lease.Follows() {
+		sum.Resent = c.Copies
+	} else {
+		sum.Replaced = c.Copies
+	}
+	return w, sum
 }
 
 // work is what is stored with the item: counts, and the checksums of the file ranges

@@ -82,6 +82,17 @@ func TestEachFaultByItself(t *testing.T) {
 			cfg.Kill, cfg.Crash, cfg.Lease, cfg.Drain = time.Minute, true, 20*time.Second, 2*time.Minute
 			return cfg
 		}, killed(2)},
+		// What is sent again is counted by the next holder, exactly.
+		{"holders are killed in the middle of their requests", 2, func(seed uint64) Config {
+			cfg := calmWorld(seed)
+			cfg.Kill, cfg.Lease = 15*time.Second, 40*time.Second
+			return cfg
+		}, func(r Report) error {
+			if r.Counted != r.Copies || r.Counted == 0 {
+				return fmt.Errorf("the target took %d copies, the items count %d", r.Copies, r.Counted)
+			}
+			return killed(3)(r)
+		}},
 		{"the only process is stopped by signals", 3, func(seed uint64) Config {
 			cfg := lone(seed)
 			cfg.Drain = 30 * time.Second

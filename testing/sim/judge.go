@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -52,7 +53,7 @@ func (w *world) judgeItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 			w.bad("the audit had to repair %s", id)
 		}
 	}
-	counted := map[shardKey]int64{}
+	counted, again := map[shardKey]int64{}, map[shardKey]int64{}
 	for _, id := range slices.Sorted(maps.Keys(w.server.items)) {
 		it := w.server.items[id]
 		if id == cms.SetupID {
@@ -71,10 +72,12 @@ func (w *world) judgeItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 			w.bad("%s failed without an event", id)
 		}
 		counted[shardOf(at)] += it.Counts.Ordinals
+		again[shardOf(at)] += it.Counts.Resent + it.Counts.Replaced
 	}
 	if w.cfg.Lose > 0 || w.cfg.File {
 		return failed
 	}
+	w.judgeCopies(again)
 	for id := range w.roots() {
 		s := shardOf(id)
 		if !failed[s] && !w.kept[s] && counted[s] != w.ends[s] {
@@ -82,6 +85,20 @@ func (w *world) judgeItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 		}
 	}
 	return failed
+}
+
+// judgeCopies checks that no shard counts more copies of documents than the target took beside the first ones.
+func (w *world) judgeCopies(counted map[shardKey]int64) {
+	taken := map[shardKey]int64{}
+	for k, n := range w.target.copies {
+		taken[w.truth[k].shard] += n - 1
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(counted), func(a, b shardKey) int { return cmp.Or(strings.Compare(a.index, b.index), cmp.Compare(a.shard, b.shard)) }) {
+		if counted[s] > taken[s] {
+			w.bad("%v counts %d copies, the target took %d", s, counted[s], taken[s])
+		}
+		w.report.Copies, w.report.Counted = w.report.Copies+taken[s], w.report.Counted+counted[s]
+	}
 }
 
 // judgeDocuments checks that every document of a shard that is complete is at the destination, with the same bytes, or

@@ -82,6 +82,8 @@ type Report struct {
 	Forgotten int
 	Failed    int
 	Taken     int // documents, again ones too
+	Copies    int64 // documents that the target took beside the first of each
+	Counted   int64 // of these, as the items count them
 	Documents int
 	Read      int // documents that were read, again ones too
 	Virtual   time.Duration

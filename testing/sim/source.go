@@ -212,6 +212,7 @@ func (w *world) makePlan() {
 		base := x.Name
 		x.Name = fmt.Sprintf("i%03d", i)
 		x.Entry.Naming = worker.Naming{Index: fmt.Sprintf("t%03d", i)}
+		x.Entry.Ours = x.Entry.Naming.Targets()
 		w.plan.Indices = append(w.plan.Indices, x)
 		w.target.create(x.Entry.Naming.Index)
 		for n, t := range from.shards[base] {

@@ -74,6 +74,7 @@ type cluster struct {
 	mu      sync.Mutex
 	uuids   map[string]string
 	docs    map[key]string
+	copies  map[key]int64 // how often each document was taken
 	made    int
 	weather weather
 	sends   []sent
@@ -87,7 +88,7 @@ type sent struct {
 }
 
 func newCluster(w *world) *cluster {
-	return &cluster{w: w, uuids: map[string]string{}, docs: map[key]string{}}
+	return &cluster{w: w, uuids: map[string]string{}, docs: map[key]string{}, copies: map[key]int64{}}
 }
 
 func (t *cluster) create(index string) {
@@ -234,24 +235,26 @@ func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 	if chance(r, faults.Bulk) {
 		if chance(r, 0.5) { // it arrives, and nobody learns of it
 			late := between(r, trip/2, 2*noAnswer)
-			time.AfterFunc(late, func() { c.t.apply(all, nil) })
+			time.AfterFunc(late, func() { c.t.apply(all, nil, new(bulk.Result)) })
 		}
 		return none, firstError(c.m.wait(ctx, between(r, trip, noAnswer)), lost)
 	}
-	var refused []bulk.Refusal
+	res := &bulk.Result{}
 	for i, p := range all {
 		switch {
 		case c.t.w.truth[p.key].refused:
-			refused = append(refused, bulk.Refusal{Pos: i, Status: 400, Type: "mapper_parsing_exception", Reason: "not a date"})
+			res.Refused = append(res.Refused, bulk.Refusal{Pos: i, Status: 400, Type: "mapper_parsing_exception", Reason: "not a date"})
 		case is == busyItems && chance(r, 0.8), chance(r, faults.Items):
-			refused = append(refused, bulk.Refusal{Pos: i, Status: 429, Type: "es_rejected_execution_exception", Reason: "queue is full"})
+			res.Refused = append(res.Refused, bulk.Refusal{Pos: i, Status: 429, Type: "es_rejected_execution_exception", Reason: "queue is full"})
 		}
 	}
-	time.AfterFunc(trip*9/10, func() { c.t.apply(all, refused) })
+	time.AfterFunc(trip*9/10, func() { c.t.apply(all, res.Refused, res) })
 	if err := c.m.wait(ctx, trip); err != nil {
 		return none, err
 	}
-	return bulk.Result{Refused: refused}, nil
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	return *res, nil
 }
 
 func firstError(errs ...error) error {
@@ -263,8 +266,8 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// apply stores the documents that are not refused.
-func (t *cluster) apply(all []pair, refused []bulk.Refusal) {
+// apply stores the documents that are not refused, and notes in res which of them were there.
+func (t *cluster) apply(all []pair, refused []bulk.Refusal, res *bulk.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, p := range all {
@@ -277,5 +280,8 @@ func (t *cluster) apply(all []pair, refused []bulk.Refusal) {
 		}
 		t.docs[p.key] = p.kept
 		t.taken++
+		if t.copies[p.key]++; t.copies[p.key] > 1 {
+			res.Replaced = append(res.Replaced, bulk.Replacement{Pos: i, Copies: t.copies[p.key] - 1})
+		}
 	}
 }
