@@ -22,11 +22,16 @@ type messages struct {
 
 // Open reads a partition from an offset on.
 func (t *Topic) Open(_ context.Context, partition int, from int64) (consume.Messages, error) {
+	bounded, ok := t.client.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
+	if !ok {
+		return nil, fmt.Errorf("kafka: the client has no decompressor: %w", fault.ErrConfig)
+	}
+	unpack := &unpacker{Decompressor: bounded, most: t.conf.Fetch}
 	client, err := kgo.NewClient(append(t.options(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.conf.Topic: {int32(partition): kgo.NewOffset().At(from)}}),
 		kgo.ConsumeStartOffset(kgo.NoResetOffset()), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.MaxConcurrentFetches(1),
-		kgo.MaxDecompressBatchBytes(int(t.conf.Batch)),
+		kgo.WithDecompressor(unpack), kgo.WithHooks(unpack),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("kafka: %w: %w", err, fault.ErrConfig)
@@ -51,7 +56,7 @@ func (m *messages) Next(ctx context.Context) ([]consume.Message, error) {
 	if failed == nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if failed != nil {
+	if failed != nil && !errors.Is(failed, errUnpacked) { // nothing of that answer was a message, such as aborted ones: the next goes on
 		return nil, m.judge(ctx, failed)
 	}
 	m.batch = m.batch[:0]

@@ -101,6 +101,7 @@ func (t *Topic) options() []kgo.Opt {
 		kgo.MaxVersions(kversion.V3_9_0()), // later versions name topics by ids only
 		kgo.MetadataMinAge(time.Second), kgo.DisableClientMetrics(), kgo.WithHooks(t),
 		kgo.FetchMaxBytes(int32(t.conf.Fetch)), kgo.FetchMaxPartitionBytes(int32(t.conf.Fetch)), kgo.BrokerMaxReadBytes(int32(min(t.conf.Batch+overhead, 1<<30))),
+		kgo.MaxDecompressBatchBytes(int(t.conf.Batch)),
 	}
 	if m := t.mechanism(); m != nil {
 		opts = append(opts, kgo.SASL(m))
@@ -280,6 +281,9 @@ func (t *Topic) Committed(ctx context.Context) (map[int]int64, error) {
 	told, err := ask.RequestWith(ctx, t.client)
 	if err == nil {
 		err = kerr.ErrorForCode(told.ErrorCode)
+	}
+	if errors.Is(err, kerr.GroupIDNotFound) { // nobody has committed anything yet
+		return map[int]int64{}, nil
 	}
 	if err != nil {
 		return nil, t.judge(ctx, err)
