@@ -46,7 +46,7 @@ type Lease struct {
 	group   *Group // nil: the lease completes by itself
 	beside  int    // leases of the group besides this one
 	begin   int64
-	held    bool // before this lease, as the search found the item
+	held    bool    // before this lease, as the search found the item
 	trigger instant // when a quick store answers
 	half    instant
 

@@ -93,7 +93,9 @@ func (w *world) judgeCopies(counted map[shardKey]int64) {
 	for k, n := range w.target.copies {
 		taken[w.truth[k].shard] += n - 1
 	}
-	for _, s := range slices.SortedFunc(maps.Keys(counted), func(a, b shardKey) int { return cmp.Or(strings.Compare(a.index, b.index), cmp.Compare(a.shard, b.shard)) }) {
+	for _, s := range slices.SortedFunc(maps.Keys(counted), func(a, b shardKey) int {
+		return cmp.Or(strings.Compare(a.index, b.index), cmp.Compare(a.shard, b.shard))
+	}) {
 		if counted[s] > taken[s] {
 			w.bad("%v counts %d copies, the target took %d", s, counted[s], taken[s])
 		}

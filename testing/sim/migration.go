@@ -81,7 +81,7 @@ type Report struct {
 	Kills     int
 	Forgotten int
 	Failed    int
-	Taken     int // documents, again ones too
+	Taken     int   // documents, again ones too
 	Copies    int64 // documents that the target took beside the first of each
 	Counted   int64 // of these, as the items count them
 	Documents int
