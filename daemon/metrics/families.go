@@ -201,9 +201,9 @@ func migrationFamilies() []family {
 			emit(gauge, float64(m.Totals.Reduced))
 		}),
 		migration("rfsd_migration_documents_sent_again", "Copies of documents beyond the first: by repeated requests, after hand-overs, and documents that replaced one from before the session.", []string{"cause"}, func(emit emitter, m *progress.Migration, _ state) {
-			emit(prometheus.GaugeValue, float64(m.Totals.Retried), "retry")
-			emit(prometheus.GaugeValue, float64(m.Totals.Resent), "handover")
-			emit(prometheus.GaugeValue, float64(m.Totals.Replaced), "earlier_run")
+			emit(gauge, float64(m.Totals.Retried), "retry")
+			emit(gauge, float64(m.Totals.Resent), "handover")
+			emit(gauge, float64(m.Totals.Replaced), "earlier_run")
 		}),
 		migration("rfsd_migration_bytes", "Repository bytes of the shards of the migration.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
 			emit(gauge, float64(m.Totals.BytesDone), "done")

@@ -139,7 +139,7 @@ func TestABadNetworkChangesNothingButTime(t *testing.T) {
 				}()
 			}
 			for range 3 {
-				if s := <-done; !s.Complete || s.Counts != counts || s.GivenUp != 0 {
+				if s := <-done; !s.Complete || once(s.Counts) != counts || s.GivenUp != 0 {
 					t.Errorf("seed %d: %+v, want %+v", seed, s, counts)
 				}
 			}
@@ -164,6 +164,12 @@ func (d *down) Send(ctx context.Context, body []byte, n int) (bulk.Result, error
 	return d.next.Send(ctx, body, n)
 }
 
+// once returns counts without what was sent again, which depends on the network.
+func once(c importer.Counts) importer.Counts {
+	c.Retried, c.Resent, c.Replaced = 0, 0, 0
+	return c
+}
+
 func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		want, counts := w.small()
@@ -172,7 +178,7 @@ func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
 			i.Bulk.StallTimeout = 5 * time.Minute
 			i.Destination = worker.ToCluster(to, worker.Limits{Connections: 64})
 		}
-		if s := run(t, w.node(through)); !s.Complete || s.Counts != counts {
+		if s := run(t, w.node(through)); !s.Complete || once(s.Counts) != counts {
 			t.Errorf("%+v, want %+v", s, counts)
 		}
 		w.arrived(want)
@@ -194,7 +200,7 @@ func TestATargetThatIsDownIsWaitedForAndThenReported(t *testing.T) {
 		}
 		to.until = time.Now()
 		began = time.Now()
-		if s := run(t, w.node(through)); !s.Complete || s.Counts != counts || s.GivenUp != 0 {
+		if s := run(t, w.node(through)); !s.Complete || once(s.Counts) != counts || s.GivenUp != 0 {
 			t.Errorf("%+v, want %+v", s, counts)
 		}
 		if took := time.Since(began); took > 50*time.Second { // virtual time: the windows were given back, nothing runs out
@@ -220,7 +226,7 @@ func TestWhoIsAskedToStopGivesItsWindowBackWithItsProgress(t *testing.T) {
 		sent := w.target.sent
 		began := time.Now()
 		s = run(t, w.node(slow))
-		if !s.Complete || s.Counts != counts {
+		if !s.Complete || once(s.Counts) != counts {
 			t.Errorf("%+v, want %+v", s, counts)
 		}
 		if took := time.Since(began); took > 10*time.Minute { // virtual; the claim would have lasted an hour
@@ -296,7 +302,7 @@ func TestWhoCannotRenewStartsNothingAfterItsClaim(t *testing.T) {
 		if n, end := len(sender.begun), time.Unix(*store.ends, 0); n < 4 || sender.begun[n-1].After(end) {
 			t.Errorf("%d requests, the last at %v, the last lease ended at %v", n, sender.begun[n-1], end)
 		}
-		if s := run(t, w.node(slow)); !s.Complete || s.Counts != counts {
+		if s := run(t, w.node(slow)); !s.Complete || once(s.Counts) != counts {
 			t.Errorf("%+v, want %+v", s, counts)
 		}
 		w.arrived(want)

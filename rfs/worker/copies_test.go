@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// versioned answers as a cluster does: with the versions of documents. It takes nothing while it is away, and never answers one
-// request that it takes, which hang counts down to.
+// versioned answers as a cluster does: with the versions of documents. It takes nothing while it is away, and does not answer
+// requests that it takes from the first to the last that hangs, counted from 1.
 type versioned struct {
 	each time.Duration // per body
 
@@ -22,7 +23,8 @@ type versioned struct {
 	versions map[string]int64
 	lines    int64 // taken
 	away     bool
-	hang     int
+	requests int
+	hang     [2]int
 }
 
 func (v *versioned) Open(context.Context, cms.ItemID, func() error) (Output, error) { return v, nil }
@@ -30,10 +32,11 @@ func (v *versioned) Durable() bool                                              
 func (v *versioned) Commit(context.Context) error                                   { return nil }
 func (v *versioned) Abort() error                                                   { return nil }
 
-func (v *versioned) set(away bool, hang int) {
+func (v *versioned) set(away bool, hang ...int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.away, v.hang = away, hang
+	v.away, v.requests, v.hang = away, 0, [2]int{}
+	copy(v.hang[:], hang)
 }
 
 func (v *versioned) Send(ctx context.Context, body []byte, _ int) (bulk.Result, error) {
@@ -55,14 +58,28 @@ func (v *versioned) Send(ctx context.Context, body []byte, _ int) (bulk.Result, 
 			res.Replaced = append(res.Replaced, bulk.Replacement{Pos: pos, Copies: v.versions[string(action)] - 1})
 		}
 	}
-	v.hang--
-	hangs := v.hang == 0
+	v.requests++
+	hangs := v.requests >= v.hang[0] && v.requests <= v.hang[1]
 	v.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
 		return bulk.Result{}, ctx.Err()
 	}
 	return res, nil
+}
+
+// severed is the store of processes that are killed: what a dead one asks never arrives.
+type severed struct {
+	*slowStore
+	dead atomic.Bool
+}
+
+func (m *severed) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+	if m.dead.Load() {
+		<-ctx.Done()
+		return cms.Item{}, 0, fault.ErrUnavailable
+	}
+	return m.slowStore.Apply(ctx, id, t)
 }
 
 // copies returns how many lines were taken beside the first of each document.
@@ -78,9 +95,9 @@ func (v *versioned) copies() int64 {
 func TestWhatIsSentAgainAfterAHandOverIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &versioned{each: 1500 * time.Millisecond, versions: map[string]int64{}}
-		store := quick(nil)
+		store := &severed{slowStore: quick(nil)}
 		defer store.under.Wait()
-		s := newShard(t, store, to, time.Minute, 32)
+		s := newShard(t, store, to, time.Minute, 16)
 		s.runner.Bulk.MaxInFlight = 3
 		s.entry.Ours = s.entry.Naming.Targets()
 		for range 2 {
@@ -90,20 +107,25 @@ func TestWhatIsSentAgainAfterAHandOverIsCounted(t *testing.T) {
 				defer close(done)
 				_, _ = s.run(t.Context(), lease)
 			}()
-			time.Sleep(9 * time.Second)
-			store.from, store.to = time.Now(), time.Now().Add(10*time.Minute)
-			to.set(true, 0)
+			time.Sleep(9200 * time.Millisecond) // bodies of 9 s have arrived, the last record is of 8 s
+			store.dead.Store(true)
+			to.set(true)
 			<-done
-			time.Sleep(time.Until(store.to) + time.Second)
-			to.set(false, 0)
+			time.Sleep(10 * time.Minute) // the lease ends
+			store.dead.Store(false)
+			to.set(false)
+			var err error // the next process has not seen that the store was silent
+			if s.coordinator, err = cms.New(cms.Config{Store: store, Creator: "test", Clock: s.runner.Clock, InitialLease: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		sent := to.copies()
 		for _, c := range []struct {
-			hang int // the request without an answer: the first, then a later one
-			want Outcome
-		}{{1, Released}, {4, HandedOff}} {
-			to.set(false, c.hang)
-			signalled, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+			first, last int // requests without an answer: all that begin together, then a later one
+			want        Outcome
+		}{{1, 3, Released}, {4, 4, HandedOff}} {
+			to.set(false, c.first, c.last)
+			signalled, cancel := context.WithTimeout(t.Context(), 6200*time.Millisecond)
 			defer cancel()
 			if outcome, err := s.run(signalled, s.lease(t)); outcome != c.want || err != nil {
 				t.Fatalf("%v: %v, want %v", outcome, err, c.want)

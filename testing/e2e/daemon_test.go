@@ -209,12 +209,16 @@ func TestADaemonWhoseWorkersAreKilledMigratesEverything(t *testing.T) {
 func copiesOf(t *testing.T, n *cluster.Node) (copies int64) {
 	t.Helper()
 	call(t, n, "POST", "/_refresh", nil)
-	found := call(t, n, "GET", "/*,-.*/_search?version=true&_source=false&size=10000&filter_path=hits.hits._version", nil)
-	hits, _ := found["hits"].(map[string]any)
-	all, _ := hits["hits"].([]any)
-	for _, h := range all {
-		version, _ := h.(map[string]any)["_version"].(float64)
-		copies += int64(version) - 1
+	var found struct {
+		Hits struct {
+			Hits []struct {
+				Version int64 `json:"_version"`
+			} `json:"hits"`
+		} `json:"hits"`
+	}
+	must(t, n.JSON(t.Context(), "GET", "/*,-.*/_search?version=true&_source=false&size=10000", nil, &found))
+	for _, h := range found.Hits.Hits {
+		copies += h.Version - 1
 	}
 	return copies
 }
