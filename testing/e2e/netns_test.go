@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,6 +65,7 @@ func layNetwork(t *testing.T) []*host {
 	if _, err := exec.LookPath("ip"); err != nil || os.Geteuid() != 0 {
 		t.Skip("network namespaces need root and the program ip")
 	}
+	clearNetwork()
 	t.Cleanup(func() { _ = ip("link", "del", bridge) })
 	must(t, ip("link", "add", bridge, "type", "bridge"))
 	must(t, ip("addr", "add", proxyHost+"/24", "dev", bridge))
@@ -83,6 +85,22 @@ func layNetwork(t *testing.T) []*host {
 		all = append(all, h)
 	}
 	return all
+}
+
+// clearNetwork removes what a run has left that was ended by its timeout: its nodes, their namespaces and the bridge.
+func clearNetwork() {
+	for n := range hosts {
+		space := fmt.Sprint("rfsd-", n)
+		pids, _ := exec.Command("ip", "netns", "pids", space).Output() // none when there is no such namespace
+		for _, pid := range strings.Fields(string(pids)) {
+			if p, err := strconv.Atoi(pid); err == nil {
+				_ = syscall.Kill(p, syscall.SIGKILL)
+			}
+		}
+		_ = ip("netns", "del", space)
+		_ = ip("link", "del", fmt.Sprint("rfsdv", n))
+	}
+	_ = ip("link", "del", bridge)
 }
 
 // lose lets everything between a host and an address be lost without a word; heal ends that.
