@@ -55,6 +55,7 @@ var usual = []Code{OK, Failed}
 
 // further are the codes that single commands have beside the usual ones.
 var further = map[string][]Code{
+	"rfsd consume":          {Documents, Parts},
 	"rfsd estimate":         {Snapshot},
 	"rfsd evaluate":         {Snapshot, Parts},
 	"rfsd import":           {Documents, Parts},
