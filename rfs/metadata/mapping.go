@@ -1,10 +1,8 @@
 package metadata
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -12,8 +10,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 )
-
-func newReader(b []byte) io.Reader { return bytes.NewReader(b) }
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

@@ -4,6 +4,7 @@
 package metadata
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -261,7 +262,7 @@ func (e *edit) since(major, minor int) bool {
 
 // decode reads a JSON object and keeps numbers exact.
 func decode(raw json.RawMessage) (map[string]any, error) {
-	dec := json.NewDecoder(newReader(raw))
+	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var m map[string]any
 	if err := dec.Decode(&m); err != nil {

@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ func ReadStore(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 		return nil, err
 	}
 	s, err := c.Settings(ctx)
-	if err != nil && !isNotFound(err) { // without settings the migration has not begun
+	if err != nil && !errors.Is(err, cms.ErrNotFound) { // without settings the migration has not begun
 		return nil, err
 	}
 	r.Repository, r.Snapshot = s["repository"], s["snapshot"]

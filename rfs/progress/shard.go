@@ -3,7 +3,6 @@ package progress
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -159,5 +158,3 @@ func (r *reader) density() float64 {
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
-
-func isNotFound(err error) bool { return errors.Is(err, cms.ErrNotFound) }

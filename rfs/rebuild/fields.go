@@ -35,7 +35,7 @@ func parseFields(mapping json.RawMessage, created int64, text bool) (*node, map[
 	}
 	filter := root.params.Source
 	places := placesOf(root, created, filter, text)
-	if !filter.empty() {
+	if !filter.Empty() {
 		root.prune(filter)
 	}
 	return root, places, nil

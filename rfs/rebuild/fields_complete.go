@@ -28,7 +28,7 @@ func (r *Rebuilder) Complete(ctx context.Context, dst, source []byte, v *lucene.
 }
 
 // Completes reports whether sources are filtered, so that Complete may add to them.
-func (r *Rebuilder) Completes() bool { return !r.root.params.Source.empty() && r.lenient }
+func (r *Rebuilder) Completes() bool { return !r.root.params.Source.Empty() && r.lenient }
 
 // complete appends the object of a source, and what it lacks behind its last member. Its bytes stay as they are.
 func (s *segment) complete(ctx context.Context, dst, source []byte, n *node) (out []byte, done bool, err error) {

@@ -2,6 +2,7 @@ package rebuild
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,13 +22,13 @@ const nestedRoots = 6_01_00_00
 
 // placesOf returns the places of all fields of a mapping by path. Fields that the filter does not leave out are in the
 // sources. text is that of NewFields.
-func placesOf(root *node, created int64, filter sourceFilter, text bool) map[string]place {
+func placesOf(root *node, created int64, filter SourceFilter, text bool) map[string]place {
 	all, copies, brought := map[string]place{}, map[string][]string{}, map[string][]string{}
-	sent := func(f *node) bool { return !filter.empty() && !filter.leavesOut(f.path) || all[f.path].from != nil }
+	sent := func(f *node) bool { return !filter.Empty() && !filter.leavesOut(f.path) || all[f.path].from != nil }
 	root.walkFields(false, func(f *node, nested bool) {
 		p := placeOf(f, created, text)
 		switch {
-		case nested && !filter.empty():
+		case nested && !filter.Empty():
 			p = place{state: Lost, note: "part of nested objects of a filtered source"}
 		case nested && created > 0 && created < nestedRoots:
 			p = place{state: Lost, note: "nested objects of this version are not read"}
@@ -157,16 +158,42 @@ func (n *node) walkAll(yield func(*node)) {
 	}
 }
 
-// sourceFilter is what a mapping leaves out of stored sources.
-type sourceFilter struct {
+// SourceFilter is what a mapping leaves out of stored sources.
+type SourceFilter struct {
 	Includes names `json:"includes"`
 	Excludes names `json:"excludes"`
+	// OpenSearch 3 can filter the original, too, which is kept beside the source for recoveries.
+	RecoveryIncludes names `json:"recovery_source_includes"`
+	RecoveryExcludes names `json:"recovery_source_excludes"`
 }
 
-func (f sourceFilter) empty() bool { return len(f.Includes)+len(f.Excludes) == 0 }
+// SourceFilterOf returns the filter in the body of a mapping; the zero filter when it has none that can be read.
+func SourceFilterOf(mapping json.RawMessage) SourceFilter {
+	var m struct {
+		Source SourceFilter `json:"_source"`
+	}
+	if json.Unmarshal(mapping, &m) != nil {
+		return SourceFilter{}
+	}
+	return m.Source
+}
+
+// Empty reports whether sources are stored whole.
+func (f SourceFilter) Empty() bool { return len(f.Includes)+len(f.Excludes) == 0 }
+
+// Whole reports whether the originals that are kept for recoveries are complete.
+func (f SourceFilter) Whole() bool { return len(f.RecoveryIncludes)+len(f.RecoveryExcludes) == 0 }
+
+// Same reports whether both leave out the same parts.
+func (f SourceFilter) Same(other SourceFilter) bool {
+	equal := func(a, b names) bool {
+		return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+	}
+	return equal(f.Includes, other.Includes) && equal(f.Excludes, other.Excludes)
+}
 
 // leavesOut reports whether the filter leaves out a field. A pattern stands for all that is below what it matches.
-func (f sourceFilter) leavesOut(path string) bool {
+func (f SourceFilter) leavesOut(path string) bool {
 	covers := func(patterns names) bool {
 		for prefix := path; ; {
 			if slices.ContainsFunc(patterns, func(p string) bool { return matches(p, prefix) }) {
@@ -206,7 +233,7 @@ func matches(pattern, name string) bool {
 }
 
 // prune keeps the fields that a filter leaves out.
-func (n *node) prune(filter sourceFilter) {
+func (n *node) prune(filter SourceFilter) {
 	n.children = slices.DeleteFunc(n.children, func(c *node) bool {
 		if !c.object {
 			return !filter.leavesOut(c.path)

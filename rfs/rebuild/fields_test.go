@@ -84,7 +84,7 @@ func TestFilterLeavesOut(t *testing.T) {
 		{"", "*.b", "a.b", true}, {"", "*.b", "a.bc", false}, {"", "a*c*e", "abcde", true}, {"", "a*c*e", "abde", false}, {"", "a", "ab", false},
 		{"a", "", "a", false}, {"a", "", "a.b", false}, {"a", "", "b", true}, {"a.*", "a.b", "a.b", true}, {"a.*", "a.b", "a.c", false},
 	} {
-		f := sourceFilter{}
+		f := SourceFilter{}
 		if c.includes != "" {
 			f.Includes = names{c.includes}
 		}

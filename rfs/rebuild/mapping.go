@@ -44,7 +44,7 @@ type params struct {
 	IndexOptions json.RawMessage  `json:"index_options"` // a string for text, an object for vectors
 	PositionGap  *int64           `json:"position_increment_gap"`
 
-	Source          sourceFilter `json:"_source"` // of the root
+	Source          SourceFilter `json:"_source"` // of the root
 	IncludeInParent flexible     `json:"include_in_parent"`
 	IncludeInRoot   flexible     `json:"include_in_root"`
 }

@@ -59,7 +59,7 @@ func rebuilds(x *snapshot.Index, asked Rebuild) Rebuild {
 
 // answers returns how the cluster itself rebuilds the sources of an index; "" when it does not.
 func answers(x *snapshot.Index) Rebuild {
-	if len(x.Mappings) > 1 || len(x.Mappings) == 1 && !filterOf(x.Mappings[0].Body).empty() {
+	if len(x.Mappings) > 1 || len(x.Mappings) == 1 && !rebuild.SourceFilterOf(x.Mappings[0].Body).Empty() {
 		return "" // of a filtered source the cluster answers a part
 	}
 	if x.Settings["index.derived_source.enabled"] == "true" {
@@ -165,7 +165,7 @@ func rebuiltMappings(x *snapshot.Index, how Rebuild) map[string]json.RawMessage 
 
 // filtered reports whether an index filters sources.
 func filtered(x *snapshot.Index) bool {
-	return slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return !filterOf(m.Body).empty() })
+	return slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return !rebuild.SourceFilterOf(m.Body).Empty() })
 }
 
 // build gives a record without any stored source the one that its other fields make, or the reason why they do not, and

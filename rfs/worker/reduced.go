@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/rebuild"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
@@ -73,9 +74,9 @@ func knownMode(x *snapshot.Index) bool {
 func lacking(x *snapshot.Index) doc.Lacking {
 	l := doc.Lacking{Source: derivesVectors(x) || !knownMode(x)}
 	for _, m := range x.Mappings {
-		f := filterOf(m.Body)
-		l.Source = l.Source || !f.empty()
-		l.Original = l.Original || !f.whole()
+		f := rebuild.SourceFilterOf(m.Body)
+		l.Source = l.Source || !f.Empty()
+		l.Original = l.Original || !f.Whole()
 	}
 	return l
 }
