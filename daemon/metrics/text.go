@@ -48,7 +48,7 @@ type state struct {
 func (r *Registry) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
-		w.Write(r.text()) // an error means that the client has gone
+		_, _ = w.Write(r.text()) // an error means that the client has gone
 	})
 }
 
@@ -65,7 +65,7 @@ func replaceFile(name string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails when it was renamed
+	defer func() { _ = os.Remove(f.Name()) }() // fails when it was renamed
 	_, err = f.Write(b)
 	if err == nil {
 		err = f.Chmod(0o644)
