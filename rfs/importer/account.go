@@ -65,8 +65,8 @@ func decodeState(r cms.Record) (*state, error) {
 	return s, nil
 }
 
-// readState returns what the session was begun with; nil when it has not begun.
-func readState(ctx context.Context, store cms.Records) (*state, error) {
+// readRecord returns the record with which the session began; nil when it has not begun.
+func readRecord(ctx context.Context, store cms.Records) (*cms.Record, error) {
 	r, err := store.Record(ctx, stateID)
 	if errors.Is(err, cms.ErrNotFound) {
 		return nil, nil
@@ -74,7 +74,16 @@ func readState(ctx context.Context, store cms.Records) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state of the import: %w", err)
 	}
-	return decodeState(r)
+	return &r, nil
+}
+
+// readState returns what the session was begun with; nil when it has not begun.
+func readState(ctx context.Context, store cms.Records) (*state, error) {
+	r, err := readRecord(ctx, store)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	return decodeState(*r)
 }
 
 // Account is how far an import is, from nothing but its store.
@@ -107,13 +116,12 @@ func (w Window) Done() int64 {
 	return max(min(w.Begin(), w.Task.To)-w.ID.Cursor, 0)
 }
 
-// open returns what the import of a session was begun with, and its items; nil when it has not begun.
-func open(ctx context.Context, c *cms.Coordinator) (*state, *cms.Coordinator, error) {
-	s, err := readState(ctx, c.Store())
-	if err == nil && s != nil && c.Kind() != Kind {
-		c, err = c.OfKind(ctx, Kind)
+// windowsOf returns a Coordinator of the items of the import of a session.
+func windowsOf(ctx context.Context, c *cms.Coordinator) (*cms.Coordinator, error) {
+	if c.Kind() == Kind {
+		return c, nil
 	}
-	return s, c, err
+	return c.OfKind(ctx, Kind)
 }
 
 // Stored is what the store holds of the import of a session. Its sum is an Account.
@@ -125,8 +133,11 @@ type Stored struct {
 
 // Busy is cms.Coordinator.Busy of the items of the import of a session; nil when it has none.
 func Busy(ctx context.Context, c *cms.Coordinator) error {
-	s, c, err := open(ctx, c)
+	s, err := readState(ctx, c.Store())
 	if err != nil || s == nil {
+		return err
+	}
+	if c, err = windowsOf(ctx, c); err != nil {
 		return err
 	}
 	return c.Busy(ctx)
@@ -134,19 +145,13 @@ func Busy(ctx context.Context, c *cms.Coordinator) error {
 
 // Read reads the import of a session.
 func Read(ctx context.Context, c *cms.Coordinator) (Stored, error) {
-	var s Stored
-	began, err := c.Store().Record(ctx, stateID)
-	if errors.Is(err, cms.ErrNotFound) {
-		return s, nil
+	began, err := readRecord(ctx, c.Store())
+	s := Stored{Began: began}
+	if err != nil || began == nil {
+		return s, err
 	}
-	if err != nil {
-		return s, fmt.Errorf("state of the import: %w", err)
-	}
-	s.Began = &began
-	if c.Kind() != Kind {
-		if c, err = c.OfKind(ctx, Kind); err != nil {
-			return s, err
-		}
+	if c, err = windowsOf(ctx, c); err != nil {
+		return s, err
 	}
 	if s.Seeded, err = c.Seeded(ctx); err != nil {
 		return s, err
