@@ -146,7 +146,7 @@ release:
 
 ## packages-test: the deb in a fresh Debian root (RFSD_DEBIAN_ROOT keeps one), the rpm's content
 packages-test:
-	@RFSD_PACKAGES=1 testing/gotest.sh packages-test -count=1 ./deploy
+	@RFSD_PACKAGES=1 testing/gotest.sh packages-test -count=1 -timeout 60m ./deploy
 
 clean:
 	rm -rf $(BIN)
