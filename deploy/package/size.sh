@@ -7,5 +7,5 @@ most=$(($1 << 20))
 shift
 for program in "$@"; do
   bytes=$(wc -c <"$program")
-  [ "$bytes" -le "$most" ] || { echo "size: $program has $bytes bytes, more than $most" >&2; exit 1; }
+  [ "$bytes" -le "$most" ] || { echo "size: $program has $bytes bytes, more than $most; GOFLAGS: ${GOFLAGS:-none}; want those of the Makefile, which an exported GOFLAGS replaces" >&2; exit 1; }
 done
