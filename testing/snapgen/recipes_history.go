@@ -102,7 +102,9 @@ func upgradeRecipes() []recipe {
 		{"in-place-5-6", []string{"5.6.16", "6.8.23"}, true},
 		{"in-place-6-7", []string{"6.8.23", "7.10.2"}, true},
 		{"in-place-7-8", []string{"7.17.29", "8.19.21"}, false},
+		{"in-place-8-9", []string{"8.19.21", "9.5.3"}, false},
 		{"in-place-os1-os2", []string{"os1.3.14", "os2.19.4"}, true},
+		{"in-place-os2-os3", []string{"os2.19.4", "os3.8.0"}, true},
 	} {
 		all = append(all, recipe{
 			name:  u.name,
