@@ -5,6 +5,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
+	"github.com/rfsd/rfsd/rfs/lucene/columns"
 	"github.com/rfsd/rfsd/rfs/lucene/postings"
 )
 
@@ -33,6 +34,7 @@ type fieldInfo struct {
 	index     postings.Options
 	indexed   bool
 	attrs     attributes
+	vector    columns.Vector // Dimension 0: it has none
 }
 
 const (
@@ -41,7 +43,7 @@ const (
 )
 
 // attributes are those of a field that matter here.
-type attributes [6]string
+type attributes [8]string
 
 const (
 	attrFormat = iota
@@ -50,15 +52,19 @@ const (
 	attrSyntheticID
 	attrPostings
 	attrPostingsSuffix
+	attrVectors
+	attrVectorsSuffix
 )
 
 var attributeNames = map[string]int{
-	"PerFieldDocValuesFormat.format": attrFormat,
-	"PerFieldDocValuesFormat.suffix": attrSuffix,
-	"Lucene80DocValuesFormat.mode":   attrMode,
-	"SyntheticIdField.enabled":       attrSyntheticID,
-	"PerFieldPostingsFormat.format":  attrPostings,
-	"PerFieldPostingsFormat.suffix":  attrPostingsSuffix,
+	"PerFieldDocValuesFormat.format":  attrFormat,
+	"PerFieldDocValuesFormat.suffix":  attrSuffix,
+	"Lucene80DocValuesFormat.mode":    attrMode,
+	"SyntheticIdField.enabled":        attrSyntheticID,
+	"PerFieldPostingsFormat.format":   attrPostings,
+	"PerFieldPostingsFormat.suffix":   attrPostingsSuffix,
+	"PerFieldKnnVectorsFormat.format": attrVectors,
+	"PerFieldKnnVectorsFormat.suffix": attrVectorsSuffix,
 }
 
 // readAttributes passes over all others: a hostile file has millions.
@@ -167,9 +173,9 @@ func readFieldInfo(in *codec.Input, l fnmLayout, version int32) *fieldInfo {
 		in.VInt()
 	}
 	if l.vector {
-		in.VInt()
+		f.vector.Dimension, f.vector.Floats = in.VInt(), true
 		if l.encoding {
-			in.U8()
+			f.vector.Floats = in.U8() == 1
 		}
 		in.U8()
 	}

@@ -165,6 +165,9 @@ func compareSnapshot(t *testing.T, name string, r snapshot.Repository, s *snapsh
 			})
 		}
 		wanted := expected[x.Name].Stores()
+		if n := expected[x.Name].Rebuilt; n > 0 && n == got.Stored { // stored without their vectors
+			wanted.Absent, wanted.Stored = wanted.Absent-n, n
+		}
 		if strings.HasSuffix(name, "-sources") { // what rfs/doc converts is any of these here
 			got.Equal, got.Minified, got.Values = got.Equal+got.Minified+got.Values, 0, 0
 			wanted.Equal, wanted.Minified, wanted.Values = wanted.Equal+wanted.Minified+wanted.Values, 0, 0

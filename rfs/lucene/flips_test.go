@@ -55,6 +55,30 @@ func columnFiles(t *testing.T, s *Segment, yield func(fi *fieldInfos, f *fieldIn
 	}
 }
 
+// flipBytes flips some bytes of a file, or every one with RFSD_CORRUPT=full: each must be an error that names blob, file and offset.
+// It returns how many.
+func flipBytes(t *testing.T, src *source, file memFile, read func() error) (flips int) {
+	t.Helper()
+	step := max(1, src.size/150)
+	if os.Getenv("RFSD_CORRUPT") == "full" {
+		step = 1
+	}
+	for off := int64(0); off < src.size; off += step {
+		if step > 1 && src.size-off <= step {
+			off, step = src.size-13, 1 // the footer
+		}
+		file.data[src.base+off] ^= 1 << (off % 8)
+		err := read()
+		file.data[src.base+off] ^= 1 << (off % 8)
+		flips++
+		var damage *fault.Damage
+		if !errors.As(err, &damage) || damage.Blob != "__"+file.name || damage.File == "" || damage.Offset < 0 {
+			t.Fatalf("byte %d of %d of %s: %v", off, src.size, src.name, err)
+		}
+	}
+	return flips
+}
+
 // TestEveryFlippedByteOfColumnsIsAnError flips bytes of the files of columns of every generation: each must be an error that
 // names blob, file and offset before any value is read. RFSD_CORRUPT=full flips every byte, else some of each file are.
 func TestEveryFlippedByteOfColumnsIsAnError(t *testing.T) {
@@ -92,24 +116,7 @@ func TestEveryFlippedByteOfColumnsIsAnError(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, src := range []*source{meta, data} {
-					file := src.file.(summedFile).File.(memFile)
-					step := max(1, src.size/150)
-					if os.Getenv("RFSD_CORRUPT") == "full" {
-						step = 1
-					}
-					for off := int64(0); off < src.size; off += step {
-						if step > 1 && src.size-off <= step {
-							off, step = src.size-13, 1 // the footer
-						}
-						file.data[src.base+off] ^= 1 << (off % 8)
-						err := read()
-						file.data[src.base+off] ^= 1 << (off % 8)
-						flips++
-						var damage *fault.Damage
-						if !errors.As(err, &damage) || damage.Blob != "__"+file.name || damage.File == "" || damage.Offset < 0 {
-							t.Fatalf("byte %d of %d of %s: %v", off, src.size, src.name, err)
-						}
-					}
+					flips += flipBytes(t, src, src.file.(summedFile).File.(memFile), read)
 				}
 			})
 			if flips < 300 {

@@ -40,6 +40,7 @@ type Record struct {
 	Beyond, RecoveryBeyond int64
 	Rebuilt                bool  // Source was put together out of Values
 	Unbuilt                error // why it could not be
+	Patched                bool  // the form that is sent has all vectors that were left out of it
 	// Values are the other fields of the document; nil unless ReadOptions.Values asks for them.
 	Values *Values
 

@@ -16,6 +16,7 @@ import (
 type Values struct {
 	metas        columnMetas
 	opened       map[string]*Column
+	vectors      vectorFiles
 	dictionaries map[string]*postings.Dictionary // by format and suffix
 	marks        *marks
 	held         int64 // bytes of long values
@@ -133,7 +134,7 @@ func (v *Values) Column(ctx context.Context, name string) (*Column, error) {
 		return nil, err
 	}
 	if c == nil {
-		return nil, fmt.Errorf("column %s: doc values of format %q are not known: %w", name, f.attrs[attrFormat], fault.ErrUnsupported)
+		return nil, unknownColumns(name, f.attrs[attrFormat])
 	}
 	if err := c.verify(ctx); err != nil {
 		return nil, err
@@ -144,6 +145,15 @@ func (v *Values) Column(ctx context.Context, name string) (*Column, error) {
 	}
 	v.opened[name] = &Column{c, r}
 	return v.opened[name], nil
+}
+
+// unknownColumns is the error of a field whose doc values have a format that is not read.
+func unknownColumns(field, format string) error {
+	remedy := ""
+	if format == "Memory" { // doc_values_format of Elasticsearch 1.x; 2.0 dropped it
+		remedy = "; on the source, set doc_values_format of the field to default, merge the index into one segment (_optimize?max_num_segments=1) and take another snapshot"
+	}
+	return fmt.Errorf("column %s: doc values of format %q are not read: %w%s", field, format, fault.ErrUnsupported, remedy)
 }
 
 // leastHeld is what the columns of a segment may hold of long values whatever the bound is, in bytes.

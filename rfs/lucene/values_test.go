@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
 	"github.com/rfsd/rfsd/rfs/lucene/columns"
 )
@@ -91,5 +93,15 @@ func TestColumnsOfASegmentHoldWithinOneBound(t *testing.T) {
 	}
 	if n := one.Page(); n*int64(len(v.opened)) > 32<<20 {
 		t.Errorf("%d columns read pages of %d bytes each", len(v.opened), n)
+	}
+}
+
+// TestAFormatThatIsNotReadNamesWhatToDo opens a column of the format Memory, which mappings of Elasticsearch 1.x could ask for.
+func TestAFormatThatIsNotReadNamesWhatToDo(t *testing.T) {
+	f := &fieldInfo{name: "price", docValues: dvNumeric, dvGen: -1, attrs: attributes{attrFormat: "Memory", attrSuffix: "0"}}
+	v := &Values{opened: map[string]*Column{}, storedDoc: storedDoc{infos: &fieldInfos{byName: map[string]*fieldInfo{"price": f}}}}
+	_, err := v.Column(t.Context(), "price")
+	if !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), `column price: doc values of format "Memory"`) || !strings.Contains(err.Error(), "set doc_values_format") {
+		t.Error(err)
 	}
 }

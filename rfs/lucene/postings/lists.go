@@ -3,6 +3,7 @@ package postings
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"math/bits"
 )
 
@@ -55,7 +56,7 @@ func (d *Dictionary) lists(ctx context.Context, f *field) (*lists, error) {
 }
 
 // each calls yield for the positions of a term in the documents from one on up to another; of a field without positions
-// for the documents, at 0.
+// once for each document, with its frequency.
 func (l *lists) each(t *term, from, to int32, yield func(doc, position int32) error) error {
 	l.pos.seek(t.pos)
 	l.at, l.n, l.left, l.payload = 0, 0, t.positions, 0
@@ -217,10 +218,14 @@ func (l *lists) grouped(n int) {
 
 // occurrences calls yield for what is indexed of a term in a document that has it n times.
 func (l *lists) occurrences(doc int32, n int64, yield func(doc, position int32) error) error {
-	if !l.f.Positions {
-		return yield(doc, 0)
+	if l.f.Positions {
+		return l.positions(doc, n, yield)
 	}
-	return l.positions(doc, n, yield)
+	if n > math.MaxInt32 {
+		l.doc.fail("document %d, %d times", doc, n)
+		return l.err()
+	}
+	return yield(doc, int32(n))
 }
 
 // positions calls yield for the next n positions, of one document.

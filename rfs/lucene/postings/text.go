@@ -10,7 +10,7 @@ import (
 // ErrLong is a document with more terms than what is held.
 var ErrLong = errors.New("a document has more terms than what is held")
 
-// Token is a term of a document at a position.
+// Token is a term of a document at a position; of a field without positions Position is how often the document has the term.
 type Token struct {
 	Term     []byte
 	Position int32
