@@ -206,6 +206,13 @@ func appendUTF8(dst, b []byte) ([]byte, error) {
 // maxPart bounds a document to which a value in another format is appended, in bytes.
 const maxPart = 64 << 20
 
+// AppendJSON appends a source of any content type as JSON in one line.
+func AppendJSON(dst, source []byte) ([]byte, error) {
+	c := converter{most: maxPart}
+	line, err := c.oneLine(source)
+	return append(dst, line...), err
+}
+
 // AppendFormat appends a value in CBOR ('c'), SMILE ('s') or YAML ('y'), an object or an array, as JSON.
 func AppendFormat(dst []byte, format byte, b []byte) ([]byte, error) {
 	switch format {

@@ -40,6 +40,7 @@ type Lacking struct {
 	Source   bool `json:"source,omitempty"`   // _source: it is filtered, or vectors are left out of it
 	Original bool `json:"original,omitempty"` // _recovery_source: it is filtered, too
 	Rebuilt  bool `json:"rebuilt,omitempty"`  // what is put together out of other fields: the cluster itself does not do it
+	Vectors  bool `json:"vectors,omitempty"`  // both stored forms, unless the vectors are put back (lucene.Record.Patched)
 }
 
 // SetLacking states what is stored incomplete in the index; Decode marks documents that are sent from it.
@@ -47,14 +48,15 @@ func (d *Decoder) SetLacking(l Lacking) { d.lacking = l }
 
 // reduced reports whether the source that was chosen may lack parts.
 func (d *Decoder) reduced(rec *lucene.Record, original bool) bool {
-	if rec.Rebuilt {
+	vectors := d.lacking.Vectors && !rec.Patched
+	switch {
+	case rec.Rebuilt && !rec.Patched:
 		return d.lacking.Rebuilt
-	}
-	if original {
-		return d.lacking.Original
+	case original:
+		return d.lacking.Original || vectors
 	}
 	whole := rec.HasRecovery && !d.lacking.Original && bytes.Equal(rec.Source, rec.RecoverySource)
-	return d.lacking.Source && !whole
+	return d.lacking.Source && !whole || vectors
 }
 
 // SetMost bounds the next source that is not stored as JSON in one line: what becomes longer than n bytes is TooLarge, and

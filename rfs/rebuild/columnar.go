@@ -33,7 +33,7 @@ func NewColumnar(mapping json.RawMessage, created int64, convert func(dst []byte
 
 // StatesColumnar returns how well the fields of an index of a columnar mode are rebuilt.
 func StatesColumnar(mapping json.RawMessage, created int64) ([]FieldState, error) {
-	return states(mapping, func(f *node) bool { return understood(f, created) })
+	return states(mapping, func(f *node) bool { return understood(f) })
 }
 
 // StatesStored returns the states of fields that are all in a source as the cluster answers it.

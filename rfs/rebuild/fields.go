@@ -35,8 +35,13 @@ func parseFields(mapping json.RawMessage, created int64, text bool) (*node, map[
 	}
 	filter := root.params.Source
 	places := placesOf(root, created, filter, text)
+<<<<<<< HEAD
 	if !filter.Empty() {
 		root.prune(filter)
+=======
+	if !filter.empty() {
+		root.prune(filter, created)
+>>>>>>> dc1bc1b (rebuild: put vectors back that sources lack)
 	}
 	return root, places, nil
 }
@@ -75,6 +80,12 @@ func (fields) layers(ctx context.Context, s *segment, f *node) ([]layer, string,
 			return nil, "", err
 		}
 		return []layer{analyzed{text, p.from.gap(s.created)}}, "", nil
+	}
+	switch p.from.kind {
+	case "sparse_vector":
+		return s.sparseLayers(ctx, p.from)
+	case "dense_vector", "rank_vectors":
+		return s.vectorLayers(ctx, p.from)
 	}
 	r := rendersOf(p.from, s.created)
 	if p.stored {

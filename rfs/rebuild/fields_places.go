@@ -66,6 +66,9 @@ func placeOf(f *node, created int64, text bool) place {
 	if f.kind == kindConstant {
 		return place{state: Exact, note: "its value is in the mapping"}
 	}
+	if slices.Contains(vectorKinds, f.kind) {
+		return vectorPlace(f, created)
+	}
 	candidates := []*node{f}
 	for _, m := range f.multi {
 		if m.kind == "keyword" || m.kind == "string" || m.kind == "text" || m.kind == "wildcard" {
@@ -86,6 +89,14 @@ func placeOf(f *node, created int64, text bool) place {
 		return place{from: f, terms: true, state: Approximate, note: "from its terms"}
 	}
 	return place{state: Lost}
+}
+
+// vectorPlace returns the place of a vector.
+func vectorPlace(f *node, created int64) place {
+	if created&openSearch != 0 || !understood(f) || f.kind == "sparse_vector" && !f.params.termVectors(created) {
+		return place{state: Lost}
+	}
+	return place{from: f, state: Normal, note: "its numbers are as precise as the index holds them"}
 }
 
 // columns reports whether a field of an index that was created by a version has doc values.
@@ -232,13 +243,21 @@ func matches(pattern, name string) bool {
 	}
 }
 
+<<<<<<< HEAD
 // prune keeps the fields that a filter leaves out.
 func (n *node) prune(filter SourceFilter) {
+=======
+// withoutVectors is the version from which on sources may be stored without their vectors, whatever the filter.
+const withoutVectors = 9_035_000
+
+// prune keeps the fields that a filter leaves out, or may.
+func (n *node) prune(filter sourceFilter, created int64) {
+>>>>>>> dc1bc1b (rebuild: put vectors back that sources lack)
 	n.children = slices.DeleteFunc(n.children, func(c *node) bool {
 		if !c.object {
-			return !filter.leavesOut(c.path)
+			return !filter.leavesOut(c.path) && (created < withoutVectors || created&openSearch != 0 || !c.leftOut(created))
 		}
-		c.prune(filter)
+		c.prune(filter, created)
 		return len(c.children) == 0 && (c.params.enabled() || !filter.leavesOut(c.path))
 	})
 }

@@ -1,7 +1,9 @@
 package rebuild_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +26,7 @@ import (
 const fixtures = "../../testing/fixtures"
 
 // TestFixtures rebuilds every document of snapshots of real clusters and compares it with what the cluster answered,
-// byte for byte. What is refused is refused by the name of a field that is not understood, and counted.
+// byte for byte, but for the order of vectors that are put back into stored sources, which each start of a cluster has anew. What is refused is refused by the name of a field that is not understood, and counted.
 func TestFixtures(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -33,9 +35,11 @@ func TestFixtures(t *testing.T) {
 		refused []string
 	}{
 		{"8.19.21-synthetic", fixtures, 220, nil},
-		{"8.19.21-rebuild", "testdata", 350, refusals[:1]},
-		{"9.5.3-rebuild", "testdata", 357, refusals},
+		{"8.19.21-rebuild", "testdata", 351, nil},
+		{"9.5.3-rebuild", "testdata", 359, nil},
 		{"9.5.3-columnar", "testdata", 148, nil},
+		{"8.19.21-indexed-vectors", "testdata", 375, nil},
+		{"9.5.3-indexed-vectors", "testdata", 699, placeless},
 		{"9.5.3-timeseries-stored", fixtures, 20, nil}, // the columnar index
 		{"os3.8.0-derived", fixtures, 56, []string{"lost/0 field m of type match_only_text: its text is kept nowhere"}},
 	} {
@@ -44,12 +48,17 @@ func TestFixtures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if c.name == "8.19.21-indexed-vectors" {
+				for id, source := range mistaken {
+					want[truth.Key{Index: "nested", ID: id}] = []byte(source)
+				}
+			}
 			equal := 0
 			var refused []string
 			for key, got := range rebuilt(t, filepath.Join(c.dir, c.name), 0) {
 				if why, ok := strings.CutPrefix(string(got), "the source cannot be rebuilt: "); ok {
 					refused = append(refused, fmt.Sprintf("%s/%s %s", key.Index, key.ID, why))
-				} else if string(got) == strings.Replace(string(want[key]), twice, once, 1) {
+				} else if string(got) == strings.Replace(string(want[key]), twice, once, 1) || strings.HasSuffix(key.Index, "-stored") && sameMembers(t, got, want[key]) {
 					equal++
 				} else {
 					t.Errorf("%v:\n got %s\nwant %s", key, got, want[key])
@@ -63,10 +72,32 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// refusals are documents that are not rebuilt, and why.
-var refusals = []string{
-	"vectors-indexed/0 field indexed of type dense_vector: vectors that are indexed are not read",
-	"vectors-sparse/0 field sparse of type sparse_vector: vectors that lie in term vectors are not read", // in _ignored_source up to 8.19
+// placeless are documents whose source with vectors the cluster does not answer: they arrive as they are stored, and count as reduced.
+var placeless = []string{
+	"placeless-stored/0 o.v: which of 2 objects of the source it belongs to is not known",
+	"placeless-stored/1 o.v: which of 3 objects of the source it belongs to is not known",
+}
+
+// mistaken are documents with nested vectors as they were sent: 8.19.21 itself answers the first two with the length 1 in place of the last
+// vector of a field, and the third with a sparse vector behind a dense one, as if its path were its name.
+var mistaken = map[string]string{
+	"0": `{"@timestamp":"1970-01-01T00:00:00.001Z","n":[{"t":"a","v":[1.0,2.0]},{"t":"b"},{"v":[3.0,4.0]}],"top":"x","v":[9.0,9.0]}`,
+	"5": `{"@timestamp":"1970-01-01T00:00:00.006Z","n":[{"inner":[{"q":"x","w":[1.0,2.0]},{"w":[2.0,3.0]}],"t":"p"},{"inner":{"w":[3.0,4.0]},"v":[4.0,5.0]}]}`,
+	"3": `{"@timestamp":"1970-01-01T00:00:00.004Z","m":[{"v":[1.0,2.0]},{"v":[2.0,1.0]}],"n":{"s":{"a":2.0,"b":1.0},"v":[5.0,6.0]}}`,
+}
+
+// sameMembers reports whether two sources differ in the order of their members at most.
+func sameMembers(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	decode := func(source []byte) (v any) {
+		d := json.NewDecoder(bytes.NewReader(source))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			t.Fatalf("%s: %v", source, err)
+		}
+		return v
+	}
+	return len(a) == len(b) && reflect.DeepEqual(decode(a), decode(b))
 }
 
 // twice is what the clusters answer for a flattened object, which no reader of JSON keeps whole; once is what they were sent.
@@ -127,7 +158,7 @@ func TestNestedPaths(t *testing.T) {
 
 // TestRanges reads shards in parts of few documents, which begin and end between nested documents and their root.
 func TestRanges(t *testing.T) {
-	for _, name := range []string{"9.5.3-rebuild", "9.5.3-columnar"} {
+	for _, name := range []string{"9.5.3-rebuild", "9.5.3-columnar", "9.5.3-indexed-vectors"} {
 		dir := filepath.Join("testdata", name)
 		want := rebuilt(t, dir, 0)
 		for _, step := range []int64{1, 2, 7} {
@@ -195,6 +226,8 @@ func readRange(ctx context.Context, t *testing.T, reader *lucene.Reader, x worke
 		b, err = rebuild.NewColumnar(x.Source.Mappings[0].Body, x.Entry.Locator.Created, doc.AppendFormat)
 	case worker.RebuildColumnarStored:
 		b, err = rebuild.NewColumnarStored(doc.AppendFormat), nil
+	case worker.RebuildVectors:
+		b, err = rebuild.NewPatched(x.Source.Mappings[0].Body, x.Entry.Locator.Created, doc.AppendJSON)
 	case worker.RebuildDerived:
 		b, err = rebuild.NewDerived(x.Source.Mappings[0].Body)
 	}
@@ -210,7 +243,7 @@ func readRange(ctx context.Context, t *testing.T, reader *lucene.Reader, x worke
 		if err != nil {
 			t.Fatal(err)
 		}
-		source, err := b.Append(ctx, nil, rec.Values)
+		source, err := built(ctx, b, rec)
 		var unknown *rebuild.Unknown
 		if errors.As(err, &unknown) {
 			source = []byte(unknown.Error())
@@ -224,6 +257,18 @@ func readRange(ctx context.Context, t *testing.T, reader *lucene.Reader, x worke
 		}
 		docs[truth.Key{Index: x.Name, ID: string(d.ID), Routing: string(d.Routing)}] = source
 	}
+}
+
+// built returns the source of a record that is not stored, or stored without vectors.
+func built(ctx context.Context, b *rebuild.Rebuilder, rec *lucene.Record) ([]byte, error) {
+	if !b.Patches() {
+		return b.Append(ctx, nil, rec.Values)
+	}
+	source, done, err := b.Patch(ctx, nil, rec.Source, false, rec.Values)
+	if !done {
+		source = bytes.Clone(rec.Source)
+	}
+	return source, err
 }
 
 func snapshotShard(ctx context.Context, r *repo.Dir, x worker.IndexPlan, n int) (lucene.Directory, error) {

@@ -38,6 +38,7 @@ type Rebuilder struct {
 	root    *node
 	created int64 // version of the cluster that created the index
 	convert converter
+	plain   func(dst, source []byte) ([]byte, error) // makes JSON of a source in another form; of patched sources
 	dialect dialect
 	places  map[string]place // of fields; nil unless the dialect is fields
 	lenient bool             // what nothing of the mapping explains is left out
@@ -140,6 +141,7 @@ type segment struct {
 	paths     *lucene.Text         // of nested documents; nil until they are asked for
 	pending   map[string][][]byte  // nested objects that are rebuilt, by their path, until their parent is
 	probing   bool                 // nested objects are left out
+	original  bool                 // what a filter leaves out is put back, too
 	scratch   values
 	doc       int32
 }

@@ -24,7 +24,7 @@ type FieldState struct {
 
 // States returns how well the fields of a synthetic source are rebuilt, in an index that was created by a version.
 func States(mapping json.RawMessage, created int64) ([]FieldState, error) {
-	return states(mapping, func(f *node) bool { return understood(f, created) })
+	return states(mapping, func(f *node) bool { return understood(f) })
 }
 
 // StatesDerived returns how well the fields of a derived source are rebuilt.

@@ -26,6 +26,9 @@ func (synthetic) claims(f *node) []string {
 	for _, suffix := range suffixes(f) {
 		all = append(all, f.path+suffix, f.path+suffix+suffixCounts)
 	}
+	if f.kind == "sparse_vector" {
+		all = append(all, fieldNames) // an empty vector is nowhere else
+	}
 	return all
 }
 
@@ -37,6 +40,8 @@ func suffixes(f *node) []string {
 		return []string{"", suffixOriginal, suffixOffsets}
 	case "binary":
 		return []string{""}
+	case "dense_vector", "rank_vectors":
+		return []string{suffixMagnitude}
 	}
 	return []string{suffixMalformed, suffixOffsets}
 }
@@ -78,16 +83,15 @@ func momentsOf(f *node, format dateFormat) renderNumber {
 }
 
 // understood reports whether the values of a field can be rebuilt.
-func understood(f *node, created int64) bool {
+func understood(f *node) bool {
 	switch f.kind {
 	case "alias", "long", "integer", "short", "byte", "double", "float", "half_float", "boolean", "geo_point", "ip", "keyword", "text":
 		return true
-	case "completion":
+	case "completion", "sparse_vector":
 		return true
-	case "sparse_vector":
-		return !f.params.termVectors(created)
-	case "dense_vector":
-		return !f.params.indexed(created)
+	case "dense_vector", "rank_vectors":
+		_, width := f.params.elements()
+		return width > 0
 	case "flattened":
 		return f.params.Properties == nil
 	case "date", "date_nanos", "date_range":
@@ -138,8 +142,8 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 		if !f.params.termVectors(s.created) {
 			return nil, "", nil
 		}
-		return nil, "vectors that lie in term vectors are not read", nil
-	case "dense_vector":
+		return s.sparseLayers(ctx, f)
+	case "dense_vector", "rank_vectors":
 		return s.vectorLayers(ctx, f)
 	case "binary", "long_range", "integer_range", "date_range", "double_range", "float_range", "ip_range":
 		return s.binaryLayers(ctx, f)

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,8 @@ import (
 type Rebuild string
 
 // RebuildSynthetic is the synthetic source of Elasticsearch, RebuildColumnar that of its columnar modes, RebuildColumnarStored the one that these
-// made when a document was indexed, RebuildDerived the derived source of OpenSearch, RebuildFields
+// made when a document was indexed, RebuildDerived the derived source of OpenSearch, RebuildVectors a stored source of Elasticsearch with
+// the vectors that were left out of it, RebuildFields
 // what stored fields and doc values hold of sources that are switched off or filtered, RebuildTerms that and text out of its
 // terms.
 const (
@@ -26,6 +28,7 @@ const (
 	RebuildColumnar       Rebuild = "columnar"
 	RebuildColumnarStored Rebuild = "columnar_stored"
 	RebuildDerived        Rebuild = "derived"
+	RebuildVectors        Rebuild = "vectors"
 	RebuildFields         Rebuild = "fields"
 	RebuildTerms          Rebuild = "terms"
 )
@@ -41,6 +44,8 @@ func rebuilds(x *snapshot.Index, asked Rebuild) Rebuild {
 	}
 	how := answers(x)
 	switch {
+	case leavesOutVectors(x) && (asked == "" || !filtered(x)):
+		return RebuildVectors
 	case how != "" || asked == "" || x.Settings["index.derived_source.enabled"] == "true":
 		return how
 	case modeOf(x) != "":
@@ -100,7 +105,9 @@ func onlyMapping(x *snapshot.Index) json.RawMessage {
 type builder struct {
 	sources   map[string]*rebuild.Rebuilder // by the type; of an index without types that differ by ""
 	originals bool                          // a recovery source is sent
-	source    []byte                        // of the last document
+	// sendsOriginals says that a recovery source is sent in place of a source.
+	sendsOriginals bool
+	source         []byte // of the last document
 }
 
 // newBuilder returns the builder of an index, nil when its sources are stored or its mapping is not understood.
@@ -112,7 +119,7 @@ func newBuilder(ctx context.Context, r snapshot.Repository, e Entry) (*builder, 
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{sources: map[string]*rebuild.Rebuilder{}, originals: e.Originals || !filtered(x)}
+	b := &builder{sources: map[string]*rebuild.Rebuilder{}, originals: e.Originals || !filtered(x), sendsOriginals: e.Originals}
 	for name, mapping := range rebuiltMappings(x, e.Rebuild) {
 		sources, err := e.Rebuild.of(mapping, x.Locator.Created)
 		if errors.Is(err, fault.ErrUnsupported) {
@@ -138,6 +145,8 @@ func (how Rebuild) of(mapping json.RawMessage, created int64) (*rebuild.Rebuilde
 		return rebuild.NewColumnarStored(doc.AppendFormat), nil
 	case RebuildDerived:
 		return rebuild.NewDerived(mapping)
+	case RebuildVectors:
+		return rebuild.NewPatched(mapping, created, doc.AppendJSON)
 	case RebuildFields, RebuildTerms:
 		return rebuild.NewFields(mapping, created, how == RebuildTerms)
 	}
@@ -172,17 +181,20 @@ func filtered(x *snapshot.Index) bool {
 // completes one that a filter reduced. A recovery source is the original and stays. One of more than most bytes is
 // rebuild.ErrTooLong; 0: none is.
 func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucene.Record) []byte, most int64) error {
-	if rec.Values == nil || len(rec.RecoverySource) > 0 && (b.originals || !rec.HasSource) {
-		return nil
-	}
 	sources := b.sources[""]
 	if sources == nil {
 		sources = b.sources[string(typ(rec))]
 	}
-	if sources == nil {
+	switch {
+	case rec.Values == nil || sources == nil:
+		return nil
+	case len(rec.RecoverySource) > 0 && (b.originals || !rec.HasSource) && !sources.Patches():
 		return nil
 	}
 	sources.Bound(most)
+	if sources.Patches() {
+		return b.patch(ctx, sources, rec)
+	}
 	if rec.HasSource {
 		return b.complete(ctx, sources, rec)
 	}
@@ -196,6 +208,34 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucen
 	}
 	b.source = source
 	rec.Source, rec.HasSource, rec.Rebuilt = source, true, true
+	return nil
+}
+
+// patch puts the vectors back that were left out of the form that is sent. One that cannot be patched stays as it is stored.
+func (b *builder) patch(ctx context.Context, sources *rebuild.Rebuilder, rec *lucene.Record) error {
+	form, original := &rec.Source, false
+	if len(rec.RecoverySource) > 0 && (b.sendsOriginals || !rec.HasSource) {
+		form, original = &rec.RecoverySource, true
+	}
+	if len(*form) == 0 {
+		return nil
+	}
+	same := bytes.Equal(rec.Source, rec.RecoverySource)
+	source, done, err := sources.Patch(ctx, b.source[:0], *form, original, rec.Values)
+	if _, ok := errors.AsType[*rebuild.Unknown](err); ok {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rec.Patched = true
+	if !done {
+		return nil
+	}
+	b.source, rec.Rebuilt = source, true
+	if *form = source; same {
+		rec.Source, rec.RecoverySource = source, source
+	}
 	return nil
 }
 

@@ -69,10 +69,9 @@ func knownMode(x *snapshot.Index) bool {
 	return synthesizes(x) || slices.Contains([]string{"", "standard", "lookup"}, x.Settings["index.mode"])
 }
 
-// lacking returns which of the stored forms of the documents of an index lack parts of what was indexed. That an index of
-// Elasticsearch leaves vectors out of its answers does not decide it: 9.5.3 stores them in _source.
+// lacking returns which of the stored forms of the documents of an index lack parts of what was indexed.
 func lacking(x *snapshot.Index) doc.Lacking {
-	l := doc.Lacking{Source: derivesVectors(x) || !knownMode(x)}
+	l := doc.Lacking{Source: derivesVectors(x) || !knownMode(x), Vectors: leavesOutVectors(x)}
 	for _, m := range x.Mappings {
 		f := rebuild.SourceFilterOf(m.Body)
 		l.Source = l.Source || !f.Empty()
@@ -86,9 +85,10 @@ func derivesVectors(x *snapshot.Index) bool {
 	return x.Settings["index.knn"] == "true" && x.Settings["index.knn.derived_source.enabled"] == "true"
 }
 
-// leavesOutVectors reports whether an index of Elasticsearch has vectors that are left out of its sources.
+// leavesOutVectors reports whether an index of Elasticsearch has vectors that are left out of its stored sources.
 func leavesOutVectors(x *snapshot.Index) bool {
-	return excludesVectors(x) && slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return hasVector(m.Body) })
+	return excludesVectors(x) && storesSources(x) && modeOf(x) == "" && knownMode(x) &&
+		slices.ContainsFunc(x.Mappings, func(m snapshot.Mapping) bool { return rebuild.LeavesOut(m.Body, x.Locator.Created) })
 }
 
 // excludesVectors: Elasticsearch 9.2 and later leave vectors out of new indices' sources
@@ -138,14 +138,4 @@ func reducedMapping(body json.RawMessage) string {
 		return "_source is filtered (includes or excludes)"
 	}
 	return ""
-}
-
-// hasVector says whether a mapping has a field of a vector type anywhere.
-func hasVector(body json.RawMessage) bool {
-	for _, t := range []string{"dense_vector", "sparse_vector", "rank_vectors"} {
-		if bytes.Contains(body, []byte(`"`+t+`"`)) {
-			return true
-		}
-	}
-	return false
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,10 +24,13 @@ func TestFiltersLeavePartsOutOfStoredForms(t *testing.T) {
 		"disabled: nothing is stored": {nil, `{"_source":{"enabled":false}}`, doc.Lacking{}},
 		"vectors that k-NN derives":   {map[string]string{"index.knn": "true", "index.knn.derived_source.enabled": "true"}, `{}`, doc.Lacking{Source: true}},
 		"a mode that is not known":    {map[string]string{"index.mode": "holographic"}, `{}`, doc.Lacking{Source: true}},
-		"vectors that 9.2 answers not": {map[string]string{"index.version.created": "9035000"},
-			`{"properties":{"v":{"type":"dense_vector"}}}`, doc.Lacking{}},
+		"vectors that 9.2 leaves out": {map[string]string{"index.version.created": "9035000"},
+			`{"properties":{"v":{"type":"dense_vector"}}}`, doc.Lacking{Vectors: true}},
+		"vectors that 9.2 stores": {map[string]string{"index.version.created": "9035000"},
+			`{"properties":{"v":{"type":"dense_vector","index":false}}}`, doc.Lacking{}},
 	} {
-		x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
+		created, _ := strconv.ParseInt(c.settings["index.version.created"], 10, 64) // 0: not set
+		x := &snapshot.Index{Locator: snapshot.Locator{Created: created}, Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
 		if got := lacking(x); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
@@ -60,10 +64,13 @@ func TestReducedSourcesAreFoundInMappingAndSettings(t *testing.T) {
 		{"unknown mode with stored source", map[string]string{"index.mode": "holographic", "index.mapping.source.mode": "stored"}, `{}`, "index mode holographic is not known"},
 		{"vectors of 9.2", map[string]string{"index.version.created": "9035000"}, `{"properties":{"v":{"type":"dense_vector"}}}`, "vectors"},
 		{"vectors kept", map[string]string{"index.version.created": "9035000", "index.mapping.exclude_source_vectors": "false"}, `{"properties":{"v":{"type":"dense_vector"}}}`, ""},
+		{"vectors that are not indexed", map[string]string{"index.version.created": "9035000"}, `{"properties":{"v":{"type":"dense_vector","index":false}}}`, ""},
+		{"vectors of a synthetic source", map[string]string{"index.version.created": "9035000", "index.mode": "logsdb"}, `{"properties":{"v":{"type":"dense_vector"}}}`, "synthetic source (logsdb)"},
 		{"vectors of 8", map[string]string{"index.version.created": "8537000"}, `{"properties":{"v":{"type":"dense_vector"}}}`, ""},
 		{"derived", map[string]string{"index.derived_source.enabled": "true"}, `{}`, "derived"},
 	} {
-		x := &snapshot.Index{Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
+		created, _ := strconv.ParseInt(c.settings["index.version.created"], 10, 64) // 0: not set
+		x := &snapshot.Index{Locator: snapshot.Locator{Created: created}, Settings: c.settings, Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(c.mapping)}}}
 		got := reducedSource(x)
 		if (c.says == "") != (got == "") || !strings.Contains(got, c.says) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.says)

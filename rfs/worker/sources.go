@@ -43,6 +43,7 @@ const (
 	remedyRebuild = "--rebuild-sources sends what stored fields and doc values hold of them, as the fields say; with --rebuild-text-from-terms lost text fields arrive as their terms, approximately"
 	remedyFields  = "documents have the values that their fields had: in normal form sorted, each once, normalized; approximate text is what its analyzer made of it; values of lost fields and what no field of the mapping takes are missing. " +
 		"They count as reduced (exit code 6): --accept-reduced-sources accepts that"
+	remedyVectors = "a document whose vectors cannot be put back arrives without them and counts as reduced (exit code 6): --accept-reduced-sources accepts that"
 	remedyUnknown = "this version of rfsd does not know how documents of that mode are stored: what has a source arrives and counts as reduced, all else fails (no_source); " +
 		"compare with rfsd verify, or leave the index out with --index-exclude"
 )
@@ -92,6 +93,8 @@ func (s Sources) rebuilt(x *snapshot.Index, how Rebuild) Sources {
 	switch {
 	case how.fields():
 		s.Remedy = remedyFields
+	case how == RebuildVectors:
+		s.Remedy = remedyVectors
 	case len(s.lost()) > 0:
 		s.Remedy = remedyLost
 	}
@@ -107,6 +110,8 @@ func (how Rebuild) states(mapping json.RawMessage, created int64) ([]rebuild.Fie
 		return rebuild.StatesStored(mapping)
 	case RebuildDerived:
 		return rebuild.StatesDerived(mapping)
+	case RebuildVectors:
+		return rebuild.StatesPatched(mapping, created)
 	case RebuildFields, RebuildTerms:
 		return rebuild.StatesFields(mapping, created, how == RebuildTerms)
 	}
@@ -146,6 +151,8 @@ func (s Sources) String() string {
 	switch {
 	case s.State != SourcesRebuilt:
 		text += "--rebuild-sources rebuilds"
+	case s.Remedy == remedyVectors:
+		text += "put back as the cluster answers them"
 	case s.Remedy == remedyFields:
 		text += "rebuilt from stored fields and doc values"
 	default:

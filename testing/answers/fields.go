@@ -37,7 +37,7 @@ func Record(ctx context.Context, c rest.Client, index string) ([]Search, error) 
 type field struct {
 	Type       string           `json:"type"`
 	Format     string           `json:"format"`
-	DocValues  *bool            `json:"doc_values"`
+	DocValues  json.RawMessage  `json:"doc_values"` // a boolean, or an object that says how they lie
 	Metric     string           `json:"time_series_metric"`
 	Properties map[string]field `json:"properties"`
 	Fields     map[string]field `json:"fields"`
@@ -79,7 +79,7 @@ func (f field) aggregations() (members string, known bool) {
 	default:
 		return "", false
 	}
-	if f.DocValues != nil && !*f.DocValues || f.Metric == "counter" {
+	if string(f.DocValues) == "false" || f.Metric == "counter" {
 		members = ""
 	}
 	return members, true

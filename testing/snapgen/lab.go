@@ -32,6 +32,8 @@ type lab struct {
 	truths map[string][]document
 	// sent are the documents as they were sent, where the clusters' answers hold less; nil otherwise.
 	sent []document
+	// stripped are the sources as they are stored (Line), where the cluster answers with more; nil otherwise.
+	stripped []document
 	// answers are those of the cluster to searches of the indices; nil where none are asked.
 	answers []answers.Search
 	// accounts is what the clusters reported about each snapshot.

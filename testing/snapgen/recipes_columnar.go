@@ -153,5 +153,8 @@ func makeColumnar(ctx context.Context, l *lab) error {
 			}
 		}
 	}
+	if err := l.ask(ctx, "types", "types-logs", "types-stored", "params", "texts", "nested", "nested-types", "nested-logs"); err != nil {
+		return err
+	}
 	return l.take(ctx, "snap1", "")
 }

@@ -125,6 +125,9 @@ func (l *lab) keep(out string) error {
 	if l.sent != nil {
 		errs = append(errs, writeTruth(base+".sent.ndjson.gz", l.sent))
 	}
+	if l.stripped != nil {
+		errs = append(errs, writeStored(base+".stored.ndjson.gz", l.stripped))
+	}
 	if l.answers != nil {
 		errs = append(errs, answers.Save(base+".answers.json", l.answers))
 	}
@@ -139,14 +142,24 @@ func (l *lab) keep(out string) error {
 }
 
 // writeTruth writes documents as compressed lines; the bytes of a source are kept as they are.
-func writeTruth(file string, docs []document) error {
+func writeTruth(file string, docs []document) error { return writeLines(file, docs, document.line) }
+
+// writeStored writes stored sources as compressed lines.
+func writeStored(file string, docs []document) error {
+	return writeLines(file, docs, func(d document) ([]byte, error) {
+		line, err := json.Marshal(map[string]string{"_index": d.Index, "_id": d.ID, "_stored": d.Line})
+		return append(line, '\n'), err
+	})
+}
+
+func writeLines(file string, docs []document, of func(document) ([]byte, error)) error {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
 	for _, d := range docs {
-		line, err := d.line()
+		line, err := of(d)
 		if err != nil {
 			return fmt.Errorf("%s: %s/%s: %w", file, d.Index, d.ID, err)
 		}
