@@ -35,13 +35,8 @@ func parseFields(mapping json.RawMessage, created int64, text bool) (*node, map[
 	}
 	filter := root.params.Source
 	places := placesOf(root, created, filter, text)
-<<<<<<< HEAD
 	if !filter.Empty() {
-		root.prune(filter)
-=======
-	if !filter.empty() {
 		root.prune(filter, created)
->>>>>>> dc1bc1b (rebuild: put vectors back that sources lack)
 	}
 	return root, places, nil
 }

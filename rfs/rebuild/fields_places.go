@@ -243,16 +243,11 @@ func matches(pattern, name string) bool {
 	}
 }
 
-<<<<<<< HEAD
-// prune keeps the fields that a filter leaves out.
-func (n *node) prune(filter SourceFilter) {
-=======
 // withoutVectors is the version from which on sources may be stored without their vectors, whatever the filter.
 const withoutVectors = 9_035_000
 
 // prune keeps the fields that a filter leaves out, or may.
-func (n *node) prune(filter sourceFilter, created int64) {
->>>>>>> dc1bc1b (rebuild: put vectors back that sources lack)
+func (n *node) prune(filter SourceFilter, created int64) {
 	n.children = slices.DeleteFunc(n.children, func(c *node) bool {
 		if !c.object {
 			return !filter.leavesOut(c.path) && (created < withoutVectors || created&openSearch != 0 || !c.leftOut(created))
