@@ -42,6 +42,7 @@ type Migrate struct {
 	Export     Export
 	Indices    Indices
 	Conversion Conversion
+	Splitting  Splitting
 	Order      Order
 	Leases     Leases
 }

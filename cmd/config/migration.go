@@ -236,6 +236,20 @@ type Conversion struct {
 	DuplicateKeys      string      `flag:"duplicate-keys" default:"send" oneof:"send,keep-last" help:"documents with a key more than once in an object, which Elasticsearch before 6 accepted: send them as they are (OpenSearch refuses them), or keep-last, the last value as the old versions read it"`
 }
 
+// Splitting is how the work on large shards is divided.
+type Splitting struct {
+	_    struct{} `group:"Processing" section:"work"`
+	Over Size     `flag:"split-shards-over" default:"0" max:"1024GiB" want:"0, or a size such as 10GiB, from 64KiB to 1024GiB" help:"shards of more bytes in the repository are worked on in parts of about that size, as 10GiB, by several slots or nodes at a time, at most 8 for each shard of the target index; decided when the work items of a new session are created. Not in a session that workers of another tool take part in (0: shards stay whole)"`
+}
+
+// Check refuses parts that are too small to be worth a lease.
+func (s *Splitting) Check() error {
+	if s.Over != 0 && (s.Over < 64<<10 || s.Over > 1<<40) {
+		return Usage("invalid --split-shards-over %d: want 0, or a size such as 10GiB, from 64KiB to 1024GiB", s.Over)
+	}
+	return nil
+}
+
 // Slots is how many shards one process reads at a time. A node has workers instead.
 type Slots struct {
 	_      struct{} `group:"Processing"`

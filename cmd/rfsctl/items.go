@@ -135,6 +135,14 @@ func at(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// end returns the end of an item; that of the shard has no number.
+func end(ordinal int64) string {
+	if ordinal == 0 {
+		return "of the shard"
+	}
+	return fmt.Sprint(ordinal)
+}
+
 // showItem shows everything that is known of an item.
 func showItem(ctx context.Context, call *config.Call, o config.Either) error {
 	if len(call.Args) != 1 {
@@ -157,7 +165,7 @@ func showItem(ctx context.Context, call *config.Call, o config.Either) error {
 func printItem(w io.Writer, x status.Item) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
-		{"index", x.Index}, {"shard", fmt.Sprint(x.Shard)}, {"cursor", fmt.Sprint(x.Cursor)}, {"id", x.ID}, {"state", x.State},
+		{"index", x.Index}, {"shard", fmt.Sprint(x.Shard)}, {"cursor", fmt.Sprint(x.Cursor)}, {"end", end(x.End)}, {"id", x.ID}, {"state", x.State},
 		{"failure", orDash(x.Failure)}, {"holder", orDash(x.Holder)}, {"acquired", at(x.Acquired)}, {"lease end", at(x.Expiry)}, {"completed", at(x.Completed)},
 		{"released for", orDash(x.Released)}, {"attempts without progress", fmt.Sprint(x.Attempts)}, {"next lease", fmt.Sprintf("2^%d × initial lease", x.Exponent)},
 		{"setup", fmt.Sprintf("%.3f s", x.Setup)}, {"watermark", fmt.Sprint(x.Watermark)}, {"ordinals", fmt.Sprint(x.Ordinals)}, {"live", fmt.Sprint(x.Live)},

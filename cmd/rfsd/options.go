@@ -34,7 +34,8 @@ type options struct {
 	remotes      []string // remote stores that shallow snapshots refer to: URI or NAME=URI
 	allowPartial bool
 	verifyFirst  bool
-	verify       bool // compare the target with the snapshot at the end
+	splitOver    int64 // bytes; 0: shards stay whole
+	verify       bool  // compare the target with the snapshot at the end
 
 	origin      origin // the source cluster
 	target      target.Config
@@ -106,7 +107,7 @@ func newOptions(m config.Migrate) (options, error) {
 		multiType: worker.MultiType(m.Conversion.MultiType), emitType: worker.EmitType(m.Transfer.Types.Emit), dataStreams: worker.DataStreams(m.Conversion.DataStreams),
 		rebuildSources: m.Conversion.RebuildSources, rebuildText: m.Conversion.RebuildText,
 		parentJoin: m.Conversion.ParentJoin, duplicateKeys: worker.DuplicateKeys(m.Conversion.DuplicateKeys),
-		leases: m.Leases,
+		leases: m.Leases, splitOver: int64(m.Splitting.Over),
 	}
 	switch {
 	case m.Tuning.Tune:

@@ -43,7 +43,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	writer := newHolder()
 	s := &worker.Session{
-		Holder: writer, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing,
+		Holder: writer, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing, SplitOver: o.splitOver,
 	}
 	s.Snapshot = o.snapshotOptions(s.Settings)
 	s.SnapshotUUID = func(ctx context.Context, name string) (string, error) {
@@ -164,7 +164,7 @@ func openStore(ctx context.Context, o options) (cms.Store, func() error, error) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("coordinator: %w", err)
 	}
-	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: o.session})
+	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: o.session, Apart: o.splitOver > 0})
 	if err != nil {
 		err = fmt.Errorf("the state of the work cannot be kept in %s (--coordinator-file keeps it in a file): %w", client.Name(), err)
 		return nil, nil, errors.Join(err, client.Close())

@@ -89,6 +89,7 @@ type row struct {
 	ReleasedFor string       `json:"r,omitempty"`
 	Ordinals    int64        `json:"o,omitempty"` // of the shard, as its checks say
 	Task        string       `json:"t,omitempty"`
+	End         int64        `json:"k,omitempty"`
 }
 
 // numbers returns pointers to the counts, in the order in which a row has them.
@@ -101,7 +102,7 @@ func rowOf(it cms.Item) row {
 	r := row{
 		ID: it.ID, Creator: it.CreatorID, Holder: it.Holder, Expiration: it.Expiration, Exponent: it.Exponent, CompletedAt: it.CompletedAt,
 		Successors: it.Successors, Status: it.Status, Failure: it.Failure, Attempts: it.Attempts, AcquiredAt: it.AcquiredAt,
-		Watermark: it.Watermark, SetupMs: it.SetupMs, ReleasedFor: it.ReleasedFor, Ordinals: progress.Ordinals(it), Task: it.Task,
+		Watermark: it.Watermark, SetupMs: it.SetupMs, ReleasedFor: it.ReleasedFor, End: it.End, Ordinals: progress.Ordinals(it), Task: it.Task,
 	}
 	if it.Counts != (cms.Counts{}) {
 		for _, n := range numbers(&it.Counts) {
@@ -115,7 +116,7 @@ func (r row) item() cms.Item {
 	it := cms.Item{
 		ID: r.ID, CreatorID: r.Creator, Holder: r.Holder, Expiration: r.Expiration, Exponent: r.Exponent, CompletedAt: r.CompletedAt,
 		Successors: r.Successors, Status: r.Status, Failure: r.Failure, Attempts: r.Attempts, AcquiredAt: r.AcquiredAt,
-		Watermark: r.Watermark, SetupMs: r.SetupMs, ReleasedFor: r.ReleasedFor, Task: r.Task,
+		Watermark: r.Watermark, SetupMs: r.SetupMs, ReleasedFor: r.ReleasedFor, Task: r.Task, End: r.End,
 	}
 	for i, n := range numbers(&it.Counts) {
 		if i < len(r.Counts) {

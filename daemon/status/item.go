@@ -80,8 +80,9 @@ type Item struct {
 	ID         string     `json:"id"`
 	Index      string     `json:"index"`
 	Shard      int        `json:"shard"`
-	Cursor     int64      `json:"cursor"` // first ordinal
-	State      string     `json:"state"`  // see ItemStates
+	Cursor     int64      `json:"cursor"`        // first ordinal
+	End        int64      `json:"end,omitempty"` // ordinal behind the last one; absent: the end of the shard
+	State      string     `json:"state"`         // see ItemStates
 	Holder     string     `json:"holder,omitempty"`
 	Expiry     *time.Time `json:"lease_expiry,omitempty"`
 	Attempts   int        `json:"attempts,omitempty"` // in a row without progress
@@ -114,7 +115,7 @@ func itemOf(it cms.Item, now time.Time) (Item, bool) {
 		return Item{}, false
 	}
 	x := Item{
-		ID: it.ID, Index: id.Index, Shard: id.Shard, Cursor: id.Cursor, State: stateOf(it, now), Holder: it.Holder, Attempts: it.Attempts,
+		ID: it.ID, Index: id.Index, Shard: id.Shard, Cursor: id.Cursor, End: it.End, State: stateOf(it, now), Holder: it.Holder, Attempts: it.Attempts,
 		Watermark: it.Watermark, Failure: it.Failure, Successors: it.SuccessorIDs(), Setup: float64(it.SetupMs) / 1000,
 		Exponent: int(it.Exponent), Released: it.ReleasedFor, Creator: it.CreatorID, Sums: sumsOf(it.Counts),
 	}

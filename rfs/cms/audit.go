@@ -7,6 +7,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // AuditReport is what an audit found.
@@ -28,22 +30,16 @@ type shard struct {
 	number int
 }
 
-// Root is the first item of a chain.
-type Root struct {
-	ID   ItemID
-	Task string
-}
-
 // Audit walks every chain from its root. Missing roots of shards that an index
-// entry names, and missing successors of completed items, are created again: the
+// entry names, or of their parts, and missing successors of completed items, are created again: the
 // store may have lost acknowledged writes. Events of failed items are made up for. What
-// another engine left half done is taken over.
+// another engine left half done is taken over. fault.ErrCorrupt when the chains of a split shard do not cover it.
 func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 	rep, chains, why, err := c.readChains(ctx)
 	if err != nil {
 		return rep, err
 	}
-	roots := map[shard]Root{}
+	roots := map[shard][]Root{}
 	missing := map[string]bool{} // reasons why an index is not on the target
 	for r, err := range c.list(ctx, kindIndex) {
 		if err != nil {
@@ -59,12 +55,15 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 				return rep, err
 			}
 		}
-		for n := range e.Shards {
-			roots[shard{e.Name, n}] = Root{ID: ItemID{Index: e.Name, Shard: n}}
+		for r := range e.Roots() {
+			k := shard{e.Name, r.ID.Shard}
+			roots[k] = append(roots[k], r)
 		}
 	}
 	for k := range chains { // also of an index without an entry
-		roots[k] = Root{ID: ItemID{Index: k.index, Shard: k.number}}
+		if roots[k] == nil {
+			roots[k] = []Root{{ID: ItemID{Index: k.index, Shard: k.number}}}
+		}
 	}
 	if plans := takeovers(chains); len(plans) > 0 { // another engine came between
 		rep.Chains = len(roots)
@@ -80,10 +79,10 @@ func (c *Coordinator) AuditTasks(ctx context.Context, begins iter.Seq[Root]) (Au
 	if err != nil {
 		return rep, err
 	}
-	roots := map[shard]Root{}
+	roots := map[shard][]Root{}
 	for r := range begins {
 		r.ID.Kind = c.cfg.Kind
-		roots[shard{r.ID.Index, r.ID.Shard}] = r
+		roots[shard{r.ID.Index, r.ID.Shard}] = []Root{r}
 	}
 	for k, items := range chains {
 		if _, ok := roots[k]; !ok {
@@ -122,13 +121,21 @@ func (c *Coordinator) readChains(ctx context.Context) (rep AuditReport, chains m
 }
 
 // judgeChains walks the chains from their roots, makes up for events of failed items, and creates what is missing.
-func (c *Coordinator) judgeChains(ctx context.Context, rep *AuditReport, roots map[shard]Root, chains map[shard]map[string]Item, why map[string]string, missing map[string]bool) error {
+func (c *Coordinator) judgeChains(ctx context.Context, rep *AuditReport, roots map[shard][]Root, chains map[shard]map[string]Item, why map[string]string, missing map[string]bool) error {
 	rep.Chains = len(roots)
-	tasks := map[string]string{}
-	for k, root := range roots {
-		for _, id := range rep.walk(root.ID.String(), chains[k]) {
-			tasks[id] = root.Task
+	lost := map[string]Root{} // missing items, with the root of their chain
+	for k, begins := range roots {
+		reached := map[string]bool{}
+		for _, root := range begins {
+			missing, err := rep.walk(root, chains[k], reached)
+			if err != nil {
+				return fmt.Errorf("audit: %w", err)
+			}
+			for _, id := range missing {
+				lost[id] = root
+			}
 		}
+		rep.strays(chains[k], reached)
 	}
 	slices.Sort(rep.Repaired)
 	slices.Sort(rep.Failed)
@@ -141,16 +148,13 @@ func (c *Coordinator) judgeChains(ctx context.Context, rep *AuditReport, roots m
 			return err
 		}
 	}
-	return c.repair(ctx, rep.Repaired, tasks)
+	return c.repair(ctx, rep.Repaired, lost)
 }
 
-// walk follows a chain from its root, notes what is missing and what it does not reach, and returns what is missing.
-func (r *AuditReport) walk(root string, items map[string]Item) (missing []string) {
-	next := []string{root}
-	reached := map[string]bool{}
-	for len(next) > 0 {
+// walk follows a chain from its root, notes what is missing and what it reaches, and returns what is missing.
+func (r *AuditReport) walk(root Root, items map[string]Item, reached map[string]bool) (missing []string, err error) {
+	for next := []string{root.ID.String()}; len(next) > 0; next = next[1:] {
 		id := next[0]
-		next = next[1:]
 		if reached[id] {
 			continue
 		}
@@ -159,6 +163,9 @@ func (r *AuditReport) walk(root string, items map[string]Item) (missing []string
 		if !ok {
 			r.Repaired, missing = append(r.Repaired, id), append(missing, id)
 			continue
+		}
+		if err := it.covers(root.End); err != nil {
+			return nil, err
 		}
 		if !it.Open() { // an open item creates its successors when it is leased
 			next = append(next, it.SuccessorIDs()...)
@@ -170,17 +177,35 @@ func (r *AuditReport) walk(root string, items map[string]Item) (missing []string
 			}
 		}
 	}
+	return missing, nil
+}
+
+// covers returns an error unless the item has the end of its chain. In a chain with an end, what is handed off begins where the
+// item ends to be done, and the last item is done up to the end.
+func (it Item) covers(end int64) error {
+	switch {
+	case it.End != end:
+		return fmt.Errorf("%s ends at ordinal %d, its chain at %d (0: the end of the shard): %w", ItemName(it.ID), it.End, end, fault.ErrCorrupt)
+	case end != 0 && it.foreignSuccessors():
+		return fmt.Errorf("%s was handed off at ordinal %d to %s: %w", ItemName(it.ID), it.Watermark, it.Successors, fault.ErrCorrupt)
+	case end != 0 && !it.Open() && it.Status == "" && it.Successors == "" && it.Watermark != end:
+		return fmt.Errorf("%s is done up to ordinal %d, its chain ends at %d: %w", ItemName(it.ID), it.Watermark, end, fault.ErrCorrupt)
+	}
+	return nil
+}
+
+// strays notes the items of a shard that no chain reaches.
+func (r *AuditReport) strays(items map[string]Item, reached map[string]bool) {
 	for id, it := range items {
 		if !reached[id] && it.Status != StatusReplaced {
 			r.Stray = append(r.Stray, id)
 		}
 	}
-	return missing
 }
 
-func (c *Coordinator) repair(ctx context.Context, missing []string, tasks map[string]string) error {
+func (c *Coordinator) repair(ctx context.Context, missing []string, of map[string]Root) error {
 	for _, id := range missing {
-		if _, err := c.create(ctx, []Item{newTask(id, c.cfg.Kind, tasks[id], c.cfg.Creator, 0)}); err != nil {
+		if _, err := c.create(ctx, []Item{newOf(id, of[id], c.cfg.Creator, 0)}); err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}
 		if _, err := c.Event(ctx, id, "audit_repair", "the item was missing from its chain"); err != nil {

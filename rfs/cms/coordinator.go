@@ -104,17 +104,17 @@ func (c *Coordinator) setup() string { return SetupOf(c.cfg.Kind) }
 
 // SeedItems creates the items that do not exist yet and gives how many it created.
 func (c *Coordinator) SeedItems(ctx context.Context, ids iter.Seq[ItemID]) (created int, err error) {
-	return c.SeedTasks(ctx, func(yield func(ItemID, string) bool) {
+	return c.SeedRoots(ctx, func(yield func(Root) bool) {
 		for id := range ids {
-			if !yield(id, "") {
+			if !yield(Root{ID: id}) {
 				return
 			}
 		}
 	})
 }
 
-// SeedTasks is SeedItems with the task of each item.
-func (c *Coordinator) SeedTasks(ctx context.Context, tasks iter.Seq2[ItemID, string]) (created int, err error) {
+// SeedRoots is SeedItems with the task and the end of each item.
+func (c *Coordinator) SeedRoots(ctx context.Context, roots iter.Seq[Root]) (created int, err error) {
 	const batch = 500
 	var items []Item
 	flush := func() error {
@@ -123,16 +123,17 @@ func (c *Coordinator) SeedTasks(ctx context.Context, tasks iter.Seq2[ItemID, str
 		items = items[:0]
 		return err
 	}
-	for id, task := range tasks {
-		id.Kind = c.cfg.Kind
-		if len(id.String()) > MaxIDLength || len(task) > MaxTask {
-			return created, fmt.Errorf("name %q is too long for a work item: %w", id.Index, fault.ErrUnsupported)
+	for r := range roots {
+		r.ID.Kind = c.cfg.Kind
+		id := r.ID.String()
+		if len(id) > MaxIDLength || len(r.Task) > MaxTask {
+			return created, fmt.Errorf("name %q is too long for a work item: %w", r.ID.Index, fault.ErrUnsupported)
 		}
-		it := NewItem(id.String(), c.cfg.Creator, c.cfg.LeastExponent)
-		if c.cfg.Kind != "" {
-			it = newTask(id.String(), c.cfg.Kind, task, c.cfg.Creator, c.cfg.LeastExponent)
+		it := NewItem(id, c.cfg.Creator, c.cfg.LeastExponent)
+		if c.cfg.Kind != "" || r.End != 0 {
+			it = newOf(id, r, c.cfg.Creator, c.cfg.LeastExponent)
 		}
-		it.IndexName = id.Index
+		it.IndexName = r.ID.Index
 		if items = append(items, it); len(items) == batch {
 			if err := flush(); err != nil {
 				return created, err

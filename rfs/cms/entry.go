@@ -18,6 +18,9 @@ type IndexEntry struct {
 	Shards   int
 	Attempts int    // at creating it
 	Error    string // why it failed, or why the last attempt did
+	// Ends are, of each shard that is worked on in parts, the first ordinals behind each part; the last one is the number of
+	// the shard's ordinals. A shard that stays whole although it was to be split has none.
+	Ends map[int][]int64
 	// Body is what a worker needs to find and name the index; an opaque JSON object.
 	Body json.RawMessage
 }
@@ -26,6 +29,7 @@ type IndexEntry struct {
 type storedEntry struct {
 	Name    string          `json:"name"`
 	Shards  int             `json:"shards"`
+	Ends    map[int][]int64 `json:"ends,omitempty"`
 	Locator json.RawMessage `json:"locator"`
 }
 
@@ -39,7 +43,10 @@ func decodeEntry(r Record) (IndexEntry, error) {
 	if err := r.Decode(&e); err != nil {
 		return IndexEntry{}, err
 	}
-	return IndexEntry{Name: e.Name, State: r.State, Shards: e.Shards, Attempts: r.Attempts, Error: r.Error, Body: e.Locator}, nil
+	if err := checkEnds(e.Ends); err != nil {
+		return IndexEntry{}, fmt.Errorf("index entry %s: %w", e.Name, err)
+	}
+	return IndexEntry{Name: e.Name, State: r.State, Shards: e.Shards, Attempts: r.Attempts, Error: r.Error, Ends: e.Ends, Body: e.Locator}, nil
 }
 
 // CreateIndexEntry stores the entry of an index unless there is one.

@@ -186,7 +186,7 @@ func (c *Coordinator) carryOut(ctx context.Context, p takeover) error {
 // adopt makes successors this program's that exist already.
 func (c *Coordinator) adopt(ctx context.Context, b budget, items []Item) error {
 	for _, it := range items {
-		_, v, err := c.apply(ctx, b, it.ID, Adopt{Creator: it.CreatorID, Exponent: int(it.Exponent)})
+		_, v, err := c.apply(ctx, b, it.ID, Adopt{Creator: it.CreatorID, Exponent: int(it.Exponent), End: it.End})
 		switch {
 		case errors.Is(err, ErrNotFound): // the store forgot it; the audit sees to that
 		case err != nil:

@@ -206,6 +206,7 @@ type Item struct {
 	Engine        string   `json:"engine,omitempty"`            // "go" when one of ours acquired it, or created it in mid-shard
 	Kind          string   `json:"kind,omitempty"`              // "" for shards
 	Task          string   `json:"task,omitempty"`              // of another kind: what is to be done, as JSON that only this kind reads
+	End           int64    `json:"end,omitempty"`               // of a part of a split shard: the first ordinal behind it; 0 = the end of the shard
 }
 
 // Exponent is a small non-negative integer. Whatever else a document holds there reads as 0.
@@ -240,10 +241,17 @@ func newSuccessor(id, creator string, exponent int) Item {
 // MaxTask is the longest task of an item, in bytes.
 const MaxTask = 16 << 10
 
-// newTask is newSuccessor for an item of another kind than shards.
-func newTask(id, kind, task, creator string, exponent int) Item {
+// Root is the first item of a chain, as it is seeded.
+type Root struct {
+	ID   ItemID
+	Task string // of another kind than shards
+	End  int64  // of a part of a split shard, as Item.End
+}
+
+// newOf is newSuccessor for an item that belongs to the chain of a root: each has the root's kind, task and end.
+func newOf(id string, of Root, creator string, exponent int) Item {
 	it := newSuccessor(id, creator, exponent)
-	it.Kind, it.Task = kind, task
+	it.Kind, it.Task, it.End = of.ID.Kind, of.Task, of.End
 	return it
 }
 

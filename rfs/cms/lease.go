@@ -210,7 +210,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 	ids := it.SuccessorIDs()
 	items := make([]Item, 0, len(ids))
 	for _, id := range ids {
-		items = append(items, newTask(id, it.Kind, it.Task, l.c.cfg.Creator, int(it.HandExponent)))
+		items = append(items, newOf(id, Root{ID: ItemID{Kind: it.Kind}, Task: it.Task, End: it.End}, l.c.cfg.Creator, int(it.HandExponent)))
 	}
 	created := 0
 	err := l.c.retries.do(ctx, createBudget.before(l.end), func(ctx context.Context) error {
@@ -381,8 +381,11 @@ func (l *Lease) expect(v Verdict, good ...Verdict) error {
 			return nil
 		}
 	}
-	if v == Foreign {
+	switch v {
+	case Foreign:
 		return l.lose(fmt.Errorf("%s: %w", l.ID.Name(), ErrSchemaMismatch))
+	case Short:
+		return fmt.Errorf("%s: %w, ordinal %d", l.ID.Name(), ErrShort, l.Item.End)
 	}
 	return l.lose(fmt.Errorf("%s (%s): %w", l.ID.Name(), v, fault.ErrLeaseLost))
 }

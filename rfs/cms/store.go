@@ -34,6 +34,8 @@ var (
 	ErrSetupDone = errors.New("work is already seeded")
 	// ErrNoProgress: a hand-off would create the item itself, or lies where the acquisition began.
 	ErrNoProgress = errors.New("no progress to hand off")
+	// ErrShort: a completion elsewhere than at the end of the item, or a hand-off that is not before it. The lease goes on.
+	ErrShort = errors.New("not where the item ends")
 )
 
 // NoneAvailable says that work is open but leased by others.

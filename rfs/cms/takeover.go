@@ -108,6 +108,7 @@ func (r Replace) Apply(it Item, now int64) (Item, Verdict) {
 type Adopt struct {
 	Creator  string `json:"creator"`
 	Exponent int    `json:"exponent"`
+	End      int64  `json:"end"`
 }
 
 // Name is "adopt".
@@ -121,7 +122,7 @@ func (a Adopt) Apply(it Item, _ int64) (Item, Verdict) {
 	case !it.foreignCursor():
 		return it, Already
 	}
-	return newSuccessor(it.ID, a.Creator, a.Exponent), Applied
+	return newOf(it.ID, Root{End: a.End}, a.Creator, a.Exponent), Applied
 }
 
 // takeover is what has to be done so that a shard's chain is this program's, in this

@@ -25,9 +25,11 @@ const (
 	Skewed
 	// Foreign: the document is of another version than ScriptVersion.
 	Foreign
+	// Short: a completion elsewhere than at the item's end, or a hand-off that is not before it.
+	Short
 )
 
-var verdictNames = [...]string{"", "applied", "already", "held", "done", "exhausted", "lost", "mismatch", "unset", "skewed", "foreign"}
+var verdictNames = [...]string{"", "applied", "already", "held", "done", "exhausted", "lost", "mismatch", "unset", "skewed", "foreign", "short"}
 
 // String names the verdict.
 func (v Verdict) String() string {
@@ -169,7 +171,7 @@ type SetSuccessors struct {
 // Name is "successors".
 func (SetSuccessors) Name() string { return "successors" }
 
-// Apply stores the successors once; the same again is Already, others a Mismatch.
+// Apply stores the successors once; the same again is Already, others a Mismatch. They begin before the item's end.
 func (s SetSuccessors) Apply(it Item, _ int64) (Item, Verdict) {
 	if v := holds(it, s.Holder); v != Applied {
 		if v == Done && it.Successors == s.Successors {
@@ -183,13 +185,17 @@ func (s SetSuccessors) Apply(it Item, _ int64) (Item, Verdict) {
 		}
 		return it, Mismatch
 	}
+	if it.End != 0 && s.Watermark >= it.End {
+		return it, Short
+	}
 	it.Successors, it.HandExponent = s.Successors, Exponent(max(0, s.HandExponent))
 	it.Watermark, it.Counts, it.Checks, it.SetupMs = s.Watermark, s.Counts, s.Checks, s.SetupMs
 	return acquitted(it), Applied
 }
 
 // Complete ends an item. With successors it is the last step of a hand-off and
-// asserts that they are stored; without, the range was done to its end.
+// asserts that they are stored; without, the range was done to its end, which is
+// asserted where the item names it.
 type Complete struct {
 	Holder     string `json:"holder"`
 	Successors string `json:"successors"`
@@ -216,6 +222,9 @@ func (c Complete) Apply(it Item, now int64) (Item, Verdict) {
 		return it, Unset
 	case it.Successors != c.Successors:
 		return it, Mismatch
+	}
+	if c.Successors == "" && it.End != 0 && max(it.Watermark, c.Watermark) != it.End {
+		return it, Short
 	}
 	if c.Successors == "" {
 		it.Watermark, it.Counts, it.Checks, it.SetupMs = max(it.Watermark, c.Watermark), c.Counts, c.Checks, c.SetupMs

@@ -133,13 +133,7 @@ func (m *Import) seed(ctx context.Context) error {
 		return err
 	}
 	return m.items.SeedOnce(ctx, m.Token, func(ctx context.Context) error {
-		_, err := m.items.SeedTasks(ctx, func(yield func(cms.ItemID, string) bool) {
-			for root := range parts(m.files, s.Part) {
-				if !yield(root.ID, root.Task) {
-					return
-				}
-			}
-		})
+		_, err := m.items.SeedRoots(ctx, parts(m.files, s.Part))
 		return err
 	}, nil)
 }

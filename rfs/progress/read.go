@@ -82,13 +82,15 @@ type index struct {
 	Index
 	shards int     // as recorded in the entry; 0 without one
 	bytes  []int64 // of its shards, if known
+	ends   map[int][]int64
 	chains map[int][]cms.Item
 }
 
 // entryBody is the part of an index entry's body that is read (rfs/worker writes it).
 type entryBody struct {
-	Name    string `json:"name"`
-	Shards  int    `json:"shards"`
+	Name    string          `json:"name"`
+	Shards  int             `json:"shards"`
+	Ends    map[int][]int64 `json:"ends"` // of the parts of split shards
 	Locator struct {
 		Naming struct {
 			Index string   `json:"index"`
@@ -108,7 +110,7 @@ func (r *reader) entry(rec cms.Record) {
 		return // the worker of the index reports that
 	}
 	x := r.index(b.Name)
-	x.shards, x.bytes, x.Reduced, x.OnTarget = b.Shards, b.Locator.Bytes, b.Locator.Reduced, b.Locator.Arrival
+	x.shards, x.bytes, x.ends, x.Reduced, x.OnTarget = b.Shards, b.Locator.Bytes, b.Ends, b.Locator.Reduced, b.Locator.Arrival
 	n := b.Locator.Naming
 	switch {
 	case n.Multi == "split":

@@ -50,7 +50,7 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 	case s.Counts.ItemsBad > 0:
 		s.State = Failed
 	case open && !touched:
-	case open || !chainComplete(chain):
+	case open || !chainComplete(chain, x.ends[n]):
 		s.State = InProgress
 	default:
 		s.State = Completed
@@ -79,11 +79,16 @@ func (r *reader) lease(s *Shard, it cms.Item) {
 	s.Holder, s.Expiry = it.Holder, &expiry
 }
 
-// chainComplete reports whether every successor of the completed items exists.
-func chainComplete(chain []cms.Item) bool {
-	have := map[string]bool{}
+// chainComplete reports whether every successor of the completed items exists, and an item up to each end of the parts.
+func chainComplete(chain []cms.Item, ends []int64) bool {
+	have, to := map[string]bool{}, map[int64]bool{}
 	for _, it := range chain {
-		have[it.ID] = true
+		have[it.ID], to[it.End] = true, true
+	}
+	for _, end := range ends {
+		if !to[end] {
+			return false
+		}
 	}
 	for _, it := range chain {
 		for _, next := range it.SuccessorIDs() {

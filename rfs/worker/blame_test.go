@@ -229,7 +229,7 @@ func TestWorkDoneAloneKnowsItsLastRecord(t *testing.T) {
 	s := newShard(t, newMemory(), &sink{docs: map[string][32]byte{}}, time.Minute, 64)
 	l := s.lease(t)
 	j := &job{
-		runner: s.runner, lease: l, id: l.ID, from: ShardSource(s.entry), log: quiet(), alone: &alone{records: part},
+		runner: s.runner, lease: l, id: l.ID, from: ShardSource(s.entry, 0), log: quiet(), alone: &alone{records: part},
 		guard: func(context.Context, time.Duration) error { return nil },
 	}
 	defer j.close()

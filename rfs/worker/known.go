@@ -51,6 +51,7 @@ func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration)
 	if err != nil {
 		return Entry{}, err
 	}
+	entry.ends = e.Ends
 	s.learn(index, entry)
 	return entry, nil
 }

@@ -93,6 +93,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 			return err
 		}
 		m.sizes[e.Name] = entry.Bytes
+		entry.ends = e.Ends
 		m.learn(e.Name, entry)
 		if err := m.insist(ctx, func() error { return m.checkTargets(ctx, entry, 0) }); errors.Is(err, ErrTargetReplaced) {
 			if _, err = m.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {

@@ -143,7 +143,7 @@ func TestAnItemBelowItsEndIsNotCompleted(t *testing.T) {
 			commit := &lucene.Commit{MaxOrdinal: c.ordinal}
 			j := &job{
 				runner: &Runner{Clock: cms.SystemClock(), Destination: ToNowhere()}, lease: lease, id: lease.ID, loader: loader,
-				out: discarded{}, source: &shardReading{openShard: &openShard{commit: commit}, reader: commit.Reader(lucene.ReadOptions{})}, guard: func(context.Context, time.Duration) error { return nil },
+				out: discarded{}, source: &shardReading{openShard: &openShard{commit: commit}, end: commit.MaxOrdinal, reader: commit.Reader(lucene.ReadOptions{})}, guard: func(context.Context, time.Duration) error { return nil },
 			}
 			if outcome, err := j.complete(t.Context()); outcome != c.outcome || (err == nil) != (c.outcome == Completed) {
 				t.Errorf("%v: %v", outcome, err)

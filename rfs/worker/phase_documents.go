@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -30,7 +31,7 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 	return err
 }
 
-// seed creates one item per shard. An index that is not on the target has items that are
+// seed creates one item for each shard, or for each part of one that is split. An index that is not on the target has items that are
 // FAILED from the beginning.
 func (s *Session) seed(ctx context.Context) error {
 	if !s.Phases.Has(PhaseIndices) {
@@ -48,7 +49,7 @@ func (s *Session) seed(ctx context.Context) error {
 	if err := s.bindExisting(ctx); err != nil {
 		return err
 	}
-	var roots []cms.ItemID
+	var roots []iter.Seq[cms.Root]
 	for _, e := range entries {
 		switch e.State {
 		case cms.PhaseFailed:
@@ -56,17 +57,20 @@ func (s *Session) seed(ctx context.Context) error {
 				return err
 			}
 		case cms.PhaseCompleted:
-			for shard := range e.Shards {
-				roots = append(roots, cms.ItemID{Index: e.Name, Shard: shard})
+			if e, err = s.split(ctx, e); err != nil {
+				return err
 			}
+			roots = append(roots, e.Roots())
 		default:
 			return fmt.Errorf("index %s is not on the target yet: %w", e.Name, fault.ErrUnavailable)
 		}
 	}
-	_, err = s.Coordinator.SeedItems(ctx, func(yield func(cms.ItemID) bool) {
-		for _, id := range roots {
-			if !yield(id) {
-				return
+	_, err = s.Coordinator.SeedRoots(ctx, func(yield func(cms.Root) bool) {
+		for _, of := range roots {
+			for r := range of {
+				if !yield(r) {
+					return
+				}
 			}
 		}
 	})

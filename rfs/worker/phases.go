@@ -63,7 +63,7 @@ var actions = map[Action]string{
 	MoveGlobals:  "lease the record; create the templates (legacy, component, index) and what else was asked for, never changing what exists. If another worker holds the lease, wait",
 	ListIndices:  "lease the record; create an entry for each index. If another worker holds the lease, wait",
 	MakeIndices:  "take entries at random, create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
-	SeedItems:    "lease shard_setup; create an item for each shard, FAILED at once for an index that is not there. If another worker holds the lease, wait",
+	SeedItems:    "lease shard_setup; create an item for each shard, or each part of one that is split, FAILED at once for an index that is not there. If another worker holds the lease, wait",
 	WorkOnItem:   "lease an item and move its documents; when no item is open, move on",
 	AuditItems:   "compare the target indices with what was sent; verify that every chain of items is whole, repair what is not; set aliases that waited",
 	LookForItems: "end, unless an operator has opened an item again",

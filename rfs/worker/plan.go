@@ -48,6 +48,8 @@ type Request struct {
 	RebuildText bool
 	// Trial makes it a trial run; nil: it is none.
 	Trial *Trial
+	// SplitOver is that of the session.
+	SplitOver int64
 	// Sizes reads every shard's manifest for an estimate of the remaining time.
 	Sizes bool
 }
@@ -86,6 +88,9 @@ func (r Request) Settings(repository string) map[string]string {
 	}
 	if r.DuplicateKeys == KeepLastDuplicate {
 		settings["duplicate-keys"] = string(r.DuplicateKeys)
+	}
+	if r.SplitOver > 0 {
+		settings["split-shards-over"] = strconv.FormatInt(r.SplitOver, 10)
 	}
 	if r.Trial != nil {
 		settings[TrialKey], settings["trial-prefix"] = strconv.FormatInt(r.Trial.Documents, 10), r.Trial.Prefix

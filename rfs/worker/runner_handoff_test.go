@@ -181,7 +181,7 @@ func TestTheTargetIsLookedAtBeforeAnItemEnds(t *testing.T) {
 			}
 			return nil
 		}
-		outcome, err := s.runner.Run(t.Context(), s.lease(t), ShardSource(s.entry), guard)
+		outcome, err := s.runner.Run(t.Context(), s.lease(t), ShardSource(s.entry, 0), guard)
 		if outcome != Failed || !errors.Is(err, ErrTargetReplaced) || len(to.docs) != 1280 {
 			t.Errorf("%v with %d documents: %v", outcome, len(to.docs), err)
 		}
@@ -212,7 +212,7 @@ func TestABusyTargetIsAskedAgainBeforeAnItemEnds(t *testing.T) {
 					}
 					return nil
 				}
-				outcome, err := s.runner.Run(t.Context(), s.lease(t), ShardSource(s.entry), guard)
+				outcome, err := s.runner.Run(t.Context(), s.lease(t), ShardSource(s.entry, 0), guard)
 				if outcome != c.want || refused != min(c.refuses, lastLooks) {
 					t.Errorf("%v after %d refusals: %v", outcome, refused, err)
 				}
@@ -229,8 +229,8 @@ func TestAnItemIsCompleteOnlyAtTheEndOfItsShard(t *testing.T) {
 		lease := s.lease(t)
 		commit := &lucene.Commit{MaxOrdinal: 1280}
 		j := &job{
-			runner: s.runner, lease: lease, id: lease.ID, from: ShardSource(s.entry), guard: func(context.Context, time.Duration) error { return nil }, log: slog.New(slog.DiscardHandler),
-			out: &sink{}, source: &shardReading{openShard: &openShard{commit: commit}, reader: commit.Reader(lucene.ReadOptions{})}, loader: bulk.New(bulk.Options{From: 1279}),
+			runner: s.runner, lease: lease, id: lease.ID, from: ShardSource(s.entry, 0), guard: func(context.Context, time.Duration) error { return nil }, log: slog.New(slog.DiscardHandler),
+			out: &sink{}, source: &shardReading{openShard: &openShard{commit: commit}, end: commit.MaxOrdinal, reader: commit.Reader(lucene.ReadOptions{})}, loader: bulk.New(bulk.Options{From: 1279}),
 		}
 		outcome, err := j.complete(t.Context())
 		if outcome != Released || err == nil || !strings.Contains(err.Error(), "watermark 1279 of 1280") {

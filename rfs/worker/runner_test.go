@@ -158,7 +158,7 @@ func (s *oneShard) lease(t *testing.T) *cms.Lease {
 }
 
 func (s *oneShard) run(ctx context.Context, l *cms.Lease) (Outcome, error) {
-	return s.runner.Run(ctx, l, ShardSource(s.entry), func(context.Context, time.Duration) error { return nil })
+	return s.runner.Run(ctx, l, ShardSource(s.entry, 0), func(context.Context, time.Duration) error { return nil })
 }
 
 // live returns the number of live documents below an ordinal of the shard.

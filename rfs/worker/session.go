@@ -70,6 +70,9 @@ type Session struct {
 	// and restores what any run of the session has changed; nil when there is no cluster.
 	Tuner Tuner
 	Tune  tuning.Wish
+	// SplitOver splits shards of more bytes in the repository into parts when their items are created; 0: none. Not in a store
+	// whose items other engines lease.
+	SplitOver int64
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing
 	// Moved is called with phase and state whenever this worker goes on to another: what it acts on, as its other goroutines and
@@ -109,6 +112,9 @@ func (s *Session) Join(ctx context.Context) error {
 // run works on one lease.
 func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 	entry, err := s.entry(ctx, lease.ID.Index, knownTTL)
+	if err == nil && lease.Item.End != 0 && entry.ends == nil { // read before the items were created
+		entry, err = s.entry(ctx, lease.ID.Index, 0)
+	}
 	if errors.Is(err, errNoIndex) {
 		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err)))
 	}
@@ -118,7 +124,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 		defer cancel()
 		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
-	outcome, err := s.Runner.Run(ctx, lease, ShardSource(entry), func(ctx context.Context, maxAge time.Duration) error {
+	outcome, err := s.Runner.Run(ctx, lease, ShardSource(entry, lease.Item.End), func(ctx context.Context, maxAge time.Duration) error {
 		if entry.Stream != nil { // what a policy rolls over meanwhile would be there twice if it is sent again
 			maxAge = 0
 		}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 )
 
@@ -39,22 +41,42 @@ type Reading interface {
 	Close() error
 }
 
-// ShardSource reads the live documents of the shards of an index.
-func ShardSource(entry Entry) Source { return shardSource{entry} }
+// ShardSource reads the live documents of the shards of an index, up to the end of an item; 0: that of the shard.
+func ShardSource(entry Entry, end int64) Source { return shardSource{entry, end} }
 
-type shardSource struct{ entry Entry }
+type shardSource struct {
+	entry Entry
+	end   int64
+}
 
-// Bytes is the size of the shard in the repository.
+// Bytes is the size of the shard in the repository, as far as the end.
 func (s shardSource) Bytes(id cms.ItemID) int64 {
-	if id.Shard < len(s.entry.Bytes) {
-		return s.entry.Bytes[id.Shard]
+	if id.Shard >= len(s.entry.Bytes) {
+		return 0
 	}
-	return 0
+	bytes := s.entry.Bytes[id.Shard]
+	if ends := s.entry.ends[id.Shard]; len(ends) > 0 {
+		return int64(float64(bytes) * float64(s.end) / float64(ends[len(ends)-1]))
+	}
+	return bytes
+}
+
+// endIn returns the end in a commit. fault.ErrCorrupt when the shard was split otherwise, or is another one.
+func (s shardSource) endIn(id cms.ItemID, commit *lucene.Commit) (int64, error) {
+	ends := s.entry.ends[id.Shard]
+	switch {
+	case s.end == 0 && len(ends) == 0:
+		return commit.MaxOrdinal, nil
+	case !slices.Contains(ends, s.end) || ends[len(ends)-1] != commit.MaxOrdinal:
+		return 0, fmt.Errorf("%s ends at %d, the parts of its shard at %v, the shard at %d: %w", id.Name(), s.end, ends, commit.MaxOrdinal, fault.ErrCorrupt)
+	}
+	return s.end, nil
 }
 
 // shardReading is a shard that is read for an item.
 type shardReading struct {
 	*openShard
+	end     int64 // ordinal behind the last one
 	reader  recordReader
 	sampled *sample // reader, in a trial run
 	trying  *trying // likewise
@@ -68,14 +90,18 @@ func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *b
 	if err := o.open(ctx, r.Repo, r.Edit); err != nil {
 		return nil, err
 	}
+	end, err := s.endIn(id, o.commit)
+	if err != nil {
+		return nil, err
+	}
 	if r.VerifyFirst {
 		if err := checkShard(ctx, o.dir); err != nil {
 			return nil, o.shard.Blame(err)
 		}
 	}
-	x := &shardReading{openShard: o, memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
+	x := &shardReading{openShard: o, end: end, memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
 	x.memory.edits = o.documents.editor != nil || o.documents.single != nil
-	read := o.options(opts.From, o.commit.MaxOrdinal, x.memory)
+	read := o.options(opts.From, end, x.memory)
 	if s.entry.Trial != nil {
 		x.sampled = newSample(o.commit, read, s.entry.Trial.Documents)
 		x.reader = x.sampled
@@ -130,8 +156,8 @@ func (x *shardReading) Next(ctx context.Context, to *Sink) error {
 	return err
 }
 
-// End is the number of ordinals of the shard.
-func (x *shardReading) End() int64 { return x.commit.MaxOrdinal }
+// End is the end of the item; without one the number of ordinals of the shard.
+func (x *shardReading) End() int64 { return x.end }
 
 // Checks returns the checksums of the file ranges that this acquisition owns up to the watermark.
 func (x *shardReading) Checks(watermark int64, setup, copying time.Duration) (json.RawMessage, error) {

@@ -109,6 +109,7 @@ func randomItem(r *rand.Rand, n int, now int64) cms.Item {
 	it.AloneDied = pick[int64](r, 0, 0, 1, 51)
 	it.AloneDeaths = pick(r, 0, 0, 1, 4, 5)
 	it.Watermark = pick[int64](r, 0, 0, 50, 100)
+	it.End = pick[int64](r, 0, 0, 0, 100, 170, 180, 200)
 	it.Successors = pick(r, "", "", "", ID("d", n, 100))
 	if it.Watermark > 0 {
 		it.Counts = cms.Counts{Ordinals: it.Watermark, Live: 7, Indexed: 5, Failed: 1, Filtered: 1, Bytes: 1 << 40}
@@ -150,5 +151,5 @@ func randomTransition(r *rand.Rand, now int64) cms.Transition {
 		return cms.Fail{Holder: pick(r, "", "h1", "h2"), Reason: "r", GraceMs: 5000}
 	}
 	return pick[cms.Transition](r, cms.Unfail{}, cms.Unfail{}, cms.Reclaim{}, cms.Restart{GraceMs: 5000}, cms.Restart{GraceMs: 5000},
-		cms.Replace{GraceMs: 5000}, cms.Replace{GraceMs: 5000}, cms.Adopt{Creator: "x", Exponent: 2})
+		cms.Replace{GraceMs: 5000}, cms.Replace{GraceMs: 5000}, cms.Adopt{Creator: "x", Exponent: 2, End: pick[int64](r, 0, 90)})
 }

@@ -53,13 +53,7 @@ func tasks(t *testing.T, s cms.Store) {
 	c := taskCoordinator(t, s)
 	roots := []cms.Root{{ID: cms.ItemID{Index: "a/ö.gz", Shard: 0, Cursor: 0}, Task: `{"n":1}`}, {ID: cms.ItemID{Index: "a/ö.gz", Shard: 1, Cursor: 50}, Task: `{"n":2}`}}
 	seed := func(ctx context.Context) error {
-		_, err := c.SeedTasks(ctx, func(yield func(cms.ItemID, string) bool) {
-			for _, r := range roots {
-				if !yield(r.ID, r.Task) {
-					return
-				}
-			}
-		})
+		_, err := c.SeedRoots(ctx, slices.Values(roots))
 		return err
 	}
 	if err := c.SeedOnce(ctx, "seeder", seed, nil); err != nil {
@@ -113,7 +107,7 @@ func kindsApart(t *testing.T, s cms.Store) {
 	shards, copies := Coordinator(t, s, 10*time.Minute), taskCoordinator(t, s)
 	Seed(t, shards, "logs", 2)
 	if err := copies.SeedOnce(ctx, "seeder", func(ctx context.Context) error {
-		_, err := copies.SeedTasks(ctx, func(yield func(cms.ItemID, string) bool) { yield(cms.ItemID{Index: "f"}, "{}") })
+		_, err := copies.SeedRoots(ctx, slices.Values([]cms.Root{{ID: cms.ItemID{Index: "f"}, Task: "{}"}}))
 		return err
 	}, nil); err != nil {
 		t.Fatal(err)

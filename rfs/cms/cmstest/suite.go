@@ -46,6 +46,7 @@ func Run(t *testing.T, open Factory) {
 		{"HalfDoneHandoffIsFinishedByTheNextHolder", resume},
 		{"AnOperatorCancelsWhatNoLeaseHolds", cancel},
 		{"AuditRepairsWhatTheStoreLost", audit},
+		{"PartsOfAShardCoverIt", parts},
 		{"AQueueBegunByAnotherEngineIsTakenOver", inherited},
 		{"TheTakeoverWaitsForNobodyButNamesWhoWorks", inheritedTooEarly},
 		{"AnotherEngineThatComesBackLosesNothing", comesBack},

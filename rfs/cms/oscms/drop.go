@@ -21,12 +21,13 @@ func Drop(ctx context.Context, c Client, sess string) (dropped []string, err err
 	// An index under an alias's name is there when somebody deleted the real one in the middle of an update:
 	// OpenSearch then makes one of that name in spite of require_alias. An alias itself is refused with 400.
 	tasks, tasksAlias := taskNames(sess)
-	for _, index := range []string{tasks, tasksAlias, items, itemsAlias, control, controlAlias} {
+	apart, apartAlias := apartNames(sess)
+	for _, index := range []string{tasks, tasksAlias, apart, apartAlias, items, itemsAlias, control, controlAlias} {
 		status, answer, err := c.Do(ctx, http.MethodDelete, "/"+url.PathEscape(index), url.Values{"expand_wildcards": {"none"}}, nil)
 		switch {
 		case err != nil:
 			return dropped, errors.Join(fmt.Errorf("remove %s: %w", index, err), fault.ErrUnavailable)
-		case status == http.StatusNotFound, status == http.StatusBadRequest && index != items && index != control && index != tasks:
+		case status == http.StatusNotFound, status == http.StatusBadRequest && index != items && index != control && index != tasks && index != apart:
 		case status != http.StatusOK:
 			return dropped, fmt.Errorf("remove %s: status %d: %.300s: %w", index, status, answer, fault.ErrConfig)
 		default:

@@ -89,6 +89,7 @@ if (params.alone) { s.aloneAt = high(num(s.aloneAt), stand); } else { s.attempts
 if (some(s.successor_items) && s.successor_items == params.successors) { ctx.op = 'none'; return; }
 ` + openOnly + `
 if (some(s.successor_items)) { refuse('mismatch'); }
+if (num(s.end) != 0 && num(params.watermark) >= num(s.end)) { refuse('short'); }
 s.successor_items = params.successors;
 s.successorExponent = params.successorExponent;
 ` + workDone + `
@@ -101,6 +102,7 @@ if (num(s.completedAt) != 0 && !some(s.status) && have == params.successors) { c
 ` + openOnly + `
 if (have == '' && params.successors != '') { refuse('unset'); }
 if (have != params.successors) { refuse('mismatch'); }
+if (have == '' && num(s.end) != 0 && high(num(s.watermark), num(params.watermark)) != num(s.end)) { refuse('short'); }
 if (have == '') {
   s.watermark = high(num(s.watermark), num(params.watermark));
   s.counts = params.counts;
@@ -205,6 +207,7 @@ s.expiration = 0;
 s.creatorId = params.creator;
 s.nextAcquisitionLeaseExponent = high(0L, num(params.exponent));
 s.engine = 'go';
+if (num(params.end) != 0) { s.end = params.end; }
 `
 
 	// beforeScript writes a record until an end. Its refusals are errors of stores, not verdicts.
@@ -226,7 +229,7 @@ s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
 
 // itemFields are what an item that begins anew does not keep.
 var itemFields = []string{"indexName", "completedAt", "successor_items", "status", "failure", "attempts", "reached", "aloneAt", "aloneDied", "aloneDeaths", "acquiredAt",
-	"leaseExponent", "successorExponent", "watermark", "counts", "checks", "setupMs", "releasedFor"}
+	"leaseExponent", "successorExponent", "watermark", "counts", "checks", "setupMs", "releasedFor", "end"}
 
 // script gives the text for a transition; "" for one this store does not know.
 func script(t cms.Transition) string {

@@ -45,7 +45,11 @@ type Config struct {
 	Mode    Mode
 	// Shared says that workers of another engine use the queue: then every write
 	// of an item refreshes the index, because they search what they cannot get.
-	Shared         bool
+	Shared bool
+	// Apart keeps the items of shards of a new session in an index that no other engine looks for: parts of shards must not be
+	// leased by workers that do not know where they end. A session that has begun is opened where its items are, but with Apart
+	// only if no other engine looks there: else fault.ErrConfig.
+	Apart          bool
 	RequestTimeout time.Duration    // default 30 s
 	Now            func() time.Time // default time.Now; for the distance to the cluster's clock
 }
@@ -56,6 +60,7 @@ type Store struct {
 	mode    Mode
 	kind    string // of the items; "" for shards
 	items   string // alias
+	shards  string // alias of the items of shards
 	control string // alias
 
 	clock cms.ServerClock
@@ -82,7 +87,7 @@ const (
 		"failure":{"type":"keyword","index":false,"doc_values":false},"attempts":{"type":"integer"},"reached":{"type":"long"},
 		"aloneAt":{"type":"long"},"aloneDied":{"type":"long"},"aloneDeaths":{"type":"integer"},"acquiredAt":{"type":"long"},
 		"watermark":{"type":"long"},"counts":{"type":"object","enabled":false},"checks":{"type":"keyword","index":false,"doc_values":false},
-		"setupMs":{"type":"long"},"releasedFor":{"type":"keyword","index":false,"doc_values":false},"engine":{"type":"keyword"}}}`
+		"setupMs":{"type":"long"},"end":{"type":"long"},"releasedFor":{"type":"keyword","index":false,"doc_values":false},"engine":{"type":"keyword"}}}`
 	controlMapping = `{"dynamic":false,"properties":{
 		"kind":{"type":"keyword"},"state":{"type":"keyword"},"holder":{"type":"keyword"},
 		"expire":{"type":"date","format":"epoch_millis"},"createdAt":{"type":"date","format":"epoch_millis"},
@@ -95,6 +100,15 @@ func names(sess string) (items, itemsAlias, control, controlAlias string) {
 		sess = "_" + sess
 	}
 	return ".migrations_working_state" + sess, ".rfs_items" + sess, ".rfs_control" + sess, ".rfs_records" + sess
+}
+
+// apartNames returns the index of the items of shards that no other engine looks for, and its alias. Roles that are given
+// `.rfs_items*` reach both, and no name of a session leads to either.
+func apartNames(sess string) (apart, apartAlias string) {
+	if sess != "" {
+		sess = "_" + sess
+	}
+	return ".rfs_items-shards" + sess, ".rfs_items-parts" + sess
 }
 
 // taskNames returns the index of the items of all kinds but shards, and its alias. Roles that are given `.rfs_items*` reach
@@ -111,9 +125,9 @@ func (s *Store) OfKind(ctx context.Context, kind string) (cms.Store, error) {
 	if kind == s.kind {
 		return s, nil
 	}
-	of := &Store{cfg: s.cfg, mode: s.mode, kind: kind, control: s.control}
+	of := &Store{cfg: s.cfg, mode: s.mode, kind: kind, shards: s.shards, control: s.control}
 	if kind == "" {
-		_, of.items, _, _ = names(s.cfg.Session)
+		of.items = s.shards
 		return of, nil
 	}
 	var index string
@@ -122,7 +136,7 @@ func (s *Store) OfKind(ctx context.Context, kind string) (cms.Store, error) {
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return nil, err
 	}
-	if err := of.incarnation(ctx, index, tasksMapping, tasksID, r, err == nil); err != nil {
+	if err := of.incarnation(ctx, index, tasksID, r, err == nil); err != nil {
 		return nil, err
 	}
 	return of, nil
@@ -183,13 +197,38 @@ func (s *Store) begin(ctx context.Context, items, control string) error {
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return err
 	}
-	if err := s.incarnation(ctx, items, itemsMapping, incarnationID, r, err == nil); err != nil {
+	known := err == nil
+	if !known && s.cfg.Apart {
+		if err := s.unclaimed(ctx, items); err != nil {
+			return err
+		}
+		items, s.items = apartNames(s.cfg.Session)
+	}
+	if err := s.incarnation(ctx, items, incarnationID, r, known); err != nil {
 		return err
 	}
+	s.shards = s.items
 	if s.mode == Auto {
 		return s.probe(ctx)
 	}
 	return nil
+}
+
+// unclaimed returns fault.ErrConfig when the index that other engines look for exists.
+func (s *Store) unclaimed(ctx context.Context, index string) error {
+	switch _, err := s.request(ctx, http.MethodHead, "/"+index, nil, nil); {
+	case errors.Is(err, cms.ErrNotFound), errors.Is(err, cms.ErrStoreGone):
+		return nil
+	case err != nil:
+		return fmt.Errorf("coordination index %s: %w", index, err)
+	}
+	return notApart(index)
+}
+
+// notApart is the error of a session whose items other engines can lease.
+func notApart(index string) error {
+	return fmt.Errorf("other tools can take work of this session (index %s exists), so its shards cannot be split (--split-shards-over); use a new session (--session-name): %w",
+		index, fault.ErrConfig)
 }
 
 // Mode says how this store applies transitions: Scripts or CAS.
@@ -227,26 +266,36 @@ const (
 	tasksID       = "incarnation:tasks"
 )
 
+// incarnationBody is what a record of an incarnation holds. Index is "" for the index that other engines look for.
+type incarnationBody struct {
+	UUID  string `json:"uuid"`
+	Index string `json:"index,omitempty"`
+}
+
 // incarnation makes an index of items for a new session and remembers its UUID; in a
 // session that has one it must be the same index still. r is its record, named id, when it is known.
-func (s *Store) incarnation(ctx context.Context, items, mapping, id string, r cms.Record, known bool) error {
+func (s *Store) incarnation(ctx context.Context, items, id string, r cms.Record, known bool) error {
+	public, publicAlias, _, _ := names(s.cfg.Session)
+	apart, apartAlias := apartNames(s.cfg.Session)
 	if !known {
+		mapping := tasksMapping
+		if items == public {
+			mapping = itemsMapping
+		}
 		if err := s.ensure(ctx, items, s.items, mapping); err != nil {
 			return err
 		}
 		if err := s.checkMapping(ctx, items); err != nil {
 			return err
 		}
-	}
-	uuid, err := s.uuid(ctx, items)
-	if err != nil {
-		return err
-	}
-	var body struct {
-		UUID string `json:"uuid"`
-	}
-	if !known {
-		body.UUID = uuid
+		uuid, err := s.uuid(ctx, items)
+		if err != nil {
+			return err
+		}
+		body := incarnationBody{UUID: uuid}
+		if items == apart {
+			body.Index = items
+		}
 		raw, err := json.Marshal(body)
 		if err != nil {
 			return fmt.Errorf("record %s: %w", id, err)
@@ -259,7 +308,23 @@ func (s *Store) incarnation(ctx context.Context, items, mapping, id string, r cm
 			return err
 		}
 	}
+	var body incarnationBody
 	if err := r.Decode(&body); err != nil {
+		return err
+	}
+	switch {
+	case id != incarnationID:
+	case body.Index == apart:
+		items, s.items = apart, apartAlias
+	case body.Index != "":
+		return fmt.Errorf("record %s names the index %q: %w", id, body.Index, fault.ErrCorrupt)
+	case s.cfg.Apart:
+		return notApart(public)
+	default:
+		items, s.items = public, publicAlias
+	}
+	uuid, err := s.uuid(ctx, items)
+	if err != nil {
 		return err
 	}
 	if body.UUID != uuid {
