@@ -98,3 +98,25 @@ func TestATakeoverMayBeStoppedAnywhere(t *testing.T) {
 	}
 	t.Logf("%d runs", runs)
 }
+
+// TestSplittingAShardMayBeStoppedAnywhere puts each fate on each of the first requests of two processes that split a shard.
+func TestSplittingAShardMayBeStoppedAnywhere(t *testing.T) {
+	cfg := small()
+	cfg.Processes, cfg.Indices, cfg.Long, cfg.Documents, cfg.Split = 2, 1, 1, 100, splitOver
+	if fair := check(t, cfg, nil); fair.Parts < 4 {
+		t.Fatalf("%d items of parts: nothing is split", fair.Parts)
+	}
+	step, runs := 5, 0
+	if testing.Short() {
+		step = 29
+	}
+	for n := 1; n <= 50 && !t.Failed(); n++ {
+		for f := LostBefore; f < fates; f++ {
+			if (n+int(f))%step == 0 {
+				check(t, cfg, map[int]Fate{n: f})
+				runs++
+			}
+		}
+	}
+	t.Logf("%d runs", runs)
+}

@@ -76,6 +76,36 @@ func TestEachFaultByItself(t *testing.T) {
 			cfg.Kill = 20 * time.Second
 			return cfg
 		}, killed(5)},
+		// The chains of all parts cover the shard.
+		{"fifty kills while large shards are in parts", 3, func(seed uint64) Config {
+			cfg := calmWorld(seed)
+			cfg.Processes, cfg.Lease, cfg.Kill, cfg.Documents, cfg.Split, cfg.Bucket = 5, 20*time.Second, 4*time.Second, 4, splitOver, seed == 2
+			return cfg
+		}, func(r Report) error {
+			if r.Parts < 15 {
+				return fmt.Errorf("%d items of parts: nothing is proven", r.Parts)
+			}
+			return killed(50)(r)
+		}},
+		// The audit makes what the store forgot of every part.
+		{"the store forgets seconds while large shards are in parts", 2, func(seed uint64) Config {
+			cfg := calmWorld(seed)
+			cfg.Processes, cfg.Lease, cfg.Lose, cfg.Kill, cfg.Split = 5, 20*time.Second, 10*time.Second, 20*time.Second, splitOver
+			cfg.During = func(w *world) {
+				for w.pause(time.Minute); w.now() < 5*time.Minute && w.pause(15*time.Second); { // not what is seeded
+					n := w.server.forget(cfg.Lose)
+					w.mu.Lock()
+					w.report.Forgotten += n
+					w.mu.Unlock()
+				}
+			}
+			return cfg
+		}, func(r Report) error {
+			if r.Forgotten < 20 {
+				return fmt.Errorf("%d writes were forgotten: nothing is proven", r.Forgotten)
+			}
+			return nil
+		}},
 		// What is complete is in finished files.
 		{"the only machine crashes again and again", 3, func(seed uint64) Config {
 			cfg := lone(seed)

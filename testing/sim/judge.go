@@ -73,6 +73,12 @@ func (w *world) judgeItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 		}
 		counted[shardOf(at)] += it.Counts.Ordinals
 		again[shardOf(at)] += it.Counts.Resent + it.Counts.Replaced
+		if it.End != 0 {
+			w.report.Parts++
+		}
+		if w.server.parts(shardOf(at)) != nil != (it.End != 0) {
+			w.bad("%s ends at %d, its shard has the parts %v", id, it.End, w.server.parts(shardOf(at)))
+		}
 	}
 	if w.cfg.Lose > 0 || w.cfg.File {
 		return failed

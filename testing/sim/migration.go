@@ -43,9 +43,10 @@ type Config struct {
 	Limit     time.Duration // everything must have ended by then
 	Tolerance time.Duration // of clocks; 0 = off
 
-	Bucket bool // the state of the work is in a bucket
-	File   bool // one process, a coordination file and an export directory
-	Crash  bool // kills of a File world take the machine with them: what was not synced is forgotten
+	Split  int64 // shards of more bytes are split into parts; 0: none
+	Bucket bool  // the state of the work is in a bucket
+	File   bool  // one process, a coordination file and an export directory
+	Crash  bool  // kills of a File world take the machine with them: what was not synced is forgotten
 
 	Kill    time.Duration // mean time between kills (-9) of a random process; 0 = none
 	Drain   time.Duration // mean time between SIGTERMs of a random process
@@ -86,6 +87,7 @@ type Report struct {
 	Counted   int64 // of these, as the items count them
 	Documents int
 	Read      int // documents that were read, again ones too
+	Parts     int // items of parts of shards
 	Virtual   time.Duration
 	History   *History
 	Verdicts  map[string]int

@@ -177,7 +177,7 @@ func (s *seat) session(m *machine) (*worker.Session, func(), error) {
 	}
 	session := &worker.Session{
 		Coordinator: c, Holder: m.name, Log: log, Phases: worker.Phases{worker.PhaseDocuments},
-		Settings: map[string]string{"snapshot": "snap1"}, Jitter: m.jitter,
+		Settings: map[string]string{"snapshot": "snap1"}, Jitter: m.jitter, SplitOver: w.cfg.Split,
 		Plan:  func(context.Context, string) (*worker.Plan, error) { return w.plan, nil },
 		Order: func(items []cms.Item) { w.order(m, items) },
 		Runner: &worker.Runner{

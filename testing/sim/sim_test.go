@@ -28,6 +28,9 @@ var (
 	forFlag   = flag.Duration("for", 0, "go on with further seeds for so long")
 )
 
+// splitOver makes about five parts of the large fixture.
+const splitOver = 16 << 10
+
 // config draws what goes wrong in the world of a seed.
 func config(seed uint64) Config {
 	cfg := Config{
@@ -60,12 +63,15 @@ func config(seed uint64) Config {
 	if seed%7 == 6 && cfg.Deadly == 0 {
 		cfg.Foreign = 6
 	}
+	if seed%3 == 0 && cfg.Foreign == 0 { // parts are where no other engine looks
+		cfg.Split = splitOver
+	}
 	cfg.Bucket = seed%6 == 0 && cfg.Lose == 0 && cfg.Foreign == 0 // neither happens there
 	if seed%8 == 5 {                                              // a file for one process, and an export
 		cfg = Config{
 			Seed: seed, Processes: 1, Migrate: true, File: true, Crash: seed%16 == 5, Indices: 4, Long: 2, Documents: cfg.Documents,
 			Lease: cfg.Lease, Trip: cfg.Trip, Quiet: 2 * time.Hour, Limit: 20 * time.Hour, Kill: time.Minute, Drain: 3 * time.Minute,
-			Stop: 10 * time.Minute, Rules: cfg.Rules,
+			Stop: 10 * time.Minute, Rules: cfg.Rules, Split: cfg.Split,
 		}
 	}
 	return cfg

@@ -28,6 +28,7 @@ type server struct {
 	items   map[string]cms.Item
 	records map[string]cms.Record
 	objects map[string]object // where the state of the work is in a bucket
+	ends    map[shardKey][]int64
 	rev     int64
 
 	view      map[string]cms.Item
@@ -46,7 +47,7 @@ type journalEntry struct {
 }
 
 func newServer(w *world) *server {
-	return &server{w: w, items: map[string]cms.Item{}, records: map[string]cms.Record{}, objects: map[string]object{}, view: map[string]cms.Item{}, stale: map[string]bool{},
+	return &server{w: w, items: map[string]cms.Item{}, records: map[string]cms.Record{}, objects: map[string]object{}, ends: map[shardKey][]int64{}, view: map[string]cms.Item{}, stale: map[string]bool{},
 		applied: map[string]int{}}
 }
 
@@ -168,28 +169,6 @@ func (s *server) put(r cms.Record) (cms.Revision, error) {
 	r.Body = append(json.RawMessage(nil), r.Body...)
 	s.records[r.ID] = r
 	return r.Revision, nil
-}
-
-// heldAt returns the item whose range holds an ordinal when a lease of it runs.
-func (s *server) heldAt(k shardKey, ordinal int64) (cms.Item, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := cms.ItemID{Index: k.index, Shard: k.shard}
-	best, ok := s.items[id.String()]
-	for ok {
-		next, found := cms.Item{}, false
-		for _, sid := range best.SuccessorIDs() {
-			at, err := cms.ParseID(sid)
-			if it, exists := s.items[sid]; err == nil && exists && at.Cursor <= ordinal {
-				next, found = it, true
-			}
-		}
-		if !found {
-			break
-		}
-		best = next
-	}
-	return best, ok && best.Open() && best.Holder != "" && best.Expiration*1000 > s.clock().UnixMilli()
 }
 
 // ids returns the ids of all items, sorted.

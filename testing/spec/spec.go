@@ -44,6 +44,13 @@ type Variant struct {
 	NoCommit       bool // hand off without a commit
 	RecordVolatile bool // record progress before the commit
 	AnyPublishes   bool // an earlier attempt at an item may still publish its file
+
+	// Split: the shard is worked on in two parts. Seeders, any number after each other, record the border and create the roots.
+	Split       bool
+	SplitAgain  bool // a seeder does not use the border that is recorded
+	NoEnd       bool // a successor does not carry its parent's end
+	CompleteAny bool // the store does not compare the watermark of a completion with the end of the item
+	FirstRoot   bool // the audit makes the first root of the shard again, no other
 }
 
 type item struct {
@@ -52,6 +59,15 @@ type item struct {
 	holder                int8 // agent + 1
 	succ                  int8 // cursor of the successor, 0 = none
 	mark                  int8 // recorded watermark
+	end                   int8 // ordinal behind the last one, 0 = the end of the shard
+}
+
+// last returns the ordinal behind the last one of the item.
+func (it item) last() int8 {
+	if it.end == 0 {
+		return Docs
+	}
+	return it.end
 }
 
 // Phases of an agent.
@@ -65,6 +81,7 @@ const (
 
 type agent struct {
 	phase, item, start, succ int8
+	end                      int8  // of the item
 	acked                    uint8 // documents whose acknowledgement it saw
 	overdue                  bool  // its deadline passed
 	record                   int8  // watermark of the record that is under way, 0 = none
@@ -80,6 +97,8 @@ type state struct {
 	files  [Docs]uint8 // documents in the published file of each item
 	agents [Agents]agent
 	forgot bool
+	border int8 // that is recorded; 0 = none
+	seeded bool // every root was created
 }
 
 // step is a successor state and how it came about; bad is a broken rule.
@@ -91,7 +110,9 @@ type step struct {
 
 func (v Variant) initial() state {
 	var s state
-	s.items[0] = item{exists: true, expired: true}
+	if s.seeded = !v.Split; s.seeded {
+		s.items[0] = item{exists: true, expired: true}
+	}
 	if v.Foreign {
 		s.items[0].succ, s.items[0].foreign = Docs/2, true
 	}
@@ -109,6 +130,9 @@ func (s *state) write(f func(*items)) {
 func (v Variant) steps(s state) (out []step) {
 	add := func(next state, bad string, format string, args ...any) {
 		out = append(out, step{fmt.Sprintf(format, args...), next, bad})
+	}
+	if !s.seeded {
+		v.seed(s, add)
 	}
 	for i := range s.agents {
 		if s.agents[i].phase == unused {
@@ -151,13 +175,45 @@ func (v Variant) steps(s state) (out []step) {
 
 type adder func(next state, bad string, format string, args ...any)
 
+// seed records the border, creates the roots of both parts, and says that it is done; each step may be another seeder's.
+func (v Variant) seed(s state, add adder) {
+	borders := []int8{Docs / 2}
+	if v.SplitAgain {
+		borders = append(borders, Docs/2+1)
+	}
+	for _, b := range borders {
+		if s.border == b || s.border != 0 && !v.SplitAgain {
+			continue
+		}
+		next := s
+		next.border = b
+		add(next, "", "a seeder records the border %d", b)
+	}
+	if s.border == 0 {
+		return
+	}
+	if s.items[0].exists && s.items[s.border].exists {
+		next := s
+		next.seeded = true
+		add(next, "", "seeding is complete")
+	}
+	for root, end := range map[int8]int8{0: s.border, s.border: Docs} {
+		if s.items[root].exists {
+			continue
+		}
+		next := s
+		next.write(func(all *items) { all[root] = item{exists: true, expired: true, end: end} })
+		add(next, "", "a seeder creates %d to %d", root, end)
+	}
+}
+
 func (v Variant) acquire(s state, i int, add adder) {
 	for c, it := range s.items {
 		if !it.exists || it.done {
 			continue
 		}
 		next := s
-		a := agent{phase: working, item: int8(c), start: max(int8(c), it.mark)}
+		a := agent{phase: working, item: int8(c), start: max(int8(c), it.mark), end: it.last()}
 		if v.RestartAtCursor {
 			a.start = int8(c)
 		}
@@ -183,7 +239,7 @@ func (v Variant) acquire(s state, i int, add adder) {
 // prefix is the contiguous watermark of an agent.
 func (a agent) prefix() int8 {
 	w := a.start
-	for w < Docs && a.acked&(1<<w) != 0 {
+	for w < a.end && a.acked&(1<<w) != 0 {
 		w++
 	}
 	return w
@@ -196,7 +252,7 @@ func (v Variant) mine(s state, i int) bool {
 
 func (v Variant) work(s state, i int, add adder) {
 	a := s.agents[i]
-	for d := a.start; d < Docs; d++ {
+	for d := a.start; d < a.end; d++ {
 		if a.acked&(1<<d) != 0 || a.overdue && !v.NoDeadline {
 			continue
 		}
@@ -236,7 +292,7 @@ func (v Variant) work(s state, i int, add adder) {
 	if v.Export && !v.NoCommit && a.committed != w {
 		return // and for the files
 	}
-	if it.succ == 0 && w == Docs {
+	if it.succ == 0 && (w == a.end || v.CompleteAny && w > a.start) {
 		next := s
 		next.write(func(all *items) { all[a.item].done = true })
 		next.agents[i].phase = ended
@@ -246,7 +302,7 @@ func (v Variant) work(s state, i int, add adder) {
 	if v.CountCursor {
 		cut = a.start + int8(bits.OnesCount8(a.acked))
 	}
-	if cut > a.start && cut < Docs && (it.succ == 0 || it.succ == cut || v.NoHolderCheck) {
+	if cut > a.start && cut < a.end && (it.succ == 0 || it.succ == cut || v.NoHolderCheck) {
 		next := s
 		next.write(func(all *items) { all[a.item].succ = cut })
 		next.agents[i].phase, next.agents[i].succ = named, cut
@@ -285,7 +341,10 @@ func (v Variant) finish(s state, i int, add adder) {
 		next := s
 		next.write(func(all *items) {
 			if it := &all[a.succ]; !it.exists {
-				*it = item{exists: true, expired: true}
+				*it = item{exists: true, expired: true, end: all[a.item].end}
+				if v.NoEnd {
+					it.end = 0
+				}
 			}
 		})
 		next.agents[i].phase++
@@ -323,9 +382,11 @@ func (v Variant) lost(s state) int {
 		covered := false
 		for c, it := range s.items {
 			switch {
-			case !it.exists && c == 0 && v.Forget > 0:
+			case !s.seeded:
+				covered = true // seeding is done again
+			case !it.exists && v.Forget > 0 && (c == 0 && (s.border == 0 || d < s.border) || c != 0 && int8(c) == s.border && d >= s.border && !v.FirstRoot):
 				covered = true
-			case !it.exists || int8(c) > d:
+			case !it.exists || int8(c) > d || d >= it.last():
 			case !it.done && it.foreign:
 				covered = true
 			case !it.done && (it.succ == 0 && d >= it.mark || it.succ != 0 && d >= it.succ && !s.items[it.succ].exists):
@@ -406,6 +467,8 @@ func broken(s, next state) string {
 			return fmt.Sprintf("item %d changed its successor", c)
 		case is.succ != 0 && int(is.succ) <= c:
 			return fmt.Sprintf("item %d names itself or an earlier one", c)
+		case is.succ != 0 && next.items[is.succ].exists && next.items[is.succ].end != is.end:
+			return fmt.Sprintf("item %d ends at %d, its successor at %d", c, is.end, next.items[is.succ].end)
 		}
 	}
 	return ""

@@ -16,6 +16,8 @@ func TestTheProtocolHoldsInEveryState(t *testing.T) {
 		{Name: "records arrive beside everything else", Beside: true},
 		{Name: "another engine named a successor", Foreign: true},
 		{Name: "files appear when they are committed", Export: true},
+		{Name: "a shard in two parts", Split: true},
+		{Name: "a shard in two parts, the store forgets two acknowledged writes", Split: true, Forget: 2},
 	} {
 		t.Run(v.Name, func(t *testing.T) {
 			if testing.Short() && v.Forget > 0 {
@@ -49,6 +51,10 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{Variant{Name: "hand-off of files that are not committed", Export: true, NoCommit: true}, "is lost"},
 		{Variant{Name: "progress of files that are not committed is recorded", Export: true, RecordVolatile: true}, "is lost"},
 		{Variant{Name: "an earlier attempt publishes its file", Export: true, AnyPublishes: true}, "is lost"},
+		{Variant{Name: "the border is computed again", Split: true, SplitAgain: true}, "is lost"},
+		{Variant{Name: "a successor does not carry its end", Split: true, NoEnd: true}, "its successor at 0"},
+		{Variant{Name: "completion before the end", Split: true, CompleteAny: true}, "is lost"},
+		{Variant{Name: "only the first root is audited", Split: true, FirstRoot: true, Forget: 2}, "is lost"},
 	} {
 		t.Run(tc.v.Name, func(t *testing.T) {
 			r := tc.v.Explore(limit)

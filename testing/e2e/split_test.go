@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/testing/cluster"
+)
+
+// TestPartsOfAShardArriveWholeThroughKills migrates one shard in eight parts while the process is killed again and again: 6
+// times, or as RFSD_KILLS says at most 50. No index is made in which other engines look for work.
+func TestPartsOfAShardArriveWholeThroughKills(t *testing.T) {
+	kills := 6
+	if s := os.Getenv("RFSD_KILLS"); s != "" {
+		n, err := strconv.Atoi(s)
+		must(t, err)
+		kills = min(n, 50)
+	}
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo := fixture(t, "7.10.2-many-chunks")
+	proxy := newProxy(t, n.URL, 50*time.Millisecond)
+	args := targetArgs(proxy.URL, repo, "--documents-per-bulk-request", "4", "--disable-compression", "--max-connections", "4", "--slots", "4", "--split-shards-over", "64KiB")
+	dir := t.TempDir()
+	var killed []time.Time
+	for range kills {
+		sent := proxy.documents.Load()
+		more := int64(4 + rand.IntN(8))
+		killAfter(t, dir, args, func() bool { return proxy.documents.Load() >= sent+more })
+		killed = append(killed, time.Now())
+	}
+	sum := parseSummary(t, RunIn(t, dir, nil, "rfsd", args...))
+	if !sum.Complete || len(sum.Indices) != 1 || sum.Indices[0].Failed != 0 {
+		t.Errorf("%+v", sum)
+	}
+	compareLanded(t, n, repo)
+	first, last := proxy.acknowledged()
+	for _, at := range killed {
+		if !at.After(first) || !at.Before(last) {
+			t.Errorf("a kill at %v, documents were acknowledged from %v to %v", at, first, last)
+		}
+	}
+	parts, ordinals := map[int64]bool{}, int64(0)
+	for item, err := range coordinator(t, n, "", time.Minute).Items(t.Context()) {
+		must(t, err)
+		parts[item.End] = true
+		ordinals += item.Counts.Ordinals
+		if item.Open() || item.FailedItem() || item.End == 0 {
+			t.Errorf("%+v", item)
+		}
+	}
+	if len(parts) != 8 || !parts[ordinals] {
+		t.Errorf("parts end at %v, the items count %d ordinals", parts, ordinals)
+	}
+	for _, x := range catIndices(t, n) {
+		if strings.HasPrefix(x, ".migrations_working_state") {
+			t.Errorf("%s exists: workers of another tool could lease parts", x)
+		}
+	}
+	if res := RunIn(t, dir, nil, "rfsd", targetArgs(n.URL, repo)...); res.Code == 0 || !strings.Contains(res.Stderr, "split-shards-over") {
+		t.Errorf("the same session without parts: exit %d: %s", res.Code, res.Stderr)
+	}
+}
+
+// catIndices returns the names of all indices of a cluster.
+func catIndices(t *testing.T, n *cluster.Node) (names []string) {
+	t.Helper()
+	var all []struct{ Index string }
+	must(t, n.JSON(t.Context(), "GET", "/_cat/indices?format=json&expand_wildcards=all", nil, &all))
+	for _, x := range all {
+		names = append(names, x.Index)
+	}
+	return names
+}
