@@ -207,7 +207,7 @@ func TestASinkThatHangsDelaysNoCaller(t *testing.T) {
 		end()
 		rec := httptest.NewRecorder()
 		b.metrics.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		if text := rec.Body.String(); !strings.Contains(text, `rfsd_events_sent_total{result="dropped",sink="fake"}`) || !strings.Contains(text, `result="sent"`) {
+		if text := rec.Body.String(); !strings.Contains(text, `rfsd_events_sent_total{sink="fake",result="dropped"}`) || !strings.Contains(text, `result="sent"`) {
 			t.Errorf("dropped and sent events are not counted:\n%s", text)
 		}
 	})
