@@ -83,11 +83,14 @@ func (c Comparison) Groups(plan *Plan) []verify.Group {
 func (c Comparison) units(x IndexPlan) []verify.Unit {
 	units := make([]verify.Unit, x.Entry.Shards)
 	for shard := range units {
-		count := func(ctx context.Context) (int64, error) { return CountShard(ctx, c.Repo, x.Entry, shard) }
+		count := func(ctx context.Context) (int64, error) {
+			n, err := CountShard(ctx, c.Repo, x.Entry, shard)
+			return n, unheld(err)
+		}
 		units[shard] = verify.Unit{Name: fmt.Sprintf("%s/%d", x.Name, shard), Key: c.key(x, shard), Count: count, Read: func(ctx context.Context, from int64, each func(*verify.Document) error) error {
 			to := x.Entry.Naming.Targets()[0] // a document that is not sent has no target of its own
 			v := verify.Document{Shard: shard}
-			return ReadShard(ctx, c.Repo, x.Entry, shard, c.Edit, Documents{
+			return unheld(ReadShard(ctx, c.Repo, x.Entry, shard, c.Edit, Documents{
 				From: from, Memory: c.Memory, MaxDocument: c.MaxDocument,
 				Send: func(d *doc.Document) error {
 					v = verify.Document{Index: d.Index, ID: d.ID, Routing: d.Routing, Source: d.Source, Shard: shard, Ordinal: d.Ordinal}
@@ -101,11 +104,26 @@ func (c Comparison) units(x IndexPlan) []verify.Unit {
 					v = verify.Document{Index: []byte(to), ID: []byte(f.ID), Shard: shard, Ordinal: f.Ordinal, Fate: verify.Unsent, Reason: string(f.Reason)}
 					return each(&v)
 				},
-			})
+			}))
 		}}
 	}
 	return units
 }
+
+// unheld lets a comparison report a shard that the snapshot does not hold as it reports damage.
+func unheld(err error) error {
+	if errors.Is(err, snapshot.ErrShardMissing) {
+		return missingShard{err}
+	}
+	return err
+}
+
+type missingShard struct{ error }
+
+// Is makes it a fault.ErrCorrupt.
+func (missingShard) Is(target error) bool { return target == fault.ErrCorrupt }
+
+func (m missingShard) Unwrap() error { return m.error }
 
 // key identifies the documents that are sent of a shard.
 func (c Comparison) key(x IndexPlan, shard int) string {

@@ -388,3 +388,34 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 		t.Errorf("a target that does not answer: %v", err)
 	}
 }
+
+// TestAShardThatTheSnapshotLacksIsReported: a comparison goes on without it, as the migration does.
+func TestAShardThatTheSnapshotLacksIsReported(t *testing.T) {
+	blobs, err := repo.NewDir(filepath.Join("..", "..", "testing", "fixtures", "6.8.23-partial"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: "partial", MultiType: SplitTypes, EmitType: EmitAuto, AllowPartial: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacking := 0
+	for _, g := range (Comparison{Repo: blobs}).Groups(plan) {
+		for _, u := range g.Units {
+			_, counted := u.Count(t.Context())
+			read := u.Read(t.Context(), 0, func(*verify.Document) error { return nil })
+			if counted == nil && read == nil {
+				continue
+			}
+			lacking++
+			for _, err := range []error{counted, read} {
+				if !errors.Is(err, fault.ErrCorrupt) || !errors.Is(err, snapshot.ErrShardMissing) {
+					t.Errorf("%s: %v", u.Name, err)
+				}
+			}
+		}
+	}
+	if lacking != len(plan.Missing) || lacking == 0 {
+		t.Errorf("%d shards are lacking, the plan names %q", lacking, plan.Missing)
+	}
+}

@@ -46,7 +46,7 @@ func notEqual(r *verify.Report) string {
 
 // someVerified are the snapshots that are compared unless RFSD_SOURCES is "all".
 var someVerified = []string{
-	"1.7.6-updates-deletes/snap1", "5.6.16-multi-type/snap1", "7.10.2-sources/snap1", "8.19.21-synthetic/snap1", "9.5.3-basic/snap1", "os2.19.4-data-stream/snap1",
+	"1.7.6-updates-deletes/snap1", "5.6.16-multi-type/snap1", "6.8.23-partial/partial", "7.10.2-sources/snap1", "8.19.21-synthetic/snap1", "9.5.3-basic/snap1", "os2.19.4-data-stream/snap1",
 }
 
 // TestVerifyAgreesWithMigrationsOfDefaultRules migrates snapshots of all versions: what arrived is equal, and what did not is in
