@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs
-all=(unused sources former imports daemon kills memory namespaces remedies hints progress rate scale consume processes stores clusters corrupt sim fleet mutants fuzz verify trial packages bench)
+all=(unused sources former imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt sim fleet mutants fuzz verify trial packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -26,6 +26,7 @@ part() {
     progress) RFSD_WATCH=${RFSD_WATCH:-300} TARGETS=2.19.4 e2e "-run ProgressIsTrue" ;;
     rate) RFSD_RATE=1 TARGETS=2.19.4 e2e "-run RateWhileNodes|OneShardHas" ;;
     scale) RFSD_SCALE=1 TARGETS=2.19.4 e2e "-run MachinesGrow" ;;
+    scroll) RFSD_SCROLL=${RFSD_SCROLL:-120000} TARGETS=2.19.4 e2e "-run FasterThanByAScroll" ;;
     consume) RFSD_CONSUME=${RFSD_CONSUME:-1000000} TARGETS=2.19.4 e2e "-run Consume|TopicArrives" ;;
     processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/... TARGETS=2.19.4 e2e "-run Processes|KilledAtEvery" ;;
     stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/cms/... e2e "-run Conformance" ;;
