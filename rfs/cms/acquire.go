@@ -106,7 +106,7 @@ func (c *Coordinator) whenNothingOpen(ctx context.Context) error {
 		c.seeded.Store(true)
 		return ErrAllDone
 	}
-	return &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1}
+	return &NoneAvailable{Holder: it.Holder, NextExpiry: time.Unix(it.Expiration, 0).Add(c.grace), Open: 1, Unseeded: true}
 }
 
 func (c *Coordinator) now(ctx context.Context) (now time.Time, maxErr time.Duration, err error) {

@@ -216,7 +216,8 @@ func (c *Coordinator) repair(ctx context.Context, missing []string, of map[strin
 }
 
 // Finish audits the items and, when every chain is whole and ended, records that
-// the documents are complete. The second result says whether they are.
+// the documents are complete. The second result says whether they are. A store that no longer says that all items
+// are seeded, which it may have lost, makes those who look for work find them unseeded.
 func (c *Coordinator) Finish(ctx context.Context) (AuditReport, bool, error) {
 	rep, err := c.Audit(ctx)
 	if err != nil {
@@ -227,7 +228,9 @@ func (c *Coordinator) Finish(ctx context.Context) (AuditReport, bool, error) {
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return rep, false, fmt.Errorf("read %s: %w", SetupID, err)
 	}
-	if rep.Clean() && err == nil && !setup.Open() {
+	seeded := err == nil && !setup.Open()
+	c.seeded.Store(seeded) // the store may have lost what it acknowledged
+	if rep.Clean() && seeded {
 		state = PhaseCompleted
 	}
 	body := fmt.Appendf(nil, `{"items":%d,"failedItems":%d}`, rep.Items, len(rep.Failed))

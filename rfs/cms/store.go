@@ -43,6 +43,7 @@ type NoneAvailable struct {
 	Holder     string    // who holds the lease that ends first
 	NextExpiry time.Time // when, by the store's clock; others may take it a grace later
 	Open       int64     // open items
+	Unseeded   bool      // no item is open, and the store does not say that all are seeded
 }
 
 // Error names holder and time.

@@ -18,10 +18,7 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 			return err
 		}
 	}
-	waiting := func(busy *cms.NoneAvailable) {
-		s.Log.InfoContext(ctx, "another worker prepares the work items", "holder", busy.Holder, "until", busy.NextExpiry)
-	}
-	if err := s.Coordinator.SeedOnce(ctx, s.Holder, s.seed, waiting); err != nil {
+	if err := s.seedOnce(ctx, s.Holder); err != nil {
 		if phaseCause(ctx, err) != cms.CauseNone || errors.Is(err, ErrTargetReplaced) {
 			return err
 		}
@@ -29,6 +26,13 @@ func (s *Session) seedItems(ctx context.Context, st step) error {
 	}
 	_, err := s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseSetup, cms.PhaseInProgress, nil)
 	return err
+}
+
+// seedOnce creates the items, in one process at a time. It does so again where a store lost the completion of that.
+func (s *Session) seedOnce(ctx context.Context, holder string) error {
+	return s.Coordinator.SeedOnce(ctx, holder, s.seed, func(busy *cms.NoneAvailable) {
+		s.Log.InfoContext(ctx, "another worker prepares the work items", "holder", busy.Holder, "until", busy.NextExpiry)
+	})
 }
 
 // seed creates one item for each shard, or for each part of one that is split. An index that is not on the target has items that are

@@ -192,6 +192,12 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 		}
 		return Released, cms.Item{}, err
 	}
+	var none *cms.NoneAvailable
+	if errors.As(err, &none) && none.Unseeded {
+		if err = s.seedOnce(ctx, s.Holder); err == nil {
+			return Stepped, cms.Item{}, nil
+		}
+	}
 	if err != nil {
 		return Released, cms.Item{}, err
 	}

@@ -44,6 +44,11 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 		freed := m.freedSignal()
 		leases, err := group.Acquire(ctx, m.hints())
 		var none *cms.NoneAvailable
+		if errors.As(err, &none) && none.Unseeded {
+			if err = m.seedOnce(ctx, fmt.Sprintf("%s_%d", m.Holder, n)); err == nil {
+				continue
+			}
+		}
 		switch {
 		case errors.Is(err, cms.ErrAllDone):
 			return nil
