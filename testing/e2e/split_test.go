@@ -30,7 +30,10 @@ func TestPartsOfAShardArriveWholeThroughKills(t *testing.T) {
 	for range kills {
 		sent := proxy.documents.Load()
 		more := int64(4 + rand.IntN(8))
-		killAfter(t, dir, args, func() bool { return proxy.documents.Load() >= sent+more })
+		killAfter(t, dir, args, func() bool {
+			first, _ := proxy.acknowledged() // the first requests may be under way still
+			return proxy.documents.Load() >= sent+more && !first.IsZero()
+		})
 		killed = append(killed, time.Now())
 	}
 	sum := parseSummary(t, RunIn(t, dir, nil, "rfsd", args...))
