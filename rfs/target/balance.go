@@ -201,7 +201,7 @@ func (b *balancer) askWhatIsDue() {
 			continue
 		}
 		a.probing = true
-		b.own.Go(func() { b.identify(b.ctx, a) })
+		b.own.Go(func() { _ = b.identify(b.ctx, a) }) // which notes the result
 	}
 	if b.discover && !b.asking && (b.asked.IsZero() || now.Sub(b.asked) >= discoverInterval) {
 		b.asking = true
