@@ -19,8 +19,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state and
-.rfs_control of its session (with _SESSION appended to their names) and their aliases, or the
+const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state, .rfs_items-*
+and .rfs_control of its session (with _SESSION appended to their names) and their aliases, or the
 coordinator file. Migrated indices and other sessions are not touched. The list of what the
 session created (rfsctl created) is removed, too.
 

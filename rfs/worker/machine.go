@@ -68,7 +68,7 @@ func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	case ListIndices:
 		return s.leased(ctx, st, s.listIndices)
 	case MakeIndices:
-		return s.makeIndices(ctx)
+		return s.makeIndices(ctx, st.record)
 	case SeedItems:
 		return false, s.seedItems(ctx, st)
 	case AuditItems:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -37,6 +36,18 @@ func (s *Session) listIndices(ctx context.Context, lease *cms.PhaseLease) error 
 	}
 	if err := s.createEntries(ctx, plan); err != nil {
 		return err
+	}
+	if len(plan.Indices) > cms.BatchSize {
+		var names []string
+		for _, x := range plan.Indices {
+			names = append(names, x.Name)
+		}
+		for _, x := range plan.Unread {
+			names = append(names, x.Name)
+		}
+		if err := s.Coordinator.DivideIndices(ctx, names); err != nil {
+			return err
+		}
 	}
 	body, err := json.Marshal(IndicesRecord{Snapshot: plan.Snapshot, UUID: plan.UUID, Indices: len(plan.Indices), LeftOut: plan.LeftOut, Missing: plan.Missing})
 	if err != nil {
@@ -100,36 +111,6 @@ func (s *Session) renewUnread(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// makeIndices creates target indices until no entry is left to do. Several workers may
-// do the same index: it is created once, and the first to say so has said it.
-func (s *Session) makeIndices(ctx context.Context) (worked bool, err error) {
-	for {
-		entries, err := s.entries(ctx)
-		if err != nil {
-			return worked, err
-		}
-		entries = slices.DeleteFunc(entries, func(e cms.IndexEntry) bool { return e.State != cms.PhaseNotStarted })
-		if len(entries) == 0 {
-			_, err := s.Coordinator.MovePhase(ctx, cms.IndexPhase, cms.PhaseInProgress, cms.PhaseCompleted, nil)
-			return worked, err
-		}
-		rand.Shuffle(len(entries), func(a, b int) { entries[a], entries[b] = entries[b], entries[a] })
-		var pause time.Duration
-		for _, e := range entries {
-			did, again, err := s.makeIndex(ctx, e.Name)
-			worked, pause = worked || did, max(pause, again)
-			if err != nil {
-				return worked, err
-			}
-		}
-		if pause > 0 {
-			if err := s.Runner.Clock.Sleep(ctx, pause); err != nil {
-				return worked, err
-			}
-		}
-	}
-}
-
 func (s *Session) entries(ctx context.Context) ([]cms.IndexEntry, error) {
 	var all []cms.IndexEntry
 	for e, err := range s.Coordinator.IndexEntries(ctx) {
@@ -142,7 +123,7 @@ func (s *Session) entries(ctx context.Context) ([]cms.IndexEntry, error) {
 }
 
 // makeIndex creates the target indices of one entry, unless another worker has done so. again is how long to wait before
-// the next attempt, 0 when none is needed.
+// the next attempt, 0 when the entry has ended.
 func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, again time.Duration, err error) {
 	e, err := s.Coordinator.IndexEntry(ctx, name)
 	if err != nil || e.State != cms.PhaseNotStarted {
@@ -357,6 +338,9 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 		}
 		if s.Phases.Has(PhaseIndices) {
 			s.Log.InfoContext(ctx, "failed index is tried again", "index", e.Name)
+			if err := s.Coordinator.ReopenBatch(ctx, e.Name); err != nil {
+				return err
+			}
 			_, err = s.Coordinator.ReopenIndex(ctx, e.Name, "run again")
 			again = true
 		} else {

@@ -62,7 +62,7 @@ var actions = map[Action]string{
 	MakeSnapshot: "lease the record; note the name if the source has no snapshot of it; create it unless its UUID is recorded; record its progress until it ends. If another worker holds the lease, wait",
 	MoveGlobals:  "lease the record; create the templates (legacy, component, index) and what else was asked for, never changing what exists. If another worker holds the lease, wait",
 	ListIndices:  "lease the record; create an entry for each index. If another worker holds the lease, wait",
-	MakeIndices:  "take entries at random, create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
+	MakeIndices:  "take entries at random, of more than 64 a batch under its own lease; create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
 	SeedItems:    "lease shard_setup; create an item for each shard, or each part of one that is split, FAILED at once for an index that is not there. If another worker holds the lease, wait",
 	WorkOnItem:   "lease an item and move its documents; when no item is open, move on",
 	AuditItems:   "compare the target indices with what was sent; verify that every chain of items is whole, repair what is not; set aliases that waited",
