@@ -216,7 +216,7 @@ func TestWhatBrokersRefuse(t *testing.T) {
 // TestAPartitionHoldsWhatItAsksFor: however much a partition has, and however well it is packed, no more of it is held than
 // --fetch-size twice, once as it arrives and once unpacked, and one batch.
 func TestAPartitionHoldsWhatItAsksFor(t *testing.T) {
-	const fetch, batch, batches = 4 << 20, 1 << 20, 200
+	const fetch, batch, batches = 4 << 20, 1 << 20, 80
 	for _, c := range []struct {
 		name   string
 		packed kgo.CompressionCodec
@@ -261,13 +261,14 @@ func TestAPartitionHoldsWhatItAsksFor(t *testing.T) {
 					}
 					next++
 				}
-				if next < 40 || next > batches-20 { // these wait for their target
+				if next < 20 || next > batches-10 { // these wait for their target
 					time.Sleep(30 * time.Millisecond)
 					most = max(most, live()-before)
 				}
 				runtime.KeepAlive(some)
 			}
-			if limit := int64(4*fetch + 2*batch); most > limit {
+			const decoder = 4 << 20 // the longest block of lz4, which is unpacked into a buffer of the decoder
+			if limit := int64(4*fetch + 2*batch + decoder); most > limit {
 				t.Errorf("%d bytes are held, at most %d are to be", most, limit)
 			}
 			t.Logf("%d bytes were held at most, %d requests", most, asked.Load())
@@ -275,9 +276,10 @@ func TestAPartitionHoldsWhatItAsksFor(t *testing.T) {
 	}
 }
 
-// live returns the bytes that are in use.
+// live returns the bytes that are in use, without those of pools: these keep what they hold over one collection.
 func live() int64 {
 	var m runtime.MemStats
+	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
