@@ -38,7 +38,7 @@ Offsets are committed for --group when all messages below are in the target, or 
 failed. No consumer may belong to the group. The session itself goes on from its own records.
 
 Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request),
-and for each partition up to four times --fetch-size (twice as messages arrive, twice unpacked),
+and for each partition up to eight times --fetch-size (as it arrives, unpacked, and in buffers),
 or a longer batch (--max-batch-size).
 
 The failed-document file names what was rejected or cannot be read (exit code 6 with --until-end)

@@ -267,8 +267,7 @@ func TestAPartitionHoldsWhatItAsksFor(t *testing.T) {
 				}
 				runtime.KeepAlive(some)
 			}
-			const decoder = 4 << 20 // the longest block of lz4, which is unpacked into a buffer of the decoder
-			if limit := int64(4*fetch + 2*batch + decoder); most > limit {
+			if limit := int64(8 * fetch); most > limit {
 				t.Errorf("%d bytes are held, at most %d are to be", most, limit)
 			}
 			t.Logf("%d bytes were held at most, %d requests", most, asked.Load())

@@ -80,7 +80,7 @@ func Count(snapshot string, truth, stored, output Docs) (map[string]Counts, stri
 			c.Absent++
 		case reduced && bytes.Equal(bytesOf, got):
 			c.Stored++
-		case reduced, class == NoTruth, class == Different, class == Values && !mayConvert(snapshot):
+		case reduced && class != Equal, class == NoTruth, class == Different, class == Values && !mayConvert(snapshot):
 			fmt.Fprintf(&faults, "%v: read %.200q, the cluster held %.200q; ", k, got, want)
 			continue
 		case class == Equal:
@@ -105,7 +105,8 @@ func compareKeys(a, b Key) int {
 }
 
 // LoadStored reads NAME.stored.ndjson.gz: the stored bytes of documents whose cluster answers with something else or
-// with nothing, as a reader that shares no code with this project found them. Without the file there are none.
+// with nothing, as a reader that shares no code with this project found them. Such a document arrives as it is stored, or as
+// the cluster answers. Without the file there are none.
 func LoadStored(repository string) (Docs, error) {
 	docs := Docs{}
 	name := repository + ".stored.ndjson.gz"
