@@ -242,10 +242,10 @@ func findsEachDifference(t *testing.T, n *cluster.Node, documents int, whole boo
 	if n := float64(sampled[0].Documents) / float64(documents); n < 0.17 || n > 0.23 || len(slices.Compact(sampled)) != 1 {
 		t.Errorf("samples of %.2f: %+v", n, sampled)
 	}
-	const seconds = 4
-	limited := fmt.Sprint(len(bytes.Join(all, nil)) / seconds)
-	if _, _, c := compared(n.URL, 0, "--max-rate", limited, "--target-max-latency", "10s"); c.wall < seconds*time.Second/2 {
-		t.Errorf("at %s bytes a second, the comparison took %v", limited, c.wall)
+	const seconds = 5 // of which the first is free
+	limited := fmt.Sprintf("%.3f", float64(len(bytes.Join(all, nil)))/seconds/1e6)
+	if _, _, c := compared(n.URL, 0, "--max-rate", limited, "--target-max-latency", "10s"); c.wall < (seconds-2)*time.Second {
+		t.Errorf("at %s megabytes a second, the comparison took %v", limited, c.wall)
 	}
 
 	want := spoil(t, n, all)
