@@ -244,7 +244,7 @@ type Splitting struct {
 
 // Check refuses parts that are too small to be worth a lease.
 func (s *Splitting) Check() error {
-	if s.Over != 0 && (s.Over < 64<<10 || s.Over > 1<<40) {
+	if s.Over != 0 && s.Over < 64<<10 { // the most is a bound of the setting
 		return Usage("invalid --split-shards-over %d: want 0, or a size such as 10GiB, from 64KiB to 1024GiB", s.Over)
 	}
 	return nil

@@ -88,7 +88,7 @@ func (c *Coordinator) LeaseBatch(ctx context.Context, n int, holder string) (*Re
 	return l, err
 }
 
-// EndBatch gives the lease of a batch up. done states that all of its entries have ended.
+// EndBatch ends the lease of a batch. done states that all of its entries have ended.
 func (c *Coordinator) EndBatch(ctx context.Context, l *RecordLease, done bool) error {
 	h := HolderChange{Free: true, Moved: true}
 	if done {

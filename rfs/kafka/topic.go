@@ -282,7 +282,7 @@ func (t *Topic) Committed(ctx context.Context) (map[int]int64, error) {
 	if err == nil {
 		err = kerr.ErrorForCode(told.ErrorCode)
 	}
-	if errors.Is(err, kerr.GroupIDNotFound) { // nobody has committed anything yet
+	if errors.Is(err, kerr.GroupIDNotFound) { // no offset has been committed yet
 		return map[int]int64{}, nil
 	}
 	if err != nil {

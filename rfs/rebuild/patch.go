@@ -45,15 +45,7 @@ func StatesPatched(mapping json.RawMessage, created int64) ([]FieldState, error)
 		return nil, err
 	}
 	root.keepLeftOut(created)
-	var all []FieldState
-	root.walk(func(f *node) {
-		state := Lost
-		if understood(f) {
-			state = Exact
-		}
-		all = append(all, FieldState{Field: f.path, Type: f.kind, State: state})
-	})
-	return all, nil
+	return root.states(understood), nil
 }
 
 // leftOut reports whether stored sources lack the values of a field.

@@ -22,9 +22,9 @@ type FieldState struct {
 	Note  string `json:"note,omitempty"`
 }
 
-// States returns how well the fields of a synthetic source are rebuilt, in an index that was created by a version.
-func States(mapping json.RawMessage, created int64) ([]FieldState, error) {
-	return states(mapping, func(f *node) bool { return understood(f) })
+// States returns how well the fields of a synthetic source are rebuilt.
+func States(mapping json.RawMessage) ([]FieldState, error) {
+	return states(mapping, understood)
 }
 
 // StatesDerived returns how well the fields of a derived source are rebuilt.
@@ -43,13 +43,17 @@ func states(mapping json.RawMessage, understood func(*node) bool) ([]FieldState,
 	if err != nil {
 		return nil, err
 	}
-	var all []FieldState
-	root.walk(func(f *node) {
+	return root.states(understood), nil
+}
+
+// states returns how well each field is rebuilt: exactly, when it is understood, or not at all.
+func (n *node) states(understood func(*node) bool) (all []FieldState) {
+	n.walk(func(f *node) {
 		state := Lost
 		if understood(f) {
 			state = Exact
 		}
 		all = append(all, FieldState{Field: f.path, Type: f.kind, State: state})
 	})
-	return all, nil
+	return all
 }

@@ -115,7 +115,7 @@ func (how Rebuild) states(mapping json.RawMessage, created int64) ([]rebuild.Fie
 	case RebuildFields, RebuildTerms:
 		return rebuild.StatesFields(mapping, created, how == RebuildTerms)
 	}
-	return rebuild.States(mapping, created)
+	return rebuild.States(mapping)
 }
 
 func (s Sources) lost() (fields []string) {

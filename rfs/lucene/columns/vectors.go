@@ -30,7 +30,7 @@ type Vector struct {
 // maxDimension bounds the numbers of one vector; Elasticsearch allows 4,096, of bits 32,768.
 const maxDimension = 1 << 16
 
-// ParseVectors gives the vectors of a .vemf file by field number, each as a column of bytes in .vec. id is that of the segment, ""
+// ParseVectors returns the vectors of a .vemf file by field number, each as a column of bytes in .vec. id is that of the segment, ""
 // when it is not known; field reports what is known of a field, false when it has no vectors.
 func ParseVectors(b []byte, id, suffix string, field func(number int32) (Vector, bool)) (map[int32]*Entry, error) {
 	in := codec.NewInput(b)
