@@ -108,7 +108,7 @@ func (s *summed) Write(b []byte) (int, error) {
 func (p *part) write(b []byte, documents int64) error {
 	p.documents += documents
 	if _, err := p.out.Write(b); err != nil {
-		return fmt.Errorf("write %s: %w", p.tmp, err)
+		return err // names the file
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (p *part) write(b []byte, documents int64) error {
 func (p *part) finish() error {
 	for len(p.closers) > 0 {
 		if err := p.closers[0](); err != nil {
-			return fmt.Errorf("finish %s: %w", p.tmp, err)
+			return err // names the file
 		}
 		p.closers = p.closers[1:]
 	}

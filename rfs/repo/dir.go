@@ -26,11 +26,11 @@ type Dir struct {
 func NewDir(root string) (*Dir, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
-		return nil, fmt.Errorf("repository %s: %w: %w", root, err, fault.ErrConfig)
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
 	r, err := os.OpenRoot(abs)
 	if err != nil {
-		return nil, fmt.Errorf("repository %s: %w: %w", abs, err, fault.ErrConfig)
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig) // err names the path
 	}
 	return &Dir{root: r, path: abs}, nil
 }
