@@ -14,15 +14,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 const cleanupHelp = `Removes what rfsd keeps about one migration: the indices .migrations_working_state, .rfs_items-*
 and .rfs_control of its session (with _SESSION appended to their names) and their aliases, or the
-coordinator file. Migrated indices and other sessions are not touched. The list of what the
-session created (rfsctl created) is removed, too.
+coordinator file, or with --coordinator-bucket the objects below PREFIX/SESSION/ (without a
+session name PREFIX/_common/; other objects there stay, and are named). Migrated indices and other
+sessions are not touched. The list of what the session created (rfsctl created) is removed, too.
 
 --trial removes the trial run of the session (rfsd migrate --trial with the same --session-name
 and --coordinator-file): first the indices that it created, as rfsctl undo does, then what is
@@ -53,7 +53,7 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 		}
 		return forget(ctx, call, o.Stored, s)
 	}
-	m, err := progress.Read(ctx, s.Coordinator)
+	m, _, err := s.read(ctx)
 	if err != nil && !o.Force.Yes {
 		return errors.Join(err, s.close())
 	}
@@ -85,8 +85,8 @@ func removeTrial(ctx context.Context, call *config.Call, at config.Stored, s *co
 
 // forget removes what is kept about a session, and closes it.
 func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
-	if at.State.Bucket.URI != "" {
-		return errors.Join(s.close(), fmt.Errorf("rfsctl deletes nothing in a bucket; remove what is kept with: aws s3 rm --recursive %s/%s: %w", s.place, s3cms.Folder(at.State.Session.Name), fault.ErrConfig))
+	if s.bucket != nil {
+		return errors.Join(emptyBucket(ctx, call, s), s.close())
 	}
 	if client, ok := s.cluster(); ok {
 		dropped, err := oscms.Drop(ctx, client, at.State.Session.Name)
@@ -103,6 +103,18 @@ func forget(ctx context.Context, call *config.Call, at config.Stored, s *coordin
 	}
 	fmt.Fprintf(call.Out, "removed %s\n", s.place)
 	return nil
+}
+
+// emptyBucket removes the objects of a session from a bucket.
+func emptyBucket(ctx context.Context, call *config.Call, s *coordination) error {
+	folder := strings.TrimSuffix(s.place, "/") + "/" + s3cms.Folder(s.session) + "/"
+	fmt.Fprintf(call.Out, "removing the objects of the session below %s\n", folder)
+	removed, others, err := s3cms.Drop(ctx, s.bucket, s.session)
+	fmt.Fprintf(call.Out, "removed %d objects\n", removed)
+	if len(others) > 0 {
+		fmt.Fprintf(call.Out, "left there, because rfsd did not write them: %s\n", strings.Join(others, ", "))
+	}
+	return err
 }
 
 // dropRest removes what is left of a session whose store cannot be opened.

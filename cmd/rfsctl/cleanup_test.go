@@ -1,10 +1,19 @@
 package main
 
 import (
+	"io/fs"
+	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/testing/s3server"
 )
 
 func TestAMigrationThatIsNotCompleteIsForgottenOnlyByForce(t *testing.T) {
@@ -21,4 +30,71 @@ func TestAMigrationThatIsNotCompleteIsForgottenOnlyByForce(t *testing.T) {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the file is there: %v", err)
 	}
+}
+
+// TestCleanupOfABucketRemovesOneSession has two sessions and objects of others in a bucket, and credentials that may only read,
+// that may not delete, and that may.
+func TestCleanupOfABucketRemovesOneSession(t *testing.T) {
+	root := t.TempDir()
+	bucket := filepath.Join(root, "bucket")
+	must(t, os.Mkdir(bucket, 0o755))
+	var denied atomic.Value // methods that the credentials do not permit
+	denied.Store("")
+	server := s3server.Start(t, root).Behind(t, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.Contains(denied.Load().(string), r.Method) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	server.Setenv(t)
+	options := repo.S3Options{Region: server.Region, Endpoint: server.Endpoint, PathStyle: true}
+	for _, session := range []string{"one", "one-more"} {
+		objects, err := repo.OpenObjects(t.Context(), "s3://bucket/state", options)
+		must(t, err)
+		store, err := s3cms.Open(t.Context(), s3cms.Config{Bucket: objects, Session: session})
+		must(t, err)
+		worked(t, store)
+	}
+	must(t, os.WriteFile(filepath.Join(bucket, "state", "one", "notes.txt"), []byte("ours"), 0o644))
+	there := func() (all []string) {
+		must(t, filepath.WalkDir(bucket, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				all = append(all, strings.TrimPrefix(path, bucket+"/"))
+			}
+			return err
+		}))
+		return all
+	}
+	before := there()
+	at := []string{"--coordinator-bucket", "s3://bucket/state", "--coordinator-s3-region", server.Region, "--coordinator-s3-endpoint", server.Endpoint, "--coordinator-s3-path-style",
+		"--session-name", "one"}
+	run := func(want int, says string, args ...string) {
+		t.Helper()
+		if code, out, errs := rfsctl(t, slices.Concat(args, at)...); code != want || !strings.Contains(out+errs, says) {
+			t.Errorf("%v: exit %d, want %d and %q: %s%s", args, code, want, says, out, errs)
+		}
+	}
+	denied.Store("PUT DELETE POST") // those of a reader
+	run(7, "2 given up", "status")
+	run(0, "metrics", "items", "list")
+	run(0, "segment _3: checksum", "failures")
+	run(1, "AccessDenied", "items", "retry", "bG9ncw__1__0")
+	denied.Store("DELETE") // those of a worker
+	run(1, "not complete", "cleanup")
+	run(1, "AccessDenied", "cleanup", "--force")
+	if got := there(); !slices.Equal(got, before) {
+		t.Errorf("what may not be removed is gone: %v", got)
+	}
+	denied.Store("")
+	run(1, "not complete", "cleanup")
+	run(0, "left there, because rfsd did not write them: one/notes.txt", "cleanup", "--force")
+	want := slices.DeleteFunc(slices.Clone(before), func(name string) bool {
+		return strings.HasPrefix(name, "state/one/") && name != "state/one/notes.txt"
+	})
+	if got := there(); !slices.Equal(got, want) || len(want) < 5 || len(want) == len(before) {
+		t.Errorf("left: %v, want %v", got, want)
+	}
+	run(1, "no migration or import of this session", "cleanup", "--force")
 }

@@ -28,7 +28,8 @@ type coordination struct {
 	store   cms.Store
 	session string
 	place   string         // where it is kept, for messages
-	client  *target.Client // nil for a file
+	client  *target.Client // of the cluster that keeps it, nil for others
+	bucket  *repo.Objects  // that keeps it, nil for others
 	close   func() error
 }
 
@@ -124,7 +125,7 @@ func openBucket(ctx context.Context, b config.StateBucket, session string) (*coo
 	if err != nil {
 		return nil, fmt.Errorf("session %q in %s: %w", session, objects.URI(), err)
 	}
-	return &coordination{store: store, place: objects.URI(), close: func() error { return nil }}, nil
+	return &coordination{store: store, place: objects.URI(), bucket: objects, close: func() error { return nil }}, nil
 }
 
 // connect makes the client of one cluster, of which nothing is asked yet.

@@ -24,6 +24,14 @@ func kept(t *testing.T, ago time.Duration) string {
 	now := time.Now().Add(-ago)
 	store, err := boltcms.Open(path, func() time.Time { now = now.Add(time.Second); return now })
 	must(t, err)
+	worked(t, store)
+	must(t, store.Close())
+	return path
+}
+
+// worked lets workers of a session end in each way.
+func worked(t *testing.T, store cms.Store) {
+	t.Helper()
 	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
 	must(t, err)
 	ctx := t.Context()
@@ -48,8 +56,6 @@ func kept(t *testing.T, ago time.Duration) string {
 			must(t, l.Complete(ctx, w))
 		}
 	}
-	must(t, store.Close())
-	return path
 }
 
 func must(t *testing.T, err error) {

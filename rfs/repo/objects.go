@@ -155,6 +155,20 @@ func (o *Objects) List(ctx context.Context, prefix, after string) (names, versio
 	return names, versions, more, nil
 }
 
+// Delete removes an object; one that does not exist is no error.
+func (o *Objects) Delete(ctx context.Context, name string) error {
+	key, err := o.key(name)
+	if err != nil {
+		return err
+	}
+	rctx, cancel := context.WithTimeout(ctx, objectTimeout)
+	defer cancel()
+	if _, err := o.s3.client.DeleteObject(rctx, &s3.DeleteObjectInput{Bucket: &o.s3.bucket, Key: key, RequestPayer: o.s3.payer}); err != nil {
+		return o.s3.failed(ctx, "delete", name, err)
+	}
+	return nil
+}
+
 // Date returns the clock of the store, in whole seconds, from the Date header of its answer to a HEAD request.
 func (o *Objects) Date(ctx context.Context, name string) (time.Time, error) {
 	key, err := o.key(name)

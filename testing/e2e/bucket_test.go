@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/verify"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/s3server"
 	"github.com/rfsd/rfsd/testing/truth"
@@ -144,6 +145,52 @@ func TestProcessesImportWithTheirStateInABucket(t *testing.T) {
 	must(t, n.JSON(t.Context(), "GET", "/_cat/indices/.*?format=json&h=index&expand_wildcards=all", nil, &indices))
 	for _, x := range indices {
 		if strings.HasSuffix(x.Index, "_shared") {
+			t.Errorf("the target has the index %s", x.Index)
+		}
+	}
+}
+
+// TestWhatFollowsAMigrationWithItsStateInABucket: worker processes migrate into a strict mapping, the documents that the bucket names
+// as refused are sent again, the target is compared, and the session is removed. The target gets no index of rfsd.
+func TestWhatFollowsAMigrationWithItsStateInABucket(t *testing.T) {
+	const refused = 997
+	n := cluster.OpenSearch(t, targets[0])
+	wipe(t, n)
+	repo, dir, at := fixture(t, "1.7.6-basic"), t.TempDir(), stateBucket(t, 0)
+	call(t, n, "PUT", "/docs", map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
+	migrate := slices.Concat(targetArgs(n.URL, repo, "--failed-documents", filepath.Join(dir, "failed"), "--max-failed-documents", "unlimited"), at)
+	codes := map[int]int{}
+	for codes[3] == 0 {
+		res := Run(t, "rfsd", append([]string{"worker"}, migrate[1:]...)...)
+		if codes[res.Code]++; res.Code != 0 && res.Code != 3 || len(codes) > 9 {
+			t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+		}
+	}
+	if res := Run(t, "rfsctl", append([]string{"failures"}, at...)...); res.Code != 0 || !strings.Contains(res.Stdout, "strict_mapping") {
+		t.Errorf("failures: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{"raw": map[string]any{"type": "object", "enabled": false}}})
+	redrive := slices.Concat([]string{"--target-host", n.URL, "--repo-uri", repo, "--from-control-index"}, at)
+	if r := redrives(t, 0, redrive...); r.Documents != refused || r.Indexed != refused || !r.Complete {
+		t.Errorf("redrive: %+v", r)
+	}
+	if r := redrives(t, 0, redrive...); r.Documents != 0 {
+		t.Errorf("a second redrive: %+v", r)
+	}
+	compareLanded(t, n, repo)
+	if res, r := verified(t, dir, migrate); res.Code != 0 || r.State != verify.Equal {
+		t.Errorf("verify: exit %d: %s%s", res.Code, notEqual(r), res.Stderr)
+	}
+	if res := Run(t, "rfsctl", append([]string{"cleanup"}, at...)...); res.Code != 0 || !strings.Contains(res.Stdout, "s3://bucket/state/shared/") {
+		t.Errorf("cleanup: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	if res := Run(t, "rfsctl", append([]string{"status"}, at...)...); res.Code != 1 || !strings.Contains(res.Stderr, "no migration or import of this session") {
+		t.Errorf("status after the cleanup: exit %d: %s", res.Code, res.Stderr)
+	}
+	var indices []struct{ Index string }
+	must(t, n.JSON(t.Context(), "GET", "/_cat/indices?format=json&h=index&expand_wildcards=all", nil, &indices))
+	for _, x := range indices {
+		if strings.HasPrefix(x.Index, ".rfs") || strings.HasPrefix(x.Index, ".migrations") {
 			t.Errorf("the target has the index %s", x.Index)
 		}
 	}
