@@ -4,10 +4,8 @@ package deploy_test
 import (
 	"bytes"
 	"context"
-	"debug/elf"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -283,187 +280,5 @@ func TestAnInstanceThatIsTakenAwayHandsItsWorkOver(t *testing.T) {
 		"systemctl stop rfsd-lifecycle.service"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("it did\n%s", strings.Join(lines, "\n"))
-	}
-}
-
-// packageFor builds both packages from the tree as it is and gives their directory.
-func packageFor(t *testing.T) string {
-	t.Helper()
-	if os.Getenv("RFSD_PACKAGES") != "1" {
-		t.Skip("not run: RFSD_PACKAGES=1 builds and installs the packages (make packages-test)")
-	}
-	run(t, "make", "-C", "..", "packages", "VERSION=v0.0.1")
-	return "../dist"
-}
-
-func TestThePackageInstallsInAFreshDebian(t *testing.T) {
-	dist := packageFor(t)
-	if os.Getuid() != 0 {
-		t.Skip("not run: debootstrap and chroot need root")
-	}
-	need(t, "debootstrap")
-	root := os.Getenv("RFSD_DEBIAN_ROOT") // kept between runs when named
-	if root == "" {
-		root = filepath.Join(t.TempDir(), "root")
-	}
-	if _, err := os.Stat(filepath.Join(root, "usr/bin/dpkg")); err != nil {
-		mirror := os.Getenv("RFSD_DEBIAN_MIRROR")
-		args := []string{"--variant=minbase", "--include=systemd,ca-certificates", "bookworm", root}
-		if mirror != "" {
-			args = append(args, mirror)
-		}
-		if out, err := exec.CommandContext(t.Context(), "debootstrap", args...).CombinedOutput(); err != nil {
-			t.Skipf("not run: no Debian root: %v: %s", err, out[max(0, len(out)-300):])
-		}
-	}
-	proc := filepath.Join(root, "proc")
-	if out, err := exec.CommandContext(t.Context(), "mount", "-t", "proc", "proc", proc).CombinedOutput(); err != nil {
-		t.Skipf("not run: /proc cannot be mounted here: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", "-l", proc).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
-	debs, err := filepath.Glob(dist + "/rfsd_0.0.1*.deb")
-	if err != nil || len(debs) != 1 {
-		t.Fatalf("packages %v, %v", debs, err)
-	}
-	copyTo(t, debs[0], filepath.Join(root, "rfsd.deb"))
-	in := func(args ...string) string { t.Helper(); return run(t, "chroot", append([]string{root}, args...)...) }
-	in("dpkg", "-i", "/rfsd.deb")
-	in("systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/rfsd.service")
-	if out := in("sh", "-c", "getent group rfsd && stat -c '%U:%G %a' /etc/rfsd /var/lib/rfsd"); !strings.Contains(out, "root:rfsd 750") || !strings.Contains(out, "rfsd:rfsd 750") {
-		t.Errorf("group and directories: %s", out)
-	}
-	for _, program := range []string{"rfsd", "rfsctl"} {
-		if out := in(program, "--version"); !strings.Contains(out, "v0.0.1") {
-			t.Errorf("%s --version: %s", program, out)
-		}
-	}
-	in("rfsd", "config", "check", "/usr/share/doc/rfsd/rfsd.toml")
-	status(t, root)
-	in("dpkg", "-r", "rfsd")
-	if _, err := os.Stat(filepath.Join(root, "usr/bin/rfsd")); err == nil {
-		t.Error("the program is there after the package was removed")
-	}
-}
-
-// status starts the installed daemon as its user, as systemd would, and asks it as somebody else.
-func status(t *testing.T, root string) {
-	t.Helper()
-	in := func(args ...string) *exec.Cmd {
-		return exec.CommandContext(t.Context(), "chroot", append([]string{root}, args...)...)
-	}
-	if out, err := in("install", "-d", "-o", "rfsd", "-g", "rfsd", "-m", "0755", "/run/rfsd").CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
-	// Nothing listens on the discard port: a node answers while its target is out of reach.
-	daemon := exec.CommandContext(t.Context(), "chroot", "--userspec=rfsd:rfsd", root, "/usr/bin/rfsd", "run", "--target-host", "http://127.0.0.1:9",
-		"--repo-uri", "file:///var/lib/rfsd/snapshots", "--snapshot-name", "none", "--node-name", "fresh")
-	daemon.Env = []string{"RUNTIME_DIRECTORY=/run/rfsd", "HOME=/var/lib/rfsd", "PATH=/usr/bin:/bin"}
-	var log bytes.Buffer
-	daemon.Stdout, daemon.Stderr = io.Discard, &log
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = daemon.Process.Signal(os.Interrupt)
-		_ = daemon.Wait()
-	}()
-	deadline, tick := time.After(2*time.Minute), time.NewTicker(100*time.Millisecond)
-	defer tick.Stop()
-	for {
-		if info, err := os.Stat(filepath.Join(root, "run/rfsd/status.sock")); err == nil && info.Mode()&0o666 == 0o666 {
-			break
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("no socket after 20 s\n%s", &log)
-		case <-tick.C:
-		}
-	}
-	nobody := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), "chroot", append([]string{"--userspec=nobody:nogroup", root, "rfsctl"}, args...)...)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	if out, err := nobody("status"); err != nil || !strings.Contains(out, "node fresh") {
-		t.Errorf("rfsctl status as nobody: %v\n%s\n%s", err, out, &log)
-	}
-	if out, err := nobody("pause"); err == nil || !strings.Contains(out, "reader") {
-		t.Errorf("nobody may pause the fleet: %v %s", err, out)
-	}
-	info, err := os.Stat(filepath.Join(root, "run/rfsd/operator.sock"))
-	if err != nil || info.Mode().Perm() != 0o660 {
-		t.Errorf("operators' socket: %v, %v", info, err)
-	}
-}
-
-func copyTo(t *testing.T, from, to string) {
-	t.Helper()
-	if err := os.WriteFile(to, read(t, from), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// The kernel places a position-independent program at random addresses; a static one needs nothing of the machine.
-func TestThePackagedProgramsAreStaticPIE(t *testing.T) {
-	dist := packageFor(t)
-	for _, name := range []string{"rfsd", "rfsctl"} {
-		f, err := elf.Open(filepath.Join(dist, runtime.GOARCH, "bin", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if f.Type != elf.ET_DYN {
-			t.Errorf("%s is not position-independent: %v", name, f.Type)
-		}
-		for _, p := range f.Progs {
-			if p.Type == elf.PT_INTERP {
-				t.Errorf("%s is not static", name)
-			}
-		}
-		if libs, err := f.ImportedLibraries(); err != nil || len(libs) > 0 {
-			t.Errorf("%s needs %v, %v", name, libs, err)
-		}
-	}
-}
-
-func TestTheRPMHoldsWhatTheDebHolds(t *testing.T) {
-	dist := packageFor(t)
-	need(t, "rpm")
-	rpms, err := filepath.Glob(dist + "/rfsd-0.0.1*.rpm")
-	if err != nil || len(rpms) != 1 {
-		t.Fatalf("packages %v, %v", rpms, err)
-	}
-	out := run(t, "rpm", "-qpl", rpms[0])
-	for _, name := range []string{"/usr/bin/rfsd", "/usr/bin/rfsctl", "/usr/lib/systemd/system/rfsd.service", "/usr/lib/sysusers.d/rfsd.conf",
-		"/usr/lib/tmpfiles.d/rfsd.conf", "/usr/share/rfsd/aws/lifecycle.sh", "/usr/share/man/man1/rfsd-migrate.1.gz", "/usr/share/man/man1/rfsctl-status.1.gz",
-		"/usr/share/bash-completion/completions/rfsd", "/usr/share/zsh/site-functions/_rfsctl", "/usr/share/fish/vendor_completions.d/rfsd.fish"} {
-		if !strings.Contains(out, name+"\n") {
-			t.Errorf("the rpm has no %s", name)
-		}
-	}
-}
-
-// A second clone, with nothing compiled before, makes the same bytes.
-func TestPackagesAreReproducible(t *testing.T) {
-	if os.Getenv("RFSD_PACKAGES") != "1" {
-		t.Skip("not run: RFSD_PACKAGES=1 builds and installs the packages (make packages-test)")
-	}
-	var sums [2]string
-	for i := range sums {
-		clone := filepath.Join(t.TempDir(), strings.Repeat("clone", i+1))
-		run(t, "git", "clone", "-q", "--no-hardlinks", "..", clone)
-		cmd := exec.CommandContext(t.Context(), "make", "-C", clone, "packages", "VERSION=v0.0.1")
-		cmd.Env = append(os.Environ(), "GOCACHE="+t.TempDir())
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		sums[i] = string(read(t, filepath.Join(clone, "dist/SHA256SUMS")))
-	}
-	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 4 {
-		t.Errorf("two clones made\n%s\n%s", sums[0], sums[1])
 	}
 }
