@@ -18,28 +18,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/consume"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
-
-// bubbleClock reads the virtual time of a synctest bubble on every clock.
-type bubbleClock struct{ start time.Time }
-
-func (c bubbleClock) Read() cms.Reading {
-	now := time.Now()
-	return cms.Reading{Wall: now, Mono: now.Sub(c.start), Boot: now.Sub(c.start)}
-}
-
-func (bubbleClock) Sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // topic is a stream in memory.
 type topic struct {
@@ -132,7 +116,7 @@ func (c *cursor) Next(ctx context.Context) ([]consume.Message, error) {
 			c.at += int64(n)
 			return rest[:n], nil
 		}
-		if err := (bubbleClock{}).Sleep(ctx, 250*time.Millisecond); err != nil {
+		if err := (cmstest.Clock{}).Sleep(ctx, 250*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +134,7 @@ type landing struct {
 }
 
 func (l *landing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
-	if err := (bubbleClock{}).Sleep(ctx, l.takes); err != nil {
+	if err := (cmstest.Clock{}).Sleep(ctx, l.takes); err != nil {
 		return bulk.Result{}, err
 	}
 	l.mu.Lock()
@@ -272,12 +256,12 @@ func (w *world) start(change ...func(*consume.Task)) *process {
 	store := cutStore{w.store, &p.killed}
 	w.started++
 	token := fmt.Sprintf("p%d", w.started)
-	session, err := cms.New(cms.Config{Store: store, Creator: token, Clock: bubbleClock{time.Now()}})
+	session, err := cms.New(cms.Config{Store: store, Creator: token, Clock: cmstest.Clock{Start: time.Now()}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	p.Task = &consume.Task{
-		Stream: view{w.topic, &p.killed}, Name: "topic", Group: "group", Store: store, Session: session, Clock: bubbleClock{time.Now()}, Log: slog.New(slog.DiscardHandler),
+		Stream: view{w.topic, &p.killed}, Name: "topic", Group: "group", Store: store, Session: session, Clock: cmstest.Clock{Start: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		Indices: anyIndex{}, Destination: worker.ToCluster(w.target, worker.Limits{Connections: 4}), Failed: w.failed, Bulk: bulk.Options{MaxDocs: 10, MaxInFlight: 3},
 		Index: "topic", Lease: 10 * time.Second, Unavailable: 2 * time.Minute, Token: token,
 	}
@@ -307,7 +291,7 @@ func (p *process) end() {
 
 func (w *world) account() consume.Account {
 	w.t.Helper()
-	c, err := cms.New(cms.Config{Store: w.store, Clock: bubbleClock{time.Now()}})
+	c, err := cms.New(cms.Config{Store: w.store, Clock: cmstest.Clock{Start: time.Now()}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -518,7 +502,7 @@ func TestAPausedSessionTakesNothing(t *testing.T) {
 	inBubble(t, 2, func(w *world) {
 		p := w.start()
 		time.Sleep(20 * time.Second)
-		c, err := cms.New(cms.Config{Store: w.store, Clock: bubbleClock{time.Now()}})
+		c, err := cms.New(cms.Config{Store: w.store, Clock: cmstest.Clock{Start: time.Now()}})
 		if err != nil {
 			t.Fatal(err)
 		}

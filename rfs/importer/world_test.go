@@ -21,28 +21,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
-
-// bubbleClock reads the virtual time of a synctest bubble on every clock.
-type bubbleClock struct{ start time.Time }
-
-func (c bubbleClock) Read() cms.Reading {
-	now := time.Now()
-	return cms.Reading{Wall: now, Mono: now.Sub(c.start), Boot: now.Sub(c.start)}
-}
-
-func (bubbleClock) Sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // landing is a target in memory.
 type landing struct {
@@ -159,7 +143,7 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, &world{t: t, dir: t.TempDir(), store: s, session: session, target: &landing{docs: map[string]string{}}, failed: &failures{}, clock: bubbleClock{time.Now()}})
+		f(t, &world{t: t, dir: t.TempDir(), store: s, session: session, target: &landing{docs: map[string]string{}}, failed: &failures{}, clock: cmstest.Clock{Start: time.Now()}})
 	})
 }
 

@@ -15,23 +15,12 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
-
-// bubbleClock reads the virtual time of a synctest bubble on all three clocks.
-type bubbleClock struct{ start time.Time }
-
-func (c bubbleClock) Read() cms.Reading {
-	now := time.Now()
-	return cms.Reading{Wall: now, Mono: now.Sub(c.start), Boot: now.Sub(c.start)}
-}
-
-func (c bubbleClock) Sleep(ctx context.Context, d time.Duration) error {
-	return cms.SystemClock().Sleep(ctx, d)
-}
 
 // slowStore decides requests late and answers later still. A request is decided even when its sender
 // has stopped waiting, as by a server. Within the silence nothing is decided or answered.
@@ -125,7 +114,7 @@ type oneShard struct {
 // newShard makes a runner over a store with the given initial lease, which sends bodies of maxDocs documents to d.
 func newShard(t *testing.T, store cms.Store, d Destination, lease time.Duration, maxDocs int) *oneShard {
 	t.Helper()
-	clock := bubbleClock{time.Now()}
+	clock := cmstest.Clock{Start: time.Now()}
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "testing", "fixtures", "7.10.2-many-chunks"))
 	if err != nil {
 		t.Fatal(err)

@@ -13,27 +13,11 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/throttle"
 )
-
-// virtualClock reads the time of a synctest bubble.
-type virtualClock struct{ start time.Time }
-
-func (c virtualClock) Read() cms.Reading {
-	now := time.Now()
-	return cms.Reading{Wall: now, Mono: now.Sub(c.start), Boot: now.Sub(c.start)}
-}
-
-func (virtualClock) Sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // mortalStore is the store as a node sees it that may be killed.
 type mortalStore struct {
@@ -84,7 +68,7 @@ func TestKilledNodesLeaveTheRateToTheOthers(t *testing.T) {
 				start := func() *rateNode {
 					dead, die := context.WithCancel(t.Context())
 					n := &rateNode{throttle.New(0), die}
-					permits := primitive.Permits{Store: mortalStore{store, dead}, Clock: virtualClock{begin}, Limit: func() int64 { return rate }, Log: slog.New(slog.DiscardHandler)}
+					permits := primitive.Permits{Store: mortalStore{store, dead}, Clock: cmstest.Clock{Start: begin}, Limit: func() int64 { return rate }, Log: slog.New(slog.DiscardHandler)}
 					n.Allow(0, nil)
 					running.Go(func() { permits.Hold(dead, n) })
 					for range 2 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 )
 
@@ -33,12 +34,12 @@ func (s *driftingStore) Now(context.Context) (time.Time, time.Duration, error) {
 
 // setClock is a machine's clock that can be set.
 type setClock struct {
-	bubbleClock
+	cmstest.Clock
 	set time.Duration
 }
 
 func (c *setClock) Read() cms.Reading {
-	r := c.bubbleClock.Read()
+	r := c.Clock.Read()
 	r.Wall = r.Wall.Add(c.set)
 	return r
 }
@@ -58,7 +59,7 @@ func TestRememberClock(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &driftingStore{start: time.Now(), fast: c.fast, ahead: time.Hour, within: c.within}
-				clock := &setClock{bubbleClock: bubbleClock{time.Now()}}
+				clock := &setClock{Clock: cmstest.Clock{Start: time.Now()}}
 				remembered := primitive.RememberClock(s, clock)
 				for i := range 3600 {
 					if i == 1800 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -148,7 +149,7 @@ type process struct {
 func start(t *testing.T, s *slowStore, weight int, lag time.Duration) *process {
 	ctx, stop := context.WithCancel(t.Context())
 	p := &process{store: &cut{slowStore: s}, stop: stop, done: make(chan struct{}), weight: weight, lag: lag}
-	permits := &primitive.Permits{Store: p.store, Clock: bubbleClock{time.Now()}, Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
+	permits := &primitive.Permits{Store: p.store, Clock: cmstest.Clock{Start: time.Now()}, Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
 	go func() {
 		defer close(p.done)
 		permits.Hold(ctx, p)

@@ -13,26 +13,10 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
-
-// bubbleClock reads the virtual time of a synctest bubble on every clock.
-type bubbleClock struct{ start time.Time }
-
-func (c bubbleClock) Read() cms.Reading {
-	now := time.Now()
-	return cms.Reading{Wall: now, Mono: now.Sub(c.start), Boot: now.Sub(c.start)}
-}
-
-func (bubbleClock) Sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // counting counts reads of records.
 type counting struct {
@@ -54,7 +38,7 @@ func run(t *testing.T, f func(t *testing.T, s *counting, l *primitive.Locks)) {
 		}
 		defer s.Close()
 		c := &counting{Store: s}
-		f(t, c, &primitive.Locks{Store: c, Clock: bubbleClock{time.Now()}})
+		f(t, c, &primitive.Locks{Store: c, Clock: cmstest.Clock{Start: time.Now()}})
 	})
 }
 
