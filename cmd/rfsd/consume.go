@@ -24,7 +24,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/terminal"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -200,15 +199,7 @@ func (r *consumeReport) conclude(o consumeOptions, err error) error {
 	case r.Counts.Failed > 0 && o.stream.UntilEnd:
 		r.ExitCode = exit.Documents
 	}
-	if o.json {
-		err = errors.Join(err, writeJSON(os.Stdout, r))
-	} else {
-		r.writeText(terminal.NewWriter(os.Stdout))
-	}
-	if r.ExitCode == exit.OK {
-		return err
-	}
-	return exit.With(r.ExitCode, err)
+	return printed(os.Stdout, r, o.json, r.ExitCode, err)
 }
 
 func (r *consumeReport) writeText(w io.Writer) {

@@ -16,7 +16,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
 const importHelp = `Imports NDJSON files (pairs of action and source line, as --export-dir writes them and the bulk
@@ -125,15 +124,7 @@ func (r *importReport) conclude(o importOptions, err error) error {
 	if r.Problems == nil {
 		r.Problems = []importer.Problem{}
 	}
-	if o.json {
-		err = errors.Join(err, writeJSON(os.Stdout, r))
-	} else {
-		r.writeText(terminal.NewWriter(os.Stdout))
-	}
-	if r.ExitCode == exit.OK {
-		return err
-	}
-	return exit.With(r.ExitCode, err)
+	return printed(os.Stdout, r, o.json, r.ExitCode, err)
 }
 
 func (r *importReport) writeText(w io.Writer) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -58,6 +59,19 @@ func writeJSON(w io.Writer, report any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(report)
+}
+
+// printed writes a report of documents and returns what the command ends with.
+func printed(w io.Writer, r interface{ writeText(w io.Writer) }, asJSON bool, code exit.Code, err error) error {
+	if asJSON {
+		err = errors.Join(err, writeJSON(w, r))
+	} else {
+		r.writeText(terminal.NewWriter(w))
+	}
+	if code == exit.OK {
+		return err
+	}
+	return exit.With(code, err)
 }
 
 // writeText prints what became of the phases, one line per index, the totals, and what an

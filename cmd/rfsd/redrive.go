@@ -253,15 +253,7 @@ func (r *redriveReport) conclude(o options, err error, out io.Writer) error {
 	if err != nil {
 		r.Error = fault.Text(err)
 	}
-	if o.json {
-		err = errors.Join(err, writeJSON(out, r))
-	} else {
-		r.writeText(terminal.NewWriter(out))
-	}
-	if r.ExitCode == exit.OK {
-		return err
-	}
-	return exit.With(r.ExitCode, err)
+	return printed(out, r, o.json, r.ExitCode, err)
 }
 
 func (r *redriveReport) writeText(w io.Writer) {

@@ -71,3 +71,17 @@ func Credentials(ctx context.Context, from aws.CredentialsProvider) (aws.Credent
 	}
 	return c, nil
 }
+
+// Renew drops credentials that can be had anew, such as those of a role, so that the next request asks for them. It reports false
+// for keys that the operator has to replace.
+func Renew(ctx context.Context, from aws.CredentialsProvider) bool {
+	cache, ok := from.(*aws.CredentialsCache)
+	if !ok {
+		return false
+	}
+	if c, err := cache.Retrieve(ctx); err == nil && !c.CanExpire {
+		return false
+	}
+	cache.Invalidate()
+	return true
+}

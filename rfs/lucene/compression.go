@@ -49,6 +49,21 @@ func checkUnit(n int) error {
 // piece reads a VInt length and returns that many bytes.
 func piece(in *codec.Input) []byte { return in.Take(int(in.VInt())) }
 
+// onePiece reads a unit of n bytes that is one piece, and appends it to dst as decode gives it. It also returns the bytes read.
+func onePiece(dst, src []byte, n int, decode func(buf, src []byte) error) ([]byte, int, error) {
+	if err := checkUnit(n); err != nil {
+		return dst, 0, err
+	}
+	in := codec.NewInput(src)
+	p := piece(in)
+	if in.Err() != nil {
+		return dst, 0, in.Err()
+	}
+	at := len(dst)
+	dst = extend(dst, n)
+	return dst, in.Pos(), decode(dst[at:], p)
+}
+
 // readFull fills p from r and proves that r ends there.
 func readFull(r io.Reader, p []byte) error {
 	if _, err := io.ReadFull(r, p); err != nil {

@@ -1,7 +1,6 @@
 package lucene
 
 import (
-	"github.com/rfsd/rfsd/rfs/lucene/codec"
 	"github.com/rfsd/rfsd/rfs/lucene/inflate"
 )
 
@@ -11,17 +10,7 @@ type plainDeflate struct{ inflate.Decoder }
 func newDeflate() compression { return &plainDeflate{} }
 
 func (z *plainDeflate) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
-	if err := checkUnit(n); err != nil {
-		return dst, 0, err
-	}
-	in := codec.NewInput(src)
-	p := piece(in)
-	if in.Err() != nil {
-		return dst, 0, in.Err()
-	}
-	at := len(dst)
-	dst = extend(dst, n)
-	return dst, in.Pos(), z.Decode(dst[at:], 0, p)
+	return onePiece(dst, src, n, func(buf, src []byte) error { return z.Decode(buf, 0, src) })
 }
 
 // dictDeflate is the high compression of Lucene 8.7 and later: pieces that are streams; the

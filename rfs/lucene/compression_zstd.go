@@ -41,17 +41,7 @@ type wholeZstd struct{ zstdDecoder }
 func newZstd() compression { return &wholeZstd{} }
 
 func (z *wholeZstd) unit(dst, src []byte, n int, _ bool) ([]byte, int, error) {
-	if err := checkUnit(n); err != nil {
-		return dst, 0, err
-	}
-	in := codec.NewInput(src)
-	p := piece(in)
-	if in.Err() != nil {
-		return dst, 0, in.Err()
-	}
-	at := len(dst)
-	dst = extend(dst, n)
-	return dst, in.Pos(), z.decode(dst[at:], p)
+	return onePiece(dst, src, n, z.decode)
 }
 
 // dictZstd is the compression of CustomStoredFieldsZstd: pieces that are frames; the blocks

@@ -15,10 +15,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 
+	"github.com/rfsd/rfsd/rfs/awsconfig"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -31,20 +31,6 @@ var expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshReq
 
 // verbPut names the only request that writes.
 const verbPut = "put"
-
-// renew drops credentials that can be had anew, such as those of a role, so that the
-// next try asks for them; false for keys that the operator has to replace.
-func (r *S3) renew(ctx context.Context) bool {
-	cache, ok := r.creds.(*aws.CredentialsCache)
-	if !ok {
-		return false
-	}
-	if c, err := cache.Retrieve(ctx); err == nil && !c.CanExpire {
-		return false
-	}
-	cache.Invalidate()
-	return true
-}
 
 // failed wraps an error of the store with its category. ctx is the caller's: when it is done,
 // its error is returned instead.
@@ -69,7 +55,7 @@ func (r *S3) failed(ctx context.Context, verb, name string, err error) error {
 		}
 	}
 	switch {
-	case slices.Contains(passing, code) || slices.Contains(expired, code) && r.renew(ctx):
+	case slices.Contains(passing, code) || slices.Contains(expired, code) && awsconfig.Renew(ctx, r.creds):
 		return fmt.Errorf("%s: the store answers %d %s: %w", what, status, code, fault.ErrUnavailable)
 	case code == "NoSuchBucket" || verb == verbPut && status == http.StatusNotFound:
 		return fmt.Errorf("%s: the bucket does not exist: %w", what, fault.ErrConfig)

@@ -115,15 +115,7 @@ func (s *signing) renew(ctx context.Context, status int, answer []byte) bool {
 	if !strings.Contains(reason, "token") || !strings.Contains(reason, "expired") {
 		return false
 	}
-	cache, ok := s.creds.(*aws.CredentialsCache)
-	if !ok {
-		return false
-	}
-	if c, err := cache.Retrieve(ctx); err == nil && !c.CanExpire {
-		return false
-	}
-	cache.Invalidate()
-	return true
+	return awsconfig.Renew(ctx, s.creds)
 }
 
 // advice is what to look at when a signed request is refused.
