@@ -26,7 +26,7 @@ func TestDefaultsFormsAndBoundsAreThoseOfTheirSettings(t *testing.T) {
 	if err := Decode(values, &m); err != nil {
 		t.Fatal(err)
 	}
-	if b := m.Transfer.Bulk; b.Size.Bytes != 5<<20 || b.Connections != 4 || b.MaxRate != 0 || m.Transfer.Failed.Limit.Max != 1000 || m.Transfer.Slots.Number < 1 ||
+	if b := m.Transfer.Bulk; b.Size.Bytes != 5<<20 || b.Connections != 8 || b.MaxRate != 0 || m.Transfer.Failed.Limit.Max != 1000 || m.Transfer.Slots.Number < 1 ||
 		m.Leases.Initial.Minutes() != 10 || m.Leases.Skew.Tolerance.Seconds() != 15 || m.Transfer.Types.Emit != "AUTO" || m.Transfer.Output.JSON() {
 		t.Errorf("%+v", m)
 	}

@@ -267,7 +267,7 @@ func (s *Slots) Check() error {
 // RequestSize bounds the body of a bulk request.
 type RequestSize struct {
 	_     struct{} `group:"Processing" section:"work"`
-	Bytes int      `flag:"documents-size-per-bulk-request" default:"5242880" min:"1024" max:"1073741824" help:"most bytes in one request; a larger document goes alone"`
+	Bytes int      `flag:"documents-size-per-bulk-request" default:"5242880" min:"1024" max:"1073741824" help:"most bytes in one request, which is halved while the target reports overload; a larger document goes alone"`
 }
 
 // Document bounds one document.
@@ -289,7 +289,7 @@ type Bulk struct {
 	_           struct{} `group:"Processing" section:"work"`
 	Documents   int      `flag:"documents-per-bulk-request" default:"0" min:"0" max:"2147483647" help:"most documents in one request (0: no limit)"`
 	Size        RequestSize
-	Connections int           `flag:"max-connections" default:"4" min:"1" max:"256" help:"most requests under way at the same time, over all slots"`
+	Connections int           `flag:"max-connections" default:"8" min:"1" max:"256" help:"most requests under way at the same time, over all slots; begins with at most 4, and follows the measured throughput"`
 	MaxRate     Rate          `flag:"max-rate" default:"0" want:"a number of megabytes per second from 0 to 1000000" help:"most megabytes (10^6 bytes) of bulk bodies per second to send or to export, over all slots; of a fleet, over all its nodes (0: no limit)"`
 	MaxLatency  time.Duration `flag:"target-max-latency" default:"0s" max:"1h" help:"lower the load on the target while a request (of documents, or for a page of a comparison) takes longer to be answered, as 500ms or 2s, and raise it again (0s: never)"`
 	Discover    bool          `flag:"target-discover" group:"Target" section:"target" help:"send documents, and credentials, also to the nodes that the target names, over TLS and only to those whose certificate is signed by the authority of --target-cacert"`

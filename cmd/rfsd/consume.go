@@ -134,7 +134,7 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *in
 		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: store, Session: h.kept, Clock: cms.SystemClock(), Log: log,
 		Indices:  &importer.TargetIndices{Cluster: client, Create: o.create, Ledger: ledger},
 		Identity: worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines), Destination: worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log)),
-		Failed: recorder, Bulk: bulkOptions(o.options, client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
+		Failed: recorder, Bulk: bulkOptions(o.options, in, client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
 		MaxSource: most, UntilEnd: s.UntilEnd, Lease: s.Lease, Unavailable: o.unavailable, Token: writer, Node: host,
 	}
 	return h, nil

@@ -76,7 +76,7 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 		Source: h.blobs, Store: store, Session: kept, Identity: worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines), Clock: cms.SystemClock(), Log: log, Failed: recorder,
 		Indices: &importer.TargetIndices{Cluster: client, Create: o.windows.NewIndices.Create, Ledger: ledger}, Ledger: ledger,
 		Destination: worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log)),
-		Bulk:        bulkOptions(o.options, client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
+		Bulk:        bulkOptions(o.options, in, client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: writer, Solo: in.solo,
 	}
 	return h, nil

@@ -25,6 +25,7 @@ type instruments struct {
 	frames    *budget.Budget // of the zstd files of an import, beside memory
 	// Parts of the connections to the target, and of the requests that read ahead, which may be used.
 	pace, reads throttle.Pace
+	flow        *throttle.Flow // number and length of the requests of documents
 	// Opened already, for a slot inside a daemon; nil: open those of the options.
 	store cms.Store
 	files *export.Dir
@@ -32,13 +33,22 @@ type instruments struct {
 }
 
 func newInstruments(o options) *instruments {
-	return &instruments{bucket: throttle.New(o.maxRate), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0)}
+	return &instruments{bucket: throttle.New(o.maxRate), flow: throttle.NewFlow(o.connections, o.bulkBytes), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0)}
 }
 
 // limits are those of all that is sent.
 func (in *instruments) limits(o options, client *target.Client, log *slog.Logger) worker.Limits {
-	return worker.Limits{Connections: o.connections, Pace: &in.pace, Admit: o.care.gate(client, in.bucket, log), MaxLatency: o.maxLatency}
+	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: o.care.gate(client, in.bucket, log), MaxLatency: o.maxLatency}
 }
+
+// bounds divide what is sent over the slots of a process.
+type bounds struct {
+	*throttle.Flow
+	slots int
+}
+
+// InFlight returns how many bodies a slot may have under way.
+func (b bounds) InFlight() int { return (b.Requests() + b.slots - 1) / b.slots }
 
 // sample is what the worker did so far.
 func (in *instruments) sample(s *worker.Session, blobs *repo.Counting) metrics.Sample {

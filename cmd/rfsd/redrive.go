@@ -128,7 +128,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}
-	opts := bulkOptions(o, client)
+	opts := bulkOptions(o, in, client)
 	opts.Sender = sender
 	r := &redrive.Redrive{
 		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Identities: o.identities, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),

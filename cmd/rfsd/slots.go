@@ -79,7 +79,7 @@ func (h *slotHost) hand(ctx context.Context, slot int) (*hand, error) {
 	if x := h.hands[slot]; x != nil {
 		return x, nil
 	}
-	x, err := openHand(ctx, h.o, h.log.With("slot", slot), &instruments{bucket: h.bucket, memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
+	x, err := openHand(ctx, h.o, h.log.With("slot", slot), &instruments{bucket: h.bucket, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
 	if err == nil {
 		h.hands[slot] = x
 	}
@@ -146,7 +146,7 @@ func (h *slotHost) runImport(ctx context.Context, slot int, report func(daemon.R
 	h.mu.Unlock()
 	o := *h.imports
 	o.slots = 1
-	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
+	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
 	if err != nil {
 		return failedRecord(err)
 	}

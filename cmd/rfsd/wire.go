@@ -83,7 +83,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
-		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, client), Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
+		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, in, client), Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
 		Helpers: lucene.NewHelpers(runtime.GOMAXPROCS(0) - 1), // the slot that reads a shard uses one core itself
 	}
 	if client != nil {
@@ -103,7 +103,7 @@ func newHolder() string {
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
 // client reads documents that the target has already; nil where there is no cluster.
-func bulkOptions(o options, client *target.Client) bulk.Options {
+func bulkOptions(o options, in *instruments, client *target.Client) bulk.Options {
 	b := bulk.Options{
 		Existing: o.existing,
 		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
@@ -112,6 +112,7 @@ func bulkOptions(o options, client *target.Client) bulk.Options {
 		Pool:         &bulk.Pool{},
 		Recovery:     &bulk.Recovery{},
 		StallTimeout: o.unavailable,
+		Bounds:       bounds{in.flow, max(1, o.slots)},
 	}
 	if client != nil {
 		b.Finder = client

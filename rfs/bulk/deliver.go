@@ -119,6 +119,9 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	return res, err
 }
 
+// Overloaded reports whether an answer means that the target has more load than it can bear: 429, 503 or none in time.
+func Overloaded(res Result, err error) bool { return loadOf(res, err) == overloaded }
+
 // loadOf returns what an answer implies about the load of the target.
 func loadOf(res Result, err error) outcome {
 	switch {

@@ -56,9 +56,10 @@ type Options struct {
 	Own   bool
 	MaxID int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
 
-	MaxBytes    int // bytes of a body, DefaultMaxBytes; a larger document goes alone
-	MaxDocs     int // documents of a body; no limit
-	MaxInFlight int // concurrent requests, DefaultMaxInFlight
+	MaxBytes    int    // bytes of a body, DefaultMaxBytes; a larger document goes alone
+	MaxDocs     int    // documents of a body; no limit
+	MaxInFlight int    // concurrent requests, DefaultMaxInFlight
+	Bounds      Bounds // lower bounds that change while documents are sent; nil: none
 	// MaxAge is how long a body waits for more documents: the first Add, Fail or Filter after it
 	// sends the body, or one of the next 15 if documents come fast. It limits the work that is
 	// repeated after a stop. DefaultMaxAge.
@@ -121,6 +122,7 @@ type Loader struct {
 	opts         Options
 	limiter      *aimdLimiter
 	slots        chan struct{} // one per batch that has a goroutine
+	freed        chan struct{} // holds an element when a slot has been freed
 	wg           sync.WaitGroup
 	ctx          context.Context // of the goroutines; cancelled by Abort, and by Drain when its ctx is done
 	cancel       context.CancelFunc
@@ -173,7 +175,7 @@ func New(opts Options) *Loader {
 	if opts.Recovery == nil {
 		opts.Recovery = &Recovery{}
 	}
-	l := &Loader{opts: opts, limiter: newAIMDLimiter(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), watermark: opts.From}
+	l := &Loader{opts: opts, limiter: newAIMDLimiter(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), freed: make(chan struct{}, 1), watermark: opts.From}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.dispatchCtx, l.stopDispatch = context.WithCancel(l.ctx)
 	return l
@@ -301,7 +303,7 @@ func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, 
 	if l.dispatchCtx.Err() != nil {
 		return nil, l.reason()
 	}
-	if b := l.cur; b != nil && (b.weight+size > l.opts.MaxBytes || len(b.failures) >= maxFailures ||
+	if b := l.cur; b != nil && (b.weight+size > l.maxBytes() || len(b.failures) >= maxFailures ||
 		l.opts.MaxDocs > 0 && len(b.items) >= l.opts.MaxDocs || l.aged()) {
 		if err := l.flushBatch(ctx); err != nil {
 			return nil, err
@@ -355,12 +357,8 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.dispatchCtx.Done():
-		return l.reason()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := l.room(ctx); err != nil {
+		return err
 	}
 	l.launch()
 	return nil
@@ -385,7 +383,7 @@ func (l *Loader) launch() {
 	b.to = max(b.to, b.end)
 	l.mu.Unlock()
 	l.wg.Go(func() {
-		defer func() { <-l.slots }()
+		defer l.freeSlot()
 		l.finish(b)
 	})
 }

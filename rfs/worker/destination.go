@@ -42,6 +42,8 @@ type Limits struct {
 	Pace        *throttle.Pace // part of them that may be used; nil: all
 	// Admit waits until so many bytes may be sent; nil: at once.
 	Admit func(ctx context.Context, bytes int) error
+	// Flow decides how many of the Connections are used; nil: all.
+	Flow *throttle.Flow
 	// MaxLatency lowers the load while requests take longer to be answered, and raises it again: fewer of them at the same
 	// time, then pauses between them. 0: never.
 	MaxLatency time.Duration
@@ -96,7 +98,11 @@ func (l *limiter) rested(ctx context.Context) error {
 
 // allowed returns how many requests may be under way now.
 func (l *limiter) allowed() int {
-	n := l.Pace.Of(l.Connections)
+	n := l.Connections
+	if l.Flow != nil {
+		n = min(n, l.Flow.Requests())
+	}
+	n = l.Pace.Of(n)
 	if l.latency != nil {
 		n = max(1, int(math.Ceil(l.latency.Share()*float64(n))))
 	}
@@ -161,11 +167,25 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 	if err := mayStart(); err != nil {
 		return bulk.Result{}, err
 	}
-	if l.latency == nil {
-		return l.next.Send(ctx, body, n)
+	answered := func(context.Context) error { return nil }
+	if l.latency != nil {
+		_, answered = l.latency.Begin()
 	}
-	_, answered := l.latency.Begin()
+	var end func(taken int, overloaded bool)
+	if l.Flow != nil {
+		if l.latency != nil {
+			l.Flow.Shorten(l.latency.Share())
+		}
+		end = l.Flow.Begin()
+	}
 	res, err := l.next.Send(ctx, body, n)
+	if overloaded := bulk.Overloaded(res, err); end != nil {
+		taken := len(body)
+		if err != nil {
+			taken = 0
+		}
+		end(taken, overloaded)
+	}
 	return res, errors.Join(err, answered(ctx))
 }
 

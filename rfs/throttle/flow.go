@@ -1,0 +1,203 @@
+package throttle
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Constants of a Flow.
+const (
+	firstRequests = 4         // under way at the same time, until more of them have proven to be of use
+	leastBytes    = 256 << 10 // of a request
+	sectionTime   = time.Second
+	gain          = 1.05 // by which the throughput has to rise for more to be kept
+	enough        = 0.98 // to which it may fall for less to be kept
+	firstHold     = 8    // sections until the next try after one without a gain; doubled with each, up to maxHold
+	maxHold       = 64
+)
+
+// Flow decides how many requests are under way at the same time and how long they are, by the throughput that is measured.
+// It tries more or longer ones, keeps them while the throughput rises, and goes back otherwise; it also tries whether fewer do.
+// When the target reports
+// overload it halves both, once for all that were under way together; then good answers raise the number again up to the one
+// that was kept before, and the length is tried. It is safe for concurrent use.
+type Flow struct {
+	maxRequests, maxBytes int
+
+	mu       sync.Mutex
+	requests float64
+	bytes    int
+	part     float64 // of the length that is used
+	kept     step    // the last that has proven to be of use
+	underWay int
+	epoch    int // counts the halvings
+
+	section section
+	rate    float64 // bytes per second with kept; 0: not measured
+	tries   int     // kind of the try under way, 0: none
+	next    int     // kind of the next
+	fast    bool    // steps double, until the first without a gain
+	hold    int     // sections until the next try
+	pause   int     // how long the next hold is
+}
+
+// step is a number and a length of requests.
+type step struct {
+	requests float64
+	bytes    int
+}
+
+// Kinds of tries.
+const (
+	none = iota
+	moreRequests
+	longerRequests
+	fewerRequests
+)
+
+// section is a part of the time in which throughput is measured.
+type section struct {
+	begin     time.Time
+	bytes     int64
+	answers   int
+	full      int  // of these: begun when no other could have been
+	disturbed bool // by an overload
+}
+
+// NewFlow returns a Flow that begins with at most firstRequests requests of the full length. The bounds are at least 1.
+func NewFlow(maxRequests, maxBytes int) *Flow {
+	maxRequests, maxBytes = max(maxRequests, 1), max(maxBytes, 1)
+	f := &Flow{maxRequests: maxRequests, maxBytes: maxBytes, requests: float64(min(maxRequests, firstRequests)), bytes: maxBytes, part: 1, fast: true, pause: firstHold}
+	f.kept = step{f.requests, f.bytes}
+	return f
+}
+
+// Requests returns how many requests may be under way at the same time.
+func (f *Flow) Requests() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return int(f.requests)
+}
+
+// Bytes returns how long a request may be.
+func (f *Flow) Bytes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return min(f.bytes, max(leastBytes, int(f.part*float64(f.bytes))))
+}
+
+// Shorten makes requests shorter: part of their length, between 0 and 1, until it is called again.
+func (f *Flow) Shorten(part float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.part = part
+}
+
+// Begin is called when a request is sent, and end when it was answered: with the bytes that the target has taken, and whether it
+// reports overload.
+func (f *Flow) Begin() (end func(taken int, overloaded bool)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.underWay++
+	full, epoch := f.underWay >= int(f.requests), f.epoch
+	if f.section.begin.IsZero() {
+		f.section.begin = time.Now()
+	}
+	return func(taken int, overloaded bool) { f.end(epoch, full, taken, overloaded) }
+}
+
+func (f *Flow) end(epoch int, full bool, taken int, overloaded bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.underWay--
+	f.section.answers++
+	f.section.bytes += int64(taken)
+	if full {
+		f.section.full++
+	}
+	switch {
+	case overloaded && epoch == f.epoch:
+		f.halve()
+	case overloaded:
+		f.section.disturbed = true
+	case taken > 0 && f.tries == none && f.requests < f.kept.requests:
+		f.requests = min(f.kept.requests, f.requests+1/f.requests)
+		f.section.disturbed = true
+	}
+	f.measure()
+}
+
+// halve lowers number and length. The mutex is held.
+func (f *Flow) halve() {
+	f.epoch++
+	f.requests = max(1, math.Floor(f.requests/2))
+	f.bytes = max(min(leastBytes, f.maxBytes), f.bytes/2)
+	f.kept.bytes, f.rate, f.tries, f.fast, f.hold, f.pause = f.bytes, 0, none, false, firstHold, firstHold
+	f.section = section{begin: time.Now(), disturbed: true}
+}
+
+// measure ends a section when it says enough. The mutex is held.
+func (f *Flow) measure() {
+	took := time.Since(f.section.begin)
+	if took < sectionTime || f.section.answers < 2*int(f.requests) {
+		return
+	}
+	s := f.section
+	f.section = section{begin: time.Now()}
+	if s.disturbed || s.full*2 < s.answers {
+		return // it says nothing about what the target can do
+	}
+	rate := float64(s.bytes) / took.Seconds()
+	switch {
+	case f.tries == none && f.rate == 0:
+		f.rate = rate
+	case f.tries == none:
+		f.rate = (f.rate + rate) / 2
+	case rate >= f.rate*gain, f.tries == fewerRequests && rate >= f.rate*enough:
+		f.kept, f.rate, f.pause, f.hold = step{f.requests, f.bytes}, rate, firstHold, 0
+		f.next = f.tries // the same again
+	default:
+		f.requests, f.bytes = f.kept.requests, f.kept.bytes
+		f.next = f.tries%fewerRequests + 1
+		if f.fast && f.tries == moreRequests {
+			f.fast = false
+		} else {
+			f.hold, f.pause = f.pause, min(2*f.pause, maxHold)
+		}
+	}
+	f.tries = none
+	if f.hold > 0 {
+		f.hold--
+		return
+	}
+	f.try()
+}
+
+// try takes the next step, of the other kind where one is at its bound. The mutex is held.
+func (f *Flow) try() {
+	if f.next == none {
+		f.next = moreRequests
+	}
+	for range fewerRequests {
+		switch {
+		case f.next == moreRequests && f.requests < float64(f.maxRequests):
+			step := max(1, math.Floor(f.requests/4))
+			if f.fast {
+				step = f.requests
+			}
+			f.requests = min(float64(f.maxRequests), f.requests+step)
+			f.tries = moreRequests
+			return
+		case f.next == fewerRequests && f.requests > firstRequests:
+			f.requests = max(firstRequests, math.Floor(f.requests*3/4))
+			f.tries = fewerRequests
+			return
+		case f.next == longerRequests && f.bytes < f.maxBytes:
+			f.bytes = min(f.maxBytes, 2*f.bytes)
+			f.tries = longerRequests
+			return
+		}
+		f.next = f.next%fewerRequests + 1
+	}
+}
