@@ -13,6 +13,7 @@ const (
 	sectionTime   = time.Second
 	gain          = 1.05 // by which the throughput has to rise for more to be kept
 	enough        = 0.98 // to which it may fall for less to be kept
+	busy          = 0.7  // part of the requests that were under way on average, where throughput says what the target can do
 	firstHold     = 8    // sections until the next try after one without a gain; doubled with each, up to maxHold
 	maxHold       = 64
 )
@@ -58,11 +59,18 @@ const (
 
 // section is a part of the time in which throughput is measured.
 type section struct {
-	begin     time.Time
-	bytes     int64
+	begin, last time.Time // last: when the number of requests under way has changed
+	area        float64   // requests under way × seconds
+	// Of the requests that were begun and answered in it:
 	answers   int
-	full      int  // of these: begun when no other could have been
+	bytes     int64 // that the target has taken
+	spent     time.Duration
 	disturbed bool // by an overload
+}
+
+func begun() section {
+	now := time.Now()
+	return section{begin: now, last: now}
 }
 
 // NewFlow returns a Flow that begins with at most firstRequests requests of the full length. The bounds are at least 1.
@@ -99,22 +107,30 @@ func (f *Flow) Shorten(part float64) {
 func (f *Flow) Begin() (end func(taken int, overloaded bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.underWay++
-	full, epoch := f.underWay >= int(f.requests), f.epoch
 	if f.section.begin.IsZero() {
-		f.section.begin = time.Now()
+		f.section = begun()
 	}
-	return func(taken int, overloaded bool) { f.end(epoch, full, taken, overloaded) }
+	f.count(1)
+	epoch, begin := f.epoch, f.section.last
+	return func(taken int, overloaded bool) { f.end(epoch, begin, taken, overloaded) }
 }
 
-func (f *Flow) end(epoch int, full bool, taken int, overloaded bool) {
+// count changes how many requests are under way. The mutex is held.
+func (f *Flow) count(change int) {
+	now := time.Now()
+	f.section.area += float64(f.underWay) * now.Sub(f.section.last).Seconds()
+	f.section.last = now
+	f.underWay += change
+}
+
+func (f *Flow) end(epoch int, begin time.Time, taken int, overloaded bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.underWay--
-	f.section.answers++
-	f.section.bytes += int64(taken)
-	if full {
-		f.section.full++
+	f.count(-1)
+	if s := &f.section; !begin.Before(s.begin) {
+		s.answers++
+		s.bytes += int64(taken)
+		s.spent += s.last.Sub(begin)
 	}
 	switch {
 	case overloaded && epoch == f.epoch:
@@ -134,7 +150,8 @@ func (f *Flow) halve() {
 	f.requests = max(1, math.Floor(f.requests/2))
 	f.bytes = max(min(leastBytes, f.maxBytes), f.bytes/2)
 	f.kept.bytes, f.rate, f.tries, f.fast, f.hold, f.pause = f.bytes, 0, none, false, firstHold, firstHold
-	f.section = section{begin: time.Now(), disturbed: true}
+	f.section = begun()
+	f.section.disturbed = true
 }
 
 // measure ends a section when it says enough. The mutex is held.
@@ -144,11 +161,12 @@ func (f *Flow) measure() {
 		return
 	}
 	s := f.section
-	f.section = section{begin: time.Now()}
-	if s.disturbed || s.full*2 < s.answers {
+	f.section = begun()
+	if s.disturbed || s.area < busy*math.Floor(f.requests)*took.Seconds() {
 		return // it says nothing about what the target can do
 	}
-	rate := float64(s.bytes) / took.Seconds()
+	// Bytes per second of one request, by the number of requests: the end of a section between answers does not matter.
+	rate := float64(s.bytes) / max(s.spent.Seconds(), 1e-9) * s.area / took.Seconds()
 	switch {
 	case f.tries == none && f.rate == 0:
 		f.rate = rate
