@@ -50,7 +50,7 @@ func TestRequestsToTheStoreHaveConnectionsOfTheirOwn(t *testing.T) {
 			if hangs { // the first is answered, so that a connection of documents is idle
 				<-release
 			}
-			fmt.Fprint(w, `{"took":1,"errors":false,"items":[{"index":{"status":201}}]}`)
+			fmt.Fprint(w, `{"took":1,"errors":false,"items":[{"index":{"_index":"i","_id":"1","status":201}}]}`)
 		case r.URL.Path == "/":
 			fmt.Fprint(w, `{"cluster_uuid":"u","version":{"distribution":"opensearch","number":"2.19.4"}}`)
 		default:
