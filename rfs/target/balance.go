@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
@@ -60,6 +61,7 @@ type balancer struct {
 type address struct {
 	host     string // host:port
 	given    bool   // by the user; otherwise named by the cluster
+	at       string // IP:port that host was connected to when it last identified itself
 	known    bool   // it has shown the UUID of the cluster
 	live     bool
 	left     bool // reported as left out
@@ -231,7 +233,9 @@ func (b *balancer) identify(ctx context.Context, a *address) error {
 	var node struct {
 		UUID string `json:"cluster_uuid"`
 	}
-	err := b.get(ctx, a, "/", maxIdentity, &node)
+	at := ""
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { at = c.Conn.RemoteAddr().String() }}
+	err := b.get(httptrace.WithClientTrace(ctx, trace), a, "/", maxIdentity, &node)
 	if err == nil && (node.UUID == "" || node.UUID == noUUID) {
 		err = fmt.Errorf("%s://%s does not name its cluster (cluster_uuid): %w", b.scheme, a.host, fault.ErrUnavailable)
 	}
@@ -251,7 +255,7 @@ func (b *balancer) identify(ctx context.Context, a *address) error {
 		if a.left && b.log != nil {
 			b.log.Info("an address of the cluster answers again", "role", b.role, "address", a.host)
 		}
-		a.known, a.live, a.left, a.absence = true, true, false, 0
+		a.known, a.live, a.left, a.absence, a.at = true, true, false, 0, at
 		return nil
 	}
 	if ctx.Err() == nil {
@@ -297,7 +301,8 @@ func (b *balancer) get(ctx context.Context, a *address, path string, most int64,
 }
 
 // discoverNodes asks the cluster for the addresses of its nodes, and adds those that are new. They are used after they have
-// identified themselves over TLS; those that the cluster does not name any more fail by themselves.
+// identified themselves over TLS; those that the cluster does not name any more fail by themselves. A node that was given by a name
+// is not added by its IP.
 func (b *balancer) discoverNodes() {
 	b.mu.Lock()
 	i := slices.IndexFunc(b.all, func(a *address) bool { return a.given && a.live })
@@ -306,7 +311,7 @@ func (b *balancer) discoverNodes() {
 		from = b.all[i]
 	}
 	b.mu.Unlock()
-	var found []string
+	var found []published
 	err := fmt.Errorf("no address that was given answers: %w", fault.ErrUnavailable)
 	if from != nil {
 		found, err = b.nodes(from)
@@ -317,15 +322,22 @@ func (b *balancer) discoverNodes() {
 	if err != nil && b.ctx.Err() == nil && b.log != nil {
 		b.log.Warn("the nodes of the cluster are not known, the addresses that were given are used", "role", b.role, "error", err)
 	}
-	for _, host := range found {
-		if len(b.all) < maxNodes && !slices.ContainsFunc(b.all, func(a *address) bool { return a.host == host }) {
-			b.all = append(b.all, &address{host: host})
+	for _, p := range found {
+		there := func(a *address) bool { return a.host == p.host || a.given && a.at == p.at }
+		if len(b.all) < maxNodes && !slices.ContainsFunc(b.all, there) {
+			b.all = append(b.all, &address{host: p.host})
 		}
 	}
 }
 
-// nodes returns host:port of the nodes that take documents. What is no such address is reported and left out.
-func (b *balancer) nodes(from *address) ([]string, error) {
+// published is an address that the cluster names.
+type published struct {
+	host string // host:port
+	at   string // IP:port
+}
+
+// nodes returns the addresses of the nodes that take documents. What is no such address is reported and left out.
+func (b *balancer) nodes(from *address) ([]published, error) {
 	var answer struct {
 		Nodes map[string]struct {
 			Roles []string
@@ -337,27 +349,27 @@ func (b *balancer) nodes(from *address) ([]string, error) {
 	if err := b.get(b.ctx, from, "/_nodes/http?filter_path=nodes.*.roles,nodes.*.http.publish_address", maxNodeList, &answer); err != nil {
 		return nil, err
 	}
-	var hosts []string
+	var found []published
 	for _, n := range answer.Nodes {
 		takes := func(role string) bool { return role == "ingest" || strings.HasPrefix(role, "data") }
 		if len(n.Roles) > 0 && !slices.ContainsFunc(n.Roles, takes) {
 			continue // a node that only manages the cluster
 		}
-		host, err := publishedHost(n.HTTP.Address)
+		p, err := publishedHost(n.HTTP.Address)
 		if err != nil {
 			if b.log != nil {
 				b.log.Warn("an address that the cluster names is not used", "role", b.role, "error", err)
 			}
 			continue
 		}
-		hosts = append(hosts, host)
+		found = append(found, p)
 	}
-	slices.Sort(hosts)
-	return hosts, nil
+	slices.SortFunc(found, func(a, b published) int { return strings.Compare(a.host, b.host) })
+	return found, nil
 }
 
-// publishedHost returns host:port of http.publish_address, which is IP:PORT or NAME/IP:PORT.
-func publishedHost(text string) (string, error) {
+// publishedHost reads http.publish_address, which is IP:PORT or NAME/IP:PORT.
+func publishedHost(text string) (published, error) {
 	name, address, named := strings.Cut(text, "/")
 	if !named {
 		name, address = "", text
@@ -373,10 +385,10 @@ func publishedHost(text string) (string, error) {
 		err = errors.New("no host name")
 	}
 	if err != nil {
-		return "", fmt.Errorf("%.100q is not an address of the form IP:PORT or NAME/IP:PORT: %w", text, err)
+		return published{}, fmt.Errorf("%.100q is not an address of the form IP:PORT or NAME/IP:PORT: %w", text, err)
 	}
 	if name == "" {
 		name = ip
 	}
-	return net.JoinHostPort(name, port), nil
+	return published{net.JoinHostPort(name, port), net.JoinHostPort(ip, port)}, nil
 }

@@ -252,11 +252,12 @@ func TestAddressesOfOneCluster(t *testing.T) {
 }
 
 func TestPublishedHost(t *testing.T) {
-	for text, want := range map[string]string{
-		"10.0.0.7:9200": "10.0.0.7:9200", "node-7/10.0.0.7:9200": "node-7:9200", "[::1]:9200": "[::1]:9200", "n/[fe80::1]:9201": "n:9201",
-		"": "", "10.0.0.7": "", "evil.example:80": "", "http://10.0.0.7:80": "", "x@y/10.0.0.7:9200": "", "10.0.0.7:http": "", "10.0.0.7:0": "", "n/m/10.0.0.7:9200": "", "10.0.0.7:99999": "",
+	for text, want := range map[string]published{
+		"10.0.0.7:9200": {"10.0.0.7:9200", "10.0.0.7:9200"}, "node-7/10.0.0.7:9200": {"node-7:9200", "10.0.0.7:9200"},
+		"[::1]:9200": {"[::1]:9200", "[::1]:9200"}, "n/[fe80::1]:9201": {"n:9201", "[fe80::1]:9201"},
+		"": {}, "10.0.0.7": {}, "evil.example:80": {}, "http://10.0.0.7:80": {}, "x@y/10.0.0.7:9200": {}, "10.0.0.7:http": {}, "10.0.0.7:0": {}, "n/m/10.0.0.7:9200": {}, "10.0.0.7:99999": {},
 	} {
-		if got, err := publishedHost(text); got != want || (err == nil) != (want != "") {
+		if got, err := publishedHost(text); got != want || (err == nil) != (want != published{}) {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
@@ -305,7 +306,7 @@ func (a *authority) sign(t *testing.T, c *x509.Certificate) (*ecdsa.PrivateKey, 
 // serve starts a node on loopback with a certificate of the authority.
 func (a *authority) serve(t *testing.T, h http.Handler) string {
 	t.Helper()
-	key, der := a.sign(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+	key, der := a.sign(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}})
 	s := httptest.NewUnstartedServer(h)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
@@ -343,7 +344,8 @@ func (h *heard) seen() (map[string]int, int) {
 }
 
 // TestNodesThatTheClusterNames: a node with a certificate of the authority gets documents. A cluster that names anything else
-// (a host with another certificate, one that speaks plain HTTP, another cluster, no address) does not bring a request there.
+// (a host with another certificate, one that speaks plain HTTP, another cluster, no address) does not bring a request there. The
+// node that was given by its name is not used by its IP as well.
 func TestNodesThatTheClusterNames(t *testing.T) {
 	ours, others := newAuthority(t), newAuthority(t)
 	says := func(text string) func() string { return func() string { return text } }
@@ -357,6 +359,7 @@ func TestNodesThatTheClusterNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var itself string
 	var wire bytes.Buffer // what reached the port without TLS
 	var listening sync.WaitGroup
 	listening.Go(func() {
@@ -375,14 +378,15 @@ func TestNodesThatTheClusterNames(t *testing.T) {
 	})
 	node["/_nodes/http"] = func() string {
 		var nodes []string
-		for i, address := range []string{known, another, stranger, plain.Addr().String(), "http://" + stranger, "evil@h/" + stranger, ""} {
+		for i, address := range []string{itself, known, another, stranger, plain.Addr().String(), "http://" + stranger, "evil@h/" + stranger, ""} {
 			nodes = append(nodes, fmt.Sprintf(`"n%d":{"roles":["data","ingest"],"http":{"publish_address":%q}}`, i, address))
 		}
 		return `{"nodes":{` + strings.Join(nodes, ",") + `,"m":{"roles":["cluster_manager"],"http":{"publish_address":"127.0.0.1:1"}}}}`
 	}
 	var log bytes.Buffer
+	itself = ours.serve(t, first.handler(node))
 	client := opened(t, Config{
-		URL: "https://" + ours.serve(t, first.handler(node)), Username: "ann", Password: "canary", CACert: ours.file, Discover: true,
+		URL: "https://" + strings.Replace(itself, "127.0.0.1", "localhost", 1), Username: "ann", Password: "canary", CACert: ours.file, Discover: true,
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	for begin := time.Now(); time.Since(begin) < 10*time.Second; {
@@ -403,6 +407,9 @@ func TestNodesThatTheClusterNames(t *testing.T) {
 		}
 	}
 	client.balancer.close()
+	if slices.ContainsFunc(client.balancer.all, func(a *address) bool { return a.host == itself }) {
+		t.Error("the node that was given is used twice")
+	}
 	if err := plain.Close(); err != nil {
 		t.Error(err)
 	}
