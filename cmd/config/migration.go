@@ -155,7 +155,7 @@ type Acceptance struct {
 type Sending struct {
 	_                  struct{} `group:"Target" section:"target"`
 	RunPipelines       bool     `flag:"run-pipelines" help:"let the target's default pipelines change documents (otherwise pipeline=_none)"`
-	DisableCompression bool     `flag:"disable-compression" help:"send requests and accept responses uncompressed (on loopback they always are)"`
+	DisableCompression bool     `flag:"disable-compression" help:"send requests and accept responses uncompressed (on loopback they always are; elsewhere documents are compressed while that makes them arrive faster)"`
 }
 
 // Existing is what becomes of documents that the target has.

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/rfsd/rfsd/rfs/bulk"
 )
 
@@ -31,14 +30,18 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 		query.Set("pipeline", "_none")
 	}
 	encoding, sent := "", body
+	answered := func(int) {}
 	if c.conf.CompressRequests && (n > 1 || len(body) <= longBody) {
-		s := c.squeezer()
-		defer c.gzips.Put(s)
-		packed, err := s.pack(body)
-		if err != nil {
-			return bulk.Result{}, fmt.Errorf("compress bulk body: %w", err)
+		var compressed bool
+		if compressed, answered = c.encodings.begin(); compressed {
+			s := c.squeezer()
+			defer c.gzips.Put(s)
+			packed, err := s.pack(body)
+			if err != nil {
+				return bulk.Result{}, err
+			}
+			body, encoding = packed, "gzip"
 		}
-		body, encoding = packed, "gzip"
 	}
 	buf := c.answerBuffer()
 	defer func() {
@@ -61,6 +64,9 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 	if err != nil {
 		return bulk.Result{}, fmt.Errorf("%s: answer of %s: %w", call, c.name, err)
 	}
+	if len(told.Refused) == 0 {
+		answered(len(sent))
+	}
 	told.RetryAfter = retryAfter(res.Header, time.Now())
 	return told, nil
 }
@@ -71,32 +77,4 @@ func (c *Client) answerBuffer() *bytes.Buffer {
 		return b
 	}
 	return new(bytes.Buffer)
-}
-
-// squeezer compresses bodies, one at a time.
-type squeezer struct {
-	buf bytes.Buffer
-	w   *gzip.Writer
-}
-
-func (c *Client) squeezer() *squeezer {
-	if s, ok := c.gzips.Get().(*squeezer); ok {
-		return s
-	}
-	s := &squeezer{}
-	s.w, _ = gzip.NewWriterLevel(&s.buf, gzip.BestSpeed) // the level is valid
-	return s
-}
-
-// pack gives the compressed body; it is valid until the next call.
-func (s *squeezer) pack(body []byte) ([]byte, error) {
-	s.buf.Reset()
-	s.w.Reset(&s.buf)
-	if _, err := s.w.Write(body); err != nil {
-		return nil, err
-	}
-	if err := s.w.Close(); err != nil {
-		return nil, err
-	}
-	return s.buf.Bytes(), nil
 }

@@ -33,6 +33,7 @@ type Client struct {
 	signing   *signing  // nil when requests are not signed
 	balancer  *balancer // nil with one address
 	gzips     sync.Pool // *squeezer
+	encodings encodings
 	answers   sync.Pool // *bytes.Buffer
 	leads     leads
 }

@@ -37,7 +37,7 @@ type Config struct {
 	// RunPipelines lets default ingest pipelines of indices change documents. A final
 	// pipeline runs in any case; FinalPipelines finds them.
 	RunPipelines bool
-	// CompressRequests sends bulk bodies as gzip.
+	// CompressRequests sends bulk bodies as gzip, as long as they arrive faster that way.
 	CompressRequests bool
 	// PlainAnswers asks for answers that are not compressed.
 	PlainAnswers bool
