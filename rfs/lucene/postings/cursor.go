@@ -16,8 +16,11 @@ type Data interface {
 	Wrap(err error) error
 }
 
-// pageSize is how many bytes are asked for at once.
-const pageSize = 64 << 10
+// pageSize is how many bytes are asked for at once after a jump, maxPage at most where one page follows the other.
+const (
+	pageSize = 64 << 10
+	maxPage  = 1 << 20
+)
 
 // cursor reads a file in pages, with a sticky error.
 type cursor struct {
@@ -50,8 +53,12 @@ func (c *cursor) take(n int64) []byte {
 		c.fail("%d bytes wanted of a file of %d", n, size)
 		return nil
 	}
-	if c.pos < c.start || c.pos+n > c.start+int64(len(c.page)) {
-		p, err := c.data.ReadAt(c.ctx, c.pos, min(max(n, pageSize), size-c.pos))
+	if end := c.start + int64(len(c.page)); c.pos < c.start || c.pos+n > end {
+		page := int64(pageSize)
+		if c.pos > c.start && c.pos <= end {
+			page = min(2*int64(len(c.page)), maxPage)
+		}
+		p, err := c.data.ReadAt(c.ctx, c.pos, min(max(n, page), size-c.pos))
 		if err != nil {
 			c.err = err
 			return nil

@@ -37,7 +37,19 @@ type lists struct {
 	payload  int64 // length of the last payload
 	room     int64 // how many documents of all terms .doc can hold
 	roomPos  int64 // how many positions .pos can hold
+	begun    mark  // where the deltas begin: pos and positions
 }
+
+// mark is where the list of a term goes on: at a block of documents, and at a position within a block of positions. The zero value
+// is its begin.
+type mark struct {
+	docs, doc, left int64 // place in .doc, the document before, documents from there on
+	pos, positions  int64 // place in .pos, positions from there on
+	at              int   // positions of these that belong to documents before
+}
+
+// markSize is that of a mark, in bytes.
+const markSize = 48
 
 // groupBlocks is how many blocks have a common head.
 const groupBlocks = 32
@@ -55,28 +67,31 @@ func (d *Dictionary) lists(ctx context.Context, f *field) (*lists, error) {
 	return l, l.doc.err
 }
 
-// each calls yield for the positions of a term in the documents from one on up to another; of a field without positions
-// once for each document, with its frequency.
-func (l *lists) each(t *term, from, to int32, yield func(doc, position int32) error) error {
-	l.pos.seek(t.pos)
-	l.at, l.n, l.left, l.payload = 0, 0, t.positions, 0
+// each calls yield for the positions of a term in the documents from one on up to another, which yield may lower; of a field without
+// positions once for each document, with its frequency. The list is read from a mark before the first of these documents; next
+// is a mark before the last one.
+func (l *lists) each(t *term, m mark, from int32, to *int32, yield func(doc, position int32) error) (next mark, err error) {
 	if t.single >= 0 {
-		if t.single < from || t.single >= to {
-			return nil
+		l.begin(mark{pos: t.pos, positions: t.positions})
+		if t.single < from || t.single >= *to {
+			return mark{}, nil
 		}
-		return l.occurrences(t.single, t.positions, yield)
+		return mark{}, l.occurrences(t.single, t.positions, yield)
 	}
-	l.doc.seek(t.docs)
-	doc := int64(-1)
-	if l.d.word == 0 || !l.d.inline {
-		doc = 0
+	if m.left == 0 {
+		m = mark{docs: t.docs, doc: -1, left: t.documents, pos: t.pos, positions: t.positions}
+		if l.d.word == 0 || !l.d.inline {
+			m.doc = 0
+		}
 	}
-	group, block := int64(groupBlocks*l.d.block), int64(l.d.block)
-	for left := t.documents; left > 0; left -= block {
+	l.begin(m)
+	doc, group, block := m.doc, int64(groupBlocks*l.d.block), int64(l.d.block)
+	for left := m.left; left > 0; left -= block {
+		next = l.mark(doc, left)
 		n := min(left, block)
 		if l.room -= n; l.room < 0 {
 			l.doc.fail("more documents than the file holds: terms share them")
-			return l.err()
+			return mark{}, l.err()
 		}
 		switch {
 		case n < block:
@@ -92,19 +107,39 @@ func (l *lists) each(t *term, from, to int32, yield func(doc, position int32) er
 			if doc < 0 || doc >= 1<<31-1 || l.freqs[i] == 0 {
 				l.doc.fail("document %d, %d times", doc, l.freqs[i])
 			}
-			if err := l.err(); err != nil || doc >= int64(to) {
-				return err
+			if err := l.err(); err != nil || doc >= int64(*to) {
+				return next, err
 			}
 			if doc >= int64(from) {
 				if err := l.occurrences(int32(doc), int64(l.freqs[i]), yield); err != nil {
-					return err
+					return mark{}, err
 				}
 			} else if l.f.Positions {
 				l.pass(int64(l.freqs[i]))
 			}
 		}
 	}
-	return l.err()
+	return next, l.err()
+}
+
+// begin goes to a mark.
+func (l *lists) begin(m mark) {
+	l.doc.seek(m.docs)
+	l.pos.seek(m.pos)
+	l.at, l.n, l.left, l.payload = 0, 0, m.positions, 0
+	if m.at > 0 {
+		l.refill()
+		l.at = m.at
+	}
+}
+
+// mark returns where the list goes on, behind a document with so many to come.
+func (l *lists) mark(doc, left int64) mark {
+	m := mark{docs: l.doc.pos, doc: doc, left: left, pos: l.pos.pos, positions: l.left}
+	if l.at < l.n {
+		m.pos, m.positions, m.at = l.begun.pos, l.begun.positions, l.at
+	}
+	return m
 }
 
 func (l *lists) err() error {
@@ -278,6 +313,7 @@ func (l *lists) refill() {
 		l.pos.fail("more positions than the term has")
 		return
 	}
+	l.begun = mark{pos: l.pos.pos, positions: l.left}
 	l.take(int64(l.n))
 	switch {
 	case l.n < l.d.block:

@@ -17,7 +17,8 @@ type Token struct {
 }
 
 // Text is one field by documents, best asked for in rising order. It holds as many documents at a time as fit what it may
-// hold, and goes through all terms of the field once for these. It belongs to one goroutine.
+// hold, and goes through all terms of the field once for these: the list of a term with several blocks from where it ended for the
+// documents before, up to a bound of such terms. It belongs to one goroutine.
 type Text struct {
 	d      *Dictionary
 	f      *field
@@ -29,6 +30,8 @@ type Text struct {
 	terms    []byte
 	tokens   []Token
 	mark     int // where the term begins that is read
+
+	marks [][2]mark // of the terms with several blocks, in their order: before the last documents and before those before them
 }
 
 // occurrence is a term in a document at a position.
@@ -47,7 +50,7 @@ func (d *Dictionary) NewText(number, maxDoc int32, most int64) *Text {
 	if f == nil {
 		return nil
 	}
-	return &Text{d: d, f: f, maxDoc: maxDoc, most: most}
+	return &Text{d: d, f: f, maxDoc: maxDoc, most: most - most/4}
 }
 
 // Tokens returns the terms of a document by their positions, those of one position by their bytes; valid until the next call.
@@ -70,25 +73,35 @@ func (t *Text) Tokens(ctx context.Context, doc int32) ([]Token, error) {
 
 // read finds the terms of documents from one on, of as many as fit.
 func (t *Text) read(ctx context.Context, from int32) error {
+	width := t.to - t.from
 	t.from, t.to, t.found, t.terms = from, t.maxDoc, t.found[:0], t.terms[:0]
+	if width > 0 && width < (t.maxDoc-from)/2 {
+		t.to = from + 2*width
+	}
 	l, err := t.d.lists(ctx, t.f)
 	if err != nil {
 		return err
 	}
+	long := 0 // terms with several blocks
 	err = t.d.walk(ctx, t.f, func(text []byte, x *term) error {
 		t.mark = len(t.terms)
 		t.terms = append(t.terms, text...)
 		found := len(t.found)
-		err := l.each(x, t.from, t.to, func(doc, position int32) error {
-			if doc >= t.to { // fewer documents are held since
-				return nil
-			}
+		var m *[2]mark
+		if x.documents > int64(t.d.block) {
+			m = t.marksOf(long)
+			long++
+		}
+		next, err := l.each(x, before(m, from), t.from, &t.to, func(doc, position int32) error {
 			t.found = append(t.found, occurrence{doc, position, int64(t.mark)<<16 | int64(len(text))})
 			if t.size() <= t.most {
 				return nil
 			}
 			return t.narrow(text)
 		})
+		if m != nil {
+			*m = [2]mark{next, before(m, from)}
+		}
 		if len(t.found) == found {
 			t.terms = t.terms[:t.mark]
 		}
@@ -107,6 +120,30 @@ func (t *Text) read(ctx context.Context, from int32) error {
 		return slices.Compare(t.terms[a.term>>16:a.term>>16+a.term&0xFFFF], t.terms[b.term>>16:b.term>>16+b.term&0xFFFF])
 	})
 	return nil
+}
+
+// marksOf returns the marks of a term with several blocks; nil for terms beyond the bound, whose lists are read from their begin.
+func (t *Text) marksOf(i int) *[2]mark {
+	if i == len(t.marks) && int64(i) < t.most/3/(2*markSize) { // a quarter of what may be held
+		t.marks = append(t.marks, [2]mark{})
+	}
+	if i >= len(t.marks) {
+		return nil
+	}
+	return &t.marks[i]
+}
+
+// before returns the last of the marks with no document from one on before it.
+func before(marks *[2]mark, from int32) mark {
+	if marks == nil {
+		return mark{}
+	}
+	for _, m := range marks {
+		if m.doc < int64(from) {
+			return m
+		}
+	}
+	return mark{}
 }
 
 func (t *Text) size() int64 { return int64(len(t.found))*occurrenceSize + int64(len(t.terms)) }
