@@ -175,7 +175,7 @@ func (r *report) writeText(w io.Writer) {
 		fmt.Fprintln(w, again)
 	}
 	if r.Totals.Reduced > 0 {
-		fmt.Fprintf(w, "%d documents are reduced: the snapshot does not hold the parts that their sources lack; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
+		fmt.Fprintf(w, "%d documents are reduced: what their sources lack is not in the snapshot, or where it belongs is not known; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
 	}
 	if r.DryRun {
 		fmt.Fprintln(w, "this was a dry run (--discard): nothing was sent; \"indexed\" counts what would have been")

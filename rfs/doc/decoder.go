@@ -51,7 +51,7 @@ func (d *Decoder) reduced(rec *lucene.Record, original bool) bool {
 	vectors := d.lacking.Vectors && !rec.Patched
 	switch {
 	case rec.Rebuilt && !rec.Patched:
-		return d.lacking.Rebuilt
+		return d.lacking.Rebuilt || vectors
 	case original:
 		return d.lacking.Original || vectors
 	}

@@ -86,8 +86,9 @@ func (r *Rebuilder) Patches() bool {
 }
 
 // Patch appends a stored source with the vectors that were left out of it, as the cluster answers it: each behind the last member
-// of the innermost object of its path that the source has. done is false when the document has no vectors; nothing was appended
-// then. original says that no filter was applied to it: else what the filter of the mapping leaves out stays out. Its error is an *Unknown when this document alone cannot be patched.
+// of the innermost object of its path that the source has. done is false when nothing was put back; nothing was appended then.
+// original says that no filter was applied to it: else what the filter of the mapping leaves out stays out. Its error is an
+// *Unknown when vectors of this document cannot be put back; the others are (done).
 func (r *Rebuilder) Patch(ctx context.Context, dst, source []byte, original bool, v *lucene.Values) (out []byte, done bool, err error) {
 	r.boundValues(v)
 	if err := r.use(ctx, v); err != nil {
@@ -104,29 +105,30 @@ func (r *Rebuilder) Patch(ctx context.Context, dst, source []byte, original bool
 			return nil, false, &Unknown{Field: "_source", Reason: err.Error()}
 		}
 	}
-	out, err = appendPatched(dst, source, patches, r.most)
-	return out, err == nil, unknownValue(err)
+	return appendPatched(dst, source, patches, r.most)
 }
 
-// appendPatched appends a source with patches; one of more than most bytes is ErrTooLong, 0: none is.
-func appendPatched(dst, source []byte, patches []patch, most int) ([]byte, error) {
-	all, err := insertions(nil, source, 0, "", patches)
-	if err != nil {
-		return nil, err
+// appendPatched appends a source with patches; one of more than most bytes is ErrTooLong, 0: none is. done is false when no patch
+// has a place; nothing was appended then. An *Unknown is the first patch that has none.
+func appendPatched(dst, source []byte, patches []patch, most int) (out []byte, done bool, err error) {
+	var p placing
+	p.insertions(source, 0, "", patches)
+	if len(p.found) == 0 {
+		return nil, false, p.unknown
 	}
-	slices.SortStableFunc(all, func(a, b insertion) int { return a.at - b.at })
+	slices.SortStableFunc(p.found, func(a, b insertion) int { return a.at - b.at })
 	out, from := dst, 0
-	for i, x := range all {
+	for i, x := range p.found {
 		out = append(out, source[from:x.at]...)
-		if from = x.at; !x.empty || i > 0 && all[i-1].at == x.at {
+		if from = x.at; !x.empty || i > 0 && p.found[i-1].at == x.at {
 			out = append(out, ',')
 		}
 		out = append(append(appendText(out, []byte(x.key)), ':'), x.value...)
 		if err := fits(len(out)-len(dst), most); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return append(out, source[from:]...), nil
+	return append(out, source[from:]...), true, p.unknown
 }
 
 // patchesOf returns the vectors of a document and those of its nested ones.
@@ -209,43 +211,63 @@ type insertion struct {
 	value []byte
 }
 
-// insertions appends where patches go in an object of a source, which begins at a place of it; prefix is the path of the object
+// placing finds where patches go.
+type placing struct {
+	found   []insertion
+	unknown error // the *Unknown of the first patch without a place; nil when all have one
+}
+
+// insertions adds where patches go in an object of a source, which begins at a place of it; prefix is the path of the object
 // with its dot.
-func insertions(all []insertion, object []byte, at int, prefix string, patches []patch) ([]insertion, error) {
+func (l *placing) insertions(object []byte, at int, prefix string, patches []patch) {
 	for _, p := range patches {
 		path := strings.TrimPrefix(p.path, prefix)
+		var err error
 		if p.nested == nil {
-			if !strings.Contains(path, ".") && !bytes.Contains(object, appendText(nil, []byte(path))) {
-				if end := bytes.LastIndexByte(object, '}'); end > 0 { // the usual case: nothing is searched
-					head := bytes.TrimRight(object[:end], " \t\r\n")
-					all = append(all, insertion{at + end, len(head) > 0 && head[len(head)-1] == '{', path, p.value})
-					continue
-				}
-			}
-			places, err := placesIn(nil, object, at, path)
-			if err != nil {
-				return nil, err
-			}
-			if len(places) != 1 {
-				return nil, &Unknown{Field: p.path, Reason: fmt.Sprintf("which of %d objects of the source it belongs to is not known", len(places))}
-			}
-			all = append(all, insertion{places[0].at, places[0].empty, places[0].key, p.value})
-			continue
+			err = l.insertion(object, at, path, p)
+		} else {
+			err = l.nested(object, at, path, p)
 		}
-		objects, err := objectsAt(nil, object, at, path)
-		if err != nil {
-			return nil, err
-		}
-		if len(objects) != len(p.nested) {
-			return nil, &Unknown{Field: p.path, Type: "nested", Reason: fmt.Sprintf("%d nested documents, %d objects in the source", len(p.nested), len(objects))}
-		}
-		for i, inner := range p.nested {
-			if all, err = insertions(all, objects[i].body, objects[i].at, p.path+".", inner); err != nil {
-				return nil, err
-			}
+		if l.unknown == nil {
+			l.unknown = err
 		}
 	}
-	return all, nil
+}
+
+// insertion adds where one value goes.
+func (l *placing) insertion(object []byte, at int, path string, p patch) error {
+	if !strings.Contains(path, ".") && !bytes.Contains(object, appendText(nil, []byte(path))) {
+		if end := bytes.LastIndexByte(object, '}'); end > 0 { // the usual case: nothing is searched
+			head := bytes.TrimRight(object[:end], " \t\r\n")
+			l.found = append(l.found, insertion{at + end, len(head) > 0 && head[len(head)-1] == '{', path, p.value})
+			return nil
+		}
+	}
+	places, err := placesIn(nil, object, at, path)
+	if err != nil {
+		return err
+	}
+	if len(places) != 1 {
+		return &Unknown{Field: p.path, Reason: fmt.Sprintf("which of %d objects of the source it belongs to is not known", len(places))}
+	}
+	places[0].value = p.value
+	l.found = append(l.found, places[0])
+	return nil
+}
+
+// nested adds where the values of nested objects go.
+func (l *placing) nested(object []byte, at int, path string, p patch) error {
+	objects, err := objectsAt(nil, object, at, path)
+	if err != nil {
+		return err
+	}
+	if len(objects) != len(p.nested) {
+		return &Unknown{Field: p.path, Type: "nested", Reason: fmt.Sprintf("%d nested documents, %d objects in the source", len(p.nested), len(objects))}
+	}
+	for i, inner := range p.nested {
+		l.insertions(objects[i].body, objects[i].at, p.path+".", inner)
+	}
+	return nil
 }
 
 // errNoSource is a source that is no JSON.

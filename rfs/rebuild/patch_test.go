@@ -37,18 +37,31 @@ func TestPatches(t *testing.T) {
 		{`[1]`, []patch{leaf("v")}, ``},
 		{`{`, []patch{leaf("o.v")}, ``},
 	} {
-		got, err := appendPatched([]byte("before "), []byte(c.source), c.patches, 0)
+		got, done, err := appendPatched([]byte("before "), []byte(c.source), c.patches, 0)
 		if c.want == "" {
-			if _, ok := errors.AsType[*Unknown](err); !ok {
+			if _, ok := errors.AsType[*Unknown](err); !ok || done {
 				t.Errorf("%s: %s, %v", c.source, got, err)
 			}
 			continue
 		}
-		if err != nil || string(got) != "before "+c.want {
+		if err != nil || !done || string(got) != "before "+c.want {
 			t.Errorf("%s: %s, %v, want %s", c.source, got, err, c.want)
 		}
 	}
-	if _, err := appendPatched(nil, []byte(`{"a":1}`), []patch{leaf("v")}, 10); !errors.Is(err, ErrTooLong) {
+	for _, c := range []struct {
+		source  string
+		patches []patch
+		want    string
+	}{
+		{`{"o":[{"k":1},{}]}`, []patch{leaf("o.v"), leaf("v"), leaf("o.w")}, `{"o":[{"k":1},{}],"v":[1.0]}`},
+		{`{"n":[{"o":[{},{}]},{}]}`, []patch{{path: "n", nested: [][]patch{{leaf("n.o.v")}, {leaf("n.v")}}}}, `{"n":[{"o":[{},{}]},{"v":[1.0]}]}`},
+	} { // those that have a place are put back, the first that has none is named
+		got, done, err := appendPatched(nil, []byte(c.source), c.patches, 0)
+		if unknown, ok := errors.AsType[*Unknown](err); !ok || !done || string(got) != c.want || !strings.HasSuffix(unknown.Field, "o.v") {
+			t.Errorf("%s: %s, %v, want %s", c.source, got, err, c.want)
+		}
+	}
+	if _, _, err := appendPatched(nil, []byte(`{"a":1}`), []patch{leaf("v")}, 10); !errors.Is(err, ErrTooLong) {
 		t.Errorf("a source that becomes too long: %v", err)
 	}
 }
@@ -64,7 +77,7 @@ func FuzzPatches(f *testing.F) {
 		if nested {
 			p = patch{path: path, nested: [][]patch{{{path: path + ".v", value: p.value}}}}
 		}
-		got, err := appendPatched(nil, source, []patch{p}, 1<<20)
+		got, _, err := appendPatched(nil, source, []patch{p}, 1<<20)
 		if _, ok := errors.AsType[*Unknown](err); !ok && err != nil && !errors.Is(err, ErrTooLong) {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -23,6 +24,9 @@ type documents struct {
 	single  *doc.KeepLast  // nil: documents with duplicate keys stay as they are
 	joiner  *joiner        // nil: documents get no join field
 	memory  *allowance     // nil: long documents are not bounded
+
+	log   *slog.Logger    // nil: nothing is reported
+	named map[string]bool // fields whose vectors were reported
 }
 
 // newDocuments prepares the documents of a shard of an index; edit may be nil.
@@ -53,6 +57,7 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 	if err != nil || failure != nil {
 		return d, false, failure, err
 	}
+	s.nameUnplaced(&d)
 	before := d.Source
 	if s.single != nil {
 		d.Source, d.KeptLast = s.single.Apply(d.Source)
@@ -94,6 +99,19 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 		s.forgetForms()
 	}
 	return d, keep, nil, nil
+}
+
+// nameUnplaced reports a vector that could not be put back into a document, the first of each field.
+func (s *documents) nameUnplaced(d *doc.Document) {
+	if s.log == nil || s.builder == nil || s.builder.unplaced == nil || s.named[s.builder.unplaced.Field] {
+		return
+	}
+	if s.named == nil {
+		s.named = map[string]bool{}
+	}
+	why := s.builder.unplaced
+	s.named[why.Field] = true
+	s.log.Warn("a vector is not put back into the source; others of this field may be as well", "index", string(d.Index), "shard", s.shard, "id", string(d.ID), "field", why.Field, "reason", why.Reason)
 }
 
 // build gives a record the source that it does not store. The memory of a long one is asked for before it is made.

@@ -107,7 +107,8 @@ type builder struct {
 	originals bool                          // a recovery source is sent
 	// sendsOriginals says that a recovery source is sent in place of a source.
 	sendsOriginals bool
-	source         []byte // of the last document
+	source         []byte           // of the last document
+	unplaced       *rebuild.Unknown // a vector that was not put back into it; nil: all were
 }
 
 // newBuilder returns the builder of an index, nil when its sources are stored or its mapping is not understood.
@@ -181,6 +182,7 @@ func filtered(x *snapshot.Index) bool {
 // completes one that a filter reduced. A recovery source is the original and stays. One of more than most bytes is
 // rebuild.ErrTooLong; 0: none is.
 func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucene.Record) []byte, most int64) error {
+	b.unplaced = nil
 	sources := b.sources[""]
 	if sources == nil {
 		sources = b.sources[string(typ(rec))]
@@ -211,7 +213,7 @@ func (b *builder) build(ctx context.Context, rec *lucene.Record, typ func(*lucen
 	return nil
 }
 
-// patch puts the vectors back that were left out of the form that is sent. One that cannot be patched stays as it is stored.
+// patch puts the vectors back that were left out of the form that is sent, but for those whose place is not known.
 func (b *builder) patch(ctx context.Context, sources *rebuild.Rebuilder, rec *lucene.Record) error {
 	form, original := &rec.Source, false
 	if len(rec.RecoverySource) > 0 && (b.sendsOriginals || !rec.HasSource) {
@@ -222,13 +224,11 @@ func (b *builder) patch(ctx context.Context, sources *rebuild.Rebuilder, rec *lu
 	}
 	same := bytes.Equal(rec.Source, rec.RecoverySource)
 	source, done, err := sources.Patch(ctx, b.source[:0], *form, original, rec.Values)
-	if _, ok := errors.AsType[*rebuild.Unknown](err); ok {
-		return nil
-	}
-	if err != nil {
+	unplaced, ok := errors.AsType[*rebuild.Unknown](err)
+	if err != nil && !ok {
 		return err
 	}
-	rec.Patched = true
+	b.unplaced, rec.Patched = unplaced, !ok
 	if !done {
 		return nil
 	}

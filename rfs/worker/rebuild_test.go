@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -180,5 +181,42 @@ func TestWhatCannotBeRebuiltKeepsTheReason(t *testing.T) {
 	}
 	if unbuilt == 0 {
 		t.Error("everything was rebuilt")
+	}
+}
+
+// TestVectorsWithoutAPlaceAreNamed: documents whose vectors cannot be put back count as reduced, and the first of each field is named.
+func TestVectorsWithoutAPlaceAreNamed(t *testing.T) {
+	r, err := repo.NewDir("../rebuild/testdata/9.5.3-indexed-vectors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(t.Context(), r, Request{SnapshotName: "snap1", EmitType: EmitAuto, MultiType: SplitTypes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range plan.Indices {
+		reduced, want, log := 0, 0, &strings.Builder{}
+		if x.Name == "placeless-stored" {
+			want = 2
+		}
+		s, err := openReading(t.Context(), r, x.Entry, 0, nil, Documents{
+			Fail: func(f *doc.Failure) error { return errors.New(f.Detail) },
+			Send: func(d *doc.Document) error {
+				if d.Reduced {
+					reduced++
+				}
+				return nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.documents.log = slog.New(slog.NewTextHandler(log, nil))
+		if err := s.read(t.Context(), 0, s.commit.MaxOrdinal); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(log.String(), "\n"); reduced != want || lines != min(want, 1) || want > 0 && !strings.Contains(log.String(), `field=o.v reason="which of `) {
+			t.Errorf("%s: %d documents are reduced, want %d:\n%s", x.Name, reduced, want, log)
+		}
 	}
 }

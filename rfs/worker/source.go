@@ -100,6 +100,7 @@ func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *b
 		}
 	}
 	x := &shardReading{openShard: o, end: end, memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
+	o.documents.log = r.Log
 	x.memory.edits = o.documents.editor != nil || o.documents.single != nil
 	read := o.options(opts.From, end, x.memory)
 	if s.entry.Trial != nil {

@@ -152,7 +152,7 @@ func (s Sources) String() string {
 	case s.State != SourcesRebuilt:
 		text += "--rebuild-sources rebuilds"
 	case s.Remedy == remedyVectors:
-		text += "put back as the cluster answers them"
+		text += "put back as the cluster answers them, where their place in the source is known"
 	case s.Remedy == remedyFields:
 		text += "rebuilt from stored fields and doc values"
 	default:
