@@ -258,7 +258,7 @@ func TestATopicArrivesWholeWhileProcessesAreKilled(t *testing.T) {
 		all = append(all, startConsumer(t, dir, args...))
 	}
 	kills, joined, left, halted, idle := 0, false, false, false, 0
-	begin, next := time.Now(), time.Now().Add(5*time.Second)
+	begin, next, told := time.Now(), time.Now().Add(5*time.Second), time.Now()
 	var account status.Report
 	for {
 		time.Sleep(500 * time.Millisecond)
@@ -300,6 +300,10 @@ func TestATopicArrivesWholeWhileProcessesAreKilled(t *testing.T) {
 			continue
 		}
 		idle = max(idle, len(account.Migration.Stream.Idle))
+		if x := account.Migration; time.Since(told) > 20*time.Second {
+			told = time.Now()
+			t.Logf("after %v: %d messages, lag %d, %d processes listed, %d kills", since.Round(time.Second), x.Totals.Indexed, x.Stream.Lag, x.Stream.Nodes, kills)
+		}
 		if x := account.Migration; halted && since > 22*time.Second+away && x.Totals.Indexed >= int64(messages) && x.Stream.Lag == 0 {
 			break
 		}
