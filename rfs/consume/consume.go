@@ -198,12 +198,18 @@ func (t *Task) advertise(ctx context.Context) error {
 	}
 }
 
+// mends reports whether waiting may mend an error: store, brokers or target did not answer, within the time of a lease for example,
+// or another process was faster.
+func mends(err error) bool {
+	return errors.Is(err, fault.ErrUnavailable) || errors.Is(err, cms.ErrConflict) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // retry calls f until it ends without an error, or with one that waiting does not mend.
 func (t *Task) retry(ctx context.Context, f func(context.Context) error) error {
 	begun := t.Clock.Read().Boot
 	for {
 		err := f(ctx)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, cms.ErrConflict) {
+		if err == nil || ctx.Err() != nil || !mends(err) {
 			return err
 		}
 		if d := t.Clock.Read().Boot - begun; d > t.Unavailable {

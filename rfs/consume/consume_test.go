@@ -190,27 +190,41 @@ func (f *failures) Record(_ context.Context, x []doc.Failure) error {
 
 func (f *failures) Sync(context.Context) error { return nil }
 
-// cutStore is the store as a process sees it that may be killed.
+// cutStore is the store as a process sees it that may be killed. A store that hangs answers nothing for 20 s, or
+// until the context ends.
 type cutStore struct {
 	cms.Store
-	killed *atomic.Bool
+	killed, hangs *atomic.Bool
+}
+
+func (s cutStore) reach(ctx context.Context) error {
+	if s.hangs.Load() {
+		if err := (bubbleClock{}).Sleep(ctx, 20*time.Second); err != nil {
+			return err
+		}
+		return fmt.Errorf("no answer: %w", fault.ErrUnavailable)
+	}
+	if s.killed.Load() {
+		return fmt.Errorf("killed: %w", fault.ErrUnavailable)
+	}
+	return nil
 }
 
 func (s cutStore) OfKind(ctx context.Context, kind string) (cms.Store, error) {
 	of, err := s.Store.OfKind(ctx, kind)
-	return cutStore{of, s.killed}, err
+	return cutStore{of, s.killed, s.hangs}, err
 }
 
 func (s cutStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
-	if s.killed.Load() {
-		return cms.Item{}, 0, fmt.Errorf("killed: %w", fault.ErrUnavailable)
+	if err := s.reach(ctx); err != nil {
+		return cms.Item{}, 0, err
 	}
 	return s.Store.Apply(ctx, id, t)
 }
 
 func (s cutStore) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
-	if s.killed.Load() {
-		return cms.Revision{}, fmt.Errorf("killed: %w", fault.ErrUnavailable)
+	if err := s.reach(ctx); err != nil {
+		return cms.Revision{}, err
 	}
 	return s.Store.Put(ctx, r)
 }
@@ -223,6 +237,7 @@ type world struct {
 	target  *landing
 	failed  *failures
 	started int
+	hangs   atomic.Bool // the store answers nothing
 }
 
 // process is a process of the session.
@@ -253,7 +268,7 @@ func inBubble(t *testing.T, partitions int, f func(w *world)) {
 func (w *world) start(change ...func(*consume.Task)) *process {
 	w.t.Helper()
 	p := &process{done: make(chan struct{})}
-	store := cutStore{w.store, &p.killed}
+	store := cutStore{w.store, &p.killed, &w.hangs}
 	w.started++
 	token := fmt.Sprintf("p%d", w.started)
 	session, err := cms.New(cms.Config{Store: store, Creator: token, Clock: cmstest.Clock{Start: time.Now()}})
@@ -370,6 +385,35 @@ func TestEveryMessageArrivesWhileProcessesComeAndGo(t *testing.T) {
 		}
 		if a := w.account(); len(a.Plan.Idle()) != 0 || w.target.sent < sum {
 			t.Errorf("%d idle", len(a.Plan.Idle()))
+		}
+	})
+}
+
+// TestAStoreThatHangsEndsNoProcess: what is asked of it ends by the deadlines of leases and locks, which waiting mends.
+func TestAStoreThatHangsEndsNoProcess(t *testing.T) {
+	inBubble(t, 4, func(w *world) {
+		all := []*process{w.start(), w.start(), w.start()}
+		const hangs = 40
+		for hang := range hangs {
+			for i := range 40 {
+				w.topic.add(i%4, fmt.Sprintf("%d-%d", hang, i), `{}`)
+			}
+			time.Sleep(time.Duration(15_000+270*hang) * time.Millisecond) // each meets the leases at another time
+			w.hangs.Store(true)
+			time.Sleep(6 * time.Second)
+			w.hangs.Store(false)
+		}
+		time.Sleep(time.Minute)
+		for i, p := range all {
+			select {
+			case <-p.done:
+				t.Errorf("process %d ended: %v", i, p.err)
+			default:
+				p.end()
+			}
+		}
+		if a := w.account(); w.target.size() != 40*hangs || a.Counts.Indexed != 40*hangs {
+			t.Errorf("%d documents are in the target, the account says %d", w.target.size(), a.Counts.Indexed)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func (t *Task) follow(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && !errors.Is(err, fault.ErrUnavailable):
+		case err != nil && !mends(err):
 			return err
 		case err == nil:
 			t.change(ctx, parts, wanted, fail)
@@ -125,7 +125,7 @@ func (t *Task) work(ctx context.Context, partition int) error {
 			pause = 10 * planInterval
 		case errors.Is(err, fault.ErrLeaseLost):
 			t.Log.Warn("the lease of a partition was lost", "partition", partition, "error", err)
-		case errors.Is(err, fault.ErrUnavailable), errors.Is(err, cms.ErrConflict):
+		case mends(err):
 			now := t.Clock.Read().Boot
 			if silent < 0 {
 				silent = now

@@ -121,7 +121,7 @@ func (t *Task) lead(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, cms.ErrConflict) && !errors.Is(err, fault.ErrLeaseLost):
+		case err != nil && !mends(err) && !errors.Is(err, fault.ErrLeaseLost):
 			return err
 		}
 		if err := t.Clock.Sleep(ctx, t.beat()); err != nil {
@@ -137,7 +137,7 @@ func (t *Task) leadOn(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, fault.ErrUnavailable), errors.Is(err, cms.ErrConflict): // partitions stay where they are
+		case err != nil && mends(err): // partitions stay where they are
 			t.Log.Warn("partitions cannot be assigned", "error", err)
 		case err != nil:
 			return err
