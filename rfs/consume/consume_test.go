@@ -199,7 +199,7 @@ type cutStore struct {
 
 func (s cutStore) reach(ctx context.Context) error {
 	if s.hangs.Load() {
-		if err := (bubbleClock{}).Sleep(ctx, 20*time.Second); err != nil {
+		if err := (cmstest.Clock{}).Sleep(ctx, 20*time.Second); err != nil {
 			return err
 		}
 		return fmt.Errorf("no answer: %w", fault.ErrUnavailable)
