@@ -152,7 +152,11 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 	if why == nil {
 		held.Marks, why = readMarks(ctx, source, client, state)
 	}
-	if why != nil {
+	if why == nil { // the session is of this source
+		if err := addRecorded(ctx, refused, state); err != nil {
+			return err
+		}
+	} else {
 		held.Marks = nil
 		c.log.Info("documents that were changed after the migration are not recognized as such", "reason", fault.Text(why))
 	}
@@ -271,6 +275,23 @@ func stateOfSession(ctx context.Context, o options, client *target.Client) (*cms
 	return state, end, nil
 }
 
+// addRecorded adds the failed documents that a fleet has recorded in the control index of the session.
+func addRecorded(ctx context.Context, all *verify.Failed, state *cms.Coordinator) error {
+	for d, err := range state.Refused(ctx) {
+		if err != nil {
+			return fmt.Errorf("failed documents in the %s: %w", controlIndex, err)
+		}
+		if d.ID != "" && !all.Add(d.Index, d.ID) {
+			return tooManyFailures("the "+controlIndex, all)
+		}
+	}
+	return nil
+}
+
+func tooManyFailures(where string, all *verify.Failed) error {
+	return config.Usage("%s names more than %d failed documents, which is more than can be held", where, all.Len())
+}
+
 // readMarks reads the sequence numbers that the target had when the source had arrived.
 func readMarks(ctx context.Context, source compared, client *target.Client, state *cms.Coordinator) (worker.Marks, error) {
 	m, err := source.marks(ctx, client, state)
@@ -321,7 +342,7 @@ func accountOfFailures(ctx context.Context, o options) (*verify.Failed, error) {
 		}
 		err = failed.Names(failed.NewPlain(r, o.identities), func(index, id string) error {
 			if !all.Add(index, id) {
-				return config.Usage("%s names more than %d failed documents, which is more than can be held", o.failedDir, all.Len())
+				return tooManyFailures(o.failedDir, all)
 			}
 			return nil
 		})

@@ -151,5 +151,16 @@ func TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex(t *testing.T) {
 	if len(noted) == 0 || len(remote) == 0 {
 		t.Errorf("%d documents are noted, %d in the bucket: each sink should have had work", len(noted), len(remote))
 	}
+	// A comparison on a machine without the directory takes those from the control index, and the others from the bucket.
+	given := append(append([]string{"", "--repo-uri", demo(t), "--snapshot-name", "snap1", "--target-host", n.URL, "--session-name", "sinks", "--output", "json"}, allow...),
+		inBucket[len(inBucket)-7:]...)
+	compared, report := verified(t, t.TempDir(), given)
+	explained := int64(0)
+	for _, x := range report.Indices {
+		explained += x.Failed
+	}
+	if compared.Code != 0 || explained != sums.Totals.Failed {
+		t.Errorf("a comparison: exit %d, %d documents explained, %d failed\n%s%s", compared.Code, explained, sums.Totals.Failed, notEqual(report), compared.Stderr)
+	}
 	t.Logf("%d documents failed: %d in the directory, %d in the bucket, %d noted", sums.Totals.Failed, len(local), len(remote), len(noted))
 }
