@@ -187,7 +187,7 @@ func changeItems(ctx context.Context, call *config.Call, o config.Stored, did, t
 	for _, arg := range call.Args {
 		id, err := cms.ParseID(arg)
 		if err != nil {
-			return fmt.Errorf("%w: %w", err, fault.ErrConfig)
+			return config.Usage("invalid work item id %q: `rfsctl items list` shows them", arg)
 		}
 		ids = append(ids, id)
 	}

@@ -186,6 +186,15 @@ func TestCancelGivesUpOpenItemsAndOnlyThose(t *testing.T) {
 	}
 }
 
+func TestAnItemIDThatIsNoneIsRefusedByName(t *testing.T) {
+	for _, command := range []string{"retry", "cancel"} {
+		code, _, errs := rfsctl(t, "items", command, "--coordinator-file", kept(t, time.Hour), "logs-1")
+		if code != 1 || !strings.Contains(errs, "invalid work item id \"logs-1\"") || strings.Contains(errs, "corrupt") {
+			t.Errorf("items %s: exit %d: %s", command, code, errs)
+		}
+	}
+}
+
 func TestShowTellsEverythingOfAnItem(t *testing.T) {
 	path := kept(t, time.Hour)
 	id := itemsOf(t, "--coordinator-file", path, "--state", "failed").Items[0].ID
