@@ -145,7 +145,7 @@ packages:
 release:
 	@deploy/package/build.sh $(VERSION) amd64 arm64
 
-## packages-test: the deb in a fresh Debian root (RFSD_DEBIAN_ROOT keeps one), the rpm's content
+## packages-test: deb and rpm in a fresh Debian root (RFSD_DEBIAN_ROOT keeps one); needs debootstrap and rpm
 packages-test:
 	@RFSD_PACKAGES=1 testing/gotest.sh packages-test -count=1 -timeout 60m ./deploy
 
