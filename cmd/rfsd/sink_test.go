@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/verify"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -50,6 +51,20 @@ func control(t *testing.T) *cms.Coordinator {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestAComparisonKnowsWhatAFleetRecorded reads the documents that are recorded as failed, each once.
+func TestAComparisonKnowsWhatAFleetRecorded(t *testing.T) {
+	c := control(t)
+	noted := []cms.Refused{{Index: "logs", ID: "a", Shard: 1}, {Index: "logs", ID: "b", Ordinal: 7}, {Index: "other", ID: "a"}, {Index: "logs", Ordinal: 9}} // the last without its id
+	if err := c.KeepRefused(t.Context(), noted); err != nil {
+		t.Fatal(err)
+	}
+	all := &verify.Failed{}
+	all.Add("logs", "a") // from the directory of this machine
+	if err := addRecorded(t.Context(), all, c); err != nil || all.Len() != 3 {
+		t.Errorf("%d documents, %v", all.Len(), err)
+	}
 }
 
 func stored(t *testing.T, c *cms.Coordinator) (n int) {
