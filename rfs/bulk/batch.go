@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/doc"
@@ -77,6 +78,25 @@ func (b *batch) append(d *doc.Document, action []byte, key uint64) {
 		b.counts.Reduced++
 	}
 }
+
+// reserve makes the body large enough for size more bytes. A body that becomes more than a small one gets all the memory of a full
+// one, most bytes, at once, and the items likewise: growing by a quarter each time copies and throws away four times as much.
+func (b *batch) reserve(size, most int) {
+	need := len(b.body) + size
+	switch {
+	case need <= cap(b.body):
+	case need > most/smallBody:
+		if n := len(b.items); n > 0 {
+			b.items = slices.Grow(b.items, n*most/max(len(b.body), 1)-n+1)
+		}
+		b.body = slices.Grow(b.body, max(size, most-len(b.body)))
+	default:
+		b.body = slices.Grow(b.body, max(size, len(b.body)))
+	}
+}
+
+// smallBody is the part of a full body, one smallBody-th, up to which a body is small.
+const smallBody = 16
 
 // extend extends the range of the batch to an ordinal.
 func (b *batch) extend(ordinal int64) { b.end = max(b.end, ordinal+1) }

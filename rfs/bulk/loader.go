@@ -217,9 +217,7 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 	if err != nil {
 		return err
 	}
-	if size > l.opts.MaxBytes {
-		b.body = slices.Grow(b.body, size)
-	}
+	b.reserve(size, l.opts.MaxBytes)
 	b.append(d, l.action, key)
 	if d.Rebuilt {
 		b.counts.Rebuilt++

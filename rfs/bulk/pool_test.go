@@ -122,3 +122,28 @@ func TestSendNow(t *testing.T) {
 		t.Errorf("watermark %d, %v", l.Watermark(), err)
 	}
 }
+
+// TestABodyGrowsInFewSteps fills a body with documents of 100 bytes: it is copied a few times while it is small, then it has all
+// its memory.
+func TestABodyGrowsInFewSteps(t *testing.T) {
+	const most = 4 << 20
+	l := New(Options{Sender: taker{}, MaxBytes: most})
+	var sizes, items []int
+	for i := range most / 200 {
+		if err := l.Add(t.Context(), sized(int64(i), 100)); err != nil {
+			t.Fatal(err)
+		}
+		if n := cap(l.cur.body); len(sizes) == 0 || sizes[len(sizes)-1] != n {
+			sizes = append(sizes, n)
+		}
+		if n := cap(l.cur.items); len(l.cur.body) > most/smallBody && (len(items) == 0 || items[len(items)-1] != n) {
+			items = append(items, n)
+		}
+	}
+	if len(sizes) > 14 || sizes[len(sizes)-1] > most*5/4 || len(items) > 2 {
+		t.Errorf("a body of %d bytes grew to %v, its items to %v", len(l.cur.body), sizes, items)
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

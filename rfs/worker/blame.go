@@ -50,6 +50,7 @@ func (u unmoved) returned() cms.Return {
 // unmoved describes the job for returned.
 func (j *job) unmoved() cms.Return {
 	now := j.runner.Clock.Read().Mono
+	j.lookAtReads(int64(now))
 	last := time.Duration(j.lastRead.Load())
 	u := unmoved{read: last != 0, age: now - j.acquired, since: now - max(last, j.acquired)}
 	if j.sent != nil {

@@ -21,6 +21,7 @@ type documents struct {
 	decoder *doc.Decoder
 	builder *builder       // nil: sources are stored
 	editor  DocumentEditor // nil: documents stay as they are
+	edited  doc.Document   // that the editor changes
 	single  *doc.KeepLast  // nil: documents with duplicate keys stay as they are
 	joiner  *joiner        // nil: documents get no join field
 	memory  *allowance     // nil: long documents are not bounded
@@ -85,7 +86,9 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 	}
 	before = d.Source
 	index := d.Index
-	keep, err = s.editor.Edit(&d, most)
+	s.edited = d // a local variable would be allocated for each document
+	keep, err = s.editor.Edit(&s.edited, most)
+	d = s.edited
 	switch {
 	case errors.Is(err, doc.ErrTooLong):
 		return d, false, s.tooLarge(&d, "the rules make it longer; "+s.memory.bound()), nil

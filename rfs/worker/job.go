@@ -38,7 +38,9 @@ type job struct {
 	sent      *sent         // what became of the requests; nil before the first
 	noted     *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent
 	alone     *alone        // nil unless the lease is to be worked on alone
-	lastRead  atomic.Int64  // monotonic clock in ns when the last record was read; 0 before
+	reads     atomic.Int64  // records that were read
+	seen      atomic.Int64  // of these, how many lastRead is of
+	lastRead  atomic.Int64  // monotonic clock in ns when the last record had been read, as of the last look; 0 before the first
 	acquired  time.Duration // monotonic clock
 	firstRead atomic.Int64  // monotonic clock in ns when setup ended: the first document was read; 0 before
 	copied    time.Duration // monotonic clock when the copying ended
@@ -138,15 +140,23 @@ func (j *job) copy(ctx context.Context) error {
 // Sink takes the documents of a source, in order.
 type Sink struct{ j *job }
 
-// Read notes that the record at an ordinal was read, which comes before anything that is done with it.
+// Read notes that the record at an ordinal was read, which comes before anything that is done with it. The clock is read for
+// the first one only: that takes longer than reading a small document.
 func (s *Sink) Read(ordinal int64) {
-	now := s.j.runner.Clock.Read().Mono
-	s.j.lastRead.Store(int64(now))
-	if s.j.firstRead.Load() == 0 {
-		s.j.firstRead.Store(int64(now))
+	if s.j.reads.Add(1) == 1 {
+		now := int64(s.j.runner.Clock.Read().Mono)
+		s.j.firstRead.Store(now)
+		s.j.lookAtReads(now)
 	}
 	if s.j.alone != nil {
 		s.j.alone.last = ordinal
+	}
+}
+
+// lookAtReads notes the time if records were read since the last look. There is one every reportInterval.
+func (j *job) lookAtReads(now int64) {
+	if n := j.reads.Load(); j.seen.Swap(n) != n {
+		j.lastRead.Store(now)
 	}
 }
 
@@ -299,6 +309,7 @@ func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
 	moved := false // whether the first progress is recorded: it tells a slow shard from a deadly one
 	for j.runner.Clock.Sleep(ctx, reportInterval) == nil {
 		now := j.runner.Clock.Read().Mono
+		j.lookAtReads(int64(now))
 		err := j.lease.MayStart(ctx)
 		// Often at first: whatever kills workers early must not undo all they did.
 		due := min(j.runner.recordEvery(), max((now-begin)/2, j.runner.recordEvery()/16))
