@@ -191,3 +191,43 @@ func appendGeo(dst []byte, v int64) []byte {
 	dst = appendDouble(append(dst, `,"lon":`...), float64(int32(v))*(360.0/(1<<32)))
 	return append(dst, '}')
 }
+
+// unscaled returns the number that Elasticsearch answers for a value of a scaled_float (decodeForSyntheticSource of its mapper): one
+// that scaled again gives the value.
+func unscaled(value int64, factor float64) float64 {
+	v := float64(value) / factor
+	if math.IsInf(v, 0) {
+		return math.Copysign(math.MaxFloat64, v)
+	}
+	switch again := roundHalfUp(v * factor); {
+	case again > value:
+		v -= ulp(v)
+	case again < value:
+		v += ulp(v)
+	}
+	return v
+}
+
+// roundHalfUp is Math.round of Java: what lies between two integers goes up, what is beyond them becomes the last one.
+func roundHalfUp(v float64) int64 {
+	switch {
+	case v >= math.MaxInt64:
+		return math.MaxInt64
+	case v <= math.MinInt64:
+		return math.MinInt64
+	}
+	down := math.Floor(v)
+	if v-down >= 0.5 {
+		down++
+	}
+	return int64(down)
+}
+
+// ulp is Math.ulp of Java: the distance of a number to the next one that is farther from zero.
+func ulp(v float64) float64 {
+	v = math.Abs(v)
+	if v == math.MaxFloat64 {
+		return v - math.Nextafter(v, 0)
+	}
+	return math.Nextafter(v, math.Inf(1)) - v
+}

@@ -1,7 +1,10 @@
 package rebuild
 
 import (
+	"fmt"
 	"math"
+	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -44,5 +47,29 @@ func TestDateFormat(t *testing.T) {
 	}
 	if got := string(isoDate(nil, time.Unix(253402300800, 1))); got != `"+10000-01-01T00:00:00.000000001Z"` {
 		t.Errorf("year 10000: %s", got)
+	}
+}
+
+// TestScaledNumbers compares numbers with those of a JVM, which computed them as the mapper of Elasticsearch does: value, factor,
+// number.
+func TestScaledNumbers(t *testing.T) {
+	raw, err := os.ReadFile("testdata/scaled.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for line := range strings.Lines(string(raw)) {
+		var value int64
+		var factor, want float64
+		if _, err := fmt.Sscan(line, &value, &factor, &want); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if got := unscaled(value, factor); got != want {
+			t.Errorf("%d / %v: %v, want %v", value, factor, got, want)
+		}
+		count++
+	}
+	if count != 400 {
+		t.Errorf("%d numbers", count)
 	}
 }

@@ -2,6 +2,7 @@ package rebuild
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -61,6 +62,13 @@ func numberOf(f *node) renderNumber {
 		return func(dst []byte, v int64) []byte { return appendFloat(dst, sortableFloat(v), 32) }
 	case "half_float":
 		return func(dst []byte, v int64) []byte { return appendFloat(dst, sortableHalf(v), 32) }
+	case "unsigned_long": // 2^63 is taken off, so that the order is that of signed numbers
+		return func(dst []byte, v int64) []byte { return appendUnsigned(dst, v^math.MinInt64) }
+	case "scaled_float":
+		if f.params.Scaling <= 0 {
+			return nil
+		}
+		return func(dst []byte, v int64) []byte { return appendFloat(dst, unscaled(v, f.params.Scaling), 64) }
 	case "boolean":
 		return func(dst []byte, v int64) []byte { return strconv.AppendBool(dst, v != 0) }
 	case "geo_point":
@@ -87,8 +95,10 @@ func understood(f *node) bool {
 	switch f.kind {
 	case "alias", "long", "integer", "short", "byte", "double", "float", "half_float", "boolean", "geo_point", "ip", "keyword", "text":
 		return true
-	case "completion", "sparse_vector":
+	case "completion", "sparse_vector", "unsigned_long":
 		return true
+	case "scaled_float":
+		return f.params.Scaling > 0
 	case "dense_vector", "rank_vectors":
 		_, width := f.params.elements()
 		return width > 0
@@ -109,12 +119,15 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 	switch f.kind {
 	case "alias":
 		return nil, "", nil
-	case "long", "integer", "short", "byte", "double", "float", "half_float", "boolean", "geo_point", "date", "date_nanos":
+	case "long", "integer", "short", "byte", "double", "float", "half_float", "unsigned_long", "scaled_float", "boolean", "geo_point", "date", "date_nanos":
 		if !f.params.columns() {
 			return nil, "", nil // in _ignored_source
 		}
 		render := numberOf(f)
-		if render == nil {
+		switch {
+		case render == nil && f.kind == "scaled_float":
+			return nil, "the mapping does not say by what it is multiplied", nil
+		case render == nil:
 			return nil, "the format " + f.params.Format + " is not known", nil
 		}
 		return s.numberLayers(ctx, f, render)

@@ -103,6 +103,11 @@ func (l *vector) load(ctx context.Context, s *segment, out *values) error {
 			magnitude = math.Float32frombits(uint32(v))
 		}
 	}
+	return l.all(b, magnitude, out)
+}
+
+// all appends the vector of a document, or its vectors.
+func (l *vector) all(b []byte, magnitude float32, out *values) error {
 	out.array = true
 	size := l.dims * l.width
 	switch rest := len(b) - size; {

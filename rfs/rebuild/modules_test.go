@@ -1,0 +1,108 @@
+package rebuild_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+// TestNumbersOfModules reads columns of the type long as if they were unsigned_long and scaled_float, which lie in the same places but
+// which no published part of Elasticsearch has: every value, its order and what is malformed must be that of the long.
+func TestNumbersOfModules(t *testing.T) {
+	for _, c := range []struct {
+		name, mapping string
+		of            func(v int64) any
+	}{
+		{"unsigned_long", `{"type":"unsigned_long"`, func(v int64) any { return json.Number(strconv.FormatUint(uint64(v)^1<<63, 10)) }},
+		{"scaled_float", `{"type":"scaled_float","scaling_factor":1`, func(v int64) any { return float64(v) }},
+		{"scaled_float by 100", `{"type":"scaled_float","scaling_factor":100`, func(v int64) any { return float64(v) / 100 }},
+	} {
+		for _, snapshot := range []string{"8.19.21-rebuild", "9.5.3-rebuild"} {
+			t.Run(c.name+" of "+snapshot, func(t *testing.T) {
+				dir := filepath.Join("testdata", snapshot)
+				want, err := truth.Load(false, dir+".ndjson.gz")
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := repo.NewDir(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := truth.Docs{}
+				for _, x := range indicesOf(t, dir, []string{"types", "types-arrays", "types-logsdb"}) {
+					body := string(x.Source.Mappings[0].Body)
+					changed := strings.Replace(body, `"long":{"type":"long"`, `"long":`+c.mapping, 1)
+					if changed == body {
+						t.Fatalf("%s has no field long", x.Name)
+					}
+					x.Source.Mappings[0].Body = []byte(changed)
+					readShard(t.Context(), t, r, x, 0, 0, got)
+				}
+				values := 0
+				for k, source := range got {
+					w, g := member(t, want[k]), member(t, source)
+					if len(w) != len(g) {
+						t.Errorf("%v: %v, want those of %v", k, g, w)
+						continue
+					}
+					for i := range w {
+						if n, ok := w[i].(json.Number); ok {
+							v, err := n.Int64()
+							if err != nil {
+								t.Fatal(err)
+							}
+							w[i] = c.of(v)
+							values++
+						}
+						if !same(g[i], w[i]) {
+							t.Errorf("%v: %v, want %v", k, g[i], w[i])
+						}
+					}
+				}
+				if values < 20 {
+					t.Errorf("%d values were compared", values)
+				}
+			})
+		}
+	}
+}
+
+// member returns the values of the field long.
+func member(t *testing.T, source []byte) []any {
+	t.Helper()
+	var m map[string]any
+	d := json.NewDecoder(bytes.NewReader(source))
+	d.UseNumber()
+	if err := d.Decode(&m); err != nil {
+		t.Fatalf("%s: %v", source, err)
+	}
+	switch v := m["long"].(type) {
+	case nil:
+		return nil
+	case []any:
+		return v
+	default:
+		return []any{v}
+	}
+}
+
+// same reports whether a value is another one, a number within the last digit of a double.
+func same(got, want any) bool {
+	f, ok := want.(float64)
+	if !ok {
+		return got == want
+	}
+	n, ok := got.(json.Number)
+	if !ok {
+		return false
+	}
+	v, err := n.Float64()
+	return err == nil && math.Abs(v-f) <= math.Abs(f)*0x1p-52
+}
