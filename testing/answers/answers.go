@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -32,7 +33,7 @@ const most = 200
 func Ask(ctx context.Context, c rest.Client, all []Search) ([]Search, error) {
 	answered, refused, err := ask(ctx, c, all)
 	if err == nil && len(refused) > 0 {
-		err = fmt.Errorf("%d searches are refused: %w", len(refused), refused[0])
+		err = fmt.Errorf("%d searches are refused: %w", len(refused), errors.Join(refused...))
 	}
 	return answered, err
 }

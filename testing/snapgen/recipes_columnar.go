@@ -132,7 +132,7 @@ func columnarIndices() []columnarIndex {
 
 // makeColumnar makes the indices of the columnar modes.
 func makeColumnar(ctx context.Context, l *lab) error {
-	if err := l.boot(ctx, "9.5.3"); err != nil {
+	if err := l.bootWithZstd(ctx, "9.5.3"); err != nil {
 		return err
 	}
 	if err := l.register(ctx, nil); err != nil {
@@ -153,7 +153,11 @@ func makeColumnar(ctx context.Context, l *lab) error {
 			}
 		}
 	}
-	if err := l.ask(ctx, "types", "types-logs", "types-stored", "params", "texts", "nested", "nested-types", "nested-logs"); err != nil {
+	var names []string
+	for _, x := range columnarIndices() {
+		names = append(names, x.name)
+	}
+	if err := l.ask(ctx, names...); err != nil {
 		return err
 	}
 	return l.take(ctx, "snap1", "")

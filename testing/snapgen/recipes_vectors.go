@@ -43,6 +43,9 @@ func vectorRecipes() []recipe {
 					return err
 				}
 			}
+			if err := l.ask(ctx, "vec", "vec-kept"); err != nil {
+				return err
+			}
 			return l.take(ctx, "snap1", "")
 		},
 	})
@@ -211,6 +214,13 @@ func makeVectors(ctx context.Context, l *lab, version string) error {
 				return fmt.Errorf("%s: %w", x.name, err)
 			}
 		}
+	}
+	var names []string
+	for _, x := range indices {
+		names = append(names, x.name)
+	}
+	if err := l.ask(ctx, names...); err != nil {
+		return err
 	}
 	if err := l.take(ctx, "snap1", ""); err != nil || nine {
 		return err
