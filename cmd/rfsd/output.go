@@ -78,6 +78,29 @@ func printed(w io.Writer, r interface{ writeText(w io.Writer) }, asJSON bool, co
 // operator has to look at.
 func (r *report) writeText(w io.Writer) {
 	r.writePhases(w)
+	r.writeTable(w)
+	r.writeIndices(w)
+	r.writeProblems(w)
+	r.writeDocuments(w)
+	if r.DryRun {
+		fmt.Fprintln(w, "this was a dry run (--discard): nothing was sent; \"indexed\" counts what would have been")
+	}
+	if r.SafeFrom != nil && r.Cluster {
+		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))
+	}
+	if r.Trial != nil {
+		r.Trial.write(w)
+	} else if r.Complete && r.ItemsRun == 0 {
+		fmt.Fprintln(w, "everything was done before this run; a new --session-name starts a new migration")
+	}
+	if r.Verification != nil {
+		printVerification(w, r.Verification)
+	}
+	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, progress.Bytes(r.RepositoryBytes))
+}
+
+// writeTable prints one line per index and the totals.
+func (r *report) writeTable(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	kept := func(text string) string {
 		if r.Totals.Kept == 0 {
@@ -107,6 +130,10 @@ func (r *report) writeText(w io.Writer) {
 	if err := t.Flush(); err != nil {
 		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rfsd: write summary:", err)
 	}
+}
+
+// writeIndices prints what is to be known of single indices.
+func (r *report) writeIndices(w io.Writer) {
 	var same terminal.Grouped
 	for _, x := range r.Indices {
 		if x.State == cms.PhaseFailed {
@@ -145,6 +172,10 @@ func (r *report) writeText(w io.Writer) {
 			fmt.Fprintf(w, "index %s is paused: %s\n", x.Index, x.Paused)
 		}
 	}
+}
+
+// writeProblems prints what was given up or left out.
+func (r *report) writeProblems(w io.Writer) {
 	for _, p := range r.Problems {
 		if r.failedIndex(p.Index) {
 			continue // said once above
@@ -162,6 +193,10 @@ func (r *report) writeText(w io.Writer) {
 		fmt.Fprintf(w, "%d files were not verified (nothing in them lives, or only a part is needed): %s\n",
 			len(r.NotVerified), strings.Join(r.NotVerified[:min(5, len(r.NotVerified))], ", "))
 	}
+}
+
+// writeDocuments prints what became of documents that did not arrive as they were, at once.
+func (r *report) writeDocuments(w io.Writer) {
 	if r.Totals.Failed > 0 {
 		if left := r.FailedLeft; left != nil && int64(*left) < r.Totals.Failed {
 			fmt.Fprintf(w, "%d documents did not arrive when they were sent; %s holds %d of them still, rfsd redrive has delivered the others\n", r.Totals.Failed, r.FailedDir, *left)
@@ -177,21 +212,6 @@ func (r *report) writeText(w io.Writer) {
 	if r.Totals.Reduced > 0 {
 		fmt.Fprintf(w, "%d documents are reduced: what their sources lack is not in the snapshot, or where it belongs is not known; --accept-reduced-sources accepts that (exit code 0)\n", r.Totals.Reduced)
 	}
-	if r.DryRun {
-		fmt.Fprintln(w, "this was a dry run (--discard): nothing was sent; \"indexed\" counts what would have been")
-	}
-	if r.SafeFrom != nil && r.Cluster {
-		fmt.Fprintln(w, safety(*r.SafeFrom, time.Now()))
-	}
-	if r.Trial != nil {
-		r.Trial.write(w)
-	} else if r.Complete && r.ItemsRun == 0 {
-		fmt.Fprintln(w, "everything was done before this run; a new --session-name starts a new migration")
-	}
-	if r.Verification != nil {
-		printVerification(w, r.Verification)
-	}
-	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, progress.Bytes(r.RepositoryBytes))
 }
 
 func (r *report) failedIndex(name string) bool {
