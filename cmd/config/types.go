@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/pattern"
@@ -230,28 +232,16 @@ func (w *Workers) parse(text string) error {
 
 const maxWorkers = 256
 
-// Size is a number of bytes: 512MB (10^6), 1GiB (2^30), or a plain number.
+// Size is a number of bytes: 512MB (10^6), 1GiB (2^30), 1.5GB, or a plain number.
 type Size int64
 
 func (s *Size) parse(text string) error {
-	units := []struct {
-		name string
-		size int64
-	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
-	text = strings.TrimSpace(text)
-	for _, u := range units {
-		number, ok := strings.CutSuffix(text, u.name)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-		if err != nil || n < 0 || n > (1<<50)/u.size {
-			return errSyntax
-		}
-		*s = Size(n * u.size)
-		return nil
+	n, err := humanize.ParseBytes(strings.TrimSpace(text))
+	if err != nil || n > 1<<50 || strings.Contains(text, ",") { // a comma is a decimal point to some, and left out by the library
+		return errSyntax
 	}
-	return errSyntax
+	*s = Size(n)
+	return nil
 }
 
 // Part is the part N of Of equal parts; N is 0 for none.
