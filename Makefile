@@ -152,10 +152,10 @@ packages-test:
 clean:
 	rm -rf $(BIN)
 
-## bench: reading beside Lucene, exporting, and into a real OpenSearch beside a minimal client
+## bench: the table of docs/PERFORMANCE.md, each figure beside its limit; BENCHFLAGS='-part reading' for a part
 bench: build
 	$(GO) build -o $(BIN)/bench ./testing/bench
-	$(BIN)/bench $(BENCHFLAGS)
+	$(BIN)/bench $(or $(BENCHFLAGS),-part all -write docs/PERFORMANCE.md)
 
 ## demo: migrates a bundled real snapshot into files; TARGET=opensearch starts a real one and migrates into it
 demo: build

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,7 +76,7 @@ func TestTheFillerSendsWhatTheSourceClaims(t *testing.T) {
 		_, _ = w.Write([]byte(`{"errors":false}`))
 	}))
 	defer server.Close()
-	s, err := fill(t.Context(), rest.Client{URL: server.URL}, t.TempDir(), corpus.Mixed, "default", 6000)
+	s, err := fill(t.Context(), rest.Client{URL: server.URL}, t.TempDir(), kind{Corpus: corpus.Mixed, Codec: "default", Shards: 4, Documents: 6000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestASnapshotIsKeptWholeOrNotAtAll(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(from, "index-0"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, home, err := cached(cache, corpus.Logs, "default", 10)
+	_, home, err := cached(cache, kind{Corpus: corpus.Logs, Codec: "default", Documents: 10})
 	if !isAbsent(err) {
 		t.Fatalf("found before it was made: %v", err)
 	}
@@ -120,7 +121,7 @@ func TestASnapshotIsKeptWholeOrNotAtAll(t *testing.T) {
 	if err := s.keep(home, from); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := cached(cache, corpus.Logs, "default", 10)
+	again, _, err := cached(cache, kind{Corpus: corpus.Logs, Codec: "default", Documents: 10})
 	if err != nil || *again != *s {
 		t.Fatalf("kept %+v, found %+v, %v", s, again, err)
 	}
@@ -129,18 +130,29 @@ func TestASnapshotIsKeptWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestTheBestRoundCountsWithTheLargestMemory(t *testing.T) {
+func TestTheMedianRoundCountsWithTheLargestMemory(t *testing.T) {
 	rounds := []run{
 		{usage: usage{CPUSeconds: 3, PeakBytes: 10}, Resent: 2},
 		{usage: usage{CPUSeconds: 1, PeakBytes: 5}},
 		{usage: usage{CPUSeconds: 2, PeakBytes: 7}, Retried: 1},
 	}
+	var order []string
 	i := 0
-	got, err := best(len(rounds), byCPU, func() (run, error) { i++; return rounds[i-1], nil })
-	if err != nil || got.CPUSeconds != 1 || got.PeakBytes != 10 || got.Resent != 2 || got.Retried != 1 {
+	got, err := alternate(len(rounds), byCPU, func() (run, error) {
+		i++
+		order = append(order, "first")
+		return rounds[i-1], nil
+	}, func() (run, error) {
+		order = append(order, "second")
+		return run{}, nil
+	})
+	if err != nil || got[0].CPUSeconds != 2 || got[0].PeakBytes != 10 || got[0].Resent != 2 || got[0].Retried != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := best(2, byTime, func() (run, error) { return run{}, errors.New("lost a document") }); err == nil {
+	if !slices.Equal(order, []string{"first", "second", "first", "second", "first", "second"}) {
+		t.Errorf("the rounds were not alternated: %v", order)
+	}
+	if _, err := alternate(2, byTime, func() (run, error) { return run{}, errors.New("lost a document") }); err == nil {
 		t.Error("a failed round passed")
 	}
 }

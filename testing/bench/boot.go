@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 
 	"github.com/rfsd/rfsd/testing/bench/corpus"
 	"github.com/rfsd/rfsd/testing/cluster"
@@ -12,9 +13,10 @@ import (
 // heap is what both servers get: the size of a small node in production, on a small machine.
 const heap = "1g"
 
-// makeSource fills a real Elasticsearch and keeps its snapshot at home.
-func makeSource(ctx context.Context, home string, kind corpus.Kind, codec string, documents int) (s *source, err error) {
-	node, err := cluster.Boot(ctx, "elasticsearch", "7.10.2", cluster.Heap(heap))
+// makeSource fills a real cluster and keeps its snapshot at home.
+func makeSource(ctx context.Context, home string, k kind) (s *source, err error) {
+	product, version, _ := strings.Cut(k.Cluster, "-")
+	node, err := cluster.Boot(ctx, product, version, nodeOptions(k)...)
 	if err != nil {
 		return nil, err
 	}
@@ -24,10 +26,18 @@ func makeSource(ctx context.Context, home string, kind corpus.Kind, codec string
 		return nil, err
 	}
 	location := filepath.Join(node.Repos, "bench")
-	if s, err = fill(ctx, c, location, kind, codec, documents); err != nil {
+	if s, err = fill(ctx, c, location, k); err != nil {
 		return nil, err
 	}
 	return s, s.keep(home, location)
+}
+
+// nodeOptions are those of the node that makes a source: documents of 100 MB need more than others.
+func nodeOptions(k kind) []cluster.Option {
+	if k.Corpus == corpus.Giant {
+		return []cluster.Option{cluster.Heap("4g"), cluster.Setting("http.max_content_length", "200mb")}
+	}
+	return []cluster.Option{cluster.Heap(heap)}
 }
 
 // bootTarget starts a real OpenSearch with default settings and gives its URL.

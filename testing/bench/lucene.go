@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,30 +19,40 @@ var readerSource []byte
 //go:embed lucene/pom.xml
 var readerPOM []byte
 
-// The versions of Lucene that stored fields and columns are read with.
-const (
-	storedLucene  = "8.7.0" // that of the source
-	columnsLucene = "9.12.3"
-)
+// columnsLucene is the version of Lucene that columns are read with.
+const columnsLucene = "9.12.3"
 
-// luceneRounds is how often Lucene reads everything; its best round counts, when the JIT is done.
-const luceneRounds = 12
+// warmUp is how often Lucene reads everything before it is measured, when the JIT is done.
+const warmUp = 8
 
-// luceneResult is what Lucene's own reader says about the shards.
-type luceneResult struct {
-	Documents   int       `json:"documents"` // live
-	SourceBytes int64     `json:"source_bytes"`
-	ShardBytes  int64     `json:"shard_bytes"`        // all files of all shards
-	StoredBytes int64     `json:"stored_field_bytes"` // those that hold stored fields
-	CPUSeconds  []float64 `json:"cpu_seconds"`        // of the reading thread, per round
+// luceneRound is what Lucene's own reader reports of one round.
+type luceneRound struct {
+	Documents   int     `json:"documents"` // live
+	SourceBytes int64   `json:"source_bytes"`
+	ShardBytes  int64   `json:"shard_bytes"`        // all files of all shards
+	StoredBytes int64   `json:"stored_field_bytes"` // those that hold stored fields
+	CPUSeconds  float64 `json:"cpu_seconds"`        // of the process
 }
 
-// Best is the CPU time of the fastest round in seconds.
-func (r *luceneResult) Best() float64 { return slices.Min(r.CPUSeconds) }
+// luceneReader is a process that reads the shards of a snapshot with Lucene, as often as it is asked.
+type luceneReader struct {
+	s       *source
+	version string
+	child   *child
+	dir     string // the unpacked shards
+}
 
-// readWithLucene compiles the reader when needed, unpacks the snapshot to a temporary directory and reads it.
-func readWithLucene(ctx context.Context, cache string, s *source) (*luceneResult, error) {
-	classes, err := compileReader(ctx, filepath.Join(cache, "bench", "lucene-"+storedLucene), storedLucene, "StoredFields.java", readerSource)
+// startLucene compiles the reader when needed, unpacks the snapshot to a temporary directory, and starts Lucene of the generation
+// that wrote it, which reads it some times to warm up.
+func startLucene(ctx context.Context, cache string, s *source) (r *luceneReader, err error) {
+	lib := filepath.Join(cache, s.Cluster, "lib")
+	core, err := filepath.Glob(filepath.Join(lib, "lucene-core-*.jar"))
+	if err != nil || len(core) != 1 {
+		return nil, fmt.Errorf("lucene of %s: %q: %w", s.Cluster, core, exec.ErrNotFound)
+	}
+	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(core[0]), "lucene-core-"), ".jar")
+	home := filepath.Join(cache, "bench", "reader-"+s.Cluster)
+	classes, err := compile(ctx, home, filepath.Join(lib, "*"), "StoredFields.java", readerSource)
 	if err != nil {
 		return nil, err
 	}
@@ -51,24 +60,37 @@ func readWithLucene(ctx context.Context, cache string, s *source) (*luceneResult
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir)
+		}
+	}()
 	shardDirs, err := unpack(ctx, s.Repo, dir)
 	if err != nil {
 		return nil, fmt.Errorf("unpacking the snapshot: %w", err)
 	}
-	args := append([]string{"-Xmx512m", "-cp", classes, "StoredFields", strconv.Itoa(luceneRounds)}, shardDirs...)
-	out, err := exec.CommandContext(ctx, java("java"), args...).Output()
+	args := []string{"-Xmx1g", "-Des.nativelibs.path=" + filepath.Join(lib, "platform", "linux-x64"), "-cp", classes, "StoredFields", strconv.Itoa(warmUp)}
+	c, err := startChild(ctx, java("java"), append(args, shardDirs...)...)
 	if err != nil {
-		return nil, fmt.Errorf("reading with Lucene: %w", withStderr(err))
+		return nil, err
 	}
-	r := &luceneResult{}
-	if err := json.Unmarshal(out, r); err != nil {
-		return nil, fmt.Errorf("reading with Lucene: %w", err)
+	return &luceneReader{s: s, version: version, child: c, dir: dir}, nil
+}
+
+// round reads everything once.
+func (r *luceneReader) round() (luceneRound, error) {
+	var x luceneRound
+	if err := r.child.ask(&x); err != nil {
+		return x, fmt.Errorf("reading with Lucene: %w", err)
 	}
-	if r.Documents != s.Documents || r.SourceBytes != s.Bytes {
-		return nil, fmt.Errorf("lucene reads %d documents of %d bytes, indexed were %d of %d", r.Documents, r.SourceBytes, s.Documents, s.Bytes)
+	if x.Documents != r.s.Documents || x.SourceBytes != r.s.Bytes {
+		return x, fmt.Errorf("lucene reads %d documents of %d bytes, indexed were %d of %d", x.Documents, x.SourceBytes, r.s.Documents, r.s.Bytes)
 	}
-	return r, nil
+	return x, nil
+}
+
+func (r *luceneReader) close() error {
+	return errors.Join(r.child.close(), os.RemoveAll(r.dir))
 }
 
 // compileReader fetches a version of Lucene through Maven, compiles a reader and returns its class path.
@@ -78,10 +100,8 @@ func compileReader(ctx context.Context, home, version, name string, source []byt
 		return "", err
 	}
 	pom := bytes.Replace(readerPOM, []byte("VERSION"), []byte(version), 1)
-	for name, content := range map[string][]byte{"pom.xml": pom, name: source} {
-		if err := os.WriteFile(filepath.Join(home, name), content, 0o644); err != nil {
-			return "", err
-		}
+	if err := os.WriteFile(filepath.Join(home, "pom.xml"), pom, 0o644); err != nil {
+		return "", err
 	}
 	if found, err := filepath.Glob(filepath.Join(jars, "lucene-core-*.jar")); err != nil || len(found) == 0 {
 		mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(home, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+jars)
@@ -89,7 +109,17 @@ func compileReader(ctx context.Context, home, version, name string, source []byt
 			return "", fmt.Errorf("fetching Lucene: %w: %s", err, tail(out))
 		}
 	}
-	classPath := filepath.Join(jars, "*")
+	return compile(ctx, home, filepath.Join(jars, "*"), name, source)
+}
+
+// compile compiles a program of one file and returns its class path.
+func compile(ctx context.Context, home, classPath, name string, source []byte) (string, error) {
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(home, name), source, 0o644); err != nil {
+		return "", err
+	}
 	javac := exec.CommandContext(ctx, java("javac"), "-d", home, "-cp", classPath, filepath.Join(home, name))
 	if out, err := javac.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling the Lucene reader: %w: %s", err, tail(out))

@@ -18,21 +18,26 @@ import (
 
 type options struct {
 	rfsd      string
-	kind      corpus.Kind
-	codec     string
-	documents int
+	kind      kind
 	rounds    int
 	target    string // OpenSearch version, none for no target
 	targetURL string
 	lucene    bool
-	columns   int // documents whose columns are read, instead of all else
+	columns   int    // documents whose columns are read, instead of all else
+	part      string // of the table in the document, instead of all else
+	document  string // that the table is written to
 	json      bool
 	cache     string
 }
 
 func main() {
-	if len(os.Args) > 2 && os.Args[1] == measureVerb {
-		os.Exit(measureChild(os.Args[2:]))
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case measureVerb:
+			os.Exit(measureChild(os.Args[2:]))
+		case pipelineVerb:
+			os.Exit(pipelineChild(os.Args[2]))
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := bench(ctx, os.Args[1:])
@@ -47,36 +52,34 @@ func parse(args []string) (options, error) {
 	o := options{}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&o.rfsd, "rfsd", "bin/rfsd", "the program to measure")
-	kind := fs.String("corpus", string(corpus.Mixed), "mixed (access logs and orders, 0.9 KB), logs (324-byte lines) or tiny (39-byte counters)")
-	fs.StringVar(&o.codec, "codec", "default", "index.codec of the source: default (LZ4) or best_compression (DEFLATE)")
-	fs.IntVar(&o.documents, "documents", 0, "documents to index (0: about 200 MB of them)")
-	fs.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; the best counts, and the largest memory")
+	name := fs.String("corpus", string(corpus.Mixed), "mixed (access logs and orders, 0.9 KB), wide (4 KB), long (1 MB), logs (324-byte lines) or tiny (39-byte counters)")
+	fs.StringVar(&o.kind.Cluster, "source", ordinaryCluster, "product and version of the cluster that makes the snapshot")
+	fs.IntVar(&o.kind.Shards, "shards", ordinaryShards, "shards of the source's index")
+	fs.StringVar(&o.kind.Codec, "codec", "default", "index.codec of the source: default (LZ4) or best_compression (DEFLATE)")
+	fs.IntVar(&o.kind.Documents, "documents", 0, "documents to index (0: about 200 MB of them)")
+	fs.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; the median counts, and the largest memory")
 	fs.StringVar(&o.target, "target", "2.19.4", "version of OpenSearch to migrate into, or none")
 	fs.StringVar(&o.targetURL, "target-url", "", "a running cluster to migrate into, instead of starting one; its index bench is deleted")
 	fs.BoolVar(&o.lucene, "lucene", true, "read the shards with Lucene, too (needs a JDK and Maven)")
 	fs.IntVar(&o.columns, "columns", 0, "read columns of doc values of so many documents beside Lucene, and nothing else")
+	fs.StringVar(&o.part, "part", "", "measure a part of the table of docs/PERFORMANCE.md, and nothing else: all, "+strings.Join(partNames(), ", "))
+	fs.StringVar(&o.document, "write", "", "write the table of all parts that were measured into this file")
 	output := fs.String("output", "text", "text or json")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	o.kind = corpus.Kind(*kind)
+	o.kind.Corpus = corpus.Kind(*name)
 	switch {
 	case fs.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	case *output != "text" && *output != "json":
 		return o, fmt.Errorf("--output is text or json, not %q", *output)
-	case o.rounds < 1 || o.documents < 0 || o.columns < 0:
-		return o, errors.New("--rounds must be at least 1, --documents and --columns not negative")
+	case o.rounds < 1 || o.kind.Shards < 1 || o.kind.Documents < 0 || o.columns < 0:
+		return o, errors.New("--rounds and --shards must be at least 1, --documents and --columns not negative")
 	}
 	o.json = *output == "json"
-	if o.documents == 0 {
-		o.documents = 220_000
-		switch o.kind {
-		case corpus.Logs:
-			o.documents = 650_000
-		case corpus.Tiny:
-			o.documents = 1_000_000
-		}
+	if o.kind.Documents == 0 {
+		o.kind.Documents = o.kind.Corpus.Usual()
 	}
 	var err error
 	o.cache, err = cluster.CacheDir()
@@ -91,7 +94,10 @@ func bench(ctx context.Context, args []string) error {
 	if o.columns > 0 {
 		return readColumns(ctx, o, os.Stdout)
 	}
-	s, err := provide(ctx, o)
+	if o.part != "" || o.document != "" {
+		return table(ctx, o)
+	}
+	s, err := provide(ctx, o.cache, o.kind)
 	if err != nil {
 		return err
 	}
@@ -109,48 +115,13 @@ func bench(ctx context.Context, args []string) error {
 }
 
 // provide gives the snapshot: the one in the cache, or a new one from a real cluster.
-func provide(ctx context.Context, o options) (*source, error) {
-	s, home, err := cached(o.cache, o.kind, o.codec, o.documents)
+func provide(ctx context.Context, cache string, k kind) (*source, error) {
+	s, home, err := cached(cache, k)
 	if err == nil || !isAbsent(err) {
 		return s, err
 	}
-	progress("making the snapshot: %d documents of kind %s, codec %s, in Elasticsearch 7.10.2", o.documents, o.kind, o.codec)
-	return makeSource(ctx, home, o.kind, o.codec, o.documents)
-}
-
-// reading measures Lucene's reader, the dry run and the export.
-func (r *report) reading(ctx context.Context, o options, s *source) error {
-	if o.lucene {
-		progress("reading with Lucene")
-		l, err := readWithLucene(ctx, o.cache, s)
-		switch {
-		case errors.Is(err, exec.ErrNotFound):
-			r.NotRun = append(r.NotRun, "Lucene's reader: "+err.Error())
-		case err != nil:
-			return err
-		default:
-			r.Lucene = l
-		}
-	}
-	progress("reading with rfsd")
-	discard, err := best(o.rounds, byCPU, func() (run, error) { return migration(ctx, o.rfsd, s, "--discard", "--discard") })
-	if err != nil {
-		return err
-	}
-	progress("exporting with rfsd")
-	export, err := best(o.rounds, byCPU, func() (run, error) {
-		dir, err := os.MkdirTemp("", "rfsd-bench-export-")
-		if err != nil {
-			return run{}, err
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		return migration(ctx, o.rfsd, s, "--export-dir", "--export-dir", dir)
-	})
-	if err != nil {
-		return err
-	}
-	r.Runs = append(r.Runs, discard, export)
-	return nil
+	progress("making the snapshot: %d documents of kind %s, codec %s, in %s", k.Documents, k.Corpus, k.Codec, k.Cluster)
+	return makeSource(ctx, home, k)
 }
 
 // writing measures the migration into a cluster.

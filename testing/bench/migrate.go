@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // run is one measured migration.
@@ -35,16 +37,21 @@ type summary struct {
 // migration runs rfsd on the source with the given destination flags, its state in a directory of its own.
 // A run that does not deliver every document is an error, not a figure.
 func migration(ctx context.Context, rfsd string, s *source, name string, destination ...string) (run, error) {
+	return migrationFrom(ctx, rfsd, s, name, []string{"--repo-uri", "file://" + s.Repo}, destination...)
+}
+
+// migrationFrom is migration with the flags that name the repository.
+func migrationFrom(ctx context.Context, rfsd string, s *source, name string, repository []string, destination ...string) (run, error) {
 	state, err := os.MkdirTemp("", "rfsd-bench-state-")
 	if err != nil {
 		return run{}, err
 	}
 	defer func() { _ = os.RemoveAll(state) }()
-	args := append([]string{
-		"migrate", "--repo-uri", "file://" + s.Repo, "--snapshot-name", snapshotName, "--session-name", "bench",
+	args := slices.Concat([]string{"migrate"}, repository, []string{
+		"--snapshot-name", snapshotName, "--session-name", "bench",
 		"--coordinator-file", filepath.Join(state, "coordinator.db"), "--failed-documents", filepath.Join(state, "failed"),
 		"--log-level", "warn", "--output", "json",
-	}, destination...)
+	}, destination)
 	out, u, err := measured(ctx, rfsd, args...)
 	if err != nil {
 		return run{}, fmt.Errorf("%s: %w", name, err)
@@ -63,24 +70,36 @@ func migration(ctx context.Context, rfsd string, s *source, name string, destina
 	}, nil
 }
 
-// byCPU and byTime are what makes a round the best: alone, the work it takes; into a cluster, how long it lasts.
+// byCPU and byTime are what rounds are compared by: alone, the work it takes; into a cluster, how long it lasts.
 func byCPU(r run) float64  { return r.CPUSeconds }
 func byTime(r run) float64 { return r.Seconds }
 
-// best repeats a measurement and gives the run with the least cost. The largest peak of all rounds is kept:
-// memory is a bound, not a best case. Sent again and retried are kept in the same way.
-func best(rounds int, cost func(run) float64, measure func() (run, error)) (run, error) {
-	var b run
-	for round := range rounds {
-		r, err := measure()
-		if err != nil {
-			return r, err
+// alternate does a round of each measurement in turn, so often, and returns the median of each. The largest peak of all rounds is
+// kept: memory is a bound. So are sent again and retried.
+func alternate(rounds int, cost func(run) float64, measures ...func() (run, error)) ([]run, error) {
+	done := make([][]run, len(measures))
+	for range rounds {
+		for i, measure := range measures {
+			r, err := measure()
+			if err != nil {
+				return nil, err
+			}
+			done[i] = append(done[i], r)
 		}
-		worst := run{usage: usage{PeakBytes: max(b.PeakBytes, r.PeakBytes)}, Resent: max(b.Resent, r.Resent), Retried: max(b.Retried, r.Retried)}
-		if round == 0 || cost(r) < cost(b) {
-			b = r
-		}
-		b.PeakBytes, b.Resent, b.Retried = worst.PeakBytes, worst.Resent, worst.Retried
 	}
-	return b, nil
+	medians := make([]run, len(measures))
+	for i, all := range done {
+		medians[i] = median(all, cost)
+	}
+	return medians, nil
+}
+
+// median returns the run whose cost is the median, the lower one of two.
+func median(all []run, cost func(run) float64) run {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b run) int { return cmp.Compare(cost(a), cost(b)) })
+	m := sorted[(len(sorted)-1)/2]
+	for _, r := range all {
+		m.PeakBytes, m.Resent, m.Retried = max(m.PeakBytes, r.PeakBytes), max(m.Resent, r.Resent), max(m.Retried, r.Retried)
+	}
+	return m
 }

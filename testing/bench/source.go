@@ -19,12 +19,38 @@ import (
 
 const (
 	indexName    = "bench"
-	shards       = 4
 	snapshotName = "snap1"
 	fillBody     = 4 << 20 // bytes of one bulk request
 	// layout changes whenever what fill writes changes, so that an old snapshot is not measured.
 	layout = 1
 )
+
+// kind is what a snapshot is made of.
+type kind struct {
+	Corpus    corpus.Kind
+	Codec     string // index.codec
+	Cluster   string // product and version: elasticsearch-7.10.2
+	Shards    int
+	Documents int // that are indexed
+}
+
+// ordinary are cluster and shards where nothing else is asked for.
+const (
+	ordinaryCluster = "elasticsearch-7.10.2"
+	ordinaryShards  = 4
+)
+
+// folder returns the name of the snapshot's directory in the cache.
+func (k kind) folder() string {
+	name := fmt.Sprintf("%s-%s-%d-v%d", k.Corpus, k.Codec, k.Documents, layout)
+	if k.Cluster != ordinaryCluster {
+		name += "-" + k.Cluster
+	}
+	if k.Shards != ordinaryShards {
+		name += fmt.Sprintf("-%dshards", k.Shards)
+	}
+	return name
+}
 
 // source is a snapshot to be measured, kept in the cache between runs.
 type source struct {
@@ -32,24 +58,25 @@ type source struct {
 	Codec     string      `json:"codec"`     // index.codec
 	Documents int         `json:"documents"` // live
 	Bytes     int64       `json:"bytes"`     // of their _source
+	Cluster   string      `json:"-"`         // that made it
 	Repo      string      `json:"-"`         // directory
 }
 
-// indexBody takes the codec.
+// indexBody takes shards and codec.
 const indexBody = `{
- "settings": {"number_of_shards": 4, "number_of_replicas": 0, "refresh_interval": "30s", "translog.durability": "async", "codec": %q},
+ "settings": {"number_of_shards": %d, "number_of_replicas": 0, "refresh_interval": "30s", "translog.durability": "async", "codec": %q},
  "mappings": {"dynamic": false, "properties": {
   "@timestamp": {"type": "date"}, "order_id": {"type": "long"}, "status": {"type": "keyword"},
   "message": {"type": "text"}, "total": {"type": "double"}, "trace": {"properties": {"id": {"type": "keyword"}}}}}}`
 
 // cached gives the snapshot of a corpus that an earlier run left in dir; fs.ErrNotExist when there is none.
-func cached(dir string, kind corpus.Kind, codec string, documents int) (*source, string, error) {
-	home := filepath.Join(dir, "bench", fmt.Sprintf("%s-%s-%d-v%d", kind, codec, documents, layout))
+func cached(dir string, k kind) (*source, string, error) {
+	home := filepath.Join(dir, "bench", k.folder())
 	raw, err := os.ReadFile(filepath.Join(home, "source.json"))
 	if err != nil {
 		return nil, home, err
 	}
-	s := &source{Repo: filepath.Join(home, "repo")}
+	s := &source{Repo: filepath.Join(home, "repo"), Cluster: k.Cluster}
 	if err := json.Unmarshal(raw, s); err != nil {
 		return nil, home, fmt.Errorf("%s: %w", home, err)
 	}
@@ -75,18 +102,18 @@ func (s *source) keep(home, from string) error {
 	return os.WriteFile(filepath.Join(home, "source.json"), raw, 0o644)
 }
 
-// fill indexes n documents of a kind into a real cluster, deletes 2 % and overwrites 1 % of them, and makes a
+// fill indexes the documents of a kind into a real cluster, deletes 2 % and overwrites 1 % of them, and makes a
 // snapshot of the index in the directory location, which the cluster must be allowed to write.
-func fill(ctx context.Context, c rest.Client, location string, kind corpus.Kind, codec string, n int) (*source, error) {
-	docs, err := corpus.New(kind)
+func fill(ctx context.Context, c rest.Client, location string, k kind) (*source, error) {
+	docs, err := corpus.New(k.Corpus)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.JSON(ctx, http.MethodPut, "/"+indexName, fmt.Sprintf(indexBody, codec), nil); err != nil {
+	if err := c.JSON(ctx, http.MethodPut, "/"+indexName, fmt.Sprintf(indexBody, k.Shards, k.Codec), nil); err != nil {
 		return nil, err
 	}
 	f := filler{c: c, docs: docs}
-	s := &source{Kind: kind, Codec: codec}
+	s, n := &source{Kind: k.Corpus, Codec: k.Codec, Cluster: k.Cluster}, k.Documents
 	sizes := make([]int, n)
 	for i := range n {
 		if sizes[i], err = f.index(ctx, i, 0); err != nil {

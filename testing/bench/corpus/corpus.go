@@ -4,7 +4,9 @@ package corpus
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -17,7 +19,16 @@ const (
 	Mixed Kind = "mixed" // a quarter access logs, three quarters orders, 0.9 KB on average
 	Logs  Kind = "logs"  // log lines of 324 bytes on average
 	Tiny  Kind = "tiny"  // counters of 39 bytes
+	Wide  Kind = "wide"  // batches of orders, 4 KB on average
+	Long  Kind = "long"  // texts of 1 MB
+	Giant Kind = "giant" // texts of 100 MB
 )
+
+// usual are the documents of a benchmark: about 200 MB, of giants three.
+var usual = map[Kind]int{Mixed: 220_000, Logs: 650_000, Tiny: 1_000_000, Wide: 50_000, Long: 200, Giant: 3}
+
+// Usual returns how many documents of a kind are measured; 0 for none that there is.
+func (k Kind) Usual() int { return usual[k] }
 
 // Corpus is a sequence of documents. Document i depends on the kind and i alone.
 // It is not safe for concurrent use.
@@ -37,8 +48,8 @@ const (
 
 // New gives the corpus of a kind.
 func New(kind Kind) (*Corpus, error) {
-	if kind != Mixed && kind != Logs && kind != Tiny {
-		return nil, fmt.Errorf("no such corpus: %q (there are %q, %q and %q)", kind, Mixed, Logs, Tiny)
+	if kind.Usual() == 0 {
+		return nil, fmt.Errorf("no such corpus: %q (there are %q)", kind, slices.Sorted(maps.Keys(usual)))
 	}
 	pcg := rand.NewPCG(1, 1)
 	c := &Corpus{kind: kind, pcg: pcg, r: rand.New(pcg)}
@@ -71,6 +82,12 @@ func (c *Corpus) Append(dst []byte, i, revision int) []byte {
 		return c.logLine(dst, i)
 	case c.kind == Tiny:
 		return c.counter(dst, i)
+	case c.kind == Wide:
+		return c.batch(dst, i, revision)
+	case c.kind == Long:
+		return c.letter(dst, i, 1_000_000)
+	case c.kind == Giant:
+		return c.letter(dst, i, 100_000_000)
 	case i%4 == 0:
 		return c.access(dst, i)
 	default:

@@ -72,3 +72,24 @@ func (c *Corpus) logLine(dst []byte, i int) []byte {
 func (c *Corpus) counter(dst []byte, i int) []byte {
 	return fmt.Appendf(dst, `{"t":%d,"k":"c%02d","v":%5d}`, epoch+i*10, i%40, c.r.IntN(90000)+10000)
 }
+
+// batch is four orders.
+func (c *Corpus) batch(dst []byte, i, revision int) []byte {
+	dst = append(dst, `{"orders":[`...)
+	for j := range 4 {
+		if j > 0 {
+			dst = append(dst, ',')
+		}
+		dst = c.order(dst, 4*i+j, revision)
+	}
+	return append(dst, `]}`...)
+}
+
+// letter is a text of about size bytes.
+func (c *Corpus) letter(dst []byte, i, size int) []byte {
+	dst = fmt.Appendf(dst, `{"order_id":%d,"notes":"`, i)
+	for end := len(dst) + size; len(dst) < end; {
+		dst = append(c.text(dst, 20), ". "...)
+	}
+	return append(dst, `"}`...)
+}

@@ -1,10 +1,14 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.lang.management.ManagementFactory;
-import java.lang.management.ThreadMXBean;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 
 import org.apache.lucene.codecs.StoredFieldsReader;
 import org.apache.lucene.index.CodecReader;
@@ -23,10 +27,11 @@ import org.apache.lucene.util.Bits;
 
 /**
  * Reads the stored fields of shards from front to back with Lucene's own merge instance, the fastest
- * way it has, and prints JSON: what was read, and the CPU seconds of the reading thread per round.
- * The live documents are read, as a migration reads them: _id, _routing and _source of each.
+ * way it has. After WARM_UP rounds each line of the standard input asks for one more, of which a line of JSON is
+ * printed: what was read, and the CPU seconds of the process. The live documents are read, as a migration reads
+ * them: _id, _routing and _source of each.
  *
- * usage: StoredFields ROUNDS SHARD_DIRECTORY...
+ * usage: StoredFields WARM_UP SHARD_DIRECTORY...
  */
 public class StoredFields {
     /** Takes the fields that a migration needs and counts the bytes of the sources. */
@@ -56,7 +61,7 @@ public class StoredFields {
     }
 
     public static void main(String[] args) throws IOException {
-        int rounds = Integer.parseInt(args[0]);
+        int warmUp = Integer.parseInt(args[0]);
         List<DirectoryReader> readers = new ArrayList<>();
         long shardBytes = 0;
         long storedBytes = 0;
@@ -69,22 +74,22 @@ public class StoredFields {
             storedBytes += storedBytes(dir);
             readers.add(new SoftDeletesDirectoryReaderWrapper(DirectoryReader.open(dir), "__soft_deletes"));
         }
-        ThreadMXBean threads = ManagementFactory.getThreadMXBean();
-        StringBuilder seconds = new StringBuilder();
-        Sources read = null;
-        for (int round = 0; round < rounds; round++) {
-            read = new Sources();
-            long begin = threads.getCurrentThreadCpuTime();
+        OperatingSystemMXBean process = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+        BufferedReader orders = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (int round = 0; round < warmUp || orders.readLine() != null; round++) {
+            Sources read = new Sources();
+            long begin = process.getProcessCpuTime();
             for (DirectoryReader reader : readers) {
                 for (LeafReaderContext leaf : reader.leaves()) {
                     readSegment(leaf, read);
                 }
             }
-            double cpu = (threads.getCurrentThreadCpuTime() - begin) / 1e9;
-            seconds.append(round == 0 ? "" : ",").append(cpu);
+            double cpu = (process.getProcessCpuTime() - begin) / 1e9;
+            if (round >= warmUp) {
+                System.out.printf(Locale.ROOT, "{\"documents\":%d,\"source_bytes\":%d,\"shard_bytes\":%d,\"stored_field_bytes\":%d,\"cpu_seconds\":%f}%n",
+                    read.documents, read.bytes, shardBytes, storedBytes, cpu);
+            }
         }
-        System.out.printf("{\"documents\":%d,\"source_bytes\":%d,\"shard_bytes\":%d,\"stored_field_bytes\":%d,\"cpu_seconds\":[%s]}%n",
-            read.documents, read.bytes, shardBytes, storedBytes, seconds);
     }
 
     static void readSegment(LeafReaderContext leaf, Sources into) throws IOException {

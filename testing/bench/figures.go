@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// figure is a row of the table of docs/PERFORMANCE.md.
+type figure struct {
+	Name     string  `json:"name"`
+	Measured string  `json:"measured"`
+	Beside   string  `json:"beside"` // the limit of the same run; "" when the goal is one
+	Value    float64 `json:"value"`  // that the goal is about
+	Goal     float64 `json:"goal"`
+	AtMost   bool    `json:"at_most"` // else at least
+	Unit     string  `json:"unit"`    // of value and goal; "": a ratio
+}
+
+func (f figure) met() bool { return f.Value == f.Goal || f.AtMost == (f.Value < f.Goal) }
+
+// part is rows that are measured together, each in a few minutes.
+type part struct {
+	name    string
+	measure func(ctx context.Context, o options) ([]figure, error)
+}
+
+func parts() []part {
+	return []part{
+		{"sources", func(ctx context.Context, o options) ([]figure, error) { return nil, prepare(ctx, o) }},
+		{"reading", readingFigures}, {"cores", coresFigures}, {"memory", memoryFigures}, {"latency", latencyFigures},
+		{"plan", planFigures}, {"start", startFigures},
+	}
+}
+
+func partNames() (names []string) {
+	for _, p := range parts() {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// measuredPart is what is kept of a part.
+type measuredPart struct {
+	Day     string   `json:"day"`
+	Figures []figure `json:"figures"`
+}
+
+// table measures parts of the table, keeps what they gave in the cache, and writes all that was kept into the document.
+func table(ctx context.Context, o options) error {
+	if o.part != "" && o.part != "all" && !slices.Contains(partNames(), o.part) {
+		return fmt.Errorf("no part is called %q: there are %s", o.part, strings.Join(partNames(), ", "))
+	}
+	path := filepath.Join(o.cache, "bench", "table.json")
+	kept := map[string]measuredPart{}
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, &kept)
+	}
+	if err != nil && !isAbsent(err) {
+		return err
+	}
+	for _, p := range parts() {
+		if o.part != p.name && o.part != "all" {
+			continue
+		}
+		progress("part %s", p.name)
+		figures, err := p.measure(ctx, o)
+		if err != nil {
+			return fmt.Errorf("part %s: %w", p.name, err)
+		}
+		for _, f := range figures {
+			fmt.Println(f.row())
+		}
+		if len(figures) == 0 {
+			continue
+		}
+		kept[p.name] = measuredPart{Day: time.Now().UTC().Format("2 January 2006"), Figures: figures}
+		if raw, err = json.MarshalIndent(kept, "", " "); err == nil {
+			err = os.WriteFile(path, raw, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if o.document == "" {
+		return nil
+	}
+	return writeTable(o.document, kept)
+}
+
+// row is the figure as a row of a table of Markdown.
+func (f figure) row() string {
+	bound := "at least "
+	if f.AtMost {
+		bound = "at most "
+	}
+	mark := "no"
+	if f.met() {
+		mark = "yes"
+	}
+	unit := f.Unit
+	if unit != "" {
+		unit = " " + unit
+	}
+	return fmt.Sprintf("| %s | %s | %s | %.3g%s | %s%g%s | %s |", f.Name, f.Measured, f.Beside, f.Value, unit, bound, f.Goal, unit, mark)
+}
+
+// The lines of the document between which the table stands.
+const (
+	tableBegin = "<!-- make bench writes what follows -->"
+	tableEnd   = "<!-- make bench wrote what precedes -->"
+)
+
+// writeTable replaces the table in a document.
+func writeTable(document string, kept map[string]measuredPart) error {
+	raw, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(raw), tableBegin)
+	_, after, there := strings.Cut(rest, tableEnd)
+	if !ok || !there {
+		return errors.New(document + " does not have the lines between which the table stands")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%s\n\n| what | measured | beside it, in the same run | value | goal | met |\n|---|---|---|---|---|---|\n", before, tableBegin)
+	var days []string
+	for _, p := range parts() {
+		for _, f := range kept[p.name].Figures {
+			b.WriteString(f.row() + "\n")
+		}
+		if day := kept[p.name].Day; day != "" {
+			days = append(days, p.name+" "+day)
+		}
+	}
+	fmt.Fprintf(&b, "\nMeasured: %s.\n\n%s%s", strings.Join(days, ", "), tableEnd, after)
+	return os.WriteFile(document, []byte(b.String()), 0o644)
+}

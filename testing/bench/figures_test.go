@@ -1,0 +1,82 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheTableIsWrittenBetweenItsLines(t *testing.T) {
+	document := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(document, []byte("before\n"+tableBegin+"\nold\n"+tableEnd+"\nafter\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	kept := map[string]measuredPart{"start": {Day: "1 May 2026", Figures: []figure{{Name: "start", Measured: "3 starts", Value: 21, Goal: 30, AtMost: true, Unit: "ms"}}},
+		"reading": {Day: "2 May 2026", Figures: []figure{{Name: "LZ4", Beside: "Lucene: 5", Value: 0.95, Goal: 1.2}}}}
+	for range 2 {
+		if err := writeTable(document, kept); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(raw)
+		for _, want := range []string{"before\n" + tableBegin, "| LZ4 |  | Lucene: 5 | 0.95 | at least 1.2 | no |", "| start | 3 starts |  | 21 ms | at most 30 ms | yes |",
+			"Measured: reading 2 May 2026, start 1 May 2026.", tableEnd + "\nafter\n"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in\n%s", want, got)
+			}
+		}
+		if strings.Contains(got, "old") {
+			t.Errorf("the former table is left:\n%s", got)
+		}
+	}
+}
+
+// TestAMultipliedSourceHasTheFilesOfOne holds that each index of the catalog leads to the files of the one that there is.
+func TestAMultipliedSourceHasTheFilesOfOne(t *testing.T) {
+	s, dir := &source{Repo: t.TempDir()}, t.TempDir()
+	files := map[string]string{
+		"index-0":                  `{"snapshots":[{"uuid":"s","index_metadata_lookup":{"abc":"m"}}],"indices":{"bench":{"id":"abc","snapshots":["s"]}},"index_metadata_identifiers":{"m":"x"}}`,
+		"index.latest":             "0",
+		"indices/abc/0/snap-s.dat": "shard",
+		"indices/abc/meta-x.dat":   "metadata",
+	}
+	for name, content := range files {
+		path := filepath.Join(s.Repo, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := multiply(s, dir, 3); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "index-0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var catalog struct {
+		Snapshots []struct {
+			Lookup map[string]string `json:"index_metadata_lookup"`
+		}
+		Indices map[string]struct{ ID string }
+	}
+	if err := json.Unmarshal(raw, &catalog); err != nil || len(catalog.Indices) != 3 {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	for name, x := range catalog.Indices {
+		b, err := os.ReadFile(filepath.Join(dir, "indices", x.ID, "0", "snap-s.dat"))
+		if err != nil || string(b) != "shard" || catalog.Snapshots[0].Lookup[x.ID] != "m" {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "index.latest")); err != nil || string(b) != "0" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
