@@ -124,9 +124,20 @@ func (t *Task) prepare(ctx context.Context) error {
 	t.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: t.Clock, Creator: t.Token, InitialLease: t.Lease, MaxLease: t.Lease, MaxAttempts: math.MaxInt32})
 	t.nodes = &primitive.Nodes{Store: t.Store, Clock: t.Clock}
 	t.runner = &worker.Runner{
-		Destination: t.Destination, Failed: t.Failed, Bulk: t.Bulk, Meter: worker.NewMeter(), Clock: t.Clock, Log: t.Log, RecordEvery: t.Lease / 10, Endless: true,
+		Destination: t.Destination, Failed: t.Failed, Bulk: t.Bulk, Meter: worker.NewMeter(), Clock: t.Clock, Log: t.Log, Endless: true,
 	}
 	return err
+}
+
+// recordTime is what a process lets pass between two records of progress, for each partition that it has: 10 are written a second.
+const recordTime = 100 * time.Millisecond
+
+// runnerOf returns the runner of a process with so many partitions. What a process has sent since the last record is sent again
+// when it is killed, so that few partitions record every half second.
+func (t *Task) runnerOf(partitions int) *worker.Runner {
+	r := *t.runner
+	r.RecordEvery = min(t.Lease/3, max(recordTime*time.Duration(partitions), 5*recordTime))
+	return &r
 }
 
 // beat is how often a process shows that it is alive.

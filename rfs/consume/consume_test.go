@@ -418,6 +418,35 @@ func TestAStoreThatHangsEndsNoProcess(t *testing.T) {
 	})
 }
 
+// TestAKillRepeatsWhatWasSentInASecond kills a process at different times since its progress was recorded: what the next one sends
+// again is what was sent in about a second.
+func TestAKillRepeatsWhatWasSentInASecond(t *testing.T) {
+	for _, at := range []time.Duration{5 * time.Second, 7400 * time.Millisecond, 8900 * time.Millisecond, 11300 * time.Millisecond} {
+		t.Run(at.String(), func(t *testing.T) {
+			inBubble(t, 4, func(w *world) {
+				const each = 8000
+				for p := range 4 {
+					for o := range each {
+						w.topic.add(p, fmt.Sprintf("%d-%d", p, o), "{}")
+					}
+				}
+				slow := func(x *consume.Task) { x.Lease = consume.DefaultLease }
+				first := w.start(slow)
+				time.Sleep(at)
+				first.kill()
+				sent := w.target.sent
+				second := w.start(slow)
+				time.Sleep(2 * time.Minute)
+				second.end()
+				again, most := w.target.sent-4*each, int(float64(sent)*1.2*float64(time.Second)/float64(at))
+				if w.target.size() != 4*each || sent >= 4*each || again > most {
+					t.Errorf("%d of %d documents, %d of %d sent again, want at most %d", w.target.size(), 4*each, again, sent, most)
+				}
+			})
+		})
+	}
+}
+
 // TestAProcessThatJoinsAndOneThatLeaves measures how long partitions wait for another process.
 func TestAProcessThatJoinsAndOneThatLeaves(t *testing.T) {
 	inBubble(t, 3, func(w *world) {

@@ -89,6 +89,7 @@ func (t *Task) change(ctx context.Context, parts map[int]running, wanted []int, 
 	for _, r := range stopped {
 		<-r.done
 	}
+	runner := t.runnerOf(len(wanted))
 	for _, p := range wanted {
 		if _, ok := parts[p]; ok {
 			continue
@@ -100,7 +101,7 @@ func (t *Task) change(ctx context.Context, parts map[int]running, wanted []int, 
 			defer close(r.done)
 			t.seen.running.Add(1)
 			defer t.seen.running.Add(-1)
-			if err := t.work(one, p); err != nil && one.Err() == nil {
+			if err := t.work(one, p, runner); err != nil && one.Err() == nil {
 				fail(err)
 			}
 		}()
@@ -108,12 +109,12 @@ func (t *Task) change(ctx context.Context, parts map[int]running, wanted []int, 
 }
 
 // work leases a partition again and again, until ctx ends or nothing can be done any more.
-func (t *Task) work(ctx context.Context, partition int) error {
+func (t *Task) work(ctx context.Context, partition int, runner *worker.Runner) error {
 	id := cms.ItemID{Kind: Kind, Index: t.Name, Shard: partition, Cursor: (*t.begins.Load())[partition]}
 	silent := time.Duration(-1) // since when nothing answers, on the boot-time clock
 	for ctx.Err() == nil {
 		pause := time.Duration(0)
-		err := t.once(ctx, id)
+		err := t.once(ctx, id, runner)
 		var none *cms.NoneAvailable
 		switch {
 		case ctx.Err() != nil:
@@ -146,12 +147,12 @@ func (t *Task) work(ctx context.Context, partition int) error {
 }
 
 // once leases a partition and works on it until the lease is over.
-func (t *Task) once(ctx context.Context, id cms.ItemID) error {
+func (t *Task) once(ctx context.Context, id cms.ItemID, runner *worker.Runner) error {
 	lease, err := t.items.AcquireItem(ctx, id, t.Token)
 	if err != nil {
 		return err
 	}
-	outcome, err := t.runner.Run(ctx, lease, part{t}, func(context.Context, time.Duration) error { return nil })
+	outcome, err := runner.Run(ctx, lease, part{t}, func(context.Context, time.Duration) error { return nil })
 	if outcome == worker.Failed {
 		t.Log.Error("a partition is given up until an operator opens it again (rfsctl items retry)", "partition", id.Shard, "error", err)
 		return nil
