@@ -48,6 +48,14 @@ func (c *Call) Exposed() (names []string) {
 	return names
 }
 
+// NoPassword refuses a password on the command line.
+func (c *Call) NoPassword(name string) error {
+	if c.Line[name] == nil {
+		return nil
+	}
+	return Usage("--%[1]s: a command line is visible to other users of this machine: use --%[1]s-file or %[2]s", name, Variable(name))
+}
+
 // Command completes a command with the flags of O, a struct of groups. When it runs, run gets O decoded and checked.
 func Command[O any](command cli.Command, run func(ctx context.Context, call *Call, o O) error) *cli.Command {
 	return Raw[O](command, func(ctx context.Context, call *Call) error {

@@ -154,7 +154,13 @@ func (v *VerifyFiles) Check() error {
 }
 
 // CheckEnd refuses a node's comparison at the end of what cannot be compared.
-func (o *Own) CheckEnd(files string, t Transfer) error {
+func (o *Own) CheckEnd(files, topic string, t Transfer) error {
+	switch {
+	case topic != "" && (o.Node.EndWhenDone || o.End.Verify):
+		return Usage("--exit-when-done and --verify have no meaning for a stream (--topic), which has no end: rfsd consume --until-end ends")
+	case topic != "" && o.Scaling.Driver != "":
+		return Usage("--scale-driver has no meaning for a stream (--topic): it goes by the work that is left")
+	}
 	if o.End.Verify && files != "" {
 		return Usage("--verify compares a snapshot with the target: leave it out, and run rfsd verify --from when the import has ended")
 	}
@@ -283,11 +289,12 @@ func (o *Own) Check() error {
 	return nil
 }
 
-// Run are the settings of rfsd run: those of a migration and of an import, one of which is decoded, and the node's own.
+// Run are the settings of rfsd run: those of a migration, an import and a stream, one of which is decoded, and the node's own.
 type Run struct {
 	Migrate Migrate
 	Files   Files
 	Windows Windows
+	Stream  Stream
 	Own     Own
 	File    ConfigFile
 }
@@ -297,6 +304,7 @@ type Checked struct {
 	Migrate Migrate
 	Files   Files
 	Windows Windows
+	Stream  Stream
 	Own     Own
 }
 

@@ -25,7 +25,7 @@ func TestWhatANodeComparesAtItsEnd(t *testing.T) {
 			var sent struct{ Transfer Transfer }
 			if err == nil {
 				if err = Decode(c.given, &sent); err == nil {
-					err = own.CheckEnd(c.given.Text("from"), sent.Transfer)
+					err = own.CheckEnd(c.given.Text("from"), "", sent.Transfer)
 				}
 			}
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

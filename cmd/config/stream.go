@@ -13,7 +13,7 @@ import (
 
 // Stream is the topic that is consumed, and how its brokers are reached.
 type Stream struct {
-	_             struct{}      `group:"Stream" section:"none"`
+	_             struct{}      `group:"Stream" section:"stream"`
 	Brokers       []string      `flag:"brokers" check:"address" help:"HOST:PORT of a Kafka broker; may be repeated. With --broker-sasl every broker has to be named as it advertises itself: credentials are sent to no other"`
 	Topic         TopicName     `flag:"topic" want:"letters, digits and . _ - (at most 249)" help:"topic that is consumed"`
 	Group         string        `flag:"group" help:"consumer group whose offsets are committed, for Kafka's tools; the session itself goes on from its own records (default: rfsd-SESSION)"`
@@ -132,7 +132,7 @@ func (n *IndexName) parse(text string) error {
 	return nil
 }
 
-// Consume are the settings of rfsd consume.
+// Consume are the settings of a stream's session.
 type Consume struct {
 	Stream     Stream
 	NewIndices NewIndices
@@ -166,6 +166,12 @@ func (c *Consume) Check() error {
 		c.Stream.Group = "rfsd-" + c.State.Session.OrDefault()
 	}
 	return nil
+}
+
+// ConsumeCommand are the settings of rfsd consume.
+type ConsumeCommand struct {
+	Consume Consume
+	Link    Link
 }
 
 // Transfer returns what a stream has in common with other transfers.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/foreground"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/daemon/status"
@@ -44,24 +45,42 @@ The failed-document file names what was rejected or cannot be read (exit code 6 
 with partition and offset.`
 
 func consumeCommand() *cli.Command {
-	return config.Raw[config.Consume](cli.Command{
+	return config.Raw[config.ConsumeCommand](cli.Command{
 		Name:        "consume",
 		Usage:       "bring the messages of a Kafka topic into a cluster; any number of processes share the partitions",
 		Description: consumeHelp,
 	}, func(ctx context.Context, call *config.Call) error {
-		if call.Line["broker-password"] != nil {
-			return config.Usage("--broker-password: a command line is visible to other users of this machine: use --broker-password-file or %s", config.Variable("broker-password"))
-		}
-		var c config.Consume
-		if err := config.Decode(call.Given(), &c); err != nil {
+		if err := call.NoPassword("broker-password"); err != nil {
 			return err
 		}
-		o := consumeOptions{options: options{s3: c.S3.Options(), compression: string(export.None), fleet: true}, stream: c.Stream, create: c.NewIndices.Create}
-		if err := o.transfer(c.Transfer()); err != nil {
+		values := call.Given()
+		if values["status-fd"] == nil && values["parent-fd"] == nil {
+			o, err := decodeConsume(values)
+			if err != nil {
+				return err
+			}
+			return runConsume(ctx, o)
+		}
+		l, values, err := openLink(call)
+		if err != nil {
 			return err
 		}
-		return runConsume(ctx, o)
+		o, err := decodeConsume(values)
+		if err != nil {
+			return l.finish(failedRecord(err), err)
+		}
+		return workUnder(ctx, l, o.options, o.task())
 	})
+}
+
+// decodeConsume makes the options of a stream's session of given settings.
+func decodeConsume(values config.Values) (consumeOptions, error) {
+	var c config.Consume
+	if err := config.Decode(values, &c); err != nil {
+		return consumeOptions{}, err
+	}
+	o := consumeOptions{options: options{s3: c.S3.Options(), compression: string(export.None), fleet: true}, stream: c.Stream, create: c.NewIndices.Create}
+	return o, o.transfer(c.Transfer())
 }
 
 // consumeOptions are what a stream's session does, made of its settings.
@@ -105,11 +124,14 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *in
 	if err != nil {
 		return give(err)
 	}
-	store, closeStore, err := openStore(ctx, o.options)
-	if err != nil {
-		return give(err)
+	store := in.store
+	if store == nil {
+		var closeStore func() error
+		if store, closeStore, err = openStore(ctx, o.options); err != nil {
+			return give(err)
+		}
+		h.opened = append(h.opened, closeStore, in.holdPermit(ctx, o.options, store, log))
 	}
-	h.opened = append(h.opened, closeStore, in.holdPermit(ctx, o.options, store, log))
 	store = in.counters.Store(store)
 	writer := newHolder()
 	if h.kept, err = cms.New(cms.Config{Store: store, Creator: writer}); err != nil {
@@ -138,6 +160,19 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *in
 		MaxSource: most, UntilEnd: s.UntilEnd, Lease: s.Lease, Unavailable: o.unavailable, Token: writer, Node: host,
 	}
 	return h, nil
+}
+
+func (h *streamHand) name() string { return h.Token }
+
+// work takes part until ctx ends, and returns the last record of a worker.
+func (h *streamHand) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
+	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: status.StreamPhase, State: cms.PhaseInProgress}})
+	_, err := h.Run(ctx)
+	code, sample := exit.OK, h.sample()
+	if err != nil {
+		code = exit.Failed
+	}
+	return daemon.Record{Exit: codeOf(code), Outcome: "consume", Sample: &sample}, err
 }
 
 // sample is what the process did so far.

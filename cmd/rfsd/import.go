@@ -44,7 +44,15 @@ func importCommand() *cli.Command {
 	}, func(ctx context.Context, call *config.Call) error {
 		values := call.Given()
 		if values["status-fd"] != nil || values["parent-fd"] != nil {
-			return importUnder(ctx, call)
+			l, values, err := openLink(call)
+			if err != nil {
+				return err
+			}
+			o, err := decodeImport(values)
+			if err != nil {
+				return l.finish(failedRecord(err), err)
+			}
+			return workUnder(ctx, l, o.options, o.task())
 		}
 		o, err := decodeImport(values)
 		if err != nil {

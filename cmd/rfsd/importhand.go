@@ -82,6 +82,8 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	return h, nil
 }
 
+func (h *importHand) name() string { return h.Token }
+
 // sample is what the hand did so far.
 func (h *importHand) sample() metrics.Sample {
 	sum, own := h.in.counters.Sample(), h.Own()
@@ -108,28 +110,4 @@ func (h *importHand) work(ctx context.Context, tell func(daemon.Record)) (daemon
 		code = exit.OK // asked to end: what it had is given back
 	}
 	return daemon.Record{Exit: codeOf(code), Outcome: "import", Sample: &sample}, err
-}
-
-// importUnder takes part in an import as a worker of a daemon.
-func importUnder(ctx context.Context, call *config.Call) error {
-	l, values, err := openLink(call)
-	if err != nil {
-		return err
-	}
-	o, err := decodeImport(values)
-	if err != nil {
-		return l.finish(failedRecord(err), err)
-	}
-	in := newInstruments(o.options)
-	ctx, cancel := l.obey(ctx, in)
-	defer cancel()
-	o.slots = 1
-	log := l.logger(o.options)
-	h, err := openImport(ctx, o, log, in)
-	if err != nil {
-		return l.finish(failedRecord(err), err)
-	}
-	l.begin(h.Token, h.sample, log)
-	r, err := h.work(ctx, l.send)
-	return l.finish(r, errors.Join(err, h.close()))
 }

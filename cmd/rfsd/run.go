@@ -24,7 +24,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/schedule"
@@ -34,7 +33,8 @@ import (
 const runHelp = `Keeps workers running on this machine until no work is left, and goes on reporting the progress
 of the migration. Each worker is a process that leases one work item (rfsd worker). With a
 coordinator file, which only one process can open, the workers run inside the daemon. With
---from, files are imported (rfsd import) instead of a snapshot.
+--from, files are imported (rfsd import) instead of a snapshot; with --topic, a Kafka topic is
+consumed (rfsd consume) until the node is stopped.
 
 Settings come from the file (--config; strict TOML, see rfsd config check), the environment
 (RFS_*) and flags; the latter take precedence. SIGTERM hands every lease off within 30 s, a
@@ -49,6 +49,9 @@ func runCommand() *cli.Command {
 	return config.Raw[config.Run](cli.Command{
 		Name: "run", Usage: "run this machine's part of a migration: the daemon", Description: runHelp,
 	}, func(ctx context.Context, call *config.Call) error {
+		if err := call.NoPassword("broker-password"); err != nil {
+			return err
+		}
 		var file config.ConfigFile
 		if err := config.Decode(call.Given(), &file); err != nil {
 			return err
@@ -74,9 +77,9 @@ type runOptions struct {
 	options
 	own        config.Own
 	gossip     gossip.Config
-	imports    *importOptions // an import is the task; nil: a migration
-	settings   config.Values  // for workers
-	shared     cms.Shared     // for other nodes
+	task       *task         // nil: a migration
+	settings   config.Values // for workers
+	shared     cms.Shared    // for other nodes
 	trust      trust
 	config     string // file; "": none
 	levelGiven bool   // the log level is not that of the file
@@ -89,7 +92,7 @@ func parseRun(values config.Values) (runOptions, error) {
 	if err != nil {
 		return r, err
 	}
-	task, err := r.parseTask(values)
+	settings, err := r.parseTask(values)
 	if err != nil {
 		return r, err
 	}
@@ -97,7 +100,7 @@ func parseRun(values config.Values) (runOptions, error) {
 	if err := config.Decode(values, &sent); err != nil {
 		return r, err
 	}
-	if err := r.own.CheckEnd(values.Text("from"), sent.Transfer); err != nil {
+	if err := r.own.CheckEnd(values.Text("from"), values.Text("topic"), sent.Transfer); err != nil {
 		return r, err
 	}
 	if r.gossip, err = gossipConfig(r.own); err != nil {
@@ -112,8 +115,8 @@ func parseRun(values config.Values) (runOptions, error) {
 	if r.gossip.Bind != "" && r.inside() {
 		return r, config.Usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster or a bucket (--coordinator-bucket)")
 	}
-	r.settings = values.Of(task)
-	if r.shared, err = sharedSettings(values, task, slog.New(slog.DiscardHandler)); err != nil {
+	r.settings = values.Of(settings)
+	if r.shared, err = sharedSettings(values, settings, slog.New(slog.DiscardHandler)); err != nil {
 		return r, err
 	}
 	if r.trust, err = newTrust(values); err != nil {
@@ -126,24 +129,53 @@ func parseRun(values config.Values) (runOptions, error) {
 
 // parseTask reads what the workers are to do, and returns the settings that it has.
 func (r *runOptions) parseTask(values config.Values) ([]config.Setting, error) {
-	all := config.Settings(config.Migrate{})
-	if values.Text("from") == "" {
-		var err error
-		r.options, err = decodeMigrate(values)
-		return all, err
-	}
-	task := config.Settings(config.Import{})
-	for _, s := range all {
-		if _, known := config.Find(task, s.Name); !known && values[s.Name] != nil && !slices.Contains(leaseRules, s.Name) {
-			return nil, config.Usage("--%s has no meaning for an import (--from): a node imports files or migrates a snapshot, and so do all nodes of its session", s.Name)
+	switch {
+	case values.Text("topic") != "":
+		settings, err := settingsOf(config.Consume{}, values, "a stream (--topic)", config.Migrate{}, config.Import{})
+		if err != nil {
+			return nil, err
 		}
+		o, err := decodeConsume(values)
+		r.task, r.options = o.task(), o.options
+		if err == nil && o.stream.UntilEnd {
+			err = config.Usage("--until-end ends a process: a node consumes until it is stopped; use rfsd consume")
+		}
+		if r.own.Node.Workers == 0 { // each works on all of its partitions at the same time
+			r.own.Node.Workers = 1
+		}
+		return settings, err
+	case values.Text("from") != "":
+		settings, err := settingsOf(config.Import{}, values, "an import (--from)", config.Migrate{}, config.Consume{})
+		if err != nil {
+			return nil, err
+		}
+		o, err := decodeImport(values)
+		r.task, r.options = o.task(), o.options
+		return settings, err
 	}
-	o, err := decodeImport(values)
-	r.imports, r.options = &o, o.options
-	return task, err
+	settings, err := settingsOf(config.Migrate{}, values, "a migration (without --topic)", struct{ Stream config.Stream }{})
+	if err != nil {
+		return nil, err
+	}
+	r.options, err = decodeMigrate(values)
+	return settings, err
 }
 
-// leaseRules may be set for all sessions of a machine; windows have a lease of their own.
+// settingsOf returns the settings of a task. Those that only others have are refused: a node has one task, and so have all nodes of
+// its session.
+func settingsOf(kind any, values config.Values, what string, others ...any) ([]config.Setting, error) {
+	settings := config.Settings(kind)
+	for _, other := range others {
+		for _, s := range config.Settings(other) {
+			if _, known := config.Find(settings, s.Name); !known && values[s.Name] != nil && !slices.Contains(leaseRules, s.Name) {
+				return nil, config.Usage("--%s has no meaning for %s: a node migrates a snapshot, imports files, or consumes a stream, and so do all nodes of its session", s.Name, what)
+			}
+		}
+	}
+	return settings, nil
+}
+
+// leaseRules may be set for all sessions of a machine; windows and partitions have leases of their own.
 var leaseRules = []string{"initial-lease-duration", "max-lease-duration", "max-item-attempts", "clock-skew-tolerance"}
 
 // inside reports whether workers run in this process, because only it can open their store.
@@ -172,7 +204,7 @@ func runNode(ctx context.Context, r runOptions) error {
 	closeStore := func() error { return nil }
 	if r.inside() {
 		host := newSlotHost(r.options, log)
-		host.imports = r.imports
+		host.task = r.task
 		conf.Open, conf.Starter, closeStore = r.kind(host.open), host.starter(), host.close
 	} else {
 		program, err := os.Executable()
@@ -227,8 +259,8 @@ func (r runOptions) compare(ctx context.Context, m *progress.Migration, ended er
 
 // workerCommand is the command whose processes do the work.
 func (r runOptions) workerCommand() string {
-	if r.imports != nil {
-		return "import"
+	if r.task != nil {
+		return r.task.command
 	}
 	return "worker"
 }
@@ -302,7 +334,7 @@ func complete(m *progress.Migration) *progress.Migration {
 
 // kind returns open for the items that this node works on.
 func (r runOptions) kind(open func(context.Context) (*cms.Coordinator, error)) func(context.Context) (*cms.Coordinator, error) {
-	if r.imports == nil {
+	if r.task == nil {
 		return open
 	}
 	return func(ctx context.Context) (*cms.Coordinator, error) {
@@ -310,7 +342,7 @@ func (r runOptions) kind(open func(context.Context) (*cms.Coordinator, error)) f
 		if err != nil {
 			return nil, err
 		}
-		return c.OfKind(ctx, importer.Kind)
+		return c.OfKind(ctx, r.task.kind)
 	}
 }
 

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
@@ -107,5 +110,42 @@ func TestEndCode(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 		})
+	}
+}
+
+func TestANodeHasOneTask(t *testing.T) {
+	at := config.Values{"target-host": {"http://127.0.0.1:9200"}}
+	stream := at.Over(config.Values{"topic": {"orders"}, "brokers": {"127.0.0.1:9092"}})
+	files := at.Over(config.Values{"from": {"out"}})
+	for _, c := range []struct {
+		values config.Values
+		option string
+		says   string // "": it is permitted
+	}{
+		{stream, "partition-lease=PT10S", ""},
+		{stream, "max-item-attempts=3", ""}, // may be set for all sessions of a machine
+		{stream, "coordinator-file=state.db", ""},
+		{stream, "create-indices=true", ""},
+		{stream, "snapshot-name=snap1", "--snapshot-name has no meaning for a stream"},
+		{stream, "from=out", "--from has no meaning for a stream"},
+		{stream, "window-size=100000", "--window-size has no meaning for a stream"},
+		{stream, "until-end=true", "rfsd consume"},
+		{stream, "exit-when-done=true", "which has no end"},
+		{stream, "scale-driver=exec", "--scale-driver"},
+		{files, "brokers=127.0.0.1:9092", "--brokers has no meaning for an import"},
+		{files, "repo-uri=repo", "--repo-uri has no meaning for an import"},
+		{at, "brokers=127.0.0.1:9092", "--brokers has no meaning for a migration"},
+	} {
+		name, value, _ := strings.Cut(c.option, "=")
+		r, err := parseRun(c.values.Over(config.Values{name: {value}}))
+		switch {
+		case c.says == "" && (err != nil || r.workerCommand() != "consume" || r.own.Node.Workers != 1):
+			t.Errorf("%s: %v, %d workers of %q", c.option, err, r.own.Node.Workers, r.task.command)
+		case c.says != "" && (!errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), c.says)):
+			t.Errorf("%s: %v, want %q", c.option, err, c.says)
+		}
+	}
+	if r, err := parseRun(stream.Over(config.Values{"workers": {"3"}})); err != nil || r.own.Node.Workers != 3 || r.settings["topic"] == nil || r.shared["topic"] == nil || r.shared["broker-tls"] != nil {
+		t.Errorf("%v, %+v", err, r.shared)
 	}
 }

@@ -58,7 +58,7 @@ func joinFleet(ctx context.Context, values config.Values, settings []config.Sett
 	if values.Text("coordinator-file") != "" || values.Text("target-host") == "" && values.Text("coordinator-host") == "" && values.Text("coordinator-bucket") == "" {
 		return values, nil // one node alone
 	}
-	complete := values.Text("from") != "" || values.Text("repo-uri") != "" && (values.Text("snapshot-name") != "" || values.Text("source-host") != "")
+	complete := values.Text("from") != "" || values.Text("topic") != "" && values.Text("brokers") != "" || values.Text("repo-uri") != "" && (values.Text("snapshot-name") != "" || values.Text("source-host") != "")
 	trust, err := newTrust(values)
 	if err != nil {
 		return nil, err

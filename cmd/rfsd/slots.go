@@ -37,7 +37,7 @@ type slotHost struct {
 	shut  []func() error
 	hands map[int]*hand // by slot; each has connections, counters and a name of its own
 
-	imports *importOptions // an import is the task; nil: a migration
+	task *task // nil: a migration
 }
 
 func newSlotHost(o options, log *slog.Logger) *slotHost {
@@ -86,10 +86,10 @@ func (h *slotHost) hand(ctx context.Context, slot int) (*hand, error) {
 	return x, err
 }
 
-// run runs one lease in a slot, or its part of an import. Samples count from the begin, as a process does.
+// run runs one lease in a slot, or its part of another task. Samples count from the begin, as a process does.
 func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
-	if h.imports != nil {
-		return h.runImport(ctx, slot, report)
+	if h.task != nil {
+		return h.runTask(ctx, slot, report)
 	}
 	x, err := h.hand(ctx, slot)
 	if err != nil {
@@ -137,26 +137,6 @@ func sampling(report func(daemon.Record), read func() metrics.Sample) (end func(
 		}
 	})
 	return func() { close(stop); sampler.Wait() }
-}
-
-// runImport runs a slot's part of an import. What the slots have in common is the store.
-func (h *slotHost) runImport(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
-	h.mu.Lock()
-	store := h.store
-	h.mu.Unlock()
-	o := *h.imports
-	o.slots = 1
-	x, err := openImport(ctx, o, h.log.With("slot", slot), &instruments{bucket: h.bucket, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
-	if err != nil {
-		return failedRecord(err)
-	}
-	end := sampling(report, x.sample)
-	r, err := x.work(ctx, report)
-	end()
-	if err = errors.Join(err, x.close()); err != nil && r.Error == "" {
-		r.Error = fault.Text(err)
-	}
-	return r
 }
 
 // close closes the slots and then the store.

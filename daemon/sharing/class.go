@@ -27,6 +27,9 @@ var classes = map[string]Class{
 	"source-host": Signed, "source-username": Signed,
 	"source-aws-sigv4": Signed, "source-aws-region": Signed, "source-aws-service": Signed, "source-aws-role-arn": Signed,
 
+	// What is consumed, and what becomes of it. How each machine reaches the brokers is its own.
+	"brokers": Signed, "topic": Signed, "group": Signed, "format": Signed, "index-name": Signed, "start": Signed,
+
 	// What the source is told to do.
 	"snapshot-repo-name": Signed, "source-repo-type": Signed, "source-repo-location": Signed, "source-repo-setting": Signed,
 	"without-global-state": Signed, "snapshot-no-wait": Signed, "retry-snapshot": Signed, "snapshot-max-rate": Pace,
@@ -46,6 +49,7 @@ var classes = map[string]Class{
 	"verify-first": Pace, "disable-compression": Pace, "documents-per-bulk-request": Pace, "documents-size-per-bulk-request": Pace,
 	"max-connections": Pace, "max-rate": Pace, "target-max-latency": Pace, "first": Pace, "index-priority": Pace, "max-failed-documents": Pace, "unavailable-timeout": Pace,
 	"initial-lease-duration": Pace, "max-lease-duration": Pace, "max-item-attempts": Pace, "clock-skew-tolerance": Pace, "window-size": Pace, "window-lease": Pace, "max-attempts": Pace,
+	"partition-lease": Pace, "fetch-size": Pace, "max-batch-size": Pace,
 }
 
 // ClassOf returns the class of a setting with these values: a bucket for refused documents is the fleet's, a

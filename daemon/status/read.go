@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/consume"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
 )
@@ -19,17 +20,23 @@ func Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []I
 
 // ReadStore reads what the store holds of the items of the coordinator's kind.
 func ReadStore(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
-	if store.Kind() == importer.Kind {
+	switch store.Kind() {
+	case importer.Kind:
 		return readImport(ctx, store)
+	case consume.Kind:
+		return readStream(ctx, store)
 	}
 	return progress.ReadStore(ctx, store)
 }
 
 // Sum derives the state of a session from a reading of its store, with its items sorted by index, shard and cursor. It is a pure
-// function. A fault.ErrCorrupt or fault.ErrConfig when the store holds an import that this version cannot read.
+// function. A fault.ErrCorrupt or fault.ErrConfig when the store holds an import or a stream that this version cannot read.
 func Sum(r *progress.Reading) (*progress.Migration, []Item, error) {
-	if r.Kind == importer.Kind {
+	switch r.Kind {
+	case importer.Kind:
 		return sumImport(r)
+	case consume.Kind:
+		return sumStream(r)
 	}
 	m, items := r.Sum()
 	out := make([]Item, 0, len(items))

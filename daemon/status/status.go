@@ -56,7 +56,7 @@ type Worker struct {
 	Slot  int    `json:"slot"`
 	PID   int    `json:"pid,omitempty"` // 0 for a slot inside the daemon
 	State string `json:"state"`         // starting, working, handing off, waiting, backing off, stopped
-	// Phase is the phase that the worker acts on (snapshot, metadata, indices, documents; import), and PhaseState the state of
+	// Phase is the phase that the worker acts on (snapshot, metadata, indices, documents; import; consume), and PhaseState the state of
 	// that phase's record when the worker read it; "" before it has read one.
 	Phase      string     `json:"phase,omitempty"`
 	PhaseState string     `json:"phase_state,omitempty"`

@@ -15,12 +15,31 @@ const StreamPhase = "consume"
 
 // ReadStream reads a session that consumes a stream from its store. Its items are partitions.
 func ReadStream(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
-	r, err := progress.ReadHead(ctx, store)
+	r, err := readStream(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
+	return sumStream(r)
+}
+
+// readStream reads a session that consumes a stream from its store.
+func readStream(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
+	r, err := progress.ReadHead(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	s, err := consume.ReadStored(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	r.Kind, r.Seeded, r.Phases, r.Items = consume.Kind, len(s.Records) > 0, s.Records, s.Items
+	return r, nil
+}
+
+// sumStream is Sum of a stream. Its items are partitions.
+func sumStream(r *progress.Reading) (*progress.Migration, []Item, error) {
 	m := headOf(r)
-	a, err := consume.Read(ctx, store)
+	a, err := consume.Stored{Records: r.Phases, Items: r.Items}.Account()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,6 +3,8 @@ package consume
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -31,31 +33,76 @@ type Partition struct {
 	Lag       int64  `json:"lag"`
 }
 
-// Read returns the account of the stream of a session; an empty one when it consumes none.
-func Read(ctx context.Context, c *cms.Coordinator) (Account, error) {
-	s, err := readState(ctx, c.Store())
-	if err != nil || s == nil {
-		return Account{}, err
+// Stored is what a store holds of the stream of a session.
+type Stored struct {
+	Records []cms.Record // what is consumed, then by whom; none before the session has begun
+	Items   []cms.Item
+}
+
+// ReadStored reads what the store of a session holds of its stream.
+func ReadStored(ctx context.Context, c *cms.Coordinator) (s Stored, err error) {
+	for _, id := range []string{stateID, planID} {
+		r, err := c.Store().Record(ctx, id)
+		switch {
+		case errors.Is(err, cms.ErrNotFound):
+		case err != nil:
+			return s, fmt.Errorf("%s: %w", id, err)
+		default:
+			s.Records = append(s.Records, r)
+		}
+		if len(s.Records) == 0 {
+			return s, nil
+		}
 	}
 	if c.Kind() != Kind {
 		if c, err = c.OfKind(ctx, Kind); err != nil {
-			return Account{}, err
+			return s, err
 		}
 	}
-	a := Account{Began: true, Topic: s.Topic, Group: s.Group, Partitions: []Partition{}}
-	if a.Plan, err = readPlan(ctx, c.Store()); err != nil {
-		return a, err
+	for it, err := range c.Items(ctx) {
+		if err != nil {
+			return s, err
+		}
+		s.Items = append(s.Items, it)
 	}
+	return s, nil
+}
+
+// Read returns the account of the stream of a session; an empty one when it consumes none.
+func Read(ctx context.Context, c *cms.Coordinator) (Account, error) {
+	s, err := ReadStored(ctx, c)
+	if err != nil {
+		return Account{}, err
+	}
+	return s.Account()
+}
+
+// Account returns what a store says; an empty one when the session consumes no stream. It is a pure function.
+func (s Stored) Account() (a Account, err error) {
+	var is *state
+	for _, r := range s.Records {
+		switch r.ID {
+		case stateID:
+			if is, err = decodeState(r); err != nil {
+				return a, err
+			}
+		case planID:
+			if a.Plan, err = decodePlan(r); err != nil {
+				return a, err
+			}
+		}
+	}
+	if is == nil {
+		return Account{}, nil
+	}
+	a.Began, a.Topic, a.Group, a.Partitions = true, is.Topic, is.Group, []Partition{}
 	of := map[int]string{}
 	for _, n := range a.Plan.Nodes {
 		for _, p := range n.Partitions {
 			of[p] = cmp.Or(n.Name, n.Token)
 		}
 	}
-	for it, err := range c.Items(ctx) {
-		if err != nil {
-			return a, err
-		}
+	for _, it := range s.Items {
 		id, err := it.Range()
 		if err != nil {
 			return a, err

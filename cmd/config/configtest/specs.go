@@ -12,7 +12,7 @@ type Spec struct {
 func Specs() []Spec {
 	return []Spec{
 		{"rfsd migrate", config.MigrateCommand{}}, {"rfsd run", config.Run{}}, {"rfsd worker", config.Worker{}}, {"rfsd evaluate", config.Migrate{}}, {"rfsd verify", config.Verify{}}, {"rfsd estimate", config.Estimate{}},
-		{"rfsd import", config.ImportCommand{}}, {"rfsd consume", config.Consume{}}, {"rfsd redrive", config.Redrive{}}, {"rfsd config check", config.Checked{}}, {"rfsd completion", config.None{}},
+		{"rfsd import", config.ImportCommand{}}, {"rfsd consume", config.ConsumeCommand{}}, {"rfsd redrive", config.Redrive{}}, {"rfsd config check", config.Checked{}}, {"rfsd completion", config.None{}},
 		{"rfsctl snapshot list", config.Snapshots{}}, {"rfsctl snapshot show", config.ShowSnapshot{}}, {"rfsctl snapshot check", config.CheckSnapshots{}},
 		{"rfsctl items list", config.Items{}}, {"rfsctl items show", config.Either{}}, {"rfsctl items retry", config.Stored{}}, {"rfsctl items cancel", config.Stored{}},
 		{"rfsctl failures", config.Failures{}}, {"rfsctl report", config.Either{}}, {"rfsctl cleanup", config.Cleanup{}}, {"rfsctl created", config.Stored{}}, {"rfsctl undo", config.Undo{}}, {"rfsctl target restore", config.Restore{}},

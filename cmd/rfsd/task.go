@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/daemon/metrics"
+	"github.com/rfsd/rfsd/rfs/consume"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/throttle"
+)
+
+// task is what the workers of a node do when they do not migrate a snapshot.
+type task struct {
+	command string // whose processes do it
+	kind    string // of its items
+	// open puts one worker's part together.
+	open func(ctx context.Context, log *slog.Logger, in *instruments) (taskHand, error)
+}
+
+// taskHand is one worker's part in a task.
+type taskHand interface {
+	name() string // of the worker, with which the holders of its leases begin
+	sample() metrics.Sample
+	// work takes part until nothing is left or ctx ends, and returns the last record of a worker. tell hears what it works on.
+	work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error)
+	close() error
+}
+
+// task returns the import as a task of workers.
+func (o importOptions) task() *task {
+	o.slots = 1
+	return &task{command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskHand, error) {
+		return asHand(openImport(ctx, o, log, in))
+	}}
+}
+
+// task returns the stream as a task of workers.
+func (o consumeOptions) task() *task {
+	return &task{command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskHand, error) {
+		return asHand(openConsume(ctx, o, log, in))
+	}}
+}
+
+// asHand returns a hand that was opened without an error.
+func asHand[H taskHand](h H, err error) (taskHand, error) {
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// workUnder takes part in a task as a worker of a daemon.
+func workUnder(ctx context.Context, l *link, o options, t *task) error {
+	in := newInstruments(o)
+	ctx, cancel := l.obey(ctx, in)
+	defer cancel()
+	log := l.logger(o)
+	h, err := t.open(ctx, log, in)
+	if err != nil {
+		return l.finish(failedRecord(err), err)
+	}
+	l.begin(h.name(), h.sample, log)
+	r, err := h.work(ctx, l.send)
+	return l.finish(r, errors.Join(err, h.close()))
+}
+
+// runTask runs a slot's part of a task. What the slots have in common is the store.
+func (h *slotHost) runTask(ctx context.Context, slot int, report func(daemon.Record)) daemon.Record {
+	h.mu.Lock()
+	store := h.store
+	h.mu.Unlock()
+	x, err := h.task.open(ctx, h.log.With("slot", slot), &instruments{bucket: h.bucket, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
+	if err != nil {
+		return failedRecord(err)
+	}
+	end := sampling(report, x.sample)
+	r, err := x.work(ctx, report)
+	end()
+	if err = errors.Join(err, x.close()); err != nil && r.Error == "" {
+		r.Error = fault.Text(err)
+	}
+	return r
+}
