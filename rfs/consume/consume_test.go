@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -445,6 +446,45 @@ func TestAKillRepeatsWhatWasSentInASecond(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAStreamThatCannotBeDividedHasOneHolder: of three processes one works on the only partition, the others are idle. When it is
+// killed another one goes on where it was, and nobody works beside it.
+func TestAStreamThatCannotBeDividedHasOneHolder(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		all := []*process{w.start(), w.start(), w.start()}
+		holder := func() (h *process) {
+			for _, p := range all {
+				if p.Own().Running > 0 {
+					if h != nil {
+						t.Error("two processes work on the partition")
+					}
+					h = p
+				}
+			}
+			return h
+		}
+		sent := 0
+		for round := range 4 {
+			for range 300 {
+				w.topic.add(0, fmt.Sprint(sent), `{}`)
+				sent++
+			}
+			for range 300 {
+				time.Sleep(100 * time.Millisecond)
+				holder()
+			}
+			a, h := w.account(), holder()
+			if h == nil || len(a.Plan.Idle()) != 2 || a.Lag != 0 || w.target.size() != sent {
+				t.Fatalf("round %d: %d of %d documents, lag %d, %d idle", round, w.target.size(), sent, a.Lag, len(a.Plan.Idle()))
+			}
+			h.kill()
+			all = append(slices.DeleteFunc(all, func(p *process) bool { return p == h }), w.start())
+		}
+		for _, p := range all {
+			p.end()
+		}
+	})
 }
 
 // TestAProcessThatJoinsAndOneThatLeaves measures how long partitions wait for another process.
