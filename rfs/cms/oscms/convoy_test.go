@@ -53,18 +53,6 @@ func TestFortyProcessesLeaseWithoutAConvoy(t *testing.T) {
 	crowd(t, url, leaseOrder{Each: 5, Items: 200, ByQuery: true, Limit: 15 * time.Second}, 40)
 }
 
-// TestTwoHundredProcessesLeaseAThousandItems reports what a large fleet sees at its start.
-func TestTwoHundredProcessesLeaseAThousandItems(t *testing.T) {
-	if os.Getenv("RFSD_TEST_FLEET") == "" {
-		t.Skip("200 processes need several GB of memory; RFSD_TEST_FLEET=1 runs them")
-	}
-	url := crowdTarget(t)
-	if n := crowd(t, url, leaseOrder{Each: 5, Items: 1000}, 200); n >= 1000 {
-		t.Errorf("%d conflicts", n)
-	}
-	crowd(t, url, leaseOrder{Each: 5, Items: 1000, ByQuery: true, Limit: time.Minute}, 200)
-}
-
 func crowdTarget(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
