@@ -457,7 +457,7 @@ func TestAStreamThatCannotBeDividedHasOneHolder(t *testing.T) {
 			for _, p := range all {
 				if p.Own().Running > 0 {
 					if h != nil {
-						t.Error("two processes work on the partition")
+						w.t.Error("two processes work on the partition")
 					}
 					h = p
 				}
@@ -476,7 +476,7 @@ func TestAStreamThatCannotBeDividedHasOneHolder(t *testing.T) {
 			}
 			a, h := w.account(), holder()
 			if h == nil || len(a.Plan.Idle()) != 2 || a.Lag != 0 || w.target.size() != sent {
-				t.Fatalf("round %d: %d of %d documents, lag %d, %d idle", round, w.target.size(), sent, a.Lag, len(a.Plan.Idle()))
+				w.t.Fatalf("round %d: %d of %d documents, lag %d, %d idle", round, w.target.size(), sent, a.Lag, len(a.Plan.Idle()))
 			}
 			h.kill()
 			all = append(slices.DeleteFunc(all, func(p *process) bool { return p == h }), w.start())
