@@ -145,8 +145,13 @@ func allOnThePage(t *testing.T, snapshot []string, shards int) {
 		opened := time.Now()
 		must(t, b.Look(ctx, 1280, 1350, false))
 		must(t, b.Open(ctx, address.FindString(page.String())))
+		must(t, b.Wait(ctx, "document.querySelectorAll('.shard').length > 0 && !document.getElementById('more').hidden"))
+		t.Logf("the page shows its first indices %.1f s after it was opened", time.Since(opened).Seconds())
+		for more := true; more; {
+			must(t, b.Eval(ctx, "(() => { const more = document.getElementById('more'); if (!more.hidden) (more.querySelector('button') || more).click(); return !more.hidden; })()", &more))
+		}
 		must(t, b.Wait(ctx, fmt.Sprintf("document.querySelectorAll('.shard').length === %d", shards)))
-		t.Logf("the page lists %d shards %.1f s after it was opened", shards, time.Since(opened).Seconds())
+		t.Logf("and all %d shards after %.1f s", shards, time.Since(opened).Seconds())
 		for _, kind := range []string{"Runtime.exceptionThrown", "Log.entryAdded"} {
 			for _, e := range b.Events(kind) {
 				t.Errorf("%s: %s", kind, e.Params)
