@@ -164,7 +164,7 @@ func allOnThePage(t *testing.T, snapshot []string, shards int) {
 		}
 	}
 	took := time.Since(begin)
-	if x := r.Migration.Totals; x.Indexed != int64((750*wideIndex.documents+1250*narrowIndex.documents)) || x.Failed+int64(x.ItemsBad) != 0 {
+	if x := r.Migration.Totals; x.Indexed != int64((750*wideIndex.documents+1250*narrowIndex.documents)) || x.Failed+x.ItemsBad != 0 {
 		t.Errorf("%+v", x)
 	}
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
