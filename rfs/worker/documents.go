@@ -21,10 +21,10 @@ type documents struct {
 	decoder *doc.Decoder
 	builder *builder       // nil: sources are stored
 	editor  DocumentEditor // nil: documents stay as they are
-	edited  doc.Document   // that the editor changes
-	single  *doc.KeepLast  // nil: documents with duplicate keys stay as they are
-	joiner  *joiner        // nil: documents get no join field
-	memory  *allowance     // nil: long documents are not bounded
+	current doc.Document
+	single  *doc.KeepLast // nil: documents with duplicate keys stay as they are
+	joiner  *joiner       // nil: documents get no join field
+	memory  *allowance    // nil: long documents are not bounded
 
 	log   *slog.Logger    // nil: nothing is reported
 	named map[string]bool // fields whose vectors were reported
@@ -50,35 +50,36 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b 
 
 // of returns the document of a record; keep is false when rules leave it out. A Failure is a document that cannot be
 // sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
-func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document, keep bool, failure *doc.Failure, err error) {
+func (s *documents) of(ctx context.Context, rec *lucene.Record) (d *doc.Document, keep bool, failure *doc.Failure, err error) {
+	d = &s.current // copies of it take as long as the rest for small documents
 	if err := s.build(ctx, rec); err != nil {
 		return d, false, nil, err
 	}
-	d, failure, err = s.decode(ctx, rec)
+	failure, err = s.decode(ctx, rec)
 	if err != nil || failure != nil {
 		return d, false, failure, err
 	}
-	s.nameUnplaced(&d)
+	s.nameUnplaced(d)
 	before := d.Source
 	if s.single != nil {
 		d.Source, d.KeptLast = s.single.Apply(d.Source)
 	}
-	noObject := s.joiner.relate(ctx, rec, &d)
+	noObject := s.joiner.relate(ctx, rec, d)
 	if noObject != nil && !errors.Is(noObject, errNoObject) {
 		return d, false, nil, noObject
 	}
-	if err := s.names.name(&d); err != nil {
+	if err := s.names.name(d); err != nil {
 		return d, false, nil, err
 	}
 	if noObject != nil {
-		return d, false, s.unreadable(&d, noObject), nil
+		return d, false, s.unreadable(d, noObject), nil
 	}
 	if s.editor == nil {
 		return d, true, nil, nil
 	}
 	var most int64
 	if rec.Giant && s.memory != nil {
-		if s.leave(rec, &d, before) {
+		if s.leave(rec, d, before) {
 			s.decoder.Forget()
 		}
 		most = s.memory.maxDocument()
@@ -86,19 +87,17 @@ func (s *documents) of(ctx context.Context, rec *lucene.Record) (d doc.Document,
 	}
 	before = d.Source
 	index := d.Index
-	s.edited = d // a local variable would be allocated for each document
-	keep, err = s.editor.Edit(&s.edited, most)
-	d = s.edited
+	keep, err = s.editor.Edit(d, most)
 	switch {
 	case errors.Is(err, doc.ErrTooLong):
-		return d, false, s.tooLarge(&d, "the rules make it longer; "+s.memory.bound()), nil
+		return d, false, s.tooLarge(d, "the rules make it longer; "+s.memory.bound()), nil
 	case err != nil:
-		return d, false, s.unreadable(&d, fmt.Errorf("the rules cannot be applied: %w", err)), nil
+		return d, false, s.unreadable(d, fmt.Errorf("the rules cannot be applied: %w", err)), nil
 	}
 	if s.prefix != "" && !bytes.Equal(index, d.Index) {
 		d.Index = append([]byte(s.prefix), d.Index...)
 	}
-	if s.leave(rec, &d, before) {
+	if s.leave(rec, d, before) {
 		s.forgetForms()
 	}
 	return d, keep, nil, nil
@@ -158,8 +157,8 @@ func tooLong(err error) bool {
 	return errors.Is(err, rebuild.ErrTooLong) || errors.Is(err, doc.ErrTooLong)
 }
 
-// decode brings a source into one line of JSON. The memory of a long one is asked for before.
-func (s *documents) decode(ctx context.Context, rec *lucene.Record) (d doc.Document, failure *doc.Failure, err error) {
+// decode makes current of a record, its source in one line of JSON. The memory of a long one is asked for before.
+func (s *documents) decode(ctx context.Context, rec *lucene.Record) (failure *doc.Failure, err error) {
 	stored := s.decoder.Stored(rec)
 	var (
 		size, most, limit int64
@@ -171,34 +170,34 @@ func (s *documents) decode(ctx context.Context, rec *lucene.Record) (d doc.Docum
 	}
 	if size > longSource || size > 0 && rec.Giant {
 		if limit, err = s.memory.MaxSource(ctx); err != nil {
-			return d, nil, err
+			return nil, err
 		}
 		if most = limit; exact {
 			most = min(size, limit)
 		}
 		if err := s.widen(ctx, rec, stored, most); err != nil {
-			return d, nil, err
+			return nil, err
 		}
 	}
-	d, failure = s.decoder.Decode(rec)
+	s.current, failure = s.decoder.Decode(rec)
 	if s.memory != nil && s.decoder.Outgrew() {
 		if limit, err = s.memory.MaxSource(ctx); err != nil {
-			return d, nil, err
+			return nil, err
 		}
 		if most < limit {
 			if err := s.widen(ctx, rec, stored, limit); err != nil {
-				return d, nil, err
+				return nil, err
 			}
-			d, failure = s.decoder.Decode(rec)
+			s.current, failure = s.decoder.Decode(rec)
 		}
 	}
 	switch {
 	case failure != nil && failure.Reason == doc.TooLarge && s.memory != nil:
 		failure.Detail += "; " + s.memory.bound()
 	case failure == nil && s.decoder.Copied():
-		s.leave(rec, &d, stored)
+		s.leave(rec, &s.current, stored)
 	}
-	return d, failure, nil
+	return failure, nil
 }
 
 // widen asks for the memory of a source in another form of most bytes.

@@ -123,9 +123,9 @@ func (s *reading) read(ctx context.Context, from, to int64) error {
 		case failure != nil:
 			err = s.to.Fail(failure)
 		case !keep:
-			err = s.to.Filter(&d)
+			err = s.to.Filter(d)
 		default:
-			err = s.to.Send(&d)
+			err = s.to.Send(d)
 		}
 		if err != nil {
 			return err

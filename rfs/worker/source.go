@@ -137,7 +137,7 @@ func (x *shardReading) Next(ctx context.Context, to *Sink) error {
 	d, keep, failure, err := x.documents.of(ctx, rec)
 	if keep && rec.Giant {
 		if limit := x.memory.request(ctx); limit > 0 && int64(len(d.Source)) > limit {
-			failure = x.documents.tooLarge(&d, fmt.Sprintf("the target takes requests of %d", limit))
+			failure = x.documents.tooLarge(d, fmt.Sprintf("the target takes requests of %d", limit))
 		}
 	}
 	switch {
@@ -148,7 +148,7 @@ func (x *shardReading) Next(ctx context.Context, to *Sink) error {
 	case !keep:
 		err = to.Filter(ctx, d.Ordinal)
 	default:
-		err = to.Add(ctx, &d)
+		err = to.Add(ctx, d)
 	}
 	if err == nil && rec.Giant {
 		x.documents.forget(rec)
