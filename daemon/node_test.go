@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"net/http"
@@ -226,5 +227,28 @@ func TestTheNodeTellsWhichDocumentsItsFleetWasRefused(t *testing.T) {
 	until(t, "the failures name them", func() bool {
 		f, err := n.Failures(t.Context())
 		return err == nil && len(f.Groups) == 1 && f.Groups[0].Count == 3 && slices.Equal(f.Documents, docs)
+	})
+}
+
+// TestEachWorkerShowsItsPhase: what workers report is in the status and in the metrics, also while they hold no item, until they end.
+func TestEachWorkerShowsItsPhase(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		n := startNode(t, Config{Workers: 2}, &fakeStarter{stopped: handsOff})
+		until(t, "both workers run", func() bool { return len(n.starter.workers()) == 2 })
+		for _, state := range []WorkerPhase{{"snapshot", "IN_PROGRESS"}, {"metadata", "NOT_STARTED"}, {"indices", "IN_PROGRESS"}, {"documents", "SETUP"}, {"consume", "IN_PROGRESS"}} {
+			n.starter.workers()[1].report(Record{Phase: &state})
+			all := n.Status(t.Context()).Workers
+			if len(all) != 2 || all[1].Phase != state.Name || all[1].PhaseState != state.State || all[0].Phase != "" {
+				t.Errorf("%v: %+v", state, all)
+			}
+			if text := metricsOf(n.Daemon); !strings.Contains(text, fmt.Sprintf(`rfsd_workers_in_phase{phase=%q,state=%q} 1`, state.Name, state.State)) {
+				t.Errorf("%v is not in the metrics", state)
+			}
+		}
+		n.starter.workers()[1].exit(ExitDone, Record{})
+		until(t, "another worker follows", func() bool { return len(n.starter.workers()) == 3 })
+		if x := n.Status(t.Context()).Workers[1]; x.Phase != "" {
+			t.Errorf("a worker that begins: %+v", x)
+		}
 	})
 }
