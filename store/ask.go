@@ -192,5 +192,5 @@ func (s *Store) ListFrom(address, kind string) ([]Hint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return living(r.Hints, kind), nil
+	return live(r.Hints, kind), nil
 }

@@ -77,7 +77,7 @@ func (s *Store) ChangesFrom(address, kind string, since uint64) (Changes, error)
 	if err != nil {
 		return Changes{}, err
 	}
-	return Changes{Hints: living(r.Hints, kind), Index: r.Index, More: r.More}, nil
+	return Changes{Hints: live(r.Hints, kind), Index: r.Index, More: r.More}, nil
 }
 
 // changesQuestion asks for Changes.
@@ -86,8 +86,8 @@ type changesQuestion struct {
 	Since uint64 `json:"since"`
 }
 
-// living returns the hints of an answer that are within bounds, of the kind and not expired.
-func living(hints []Hint, kind string) []Hint {
+// live returns the hints of an answer that are within bounds, of the kind and not expired.
+func live(hints []Hint, kind string) []Hint {
 	now, all := time.Now(), hints[:0]
 	for _, h := range hints {
 		if h.check() == nil && h.Kind == kind && h.alive(now) {

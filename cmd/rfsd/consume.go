@@ -61,7 +61,7 @@ func consumeCommand() *cli.Command {
 			}
 			return runConsume(ctx, o)
 		}
-		l, values, err := openLink(call)
+		l, values, err := openControlPipe(call)
 		if err != nil {
 			return err
 		}
@@ -90,8 +90,8 @@ type consumeOptions struct {
 	create bool // missing indices
 }
 
-// streamHand is the part of one process in consuming a stream.
-type streamHand struct {
+// streamSession is the part of one process in consuming a stream.
+type streamSession struct {
 	*consume.Task
 	in   *instruments
 	kept *cms.Coordinator
@@ -99,9 +99,9 @@ type streamHand struct {
 }
 
 // openConsume puts the parts together.
-func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *instruments) (*streamHand, error) {
-	h := &streamHand{in: in}
-	give := func(err error) (*streamHand, error) { return nil, errors.Join(err, h.close()) }
+func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *instruments) (*streamSession, error) {
+	h := &streamSession{in: in}
+	give := func(err error) (*streamSession, error) { return nil, errors.Join(err, h.close()) }
 	transport, err := o.stream.Config()
 	if err != nil {
 		return give(err)
@@ -162,10 +162,10 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *in
 	return h, nil
 }
 
-func (h *streamHand) name() string { return h.Token }
+func (h *streamSession) name() string { return h.Token }
 
 // work takes part until ctx ends, and returns the last record of a worker.
-func (h *streamHand) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
+func (h *streamSession) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
 	tell(daemon.Record{Phase: &daemon.WorkerPhase{Name: status.StreamPhase, State: cms.PhaseInProgress}})
 	_, err := h.Run(ctx)
 	code, sample := exit.OK, h.sample()
@@ -176,14 +176,14 @@ func (h *streamHand) work(ctx context.Context, tell func(daemon.Record)) (daemon
 }
 
 // sample is what the process did so far.
-func (h *streamHand) sample() metrics.Sample {
+func (h *streamSession) sample() metrics.Sample {
 	sum, own := h.in.counters.Sample(), h.Own()
 	sum.Documents, sum.Failed, sum.SourceBytes = own.Documents, own.Failed, own.Bytes
 	return sum
 }
 
 // shownConsume returns the part of this process as rfsctl status shows it.
-func (h *streamHand) shown(o consumeOptions, log *slog.Logger, lines foreground.LogReader) *foreground.Command {
+func (h *streamSession) shown(o consumeOptions, log *slog.Logger, lines foreground.LogReader) *foreground.Command {
 	return foreground.New(foreground.Config{
 		Name: "consume", Version: version, Session: o.session, Slots: 1, Store: h.kept, Read: status.ReadStream,
 		Own: func() progress.Work {

@@ -241,7 +241,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 	}
 	conf := fleet.Config{
 		Store: kept, Clock: cms.SystemClock(), Gossip: m.r.gossip, Dir: m.r.own.Fleet.DataDir, Quick: m.r.own.Fleet.OneMachine,
-		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.Catalogue(ctx, coordinator) },
+		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.ShardSizes(ctx, coordinator) },
 		Workers: func() int { return m.daemon().Running() }, Load: func() schedule.Load { return m.daemon().Load() },
 		Remaining: func() (schedule.Remaining, bool) { return m.daemon().Remaining() }, IntentChanged: func() { m.daemon().ReadIntent() },
 		Scale: m.scaler(kept), Scheduler: m.sched, Log: m.log,

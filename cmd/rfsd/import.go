@@ -44,7 +44,7 @@ func importCommand() *cli.Command {
 	}, func(ctx context.Context, call *config.Call) error {
 		values := call.Given()
 		if values["status-fd"] != nil || values["parent-fd"] != nil {
-			l, values, err := openLink(call)
+			l, values, err := openControlPipe(call)
 			if err != nil {
 				return err
 			}

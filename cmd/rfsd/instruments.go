@@ -38,7 +38,7 @@ func newInstruments(o options) *instruments {
 
 // limits are those of all that is sent.
 func (in *instruments) limits(o options, client *target.Client, log *slog.Logger) worker.Limits {
-	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: o.care.gate(client, in.bucket, log), MaxLatency: o.maxLatency}
+	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: o.guard.gate(client, in.bucket, log), MaxLatency: o.maxLatency}
 }
 
 // bounds divide what is sent over the slots of a process.

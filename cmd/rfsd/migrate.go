@@ -126,8 +126,8 @@ func migrate(ctx context.Context, o options) error {
 	if err != nil {
 		return errors.Join(err, done())
 	}
-	end, err := (&hand{Session: s}).watchIntent(ctx, pollIntent, &ctx)
-	defer end()
+	ctx, stop, err := watchIntent(ctx, s.Coordinator, pollIntent, s.Log)
+	defer stop()
 	if err != nil {
 		return errors.Join(err, done(), owner.release())
 	}

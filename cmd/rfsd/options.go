@@ -75,7 +75,7 @@ type options struct {
 	leastExponent   int           // of new items' leases; a hint of the fleet
 	tries           int           // items of a search, likewise
 	recordEvery     time.Duration // progress is recorded so often, likewise; 0: the default
-	care            careOptions
+	guard           targetGuard
 	leases          config.Leases
 	slots           int
 	bulkDocs        int
@@ -111,9 +111,9 @@ func newOptions(m config.Migrate) (options, error) {
 	}
 	switch {
 	case m.Tuning.Tune:
-		o.care.tune = tuning.All
+		o.guard.tune = tuning.All
 	case !m.Tuning.Keep:
-		o.care.tune = tuning.Refreshes
+		o.guard.tune = tuning.Refreshes
 	}
 	if err := o.transfer(m.Transfer); err != nil {
 		return o, err
@@ -140,7 +140,7 @@ func (o *options) transfer(t config.Transfer) (err error) {
 	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency
 	o.existing = bulk.Existing(t.Existing.Documents)
 	o.slots, o.unavailable, o.json, o.logLevel = t.Slots.Number, t.Patience.Unavailable, t.Output.JSON(), t.Log.Level
-	o.allowPartial, o.includeSystem, o.care.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
+	o.allowPartial, o.includeSystem, o.guard.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
 	o.session, o.coordinatorFile = t.State.Session.Name, t.State.File
 	o.failedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)
 	if o.failedForm, err = t.Failed.Form.Written(); err != nil {

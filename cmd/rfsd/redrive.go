@@ -68,7 +68,7 @@ func redriveOptions(c config.Redrive) (options, error) {
 	o.indices = c.Indices.Selection()
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = c.Bulk.Connections, c.Bulk.Documents, c.Bulk.Size.Bytes, int64(c.Bulk.MaxRate)
 	o.maxDocument, o.maxLatency = int64(c.Document.Most), c.Bulk.MaxLatency
-	o.unavailable, o.json, o.logLevel, o.care.ignoreDisks = c.Patience.Unavailable, c.Output.JSON(), c.Log.Level, c.Disks.Ignore
+	o.unavailable, o.json, o.logLevel, o.guard.ignoreDisks = c.Patience.Unavailable, c.Output.JSON(), c.Log.Level, c.Disks.Ignore
 	o.session, o.coordinatorFile, o.maxFailed = c.State.Session.Name, c.State.File, int64(c.Limit.Max)
 	o.failedDir = cmp.Or(c.Failed.Dir, filepath.Join("rfsd-failed", c.State.Session.OrDefault()))
 	o.bucket = c.State.Bucket

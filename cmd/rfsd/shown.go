@@ -41,7 +41,7 @@ func shownMigration(o options, s *worker.Session, blobs *repo.Counting, in *inst
 }
 
 // shownImport returns the part of this process in an import as rfsctl status shows it.
-func shownImport(o importOptions, h *importHand, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
+func shownImport(o importOptions, h *importSession, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
 		Name: "import", Version: version, Session: o.session, Slots: o.slots, Store: h.kept, Read: status.ReadImport,
 		Own: func() progress.Work {

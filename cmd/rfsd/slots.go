@@ -31,17 +31,17 @@ type slotHost struct {
 	frames *budget.Budget // of the zstd files of an import, beside memory
 	solo   worker.Solo
 
-	mu    sync.Mutex
-	store cms.Store
-	files *export.Dir
-	shut  []func() error
-	hands map[int]*hand // by slot; each has connections, counters and a name of its own
+	mu       sync.Mutex
+	store    cms.Store
+	files    *export.Dir
+	shut     []func() error
+	sessions map[int]*workerSession // by slot; each has connections, counters and a name of its own
 
 	task *task // nil: a migration
 }
 
 func newSlotHost(o options, log *slog.Logger) *slotHost {
-	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0), hands: map[int]*hand{}}
+	return &slotHost{o: o, log: log, bucket: throttle.New(o.maxRate), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0), sessions: map[int]*workerSession{}}
 }
 
 // open opens the store, once.
@@ -72,16 +72,16 @@ func (h *slotHost) starter() daemon.Starter {
 	}}
 }
 
-// hand gives the slot its own, made the first time.
-func (h *slotHost) hand(ctx context.Context, slot int) (*hand, error) {
+// session returns the slot's own, made the first time.
+func (h *slotHost) session(ctx context.Context, slot int) (*workerSession, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if x := h.hands[slot]; x != nil {
+	if x := h.sessions[slot]; x != nil {
 		return x, nil
 	}
-	x, err := openHand(ctx, h.o, h.log.With("slot", slot), &instruments{bucket: h.bucket, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
+	x, err := openWorkerSession(ctx, h.o, h.log.With("slot", slot), &instruments{bucket: h.bucket, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, store: h.store, files: h.files, solo: &h.solo})
 	if err == nil {
-		h.hands[slot] = x
+		h.sessions[slot] = x
 	}
 	return x, err
 }
@@ -91,7 +91,7 @@ func (h *slotHost) run(ctx context.Context, slot int, report func(daemon.Record)
 	if h.task != nil {
 		return h.runTask(ctx, slot, report)
 	}
-	x, err := h.hand(ctx, slot)
+	x, err := h.session(ctx, slot)
 	if err != nil {
 		return x.failed(err)
 	}
@@ -144,7 +144,7 @@ func (h *slotHost) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var errs []error
-	for _, x := range h.hands {
+	for _, x := range h.sessions {
 		errs = append(errs, x.close())
 	}
 	for i := len(h.shut) - 1; i >= 0; i-- {

@@ -34,19 +34,19 @@ type taskHand interface {
 func (o importOptions) task() *task {
 	o.slots = 1
 	return &task{command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskHand, error) {
-		return asHand(openImport(ctx, o, log, in))
+		return asPart(openImport(ctx, o, log, in))
 	}}
 }
 
 // task returns the stream as a task of workers.
 func (o consumeOptions) task() *task {
 	return &task{command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskHand, error) {
-		return asHand(openConsume(ctx, o, log, in))
+		return asPart(openConsume(ctx, o, log, in))
 	}}
 }
 
-// asHand returns a hand that was opened without an error.
-func asHand[H taskHand](h H, err error) (taskHand, error) {
+// asPart returns a part that was opened without an error.
+func asPart[H taskHand](h H, err error) (taskHand, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +54,9 @@ func asHand[H taskHand](h H, err error) (taskHand, error) {
 }
 
 // workUnder takes part in a task as a worker of a daemon.
-func workUnder(ctx context.Context, l *link, o options, t *task) error {
+func workUnder(ctx context.Context, l *controlPipe, o options, t *task) error {
 	in := newInstruments(o)
-	ctx, cancel := l.obey(ctx, in)
+	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
 	log := l.logger(o)
 	h, err := t.open(ctx, log, in)

@@ -79,7 +79,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	closers = append(closers, closeRecorder)
 	if client != nil {
 		s.Ledger = &rollback.Ledger{API: client, Records: s.Coordinator, Log: log}
-		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Log: log}, o.care.tune
+		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Log: log}, o.guard.tune
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
@@ -240,7 +240,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *inst
 	if o.phases.Has(worker.PhaseMetadata) {
 		indices.Globals = globals
 	}
-	s.Indices, s.Globals, s.Foretell = indices, globals.Migrate, worker.Foretell(client, indices, globals)
+	s.Indices, s.Globals, s.Preview = indices, globals.Migrate, worker.Preview(client, indices, globals)
 	s.Streams = indices.StreamUUID
 	return worker.ToCluster(in.counters.Sender(client), in.limits(o, client, s.Log)), client, nothing, nil
 }

@@ -27,7 +27,7 @@ func workerCommand() *cli.Command {
 	return config.Raw[config.Worker](cli.Command{
 		Name: "worker", Usage: "work on one lease of a migration, then exit", Description: workerHelp,
 	}, func(ctx context.Context, call *config.Call) error {
-		l, values, err := openLink(call)
+		l, values, err := openControlPipe(call)
 		if err != nil {
 			return err
 		}
@@ -65,12 +65,12 @@ func joinSoon(ctx context.Context, values config.Values) (config.Values, error) 
 }
 
 // work1 runs one lease and turns its end into an exit code and a status record.
-func work1(ctx context.Context, o options, l *link) error {
+func work1(ctx context.Context, o options, l *controlPipe) error {
 	in := newInstruments(o)
-	ctx, cancel := l.obey(ctx, in)
+	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
 	o.leastExponent, o.tries, o.recordEvery, o.fleet = l.first.Exponent, l.first.Tries, l.first.Record, true
-	h, err := openHand(ctx, o, l.logger(o), in)
+	h, err := openWorkerSession(ctx, o, l.logger(o), in)
 	if err != nil {
 		return l.finish(h.failed(err), err)
 	}
@@ -93,11 +93,11 @@ func work1(ctx context.Context, o options, l *link) error {
 }
 
 // endAtDeadline ends the process when its lease is over before ctx is, even when the main flow hangs.
-func endAtDeadline(ctx context.Context, l *cms.Lease, link *link) {
+func endAtDeadline(ctx context.Context, l *cms.Lease, pipe *controlPipe) {
 	if l.Wait(ctx) != nil {
 		return
 	}
-	link.last(daemon.Record{Exit: codeOf(exit.LeaseEnded), Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
+	pipe.sendFinal(daemon.Record{Exit: codeOf(exit.LeaseEnded), Outcome: "deadline", Item: l.Item.ID, Error: "the lease was over before the work had ended"})
 	fmt.Fprintln(os.Stderr, "rfsd: the lease is over; the process ends")
 	os.Exit(int(exit.LeaseEnded))
 }

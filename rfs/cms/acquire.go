@@ -211,7 +211,7 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 	for try := 0; ; try++ {
 		before, readBack := c.clock.Read(), false
 		asked.ClientMs = before.Wall.UnixMilli()
-		asking, answered := outlive(ctx, answerTime)
+		asking, answered := outlive(ctx, acquireTimeout)
 		it, v, err := c.store.Apply(asking, id, asked)
 		answered()
 		c.store95.add(c.clock.Read().Mono - before.Mono)
@@ -267,9 +267,9 @@ func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease
 	return l, nil
 }
 
-// answerTime is how long an acquisition under way is waited for when its caller is told to
+// acquireTimeout is how long an acquisition under way is waited for when its caller is told to
 // stop: a lease that was granted and is not known of would keep the item from others.
-const answerTime = 3 * time.Second
+const acquireTimeout = 3 * time.Second
 
 // outlive gives a context that ends some time after ctx does. done frees it.
 func outlive(ctx context.Context, more time.Duration) (longer context.Context, done func()) {

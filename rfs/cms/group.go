@@ -278,7 +278,7 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 		asked[i] = c.acquisition(holder, before, c.cfg.InitialLease, c.cfg.MaxAttempts)
 		changes = append(changes, Change{it.ID, asked[i]})
 	}
-	asking, answered := outlive(ctx, answerTime)
+	asking, answered := outlive(ctx, acquireTimeout)
 	outcomes, err := c.store.ApplyAll(asking, changes)
 	answered()
 	c.store95.add(c.clock.Read().Mono - before.Mono)

@@ -75,7 +75,7 @@ type Global struct {
 	Changes []Change        // Change.Index is "<kind> <name>"
 
 	// convert makes Body and Changes anew without what the target lacks.
-	convert func(*lacks) (json.RawMessage, []Change, error)
+	convert func(*unsupportedFeatures) (json.RawMessage, []Change, error)
 }
 
 func (g Global) label() string { return label(g.Kind, g.Name) }

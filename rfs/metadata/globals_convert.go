@@ -202,14 +202,14 @@ func (p *planner) add(kind Kind, name string, raw json.RawMessage) error {
 			p.leave(kind, name, "%s", why)
 			return nil
 		}
-		o.Name, o.convert = s.name, func(*lacks) (json.RawMessage, []Change, error) { return s.body() }
+		o.Name, o.convert = s.name, func(*unsupportedFeatures) (json.RawMessage, []Change, error) { return s.body() }
 	case Pipeline:
 		if why := pipelineRefused(p.v, raw); why != "" {
 			p.leave(kind, name, "%s", why)
 			delete(p.taken[kind], name)
 			return nil
 		}
-		o.convert = func(*lacks) (json.RawMessage, []Change, error) { return p.pipeline(name, raw) }
+		o.convert = func(*unsupportedFeatures) (json.RawMessage, []Change, error) { return p.pipeline(name, raw) }
 	case Policy:
 		if p.v.Distribution != "opensearch" {
 			p.leave(kind, name, "%s has ILM, not ISM: put the policy there as it is", p.v.Distribution)
@@ -223,12 +223,12 @@ func (p *planner) add(kind Kind, name string, raw json.RawMessage) error {
 			p.leave(kind, name, "%s", why)
 			return nil
 		}
-		o.convert = func(*lacks) (json.RawMessage, []Change, error) { return body, changes, nil }
+		o.convert = func(*unsupportedFeatures) (json.RawMessage, []Change, error) { return body, changes, nil }
 	default:
-		o.convert = func(l *lacks) (json.RawMessage, []Change, error) { return p.template(kind, name, raw, l) }
+		o.convert = func(l *unsupportedFeatures) (json.RawMessage, []Change, error) { return p.template(kind, name, raw, l) }
 	}
 	var err error
-	if o.Body, o.Changes, err = o.convert(newLacks()); err != nil {
+	if o.Body, o.Changes, err = o.convert(newUnsupportedFeatures()); err != nil {
 		return err
 	}
 	p.plan.Objects = append(p.plan.Objects, o)

@@ -39,7 +39,7 @@ func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) 
 		l = unrecorded{}
 	}
 	r := GlobalResult{Left: plan.Left}
-	lacks := newLacks()
+	unsupported := newUnsupportedFeatures()
 	var refusals []error
 	for _, o := range plan.Objects {
 		there, err := hasObject(ctx, c, o)
@@ -52,7 +52,7 @@ func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) 
 		}
 		var changes []Change
 		if err == nil {
-			changes, err = createObject(ctx, c, o, lacks, l)
+			changes, err = createObject(ctx, c, o, unsupported, l)
 		}
 		left := leftOut(o, err)
 		if rerr := recordOutcome(ctx, l, o, err); rerr != nil {
@@ -67,7 +67,7 @@ func EnsureGlobals(ctx context.Context, c Requester, plan GlobalPlan, l Ledger) 
 		case left != "":
 			r.Left = append(r.Left, LeftOut{o.Kind, o.Name, left})
 			if o.Kind == Pipeline {
-				lacks.pipelines[o.Name] = true
+				unsupported.pipelines[o.Name] = true
 			}
 		case errors.Is(err, fault.ErrRejected):
 			refusals = append(refusals, fmt.Errorf("%s (create it by hand, or leave it out with an allow-list): %w", o.label(), err))
@@ -103,14 +103,14 @@ func hasObject(ctx context.Context, c Requester, o Global) (bool, error) {
 }
 
 // createObject offers an object, and again without what the target says it does not know.
-func createObject(ctx context.Context, c Requester, o Global, known *lacks, l Ledger) ([]Change, error) {
-	lacks := newLacks()
-	lacks.pipelines = known.pipelines
+func createObject(ctx context.Context, c Requester, o Global, known *unsupportedFeatures, l Ledger) ([]Change, error) {
+	unsupported := newUnsupportedFeatures()
+	unsupported.pipelines = known.pipelines
 	var refused error
-	for range mostTries {
+	for range maxTries {
 		body, changes, err := o.Body, o.Changes, error(nil)
 		if o.convert != nil {
-			body, changes, err = o.convert(lacks)
+			body, changes, err = o.convert(unsupported)
 		}
 		if err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func createObject(ctx context.Context, c Requester, o Global, known *lacks, l Le
 		if refused = request(ctx, c, http.MethodPut, o, body); refused == nil {
 			return changes, nil
 		}
-		if !isTemplate(o.Kind) || !lacks.learn(refused) {
+		if !isTemplate(o.Kind) || !unsupported.record(refused) {
 			break
 		}
 	}

@@ -155,7 +155,7 @@ func (e *edit) root(m map[string]any) {
 		case named && e.on(rule):
 			e.dropRoot(rule, k, m[k])
 			delete(m, k)
-		case !named && !rootKeys[k], e.lacks.root[k]:
+		case !named && !rootKeys[k], e.unsupported.root[k]:
 			e.note("root-field", k, "dropped: %s", brief(m[k]))
 			delete(m, k)
 		}
@@ -216,7 +216,7 @@ func (e *edit) keep(m map[string]any, key string, allowed ...string) {
 		return
 	}
 	for _, k := range keys(sub) {
-		if !slices.Contains(allowed, k) || e.lacks.options[key+" "+k] || e.lacks.fields[key+" "+k] {
+		if !slices.Contains(allowed, k) || e.unsupported.options[key+" "+k] || e.unsupported.fields[key+" "+k] {
 			e.note("root-field", key+"."+k, "dropped: %s", brief(sub[k]))
 			delete(sub, k)
 		}

@@ -108,22 +108,22 @@ func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (
 	return r, nil
 }
 
-// mostTries bounds how often one index is offered; each refusal but the last teaches something.
-const mostTries = 100
+// maxTries bounds how often one index is offered; each refusal but the last teaches something.
+const maxTries = 100
 
 // create offers an index, and again without what the target says it does not know. What it
 // offered last is given beside an error as well.
 func create(ctx context.Context, c Cluster, v target.Version, w Wanted) (done Converted, refused error) {
-	lacks := newLacks()
-	for range mostTries {
+	unsupported := newUnsupportedFeatures()
+	for range maxTries {
 		var err error
-		if done, err = convert(v, w, lacks); err != nil {
+		if done, err = convert(v, w, unsupported); err != nil {
 			return done, err
 		}
 		if refused = c.CreateIndex(ctx, w.Name, done.Body); refused == nil {
 			return done, nil
 		}
-		if !lacks.learn(refused) {
+		if !unsupported.record(refused) {
 			break
 		}
 	}
@@ -140,7 +140,7 @@ type Converted struct {
 // ConvertIndex says how an index is created and what that changes. It asks nobody: types of
 // plugins stay, which Ensure replaces when the target refuses them.
 func ConvertIndex(v target.Version, w Wanted) (Converted, error) {
-	return convert(v, w, newLacks())
+	return convert(v, w, newUnsupportedFeatures())
 }
 
 // Convert is ConvertIndex with all aliases in the body.
@@ -150,8 +150,8 @@ func Convert(v target.Version, w Wanted) (body []byte, changes []Change, err err
 	return done.Body, done.Changes, err
 }
 
-func convert(v target.Version, w Wanted, lacks *lacks) (Converted, error) {
-	e := newEdit(v, w.Name, w.Index.Settings["index.version.created"], w.Overrides.Without, lacks)
+func convert(v target.Version, w Wanted, unsupported *unsupportedFeatures) (Converted, error) {
+	e := newEdit(v, w.Name, w.Index.Settings["index.version.created"], w.Overrides.Without, unsupported)
 	settings := e.settings(w.Index.Settings)
 	e.joined = w.Join != nil
 	mapping, err := e.mapping(w)
@@ -207,14 +207,14 @@ func (e *edit) body(settings, mapping, aliases map[string]any) map[string]any {
 
 // edit collects the changes to one index or template.
 type edit struct {
-	version target.Version
-	index   string
-	lacks   *lacks
-	joined  bool // a join field takes the place of _parent
-	created int  // major version of Elasticsearch that made the index
-	exactly int  // the number in index.version.created; 0 when not known
-	without map[string]bool
-	changes []Change
+	version     target.Version
+	index       string
+	unsupported *unsupportedFeatures
+	joined      bool // a join field takes the place of _parent
+	created     int  // major version of Elasticsearch that made the index
+	exactly     int  // the number in index.version.created; 0 when not known
+	without     map[string]bool
+	changes     []Change
 
 	vectors bool           // there are vectors to be searched
 	moved   map[string]any // what settings leave to the mapping
@@ -222,8 +222,8 @@ type edit struct {
 }
 
 // newEdit begins an edit; created is the setting index.version.created.
-func newEdit(v target.Version, name, created string, without []string, lacks *lacks) *edit {
-	e := &edit{version: v, index: name, lacks: lacks, created: createdMajor(created), without: map[string]bool{}, moved: map[string]any{}}
+func newEdit(v target.Version, name, created string, without []string, unsupported *unsupportedFeatures) *edit {
+	e := &edit{version: v, index: name, unsupported: unsupported, created: createdMajor(created), without: map[string]bool{}, moved: map[string]any{}}
 	e.exactly, _ = strconv.Atoi(created) //nolint:errcheck // 0 is for what cannot be read
 	for _, rule := range without {
 		e.without[rule] = true

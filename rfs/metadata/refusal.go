@@ -9,9 +9,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
-// lacks is what a target said it does not know. Which field types, options and settings
+// unsupportedFeatures are what a target reported not to know. Which field types, options and settings
 // exist depends on its version and plugins: only the target itself can tell.
-type lacks struct {
+type unsupportedFeatures struct {
 	types    map[string]bool // field type
 	options  map[string]bool // "<field type> <option>"
 	fields   map[string]bool // "<last part of the field's name> <option>"
@@ -21,8 +21,8 @@ type lacks struct {
 	pipelines map[string]bool // refused by the target
 }
 
-func newLacks() *lacks {
-	return &lacks{
+func newUnsupportedFeatures() *unsupportedFeatures {
+	return &unsupportedFeatures{
 		types: map[string]bool{}, options: map[string]bool{}, fields: map[string]bool{},
 		root: map[string]bool{}, settings: map[string]bool{}, pipelines: map[string]bool{},
 	}
@@ -39,8 +39,8 @@ var (
 	unknownSetting = regexp.MustCompile(`unknown setting \[([^\]]+)\]`)
 )
 
-// learn takes from a refusal what the target does not know; false when that is nothing new.
-func (l *lacks) learn(err error) bool {
+// record takes from a refusal what the target does not know; false when that is nothing new.
+func (l *unsupportedFeatures) record(err error) bool {
 	var refused *target.StatusError
 	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
 		return false
@@ -81,7 +81,7 @@ func (e *edit) unknownOptions(path string, f map[string]any) {
 	typ := orDefault(text(f["type"]), "object")
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	for _, k := range keys(f) {
-		if k != "type" && k != "properties" && (e.lacks.options[typ+" "+k] || e.lacks.fields[name+" "+k]) {
+		if k != "type" && k != "properties" && (e.unsupported.options[typ+" "+k] || e.unsupported.fields[name+" "+k]) {
 			e.note("unknown-option", path, "dropped, the target does not know it for %s: %s: %s", typ, k, brief(f[k]))
 			delete(f, k)
 		}

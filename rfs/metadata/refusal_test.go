@@ -114,7 +114,7 @@ func TestARefusalThatTeachesNothingIsFinal(t *testing.T) {
 			t.Errorf("%v after %d tries", err, c.tries)
 		}
 	}
-	if newLacks().learn(errors.New("No handler for type [x] declared on field [y]")) || newLacks().learn(fault.ErrUnavailable) {
+	if newUnsupportedFeatures().record(errors.New("No handler for type [x] declared on field [y]")) || newUnsupportedFeatures().record(fault.ErrUnavailable) {
 		t.Error("learned from an error that is no answer of the target")
 	}
 }

@@ -38,7 +38,7 @@ func (e *edit) settings(in map[string]string) map[string]any {
 	kept := map[string]string{}
 	for _, k := range keys(in) {
 		switch {
-		case e.lacks.settings[withoutElement(k)]:
+		case e.unsupported.settings[withoutElement(k)]:
 			e.note("unknown-setting", k, "dropped, the target does not know it: %q", in[k])
 		case listed(keptSettings, withoutElement(k)):
 			kept[k] = in[k]
@@ -81,7 +81,7 @@ var takesMalformed = []string{
 // type has no such parameter (BooleanFieldMapper of OpenSearch). Fields of other types state what they had, so that the setting
 // does not change it.
 func (e *edit) malformedBooleans(settings, mapping map[string]any) {
-	if !e.on("malformed-boolean") || e.version.Distribution != "opensearch" || e.lacks.settings[ignoreMalformed] {
+	if !e.on("malformed-boolean") || e.version.Distribution != "opensearch" || e.unsupported.settings[ignoreMalformed] {
 		return
 	}
 	var booleans []string

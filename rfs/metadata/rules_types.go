@@ -61,7 +61,7 @@ func elasticType(e *edit, path string, f map[string]any) {
 	switch {
 	case !e.on(r.rule):
 		return
-	case e.lacks.types[old]:
+	case e.unsupported.types[old]:
 		if r.major = 0; r.otherwise == nil {
 			r.otherwise, r.lossy = opaque, true
 		}
@@ -71,7 +71,7 @@ func elasticType(e *edit, path string, f map[string]any) {
 	if old == "constant_keyword" && f["value"] == nil {
 		r.major = 0 // the target demands the value, which later documents would set
 	}
-	if r.major > 0 && e.since(r.major, r.minor) && !e.lacks.types[r.native] {
+	if r.major > 0 && e.since(r.major, r.minor) && !e.unsupported.types[r.native] {
 		if r.native == old {
 			return
 		}

@@ -18,7 +18,7 @@ const indexedByDefault = 8_500_000
 // need no graph.
 func denseVector(e *edit, path string, f map[string]any) {
 	dims := text(f["dims"])
-	if f["type"] != "dense_vector" || e.version.Distribution == "elasticsearch" || e.lacks.types["knn_vector"] || dims == "" {
+	if f["type"] != "dense_vector" || e.version.Distribution == "elasticsearch" || e.unsupported.types["knn_vector"] || dims == "" {
 		return
 	}
 	options, _ := f["index_options"].(map[string]any)
@@ -137,7 +137,7 @@ func knnSettings(e *edit, s map[string]any) {
 
 // betweenParts moves what one part of a body has to say to another.
 func (e *edit) betweenParts(settings map[string]any) {
-	if e.vectors && settings["index.knn"] == nil && !e.lacks.settings["index.knn"] {
+	if e.vectors && settings["index.knn"] == nil && !e.unsupported.settings["index.knn"] {
 		e.note("vector-setting", "index.knn", "true: the index has vectors to be searched")
 		settings["index.knn"] = "true"
 	}

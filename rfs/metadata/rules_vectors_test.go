@@ -64,9 +64,9 @@ func TestVectorsAreThoseOfTheNeighbourPlugin(t *testing.T) {
 }
 
 func TestATargetWithoutTheNeighbourPluginKeepsVectorsInDocuments(t *testing.T) {
-	l := newLacks()
+	l := newUnsupportedFeatures()
 	for _, reason := range []string{"unknown setting [index.knn] please check that any required plugins are installed", "No handler for type [knn_vector] declared on field [f]"} {
-		if !l.learn(&target.StatusError{Status: http.StatusBadRequest, Reason: reason}) {
+		if !l.record(&target.StatusError{Status: http.StatusBadRequest, Reason: reason}) {
 			t.Fatal(reason)
 		}
 	}
@@ -107,12 +107,12 @@ func TestTypesWithoutAnEqualKeepWhatCanBeFound(t *testing.T) {
 
 func TestACodecThatTheTargetRefusesGoesWithItsLevel(t *testing.T) {
 	w := Wanted{Name: "i", Index: Index{Settings: map[string]string{"index.codec": "zstd", "index.codec.compression_level": "5"}}}
-	l := newLacks()
+	l := newUnsupportedFeatures()
 	for _, want := range []string{`{"settings":{"index.codec":"zstd","index.codec.compression_level":"5"}}`, `{"settings":{}}`} {
 		done, err := convert(os219, w, l)
 		if err != nil || string(done.Body) != want {
 			t.Errorf("%s, %v", done.Body, err)
 		}
-		l.learn(&target.StatusError{Status: http.StatusBadRequest, Reason: "unknown value for [index.codec] must be one of [default, lz4, best_compression, zlib] but was: zstd"})
+		l.record(&target.StatusError{Status: http.StatusBadRequest, Reason: "unknown value for [index.codec] must be one of [default, lz4, best_compression, zlib] but was: zstd"})
 	}
 }

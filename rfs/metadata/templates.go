@@ -12,7 +12,7 @@ import (
 )
 
 // template converts a template of any of the three kinds into the body of its request.
-func (p *planner) template(kind Kind, name string, raw json.RawMessage, l *lacks) (json.RawMessage, []Change, error) {
+func (p *planner) template(kind Kind, name string, raw json.RawMessage, l *unsupportedFeatures) (json.RawMessage, []Change, error) {
 	in, err := decode(raw)
 	if err != nil {
 		return nil, nil, err
@@ -186,13 +186,13 @@ func (p *planner) settings(e *edit, in map[string]any) map[string]any {
 		case k == "index.final_pipeline" && v != "_none":
 			// Nothing in a request can switch it off: it would change the documents of this migration once more.
 			e.note("pipeline-setting", k, "dropped: set it to %s when the documents are complete", v)
-		case k == "index.default_pipeline" && v != "_none" && (!p.taken[Pipeline][v] || e.lacks.pipelines[v]):
+		case k == "index.default_pipeline" && v != "_none" && (!p.taken[Pipeline][v] || e.unsupported.pipelines[v]):
 			e.note("pipeline-setting", k, "dropped: the pipeline %s is not migrated", v)
 		case k == "index.default_pipeline" || k == "index.final_pipeline":
 			kept[k] = v
 		case k == "index.lifecycle.rollover_alias" && p.sel.Policies && p.v.Distribution == "opensearch":
 			const ism = "index.plugins.index_state_management.rollover_alias"
-			if !e.lacks.settings[ism] {
+			if !e.unsupported.settings[ism] {
 				e.note("lifecycle", k, "is %s", ism)
 				kept[ism] = v
 			} else {

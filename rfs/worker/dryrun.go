@@ -13,8 +13,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
-// Asker is a cluster that can be asked. *target.Client is one.
-type Asker interface {
+// Requester is a cluster that can be asked. *target.Client is one.
+type Requester interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 	IndexExists(ctx context.Context, name string) (bool, error)
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
@@ -24,7 +24,7 @@ type Asker interface {
 // the target's own simulation of a template, which parses settings, analysis and mappings with the
 // target's version and plugins and keeps nothing. So it refuses what creating would refuse, in the same words.
 type DryRunCluster struct {
-	Target Asker
+	Target Requester
 	blind  bool // nothing can be simulated: all is taken
 }
 

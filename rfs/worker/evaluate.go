@@ -84,7 +84,7 @@ type EvaluatedSize struct {
 
 // Evaluator finds out what a migration would do. Nothing it sends to the target writes.
 type Evaluator struct {
-	Target    Asker
+	Target    Requester
 	Version   target.Version
 	Overrides metadata.Overrides
 	Indices   *TargetIndices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off

@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
-// asker is an Asker with recorded answers. It refuses what is recorded as forbidden.
+// asker is a Requester with recorded answers. It refuses what is recorded as forbidden.
 type asker struct{ says }
 
 const forbidden = "forbidden"

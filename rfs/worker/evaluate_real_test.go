@@ -55,9 +55,9 @@ func planOf(t *testing.T, path string) (*worker.Plan, repo.Repository) {
 	return plan, blobs
 }
 
-// TestAnEvaluationForetellsTheMigrationAndWritesNothing evaluates snapshots with templates, migrates
+// TestAnEvaluationPreviewsTheMigrationAndWritesNothing evaluates snapshots with templates, migrates
 // their metadata, and compares what was foretold with what was done.
-func TestAnEvaluationForetellsTheMigrationAndWritesNothing(t *testing.T) {
+func TestAnEvaluationPreviewsTheMigrationAndWritesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no real servers")
 	}

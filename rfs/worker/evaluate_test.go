@@ -280,21 +280,21 @@ func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	r := &Evaluation{Globals: []EvaluatedObject{{Name: "template t", Action: WouldCreate, Changes: []Differs{{Rule: "r1", Path: "a", Detail: "gone"}, {Rule: "r2", Path: "b", Detail: "other", Loses: true}}}}}
-	for n := range mostForetold + 3 {
+	for n := range maxPreviewed + 3 {
 		r.Globals = append(r.Globals, EvaluatedObject{Name: fmt.Sprint("policy ", n), Action: WouldLeave, Reason: "unknown"})
 	}
 	var changes []Differs
-	for n := range examples + 2 {
+	for n := range maxExamples + 2 {
 		changes = append(changes, Differs{Rule: "r1", Path: fmt.Sprint("p", n), Detail: "gone"})
 	}
 	r.Indices = []EvaluatedIndex{{Targets: []EvaluatedObject{{Name: "i", Action: WouldCreate, Changes: changes}, {Name: "j", Action: WouldRefuse, Reason: "no"}, {Name: "k", Action: WouldKeep}}}}
-	said := &told{seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
-	logForetold(t.Context(), log, r, said)
+	said := &reported{seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
+	logPreview(t.Context(), log, r, said)
 	for text, times := range map[string]int{
 		"will_be_created=2 exist_and_stay=1 will_be_refused=1 not_migrated=23":                                                                                            1,
 		"level=INFO msg=\"will differ from the snapshot\" rule=r1 changes=8 objects=2 \"such as\"=\"template t a: gone; i p0: gone; i p1: gone; i p2: gone; i p3: gone\"": 1,
 		"level=WARN msg=\"will differ from the snapshot\" rule=r2 changes=1 objects=1":                                                                                    1,
-		"level=WARN msg=\"will not be migrated\" object=\"policy ":                                                                                                        mostForetold,
+		"level=WARN msg=\"will not be migrated\" object=\"policy ":                                                                                                        maxPreviewed,
 		"more=3 details=\"rfsd evaluate\"":                                                                                                                                1,
 		"level=WARN msg=\"will be refused by the target\" object=j reason=no":                                                                                             1,
 	} {
@@ -303,18 +303,18 @@ func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 		}
 	}
 	before, news := metadata.Change{Index: "i", Rule: "r1", Path: "p6", Detail: "gone"}, metadata.Change{Index: "i", Rule: "r1", Path: "p6", Detail: "other"}
-	if got := said.news([]metadata.Change{before, news}); len(got) != 1 || got[0].Detail != "other" {
+	if got := said.unreported([]metadata.Change{before, news}); len(got) != 1 || got[0].Detail != "other" {
 		t.Errorf("%+v", got)
 	}
 	if !said.has("policy 22", "", "", "unknown") || said.has("policy 22", "", "", "known") {
 		t.Error("what is left out is not remembered")
 	}
-	if got := (*told)(nil).news([]metadata.Change{before}); len(got) != 1 {
+	if got := (*reported)(nil).unreported([]metadata.Change{before}); len(got) != 1 {
 		t.Errorf("who has told nothing has news: %+v", got)
 	}
 }
 
-func TestForetellAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
+func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		says   map[string]string
@@ -353,8 +353,8 @@ func TestForetellAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 			on := questioned{l, c.says, &asked}
 			x := &TargetIndices{Cluster: DryRunCluster{Target: on}, Version: opensearch2, Requester: on, Log: log}
 			g := &TargetGlobals{Cluster: DryRunCluster{Target: on}, Version: opensearch2, Log: log, Wanted: metadata.Selection{Pipelines: true}}
-			s := &Session{Foretell: Foretell(on, x, g), Phases: c.phases, Log: log}
-			if err := s.foretell(t.Context(), plan); !errors.Is(err, c.ends) || (err != nil) != (c.ends != nil) {
+			s := &Session{Preview: Preview(on, x, g), Phases: c.phases, Log: log}
+			if err := s.preview(t.Context(), plan); !errors.Is(err, c.ends) || (err != nil) != (c.ends != nil) {
 				t.Fatalf("%v", err)
 			}
 			for _, w := range c.words {
@@ -364,7 +364,7 @@ func TestForetellAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 				}
 			}
 			if n := len(asked); c.ends == nil {
-				if err := s.foretell(t.Context(), plan); err != nil || len(asked) != n {
+				if err := s.preview(t.Context(), plan); err != nil || len(asked) != n {
 					t.Errorf("told again: %v", err)
 				}
 			}

@@ -69,7 +69,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &countable{docs: map[string]int64{"a": 5}, refreshed: map[string]bool{"a": true, "b": true}}
 				s := process(t, newMemory(), newOutside(), 1, &life{})
-				s.Counts, s.Existing, s.Phases, s.Foretell = h, c.existing, everything, nil
+				s.Counts, s.Existing, s.Phases, s.Preview = h, c.existing, everything, nil
 				if c.phases != nil {
 					s.Phases = c.phases
 				}
@@ -79,7 +79,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 				}
 				var log bytes.Buffer
 				s.Log = slog.New(slog.NewTextHandler(&log, nil))
-				err := s.foretell(t.Context(), p)
+				err := s.preview(t.Context(), p)
 				if c.fails != nil {
 					if !errors.Is(err, c.fails) {
 						t.Fatalf("%v, want %v", err, c.fails)
@@ -121,8 +121,8 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 				// A run that resumes asks nothing, although documents are there by now.
 				h.docs["b"] = 7
 				again := process(t, newMemory(), newOutside(), 1, &life{})
-				again.Coordinator, again.Counts, again.Phases, again.Foretell = s.Coordinator, s.Counts, everything, nil
-				if err := again.foretell(t.Context(), p); err != nil {
+				again.Coordinator, again.Counts, again.Phases, again.Preview = s.Coordinator, s.Counts, everything, nil
+				if err := again.preview(t.Context(), p); err != nil {
 					t.Errorf("resumed: %v", err)
 				}
 			})

@@ -16,7 +16,7 @@ type TargetGlobals struct {
 	Wanted  metadata.Selection
 	Log     *slog.Logger
 
-	told *told // by this process, before anything was written
+	reported *reported // by this process, before the first write
 }
 
 // Migrate creates what is missing and never touches what exists. A snapshot that was taken
@@ -78,10 +78,10 @@ func (t *TargetGlobals) tell(ctx context.Context, done metadata.GlobalResult) {
 		t.Log.InfoContext(ctx, "exists on the target and is left as it is", "object", name)
 	}
 	for _, left := range done.Left {
-		if t.told.has(string(left.Kind)+" "+left.Name, "", "", left.Reason) {
+		if t.reported.has(string(left.Kind)+" "+left.Name, "", "", left.Reason) {
 			continue
 		}
 		t.Log.WarnContext(ctx, "not migrated", "kind", string(left.Kind), "name", left.Name, "reason", left.Reason)
 	}
-	logChanges(ctx, t.Log, t.told.news(done.Changes))
+	logChanges(ctx, t.Log, t.reported.unreported(done.Changes))
 }

@@ -271,11 +271,11 @@ const reportInterval = 500 * time.Millisecond
 // guardInterval is how often a running lease asks whether the target is still the same, in a small fleet.
 const guardInterval = 30 * time.Second
 
-// shutdownTime bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
-const shutdownTime = 20 * time.Second
+// shutdownTimeout bounds the time from a signal to the end of the work: a supervisor kills after 30 s.
+const shutdownTimeout = 20 * time.Second
 
-// errNoTime ends the work when a hand-off after a signal takes too long, as with a target that hangs.
-var errNoTime = errors.New("no time left to hand off after the signal")
+// errHandoffTimeout ends the work when a hand-off after a signal takes too long, as with a target that hangs.
+var errHandoffTimeout = errors.New("no time left to hand off after the signal")
 
 // looked returns what the guard of the lease looks at besides the deadline: the trigger, at which the work stops, and the
 // time since stopped was closed by a signal, which is bounded. It sends no request.
@@ -294,10 +294,10 @@ func (j *job) looked(stopped <-chan struct{}, trigger context.CancelFunc) func()
 		if signalled == 0 {
 			signalled = now
 		}
-		if now-signalled < shutdownTime {
+		if now-signalled < shutdownTimeout {
 			return nil
 		}
-		return errNoTime
+		return errHandoffTimeout
 	}
 }
 

@@ -92,7 +92,7 @@ func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names [
 		s.Log.WarnContext(ctx, "lease of a batch of the indices lost", "error", err)
 		return nil // whoever has it goes on
 	}
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	return errors.Join(err, s.Coordinator.EndBatch(back, lease, err == nil))
 }

@@ -31,7 +31,7 @@ func (s *Session) listIndices(ctx context.Context, lease *cms.PhaseLease) error 
 	if err != nil {
 		return err
 	}
-	if err := s.foretell(ctx, plan); err != nil {
+	if err := s.preview(ctx, plan); err != nil {
 		return err
 	}
 	if err := s.createEntries(ctx, plan); err != nil {

@@ -32,7 +32,7 @@ func (s *Session) moveGlobals(ctx context.Context, lease *cms.PhaseLease) error 
 	if err != nil {
 		return err
 	}
-	if err := s.foretell(ctx, plan); err != nil {
+	if err := s.preview(ctx, plan); err != nil {
 		return err
 	}
 	var done GlobalsRecord

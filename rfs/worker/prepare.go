@@ -44,10 +44,10 @@ type TargetIndices struct {
 	// Globals is what else is migrated, such as templates of data streams; nil: nothing.
 	Globals *TargetGlobals
 
-	mu    sync.Mutex
-	asked bool
-	told  *told // by this process, before anything was written
-	Log   *slog.Logger
+	mu       sync.Mutex
+	asked    bool
+	reported *reported // by this process, before the first write
+	Log      *slog.Logger
 }
 
 // Absent gives those of the names that neither an index nor an alias of the target has.
@@ -82,7 +82,7 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 	}
 	asked := recorded{creator(t.Cluster, x), map[string][]byte{}}
 	done, err := metadata.Ensure(ctx, asked, t.Version, all)
-	logPrepared(ctx, t.Log, done, t.told)
+	logPrepared(ctx, t.Log, done, t.reported)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
 	}
@@ -230,14 +230,14 @@ func refusedIndex(x IndexPlan, err error) error {
 }
 
 // logPrepared tells what was created and, rule by rule, what was not told before of how it differs from the source.
-func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result, said *told) {
+func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result, said *reported) {
 	for _, name := range done.Created {
 		log.InfoContext(ctx, "index created", "index", name)
 	}
 	for _, name := range done.Existed {
 		log.InfoContext(ctx, "index exists on the target and is left as it is", "index", name)
 	}
-	logChanges(ctx, log, said.news(done.Changes))
+	logChanges(ctx, log, said.unreported(done.Changes))
 }
 
 // logChanges tells how things differ from the snapshot, one line for each rule.
@@ -256,13 +256,13 @@ func logChanges(ctx context.Context, log *slog.Logger, changes []metadata.Change
 	for _, k := range order {
 		changes := byRule[k]
 		var some []string
-		for _, ch := range changes[:min(len(changes), examples)] {
+		for _, ch := range changes[:min(len(changes), maxExamples)] {
 			some = append(some, ch.Path+": "+ch.Detail)
 		}
 		level := slog.LevelInfo
 		if changes[0].Loses() {
 			level = slog.LevelWarn
 		}
-		log.Log(ctx, level, "index differs from the snapshot", "index", k.index, "rule", k.rule, "changes", len(changes), "such as", strings.Join(some, "; "))
+		log.Log(ctx, level, "index differs from the snapshot", "index", k.index, "rule", k.rule, "changes", len(changes), "examples", strings.Join(some, "; "))
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
-// drainTime bounds how long requests under way are waited for when a lease is handed off.
+// drainTimeout bounds how long requests under way are waited for when a lease is handed off.
 // What is not answered by then is sent again by the next holder.
-const drainTime = 12 * time.Second
+const drainTimeout = 12 * time.Second
 
 // Outcome says how a lease ended.
 type Outcome int
@@ -104,7 +104,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	defer r.Meter.finish(j)
 	j.log.Info("lease acquired", "begin", j.begin, "length", lease.Length, "attempt", lease.Item.Attempts)
 
-	// Work goes on until the lease's deadline (or shutdownTime) even when ctx ends: handing off takes a moment. What ends
+	// Work goes on until the lease's deadline (or shutdownTimeout) even when ctx ends: handing off takes a moment. What ends
 	// the lease may take longer than that, see closing.
 	ending, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -117,7 +117,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	defer context.AfterFunc(watched, func() {
 		why := context.Cause(watched)
 		j.log.Warn("work ends", "error", why)
-		if errors.Is(why, errNoTime) {
+		if errors.Is(why, errHandoffTimeout) {
 			abandon()
 		}
 	})()
@@ -137,8 +137,8 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 		err = context.Cause(watched) // the guard ended the work; what follows needs a moment more
 		var more context.CancelFunc
 		moment := 10 * time.Second
-		if errors.Is(err, errNoTime) {
-			moment = lastWord
+		if errors.Is(err, errHandoffTimeout) {
+			moment = finalReadTimeout
 		}
 		work, more = context.WithTimeout(context.WithoutCancel(ctx), moment)
 		defer more()
@@ -158,7 +158,7 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 // closing is the context of what ends a lease in good order. The deadline is for documents; these requests are decided by
 // the holder's id, so they may be sent until the lease itself ends, and answered a moment later.
 func (j *job) closing(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, j.lease.UntilEnd()+lastWord)
+	return context.WithTimeout(ctx, j.lease.UntilEnd()+finalReadTimeout)
 }
 
 func errorText(err error) string {
@@ -177,7 +177,7 @@ func (j *job) finish(ctx, work context.Context, err error) (Outcome, error) {
 		return j.handOff(work, j.returned(ctx))
 	case errors.Is(err, fault.ErrLeaseLost), work.Err() != nil:
 		return j.tooLate(ctx, err)
-	case errors.Is(err, errNoTime):
+	case errors.Is(err, errHandoffTimeout):
 		return j.giveBack(work, cms.CauseDrain, err)
 	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrUnsupported),
 		errors.Is(err, snapshot.ErrShardMissing), errors.Is(err, ErrTargetReplaced):
@@ -263,7 +263,7 @@ func (j *job) handOff(ctx context.Context, r cms.Return) (Outcome, error) {
 	}
 	// What does not answer in half of the time is given up; the other half is for the hand-off.
 	left := j.lease.UntilDeadline()
-	drain, cancel := context.WithTimeout(ctx, min(drainTime, left/2, left-j.lease.HandoffTime()))
+	drain, cancel := context.WithTimeout(ctx, min(drainTimeout, left/2, left-j.lease.HandoffTime()))
 	j.loader.Drain(drain)
 	cancel()
 	watermark, counts := j.settled()
@@ -325,7 +325,7 @@ func (j *job) tooLate(ctx context.Context, why error) (Outcome, error) {
 		j.abort()
 		return Lost, why
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(lastWord, j.lease.UntilEnd()))
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(finalReadTimeout, j.lease.UntilEnd()))
 	defer cancel()
 	if _, err := j.giveBackAs(late, cms.Return{Cause: cms.CauseOutage, Longer: true}, nil); err != nil {
 		why = errors.Join(why, err)
@@ -339,7 +339,7 @@ func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome
 	if j.lease.Lost() != nil {
 		return Lost, why
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
 	defer cancel()
 	if j.lease.Over(late) {
 		return meant, nil
@@ -350,7 +350,7 @@ func (j *job) unanswered(ctx context.Context, meant Outcome, why error) (Outcome
 // fail marks the item as one that cannot be migrated.
 func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
 	if j.loader != nil {
-		drain, cancel := context.WithTimeout(ctx, drainTime)
+		drain, cancel := context.WithTimeout(ctx, drainTimeout)
 		if errors.Is(why, fault.ErrCorrupt) { // what was read before the damage arrives
 			if err := j.loader.Flush(drain); err != nil {
 				j.log.Warn("documents before the damage did not all arrive", "error", err)

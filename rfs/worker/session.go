@@ -53,8 +53,8 @@ type Session struct {
 	Ledger Ledger
 	// Globals migrates what belongs to no index.
 	Globals func(context.Context, *Plan, metadata.Ledger) (GlobalsRecord, error)
-	// Foretell tells, before the first phase that writes to the target, how it will differ; nil: nothing.
-	Foretell func(context.Context, *Plan, Phases) error
+	// Preview logs, before the first phase that writes to the target, how it will differ; nil: nothing.
+	Preview  func(context.Context, *Plan, Phases) error
 	Indices  Indices      // of the target; nil when there is no cluster
 	Targets  Targets      // nil when there is no cluster
 	Counts   TargetCounts // nil when there is no cluster
@@ -91,9 +91,9 @@ type Session struct {
 	planned *Plan
 	// held are the documents that target indices had before this session; nil before they were counted.
 	held map[string]int64
-	// foretold belongs to the main flow: phases are worked on one after the other.
-	foretold bool
-	known    known
+	// previewed belongs to the main flow: phases are worked on one after the other.
+	previewed bool
+	known     known
 }
 
 // Join begins the session or joins it. A *cms.ConfigMismatch when it belongs to another migration.
@@ -120,7 +120,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 	}
 	if err != nil {
 		// Also when ctx has ended: nobody else gives it back.
-		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
 		defer cancel()
 		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
@@ -150,8 +150,8 @@ func (s *Session) acquire(ctx context.Context) (*cms.Lease, error) {
 	return s.Coordinator.AcquireNext(ctx, s.Holder, s.Order)
 }
 
-// lastWord bounds the reading of the item after its lease has ended.
-const lastWord = 3 * time.Second
+// finalReadTimeout bounds the reading of the item after its lease has ended.
+const finalReadTimeout = 3 * time.Second
 
 // RunOne joins the session and does one step of it: what one phase before the documents
 // needs (Stepped), or one lease of an item to its end. started, when not nil, is given the
@@ -222,7 +222,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 	}
 	item = lease.Item
 	// Only for the record of this process, which must end even when the store hangs.
-	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
 	defer cancel()
 	if now, gerr := s.Coordinator.Item(rctx, lease.ID); gerr == nil {
 		item = now

@@ -34,7 +34,7 @@ func (m *Migration) small(ctx context.Context) cms.Small {
 func (m *Migration) slot(ctx context.Context, n int) (err error) {
 	group := m.Coordinator.Group(fmt.Sprintf("%s_%d", m.Holder, n), m.small(ctx))
 	defer func() {
-		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
 		defer cancel()
 		if cerr := group.Close(back); cerr != nil && !errors.Is(cerr, fault.ErrUnavailable) {
 			err = errors.Join(err, cerr)

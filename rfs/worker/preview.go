@@ -13,11 +13,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/metadata"
 )
 
-// Foretell gives what tells, before anything is written, how the target will differ from the snapshot: it
-// previews what indices and globals would do. Errors: fault.ErrUnavailable, and what plans give.
-func Foretell(on Asker, indices *TargetIndices, globals *TargetGlobals) func(context.Context, *Plan, Phases) error {
-	said := &told{seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
-	indices.told, globals.told = said, said
+// Preview returns a function that logs the expected differences between snapshot and target, before the first write. It finds
+// them by a dry run of what creates indices and global objects. Errors: fault.ErrUnavailable, and those of a plan.
+func Preview(on Requester, indices *TargetIndices, globals *TargetGlobals) func(context.Context, *Plan, Phases) error {
+	said := &reported{seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
+	indices.reported, globals.reported = said, said
 	return func(ctx context.Context, plan *Plan, phases Phases) error {
 		dry := DryRunCluster{Target: on}
 		if err := dry.simulate(ctx, "POST /_index_template/_simulate", nil); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
@@ -40,25 +40,25 @@ func Foretell(on Asker, indices *TargetIndices, globals *TargetGlobals) func(con
 		if err := e.preview(ctx, plan, r); err != nil {
 			return err
 		}
-		logForetold(ctx, indices.Log, r, said)
+		logPreview(ctx, indices.Log, r, said)
 		return nil
 	}
 }
 
-// told remembers by hash what this process has told, so that it tells it once. A nil told knows nothing.
-type told struct {
+// reported is the set of changes that this process has logged already, by hash. The nil set is empty.
+type reported struct {
 	seed maphash.Seed
 	mu   sync.Mutex
 	seen map[uint64]bool
 }
 
-func (t *told) note(object, rule, path, detail string) {
+func (t *reported) note(object, rule, path, detail string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seen[maphash.Comparable(t.seed, [4]string{object, rule, path, detail})] = true
 }
 
-func (t *told) has(object, rule, path, detail string) bool {
+func (t *reported) has(object, rule, path, detail string) bool {
 	if t == nil {
 		return false
 	}
@@ -67,21 +67,21 @@ func (t *told) has(object, rule, path, detail string) bool {
 	return t.seen[maphash.Comparable(t.seed, [4]string{object, rule, path, detail})]
 }
 
-// news are those changes that this process has not told yet.
-func (t *told) news(changes []metadata.Change) []metadata.Change {
+// unreported returns those changes that this process has not logged yet.
+func (t *reported) unreported(changes []metadata.Change) []metadata.Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c metadata.Change) bool { return t.has(c.Index, c.Rule, c.Path, c.Detail) })
 }
 
-// Foretold lists are cut after so many lines, and examples after so many words; rfsd evaluate has all.
+// Bounds of what is logged: objects of a list, and examples of a rule. rfsd evaluate has all.
 const (
-	mostForetold = 20
-	examples     = 5
+	maxPreviewed = 20
+	maxExamples  = 5
 )
 
-// logForetold tells one line for each rule, and names what will not be there at all.
-func logForetold(ctx context.Context, log *slog.Logger, r *Evaluation, said *told) {
+// logPreview logs one line for each rule, and names what will not be there at all.
+func logPreview(ctx context.Context, log *slog.Logger, r *Evaluation, said *reported) {
 	var rules []string
-	byRule := map[string]*foretold{}
+	byRule := map[string]*ruleEffect{}
 	counts := map[string]int{}
 	objects := slices.Clone(r.Globals)
 	for _, x := range r.Indices {
@@ -100,7 +100,7 @@ func logForetold(ctx context.Context, log *slog.Logger, r *Evaluation, said *tol
 		for _, c := range o.Changes {
 			f := byRule[c.Rule]
 			if f == nil {
-				f, rules = &foretold{objects: map[string]bool{}}, append(rules, c.Rule)
+				f, rules = &ruleEffect{objects: map[string]bool{}}, append(rules, c.Rule)
 				byRule[c.Rule] = f
 			}
 			f.add(o.Name, c)
@@ -115,52 +115,52 @@ func logForetold(ctx context.Context, log *slog.Logger, r *Evaluation, said *tol
 		if f.loses {
 			level = slog.LevelWarn
 		}
-		log.Log(ctx, level, "will differ from the snapshot", "rule", rule, "changes", f.changes, "objects", len(f.objects), "such as", strings.Join(f.some, "; "))
+		log.Log(ctx, level, "will differ from the snapshot", "rule", rule, "changes", f.changes, "objects", len(f.objects), "examples", strings.Join(f.some, "; "))
 	}
 	logSome(ctx, log, "will not be migrated", left)
 	logSome(ctx, log, "will be refused by the target", refused)
 }
 
-// foretold is what one rule will do.
-type foretold struct {
+// ruleEffect is what one rule will do.
+type ruleEffect struct {
 	changes int
 	objects map[string]bool
 	some    []string
 	loses   bool
 }
 
-func (f *foretold) add(object string, c Differs) {
+func (f *ruleEffect) add(object string, c Differs) {
 	f.changes++
 	f.objects[object] = true
 	f.loses = f.loses || c.Loses
-	if len(f.some) < examples {
+	if len(f.some) < maxExamples {
 		f.some = append(f.some, object+" "+c.Path+": "+c.Detail)
 	}
 }
 
 func logSome(ctx context.Context, log *slog.Logger, what string, all []EvaluatedObject) {
-	for _, o := range all[:min(len(all), mostForetold)] {
+	for _, o := range all[:min(len(all), maxPreviewed)] {
 		log.WarnContext(ctx, what, "object", o.Name, "reason", o.Reason)
 	}
-	if more := len(all) - mostForetold; more > 0 {
+	if more := len(all) - maxPreviewed; more > 0 {
 		log.WarnContext(ctx, what, "more", more, "details", "rfsd evaluate")
 	}
 }
 
-// foretell tells what is coming, once per process, before the first phase that writes to the target.
-func (s *Session) foretell(ctx context.Context, plan *Plan) error {
+// preview logs what will differ, once per process, before the first phase that writes to the target.
+func (s *Session) preview(ctx context.Context, plan *Plan) error {
 	if err := s.checkForeign(ctx, plan); err != nil {
 		return err
 	}
 	if err := s.checkHeld(ctx, plan); err != nil {
 		return err
 	}
-	if s.Foretell == nil || s.foretold {
+	if s.Preview == nil || s.previewed {
 		return nil
 	}
-	if err := s.Foretell(ctx, plan, s.Phases); err != nil {
+	if err := s.Preview(ctx, plan, s.Phases); err != nil {
 		return err
 	}
-	s.foretold = true
+	s.previewed = true
 	return nil
 }

@@ -27,8 +27,8 @@ const pollIntent = 15 * time.Second
 // maxOrder bounds a line on the parent's pipe: all options of a run.
 const maxOrder = 4 << 20
 
-// link is what a worker says to and hears of whoever started it.
-type link struct {
+// controlPipe carries the records of a worker to the process that started it, and its orders to the worker.
+type controlPipe struct {
 	metricsFile string
 	every       time.Duration // between samples; 0: none
 	first       daemon.Order  // options, hints and bounds of the begin
@@ -40,17 +40,17 @@ type link struct {
 	sampler sync.WaitGroup
 
 	mu  sync.Mutex // of out
-	out *os.File   // nil: nobody listens, or the last word is said
+	out *os.File   // nil: nobody listens, or the final record is sent
 }
 
-// openLink opens the pipes. It returns the settings with those that come through them.
-func openLink(call *config.Call) (*link, config.Values, error) {
+// openControlPipe opens the pipes. It returns the settings with those that come through them.
+func openControlPipe(call *config.Call) (*controlPipe, config.Values, error) {
 	values := call.Given()
 	var c config.Link
 	if err := config.Decode(values, &c); err != nil {
 		return nil, nil, err
 	}
-	l := &link{metricsFile: c.MetricsFile, stop: make(chan struct{})}
+	l := &controlPipe{metricsFile: c.MetricsFile, stop: make(chan struct{})}
 	if c.StatusFD >= 3 {
 		l.out = os.NewFile(uintptr(c.StatusFD), "status")
 	}
@@ -79,7 +79,7 @@ func openLink(call *config.Call) (*link, config.Values, error) {
 }
 
 // logger logs as the run does; under a daemon always JSON that names the slot, of a level that may change.
-func (l *link) logger(o options) *slog.Logger {
+func (l *controlPipe) logger(o options) *slog.Logger {
 	if l.parent == nil {
 		log, _ := newLogger(o)
 		return log
@@ -88,8 +88,8 @@ func (l *link) logger(o options) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(terminal.NewWriter(os.Stderr), logOptions(&l.level))).With("slot", l.first.Slot, "pid", os.Getpid())
 }
 
-// obey follows the parent's orders; the context ends when the parent is gone.
-func (l *link) obey(ctx context.Context, in *instruments) (context.Context, context.CancelFunc) {
+// handle follows the parent's orders; the context ends when the parent is gone.
+func (l *controlPipe) handle(ctx context.Context, in *instruments) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if l.parent == nil {
 		return ctx, cancel
@@ -115,15 +115,15 @@ func (l *link) obey(ctx context.Context, in *instruments) (context.Context, cont
 }
 
 // follow takes over what bounds the work, and reports the rate that it follows.
-func (l *link) follow(in *instruments, o daemon.Order) {
-	in.obey(o)
+func (l *controlPipe) follow(in *instruments, o daemon.Order) {
+	in.apply(o)
 	if o.Rate != nil {
 		l.send(daemon.Record{Rate: in.rateOrder})
 	}
 }
 
-// obey takes over what bounds the work.
-func (in *instruments) obey(o daemon.Order) {
+// apply takes over what bounds the work.
+func (in *instruments) apply(o daemon.Order) {
 	if r := o.Rate; r != nil && r.Number > in.rateOrder {
 		in.rateOrder = r.Number
 		in.bucket.Allow(r.BytesPerSecond, endOf(*r))
@@ -148,7 +148,7 @@ func endOf(r daemon.RateOrder) func() time.Duration {
 }
 
 // poll is how often the worker has to ask itself what the operator wants; 0: its parent does.
-func (l *link) poll() time.Duration {
+func (l *controlPipe) poll() time.Duration {
 	if l.parent != nil {
 		return 0
 	}
@@ -156,7 +156,7 @@ func (l *link) poll() time.Duration {
 }
 
 // begin says who works, and samples from then on.
-func (l *link) begin(holder string, read func() metrics.Sample, log *slog.Logger) {
+func (l *controlPipe) begin(holder string, read func() metrics.Sample, log *slog.Logger) {
 	if l.parent != nil {
 		l.send(daemon.Record{Holder: holder})
 	}
@@ -184,7 +184,7 @@ func (l *link) begin(holder string, read func() metrics.Sample, log *slog.Logger
 }
 
 // leased tells of the lease.
-func (l *link) leased(lease *cms.Lease) {
+func (l *controlPipe) leased(lease *cms.Lease) {
 	if l.parent != nil {
 		r := daemon.Lease{Item: lease.Item.ID, Holder: lease.Holder, Index: lease.ID.Index, Shard: lease.ID.Shard, LeftMs: lease.UntilEnd().Milliseconds()}
 		l.send(daemon.Record{Lease: &r})
@@ -192,7 +192,7 @@ func (l *link) leased(lease *cms.Lease) {
 }
 
 // send writes one record. A parent that is gone is noticed on its other pipe.
-func (l *link) send(r daemon.Record) {
+func (l *controlPipe) send(r daemon.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.out == nil {
@@ -204,8 +204,8 @@ func (l *link) send(r daemon.Record) {
 	}
 }
 
-// last says the last word; nothing is said after it.
-func (l *link) last(r daemon.Record) {
+// sendFinal sends the final record; nothing is sent after it.
+func (l *controlPipe) sendFinal(r daemon.Record) {
 	l.send(r)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +216,7 @@ func (l *link) last(r daemon.Record) {
 }
 
 // finish says how the worker ends, and returns it as the end of the command.
-func (l *link) finish(r daemon.Record, err error) error {
+func (l *controlPipe) finish(r daemon.Record, err error) error {
 	close(l.stop)
 	l.sampler.Wait()
 	if err != nil && r.Error == "" {
@@ -225,12 +225,12 @@ func (l *link) finish(r daemon.Record, err error) error {
 	if r.Sample != nil {
 		err = errors.Join(err, l.writeMetrics(*r.Sample, r.Outcome))
 	}
-	l.last(r)
+	l.sendFinal(r)
 	return exit.With(exit.Code(*r.Exit), err)
 }
 
 // writeMetrics writes the file, when one is wanted; outcome is that of a lease that ended.
-func (l *link) writeMetrics(sample metrics.Sample, outcome string) error {
+func (l *controlPipe) writeMetrics(sample metrics.Sample, outcome string) error {
 	if l.metricsFile == "" {
 		return nil
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// hand runs leases: one in a worker process, one after the other in a slot of a daemon.
-type hand struct {
+// workerSession runs leases: one in a worker process, one after the other in a slot of a daemon.
+type workerSession struct {
 	*worker.Session
 	in         *instruments
 	blobs      *repo.Counting
@@ -25,10 +25,10 @@ type hand struct {
 	unreadable bool // the snapshot could not be read
 }
 
-// openHand puts the parts of a worker together. The hand is given also beside an error, to say of it what it was.
-func openHand(ctx context.Context, o options, log *slog.Logger, in *instruments) (*hand, error) {
+// openWorkerSession puts the parts of a worker together. The session is returned also beside an error, to say of it what it was.
+func openWorkerSession(ctx context.Context, o options, log *slog.Logger, in *instruments) (*workerSession, error) {
 	o.slots, o.s3.Pace = 1, &in.reads
-	h := &hand{in: in, done: func() error { return nil }}
+	h := &workerSession{in: in, done: func() error { return nil }}
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
 		h.unreadable = true
@@ -50,17 +50,17 @@ func openHand(ctx context.Context, o options, log *slog.Logger, in *instruments)
 	return h, nil
 }
 
-func (h *hand) close() error { return h.done() }
+func (h *workerSession) close() error { return h.done() }
 
-// sample is what the hand did so far.
-func (h *hand) sample() metrics.Sample { return h.in.sample(h.Session, h.blobs) }
+// sample is what the session did so far.
+func (h *workerSession) sample() metrics.Sample { return h.in.sample(h.Session, h.blobs) }
 
 // failedRecord is that of a worker that never began.
 func failedRecord(err error) daemon.Record {
 	return daemon.Record{Exit: codeOf(exit.Failed), Outcome: worker.Released.String(), Error: fault.Text(err)}
 }
 
-func (h *hand) failed(err error) daemon.Record {
+func (h *workerSession) failed(err error) daemon.Record {
 	r := failedRecord(err)
 	if h.unreadable {
 		r.Exit = codeOf(exit.Snapshot)
@@ -68,17 +68,18 @@ func (h *hand) failed(err error) daemon.Record {
 	return r
 }
 
-// work does one step of the session and gives its final record. With poll > 0 it looks itself
-// whether the operator wants the fleet to run; nobody else tells it.
-func (h *hand) work(ctx context.Context, poll time.Duration, started func(*cms.Lease)) (daemon.Record, error) {
+// work does one step of the session and returns its final record. With poll > 0 it asks at that interval whether the
+// operator wants the fleet to run, which no daemon reports to it.
+func (h *workerSession) work(ctx context.Context, poll time.Duration, started func(*cms.Lease)) (daemon.Record, error) {
 	var lease *cms.Lease
 	h.unreadable = false
 	if poll > 0 {
-		end, err := h.watchIntent(ctx, poll, &ctx)
-		defer end()
+		watched, stop, err := watchIntent(ctx, h.Coordinator, poll, h.Log)
+		defer stop()
 		if err != nil {
 			return daemon.Record{Exit: codeOf(exit.NotYet), Outcome: worker.Released.String(), Error: fault.Text(err), NextMs: poll.Milliseconds()}, err
 		}
+		ctx = watched
 	}
 	outcome, item, err := h.RunOne(ctx, func(l *cms.Lease) {
 		lease = l
@@ -109,7 +110,7 @@ func (h *hand) work(ctx context.Context, poll time.Duration, started func(*cms.L
 }
 
 // untilFree is when work may be free, in ms from now, by the store's clock.
-func (h *hand) untilFree(ctx context.Context, none *cms.NoneAvailable) int64 {
+func (h *workerSession) untilFree(ctx context.Context, none *cms.NoneAvailable) int64 {
 	now, _, err := h.Coordinator.Now(ctx)
 	if err != nil || none.NextExpiry.IsZero() {
 		return 0
@@ -117,21 +118,20 @@ func (h *hand) untilFree(ctx context.Context, none *cms.NoneAvailable) int64 {
 	return max(none.NextExpiry.Sub(now).Milliseconds(), 0)
 }
 
-// pausedError says that the operator does not want the fleet to run.
+// pausedError reports that the operator does not want the fleet to run.
 type pausedError struct{ intent cms.Intent }
 
 func (e *pausedError) Error() string {
 	return fmt.Sprintf("the operator (%s) wants no work: %s", e.intent.Who, e.intent.State)
 }
 
-// watchIntent asks the store now and then what the operator wants, and ends the context in *ctx
-// when that is not to run. The error says that it is so already. end is to be called in any case.
-func (h *hand) watchIntent(outer context.Context, every time.Duration, ctx *context.Context) (end func(), err error) {
-	if i, err := h.Coordinator.Intent(outer); err == nil && i.State != cms.Run {
-		return func() {}, &pausedError{i}
+// watchIntent returns a context that ends when the operator wants no work any more, for which it asks the store at an interval;
+// its cause is a *pausedError then. The same error is returned when it is so already. stop has to be called in any case.
+func watchIntent(ctx context.Context, c *cms.Coordinator, every time.Duration, log *slog.Logger) (watched context.Context, stop func(), err error) {
+	if i, err := c.Intent(ctx); err == nil && i.State != cms.Run {
+		return ctx, func() {}, &pausedError{i}
 	}
-	inner, cancel := context.WithCancelCause(outer)
-	*ctx = inner
+	watched, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -139,15 +139,15 @@ func (h *hand) watchIntent(outer context.Context, every time.Duration, ctx *cont
 		defer t.Stop()
 		for {
 			select {
-			case <-inner.Done():
+			case <-watched.Done():
 				return
 			case <-t.C:
 			}
-			if i, err := h.Coordinator.Intent(inner); err == nil && i.State != cms.Run {
-				h.Log.Info("the operator wants no work: handing off", "intent", i.State, "who", i.Who)
+			if i, err := c.Intent(watched); err == nil && i.State != cms.Run {
+				log.Info("the operator wants no work: handing off", "intent", i.State, "who", i.Who)
 				cancel(&pausedError{i})
 			}
 		}
 	}()
-	return func() { cancel(nil); <-ended }, nil
+	return watched, func() { cancel(nil); <-ended }, nil
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/tuning"
 )
 
-// careOptions are how the target is treated while documents come.
-type careOptions struct {
+// targetGuard are how the target is treated while documents come.
+type targetGuard struct {
 	tune        tuning.Wish
 	ignoreDisks bool
 }
 
 // gate lets a request start when the rate and the target's disks allow it.
-func (o careOptions) gate(client *target.Client, bucket *throttle.Bucket, log *slog.Logger) func(context.Context, int) error {
+func (o targetGuard) gate(client *target.Client, bucket *throttle.Bucket, log *slog.Logger) func(context.Context, int) error {
 	if o.ignoreDisks {
 		return bucket.Take
 	}

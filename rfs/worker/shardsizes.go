@@ -8,13 +8,13 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// Catalogue lists the shards of a migration with their sizes, as they were written down when the work
-// was seeded; empty before. Shards whose size was not read have 0.
-func Catalogue(ctx context.Context, c *cms.Coordinator) ([]schedule.Shard, error) {
+// ShardSizes returns the shards of a migration with their sizes as they were recorded when the work items
+// were created; empty before. Shards whose size was not read have 0.
+func ShardSizes(ctx context.Context, c *cms.Coordinator) ([]schedule.Shard, error) {
 	var all []schedule.Shard
 	for e, err := range c.IndexEntries(ctx) {
 		if err != nil {
-			return nil, fmt.Errorf("catalogue of shards: %w", err)
+			return nil, fmt.Errorf("sizes of shards: %w", err)
 		}
 		entry, err := decodeEntry(e.Name, e.Body)
 		if err != nil {

@@ -15,19 +15,19 @@ import (
 // may not be there before the source has written to it: then it is opened when it is read first.
 func openRepository(ctx context.Context, o options) (repo.Repository, error) {
 	if o.origin.derived {
-		return &lateRepository{o: o}, nil
+		return &lazyRepository{o: o}, nil
 	}
 	return repo.OpenFederation(ctx, o.repoURI, o.remotes, o.s3)
 }
 
-// lateRepository is opened by its first use that succeeds.
-type lateRepository struct {
+// lazyRepository is opened by its first use that succeeds.
+type lazyRepository struct {
 	o    options
 	mu   sync.Mutex
 	open repo.Repository
 }
 
-func (l *lateRepository) get(ctx context.Context) (repo.Repository, error) {
+func (l *lazyRepository) get(ctx context.Context) (repo.Repository, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open != nil {
@@ -40,7 +40,7 @@ func (l *lateRepository) get(ctx context.Context) (repo.Repository, error) {
 	return r, err
 }
 
-func (l *lateRepository) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+func (l *lazyRepository) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
 	r, err := l.get(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (l *lateRepository) Open(ctx context.Context, name string, off, n int64) (i
 	return r.Open(ctx, name, off, n)
 }
 
-func (l *lateRepository) Stat(ctx context.Context, name string) (int64, error) {
+func (l *lazyRepository) Stat(ctx context.Context, name string) (int64, error) {
 	r, err := l.get(ctx)
 	if err != nil {
 		return 0, err
@@ -56,7 +56,7 @@ func (l *lateRepository) Stat(ctx context.Context, name string) (int64, error) {
 	return r.Stat(ctx, name)
 }
 
-func (l *lateRepository) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
+func (l *lazyRepository) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
 	r, err := l.get(ctx)
 	if err != nil {
 		return func(yield func(repo.Blob, error) bool) { yield(repo.Blob{}, err) }
@@ -65,7 +65,7 @@ func (l *lateRepository) List(ctx context.Context, prefix string) iter.Seq2[repo
 }
 
 // URI names the repository as repo.Open does.
-func (l *lateRepository) URI() string {
+func (l *lazyRepository) URI() string {
 	uri := l.o.repoURI
 	if strings.Contains(uri, "://") {
 		return uri

@@ -19,8 +19,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// importHand is the part of one process, or of one slot of a daemon, in an import.
-type importHand struct {
+// importSession is the part of one process, or of one slot of a daemon, in an import.
+type importSession struct {
 	*importer.Import
 	in    *instruments
 	blobs *repo.Counting
@@ -29,14 +29,14 @@ type importHand struct {
 }
 
 // openImport puts the parts together.
-func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *instruments) (*importHand, error) {
+func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *instruments) (*importSession, error) {
 	o.s3.Pace = &in.reads
 	files, err := repo.Open(ctx, o.from, o.s3)
 	if err != nil {
 		return nil, fmt.Errorf("--from %s: %w", o.from, err)
 	}
-	h := &importHand{in: in, blobs: repo.NewCounting(files)}
-	give := func(err error) (*importHand, error) { return nil, errors.Join(err, h.close()) }
+	h := &importSession{in: in, blobs: repo.NewCounting(files)}
+	give := func(err error) (*importSession, error) { return nil, errors.Join(err, h.close()) }
 	o.target.Log = log
 	client, err := target.New(ctx, o.target)
 	if err != nil {
@@ -82,10 +82,10 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *inst
 	return h, nil
 }
 
-func (h *importHand) name() string { return h.Token }
+func (h *importSession) name() string { return h.Token }
 
-// sample is what the hand did so far.
-func (h *importHand) sample() metrics.Sample {
+// sample is what the session did so far.
+func (h *importSession) sample() metrics.Sample {
 	sum, own := h.in.counters.Sample(), h.Own()
 	sum.Documents, sum.Failed, sum.SourceBytes = own.Documents, own.Failed, own.Bytes
 	sum.RepoRequests, sum.RepoBytes = h.blobs.Totals()
@@ -95,7 +95,7 @@ func (h *importHand) sample() metrics.Sample {
 
 // work takes part until the import is complete or ctx ends, and gives the last record of a worker. tell hears
 // which item it has.
-func (h *importHand) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
+func (h *importSession) work(ctx context.Context, tell func(daemon.Record)) (daemon.Record, error) {
 	h.Tell = func(x importer.Hold) {
 		tell(daemon.Record{Lease: &daemon.Lease{Item: x.Window, Holder: x.Holder, Index: x.File, Shard: x.Number, LeftMs: x.Left.Milliseconds()}})
 	}
