@@ -18,11 +18,11 @@ type task struct {
 	command string // whose processes do it
 	kind    string // of its items
 	// open puts one worker's part together.
-	open func(ctx context.Context, log *slog.Logger, in *instruments) (taskHand, error)
+	open func(ctx context.Context, log *slog.Logger, in *instruments) (taskPart, error)
 }
 
-// taskHand is one worker's part in a task.
-type taskHand interface {
+// taskPart is one worker's part in a task.
+type taskPart interface {
 	name() string // of the worker, with which the holders of its leases begin
 	sample() metrics.Sample
 	// work takes part until nothing is left or ctx ends, and returns the last record of a worker. tell hears what it works on.
@@ -33,20 +33,20 @@ type taskHand interface {
 // task returns the import as a task of workers.
 func (o importOptions) task() *task {
 	o.slots = 1
-	return &task{command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskHand, error) {
+	return &task{command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskPart, error) {
 		return asPart(openImport(ctx, o, log, in))
 	}}
 }
 
 // task returns the stream as a task of workers.
 func (o consumeOptions) task() *task {
-	return &task{command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskHand, error) {
+	return &task{command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskPart, error) {
 		return asPart(openConsume(ctx, o, log, in))
 	}}
 }
 
 // asPart returns a part that was opened without an error.
-func asPart[H taskHand](h H, err error) (taskHand, error) {
+func asPart[H taskPart](h H, err error) (taskPart, error) {
 	if err != nil {
 		return nil, err
 	}
