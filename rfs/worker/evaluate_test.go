@@ -291,12 +291,12 @@ func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 	said := &reported{seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
 	logPreview(t.Context(), log, r, said)
 	for text, times := range map[string]int{
-		"will_be_created=2 exist_and_stay=1 will_be_refused=1 not_migrated=23":                                                                                            1,
+		"will_be_created=2 exist_and_stay=1 will_be_refused=1 not_migrated=23":                                                                                         1,
 		"level=INFO msg=\"will differ from the snapshot\" rule=r1 changes=8 objects=2 examples=\"template t a: gone; i p0: gone; i p1: gone; i p2: gone; i p3: gone\"": 1,
-		"level=WARN msg=\"will differ from the snapshot\" rule=r2 changes=1 objects=1":                                                                                    1,
-		"level=WARN msg=\"will not be migrated\" object=\"policy ":                                                                                                        maxPreviewed,
-		"more=3 details=\"rfsd evaluate\"":                                                                                                                                1,
-		"level=WARN msg=\"will be refused by the target\" object=j reason=no":                                                                                             1,
+		"level=WARN msg=\"will differ from the snapshot\" rule=r2 changes=1 objects=1":                                                                                 1,
+		"level=WARN msg=\"will not be migrated\" object=\"policy ":                                                                                                     maxPreviewed,
+		"more=3 details=\"rfsd evaluate\"":                                                                                                                             1,
+		"level=WARN msg=\"will be refused by the target\" object=j reason=no":                                                                                          1,
 	} {
 		if got := strings.Count(out.String(), text); got != times {
 			t.Errorf("%q stands there %d times, want %d, in:\n%s", text, got, times, out.String())
