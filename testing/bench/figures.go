@@ -35,7 +35,7 @@ func parts() []part {
 	return []part{
 		{"sources", func(ctx context.Context, o options) ([]figure, error) { return nil, prepare(ctx, o) }},
 		{"reading", readingFigures}, {"cores", coresFigures}, {"memory", memoryFigures}, {"latency", latencyFigures},
-		{"plan", planFigures}, {"start", startFigures},
+		{"plan", planFigures}, {"start", startFigures}, {"flow", flowFigures}, {"searches", searchFigures},
 	}
 }
 

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rfsd/rfsd/testing/rest"
+)
+
+// Times of the benchmark of a target under load.
+const (
+	delayed       = 200 * time.Millisecond // before a delayed request of documents is passed on
+	beforeOutage  = 8 * time.Second        // after the first request of documents
+	outage        = time.Minute
+	rateWindow    = time.Second
+	searchTime    = 20 * time.Second // of each part of a round
+	searchEvery   = 50 * time.Millisecond
+	searchIndex   = "searched"
+	searchBodies  = 4         // bodies of about 5,800 documents each
+	searchLatency = "100ms"   // of --target-max-latency
+	small         = 256 << 10 // of requests while the outage is measured
+	searchRequest = `{"size":10,"query":{"multi_match":{"query":"status shipped 200","fields":["*"],"lenient":true}}}`
+)
+
+// gate passes requests on to a cluster, those of documents later, and refuses them for a while.
+type gate struct {
+	*httptest.Server
+	delay time.Duration
+	from  time.Duration // of the refusals, after the first request of documents
+	to    time.Duration
+
+	mu       sync.Mutex
+	first    time.Time
+	accepted []acceptedBody
+}
+
+type acceptedBody struct {
+	at    time.Duration // after the first request of documents
+	bytes int64
+}
+
+func newGate(to string, g *gate) (*gate, error) {
+	u, err := url.Parse(to)
+	if err != nil {
+		return nil, fmt.Errorf("target URL: %w", err)
+	}
+	next := httputil.NewSingleHostReverseProxy(u)
+	next.Transport = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
+	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The coordination of a migration demands an alias of its requests.
+		if !strings.HasSuffix(r.URL.Path, "/_bulk") || r.URL.Query().Has("require_alias") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		time.Sleep(g.delay)
+		if at := g.at(); at >= g.from && at < g.to {
+			_, _ = io.Copy(io.Discard, r.Body) // what a refused request holds does not count
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"error":{"type":"circuit_breaking_exception","reason":"refused by the benchmark"},"status":429}`)
+			return
+		}
+		n := r.ContentLength
+		next.ServeHTTP(w, r)
+		at := g.at()
+		g.mu.Lock()
+		g.accepted = append(g.accepted, acceptedBody{at, n})
+		g.mu.Unlock()
+	}))
+	return g, nil
+}
+
+// at returns the time since the first request of documents.
+func (g *gate) at() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.first.IsZero() {
+		g.first = time.Now()
+	}
+	return time.Since(g.first)
+}
+
+// rate returns the bytes per second that were accepted from one time to another.
+func (g *gate) rate(from, to time.Duration) float64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var sum int64
+	for _, a := range g.accepted {
+		if a.at >= from && a.at < to {
+			sum += a.bytes
+		}
+	}
+	return float64(sum) / (to - from).Seconds()
+}
+
+// recovery returns after which time behind the outage the rate of a window is at least nine tenths of that before it.
+func (g *gate) recovery() (took time.Duration, before float64, err error) {
+	before = g.rate(g.from-4*time.Second, g.from)
+	for at := g.to; at < g.to+time.Minute; at += 100 * time.Millisecond {
+		if g.rate(at, at+rateWindow) >= 0.9*before {
+			return at + rateWindow - g.to, before, nil
+		}
+	}
+	return 0, before, errors.New("the rate of before the refusals did not come back within a minute")
+}
+
+// pressed is a target whose load is measured.
+type pressed struct {
+	o    options
+	s    *source
+	node rest.Client
+}
+
+// press starts a target for a part of the table.
+func press(ctx context.Context, o options, measure func(l *pressed) ([]figure, error)) (all []figure, err error) {
+	s, err := provide(ctx, o.cache, codecs[5].kind) // the smallest
+	if err != nil {
+		return nil, err
+	}
+	node, stop, err := bootTarget(ctx, o.target)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	return measure(&pressed{o: o, s: s, node: rest.Client{URL: node}})
+}
+
+// run migrates into an empty index by way of url.
+func (l *pressed) run(ctx context.Context, url string, more ...string) (run, error) {
+	if err := l.node.JSON(ctx, http.MethodDelete, "/"+indexName+"?ignore_unavailable=true", nil, nil); err != nil {
+		return run{}, err
+	}
+	return migration(ctx, l.o.rfsd, l.s, "→ "+url, append([]string{"--target-host", url, "--existing-documents", "overwrite"}, more...)...)
+}
+
+// flowFigures measures migrations whose requests of documents take longer, and how long the rate takes to come back after refusals.
+func flowFigures(ctx context.Context, o options) ([]figure, error) {
+	return press(ctx, o, func(l *pressed) ([]figure, error) {
+		late, err := newGate(l.node.URL, &gate{delay: delayed})
+		if err != nil {
+			return nil, err
+		}
+		defer late.Close()
+		size := []string{"--documents-size-per-bulk-request", strconv.Itoa(small)}
+		through := func(more ...string) func() (run, error) {
+			return func() (run, error) { return l.run(ctx, late.URL, append(more, size...)...) }
+		}
+		if _, err := l.run(ctx, l.node.URL); err != nil { // warm
+			return nil, err
+		}
+		runs, err := alternate(o.rounds, byTime, through("--max-connections", "4"), through())
+		if err != nil {
+			return nil, err
+		}
+		rate := func(r run) float64 { return float64(r.SourceBytes) / mega / r.Seconds }
+		refused, err := newGate(l.node.URL, &gate{delay: delayed, from: beforeOutage, to: beforeOutage + outage})
+		if err != nil {
+			return nil, err
+		}
+		defer refused.Close()
+		if _, err := l.run(ctx, refused.URL, size...); err != nil {
+			return nil, err
+		}
+		took, before, err := refused.recovery()
+		return []figure{
+			{Name: fmt.Sprintf("%v before each request of %d KiB into %s", delayed, small>>10, l.o.target), Measured: fmt.Sprintf("%.1f MB/s", rate(runs[1])),
+				Beside: fmt.Sprintf("four connections: %.1f", rate(runs[0])), Value: rate(runs[1]) / rate(runs[0]), Goal: 1},
+			{Name: fmt.Sprintf("after %v of 429: nine tenths of the rate of before", outage), Measured: fmt.Sprintf("%.1f MB/s before", before/mega), Value: took.Seconds(), Goal: 5, AtMost: true, Unit: "s"},
+		}, err
+	})
+}
+
+// searchFigures measures searches at a fixed rate in an index beside: quiet, beside migrations, and beside migrations that keep to a
+// latency.
+func searchFigures(ctx context.Context, o options) ([]figure, error) {
+	return press(ctx, o, func(l *pressed) ([]figure, error) {
+		if err := l.makeSearched(ctx); err != nil {
+			return nil, err
+		}
+		if _, err := l.searching(ctx, searchTime/2); err != nil { // warm
+			return nil, err
+		}
+		kinds := [][]string{nil, {}, {"--target-max-latency", searchLatency}}
+		p99s, rates := make([][]float64, len(kinds)), make([][]float64, len(kinds))
+		for range o.rounds {
+			for i, options := range kinds {
+				p99, rate, err := l.beside(ctx, options)
+				if err != nil {
+					return nil, err
+				}
+				p99s[i], rates[i] = append(p99s[i], p99), append(rates[i], rate)
+			}
+		}
+		median := func(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
+		quiet, beside, limited := median(p99s[0]), median(p99s[1]), median(p99s[2])
+		return []figure{{
+			Name:     "searches beside a migration, excess of p99 with `--target-max-latency " + searchLatency + "`",
+			Measured: fmt.Sprintf("p99 %.0f ms, %.1f MB/s", limited, median(rates[2])),
+			Beside:   fmt.Sprintf("without it %.0f ms, %.1f MB/s; quiet %.0f ms", beside, median(rates[1]), quiet),
+			Value:    (limited - quiet) / max(beside-quiet, 1), Goal: 0.5, AtMost: true,
+		}}, nil
+	})
+}
+
+// makeSearched fills the index that is searched with a part of the source's documents.
+func (l *pressed) makeSearched(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "rfsd-bench-bodies-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if _, err := migration(ctx, l.o.rfsd, l.s, "preparing bodies", "--export-dir", dir); err != nil {
+		return err
+	}
+	bodies, err := prepareBodies(dir)
+	if err != nil {
+		return err
+	}
+	if err := l.node.JSON(ctx, http.MethodPut, "/"+searchIndex, `{"settings":{"number_of_shards":1,"number_of_replicas":0}}`, nil); err != nil {
+		return err
+	}
+	for _, b := range bodies[:min(searchBodies, len(bodies))] {
+		b = []byte(strings.ReplaceAll(string(b), `{"index":{"_index":"`+indexName+`"`, `{"index":{"_index":"`+searchIndex+`"`))
+		if err := l.node.Bulk(ctx, "/_bulk", b); err != nil {
+			return err
+		}
+	}
+	return l.node.JSON(ctx, http.MethodPost, "/"+searchIndex+"/_forcemerge?max_num_segments=1", nil, nil)
+}
+
+// beside searches while the source is migrated again and again with the options; nil: while nothing else is done.
+func (l *pressed) beside(ctx context.Context, options []string) (p99, rate float64, err error) {
+	migrating, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	g, err := newGate(l.node.URL, &gate{})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer g.Close()
+	go func() {
+		var err error
+		for options != nil && err == nil && migrating.Err() == nil {
+			_, err = l.run(migrating, g.URL, options...)
+		}
+		if migrating.Err() != nil {
+			err = nil
+		}
+		done <- err
+	}()
+	if options != nil {
+		for g.rate(0, time.Hour) == 0 && migrating.Err() == nil { // until documents come
+			time.Sleep(searchEvery)
+		}
+	}
+	begin := g.at()
+	p99, err = l.searching(ctx, searchTime)
+	rate = g.rate(begin, begin+searchTime) / mega
+	stop()
+	return p99, rate, errors.Join(err, <-done)
+}
+
+// searching searches at a fixed rate and returns the 99th percentile of the time from when a search is due, in ms.
+func (l *pressed) searching(ctx context.Context, d time.Duration) (p99 float64, err error) {
+	c := rest.Client{URL: l.node.URL, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	var mu sync.Mutex
+	var took []float64
+	var errs []error
+	var all sync.WaitGroup
+	begin := time.Now()
+	for due := begin; due.Before(begin.Add(d)); due = due.Add(searchEvery) {
+		time.Sleep(time.Until(due))
+		all.Go(func() {
+			_, err := c.Send(ctx, http.MethodPost, "/"+searchIndex+"/_search?request_cache=false", "", []byte(searchRequest))
+			mu.Lock()
+			defer mu.Unlock()
+			took, errs = append(took, float64(time.Since(due).Microseconds())/1e3), append(errs, err)
+		})
+	}
+	all.Wait()
+	slices.Sort(took)
+	return took[len(took)*99/100], errors.Join(errs...)
+}
