@@ -47,7 +47,7 @@ func (c *conflicts) Do(ctx context.Context, method, path string, query url.Value
 // one _update_by_query per lease, in the order of the index as that call does by itself.
 func TestFortyProcessesLeaseWithoutAConvoy(t *testing.T) {
 	url := crowdTarget(t)
-	if n := crowd(t, url, leaseOrder{Each: 5, Items: 200}, 40); n >= 100 {
+	if n := crowd(t, url, leaseOrder{Each: 5, Items: 200}, 40); n > 40 {
 		t.Errorf("%d conflicts", n)
 	}
 	crowd(t, url, leaseOrder{Each: 5, Items: 200, ByQuery: true, Limit: 15 * time.Second}, 40)
