@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -103,11 +104,9 @@ func tinyShards(b *testing.B, processes, slots, indices, shards int) {
 	}
 	of := plan.Indices[0]
 	of.Entry.Shards = shards
-	for len(of.Entry.Bytes) < shards {
-		of.Entry.Bytes = append(of.Entry.Bytes, of.Entry.Bytes[:2]...)
-		of.Entry.Locator.ShardSums = append(of.Entry.Locator.ShardSums, of.Entry.Locator.ShardSums[:2]...)
-		of.Entry.Locator.Generations = append(of.Entry.Locator.Generations, of.Entry.Locator.Generations[:2]...)
-	}
+	of.Entry.Bytes = slices.Repeat(of.Entry.Bytes, shards/2)
+	of.Entry.Locator.ShardSums = slices.Repeat(of.Entry.Locator.ShardSums, shards/2)
+	of.Entry.Locator.Generations = slices.Repeat(of.Entry.Locator.Generations, shards/2)
 	for n := 0; b.Loop(); n++ {
 		b.StopTimer()
 		session := fmt.Sprintf("tiny-%d-%d", time.Now().UnixNano(), n)
