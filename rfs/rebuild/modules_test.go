@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,15 +14,17 @@ import (
 	"github.com/rfsd/rfsd/testing/truth"
 )
 
-// TestNumbersOfModules reads columns of the type long as if they were unsigned_long and scaled_float, which lie in the same places but
-// which no published part of Elasticsearch has: every value, its order and what is malformed must be that of the long.
-func TestNumbersOfModules(t *testing.T) {
+// TestTypesOfModules reads columns of the type long as if they were unsigned_long and scaled_float, which lie in the same places but
+// which no published part of Elasticsearch has: every value, its order and what is malformed must be that of the long. A
+// constant_keyword has a number for each time that the value was sent.
+func TestTypesOfModules(t *testing.T) {
 	for _, c := range []struct {
 		name, mapping string
 		of            func(v int64) any
 	}{
 		{"unsigned_long", `{"type":"unsigned_long"`, func(v int64) any { return json.Number(strconv.FormatUint(uint64(v)^1<<63, 10)) }},
 		{"scaled_float", `{"type":"scaled_float","scaling_factor":1`, func(v int64) any { return float64(v) }},
+		{"constant_keyword", `{"type":"constant_keyword","value":"fix \"😀\""`, func(int64) any { return `fix "😀"` }},
 		{"scaled_float by 100", `{"type":"scaled_float","scaling_factor":100`, func(v int64) any { return float64(v) / 100 }},
 	} {
 		for _, snapshot := range []string{"8.19.21-rebuild", "9.5.3-rebuild"} {
@@ -47,7 +50,14 @@ func TestNumbersOfModules(t *testing.T) {
 				}
 				values := 0
 				for k, source := range got {
+					if strings.HasPrefix(string(source), "the source cannot be rebuilt") {
+						t.Errorf("%v: %s", k, source)
+						continue
+					}
 					w, g := member(t, want[k]), member(t, source)
+					if c.name == "constant_keyword" { // it takes no null, and nothing is malformed
+						w = slices.DeleteFunc(w, func(v any) bool { _, number := v.(json.Number); return !number })
+					}
 					if len(w) != len(g) {
 						t.Errorf("%v: %v, want those of %v", k, g, w)
 						continue

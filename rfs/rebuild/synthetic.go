@@ -2,6 +2,7 @@ package rebuild
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"strconv"
 	"time"
@@ -99,6 +100,9 @@ func understood(f *node) bool {
 		return true
 	case "scaled_float":
 		return f.params.Scaling > 0
+	case kindConstant:
+		_, ok := f.params.constant()
+		return ok
 	case "dense_vector", "rank_vectors":
 		_, width := f.params.elements()
 		return width > 0
@@ -149,6 +153,8 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 		return s.textLayers(ctx, f)
 	case "flattened":
 		return s.flattenedLayers(ctx, f)
+	case kindConstant:
+		return s.constantLayers(ctx, f)
 	case "completion":
 		return nil, "", nil // in _ignored_source
 	case "sparse_vector":
@@ -251,6 +257,30 @@ func (s *segment) numberLayers(ctx context.Context, f *node, render renderNumber
 	}
 	bad, err := s.malformedLayer(ctx, f)
 	return []layer{&numbers{column: c, order: o, render: render}, bad}, expect(c, columns.Numeric, columns.SortedNumeric), err
+}
+
+// constantLayers are those of a constant_keyword, whose column says since 8.18 which documents were sent with the value. Before, it
+// is in _ignored_source, or nothing says it.
+func (s *segment) constantLayers(ctx context.Context, f *node) ([]layer, string, error) {
+	value, ok := f.params.constant()
+	c, err := s.column(ctx, f.path)
+	switch {
+	case c == nil || err != nil:
+		return nil, "", err
+	case !ok || value == "":
+		return nil, "the mapping does not state its value", nil
+	}
+	render := func(dst []byte, _ int64) []byte { return appendText(dst, []byte(value)) }
+	return []layer{&numbers{column: c, render: render}}, expect(c, columns.Numeric, columns.SortedNumeric), nil
+}
+
+// constant returns the value of a constant_keyword, "" while it has none; ok is false when it is no string.
+func (p *params) constant() (value string, ok bool) {
+	if len(p.Value) == 0 {
+		return "", true
+	}
+	err := json.Unmarshal(p.Value, &value)
+	return value, err == nil
 }
 
 // malformedLayer is where a field keeps what its type could not take.
