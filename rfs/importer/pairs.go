@@ -58,7 +58,11 @@ func (p *pairs) next() (*pair, error) {
 				continue
 			}
 			if !p.begins(line, at) {
-				p.fail(at, BadLine, "an action line is due here: "+beginning(line), line)
+				due := "an action line is due here: "
+				if isFailedDocument(line) {
+					due = "this is a file of failed documents, which rfsd redrive sends: "
+				}
+				p.fail(at, BadLine, due+beginning(line), line)
 			} else if err := p.complete(); err != nil {
 				return nil, err
 			}
@@ -118,6 +122,11 @@ func (p *pairs) check() {
 
 func (p *pairs) fail(at int64, reason doc.Reason, detail string, source []byte) {
 	p.pair = pair{at: at, reason: reason, detail: detail, source: source}
+}
+
+// isFailedDocument reports whether a line is one that rfsd writes of a failed document.
+func isFailedDocument(line []byte) bool {
+	return bytes.HasPrefix(line, []byte(`{"index":"`)) && bytes.Contains(line, []byte(`,"ordinal":`)) && bytes.Contains(line, []byte(`,"reason":"`))
 }
 
 // withoutReturn removes the carriage return of a line that ended in CR LF.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
@@ -117,6 +118,24 @@ func TestAFileThatNeverTellsIsReadFromItsBeginning(t *testing.T) {
 	compare(t, "traps only", whole, parts)
 	if at, _, err := syncPoint(t.Context(), file, "f", int64(len(file))-5); err != nil || at != 0 {
 		t.Errorf("begins at %d: %v", at, err)
+	}
+}
+
+// TestAFileOfFailedDocumentsNamesItsCommand: each of its lines fails with the name of the command that sends them.
+func TestAFileOfFailedDocumentsNamesItsCommand(t *testing.T) {
+	var file blob
+	for n := range int64(3) {
+		line, err := failed.AppendLine(nil, &doc.Failure{Index: "logs", ID: "a", Ordinal: n, Reason: "mapper_parsing_exception", Status: 400, Source: []byte(`{"a":1}`)}, failed.Full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file = append(file, line...)
+	}
+	p := &pairs{lines: newLines(bytes.NewReader(file), 0, 1<<20), to: noEnd}
+	for range 3 {
+		if x, err := p.next(); err != nil || x.reason != BadLine || !strings.Contains(x.detail, "which rfsd redrive sends") {
+			t.Errorf("%+v, %v", x, err)
+		}
 	}
 }
 
