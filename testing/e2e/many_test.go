@@ -66,22 +66,34 @@ func many(t *testing.T) {
 // of them while they are listed by rfsctl and on the page.
 func TestASnapshotOfTwoThousandIndices(t *testing.T) {
 	many(t)
-	const wide, narrow, shards = 750, 1250, 5000
-	m := multiply(t, wide, narrow)
-	snapshot := []string{"--repo-uri", m.repo, "--snapshot-name", "snap1"}
+	m := multiply(t, 750, 1250)
+	t.Run("planned", func(t *testing.T) { manyPlanned(t, m) })
+	t.Run("in part into a cluster", func(t *testing.T) { manyInPart(t, m) })
+	t.Run("exported", func(t *testing.T) { allOnThePage(t, m) })
+}
+
+// snapshot returns the options that name it.
+func (m *multiplied) snapshot(more ...string) []string {
+	return append([]string{"--repo-uri", m.repo, "--snapshot-name", "snap1"}, more...)
+}
+
+func manyPlanned(t *testing.T, m *multiplied) {
 	if res := timed(t, "rfsctl snapshot list", "rfsctl", "snapshot", "list", "--repo-uri", m.repo); !regexp.MustCompile(`2000 +5000`).MatchString(res.Stdout) {
 		t.Errorf("%s%s", res.Stdout, res.Stderr)
 	}
-	if res := timed(t, "rfsctl snapshot show", "rfsctl", append([]string{"snapshot", "show"}, snapshot...)...); strings.Count(res.Stdout, "\n") < shards {
+	if res := timed(t, "rfsctl snapshot show", "rfsctl", append([]string{"snapshot", "show"}, m.snapshot()...)...); strings.Count(res.Stdout, "\n") < m.shards {
 		t.Errorf("%d lines: %s", strings.Count(res.Stdout, "\n"), res.Stderr)
 	}
-	if res := timed(t, "rfsd estimate", "rfsd", append([]string{"estimate"}, snapshot...)...); res.Code != 0 || !regexp.MustCompile(`total +5000`).MatchString(res.Stdout) {
+	if res := timed(t, "rfsd estimate", "rfsd", append([]string{"estimate"}, m.snapshot()...)...); res.Code != 0 || !regexp.MustCompile(`total +5000`).MatchString(res.Stdout) {
 		t.Errorf("exit %d: %s", res.Code, res.Stderr)
 	}
+}
 
+// manyInPart evaluates all indices against a cluster that takes 1,000 shards, and migrates 700.
+func manyInPart(t *testing.T, m *multiplied) {
 	n := cluster.OpenSearch(t, targets[0])
 	wipe(t, n)
-	target := append([]string{"--target-host", n.URL}, snapshot...)
+	target := m.snapshot("--target-host", n.URL)
 	if res := timed(t, "rfsd evaluate", "rfsd", append([]string{"evaluate"}, target...)...); !strings.Contains(res.Stdout, "wide-0749") {
 		t.Errorf("exit %d: %.2000s%s", res.Code, res.Stdout, res.Stderr)
 	}
@@ -102,17 +114,16 @@ func TestASnapshotOfTwoThousandIndices(t *testing.T) {
 		t.Errorf("exit %d, %v: %.2000s%s", res.Code, err, res.Stdout, res.Stderr)
 	}
 	wipe(t, n)
-	allOnThePage(t, snapshot, shards)
 }
 
 // allOnThePage exports a snapshot with a daemon, while rfsctl and the page list every shard of it.
-func allOnThePage(t *testing.T, snapshot []string, shards int) {
+func allOnThePage(t *testing.T, m *multiplied) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	reader := filepath.Join(dir, "status")
 	cmd := exec.CommandContext(ctx, Binary(t, "rfsd"), slices.Concat([]string{"run", "--export-dir", filepath.Join(dir, "out"), "--workers", "4", "--socket", filepath.Join(dir, "operator"),
-		"--status-socket", reader, "--failed-documents", filepath.Join(dir, "failed"), "--log-level", "error"}, snapshot)...)
+		"--status-socket", reader, "--failed-documents", filepath.Join(dir, "failed"), "--log-level", "error"}, m.snapshot())...)
 	said := &lockedBuffer{}
 	cmd.Stdout, cmd.Stderr, cmd.Dir = said, said, dir
 	begin := time.Now()
@@ -125,10 +136,15 @@ func allOnThePage(t *testing.T, snapshot []string, shards int) {
 		res := Run(t, "rfsctl", "status", "--node", reader, "--output", "json")
 		return json.Unmarshal([]byte(res.Stdout), &r) == nil && r.Migration != nil
 	}
-	until(t, "all shards are planned", func() bool { return ask() && r.Migration.Seeded && r.Migration.Totals.Shards == int64(shards) })
+	for !(ask() && r.Migration.Seeded && r.Migration.Totals.Shards == int64(m.shards)) {
+		if time.Since(begin) > 5*time.Minute {
+			t.Fatalf("not planned: %+v\n%s", r, said.String())
+		}
+		time.Sleep(time.Second)
+	}
 	t.Logf("rfsd run: %d shards of %d indices are planned after %.1f s", r.Migration.Totals.Shards, len(r.Migration.Indices), time.Since(begin).Seconds())
 	timed(t, "rfsctl status of 2,000 indices, from a node", "rfsctl", "status", "--node", reader)
-	if res := timed(t, "rfsctl items list of 5,000 items, from a node", "rfsctl", "items", "list", "--node", reader); strings.Count(res.Stdout, "\n") < shards {
+	if res := timed(t, "rfsctl items list of 5,000 items, from a node", "rfsctl", "items", "list", "--node", reader); strings.Count(res.Stdout, "\n") < m.shards {
 		t.Errorf("%d lines: %.1000s%s", strings.Count(res.Stdout, "\n"), res.Stdout, res.Stderr)
 	}
 	b, err := browser.Start(ctx)
@@ -150,8 +166,8 @@ func allOnThePage(t *testing.T, snapshot []string, shards int) {
 		for more := true; more; {
 			must(t, b.Eval(ctx, "(() => { const more = document.getElementById('more'); if (!more.hidden) (more.querySelector('button') || more).click(); return !more.hidden; })()", &more))
 		}
-		must(t, b.Wait(ctx, fmt.Sprintf("document.querySelectorAll('.shard').length === %d", shards)))
-		t.Logf("and all %d shards after %.1f s", shards, time.Since(opened).Seconds())
+		must(t, b.Wait(ctx, fmt.Sprintf("document.querySelectorAll('.shard').length === %d", m.shards)))
+		t.Logf("and all %d shards after %.1f s", m.shards, time.Since(opened).Seconds())
 		for _, kind := range []string{"Runtime.exceptionThrown", "Log.entryAdded"} {
 			for _, e := range b.Events(kind) {
 				t.Errorf("%s: %s", kind, e.Params)
@@ -164,12 +180,12 @@ func allOnThePage(t *testing.T, snapshot []string, shards int) {
 		}
 	}
 	took := time.Since(begin)
-	if x := r.Migration.Totals; x.Indexed != int64((750*wideIndex.documents+1250*narrowIndex.documents)) || x.Failed+x.ItemsBad != 0 {
+	if x := r.Migration.Totals; x.Indexed != int64(m.documents(len(m.wide), len(m.narrow))) || x.Failed+x.ItemsBad != 0 {
 		t.Errorf("%+v", x)
 	}
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()
-	t.Logf("rfsd run: %d shards exported in %.1f s, at most %d MB", shards, took.Seconds(), peak(cmd)>>20)
+	t.Logf("rfsd run: %d shards exported in %.1f s, at most %d MB", m.shards, took.Seconds(), peak(cmd)>>20)
 	if peak(cmd) > 512<<20 {
 		t.Errorf("the daemon took %d MB", peak(cmd)>>20)
 	}
