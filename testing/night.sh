@@ -28,7 +28,7 @@ part() {
     scale) RFSD_SCALE=1 TARGETS=2.19.4 e2e "-run MachinesGrow" ;;
     scroll) RFSD_SCROLL=${RFSD_SCROLL:-120000} TARGETS=2.19.4 e2e "-run FasterThanByAScroll" ;;
     consume) RFSD_CONSUME=${RFSD_CONSUME:-1000000} TARGETS=2.19.4 e2e "-run Consume|TopicArrives" ;;
-    processes) RFSD_TEST_FLEET=1 E2EPACKAGES="./rfs/cms/... ./testing/e2e" TARGETS=2.19.4 e2e "-run Processes|KilledAtEvery|TwoHundredWorkers|TwoThousandIndices" ;;
+    processes) RFSD_TEST_FLEET=1 E2EPACKAGES=./rfs/cms/... TARGETS=2.19.4 e2e "-run Processes|KilledAtEvery" && RFSD_TEST_FLEET=1 TARGETS=2.19.4 e2e "-run TwoHundredWorkers|TwoThousandIndices" ;;
     stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/cms/... e2e "-run Conformance" ;;
     clusters) E2EPACKAGES=./testing/cluster TARGETS=2.19.4 e2e "" ;;
     corrupt) make corrupt ;;
