@@ -28,15 +28,20 @@ const mostSent = 256 << 10
 // Intend records that the session is going to create an object that the target does not have. cms.ErrUndone when the
 // session is being undone.
 func (l *Ledger) Intend(ctx context.Context, kind, name string, sent json.RawMessage) error {
-	if err := l.Records.CheckUndone(ctx); err != nil {
-		return err
-	}
 	if len(sent) > mostSent {
 		sent = nil
 	}
+	return l.intend(ctx, kind, name, object{Sent: sent})
+}
+
+// intend records what is known of an object that is going to be created.
+func (l *Ledger) intend(ctx context.Context, kind, name string, o object) error {
+	if err := l.Records.CheckUndone(ctx); err != nil {
+		return err
+	}
 	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
 		c.Since = earlier(c, now)
-		c.State, c.Body = cms.CreationIntended, object{Sent: sent}.encode()
+		c.State, c.Body = cms.CreationIntended, o.encode()
 		return c, true
 	})
 	return err
@@ -105,9 +110,11 @@ func (l *Ledger) Confirm(ctx context.Context, kind, name string) error {
 
 func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) error {
 	_, err := l.Records.ChangeCreation(ctx, kind, name, func(c cms.Creation, _ time.Time) (cms.Creation, bool) {
-		if was, err := decodeObject(c); c.State == cms.CreationDone && err == nil && was.UUID == is.UUID && is.UUID != "" {
+		was, err := decodeObject(c)
+		if c.State == cms.CreationDone && err == nil && was.UUID == is.UUID && is.UUID != "" {
 			return c, false // another process of the session was faster
 		}
+		is.Scratch = was.Scratch
 		c.State, c.Body = cms.CreationDone, is.encode()
 		return c, true
 	})

@@ -63,6 +63,8 @@ type object struct {
 	Policies map[string]string `json:"policies,omitempty"`
 	// Touched states that somebody wrote to the index after the migration ended and before it was continued.
 	Touched bool `json:"touched,omitempty"`
+	// Scratch states that the index holds copies only, which were written to measure.
+	Scratch bool `json:"scratch,omitempty"`
 }
 
 func decodeObject(c cms.Creation) (object, error) {

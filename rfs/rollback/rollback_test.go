@@ -226,6 +226,50 @@ func TestWhatATrialRunLeftUnendedGoesByItsUUID(t *testing.T) {
 	}
 }
 
+// TestScratchIndicesGo: those that a killed process left, by their UUIDs and also where the session has ended, and nothing else.
+func TestScratchIndicesGo(t *testing.T) {
+	for _, c := range []struct {
+		name, uuid string
+		confirmed  bool
+		goes       bool
+	}{
+		{"created and filled", "us", true, true},
+		{"created, and its process died before it recorded that", "us", false, true},
+		{"removed by hand", "", true, true},
+		{"another index of the name", "another", true, false},
+	} {
+		for _, by := range []string{"discard", "undo"} {
+			at := time.Now()
+			on, r, l := migrated(t)
+			ended(t, on, l)
+			s := &Scratch{l}
+			must(t, s.Intend(t.Context(), "scratch"))
+			on.index("scratch", "us", "", "", -1, at)
+			if c.confirmed {
+				must(t, s.Confirm(t.Context(), "scratch"))
+			}
+			if on.index("scratch", c.uuid, "", "", 99, at); c.uuid == "" {
+				delete(on.answers, "/scratch")
+			}
+			var err error
+			if by == "undo" {
+				_, err = undoing(on, r).Run(t.Context())
+				must(t, err)
+			} else if err = s.Discard(t.Context()); (err == nil) != c.goes {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			_, left := on.answers["/scratch"]
+			_, err = r.Creation(t.Context(), Index, "scratch")
+			if recorded := !errors.Is(err, cms.ErrNotFound); left == c.goes || recorded == c.goes {
+				t.Errorf("%s, %s: on the target: %v, recorded: %v", c.name, by, left, recorded)
+			}
+			if by == "discard" && len(on.deleted) > 1 {
+				t.Errorf("%s: deleted %v", c.name, on.deleted)
+			}
+		}
+	}
+}
+
 func TestSequenceNumbersThatAreNotReportedAreUnknown(t *testing.T) {
 	for _, answer := range []string{`{}`, `{"indices":{"a":{"shards":{}}}}`, `{"indices":{"a":{"shards":{"0":[{"routing":{"primary":true}}]}}}}`,
 		`{"indices":{"a":{"shards":{"0":[{"routing":{"primary":false},"seq_no":{"max_seq_no":7}}]}}}}`} {

@@ -154,6 +154,7 @@ func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
 		case err != nil:
 			return nil, err
 		}
+		is.Scratch = was.Scratch
 		was = is
 		e.UUID = was.UUID
 	}
@@ -235,7 +236,7 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (st
 		if why := since(was.Sequence, now); why != "" {
 			return why + byHand, nil
 		}
-	case !u.Unended:
+	case !u.Unended && !was.Scratch:
 		for _, n := range now {
 			if n >= 0 {
 				return "the migration did not end, so documents of other clients cannot be distinguished from its own: run the migration to its end" + byHand, nil
