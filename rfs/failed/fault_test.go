@@ -344,3 +344,22 @@ func TestTheDirectoryIsPrivateAndItsNameDurable(t *testing.T) {
 		t.Errorf("sync of no directory: %v", err)
 	}
 }
+
+// TestAWriterThatKeepsNothing: it takes failures as another does, in plain text and encrypted, and never fails for the null device.
+func TestAWriterThatKeepsNothing(t *testing.T) {
+	to, _ := keys(t)
+	for _, form := range []Form{{}, {To: to}} {
+		w, err := OpenOn(Discard{}, "none", "w", form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := errors.Join(w.Record(t.Context(), []doc.Failure{{Index: "i", ID: "1", Reason: doc.BadSource}}), w.Sync(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
