@@ -28,8 +28,9 @@ too.
 --trial removes the trial run of the session (rfsd migrate --trial with the same --session-name
 and --coordinator-file): first the indices that it created, as rfsctl undo does, then what is
 kept about it. An index with another UUID, or that others wrote to, is refused by name and stays,
-together with what is kept. Sequence numbers are recorded when the trial run ends; after a kill
-only the UUID is compared.
+together with what is kept. Sequence numbers are recorded when the trial run ends; after a kill,
+and of the indices that it fills only to measure, the UUID alone is compared. Run it when the
+trial run has ended.
 
 Only a complete migration is removed, unless --force is given. Stop the daemons of the session
 first.`

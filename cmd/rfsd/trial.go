@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/failed/classes"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -55,23 +56,24 @@ type trialLoad struct {
 	problem string
 }
 
-// measureLoad sends the sample again, as fast as a migration does. Errors are those of ctx and of the record of what was created.
+// measureLoad sends new documents to scratch indices, as fast as a migration does. Errors are those of ctx.
 func measureLoad(ctx context.Context, o options, s *worker.Session, plan *worker.Plan, log *slog.Logger) (*trialLoad, error) {
-	log.InfoContext(ctx, "the sample has arrived; it is sent again until the rate has settled", "for_at_most", o.measure)
+	log.InfoContext(ctx, "the sample has arrived; more documents are sent to scratch indices until the rate has settled", "for_at_most", o.measure)
 	found := &trialLoad{}
-	work := func() error {
-		var err error
-		check := func(ctx context.Context) error { return s.Present(ctx, plan) }
-		found.Loaded, err = (&worker.Load{Runner: s.Runner, Plan: plan, Slots: o.slots, Most: o.measure, Check: check}).Measure(ctx)
-		if err != nil && ctx.Err() == nil {
-			found.problem, err = "rate of sending: "+fault.Text(err), nil
-		}
-		return err
+	ledger, ok := s.Ledger.(*rollback.Ledger)
+	if !ok {
+		return found, nil // there is no cluster
 	}
-	if l, ok := s.Ledger.(*rollback.Ledger); ok {
-		return found, l.Around(ctx, work)
+	failures, err := failed.OpenOn(failed.Discard{}, "measurement", "measurement", o.failedForm)
+	if err != nil {
+		return found, err
 	}
-	return found, work()
+	found.Loaded, err = (&worker.Load{Session: s, Scratch: &rollback.Scratch{Ledger: ledger}, Failed: failures, Plan: plan, Slots: o.slots, Most: o.measure}).Measure(ctx)
+	err = errors.Join(err, failures.Close())
+	if err != nil && ctx.Err() == nil {
+		found.problem, err = "rate of sending: "+fault.Text(err), nil
+	}
+	return found, err
 }
 
 // estimateTrial reads the manifests and a part of the largest shard, and estimates the whole. m is what was measured so far.

@@ -15,8 +15,9 @@ type Measured struct {
 	Leases  time.Duration // how long shards were in work, summed over them
 	Setup   time.Duration // of Leases: until the first document was read
 	Copying time.Duration // of Leases: from then on
-	// Load is the rate of the sample that was sent again with all slots, Alone that of one slot; in bytes of sources. Zero: not known.
+	// Load is the rate of new documents that were sent with all slots, Alone that of one slot; in bytes of sources. Zero: not known.
 	Load, Alone Sustained
+	Refresh     time.Duration // of what was sent for Load
 	Reading     time.Duration // of ReadBytes from the largest shard, one after the other
 	// ReadBytes are bytes of sources that were decompressed and converted without being sent.
 	ReadBytes int64
@@ -37,8 +38,8 @@ type Estimate struct {
 	Seconds      float64  `json:"seconds"`
 	Least        float64  `json:"seconds_least"`   // at the fastest rate that was measured, and less what a trial run cannot know
 	Most         float64  `json:"seconds_most"`    // at the slowest, likewise, and with refusals as in the trial run
-	Fixed        float64  `json:"fixed_seconds"`   // what does not grow with documents: indices, set-up of shards, leases, the end
-	FixedKnown   bool     `json:"fixed_known"`     // false: Fixed is the set-up of the shards alone
+	Fixed        float64  `json:"fixed_seconds"`   // what does not grow with documents: indices, set-up of shards, leases, the last refresh, the end
+	FixedKnown   bool     `json:"fixed_known"`     // false: Fixed is the set-up of the shards and the last refresh alone
 	Refused      float64  `json:"refused_seconds"` // of the trial run, in which no request was answered; not part of Fixed
 	Setup        float64  `json:"setup_seconds_per_shard"`
 	Slots        int      `json:"slots"`
@@ -66,9 +67,8 @@ type Cost struct {
 	Total    float64 `json:"total"`
 }
 
-// What a trial run cannot know: how the segments of the whole are merged, what caches still hold then, how much of a sample that
-// is sent again is cheaper or dearer than new documents, and how much quicker or slower a node gets. Measured on real nodes,
-// migrations took up to so much less or more.
+// What a trial run cannot know: how the segments of the whole are merged, what caches still hold then, and how much quicker or
+// slower a node gets. Measured on real nodes, migrations took up to so much less or more.
 const (
 	quicker = 1.2
 	slower  = 1.25
@@ -91,6 +91,7 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	if e.Fixed = m.Setup.Seconds() / float64(slots); e.FixedKnown {
 		e.Fixed = m.fixed()
 	}
+	e.Fixed += m.Refresh.Seconds()
 	e.SendRate, e.RequestRate, e.RequestBytes = m.Load.Rate, m.Load.Requests, m.Load.Body
 	if m.ReadBytes > 0 && m.Reading > 0 {
 		e.ReadRate = float64(m.ReadBytes) / m.Reading.Seconds()
@@ -163,7 +164,7 @@ func basis(m Measured, e *Estimate) []string {
 		b = append(b, "the rate of reading is not known: no shard could be read")
 	}
 	if !e.FixedKnown {
-		b = append(b, "an earlier run did a part of the trial, so only the set-up of the shards counts as fixed: rfsctl cleanup --trial, then the trial again, measures all")
+		b = append(b, "an earlier run did a part of the trial, so only the set-up of the shards and the last refresh count as fixed: rfsctl cleanup --trial, then the trial again, measures all")
 	}
 	return b
 }

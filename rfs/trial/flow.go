@@ -7,7 +7,7 @@ import (
 
 // Bounds of a measurement.
 const (
-	minFlow = 15 * time.Second // no rate is steady before
+	minFlow = 30 * time.Second // no rate is steady before: a target writes segments in the background, in bursts
 	// steady is how far the rates of the last three quarters may lie apart.
 	steady = 0.1
 	// minAnswers are needed in these quarters for a rate to be steady.

@@ -76,6 +76,7 @@ func TestEstimate(t *testing.T) {
 	}{
 		// 8 MB/s: 500 s; of 10 s, 8 x 24/32 = 6 s copied, so 4 s are fixed.
 		{name: "the target decides", second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending},
+		{name: "the last refresh takes long", change: func(m *Measured, _ *Whole) { m.Refresh = 3 * time.Second }, second: 507, least: 407 / quicker, most: (7 + 4000./7) * slower, fixed: 7, bound: Sending},
 		{name: "reading decides", change: func(m *Measured, _ *Whole) { m.ReadBytes = 2_400_000 }, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Reading},
 		{name: "one shard decides", change: func(m *Measured, w *Whole) {
 			w.Largest, m.Alone = 3_000_000_000, Sustained{Rate: 3e6, Least: 2e6, Most: 4e6, Steady: true}

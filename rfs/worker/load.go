@@ -1,9 +1,9 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -19,17 +19,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/trial"
 )
 
-// Load measures how fast a migration is when it is under way. Its slots read shards in order and convert them as a migration does,
-// but send documents of the sample in place of what they read, again and again: the requests are as large and as concurrent as those
-// of the migration, and the target holds no other documents than the sample's afterwards.
+// Load measures how fast a migration is when it is under way. Its slots read parts of shards, spread over their ordinals, and send
+// what they read as a migration does, to scratch indices that it creates and deletes. So the target has to index documents that it
+// does not know, and its indices grow, as in a migration: documents that are sent twice cost it less.
 type Load struct {
-	Runner *Runner
-	Plan   *Plan
-	Slots  int
-	Most   time.Duration // of a measurement
-	// Check returns an error when the target indices are no longer those of the run. A target that cannot answer now is asked
-	// again.
-	Check func(ctx context.Context) error
+	Session *Session
+	Scratch Scratch
+	Failed  bulk.Recorder // of what is sent: the trial run has recorded the failures of its sample
+	Plan    *Plan         // of a trial run
+	Slots   int
+	Most    time.Duration // of a measurement
 }
 
 // Loaded is what a Load has measured, in bytes of sources per second.
@@ -37,47 +36,90 @@ type Loaded struct {
 	All trial.Sustained // with all slots
 	// Alone is with one slot, on the largest shard; zero when other shards decide how long a migration takes.
 	Alone trial.Sustained
+	// Refresh is how long the target took to make searchable what was sent with all slots.
+	Refresh time.Duration
 }
 
 const (
 	loadVisits    = 16       // of shards, one after the other, before they begin again
-	maxLoadSample = 32 << 20 // bytes of documents that are held
-	maxLoadRead   = 1 << 30  // bytes of sources that are read
-	visitBytes    = 32 << 20 // that a slot reads of a shard before it goes to another
-	loadLook      = 250 * time.Millisecond
-	loadCheck     = 2 * time.Second  // from one check of the target to the next
-	loadGrace     = 15 * time.Second // beyond Most, until the first request; and for a target that does not answer a check
+	partBytes     = 16 << 20 // of a shard in the repository, that a slot reads before it goes to another
+	maxLoadSource = 1 << 30  // bytes of sources that are sent by a measurement
+	// maxLoadDocument bounds the sources that are sent, in bytes: the memory of longer ones would have to be asked for.
+	maxLoadDocument = 16 << 20
+	loadLook        = 250 * time.Millisecond
+	loadCheck       = 2 * time.Second  // from one check of the target to the next
+	loadGrace       = 15 * time.Second // beyond Most, until the first request; and for a target that does not answer a check
 )
 
 var (
-	errLoadEnough = errors.New("enough was read")
-	errNoSample   = errors.New("the sample has no document that is short enough to be held and sent again")
+	errLoadEnough  = errors.New("enough was sent")
+	errNoDocuments = errors.New("the shards have no documents that are sent")
 )
 
-// Measure sends until the rate has settled: with all slots, and with one slot where one shard is so large that it decides.
-// Errors are those of Check, of the target, of the repository, and of ctx.
+// Measure sends until the rate has settled: with all slots, and with one slot where one shard is so large that it decides. Errors are
+// those of the target, of the repository, of the record of what was created, and of ctx. What was created is deleted, except when
+// requests may still be on their way: the record names it.
 func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
-	if err := l.check(ctx); err != nil {
-		return m, err
-	}
 	visits, largest, part := l.visits()
-	if err := l.hold(ctx, visits, largest); err != nil {
-		return m, err
+	if len(visits) == 0 {
+		return m, errNoDocuments
 	}
-	if visits = slices.DeleteFunc(visits, func(s *loadShard) bool { return len(s.sample) == 0 }); len(visits) == 0 {
-		return m, errNoSample
+	on := &scratches{Session: l.Session, records: l.Scratch, uuids: map[string]string{}}
+	err = l.untilAvailable(ctx, func() error {
+		if err := on.discard(ctx); err != nil {
+			return err
+		}
+		return l.create(ctx, on, append(slices.Clone(visits), largest))
+	})
+	if err != nil {
+		return m, errors.Join(err, on.discard(ctx))
 	}
-	slots := max(1, min(l.Slots, l.shards()))
-	if m.All, err = l.send(ctx, slots, visits); err != nil {
-		return m, err
+	if m, err = l.measure(ctx, on, visits, largest, part); err != nil && !errors.Is(err, errNoDocuments) {
+		return m, fmt.Errorf("%w; rfsctl cleanup --trial removes the scratch indices", err)
 	}
-	if slots > 1 && part*float64(slots) > 1 && len(largest.sample) > 0 {
-		if m.Alone, err = l.send(ctx, 1, []*loadShard{largest}); err != nil {
-			return m, err
+	return m, errors.Join(err, on.discard(ctx))
+}
+
+// create creates the scratch indices of some shards.
+func (l *Load) create(ctx context.Context, on *scratches, shards []*loadShard) error {
+	prefix := l.Plan.scratchPrefix()
+	for _, x := range l.Plan.Indices {
+		ours := slices.DeleteFunc(slices.Clone(shards), func(s *loadShard) bool { return s.id.Index != x.Name })
+		if len(ours) == 0 {
+			continue
+		}
+		e, err := on.create(ctx, x.Entry, prefix)
+		if err != nil {
+			return err
+		}
+		for _, s := range ours {
+			s.entry = e
 		}
 	}
-	return m, nil
+	return nil
 }
+
+// measure sends with all slots, and with one.
+func (l *Load) measure(ctx context.Context, on *scratches, visits []*loadShard, largest *loadShard, part float64) (m Loaded, err error) {
+	if err := l.check(ctx, on); err != nil {
+		return m, err
+	}
+	slots := max(1, min(l.Slots, l.shards()))
+	if m.All, err = l.send(ctx, on, slots, visits); err != nil {
+		return m, err
+	}
+	begin := l.now()
+	if err := on.refresh(ctx); err != nil {
+		return m, err
+	}
+	m.Refresh = l.now() - begin
+	if slots > 1 && part*float64(slots) > 1 {
+		m.Alone, err = l.send(ctx, on, 1, []*loadShard{largest})
+	}
+	return m, err
+}
+
+func (l *Load) now() time.Duration { return l.Session.Runner.Clock.Read().Mono }
 
 // shards returns how many shards the plan has.
 func (l *Load) shards() (n int) {
@@ -87,12 +129,30 @@ func (l *Load) shards() (n int) {
 	return n
 }
 
-// loadShard is a shard, and the documents that are sent in place of those that are read of it.
+// loadShard is a shard that is read in parts.
 type loadShard struct {
-	entry  Entry
-	id     cms.ItemID
-	small  bool // it is leased together with others
-	sample []doc.Document
+	entry Entry // of the scratch indices
+	id    cms.ItemID
+	small bool  // it is leased together with others
+	parts int64 // of its ordinals, at least one
+	read  atomic.Int64
+}
+
+// next returns the part that is read next, and how often all have been read before. Parts that follow each other lie far apart.
+func (s *loadShard) next() (part, round int64) {
+	n := s.read.Add(1) - 1
+	step := max(1, int64(float64(s.parts)*(math.Phi-1)))
+	for gcd(step, s.parts) != 1 {
+		step++
+	}
+	return n % s.parts * step % s.parts, n / s.parts
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // visits returns shards in the order in which slots go to them, each as often as its part of all bytes asks for, and the largest
@@ -103,10 +163,11 @@ func (l *Load) visits() (visits []*loadShard, largest *loadShard, part float64) 
 	total, most := 0.0, -1.0
 	for _, x := range l.Plan.Indices {
 		for n := range x.Entry.Shards {
-			s := &loadShard{entry: x.Entry, id: cms.ItemID{Index: x.Name, Shard: n}}
+			s := &loadShard{id: cms.ItemID{Index: x.Name, Shard: n}, parts: 1}
 			size := 1.0
 			if n < len(x.Entry.Bytes) {
 				size, s.small = max(1, float64(x.Entry.Bytes[n])), x.Entry.Bytes[n] <= groupBytes/groupItems
+				s.parts = max(1, x.Entry.Bytes[n]/partBytes)
 			}
 			if size > most {
 				largest, most = s, size
@@ -127,51 +188,15 @@ func (l *Load) visits() (visits []*loadShard, largest *loadShard, part float64) 
 	return visits, largest, most / max(1, total)
 }
 
-// hold reads the samples of the shards of all visits, and of the largest.
-func (l *Load) hold(ctx context.Context, visits []*loadShard, largest *loadShard) error {
-	distinct := map[*loadShard]bool{}
-	for _, s := range visits {
-		distinct[s], distinct[largest] = true, true
-	}
-	var g errgroup.Group
-	g.SetLimit(max(1, l.Slots))
-	for s := range distinct {
-		g.Go(func() error { return l.holdOne(ctx, s, maxLoadSample/len(distinct)) })
-	}
-	return g.Wait()
-}
-
-// holdOne reads the sample of a shard, at most so many bytes of it.
-func (l *Load) holdOne(ctx context.Context, s *loadShard, most int) error {
-	size := 0
-	err := l.read(ctx, s, s.entry.Trial.Documents, func(d *doc.Document) error {
-		if size += len(d.Source) + len(d.ID); size > most {
-			return errLoadEnough
-		}
-		s.sample = append(s.sample, doc.Document{Index: bytes.Clone(d.Index), Type: bytes.Clone(d.Type), ID: bytes.Clone(d.ID), Routing: bytes.Clone(d.Routing), Source: bytes.Clone(d.Source)})
-		return nil
-	})
-	if errors.Is(err, errLoadEnough) {
-		return nil
-	}
-	return err
-}
-
-// read reads a shard, or a sample of it, as the migration does.
-func (l *Load) read(ctx context.Context, s *loadShard, sample int64, each func(*doc.Document) error) error {
-	return ReadShard(ctx, l.Runner.Repo, s.entry, s.id.Shard, l.Runner.Edit, Documents{
-		Sample: sample, Memory: l.Runner.Memory, MaxDocument: l.Runner.MaxDocument, Send: each,
-		Filter: func(*doc.Document) error { return nil }, Fail: func(*doc.Failure) error { return nil },
-	})
-}
-
 // loading is one measurement.
 type loading struct {
 	*Load
+	on     *scratches
 	flow   *trial.Flow
 	visits []*loadShard
 	turn   atomic.Int64
-	read   atomic.Int64 // bytes of sources
+	added  atomic.Int64 // bytes of sources
+	barren atomic.Int64 // visits without a document since the last one with some
 	body   atomic.Int64 // bytes of requests
 	stop   chan struct{}
 	late   sync.WaitGroup // loaders whose slots have gone on
@@ -182,8 +207,8 @@ type loading struct {
 }
 
 // send sends with so many slots until the rate has settled.
-func (l *Load) send(ctx context.Context, slots int, visits []*loadShard) (trial.Sustained, error) {
-	m := &loading{Load: l, flow: &trial.Flow{Slots: slots, Most: l.Most}, visits: visits, stop: make(chan struct{})}
+func (l *Load) send(ctx context.Context, on *scratches, slots int, visits []*loadShard) (trial.Sustained, error) {
+	m := &loading{Load: l, on: on, flow: &trial.Flow{Slots: slots, Most: l.Most}, visits: visits, stop: make(chan struct{})}
 	g, gctx := errgroup.WithContext(ctx)
 	for range slots {
 		g.Go(func() error { return m.slot(gctx, ctx) })
@@ -208,39 +233,38 @@ func (m *loading) watch(ctx context.Context) (time.Duration, error) {
 	checked := begin
 	for {
 		now := m.now()
-		if m.flow.Enough(now) || m.read.Load() > maxLoadRead || now-begin > m.Most+loadGrace {
+		if m.flow.Enough(now) || m.added.Load() > maxLoadSource || now-begin > m.Most+loadGrace {
 			return now, nil
 		}
 		if now-checked >= loadCheck {
-			if err := m.check(ctx); err != nil {
+			if err := m.check(ctx, m.on); err != nil {
 				return now, err
 			}
 			checked = m.now()
 		}
-		if err := m.Runner.Clock.Sleep(ctx, loadLook); err != nil {
+		if err := m.Session.Runner.Clock.Sleep(ctx, loadLook); err != nil {
 			return now, err
 		}
 	}
 }
 
-// check asks whether the target indices are still those of the run, again while the target cannot answer: a busy one refuses
-// such requests, too (429).
-func (l *Load) check(ctx context.Context) error {
-	if l.Check == nil {
-		return nil
-	}
-	for begin := l.Runner.Clock.Read().Mono; ; {
-		err := l.Check(ctx)
-		if !errors.Is(err, fault.ErrUnavailable) || l.Runner.Clock.Read().Mono-begin >= loadGrace {
+// check asks whether the scratch indices are still those that were created.
+func (l *Load) check(ctx context.Context, on *scratches) error {
+	return l.untilAvailable(ctx, func() error { return on.present(ctx) })
+}
+
+// untilAvailable calls f again while the target cannot answer, for some seconds: a busy one refuses requests (429).
+func (l *Load) untilAvailable(ctx context.Context, f func() error) error {
+	for begin := l.now(); ; {
+		err := f()
+		if !errors.Is(err, fault.ErrUnavailable) || l.now()-begin >= loadGrace {
 			return err
 		}
-		if serr := l.Runner.Clock.Sleep(ctx, loadCheck); serr != nil {
+		if serr := l.Session.Runner.Clock.Sleep(ctx, loadCheck); serr != nil {
 			return serr
 		}
 	}
 }
-
-func (m *loading) now() time.Duration { return m.Runner.Clock.Read().Mono }
 
 func (m *loading) stopped() bool {
 	select {
@@ -270,50 +294,82 @@ func (m *loading) slot(ctx, late context.Context) error {
 	return ctx.Err()
 }
 
-// visit reads a part of a shard, and sends as many bytes of its sample.
+// visit sends a part of a shard. When all parts have been sent before, the documents get other ids, so that they are new.
 func (m *loading) visit(ctx, late context.Context, s *loadShard) error {
-	began, opened := m.now(), false
-	out, err := m.Runner.Destination.Open(ctx, s.id, func() error { return nil })
+	runner, began, opened, sent := m.Session.Runner, m.now(), false, false
+	out, err := runner.Destination.Open(ctx, s.id, func() error { return nil })
 	if err != nil {
 		return err
 	}
-	opts := m.Runner.Bulk
-	opts.Sender, opts.Recorder, opts.Existing, opts.Breaker = metered{out, m}, forgotten{}, bulk.Overwrite, nil
+	opts := runner.Bulk
+	opts.Sender, opts.Recorder, opts.Existing, opts.Own, opts.Breaker = metered{out, m}, m.Failed, s.entry.existing(opts.Existing), true, nil
 	if s.small {
 		opts.MaxInFlight = 1
 	}
 	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, s.id.Shard, s.entry.Naming.Emit
 	loader := bulk.New(opts)
-	read, sent, n := 0, 0, 0
-	err = m.Load.read(ctx, s, 0, func(d *doc.Document) error {
-		if !opened {
-			m.flow.Idle(began, m.now())
-			opened = true
-		}
-		if m.stopped() || read >= visitBytes {
-			return errLoadEnough
-		}
-		read += len(d.Source)
-		m.read.Add(int64(len(d.Source)))
-		for ; sent < read; n++ {
-			x := s.sample[n%len(s.sample)]
-			x.Ordinal = int64(n)
-			if err := loader.Add(ctx, &x); err != nil {
-				return err
+	part, round := s.next()
+	var id []byte
+	reading, err := openReading(ctx, runner.Repo, s.entry, s.id.Shard, runner.Edit, Documents{
+		Memory: runner.Memory, MaxDocument: runner.MaxDocument, Helpers: runner.Helpers, Versions: opts.Existing == bulk.Newer,
+		Filter: func(*doc.Document) error { return nil }, Fail: func(f *doc.Failure) error { return m.Failed.Record(ctx, []doc.Failure{*f}) },
+		Send: func(d *doc.Document) error {
+			if !opened {
+				m.flow.Idle(began, m.now())
+				opened = true
 			}
-			sent += len(x.Source)
-		}
-		return nil
+			if m.stopped() {
+				return errLoadEnough
+			}
+			if len(d.Source) > maxLoadDocument {
+				return nil
+			}
+			if round > 0 {
+				id = fmt.Appendf(append(id[:0], d.ID...), "~%d", round)
+				d.ID = id
+			}
+			if _, ours := m.on.uuids[string(d.Index)]; !ours { // rules move it to an index that is not measured
+				d.Index = []byte(s.entry.Ours[0])
+			}
+			sent = true
+			m.added.Add(int64(len(d.Source)))
+			return loader.Add(ctx, d)
+		},
 	})
-	switch {
-	case errors.Is(err, errLoadEnough): // the migration would go on with this shard, without a pause
-		m.late.Go(func() { m.end(late, loader) })
-		return nil
-	case err != nil:
+	if err == nil {
+		n := reading.commit.MaxOrdinal
+		place := func(part int64) int64 { return n/s.parts*part + n%s.parts*part/s.parts }
+		err = reading.read(ctx, place(part), place(part+1))
+	}
+	if err != nil && !errors.Is(err, errLoadEnough) {
 		loader.Abort()
 		return err
 	}
+	if err := m.count(sent); err != nil {
+		loader.Abort()
+		return err
+	}
+	if s.parts > 1 || err != nil { // the migration would go on with this shard, without a pause
+		m.late.Go(func() { m.end(late, loader) })
+		return nil
+	}
 	m.end(ctx, loader)
+	return nil
+}
+
+// count returns errNoDocuments when no part of any shard has documents.
+func (m *loading) count(sent bool) error {
+	if sent {
+		m.barren.Store(0)
+		return nil
+	}
+	parts := int64(0)
+	for _, s := range m.visits {
+		parts += s.parts
+	}
+	if m.barren.Add(1) > 2*parts && !m.stopped() {
+		return errNoDocuments
+	}
 	return nil
 }
 
@@ -347,12 +403,3 @@ func (s metered) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 	s.m.body.Add(taken)
 	return res, err
 }
-
-// forgotten records no failures: the trial run has recorded those of the sample.
-type forgotten struct{}
-
-// Record forgets failures.
-func (forgotten) Record(context.Context, []doc.Failure) error { return nil }
-
-// Sync has nothing to do.
-func (forgotten) Sync(context.Context) error { return nil }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,6 +29,9 @@ type pacedTarget struct {
 	request  time.Duration
 	byteTime time.Duration // of a byte
 	cold     int64         // bytes until it has warmed up; before, a byte takes up to five times as long
+	known    float64       // part of the time that a document takes whose id is there; 0: all of it
+
+	docs map[string]map[string]string // index → id → source
 
 	mu    sync.Mutex
 	free  []time.Time // when each processor is
@@ -47,6 +52,7 @@ type pacedOutput struct {
 func (o pacedOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	p := o.p
 	p.mu.Lock()
+	before := p.held()
 	res, err := o.Output.Send(ctx, body, n)
 	next := 0
 	for i, at := range p.free {
@@ -58,6 +64,9 @@ func (o pacedOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result,
 	if p.taken < p.cold {
 		slow = 5 - 4*float64(p.taken)/float64(p.cold)
 	}
+	if p.known > 0 {
+		slow *= p.known + (1-p.known)*float64(p.held()-before)/float64(n)
+	}
 	p.taken += int64(len(body))
 	begin := time.Now()
 	if p.free[next].After(begin) {
@@ -68,6 +77,14 @@ func (o pacedOutput) Send(ctx context.Context, body []byte, n int) (bulk.Result,
 	p.mu.Unlock()
 	time.Sleep(time.Until(end))
 	return res, err
+}
+
+// held returns how many documents the target has.
+func (p *pacedTarget) held() (n int) {
+	for _, docs := range p.docs {
+		n += len(docs)
+	}
+	return n
 }
 
 // slowIndices takes a time to create an index.
@@ -106,7 +123,7 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 		t.Fatal(err)
 	}
 	on := whole{seen{newOutside(), &life{}}, map[string]map[string]string{}}
-	to.Destination = wholeOutput{on}
+	to.Destination, to.docs = wholeOutput{on}, on.docs
 	log := slog.New(slog.DiscardHandler)
 	return &Migration{Slots: slots, Unavailable: time.Hour, Session: &Session{
 		Coordinator: c, Holder: "process", Settings: req.Settings(""), Log: log, Phases: Phases{PhaseIndices, PhaseDocuments},
@@ -114,6 +131,43 @@ func paced(t *testing.T, fixture string, sample int64, slots int, making time.Du
 		Plan:   func(context.Context, string) (*Plan, error) { return plan, nil },
 		Runner: &Runner{Repo: blobs, Destination: to, Failed: noted{map[string]int64{}}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: o},
 	}}, plan, on.docs
+}
+
+// keptScratch is the record of scratch indices.
+type keptScratch struct {
+	on      whole
+	names   []string
+	created int
+}
+
+func (k *keptScratch) Intend(_ context.Context, index string) error {
+	k.names = append(k.names, index)
+	return nil
+}
+
+func (k *keptScratch) Confirm(context.Context, string) error {
+	k.created++
+	return nil
+}
+
+func (k *keptScratch) Withdraw(_ context.Context, index string) error {
+	k.names = slices.DeleteFunc(k.names, func(name string) bool { return name == index })
+	return nil
+}
+
+func (k *keptScratch) Discard(context.Context) error {
+	for _, name := range k.names {
+		delete(k.on.uuids, name)
+		delete(k.on.docs, name)
+	}
+	k.names = nil
+	return nil
+}
+
+// loadOf measures after a trial run.
+func loadOf(m *Migration, plan *Plan, slots int) (*Load, *keptScratch) {
+	kept := &keptScratch{on: m.Counts.(whole)}
+	return &Load{Session: m.Session, Scratch: kept, Failed: noted{map[string]int64{}}, Plan: plan, Slots: slots, Most: 45 * time.Second}, kept
 }
 
 // TestATrialRunForetellsTheTimeOfAMigration runs both against targets of known speed, in virtual time.
@@ -133,6 +187,7 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 		{name: "creating indices takes long", fixture: "1.7.6-updates-deletes", sample: 10, slots: 2, making: 7 * time.Second},
 		{name: "each request takes long", fixture: "1.7.6-updates-deletes", sample: 10, slots: 2, to: &pacedTarget{request: time.Second}, o: bulk.Options{MaxDocs: 7}},
 		{name: "each shard takes long", fixture: "1.7.6-updates-deletes", sample: 10, slots: 2, to: &pacedTarget{opening: 3 * time.Second}},
+		{name: "documents whose ids are there are cheap", fixture: "5.6.16-many-chunks", sample: 20, slots: 1, to: &pacedTarget{known: 0.3}},
 		{name: "a target that has just started", fixture: "5.6.16-many-chunks", sample: 20, slots: 1, to: &pacedTarget{cold: 2 << 20}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -160,14 +215,15 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 					w.Bytes, w.Largest = w.Bytes+x.Tried.Bytes, max(w.Largest, x.Tried.Largest)
 				}
 				before := fmt.Sprint(docs)
-				load, err := (&Load{Runner: m.Runner, Plan: plan, Slots: c.slots, Most: 45 * time.Second, Check: func(ctx context.Context) error { return m.Present(ctx, plan) }}).Measure(t.Context())
+				l, kept := loadOf(m, plan, c.slots)
+				load, err := l.Measure(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if fmt.Sprint(docs) != before {
-					t.Error("the target holds other documents than the sample")
+				if fmt.Sprint(docs) != before || kept.created == 0 || len(kept.names) > 0 {
+					t.Errorf("the target holds other documents than the sample; %d scratch indices were created, left are %v", kept.created, kept.names)
 				}
-				measured.Load, measured.Alone = load.All, load.Alone
+				measured.Load, measured.Alone, measured.Refresh = load.All, load.Alone, load.Refresh
 				e, ok := trial.Of(measured, w, nil)
 				if !ok {
 					t.Fatalf("no estimate of %+v", measured)
@@ -203,13 +259,13 @@ func TestALoadWaitsForABusyTarget(t *testing.T) {
 					t.Fatal(err)
 				}
 				begin := time.Now()
-				check := func(context.Context) error {
+				m.Targets = askedTargets{m.Targets, func() error {
 					if time.Since(begin) < c.busy {
 						return fmt.Errorf("circuit_breaking_exception: %w", fault.ErrUnavailable)
 					}
 					return nil
-				}
-				l := &Load{Runner: m.Runner, Plan: plan, Slots: 2, Most: 45 * time.Second, Check: check}
+				}}
+				l, _ := loadOf(m, plan, 2)
 				load, err := l.Measure(t.Context())
 				if (err == nil) != c.ok || (load.All.Rate > 0) != c.ok || !c.ok && !errors.Is(err, fault.ErrUnavailable) {
 					t.Errorf("%+v: %v", load, err)
@@ -219,29 +275,117 @@ func TestALoadWaitsForABusyTarget(t *testing.T) {
 	}
 }
 
+// askedTargets asks before it answers for an index.
+type askedTargets struct {
+	Targets
+	ask func() error
+}
+
+func (a askedTargets) IndexUUID(ctx context.Context, name string) (string, error) {
+	if err := a.ask(); err != nil {
+		return "", err
+	}
+	return a.Targets.IndexUUID(ctx, name)
+}
+
 func TestALoadEndsWithTheTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &pacedTarget{byteTime: time.Microsecond, free: make([]time.Time, 1)}
-		m, plan, _ := paced(t, "5.6.16-many-chunks", 5, 2, 0, to, bulk.Options{MaxBytes: 100_000, MaxInFlight: 2})
+		m, plan, docs := paced(t, "5.6.16-many-chunks", 5, 2, 0, to, bulk.Options{MaxBytes: 100_000, MaxInFlight: 2})
 		if _, err := m.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		l := &Load{Runner: m.Runner, Plan: plan, Slots: 2, Most: 45 * time.Second, Check: func(context.Context) error { return ErrTargetReplaced }}
-		if _, err := l.Measure(t.Context()); !errors.Is(err, ErrTargetReplaced) {
-			t.Errorf("another index: %v", err)
+		before := fmt.Sprint(docs)
+		l, kept := loadOf(m, plan, 2)
+		replaced, left := seen{kept.on.outside, &life{}}, 3
+		m.Targets = askedTargets{m.Targets, func() error {
+			if left--; left == 0 {
+				for _, name := range kept.names {
+					replaced.uuids[name] = "of another"
+				}
+			}
+			return nil
+		}}
+		if _, err := l.Measure(t.Context()); !errors.Is(err, ErrTargetReplaced) || !strings.Contains(fmt.Sprint(err), "rfsctl cleanup --trial") || len(kept.names) == 0 {
+			t.Errorf("another index: %v, recorded %v", err, kept.names)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		l.Check = nil
-		if _, err := l.Measure(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("interrupted: %v", err)
+		if _, err := l.Measure(ctx); !errors.Is(err, context.DeadlineExceeded) || len(kept.names) == 0 {
+			t.Errorf("interrupted: %v, recorded %v", err, kept.names)
 		}
 		gone := errors.New("gone")
-		m.Runner.Destination = goneTarget{m.Runner.Destination, gone}
-		if _, err := l.Measure(t.Context()); !errors.Is(err, gone) {
-			t.Errorf("a target that fails: %v", err)
+		was := m.Runner.Destination
+		m.Runner.Destination = goneTarget{was, gone}
+		if _, err := l.Measure(t.Context()); !errors.Is(err, gone) || len(kept.names) == 0 {
+			t.Errorf("a target that fails: %v, recorded %v", err, kept.names)
+		}
+		m.Runner.Destination = was
+		if _, err := l.Measure(t.Context()); err != nil || len(kept.names) > 0 || fmt.Sprint(docs) != before {
+			t.Errorf("after runs that left scratch indices: %v, recorded %v", err, kept.names)
 		}
 	})
+}
+
+// racedIndices lets something happen right before an index is created.
+type racedIndices struct {
+	Indices
+	before func()
+}
+
+func (r racedIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
+	r.before()
+	return r.Indices.Make(ctx, x)
+}
+
+// TestALoadTouchesNothingOfOthers: an index that has the name of a scratch index stays, and is not written to.
+func TestALoadTouchesNothingOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &pacedTarget{byteTime: time.Microsecond, free: make([]time.Time, 1)}
+		m, plan, docs := paced(t, "5.6.16-many-chunks", 5, 2, 0, to, bulk.Options{MaxBytes: 100_000, MaxInFlight: 2})
+		if _, err := m.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := fmt.Sprint(docs)
+		l, kept := loadOf(m, plan, 2)
+		name := plan.scratchPrefix() + plan.Indices[0].Name
+		for _, since := range []string{"before", "a moment before it is created"} {
+			delete(kept.on.uuids, name)
+			appear := func() { kept.on.uuids[name] = "of another" }
+			if l.Session.Indices = kept.on; since == "before" {
+				appear()
+			} else {
+				l.Session.Indices = racedIndices{kept.on, appear}
+			}
+			if _, err := l.Measure(t.Context()); !errors.Is(err, fault.ErrConfig) || !strings.Contains(fmt.Sprint(err), name) {
+				t.Errorf("%s: %v", since, err)
+			}
+			if fmt.Sprint(docs) != before || kept.on.uuids[name] == "" || kept.created > 0 {
+				t.Errorf("%s: %d created, the other index: %q", since, kept.created, kept.on.uuids[name])
+			}
+		}
+	})
+	p := &Plan{Indices: []IndexPlan{{Entry: Entry{Trial: &Trial{Prefix: "p-"}, Naming: Naming{Index: "p-measure-a"}}}}}
+	if prefix := p.scratchPrefix(); prefix != "p-measure-measure-" {
+		t.Errorf("an index of the snapshot is named measure-a: scratch indices are named %s…", prefix)
+	}
+}
+
+// TestPartsAreSpreadAndAllRead: the parts of a shard are read once each before one is read again.
+func TestPartsAreSpreadAndAllRead(t *testing.T) {
+	for parts := int64(1); parts < 300; parts++ {
+		s := &loadShard{parts: parts}
+		for round := range int64(2) {
+			seen := map[int64]bool{}
+			for range parts {
+				part, n := s.next()
+				if n != round || seen[part] || part < 0 || part >= parts {
+					t.Fatalf("%d parts: part %d in round %d", parts, part, n)
+				}
+				seen[part] = true
+			}
+		}
+	}
 }
 
 // goneTarget is a destination that answers with an error.

@@ -59,13 +59,13 @@ type Documents struct {
 	Fail   func(f *doc.Failure) error  // it cannot be sent
 	Select func(ordinal int64) bool    // nil: all; others are read and not passed on
 	From   int64                       // first ordinal
-	Sample int64                       // so many documents only, evenly over the ordinals, as a trial run reads them; 0: all
 
 	// Versions sets the versions of documents.
 	Versions bool
 
-	Memory      *budget.Budget // bounds what long documents hold; nil: nothing does
-	MaxDocument int64          // longest source that is read, in bytes; 0: DefaultMaxDocument
+	Memory      *budget.Budget  // bounds what long documents hold; nil: nothing does
+	MaxDocument int64           // longest source that is read, in bytes; 0: DefaultMaxDocument
+	Helpers     *lucene.Helpers // decompress beside the caller; nil: only that does
 }
 
 // ReadShard reads a shard of the snapshot as a migration does, from an ordinal (to.From) to its end, and passes on every live
@@ -85,7 +85,7 @@ type reading struct {
 }
 
 func openReading(ctx context.Context, repo snapshot.Repository, e Entry, shard int, edit func(index string) DocumentEditor, to Documents) (*reading, error) {
-	s := &openShard{entry: e, number: shard, parts: to.Select != nil || to.Sample > 0, versions: to.Versions}
+	s := &openShard{entry: e, number: shard, parts: to.Select != nil, versions: to.Versions}
 	if err := s.open(ctx, repo, edit); err != nil {
 		return nil, err
 	}
@@ -96,12 +96,9 @@ func openReading(ctx context.Context, repo snapshot.Repository, e Entry, shard i
 func (s *reading) read(ctx context.Context, from, to int64) error {
 	memory := &allowance{budget: s.to.Memory, longest: s.to.MaxDocument}
 	defer memory.close()
-	var r recordReader
-	if s.to.Sample > 0 {
-		r = newSample(s.commit, s.options(from, to, memory), s.to.Sample)
-	} else {
-		r = s.commit.Reader(s.options(from, to, memory))
-	}
+	o := s.options(from, to, memory)
+	o.Helpers = s.to.Helpers
+	r := s.commit.Reader(o)
 	defer r.Close() //nolint:errcheck // nothing is written
 	for {
 		rec, err := r.Next(ctx)
