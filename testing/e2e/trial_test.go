@@ -68,6 +68,24 @@ func classesOf(t *testing.T, dir string) map[string]int64 {
 	return came
 }
 
+// sameClasses fails when a trial run reports other classes of failures than the migration in the directory had, or when there are some
+// and should be none. It returns both.
+func sameClasses(t *testing.T, trial triedSummary, dir string, some bool) (told, came map[string]int64) {
+	t.Helper()
+	told, came = classesTold(trial), classesOf(t, filepath.Join(dir, "failed"))
+	if (len(came) > 0) != some || !slices.Equal(slices.Sorted(maps.Keys(told)), slices.Sorted(maps.Keys(came))) {
+		t.Errorf("the trial run told of %v, the migration had %v", told, came)
+	}
+	return told, came
+}
+
+// trialArgs are those of a migration that is tried before; its failed documents go to the directory.
+func trialArgs(t *testing.T, n *cluster.Node, source, dir, rules string, more ...string) []string {
+	t.Helper()
+	return targetArgs(n.URL, source, append([]string{"--rules", writeRules(t, rules), "--session-name", "move",
+		"--failed-documents", filepath.Join(dir, "failed"), "--max-failed-documents", "unlimited"}, more...)...)
+}
+
 func triedOf(t *testing.T, res Result) triedSummary {
 	t.Helper()
 	var sum triedSummary
@@ -100,7 +118,7 @@ func TestATrialRunForetellsTheMigration(t *testing.T) {
 	dir := t.TempDir()
 	price := filepath.Join(dir, "price.toml")
 	must(t, os.WriteFile(price, []byte("instance-per-hour = 3600\n"), 0o600))
-	args := targetArgs(n.URL, source, "--rules", writeRules(t, trialRules), "--session-name", "move", "--failed-documents", filepath.Join(dir, "failed"), "--max-failed-documents", "unlimited")
+	args := trialArgs(t, n, source, dir, trialRules)
 	trial := triedOf(t, RunIn(t, dir, nil, "rfsd", append(slices.Clone(args), "--trial", "2000", "--price", price, "--trial-measure", "2s")...))
 	if trial.Trial == nil || trial.Trial.Estimate == nil || trial.Trial.Estimate.Cost == nil || trial.Totals.Live != 16_000 {
 		t.Fatalf("%+v", trial)
@@ -121,10 +139,7 @@ func TestATrialRunForetellsTheMigration(t *testing.T) {
 	if res.Code != 6 || whole.Totals.Live != manyDocuments {
 		t.Fatalf("exit %d: %+v\n%s", res.Code, whole.Totals, res.Stderr)
 	}
-	told, came := classesTold(trial), classesOf(t, filepath.Join(dir, "failed"))
-	if len(came) == 0 || !slices.Equal(slices.Sorted(maps.Keys(told)), slices.Sorted(maps.Keys(came))) {
-		t.Errorf("the trial run told of %v, the migration had %v", told, came)
-	}
+	told, came := sameClasses(t, trial, dir, true)
 	e := trial.Trial.Estimate
 	if off := float64(e.Documents)/manyDocuments - 1; off < -0.05 || off > 0.05 {
 		t.Errorf("%d documents by the trial run, in truth %d", e.Documents, manyDocuments)
@@ -170,12 +185,12 @@ func TestATrialRunThatWasKilledGoesOnOrGoes(t *testing.T) {
 	cleanup := func() Result {
 		return Run(t, "rfsctl", "cleanup", "--trial", "--target-host", n.URL, "--session-name", "move")
 	}
-	trialArgs := func(url string, more ...string) []string {
+	argsTo := func(url string, more ...string) []string {
 		return targetArgs(url, demo(t), append([]string{"--trial", "20", "--trial-measure", "1s", "--session-name", "move", "--documents-per-bulk-request", "5", "--initial-lease-duration", "10s"}, more...)...)
 	}
 	call(t, n, "PUT", "/"+foreign+"/_doc/1?refresh=true", map[string]any{"a": 1})
 	before := onTarget(t, n)
-	res := RunIn(t, t.TempDir(), nil, "rfsd", trialArgs(n.URL)...)
+	res := RunIn(t, t.TempDir(), nil, "rfsd", argsTo(n.URL)...)
 	if res.Code != 1 || !strings.Contains(res.Stdout+res.Stderr, foreign) {
 		t.Errorf("a foreign index: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
@@ -188,13 +203,25 @@ func TestATrialRunThatWasKilledGoesOnOrGoes(t *testing.T) {
 	call(t, n, "DELETE", "/"+foreign, nil)
 	before = onTarget(t, n)
 
-	for _, ends := range []string{"goes", "goes on"} {
-		k := newKiller(t, n)
-		k.run(t, "POST /_bulk", 3, true, "rfsd", trialArgs(k.URL)...)
-		if ends == "goes on" {
-			res := RunIn(t, t.TempDir(), nil, "rfsd", trialArgs(n.URL)...)
+	for _, c := range []struct {
+		ends, request string
+		nth           int
+		after         bool
+	}{
+		{"goes", "POST /_bulk", 3, true},
+		{"goes on", "POST /_bulk", 3, true},
+		{"goes", "PUT /rfsd-trial-measure-", 1, true},
+		{"goes on", "DELETE /rfsd-trial-measure-", 1, false},
+	} {
+		k, ends := newKiller(t, n), c.ends+" after "+c.request
+		k.run(t, c.request, c.nth, c.after, "rfsd", argsTo(k.URL)...)
+		if strings.Contains(c.request, "measure") != slices.ContainsFunc(onTarget(t, n), func(s string) bool { return strings.HasPrefix(s, "index rfsd-trial-measure-") }) {
+			t.Errorf("%s: on the target are %v", ends, onTarget(t, n))
+		}
+		if c.ends == "goes on" {
+			res := RunIn(t, t.TempDir(), nil, "rfsd", argsTo(n.URL)...)
 			sum := triedOf(t, res)
-			if res.Code != 0 || sum.Trial == nil || sum.Totals.Indexed != sum.Totals.Live || sum.Totals.Live == 0 {
+			if res.Code != 0 || sum.Trial == nil || sum.Trial.Estimate == nil || sum.Totals.Indexed != sum.Totals.Live || sum.Totals.Live == 0 {
 				t.Errorf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 			}
 			for _, x := range sum.Indices {
