@@ -113,15 +113,16 @@ func TestASnapshotIsKeptWholeOrNotAtAll(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(from, "index-0"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, home, err := cached(cache, kind{Corpus: corpus.Logs, Codec: "default", Documents: 10})
+	k := kind{Corpus: corpus.Logs, Codec: "default", Documents: 10}
+	_, err := cached(cache, k)
 	if !isAbsent(err) {
 		t.Fatalf("found before it was made: %v", err)
 	}
 	s := &source{Kind: corpus.Logs, Documents: 9, Bytes: 99}
-	if err := s.keep(home, from); err != nil {
+	if err := s.keep(filepath.Join(cache, "bench", k.folder()), from); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := cached(cache, kind{Corpus: corpus.Logs, Codec: "default", Documents: 10})
+	again, err := cached(cache, k)
 	if err != nil || *again != *s {
 		t.Fatalf("kept %+v, found %+v, %v", s, again, err)
 	}

@@ -3,41 +3,45 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 
-	"github.com/rfsd/rfsd/testing/bench/corpus"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
-// heap is what both servers get: the size of a small node in production, on a small machine.
+// heap is what a target gets: the size of a small node in production, on a small machine.
 const heap = "1g"
 
-// makeSource fills a real cluster and keeps its snapshot at home.
-func makeSource(ctx context.Context, home string, k kind) (s *source, err error) {
-	product, version, _ := strings.Cut(k.Cluster, "-")
-	node, err := cluster.Boot(ctx, product, version, nodeOptions(k)...)
+// makeSources fills a real cluster with one kind after the other and keeps a snapshot of each in the cache.
+func makeSources(ctx context.Context, cache, from string, kinds []kind) (err error) {
+	product, version, _ := strings.Cut(from, "-")
+	// A document of 100 MB takes more than others.
+	node, err := cluster.Boot(ctx, product, version, cluster.Heap("3g"), cluster.Setting("http.max_content_length", "200mb"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, node.Stop()) }()
 	c, err := node.Client()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	location := filepath.Join(node.Repos, "bench")
-	if s, err = fill(ctx, c, location, k); err != nil {
-		return nil, err
+	for _, k := range kinds {
+		progress("making the snapshot: %d documents of kind %s, codec %s, %d shards, in %s", k.Documents, k.Corpus, k.Codec, k.Shards, from)
+		location := filepath.Join(node.Repos, k.folder())
+		s, err := fill(ctx, c, location, k)
+		if err == nil {
+			err = s.keep(filepath.Join(cache, "bench", k.folder()), location)
+		}
+		if err == nil {
+			err = c.JSON(ctx, http.MethodDelete, "/"+indexName, nil, nil)
+		}
+		if err != nil {
+			return fmt.Errorf("source %s: %w", k.folder(), err)
+		}
 	}
-	return s, s.keep(home, location)
-}
-
-// nodeOptions are those of the node that makes a source: documents of 100 MB need more than others.
-func nodeOptions(k kind) []cluster.Option {
-	if k.Corpus == corpus.Giant {
-		return []cluster.Option{cluster.Heap("4g"), cluster.Setting("http.max_content_length", "200mb")}
-	}
-	return []cluster.Option{cluster.Heap(heap)}
+	return nil
 }
 
 // bootTarget starts a real OpenSearch with default settings and gives its URL.

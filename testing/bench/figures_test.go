@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +45,7 @@ func TestAMultipliedSourceHasTheFilesOfOne(t *testing.T) {
 		"index-0":                  `{"snapshots":[{"uuid":"s","index_metadata_lookup":{"abc":"m"}}],"indices":{"bench":{"id":"abc","snapshots":["s"]}},"index_metadata_identifiers":{"m":"x"}}`,
 		"index.latest":             "0",
 		"indices/abc/0/snap-s.dat": "shard",
-		"indices/abc/meta-x.dat":   "metadata",
+		"indices/abc/meta-x.dat":   "\x3f\xd7\x6c\x17\x0eindex-metadata\x00\x00\x00\x01 bench footer: 16 bytes",
 	}
 	for name, content := range files {
 		path := filepath.Join(s.Repo, name)
@@ -75,6 +77,10 @@ func TestAMultipliedSourceHasTheFilesOfOne(t *testing.T) {
 		if err != nil || string(b) != "shard" || catalog.Snapshots[0].Lookup[x.ID] != "m" {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
+	}
+	own, err := os.ReadFile(filepath.Join(dir, "indices", catalog.Indices["b0001"].ID, "meta-x.dat"))
+	if err != nil || !strings.Contains(string(own), "\x01 b0001") || int(binary.BigEndian.Uint64(own[len(own)-8:])) != int(crc32.ChecksumIEEE(own[:len(own)-8])) {
+		t.Errorf("metadata of another index: %q, %v", own, err)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "index.latest")); err != nil || string(b) != "0" {
 		t.Errorf("%q, %v", b, err)

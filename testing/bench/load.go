@@ -125,9 +125,10 @@ type pressed struct {
 
 // press starts a target for a part of the table.
 func press(ctx context.Context, o options, measure func(l *pressed) ([]figure, error)) (all []figure, err error) {
-	s, err := provide(ctx, o.cache, codecs[5].kind) // the smallest
+	smallest := codecs[5].kind
+	s, err := cached(o.cache, smallest)
 	if err != nil {
-		return nil, err
+		return nil, unlessAbsent(smallest, err)
 	}
 	node, stop, err := bootTarget(ctx, o.target)
 	if err != nil {

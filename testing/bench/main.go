@@ -7,9 +7,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/testing/bench/corpus"
@@ -97,7 +99,10 @@ func bench(ctx context.Context, args []string) error {
 	if o.part != "" || o.document != "" {
 		return table(ctx, o)
 	}
-	s, err := provide(ctx, o.cache, o.kind)
+	if err := provide(ctx, o.cache, o.kind); err != nil {
+		return err
+	}
+	s, err := cached(o.cache, o.kind)
 	if err != nil {
 		return err
 	}
@@ -114,14 +119,23 @@ func bench(ctx context.Context, args []string) error {
 	return r.writeText(os.Stdout)
 }
 
-// provide gives the snapshot: the one in the cache, or a new one from a real cluster.
-func provide(ctx context.Context, cache string, k kind) (*source, error) {
-	s, home, err := cached(cache, k)
-	if err == nil || !isAbsent(err) {
-		return s, err
+// provide makes the snapshots that are not in the cache.
+func provide(ctx context.Context, cache string, kinds ...kind) error {
+	absent := map[string][]kind{} // by cluster
+	for _, k := range kinds {
+		_, err := cached(cache, k)
+		if isAbsent(err) {
+			absent[k.Cluster] = append(absent[k.Cluster], k)
+		} else if err != nil {
+			return err
+		}
 	}
-	progress("making the snapshot: %d documents of kind %s, codec %s, in %s", k.Documents, k.Corpus, k.Codec, k.Cluster)
-	return makeSource(ctx, home, k)
+	for _, from := range slices.Sorted(maps.Keys(absent)) {
+		if err := makeSources(ctx, cache, from, absent[from]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writing measures the migration into a cluster.

@@ -44,25 +44,39 @@ var codecs = []struct {
 	{"zstd, whole unit, 0.9 KB", kind{Corpus: corpus.Mixed, Codec: "best_compression", Cluster: "elasticsearch-8.19.21", Shards: ordinaryShards, Documents: 110_000}, 0.8, 0},
 }
 
-// prepare makes all sources that are not in the cache.
+// prepare makes all sources that are not in the cache. The other parts leave out what they have no source for.
 func prepare(ctx context.Context, o options) error {
 	all := []kind{shards, single}
 	for _, c := range codecs {
 		all = append(all, c.kind)
 	}
-	for _, k := range append(all, giants) {
-		if _, err := provide(ctx, o.cache, k); err != nil {
-			return fmt.Errorf("source %s: %w", k.folder(), err)
-		}
+	return provide(ctx, o.cache, append(all, giants)...)
+}
+
+// absent reports that there is no source for a row.
+func absent(k kind, err error) bool {
+	if isAbsent(err) {
+		progress("not measured: %s is not in the cache; -part sources makes it", k.folder())
 	}
-	return nil
+	return isAbsent(err)
+}
+
+// unlessAbsent returns err, or nil if there is no source.
+func unlessAbsent(k kind, err error) error {
+	if absent(k, err) {
+		return nil
+	}
+	return err
 }
 
 // readingFigures compares what is read in a CPU second with what Lucene reads, for each codec.
 func readingFigures(ctx context.Context, o options) ([]figure, error) {
 	var all []figure
 	for _, c := range codecs {
-		s, err := provide(ctx, o.cache, c.kind)
+		s, err := cached(o.cache, c.kind)
+		if absent(c.kind, err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +109,10 @@ func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 		name string
 		kind kind
 	}{{"LZ4", single}, {"DEFLATE", codecs[5].kind}} {
-		s, err := provide(ctx, o.cache, c.kind)
+		s, err := cached(o.cache, c.kind)
+		if absent(c.kind, err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -133,9 +150,9 @@ func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 		all = append(all, figure{Name: "one shard on two cores, " + c.name, Measured: fmt.Sprintf("%.0f MB/s; on one %.0f", rate(runs[2]), rate(runs[0])),
 			Beside: fmt.Sprintf("two processes of one core: %.0f", rate(runs[1])), Value: rate(runs[2]) / rate(runs[1]), Goal: 0.9})
 	}
-	whole, err := provide(ctx, o.cache, single)
+	whole, err := cached(o.cache, single)
 	if err != nil {
-		return nil, err
+		return all, unlessAbsent(single, err)
 	}
 	discard := func(further ...string) func() (run, error) {
 		return func() (run, error) {
@@ -152,9 +169,9 @@ func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 
 // memoryFigures measures the largest resident size.
 func memoryFigures(ctx context.Context, o options) ([]figure, error) {
-	s, err := provide(ctx, o.cache, mixed)
+	s, err := cached(o.cache, mixed)
 	if err != nil {
-		return nil, err
+		return nil, unlessAbsent(mixed, err)
 	}
 	peak := func(name string, rounds int, s *source, goal float64) (figure, error) {
 		r, err := alternate(rounds, byCPU, func() (run, error) { return migration(ctx, o.rfsd, s, "--discard", "--discard") })
@@ -182,8 +199,8 @@ func memoryFigures(ctx context.Context, o options) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, err = provide(ctx, o.cache, giants); err != nil {
-		return nil, err
+	if s, err = cached(o.cache, giants); err != nil {
+		return []figure{small, big}, unlessAbsent(giants, err)
 	}
 	giant, err := peak("memory: documents of 100 MB", 3, s, 400)
 	return []figure{small, big, giant}, err
@@ -191,9 +208,9 @@ func memoryFigures(ctx context.Context, o options) ([]figure, error) {
 
 // latencyFigures compares a bucket that answers each request after 50 ms with one that answers at once.
 func latencyFigures(ctx context.Context, o options) ([]figure, error) {
-	s, err := provide(ctx, o.cache, single)
+	s, err := cached(o.cache, single)
 	if err != nil {
-		return nil, err
+		return nil, unlessAbsent(single, err)
 	}
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"} {
 		if err := os.Setenv(name, value); err != nil {
@@ -221,9 +238,9 @@ func latencyFigures(ctx context.Context, o options) ([]figure, error) {
 
 // planFigures measures `rfsd estimate` of very many shards.
 func planFigures(ctx context.Context, o options) ([]figure, error) {
-	s, err := provide(ctx, o.cache, shards)
+	s, err := cached(o.cache, shards)
 	if err != nil {
-		return nil, err
+		return nil, unlessAbsent(shards, err)
 	}
 	dir, err := os.MkdirTemp("", "rfsd-bench-plan-")
 	if err != nil {
@@ -253,9 +270,9 @@ const startRounds = 21
 
 // startFigures measures the time from the start of a worker to its first request.
 func startFigures(ctx context.Context, o options) ([]figure, error) {
-	s, err := provide(ctx, o.cache, mixed)
+	s, err := cached(o.cache, mixed)
 	if err != nil {
-		return nil, err
+		return nil, unlessAbsent(mixed, err)
 	}
 	var times []float64
 	for range startRounds {

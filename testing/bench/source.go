@@ -70,17 +70,17 @@ const indexBody = `{
   "message": {"type": "text"}, "total": {"type": "double"}, "trace": {"properties": {"id": {"type": "keyword"}}}}}}`
 
 // cached gives the snapshot of a corpus that an earlier run left in dir; fs.ErrNotExist when there is none.
-func cached(dir string, k kind) (*source, string, error) {
+func cached(dir string, k kind) (*source, error) {
 	home := filepath.Join(dir, "bench", k.folder())
 	raw, err := os.ReadFile(filepath.Join(home, "source.json"))
 	if err != nil {
-		return nil, home, err
+		return nil, err
 	}
 	s := &source{Repo: filepath.Join(home, "repo"), Cluster: k.Cluster}
 	if err := json.Unmarshal(raw, s); err != nil {
-		return nil, home, fmt.Errorf("%s: %w", home, err)
+		return nil, fmt.Errorf("%s: %w", home, err)
 	}
-	return s, home, nil
+	return s, nil
 }
 
 // keep copies the repository at from to home; source.json, written last, says that it is whole.

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,8 +15,8 @@ import (
 	"time"
 )
 
-// multiply makes a repository in dir whose snapshot has n indices, each with the files of the one index of a source: symbolic
-// links, so that it takes no space. All files but the catalog are those that a real cluster wrote.
+// multiply makes a repository in dir whose snapshot has n indices, each with the shards of the one index of a source: symbolic
+// links, so that they take no space. Catalog and metadata differ from what a real cluster wrote in the names alone.
 func multiply(s *source, dir string, n int) error {
 	raw, err := os.ReadFile(filepath.Join(s.Repo, "index-0"))
 	if err != nil {
@@ -29,43 +34,66 @@ func multiply(s *source, dir string, n int) error {
 	one := catalog.Indices[indexName]
 	id, _ := one["id"].(string)
 	lookup, _ := catalog.Snapshots[0]["index_metadata_lookup"].(map[string]any)
-	if id == "" || lookup[id] == nil {
+	identifier, _ := lookup[id].(string)
+	if id == "" || catalog.Identifiers[identifier] == "" {
 		return fmt.Errorf("the catalog of %s is of another form", s.Repo)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "indices"), 0o755); err != nil {
-		return err
-	}
-	if err := os.CopyFS(filepath.Join(dir, "indices", id), os.DirFS(filepath.Join(s.Repo, "indices", id))); err != nil {
-		return err
-	}
-	for i := range n - 1 {
-		copied := fmt.Sprintf("%022d", i)
-		if err := os.Symlink(id, filepath.Join(dir, "indices", copied)); err != nil {
-			return err
-		}
-		catalog.Indices[fmt.Sprintf("%s-%d", indexName, i)] = map[string]any{"id": copied, "snapshots": one["snapshots"], "shard_generations": one["shard_generations"]}
-		lookup[copied] = lookup[id]
-	}
-	files, err := os.ReadDir(s.Repo)
+	name := "meta-" + catalog.Identifiers[identifier] + ".dat"
+	metadata, err := os.ReadFile(filepath.Join(s.Repo, "indices", id, name))
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		if f.IsDir() || f.Name() == "index-0" {
-			continue
+	if err := os.CopyFS(dir, os.DirFS(s.Repo)); err != nil {
+		return err
+	}
+	shards, err := filepath.Glob(filepath.Join(s.Repo, "indices", id, "[0-9]*"))
+	if err != nil {
+		return err
+	}
+	for i := range n - 1 {
+		index, copied := fmt.Sprintf("b%0*d", len(indexName)-1, i), fmt.Sprintf("%022d", i)
+		folder := filepath.Join(dir, "indices", copied)
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			return err
 		}
-		b, err := os.ReadFile(filepath.Join(s.Repo, f.Name()))
+		for _, shard := range shards {
+			if err := os.Symlink(filepath.Join("..", id, filepath.Base(shard)), filepath.Join(folder, filepath.Base(shard))); err != nil {
+				return err
+			}
+		}
+		own, err := renamed(metadata, index)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, f.Name()), b, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name), own, 0o644); err != nil {
 			return err
 		}
+		catalog.Indices[index] = map[string]any{"id": copied, "snapshots": one["snapshots"], "shard_generations": one["shard_generations"]}
+		lookup[copied] = identifier
 	}
 	if raw, err = json.Marshal(catalog); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "index-0"), raw, 0o644)
+}
+
+// renamed returns a blob of index metadata for a name of the same length: a header of Lucene, SMILE, which may be compressed, and a
+// footer with the CRC.
+func renamed(blob []byte, index string) ([]byte, error) {
+	const headLen, footerLen = 4 + 1 + len("index-metadata") + 4, 16
+	if len(blob) < headLen+footerLen {
+		return nil, fmt.Errorf("index metadata of %d bytes", len(blob))
+	}
+	head, body := blob[:headLen], blob[headLen:len(blob)-footerLen]
+	if packed, ok := bytes.CutPrefix(body, []byte("DFL\x00")); ok {
+		var err error
+		if body, err = io.ReadAll(flate.NewReader(bytes.NewReader(packed))); err != nil {
+			return nil, fmt.Errorf("index metadata: %w", err)
+		}
+	}
+	out := append(bytes.Clone(head), bytes.ReplaceAll(body, []byte(indexName), []byte(index))...)
+	out = append(out, 0xc0, 0x28, 0x93, 0xe8, 0, 0, 0, 0)
+	return binary.BigEndian.AppendUint64(out, uint64(crc32.ChecksumIEEE(out))), nil
 }
 
 // bucket answers the reading requests of S3 with the files of a directory, each after a time. It checks no signature.
