@@ -39,8 +39,8 @@ func NewDir(root string) (*Dir, error) {
 func (d *Dir) URI() string { return "file://" + d.path }
 
 // Open streams a part of a file.
-func (d *Dir) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
-	size, err := d.Stat(ctx, name) // also keeps off what would block, such as a pipe
+func (d *Dir) Open(_ context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	f, size, err := d.open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +48,8 @@ func (d *Dir) Open(ctx context.Context, name string, off, n int64) (io.ReadClose
 		n = max(size-off, 0)
 	}
 	if off < 0 || off > size-n {
+		f.Close()
 		return nil, fault.Corrupt(name, "", size, "the file ends before the %d bytes from %d on", n, off)
-	}
-	f, err := d.root.Open(name)
-	if err != nil {
-		return nil, fileError(name, err)
 	}
 	if off > 0 {
 		if _, err := f.Seek(off, io.SeekStart); err != nil {
@@ -63,6 +60,31 @@ func (d *Dir) Open(ctx context.Context, name string, off, n int64) (io.ReadClose
 	return &exact{ReadCloser: &openFile{File: f, name: name}, left: n, total: size, short: func(left int64) error {
 		return fault.Corrupt(name, "", off+n-left, "the file ends %d bytes early", left)
 	}}, nil
+}
+
+// open opens a regular file and returns its size. A pipe, which may have no writer, does not block it.
+func (d *Dir) open(name string) (f *os.File, size int64, err error) {
+	if err := checkName(name); err != nil {
+		return nil, 0, err
+	}
+	if f, err = d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0); errors.Is(err, syscall.ENXIO) { // a socket
+		return nil, 0, notRegular(name)
+	} else if err != nil {
+		return nil, 0, fileError(name, err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		return f, info.Size(), nil
+	}
+	f.Close()
+	if err != nil {
+		return nil, 0, fileError(name, err)
+	}
+	return nil, 0, notRegular(name)
+}
+
+func notRegular(name string) error {
+	return fmt.Errorf("blob %s is no file: %w", name, fs.ErrNotExist)
 }
 
 // openFile opens a file and wraps errors with their category.
@@ -89,7 +111,7 @@ func (d *Dir) Stat(_ context.Context, name string) (int64, error) {
 		return 0, fileError(name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("blob %s is no file: %w", name, fs.ErrNotExist)
+		return 0, notRegular(name)
 	}
 	return info.Size(), nil
 }
