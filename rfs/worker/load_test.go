@@ -185,7 +185,7 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 		{name: "a sample of five documents of each shard", fixture: "7.10.2-multi-index", sample: 5, slots: 2},
 		{name: "several shards", fixture: "1.7.6-updates-deletes", sample: 10, slots: 2},
 		{name: "creating indices takes long", fixture: "1.7.6-updates-deletes", sample: 10, slots: 2, making: 7 * time.Second},
-		{name: "each request takes long", fixture: "1.7.6-updates-deletes", sample: 10, slots: 2, to: &pacedTarget{request: time.Second}, o: bulk.Options{MaxDocs: 7}},
+		{name: "each request takes long", fixture: "1.7.6-updates-deletes", sample: 30, slots: 2, to: &pacedTarget{request: time.Second}, o: bulk.Options{MaxDocs: 7}},
 		{name: "each shard takes long", fixture: "1.7.6-updates-deletes", sample: 10, slots: 2, to: &pacedTarget{opening: 3 * time.Second}},
 		{name: "documents whose ids are there are cheap", fixture: "5.6.16-many-chunks", sample: 20, slots: 1, to: &pacedTarget{known: 0.3}},
 		{name: "a target that has just started", fixture: "5.6.16-many-chunks", sample: 20, slots: 1, to: &pacedTarget{cold: 2 << 20}},
