@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rfsd/rfsd/testing/rest"
@@ -243,8 +244,7 @@ func (l *pressed) makeSearched(ctx context.Context) error {
 
 // beside searches while the source is migrated again and again with the options; nil: while nothing else is done.
 func (l *pressed) beside(ctx context.Context, options []string) (p99, rate float64, err error) {
-	migrating, stop := context.WithCancel(ctx)
-	defer stop()
+	var searched atomic.Bool
 	done := make(chan error, 1)
 	g, err := newGate(l.node.URL, &gate{})
 	if err != nil {
@@ -253,23 +253,20 @@ func (l *pressed) beside(ctx context.Context, options []string) (p99, rate float
 	defer g.Close()
 	go func() {
 		var err error
-		for options != nil && err == nil && migrating.Err() == nil {
-			_, err = l.run(migrating, g.URL, options...)
-		}
-		if migrating.Err() != nil {
-			err = nil
+		for options != nil && err == nil && !searched.Load() {
+			_, err = l.run(ctx, g.URL, options...)
 		}
 		done <- err
 	}()
 	if options != nil {
-		for g.rate(0, time.Hour) == 0 && migrating.Err() == nil { // until documents come
+		for g.rate(0, time.Hour) == 0 && ctx.Err() == nil && len(done) == 0 { // until documents come
 			time.Sleep(searchEvery)
 		}
 	}
 	begin := g.at()
 	p99, err = l.searching(ctx, searchTime)
 	rate = g.rate(begin, begin+searchTime) / mega
-	stop()
+	searched.Store(true)
 	return p99, rate, errors.Join(err, <-done)
 }
 
