@@ -103,7 +103,8 @@ func readingFigures(ctx context.Context, o options) ([]figure, error) {
 	return all, nil
 }
 
-// coresFigures compares one shard on two cores with one, and with two processes of one core each.
+// coresFigures compares one shard on two cores with one and with two processes of one core each, and a split one with one that is
+// not.
 func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 	for _, c := range []struct {
 		name string
@@ -116,39 +117,11 @@ func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 		if err != nil {
 			return nil, err
 		}
-		var readers []*pipelineReader
-		for _, cores := range []int{1, 1, 2} {
-			p, err := startPipeline(ctx, s, cores)
-			if err != nil {
-				return nil, err
-			}
-			defer func() { err = errors.Join(err, p.close()) }()
-			readers = append(readers, p)
-		}
-		timed := func(readers ...*pipelineReader) func() (run, error) {
-			return func() (run, error) {
-				done := make(chan error, len(readers))
-				begin := time.Now()
-				for _, p := range readers {
-					go func() {
-						_, err := p.round()
-						done <- err
-					}()
-				}
-				var err error
-				for range readers {
-					err = errors.Join(err, <-done)
-				}
-				return run{usage: usage{Seconds: time.Since(begin).Seconds() / float64(len(readers))}}, err
-			}
-		}
-		runs, err := alternate(o.rounds, byTime, timed(readers[0]), timed(readers[:2]...), timed(readers[2]))
+		f, err := twoCores(ctx, o, c.name, s)
 		if err != nil {
 			return nil, err
 		}
-		rate := func(r run) float64 { return float64(s.Bytes) / mega / r.Seconds }
-		all = append(all, figure{Name: "one shard on two cores, " + c.name, Measured: fmt.Sprintf("%.0f MB/s; on one %.0f", rate(runs[2]), rate(runs[0])),
-			Beside: fmt.Sprintf("two processes of one core: %.0f", rate(runs[1])), Value: rate(runs[2]) / rate(runs[1]), Goal: 0.9})
+		all = append(all, f)
 	}
 	whole, err := cached(o.cache, single)
 	if err != nil {
@@ -165,6 +138,47 @@ func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 	}
 	return append(all, figure{Name: "one shard, two slots, `--split-shards-over 64MiB`", Measured: fmt.Sprintf("%.2f s, %.2f CPU s", runs[1].Seconds, runs[1].CPUSeconds),
 		Beside: fmt.Sprintf("not split: %.2f s, %.2f CPU s", runs[0].Seconds, runs[0].CPUSeconds), Value: runs[0].Seconds / runs[1].Seconds, Goal: 1}), nil
+}
+
+// twoCores compares the pipeline over a source on two cores with one, and with two processes of one core each.
+func twoCores(ctx context.Context, o options, name string, s *source) (f figure, err error) {
+	var readers []*pipelineReader
+	defer func() {
+		for _, p := range readers {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	for _, cores := range []int{1, 1, 2} {
+		p, err := startPipeline(ctx, s, cores)
+		if err != nil {
+			return figure{}, err
+		}
+		readers = append(readers, p)
+	}
+	timed := func(readers ...*pipelineReader) func() (run, error) {
+		return func() (run, error) {
+			done := make(chan error, len(readers))
+			begin := time.Now()
+			for _, p := range readers {
+				go func() {
+					_, err := p.round()
+					done <- err
+				}()
+			}
+			var err error
+			for range readers {
+				err = errors.Join(err, <-done)
+			}
+			return run{usage: usage{Seconds: time.Since(begin).Seconds() / float64(len(readers))}}, err
+		}
+	}
+	runs, err := alternate(o.rounds, byTime, timed(readers[0]), timed(readers[:2]...), timed(readers[2]))
+	if err != nil {
+		return figure{}, err
+	}
+	rate := func(r run) float64 { return float64(s.Bytes) / mega / r.Seconds }
+	return figure{Name: "one shard on two cores, " + name, Measured: fmt.Sprintf("%.0f MB/s; on one %.0f", rate(runs[2]), rate(runs[0])),
+		Beside: fmt.Sprintf("two processes of one core: %.0f", rate(runs[1])), Value: rate(runs[2]) / rate(runs[1]), Goal: 0.9}, nil
 }
 
 // memoryFigures measures the largest resident size.
@@ -292,7 +306,7 @@ func firstRequest(ctx context.Context, rfsd string, s *source) (time.Duration, e
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }() // it may be closed
 	state, err := os.MkdirTemp("", "rfsd-bench-worker-")
 	if err != nil {
 		return 0, err
@@ -320,7 +334,7 @@ func firstRequest(ctx context.Context, rfsd string, s *source) (time.Duration, e
 	}
 	go func() {
 		<-ctx.Done()
-		l.Close()
+		_ = l.Close()
 	}()
 	at, ok := <-accepted
 	stop()
