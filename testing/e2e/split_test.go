@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,4 +80,80 @@ func catIndices(t *testing.T, n *cluster.Node) (names []string) {
 		names = append(names, x.Index)
 	}
 	return names
+}
+
+// TestTheCommandsKnowAShardOfParts holds that what is done with the documents of a shard, and with its items, is the same
+// when it was migrated in parts: those that a strict mapping refuses are listed, read again from their parts and sent again, the
+// session is compared with its snapshot, and undone.
+func TestTheCommandsKnowAShardOfParts(t *testing.T) {
+	const documents, parts = 1280, 8
+	n := cluster.OpenSearch(t, targets[0])
+	repo := fixture(t, "7.10.2-many-chunks")
+	at := []string{"--target-host", n.URL, "--session-name", "parts"}
+	failed := filepath.Join(t.TempDir(), "failed")
+	args := targetArgs(n.URL, repo, "--session-name", "parts", "--slots", "4", "--split-shards-over", "64KiB", "--failed-documents", failed, "--max-failed-documents", "unlimited")
+	ask := func(code int, into any, program string, args ...string) Result {
+		t.Helper()
+		res := Run(t, program, args...)
+		if res.Code != code {
+			t.Errorf("%s %v: exit %d, want %d: %s%s", program, args, res.Code, code, res.Stdout, res.Stderr)
+		}
+		if into != nil {
+			must(t, json.Unmarshal([]byte(res.Stdout), into))
+		}
+		return res
+	}
+	var list struct {
+		Items []struct {
+			ID, State string
+		}
+	}
+	items := func() int {
+		t.Helper()
+		ask(0, &list, "rfsctl", append([]string{"items", "list", "--output", "json"}, at...)...)
+		for _, x := range list.Items {
+			if x.State != "done" && x.State != "handed off" {
+				t.Errorf("item %s is %s", x.ID, x.State)
+			}
+			ask(0, nil, "rfsctl", append(append([]string{"items", "show"}, at...), x.ID)...)
+		}
+		return len(list.Items)
+	}
+	complete := func(code int) {
+		t.Helper()
+		if res := ask(code, nil, "rfsctl", append([]string{"status", "--output", "json"}, at...)...); !strings.Contains(res.Stdout, `"documents": 1280`) {
+			t.Errorf("status: %s", res.Stdout)
+		}
+	}
+
+	wipe(t, n)
+	call(t, n, "PUT", "/chunks", map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
+	if sum := parseSummary(t, ask(6, nil, "rfsd", args...)); len(sum.Indices) != 1 || sum.Indices[0].Failed != documents {
+		t.Errorf("%+v", sum)
+	}
+	if got := items(); got < parts {
+		t.Errorf("%d items", got)
+	}
+	complete(6)
+	ask(0, nil, "rfsctl", append([]string{"report"}, at...)...)
+	call(t, n, "PUT", "/chunks/_mapping", map[string]any{"dynamic": false})
+	if r := redrives(t, 0, append(at, "--failed-documents", failed, "--max-failed-documents", "unlimited")...); r.Indexed != documents || !r.Complete {
+		t.Errorf("redrive: %+v", r)
+	}
+	compareLanded(t, n, repo)
+	ask(0, nil, "rfsd", append([]string{"verify", "--repo-uri", repo, "--snapshot-name", "snap1", "--split-shards-over", "64KiB"}, at...)...)
+
+	wipe(t, n)
+	args[len(args)-3] = filepath.Join(t.TempDir(), "failed")
+	if sum := parseSummary(t, ask(0, nil, "rfsd", args...)); !sum.Complete || sum.Indices[0].Indexed != documents {
+		t.Errorf("%+v", sum)
+	}
+	items()
+	complete(0)
+	undone(t, 0, at...)
+	for _, x := range catIndices(t, n) {
+		if x == "chunks" {
+			t.Errorf("%s is left", x)
+		}
+	}
 }
