@@ -164,6 +164,13 @@ func (l *landing) has(id string) bool {
 	return ok
 }
 
+// count returns how many documents it was sent.
+func (l *landing) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent
+}
+
 func (l *landing) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +220,7 @@ func (s cutStore) OfKind(ctx context.Context, kind string) (cms.Store, error) {
 	return cutStore{of, s.killed, s.hangs}, err
 }
 
-func (s cutStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s cutStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if err := s.reach(ctx); err != nil {
 		return cms.Item{}, 0, err
 	}
