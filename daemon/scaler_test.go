@@ -137,7 +137,7 @@ func TestNoWorkLeftEndsTheWorkersUntilAnItemIsOpenAgain(t *testing.T) {
 	if f, err := n.Failures(t.Context()); err != nil || f.GivenUp[0].Reason != "damaged" {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if err := n.store.Unfail(t.Context(), cms.ItemID{Index: "logs", Shard: 3}, "ann"); err != nil {
+	if err := n.store.Reopen(t.Context(), cms.ItemID{Index: "logs", Shard: 3}, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	n.untilRunning(t, 2)

@@ -144,8 +144,8 @@ func (k *checker) lost(part string) {
 	k.unknown = append(k.unknown, part)
 }
 
-// judge makes a finding of an error; it gives back those that are no verdict on the snapshot.
-func (k *checker) judge(at finding, err error) error {
+// classify makes a finding of an error; it returns those that are no finding on the snapshot.
+func (k *checker) classify(at finding, err error) error {
 	var d *fault.Damage
 	switch {
 	case err == nil:
@@ -171,13 +171,13 @@ func (k *checker) snapshot(ctx context.Context, ref snapshot.Ref) error {
 	if err != nil {
 		k.lost("") // which indices belong to it is not known
 		k.out.Snapshots = append(k.out.Snapshots, out)
-		return k.judge(at, err)
+		return k.classify(at, err)
 	}
 	out.State = string(s.State)
 	k.refer(s.Blob())
 	k.refer(s.GlobalBlob())
 	if _, err := s.Global(ctx); err != nil {
-		if err := k.judge(at, err); err != nil {
+		if err := k.classify(at, err); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func (k *checker) index(ctx context.Context, s *snapshot.Snapshot, ref snapshot.
 	x, err := s.Index(ctx, ref.Name)
 	if err != nil {
 		k.lost("indices/" + ref.ID + "/")
-		return out, k.judge(finding{Snapshot: s.Name, Index: ref.Name}, err)
+		return out, k.classify(finding{Snapshot: s.Name, Index: ref.Name}, err)
 	}
 	k.refer(x.Locator.MetaBlob)
 	out.Shards = x.NumShards
@@ -227,7 +227,7 @@ func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.
 	at := finding{Snapshot: s.Name, Index: loc.IndexName, Shard: &n}
 	if list := loc.ShardList(n); list != "" && k.first(list) {
 		k.refer(list)
-		if err := k.judge(at, snapshot.CheckShardList(ctx, k.repo, list)); err != nil {
+		if err := k.classify(at, snapshot.CheckShardList(ctx, k.repo, list)); err != nil {
 			return err
 		}
 	}
@@ -250,7 +250,7 @@ func (k *checker) shard(ctx context.Context, s *snapshot.Snapshot, loc snapshot.
 	}
 	commit, err := lucene.Open(ctx, shard.Directory(), lucene.Options{})
 	if err != nil {
-		return k.judge(at, shard.Blame(err))
+		return k.classify(at, shard.Blame(err))
 	}
 	out.Documents, out.Deleted = commit.LiveDocs, commit.MaxOrdinal-commit.LiveDocs
 	return nil
@@ -266,7 +266,7 @@ func (k *checker) noShard(s *snapshot.Snapshot, loc snapshot.Locator, at finding
 	if folder, err := loc.ShardFolder(*at.Shard); err == nil {
 		k.lost(folder + "/")
 	}
-	return k.judge(at, err)
+	return k.classify(at, err)
 }
 
 // absence is why a snapshot need not hold a shard; "" when it has to.
@@ -310,7 +310,7 @@ func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) erro
 		}
 		k.refer(blob.Name)
 		if s.Shallow { // its blobs may lie in another repository: they are asked for one by one
-			if err := k.judge(at, s.CheckLength(ctx, blob)); err != nil {
+			if err := k.classify(at, s.CheckLength(ctx, blob)); err != nil {
 				return err
 			}
 			continue
@@ -329,7 +329,7 @@ func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) erro
 			continue
 		}
 		err := k.data(ctx, dir, f, name)
-		if err := k.judge(at, err); err != nil {
+		if err := k.classify(at, err); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,7 @@ func itemsCommand() *cli.Command {
 			config.Command(cli.Command{Name: "list", Usage: "list work items, their sums, and whether the target is safe to write", Description: itemsHelp}, listItems),
 			config.Command(cli.Command{Name: "show", Usage: "show everything about one item", ArgsUsage: "ID", Description: itemsHelp}, showItem),
 			config.Command(cli.Command{Name: "retry", Usage: "open failed items again; an event records by whom", ArgsUsage: "ID...", Description: itemsHelp}, func(ctx context.Context, call *config.Call, o config.Stored) error {
-				return changeItems(ctx, call, o, "retried", "is open again", (*cms.Coordinator).Unfail)
+				return changeItems(ctx, call, o, "retried", "is open again", (*cms.Coordinator).Reopen)
 			}),
 			config.Command(cli.Command{Name: "cancel", Usage: "give up items that no lease holds; an event records by whom", ArgsUsage: "ID...", Description: itemsHelp}, func(ctx context.Context, call *config.Call, o config.Stored) error {
 				return changeItems(ctx, call, o, "cancelled", "is cancelled", (*cms.Coordinator).Cancel)

@@ -65,7 +65,7 @@ func TestRequestsToTheStoreHaveConnectionsOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	destination, client, done, err := openDestination(t.Context(), o.options, &worker.Session{Log: slog.New(slog.DiscardHandler)}, newInstruments(o.options))
+	destination, client, done, err := openDestination(t.Context(), o.options, &worker.Session{Log: slog.New(slog.DiscardHandler)}, newResources(o.options))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,13 +93,13 @@ type consumeOptions struct {
 // streamSession is the part of one process in consuming a stream.
 type streamSession struct {
 	*consume.Task
-	in   *instruments
+	in   *resources
 	kept *cms.Coordinator
 	opened
 }
 
 // openConsume puts the parts together.
-func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *instruments) (*streamSession, error) {
+func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *resources) (*streamSession, error) {
 	h := &streamSession{in: in}
 	give := func(err error) (*streamSession, error) { return nil, errors.Join(err, h.close()) }
 	transport, err := o.stream.Config()
@@ -201,7 +201,7 @@ func runConsume(ctx context.Context, o consumeOptions) error {
 	log, lines := keepLines(log, o.logLevel)
 	o.warnOfRisks(log)
 	begin := time.Now()
-	h, err := openConsume(ctx, o, log, newInstruments(o.options))
+	h, err := openConsume(ctx, o, log, newResources(o.options))
 	if err != nil {
 		return err
 	}

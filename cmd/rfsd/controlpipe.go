@@ -89,7 +89,7 @@ func (l *controlPipe) logger(o options) *slog.Logger {
 }
 
 // handle follows the parent's orders; the context ends when the parent is gone.
-func (l *controlPipe) handle(ctx context.Context, in *instruments) (context.Context, context.CancelFunc) {
+func (l *controlPipe) handle(ctx context.Context, in *resources) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if l.parent == nil {
 		return ctx, cancel
@@ -115,7 +115,7 @@ func (l *controlPipe) handle(ctx context.Context, in *instruments) (context.Cont
 }
 
 // follow takes over what bounds the work, and reports the rate that it follows.
-func (l *controlPipe) follow(in *instruments, o daemon.Order) {
+func (l *controlPipe) follow(in *resources, o daemon.Order) {
 	in.apply(o)
 	if o.Rate != nil {
 		l.send(daemon.Record{Rate: in.rateOrder})
@@ -123,7 +123,7 @@ func (l *controlPipe) follow(in *instruments, o daemon.Order) {
 }
 
 // apply takes over what bounds the work.
-func (in *instruments) apply(o daemon.Order) {
+func (in *resources) apply(o daemon.Order) {
 	if r := o.Rate; r != nil && r.Number > in.rateOrder {
 		in.rateOrder = r.Number
 		in.bucket.Allow(r.BytesPerSecond, endOf(*r))

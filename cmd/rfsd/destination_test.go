@@ -77,12 +77,12 @@ func TestTheRateHoldsForEveryDestination(t *testing.T) {
 	defer dir.Close()
 	for name, c := range map[string]struct {
 		o  options
-		in *instruments
+		in *resources
 	}{
-		"dry run":             {options{discard: true}, &instruments{}},
-		"export":              {options{exportDir: t.TempDir(), compression: "none"}, &instruments{}},
-		"export of a slot":    {options{exportDir: "shared", compression: "none"}, &instruments{files: dir}},
-		"dry run in a worker": {options{discard: true, coordinator: target.Config{URL: "http://127.0.0.1:1"}}, &instruments{}},
+		"dry run":             {options{discard: true}, &resources{}},
+		"export":              {options{exportDir: t.TempDir(), compression: "none"}, &resources{}},
+		"export of a slot":    {options{exportDir: "shared", compression: "none"}, &resources{files: dir}},
+		"dry run in a worker": {options{discard: true, coordinator: target.Config{URL: "http://127.0.0.1:1"}}, &resources{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.bucket = throttle.New(1)

@@ -88,7 +88,7 @@ func runImport(ctx context.Context, o importOptions) error {
 	log, lines := keepLines(log, o.logLevel)
 	o.warnOfRisks(log)
 	begin := time.Now()
-	h, err := openImport(ctx, o, log, newInstruments(o.options))
+	h, err := openImport(ctx, o, log, newResources(o.options))
 	if err != nil {
 		return err
 	}

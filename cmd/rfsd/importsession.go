@@ -22,14 +22,14 @@ import (
 // importSession is the part of one process, or of one slot of a daemon, in an import.
 type importSession struct {
 	*importer.Import
-	in    *instruments
+	in    *resources
 	blobs *repo.Counting
 	kept  *cms.Coordinator // the state of the work
 	opened
 }
 
 // openImport puts the parts together.
-func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *instruments) (*importSession, error) {
+func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *resources) (*importSession, error) {
 	o.s3.Pace = &in.reads
 	files, err := repo.Open(ctx, o.from, o.s3)
 	if err != nil {

@@ -97,7 +97,7 @@ func migrate(ctx context.Context, o options) error {
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
-	counted, in := repo.NewCounting(blobs), newInstruments(o)
+	counted, in := repo.NewCounting(blobs), newResources(o)
 	counted.LargeAlone(in.memory.Alone)
 	var plan *worker.Plan
 	read := func(ctx context.Context, name string) (*worker.Plan, error) {

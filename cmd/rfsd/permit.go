@@ -35,7 +35,7 @@ func permits(store primitive.Store, limit func() int64, log *slog.Logger) *primi
 
 // holdPermit lets this process send no more than its part of --max-rate among all processes that share the store, until stop is
 // called. A coordinator file has one process, which has the whole rate.
-func (in *instruments) holdPermit(ctx context.Context, o options, store cms.Store, log *slog.Logger) (stop func() error) {
+func (in *resources) holdPermit(ctx context.Context, o options, store cms.Store, log *slog.Logger) (stop func() error) {
 	if o.maxRate <= 0 || !o.shares() {
 		return func() error { return nil }
 	}

@@ -97,7 +97,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	begin := time.Now()
 	log, screen := newLogger(o)
 	o.warnOfRisks(log)
-	in := newInstruments(o)
+	in := newResources(o)
 	limitMemory(memoryBudget(o, config.InBucket(o.failedDir)), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	o.target.Log = log

@@ -69,7 +69,7 @@ func recordedPlace(kept *cms.Coordinator) redrive.Recorded {
 }
 
 // sourceOf opens what the session has read, with --repo-uri the snapshot, with --from the files of an import; else nil.
-func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *instruments, log *slog.Logger) (redrive.Source, error) {
+func sourceOf(ctx context.Context, o options, kept *cms.Coordinator, in *resources, log *slog.Logger) (redrive.Source, error) {
 	if o.repoURI == "" && o.from == "" {
 		return nil, nil
 	}
@@ -95,7 +95,7 @@ func noPlaces(o options) string {
 }
 
 // filesAgain opens the files that the session imported.
-func filesAgain(ctx context.Context, o options, kept *cms.Coordinator, in *instruments, log *slog.Logger) (redrive.Source, error) {
+func filesAgain(ctx context.Context, o options, kept *cms.Coordinator, in *resources, log *slog.Logger) (redrive.Source, error) {
 	files, err := repo.Open(ctx, o.from, o.s3)
 	if err != nil {
 		return nil, fmt.Errorf("--from %s: %w", o.from, err)
@@ -104,7 +104,7 @@ func filesAgain(ctx context.Context, o options, kept *cms.Coordinator, in *instr
 }
 
 // snapshotAgain opens the snapshot that the session migrated.
-func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, recorded map[string]string, in *instruments) (redrive.Source, error) {
+func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, recorded map[string]string, in *resources) (redrive.Source, error) {
 	blobs, err := openRepository(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("repository %s: %w", o.repoURI, err)

@@ -67,18 +67,18 @@ func joinFleet(ctx context.Context, values config.Values, settings []config.Sett
 		scope, record, err := askFleet(ctx, values)
 		switch {
 		case err == nil:
-			judged, err := trust.judge(scope, record)
+			believed, err := trust.of(scope, record)
 			if err != nil {
 				return nil, err
 			}
-			all, left, err := takeShared(values, settings, record.Settings, judged, log)
+			all, left, err := takeShared(values, settings, record.Settings, believed, log)
 			switch {
 			case err != nil || len(left) == 0:
 				return all, err
 			case !complete:
-				return nil, config.Usage("the fleet's %s would be needed and is not taken from the store: %s", strings.Join(left, ", "), judged.Doubt)
+				return nil, config.Usage("the fleet's %s would be needed and is not taken from the store: %s", strings.Join(left, ", "), believed.Doubt)
 			}
-			log.Warn("settings of the fleet were not taken", "settings", strings.Join(left, ", "), "reason", judged.Doubt)
+			log.Warn("settings of the fleet were not taken", "settings", strings.Join(left, ", "), "reason", believed.Doubt)
 			return all, nil
 		case errors.Is(err, cms.ErrNotFound):
 			return values, nil // this node is the first
@@ -128,7 +128,7 @@ func askFleet(ctx context.Context, values config.Values) (sharing.Scope, cms.Sha
 
 // takeShared returns the settings of the fleet below those of this node, as far as the record is believed; left are the settings
 // that are not. A value given to this node itself comes first; workers refuse it when it would make another migration.
-func takeShared(values config.Values, settings []config.Setting, shared cms.Shared, judged sharing.Judgement, log *slog.Logger) (all config.Values, left []string, err error) {
+func takeShared(values config.Values, settings []config.Setting, shared cms.Shared, believed sharing.Trust, log *slog.Logger) (all config.Values, left []string, err error) {
 	own, err := sharedSettings(values, settings, log)
 	if err != nil {
 		return nil, nil, err
@@ -143,7 +143,7 @@ func takeShared(values config.Values, settings []config.Setting, shared cms.Shar
 				log.Warn("this node differs from its fleet", "setting", s.Name, "fleet", fleets, "node", own[s.Name])
 			}
 		case values[s.Name] != nil:
-		case !judged.Takes(s.Name, fleets):
+		case !believed.Takes(s.Name, fleets):
 			left = append(left, s.Name)
 		default:
 			if err := s.Valid(fleets); err != nil {

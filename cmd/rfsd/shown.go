@@ -28,7 +28,7 @@ func keepLines(log *slog.Logger, level slog.Leveler) (*slog.Logger, *daemon.LogR
 }
 
 // shownMigration returns a migration of this process as rfsctl status shows it.
-func shownMigration(o options, s *worker.Session, blobs *repo.Counting, in *instruments, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
+func shownMigration(o options, s *worker.Session, blobs *repo.Counting, in *resources, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
 		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Read: status.Read,
 		Own: func() progress.Work {

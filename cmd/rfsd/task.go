@@ -18,7 +18,7 @@ type task struct {
 	command string // whose processes do it
 	kind    string // of its items
 	// open puts one worker's part together.
-	open func(ctx context.Context, log *slog.Logger, in *instruments) (taskPart, error)
+	open func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error)
 }
 
 // taskPart is one worker's part in a task.
@@ -33,14 +33,14 @@ type taskPart interface {
 // task returns the import as a task of workers.
 func (o importOptions) task() *task {
 	o.slots = 1
-	return &task{command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskPart, error) {
+	return &task{command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
 		return asPart(openImport(ctx, o, log, in))
 	}}
 }
 
 // task returns the stream as a task of workers.
 func (o consumeOptions) task() *task {
-	return &task{command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *instruments) (taskPart, error) {
+	return &task{command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
 		return asPart(openConsume(ctx, o, log, in))
 	}}
 }
@@ -55,7 +55,7 @@ func asPart[H taskPart](h H, err error) (taskPart, error) {
 
 // workUnder takes part in a task as a worker of a daemon.
 func workUnder(ctx context.Context, l *controlPipe, o options, t *task) error {
-	in := newInstruments(o)
+	in := newResources(o)
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
 	log := l.logger(o)
@@ -73,7 +73,7 @@ func (h *slotHost) runTask(ctx context.Context, slot int, report func(daemon.Rec
 	h.mu.Lock()
 	store := h.store
 	h.mu.Unlock()
-	x, err := h.task.open(ctx, h.log.With("slot", slot), &instruments{bucket: h.bucket, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
+	x, err := h.task.open(ctx, h.log.With("slot", slot), &resources{bucket: h.bucket, flow: throttle.NewFlow(h.o.connections, h.o.bulkBytes), memory: h.memory, frames: h.frames, store: store, solo: &h.solo})
 	if err != nil {
 		return failedRecord(err)
 	}

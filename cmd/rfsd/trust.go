@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
-// trust is what this node needs to judge the record of the fleet's settings, and to sign it.
+// trust is what this node needs to check the record of the fleet's settings, and to sign it.
 type trust struct {
 	keys sharing.Keys
 	seen sharing.Seen
@@ -47,13 +47,13 @@ func newTrust(values config.Values) (trust, error) {
 	return t, err
 }
 
-// judge returns how far this node believes the record, whose revision it keeps when it does.
-func (t trust) judge(scope sharing.Scope, record cms.SharedRecord) (sharing.Judgement, error) {
+// of returns how far this node believes the record, whose revision it keeps when it does.
+func (t trust) of(scope sharing.Scope, record cms.SharedRecord) (sharing.Trust, error) {
 	seen, err := t.seen.Revision(scope)
 	if err != nil {
-		return sharing.Judgement{}, err
+		return sharing.Trust{}, err
 	}
-	j := sharing.Judge(t.keys, scope, record, seen)
+	j := sharing.TrustOf(t.keys, scope, record, seen)
 	if j.Doubt == "" {
 		err = t.seen.Note(scope, record.Revision)
 	}

@@ -47,7 +47,7 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, done, err := openDestination(t.Context(), o.options, &worker.Session{Log: log}, newInstruments(o.options))
+			_, _, done, err := openDestination(t.Context(), o.options, &worker.Session{Log: log}, newResources(o.options))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestTargetsThatAreNotTestedAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := openImport(t.Context(), o, log, newInstruments(o.options))
+			h, err := openImport(t.Context(), o, log, newResources(o.options))
 			if err != nil {
 				t.Fatal(err)
 			}

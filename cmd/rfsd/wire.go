@@ -27,7 +27,7 @@ import (
 )
 
 // wire puts the parts together; done closes them.
-func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting, in *instruments) (*worker.Session, func() error, error) {
+func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting, in *resources) (*worker.Session, func() error, error) {
 	var closers []func() error
 	done := func() error {
 		var errs []error
@@ -103,7 +103,7 @@ func newHolder() string {
 
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
 // client reads documents that the target has already; nil where there is no cluster.
-func bulkOptions(o options, in *instruments, client *target.Client) bulk.Options {
+func bulkOptions(o options, in *resources, client *target.Client) bulk.Options {
 	b := bulk.Options{
 		Existing: o.existing,
 		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
@@ -206,7 +206,7 @@ func openFile(o options) (cms.Store, func() error, error) {
 }
 
 // openDestination connects to the cluster, opens the export directory, or none for a dry run.
-func openDestination(ctx context.Context, o options, s *worker.Session, in *instruments) (worker.Destination, *target.Client, func() error, error) {
+func openDestination(ctx context.Context, o options, s *worker.Session, in *resources) (worker.Destination, *target.Client, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
 	case o.discard:

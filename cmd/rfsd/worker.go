@@ -66,7 +66,7 @@ func joinSoon(ctx context.Context, values config.Values) (config.Values, error) 
 
 // work1 runs one lease and turns its end into an exit code and a status record.
 func work1(ctx context.Context, o options, l *controlPipe) error {
-	in := newInstruments(o)
+	in := newResources(o)
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
 	o.leastExponent, o.tries, o.recordEvery, o.fleet = l.first.Exponent, l.first.Tries, l.first.Record, true

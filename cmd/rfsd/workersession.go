@@ -19,14 +19,14 @@ import (
 // workerSession runs leases: one in a worker process, one after the other in a slot of a daemon.
 type workerSession struct {
 	*worker.Session
-	in         *instruments
+	in         *resources
 	blobs      *repo.Counting
 	done       func() error
 	unreadable bool // the snapshot could not be read
 }
 
 // openWorkerSession puts the parts of a worker together. The session is returned also beside an error, to say of it what it was.
-func openWorkerSession(ctx context.Context, o options, log *slog.Logger, in *instruments) (*workerSession, error) {
+func openWorkerSession(ctx context.Context, o options, log *slog.Logger, in *resources) (*workerSession, error) {
 	o.slots, o.s3.Pace = 1, &in.reads
 	h := &workerSession{in: in, done: func() error { return nil }}
 	blobs, err := openRepository(ctx, o)

@@ -31,7 +31,7 @@ func (s *store) Create(ctx context.Context, items []cms.Item) (created int, err 
 	return s.next.Create(ctx, items)
 }
 
-func (s *store) Apply(ctx context.Context, id string, t cms.Transition) (it cms.Item, v cms.Verdict, err error) {
+func (s *store) Apply(ctx context.Context, id string, t cms.Transition) (it cms.Item, v cms.Result, err error) {
 	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
 	return s.next.Apply(ctx, id, t)
 }

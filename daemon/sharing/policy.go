@@ -6,30 +6,30 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
-// Judgement is how far a node believes a record.
-type Judgement struct {
+// Trust is how far a node believes a record.
+type Trust struct {
 	// Doubt says why the record's Signed settings are not taken, and what to do; "" when they are.
 	Doubt string
 }
 
-// Judge returns how far a node with these keys believes the record. seen is the highest revision of a signed record that this
+// TrustOf returns how far a node with these keys believes the record. seen is the highest revision of a signed record that this
 // node has taken.
-func Judge(keys Keys, s Scope, r cms.SharedRecord, seen int64) Judgement {
+func TrustOf(keys Keys, s Scope, r cms.SharedRecord, seen int64) Trust {
 	switch {
 	case len(keys) == 0:
-		return Judgement{"this node has no key to check them with: give it --fleet-key (the same file on all nodes, made by `rfsctl cert gossip-key FILE`), or these settings themselves"}
+		return Trust{"this node has no key to check them with: give it --fleet-key (the same file on all nodes, made by `rfsctl cert gossip-key FILE`), or these settings themselves"}
 	case r.Signature == "":
-		return Judgement{"the record is not signed: start a node that has these settings and --fleet-key once with --share-settings"}
+		return Trust{"the record is not signed: start a node that has these settings and --fleet-key once with --share-settings"}
 	case !keys.Signed(s, r):
-		return Judgement{"this node's key has not signed the record for this session and cluster, or the record was changed: give all nodes the same --fleet-key, find out what writes the control index, and start a node that has these settings once with --share-settings"}
+		return Trust{"this node's key has not signed the record for this session and cluster, or the record was changed: give all nodes the same --fleet-key, find out what writes the control index, and start a node that has these settings once with --share-settings"}
 	case r.Revision < seen:
-		return Judgement{fmt.Sprintf("the record is of revision %d and this node has seen %d: an old one was put back; find out what writes the control index, and start a node that has these settings once with --share-settings", r.Revision, seen)}
+		return Trust{fmt.Sprintf("the record is of revision %d and this node has seen %d: an old one was put back; find out what writes the control index, and start a node that has these settings once with --share-settings", r.Revision, seen)}
 	}
-	return Judgement{}
+	return Trust{}
 }
 
 // Takes reports whether a setting of the record is taken.
-func (j Judgement) Takes(name string, values []string) bool {
+func (j Trust) Takes(name string, values []string) bool {
 	switch ClassOf(name, values) {
 	case Pace:
 		return true

@@ -66,7 +66,7 @@ func TestJudge(t *testing.T) {
 		{"an old one put back", mine, mine.Sign(scope, record(7)), 8, "old one was put back"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			j := sharing.Judge(c.keys, scope, c.record, c.seen)
+			j := sharing.TrustOf(c.keys, scope, c.record, c.seen)
 			if (j.Doubt == "") != (c.doubt == "") || !strings.Contains(j.Doubt, c.doubt) {
 				t.Fatalf("doubt %q, want %q", j.Doubt, c.doubt)
 			}

@@ -203,9 +203,9 @@ func (c *Coordinator) usable(ctx context.Context, l *Lease, got Item) (lease *Le
 	return nil, false, err
 }
 
-// acquire tries to lease one item. The lease is nil unless the verdict is Applied
+// acquire tries to lease one item. The lease is nil unless the result is Applied
 // or Already. An answer that was lost is read back, never assumed.
-func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial time.Duration, attempts int) (*Lease, Item, Verdict, error) {
+func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial time.Duration, attempts int) (*Lease, Item, Result, error) {
 	asked := c.acquisition(holder, c.clock.Read(), initial, attempts)
 	mine := asked.Holder
 	for try := 0; ; try++ {

@@ -54,7 +54,7 @@ func (it Item) condemned() (ordinal int64, ok bool) {
 	return it.AloneDied - 1, it.AloneDied != 0 && it.AloneDeaths >= deadlyTimes
 }
 
-// Alone reports whether nothing else may run in the process while this lease is worked on, and Stand has
+// Alone reports whether nothing else may run in the process while this lease is worked on, and RecordPosition has
 // to be called before each part of the work.
 func (l *Lease) Alone() bool { return aloneAfter(l.Item.Attempts, l.c.cfg.MaxAttempts) }
 

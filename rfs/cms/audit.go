@@ -70,7 +70,7 @@ func (c *Coordinator) Audit(ctx context.Context) (AuditReport, error) {
 		rep.Open += len(plans)
 		return rep, c.TakeOver(ctx, false)
 	}
-	return rep, c.judgeChains(ctx, &rep, roots, chains, why, missing)
+	return rep, c.checkChains(ctx, &rep, roots, chains, why, missing)
 }
 
 // AuditTasks is Audit for a kind whose chains begin with the given items. A chain that none of them begins is stray.
@@ -89,7 +89,7 @@ func (c *Coordinator) AuditTasks(ctx context.Context, begins iter.Seq[Root]) (Au
 			rep.Stray = slices.AppendSeq(rep.Stray, maps.Keys(items))
 		}
 	}
-	return rep, c.judgeChains(ctx, &rep, roots, chains, why, nil)
+	return rep, c.checkChains(ctx, &rep, roots, chains, why, nil)
 }
 
 // readChains reads every item, and why those that are FAILED are.
@@ -120,8 +120,8 @@ func (c *Coordinator) readChains(ctx context.Context) (rep AuditReport, chains m
 	return rep, chains, why, nil
 }
 
-// judgeChains walks the chains from their roots, makes up for events of failed items, and creates what is missing.
-func (c *Coordinator) judgeChains(ctx context.Context, rep *AuditReport, roots map[shard][]Root, chains map[shard]map[string]Item, why map[string]string, missing map[string]bool) error {
+// checkChains walks the chains from their roots, makes up for events of failed items, and creates what is missing.
+func (c *Coordinator) checkChains(ctx context.Context, rep *AuditReport, roots map[shard][]Root, chains map[shard]map[string]Item, why map[string]string, missing map[string]bool) error {
 	rep.Chains = len(roots)
 	lost := map[string]Root{} // missing items, with the root of their chain
 	for k, begins := range roots {

@@ -118,7 +118,7 @@ func (c *Coordinator) ReopenBatch(ctx context.Context, index string) error {
 }
 
 // reopenBatch is the change of a batch that is done.
-func reopenBatch(_ context.Context, r Record, _ time.Time, _ time.Duration) (Record, Verdict, error) {
+func reopenBatch(_ context.Context, r Record, _ time.Time, _ time.Duration) (Record, Result, error) {
 	if r.State != PhaseCompleted {
 		return r, Already, nil
 	}

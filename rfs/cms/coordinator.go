@@ -332,16 +332,16 @@ func (c *Coordinator) Seeded(ctx context.Context) (bool, error) {
 	return !it.Open(), nil
 }
 
-// Unfail opens a FAILED item again, of whatever kind, and records that it was done.
-func (c *Coordinator) Unfail(ctx context.Context, id ItemID, operator string) error {
+// Reopen opens a FAILED item again, of whatever kind, and records that it was done.
+func (c *Coordinator) Reopen(ctx context.Context, id ItemID, operator string) error {
 	if id.Kind != c.cfg.Kind {
 		of, err := c.OfKind(ctx, id.Kind)
 		if err != nil {
 			return err
 		}
-		return of.Unfail(ctx, id, operator)
+		return of.Reopen(ctx, id, operator)
 	}
-	it, v, err := c.apply(ctx, readBudget, id.String(), Unfail{})
+	it, v, err := c.apply(ctx, readBudget, id.String(), Reopen{})
 	switch {
 	case err != nil:
 		return fmt.Errorf("retry %s (item %s): %w", id.Name(), id, err)
@@ -354,7 +354,7 @@ func (c *Coordinator) Unfail(ctx context.Context, id ItemID, operator string) er
 }
 
 // Cancel marks an open item of whatever kind FAILED on an operator's word, and records that it was done: the rest of the
-// migration ends without it. Unfail opens it again. It is refused, fault.ErrConfig, while a lease of it runs, after its end,
+// migration ends without it. Reopen opens it again. It is refused, fault.ErrConfig, while a lease of it runs, after its end,
 // and in the middle of a hand-off.
 func (c *Coordinator) Cancel(ctx context.Context, id ItemID, operator string) error {
 	if id.Kind != c.cfg.Kind {
@@ -451,7 +451,7 @@ func (c *Coordinator) open(ctx context.Context) (o Open, err error) {
 }
 
 // apply retries a transition that is safe to repeat.
-func (c *Coordinator) apply(ctx context.Context, b budget, id string, t Transition) (it Item, v Verdict, err error) {
+func (c *Coordinator) apply(ctx context.Context, b budget, id string, t Transition) (it Item, v Result, err error) {
 	err = c.retries.do(ctx, b, func(ctx context.Context) error {
 		begin := c.clock.Read().Mono
 		it, v, err = c.store.Apply(ctx, id, t)

@@ -55,7 +55,7 @@ func decodeCreation(r Record) (Creation, error) {
 // may be called again.
 func (c *Coordinator) ChangeCreation(ctx context.Context, kind, name string, f func(Creation, time.Time) (Creation, bool)) (changed bool, err error) {
 	var failed error
-	ch, err := c.change(ctx, createdID(kind, name), kindCreated, func(r Record, now time.Time) (Record, Verdict) {
+	ch, err := c.change(ctx, createdID(kind, name), kindCreated, func(r Record, now time.Time) (Record, Result) {
 		was := Creation{Kind: kind, Name: name, Since: now}
 		if r.State != "" {
 			if was, failed = decodeCreation(r); failed != nil {
@@ -75,7 +75,7 @@ func (c *Coordinator) ChangeCreation(ctx context.Context, kind, name string, f f
 	if err = errors.Join(err, failed); err != nil {
 		return false, fmt.Errorf("record of created %s %s: %w", kind, name, err)
 	}
-	return ch.Verdict == Applied, nil
+	return ch.Result == Applied, nil
 }
 
 // Creation returns the record of an object, or ErrNotFound.
@@ -109,7 +109,7 @@ var ErrUndone = fmt.Errorf("what this session created was removed by `rfsctl und
 
 // BeginUndo ends the session for good: no process can join it from now on. ErrNotFound when there is no session.
 func (c *Coordinator) BeginUndo(ctx context.Context) error {
-	ch, err := c.change(ctx, kindMeta, kindMeta, func(r Record, _ time.Time) (Record, Verdict) {
+	ch, err := c.change(ctx, kindMeta, kindMeta, func(r Record, _ time.Time) (Record, Result) {
 		switch {
 		case len(r.Body) == 0:
 			return r, Lost
@@ -119,7 +119,7 @@ func (c *Coordinator) BeginUndo(ctx context.Context) error {
 		r.State = stateUndo
 		return r, Applied
 	})
-	if err == nil && ch.Verdict == Lost {
+	if err == nil && ch.Result == Lost {
 		err = fmt.Errorf("session: %w", ErrNotFound)
 	}
 	return err

@@ -26,7 +26,7 @@ func (c *Coordinator) ReleaseDead(ctx context.Context, prefix string, cause Caus
 		}
 	}
 	for _, name := range Phases() {
-		_, err := c.change(ctx, phaseID(name), kindPhase, func(r Record, _ time.Time) (Record, Verdict) {
+		_, err := c.change(ctx, phaseID(name), kindPhase, func(r Record, _ time.Time) (Record, Result) {
 			if !strings.HasPrefix(r.Holder, prefix) {
 				return r, Already
 			}

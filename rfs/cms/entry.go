@@ -64,7 +64,7 @@ func (c *Coordinator) RenewIndexEntry(ctx context.Context, e IndexEntry) error {
 	if err != nil {
 		return fmt.Errorf("index entry %s: %w", e.Name, err)
 	}
-	_, err = c.changeEntry(ctx, e.Name, func(r Record, _ time.Time) (Record, Verdict) {
+	_, err = c.changeEntry(ctx, e.Name, func(r Record, _ time.Time) (Record, Result) {
 		if r.State != PhaseFailed {
 			return r, Already
 		}
@@ -91,26 +91,26 @@ func (c *Coordinator) IndexEntries(ctx context.Context) iter.Seq2[IndexEntry, er
 // CompleteIndex records that the index is there; body nil keeps the body. An entry that
 // has ended already stays as it is, and is returned as it is.
 func (c *Coordinator) CompleteIndex(ctx context.Context, index string, body json.RawMessage) (IndexEntry, error) {
-	return c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Verdict) { return completeEntry(r, body) })
+	return c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Result) { return completeEntry(r, body) })
 }
 
 // AttemptFailed counts an attempt at creating the index. With the last of the attempts that
 // are allowed the entry is FAILED, with one event. seen are the attempts that the caller
 // read before it tried: of several that tried at the same time only one counts.
 func (c *Coordinator) AttemptFailed(ctx context.Context, index string, seen int, reason string) (IndexEntry, error) {
-	return c.fail(ctx, index, func(r Record, _ time.Time) (Record, Verdict) {
+	return c.fail(ctx, index, func(r Record, _ time.Time) (Record, Result) {
 		return failAttempt(r, PhaseNotStarted, seen, c.cfg.MaxAttempts, reason)
 	})
 }
 
 // FailIndexEntry gives the index up at once, with one event.
 func (c *Coordinator) FailIndexEntry(ctx context.Context, index, reason string) (IndexEntry, error) {
-	return c.fail(ctx, index, func(r Record, _ time.Time) (Record, Verdict) {
+	return c.fail(ctx, index, func(r Record, _ time.Time) (Record, Result) {
 		return failAttempt(r, PhaseNotStarted, r.Attempts, 0, reason)
 	})
 }
 
-func (c *Coordinator) fail(ctx context.Context, index string, f func(Record, time.Time) (Record, Verdict)) (IndexEntry, error) {
+func (c *Coordinator) fail(ctx context.Context, index string, f func(Record, time.Time) (Record, Result)) (IndexEntry, error) {
 	e, err := c.changeEntry(ctx, index, f)
 	if err != nil {
 		return e, err
@@ -130,28 +130,28 @@ func (c *Coordinator) IndexEvent(ctx context.Context, e IndexEntry) error {
 // UpdateIndexBody replaces the body of an entry by what f makes of it; f returns nil to leave
 // it, and may be called again when another process changed the entry meanwhile.
 func (c *Coordinator) UpdateIndexBody(ctx context.Context, index string, f func(json.RawMessage) json.RawMessage) error {
-	_, err := c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Verdict) { return withBody(r, f) })
+	_, err := c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Result) { return withBody(r, f) })
 	return err
 }
 
 // ReopenIndex lets a FAILED index be created again and records who asked for it.
 func (c *Coordinator) ReopenIndex(ctx context.Context, index, operator string) (reopened bool, err error) {
-	ch, err := c.change(ctx, entryID(index), kindIndex, func(r Record, _ time.Time) (Record, Verdict) {
+	ch, err := c.change(ctx, entryID(index), kindIndex, func(r Record, _ time.Time) (Record, Result) {
 		if r.State != PhaseFailed {
 			return r, Already
 		}
 		r.State, r.Attempts, r.Error = PhaseNotStarted, 0, ""
 		return r, Applied
 	})
-	if err != nil || ch.Verdict != Applied {
+	if err != nil || ch.Result != Applied {
 		return false, err
 	}
 	_, err = c.Event(ctx, indexSubject(index), "retried-"+strconv.FormatInt(ch.Now.UnixMilli(), 10), operator)
 	return true, err
 }
 
-func (c *Coordinator) changeEntry(ctx context.Context, index string, f func(Record, time.Time) (Record, Verdict)) (IndexEntry, error) {
-	ch, err := c.change(ctx, entryID(index), kindIndex, func(r Record, now time.Time) (Record, Verdict) {
+func (c *Coordinator) changeEntry(ctx context.Context, index string, f func(Record, time.Time) (Record, Result)) (IndexEntry, error) {
+	ch, err := c.change(ctx, entryID(index), kindIndex, func(r Record, now time.Time) (Record, Result) {
 		if r.State == "" {
 			return r, Lost
 		}
@@ -167,7 +167,7 @@ func (c *Coordinator) changeEntry(ctx context.Context, index string, f func(Reco
 }
 
 // completeEntry, failAttempt and withBody are the changes of an entry, as pure functions.
-func completeEntry(r Record, body json.RawMessage) (Record, Verdict) {
+func completeEntry(r Record, body json.RawMessage) (Record, Result) {
 	if r.State != PhaseNotStarted {
 		return r, Already
 	}
@@ -178,7 +178,7 @@ func completeEntry(r Record, body json.RawMessage) (Record, Verdict) {
 	return r, Applied
 }
 
-func failAttempt(r Record, open string, seen, most int, reason string) (Record, Verdict) {
+func failAttempt(r Record, open string, seen, most int, reason string) (Record, Result) {
 	if r.State != open || r.Attempts != seen {
 		return r, Already
 	}
@@ -190,7 +190,7 @@ func failAttempt(r Record, open string, seen, most int, reason string) (Record, 
 	return r, Applied
 }
 
-func withBody(r Record, f func(json.RawMessage) json.RawMessage) (Record, Verdict) {
+func withBody(r Record, f func(json.RawMessage) json.RawMessage) (Record, Result) {
 	var e storedEntry
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return r, Lost // decodeEntry says so

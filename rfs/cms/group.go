@@ -314,11 +314,11 @@ func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Ou
 			c.owe(it.ID, Release{Holder: asked.Holder, Cause: string(CauseOutage)})
 		}
 		return nil, fmt.Errorf("acquire %s: %w", ItemName(it.ID), o.Err)
-	case o.Verdict == Foreign:
+	case o.Result == Foreign:
 		return nil, fmt.Errorf("%s: %w", ItemName(it.ID), ErrSchemaMismatch)
-	case o.Verdict == Skewed:
+	case o.Result == Skewed:
 		return nil, c.skew(ctx)
-	case o.Verdict != Applied && o.Verdict != Already:
+	case o.Result != Applied && o.Result != Already:
 		return nil, nil
 	}
 	l, err := c.keep(ctx, c.newLease(o.Item, before, c.cfg.InitialLease), false)

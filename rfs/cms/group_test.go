@@ -33,7 +33,7 @@ func (s *counted) count(what string) int {
 	return s.requests[what]
 }
 
-func (s *counted) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *counted) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	s.count("apply " + t.Name())
 	return s.Store.Apply(ctx, id, t)
 }

@@ -17,7 +17,7 @@ const (
 	maxPause = 2 * time.Second
 )
 
-// Guard is the one judge of a deadline, for leases of items and of records. A deadline is over by whichever of the
+// Guard decides about a deadline, for leases of items and of records. A deadline is over by whichever of the
 // three clocks is first. A guard sends no request by itself, so that nothing that hangs can hold it up.
 type Guard struct {
 	clock Clock

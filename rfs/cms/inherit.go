@@ -158,7 +158,7 @@ func (c *Coordinator) carryOut(ctx context.Context, p takeover) error {
 		t   Transition
 	}{
 		{p.Restart, Restart{GraceMs: c.grace.Milliseconds()}},
-		{p.Adopt, Adopt{Creator: c.cfg.Creator}},
+		{p.ClaimForeign, ClaimForeign{Creator: c.cfg.Creator}},
 		{p.Replace, Replace{GraceMs: c.grace.Milliseconds()}},
 	}
 	for _, s := range steps {
@@ -186,7 +186,7 @@ func (c *Coordinator) carryOut(ctx context.Context, p takeover) error {
 // adopt makes successors this program's that exist already.
 func (c *Coordinator) adopt(ctx context.Context, b budget, items []Item) error {
 	for _, it := range items {
-		_, v, err := c.apply(ctx, b, it.ID, Adopt{Creator: it.CreatorID, Exponent: int(it.Exponent), End: it.End})
+		_, v, err := c.apply(ctx, b, it.ID, ClaimForeign{Creator: it.CreatorID, Exponent: int(it.Exponent), End: it.End})
 		switch {
 		case errors.Is(err, ErrNotFound): // the store forgot it; the audit sees to that
 		case err != nil:

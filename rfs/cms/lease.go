@@ -141,9 +141,9 @@ func (l *Lease) Reach(ctx context.Context, ordinal int64) error {
 	return l.progress(ctx, onceBudget, Progress{Reached: ordinal})
 }
 
-// Stand records, under a lease to work on alone, that everything below watermark is durably done, as
+// RecordPosition records, under a lease to work on alone, that everything below watermark is durably done, as
 // Progress does, and everything below reached is handled. Work goes on only when it returns nil.
-func (l *Lease) Stand(ctx context.Context, watermark, reached int64, w Work) error {
+func (l *Lease) RecordPosition(ctx context.Context, watermark, reached int64, w Work) error {
 	checks, err := l.checks(w)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (l *Lease) progress(ctx context.Context, b budget, p Progress) error {
 	if err != nil {
 		return l.failed("record progress of", err)
 	}
-	return l.expect(v, Applied, Already, Done, Mismatch) // the last two are verdicts for the holder only
+	return l.expect(v, Applied, Already, Done, Mismatch) // the last two are results for the holder only
 }
 
 // Handoff ends the lease at watermark in four steps, each of which anybody can
@@ -230,7 +230,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 	if err != nil {
 		return l.failed("complete", err)
 	}
-	if v == Unset || v == Mismatch {
+	if v == NoSuccessors || v == Mismatch {
 		// The store forgot an acknowledged write. The item stays open: whoever
 		// leases it next does its range again.
 		return fmt.Errorf("%s: stored successors are not those that were stored (%s): %w", l.ID.Name(), v, fault.ErrLeaseLost)
@@ -239,7 +239,7 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 }
 
 // endsAs remembers the item as it was left.
-func (l *Lease) endsAs(it Item, v Verdict) error {
+func (l *Lease) endsAs(it Item, v Result) error {
 	if err := l.expect(v, Applied, Already); err != nil {
 		return err
 	}
@@ -282,10 +282,10 @@ func (l *Lease) Complete(ctx context.Context, w Work) error {
 }
 
 // complete sends the completion: with those of the group, or if that does not settle it by itself.
-func (l *Lease) complete(ctx context.Context, t Complete) (Item, Verdict, error) {
+func (l *Lease) complete(ctx context.Context, t Complete) (Item, Result, error) {
 	if l.group != nil {
 		if o, settled := l.group.complete(ctx, l, t); settled {
-			return o.Item, o.Verdict, nil
+			return o.Item, o.Result, nil
 		}
 	}
 	return l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, t)
@@ -375,7 +375,7 @@ func (l *Lease) checks(w Work) (string, error) {
 	return string(b), nil
 }
 
-func (l *Lease) expect(v Verdict, good ...Verdict) error {
+func (l *Lease) expect(v Result, good ...Result) error {
 	for _, g := range good {
 		if v == g {
 			return nil

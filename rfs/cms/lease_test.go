@@ -39,7 +39,7 @@ type faulty struct {
 	create func() error
 }
 
-func (f *faulty) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (f *faulty) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if f.before != nil {
 		if err := f.before(t); err != nil {
 			return cms.Item{}, 0, err
@@ -372,8 +372,8 @@ func (b *bench) forget(t *testing.T, was cms.Item) {
 
 type restore struct{ was cms.Item }
 
-func (restore) Name() string                                    { return "restore" }
-func (r restore) Apply(cms.Item, int64) (cms.Item, cms.Verdict) { return r.was, cms.Applied }
+func (restore) Name() string                                   { return "restore" }
+func (r restore) Apply(cms.Item, int64) (cms.Item, cms.Result) { return r.was, cms.Applied }
 
 func TestRetriesEndBeforeTheLeaseDoes(t *testing.T) {
 	b := newBench(t, 0)

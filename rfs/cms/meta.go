@@ -89,7 +89,7 @@ func (c *Coordinator) Init(ctx context.Context, m Meta) (identity map[string]str
 // Bind adds to the recorded identity of a session what it lacks. A *ConfigMismatch when it records something else.
 func (c *Coordinator) Bind(ctx context.Context, identity map[string]string) error {
 	var failed error
-	_, err := c.change(ctx, kindMeta, kindMeta, func(r Record, _ time.Time) (Record, Verdict) {
+	_, err := c.change(ctx, kindMeta, kindMeta, func(r Record, _ time.Time) (Record, Result) {
 		was, err := decodeMeta(r)
 		if failed = err; err != nil {
 			return r, Lost

@@ -52,7 +52,7 @@ func TestErrorsAboutItemsNameIndexAndShard(t *testing.T) {
 		}, false},
 		{"over", func(_ *testing.T, b *bench) { b.clock.at = b.clock.at.Add(24 * time.Hour) }, func(_ context.Context, _ *bench, l *cms.Lease) error { return l.Check() }, false},
 		{"not FAILED", func(*testing.T, *bench) {}, func(ctx context.Context, b *bench, _ *cms.Lease) error {
-			return b.Unfail(ctx, cms.ItemID{Index: "a"}, "alice")
+			return b.Reopen(ctx, cms.ItemID{Index: "a"}, "alice")
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

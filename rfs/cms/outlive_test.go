@@ -16,7 +16,7 @@ type lateStore struct {
 	stop context.CancelFunc
 }
 
-func (s lateStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s lateStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if _, ok := t.(cms.Acquire); ok {
 		s.stop()
 		if err := ctx.Err(); err != nil { // the request would be cut off, and nobody knew what became of it

@@ -37,11 +37,11 @@ func (c *Coordinator) SplitIndex(ctx context.Context, index string, ends map[int
 	if err := checkEnds(ends); err != nil {
 		return IndexEntry{}, fmt.Errorf("index entry %s: %w", index, err)
 	}
-	return c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Verdict) { return withEnds(r, ends) })
+	return c.changeEntry(ctx, index, func(r Record, _ time.Time) (Record, Result) { return withEnds(r, ends) })
 }
 
 // withEnds adds the ends of shards of which none are known.
-func withEnds(r Record, ends map[int][]int64) (Record, Verdict) {
+func withEnds(r Record, ends map[int][]int64) (Record, Result) {
 	var e storedEntry
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return r, Lost // decodeEntry says so

@@ -11,10 +11,10 @@ func TestPhasesAreLeasedToOneUntilItsTimeIsOver(t *testing.T) {
 	ms := func(d time.Duration) int64 { return at.Add(d).UnixMilli() }
 	acquire := Terms{Holder: "me_1", States: []string{PhaseSetup}, Window: time.Minute, Grow: true, Grace: 2 * time.Second, Attempts: 5}
 	for _, c := range []struct {
-		name    string
-		was     Record
-		verdict Verdict
-		want    Record
+		name   string
+		was    Record
+		result Result
+		want   Record
 	}{
 		{"no record", Record{}, Applied, Record{State: PhaseSetup, Holder: "me_1", Attempts: 1, Expire: ms(time.Minute)}},
 		{"free", Record{State: PhaseSetup, Attempts: 2}, Applied, Record{State: PhaseSetup, Holder: "me_1", Attempts: 3, Expire: ms(3 * time.Minute)}},
@@ -36,8 +36,8 @@ func TestPhasesAreLeasedToOneUntilItsTimeIsOver(t *testing.T) {
 		} else {
 			checkRecord(t, c.name, got, c.was)
 		}
-		if v != c.verdict {
-			t.Errorf("%s: %v, want %v", c.name, v, c.verdict)
+		if v != c.result {
+			t.Errorf("%s: %v, want %v", c.name, v, c.result)
 		}
 	}
 }
@@ -57,11 +57,11 @@ func TestOnlyTheHolderOfAPhaseChangesIt(t *testing.T) {
 	late.Expire = ms(0)
 	others.Holder = "you_1"
 	for _, c := range []struct {
-		name    string
-		was     Record
-		change  HolderChange
-		verdict Verdict
-		want    Record
+		name   string
+		was    Record
+		change HolderChange
+		result Result
+		want   Record
 	}{
 		{"renew", mine, HolderChange{}, Applied, Record{State: PhaseInProgress, Holder: "me_1", Attempts: 3, Expire: ms(3 * time.Minute)}},
 		{"renew with progress", mine, HolderChange{Moved: true}, Applied, Record{State: PhaseInProgress, Holder: "me_1", Attempts: 1, Expire: ms(time.Minute)}},
@@ -79,8 +79,8 @@ func TestOnlyTheHolderOfAPhaseChangesIt(t *testing.T) {
 		c.was.Revision = Revision{1, 1}
 		got, v := c.change.apply(Terms{Holder: "me_1", Window: time.Minute, Grow: true}, c.was, at)
 		checkRecord(t, c.name, got, c.want)
-		if v != c.verdict {
-			t.Errorf("%s: %v, want %v", c.name, v, c.verdict)
+		if v != c.result {
+			t.Errorf("%s: %v, want %v", c.name, v, c.result)
 		}
 	}
 }

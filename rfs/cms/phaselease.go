@@ -10,8 +10,8 @@ import (
 
 // change applies a pure change to a record, again when another writer came between. A record that does not exist is
 // passed with id and kind only.
-func (c *Coordinator) change(ctx context.Context, id, kind string, f func(Record, time.Time) (Record, Verdict)) (changed, error) {
-	return c.leases.change(ctx, readBudget, id, kind, pure(func(r Record, now time.Time, _ time.Duration) (Record, Verdict) { return f(r, now) }))
+func (c *Coordinator) change(ctx context.Context, id, kind string, f func(Record, time.Time) (Record, Result)) (changed, error) {
+	return c.leases.change(ctx, readBudget, id, kind, pure(func(r Record, now time.Time, _ time.Duration) (Record, Result) { return f(r, now) }))
 }
 
 // PhaseLease is the right to work on a phase, for as long as Run renews it.
@@ -83,13 +83,13 @@ func (l *PhaseLease) Release(ctx context.Context, cause Cause, reason string) er
 // MovePhase changes the state of a phase that nobody needs to lease, if it is still from
 // ("" for a phase without a record); moved says whether this call did. body nil keeps the body.
 func (c *Coordinator) MovePhase(ctx context.Context, name, from, to string, body json.RawMessage) (moved bool, err error) {
-	ch, err := c.change(ctx, phaseID(name), kindPhase, func(r Record, now time.Time) (Record, Verdict) {
+	ch, err := c.change(ctx, phaseID(name), kindPhase, func(r Record, now time.Time) (Record, Result) {
 		return movePhase(r, from, to, body)
 	})
-	return ch.Verdict == Applied, err
+	return ch.Result == Applied, err
 }
 
-func movePhase(r Record, from, to string, body json.RawMessage) (Record, Verdict) {
+func movePhase(r Record, from, to string, body json.RawMessage) (Record, Result) {
 	if r.State == to && from != to {
 		return r, Already
 	}
@@ -106,7 +106,7 @@ func movePhase(r Record, from, to string, body json.RawMessage) (Record, Verdict
 // noteSetup writes into the documents' phase who prepares its items and until when, in epoch ms; until 0 removes this holder.
 // The lease itself is that of SetupID. Without the record, or in another state, it does nothing.
 func (c *Coordinator) noteSetup(ctx context.Context, holder string, until int64) error {
-	_, err := c.change(ctx, phaseID(DocsPhase), kindPhase, func(r Record, _ time.Time) (Record, Verdict) {
+	_, err := c.change(ctx, phaseID(DocsPhase), kindPhase, func(r Record, _ time.Time) (Record, Result) {
 		switch {
 		case r.State != PhaseSetup, until == 0 && r.Holder != holder:
 			return r, Already
@@ -123,7 +123,7 @@ func (c *Coordinator) noteSetup(ctx context.Context, holder string, until int64)
 // allowed the phase is FAILED, with one event. seen are the attempts that the caller read before it tried: of several workers
 // that tried at the same time one counts.
 func (c *Coordinator) SetupFailed(ctx context.Context, seen int, reason string) error {
-	_, err := c.change(ctx, phaseID(DocsPhase), kindPhase, func(r Record, _ time.Time) (Record, Verdict) {
+	_, err := c.change(ctx, phaseID(DocsPhase), kindPhase, func(r Record, _ time.Time) (Record, Result) {
 		return failAttempt(r, PhaseSetup, seen, c.cfg.MaxAttempts, reason)
 	})
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *Coordinator) SetupFailed(ctx context.Context, seen int, reason string) 
 // ReopenPhase opens a FAILED phase again in its first state and records who did; body nil
 // keeps the body. A phase that is not FAILED stays as it is.
 func (c *Coordinator) ReopenPhase(ctx context.Context, name, operator string, body json.RawMessage) (reopened bool, err error) {
-	ch, err := c.change(ctx, phaseID(name), kindPhase, func(r Record, now time.Time) (Record, Verdict) {
+	ch, err := c.change(ctx, phaseID(name), kindPhase, func(r Record, now time.Time) (Record, Result) {
 		if r.State != PhaseFailed {
 			return r, Already
 		}
@@ -149,7 +149,7 @@ func (c *Coordinator) ReopenPhase(ctx context.Context, name, operator string, bo
 		}
 		return r, Applied
 	})
-	if err != nil || ch.Verdict != Applied {
+	if err != nil || ch.Result != Applied {
 		return false, err
 	}
 	_, err = c.Event(ctx, phaseSubject(name), "retried-"+strconv.FormatInt(ch.Now.UnixMilli(), 10), operator)

@@ -56,19 +56,19 @@ func NewLeases(store RecordStore, clock Clock, random *rand.Rand) *Leases {
 
 // changed is what became of a change to a record.
 type changed struct {
-	Record  Record
-	Verdict Verdict
-	Now     time.Time // of the store, when the change was decided
-	Before  Reading   // of our clocks, before Now was asked for
+	Record Record
+	Result Result
+	Now    time.Time // of the store, when the change was decided
+	Before Reading   // of our clocks, before Now was asked for
 }
 
 // RecordChange decides by a record and the store's time, which may be off by maxErr, what the record is to be. It is stored
-// when the verdict is Applied or Exhausted.
-type RecordChange func(ctx context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Verdict, error)
+// when the result is Applied or Exhausted.
+type RecordChange func(ctx context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Result, error)
 
 // pure is a RecordChange that needs nothing else and cannot fail.
-func pure(f func(r Record, now time.Time, maxErr time.Duration) (Record, Verdict)) RecordChange {
-	return func(_ context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Verdict, error) {
+func pure(f func(r Record, now time.Time, maxErr time.Duration) (Record, Result)) RecordChange {
+	return func(_ context.Context, r Record, now time.Time, maxErr time.Duration) (Record, Result, error) {
 		is, v := f(r, now, maxErr)
 		return is, v, nil
 	}
@@ -108,7 +108,7 @@ func (s *Leases) changeFrom(ctx context.Context, old Record, f RecordChange, ch 
 		return err
 	}
 	ch.Now = now
-	if ch.Record, ch.Verdict, err = f(ctx, old, now, maxErr); err != nil || ch.Verdict != Applied && ch.Verdict != Exhausted {
+	if ch.Record, ch.Result, err = f(ctx, old, now, maxErr); err != nil || ch.Result != Applied && ch.Result != Exhausted {
 		return err
 	}
 	if ch.Record.UpdatedAt = now.UnixMilli(); ch.Record.CreatedAt == 0 {
@@ -137,7 +137,7 @@ func (t Terms) length(attempts int) time.Duration {
 }
 
 // acquire leases a record whose lease is free or over, or marks it FAILED when it was tried too often.
-func (t Terms) acquire(r Record, now time.Time, maxErr time.Duration) (Record, Verdict) {
+func (t Terms) acquire(r Record, now time.Time, maxErr time.Duration) (Record, Result) {
 	switch {
 	case r.State != "" && len(t.States) > 0 && !slices.Contains(t.States, r.State):
 		return r, Done
@@ -173,7 +173,7 @@ type HolderChange struct {
 }
 
 // apply makes the change for the holder of t.
-func (h HolderChange) apply(t Terms, r Record, now time.Time) (Record, Verdict) {
+func (h HolderChange) apply(t Terms, r Record, now time.Time) (Record, Result) {
 	freed := r.Holder == "" && (h.State == "" && h.Free || h.State != "" && r.State == h.State)
 	switch {
 	case freed && r.Revision != (Revision{}):
@@ -224,7 +224,7 @@ func (s *Leases) Acquire(ctx context.Context, id string, t Terms) (*RecordLease,
 }
 
 func (s *Leases) leased(id string, t Terms, ch changed) (*RecordLease, Record, error) {
-	switch ch.Verdict {
+	switch ch.Result {
 	case Held:
 		return nil, ch.Record, &HeldError{ID: id, Holder: ch.Record.Holder, Until: time.UnixMilli(ch.Record.Expire)}
 	case Done, Exhausted:
@@ -277,7 +277,7 @@ func (l *RecordLease) Change(ctx context.Context, h HolderChange) error {
 			}
 		}
 		again = true
-		err = l.leases.changeFrom(ctx, old, pure(func(r Record, now time.Time, _ time.Duration) (Record, Verdict) {
+		err = l.leases.changeFrom(ctx, old, pure(func(r Record, now time.Time, _ time.Duration) (Record, Result) {
 			return h.apply(l.terms, r, now)
 		}), &ch)
 		if errors.Is(err, ErrNotFound) {
@@ -288,7 +288,7 @@ func (l *RecordLease) Change(ctx context.Context, h HolderChange) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("change record %s: %w", l.id, err)
-	case ch.Verdict == Lost:
+	case ch.Result == Lost:
 		return l.lose(fmt.Errorf("%s belongs to %q now: %w", l.id, ch.Record.Holder, fault.ErrLeaseLost))
 	case !h.Free:
 		l.note(ch)

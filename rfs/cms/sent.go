@@ -46,7 +46,7 @@ func (l *Lease) SentBelow(ctx context.Context) (int64, error) {
 // NoteSent records that documents below an ordinal of the shard may be sent from now on. A higher record stays.
 func (l *Lease) NoteSent(ctx context.Context, below int64) error {
 	var failed error
-	_, err := l.c.change(ctx, l.sentID(), kindSent, func(r Record, _ time.Time) (Record, Verdict) {
+	_, err := l.c.change(ctx, l.sentID(), kindSent, func(r Record, _ time.Time) (Record, Result) {
 		was, err := decodeSent(r)
 		if failed = err; err != nil {
 			return r, Lost

@@ -58,7 +58,7 @@ type Transitions interface {
 	Create(ctx context.Context, items []Item) (created int, err error)
 	// Apply runs the transition on the stored item under the store's clock and
 	// gives the item as it is afterwards. ErrNotFound when there is none.
-	Apply(ctx context.Context, id string, t Transition) (Item, Verdict, error)
+	Apply(ctx context.Context, id string, t Transition) (Item, Result, error)
 	// Get reads an item as it is now.
 	Get(ctx context.Context, id string) (Item, error)
 	// Now is the store's clock and how far the answer may be off.
@@ -73,9 +73,9 @@ type Change struct {
 
 // Outcome is what became of a Change: the results of Transitions.Apply.
 type Outcome struct {
-	Item    Item
-	Verdict Verdict
-	Err     error
+	Item   Item
+	Result Result
+	Err    error
 }
 
 // Batches is the part of a store that changes several items in one request.

@@ -61,7 +61,7 @@ type Restart struct {
 func (Restart) Name() string { return "restart" }
 
 // Apply takes back the successors. An item that names those of this program stays as it is.
-func (r Restart) Apply(it Item, now int64) (Item, Verdict) {
+func (r Restart) Apply(it Item, now int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
 		return it, Foreign
@@ -86,7 +86,7 @@ func (Replace) Name() string { return "replace" }
 
 // Apply ends the item. Nobody holds it then: a worker of the other engine that comes
 // back finds that it lost it. A root, and an item of this program, stay as they are.
-func (r Replace) Apply(it Item, now int64) (Item, Verdict) {
+func (r Replace) Apply(it Item, now int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
 		return it, Foreign
@@ -102,20 +102,20 @@ func (r Replace) Apply(it Item, now int64) (Item, Verdict) {
 	return it, Applied
 }
 
-// Adopt makes an item of this program of one that exists already under the id of a
+// ClaimForeign makes an item of this program of one that exists already under the id of a
 // successor: another engine may have begun at the same ordinal. What was done there
 // is done again, because it may end elsewhere.
-type Adopt struct {
+type ClaimForeign struct {
 	Creator  string `json:"creator"`
 	Exponent int    `json:"exponent"`
 	End      int64  `json:"end"`
 }
 
-// Name is "adopt".
-func (Adopt) Name() string { return "adopt" }
+// Name is "claim foreign".
+func (ClaimForeign) Name() string { return "claim foreign" }
 
 // Apply begins the item anew, whoever holds it. An item of this program stays as it is.
-func (a Adopt) Apply(it Item, _ int64) (Item, Verdict) {
+func (a ClaimForeign) Apply(it Item, _ int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
 		return it, Foreign
@@ -128,12 +128,12 @@ func (a Adopt) Apply(it Item, _ int64) (Item, Verdict) {
 // takeover is what has to be done so that a shard's chain is this program's, in this
 // order: nothing is ended before what does its range again is open.
 type takeover struct {
-	Restart []string // handed off by another engine
-	Adopt   []string // named by this program, made by another engine
-	Replace []string // open, and in mid-shard
+	Restart      []string // handed off by another engine
+	ClaimForeign []string // named by this program, made by another engine
+	Replace      []string // open, and in mid-shard
 }
 
-func (t takeover) empty() bool { return len(t.Restart)+len(t.Adopt)+len(t.Replace) == 0 }
+func (t takeover) empty() bool { return len(t.Restart)+len(t.ClaimForeign)+len(t.Replace) == 0 }
 
 // planTakeover looks at all items of a shard. A chain that is complete stays as it is,
 // whoever did it; in any other, what another engine began is done again.
@@ -161,7 +161,7 @@ func planTakeover(root string, items map[string]Item) (t takeover) {
 		case !at.trusted:
 		case it.foreignCursor():
 			if it.Open() || it.Status == StatusReplaced || foreign {
-				t.Adopt = append(t.Adopt, it.ID)
+				t.ClaimForeign = append(t.ClaimForeign, it.ID)
 			}
 		case foreign:
 			t.Restart = append(t.Restart, it.ID)
@@ -174,7 +174,7 @@ func planTakeover(root string, items map[string]Item) (t takeover) {
 		t = takeover{}
 	}
 	adopted := map[string]bool{}
-	for _, id := range t.Adopt {
+	for _, id := range t.ClaimForeign {
 		adopted[id] = true
 	}
 	for id, it := range items {

@@ -67,7 +67,7 @@ func TestOnlyWhatAnotherEngineLeftHalfDoneIsTakenOver(t *testing.T) {
 			}
 			got := planTakeover(ItemID{Index: "a"}.String(), items)
 			for what, pair := range map[string][2][]int64{
-				"restart": {cursors(t, got.Restart), tc.restart}, "adopt": {cursors(t, got.Adopt), tc.adopt}, "replace": {cursors(t, got.Replace), tc.replace},
+				"restart": {cursors(t, got.Restart), tc.restart}, "claim foreign": {cursors(t, got.ClaimForeign), tc.adopt}, "replace": {cursors(t, got.Replace), tc.replace},
 			} {
 				if !slices.Equal(pair[0], pair[1]) {
 					t.Errorf("%s %v, want %v", what, pair[0], pair[1])
@@ -96,7 +96,7 @@ func carriedOut(t *testing.T, items map[string]Item, p takeover) {
 		for _, step := range []struct {
 			ids []string
 			t   Transition
-		}{{p.Restart, Restart{}}, {p.Adopt, Adopt{}}, {p.Replace, Replace{}}} {
+		}{{p.Restart, Restart{}}, {p.ClaimForeign, ClaimForeign{}}, {p.Replace, Replace{}}} {
 			for _, id := range step.ids {
 				it, v := step.t.Apply(items[id], 1000)
 				if (v == Applied) != (round == 0) {
@@ -111,7 +111,7 @@ func carriedOut(t *testing.T, items map[string]Item, p takeover) {
 	}
 }
 
-func TestTakeoverVerdicts(t *testing.T) {
+func TestTakeoverResults(t *testing.T) {
 	theirs := chainItem{cursor: 50, open: true, next: []int64{70}}.item()
 	held := theirs
 	held.Holder, held.Expiration = "host_0b2f6c1e-9a37-4d52-8f0e-5c1f0a9be3d4", 100
@@ -123,19 +123,19 @@ func TestTakeoverVerdicts(t *testing.T) {
 		t    Transition
 		it   Item
 		now  int64
-		want Verdict
+		want Result
 	}{
 		{"restart under a lease", Restart{GraceMs: 5000}, held, 104_000, Held},
 		{"restart after it", Restart{GraceMs: 5000}, held, 105_001, Applied},
 		{"replace under a lease", Replace{GraceMs: 5000}, held, 104_000, Held},
 		{"replace after it", Replace{GraceMs: 5000}, held, 105_001, Applied},
-		{"adopt under a lease", Adopt{}, held, 104_000, Applied},
+		{"adopt under a lease", ClaimForeign{}, held, 104_000, Applied},
 		{"replace what is done", Replace{}, done, 1, Done},
 		{"replace a root", Replace{}, chainItem{open: true}.item(), 1, Already},
-		{"adopt a root", Adopt{}, chainItem{open: true}.item(), 1, Already},
+		{"adopt a root", ClaimForeign{}, chainItem{open: true}.item(), 1, Already},
 		{"restart another version", Restart{}, other, 1, Foreign},
 		{"replace another version", Replace{}, other, 1, Foreign},
-		{"adopt another version", Adopt{}, other, 1, Foreign},
+		{"adopt another version", ClaimForeign{}, other, 1, Foreign},
 	} {
 		if _, v := tc.t.Apply(tc.it, tc.now); v != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, v, tc.want)

@@ -1,12 +1,12 @@
 package cms
 
-// Verdict is what became of a transition.
-type Verdict uint8
+// Result is what became of a transition.
+type Result uint8
 
-// Verdicts. Only Applied and Exhausted mean that the document changed.
+// Results. Only Applied and Exhausted mean that the document changed.
 const (
 	// Applied: the document changed as asked.
-	Applied Verdict = iota + 1
+	Applied Result = iota + 1
 	// Already: it was so before; a repeated request, or nothing to change.
 	Already
 	// Held: somebody's lease still runs.
@@ -19,8 +19,8 @@ const (
 	Lost
 	// Mismatch: successors are stored, and not those of the caller.
 	Mismatch
-	// Unset: a hand-off cannot be completed before its successors are stored.
-	Unset
+	// NoSuccessors: a hand-off cannot be completed before its successors are stored.
+	NoSuccessors
 	// Skewed: the caller's clock is too far from the store's.
 	Skewed
 	// Foreign: the document is of another version than ScriptVersion.
@@ -31,19 +31,19 @@ const (
 
 var verdictNames = [...]string{"", "applied", "already", "held", "done", "exhausted", "lost", "mismatch", "unset", "skewed", "foreign", "short"}
 
-// String names the verdict.
-func (v Verdict) String() string {
+// String names the result.
+func (v Result) String() string {
 	if int(v) < len(verdictNames) && v > 0 {
 		return verdictNames[v]
 	}
-	return "no verdict"
+	return "no result"
 }
 
-// ParseVerdict is the reverse of String; ok is false for an unknown name.
-func ParseVerdict(s string) (v Verdict, ok bool) {
+// ParseResult is the reverse of String; ok is false for an unknown name.
+func ParseResult(s string) (v Result, ok bool) {
 	for i, n := range verdictNames {
 		if i > 0 && n == s {
-			return Verdict(i), true
+			return Result(i), true
 		}
 	}
 	return 0, false
@@ -54,9 +54,9 @@ func ParseVerdict(s string) (v Verdict, ok bool) {
 type Transition interface {
 	// Name is the stable name of the kind of transition.
 	Name() string
-	// Apply gives the document after the transition. When the verdict is neither
+	// Apply gives the document after the transition. When the result is neither
 	// Applied nor Exhausted the document is returned unchanged.
-	Apply(it Item, nowMs int64) (Item, Verdict)
+	Apply(it Item, nowMs int64) (Item, Result)
 }
 
 // Acquire leases a free or expired item.
@@ -76,7 +76,7 @@ func (Acquire) Name() string { return "acquire" }
 // Apply leases the item. An attempt is counted in advance, because a holder that dies cannot count
 // it; releases with a cause and progress take it back. After MaxAttempts the lease is one to work on
 // alone (see attempts.go).
-func (a Acquire) Apply(it Item, now int64) (Item, Verdict) {
+func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
 		return it, Foreign
@@ -127,7 +127,7 @@ func (Progress) Name() string { return "progress" }
 // stored changes nothing. The first ordinal beyond the begin of the acquisition, or
 // beyond what any reached where nothing is durable yet, clears the count of attempts
 // and makes the next lease shorter: this one was long enough, and deaths must not add up to leases of hours.
-func (p Progress) Apply(it Item, _ int64) (Item, Verdict) {
+func (p Progress) Apply(it Item, _ int64) (Item, Result) {
 	if v := holds(it, p.Holder); v != Applied {
 		return it, v
 	}
@@ -172,7 +172,7 @@ type SetSuccessors struct {
 func (SetSuccessors) Name() string { return "successors" }
 
 // Apply stores the successors once; the same again is Already, others a Mismatch. They begin before the item's end.
-func (s SetSuccessors) Apply(it Item, _ int64) (Item, Verdict) {
+func (s SetSuccessors) Apply(it Item, _ int64) (Item, Result) {
 	if v := holds(it, s.Holder); v != Applied {
 		if v == Done && it.Successors == s.Successors {
 			return it, Already
@@ -210,7 +210,7 @@ func (Complete) Name() string { return "complete" }
 
 // Apply completes the item. The time of the first completion is kept. Whether the
 // lease is over does not matter as long as nobody else took the item.
-func (c Complete) Apply(it Item, now int64) (Item, Verdict) {
+func (c Complete) Apply(it Item, now int64) (Item, Result) {
 	if v := holds(it, c.Holder); v != Applied {
 		if v == Done && it.Status == "" && it.Successors == c.Successors {
 			return it, Already
@@ -219,7 +219,7 @@ func (c Complete) Apply(it Item, now int64) (Item, Verdict) {
 	}
 	switch {
 	case c.Successors != "" && it.Successors == "":
-		return it, Unset
+		return it, NoSuccessors
 	case it.Successors != c.Successors:
 		return it, Mismatch
 	}
@@ -253,7 +253,7 @@ func (Release) Name() string { return "release" }
 
 // Apply frees the item. An uncounted release undoes what the acquisition did to
 // the attempts and, unless Longer, to the length of the next lease.
-func (r Release) Apply(it Item, _ int64) (Item, Verdict) {
+func (r Release) Apply(it Item, _ int64) (Item, Result) {
 	if v := holds(it, r.Holder); v != Applied {
 		return it, v
 	}
@@ -281,7 +281,7 @@ type Reclaim struct{}
 func (Reclaim) Name() string { return "reclaim" }
 
 // Apply frees the item.
-func (Reclaim) Apply(it Item, _ int64) (Item, Verdict) {
+func (Reclaim) Apply(it Item, _ int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
 		return it, Foreign
@@ -306,7 +306,7 @@ type Fail struct {
 func (Fail) Name() string { return "fail" }
 
 // Apply marks the item FAILED unless it is completed or another's lease runs.
-func (f Fail) Apply(it Item, now int64) (Item, Verdict) {
+func (f Fail) Apply(it Item, now int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
 		return it, Foreign
@@ -322,14 +322,14 @@ func (f Fail) Apply(it Item, now int64) (Item, Verdict) {
 	return failed(it, f.Reason, now), Applied
 }
 
-// Unfail opens a FAILED item again, on an operator's word.
-type Unfail struct{}
+// Reopen opens a FAILED item again, on an operator's word.
+type Reopen struct{}
 
-// Name is "unfail".
-func (Unfail) Name() string { return "unfail" }
+// Name is "reopen".
+func (Reopen) Name() string { return "reopen" }
 
 // Apply opens the item with a clean count of attempts; watermark and counts stay.
-func (Unfail) Apply(it Item, _ int64) (Item, Verdict) {
+func (Reopen) Apply(it Item, _ int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
 		return it, Foreign
@@ -344,7 +344,7 @@ func (Unfail) Apply(it Item, _ int64) (Item, Verdict) {
 }
 
 // holds is Applied when the open item belongs to holder.
-func holds(it Item, holder string) Verdict {
+func holds(it Item, holder string) Result {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
 		return Foreign

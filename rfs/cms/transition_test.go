@@ -15,13 +15,13 @@ func leased() cms.Item {
 	return it
 }
 
-func TestAcquireVerdicts(t *testing.T) {
+func TestAcquireResults(t *testing.T) {
 	acq := cms.Acquire{Holder: "me", InitialMs: 600_000, MaxMs: 6 * 3600_000, GraceMs: 5000, MaxAttempts: 5, ClientMs: now, ToleranceMs: 15_000}
 	for _, tc := range []struct {
 		name   string
 		change func(*cms.Item)
 		acq    func(*cms.Acquire)
-		want   cms.Verdict
+		want   cms.Result
 	}{
 		{"free", nil, nil, cms.Applied},
 		{"grace not over", func(it *cms.Item) { it.Expiration = now/1000 - 5 }, nil, cms.Held},
@@ -82,7 +82,7 @@ func TestSuccessorsAreWrittenOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		t    cms.Transition
-		want cms.Verdict
+		want cms.Result
 	}{
 		{"the same again", cms.SetSuccessors{Holder: "h", Successors: "YQ__0__20"}, cms.Already},
 		{"another cursor", cms.SetSuccessors{Holder: "h", Successors: "YQ__0__21"}, cms.Mismatch},
@@ -96,7 +96,7 @@ func TestSuccessorsAreWrittenOnce(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tc.name, v, tc.want)
 		}
 	}
-	if _, v := (cms.Complete{Holder: "h", Successors: "YQ__0__20"}).Apply(leased(), now); v != cms.Unset {
+	if _, v := (cms.Complete{Holder: "h", Successors: "YQ__0__20"}).Apply(leased(), now); v != cms.NoSuccessors {
 		t.Errorf("completion of a hand-off that the store forgot: %v", v)
 	}
 }
@@ -132,7 +132,7 @@ func TestFailedIsReportedOverACompletion(t *testing.T) {
 	if _, v := (cms.Fail{Holder: "other"}).Apply(leased(), now); v != cms.Held {
 		t.Errorf("failing another's item: %v", v)
 	}
-	back, v := cms.Unfail{}.Apply(it, now)
+	back, v := cms.Reopen{}.Apply(it, now)
 	if v != cms.Applied || !back.Open() || back.Attempts != 0 || back.Holder != "" {
 		t.Errorf("%v %+v", v, back)
 	}
@@ -162,7 +162,7 @@ func TestInvariantsOfRandomHistories(t *testing.T) {
 			again, v2 := tr.Apply(after, clock)
 			switch {
 			case v == 0:
-				t.Fatalf("%s: no verdict", tr.Name())
+				t.Fatalf("%s: no result", tr.Name())
 			case v != cms.Applied && after != it:
 				t.Fatalf("%s was refused (%v) but changed the item", tr.Name(), v)
 			case v == cms.Applied && v2 != cms.Already && v2 != cms.Lost && v2 != cms.Done:

@@ -23,7 +23,7 @@ func (s *stale) Candidates(context.Context, time.Duration, int) ([]cms.Item, err
 	return append([]cms.Item{}, s.found...), nil
 }
 
-func (s *stale) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *stale) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	s.tries++
 	return s.Store.Apply(ctx, id, t)
 }

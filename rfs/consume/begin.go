@@ -106,7 +106,7 @@ func (t *Task) cover(ctx context.Context, d Description) (*state, error) {
 		return nil, err
 	}
 	is := &state{Version: stateVersion, Topic: t.Name, ID: d.ID, Group: t.Group}
-	err = cms.NewLeases(t.Store, t.Clock, nil).Change(ctx, stateID, Kind, func(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Verdict, error) {
+	err = cms.NewLeases(t.Store, t.Clock, nil).Change(ctx, stateID, Kind, func(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Result, error) {
 		fresh := len(r.Body) == 0
 		if !fresh {
 			was, err := decodeState(r)

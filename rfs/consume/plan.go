@@ -182,7 +182,7 @@ func (t *Task) arrange(ctx context.Context) error {
 // plan stores an assignment.
 func (t *Task) plan(ctx context.Context, nodes []primitive.Node, d Description, partitions int) error {
 	var was, is Plan
-	err := cms.NewLeases(t.Store, t.Clock, nil).Change(ctx, planID, Kind, func(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Verdict, error) {
+	err := cms.NewLeases(t.Store, t.Clock, nil).Change(ctx, planID, Kind, func(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Result, error) {
 		var err error
 		if was, err = decodePlan(r); err != nil {
 			return r, cms.Already, err

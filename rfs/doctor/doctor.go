@@ -207,7 +207,7 @@ func clock(ctx context.Context, c Cluster, n Needs) []Finding {
 func ask(ctx context.Context, c Cluster, check, path string, q url.Values, out any) *Finding {
 	status, answer, err := c.Do(ctx, http.MethodGet, path, q, nil)
 	if err == nil {
-		err = target.Judge("GET "+path, status, answer)
+		err = target.ClassifyError("GET "+path, status, answer)
 	}
 	if err == nil {
 		err = json.Unmarshal(answer, out)

@@ -49,7 +49,7 @@ func NewAgain(ctx context.Context, c Comparison, kept *cms.Coordinator) (*Again,
 		return nil, err
 	}
 	m := &Import{Source: c.Source, AllowPartial: true, Log: c.Log}
-	if _, _, err := m.judge(ctx, found); err != nil {
+	if _, _, err := m.compareManifests(ctx, found); err != nil {
 		return nil, err
 	}
 	is, was := found.exports.content(), identity[contentKey]
@@ -92,7 +92,7 @@ func (a *Again) Read(ctx context.Context, wanted []redrive.Document, each func(n
 // some passes on documents of a file that are near each other. What the file does not hold is not passed on.
 func (a *Again) some(ctx context.Context, f file, wanted []redrive.Document, places []int, each func(n int, d *doc.Document) error) error {
 	var id idMaker
-	take := func(p *pair, v verdict) error {
+	take := func(p *pair, v decision) error {
 		for len(places) > 0 && wanted[places[0]].Ordinal < p.at {
 			places = places[1:]
 		}

@@ -33,7 +33,7 @@ func (c Comparison) Groups(ctx context.Context) ([]verify.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, partial, err := m.judge(ctx, s)
+	_, partial, err := m.compareManifests(ctx, s)
 	if err == nil {
 		err = m.refuse(partial)
 	}
@@ -67,7 +67,7 @@ var errEnough = errors.New("enough is known")
 func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]string, error) {
 	found := map[string]bool{}
 	var all []string
-	err := c.read(ctx, f, 0, func(p *pair, v verdict) error {
+	err := c.read(ctx, f, 0, func(p *pair, v decision) error {
 		name := string(p.action.Index)
 		if v != good || found[name] {
 			return nil
@@ -86,7 +86,7 @@ func (c Comparison) indices(ctx context.Context, f file, exported bool) ([]strin
 }
 
 // read calls each with every pair of a file that begins at byte from or later, and what an import does with it.
-func (c Comparison) read(ctx context.Context, f file, from int64, each func(p *pair, v verdict) error) error {
+func (c Comparison) read(ctx context.Context, f file, from int64, each func(p *pair, v decision) error) error {
 	next, err := c.readFrom(ctx, f, from, 0, each)
 	if errors.Is(err, errFurther) {
 		_, err = c.readFrom(ctx, f, next, MaxBack, each)
@@ -94,7 +94,7 @@ func (c Comparison) read(ctx context.Context, f file, from int64, each func(p *p
 	return err
 }
 
-func (c Comparison) readFrom(ctx context.Context, f file, from, back int64, each func(p *pair, v verdict) error) (next int64, err error) {
+func (c Comparison) readFrom(ctx context.Context, f file, from, back int64, each func(p *pair, v decision) error) (next int64, err error) {
 	w, err := openWindow(ctx, c.Source, Task{File: f.name, Size: f.size, To: f.size, Compression: f.packed}, from, lineLimit(c.MaxDocument), room{c.Memory, c.Frames}, back)
 	if err != nil {
 		return from, err
@@ -106,7 +106,7 @@ func (c Comparison) readFrom(ctx context.Context, f file, from, back int64, each
 			return from, nil
 		}
 		if err == nil {
-			err = each(p, p.judge(c.Types, c.IncludeSystem))
+			err = each(p, p.decide(c.Types, c.IncludeSystem))
 		}
 		if err != nil {
 			return from, err
@@ -129,7 +129,7 @@ func (c Comparison) unit(f file, hash, first string) verify.Unit {
 	u.Read = func(ctx context.Context, from int64, each func(*verify.Document) error) error {
 		var id idMaker
 		var d verify.Document
-		return c.read(ctx, f, from, func(p *pair, v verdict) error {
+		return c.read(ctx, f, from, func(p *pair, v decision) error {
 			d = verify.Document{Index: p.action.Index, ID: p.action.ID, Routing: p.action.Routing, Source: p.source, Ordinal: p.at}
 			switch {
 			case v == filtered:

@@ -105,8 +105,8 @@ func (m *mortal) Create(ctx context.Context, items []cms.Item) (int, error) {
 	return try(m, func() (int, error) { return m.Store.Create(context.WithoutCancel(ctx), items) })
 }
 
-func (m *mortal) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
-	var v cms.Verdict
+func (m *mortal) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
+	var v cms.Result
 	it, err := try(m, func() (it cms.Item, err error) {
 		it, v, err = m.Store.Apply(context.WithoutCancel(ctx), id, t)
 		return it, err

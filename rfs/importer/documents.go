@@ -14,26 +14,26 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 )
 
-// verdict says what becomes of a document before it is sent.
-type verdict int
+// decision says what becomes of a document before it is sent.
+type decision int
 
 const (
-	good verdict = iota
+	good decision = iota
 	failing
 	filtered
 )
 
-// judge decides what is done with a pair; of one that fails, reason and detail are set. An error
+// decide decides what is done with a pair; of one that fails, reason and detail are set. An error
 // is the whole process's, such as a missing index.
-func (r *run) judge(ctx context.Context, p *pair) (verdict, error) {
-	if v := p.judge(r.Types, r.IncludeSystem); v != good {
+func (r *run) decide(ctx context.Context, p *pair) (decision, error) {
+	if v := p.decide(r.Types, r.IncludeSystem); v != good {
 		return v, nil
 	}
 	return good, r.ensure(ctx, p.action.Index)
 }
 
-// judge decides what is done with a pair whose index exists.
-func (p *pair) judge(types Types, includeSystem bool) verdict {
+// decide decides what is done with a pair whose index exists.
+func (p *pair) decide(types Types, includeSystem bool) decision {
 	index := p.action.Index
 	if p.reason == "" && !ValidIndex(index) {
 		p.reason, p.detail = BadAction, fmt.Sprintf("%q is no name of an index", index)

@@ -89,8 +89,8 @@ func (f *flakyItems) Create(ctx context.Context, items []cms.Item) (int, error) 
 	return attempt(f.f, func() (int, error) { return f.Store.Create(ctx, items) })
 }
 
-func (f *flakyItems) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
-	var v cms.Verdict
+func (f *flakyItems) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
+	var v cms.Result
 	it, err := attempt(f.f, func() (it cms.Item, err error) {
 		it, v, err = f.Store.Apply(ctx, id, t)
 		return it, err
@@ -251,15 +251,15 @@ func (d *deaf) OfKind(ctx context.Context, kind string) (cms.Store, error) {
 	return &deaf{of, d.until, d.ends}, err
 }
 
-func (d *deaf) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (d *deaf) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if time.Now().After(d.until) {
 		return cms.Item{}, 0, errFlaky
 	}
-	it, verdict, err := d.Store.Apply(ctx, id, t)
-	if err == nil && verdict == cms.Applied {
+	it, result, err := d.Store.Apply(ctx, id, t)
+	if err == nil && result == cms.Applied {
 		*d.ends = max(*d.ends, it.Expiration)
 	}
-	return it, verdict, err
+	return it, result, err
 }
 
 func (d *deaf) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {

@@ -168,7 +168,7 @@ func (m *Import) survey(ctx context.Context) error {
 	}
 	m.files, m.digest = s.files, digest(s.files)
 	var partial []finding
-	if m.digests, partial, err = m.judge(ctx, s); err != nil {
+	if m.digests, partial, err = m.compareManifests(ctx, s); err != nil {
 		return err
 	}
 	m.exports = s.exports

@@ -270,7 +270,7 @@ func TestAnItemThatWasGivenUpIsRetried(t *testing.T) {
 		}
 		for _, x := range w.account().Windows {
 			if x.FailedItem() {
-				if err := w.session.(*cms.Coordinator).Unfail(t.Context(), x.ID, "operator"); err != nil {
+				if err := w.session.(*cms.Coordinator).Reopen(t.Context(), x.ID, "operator"); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -94,7 +94,7 @@ func TestAnImportSealsItsIndicesWhenItEnds(t *testing.T) {
 			if !x.FailedItem() {
 				continue
 			}
-			if err := w.session.(*cms.Coordinator).Unfail(t.Context(), x.ID, "operator"); err != nil {
+			if err := w.session.(*cms.Coordinator).Reopen(t.Context(), x.ID, "operator"); err != nil {
 				t.Fatal(err)
 			}
 		}

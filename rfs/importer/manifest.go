@@ -73,8 +73,8 @@ type expected struct {
 // finding is a reason not to take the source for a whole export.
 type finding struct{ place, what string }
 
-// judge compares the files with the manifests. It returns the digests to check, and why the source is no whole export.
-func (m *Import) judge(ctx context.Context, s *survey) (digests []expected, partial []finding, err error) {
+// compareManifests compares the files with the manifests. It returns the digests to check, and why the source is no whole export.
+func (m *Import) compareManifests(ctx context.Context, s *survey) (digests []expected, partial []finding, err error) {
 	covered := map[string]bool{} // folders of manifests, "" or with a slash at the end
 	known := map[string]bool{}   // files in manifests
 	for _, name := range s.manifests {
@@ -118,7 +118,7 @@ func (m *Import) judge(ctx context.Context, s *survey) (digests []expected, part
 			}
 		}
 	}
-	bare, err := m.judgeBare(ctx, s, covered)
+	bare, err := m.checkBare(ctx, s, covered)
 	return digests, append(partial, bare...), err
 }
 
@@ -130,8 +130,8 @@ func nested(name, folder string, manifests []string) bool {
 	})
 }
 
-// judgeBare looks at files without a manifest: those of other tools and of an older rfsd.
-func (m *Import) judgeBare(ctx context.Context, s *survey, covered map[string]bool) (partial []finding, err error) {
+// checkBare looks at files without a manifest: those of other tools and of an older rfsd.
+func (m *Import) checkBare(ctx context.Context, s *survey, covered map[string]bool) (partial []finding, err error) {
 	bare := func(name string) bool {
 		for folder := range covered {
 			if strings.HasPrefix(name, folder) {

@@ -76,12 +76,12 @@ func (r *run) Next(ctx context.Context, to *worker.Sink) error {
 	to.Read(p.at)
 	r.seen.documents.Add(1)
 	r.seen.bytes.Add(int64(len(p.source)))
-	judged, err := r.judge(ctx, p)
+	decided, err := r.decide(ctx, p)
 	switch {
 	case err != nil:
-	case judged == filtered:
+	case decided == filtered:
 		err = to.Filter(ctx, p.at)
-	case judged == failing:
+	case decided == failing:
 		err = to.Fail(ctx, r.failure(p))
 	default:
 		if p.action.ID == nil {

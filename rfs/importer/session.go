@@ -33,7 +33,7 @@ func (m *Import) retry(ctx context.Context, f func(context.Context) error) error
 		if err == nil {
 			return nil
 		}
-		if err := silence.judge(err); err != nil {
+		if err := silence.waits(err); err != nil {
 			return err
 		}
 		if err := m.Clock.Sleep(ctx, firstPause); err != nil {
@@ -211,7 +211,7 @@ func (m *Import) work(ctx context.Context, slot int) error {
 		case outcome == worker.Released && err != nil:
 			return err
 		case outcome == worker.Released || outcome == worker.Lost: // without progress, in a lease that may be shorter than its patience
-			if err := target.judgeSince(begun, errNoProgress); err != nil {
+			if err := target.waitsSince(begun, errNoProgress); err != nil {
 				return err
 			}
 		default:
@@ -252,7 +252,7 @@ func (m *Import) next(ctx context.Context, holder string, silence *silence) (*cm
 		if ctx.Err() != nil || m.Seen().Complete {
 			break
 		}
-		if err := silence.judge(err); err != nil {
+		if err := silence.waits(err); err != nil {
 			return nil, err
 		}
 		// Half of the pause is random, so that workers do not ask at the same time.

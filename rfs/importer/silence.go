@@ -22,9 +22,9 @@ func (m *Import) newSilence() *silence { return &silence{limit: m.Unavailable, c
 // over says that there was an answer.
 func (s *silence) over() { s.on = false }
 
-// judge gives nil while it is worth trying again: the other side is unavailable, or somebody else
+// waits returns nil while it is worth trying again: the other side is unavailable, or somebody else
 // was quicker, and not for too long.
-func (s *silence) judge(err error) error {
+func (s *silence) waits(err error) error {
 	if err == nil {
 		s.over()
 		return nil
@@ -33,11 +33,11 @@ func (s *silence) judge(err error) error {
 	if errors.As(err, &fatal) || !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, cms.ErrConflict) {
 		return err
 	}
-	return s.judgeSince(s.clock.Read().Boot, err)
+	return s.waitsSince(s.clock.Read().Boot, err)
 }
 
-// judgeSince judges an error of the other side that began at a time on the boot-time clock.
-func (s *silence) judgeSince(begun time.Duration, err error) error {
+// waitsSince classifies an error of the other side that began at a time on the boot-time clock.
+func (s *silence) waitsSince(begun time.Duration, err error) error {
 	if !s.on {
 		s.on, s.since = true, begun
 	}

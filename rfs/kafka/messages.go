@@ -57,7 +57,7 @@ func (m *messages) Next(ctx context.Context) ([]consume.Message, error) {
 		return nil, ctx.Err()
 	}
 	if failed != nil && !errors.Is(failed, errUnpacked) { // nothing of that answer was a message, such as aborted ones: the next goes on
-		return nil, m.judge(ctx, failed)
+		return nil, m.classify(ctx, failed)
 	}
 	m.batch = m.batch[:0]
 	fetched.EachRecord(func(r *kgo.Record) {
@@ -66,7 +66,7 @@ func (m *messages) Next(ctx context.Context) ([]consume.Message, error) {
 	return m.batch, nil
 }
 
-func (m *messages) judge(ctx context.Context, err error) error {
+func (m *messages) classify(ctx context.Context, err error) error {
 	var loss *kgo.ErrDataLoss
 	var large *kgo.ErrDecompressTooLarge
 	switch {
@@ -76,7 +76,7 @@ func (m *messages) judge(ctx context.Context, err error) error {
 		return fmt.Errorf("partition %d of topic %s: the batch of messages at offset %d is longer than --max-batch-size, %d bytes, when unpacked: raise it: %w",
 			m.partition, m.topic.conf.Topic, large.Offset, m.topic.conf.Batch, fault.ErrConfig)
 	}
-	return m.topic.judge(ctx, fmt.Errorf("partition %d: %w", m.partition, err))
+	return m.topic.classify(ctx, fmt.Errorf("partition %d: %w", m.partition, err))
 }
 
 // Close closes the connections.

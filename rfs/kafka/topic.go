@@ -175,8 +175,8 @@ var permanent = []struct {
 	{kerr.OffsetOutOfRange, "messages were deleted before they were read"},
 }
 
-// judge gives an error of the client or a broker its category.
-func (t *Topic) judge(ctx context.Context, err error) error {
+// classify gives an error of the client or a broker its category.
+func (t *Topic) classify(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -197,7 +197,7 @@ func (t *Topic) judge(ctx context.Context, err error) error {
 // Describe returns the topic as it is now.
 func (t *Topic) Describe(ctx context.Context) (consume.Description, error) {
 	d, err := t.describe(ctx)
-	return d, t.judge(ctx, err)
+	return d, t.classify(ctx, err)
 }
 
 func (t *Topic) describe(ctx context.Context) (d consume.Description, err error) {
@@ -286,7 +286,7 @@ func (t *Topic) Committed(ctx context.Context) (map[int]int64, error) {
 		return map[int]int64{}, nil
 	}
 	if err != nil {
-		return nil, t.judge(ctx, err)
+		return nil, t.classify(ctx, err)
 	}
 	all := map[int]int64{}
 	for _, x := range told.Topics {
@@ -295,7 +295,7 @@ func (t *Topic) Committed(ctx context.Context) (map[int]int64, error) {
 		}
 		for _, p := range x.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, t.judge(ctx, fmt.Errorf("partition %d: %w", p.Partition, err))
+				return nil, t.classify(ctx, fmt.Errorf("partition %d: %w", p.Partition, err))
 			}
 			if p.Offset >= 0 {
 				all[int(p.Partition)] = p.Offset
@@ -321,12 +321,12 @@ func (t *Topic) Commit(ctx context.Context, offsets map[int]int64) error {
 	ask.Topics = append(ask.Topics, topic)
 	told, err := ask.RequestWith(ctx, t.client)
 	if err != nil {
-		return t.judge(ctx, err)
+		return t.classify(ctx, err)
 	}
 	for _, x := range told.Topics {
 		for _, p := range x.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return t.judge(ctx, fmt.Errorf("partition %d: %w", p.Partition, err))
+				return t.classify(ctx, fmt.Errorf("partition %d: %w", p.Partition, err))
 			}
 		}
 	}

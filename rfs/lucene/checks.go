@@ -25,8 +25,8 @@ type Check struct {
 	Verified bool   `json:"verified,omitempty"` // the part is the whole file and the CRC is right
 }
 
-// FileVerdict reports whether the parts of a file add up to it.
-type FileVerdict struct {
+// FileResult reports whether the parts of a file add up to it.
+type FileResult struct {
 	Segment  string
 	File     string
 	Verified bool  // every byte was read once and the CRC is that of the footer
@@ -45,12 +45,12 @@ func (c Check) crcLen() int64 {
 // CombineChecks puts the parts of each file together, in any order. A file with a gap, or
 // without a footer, is not verified. Parts may overlap, as when an item was done twice:
 // those count that lead from the beginning of the file to its end.
-func CombineChecks(checks []Check) []FileVerdict {
+func CombineChecks(checks []Check) []FileResult {
 	sorted := slices.Clone(checks)
 	slices.SortStableFunc(sorted, func(a, b Check) int {
 		return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.File, b.File), cmp.Compare(b.Off, a.Off))
 	})
-	var out []FileVerdict
+	var out []FileResult
 	for len(sorted) > 0 {
 		n := 1
 		for n < len(sorted) && sorted[n].Segment == sorted[0].Segment && sorted[n].File == sorted[0].File {
@@ -63,8 +63,8 @@ func CombineChecks(checks []Check) []FileVerdict {
 }
 
 // combineFile joins the parts of one file, sorted by falling offset.
-func combineFile(parts []Check) FileVerdict {
-	v := FileVerdict{Segment: parts[0].Segment, File: parts[0].File}
+func combineFile(parts []Check) FileResult {
+	v := FileResult{Segment: parts[0].Segment, File: parts[0].File}
 	size := parts[0].Size
 	next := map[int64]Check{} // by offset: a part from which others lead to the end
 	for _, p := range parts {

@@ -138,7 +138,7 @@ func TestEveryStoredFormatGivesBackItsDocuments(t *testing.T) {
 			}
 			footed := !storedFormats[s.fdt].plain || s.version >= 2
 			if v := CombineChecks(r.Checks(c.MaxOrdinal)); len(v) != 1 || v[0].Verified != footed || v[0].Err != nil {
-				t.Errorf("verdict %+v", v)
+				t.Errorf("result %+v", v)
 			}
 		})
 	}

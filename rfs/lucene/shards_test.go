@@ -216,11 +216,11 @@ func TestHandOffsOfRealShardsReadEveryByteOnce(t *testing.T) {
 				checks = append(checks, r.Checks(w)...)
 				from = w
 			}
-			verdicts := CombineChecks(checks)
-			if !slices.Equal(got, all) || len(verdicts) != alive {
-				t.Fatalf("%s: %d documents of %d, %d files of %d", name, len(got), len(all), len(verdicts), alive)
+			results := CombineChecks(checks)
+			if !slices.Equal(got, all) || len(results) != alive {
+				t.Fatalf("%s: %d documents of %d, %d files of %d", name, len(got), len(all), len(results), alive)
 			}
-			for _, v := range verdicts {
+			for _, v := range results {
 				if !v.Verified || v.Err != nil {
 					t.Errorf("%s round %d: %+v of %+v", name, round, v, checks)
 				}

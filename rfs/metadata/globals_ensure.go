@@ -142,7 +142,7 @@ func request(ctx context.Context, c Requester, method string, o Global, body jso
 	if err != nil {
 		return err
 	}
-	return target.Judge(method+" "+path, status, answer)
+	return target.ClassifyError(method+" "+path, status, answer)
 }
 
 // isThere says that the target refused to replace an object. All versions answer 400 with

@@ -109,7 +109,7 @@ func get(t *testing.T, c *target.Client, path string, out any) {
 	t.Helper()
 	status, answer, err := c.Do(t.Context(), http.MethodGet, path, nil, nil)
 	if err == nil && status != http.StatusNotFound {
-		err = target.Judge(path, status, answer)
+		err = target.ClassifyError(path, status, answer)
 		if err == nil {
 			err = json.Unmarshal(answer, out)
 		}
@@ -381,7 +381,7 @@ func leavesWhatIsThere(t *testing.T, c *target.Client, v target.Version) {
 	for path, body := range made {
 		status, answer, err := c.Do(t.Context(), http.MethodPut, path, nil, []byte(body))
 		if err == nil {
-			err = target.Judge(path, status, answer)
+			err = target.ClassifyError(path, status, answer)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -190,7 +190,7 @@ func (e *edit) balance(zones int, settings map[string]any) {
 func Zones(ctx context.Context, c Requester) (int, error) {
 	status, answer, err := c.Do(ctx, http.MethodGet, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, nil)
 	if err == nil {
-		err = target.Judge("GET /_cluster/settings", status, answer)
+		err = target.ClassifyError("GET /_cluster/settings", status, answer)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("awareness of the target: %w", err)

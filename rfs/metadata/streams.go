@@ -189,7 +189,7 @@ func NameTaken(ctx context.Context, c Requester, name string, ours []string) (bo
 	case status == http.StatusNotFound:
 		return false, nil
 	}
-	if err := target.Judge("HEAD "+path, status, answer); err != nil {
+	if err := target.ClassifyError("HEAD "+path, status, answer); err != nil {
 		return false, err
 	}
 	var indices map[string]json.RawMessage
@@ -212,7 +212,7 @@ func CreateStream(ctx context.Context, c Requester, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := target.Judge("PUT "+path, status, answer); err != nil && !target.IsExists(err) {
+	if err := target.ClassifyError("PUT "+path, status, answer); err != nil && !target.IsExists(err) {
 		return err
 	}
 	return nil
@@ -307,7 +307,7 @@ func ask(ctx context.Context, c Requester, path string, into any) error {
 }
 
 func read(path string, status int, answer []byte, into any) error {
-	if err := target.Judge("GET "+path, status, answer); err != nil {
+	if err := target.ClassifyError("GET "+path, status, answer); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(answer, into); err != nil {

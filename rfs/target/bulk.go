@@ -66,10 +66,10 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 	if res.StatusCode == http.StatusRequestEntityTooLarge {
 		return bulk.Result{}, fmt.Errorf("%s of %d bytes: status 413: %w", call, len(body), bulk.ErrTooLarge)
 	}
-	if err := c.judge(call, res.StatusCode, buf.Bytes()); err != nil {
+	if err := c.classifyError(call, res.StatusCode, buf.Bytes()); err != nil {
 		return bulk.Result{RetryAfter: retryAfter(res.Header, time.Now()), NoneTaken: res.StatusCode == http.StatusTooManyRequests}, err
 	}
-	told, err := c.judgeItems(ctx, sent, n, buf.Bytes())
+	told, err := c.readItems(ctx, sent, n, buf.Bytes())
 	if err != nil {
 		return bulk.Result{}, fmt.Errorf("%s: answer of %s: %w", call, c.name, err)
 	}

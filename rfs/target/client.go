@@ -133,7 +133,7 @@ func (a agent) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Do sends one request and gives status and whole answer, whatever the status is: the
-// caller judges it. path begins with "/" and is escaped. Nothing is ever sent twice.
+// caller looks at it. path begins with "/" and is escaped. Nothing is ever sent twice.
 // Errors: fault.ErrUnavailable (no answer; the request may have been applied),
 // fault.ErrConfig (certificates, redirects), the error of ctx.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error) {
@@ -245,10 +245,10 @@ func untrusted(err error) bool {
 	return errors.As(err, &unknown) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// judge makes an error of a status of 300 and more. Errors: fault.ErrConfig for 401 and 403,
+// classifyError makes an error of a status of 300 and more. Errors: fault.ErrConfig for 401 and 403,
 // fault.ErrUnavailable for 408, 429 and 5xx, else fault.ErrRejected with the target's words.
-func (c *Client) judge(call string, status int, answer []byte) error {
-	err := Judge(call, status, answer)
+func (c *Client) classifyError(call string, status int, answer []byte) error {
+	err := ClassifyError(call, status, answer)
 	var e *StatusError
 	if errors.As(err, &e) && errors.Is(err, fault.ErrConfig) {
 		e.User = cmp.Or(c.conf.Username, "anonymous")
@@ -260,10 +260,10 @@ func (c *Client) judge(call string, status int, answer []byte) error {
 	return err
 }
 
-// Judge makes an error of the answer to a call: method and path, for the message. It is nil
+// ClassifyError makes an error of the answer to a call: method and path, for the message. It is nil
 // for a status below 300, otherwise a *StatusError: fault.ErrConfig for 401 and 403,
 // fault.ErrUnavailable for 408, 429 and 5xx, else fault.ErrRejected.
-func Judge(call string, status int, answer []byte) error {
+func ClassifyError(call string, status int, answer []byte) error {
 	if status < 300 {
 		return nil
 	}

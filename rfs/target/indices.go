@@ -120,7 +120,7 @@ func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {
 	case status == http.StatusNotFound:
 		return false, nil
 	}
-	return status < 300, c.judge("HEAD "+path, status, answer)
+	return status < 300, c.classifyError("HEAD "+path, status, answer)
 }
 
 // CreateIndex creates an index. body is {"settings":…,"mappings":…,"aliases":…}. When an
@@ -285,14 +285,14 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, out any
 	return c.call(ctx, http.MethodGet, path, query, nil, out)
 }
 
-// call sends a request, judges its status and decodes the answer into out unless that is nil.
+// call sends a request, reads its status and decodes the answer into out unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, body []byte, out any) error {
 	status, answer, err := c.Do(ctx, method, path, query, body)
 	if err != nil {
 		return err
 	}
 	name := method + " " + path
-	if err := c.judge(name, status, answer); err != nil || out == nil {
+	if err := c.classifyError(name, status, answer); err != nil || out == nil {
 		return err
 	}
 	if err := json.Unmarshal(answer, out); err != nil {

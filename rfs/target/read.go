@@ -296,7 +296,7 @@ func (p *pages) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.c.judge("POST "+path, res.StatusCode, p.buf.Bytes())
+	return p.c.classifyError("POST "+path, res.StatusCode, p.buf.Bytes())
 }
 
 // parse reads the answer to a search. It is not decoded as a whole, because sources are copied into it as they were

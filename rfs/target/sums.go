@@ -36,10 +36,10 @@ func errSum(format string, args ...any) error {
 	return fmt.Errorf("it does not add up: "+format+": %w", append(args, fault.ErrUnavailable)...)
 }
 
-// judgeItems holds the answer to a bulk request of n items against its body and returns the items that were
+// readItems holds the answer to a bulk request of n items against its body and returns the items that were
 // refused, and those that replaced a document. Nothing counts as arrived unless operation, index, id, status and count fit. Errors:
 // fault.ErrUnavailable.
-func (c *Client) judgeItems(ctx context.Context, body []byte, n int, answer []byte) (told bulk.Result, err error) {
+func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byte) (told bulk.Result, err error) {
 	sent := actions{body}
 	seen, errs, err := parseBulk(answer, func(pos int, got *item) error {
 		want, ok, err := sent.next()

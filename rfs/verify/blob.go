@@ -64,7 +64,7 @@ func (v *Verifier) saveBlob(ctx context.Context, id string, b []byte) error {
 
 // changeRecord changes a record, or makes it, as f says; nothing is written when f returns false.
 func (v *Verifier) changeRecord(ctx context.Context, id string, f func(r *cms.Record) (write bool, err error)) error {
-	return cms.NewLeases(v.Work.Store, v.Work.Clock, nil).Change(ctx, id, recordKind, func(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Verdict, error) {
+	return cms.NewLeases(v.Work.Store, v.Work.Clock, nil).Change(ctx, id, recordKind, func(_ context.Context, r cms.Record, _ time.Time, _ time.Duration) (cms.Record, cms.Result, error) {
 		write, err := f(&r)
 		if !write || err != nil {
 			return r, cms.Already, err

@@ -99,11 +99,11 @@ func (a *alone) stand(ctx context.Context, j *job) error {
 	watermark, counts := j.settled()
 	a.from = watermark
 	if !j.runner.Destination.Durable() {
-		return j.lease.Stand(ctx, j.begin, watermark, cms.Work{})
+		return j.lease.RecordPosition(ctx, j.begin, watermark, cms.Work{})
 	}
 	w, err := j.work(watermark, counts)
 	if err != nil {
 		return err
 	}
-	return j.lease.Stand(ctx, watermark, watermark, w)
+	return j.lease.RecordPosition(ctx, watermark, watermark, w)
 }

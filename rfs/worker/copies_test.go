@@ -74,7 +74,7 @@ type severed struct {
 	dead atomic.Bool
 }
 
-func (m *severed) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (m *severed) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if m.dead.Load() {
 		<-ctx.Done()
 		return cms.Item{}, 0, fault.ErrUnavailable

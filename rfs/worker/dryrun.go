@@ -77,7 +77,7 @@ func (r DryRunCluster) simulate(ctx context.Context, call string, template json.
 	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed || strings.Contains(string(answer), "no handler found") {
 		return nil // an old target: it is asked when the index is created
 	}
-	return target.Judge(call, status, answer)
+	return target.ClassifyError(call, status, answer)
 }
 
 // Do lets questions pass and simulates what would write.

@@ -46,7 +46,7 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 			h.denied, h.refreshed = fault.ErrConfig, map[string]bool{}
 		}},
 		"the target does not answer": {fails: fault.ErrUnavailable, change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) {
-			h.denied, h.refreshed = target.Judge("POST /a/_refresh", 503, nil), map[string]bool{}
+			h.denied, h.refreshed = target.ClassifyError("POST /a/_refresh", 503, nil), map[string]bool{}
 		}},
 		"documents go to a data stream": {change: func(_ *testing.T, _ *Session, _ *countable, p *Plan) {
 			p.Indices[0].Entry.Create, p.Indices[0].Entry.Stream = true, &metadata.StreamPart{Stream: "a"}
@@ -289,7 +289,7 @@ func TestKeptDocumentsAddUpAfterADeath(t *testing.T) {
 // lastWrites is the store as a process that is killed leaves it: its releases and hand-offs do not arrive.
 type lastWrites struct{ *memory }
 
-func (s *lastWrites) Apply(ctx context.Context, id string, tr cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *lastWrites) Apply(ctx context.Context, id string, tr cms.Transition) (cms.Item, cms.Result, error) {
 	switch tr.Name() {
 	case "acquire", "progress":
 		return s.memory.Apply(ctx, id, tr)

@@ -192,7 +192,7 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 	}
 	for _, id := range failed {
 		m.Log.Info("failed item is tried again", "index", id.Index, "shard", id.Shard, "item", id.String())
-		if err := m.Coordinator.Unfail(ctx, id, "run again"); err != nil {
+		if err := m.Coordinator.Reopen(ctx, id, "run again"); err != nil {
 			return fmt.Errorf("retry %s: %w", id.Name(), err)
 		}
 	}

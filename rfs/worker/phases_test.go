@@ -60,7 +60,7 @@ func (m *memory) Create(_ context.Context, items []cms.Item) (created int, err e
 	return created, nil
 }
 
-func (m *memory) Apply(_ context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (m *memory) Apply(_ context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	it, there := m.items[id]
@@ -75,7 +75,7 @@ func (m *memory) Apply(_ context.Context, id string, t cms.Transition) (cms.Item
 func (m *memory) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outcome, error) {
 	outcomes := make([]cms.Outcome, len(changes))
 	for i, c := range changes {
-		outcomes[i].Item, outcomes[i].Verdict, outcomes[i].Err = m.Apply(ctx, c.ID, c.Transition)
+		outcomes[i].Item, outcomes[i].Result, outcomes[i].Err = m.Apply(ctx, c.ID, c.Transition)
 	}
 	return outcomes, nil
 }
@@ -224,7 +224,7 @@ func (m mortal) Create(ctx context.Context, items []cms.Item) (n int, err error)
 	return n, err
 }
 
-func (m mortal) Apply(ctx context.Context, id string, t cms.Transition) (it cms.Item, v cms.Verdict, err error) {
+func (m mortal) Apply(ctx context.Context, id string, t cms.Transition) (it cms.Item, v cms.Result, err error) {
 	if derr := m.life.call(func() { it, v, err = m.Store.Apply(ctx, id, t) }); derr != nil {
 		return cms.Item{}, 0, derr
 	}

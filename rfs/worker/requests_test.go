@@ -28,7 +28,7 @@ func (c *tally) count(what string) {
 	}
 }
 
-func (c *tally) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (c *tally) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	c.count(t.Name())
 	return c.Store.Apply(ctx, id, t)
 }

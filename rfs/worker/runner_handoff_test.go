@@ -282,7 +282,7 @@ type reportingStore struct {
 	ends    atomic.Int32 // last steps
 }
 
-func (s *reportingStore) Apply(ctx context.Context, id string, tr cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *reportingStore) Apply(ctx context.Context, id string, tr cms.Transition) (cms.Item, cms.Result, error) {
 	switch tr.(type) {
 	case cms.Progress:
 		s.under.Add(1)

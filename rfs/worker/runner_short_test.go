@@ -60,7 +60,7 @@ func TestALeaseTooShortForItsHandOffIsReleased(t *testing.T) {
 // punctual is a store to which no request is sent that is over already.
 type punctual struct{ *memory }
 
-func (p punctual) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (p punctual) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return cms.Item{}, 0, fmt.Errorf("no answer: %w: %w", err, fault.ErrUnavailable)
 	}

@@ -51,10 +51,10 @@ func ask[T any](ctx context.Context, s *slowStore, f func() T) (answer T, err er
 	}
 }
 
-func (s *slowStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *slowStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	type decided struct {
 		it  cms.Item
-		v   cms.Verdict
+		v   cms.Result
 		err error
 	}
 	d, err := ask(ctx, s, func() (d decided) {

@@ -114,14 +114,14 @@ func (m *Migration) workAll(ctx context.Context, group *cms.Group, leases []*cms
 			outcome, err := m.Session.run(ctx, lease)
 			group.Left(context.WithoutCancel(ctx))
 			m.Solo.Leave()
-			return m.judge(ctx, lease, outcome, err)
+			return m.afterLease(ctx, lease, outcome, err)
 		})
 	}
 	return all.Wait()
 }
 
-// judge decides whether the run goes on after a lease.
-func (m *Migration) judge(ctx context.Context, lease *cms.Lease, outcome Outcome, err error) error {
+// afterLease decides whether the run goes on after a lease.
+func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome Outcome, err error) error {
 	defer m.signalFreed()
 	switch {
 	case outcome == Completed || outcome == HandedOff || outcome == Failed:

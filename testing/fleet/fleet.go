@@ -325,14 +325,14 @@ func (w *world) tryEach(n *node, ids []string, none func()) {
 		it := w.items[ids[0]]
 		n.leases++
 		holder := fmt.Sprintf(holderName, n.number, n.waiting[0], n.leases)
-		verdict := cms.Lost
+		result := cms.Lost
 		if it != nil {
-			it.Item, verdict = cms.Acquire{
+			it.Item, result = cms.Acquire{
 				Holder: holder, InitialMs: w.Lease.Milliseconds(), MaxMs: cms.DefaultMaxLease.Milliseconds(),
 				GraceMs: cms.Grace(w.Lease).Milliseconds(), MaxAttempts: cms.DefaultMaxAttempts,
 			}.Apply(it.Item, w.clock())
 		}
-		if verdict != cms.Applied {
+		if result != cms.Applied {
 			w.lost++
 			until := time.UnixMilli(w.clock()).Add(24 * time.Hour)
 			if it != nil && it.Open() {
@@ -405,7 +405,7 @@ func (w *world) work(n *node, slot int, it *item, holder string) {
 			return
 		}
 		w.does(opsOfEnd)
-		var v cms.Verdict
+		var v cms.Result
 		if need <= until {
 			w.op()
 			it.Item, v = cms.Complete{Holder: holder, Watermark: it.end}.Apply(it.Item, w.clock())

@@ -59,18 +59,18 @@ func run(ctx context.Context, only string, out io.Writer) error {
 	survivors, stale := 0, 0
 	for _, m := range mutants {
 		caught, took, err := m.try(ctx, dir)
-		verdict := "caught"
+		result := "caught"
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			verdict = "STALE"
+			result = "STALE"
 			stale++
 		case !caught:
-			verdict = "SURVIVED"
+			result = "SURVIVED"
 			survivors++
 		}
-		fmt.Fprintf(out, "%-9s %5.1fs  %s\n", verdict, took.Seconds(), m.name)
+		fmt.Fprintf(out, "%-9s %5.1fs  %s\n", result, took.Seconds(), m.name)
 		if err != nil {
 			fmt.Fprintf(out, "%v\n", err)
 		}

@@ -11,8 +11,8 @@ func TestEveryRequestToABucketMayFailInEveryWay(t *testing.T) {
 	cfg := small()
 	cfg.Bucket = true
 	fair := check(t, cfg, nil)
-	if fair.Verdicts["successors applied"] < 2 || fair.Verdicts["complete applied"] < 4 {
-		t.Fatalf("the migration hands nothing off: %v", fair.Verdicts)
+	if fair.Results["successors applied"] < 2 || fair.Results["complete applied"] < 4 {
+		t.Fatalf("the migration hands nothing off: %v", fair.Results)
 	}
 	step, runs := 11, 0
 	switch {

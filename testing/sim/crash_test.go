@@ -35,8 +35,8 @@ func check(t *testing.T, cfg Config, fates map[int]Fate) Report {
 // hand-off.
 func TestEveryRequestMayFailInEveryWay(t *testing.T) {
 	fair := check(t, small(), nil)
-	if fair.Verdicts["successors applied"] < 2 || fair.Verdicts["complete applied"] < 4 {
-		t.Fatalf("the migration hands nothing off: %v", fair.Verdicts)
+	if fair.Results["successors applied"] < 2 || fair.Results["complete applied"] < 4 {
+		t.Fatalf("the migration hands nothing off: %v", fair.Results)
 	}
 	step, runs := 1, 0
 	if testing.Short() {
@@ -84,8 +84,8 @@ func TestATakeoverMayBeStoppedAnywhere(t *testing.T) {
 	for seed := uint64(1); seed <= seeds && !t.Failed(); seed++ {
 		cfg := inherited(seed)
 		fair := check(t, cfg, nil)
-		if fair.Verdicts["restart applied"]+fair.Verdicts["replace applied"] < 3 {
-			t.Fatalf("the takeover does nothing: %v", fair.Verdicts)
+		if fair.Results["restart applied"]+fair.Results["replace applied"] < 3 {
+			t.Fatalf("the takeover does nothing: %v", fair.Results)
 		}
 		for n := 1; n <= fair.Requests && !t.Failed(); n++ {
 			for f := LostBefore; f < fates; f++ {

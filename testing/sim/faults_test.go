@@ -50,7 +50,7 @@ func TestEachFaultByItself(t *testing.T) {
 			if r.Lost > 0 {
 				return fmt.Errorf("%d of %d leases were lost", r.Lost, r.Leases)
 			}
-			if r.Verdicts["release applied"] == 0 {
+			if r.Results["release applied"] == 0 {
 				return errors.New("no lease was too short: nothing is proven")
 			}
 			return nil

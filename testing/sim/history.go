@@ -25,7 +25,7 @@ type op struct {
 	effects  []int64 // when the server applied it: not at all, once, or more often
 	answered int64
 	it       cms.Item
-	v        cms.Verdict
+	v        cms.Result
 }
 
 func (h *History) tick() int64 { h.step++; return h.step }
@@ -44,7 +44,7 @@ func (h *History) effect(o *op) {
 	o.effects = append(o.effects, h.tick())
 }
 
-func (h *History) end(o *op, it cms.Item, v cms.Verdict) {
+func (h *History) end(o *op, it cms.Item, v cms.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o.answered, o.it, o.v = h.tick(), it, v
@@ -58,7 +58,7 @@ type input struct {
 
 type output struct {
 	it cms.Item
-	v  cms.Verdict
+	v  cms.Result
 }
 
 // operations turns the history into porcupine's. A request that was applied again
@@ -153,7 +153,7 @@ func unknown(s lease, t cms.Transition) []any {
 		s.done, s.failed = true, true
 		return []any{s}
 	}
-	return nil // cms.Adopt leaves the items of our own workers as they are
+	return nil // cms.ClaimForeign leaves the items of our own workers as they are
 }
 
 // known gives the state after an answered request; ok is false when the answer is wrong.
@@ -173,7 +173,7 @@ func known(s lease, t cms.Transition, o output, grace int64) (lease, bool) {
 			return s, s.done
 		}
 		return s, o.v == cms.Skewed
-	case cms.Adopt:
+	case cms.ClaimForeign:
 		return s, o.v == cms.Already
 	case cms.Progress:
 		return s, held(s, t.Holder, o.v, s.succ == "", "")
@@ -184,7 +184,7 @@ func known(s lease, t cms.Transition, o output, grace int64) (lease, bool) {
 		}
 		return s, ok
 	case cms.Complete:
-		if o.v == cms.Unset {
+		if o.v == cms.NoSuccessors {
 			return s, s.holder == t.Holder && s.succ == ""
 		}
 		ok := held(s, t.Holder, o.v, s.succ == t.Successors, t.Successors)
@@ -212,9 +212,9 @@ func known(s lease, t cms.Transition, o output, grace int64) (lease, bool) {
 	return s, false
 }
 
-// held says whether the verdict on a request of holder fits the state; free says
+// held says whether the result on a request of holder fits the state; free says
 // that the successors do not stand against it.
-func held(s lease, holder string, v cms.Verdict, free bool, succ string) bool {
+func held(s lease, holder string, v cms.Result, free bool, succ string) bool {
 	switch v {
 	case cms.Applied:
 		return !s.done && s.holder == holder && free

@@ -90,7 +90,7 @@ type Report struct {
 	Parts     int // items of parts of shards
 	Virtual   time.Duration
 	History   *History
-	Verdicts  map[string]int
+	Results   map[string]int
 }
 
 // world is one simulated migration.
@@ -261,7 +261,7 @@ func (w *world) run(dir string) Report {
 	}
 	<-ended
 	beside.Wait()
-	return w.judge()
+	return w.check()
 }
 
 // pause waits in the world's own time; it reports false when the world has ended.

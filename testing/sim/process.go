@@ -346,7 +346,7 @@ func (f *file) Create(ctx context.Context, items []cms.Item) (int, error) {
 }
 
 // Apply changes an item.
-func (f *file) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (f *file) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if err := f.pass(ctx, t.Name()+id); err != nil {
 		return cms.Item{}, 0, err
 	}

@@ -37,7 +37,7 @@ type server struct {
 	refreshed time.Time
 
 	journal []journalEntry // changes of the last seconds, for a failover that loses them
-	applied map[string]int // by verdict and transition
+	applied map[string]int // by result and transition
 }
 
 type journalEntry struct {
@@ -96,7 +96,7 @@ func (s *server) create(items []cms.Item) (created int) {
 	return created
 }
 
-func (s *server) apply(id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *server) apply(id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	old, ok := s.items[id]
 	if !ok {
 		return cms.Item{}, 0, fmt.Errorf("%s: %w", id, cms.ErrNotFound)
@@ -351,10 +351,10 @@ func (n *network) Create(ctx context.Context, items []cms.Item) (int, error) {
 
 type applied struct {
 	it cms.Item
-	v  cms.Verdict
+	v  cms.Result
 }
 
-func (n *network) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (n *network) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	op := n.s.w.history.begin(id, t)
 	got, err := call(ctx, n, t.Name()+" "+id, func() (applied, error) {
 		it, v, err := n.s.apply(id, t)
@@ -378,7 +378,7 @@ func (n *network) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Out
 		outcomes := make([]cms.Outcome, len(changes))
 		for i, c := range changes {
 			o := &outcomes[i]
-			o.Item, o.Verdict, o.Err = n.s.apply(c.ID, c.Transition)
+			o.Item, o.Result, o.Err = n.s.apply(c.ID, c.Transition)
 			n.s.w.history.effect(ops[i])
 		}
 		return outcomes, nil
@@ -388,7 +388,7 @@ func (n *network) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Out
 	}
 	for i, o := range got {
 		if o.Err == nil {
-			n.s.w.history.end(ops[i], o.Item, o.Verdict)
+			n.s.w.history.end(ops[i], o.Item, o.Result)
 		}
 	}
 	return got, nil

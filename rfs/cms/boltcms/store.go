@@ -297,12 +297,12 @@ func (s *Store) Create(ctx context.Context, items []cms.Item) (created int, err 
 }
 
 // Apply runs a transition in one write transaction.
-func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	all, err := s.ApplyAll(ctx, []cms.Change{{ID: id, Transition: t}})
 	if err != nil {
 		return cms.Item{}, 0, err
 	}
-	return all[0].Item, all[0].Verdict, all[0].Err
+	return all[0].Item, all[0].Result, all[0].Err
 }
 
 // ApplyAll runs the transitions in one write transaction, with one sync; without any when nothing changes.
@@ -320,7 +320,7 @@ func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outco
 				o.Err = err
 				continue
 			}
-			if o.Item, o.Verdict = c.Transition.Apply(old, now); o.Verdict != cms.Applied {
+			if o.Item, o.Result = c.Transition.Apply(old, now); o.Result != cms.Applied {
 				continue
 			}
 			if err := s.write(tx, &old, o.Item); err != nil {

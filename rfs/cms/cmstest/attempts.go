@@ -22,8 +22,8 @@ func dies(t *testing.T, c *cms.Coordinator, s cms.Store, began bool, watermark, 
 	switch w := (cms.Work{Counts: cms.Counts{Ordinals: watermark - l.Start()}}); {
 	case !began:
 	case l.Alone():
-		if err = l.Stand(ctx, l.Start(), l.Start(), cms.Work{}); err == nil {
-			err = l.Stand(ctx, watermark, reached, w)
+		if err = l.RecordPosition(ctx, l.Start(), l.Start(), cms.Work{}); err == nil {
+			err = l.RecordPosition(ctx, watermark, reached, w)
 		}
 	case watermark > l.Start():
 		err = l.Progress(ctx, watermark, w)

@@ -65,12 +65,12 @@ func together(t *testing.T, s cms.Store) {
 	if last := got[len(changes)]; !errors.Is(last.Err, cms.ErrNotFound) {
 		t.Errorf("an item that is not there: %+v", last)
 	}
-	seen := map[cms.Verdict]bool{}
+	seen := map[cms.Result]bool{}
 	for i, c := range changes {
 		want, wantV := c.Transition.Apply(items[i], now)
 		stored := get(t, s, c.ID)
 		seen[wantV] = true
-		if got[i].Err != nil || got[i].Verdict != wantV || !sameItem(stored, want) {
+		if got[i].Err != nil || got[i].Result != wantV || !sameItem(stored, want) {
 			t.Fatalf("%s %+v\non   %+v\ngave %+v, stored %+v\nwant %v %+v", c.Transition.Name(), c.Transition, items[i], got[i], stored, wantV, want)
 		}
 		if (wantV == cms.Applied || wantV == cms.Mismatch) && !sameItem(got[i].Item, want) {
@@ -78,7 +78,7 @@ func together(t *testing.T, s cms.Store) {
 		}
 	}
 	if len(seen) < 3 {
-		t.Errorf("only the verdicts %v", seen)
+		t.Errorf("only the results %v", seen)
 	}
 }
 
@@ -150,6 +150,6 @@ func randomTransition(r *rand.Rand, now int64) cms.Transition {
 	case 6:
 		return cms.Fail{Holder: pick(r, "", "h1", "h2"), Reason: "r", GraceMs: 5000}
 	}
-	return pick[cms.Transition](r, cms.Unfail{}, cms.Unfail{}, cms.Reclaim{}, cms.Restart{GraceMs: 5000}, cms.Restart{GraceMs: 5000},
-		cms.Replace{GraceMs: 5000}, cms.Replace{GraceMs: 5000}, cms.Adopt{Creator: "x", Exponent: 2, End: pick[int64](r, 0, 90)})
+	return pick[cms.Transition](r, cms.Reopen{}, cms.Reopen{}, cms.Reclaim{}, cms.Restart{GraceMs: 5000}, cms.Restart{GraceMs: 5000},
+		cms.Replace{GraceMs: 5000}, cms.Replace{GraceMs: 5000}, cms.ClaimForeign{Creator: "x", Exponent: 2, End: pick[int64](r, 0, 90)})
 }

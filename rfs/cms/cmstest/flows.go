@@ -115,7 +115,7 @@ func poison(t *testing.T, s cms.Store) {
 		if at, ok := l.Suspect(); ok != (i > 0) || ok && at != 0 {
 			t.Errorf("suspect %d %v", at, ok)
 		}
-		if err := l.Stand(ctx, 0, 0, cms.Work{}); err != nil {
+		if err := l.RecordPosition(ctx, 0, 0, cms.Work{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.Release(ctx, cms.CauseNone); err != nil {
@@ -153,10 +153,10 @@ func poison(t *testing.T, s cms.Store) {
 	if err != nil || !done || !slices.Equal(rep.Failed, []string{it.ID}) {
 		t.Errorf("%+v %v %v", rep, done, err)
 	}
-	if err := c.Unfail(ctx, id, "operator"); err != nil {
+	if err := c.Reopen(ctx, id, "operator"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Unfail(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
+	if err := c.Reopen(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("unfail of an open item: %v", err)
 	}
 	if l, err = c.AcquireNext(ctx, "h", nil); err != nil {
@@ -168,7 +168,7 @@ func poison(t *testing.T, s cms.Store) {
 	if err := l.Complete(ctx, cms.Work{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Unfail(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
+	if err := c.Reopen(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("unfail of a completed item: %v", err)
 	}
 	if err := c.Cancel(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
@@ -220,7 +220,7 @@ func cancel(t *testing.T, s cms.Store) {
 	if rep, done, err := c.Finish(ctx); err != nil || !done || !slices.Equal(rep.Failed, []string{it.ID}) {
 		t.Errorf("the rest does not end: %+v %v %v", rep, done, err)
 	}
-	if err := c.Unfail(ctx, id, "ann"); err != nil {
+	if err := c.Reopen(ctx, id, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	if l, err = c.AcquireNext(ctx, "h", nil); err != nil || l.Item.ID != it.ID {

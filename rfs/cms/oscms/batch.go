@@ -16,7 +16,7 @@ func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outco
 	outcomes := make([]cms.Outcome, len(changes))
 	if s.mode == CAS {
 		for i, c := range changes {
-			outcomes[i].Item, outcomes[i].Verdict, outcomes[i].Err = s.applyCAS(ctx, c.ID, c.Transition)
+			outcomes[i].Item, outcomes[i].Result, outcomes[i].Err = s.applyCAS(ctx, c.ID, c.Transition)
 		}
 		return outcomes, nil
 	}

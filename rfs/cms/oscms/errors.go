@@ -16,10 +16,10 @@ import (
 // errScripts: the cluster runs no inline scripts.
 var errScripts = errors.New("the cluster runs no inline scripts")
 
-// refused is a verdict that a script threw.
-type refused struct{ verdict cms.Verdict }
+// refused is a result that a script threw.
+type refused struct{ result cms.Result }
 
-func (r refused) Error() string { return "refused: " + r.verdict.String() }
+func (r refused) Error() string { return "refused: " + r.result.String() }
 
 // cause is the error object of an answer.
 type cause struct {
@@ -67,7 +67,7 @@ func answerError(status int, answer []byte) error {
 	chain := top.chain()
 	for _, c := range chain {
 		if name, ok := strings.CutPrefix(c.Reason, "rfsd:"); ok {
-			if v, ok := cms.ParseVerdict(name); ok {
+			if v, ok := cms.ParseResult(name); ok {
 				return refused{v}
 			}
 			switch name {

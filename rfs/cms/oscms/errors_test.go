@@ -36,10 +36,10 @@ func TestAnswersFallIntoOneCategory(t *testing.T) {
 	}
 }
 
-func TestAThrownVerdictIsReadFromTheChainOfCauses(t *testing.T) {
+func TestAThrownResultIsReadFromTheChainOfCauses(t *testing.T) {
 	err := answerError(400, []byte(`{"error":{"type":"illegal_argument_exception","reason":"failed to execute script","caused_by":{"type":"script_exception","reason":"runtime error","caused_by":{"type":"illegal_argument_exception","reason":"rfsd:lost"}}}}`))
 	var no refused
-	if !errors.As(err, &no) || no.verdict != cms.Lost {
+	if !errors.As(err, &no) || no.result != cms.Lost {
 		t.Errorf("got %v", err)
 	}
 	if err := answerError(400, []byte(`{"error":{"type":"x","reason":"rfsd:nonsense"}}`)); !errors.Is(err, fault.ErrRejected) {

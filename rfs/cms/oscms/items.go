@@ -121,14 +121,14 @@ func (s *Store) Get(ctx context.Context, id string) (cms.Item, error) {
 }
 
 // Apply runs the transition on the node of the primary shard, or under a condition.
-func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if s.mode == CAS {
 		return s.applyCAS(ctx, id, t)
 	}
 	return s.applyScript(ctx, id, t)
 }
 
-func (s *Store) applyScript(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *Store) applyScript(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	body, err := updateBody(t)
 	if err != nil {
 		return cms.Item{}, 0, err
@@ -139,7 +139,7 @@ func (s *Store) applyScript(ctx context.Context, id string, t cms.Transition) (c
 		err = a.decode(id, answer)
 	}
 	o := s.outcome(ctx, cms.Change{ID: id, Transition: t}, a, err)
-	return o.Item, o.Verdict, o.Err
+	return o.Item, o.Result, o.Err
 }
 
 // updated is the answer to an update that was not refused.
@@ -159,11 +159,11 @@ func (a *updated) decode(id string, answer []byte) error {
 func (s *Store) outcome(ctx context.Context, c cms.Change, a updated, err error) cms.Outcome {
 	var no refused
 	switch {
-	case errors.As(err, &no) && no.verdict == cms.Mismatch:
+	case errors.As(err, &no) && no.result == cms.Mismatch:
 		it, err := s.Get(ctx, c.ID) // the caller finishes what is stored
-		return cms.Outcome{Item: it, Verdict: no.verdict, Err: err}
+		return cms.Outcome{Item: it, Result: no.result, Err: err}
 	case errors.As(err, &no):
-		return cms.Outcome{Item: cms.Item{ID: c.ID}, Verdict: no.verdict}
+		return cms.Outcome{Item: cms.Item{ID: c.ID}, Result: no.result}
 	case err != nil:
 		return cms.Outcome{Err: err}
 	case len(a.Get.Source) == 0:
@@ -173,11 +173,11 @@ func (s *Store) outcome(ctx context.Context, c cms.Change, a updated, err error)
 	if err != nil {
 		return cms.Outcome{Item: it, Err: err}
 	}
-	return cms.Outcome{Item: it, Verdict: scriptVerdict(a.Result, it, c.Transition)}
+	return cms.Outcome{Item: it, Result: scriptResult(a.Result, it, c.Transition)}
 }
 
-// scriptVerdict reads the verdict of a script that threw nothing.
-func scriptVerdict(result string, it cms.Item, t cms.Transition) cms.Verdict {
+// scriptResult reads the result of a script that threw nothing.
+func scriptResult(result string, it cms.Item, t cms.Transition) cms.Result {
 	acq, isAcquire := t.(cms.Acquire)
 	switch {
 	case result == "updated":
@@ -212,7 +212,7 @@ func updateBody(t cms.Transition) ([]byte, error) {
 	case cms.Acquire, cms.Release:
 		params["maxExponent"] = cms.MaxExponent
 	}
-	if _, ok := t.(cms.Adopt); ok {
+	if _, ok := t.(cms.ClaimForeign); ok {
 		params["fields"] = itemFields
 	}
 	return json.Marshal(map[string]any{
@@ -221,7 +221,7 @@ func updateBody(t cms.Transition) ([]byte, error) {
 	})
 }
 
-func (s *Store) applyCAS(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *Store) applyCAS(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	now, _, err := s.Now(ctx)
 	if err != nil {
 		return cms.Item{}, 0, err

@@ -210,7 +210,7 @@ s.engine = 'go';
 if (num(params.end) != 0) { s.end = params.end; }
 `
 
-	// beforeScript writes a record until an end. Its refusals are errors of stores, not verdicts.
+	// beforeScript writes a record until an end. Its refusals are errors of stores, not results.
 	beforeScript = `
 if (params.create && ctx.op != 'create') { throw new IllegalArgumentException('rfsd:exists'); }
 if (System.currentTimeMillis() > ((Number) params.before).longValue()) { throw new IllegalArgumentException('rfsd:late'); }
@@ -246,7 +246,7 @@ func script(t cms.Transition) string {
 		return releaseScript
 	case cms.Fail:
 		return failScript
-	case cms.Unfail:
+	case cms.Reopen:
 		return unfailScript
 	case cms.Reclaim:
 		return reclaimScript
@@ -254,7 +254,7 @@ func script(t cms.Transition) string {
 		return restartScript
 	case cms.Replace:
 		return replaceScript
-	case cms.Adopt:
+	case cms.ClaimForeign:
 		return adoptScript
 	}
 	return ""

@@ -83,7 +83,7 @@ func (n *Nodes) Expire(ctx context.Context, age time.Duration) error {
 
 // update stores the nodes as they are changed at a time in epoch ms of the store's clock, if that makes a difference.
 func (n *Nodes) update(ctx context.Context, change func(nodes []Node, now int64) []Node) error {
-	err := cms.NewLeases(n.Store, n.Clock, nil).Change(ctx, nodesID, nodesID, func(_ context.Context, r cms.Record, now time.Time, _ time.Duration) (cms.Record, cms.Verdict, error) {
+	err := cms.NewLeases(n.Store, n.Clock, nil).Change(ctx, nodesID, nodesID, func(_ context.Context, r cms.Record, now time.Time, _ time.Duration) (cms.Record, cms.Result, error) {
 		before, err := decodeNodes(r)
 		if err != nil {
 			return r, cms.Already, err

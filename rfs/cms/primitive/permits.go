@@ -198,7 +198,7 @@ func (k *permit) giveBack(ctx context.Context) error {
 
 // change stores the permits that f makes of those in the record, if they differ.
 func (k *permit) change(ctx context.Context, f func(ctx context.Context, all []entry, now time.Time, maxErr time.Duration) ([]entry, error)) error {
-	err := k.leases.Change(ctx, permitsID, permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Verdict, error) {
+	err := k.leases.Change(ctx, permitsID, permitsKind, func(ctx context.Context, r cms.Record, now time.Time, maxErr time.Duration) (cms.Record, cms.Result, error) {
 		var body permitsBody
 		if len(r.Body) > 0 {
 			if err := r.Decode(&body); err != nil {

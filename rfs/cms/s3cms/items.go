@@ -101,7 +101,7 @@ func (s *Store) Get(ctx context.Context, id string) (cms.Item, error) {
 
 // Apply runs the transition on what this process knows of the item, or else on what it reads, and writes the result under the
 // condition that the item is still that. It refuses only for what it has read during the call.
-func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Verdict, error) {
+func (s *Store) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	now, maxErr, err := s.Now(ctx)
 	if err != nil {
 		return cms.Item{}, 0, err
@@ -131,7 +131,7 @@ func (s *Store) ApplyAll(ctx context.Context, changes []cms.Change) ([]cms.Outco
 	outcomes := make([]cms.Outcome, len(changes))
 	each(len(changes), func(i int) {
 		o := &outcomes[i]
-		o.Item, o.Verdict, o.Err = s.Apply(ctx, changes[i].ID, changes[i].Transition)
+		o.Item, o.Result, o.Err = s.Apply(ctx, changes[i].ID, changes[i].Transition)
 	})
 	return outcomes, nil
 }

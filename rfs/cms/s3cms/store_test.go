@@ -170,7 +170,7 @@ func TestAKnownItemIsReadAgainBeforeItIsRefused(t *testing.T) {
 	one, two := open(t, b, ""), open(t, b, "")
 	id := cmstest.ID("a", 0, 0)
 	create(t, one, id)
-	acquire := func(s cms.Store, holder string) cms.Verdict {
+	acquire := func(s cms.Store, holder string) cms.Result {
 		_, v, err := s.Apply(t.Context(), id, cms.Acquire{Holder: holder, InitialMs: 600_000, MaxMs: 600_000})
 		if err != nil {
 			t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// instruments are what counts and bounds the work of one worker.
-type instruments struct {
+// resources are what counts and bounds the work of one worker.
+type resources struct {
 	counters metrics.Counters
 	bucket   *throttle.Bucket
 	// rateOrder is the number of the daemon's last order of a rate.
@@ -32,12 +32,12 @@ type instruments struct {
 	solo  *worker.Solo // of the slots inside a daemon; nil: the worker has the process to itself
 }
 
-func newInstruments(o options) *instruments {
-	return &instruments{bucket: throttle.New(o.maxRate), flow: throttle.NewFlow(o.connections, o.bulkBytes), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0)}
+func newResources(o options) *resources {
+	return &resources{bucket: throttle.New(o.maxRate), flow: throttle.NewFlow(o.connections, o.bulkBytes), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0)}
 }
 
 // limits are those of all that is sent.
-func (in *instruments) limits(o options, client *target.Client, log *slog.Logger) worker.Limits {
+func (in *resources) limits(o options, client *target.Client, log *slog.Logger) worker.Limits {
 	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: o.guard.gate(client, in.bucket, log), MaxLatency: o.maxLatency}
 }
 
@@ -51,7 +51,7 @@ type bounds struct {
 func (b bounds) InFlight() int { return (b.Requests() + b.slots - 1) / b.slots }
 
 // sample is what the worker did so far.
-func (in *instruments) sample(s *worker.Session, blobs *repo.Counting) metrics.Sample {
+func (in *resources) sample(s *worker.Session, blobs *repo.Counting) metrics.Sample {
 	sum := in.counters.Sample()
 	p := s.Runner.Meter.Read(time.Now())
 	sum.Documents, sum.Failed, sum.SourceBytes, sum.Resent, sum.Retries = p.Documents, p.Failed, p.Bytes, p.Resent, p.Retries

@@ -12,10 +12,10 @@ import (
 
 // The invariants of a world. Each fault is in the simulation for the sake of one of them; see DESIGN.md.
 
-// judge checks what must hold at the end.
-func (w *world) judge() Report {
+// check checks what must hold at the end.
+func (w *world) check() Report {
 	r := &w.report
-	r.History, r.Verdicts, r.Taken = w.history, w.server.applied, w.target.taken
+	r.History, r.Results, r.Taken = w.history, w.server.applied, w.target.taken
 	if !r.Ended {
 		w.bad("not ended after %v", w.cfg.Limit)
 	}
@@ -23,8 +23,8 @@ func (w *world) judge() Report {
 	for k := range w.deadly {
 		deadly[w.truth[k].shard] = true
 	}
-	failed := w.judgeItems(deadly)
-	w.judgeDocuments(failed)
+	failed := w.checkItems(deadly)
+	w.checkDocuments(failed)
 	for s := range deadly {
 		if !failed[s] {
 			w.bad("%v holds a deadly document and did not fail", s)
@@ -34,8 +34,8 @@ func (w *world) judge() Report {
 	return *r
 }
 
-// judgeItems checks that every item is done, that none failed without a reason, and that the counts add up.
-func (w *world) judgeItems(deadly map[shardKey]bool) (failed map[shardKey]bool) {
+// checkItems checks that every item is done, that none failed without a reason, and that the counts add up.
+func (w *world) checkItems(deadly map[shardKey]bool) (failed map[shardKey]bool) {
 	failed = map[shardKey]bool{}
 	for id, why := range w.failed {
 		at, err := cms.ParseID(id)
@@ -83,7 +83,7 @@ func (w *world) judgeItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 	if w.cfg.Lose > 0 || w.cfg.File {
 		return failed
 	}
-	w.judgeCopies(again)
+	w.checkCopies(again)
 	for id := range w.roots() {
 		s := shardOf(id)
 		if !failed[s] && !w.kept[s] && counted[s] != w.ends[s] {
@@ -93,8 +93,8 @@ func (w *world) judgeItems(deadly map[shardKey]bool) (failed map[shardKey]bool) 
 	return failed
 }
 
-// judgeCopies checks that no shard counts more copies of documents than the target took beside the first ones.
-func (w *world) judgeCopies(counted map[shardKey]int64) {
+// checkCopies checks that no shard counts more copies of documents than the target took beside the first ones.
+func (w *world) checkCopies(counted map[shardKey]int64) {
 	taken := map[shardKey]int64{}
 	for k, n := range w.target.copies {
 		taken[w.truth[k].shard] += n - 1
@@ -109,9 +109,9 @@ func (w *world) judgeCopies(counted map[shardKey]int64) {
 	}
 }
 
-// judgeDocuments checks that every document of a shard that is complete is at the destination, with the same bytes, or
+// checkDocuments checks that every document of a shard that is complete is at the destination, with the same bytes, or
 // in the record of failed documents when the target refuses it.
-func (w *world) judgeDocuments(failed map[shardKey]bool) {
+func (w *world) checkDocuments(failed map[shardKey]bool) {
 	there := w.target.docs
 	if w.cfg.File {
 		there = w.exported()
