@@ -93,6 +93,9 @@ func (t *Text) read(ctx context.Context, from int32) error {
 			long++
 		}
 		next, err := l.each(x, before(m, from), t.from, &t.to, func(doc, position int32) error {
+			if doc >= t.to { // given up while its positions are read
+				return nil
+			}
 			t.found = append(t.found, occurrence{doc, position, int64(t.mark)<<16 | int64(len(text))})
 			if t.size() <= t.most {
 				return nil
