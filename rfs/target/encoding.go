@@ -80,11 +80,10 @@ func (e *encodings) end(plain bool, length int, took time.Duration) {
 	}
 }
 
-// squeezer makes bodies shorter, one at a time.
+// squeezer compresses bodies, one at a time.
 type squeezer struct {
-	buf     bytes.Buffer
-	w       *gzip.Writer
-	unnamed []byte // of appendUnnamed
+	buf bytes.Buffer
+	w   *gzip.Writer
 }
 
 func (c *Client) squeezer() *squeezer {
