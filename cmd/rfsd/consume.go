@@ -23,9 +23,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/kafka"
 	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/rollback"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 const consumeHelp = `Brings the messages of a Kafka topic into a cluster until it is interrupted. Start the same
@@ -115,49 +112,22 @@ func openConsume(ctx context.Context, o consumeOptions, log *slog.Logger, in *re
 		return give(err)
 	}
 	h.opened = append(h.opened, topic.Close)
-	o.target.Log = log
-	client, err := target.New(ctx, o.target)
+	r, err := openReceiver(ctx, o.options, log, in, &h.opened)
 	if err != nil {
 		return give(err)
 	}
-	v, err := askTarget(ctx, client, log)
-	if err != nil {
-		return give(err)
-	}
-	store := in.store
-	if store == nil {
-		var closeStore func() error
-		if store, closeStore, err = openStore(ctx, o.options); err != nil {
-			return give(err)
-		}
-		h.opened = append(h.opened, closeStore, in.holdPermit(ctx, o.options, store, log))
-	}
-	store = in.counters.Store(store)
-	writer := newHolder()
-	if h.kept, err = cms.New(cms.Config{Store: store, Creator: writer}); err != nil {
-		return give(err)
-	}
-	recorder, closeRecorder, err := openRecorder(ctx, o.options, h.kept, writer)
-	if err != nil {
-		return give(err)
-	}
-	h.opened = append(h.opened, closeRecorder)
-	most, err := longestSource(ctx, o.options, client, log)
-	if err != nil {
-		return give(err)
-	}
+	h.kept = r.kept
 	limitMemory(memoryBudget(o.options, false), os.Getenv)
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""
 	}
-	ledger := &rollback.Ledger{API: client, Records: h.kept, Log: log}
 	h.Task = &consume.Task{
-		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: store, Session: h.kept, Clock: cms.SystemClock(), Log: log,
-		Indices:  &importer.TargetIndices{Cluster: client, Create: o.create, Ledger: ledger},
-		Identity: worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines), Destination: worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log)),
-		Failed: recorder, Bulk: bulkOptions(o.options, in, client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
-		MaxSource: most, UntilEnd: s.UntilEnd, Lease: s.Lease, Unavailable: o.unavailable, Token: writer, Node: host,
+		Stream: topic, Name: string(s.Topic), Group: s.Group, Store: r.store, Session: r.kept, Clock: cms.SystemClock(), Log: log,
+		Indices:  &importer.TargetIndices{Cluster: r.client, Create: o.create, Ledger: r.ledger},
+		Identity: r.identity, Destination: r.sender,
+		Failed: r.failed, Bulk: bulkOptions(o.options, in, r.client), Format: consume.Format(s.Format), Index: s.IndexOrTopic(), Latest: s.Start == "latest", IncludeSystem: o.includeSystem,
+		MaxSource: r.longest, UntilEnd: s.UntilEnd, Lease: s.Lease, Unavailable: o.unavailable, Token: r.writer, Node: host,
 	}
 	return h, nil
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/rollback"
-	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // importSession is the part of one process, or of one slot of a daemon, in an import.
@@ -36,48 +33,18 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 		return nil, fmt.Errorf("--from %s: %w", o.from, err)
 	}
 	h := &importSession{in: in, blobs: repo.NewCounting(files)}
-	give := func(err error) (*importSession, error) { return nil, errors.Join(err, h.close()) }
-	o.target.Log = log
-	client, err := target.New(ctx, o.target)
+	r, err := openReceiver(ctx, o.options, log, in, &h.opened)
 	if err != nil {
-		return give(err)
+		return nil, errors.Join(err, h.close())
 	}
-	v, err := askTarget(ctx, client, log)
-	if err != nil {
-		return give(err)
-	}
-	store := in.store
-	if store == nil {
-		var closeStore func() error
-		if store, closeStore, err = openStore(ctx, o.options); err != nil {
-			return give(err)
-		}
-		h.opened = append(h.opened, closeStore, in.holdPermit(ctx, o.options, store, log))
-	}
-	store = in.counters.Store(store)
-	writer := newHolder()
-	kept, err := cms.New(cms.Config{Store: store, Creator: writer})
-	if err != nil {
-		return give(err)
-	}
-	h.kept = kept
-	recorder, closeRecorder, err := openRecorder(ctx, o.options, kept, writer)
-	if err != nil {
-		return give(err)
-	}
-	h.opened = append(h.opened, closeRecorder)
-	most, err := longestSource(ctx, o.options, client, log)
-	if err != nil {
-		return give(err)
-	}
+	h.kept = r.kept
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
-	ledger := &rollback.Ledger{API: client, Records: kept, Log: log}
 	h.Import = &importer.Import{
-		Source: h.blobs, Store: store, Session: kept, Identity: worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines), Clock: cms.SystemClock(), Log: log, Failed: recorder,
-		Indices: &importer.TargetIndices{Cluster: client, Create: o.windows.NewIndices.Create, Ledger: ledger}, Ledger: ledger,
-		Destination: worker.ToCluster(in.counters.Sender(client), in.limits(o.options, client, log)),
-		Bulk:        bulkOptions(o.options, in, client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
-		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: most, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: writer, Solo: in.solo,
+		Source: h.blobs, Store: r.store, Session: r.kept, Identity: r.identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
+		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger}, Ledger: r.ledger,
+		Destination: r.sender,
+		Bulk:        bulkOptions(o.options, in, r.client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
+		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: r.longest, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: r.writer, Solo: in.solo,
 	}
 	return h, nil
 }

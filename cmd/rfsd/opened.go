@@ -5,7 +5,11 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // opened are the functions that close what was opened, in the order of opening.
@@ -47,4 +51,62 @@ func longestSource(ctx context.Context, o options, client *target.Client, log *s
 		most = o.maxDocument
 	}
 	return most, nil
+}
+
+// receiver is the target of a session, with the store of its state.
+type receiver struct {
+	client   *target.Client
+	identity map[string]string // of the target
+	store    cms.Store
+	kept     *cms.Coordinator // the state of the work, in store
+	writer   string           // names the session
+	failed   bulk.Recorder
+	longest  int64 // source that is sent, in bytes
+	ledger   *rollback.Ledger
+	sender   worker.Destination
+}
+
+// openReceiver connects to the target and opens what belongs to it. What was opened is added to all, beside an error too.
+func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resources, all *opened) (r receiver, err error) {
+	o.target.Log = log
+	if r.client, err = target.New(ctx, o.target); err != nil {
+		return r, err
+	}
+	v, err := askTarget(ctx, r.client, log)
+	if err != nil {
+		return r, err
+	}
+	store, err := in.openStore(ctx, o, log, all)
+	if err != nil {
+		return r, err
+	}
+	r.store, r.writer = in.counters.Store(store), newHolder()
+	if r.kept, err = cms.New(cms.Config{Store: r.store, Creator: r.writer}); err != nil {
+		return r, err
+	}
+	var closeRecorder func() error
+	if r.failed, closeRecorder, err = openRecorder(ctx, o, r.kept, r.writer); err != nil {
+		return r, err
+	}
+	*all = append(*all, closeRecorder)
+	if r.longest, err = longestSource(ctx, o, r.client, log); err != nil {
+		return r, err
+	}
+	r.identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
+	r.ledger = &rollback.Ledger{API: r.client, Records: r.kept, Log: log}
+	r.sender = worker.ToCluster(in.counters.Sender(r.client), in.limits(o, r.client, log))
+	return r, nil
+}
+
+// openStore returns the store of a slot's daemon, or opens that of the options and holds a permit there until all is closed.
+func (in *resources) openStore(ctx context.Context, o options, log *slog.Logger, all *opened) (cms.Store, error) {
+	if in.store != nil {
+		return in.store, nil
+	}
+	store, closeStore, err := openStore(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	*all = append(*all, closeStore, in.holdPermit(ctx, o, store, log))
+	return store, nil
 }

@@ -26,18 +26,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// wire puts the parts together; done closes them.
+// wire puts the parts together; the function that is returned closes them.
 func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting, in *resources) (*worker.Session, func() error, error) {
-	var closers []func() error
-	done := func() error {
-		var errs []error
-		for i := len(closers) - 1; i >= 0; i-- {
-			errs = append(errs, closers[i]())
-		}
-		return errors.Join(errs...)
-	}
+	var all opened
 	give := func(err error) (*worker.Session, func() error, error) {
-		return nil, nil, errors.Join(err, done())
+		return nil, nil, errors.Join(err, all.close())
 	}
 	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
@@ -57,14 +50,10 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	if err != nil {
 		return give(err)
 	}
-	closers = append(closers, closeDest)
-	store := in.store
-	if store == nil {
-		var closeStore func() error
-		if store, closeStore, err = openStore(ctx, o); err != nil {
-			return give(err)
-		}
-		closers = append(closers, closeStore, in.holdPermit(ctx, o, store, log))
+	all = append(all, closeDest)
+	store, err := in.openStore(ctx, o, log, &all)
+	if err != nil {
+		return give(err)
 	}
 	rules := o.coordination(in.counters.Store(store), writer)
 	rules.LeastExponent, rules.Tries = o.leastExponent, o.tries
@@ -76,7 +65,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	if err != nil {
 		return give(err)
 	}
-	closers = append(closers, closeRecorder)
+	all = append(all, closeRecorder)
 	if client != nil {
 		s.Ledger = &rollback.Ledger{API: client, Records: s.Coordinator, Log: log}
 		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Log: log}, o.guard.tune
@@ -89,7 +78,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	if client != nil {
 		s.Runner.MaxBody = maxBody(client, log)
 	}
-	return s, done, nil
+	return s, all.close, nil
 }
 
 // newHolder names this process so that its leases are never taken for another's.
