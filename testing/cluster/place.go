@@ -22,6 +22,25 @@ type place struct {
 // a node needs seconds until it listens, and must find its port free then.
 const lowPort, highPort = 20000, 32768
 
+// FreeAddress returns an address on loopback where nothing listens, of such a port.
+func FreeAddress() (string, error) {
+	l, err := listenBelow()
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// listenBelow listens on a free port of those.
+func listenBelow() (l net.Listener, err error) {
+	for range 1000 {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowPort+rand.IntN(highPort-lowPort))); err == nil {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("free port: %w", err)
+}
+
 // free finds places on loopback where nobody listens, the first with the given HTTP port unless that is 0.
 func free(count, port int) ([]place, error) {
 	var held []net.Listener
@@ -38,14 +57,12 @@ func free(count, port int) ([]place, error) {
 		return err
 	}
 	find := func() (int, error) {
-		var err error
-		for range 1000 {
-			port := lowPort + rand.IntN(highPort-lowPort)
-			if err = listen(port); err == nil {
-				return port, nil
-			}
+		l, err := listenBelow()
+		if err != nil {
+			return 0, err
 		}
-		return 0, fmt.Errorf("free port: %w", err)
+		held = append(held, l)
+		return l.Addr().(*net.TCPAddr).Port, nil
 	}
 	var places []place
 	for range count {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,18 +40,11 @@ type machines struct {
 	all   []*machine
 }
 
-// freeAddress returns an address on loopback where nothing listens. Its port is below those that the system hands out for outgoing
-// connections, so that it stays free until a program listens there, and below those of the clusters.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	for range 1000 {
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(10000))); err == nil {
-			must(t, l.Close())
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
+	address, err := cluster.FreeAddress()
+	must(t, err)
+	return address
 }
 
 // newMachines starts a migration on all.
