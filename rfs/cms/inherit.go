@@ -183,8 +183,8 @@ func (c *Coordinator) carryOut(ctx context.Context, p takeover) error {
 	return nil
 }
 
-// adopt makes successors this program's that exist already.
-func (c *Coordinator) adopt(ctx context.Context, b budget, items []Item) error {
+// claimForeign makes successors this program's that exist already.
+func (c *Coordinator) claimForeign(ctx context.Context, b budget, items []Item) error {
 	for _, it := range items {
 		_, v, err := c.apply(ctx, b, it.ID, ClaimForeign{Creator: it.CreatorID, Exponent: int(it.Exponent), End: it.End})
 		switch {

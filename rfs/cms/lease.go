@@ -222,8 +222,8 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 		return l.failed("create successor of", err)
 	}
 	if created < len(items) { // whose are those that exist?
-		if err := l.c.adopt(ctx, createBudget.before(l.end), items); err != nil {
-			return l.failed("adopt successor of", err)
+		if err := l.c.claimForeign(ctx, createBudget.before(l.end), items); err != nil {
+			return l.failed("claim successor of", err)
 		}
 	}
 	last, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID, Complete{Holder: l.Holder, Successors: it.Successors})

@@ -173,12 +173,12 @@ func planTakeover(root string, items map[string]Item) (t takeover) {
 	if !incomplete {
 		t = takeover{}
 	}
-	adopted := map[string]bool{}
+	claimed := map[string]bool{}
 	for _, id := range t.ClaimForeign {
-		adopted[id] = true
+		claimed[id] = true
 	}
 	for id, it := range items {
-		if it.Open() && it.foreignCursor() && !adopted[id] {
+		if it.Open() && it.foreignCursor() && !claimed[id] {
 			t.Replace = append(t.Replace, id)
 		}
 	}

@@ -37,7 +37,7 @@ func (x chainItem) item() Item {
 func TestOnlyWhatAnotherEngineLeftHalfDoneIsTakenOver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		items                   []chainItem
-		restart, adopt, replace []int64
+		restart, claim, replace []int64
 	}{
 		"nothing there":                 {},
 		"seeded":                        {items: []chainItem{{open: true}}},
@@ -53,9 +53,9 @@ func TestOnlyWhatAnotherEngineLeftHalfDoneIsTakenOver(t *testing.T) {
 		"ours":                          {items: []chainItem{{ours: true, mark: 50, next: []int64{50}}, {cursor: 50, ours: true, open: true}}},
 		"ours, half handed off":         {items: []chainItem{{ours: true, open: true, mark: 50, next: []int64{50}}}},
 		"ours, then theirs":             {items: []chainItem{{ours: true, mark: 50, next: []int64{50}}, {cursor: 50, ours: true, mark: 60, next: []int64{90}}, {cursor: 90, open: true}}, restart: []int64{50}, replace: []int64{90}},
-		"theirs at our watermark":       {items: []chainItem{{ours: true, mark: 50, next: []int64{50}}, {cursor: 50, open: true}}, adopt: []int64{50}},
-		"replaced at our watermark":     {items: []chainItem{{ours: true, mark: 50, next: []int64{50}}, {cursor: 50, status: StatusReplaced}}, adopt: []int64{50}},
-		"theirs at ours, handed off":    {items: []chainItem{{ours: true, mark: 50, next: []int64{50}}, {cursor: 50, next: []int64{80}}, {cursor: 80, open: true}}, adopt: []int64{50}, replace: []int64{80}},
+		"theirs at our watermark":       {items: []chainItem{{ours: true, mark: 50, next: []int64{50}}, {cursor: 50, open: true}}, claim: []int64{50}},
+		"replaced at our watermark":     {items: []chainItem{{ours: true, mark: 50, next: []int64{50}}, {cursor: 50, status: StatusReplaced}}, claim: []int64{50}},
+		"theirs at ours, handed off":    {items: []chainItem{{ours: true, mark: 50, next: []int64{50}}, {cursor: 50, next: []int64{80}}, {cursor: 80, open: true}}, claim: []int64{50}, replace: []int64{80}},
 		"theirs at our watermark, done": {items: []chainItem{{ours: true, mark: 50, next: []int64{50}}, {cursor: 50}}},
 		"stray":                         {items: []chainItem{{ours: true}, {cursor: 50, open: true}}, replace: []int64{50}},
 	} {
@@ -67,7 +67,7 @@ func TestOnlyWhatAnotherEngineLeftHalfDoneIsTakenOver(t *testing.T) {
 			}
 			got := planTakeover(ItemID{Index: "a"}.String(), items)
 			for what, pair := range map[string][2][]int64{
-				"restart": {cursors(t, got.Restart), tc.restart}, "claim foreign": {cursors(t, got.ClaimForeign), tc.adopt}, "replace": {cursors(t, got.Replace), tc.replace},
+				"restart": {cursors(t, got.Restart), tc.restart}, "claim foreign": {cursors(t, got.ClaimForeign), tc.claim}, "replace": {cursors(t, got.Replace), tc.replace},
 			} {
 				if !slices.Equal(pair[0], pair[1]) {
 					t.Errorf("%s %v, want %v", what, pair[0], pair[1])
@@ -129,13 +129,13 @@ func TestTakeoverResults(t *testing.T) {
 		{"restart after it", Restart{GraceMs: 5000}, held, 105_001, Applied},
 		{"replace under a lease", Replace{GraceMs: 5000}, held, 104_000, Held},
 		{"replace after it", Replace{GraceMs: 5000}, held, 105_001, Applied},
-		{"adopt under a lease", ClaimForeign{}, held, 104_000, Applied},
+		{"claim foreign under a lease", ClaimForeign{}, held, 104_000, Applied},
 		{"replace what is done", Replace{}, done, 1, Done},
 		{"replace a root", Replace{}, chainItem{open: true}.item(), 1, Already},
-		{"adopt a root", ClaimForeign{}, chainItem{open: true}.item(), 1, Already},
+		{"claim foreign a root", ClaimForeign{}, chainItem{open: true}.item(), 1, Already},
 		{"restart another version", Restart{}, other, 1, Foreign},
 		{"replace another version", Replace{}, other, 1, Foreign},
-		{"adopt another version", ClaimForeign{}, other, 1, Foreign},
+		{"claim foreign another version", ClaimForeign{}, other, 1, Foreign},
 	} {
 		if _, v := tc.t.Apply(tc.it, tc.now); v != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, v, tc.want)

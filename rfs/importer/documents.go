@@ -23,7 +23,7 @@ const (
 	filtered
 )
 
-// decide decides what is done with a pair; of one that fails, reason and detail are set. An error
+// decide returns what is done with a pair; of one that fails, reason and detail are set. An error
 // is the whole process's, such as a missing index.
 func (r *run) decide(ctx context.Context, p *pair) (decision, error) {
 	if v := p.decide(r.Types, r.IncludeSystem); v != good {
@@ -32,7 +32,7 @@ func (r *run) decide(ctx context.Context, p *pair) (decision, error) {
 	return good, r.ensure(ctx, p.action.Index)
 }
 
-// decide decides what is done with a pair whose index exists.
+// decide returns what is done with a pair whose index exists.
 func (p *pair) decide(types Types, includeSystem bool) decision {
 	index := p.action.Index
 	if p.reason == "" && !ValidIndex(index) {

@@ -157,7 +157,7 @@ func poison(t *testing.T, s cms.Store) {
 		t.Fatal(err)
 	}
 	if err := c.Reopen(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
-		t.Errorf("unfail of an open item: %v", err)
+		t.Errorf("reopening of an open item: %v", err)
 	}
 	if l, err = c.AcquireNext(ctx, "h", nil); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func poison(t *testing.T, s cms.Store) {
 		t.Fatal(err)
 	}
 	if err := c.Reopen(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
-		t.Errorf("unfail of a completed item: %v", err)
+		t.Errorf("reopening of a completed item: %v", err)
 	}
 	if err := c.Cancel(ctx, id, "operator"); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("cancel of a completed item: %v", err)

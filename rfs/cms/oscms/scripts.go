@@ -145,7 +145,7 @@ s.status = 'FAILED';
 s.failure = params.reason;
 `
 
-	unfailScript = prelude + `
+	reopenScript = prelude + `
 if (num(s.completedAt) == 0) { ctx.op = 'none'; return; }
 if (s.status != 'FAILED') { refuse('done'); }
 s.remove('completedAt');
@@ -199,7 +199,7 @@ s.completedAt = high(1L, now / 1000);
 s.status = 'REPLACED';
 `
 
-	adoptScript = takeoverPrelude + `
+	claimForeignScript = takeoverPrelude + `
 if (!foreignCursor(s, ctx._id)) { ctx.op = 'none'; return; }
 for (String field : params.fields) { s.remove(field); }
 s.leaseHolderId = null;
@@ -247,7 +247,7 @@ func script(t cms.Transition) string {
 	case cms.Fail:
 		return failScript
 	case cms.Reopen:
-		return unfailScript
+		return reopenScript
 	case cms.Reclaim:
 		return reclaimScript
 	case cms.Restart:
@@ -255,7 +255,7 @@ func script(t cms.Transition) string {
 	case cms.Replace:
 		return replaceScript
 	case cms.ClaimForeign:
-		return adoptScript
+		return claimForeignScript
 	}
 	return ""
 }
