@@ -41,7 +41,7 @@ type Config struct {
 	// Scheduler has the hints about the order of work; nil: none. Position returns the node's position in the fleet.
 	Scheduler *schedule.Scheduler
 	Position  func() schedule.NodePosition
-	// Scales says that the fleet has a scaler, whose state is read and reported.
+	// Scales means that the fleet has a scaler, whose state is read and reported.
 	Scales bool
 	// EndWhenDone makes Run return when no work is left.
 	EndWhenDone bool

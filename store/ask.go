@@ -160,8 +160,8 @@ func (s *Store) TakeLeadership() error {
 	return err
 }
 
-// transfer begins to transfer the leadership of this node to another voter. It does not wait: Raft answers nobody any more when it
-// is shut down meanwhile.
+// transfer begins to transfer the leadership of this node to another voter. It does not wait, since
+// Raft does not answer when it is shut down meanwhile.
 func (s *Store) transfer(id string) error {
 	f := s.raft.GetConfiguration()
 	if err := f.Error(); err != nil {

@@ -28,7 +28,7 @@ import (
 // generations are small repositories made by real clusters.
 var generations = []string{"elasticsearch-1.7", "elasticsearch-5.6", "opensearch-2.19"}
 
-// unpack gives the folder of a repository of testdata and the names of its blobs.
+// unpack returns the folder of a repository of testdata and the names of its blobs.
 func unpack(t *testing.T, name string) (dir string, blobs []string) {
 	t.Helper()
 	z, err := zip.OpenReader(filepath.Join("testdata", name+".zip"))

@@ -285,7 +285,7 @@ func absence(s *snapshot.Snapshot, index string, shard int) string {
 	return ""
 }
 
-// first says whether a file or blob is met for the first time.
+// first reports whether a file or blob is met for the first time.
 func (k *checker) first(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -336,7 +336,7 @@ func (k *checker) files(ctx context.Context, s *snapshot.Shard, at finding) erro
 	return nil
 }
 
-// differs says how a blob differs from what its manifest says of it; "" when it does not.
+// differs returns how a blob differs from what its manifest says of it; "" when it does not.
 func (k *checker) differs(s *snapshot.Shard, f snapshot.File, blob repo.Blob) string {
 	size, ok := k.present[blob.Name]
 	switch {
@@ -348,7 +348,7 @@ func (k *checker) differs(s *snapshot.Shard, f snapshot.File, blob repo.Blob) st
 	return ""
 }
 
-// blobsOnly gives the files as their blobs hold them: of small files the manifest has a
+// blobsOnly returns the files as their blobs hold them: of small files the manifest has a
 // copy, which readers prefer, but the blob must be whole as well.
 func blobsOnly(s *snapshot.Shard) lucene.Directory {
 	bare := *s

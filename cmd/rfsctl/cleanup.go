@@ -44,7 +44,7 @@ func cleanupCommand() *cli.Command {
 func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	s, err := openCoordination(ctx, call, o.Stored)
 	if errors.Is(err, cms.ErrStoreGone) && (o.Force.Yes || o.Trial.Only) {
-		return dropRest(ctx, call, o.Stored) // half of it is gone already, so that nobody can open it any more
+		return dropRest(ctx, call, o.Stored) // half of it is gone already, so that it cannot be opened any more
 	}
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func openCluster(ctx context.Context, call *config.Call, c config.Cluster, role,
 	return &coordination{store: store, place: client.Name(), client: client, close: client.Close}, nil
 }
 
-// hasSession refuses a session that nobody began: opening its store would make its indices.
+// hasSession returns an error for a session that was never begun: opening its store would create its indices.
 func hasSession(ctx context.Context, client *target.Client, session string) error {
 	index := oscms.ControlIndex(session)
 	status, _, err := client.Do(ctx, http.MethodHead, "/"+index, nil, nil)

@@ -172,7 +172,7 @@ func (p *pageProxy) known(r *http.Request) bool {
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // browse opens an address in the user's browser by way of a file that only this user can read: the
-// arguments of a program are visible to everybody. Without a browser the printed address has to do.
+// arguments of a program are visible to every user. Without a browser only the address is printed.
 func browse(ctx context.Context, address string) (forget func()) {
 	nothing := func() {}
 	program := "xdg-open"

@@ -33,14 +33,14 @@ type controlPipe struct {
 	every       time.Duration // between samples; 0: none
 	first       daemon.Order  // options, hints and bounds of the begin
 	level       slog.LevelVar
-	parent      *os.File // nil: nobody
+	parent      *os.File // nil: the process has no parent that listens
 	orders      *bufio.Scanner
 
 	stop    chan struct{} // ends the sampling
 	sampler sync.WaitGroup
 
 	mu  sync.Mutex // of out
-	out *os.File   // nil: nobody listens, or the final record is sent
+	out *os.File   // nil: no parent listens, or the final record is sent
 }
 
 // openControlPipe opens the pipes. It returns the settings with those that come through them.

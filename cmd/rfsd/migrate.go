@@ -174,7 +174,7 @@ func runShown(ctx context.Context, m *worker.Migration, shown *foreground.Comman
 	return sum, err
 }
 
-// request says what is read of the snapshot.
+// request returns what is read of the snapshot.
 func (o options) request() worker.Request {
 	return worker.Request{
 		SnapshotName: o.snapshot, Session: o.session, Indices: o.indices, IncludeSystem: o.includeSystem,

@@ -267,7 +267,7 @@ func (r *report) indexCounts() (created, existed, failed int) {
 	return created, existed, failed
 }
 
-// safety says whether others may write to the migrated indices.
+// safety reports whether others may write to the migrated indices.
 func safety(from, now time.Time) string {
 	if !now.Before(from) {
 		return "safe to write: yes"

@@ -18,7 +18,7 @@ import (
 type owner struct {
 	file   *os.File
 	holder string
-	dead   []string // holders of former processes whose leases nobody freed yet
+	dead   []string // holders of former processes whose leases are not freed yet
 }
 
 // claimOwnership takes the lock. Without a file (a coordinator file is its own proof)

@@ -38,9 +38,9 @@ const certificateLook = 4 * time.Second
 
 // openAPI opens a node to operators; stop closes it and waits. streams take Raft's connections; nil: none.
 func openAPI(o config.API, d *daemon.Daemon, id *cert.Identity, streams *api.Streams, log *slog.Logger) (stop func() error, err error) {
-	operators, everybody := socketPath(o.Socket, "operator.sock"), socketPath(o.StatusSocket, "status.sock")
+	operators, readers := socketPath(o.Socket, "operator.sock"), socketPath(o.StatusSocket, "status.sock")
 	server, err := api.New(api.Config{
-		Socket: operators, StatusSocket: everybody, Listen: o.Listen, Identity: id, Hosts: o.Hosts, Page: web.Handler(), Raft: streams, Refused: d.ConnectionRefused, Log: log,
+		Socket: operators, StatusSocket: readers, Listen: o.Listen, Identity: id, Hosts: o.Hosts, Page: web.Handler(), Raft: streams, Refused: d.ConnectionRefused, Log: log,
 	}, d)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func openAPI(o config.API, d *daemon.Daemon, id *cert.Identity, streams *api.Str
 	return func() error {
 		cancel()
 		running.Wait()
-		return errors.Join(served, removeSockets(operators, everybody))
+		return errors.Join(served, removeSockets(operators, readers))
 	}, nil
 }
 

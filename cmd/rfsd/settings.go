@@ -11,7 +11,7 @@ import (
 )
 
 // nodeSettings returns what is given to a node: by the file, over it by the environment, and over that by the command line. It
-// refuses secrets on the command line, where everybody on the machine sees them.
+// refuses secrets on the command line, where every user of the machine sees them.
 func nodeSettings(call *config.Call, file string) (config.Values, error) {
 	for _, name := range call.Exposed() {
 		return nil, config.Usage("--%s holds a secret, which would be visible to other users of this machine: %s", name, secretWay(name))

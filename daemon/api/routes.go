@@ -35,7 +35,7 @@ type route struct {
 }
 
 var (
-	everybody = []cert.Role{cert.Reader, cert.Operator, cert.Node}
+	allRoles  = []cert.Role{cert.Reader, cert.Operator, cert.Node}
 	operators = []cert.Role{cert.Operator}
 )
 
@@ -73,24 +73,24 @@ type (
 // routes returns the whole API.
 func routes() []route {
 	return []route{
-		{method: "GET", path: "/v1/status", roles: everybody, summary: "Node, workers and migration, with its age", answer: status.Report{}, serve: (*Server).status},
-		{method: "GET", path: "/v1/stream", roles: everybody, summary: "The status again whenever it changes, as server-sent events", serve: (*Server).stream},
-		{method: "GET", path: "/v1/items", roles: everybody, summary: "Work items and their sums", query: []string{"id", "index", "state", "limit"}, answer: status.ItemList{}, serve: (*Server).items},
-		{method: "GET", path: "/v1/events", roles: everybody, summary: "Events, newest last", query: []string{"limit"}, answer: []status.Event{}, serve: (*Server).events},
-		{method: "GET", path: "/v1/failures", roles: everybody, summary: "What was given up, by reason, and refused documents", query: []string{"index"}, answer: status.Failures{}, serve: (*Server).failures},
+		{method: "GET", path: "/v1/status", roles: allRoles, summary: "Node, workers and migration, with its age", answer: status.Report{}, serve: (*Server).status},
+		{method: "GET", path: "/v1/stream", roles: allRoles, summary: "The status again whenever it changes, as server-sent events", serve: (*Server).stream},
+		{method: "GET", path: "/v1/items", roles: allRoles, summary: "Work items and their sums", query: []string{"id", "index", "state", "limit"}, answer: status.ItemList{}, serve: (*Server).items},
+		{method: "GET", path: "/v1/events", roles: allRoles, summary: "Events, newest last", query: []string{"limit"}, answer: []status.Event{}, serve: (*Server).events},
+		{method: "GET", path: "/v1/failures", roles: allRoles, summary: "What was given up, by reason, and refused documents", query: []string{"index"}, answer: status.Failures{}, serve: (*Server).failures},
 		{method: "GET", path: "/v1/logs", roles: operators, summary: "Last log lines of node and workers", query: []string{"limit"}, answer: []status.LogLine{}, serve: (*Server).logs},
-		{method: "GET", path: "/v1/report", roles: everybody, summary: "An account of the migration: state, items, lease times, refused documents, events", answer: status.Account{}, serve: (*Server).account},
+		{method: "GET", path: "/v1/report", roles: allRoles, summary: "An account of the migration: state, items, lease times, refused documents, events", answer: status.Account{}, serve: (*Server).account},
 		{method: "GET", path: "/v1/orders", roles: operators, summary: "Orders and what became of them, newest first, as the store has them now", query: []string{"id"}, answer: []status.Order{}, serve: (*Server).orders},
 		{method: "POST", path: "/v1/pause", roles: operators, summary: "Every worker of the fleet hands off and waits", answer: Ordered{}, serve: (*Server).pause},
 		{method: "POST", path: "/v1/resume", roles: operators, summary: "The fleet works again, or the named nodes that were drained", body: Chosen{}, answer: Ordered{}, serve: nodeOrder("resume", "resumed")},
 		{method: "POST", path: "/v1/drain", roles: operators, summary: "Every worker of the fleet hands off, or of the named nodes, because they are going to stop", body: Chosen{}, answer: Ordered{}, serve: nodeOrder("drain", "draining")},
 		{method: "POST", path: "/v1/scale", roles: operators, summary: "Wanted number of workers of the fleet", body: Scaling{}, answer: Ordered{}, serve: (*Server).scale},
-		{method: "GET", path: "/v1/openapi.json", roles: everybody, summary: "This description", serve: (*Server).describe},
-		{method: "GET", path: "/metrics", roles: everybody, summary: "Metrics as Prometheus reads them", serve: (*Server).metrics},
-		{method: "GET", path: "/healthz", roles: everybody, summary: "200 while the process need not be started again", answer: Done{}, serve: (*Server).healthz},
-		{method: "GET", path: "/readyz", roles: everybody, summary: "200 while the node works for the migration", answer: Done{}, serve: (*Server).readyz},
-		{method: "GET", path: "/{$}", roles: everybody, summary: "The status page", serve: (*Server).page},
-		{method: "GET", path: "/page/{file}", roles: everybody, summary: "Parts of the status page", serve: (*Server).page},
+		{method: "GET", path: "/v1/openapi.json", roles: allRoles, summary: "This description", serve: (*Server).describe},
+		{method: "GET", path: "/metrics", roles: allRoles, summary: "Metrics as Prometheus reads them", serve: (*Server).metrics},
+		{method: "GET", path: "/healthz", roles: allRoles, summary: "200 while the process need not be started again", answer: Done{}, serve: (*Server).healthz},
+		{method: "GET", path: "/readyz", roles: allRoles, summary: "200 while the node works for the migration", answer: Done{}, serve: (*Server).readyz},
+		{method: "GET", path: "/{$}", roles: allRoles, summary: "The status page", serve: (*Server).page},
+		{method: "GET", path: "/page/{file}", roles: allRoles, summary: "Parts of the status page", serve: (*Server).page},
 	}
 }
 

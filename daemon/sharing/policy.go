@@ -8,7 +8,7 @@ import (
 
 // Trust is how far a node believes a record.
 type Trust struct {
-	// Doubt says why the record's Signed settings are not taken, and what to do; "" when they are.
+	// Doubt is the reason why the record's Signed settings are not taken, and what to do; "" when they are.
 	Doubt string
 }
 

@@ -217,7 +217,7 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 		c.store95.add(c.clock.Read().Mono - before.Mono)
 		switch {
 		case errors.Is(err, ErrConflict), errors.Is(err, ErrNotFound):
-			return nil, it, Held, nil // somebody else was quicker
+			return nil, it, Held, nil // another worker was first
 		case err != nil && (errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil):
 			if ctx.Err() == nil {
 				it, err = c.get(ctx, id)
@@ -271,7 +271,7 @@ func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease
 // stop: a lease that was granted and is not known of would keep the item from others.
 const acquireTimeout = 3 * time.Second
 
-// outlive gives a context that ends some time after ctx does. done frees it.
+// outlive returns a context that ends some time after ctx does. done frees it.
 func outlive(ctx context.Context, more time.Duration) (longer context.Context, done func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(more, cancel) })

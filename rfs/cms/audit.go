@@ -21,7 +21,7 @@ type AuditReport struct {
 	Stray    []string // ids of items that no chain reaches
 }
 
-// Clean says that every chain is whole and ended: documents are complete but for
+// Clean reports whether every chain is whole and ended: documents are complete but for
 // the items in Failed.
 func (r AuditReport) Clean() bool { return r.Open == 0 && len(r.Repaired) == 0 }
 
@@ -140,7 +140,7 @@ func (c *Coordinator) checkChains(ctx context.Context, rep *AuditReport, roots m
 	slices.Sort(rep.Repaired)
 	slices.Sort(rep.Failed)
 	slices.Sort(rep.Stray)
-	for _, id := range rep.Failed { // whoever marked it may have died before it said so
+	for _, id := range rep.Failed { // the worker that marked it may have died before it reported it
 		if missing[why[id]] {
 			continue // said once for the whole index
 		}

@@ -22,7 +22,7 @@ type Clock interface {
 // instant is a point in time on all three clocks.
 type instant Reading
 
-// after gives the instant d later on all three clocks.
+// after returns the instant d later on all three clocks.
 func (r Reading) after(d time.Duration) instant {
 	return instant{Wall: r.Wall.Add(d), Mono: r.Mono + d, Boot: r.Boot + d}
 }

@@ -28,7 +28,7 @@ type Config struct {
 	MaxLease      time.Duration // default 6 h
 	MaxAttempts   int           // in a row without progress, after which an item is leased to work on alone; default 5
 	SkewTolerance time.Duration // 0 = off
-	// Shared says that workers of another engine use the queue: margin and grace
+	// Shared means that workers of another engine use the queue: margin and grace
 	// are then fixed at 15 s and 5 s, and the initial lease is at least 2 min.
 	Shared bool
 	// LeastExponent is the least lease exponent of the items this process creates: a hint for big

@@ -20,7 +20,7 @@ const (
 	linger = time.Second
 )
 
-// Small says which items may be leased together with others, and how many.
+// Small states which items may be leased together with others, and how many.
 type Small struct {
 	Items int                 // leases of a group, at most; up to 1: none are leased together
 	Bytes int64               // of all items of a group, at most

@@ -10,7 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// ForeignWorker says that a worker of another engine is active on the queue, which is
+// ForeignWorker means that a worker of another engine is active on the queue, which is
 // why it cannot be taken over. It is a fault.ErrConfig.
 type ForeignWorker struct {
 	Holder string

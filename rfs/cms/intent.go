@@ -29,7 +29,7 @@ type Intent struct {
 	Workers *int      // wanted number of workers of the fleet; nil: each node decides
 	Drained []string  // nodes, by name, that hand everything off and take nothing, whatever the state is
 	Who     string    // wrote it
-	When    time.Time // by the store's clock; zero when nobody wrote one
+	When    time.Time // by the store's clock; zero when there is none
 
 	Orders    []Order   // that are kept, oldest first
 	Sequence  int64     // of the last order; 0 when a node of the former release wrote the record
@@ -55,10 +55,10 @@ const (
 	maxNodeName = 256
 )
 
-// Drains says whether a node is to hand off and take nothing.
+// Drains reports whether a node is to hand off and take nothing.
 func (i Intent) Drains(node string) bool { return i.State == Drain || slices.Contains(i.Drained, node) }
 
-// Same says whether both want the same, whoever wrote it.
+// Same reports whether both want the same; authors may differ.
 func (i Intent) Same(o Intent) bool {
 	number := i.Workers == nil && o.Workers == nil || i.Workers != nil && o.Workers != nil && *i.Workers == *o.Workers
 	return number && i.State == o.State && slices.Equal(i.Drained, o.Drained)
@@ -76,7 +76,7 @@ type intentBody struct {
 	Forgotten int64   `json:"forgotten,omitempty"` // epoch ms
 }
 
-// Intent reads what the operator wants; to run, when nobody has said anything.
+// Intent reads the operator's desired state; without a record it is to run.
 func (c *Coordinator) Intent(ctx context.Context) (Intent, error) {
 	r, err := c.record(ctx, fleetIntent)
 	if errors.Is(err, ErrNotFound) {

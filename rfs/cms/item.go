@@ -1,8 +1,8 @@
-// Package cms says who works on which part of the migration until when.
+// Package cms coordinates workers: which of them works on which part of the migration, and until when.
 //
 // A shard of the snapshot is a chain of items. An item covers the ordinals of
 // its shard from its cursor to the cursor of its successor (or to the end). One
-// worker at a time leases an item; whoever loses it in the middle leaves a
+// worker at a time leases an item; one that loses it in the middle leaves a
 // successor or a recorded watermark behind. The rules are pure functions
 // (transition.go); stores apply them atomically under their own clock
 // (boltcms, oscms); the Coordinator is what a worker talks to.
@@ -53,7 +53,7 @@ type ItemID struct {
 	Cursor int64  // first ordinal of the range, or byte
 }
 
-// String gives the wire id: base64url of the name without padding, shard and
+// String returns the wire id: base64url of the name without padding, shard and
 // cursor in decimal, joined by "__". Items of other kinds begin with their kind and a colon.
 func (id ItemID) String() string {
 	kind := ""
@@ -117,7 +117,7 @@ func ParseID(s string) (ItemID, error) {
 		return ItemID{}, badID(s)
 	}
 	id := ItemID{Kind: kind, Index: string(raw), Shard: int(sh), Cursor: cur}
-	if id.String() != s { // leading zeros, signs: not an id that anybody wrote
+	if id.String() != s { // leading zeros, signs: not an id that a store holds
 		return ItemID{}, badID(s)
 	}
 	return id, nil
@@ -140,7 +140,7 @@ func badID(s string) error {
 	return fmt.Errorf("%q is no work item id: %w", s, fault.ErrCorrupt)
 }
 
-// Counts says what became of the ordinals of a range. Indexed, Kept, Failed and
+// Counts is what became of the ordinals of a range. Indexed, Kept, Failed and
 // Filtered add up to Live; a range is done when Ordinals says so.
 type Counts struct {
 	Ordinals int64 `json:"ordinals"` // ordinals passed: documents, deleted ones, children
@@ -164,7 +164,7 @@ type Counts struct {
 	Replaced int64 `json:"replaced,omitempty"`
 }
 
-// Add gives the sum.
+// Add returns the sum.
 func (c Counts) Add(o Counts) Counts {
 	return Counts{
 		Ordinals: c.Ordinals + o.Ordinals, Live: c.Live + o.Live, Indexed: c.Indexed + o.Indexed,
@@ -222,7 +222,7 @@ func (e *Exponent) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// NewItem is a free item that nobody held yet, as it is seeded or as a successor is created.
+// NewItem returns a free item that was never leased, as it is seeded or as a successor is created.
 func NewItem(id string, creator string, exponent int) Item {
 	return Item{ID: id, ScriptVersion: ScriptVersion, CreatorID: creator, Exponent: Exponent(max(0, exponent))}
 }
@@ -258,10 +258,10 @@ func newOf(id string, of Root, creator string, exponent int) Item {
 // Range parses the item's id; not for SetupID.
 func (it Item) Range() (ItemID, error) { return ParseID(it.ID) }
 
-// Open says that the item is not completed.
+// Open reports whether the item is not completed.
 func (it Item) Open() bool { return it.CompletedAt == 0 }
 
-// FailedItem says that the item was given up.
+// FailedItem reports whether the item was given up.
 func (it Item) FailedItem() bool { return it.CompletedAt != 0 && it.Status == StatusFailed }
 
 // SuccessorIDs splits the stored successors; nil when there are none.

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Cause says why an item is given back before its end.
+// Cause is the reason why an item is given back before its end.
 type Cause string
 
 // Causes. Only CauseNone counts as an acquisition without progress.
@@ -162,7 +162,7 @@ func (l *Lease) progress(ctx context.Context, b budget, p Progress) error {
 	return l.expect(v, Applied, Already, Done, Mismatch) // the last two are results for the holder only
 }
 
-// Handoff ends the lease at watermark in four steps, each of which anybody can
+// Handoff ends the lease at watermark in four steps, each of which any worker can
 // repeat: name the successor, store its id on the item, create it, complete the
 // item. ErrNoProgress when watermark is not beyond Start.
 func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
@@ -231,8 +231,8 @@ func (l *Lease) finish(ctx context.Context, it Item) error {
 		return l.failed("complete", err)
 	}
 	if v == NoSuccessors || v == Mismatch {
-		// The store forgot an acknowledged write. The item stays open: whoever
-		// leases it next does its range again.
+		// The store forgot an acknowledged write. The item stays open: its
+		// next holder does its range again.
 		return fmt.Errorf("%s: stored successors are not those that were stored (%s): %w", l.ID.Name(), v, fault.ErrLeaseLost)
 	}
 	return l.endsAs(last, v)
@@ -250,7 +250,7 @@ func (l *Lease) endsAs(it Item, v Result) error {
 	return nil
 }
 
-// Ended gives the item as Complete or Handoff left it; false before, and when the lease ended otherwise.
+// Ended returns the item as Complete or Handoff left it; false before, and when the lease ended otherwise.
 func (l *Lease) Ended() (Item, bool) {
 	l.ending.Lock()
 	defer l.ending.Unlock()

@@ -156,7 +156,7 @@ func conflicts(was, is map[string]string) []string {
 
 func difference(key, was, is string) string { return fmt.Sprintf("%s was %q, is %q", key, was, is) }
 
-// Settings gives the settings the session was begun with, or ErrNotFound.
+// Settings returns the settings the session was begun with, or ErrNotFound.
 func (c *Coordinator) Settings(ctx context.Context) (map[string]string, error) {
 	r, err := c.record(ctx, kindMeta)
 	if err != nil {

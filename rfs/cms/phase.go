@@ -15,7 +15,7 @@ const (
 	DocsPhase     = "docs"
 )
 
-// States of phase records and index entries. A phase nobody began has no record.
+// States of phase records and index entries. A phase that was never begun has no record.
 const (
 	PhaseNotStarted = "NOT_STARTED"
 	PhaseSetup      = "SETUP"
@@ -60,7 +60,7 @@ func SnapshotName(session string, settings map[string]string) string {
 // Phase is the record of a phase.
 type Phase struct {
 	Name     string
-	State    string // "" when nobody began
+	State    string // "" when never begun
 	Holder   string
 	Expire   time.Time // of the holder's lease, by the store's clock; zero: free
 	Attempts int
@@ -70,7 +70,7 @@ type Phase struct {
 	Updated  time.Time
 }
 
-// Over says that nobody needs to work on the phase any more.
+// Over reports whether the phase has ended: no worker needs to work on it any more.
 func (p Phase) Over() bool { return p.State == PhaseCompleted || p.State == PhaseFailed }
 
 // phaseSubject is what events of a phase are about.

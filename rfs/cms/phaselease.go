@@ -42,7 +42,7 @@ func (c *Coordinator) AcquirePhase(ctx context.Context, name, holder string) (*P
 	return &PhaseLease{RecordLease: l, Phase: phaseOf(r), c: c}, nil
 }
 
-// PhaseEvent makes sure that the failure of a phase is told, once: whoever marked it may
+// PhaseEvent records the event of a phase's failure, once: the worker that marked the phase may
 // have died before it did.
 func (c *Coordinator) PhaseEvent(ctx context.Context, p Phase) error {
 	if p.State != PhaseFailed {
@@ -80,7 +80,7 @@ func (l *PhaseLease) Release(ctx context.Context, cause Cause, reason string) er
 	return l.Change(ctx, HolderChange{Free: true, Forget: !cause.counted(), Error: reason})
 }
 
-// MovePhase changes the state of a phase that nobody needs to lease, if it is still from
+// MovePhase changes the state of a phase that needs no lease, if it is still from
 // ("" for a phase without a record); moved says whether this call did. body nil keeps the body.
 func (c *Coordinator) MovePhase(ctx context.Context, name, from, to string, body json.RawMessage) (moved bool, err error) {
 	ch, err := c.change(ctx, phaseID(name), kindPhase, func(r Record, now time.Time) (Record, Result) {

@@ -67,7 +67,7 @@ func (c *Coordinator) createRecord(ctx context.Context, r Record) (created bool,
 	return created, nil
 }
 
-// recordOrNew gives the record of that id, which it adds when there is none. Reading comes first: nearly always it is there.
+// recordOrNew returns the record of that id, which it adds when there is none. Reading comes first: nearly always it is there.
 func (c *Coordinator) recordOrNew(ctx context.Context, r Record) (Record, error) {
 	is, err := c.record(ctx, r.ID)
 	if !errors.Is(err, ErrNotFound) {

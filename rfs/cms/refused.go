@@ -44,7 +44,7 @@ func (r Refused) bounded() Refused {
 	return r
 }
 
-// cutText gives the beginning of s: whole characters, at most n bytes.
+// cutText returns the beginning of s: whole characters, at most n bytes.
 func cutText(s string, n int) string {
 	if s = strings.ToValidUTF8(s, "\uFFFD"); len(s) <= n {
 		return s

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// budget says how often and how long a request is repeated.
+// budget is how often and how long a request is repeated.
 type budget struct {
 	tries      int // and one pause less; a long pause has further tries in it
 	first, cap time.Duration

@@ -38,7 +38,7 @@ var (
 	ErrShort = errors.New("not where the item ends")
 )
 
-// NoneAvailable says that work is open but leased by others.
+// NoneAvailable means that work is open but leased by others.
 type NoneAvailable struct {
 	Holder     string    // who holds the lease that ends first
 	NextExpiry time.Time // when, by the store's clock; others may take it a grace later

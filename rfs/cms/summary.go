@@ -21,7 +21,7 @@ type IndexSummary struct {
 type Summary struct {
 	Indices    []IndexSummary // by name
 	Total      IndexSummary   // Index is ""
-	LeasesUpTo int64          // latest expiration of an open item, epoch seconds; 0 when nobody holds one
+	LeasesUpTo int64          // latest expiration of an open item, epoch seconds; 0 when none is leased
 	FirstLease int64          // earliest acquisition that is recorded, epoch ms
 	SetupDone  bool
 }

@@ -12,13 +12,13 @@ const StatusReplaced = "REPLACED"
 // nothing here. Whether it did is told by each document alone: these transitions
 // may be repeated, come late, and be asked for by several at a time.
 
-// foreignCursor says that another engine chose the item's cursor. Every shard begins at 0.
+// foreignCursor reports whether another engine chose the item's cursor. Every shard begins at 0.
 func (it Item) foreignCursor() bool {
 	id, err := it.Range()
 	return err == nil && id.Cursor > 0 && it.Engine != engine
 }
 
-// foreignSuccessors says that another engine handed the item off. This program stores
+// foreignSuccessors reports whether another engine handed the item off. This program stores
 // the cursor of the first successor as the watermark, in the same write.
 func (it Item) foreignSuccessors() bool {
 	if it.Successors == "" {
@@ -29,13 +29,13 @@ func (it Item) foreignSuccessors() bool {
 	return !ok || it.Watermark <= 0 || cursor != strconv.FormatInt(it.Watermark, 10)
 }
 
-// foreignHolder says that a worker of another engine holds the item: an item that no
+// foreignHolder reports whether a worker of another engine holds the item: an item that no
 // worker of ours ever held, or a holder named by a UUID, as the Java tool's are.
 func (it Item) foreignHolder() bool {
 	return it.Holder != "" && (it.Engine != engine || endsInUUID(it.Holder))
 }
 
-// endsInUUID says whether s is "<something>_<8-4-4-4-12 hex digits>".
+// endsInUUID reports whether s is "<something>_<8-4-4-4-12 hex digits>".
 func endsInUUID(s string) bool {
 	const form = "_xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 	if len(s) < len(form) {
@@ -84,7 +84,7 @@ type Replace struct {
 // Name is "replace".
 func (Replace) Name() string { return "replace" }
 
-// Apply ends the item. Nobody holds it then: a worker of the other engine that comes
+// Apply ends the item. It has no holder then: a worker of the other engine that comes
 // back finds that it lost it. A root, and an item of this program, stay as they are.
 func (r Replace) Apply(it Item, now int64) (Item, Result) {
 	switch {
@@ -114,7 +114,7 @@ type ClaimForeign struct {
 // Name is "claim foreign".
 func (ClaimForeign) Name() string { return "claim foreign" }
 
-// Apply begins the item anew, whoever holds it. An item of this program stays as it is.
+// Apply begins the item anew, also when it is leased. An item of this program stays as it is.
 func (a ClaimForeign) Apply(it Item, _ int64) (Item, Result) {
 	switch {
 	case it.ScriptVersion != ScriptVersion:
@@ -135,8 +135,8 @@ type takeover struct {
 
 func (t takeover) empty() bool { return len(t.Restart)+len(t.ClaimForeign)+len(t.Replace) == 0 }
 
-// planTakeover looks at all items of a shard. A chain that is complete stays as it is,
-// whoever did it; in any other, what another engine began is done again.
+// planTakeover looks at all items of a shard. A complete chain stays as it is,
+// of either engine; in any other, what another engine began is done again.
 func planTakeover(root string, items map[string]Item) (t takeover) {
 	type step struct {
 		id      string

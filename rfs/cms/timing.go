@@ -44,7 +44,7 @@ func TriggerAfter(lease time.Duration) time.Duration { return max(lease*3/4, lea
 // SetupLease is the lease of the one who seeds: min(5 min, initial lease).
 func SetupLease(initial time.Duration) time.Duration { return min(setupLease, initial) }
 
-// RightSize gives the exponent for successors from the lease that ends and the
+// RightSize returns the exponent for successors from the lease that ends and the
 // time its holder needed before the first document: under 2.5 % of the lease the
 // successor's lease is halved, over 10 % doubled.
 func RightSize(lease, initial, setup time.Duration) int {

@@ -9,7 +9,7 @@ const (
 	Applied Result = iota + 1
 	// Already: it was so before; a repeated request, or nothing to change.
 	Already
-	// Held: somebody's lease still runs.
+	// Held: another holder's lease still runs.
 	Held
 	// Done: the item is completed.
 	Done
@@ -54,7 +54,7 @@ func ParseResult(s string) (v Result, ok bool) {
 type Transition interface {
 	// Name is the stable name of the kind of transition.
 	Name() string
-	// Apply gives the document after the transition. When the result is neither
+	// Apply returns the document after the transition. When the result is neither
 	// Applied nor Exhausted the document is returned unchanged.
 	Apply(it Item, nowMs int64) (Item, Result)
 }
@@ -93,7 +93,7 @@ func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 	it = attempt(it, a.MaxAttempts)
 	k, next := min(it.Exponent, MaxExponent), Exponent(1)
 	if aloneAfter(it.Attempts, a.MaxAttempts) {
-		// Nobody works while a dead holder's lease runs: these leases begin anew and do not grow with each death.
+		// No work is done while a dead holder's lease runs: these leases begin anew and do not grow with each death.
 		next = 0
 		if before <= a.MaxAttempts {
 			k = 0
@@ -157,7 +157,7 @@ func (p Progress) Apply(it Item, _ int64) (Item, Result) {
 	return it, Applied
 }
 
-// SetSuccessors is the second step of a hand-off: from now on anybody can finish it.
+// SetSuccessors is the second step of a hand-off: from now on any worker can finish it.
 type SetSuccessors struct {
 	Holder       string `json:"holder"`
 	Successors   string `json:"successors"` // ids joined by ","
@@ -209,7 +209,7 @@ type Complete struct {
 func (Complete) Name() string { return "complete" }
 
 // Apply completes the item. The time of the first completion is kept. Whether the
-// lease is over does not matter as long as nobody else took the item.
+// lease is over does not matter as long as no other worker took the item.
 func (c Complete) Apply(it Item, now int64) (Item, Result) {
 	if v := holds(it, c.Holder); v != Applied {
 		if v == Done && it.Status == "" && it.Successors == c.Successors {
@@ -272,7 +272,7 @@ func (r Release) Apply(it Item, _ int64) (Item, Result) {
 	return it, Applied
 }
 
-// Reclaim frees an item whose holder is proven dead, whoever that was. The
+// Reclaim frees an item whose holder is proven dead. The
 // acquisition counts, because the item may be what killed the holder; the next
 // lease is as long as the last, because time was not what it lacked.
 type Reclaim struct{}
@@ -295,7 +295,7 @@ func (Reclaim) Apply(it Item, _ int64) (Item, Result) {
 	return it, Applied
 }
 
-// Fail gives an item up: by its holder, or by anybody when no lease runs.
+// Fail gives an item up: by its holder, or by any worker when no lease runs.
 type Fail struct {
 	Holder  string `json:"holder"`
 	Reason  string `json:"reason"`

@@ -158,7 +158,7 @@ func (a *Action) parseJSON(line []byte) bool {
 	return true
 }
 
-// text gives a value as a cluster takes it: a string, where numbers are allowed also the text of a
+// text returns a value as a cluster takes it: a string, where numbers are allowed also the text of a
 // number; nil for null.
 func (a *Action) text(name string, raw json.RawMessage, numbers bool) []byte {
 	var v any

@@ -78,7 +78,7 @@ func (d *Decoder) Copied() bool { return d.conv.copied }
 // Forget gives up the large buffers of the last document.
 func (d *Decoder) Forget() { d.conv.forget() }
 
-// Type gives the mapping type of a record, nil when it has none that means anything.
+// Type returns the mapping type of a record, nil when it has none that means anything.
 func (d *Decoder) Type(rec *lucene.Record) []byte {
 	typ, _, _, _ := d.identify(rec)
 	return typ

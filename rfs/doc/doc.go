@@ -17,7 +17,7 @@ type Document struct {
 	Reduced bool
 	// Version is the number that the source cluster gave the document last; 0 when it was not read.
 	Version int64
-	// Rebuilt says that the source was not stored, but put together out of other fields.
+	// Rebuilt means that the source was not stored, but put together out of other fields.
 	Rebuilt bool
 	// KeptLast states that of members of one object with the same key only the last is left.
 	KeptLast bool

@@ -20,7 +20,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
-// Level says how bad a finding is.
+// Level is how bad a finding is.
 type Level string
 
 // The levels, from good to bad.
@@ -112,7 +112,7 @@ type probe struct {
 	remedy             string // the permission that is needed
 }
 
-// nothing is the name of something that nobody has.
+// nothing is a name that no index, template or pipeline has.
 const nothing = "rfsd-doctor-and-nothing-is-called-so"
 
 // probes are the calls about indices that are not there. Their names begin as a real one, because permissions are often granted
@@ -162,7 +162,7 @@ func permissions(ctx context.Context, c Cluster, n Needs) []Finding {
 	return all
 }
 
-// scripts says whether leases are kept by scripts or by conditional writes.
+// scripts reports whether leases are kept by scripts or by conditional writes.
 func scripts(ctx context.Context, c Cluster, _ Needs) []Finding {
 	status, answer, err := c.Do(ctx, http.MethodPost, "/_scripts/painless/_execute", nil, []byte(`{"script":{"source":"1"}}`))
 	switch {

@@ -17,5 +17,5 @@ func (d *Discard) Send(_ context.Context, body []byte, n int) (bulk.Result, erro
 	return bulk.Result{}, nil
 }
 
-// Dropped gives the documents and bytes that were dropped so far.
+// Dropped returns the documents and bytes that were dropped so far.
 func (d *Discard) Dropped() (documents, bytes int64) { return d.documents.Load(), d.bytes.Load() }

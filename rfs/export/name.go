@@ -9,7 +9,7 @@ import (
 // what is left is for escapes at its ends.
 const maxComponent = 240
 
-// EncodeName gives the folder of an index below the export directory, slash-separated.
+// EncodeName returns the folder of an index below the export directory, slash-separated.
 // Lower-case letters, digits, '-', '_' and inner dots stay; every other byte becomes
 // %XX, so that no two names meet on a file system that ignores case and none is special.
 // The names that Windows reserves get an escape for their first letter. A name too

@@ -20,7 +20,7 @@ var (
 	ErrCorrupt = errors.New("corrupt")
 	// ErrUnsupported means a form that is intact but that rfsd refuses; the message says what to do.
 	ErrUnsupported = errors.New("unsupported")
-	// ErrLeaseLost means that the work item belongs to somebody else, or its time is over. Stop at once.
+	// ErrLeaseLost means that another worker holds the work item, or that the lease has expired. Stop at once.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrRejected means that the target refuses, and would refuse again. Permanent.
 	ErrRejected = errors.New("rejected by target")
@@ -30,7 +30,7 @@ var (
 	ErrConfig = errors.New("configuration")
 )
 
-// Damage says which bytes of the repository are wrong. It is an ErrCorrupt.
+// Damage states which bytes of the repository are wrong. It is an ErrCorrupt.
 type Damage struct {
 	Blob   string // blob in the repository, relative to its root; "" when not known yet
 	File   string // Lucene file or part of a metadata blob; "" when the blob itself is meant

@@ -34,7 +34,7 @@ type mortal struct {
 
 var errDead = fmt.Errorf("this process is dead: %w", fault.ErrUnavailable)
 
-// step says whether a step is done, and whether its answer arrives.
+// step reports whether a step is done, and whether its answer arrives.
 func (m *mortal) step() (do, answer bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 )
 
-// decision says what becomes of a document before it is sent.
+// decision is what becomes of a document before it is sent.
 type decision int
 
 const (
@@ -58,13 +58,13 @@ func (r *run) ensure(ctx context.Context, index []byte) error {
 	return r.retry(ctx, func(ctx context.Context) error { return r.Indices.Ensure(ctx, index) })
 }
 
-// isSystem says whether the index belongs to the cluster rather than to its users, as a migration has it:
+// isSystem reports whether the index belongs to the cluster rather than to its users, as a migration has it:
 // backing indices of data streams are users' data.
 func isSystem(name []byte) bool {
 	return name[0] == '.' && !bytes.HasPrefix(name, []byte(".ds-"))
 }
 
-// ownIndex says whether the state of rfsd's work is kept there.
+// ownIndex reports whether the state of rfsd's work is kept there.
 func ownIndex(name []byte) bool {
 	return bytes.HasPrefix(name, []byte(".rfs_")) || bytes.HasPrefix(name, []byte(".migrations_working_state"))
 }
@@ -122,7 +122,7 @@ func (r *recorder) Record(ctx context.Context, failures []doc.Failure) error {
 // file, so that a window that is done again changes nothing.
 type idMaker struct{ buf []byte }
 
-// make gives 20 characters of base64url: 120 bits of the SHA-256 of file name, zero byte and offset
+// make returns 20 characters of base64url: 120 bits of the SHA-256 of file name, zero byte and offset
 // (8 bytes, big-endian). They are borrowed until the next call.
 func (m *idMaker) make(file string, at int64) []byte {
 	m.buf = append(append(m.buf[:0], file...), 0)

@@ -26,7 +26,7 @@ const (
 	DefaultMaxAttempts = 10
 )
 
-// Types says what becomes of mapping types in action lines; _doc means none.
+// Types is what becomes of mapping types in action lines; _doc means none.
 type Types string
 
 // What is done with types.
@@ -83,7 +83,7 @@ type Import struct {
 	Token string
 	// Solo is that of all slots of the process; nil: the import's own.
 	Solo *worker.Solo
-	// Tell is called whenever a window is claimed, held on to or ended; nil: nobody is told.
+	// Tell is called whenever a window is claimed, held on to or ended; nil: not reported.
 	Tell func(Hold)
 
 	items    *cms.Coordinator
@@ -129,7 +129,7 @@ type Own struct {
 	Windows   int64
 }
 
-// Seen gives the state of the import as of the last look; the zero value before the first.
+// Seen returns the state of the import as of the last look; the zero value before the first.
 func (m *Import) Seen() Status {
 	if s := m.seen.fleet.Load(); s != nil {
 		return *s
@@ -137,7 +137,7 @@ func (m *Import) Seen() Status {
 	return Status{}
 }
 
-// Own gives what this process did.
+// Own returns what this process did.
 func (m *Import) Own() Own {
 	return Own{Documents: m.seen.documents.Load(), Failed: m.seen.failed.Load(), Bytes: m.seen.bytes.Load(), Windows: m.seen.windows.Load()}
 }

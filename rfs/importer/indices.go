@@ -15,13 +15,13 @@ import (
 
 // Cluster is the part of the target that knows names.
 type Cluster interface {
-	// IndexExists says whether the name is taken by an index, alias or data stream.
+	// IndexExists reports whether the name is taken by an index, alias or data stream.
 	IndexExists(ctx context.Context, name string) (bool, error)
 	CreateIndex(ctx context.Context, name string, body []byte) error
 }
 
-// TargetIndices makes sure that documents go to indices that somebody made on purpose: a name that a target
-// does not know would become an index with guessed mappings.
+// TargetIndices makes sure that documents go only to indices that were created on purpose: the target would
+// create a missing index with guessed mappings.
 type TargetIndices struct {
 	Cluster Cluster
 	Create  bool // make missing ones with the target's defaults and templates

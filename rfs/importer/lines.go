@@ -32,7 +32,7 @@ func newLines(r io.Reader, at int64, limit int) *lines {
 	return &lines{r: r, at: at, limit: limit}
 }
 
-// next gives the next line without its line feed, borrowed until the next call, and where it begins.
+// next returns the next line without its line feed, borrowed until the next call, and where it begins.
 // The last line may have no line feed. io.EOF when there is none. A line beyond the limit is
 // skipped: errLong, with the first bytes of it.
 func (l *lines) next() (line []byte, at int64, err error) {

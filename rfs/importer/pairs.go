@@ -15,7 +15,7 @@ const (
 	BadLine   doc.Reason = "bad_line"       // a line where an action is due that is none
 	BadAction doc.Reason = "bad_action"     // the action cannot be carried out by an import
 	NoLine    doc.Reason = "no_source_line" // the file ends after the action
-	Typed     doc.Reason = "mapping_type"   // a mapping type, and nobody said what becomes of it
+	Typed     doc.Reason = "mapping_type"   // a mapping type, and no setting says what to do with it
 )
 
 // pair is an action line with its source line, or what is wrong with them.
@@ -40,7 +40,7 @@ type pairs struct {
 
 const noEnd = math.MaxInt64
 
-// next gives the next document, borrowed until the next call; io.EOF at the end of the window.
+// next returns the next document, borrowed until the next call; io.EOF at the end of the window.
 func (p *pairs) next() (*pair, error) {
 	for {
 		line, at, err := p.lines.next()

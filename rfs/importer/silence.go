@@ -22,8 +22,8 @@ func (m *Import) newSilence() *silence { return &silence{limit: m.Unavailable, c
 // over says that there was an answer.
 func (s *silence) over() { s.on = false }
 
-// waits returns nil while it is worth trying again: the other side is unavailable, or somebody else
-// was quicker, and not for too long.
+// waits returns nil while it is worth trying again: the other side is unavailable, or another process
+// was first, and not for too long.
 func (s *silence) waits(err error) error {
 	if err == nil {
 		s.over()

@@ -46,7 +46,7 @@ type file struct {
 	packed compression
 }
 
-// compressionOf says how a file is compressed, and whether it is imported at all: its name has one of the
+// compressionOf returns how a file is compressed, and whether it is imported at all: its name has one of the
 // extensions and no part of its path begins with a dot (an export keeps its own notes in .rfsd).
 func compressionOf(name string) (compression, bool) {
 	for part := range strings.SplitSeq(name, "/") {

@@ -92,7 +92,7 @@ func itemName(file string) string {
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
-// Counts says what became of documents.
+// Counts is what became of documents.
 type Counts struct {
 	Documents int64 `json:"documents"` // read: Indexed + Kept + Failed + Filtered
 	Indexed   int64 `json:"indexed"`

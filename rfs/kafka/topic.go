@@ -26,7 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Config says how a topic is reached.
+// Config holds the settings of a connection to a topic.
 type Config struct {
 	Brokers []string // host:port
 	Topic   string

@@ -18,7 +18,7 @@ const (
 	primaryTerm = "_primary_term"  // every root document has a value, no nested one (ReadOptions.NestedTerms: nested ones, too)
 )
 
-// rootTest says whether a document without a stored id is a root document.
+// rootTest states whether a document without a stored id is a root document.
 type rootTest struct {
 	known bool   // there is a column _primary_term
 	docs  bitset // its documents; nil: all, or unheld
@@ -98,7 +98,7 @@ type columnData struct {
 	id    string // of the segment
 	whole []byte // nil: read by parts
 	sound bool   // it was verified
-	// unsummed says that the file has no footer, and is not a part of a compound file, which was verified with its .dvm.
+	// unsummed means that the file has no footer, and is not a part of a compound file, which was verified with its .dvm.
 	unsummed bool
 }
 

@@ -100,7 +100,7 @@ var ownSettings = []string{
 	"index.resize.", "index.history.", "index.remote_store.", "index.append_only.",
 }
 
-// defaultSettings are what some targets write out though nobody asked.
+// defaultSettings are settings that some targets report although the request did not contain them.
 var defaultSettings = map[string]string{"index.number_of_shards": "1", "index.number_of_replicas": "1"}
 
 func (d *differences) settings(want, have map[string]string) {
@@ -156,7 +156,7 @@ var fieldDefaults = map[string][]string{
 	"match_pattern": {"simple"}, "split_queries_on_whitespace": {"false"},
 }
 
-// isDefault says whether an option is what it is without being said. norms are false for
+// isDefault reports whether an option has its default value. norms are false for
 // keywords and true for text.
 func isDefault(k string, in map[string]any) bool {
 	v := text(in[k])

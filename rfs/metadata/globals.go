@@ -49,7 +49,7 @@ type Globals struct {
 	created int // major version of Elasticsearch that wrote it, as far as dates are concerned
 }
 
-// Selection says which objects are wanted.
+// Selection states which objects are wanted.
 type Selection struct {
 	// Templates, ComponentTemplates and IndexTemplates choose by name; nil takes all.
 	Templates, ComponentTemplates, IndexTemplates func(name string) bool
@@ -95,7 +95,7 @@ type GlobalPlan struct {
 	Left    []LeftOut
 }
 
-// GlobalResult says what EnsureGlobals did. Names are "<kind> <name>".
+// GlobalResult is what EnsureGlobals did. Names are "<kind> <name>".
 type GlobalResult struct {
 	Created []string  // in the order of the plan
 	Existed []string  // left as they are
@@ -110,7 +110,7 @@ type Requester interface {
 }
 
 // ParseGlobals reads the global metadata of a snapshot (snapshot.Snapshot.Global): what
-// stands below "meta-data", by section. Sections that nobody can move are told of in
+// stands below "meta-data", by section. Sections that cannot be migrated are listed in
 // Globals.Others. Errors: fault.ErrCorrupt.
 func ParseGlobals(sections map[string]json.RawMessage) (Globals, error) {
 	g := Globals{Objects: map[Kind]map[string]json.RawMessage{}, DataStreams: map[string][]string{}, created: writtenBy(sections)}
@@ -142,7 +142,7 @@ func writtenBy(sections map[string]json.RawMessage) int {
 	return 1
 }
 
-// ownSections belong to the cluster that wrote them; nobody misses them.
+// ownSections belong to the cluster that wrote them and are not migrated.
 var ownSections = []string{
 	"version", "uuid", "cluster_uuid", "cluster_uuid_committed", "cluster_coordination", "index-graveyard", "licenses",
 	"registered_snapshots", "reserved_state", "hashes_of_consistent_settings", "node_shutdown", "nodes_removed", "desired_nodes",
@@ -319,7 +319,7 @@ func otherSection(g *Globals, section string, raw json.RawMessage) error {
 	return nil
 }
 
-// isEmpty says that a section holds nothing, however deep its empty objects are.
+// isEmpty reports whether a section holds nothing, however deep its empty objects are.
 func isEmpty(raw json.RawMessage) bool {
 	return !strings.ContainsFunc(string(raw), func(r rune) bool { return !strings.ContainsRune("{}[] \n\t\r", r) }) || string(raw) == "null"
 }

@@ -22,9 +22,9 @@ type planner struct {
 	taken map[Kind]map[string]bool
 }
 
-// ConvertGlobals plans the objects that are wanted for a target of that version. It asks
-// nobody; what only the target knows is decided by EnsureGlobals. Errors:
-// fault.ErrCorrupt when an object is no JSON object.
+// ConvertGlobals returns the plan for the selected objects and a target of that version. It sends no
+// request; what depends on the target's state is decided by EnsureGlobals. Errors: fault.ErrCorrupt
+// when an object is not a JSON object.
 func ConvertGlobals(v target.Version, g Globals, sel Selection) (GlobalPlan, error) {
 	p := &planner{v: v, g: g, sel: sel, needed: map[string]string{}, taken: map[Kind]map[string]bool{}}
 	p.choose()
@@ -73,7 +73,7 @@ func (p *planner) choose() {
 	}
 }
 
-// unwanted says why an object is not taken; "" when it is.
+// unwanted returns the reason why an object is not taken; "" when it is.
 func (p *planner) unwanted(kind Kind, name string, raw json.RawMessage) string {
 	choose := map[Kind]func(string) bool{LegacyTemplate: p.sel.Templates, ComponentTemplate: p.sel.ComponentTemplates, IndexTemplate: p.sel.IndexTemplates}[kind]
 	asked := map[Kind]struct {
@@ -123,7 +123,7 @@ func (p *planner) refused(raw json.RawMessage) string {
 	return ""
 }
 
-// matches says whether a name matches a pattern in which only * is special.
+// matches reports whether a name matches a pattern in which only * is special.
 func matches(pattern, name string) bool {
 	quoted := strings.NewReplacer(`\`, `\\`, `?`, `\?`, `[`, `\[`).Replace(pattern)
 	// path.Match lets * stop at slashes, which no name of an index has.
@@ -161,7 +161,7 @@ var managedNames = map[Kind][]string{
 	},
 }
 
-// isManaged says whether the source made an object for itself. Names that users choose as
+// isManaged reports whether the source made an object for itself. Names that users choose as
 // well (logs, metrics, synthetics) count only together with the patterns of the original.
 func isManaged(kind Kind, name string, raw json.RawMessage) bool {
 	var body struct {

@@ -145,7 +145,7 @@ func request(ctx context.Context, c Requester, method string, o Global, body jso
 	return target.ClassifyError(method+" "+path, status, answer)
 }
 
-// isThere says that the target refused to replace an object. All versions answer 400 with
+// isThere reports whether the target refused to replace an object. All versions answer 400 with
 // these words for templates, and 409 for policies.
 func isThere(err error) bool {
 	var status *target.StatusError
@@ -153,7 +153,7 @@ func isThere(err error) bool {
 		status.Status == http.StatusBadRequest && strings.HasSuffix(status.Reason, "already exists"))
 }
 
-// leftOut says why an object that was refused is no loss that must stop the migration.
+// leftOut returns the reason why an object that was refused is no loss that must stop the migration.
 func leftOut(o Global, err error) string {
 	var status *target.StatusError
 	if !errors.As(err, &status) || !errors.Is(err, fault.ErrRejected) || isThere(err) {

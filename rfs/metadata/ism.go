@@ -83,13 +83,13 @@ func (p *planner) policy(name string, raw json.RawMessage) (body json.RawMessage
 	return body, e.changes, "", nil
 }
 
-// rollsAtOnce says that an action is a rollover without a condition.
+// rollsAtOnce reports whether an action is a rollover without a condition.
 func rollsAtOnce(action map[string]any) bool {
 	conditions, ok := action["rollover"].(map[string]any)
 	return ok && len(conditions) == 0
 }
 
-// isZeroAge says that an age such as "0ms" is none: no condition means at once.
+// isZeroAge reports whether an age such as "0ms" is none: no condition means at once.
 func isZeroAge(age string) bool {
 	return strings.Trim(strings.TrimRight(age, "dhmsicrona"), "0") == ""
 }

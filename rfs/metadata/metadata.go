@@ -56,14 +56,14 @@ type Change struct {
 	Rule   string // stable name of the rule, such as string-to-text
 	Path   string // where: a field (a.b), a setting (index.codec) or an alias
 	Detail string // what was done
-	// Lossy says that by this one change searches may find less, or something else.
+	// Lossy means that by this one change searches may find less, or something else.
 	Lossy bool
 }
 
-// Loses says that searches may find less, or something else, than at the source.
+// Loses reports whether searches may find less, or something else, than at the source.
 func (c Change) Loses() bool { return c.Lossy || losing(c.Rule) }
 
-// Result says what Ensure did.
+// Result is what Ensure did.
 type Result struct {
 	Created []string // in the order wanted
 	Existed []string // left as they are
@@ -137,7 +137,7 @@ type Converted struct {
 	Changes []Change
 }
 
-// ConvertIndex says how an index is created and what that changes. It asks nobody: types of
+// ConvertIndex returns how an index is created and what that changes. It sends no request: types of
 // plugins stay, which Ensure replaces when the target refuses them.
 func ConvertIndex(v target.Version, w Wanted) (Converted, error) {
 	return convert(v, w, newUnsupportedFeatures())
@@ -231,7 +231,7 @@ func newEdit(v target.Version, name, created string, without []string, unsupport
 	return e
 }
 
-// on says whether a rule is applied.
+// on reports whether a rule is applied.
 func (e *edit) on(rule string) bool { return !e.without[rule] }
 
 // createdMajor reads index.version.created: 2040699 is 2.4.6. Since Elasticsearch 8.11 the number
@@ -254,7 +254,7 @@ func (e *edit) lose(rule, path, format string, args ...any) {
 	e.changes[len(e.changes)-1].Lossy = true
 }
 
-// since says whether the target is an OpenSearch of at least that version.
+// since reports whether the target is an OpenSearch of at least that version.
 func (e *edit) since(major, minor int) bool {
 	v := e.version
 	return v.Distribution == "opensearch" && (v.Major > major || v.Major == major && v.Minor >= minor)

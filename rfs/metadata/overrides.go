@@ -94,7 +94,7 @@ func ParseRenameRule(s string) (RenameRule, error) {
 	return RenameRule{Match: p, To: s[i+1:]}, err
 }
 
-// NewName gives the name that an index of the source has on the target.
+// NewName returns the name that an index of the source has on the target.
 func (o Overrides) NewName(name string) string {
 	for _, r := range o.Rename {
 		if r.Match.Match(name) {
@@ -104,7 +104,7 @@ func (o Overrides) NewName(name string) string {
 	return name
 }
 
-// Names gives the new name of each index. It is an error (fault.ErrConfig) that names both when
+// Names returns the new name of each index. It is an error (fault.ErrConfig) that names both when
 // two indices get the same, or when a new name is none that a target takes.
 func (o Overrides) Names(indices []string) (map[string]string, error) {
 	names, from := make(map[string]string, len(indices)), make(map[string]string, len(indices))

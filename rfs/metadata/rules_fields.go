@@ -270,7 +270,7 @@ func drop(m map[string]any, names []string) {
 	}
 }
 
-// text gives strings, booleans and numbers as text; "" for anything else.
+// text returns strings, booleans and numbers as text; "" for anything else.
 func text(v any) string {
 	switch v := v.(type) {
 	case string:

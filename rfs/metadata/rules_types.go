@@ -2,7 +2,7 @@ package metadata
 
 import "slices"
 
-// replacement says what becomes of a type that not every target has.
+// replacement is what becomes of a type that not every target has.
 type replacement struct {
 	rule         string
 	major, minor int // first OpenSearch that has the native type; 0 for none
@@ -115,7 +115,7 @@ func cloned(v any) any {
 	return out
 }
 
-// survives says which options of a replaced type mean the same for the new one.
+// survives returns which options of a replaced type mean the same for the new one.
 func survives(typ any, option string) bool {
 	switch typ {
 	case "keyword":

@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
-// StreamPart says what becomes of one backing index of a data stream: an ordinary index.
+// StreamPart is what becomes of one backing index of a data stream: an ordinary index.
 type StreamPart struct {
 	Stream string `json:"name"`             // at the source
 	Alias  string `json:"alias,omitempty"`  // the stream's name; "" when something else on the target has it
@@ -70,10 +70,10 @@ func (p StreamPart) With(x Index) (Index, error) {
 // ErrRollover means that a policy would roll a data stream over while documents are created in it.
 var ErrRollover = fmt.Errorf("a policy rolls the data stream over: %w", fault.ErrConfig)
 
-// CheckStream says whether documents may be created in a data stream of the target by op create: a
+// CheckStream reports whether documents may be created in a data stream of the target by op create: a
 // template makes a stream of its name, and no policy that rolls it over is attached, for then a document that is
-// sent again lands in the next backing index as well. Even so, duplicates are possible when somebody
-// rolls it over by hand. Errors: fault.ErrConfig with the remedy (ErrRollover is one), fault.ErrUnavailable.
+// sent again lands in the next backing index as well. Even so, duplicates are possible when it
+// is rolled over by hand. Errors: fault.ErrConfig with the remedy (ErrRollover is one), fault.ErrUnavailable.
 func CheckStream(ctx context.Context, c Requester, stream string) error {
 	makes, err := MakesStream(ctx, c, stream)
 	if err != nil {
@@ -97,7 +97,7 @@ type streamTemplate struct {
 	Stream   json.RawMessage `json:"data_stream"`
 }
 
-// makesStream says whether the template that counts for the name makes a data stream.
+// makesStream reports whether the template that counts for the name makes a data stream.
 func makesStream(templates []streamTemplate, stream string) bool {
 	best, makes := -1, false
 	for _, t := range templates {
@@ -109,7 +109,7 @@ func makesStream(templates []streamTemplate, stream string) bool {
 	return makes
 }
 
-// MakesStream says whether the target has an index template that makes a data stream of the name.
+// MakesStream reports whether the target has an index template that makes a data stream of the name.
 func MakesStream(ctx context.Context, c Requester, stream string) (bool, error) {
 	var answer struct {
 		Templates []struct {
@@ -126,7 +126,7 @@ func MakesStream(ctx context.Context, c Requester, stream string) (bool, error) 
 	return makesStream(all, stream), nil
 }
 
-// MakesStream says whether an index template of the plan will make a data stream of the name.
+// MakesStream reports whether an index template of the plan will make a data stream of the name.
 func (p GlobalPlan) MakesStream(stream string) bool {
 	var all []streamTemplate
 	for _, o := range p.Objects {
@@ -178,7 +178,7 @@ func FindStream(ctx context.Context, c Requester, name string) (*TargetStream, e
 	return found, nil
 }
 
-// NameTaken says whether an index, or an alias of other indices than ours, has the name on the target. Data
+// NameTaken reports whether an index, or an alias of other indices than ours, has the name on the target. Data
 // streams are FindStream's.
 func NameTaken(ctx context.Context, c Requester, name string, ours []string) (bool, error) {
 	path := "/" + url.PathEscape(name)

@@ -14,15 +14,15 @@ type Arrival struct {
 	// Lucene are the Lucene documents that the target indices hold, nested ones included; 0 beside a Found that is not: not
 	// known.
 	Lucene int64 `json:"lucene,omitempty"`
-	// Uncounted says that the target was not asked, or did not let its documents be counted: Found is not known.
+	// Uncounted means that the target was not asked, or did not let its documents be counted: Found is not known.
 	Uncounted bool `json:"uncounted,omitempty"`
-	// Shared says that the numbers are those of all indices of the snapshot with the same target.
+	// Shared means that the numbers are those of all indices of the snapshot with the same target.
 	Shared bool `json:"shared,omitempty"`
 	// Note is why fewer documents are no problem, or why they were not compared.
 	Note string `json:"note,omitempty"`
 	// Problem is why the documents are not there, "" when they are.
 	Problem string `json:"problem,omitempty"`
-	// Gone says that a target index does not exist, or is another one.
+	// Gone means that a target index does not exist, or is another one.
 	Gone bool `json:"gone,omitempty"`
 }
 

@@ -127,8 +127,8 @@ func (r *S3) silent(err error) error {
 	return fmt.Errorf("%s does not answer: %s; %s: %w", where, why.Error(), remedy, kind)
 }
 
-// stallGuard ends a Read that gives no byte for too long. Time in which nobody
-// reads does not count.
+// stallGuard ends a Read that returns no byte for too long. Time between two calls
+// of Read does not count.
 type stallGuard struct {
 	io.ReadCloser
 	ctx    context.Context // the caller's

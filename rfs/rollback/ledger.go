@@ -252,8 +252,8 @@ func (l *Ledger) Unseal(ctx context.Context) error {
 	})
 }
 
-// Around runs work that sends documents of the session beside its phases. Indices that nobody else wrote to since the
-// migration ended are sealed again behind it.
+// Around runs work that sends documents of the session beside its phases. Indices without other writes since the
+// migration ended are sealed again after it.
 func (l *Ledger) Around(ctx context.Context, work func() error) error {
 	sealed := map[string]bool{}
 	for c, err := range l.Records.Creations(ctx) {

@@ -61,7 +61,7 @@ type object struct {
 	Sequence map[string]int64 `json:"sequence,omitempty"`
 	// Policies are the state management policies of an index, or of backing indices, at the end of the migration.
 	Policies map[string]string `json:"policies,omitempty"`
-	// Touched states that somebody wrote to the index after the migration ended and before it was continued.
+	// Touched states that the index was written to after the migration ended and before it was continued.
 	Touched bool `json:"touched,omitempty"`
 	// Scratch states that the index holds copies only, which were written to measure.
 	Scratch bool `json:"scratch,omitempty"`

@@ -22,7 +22,7 @@ import (
 const (
 	Created  = "created"   // it is on the target and can be removed
 	Unknown  = "unknown"   // the target was not asked, and the outcome of its creation is not recorded
-	Gone     = "gone"      // somebody removed it
+	Gone     = "gone"      // it was removed before
 	Refused  = "refused"   // it is on the target and is not removed
 	OnSource = "on source" // listed only
 	Removed  = "removed"   // by this run
@@ -51,7 +51,7 @@ type Undo struct {
 	// Restore gives changed settings back; the reasons why some were left, by index.
 	Restore func(ctx context.Context) (left map[string]string, err error)
 	// Unended lets indices go by their UUIDs where the session did not end, so that sequence numbers are not known: those of
-	// a trial run, to which nobody writes.
+	// a trial run, which receive no other writes.
 	Unended bool
 
 	tuned map[string]cms.Tuned

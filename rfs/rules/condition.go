@@ -129,7 +129,7 @@ func newConditions(entries []conditionEntry) ([]condition, error) {
 	return out, nil
 }
 
-// holds says whether a document meets the condition.
+// holds reports whether a document meets the condition.
 func (c *condition) holds(f *finder, source []byte) (bool, error) {
 	switch {
 	case c.not != nil:
@@ -285,7 +285,7 @@ func compareText(a []byte, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// unquote gives the text of a JSON string.
+// unquote returns the text of a JSON string.
 func unquote(raw []byte) ([]byte, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return nil, false

@@ -94,7 +94,7 @@ type Editor struct {
 	most    int // bytes of a result; 0: any
 }
 
-// Documents gives an Editor for the documents of an index of the snapshot; nil when no rule
+// Documents returns an Editor for the documents of an index of the snapshot; nil when no rule
 // is about them. s may be nil.
 func (s *Set) Documents(index string) *Editor {
 	if s == nil {

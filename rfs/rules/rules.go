@@ -97,7 +97,7 @@ func Parse(name string, b []byte) (*Set, error) {
 	return s, nil
 }
 
-// ofValue says that a key stands within a value that is set, where all keys mean something.
+// ofValue reports whether a key stands within a value that is set, where all keys mean something.
 func ofValue(k toml.Key) bool {
 	return len(k) > 3 && (k[0] == "index" || k[0] == "template") && k[1] == "set" && k[2] == "value"
 }
@@ -143,7 +143,7 @@ func (s *Set) Digest() string {
 	return s.digest
 }
 
-// IndexName gives the name that an index of the snapshot has on the target: that of the
+// IndexName returns the name that an index of the snapshot has on the target: that of the
 // first rule which matches, else its own. s may be nil.
 func (s *Set) IndexName(name string) string {
 	if s == nil {
@@ -177,7 +177,7 @@ func newNameRule(match patterns, to string) (nameRule, error) {
 // lines are the lines of a file of rules.
 type lines []string
 
-// ofTable gives the line of the nth [[section]], from 1; 0 when there is none.
+// ofTable returns the line of the nth [[section]], from 1; 0 when there is none.
 func (l lines) ofTable(section string, n int) int {
 	for i, line := range l {
 		if header(line) == section {
@@ -190,7 +190,7 @@ func (l lines) ofTable(section string, n int) int {
 	return 0
 }
 
-// ofKey gives the line of a key, from 1; 0 when it is not found.
+// ofKey returns the line of a key, from 1; 0 when it is not found.
 func (l lines) ofKey(key toml.Key) int {
 	last, section, somewhere := key[len(key)-1], "", 0
 	for i, line := range l {
@@ -211,7 +211,7 @@ func (l lines) ofKey(key toml.Key) int {
 	return somewhere
 }
 
-// header gives the name in the header of a table, "" for other lines.
+// header returns the name in the header of a table, "" for other lines.
 func header(line string) string {
 	line = strings.TrimSpace(line)
 	if !strings.HasPrefix(line, "[") {

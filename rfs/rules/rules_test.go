@@ -81,7 +81,7 @@ func TestAFileIsKnownByItsContent(t *testing.T) {
 	}
 }
 
-// apply gives the source of a document as one rule leaves it.
+// apply returns the source of a document as one rule leaves it.
 func apply(t *testing.T, rule, source string) string {
 	t.Helper()
 	d := doc.Document{Source: []byte(source)}

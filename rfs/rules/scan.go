@@ -164,7 +164,7 @@ func (f *finder) object(rest string, depth int) error {
 	}
 }
 
-// step says whether a key is what rest asks for, or what of it is to be looked for below.
+// step reports whether a key is what rest asks for, or what of it is to be looked for below.
 func (f *finder) step(quoted []byte, rest string) (below string, isHit bool) {
 	key := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(key, '\\') >= 0 {

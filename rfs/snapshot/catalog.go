@@ -187,7 +187,7 @@ func (c *Catalog) names() string {
 	return strings.Join(names, ", ")
 }
 
-// Find gives the newest entry of a name: a name may be used again after a deletion.
+// Find returns the newest entry of a name: a name may be used again after a deletion.
 // Errors: fault.ErrConfig listing what exists.
 func (c *Catalog) Find(name string) (Ref, error) {
 	for _, s := range slices.Backward(c.Snapshots) {

@@ -70,7 +70,7 @@ func (f *file) Adler() (uint32, bool) {
 	return uint32(v), err == nil && f.Legacy
 }
 
-// Locate says which blob holds a byte.
+// Locate returns which blob holds a byte.
 func (f *file) Locate(off int64) (string, int64) {
 	if f.Contents != nil {
 		return f.shard.Manifest, -1
@@ -79,7 +79,7 @@ func (f *file) Locate(off int64) (string, int64) {
 	return f.partName(part), at
 }
 
-// part gives the part that holds off, the place in it, and how long the part is.
+// part returns the part that holds off, the place in it, and how long the part is.
 func (f *file) part(off int64) (number, at, length int64) {
 	if f.Parts() == 1 {
 		return 0, off, f.Length

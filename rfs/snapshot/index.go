@@ -49,7 +49,7 @@ type Locator struct {
 	// Generations of the shards' own lists, which stand in when a snapshot's list is gone.
 	Generations []string `json:"generations,omitempty"`
 	// MetaSum and ShardSums are content hashes (SHA-256, the first 16 bytes, base64url) of the index's metadata and of the shards'
-	// manifests as they were read first. Whoever reads them later demands the same; "" and absent: anything.
+	// manifests as they were read first. Later readers reject a blob whose hash differs; "" and absent disable the check.
 	MetaSum   string   `json:"meta_sum,omitempty"`
 	ShardSums []string `json:"shard_sums,omitempty"`
 	// Type is the only mapping type that means something, "" otherwise.

@@ -70,7 +70,7 @@ func (m memory) with(name string, b []byte) memory {
 	return c
 }
 
-// only gives the single name that has prefix and suffix.
+// only returns the single name that has prefix and suffix.
 func (m memory) only(t testing.TB, prefix, suffix string) string {
 	t.Helper()
 	var found []string

@@ -21,7 +21,7 @@ func (s *Snapshot) GlobalBlob() string {
 	return name
 }
 
-// Blobs gives each blob that holds files of the shard, with the length in bytes that the
+// Blobs returns each blob that holds files of the shard, with the length in bytes that the
 // manifest states for it.
 func (s *Shard) Blobs() iter.Seq2[File, repo.Blob] {
 	return func(yield func(File, repo.Blob) bool) {

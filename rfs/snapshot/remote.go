@@ -135,7 +135,7 @@ type remotes interface {
 	Remote(name string) (repo.Repository, bool)
 }
 
-// findCommit gives the store that holds the commit and the metadata blobs it may be in; no store when
+// findCommit returns the store that holds the commit and the metadata blobs it may be in; no store when
 // none that is at hand does.
 func (s *Shard) findCommit(ctx context.Context, doc *shallow, snapshotUUID string) (*place, []string, error) {
 	stores := []Repository{s.repo}

@@ -188,7 +188,7 @@ func TestTheLockSaysWhichMetadataASnapshotHolds(t *testing.T) {
 	}
 }
 
-// metadataBlobs gives the metadata of the remote store.
+// metadataBlobs returns the metadata of the remote store.
 func metadataBlobs(m memory) (names []string) {
 	for name := range m {
 		if strings.Contains(name, "/segments/metadata/") {

@@ -45,7 +45,7 @@ type File struct {
 	Contents []byte // the whole file when it is kept in the manifest
 }
 
-// Virtual says that the file has no blob.
+// Virtual reports whether the file has no blob.
 func (f File) Virtual() bool { return strings.HasPrefix(f.Blob, "v__") }
 
 // Parts is the number of blobs of the file.

@@ -23,7 +23,7 @@ type API interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
-// Version says what the source is.
+// Version is what the source is.
 type Version struct {
 	Distribution string // elasticsearch or opensearch
 	Number       string // 7.10.2
@@ -132,7 +132,7 @@ type Refusal struct {
 	Reason  string // the cluster's own words
 }
 
-// Error gives request, status and the cluster's words.
+// Error returns request, status and the cluster's words.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: status %d: %s", r.Request, r.Status, r.Reason)
 }

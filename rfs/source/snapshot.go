@@ -74,7 +74,7 @@ func differs(has map[string]any, wanted map[string]string) (key, is string) {
 	return "", ""
 }
 
-// unusable says that somebody has to repair the repository first.
+// unusable returns the error for a repository that has to be repaired before the source can use it.
 func unusable(r Repository, err error) error {
 	if errors.Is(err, fault.ErrRejected) {
 		return fmt.Errorf("the source cannot use the repository %s (%s): %w: %w", r.Name, r.Type, err, fault.ErrConfig)
@@ -82,7 +82,7 @@ func unusable(r Repository, err error) error {
 	return err
 }
 
-// Request says what a snapshot holds.
+// Request holds what to include in a snapshot.
 type Request struct {
 	Repository string
 	Name       string

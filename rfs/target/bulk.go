@@ -22,7 +22,7 @@ const keepAnswer = 4 << 20
 const longBody = 32 << 20
 
 // Send posts one bulk body of n items; see bulk.Sender. The answer has to speak of every
-// item as it was sent: one that does not is fault.ErrUnavailable, because nobody knows what happened.
+// item as it was sent: one that does not is fault.ErrUnavailable, because it is unknown what was indexed.
 // Default pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
 func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
 	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.error"}}

@@ -290,7 +290,7 @@ type StatusError struct {
 	category     error
 }
 
-// Error gives call, status and the target's words.
+// Error returns call, status and the target's words.
 func (e *StatusError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: status %d", e.Call, e.Status)

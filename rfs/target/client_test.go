@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 
-// serve gives a client of a server with one handler.
+// serve returns a client of a server with one handler.
 func serve(t *testing.T, h http.HandlerFunc, change ...func(*Config)) *Client {
 	t.Helper()
 	s := httptest.NewServer(h)

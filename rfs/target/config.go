@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Config says how to reach the target.
+// Config holds the settings of a Client.
 type Config struct {
 	Role               string // of the cluster in errors: source, target, coordinator; "" is target
 	URL                string // http(s)://host:port[/prefix], several separated by commas; a user in it counts when Username is ""
@@ -49,7 +49,7 @@ type Config struct {
 	// Memory bounds what answers hold, beside what else the process holds; nil: a budget of the client's own.
 	Memory *budget.Budget
 
-	// Log receives which addresses are left out and why; nil: nobody.
+	// Log receives which addresses are left out and why; nil: they are not logged.
 	Log *slog.Logger
 
 	// Wrap decorates the transport (targettest.RequestLog); nil for none.

@@ -15,7 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Version says what the target is.
+// Version is what the target is.
 type Version struct {
 	Distribution string // opensearch or elasticsearch
 	Number       string // 2.19.4
@@ -110,7 +110,7 @@ func (c *Client) MaxBody(ctx context.Context) (int64, error) {
 	return least, nil
 }
 
-// IndexExists says whether the name is taken by an index, alias or data stream.
+// IndexExists reports whether the name is taken by an index, alias or data stream.
 func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {
 	path := "/" + url.PathEscape(name)
 	status, answer, err := c.Do(ctx, http.MethodHead, path, nil, nil)
@@ -146,7 +146,7 @@ func (c *Client) CreateTypedIndex(ctx context.Context, name, typ string, body []
 	return c.call(ctx, http.MethodPut, "/"+url.PathEscape(name), url.Values{"include_type_name": {"true"}}, body, nil)
 }
 
-// IsExists says that an index was not created because its name is taken.
+// IsExists reports whether an index was not created because its name is taken.
 func IsExists(err error) bool {
 	var e *StatusError
 	return errors.As(err, &e) && (e.Type == "resource_already_exists_exception" || e.Type == "index_already_exists_exception")
@@ -186,7 +186,7 @@ func (c *Client) GetIndex(ctx context.Context, name string) ([]Index, error) {
 	return all, nil
 }
 
-// plainText gives a string as it is and anything else as JSON.
+// plainText returns a string as it is and anything else as JSON.
 func plainText(v json.RawMessage) string {
 	var s string
 	if json.Unmarshal(v, &s) == nil {
@@ -195,7 +195,7 @@ func plainText(v json.RawMessage) string {
 	return string(v)
 }
 
-// FinalPipelines gives the final ingest pipeline of those indices that have one. Nothing
+// FinalPipelines returns the final ingest pipeline of those indices that have one. Nothing
 // in a bulk request can switch it off. Names that do not exist are left out.
 func (c *Client) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
 	found, err := c.setting(ctx, indices, "index.final_pipeline")
@@ -240,7 +240,7 @@ func (c *Client) Refresh(ctx context.Context, index string) error {
 	return c.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_refresh", nil, nil, nil)
 }
 
-// Count gives the number of visible root documents.
+// Count returns the number of visible root documents.
 func (c *Client) Count(ctx context.Context, index string) (int64, error) {
 	var answer struct {
 		Count  *int64
@@ -301,7 +301,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// IndexUUID gives the UUID of the index behind a name. An error that is fs.ErrNotExist
+// IndexUUID returns the UUID of the index behind a name. An error that is fs.ErrNotExist
 // when there is none; fault.ErrConfig when the name is an alias of several.
 func (c *Client) IndexUUID(ctx context.Context, name string) (string, error) {
 	found, err := c.GetIndex(ctx, name)

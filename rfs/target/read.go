@@ -43,7 +43,7 @@ type Pace interface {
 	Begin() (part float64, end func(ctx context.Context) error)
 }
 
-// Reading says how documents are read.
+// Reading is how documents are read.
 type Reading struct {
 	Index string // one index, no alias
 	Shard int

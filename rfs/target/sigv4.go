@@ -19,7 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// SigV4 says how requests are signed with AWS Signature Version 4. Credentials come from the
+// SigV4 is how requests are signed with AWS Signature Version 4. Credentials come from the
 // default chain: variables, shared files, container and instance roles. What is "" comes from
 // the host name (<name>.<region>.es.amazonaws.com), the region else from the chain.
 type SigV4 struct {

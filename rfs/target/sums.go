@@ -31,7 +31,7 @@ func (a *actions) next() (it item, ok bool, err error) {
 	return it, err == nil, err
 }
 
-// errSum is an answer that does not fit what was sent: nobody knows what arrived.
+// errSum returns the error for an answer that does not fit what was sent: it is unknown what arrived.
 func errSum(format string, args ...any) error {
 	return fmt.Errorf("it does not add up: "+format+": %w", append(args, fault.ErrUnavailable)...)
 }

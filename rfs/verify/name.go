@@ -94,7 +94,7 @@ func (v *Verifier) name(ctx context.Context, group Group, c *comparison, buckets
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for _, side := range held.sides { // the order of reading is nobody's result
+	for _, side := range held.sides { // the result must not depend on the order of reading
 		slices.SortFunc(side, func(a, b *entry) int {
 			return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.routing, b.routing), cmp.Compare(a.shard, b.shard), cmp.Compare(a.ordinal, b.ordinal), bytes.Compare(a.exact[:], b.exact[:]))
 		})

@@ -65,7 +65,7 @@ type Index struct {
 	Problems      []string `json:"problems,omitempty"` // what cannot be read, and why
 	SourceSide    Tally    `json:"source"`
 	TargetSide    Tally    `json:"target_holds"`
-	// Filtered, Unsent and Failed are documents of the source that nobody expects on the target: left out by rules, not
+	// Filtered, Unsent and Failed are documents of the source that are not expected on the target: left out by rules, not
 	// sendable (by reason), and named as failed by the account. FailedThere are those of Failed that the target has.
 	Filtered    int64            `json:"filtered"`
 	Unsent      map[string]int64 `json:"unsent,omitempty"`

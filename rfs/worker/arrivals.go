@@ -180,7 +180,7 @@ func (s *Session) countArrival(ctx context.Context, group []*arriving, is *progr
 	return nil
 }
 
-// countLucene adds the Lucene documents of targets that were refreshed. Nobody needs the permission to read them.
+// countLucene adds the Lucene documents of targets that were refreshed. The permission to read them is optional.
 func (s *Session) countLucene(ctx context.Context, targets []string, is *progress.Arrival) error {
 	var sum int64
 	for _, name := range targets {

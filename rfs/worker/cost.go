@@ -33,7 +33,7 @@ func ReadCost(shard *snapshot.Shard) (bytes, requests int64) {
 	return bytes, requests
 }
 
-// isRead says whether anything of a Lucene file is read. Of a compound file it is a part that only the
+// isRead reports whether anything of a Lucene file is read. Of a compound file it is a part that only the
 // file itself tells.
 func isRead(name string) bool {
 	for _, suffix := range []string{".fdt", ".fdx", ".fdm", ".si", ".fnm", ".cfe", ".cfs", ".liv", ".del"} {

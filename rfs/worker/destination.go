@@ -22,7 +22,7 @@ type Destination interface {
 	// Open starts the output of one item. mayStart is asked immediately before a request is
 	// started, after every wait for a free connection; its error is given instead of sending.
 	Open(ctx context.Context, id cms.ItemID, mayStart func() error) (Output, error)
-	// Durable says whether a body that was taken survives the death of this process
+	// Durable reports whether a body that was taken survives the death of this process
 	// before Commit. Only then may a watermark be recorded while the item runs.
 	Durable() bool
 }
@@ -137,8 +137,8 @@ func (l *limiter) acquire(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// release gives a connection back. Since one may always be used, whoever waits is called by somebody's release, also after
-// the pace has risen.
+// release frees a connection and wakes waiters while connections are free. At least one is always allowed, so every
+// waiter is woken by a release, also after the limit has risen.
 func (l *limiter) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

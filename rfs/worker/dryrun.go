@@ -28,7 +28,7 @@ type DryRunCluster struct {
 	blind  bool // nothing can be simulated: all is taken
 }
 
-// simulated matches no index that anybody has.
+// simulated matches no existing index.
 const (
 	simulated         = "rfsd-evaluates-and-nothing-is-called-so-*"
 	simulatedPriority = 2_147_000_000 // no template of the same priority may match too
@@ -140,7 +140,7 @@ func (r DryRunCluster) simulatePipeline(ctx context.Context, pipeline []byte) (i
 	return r.Target.Do(ctx, http.MethodPost, "/_ingest/pipeline/_simulate", nil, body)
 }
 
-// RefusedName says why no OpenSearch takes the name for an index; "" when it does.
+// RefusedName returns the reason why no OpenSearch takes the name for an index; "" when it does.
 func RefusedName(name string) string {
 	switch {
 	case name == "" || name == "." || name == "..":

@@ -21,13 +21,13 @@ type Entry struct {
 	// Bytes are the sizes of the shards in the repository, for the estimate of the
 	// remaining time; absent when they were not read.
 	Bytes []int64 `json:"bytes,omitempty"`
-	// Reduced says why stored sources are not what was indexed ("" when they are), from the mapping.
+	// Reduced is the reason why stored sources are not what was indexed ("" when they are), from the mapping.
 	Reduced string `json:"reduced,omitempty"`
-	// Rebuild says that sources are not stored and how they are rebuilt; "" when they are stored, or cannot be rebuilt.
+	// Rebuild is how sources that are not stored are rebuilt; "" when they are stored, or cannot be rebuilt.
 	Rebuild Rebuild `json:"rebuild,omitempty"`
-	// Unread says that the metadata of the index is damaged: neither shards nor target indices are known.
+	// Unread means that the metadata of the index is damaged: neither shards nor target indices are known.
 	Unread bool `json:"unread,omitempty"`
-	// Originals says that the target leaves out of its sources what the index of the snapshot leaves out: the original
+	// Originals means that the target leaves out of its sources what the index of the snapshot leaves out: the original
 	// (_recovery_source) is sent where it is stored.
 	Originals bool `json:"originals,omitempty"`
 	// Lacking states which of the stored forms of documents lack parts of what was indexed.
@@ -36,13 +36,13 @@ type Entry struct {
 	KeepLast bool `json:"keep_last,omitempty"`
 	// Stream is set for the backing index of a data stream.
 	Stream *metadata.StreamPart `json:"data_stream,omitempty"`
-	// Create says that documents are created in a data stream of the target, which Naming.Index names.
+	// Create means that documents are created in a data stream of the target, which Naming.Index names.
 	Create bool `json:"create,omitempty"`
 	// Trial is set in a trial run.
 	Trial *Trial `json:"trial,omitempty"`
 	// Held are the target indices that had documents when this session planned the index for the first time, and how many.
 	Held map[string]int64 `json:"held,omitempty"`
-	// HeldChosen says that --existing-documents was given then, so that it need not be asked for.
+	// HeldChosen means that --existing-documents was given then, so that it need not be asked for.
 	HeldChosen bool `json:"held_chosen,omitempty"`
 	// Ours are the target indices that this session created; all others were there before.
 	Ours []string `json:"ours,omitempty"`

@@ -17,14 +17,14 @@ import (
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
-// Evaluation says what a migration would do, without doing any of it.
+// Evaluation is what a migration would do, without doing any of it.
 type Evaluation struct {
 	Snapshot string            `json:"snapshot"`
 	State    string            `json:"state"`
 	Target   string            `json:"target"` // distribution and version
 	Indices  []EvaluatedIndex  `json:"indices"`
 	Globals  []EvaluatedObject `json:"cluster_objects"` // templates, pipelines, …
-	// GlobalsWarning says why there are none.
+	// GlobalsWarning is the reason why there are none.
 	GlobalsWarning string        `json:"cluster_objects_warning,omitempty"`
 	LeftOut        []string      `json:"left_out,omitempty"`       // system indices that were not asked for
 	Missing        []string      `json:"missing_shards,omitempty"` // by the snapshot's own word
@@ -42,7 +42,7 @@ type EvaluatedIndex struct {
 	Reduced string            `json:"reduced_source,omitempty"`
 	Sources Sources           `json:"sources"`
 	Targets []EvaluatedObject `json:"targets"`
-	// Stream says what is done with the backing index of a data stream.
+	// Stream is what is done with the backing index of a data stream.
 	Stream string `json:"data_stream,omitempty"`
 }
 
@@ -177,7 +177,7 @@ func (e *Evaluator) index(ctx context.Context, x IndexPlan, r *Evaluation) (Eval
 func (e *Evaluator) pipelines(ctx context.Context, x IndexPlan, done *EvaluatedIndex) error {
 	final, err := e.Target.FinalPipelines(ctx, x.Entry.Naming.Targets())
 	if errors.Is(err, fault.ErrConfig) {
-		return nil // nobody needs the permission for it
+		return nil // the permission for it is optional
 	}
 	for i := range done.Targets {
 		done.Targets[i].FinalPipeline = final[done.Targets[i].Name]

@@ -230,7 +230,7 @@ func (j *job) kept() int64 {
 	return 0
 }
 
-// settled gives the watermark and the counts of everything from the begin up to it.
+// settled returns the watermark and the counts of everything from the begin up to it.
 func (j *job) settled() (int64, cms.Counts) {
 	w, c := j.loader.Settled()
 	sum := cms.Counts{
@@ -328,7 +328,7 @@ func (j *job) report(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// moved says whether there is progress that can be recorded.
+// moved reports whether there is progress that can be recorded.
 func (j *job) moved() bool {
 	l := j.loaded.Load()
 	return l != nil && l.Watermark() > j.begin

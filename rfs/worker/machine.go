@@ -56,9 +56,9 @@ func (s *Session) moveTo(phase, state string) {
 	}
 }
 
-// act does what one line of the machine says, and tells whether this worker did some of
-// it; a *cms.NoneAvailable when somebody else is doing it, cms.ErrAllDone when documents
-// are complete. WorkOnItem is not done here: leases of items are the callers' matter.
+// act performs one step of the machine and reports whether this worker did part of it. It returns
+// a *cms.NoneAvailable while another worker performs it, and cms.ErrAllDone when documents are
+// complete. WorkOnItem is left to the caller, which holds the leases of items.
 func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	switch st.Does {
 	case MakeSnapshot:
@@ -82,7 +82,7 @@ func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	return false, nil
 }
 
-// errEnded says that the work of a phase has ended it as FAILED.
+// errEnded means that the work of a phase has ended it as FAILED.
 var errEnded = errors.New("the phase has ended")
 
 // leased works on a phase under the lease of its record. Work that ends without an error
@@ -105,9 +105,9 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 		return false, nil
 	case errors.Is(err, fault.ErrLeaseLost):
 		s.Log.WarnContext(ctx, "lease of a phase lost", "phase", st.Phase, "error", err)
-		return false, nil // whoever has it goes on
+		return false, nil // its new holder goes on
 	}
-	limit := time.Minute // a busy store, too, is told: nobody could work on the phase before the lease is over
+	limit := time.Minute // also on a busy store: no worker could take the phase before the lease expires
 	if ctx.Err() != nil {
 		limit = 5 * time.Second
 	}
@@ -218,5 +218,5 @@ func (s *Session) pauseAfter(earlier int, cause error) time.Duration {
 	return min(s.pauseBetween()<<min(max(earlier, 0)+1, 10), maxPhasePause)
 }
 
-// needs says whether any of the phases takes part in this run.
+// needs reports whether any of the phases takes part in this run.
 func (s *Session) needs(names ...string) bool { return slices.ContainsFunc(names, s.Phases.Has) }

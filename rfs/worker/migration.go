@@ -160,7 +160,7 @@ func (m *Migration) throughPhases(ctx context.Context) error {
 	}
 }
 
-// leasedAgain says whether an error is counted by the record of a phase, so that trying
+// leasedAgain reports whether an error is counted by the record of a phase, so that trying
 // again comes to an end.
 func leasedAgain(st step, err error) error {
 	switch st.Does {
@@ -250,7 +250,7 @@ func (m *Migration) rank(item cms.Item) int {
 	return 0
 }
 
-// otherWork says whether an open item belongs to an index that is not paused.
+// otherWork reports whether an open item belongs to an index that is not paused.
 func (m *Migration) otherWork(ctx context.Context) (bool, error) {
 	for item, err := range m.Coordinator.Items(ctx) {
 		if err != nil {
@@ -377,7 +377,7 @@ func (m *Migration) audit(ctx context.Context) error {
 	}
 }
 
-// PausedError says that indices were left because the target refused their documents.
+// PausedError means that indices were left because the target refused their documents.
 type PausedError struct {
 	Indices []string
 	Why     string

@@ -9,7 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/metadata"
 )
 
-// MultiType says what happens to an index in which several mapping types have documents.
+// MultiType is what happens to an index in which several mapping types have documents.
 type MultiType string
 
 // The ways; the same id may exist once per type, and both documents must arrive.
@@ -27,7 +27,7 @@ const (
 	KeepLastDuplicate DuplicateKeys = "keep-last" // as parsers before Elasticsearch 6 read them
 )
 
-// EmitType says whether the mapping type is written into the action lines.
+// EmitType states whether the mapping type is written into the action lines.
 type EmitType string
 
 // The values of --emit-doc-type. Auto leaves the type out: no OpenSearch since 2.0 takes it.
@@ -78,7 +78,7 @@ func (n Naming) Targets() []string {
 	return names
 }
 
-// TypeOf gives the mapping type whose documents land in a target index of a split; "" for all.
+// TypeOf returns the mapping type whose documents land in a target index of a split; "" for all.
 func (n Naming) TypeOf(target string) string {
 	if n.Multi == SplitTypes {
 		for _, t := range n.Types {

@@ -90,7 +90,7 @@ func (s *Session) makeBatch(ctx context.Context, lease *cms.RecordLease, names [
 	})
 	if errors.Is(err, fault.ErrLeaseLost) {
 		s.Log.WarnContext(ctx, "lease of a batch of the indices lost", "error", err)
-		return nil // whoever has it goes on
+		return nil // its new holder goes on
 	}
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()

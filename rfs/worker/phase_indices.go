@@ -220,8 +220,8 @@ func (s *Session) tune(ctx context.Context, entry Entry) error {
 	return err
 }
 
-// forgetOurs takes back what noteOurs recorded of indices that were not created after all:
-// somebody may create them by hand.
+// forgetOurs removes what noteOurs recorded of indices that were not created after all:
+// an operator may create them by hand.
 func (s *Session) forgetOurs(ctx context.Context, entry Entry) error {
 	if s.Indices == nil || len(entry.Ours) == 0 {
 		return nil
@@ -278,7 +278,7 @@ type Indices interface {
 	// Check refuses a plan that the target cannot take, before anything is written, and names the
 	// indices of data streams as the target can take them.
 	Check(ctx context.Context, plan *Plan) error
-	// Absent gives those of the names that nothing on the target has.
+	// Absent returns those of the names that nothing on the target has.
 	Absent(ctx context.Context, names []string) ([]string, error)
 	// Make creates what is missing of an index and leaves alone what exists.
 	Make(ctx context.Context, x IndexPlan) (Made, error)
@@ -291,7 +291,7 @@ type Made struct {
 	Created []string                   // by this call, as the target acknowledged
 	Late    map[string]json.RawMessage // target index → aliases that wait for its documents
 	Differs []string                   // what the target made of it that was not asked
-	// Originals says that the target filters sources as the source did, so that originals can be sent.
+	// Originals means that the target filters sources as the source did, so that originals can be sent.
 	Originals bool
 }
 
@@ -356,8 +356,8 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 	return err
 }
 
-// adoptLate takes an index into the migration that was missing before, when somebody has
-// created it on the target by now.
+// adoptLate adds an index to the migration that was missing before and has been created
+// on the target since.
 func (s *Session) adoptLate(ctx context.Context, e cms.IndexEntry) error {
 	entry, err := decodeEntry(e.Name, e.Body)
 	if err != nil {
@@ -378,7 +378,7 @@ func (s *Session) adoptLate(ctx context.Context, e cms.IndexEntry) error {
 // ErrTargetMissing means that an index is not on the target and that this run does not create indices.
 var ErrTargetMissing = fmt.Errorf("does not exist on the target, and the phase indices is off: create it, or let --phases contain indices: %w", fault.ErrRejected)
 
-// haveTargets says whether every target index of an entry is there.
+// haveTargets reports whether every target index of an entry is there.
 func (s *Session) haveTargets(ctx context.Context, entry Entry) error {
 	if s.Targets == nil {
 		return nil

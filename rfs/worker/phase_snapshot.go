@@ -51,7 +51,7 @@ type SnapshotOptions struct {
 	Poll time.Duration
 }
 
-// ErrSnapshotRuns means that the snapshot is being made on the source and nobody wants to wait for it.
+// ErrSnapshotRuns means that the source is still creating the snapshot and --snapshot-no-wait was given.
 var ErrSnapshotRuns = errors.New("the snapshot is being made on the source: run the same command again later, or without --snapshot-no-wait to wait for it")
 
 func (o SnapshotOptions) wanted() string {
@@ -118,9 +118,9 @@ func (st SnapshotState) identity() (id string, anonymous bool) {
 	return fmt.Sprintf("started %d", st.Started), true
 }
 
-// makeSnapshot creates the snapshot and watches it to its end. Every name is derived, so
-// that whoever comes after a death knows it; the record says whether what is found under
-// the name is ours: before the record is IN_PROGRESS the source had none of that name.
+// makeSnapshot creates the snapshot and blocks until it ends. Every name is derived, so that the
+// worker that takes over after a crash knows it; the record tells whether a snapshot of that name
+// is the session's: before the record is IN_PROGRESS the source had none.
 func (s *Session) makeSnapshot(ctx context.Context, lease *cms.PhaseLease) error {
 	r, err := decodeSnapshot(lease.Phase.Body)
 	if err != nil {

@@ -36,7 +36,7 @@ func ParsePhases(s string) (Phases, error) {
 	return wanted, nil
 }
 
-// Has says whether a phase takes part.
+// Has reports whether a phase takes part.
 func (p Phases) Has(name string) bool { return slices.Contains(p, name) }
 
 // Action is what a worker does in a state of a phase's record.
@@ -82,7 +82,7 @@ type Row struct {
 	State  string // of the record; "" when there is none
 	Does   Action
 	Next   []string // states of the same record, or numbers of phases
-	Again  []string // states that follow when somebody has failed things tried again
+	Again  []string // states that follow when the operator retries what failed
 }
 
 // Start and End are where the machine begins and stops.

@@ -32,7 +32,7 @@ type memory struct {
 	strange []error // changes of phases that the table does not know
 }
 
-// follows says whether the table lets a state follow another.
+// follows reports whether the table lets a state follow another.
 func follows(phase, was, is string) error {
 	row, err := rowFor(phase, was)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // planReaders bounds the metadata blobs that are read at the same time.
 const planReaders = 8
 
-// Request says what is to be migrated.
+// Request holds what to migrate.
 type Request struct {
 	SnapshotName  string
 	Session       string
@@ -36,11 +36,11 @@ type Request struct {
 	Rename metadata.Overrides
 	// Rules are the user's own changes; nil: none.
 	Rules *rules.Set
-	// DataStreams says what becomes of backing indices; "" is StreamsToIndices.
+	// DataStreams is what becomes of backing indices; "" is StreamsToIndices.
 	DataStreams DataStreams
 	// ParentJoin is the name of the join field that takes the place of _parent; "" leaves relations out.
 	ParentJoin string
-	// DuplicateKeys says what becomes of documents with duplicate keys; "" is SendDuplicates.
+	// DuplicateKeys is what becomes of documents with duplicate keys; "" is SendDuplicates.
 	DuplicateKeys DuplicateKeys
 	// RebuildSources rebuilds sources that are switched off or filtered out of stored fields and doc values.
 	RebuildSources bool
@@ -341,7 +341,7 @@ func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locat
 	}
 }
 
-// measureShards gives the bytes of each shard in the repository and the hash of its manifest; a shard that cannot be
+// measureShards returns the bytes of each shard in the repository and the hash of its manifest; a shard that cannot be
 // opened counts as nothing here, its item will say why.
 func measureShards(ctx context.Context, repo snapshot.Repository, x *snapshot.Index) (sizes []int64, sums []string) {
 	sizes, sums = make([]int64, x.NumShards), make([]string, x.NumShards)

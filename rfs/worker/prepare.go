@@ -23,7 +23,7 @@ type TargetCluster interface {
 	metadata.Cluster
 	// CreateTypedIndex creates an index whose documents have a mapping type, where the target knows types.
 	CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error
-	// FinalPipelines gives the final ingest pipeline of those indices that have one.
+	// FinalPipelines returns the final ingest pipeline of those indices that have one.
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
 	// SetAliases adds aliases to an index.
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
@@ -50,7 +50,7 @@ type TargetIndices struct {
 	Log      *slog.Logger
 }
 
-// Absent gives those of the names that neither an index nor an alias of the target has.
+// Absent returns those of the names that neither an index nor an alias of the target has.
 func (t *TargetIndices) Absent(ctx context.Context, names []string) ([]string, error) {
 	var absent []string
 	for _, name := range names {
@@ -110,7 +110,7 @@ func (t *TargetIndices) overrides(ctx context.Context) (metadata.Overrides, erro
 	}
 	zones, err := metadata.Zones(ctx, t.Requester)
 	switch {
-	case errors.Is(err, fault.ErrConfig): // nobody needs the permission for it
+	case errors.Is(err, fault.ErrConfig): // the permission for it is optional
 		t.Log.WarnContext(ctx, "the target does not let see whether it demands balanced replicas", "reason", err.Error())
 	case err != nil:
 		return t.Overrides, err
@@ -128,7 +128,7 @@ func (t *TargetIndices) SetAliases(ctx context.Context, index string, aliases js
 func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) error {
 	final, err := t.Cluster.FinalPipelines(ctx, names)
 	switch {
-	case errors.Is(err, fault.ErrConfig): // it is a warning only: nobody needs the permission for it
+	case errors.Is(err, fault.ErrConfig): // it is only a warning, and the permission for it is optional
 		t.Log.WarnContext(ctx, "the target does not let see whether indices have a final pipeline, which would change documents", "reason", err.Error())
 		return nil
 	case err != nil:

@@ -105,7 +105,7 @@ func onlyMapping(x *snapshot.Index) json.RawMessage {
 type builder struct {
 	sources   map[string]*rebuild.Rebuilder // by the type; of an index without types that differ by ""
 	originals bool                          // a recovery source is sent
-	// sendsOriginals says that a recovery source is sent in place of a source.
+	// sendsOriginals means that a recovery source is sent in place of a source.
 	sendsOriginals bool
 	source         []byte           // of the last document
 	unplaced       *rebuild.Unknown // a vector that was not put back into it; nil: all were

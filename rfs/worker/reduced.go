@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
-// reducedSource says why the stored sources of an index are not what was indexed, ""
+// reducedSource returns the reason why the stored sources of an index are not what was indexed, ""
 // when they are. It is decided from mapping and settings before the run, so that an
 // operator knows which indices cannot arrive whole.
 func reducedSource(x *snapshot.Index) string {

@@ -22,7 +22,7 @@ import (
 // What is not answered by then is sent again by the next holder.
 const drainTimeout = 12 * time.Second
 
-// Outcome says how a lease ended.
+// Outcome is how a lease ended.
 type Outcome int
 
 // The ways in which a lease ends.
@@ -49,7 +49,7 @@ type Runner struct {
 	Clock       cms.Clock
 	Log         *slog.Logger
 	VerifyFirst bool
-	// Edit gives what changes the documents of an index of the snapshot, nil when they stay
+	// Edit returns what changes the documents of an index of the snapshot, nil when they stay
 	// as they are; Edit itself may be nil.
 	Edit func(index string) DocumentEditor
 	// Memory bounds what long documents hold, over all leases of the process; nil: nothing does.

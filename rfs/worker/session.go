@@ -17,7 +17,7 @@ import (
 
 // Targets knows the indices of a target cluster.
 type Targets interface {
-	// IndexUUID gives the UUID of an index; an error that is fs.ErrNotExist when there is none.
+	// IndexUUID returns the UUID of an index; an error that is fs.ErrNotExist when there is none.
 	IndexUUID(ctx context.Context, name string) (string, error)
 }
 
@@ -76,7 +76,7 @@ type Session struct {
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing
 	// Moved is called with phase and state whenever this worker goes on to another: what it acts on, as its other goroutines and
-	// its parent see it. State is that of the phase's record. nil: nobody is told.
+	// its parent see it. State is that of the phase's record. nil: not reported.
 	Moved func(phase, state string)
 	// Prefer are ids of items that RunOne tries before it searches; hints, so they may be wrong.
 	Prefer []string
@@ -119,7 +119,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err)))
 	}
 	if err != nil {
-		// Also when ctx has ended: nobody else gives it back.
+		// Also when ctx has ended: no other process releases it.
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
 		defer cancel()
 		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
@@ -230,8 +230,8 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 	return outcome, item, err
 }
 
-// next does what the machine says now, unless that is work on an item. It waits for others
-// that do short work; a snapshot that somebody else watches is a *cms.NoneAvailable.
+// next performs the current step, unless that is work on an item. It waits for other workers'
+// short steps; it returns a *cms.NoneAvailable while another worker watches the snapshot.
 func (s *Session) next(ctx context.Context) (st step, worked bool, err error) {
 	if st, err = s.look(ctx); err != nil {
 		return st, false, err

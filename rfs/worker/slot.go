@@ -19,7 +19,7 @@ const (
 	groupBytes = 2 << 20 // in the repository
 )
 
-// small says which items a slot leases together. ctx is that of the slot.
+// small returns which items a slot leases together. ctx is that of the slot.
 func (m *Migration) small(ctx context.Context) cms.Small {
 	return cms.Small{Items: groupItems, Bytes: groupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
 		id, err := it.Range()
@@ -137,7 +137,7 @@ func (m *Migration) afterLease(ctx context.Context, lease *cms.Lease, outcome Ou
 		m.pause(ctx, time.Second, nil)
 		return nil
 	case outcome == Lost && ctx.Err() == nil:
-		// Its lease runs out and the item is done again, by whoever comes first.
+		// The lease expires and the item is done again by the first worker that leases it.
 		m.Log.Warn("lease lost", "index", lease.ID.Index, "shard", lease.ID.Shard, "cursor", lease.ID.Cursor, "item", lease.Item.ID, "error", err)
 		return nil
 	case ctx.Err() != nil, err == nil:

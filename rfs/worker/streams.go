@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
-// DataStreams says what becomes of the backing indices of data streams.
+// DataStreams is what becomes of the backing indices of data streams.
 type DataStreams string
 
 // The ways.
@@ -85,7 +85,7 @@ func streamsOf(ctx context.Context, snap *snapshot.Snapshot) (metadata.Globals, 
 	return g, nil
 }
 
-// note says what is done with a backing index; "" for what is none.
+// note returns what is done with a backing index; "" for what is none.
 func (e Entry) note() string {
 	switch {
 	case e.Stream == nil:
@@ -231,7 +231,7 @@ func (t *TargetIndices) makeStream(ctx context.Context, x IndexPlan) (Made, erro
 	return made, t.warnOfPipelines(ctx, []string{name})
 }
 
-// StreamUUID gives what tells a data stream of the target from another of the same name, and refuses one that
+// StreamUUID returns what tells a data stream of the target from another of the same name, and refuses one that
 // a policy rolls over (metadata.ErrRollover). An error that is fs.ErrNotExist when there is none; fault.ErrConfig
 // when an index or an alias has the name.
 func (t *TargetIndices) StreamUUID(ctx context.Context, name string) (string, error) {
@@ -255,7 +255,7 @@ func (t *TargetIndices) StreamUUID(ctx context.Context, name string) (string, er
 	return "", fmt.Errorf("data stream %s: %w", name, fs.ErrNotExist)
 }
 
-// targetUUID gives what tells a target of an entry from another of the same name.
+// targetUUID returns what tells a target of an entry from another of the same name.
 func (s *Session) targetUUID(ctx context.Context, e Entry, name string) (string, error) {
 	if e.Create && s.Streams != nil {
 		return s.Streams(ctx, name)

@@ -14,7 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/progress"
 )
 
-// Summary says what became of every document. All numbers are sums over the items
+// Summary is what became of every document. All numbers are sums over the items
 // of the coordination store, so that they also add up after a crash.
 type Summary struct {
 	Snapshot string `json:"snapshot"`
@@ -57,11 +57,11 @@ type IndexSummary struct {
 	Created []string `json:"created,omitempty"`
 	// Differs is what the target made of them that was not asked, as its templates do.
 	Differs []string `json:"differs,omitempty"`
-	// AliasesWait says that aliases are not set yet, because documents are missing.
+	// AliasesWait means that aliases are not set yet, because documents are missing.
 	AliasesWait bool `json:"aliases_wait,omitempty"`
-	// Reduced says why the stored sources are not what was indexed.
+	// Reduced is the reason why the stored sources are not what was indexed.
 	Reduced string `json:"reduced_source,omitempty"`
-	// Stream says what is done with the backing index of a data stream.
+	// Stream is what is done with the backing index of a data stream.
 	Stream string `json:"data_stream,omitempty"`
 	Paused string `json:"paused,omitempty"`
 	// Arrival is what the target held when all documents were sent; absent before, and without a target.

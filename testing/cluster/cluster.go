@@ -23,7 +23,7 @@ type Node struct {
 	URL     string // http://127.0.0.1:port, https for a secured node
 	Product string // opensearch or elasticsearch
 	Version string
-	Dir     string // working directory with data, logs and repos; "" for a node that somebody else started
+	Dir     string // working directory with data, logs and repos; "" for a node that the test did not start
 	Repos   string // directory that fs repositories may use (path.repo); "" when not known
 
 	// The user, authority and client certificate of a secured node; empty otherwise.
@@ -192,7 +192,7 @@ func (s *spec) prepare(ctx context.Context) (*launch, error) {
 	return nil, fmt.Errorf("unknown product %q", s.product)
 }
 
-// Stop ends the node, waits for it and removes its files. A node that somebody else started is left alone.
+// Stop ends the node, waits for it and removes its files. A node that the test did not start is left alone.
 func (n *Node) Stop() error {
 	if n.process != nil {
 		n.process.stop()
@@ -217,7 +217,7 @@ func (n *Node) Wait() {
 	}
 }
 
-// PID of the server, 0 for one that somebody else started.
+// PID of the server, 0 for one that the test did not start.
 func (n *Node) PID() int {
 	if n.process == nil {
 		return 0

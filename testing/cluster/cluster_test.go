@@ -63,7 +63,7 @@ func TestSomebodyElsesServerIsNotTakenForOurs(t *testing.T) {
 	defer p.kill()
 	n := l.node
 	n.URL, n.name, n.process = answering(t, "production").URL, "rfsd-1", p
-	if err := n.wait(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "somebody else's server") {
+	if err := n.wait(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "another test's server") {
 		t.Errorf("error %v", err)
 	}
 	n.URL = answering(t, "rfsd-1").URL

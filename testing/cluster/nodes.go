@@ -89,7 +89,7 @@ func stopAll(nodes []*Node) error {
 // its cluster.
 func (n *Node) Restart(ctx context.Context) error {
 	if n.launch == nil {
-		return fmt.Errorf("node %s was started by somebody else", n.URL)
+		return fmt.Errorf("node %s was not started by this test", n.URL)
 	}
 	n.process.kill()
 	p, err := start(n.launch)
@@ -117,7 +117,7 @@ func (n *Node) wait(ctx context.Context, count int) error {
 		names, err := n.nodeNames(ctx)
 		switch {
 		case err == nil && !slices.Contains(names, n.name):
-			return fmt.Errorf("%s answers as %q, not as %s: somebody else's server", n.URL, names, n.name)
+			return fmt.Errorf("%s answers as %q, not as %s: another test's server", n.URL, names, n.name)
 		case err == nil && len(names) >= count:
 			return nil
 		case err == nil:

@@ -41,7 +41,7 @@ func listenBelow() (l net.Listener, err error) {
 	return nil, fmt.Errorf("free port: %w", err)
 }
 
-// free finds places on loopback where nobody listens, the first with the given HTTP port unless that is 0.
+// free finds places on loopback where no process listens, the first with the given HTTP port unless that is 0.
 func free(count, port int) ([]place, error) {
 	var held []net.Listener
 	defer func() {

@@ -72,7 +72,7 @@ func Start(t testing.TB, dir string) Server {
 	return s
 }
 
-// Setenv gives the process of the test the server's credentials and nobody else's.
+// Setenv gives the process of the test the server's credentials and no others.
 func (s Server) Setenv(t *testing.T) {
 	t.Helper()
 	signer.SetEnvironment(t, "", s.AccessKey, s.SecretKey)
@@ -91,7 +91,7 @@ func freeAddress(t testing.TB) string {
 	return addr
 }
 
-// waitFor dials until somebody listens.
+// waitFor dials until a server listens.
 func waitFor(addr string, ended <-chan struct{}) error {
 	deadline := time.After(startTimeout)
 	again := time.NewTicker(20 * time.Millisecond)

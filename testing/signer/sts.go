@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Roles is the token service: it answers AssumeRole for the roles it knows to whoever its
-// verifier lets in, and makes the temporary credentials known to the verifiers of Grant.
+// Roles is the token service: it answers AssumeRole for the roles it knows to callers that its
+// verifier accepts, and makes the temporary credentials known to the verifiers of Grant.
 type Roles struct {
 	Verifier *Verifier // of the service "sts"
 	ARNs     []string  // the roles that may be assumed

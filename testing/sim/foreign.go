@@ -76,7 +76,7 @@ func (w *world) foreignChain(id cms.ItemID, now int64, shape int) {
 }
 
 // foreignFinish is the last request of a worker of the other engine: it completes its item
-// unless somebody took that meanwhile.
+// unless another worker took it meanwhile.
 func (w *world) foreignFinish(it cms.Item) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()

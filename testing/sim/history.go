@@ -50,7 +50,7 @@ func (h *History) end(o *op, it cms.Item, v cms.Result) {
 	o.answered, o.it, o.v = h.tick(), it, v
 }
 
-// input is a request; output an answer, or nil when nobody was told.
+// input is a request; output an answer, or nil when the answer was lost.
 type input struct {
 	id string
 	t  cms.Transition
@@ -62,7 +62,7 @@ type output struct {
 }
 
 // operations turns the history into porcupine's. A request that was applied again
-// after its answer counts as another one whose outcome nobody learned.
+// after its answer counts as another one whose outcome is unknown.
 func (h *History) operations() []porcupine.Operation {
 	var out []porcupine.Operation
 	for _, o := range h.ops {
@@ -82,7 +82,7 @@ func (h *History) operations() []porcupine.Operation {
 // lease is the state of one item as far as leases go.
 type lease struct {
 	holder string
-	end    int64 // epoch ms; -1 when nobody was told
+	end    int64 // epoch ms; -1 when unknown
 	done   bool
 	failed bool
 	succ   string
@@ -125,7 +125,7 @@ func leases(grace time.Duration) porcupine.Model {
 	return m.ToModel()
 }
 
-// unknown gives the states after a request whose answer nobody saw, if it did anything.
+// unknown returns the possible states after a request whose answer was lost, if it did anything.
 func unknown(s lease, t cms.Transition) []any {
 	if s.done {
 		return nil

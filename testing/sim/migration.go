@@ -62,7 +62,7 @@ type Config struct {
 	Deadly  int           // shards with a document that kills its process
 	Return  time.Duration // mean time between comebacks of a worker of another engine, which hands off and dies
 	Foreign int           // shards that another engine began; it seeded all when there are any
-	Hints   bool          // workers try items that somebody proposed before they search
+	Hints   bool          // workers try proposed items before they search
 
 	// AtCall decides the fate of the n-th request to the store, from 1, instead of chance; nil means by chance.
 	// what names the request.

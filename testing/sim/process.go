@@ -58,7 +58,7 @@ func (s *seat) end() {
 
 func (s *seat) run() {
 	var last error
-	right := false // somebody has set the clock
+	right := false // the clock has been set
 	for born := 0; ; born++ {
 		select {
 		case <-s.w.over:

@@ -45,7 +45,7 @@ func Hammer(ctx context.Context, s cms.Store, clients, each, items int, seed uin
 				case err == nil:
 					h.end(o, it, v)
 					o.effects = []int64{o.answered}
-				case !errors.Is(err, cms.ErrConflict): // a conflict changed nothing; else nobody knows
+				case !errors.Is(err, cms.ErrConflict): // a conflict changed nothing; the outcome of others is unknown
 					o.effects = []int64{math.MaxInt64}
 					failures = append(failures, err)
 				}

@@ -229,7 +229,7 @@ const (
 	Late            // the answer never arrives, and the request is applied only later
 	DieBefore       // the process dies before the request arrives
 	DieAfter        // the process dies before the answer arrives
-	Conflict        // refused: somebody else wrote the document at the same moment
+	Conflict        // refused: another process wrote the document at the same moment
 	fates
 )
 

@@ -233,7 +233,7 @@ func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 		return none, firstError(c.m.wait(ctx, trip/4), bulk.ErrTooLarge)
 	}
 	if chance(r, faults.Bulk) {
-		if chance(r, 0.5) { // it arrives, and nobody learns of it
+		if chance(r, 0.5) { // it arrives, and its answer is lost
 			late := between(r, trip/2, 2*noAnswer)
 			time.AfterFunc(late, func() { c.t.apply(all, nil, new(bulk.Result)) })
 		}

@@ -1,7 +1,7 @@
 // Package spec is the lease protocol as a state machine small enough to visit
 // every state. One shard of a few documents is moved by a few acquisitions; each
 // acquisition is an agent that may stop for ever after any step, or go on long
-// after somebody else took its item (unbounded skew and pauses), so crashes need
+// after another agent took its item (unbounded skew and pauses), so crashes need
 // no action of their own. What must hold is checked in every state.
 package spec
 
@@ -20,7 +20,7 @@ const (
 type Variant struct {
 	Name string
 	// Timely: clocks and pauses keep within margin and grace, so an item is taken
-	// only after its holder stopped starting requests. Then nobody may trespass.
+	// only after its holder stopped starting requests. Then no agent may trespass.
 	Timely bool
 	// Forget: the store may lose up to this many of its last acknowledged writes, once.
 	Forget int

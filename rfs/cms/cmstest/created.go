@@ -55,7 +55,7 @@ func created(t *testing.T, s cms.Store) {
 		t.Errorf("left: %q", names)
 	}
 	if err := c.Busy(ctx); err != nil {
-		t.Errorf("nobody works: %v", err)
+		t.Errorf("no worker is active: %v", err)
 	}
 	lease, err := c.AcquirePhase(ctx, cms.MetadataPhase, "w")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func shared(t *testing.T, s cms.Store) {
 	c, ctx := Coordinator(t, s, time.Minute), t.Context()
 	if _, err := c.Shared(ctx); !errors.Is(err, cms.ErrNotFound) {
-		t.Fatalf("before anybody told any: %v", err)
+		t.Fatalf("before any was stored: %v", err)
 	}
 	first := cms.SharedRecord{Settings: cms.Shared{"repo-uri": {"s3://bucket"}, "first": {"a", "b"}}, Revision: 7, Signature: "c2lnbmVk"}
 	other := cms.SharedRecord{Settings: cms.Shared{"repo-uri": {"file:///x"}}}

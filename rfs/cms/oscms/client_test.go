@@ -20,7 +20,7 @@ var versions = []string{"1.3.14", "2.19.4", "3.8.0"}
 // sharedVersion is the one on which a shared queue is tested in each run; RFSD_SOURCES=all: on all of them.
 const sharedVersion = "2.19.4"
 
-// connect gives the program's own client of a real node, or skips.
+// connect returns the program's own client of a real node, or skips.
 func connect(t testing.TB, version string) *target.Client {
 	t.Helper()
 	if testing.Short() {
@@ -54,7 +54,7 @@ func openStore(t testing.TB, cfg oscms.Config) *oscms.Store {
 
 var sessions atomic.Int64
 
-// session gives a fresh session name and deletes its indices afterwards.
+// session returns a fresh session name and deletes its indices afterwards.
 func session(t testing.TB, c oscms.Client) string {
 	t.Helper()
 	s := fmt.Sprintf("t%x-%d", time.Now().UnixNano(), sessions.Add(1))

@@ -11,14 +11,14 @@ import (
 )
 
 // Drop removes the indices of one session, by their names and never by a pattern; their aliases
-// go with them. It gives the names of those that were there. Nobody may work on the session any more.
+// go with them. It returns the names of those that were there. No process may work on the session any more.
 func Drop(ctx context.Context, c Client, sess string) (dropped []string, err error) {
 	if !session.MatchString(sess) {
 		return nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", sess, fault.ErrConfig)
 	}
 	items, itemsAlias, control, controlAlias := names(sess)
 	// The items go first: a session without items but with its records is found again by the next call.
-	// An index under an alias's name is there when somebody deleted the real one in the middle of an update:
+	// An index under an alias's name exists when the real one was deleted in the middle of an update:
 	// OpenSearch then makes one of that name in spite of require_alias. An alias itself is refused with 400.
 	tasks, tasksAlias := taskNames(sess)
 	apart, apartAlias := apartNames(sess)

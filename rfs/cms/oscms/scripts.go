@@ -24,7 +24,7 @@ long clock() { return System.currentTimeMillis(); }
 def s = ctx._source;
 if (s.scriptVersion != params.scriptVersion) { refuse('foreign'); }
 `
-	// holderOnly refuses everybody but the holder of the open item.
+	// holderOnly refuses all but the holder of the open item.
 	holderOnly = `
 if (!some(params.holder) || s.leaseHolderId != params.holder) { refuse('lost'); }
 `
@@ -231,7 +231,7 @@ s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
 var itemFields = []string{"indexName", "completedAt", "successor_items", "status", "failure", "attempts", "reached", "aloneAt", "aloneDied", "aloneDeaths", "acquiredAt",
 	"leaseExponent", "successorExponent", "watermark", "counts", "checks", "setupMs", "releasedFor", "end"}
 
-// script gives the text for a transition; "" for one this store does not know.
+// script returns the text for a transition; "" for one this store does not know.
 func script(t cms.Transition) string {
 	switch t.(type) {
 	case cms.Acquire:

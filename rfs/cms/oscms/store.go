@@ -28,7 +28,7 @@ type Client interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
-// Mode says how transitions are applied.
+// Mode is how transitions are applied.
 type Mode string
 
 // Modes. Auto asks the cluster whether it runs scripts.
@@ -43,7 +43,7 @@ type Config struct {
 	Client  Client
 	Session string // [a-z0-9-]{0,64}; "" is the common queue
 	Mode    Mode
-	// Shared says that workers of another engine use the queue: then every write
+	// Shared means that workers of another engine use the queue: then every write
 	// of an item refreshes the index, because they search what they cannot get.
 	Shared bool
 	// Apart keeps the items of shards of a new session in an index that no other engine looks for: parts of shards must not be
@@ -231,7 +231,7 @@ func notApart(index string) error {
 		index, fault.ErrConfig)
 }
 
-// Mode says how this store applies transitions: Scripts or CAS.
+// Mode returns how this store applies transitions: Scripts or CAS.
 func (s *Store) Mode() Mode { return s.mode }
 
 // ensure makes the index unless it exists, and its alias.
@@ -240,7 +240,7 @@ func (s *Store) ensure(ctx context.Context, index, alias, mapping string) error 
 	if errors.Is(err, cms.ErrNotFound) || errors.Is(err, cms.ErrStoreGone) {
 		body := `{"settings":{"index":{"number_of_shards":1,"number_of_replicas":1,"refresh_interval":"30s"}},"mappings":` + mapping + `}`
 		_, err = s.request(ctx, http.MethodPut, "/"+index, nil, []byte(body))
-		if errors.Is(err, fault.ErrRejected) { // somebody else may have made it just now
+		if errors.Is(err, fault.ErrRejected) { // another process may have created it just now
 			_, herr := s.request(ctx, http.MethodHead, "/"+index, nil, nil)
 			if herr == nil {
 				err = nil

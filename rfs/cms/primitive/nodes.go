@@ -42,7 +42,7 @@ type nodesBody struct {
 	Nodes []Node `json:"nodes"`
 }
 
-// List gives the nodes in order of tokens.
+// List returns the nodes in order of tokens.
 func (n *Nodes) List(ctx context.Context) ([]Node, error) {
 	r, err := n.Store.Record(ctx, nodesID)
 	if errors.Is(err, cms.ErrNotFound) {

@@ -18,7 +18,7 @@ type Emptied interface {
 
 // Drop removes the objects of one session, and returns how many they were and the names of up to 10 objects of its folder that
 // no process of rfsd wrote: these stay. The object by which the session is found goes last, so that an interrupted Drop can be
-// repeated. Nobody may work on the session any more.
+// repeated. No process may work on the session any more.
 func Drop(ctx context.Context, b Emptied, sess string) (removed int, others []string, err error) {
 	if !sessionName.MatchString(sess) {
 		return 0, nil, fmt.Errorf("session name %q: only a-z, 0-9 and -, at most 64: %w", sess, fault.ErrConfig)

@@ -89,7 +89,7 @@ func newChunkReader(b *blobs, data Data) *chunkReader {
 	return r
 }
 
-// at gives value i, valid until the next call.
+// at returns value i, valid until the next call.
 func (r *chunkReader) at(ctx context.Context, i int64) ([]byte, error) {
 	if r.chunk < 0 || i < r.from || i >= r.to {
 		if err := r.open(ctx, i); err != nil {

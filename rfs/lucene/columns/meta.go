@@ -127,7 +127,7 @@ var generations = map[string]int{
 	"Lucene90DocValuesMetadata": 90,
 }
 
-// ParseMeta gives the columns of a .dvm file by field number. id is that of the segment, ""
+// ParseMeta returns the columns of a .dvm file by field number. id is that of the segment, ""
 // when it is not known; field reports what is known of a field, false when it does not exist.
 func ParseMeta(b []byte, id, suffix string, field func(number int32) (Field, bool)) (map[int32]*Entry, error) {
 	in := codec.NewInput(b)

@@ -7,7 +7,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/lucene/codec"
 )
 
-// form says how the numbers of a column are laid out.
+// form is how the numbers of a column are laid out.
 type form uint8
 
 const (

@@ -142,7 +142,7 @@ func newOldTermReader(t *oldTerms, data Data) *oldTermReader {
 	return r
 }
 
-// at gives a term, valid until the next call.
+// at returns a term, valid until the next call.
 func (r *oldTermReader) at(ctx context.Context, ordinal int64) ([]byte, error) {
 	if ordinal < 0 || ordinal >= r.t.n {
 		return nil, codec.Errorf(r.t.off, "ordinal %d of %d terms", ordinal, r.t.n)

@@ -48,7 +48,7 @@ func newTermReader(t *terms, data Data) *termReader {
 	return &termReader{t: t, addresses: newSequenceReader(&t.addresses, data), data: newView(data, t.off, t.size), ordinal: -1}
 }
 
-// at gives a term, valid until the next call.
+// at returns a term, valid until the next call.
 func (r *termReader) at(ctx context.Context, ordinal int64) ([]byte, error) {
 	if ordinal < 0 || ordinal >= r.t.n {
 		return nil, codec.Errorf(r.t.off, "ordinal %d of %d terms", ordinal, r.t.n)

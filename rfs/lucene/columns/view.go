@@ -79,7 +79,7 @@ func newView(data Data, off, size int64) *view {
 	return v
 }
 
-// at gives n bytes from off of the file on, valid until the next call.
+// at returns n bytes from off of the file on, valid until the next call.
 func (v *view) at(ctx context.Context, off, n int64) ([]byte, error) {
 	if off < v.from || n < 0 || off > v.to || n > v.to-off {
 		return nil, codec.Errorf(off, "%d bytes wanted of a part from %d to %d of the file", n, v.from, v.to)
@@ -166,7 +166,7 @@ func (s *sequenceReader) at(ctx context.Context, i int64) (int64, error) {
 	return s.meta.At(i, p, s.le), nil
 }
 
-// pair gives values i and i+1, which bound a part of n.
+// pair returns values i and i+1, which bound a part of n.
 func (s *sequenceReader) pair(ctx context.Context, i, n int64) (from, to int64, err error) {
 	if i > 0 && i == s.next {
 		from = s.value
