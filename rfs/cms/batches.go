@@ -94,8 +94,13 @@ func (c *Coordinator) EndBatch(ctx context.Context, l *RecordLease, done bool) e
 	if done {
 		h.State = PhaseCompleted
 	}
+	return endLease(ctx, l, h)
+}
+
+// endLease gives a lease back. One that is lost needs no end: another process does the work again.
+func endLease(ctx context.Context, l *RecordLease, h HolderChange) error {
 	err := l.Change(ctx, h)
-	if errors.Is(err, fault.ErrLeaseLost) { // another process looks at its entries again
+	if errors.Is(err, fault.ErrLeaseLost) {
 		return nil
 	}
 	return err

@@ -9,7 +9,7 @@ import (
 )
 
 // ReleaseDead gives back whatever a process held that is proven dead: items, the right to
-// seed, phases. prefix is the holder that the process was started with; a number follows it in
+// seed, phases, the audit. prefix is the holder that the process was started with; a number follows it in
 // each acquisition. Items are released for cause, the rest without counting an attempt.
 func (c *Coordinator) ReleaseDead(ctx context.Context, prefix string, cause Cause) error {
 	if prefix == "" {
@@ -25,13 +25,17 @@ func (c *Coordinator) ReleaseDead(ctx context.Context, prefix string, cause Caus
 			return err
 		}
 	}
+	held := map[string]string{auditID: kindAudit}
 	for _, name := range Phases() {
-		_, err := c.change(ctx, phaseID(name), kindPhase, func(r Record, _ time.Time) (Record, Result) {
+		held[phaseID(name)] = kindPhase
+	}
+	for id, kind := range held {
+		_, err := c.change(ctx, id, kind, func(r Record, _ time.Time) (Record, Result) {
 			if !strings.HasPrefix(r.Holder, prefix) {
 				return r, Already
 			}
 			r.Holder, r.Expire = "", 0
-			if name != DocsPhase { // whose attempts are counted when they have failed
+			if id != phaseID(DocsPhase) { // whose attempts are counted when they have failed
 				r.Attempts = max(r.Attempts-1, 0)
 			}
 			return r, Applied

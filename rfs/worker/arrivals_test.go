@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -29,6 +33,7 @@ type countable struct {
 
 	refreshed map[string]bool
 	counted   int
+	takes     time.Duration // of each count
 }
 
 func (h *countable) IndexUUID(_ context.Context, name string) (string, error) {
@@ -43,6 +48,7 @@ func (h *countable) Refresh(_ context.Context, name string) error {
 }
 func (h *countable) Count(_ context.Context, name string) (int64, error) {
 	h.counted++
+	time.Sleep(h.takes)
 	if !h.refreshed[name] {
 		return 0, nil
 	}
@@ -205,4 +211,72 @@ func TestArrivals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOneOfManyProcessesAudits ends the documents of a session by 20 processes at the same time, of which one dies in the audit:
+// the target indices are counted by it and by one other, and every process learns that the documents are complete.
+func TestOneOfManyProcessesAudits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := &countable{uuids: map[string]string{"a": "uuid of a"}, docs: map[string]int64{"a": 5}, refreshed: map[string]bool{}, lucene: 9, takes: 3 * time.Second}
+		first := process(t, m, newOutside(), 0, &life{})
+		if _, err := first.Coordinator.Init(t.Context(), cms.Meta{Settings: first.Settings}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.Coordinator.ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
+			t.Fatal(err)
+		}
+		body, err := (Entry{Naming: Naming{Index: "a"}, Shards: 1, Ours: []string{"a"}}).encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.Coordinator.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: "a", State: cms.PhaseCompleted, Shards: 1, Body: body}); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Coordinator.SeedOnce(t.Context(), "test", func(ctx context.Context) error {
+			_, err := first.Coordinator.SeedRoots(ctx, slices.Values([]cms.Root{{ID: cms.ItemID{Index: "a"}}}))
+			return err
+		}, func(*cms.NoneAvailable) {}); err != nil {
+			t.Fatal(err)
+		}
+		it := m.items[cms.ItemID{Index: "a"}.String()]
+		it.CompletedAt, it.Counts = 1, cms.Counts{Live: 5, Indexed: 5}
+		m.items[it.ID] = it
+		for _, state := range []string{cms.PhaseSetup, cms.PhaseInProgress} {
+			if _, err := first.Coordinator.MovePhase(t.Context(), cms.DocsPhase, map[string]string{cms.PhaseInProgress: cms.PhaseSetup}[state], state, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var all sync.WaitGroup
+		complete := make([]bool, 20)
+		for n := range complete {
+			s := process(t, m, newOutside(), n, &life{})
+			s.Targets, s.Counts = h, h
+			ctx, cancel := context.WithCancel(t.Context())
+			all.Go(func() {
+				defer cancel()
+				if n == 0 {
+					time.AfterFunc(time.Second, cancel)
+				} else {
+					time.Sleep(100 * time.Millisecond)
+				}
+				for !complete[n] && ctx.Err() == nil {
+					_, clean, err := s.endDocuments(ctx, false)
+					var busy *cms.NoneAvailable
+					switch {
+					case errors.As(err, &busy):
+						time.Sleep(time.Second)
+					case err != nil && ctx.Err() == nil:
+						t.Errorf("process %d: %v", n, err)
+						return
+					}
+					complete[n] = clean
+				}
+			})
+		}
+		all.Wait()
+		if h.counted > 2 || slices.Contains(complete[1:], false) {
+			t.Errorf("counted %d times, complete: %v", h.counted, complete)
+		}
+	})
 }

@@ -72,7 +72,7 @@ func (s *Session) act(ctx context.Context, st step) (worked bool, err error) {
 	case SeedItems:
 		return false, s.seedItems(ctx, st)
 	case AuditItems:
-		_, _, err := s.auditItems(ctx)
+		_, _, err := s.auditOnce(ctx, false)
 		return false, err
 	case LookForItems:
 		return false, s.lookForItems(ctx)
@@ -107,17 +107,22 @@ func (s *Session) leased(ctx context.Context, st step, work func(context.Context
 		s.Log.WarnContext(ctx, "lease of a phase lost", "phase", st.Phase, "error", err)
 		return false, nil // its new holder goes on
 	}
-	limit := time.Minute // also on a busy store: no worker could take the phase before the lease expires
-	if ctx.Err() != nil {
-		limit = 5 * time.Second
-	}
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	back, cancel := toGiveBack(ctx)
 	defer cancel()
 	rerr := lease.Release(back, phaseCause(ctx, err), fault.Text(err))
 	if errors.Is(rerr, fault.ErrLeaseLost) {
 		rerr = nil
 	}
 	return false, errors.Join(err, rerr)
+}
+
+// toGiveBack returns a context in which a lease is given back, also on a busy store: no worker could take it before it expires.
+func toGiveBack(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := time.Minute
+	if ctx.Err() != nil {
+		limit = 5 * time.Second
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }
 
 // phaseCause returns why an attempt at a phase ended. Only CauseNone counts: not an attempt that was stopped, that another

@@ -354,15 +354,25 @@ func (m *Migration) audit(ctx context.Context) error {
 		slices.Sort(names)
 		return &PausedError{Indices: names, Why: m.paused[names[0]]}
 	}
-	for {
+	for own := true; ; {
 		var report cms.AuditReport
 		clean := false
-		if err := m.insist(ctx, func() (err error) {
-			report, clean, err = m.endDocuments(ctx)
+		var busy *cms.NoneAvailable
+		err := m.insist(ctx, func() (err error) {
+			report, clean, err = m.endDocuments(ctx, own)
 			return err
-		}); err != nil {
+		})
+		if errors.As(err, &busy) {
+			if err := m.waitForOthers(ctx, step{Row: Row{Phase: PhaseDocuments, Does: AuditItems}}, busy); err != nil {
+				return err
+			}
+			own = false
+			continue
+		}
+		if err != nil {
 			return err
 		}
+		own = true
 		switch {
 		case clean:
 			return nil

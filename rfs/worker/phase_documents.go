@@ -124,6 +124,39 @@ func (s *Session) takeIndices(ctx context.Context) error {
 	return nil
 }
 
+// auditOnce audits the items in one process at a time. A *cms.NoneAvailable reports which other process does it. Where another has
+// ended its audit since this worker saw open documents, clean is what it found, unless this worker wants one of its own.
+func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditReport, clean bool, err error) {
+	for {
+		lease, err := s.Coordinator.LeaseAudit(ctx, s.Holder)
+		if err != nil {
+			return report, false, err
+		}
+		err = lease.Run(ctx, func(ctx context.Context) error {
+			p, err := s.Coordinator.Phase(ctx, cms.DocsPhase)
+			if err != nil {
+				return err
+			}
+			if p.State != cms.PhaseAudit && !own {
+				clean = p.State == cms.PhaseCompleted
+				return nil
+			}
+			report, clean, err = s.auditItems(ctx)
+			return err
+		})
+		if errors.Is(err, fault.ErrLeaseLost) && ctx.Err() == nil {
+			s.Log.WarnContext(ctx, "lease of the audit lost", "error", err)
+			continue
+		}
+		back, cancel := toGiveBack(ctx)
+		if eerr := s.Coordinator.EndAudit(back, lease); eerr != nil {
+			s.Log.WarnContext(ctx, "the lease of the audit is not given back; others wait for its end", "error", eerr)
+		}
+		cancel()
+		return report, clean && err == nil, err
+	}
+}
+
 // auditItems proves that the documents are complete and on the target, and sets the aliases that waited for them.
 func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error) {
 	if err := s.checkArrivals(ctx); err != nil {
@@ -154,12 +187,12 @@ func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error)
 	return report, clean, nil
 }
 
-// endDocuments is what follows when no item is open.
-func (s *Session) endDocuments(ctx context.Context) (cms.AuditReport, bool, error) {
+// endDocuments is what follows when no item is open; own is that of auditOnce.
+func (s *Session) endDocuments(ctx context.Context, own bool) (cms.AuditReport, bool, error) {
 	if _, err := s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseInProgress, cms.PhaseAudit, nil); err != nil {
 		return cms.AuditReport{}, false, err
 	}
-	return s.auditItems(ctx)
+	return s.auditOnce(ctx, own)
 }
 
 // lookForItems gives cms.ErrAllDone, unless an operator has opened an item again.

@@ -51,7 +51,7 @@ const (
 	MakeIndices                // without a lease
 	SeedItems                  // under the lease of the item shard_setup
 	WorkOnItem                 // under the item's lease
-	AuditItems                 // without a lease
+	AuditItems                 // under a lease of its own
 	LookForItems               // without a lease
 	Stop                       // with the record's reason
 )
@@ -65,7 +65,7 @@ var actions = map[Action]string{
 	MakeIndices:  "take entries at random, of more than 64 a batch under its own lease; create what the target lacks, mark each entry COMPLETED, or FAILED after too many attempts; when no entry is left, move on",
 	SeedItems:    "lease shard_setup; create an item for each shard, or each part of one that is split, FAILED at once for an index that is not there. If another worker holds the lease, wait",
 	WorkOnItem:   "lease an item and move its documents; when no item is open, move on",
-	AuditItems:   "compare the target indices with what was sent; verify that every chain of items is whole, repair what is not; set aliases that waited",
+	AuditItems:   "lease the audit; compare the target indices with what was sent; verify that every chain of items is whole, repair what is not; set aliases that waited. If another worker holds the lease, wait",
 	LookForItems: "end, unless an operator has opened an item again",
 	Stop:         "report the failure once and end",
 }

@@ -183,7 +183,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 	lease, err := s.acquire(ctx)
 	if errors.Is(err, cms.ErrAllDone) {
 		s.moveTo(PhaseDocuments, cms.PhaseAudit)
-		report, clean, ferr := s.endDocuments(ctx)
+		report, clean, ferr := s.endDocuments(ctx, false)
 		switch {
 		case ferr != nil:
 			return Released, cms.Item{}, ferr
@@ -231,7 +231,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 }
 
 // next performs the current step, unless that is work on an item. It waits for other workers'
-// short steps; it returns a *cms.NoneAvailable while another worker watches the snapshot.
+// short steps; it returns a *cms.NoneAvailable while another worker watches the snapshot or makes the audit.
 func (s *Session) next(ctx context.Context) (st step, worked bool, err error) {
 	if st, err = s.look(ctx); err != nil {
 		return st, false, err
@@ -241,7 +241,7 @@ func (s *Session) next(ctx context.Context) (st step, worked bool, err error) {
 	}
 	worked, err = s.act(ctx, st)
 	var busy *cms.NoneAvailable
-	if errors.As(err, &busy) && st.Does != MakeSnapshot {
+	if errors.As(err, &busy) && st.Does != MakeSnapshot && st.Does != AuditItems {
 		return st, false, s.waitForOthers(ctx, st, busy)
 	}
 	// Listing the indices is half of the phase only.

@@ -226,7 +226,7 @@ func TestTwoHundredWorkersShareAThousandShards(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	dir, program := t.TempDir(), Binary(t, "rfsd")
-	args := []string{"worker", "--repo-uri", m.repo, "--snapshot-name", "snap1", "--target-host", n.URL, "--session-name", "crowd", "--shards", "*=1", "--replicas", "*=0",
+	args := []string{"worker", "--repo-uri", m.repo, "--snapshot-name", "snap1", "--target-host", n.URL, "--session-name", "crowd", "--shards", "*=1", "--replicas", "0",
 		"--max-connections", "1", "--log-level", "error", "--failed-documents", filepath.Join(dir, "failed"), "--unavailable-timeout", "2m"}
 	var mu sync.Mutex
 	codes, largest, started, said := map[int]int{}, int64(0), 0, ""
@@ -255,10 +255,11 @@ func TestTwoHundredWorkersShareAThousandShards(t *testing.T) {
 				}
 				mu.Unlock()
 				switch code {
-				case 3: // nothing is left
-					return
+				case 0:
 				case 4: // all that is left is leased
 					time.Sleep(time.Second)
+				default: // nothing is left, or an error that is reported below
+					return
 				}
 			}
 		})
@@ -277,7 +278,7 @@ func TestTwoHundredWorkersShareAThousandShards(t *testing.T) {
 	var list status.ItemList
 	res := Run(t, "rfsctl", "items", "list", "--target-host", n.URL, "--session-name", "crowd", "--output", "json")
 	if err := json.Unmarshal([]byte(res.Stdout), &list); err != nil || list.Total != m.shards || list.States[status.Done] != m.shards {
-		t.Errorf("exit %d, %v: %d items, %v: %s", res.Code, err, list.Total, list.States, res.Stderr)
+		t.Fatalf("exit %d, %v: %d items, %v: %s", res.Code, err, list.Total, list.States, res.Stderr)
 	}
 	holders, again := map[string]int{}, 0
 	for _, x := range list.Items {
