@@ -75,6 +75,7 @@ type Task struct {
 	items   *cms.Coordinator
 	nodes   *primitive.Nodes
 	runner  *worker.Runner
+	pace    *pace
 	durable durable
 	topicID string
 	begins  atomic.Pointer[[]int64]
@@ -123,6 +124,8 @@ func (t *Task) prepare(ctx context.Context) error {
 	// message is due again whatever it did.
 	t.items, err = cms.New(cms.Config{Store: store, Kind: Kind, Clock: t.Clock, Creator: t.Token, InitialLease: t.Lease, MaxLease: t.Lease, MaxAttempts: math.MaxInt32})
 	t.nodes = &primitive.Nodes{Store: t.Store, Clock: t.Clock}
+	t.pace = newPace(t.Bulk, t.Lease, t.Clock, t.seen.running.Load)
+	t.Bulk.Bounds = t.pace
 	t.runner = &worker.Runner{
 		Destination: t.Destination, Failed: t.Failed, Bulk: t.Bulk, Meter: worker.NewMeter(), Clock: t.Clock, Log: t.Log, Endless: true,
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/consume"
@@ -142,6 +143,43 @@ func TestAKillRepeatsWhatWasSentInASecond(t *testing.T) {
 				if w.target.size() != 4*each || sent >= 4*each || again > most {
 					t.Errorf("%d of %d documents, %d of %d sent again, want at most %d", w.target.size(), 4*each, again, sent, most)
 				}
+			})
+		})
+	}
+}
+
+// TestATargetThatIsSlowIsSentWhatItAnswersWithinALease has a target that takes minutes for what the processes have read: were all of
+// it sent at once, each lease would end before an answer, and everything would be sent again and again. The processes are killed, too.
+func TestATargetThatIsSlowIsSentWhatItAnswersWithinALease(t *testing.T) {
+	const partitions, each = 12, 6000
+	for _, kills := range []int{0, 20} {
+		t.Run(fmt.Sprint(kills, " kills"), func(t *testing.T) {
+			inBubble(t, partitions, func(w *world) {
+				w.target.each = 400 * time.Microsecond
+				for p := range partitions {
+					for o := range each {
+						w.topic.add(p, fmt.Sprintf("%d-%d", p, o), `{"text":"`+strings.Repeat("x", 100)+`"}`)
+					}
+				}
+				short := func(x *consume.Task) { x.Lease, x.Bulk = 5*time.Second, bulk.Options{} }
+				all := []*process{w.start(short), w.start(short), w.start(short)}
+				begin := time.Now()
+				for n := 0; w.account().Counts.Indexed < partitions*each && time.Since(begin) < 5*time.Minute; n++ {
+					time.Sleep(5 * time.Second)
+					if n < kills {
+						all[n%3].kill()
+						all[n%3] = w.start(short)
+					}
+				}
+				took := time.Since(begin)
+				for _, p := range all {
+					p.end()
+				}
+				sent := w.target.count()
+				if w.target.size() != partitions*each || sent > partitions*each*5/4 || took > 2*time.Minute {
+					t.Errorf("%d of %d documents after %v, %d were sent", w.target.size(), partitions*each, took, sent)
+				}
+				t.Logf("%d documents in %v, %d sent again", partitions*each, took, sent-partitions*each)
 			})
 		})
 	}

@@ -53,8 +53,9 @@ func (p part) Open(ctx context.Context, _ *worker.Runner, id cms.ItemID, opts *b
 	}, nil
 }
 
-// Wrap makes the records of failed documents name their messages.
+// Wrap makes the records of failed documents name their messages, and measures the bodies.
 func (r *reading) Wrap(opts *bulk.Options) {
+	opts.Sender = paced{opts.Sender, r.pace}
 	opts.Recorder = &recorder{Recorder: opts.Recorder, r: &reader{topic: r.topic, partition: r.partition}, task: r.Task}
 }
 

@@ -123,15 +123,32 @@ func (c *cursor) Next(ctx context.Context) ([]consume.Message, error) {
 
 func (c *cursor) Close() {}
 
-// landing is a target in memory, which takes a moment for each request.
+// landing is a target in memory, which takes a moment for each request, and one for each document: those one after the other.
 type landing struct {
 	mu    sync.Mutex
 	docs  map[string]string
 	sent  int
 	takes time.Duration
+	each  time.Duration
+	free  time.Time // when it has done what it was sent
+}
+
+// work waits until the documents that were sent before and n more are done; a target goes on with those of a sender that has gone.
+func (l *landing) work(ctx context.Context, n int) error {
+	l.mu.Lock()
+	if now := time.Now(); l.free.Before(now) {
+		l.free = now
+	}
+	l.free = l.free.Add(time.Duration(n) * l.each)
+	d := time.Until(l.free)
+	l.mu.Unlock()
+	return cmstest.Clock{}.Sleep(ctx, d)
 }
 
 func (l *landing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if err := l.work(ctx, n); err != nil {
+		return bulk.Result{}, err
+	}
 	if err := (cmstest.Clock{}).Sleep(ctx, l.takes); err != nil {
 		return bulk.Result{}, err
 	}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,8 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,7 +17,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
@@ -96,19 +92,37 @@ func record(topic string, partition int32, key, value string) *kgo.Record {
 	return r
 }
 
-// consumer is a process of a session.
+// consumer is a process of a session. Its log is a file, whose end is shown when the test fails.
 type consumer struct {
 	cmd *exec.Cmd
-	log bytes.Buffer
+	log *os.File
 }
 
 func startConsumer(t *testing.T, dir string, args ...string) *consumer {
 	t.Helper()
-	x := &consumer{cmd: exec.Command(Binary(t, "rfsd"), append([]string{"consume"}, args...)...)}
-	x.cmd.Dir, x.cmd.Stdout, x.cmd.Stderr = dir, &x.log, &x.log
+	log, err := os.CreateTemp(dir, "log-")
+	must(t, err)
+	x := &consumer{cmd: exec.Command(Binary(t, "rfsd"), append([]string{"consume"}, args...)...), log: log}
+	x.cmd.Dir, x.cmd.Stdout, x.cmd.Stderr = dir, log, log
 	must(t, x.cmd.Start())
-	t.Cleanup(x.kill)
+	t.Cleanup(func() {
+		x.kill()
+		if t.Failed() {
+			t.Logf("process %d:\n%s", x.cmd.Process.Pid, x.said())
+		}
+		must(t, log.Close())
+	})
 	return x
+}
+
+// said returns the end of the log.
+func (x *consumer) said() string {
+	const most = 8 << 10
+	b, err := os.ReadFile(x.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-most):])
 }
 
 func (x *consumer) kill() {
@@ -171,172 +185,6 @@ func consumeNight(t *testing.T) int {
 		t.Skip("starts a broker: RFSD_CONSUME=1000000 messages")
 	}
 	return n
-}
-
-// TestATopicArrivesWholeWhileProcessesAreKilled consumes 12 partitions with three processes: one is killed every 5 s, one joins, one
-// leaves, and the broker is away for a while. Every message arrives, the account is exact, and no committed offset was ever
-// ahead of the target.
-func TestATopicArrivesWholeWhileProcessesAreKilled(t *testing.T) {
-	messages := consumeNight(t)
-	const partitions = 12
-	away := 30 * time.Second
-	if messages < 200_000 {
-		away = 5 * time.Second
-	}
-	n := cluster.OpenSearch(t, targets[0])
-	wipe(t, n)
-	b := cluster.Kafka(t)
-	c := newKafkaClient(t, b)
-	c.createTopic("big", partitions)
-	dir := t.TempDir()
-	args := []string{"--brokers", b.Address, "--topic", "big", "--group", "big-group", "--target-host", n.URL, "--create-indices", "--partition-lease", "PT5S", "--session-name", "big", "--log-level", "info"}
-
-	// Messages of a partition have their offsets in their ids: one producer, in order.
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	produced := make(chan error, 1)
-	go func() {
-		var wrong error
-		var mu sync.Mutex
-		for i := range messages {
-			p, o := i%partitions, i/partitions
-			c.Produce(ctx, record("big", int32(p), fmt.Sprintf("%d-%d", p, o), fmt.Sprintf(`{"p":%d,"o":%d,"text":"%0100d"}`, p, o, i)), func(r *kgo.Record, err error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil && string(r.Key) != fmt.Sprintf("%d-%d", r.Partition, r.Offset) {
-					err = fmt.Errorf("%s has offset %d of partition %d", r.Key, r.Offset, r.Partition)
-				}
-				if wrong == nil {
-					wrong = err
-				}
-			})
-		}
-		err := c.Flush(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		if err == nil {
-			err = wrong
-		}
-		produced <- err
-	}()
-
-	// What is committed is in the target: the last message below, and some before.
-	watch := newKafkaClient(t, b)
-	var watched sync.WaitGroup
-	checked, ahead := 0, ""
-	watched.Go(func() {
-		for ctx.Err() == nil && ahead == "" {
-			time.Sleep(300 * time.Millisecond)
-			offsets, err := watch.committed(ctx, "big-group")
-			if err != nil {
-				continue
-			}
-			var ids []string
-			for p, offset := range offsets {
-				for i := range 8 {
-					if o := offset - 1; o >= 0 {
-						if i > 0 {
-							o = rand.Int64N(offset)
-						}
-						ids = append(ids, fmt.Sprintf("%d-%d", p, o))
-					}
-				}
-			}
-			if len(ids) == 0 {
-				continue
-			}
-			if got, err := foundIn(n, "big", ids); err == nil && got != len(ids) {
-				ahead = fmt.Sprintf("%d of %d committed messages are in the target: %v", got, len(ids), offsets)
-			} else if err == nil {
-				checked += len(ids)
-			}
-		}
-	})
-
-	var all []*consumer
-	for range 3 {
-		all = append(all, startConsumer(t, dir, args...))
-	}
-	kills, joined, left, halted, idle := 0, false, false, false, 0
-	begin, next, told := time.Now(), time.Now().Add(5*time.Second), time.Now()
-	var account status.Report
-	for {
-		time.Sleep(500 * time.Millisecond)
-		since := time.Since(begin)
-		if since > 20*time.Minute {
-			t.Fatalf("not consumed after %v: %+v\n%s", since, account.Migration, all[0].log.String())
-		}
-		switch {
-		case !joined && since > 12*time.Second:
-			joined = true
-			all = append(all, startConsumer(t, dir, args...))
-		case !left && since > 18*time.Second:
-			left = true
-			x := all[0]
-			all = all[1:]
-			must(t, x.cmd.Process.Signal(syscall.SIGTERM))
-			if err := x.cmd.Wait(); err != nil {
-				t.Errorf("a process that was asked to end: %v\n%s", err, x.log.String())
-			}
-		case !halted && since > 22*time.Second:
-			halted = true
-			go func() {
-				b.Halt()
-				time.Sleep(away)
-				if err := b.Start(context.Background()); err != nil {
-					t.Errorf("start the broker again: %v", err)
-				}
-			}()
-		case time.Now().After(next):
-			next = time.Now().Add(5 * time.Second)
-			kills++
-			i := rand.IntN(len(all))
-			all[i].kill()
-			all[i] = startConsumer(t, dir, args...)
-		}
-		res := RunIn(t, dir, nil, "rfsctl", "status", "--target-host", n.URL, "--session-name", "big", "--output", "json")
-		account = status.Report{}
-		if json.Unmarshal([]byte(res.Stdout), &account) != nil || account.Migration == nil || account.Migration.Stream == nil {
-			continue
-		}
-		idle = max(idle, len(account.Migration.Stream.Idle))
-		if x := account.Migration; time.Since(told) > 20*time.Second {
-			told = time.Now()
-			t.Logf("after %v: %d messages, lag %d, %d processes listed, %d kills", since.Round(time.Second), x.Totals.Indexed, x.Stream.Lag, x.Stream.Nodes, kills)
-		}
-		if x := account.Migration; halted && since > 22*time.Second+away && x.Totals.Indexed >= int64(messages) && x.Stream.Lag == 0 {
-			break
-		}
-	}
-	took := time.Since(begin)
-	must(t, <-produced)
-	for _, x := range all {
-		must(t, x.cmd.Process.Signal(syscall.SIGTERM))
-		if err := x.cmd.Wait(); err != nil {
-			t.Errorf("a process that was asked to end: %v\n%s", err, x.log.String())
-		}
-	}
-	stop()
-	watched.Wait()
-	if ahead != "" {
-		t.Error(ahead)
-	}
-	if got := documentsIn(t, n, "big"); got != int64(messages) {
-		t.Errorf("%d documents are in the target, want %d", got, messages)
-	}
-	if x := account.Migration.Totals; x.Indexed != int64(messages) || x.Failed+x.Filtered != 0 {
-		t.Errorf("account %+v, want %d", x, messages)
-	}
-	offsets, err := newKafkaClient(t, b).committed(t.Context(), "big-group")
-	must(t, err)
-	sum := int64(0)
-	for _, o := range offsets {
-		sum += o
-	}
-	if sum != int64(messages) {
-		t.Errorf("offsets %v sum up to %d, want %d", offsets, sum, messages)
-	}
-	t.Logf("%d messages in %v: %d kills, partitions assigned %d times, %d committed messages looked up", messages, took.Round(time.Second), kills, account.Migration.Stream.Assignments, checked)
 }
 
 // streamTest is a broker and a target for short sessions.
