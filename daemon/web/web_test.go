@@ -209,7 +209,7 @@ func migration(done float64) status.Report {
 		Node: status.Node{Name: "mover-1", Version: "1.0", State: "running", Wanted: 2, Running: 2}, Migration: m,
 		Progress: progress.View{State: progress.StateWorking, GivenUp: 1, Rate: 41_000 * (1 + done), ByteRate: 62e6, Share: done, Left: &left},
 		Workers: []status.Worker{
-			{Slot: 0, PID: 100, State: "working", Item: "i", Index: hostile, Shard: 4, Rate: 20_500, Resident: 180 << 20},
+			{Slot: 0, PID: 100, State: "working", Phase: "documents", PhaseState: "IN_PROGRESS", Item: "i", Index: hostile, Shard: 4, Rate: 20_500, Resident: 180 << 20},
 			{Slot: 1, PID: 101, State: "backing off", Restarts: 2, LastExit: "signal: killed"},
 		},
 	}
@@ -303,16 +303,29 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	b := chromium(t, ctx)
-	s := newSite(t, migration(0.3), []status.Event{{Time: time.Now(), Subject: hostile, Code: "failed", Detail: hostile}})
+	s := newSite(t, migration(0.3), []status.Event{
+		{Time: time.Now(), Subject: "logs-2026-01, shard 3", Code: "lease_expired", Detail: "worker of mover-2"}, // of another node
+		{Time: time.Now(), Node: "mover-1", Subject: hostile, Code: "failed", Detail: hostile},
+	})
 	eval := func(expression string, out any) { t.Helper(); must(t, b.Eval(ctx, expression, out)) }
 	must(t, b.Look(ctx, 1280, 1500, false))
 	must(t, b.Open(ctx, s.URL+"/"))
-	must(t, b.Wait(ctx, "document.querySelectorAll('.shard').length === 100 && document.querySelectorAll('#events tbody tr').length === 1"))
+	must(t, b.Wait(ctx, "document.querySelectorAll('.shard').length === 100 && document.querySelectorAll('#events tbody tr').length === 2"))
 
 	var name string
 	eval("[...document.querySelectorAll('#indices .name')].map((c) => c.textContent).find((n) => n.startsWith('<img'))", &name)
 	if name != hostile {
 		t.Errorf("hostile name is shown as %q", name)
+	}
+	// Each worker shows the phase that it acts on, and the state of that phase. Events of the whole session are shown, the newest first.
+	var phases, events []string
+	eval("[...document.querySelectorAll('#workers tbody tr')].map((r) => r.cells[2].textContent)", &phases)
+	eval("[...document.querySelectorAll('#events tbody tr')].map((r) => [...r.cells].slice(1).map((c) => c.textContent)).flat()", &events)
+	if want := []string{"documents IN_PROGRESS", ""}; !slices.Equal(phases, want) {
+		t.Errorf("phases of the workers: %q, want %q", phases, want)
+	}
+	if want := []string{"failed", hostile, hostile, "lease_expired", "logs-2026-01, shard 3", "worker of mover-2"}; !slices.Equal(events, want) {
+		t.Errorf("events: %q, want %q", events, want)
 	}
 	// The keyboard opens an index to its shards in words.
 	var said []string

@@ -148,6 +148,7 @@ func TestProcessesImportWithTheirStateInABucket(t *testing.T) {
 			t.Errorf("the target has the index %s", x.Index)
 		}
 	}
+	cleanedUp(t, at...)
 }
 
 // TestWhatFollowsAMigrationWithItsStateInABucket: worker processes migrate into a strict mapping, the documents that the bucket names

@@ -27,6 +27,9 @@ func TestThreeNodesImportAnExportWhileTheyAreKilled(t *testing.T) {
 		m.start(x)
 		until(t, "the node says how far the import is", func() bool { _, ok := m.ask(x); return ok })
 	}
+	if res := Run(t, "rfsctl", "cleanup", "--target-host", m.node.URL, "--session-name", "fleet"); res.Code != 1 || !strings.Contains(res.Stderr, "is not complete") {
+		t.Errorf("cleanup of an import under way: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
 	m.drainOne()
 	m.proxy.delay.Store(int64(100 * time.Millisecond))
 	kills, next := 0, time.Now()
@@ -103,6 +106,18 @@ func TestOneNodeImportsWithItsStateInAFile(t *testing.T) {
 		if res := RunIn(t, dir, nil, "rfsd", "run", "--config", config, args); res.Code != 1 || !strings.Contains(res.Stderr, says+" has no meaning") {
 			t.Errorf("%s: exit %d: %s", args, res.Code, res.Stderr)
 		}
+	}
+	cleanedUp(t, "--coordinator-file", filepath.Join(dir, "state.db"))
+}
+
+// cleanedUp removes what is kept about a session that is complete, which needs no --force, and makes sure that it is gone.
+func cleanedUp(t *testing.T, at ...string) {
+	t.Helper()
+	if res := Run(t, "rfsctl", append([]string{"cleanup"}, at...)...); res.Code != 0 || !strings.Contains(res.Stdout, "remov") {
+		t.Errorf("cleanup: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	if res := Run(t, "rfsctl", append([]string{"status"}, at...)...); res.Code != 1 {
+		t.Errorf("status after the cleanup: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
 }
 

@@ -115,6 +115,7 @@ func importEquals(t *testing.T, n *cluster.Node, proxy *proxy, r repository, pac
 		t.Errorf("exit %d, want %d", res.Code, want)
 	}
 	importArrived(t, n, r, exported, lines, sum.Failed)
+	cleanedUp(t, "--target-host", n.URL, "--session-name", "import")
 	return fmt.Sprintf("%s | %s, %s | %d | %d | %d | %d", r.name, packed, map[bool]string{false: "processes", true: "nodes"}[nodes], sum.Documents, sum.Failed, sum.Windows, killed)
 }
 

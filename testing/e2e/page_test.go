@@ -100,6 +100,8 @@ func TestThePageShowsAMigrationOfAHundredShards(t *testing.T) {
 	if open == 0 {
 		t.Error("the page showed nothing before the end")
 	}
+	const phase = "[...document.querySelectorAll('#workers tbody tr')].map((r) => r.cells[2].textContent)"
+	must(t, b.Wait(ctx, phase+".includes('documents IN_PROGRESS')"))
 	picture, err := b.Screenshot(ctx)
 	must(t, err)
 	if dir := os.Getenv("RFSD_ARTIFACTS"); dir != "" {

@@ -1,0 +1,45 @@
+package status
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/consume"
+)
+
+// TestAStreamListsItsIdleProcesses: three processes share two partitions.
+func TestAStreamListsItsIdleProcesses(t *testing.T) {
+	store, err := boltcms.Open(filepath.Join(t.TempDir(), "state.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for id, body := range map[string]any{
+		"consume:state": map[string]any{"v": 1, "topic": "orders", "group": "g", "begins": []int64{0, 0}},
+		"consume:plan":  consume.Plan{Version: 1, Changes: 4, Ends: []int64{7, 5}, Nodes: []consume.Node{{Token: "a", Partitions: []int{0}}, {Token: "b"}, {Token: "c", Partitions: []int{1}}}},
+	} {
+		b, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Put(t.Context(), cms.Record{ID: id, Kind: consume.Kind, Body: b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := ReadStream(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := m.Stream; x == nil || x.Topic != "orders" || x.Nodes != 3 || x.Assignments != 4 || !slices.Equal(x.Idle, []string{"b"}) {
+		t.Errorf("%+v", x)
+	}
+}
