@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // Sample is what one process did since it began. All numbers only grow.
@@ -125,7 +125,7 @@ func (s sender) Send(ctx context.Context, body []byte, n int) (bulk.Result, erro
 	if err != nil {
 		s.c.errored.Add(1)
 	}
-	var status *target.StatusError
+	var status *fault.StatusError
 	busy := errors.As(err, &status) && status.Status == 429
 	for _, r := range result.Refused {
 		if r.Retryable() {

@@ -3,7 +3,6 @@ package diskwatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -233,11 +232,5 @@ func get(ctx context.Context, api API, path string, q url.Values, out any) error
 	if err != nil {
 		return err
 	}
-	if err := fault.Status("GET "+path, status, b); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, out); err != nil {
-		return fmt.Errorf("GET %s: %w: %w", path, err, fault.ErrUnavailable)
-	}
-	return nil
+	return fault.Decode("GET "+path, status, b, out)
 }

@@ -6,7 +6,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -91,7 +90,7 @@ func version(v target.Version) Finding {
 }
 
 func remedyOf(err error) string {
-	var s *target.StatusError
+	var s *fault.StatusError
 	switch {
 	case errors.As(err, &s) && s.Status == http.StatusUnauthorized:
 		return "check --target-username and the password's file"
@@ -207,10 +206,7 @@ func clock(ctx context.Context, c Cluster, n Needs) []Finding {
 func ask(ctx context.Context, c Cluster, check, path string, q url.Values, out any) *Finding {
 	status, answer, err := c.Do(ctx, http.MethodGet, path, q, nil)
 	if err == nil {
-		err = target.ClassifyError("GET "+path, status, answer)
-	}
-	if err == nil {
-		err = json.Unmarshal(answer, out)
+		err = fault.Decode("GET "+path, status, answer, out)
 	}
 	if err != nil {
 		return &Finding{check, Skipped, fault.Text(err), remedyOf(err)}

@@ -1,20 +1,119 @@
 package fault
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
-// Status returns nil for a successful HTTP status, else an error of the matching category with the beginning of the
-// response body. what names the request.
-func Status(what string, status int, body []byte) error {
-	switch {
-	case status < 300:
+// CheckStatus returns nil for a status below 300, otherwise a *StatusError of the category ErrConfig for 401 and 403,
+// ErrUnavailable for 408, 429 and 5xx, else ErrRejected. call is method and path of the request.
+func CheckStatus(call string, status int, answer []byte) error {
+	if status < 300 {
 		return nil
-	case status == http.StatusTooManyRequests || status >= 500:
-		return fmt.Errorf("%s: status %d: %.300s: %w", what, status, body, ErrUnavailable)
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("%s: status %d: the user may not do that: %.300s: %w", what, status, body, ErrConfig)
 	}
-	return fmt.Errorf("%s: status %d: %.300s: %w", what, status, body, ErrRejected)
+	e := &StatusError{Call: call, Status: status}
+	e.Type, e.Reason = Words(answer)
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		e.category = ErrConfig
+	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500:
+		e.category = ErrUnavailable
+	default:
+		e.category = ErrRejected
+	}
+	return e
+}
+
+// Decode decodes the JSON of a response into out. It returns the *StatusError of CheckStatus for one that is no success, and
+// ErrUnavailable for one that cannot be decoded.
+func Decode(call string, status int, answer []byte, out any) error {
+	if err := CheckStatus(call, status, answer); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("%s: unexpected response of %d bytes: %w: %w", call, len(answer), err, ErrUnavailable)
+	}
+	return nil
+}
+
+// StatusError is a response of a cluster that is no success.
+type StatusError struct {
+	Call         string // method and path
+	Status       int    // HTTP status
+	Type, Reason string // the cluster's words; Type is "" when the answer is no JSON error
+	User         string // who was refused, for 401 and 403
+	Remedy       string // what to look at, "" when the words say it all
+	category     error
+}
+
+// Error returns call, status and the cluster's words.
+func (e *StatusError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: status %d", e.Call, e.Status)
+	if e.User != "" {
+		fmt.Fprintf(&b, " for user %s", e.User)
+	}
+	if e.Type != "" {
+		b.WriteString(": " + e.Type)
+	}
+	if e.Reason != "" {
+		b.WriteString(": " + e.Reason)
+	}
+	if e.Remedy != "" {
+		b.WriteString("; " + e.Remedy)
+	}
+	if e.category != nil {
+		b.WriteString(": " + e.category.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the category.
+func (e *StatusError) Unwrap() error { return e.category }
+
+// Words returns type and reason of an error response; of any other body its beginning as the reason.
+func Words(answer []byte) (kind, reason string) {
+	var a struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(answer, &a) == nil && len(a.Error) > 0 {
+		return ErrorWords(a.Error)
+	}
+	const most = 300
+	s := strings.ToValidUTF8(string(answer[:min(len(answer), most)]), "")
+	return "", strings.Join(strings.Fields(s), " ")
+}
+
+// ErrorWords returns type and reason of an error object {"type","reason","caused_by":{…}} or of a plain string.
+func ErrorWords(raw []byte) (kind, reason string) {
+	type cause struct {
+		Type, Reason string
+		CausedBy     json.RawMessage `json:"caused_by"`
+	}
+	var e cause
+	if json.Unmarshal(raw, &e) != nil {
+		var s string
+		if json.Unmarshal(raw, &s) != nil {
+			s = string(raw)
+		}
+		return "", s
+	}
+	kind, reason = e.Type, e.Reason
+	const deepest = 5
+	for range deepest {
+		if len(e.CausedBy) == 0 {
+			break
+		}
+		next := e.CausedBy
+		e = cause{}
+		if json.Unmarshal(next, &e) != nil || e.Reason == "" {
+			break
+		}
+		if !strings.Contains(reason, e.Reason) {
+			reason += "; caused by " + e.Reason
+		}
+	}
+	return kind, reason
 }

@@ -14,9 +14,10 @@ func TestStatus(t *testing.T) {
 	}{
 		{"success", 200, nil}, {"created", 201, nil}, {"overloaded", 429, ErrUnavailable}, {"gateway", 502, ErrUnavailable},
 		{"no credentials", 401, ErrConfig}, {"no permission", 403, ErrConfig}, {"bad request", 400, ErrRejected},
+		{"a proxy waited too long", 408, ErrUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := Status("GET /x", c.status, []byte(strings.Repeat("b", 1000)))
+			err := CheckStatus("GET /x", c.status, []byte(strings.Repeat("b", 1000)))
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Fatalf("%d: %v, want %v", c.status, err, c.want)
 			}
@@ -24,5 +25,21 @@ func TestStatus(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestAResponseThatCannotBeDecodedIsUnavailable: a proxy's page, or half an answer, is no reason to give up.
+func TestAResponseThatCannotBeDecodedIsUnavailable(t *testing.T) {
+	var out struct{ Count int }
+	if err := Decode("GET /x", 200, []byte(`{"count":3}`), &out); err != nil || out.Count != 3 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	for _, body := range []string{"", "<html>", `{"count":`} {
+		if err := Decode("GET /x", 200, []byte(body), &out); !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), "GET /x: ") {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+	if err := Decode("GET /x", 403, []byte(`{"error":{"type":"security_exception","reason":"no permissions"}}`), &out); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "security_exception: no permissions") {
+		t.Errorf("%v", err)
 	}
 }

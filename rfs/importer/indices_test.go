@@ -10,7 +10,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 // ledger notes what is recorded, in order.
@@ -57,7 +56,7 @@ func TestCreatedIndicesAreRecorded(t *testing.T) {
 	}{
 		{name: "created", want: []string{"intend index a", "confirm a"}, created: 1},
 		{name: "it is there", on: oneIndex{there: true}, want: []string{"decide a"}},
-		{name: "another process was faster", on: oneIndex{err: &target.StatusError{Status: 400, Type: "resource_already_exists_exception"}}, want: []string{"intend index a", "decide a"}, created: 1},
+		{name: "another process was faster", on: oneIndex{err: &fault.StatusError{Status: 400, Type: "resource_already_exists_exception"}}, want: []string{"intend index a", "decide a"}, created: 1},
 		{name: "the target rejects it", on: oneIndex{err: fault.ErrRejected}, want: []string{"intend index a", "withdraw a"}, fails: fault.ErrRejected, created: 1},
 		{name: "the answer was lost", on: oneIndex{err: fault.ErrUnavailable}, want: []string{"intend index a"}, fails: fault.ErrUnavailable, created: 1},
 		{name: "the session is undone", refuse: cms.ErrUndone, want: []string{"intend index a"}, fails: cms.ErrUndone},

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 // places says where objects of a kind are. Those with create have a parameter of that name
@@ -95,7 +94,7 @@ func recordOutcome(ctx context.Context, l Ledger, o Global, err error) error {
 // hasObject asks whether the name is taken.
 func hasObject(ctx context.Context, c Requester, o Global) (bool, error) {
 	err := request(ctx, c, http.MethodGet, o, nil)
-	var status *target.StatusError
+	var status *fault.StatusError
 	if errors.As(err, &status) && status.Status == http.StatusNotFound {
 		return false, nil
 	}
@@ -142,20 +141,20 @@ func request(ctx context.Context, c Requester, method string, o Global, body jso
 	if err != nil {
 		return err
 	}
-	return target.ClassifyError(method+" "+path, status, answer)
+	return fault.CheckStatus(method+" "+path, status, answer)
 }
 
 // isThere reports whether the target refused to replace an object. All versions answer 400 with
 // these words for templates, and 409 for policies.
 func isThere(err error) bool {
-	var status *target.StatusError
+	var status *fault.StatusError
 	return errors.As(err, &status) && (status.Status == http.StatusConflict ||
 		status.Status == http.StatusBadRequest && strings.HasSuffix(status.Reason, "already exists"))
 }
 
 // leftOut returns the reason why an object that was refused is no loss that must stop the migration.
 func leftOut(o Global, err error) string {
-	var status *target.StatusError
+	var status *fault.StatusError
 	if !errors.As(err, &status) || !errors.Is(err, fault.ErrRejected) || isThere(err) {
 		return ""
 	}

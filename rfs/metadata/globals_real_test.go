@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/testing/cluster"
@@ -109,7 +110,7 @@ func get(t *testing.T, c *target.Client, path string, out any) {
 	t.Helper()
 	status, answer, err := c.Do(t.Context(), http.MethodGet, path, nil, nil)
 	if err == nil && status != http.StatusNotFound {
-		err = target.ClassifyError(path, status, answer)
+		err = fault.CheckStatus(path, status, answer)
 		if err == nil {
 			err = json.Unmarshal(answer, out)
 		}
@@ -381,7 +382,7 @@ func leavesWhatIsThere(t *testing.T, c *target.Client, v target.Version) {
 	for path, body := range made {
 		status, answer, err := c.Do(t.Context(), http.MethodPut, path, nil, []byte(body))
 		if err == nil {
-			err = target.ClassifyError(path, status, answer)
+			err = fault.CheckStatus(path, status, answer)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package metadata
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/pattern"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 // AliasTime says when the aliases of an index are set.
@@ -189,15 +187,12 @@ func (e *edit) balance(zones int, settings map[string]any) {
 // and gives the largest number of values that a forced awareness attribute has; 0 when it makes no demand.
 func Zones(ctx context.Context, c Requester) (int, error) {
 	status, answer, err := c.Do(ctx, http.MethodGet, "/_cluster/settings", url.Values{"include_defaults": {"true"}, "flat_settings": {"true"}}, nil)
+	var levels struct{ Defaults, Persistent, Transient map[string]any }
 	if err == nil {
-		err = target.ClassifyError("GET /_cluster/settings", status, answer)
+		err = fault.Decode("GET /_cluster/settings", status, answer, &levels)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("awareness of the target: %w", err)
-	}
-	var levels struct{ Defaults, Persistent, Transient map[string]any }
-	if err := json.Unmarshal(answer, &levels); err != nil {
-		return 0, fmt.Errorf("settings of the target: %w", err)
 	}
 	get := func(key string) any {
 		for _, m := range []map[string]any{levels.Transient, levels.Persistent, levels.Defaults} {

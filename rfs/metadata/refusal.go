@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // unsupportedFeatures are what a target reported not to know. Which field types, options and settings
@@ -41,7 +41,7 @@ var (
 
 // record takes from a refusal what the target does not know; false when that is nothing new.
 func (l *unsupportedFeatures) record(err error) bool {
-	var refused *target.StatusError
+	var refused *fault.StatusError
 	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
 		return false
 	}

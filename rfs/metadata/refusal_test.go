@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 // picky refuses bodies that hold a word, one after the other, and keeps the last body.
@@ -29,7 +28,7 @@ func (p *picky) CreateIndex(_ context.Context, _ string, body []byte) error {
 	p.tries++
 	for _, r := range p.refuse {
 		if strings.Contains(p.body, r.word) {
-			return &target.StatusError{Status: 400, Type: "mapper_parsing_exception", Reason: r.reason}
+			return &fault.StatusError{Status: 400, Type: "mapper_parsing_exception", Reason: r.reason}
 		}
 	}
 	return nil

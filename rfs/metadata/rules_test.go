@@ -250,7 +250,7 @@ func (m memory) CreateIndex(_ context.Context, name string, _ []byte) error {
 }
 
 func TestEnsureTouchesNothingThatIsThere(t *testing.T) {
-	raced := &target.StatusError{Type: "resource_already_exists_exception"}
+	raced := &fault.StatusError{Type: "resource_already_exists_exception"}
 	refused := errors.New("no handler for type [x]")
 	m := memory{"old": nil, "raced": raced, "bad": refused}
 	r, err := Ensure(t.Context(), m, os219, []Wanted{{Name: "old"}, {Name: "new"}, {Name: "raced"}, {Name: "bad"}, {Name: "never"}})

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -66,7 +67,7 @@ func TestVectorsAreThoseOfTheNeighbourPlugin(t *testing.T) {
 func TestATargetWithoutTheNeighbourPluginKeepsVectorsInDocuments(t *testing.T) {
 	l := newUnsupportedFeatures()
 	for _, reason := range []string{"unknown setting [index.knn] please check that any required plugins are installed", "No handler for type [knn_vector] declared on field [f]"} {
-		if !l.record(&target.StatusError{Status: http.StatusBadRequest, Reason: reason}) {
+		if !l.record(&fault.StatusError{Status: http.StatusBadRequest, Reason: reason}) {
 			t.Fatal(reason)
 		}
 	}
@@ -113,6 +114,6 @@ func TestACodecThatTheTargetRefusesGoesWithItsLevel(t *testing.T) {
 		if err != nil || string(done.Body) != want {
 			t.Errorf("%s, %v", done.Body, err)
 		}
-		l.record(&target.StatusError{Status: http.StatusBadRequest, Reason: "unknown value for [index.codec] must be one of [default, lz4, best_compression, zlib] but was: zstd"})
+		l.record(&fault.StatusError{Status: http.StatusBadRequest, Reason: "unknown value for [index.codec] must be one of [default, lz4, best_compression, zlib] but was: zstd"})
 	}
 }

@@ -168,7 +168,7 @@ func FindStream(ctx context.Context, c Requester, name string) (*TargetStream, e
 	if err != nil || status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusMethodNotAllowed {
 		return nil, err // 400: an alias has the name, or there are no data streams at all
 	}
-	if err := read(path, status, body, &answer); err != nil || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
+	if err := fault.Decode("GET "+path, status, body, &answer); err != nil || len(answer.Streams) == 0 || len(answer.Streams[0].Indices) == 0 {
 		return nil, err
 	}
 	found := &TargetStream{UUID: answer.Streams[0].Indices[0].UUID}
@@ -189,7 +189,7 @@ func NameTaken(ctx context.Context, c Requester, name string, ours []string) (bo
 	case status == http.StatusNotFound:
 		return false, nil
 	}
-	if err := target.ClassifyError("HEAD "+path, status, answer); err != nil {
+	if err := fault.CheckStatus("HEAD "+path, status, answer); err != nil {
 		return false, err
 	}
 	var indices map[string]json.RawMessage
@@ -212,7 +212,7 @@ func CreateStream(ctx context.Context, c Requester, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := target.ClassifyError("PUT "+path, status, answer); err != nil && !target.IsExists(err) {
+	if err := fault.CheckStatus("PUT "+path, status, answer); err != nil && !target.IsExists(err) {
 		return err
 	}
 	return nil
@@ -295,7 +295,7 @@ func askMaybe(ctx context.Context, c Requester, path string, into any) (bool, er
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && strings.Contains(string(answer), "no handler found"):
 		return false, nil
 	}
-	return true, read(path, status, answer, into)
+	return true, fault.Decode("GET "+path, status, answer, into)
 }
 
 func ask(ctx context.Context, c Requester, path string, into any) error {
@@ -303,15 +303,5 @@ func ask(ctx context.Context, c Requester, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	return read(path, status, answer, into)
-}
-
-func read(path string, status int, answer []byte, into any) error {
-	if err := target.ClassifyError("GET "+path, status, answer); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("GET %s: %w: %w", path, err, fault.ErrRejected)
-	}
-	return nil
+	return fault.Decode("GET "+path, status, answer, into)
 }

@@ -123,15 +123,10 @@ func get(ctx context.Context, api API, path string, query url.Values, out any) (
 	if status == http.StatusNotFound {
 		return nil, errAbsent
 	}
-	if err := fault.Status("GET "+path, status, b); err != nil {
-		return nil, err
+	if out == nil {
+		return b, fault.CheckStatus("GET "+path, status, b)
 	}
-	if out != nil {
-		if err := json.Unmarshal(b, out); err != nil {
-			return nil, fmt.Errorf("GET %s: %w: %w", path, err, fault.ErrUnavailable)
-		}
-	}
-	return b, nil
+	return b, fault.Decode("GET "+path, status, b, out)
 }
 
 // errOther means that another thing has the name, such as an alias.

@@ -440,7 +440,7 @@ func (u *Undo) remove(ctx context.Context, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	err = fault.Status("DELETE "+path, status, answer)
+	err = fault.CheckStatus("DELETE "+path, status, answer)
 	switch {
 	case status == http.StatusNotFound || err == nil:
 		e.State = Removed

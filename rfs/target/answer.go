@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // parseBulk reads the answer to a bulk request: {"took":1,"errors":true,"items":[{"index":
@@ -82,7 +83,7 @@ func copies(want, got *item) int64 {
 func (it *item) refusal(pos int) bulk.Refusal {
 	r := bulk.Refusal{Pos: pos, Status: it.status}
 	if it.failure != nil {
-		r.Type, r.Reason = errorWords(it.failure)
+		r.Type, r.Reason = fault.ErrorWords(it.failure)
 		var where struct{ Index string }
 		if json.Unmarshal(it.failure, &where) == nil { // some errors are texts
 			r.Index = where.Index

@@ -291,7 +291,7 @@ func (b *balancer) get(ctx context.Context, a *address, path string, most int64,
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", at, err, fault.ErrUnavailable)
 	}
-	if err := ClassifyError(http.MethodGet+" "+at+path, res.StatusCode, body); err != nil {
+	if err := fault.CheckStatus(http.MethodGet+" "+at+path, res.StatusCode, body); err != nil {
 		return err
 	}
 	if int64(len(body)) > most || json.Unmarshal(body, to) != nil {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/opensearch-project/opensearch-go/v4/opensearchtransport"
+
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -248,8 +249,8 @@ func untrusted(err error) bool {
 // classifyError makes an error of a status of 300 and more. Errors: fault.ErrConfig for 401 and 403,
 // fault.ErrUnavailable for 408, 429 and 5xx, else fault.ErrRejected with the target's words.
 func (c *Client) classifyError(call string, status int, answer []byte) error {
-	err := ClassifyError(call, status, answer)
-	var e *StatusError
+	err := fault.CheckStatus(call, status, answer)
+	var e *fault.StatusError
 	if errors.As(err, &e) && errors.Is(err, fault.ErrConfig) {
 		e.User = cmp.Or(c.conf.Username, "anonymous")
 		if c.signing != nil {
@@ -260,75 +261,7 @@ func (c *Client) classifyError(call string, status int, answer []byte) error {
 	return err
 }
 
-// ClassifyError makes an error of the answer to a call: method and path, for the message. It is nil
-// for a status below 300, otherwise a *StatusError: fault.ErrConfig for 401 and 403,
-// fault.ErrUnavailable for 408, 429 and 5xx, else fault.ErrRejected.
-func ClassifyError(call string, status int, answer []byte) error {
-	if status < 300 {
-		return nil
-	}
-	e := &StatusError{Call: call, Status: status}
-	e.Type, e.Reason = words(answer)
-	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		e.category = fault.ErrConfig
-	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500:
-		e.category = fault.ErrUnavailable
-	default:
-		e.category = fault.ErrRejected
-	}
-	return e
-}
-
-// StatusError is an answer that is no success.
-type StatusError struct {
-	Call         string // method and path
-	Status       int    // HTTP status
-	Type, Reason string // the target's words; Type is "" when the answer is no JSON error
-	User         string // who was refused, for 401 and 403
-	Remedy       string // what to look at, "" when the words say it all
-	category     error
-}
-
-// Error returns call, status and the target's words.
-func (e *StatusError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: status %d", e.Call, e.Status)
-	if e.User != "" {
-		fmt.Fprintf(&b, " for user %s", e.User)
-	}
-	if e.Type != "" {
-		b.WriteString(": " + e.Type)
-	}
-	if e.Reason != "" {
-		b.WriteString(": " + e.Reason)
-	}
-	if e.Remedy != "" {
-		b.WriteString("; " + e.Remedy)
-	}
-	if e.category != nil {
-		b.WriteString(": " + e.category.Error())
-	}
-	return b.String()
-}
-
-// Unwrap gives the category.
-func (e *StatusError) Unwrap() error { return e.category }
-
-// words takes type and reason out of an error answer; any other answer is quoted in part.
-func words(answer []byte) (kind, reason string) {
-	var a struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if json.Unmarshal(answer, &a) == nil && len(a.Error) > 0 {
-		return errorWords(a.Error)
-	}
-	const most = 300
-	s := strings.ToValidUTF8(string(answer[:min(len(answer), most)]), "")
-	return "", strings.Join(strings.Fields(s), " ")
-}
-
-// awsWords reads the answer of AWS's own front door, {"message":"…"}, and else what words reads.
+// awsWords reads the answer of AWS's own front door, {"message":"…"}, and else what fault.Words reads.
 func awsWords(answer []byte) (kind, reason string) {
 	var a struct {
 		Message string `json:"message"` // in either case
@@ -336,39 +269,7 @@ func awsWords(answer []byte) (kind, reason string) {
 	if json.Unmarshal(answer, &a) == nil && a.Message != "" {
 		return "", a.Message
 	}
-	return words(answer)
-}
-
-// errorWords reads an error object {"type","reason","caused_by":{…}} or a plain string.
-func errorWords(raw []byte) (kind, reason string) {
-	type cause struct {
-		Type, Reason string
-		CausedBy     json.RawMessage `json:"caused_by"`
-	}
-	var e cause
-	if json.Unmarshal(raw, &e) != nil {
-		var s string
-		if json.Unmarshal(raw, &s) != nil {
-			s = string(raw)
-		}
-		return "", s
-	}
-	kind, reason = e.Type, e.Reason
-	const deepest = 5
-	for range deepest {
-		if len(e.CausedBy) == 0 {
-			break
-		}
-		next := e.CausedBy
-		e = cause{}
-		if json.Unmarshal(next, &e) != nil || e.Reason == "" {
-			break
-		}
-		if !strings.Contains(reason, e.Reason) {
-			reason += "; caused by " + e.Reason
-		}
-	}
-	return kind, reason
+	return fault.Words(answer)
 }
 
 // retryAfter reads the header of that name: seconds or a date.

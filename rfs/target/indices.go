@@ -47,7 +47,7 @@ func (c *Client) Info(ctx context.Context) (Version, error) {
 		ClusterUUID string `json:"cluster_uuid"`
 	}
 	if err := c.get(ctx, "/", nil, &info); err != nil {
-		var refused *StatusError
+		var refused *fault.StatusError
 		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
 			return Version{}, fmt.Errorf("%s does not answer GET / (404): if it is one, %w; else check its address and path", c.who(), ErrServerless)
 		}
@@ -124,7 +124,7 @@ func (c *Client) IndexExists(ctx context.Context, name string) (bool, error) {
 }
 
 // CreateIndex creates an index. body is {"settings":…,"mappings":…,"aliases":…}. When an
-// index of that name is there already the error is a *StatusError of type
+// index of that name is there already the error is a *fault.StatusError of type
 // resource_already_exists_exception.
 func (c *Client) CreateIndex(ctx context.Context, name string, body []byte) error {
 	return c.call(ctx, http.MethodPut, "/"+url.PathEscape(name), nil, body, nil)
@@ -148,7 +148,7 @@ func (c *Client) CreateTypedIndex(ctx context.Context, name, typ string, body []
 
 // IsExists reports whether an index was not created because its name is taken.
 func IsExists(err error) bool {
-	var e *StatusError
+	var e *fault.StatusError
 	return errors.As(err, &e) && (e.Type == "resource_already_exists_exception" || e.Type == "index_already_exists_exception")
 }
 
@@ -295,17 +295,14 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	if err := c.classifyError(name, status, answer); err != nil || out == nil {
 		return err
 	}
-	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("%s: answer of %s is no JSON: %w: %w", name, c.name, err, fault.ErrUnavailable)
-	}
-	return nil
+	return fault.Decode(name, status, answer, out)
 }
 
 // IndexUUID returns the UUID of the index behind a name. An error that is fs.ErrNotExist
 // when there is none; fault.ErrConfig when the name is an alias of several.
 func (c *Client) IndexUUID(ctx context.Context, name string) (string, error) {
 	found, err := c.GetIndex(ctx, name)
-	var status *StatusError
+	var status *fault.StatusError
 	switch {
 	case errors.As(err, &status) && status.Status == http.StatusNotFound:
 		return "", fmt.Errorf("index %s: %w", name, fs.ErrNotExist)

@@ -150,7 +150,7 @@ func (p *pages) close(ctx context.Context) error {
 		return err
 	}
 	err = p.c.call(ctx, http.MethodDelete, path, nil, b, nil)
-	var status *StatusError
+	var status *fault.StatusError
 	if errors.As(err, &status) && status.Status == http.StatusNotFound { // it ended by itself
 		return nil
 	}

@@ -168,14 +168,11 @@ func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set m
 	if status == http.StatusNotFound {
 		return "", nil, errGone
 	}
-	if err := fault.Status("settings of "+target, status, b); err != nil {
-		return "", nil, err
-	}
 	var answer map[string]struct {
 		Settings map[string]json.RawMessage `json:"settings"`
 	}
-	if err := json.Unmarshal(b, &answer); err != nil {
-		return "", nil, fmt.Errorf("settings of %s: %w: %w", target, err, fault.ErrUnavailable)
+	if err := fault.Decode("settings of "+target, status, b, &answer); err != nil {
+		return "", nil, err
 	}
 	x, is := answer[target]
 	if !is {
@@ -200,5 +197,5 @@ func (t *Tuner) put(ctx context.Context, target string, settings map[string]*str
 	if err != nil {
 		return err
 	}
-	return fault.Status("settings of "+target, status, b)
+	return fault.CheckStatus("settings of "+target, status, b)
 }

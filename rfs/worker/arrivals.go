@@ -123,7 +123,7 @@ func (s *Session) arrival(ctx context.Context, group []*arriving) (progress.Arri
 		return *group[0].entry.Arrival, nil
 	}
 	err = s.countArrival(ctx, group, &is)
-	var status *target.StatusError
+	var status *fault.StatusError
 	switch {
 	case errors.As(err, &status) && status.Status == http.StatusNotFound: // it went a moment ago
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)

@@ -89,7 +89,7 @@ func TestArrivals(t *testing.T) {
 			h.uuids["a"], all["a"].Ours = "other", nil
 		}},
 		{name: "an index that goes a moment later", roots: "-", lucene: "-", problem: "5 documents were sent", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.denied = &target.StatusError{Status: 404}
+			h.denied = &fault.StatusError{Status: 404}
 		}},
 		{name: "fewer", roots: "3", problem: "has 3 documents in a, 5 were indexed: 2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 3 }},
 		{name: "fewer, in one that was there before", roots: "3", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {

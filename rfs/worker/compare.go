@@ -158,7 +158,7 @@ type Marks interface {
 // Look refreshes what is there under a name and returns it, a unit for every shard.
 func (t ComparedTarget) Look(ctx context.Context, name string) (verify.Held, error) {
 	found, err := t.Client.GetIndex(ctx, name)
-	var status *target.StatusError
+	var status *fault.StatusError
 	switch {
 	case errors.As(err, &status) && status.Status == http.StatusNotFound, err == nil && len(found) == 0:
 		return verify.Held{Absent: true}, nil

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 // Requester is a cluster that can be asked. *target.Client is one.
@@ -77,7 +76,7 @@ func (r DryRunCluster) simulate(ctx context.Context, call string, template json.
 	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed || strings.Contains(string(answer), "no handler found") {
 		return nil // an old target: it is asked when the index is created
 	}
-	return target.ClassifyError(call, status, answer)
+	return fault.CheckStatus(call, status, answer)
 }
 
 // Do lets questions pass and simulates what would write.
@@ -100,7 +99,7 @@ func (r DryRunCluster) Do(ctx context.Context, method, path string, query url.Va
 	case strings.HasPrefix(path, "/_ingest/pipeline/"):
 		return r.simulatePipeline(ctx, body)
 	}
-	var refused *target.StatusError
+	var refused *fault.StatusError
 	switch {
 	case err == nil:
 		return http.StatusOK, done, nil

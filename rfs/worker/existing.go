@@ -14,7 +14,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 // ExistingKey is the part of a session's identity that decides about documents whose ids the target has. It is absent until
@@ -94,7 +93,7 @@ func (s *Session) countHeld(ctx context.Context, name string) (int64, error) {
 			n, err = s.Counts.Count(ctx, name)
 		}
 	}
-	var status *target.StatusError
+	var status *fault.StatusError
 	switch {
 	case err == nil:
 		return n, nil

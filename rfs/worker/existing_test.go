@@ -17,7 +17,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
-	"github.com/rfsd/rfsd/rfs/target"
 )
 
 // TestDocumentsThatTargetsHeld plans the indices a and b, of which the target has a with 5 documents unless a case says otherwise.
@@ -40,13 +39,13 @@ func TestDocumentsThatTargetsHeld(t *testing.T) {
 		"searches do not see them": {refused: true, change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) { delete(h.refreshed, "a") }},
 		"there is no cluster":      {change: func(_ *testing.T, s *Session, _ *countable, _ *Plan) { s.Counts = nil }},
 		"there is no such index": {change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) {
-			h.denied, h.refreshed = &target.StatusError{Status: 404}, map[string]bool{}
+			h.denied, h.refreshed = &fault.StatusError{Status: 404}, map[string]bool{}
 		}},
 		"documents may not be counted": {change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) {
 			h.denied, h.refreshed = fault.ErrConfig, map[string]bool{}
 		}},
 		"the target does not answer": {fails: fault.ErrUnavailable, change: func(_ *testing.T, _ *Session, h *countable, _ *Plan) {
-			h.denied, h.refreshed = target.ClassifyError("POST /a/_refresh", 503, nil), map[string]bool{}
+			h.denied, h.refreshed = fault.CheckStatus("POST /a/_refresh", 503, nil), map[string]bool{}
 		}},
 		"documents go to a data stream": {change: func(_ *testing.T, _ *Session, _ *countable, p *Plan) {
 			p.Indices[0].Entry.Create, p.Indices[0].Entry.Stream = true, &metadata.StreamPart{Stream: "a"}
