@@ -10,7 +10,7 @@ import (
 
 // The structs below are the settings of commands: a command honours all of its groups, and knows nothing else.
 
-// Transfer are the settings that a migration and an import have in common.
+// Transfer are the settings that all commands which send documents have in common.
 type Transfer struct {
 	Target   Target
 	Sending  Sending
@@ -246,6 +246,14 @@ func (r *Redrive) Check() error {
 		return Usage("--from-control-index and --coordinator-file exclude each other: failed documents are recorded in clusters only")
 	}
 	return nil
+}
+
+// Transfer returns what sending failed documents again has in common with other transfers.
+func (r *Redrive) Transfer() Transfer {
+	return Transfer{
+		Target: r.Target, Sending: r.Sending, Disks: r.Disks, Slots: Slots{Number: 1}, Bulk: r.Bulk, Document: r.Document,
+		Failed: Failed{Place: r.Failed, Limit: r.Limit}, Patience: r.Patience, State: r.State, Output: r.Output, Log: r.Log,
+	}
 }
 
 // Estimate are the settings of rfsd estimate.

@@ -50,23 +50,7 @@ func consumeCommand() *cli.Command {
 		if err := call.NoPassword("broker-password"); err != nil {
 			return err
 		}
-		values := call.Given()
-		if values["status-fd"] == nil && values["parent-fd"] == nil {
-			o, err := decodeConsume(values)
-			if err != nil {
-				return err
-			}
-			return runConsume(ctx, o)
-		}
-		l, values, err := openControlPipe(call)
-		if err != nil {
-			return err
-		}
-		o, err := decodeConsume(values)
-		if err != nil {
-			return l.finish(failedRecord(err), err)
-		}
-		return workUnder(ctx, l, o.options, o.task())
+		return runOrWork(ctx, call, decodeConsume, runConsume)
 	})
 }
 

@@ -42,23 +42,7 @@ func importCommand() *cli.Command {
 		Usage:       "import NDJSON files, such as those of an export, into a cluster; any number of processes share the work",
 		Description: importHelp,
 	}, func(ctx context.Context, call *config.Call) error {
-		values := call.Given()
-		if values["status-fd"] != nil || values["parent-fd"] != nil {
-			l, values, err := openControlPipe(call)
-			if err != nil {
-				return err
-			}
-			o, err := decodeImport(values)
-			if err != nil {
-				return l.finish(failedRecord(err), err)
-			}
-			return workUnder(ctx, l, o.options, o.task())
-		}
-		o, err := decodeImport(values)
-		if err != nil {
-			return err
-		}
-		return runImport(ctx, o)
+		return runOrWork(ctx, call, decodeImport, runImport)
 	})
 }
 

@@ -134,7 +134,7 @@ func newOptions(m config.Migrate) (options, error) {
 	return o, o.defaultPaths()
 }
 
-// transfer takes over what a migration and an import have in common.
+// transfer sets what all commands that send documents have in common.
 func (o *options) transfer(t config.Transfer) (err error) {
 	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = t.Bulk.Connections, t.Bulk.Documents, t.Bulk.Size.Bytes, int64(t.Bulk.MaxRate)
 	o.maxDocument, o.maxLatency = int64(t.Document.Most), t.Bulk.MaxLatency

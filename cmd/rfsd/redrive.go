@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -55,7 +54,7 @@ func redriveCommand() *cli.Command {
 
 // redriveOptions are the options of a run of its settings.
 func redriveOptions(c config.Redrive) (options, error) {
-	o := options{s3: c.Repository.S3.Options(), repoURI: c.Repository.URI, from: c.Files.From, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, slots: 1, fleet: true, compression: "none"}
+	o := options{s3: c.Repository.S3.Options(), repoURI: c.Repository.URI, from: c.Files.From, remotes: c.Repository.Remotes, recorded: c.Recorded.Only, fleet: true, compression: "none"}
 	var err error
 	if c.Rules.Path != "" {
 		if o.rules, err = rules.Load(c.Rules.Path); err != nil {
@@ -66,21 +65,7 @@ func redriveOptions(c config.Redrive) (options, error) {
 		return o, err
 	}
 	o.indices = c.Indices.Selection()
-	o.connections, o.bulkDocs, o.bulkBytes, o.maxRate = c.Bulk.Connections, c.Bulk.Documents, c.Bulk.Size.Bytes, int64(c.Bulk.MaxRate)
-	o.maxDocument, o.maxLatency = int64(c.Document.Most), c.Bulk.MaxLatency
-	o.unavailable, o.json, o.logLevel, o.guard.ignoreDisks = c.Patience.Unavailable, c.Output.JSON(), c.Log.Level, c.Disks.Ignore
-	o.session, o.coordinatorFile, o.maxFailed = c.State.Session.Name, c.State.File, int64(c.Limit.Max)
-	o.failedDir = cmp.Or(c.Failed.Dir, filepath.Join("rfsd-failed", c.State.Session.OrDefault()))
-	o.bucket = c.State.Bucket
-	if c.State.Coordinator.Host != "" {
-		o.coordinator = o.cluster(c.State.Coordinator, "coordinator")
-	}
-	o.target = o.cluster(c.Target.Cluster, "target")
-	o.target.RunPipelines = c.Sending.RunPipelines
-	o.target.CompressRequests = !c.Sending.DisableCompression && !isLoopback(o.target.URL)
-	o.target.Discover = c.Bulk.Discover
-	o.target.PlainAnswers = !o.target.CompressRequests
-	return o, nil
+	return o, o.transfer(c.Transfer())
 }
 
 // redriveReport is the end of a run as a script reads it.

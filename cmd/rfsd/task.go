@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/consume"
@@ -17,6 +18,7 @@ import (
 type task struct {
 	command string // whose processes do it
 	kind    string // of its items
+	options options
 	// open puts one worker's part together.
 	open func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error)
 }
@@ -33,14 +35,14 @@ type taskPart interface {
 // task returns the import as a task of workers.
 func (o importOptions) task() *task {
 	o.slots = 1
-	return &task{command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
+	return &task{options: o.options, command: "import", kind: importer.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
 		return asPart(openImport(ctx, o, log, in))
 	}}
 }
 
 // task returns the stream as a task of workers.
 func (o consumeOptions) task() *task {
-	return &task{command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
+	return &task{options: o.options, command: "consume", kind: consume.Kind, open: func(ctx context.Context, log *slog.Logger, in *resources) (taskPart, error) {
 		return asPart(openConsume(ctx, o, log, in))
 	}}
 }
@@ -53,12 +55,29 @@ func asPart[H taskPart](h H, err error) (taskPart, error) {
 	return h, nil
 }
 
-// workUnder takes part in a task as a worker of a daemon.
-func workUnder(ctx context.Context, l *controlPipe, o options, t *task) error {
-	in := newResources(o)
+// runOrWork runs a command in the foreground, or takes part in its task as a worker of the daemon that has started it.
+func runOrWork[O interface{ task() *task }](ctx context.Context, call *config.Call, decode func(config.Values) (O, error), run func(context.Context, O) error) error {
+	values := call.Given()
+	if values["status-fd"] == nil && values["parent-fd"] == nil {
+		o, err := decode(values)
+		if err != nil {
+			return err
+		}
+		return run(ctx, o)
+	}
+	l, values, err := openControlPipe(call)
+	if err != nil {
+		return err
+	}
+	o, err := decode(values)
+	if err != nil {
+		return l.finish(failedRecord(err), err)
+	}
+	t := o.task()
+	in := newResources(t.options)
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
-	log := l.logger(o)
+	log := l.logger(t.options)
 	h, err := t.open(ctx, log, in)
 	if err != nil {
 		return l.finish(failedRecord(err), err)
