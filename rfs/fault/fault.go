@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/rfsd/rfsd/rfs/secret"
 )
@@ -85,10 +86,14 @@ func Corrupt(blob, file string, offset int64, format string, args ...any) error 
 
 // Text is the message of an error for a person: without the names of the categories,
 // which the message itself makes plain, and without secrets that addresses or settings in it hold.
+// For a full disk it adds what to do.
 func Text(err error) string {
 	s := secret.Text(err.Error())
 	for _, category := range []error{ErrConfig, ErrUnavailable, ErrRejected, ErrUnsupported, context.Canceled} {
 		s = strings.TrimSuffix(s, ": "+category.Error())
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		s += "; free space there, then run the same command again: it continues"
 	}
 	return s
 }

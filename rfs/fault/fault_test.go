@@ -3,6 +3,9 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -20,5 +23,14 @@ func TestNestedDamageIsToldOnceWithAllThatIsKnown(t *testing.T) {
 func TestTextLeavesOutTheCategory(t *testing.T) {
 	if got := Text(fmt.Errorf("no such flag: %w", ErrConfig)); got != "no such flag" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestAFullDiskNamesWhatToDo(t *testing.T) {
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		err := fmt.Errorf("export index a: %w: %w", &fs.PathError{Op: "write", Path: "/out/a", Err: full}, ErrConfig)
+		if got := Text(err); !strings.HasPrefix(got, "export index a: write /out/a: ") || !strings.Contains(got, "; free space there") {
+			t.Errorf("%q", got)
+		}
 	}
 }
