@@ -18,7 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/consume"
-	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -198,20 +198,6 @@ type anyIndex struct{}
 
 func (anyIndex) Ensure(context.Context, []byte) error { return nil }
 
-type failures struct {
-	mu  sync.Mutex
-	all []doc.Failure
-}
-
-func (f *failures) Record(_ context.Context, x []doc.Failure) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.all = append(f.all, x...)
-	return nil
-}
-
-func (f *failures) Sync(context.Context) error { return nil }
-
 // cutStore is the store as a process sees it that may be killed. A store that hangs answers nothing for 20 s, or
 // until the context ends.
 type cutStore struct {
@@ -257,7 +243,7 @@ type world struct {
 	store   cms.Store
 	topic   *topic
 	target  *landing
-	failed  *failures
+	failed  *failedtest.Recorder
 	started int
 	hangs   atomic.Bool // the store answers nothing
 }
@@ -281,7 +267,7 @@ func inBubble(t *testing.T, partitions int, f func(w *world)) {
 		}
 		defer store.Close()
 		f(&world{
-			t: t, store: store, target: &landing{docs: map[string]string{}, takes: 20 * time.Millisecond}, failed: &failures{},
+			t: t, store: store, target: &landing{docs: map[string]string{}, takes: 20 * time.Millisecond}, failed: &failedtest.Recorder{},
 			topic: &topic{id: "first", parts: make([][]consume.Message, partitions), begins: make([]int64, partitions), committed: map[int]int64{}},
 		})
 	})

@@ -19,7 +19,7 @@ import (
 
 // wantedOf returns the documents that failed in a world.
 func wantedOf(w *world) (wanted []redrive.Document) {
-	for _, f := range w.failed.all {
+	for _, f := range w.failed.All() {
 		wanted = append(wanted, redrive.Document{Index: f.Index, ID: f.ID, Shard: f.Shard, Ordinal: f.Ordinal})
 	}
 	return wanted
@@ -58,7 +58,7 @@ func TestFailedDocumentsAreReadFromTheFilesAgain(t *testing.T) {
 			t.Fatalf("%+v, %d recorded", s.Counts, len(wanted))
 		}
 		sources := map[int]string{}
-		for n, f := range w.failed.all {
+		for n, f := range w.failed.All() {
 			sources[n] = fmt.Sprintf("%s %q %q %s", f.Index, f.Type, f.Routing, f.Source)
 		}
 		// What the files do not hold is not passed on.

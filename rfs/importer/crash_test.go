@@ -189,7 +189,7 @@ func crash(t *testing.T, step int, after, together bool) (died bool) {
 		if !s.Complete || once(s.Counts) != counts || s.GivenUp != 0 {
 			t.Errorf("%+v, want %+v", s, counts)
 		}
-		w.failed.once(t, "a3")
+		failedOnce(t, w.failed, "a3")
 		if died = m.died(); t.Failed() {
 			t.Logf("death at step %d, after %v, together %v", step, after, together)
 		}

@@ -144,7 +144,7 @@ func TestABadNetworkChangesNothingButTime(t *testing.T) {
 				}
 			}
 			w.arrived(want)
-			if w.failed.once(t, "a3"); f.hits < 5 {
+			if failedOnce(t, w.failed, "a3"); f.hits < 5 {
 				t.Errorf("seed %d: only %d calls failed", seed, f.hits)
 			}
 		})

@@ -106,7 +106,7 @@ func TestBrokenLinesAreFailedDocumentsWithTheirPlace(t *testing.T) {
 			t.Errorf("%v", w.target.docs)
 		}
 		var got []string
-		for _, f := range w.failed.all {
+		for _, f := range w.failed.All() {
 			place, _, _ := strings.Cut(f.Detail, ":")
 			got = append(got, string(f.Reason)+" "+f.ID+" "+place)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/export"
+	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -59,7 +60,7 @@ func BenchmarkImport(b *testing.B) {
 					b.Fatal(err)
 				}
 				m := &importer.Import{
-					Source: src, Store: store, Session: session, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: &failures{},
+					Source: src, Store: store, Session: session, Clock: cms.SystemClock(), Log: slog.New(slog.DiscardHandler), Indices: anyIndex{}, Failed: &failedtest.Recorder{},
 					Destination: worker.ToCluster(&export.Discard{}, worker.Limits{Connections: 64}), Bulk: bulk.Options{MaxBytes: 5 << 20},
 				}
 				if s, err := m.Run(b.Context()); err != nil || s.Indexed != 20000 {

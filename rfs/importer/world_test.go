@@ -22,7 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/cms/cmstest"
-	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -84,33 +84,17 @@ func (l *landing) Send(ctx context.Context, body []byte, n int) (bulk.Result, er
 	return res, nil
 }
 
-// failures keeps failed documents in memory.
-type failures struct {
-	mu  sync.Mutex
-	all []doc.Failure
-}
-
-func (f *failures) Record(_ context.Context, x []doc.Failure) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.all = append(f.all, x...)
-	return nil
-}
-
-func (f *failures) Sync(context.Context) error { return nil }
-
-// once demands that the failure of one document is recorded, and no other. Two processes may both have
+// failedOnce demands that the failure of one document is recorded, and no other. Two processes may both have
 // recorded it: who reads the records sees it once, because all else is the same.
-func (f *failures) once(t *testing.T, id string) {
+func failedOnce(t *testing.T, f *failedtest.Recorder, id string) {
 	t.Helper()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, x := range f.all {
-		if x.ID != id || x.Ordinal != f.all[0].Ordinal || x.Shard != f.all[0].Shard {
+	all := f.All()
+	for _, x := range all {
+		if x.ID != id || x.Ordinal != all[0].Ordinal || x.Shard != all[0].Shard {
 			t.Errorf("%+v, want failures of %s only", x, id)
 		}
 	}
-	if len(f.all) == 0 {
+	if len(all) == 0 {
 		t.Errorf("no failure of %s is recorded", id)
 	}
 }
@@ -127,7 +111,7 @@ type world struct {
 	store   cms.Store
 	session importer.Session
 	target  *landing
-	failed  *failures
+	failed  *failedtest.Recorder
 	clock   cms.Clock
 }
 
@@ -143,7 +127,7 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, &world{t: t, dir: t.TempDir(), store: s, session: session, target: &landing{docs: map[string]string{}}, failed: &failures{}, clock: cmstest.Clock{Start: time.Now()}})
+		f(t, &world{t: t, dir: t.TempDir(), store: s, session: session, target: &landing{docs: map[string]string{}}, failed: &failedtest.Recorder{}, clock: cmstest.Clock{Start: time.Now()}})
 	})
 }
 

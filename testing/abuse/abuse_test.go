@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	testcluster "github.com/rfsd/rfsd/testing/cluster"
 )
 
 // patience bounds every wait of a test.
@@ -226,10 +228,9 @@ func must(t *testing.T, err error) {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testcluster.FreeAddress()
 	must(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	_, port, err := net.SplitHostPort(address)
 	must(t, err)
 	return port
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rfsd/rfsd/testing/cluster"
+
 	"github.com/rfsd/rfsd/testing/signer"
 )
 
@@ -42,7 +44,10 @@ func Start(t testing.TB, dir string) Server {
 	if err != nil {
 		t.Skipf("no S3 server: %v", err)
 	}
-	addr := freeAddress(t)
+	addr, err := cluster.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := Server{Endpoint: "http://" + addr, AccessKey: "rfsd-test", SecretKey: "rfsd-test-key", Region: "us-east-1"}
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, bin, "--port", addr, "--quiet", "posix", dir)
@@ -76,19 +81,6 @@ func Start(t testing.TB, dir string) Server {
 func (s Server) Setenv(t *testing.T) {
 	t.Helper()
 	signer.SetEnvironment(t, "", s.AccessKey, s.SecretKey)
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return addr
 }
 
 // waitFor dials until a server listens.
