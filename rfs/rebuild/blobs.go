@@ -9,16 +9,17 @@ import (
 	"github.com/rfsd/rfsd/rfs/lucene/columns"
 )
 
-// suffixCounts is the column that counts the values of a binary column of Elasticsearch 9.
+// suffixCounts is the column that counts the values of a binary column since Elasticsearch 9.5.
 const suffixCounts = ".counts"
 
-// blobs is a binary column that holds several values in one: <name>.counts says how many. A single value stands alone,
-// several have their length, a VInt, before each.
+// blobs is a binary column that holds several values in one, each after its length, a VInt. <name>.counts says how many, and a
+// single value stands alone then; without that column the number, a VInt, stands before them.
 type blobs struct {
-	column, counts *lucene.Column
+	column *lucene.Column
+	counts *lucene.Column // nil: the number of values is in the column itself
 }
 
-// blobsOf returns the values of a binary column; nil when the segment has none of that name with counts.
+// blobsOf returns the values of a binary column; nil when the segment has none of that name.
 func (s *segment) blobsOf(ctx context.Context, name string) (*blobs, error) {
 	c, err := s.column(ctx, name)
 	if c == nil || err != nil || c.Kind() != columns.Binary {
@@ -28,7 +29,7 @@ func (s *segment) blobsOf(ctx context.Context, name string) (*blobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n == nil || n.Kind() != columns.Numeric {
+	if n != nil && n.Kind() != columns.Numeric {
 		return nil, fault.ErrUnsupported
 	}
 	return &blobs{c, n}, nil
@@ -44,23 +45,30 @@ func (l *blobs) each(ctx context.Context, doc int32, yield func([]byte) error) e
 	if err != nil {
 		return err
 	}
-	if n, err = l.counts.Advance(ctx, doc); err != nil {
-		return err
+	if l.counts == nil {
+		in := codec.NewInput(b)
+		count := int64(in.VInt())
+		if in.Err() != nil {
+			return in.Err()
+		}
+		return splitBlobs(in.Rest(), count, yield)
 	}
-	if n != 1 {
-		return codec.Errorf(0, "a binary value without its count")
-	}
-	count, err := l.counts.Number(ctx, 0)
+	count, err := l.count(ctx, doc)
 	if err != nil {
 		return err
 	}
 	if count == 1 {
 		return yield(b)
 	}
-	in := codec.NewInput(b)
+	return splitBlobs(b, count, yield)
+}
+
+// splitBlobs calls yield for each of count values, each after its length.
+func splitBlobs(b []byte, count int64, yield func([]byte) error) error {
 	if count < 0 || count > int64(len(b)) {
 		return codec.Errorf(0, "%d values in %d bytes", count, len(b))
 	}
+	in := codec.NewInput(b)
 	for range count {
 		v := in.Take(int(in.VInt()))
 		if in.Err() != nil {
@@ -74,6 +82,18 @@ func (l *blobs) each(ctx context.Context, doc int32, yield func([]byte) error) e
 		in.Fail("%d bytes left after %d values", in.Left(), count)
 	}
 	return in.Err()
+}
+
+// count returns how many values a document has that has bytes.
+func (l *blobs) count(ctx context.Context, doc int32) (int64, error) {
+	n, err := l.counts.Advance(ctx, doc)
+	if err != nil {
+		return 0, err
+	}
+	if n != 1 {
+		return 0, codec.Errorf(0, "a binary value without its count")
+	}
+	return l.counts.Number(ctx, 0)
 }
 
 // blobText is text in a binary column.

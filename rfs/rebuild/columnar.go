@@ -33,7 +33,7 @@ func NewColumnar(mapping json.RawMessage, created int64, convert func(dst []byte
 
 // StatesColumnar returns how well the fields of an index of a columnar mode are rebuilt.
 func StatesColumnar(mapping json.RawMessage, created int64) ([]FieldState, error) {
-	return states(mapping, func(f *node) bool { return understood(f) })
+	return states(mapping, func(f *node) bool { return understood(f) && !unknownColumnar[f.kind] })
 }
 
 // StatesStored returns the states of fields that are all in a source as the cluster answers it.
@@ -48,6 +48,10 @@ func (c columnar) claims(f *node) []string {
 // reserved reports whether a column belongs to the cluster.
 func (columnar) reserved(name string) bool { return columnarMeta[name] }
 
+// unknownColumnar are types whose columns in these modes are not known.
+var unknownColumnar = map[string]bool{"match_only_text": true, "wildcard": true, "version": true, "aggregate_metric_double": true,
+	"histogram": true, "geo_shape": true, "rank_feature": true, "rank_features": true}
+
 func (c columnar) layers(ctx context.Context, s *segment, f *node) ([]layer, string, error) {
 	if len(f.params.Script) > 0 || len(f.params.CopyTo) > 0 {
 		return c.synthetic.layers(ctx, s, f)
@@ -57,6 +61,8 @@ func (c columnar) layers(ctx context.Context, s *segment, f *node) ([]layer, str
 		return s.slotLayers(ctx, f)
 	case f.kind == "flattened" && f.params.Properties == nil:
 		return s.keyedSlotLayers(ctx, f)
+	case unknownColumnar[f.kind]:
+		return nil, "the type is not known in this mode", nil
 	}
 	return c.synthetic.layers(ctx, s, f)
 }

@@ -54,7 +54,7 @@ func StatesFields(mapping json.RawMessage, created int64, text bool) ([]FieldSta
 			all = append(all, FieldState{Field: n.path, Type: "object", State: Lost, Note: "it is not indexed"})
 		case !n.object && n.kind != "alias":
 			p := places[n.path]
-			all = append(all, FieldState{Field: n.path, Type: n.kind, State: p.state, Note: p.note})
+			all = append(all, FieldState{Field: n.path, Type: n.kind, State: p.state, Note: p.note, Unconfirmed: p.unconfirmed})
 		}
 	})
 	return all, nil
@@ -62,7 +62,12 @@ func StatesFields(mapping json.RawMessage, created int64, text bool) ([]FieldSta
 
 func (fields) reserved(string) bool { return true }
 
-func (fields) claims(*node) []string { return nil }
+func (fields) claims(f *node) []string {
+	if f.kind == "aggregate_metric_double" {
+		return synthetic{}.claims(f)
+	}
+	return nil
+}
 
 func (fields) layers(ctx context.Context, s *segment, f *node) ([]layer, string, error) {
 	p := s.places[f.path]
@@ -83,8 +88,11 @@ func (fields) layers(ctx context.Context, s *segment, f *node) ([]layer, string,
 		return s.vectorLayers(ctx, p.from)
 	}
 	r := rendersOf(p.from, s.created)
-	if p.stored {
+	switch {
+	case p.stored:
 		return []layer{storedValues{p.from.path, r.stored}}, "", nil
+	case r.own != nil:
+		return r.own(ctx, s, p.from)
 	}
 	c, err := s.column(ctx, p.from.path)
 	switch {
@@ -115,10 +123,22 @@ type renders struct {
 	stored   renderStored
 	bound    renderBound
 	unsigned bool
+	own      func(ctx context.Context, s *segment, f *node) ([]layer, string, error) // of types whose columns are those of synthetic sources
 }
 
 // columns reports whether the type can be read out of doc values.
-func (r renders) columns() bool { return r.number != nil || r.text != nil || r.bound != nil }
+func (r renders) columns() bool {
+	return r.number != nil || r.text != nil || r.bound != nil || r.own != nil
+}
+
+// ownLayers are those of a synthetic source.
+func ownLayers(ctx context.Context, s *segment, f *node) ([]layer, string, error) {
+	return synthetic{}.layers(ctx, s, f)
+}
+
+// bigHistograms is the first version whose histograms can be in synthetic sources; in what order earlier ones have the bytes of their
+// values is not known.
+const bigHistograms = 8_05_00_00
 
 // version5 is the first version with values of addresses and points as they are today, hashedPoints the first with points as
 // one number; openSearch is a bit of the versions of OpenSearch.
@@ -151,7 +171,15 @@ func rendersOf(f *node, created int64) renders {
 		}
 	case "wildcard":
 		if created&openSearch == 0 {
-			return renders{}
+			return renders{own: ownLayers}
+		}
+	case "version":
+		return renders{text: appendVersion}
+	case "aggregate_metric_double":
+		return renders{own: ownLayers}
+	case "histogram":
+		if created >= bigHistograms {
+			return renders{own: ownLayers}
 		}
 	case "unsigned_long":
 		number := appendUnsigned

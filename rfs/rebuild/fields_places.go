@@ -15,6 +15,8 @@ type place struct {
 	terms  bool  // as terms of the inverted index
 	state  State
 	note   string
+	// unconfirmed is that of FieldState
+	unconfirmed bool
 }
 
 // nestedRoots is the first version whose nested documents can be told from roots without their stored ids.
@@ -82,7 +84,7 @@ func placeOf(f *node, created int64, text bool) place {
 		r := rendersOf(n, created)
 		stored := bool(n.params.Store) && r.stored != nil
 		if stored || n.columns(created) && r.columns() {
-			return place{from: n, stored: stored, state: stateOf(n, stored), note: noteOf(f, n)}
+			return place{from: n, stored: stored, state: stateOf(n, stored), note: noteOf(f, n), unconfirmed: r.own != nil || n.kind == "version"}
 		}
 	}
 	if text && f.analyzed() {
@@ -106,7 +108,9 @@ func (n *node) columns(created int64) bool {
 	switch {
 	case n.params.DocValues != nil:
 		return bool(*n.params.DocValues)
-	case n.kind == "text" || n.kind == "binary" || n.kind == "wildcard":
+	case n.kind == "wildcard":
+		return created&openSearch == 0 // that of OpenSearch 3.4 and later says so itself
+	case n.kind == "text" || n.kind == "binary":
 		return false
 	case created > 0 && created < version2:
 		return false

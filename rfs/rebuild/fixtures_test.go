@@ -38,6 +38,8 @@ func TestFixtures(t *testing.T) {
 		{"8.19.21-rebuild", "testdata", 351, nil},
 		{"9.5.3-rebuild", "testdata", 359, nil},
 		{"9.5.3-columnar", "testdata", 148, nil},
+		{"8.19.21-types", "testdata", 149, nil},
+		{"9.5.3-types", "testdata", 149, nil},
 		{"8.19.21-indexed-vectors", "testdata", 375, nil},
 		{"9.5.3-indexed-vectors", "testdata", 699, placeless},
 		{"9.5.3-timeseries-stored", fixtures, 20, nil}, // the columnar index

@@ -215,6 +215,7 @@ func renderOne(out *values, b []byte, render renderBytes) error {
 // storedText is a stored field of strings or bytes.
 type storedText struct {
 	name string
+	java bool // the cluster writes bytes as strings of Java, too
 }
 
 func (l storedText) load(_ context.Context, s *segment, out *values) error {
@@ -222,10 +223,10 @@ func (l storedText) load(_ context.Context, s *segment, out *values) error {
 		if err := out.next(); err != nil {
 			return err
 		}
-		switch v.Kind {
-		case lucene.StoredString:
+		switch {
+		case v.Kind == lucene.StoredString || v.Kind == lucene.StoredBytes && l.java:
 			out.b = appendText(out.b, v.Bytes)
-		case lucene.StoredBytes:
+		case v.Kind == lucene.StoredBytes:
 			out.b = appendUTF8(out.b, v.Bytes)
 		default:
 			return &Unknown{Reason: "a stored number where text is expected"}

@@ -110,37 +110,3 @@ func (l *ranges) load(ctx context.Context, s *segment, out *values) error {
 	}
 	return in.Err()
 }
-
-// packed is a binary column of several values: VInt n, n of (VInt length, bytes).
-type packed struct {
-	column *lucene.Column
-	render renderBytes
-}
-
-func (l *packed) load(ctx context.Context, s *segment, out *values) error {
-	n, err := l.column.Advance(ctx, s.doc)
-	if err != nil || n == 0 {
-		return err
-	}
-	b, err := l.column.Bytes(ctx, 0)
-	if err != nil {
-		return err
-	}
-	in := codec.NewInput(b)
-	for range in.Count(1) {
-		v := in.Take(int(in.VInt()))
-		if in.Err() != nil {
-			break
-		}
-		if err := out.next(); err != nil {
-			return err
-		}
-		if err := renderOne(out, v, l.render); err != nil {
-			return err
-		}
-	}
-	if in.Err() == nil && in.Left() != 0 {
-		in.Fail("%d bytes left after the values", in.Left())
-	}
-	return in.Err()
-}

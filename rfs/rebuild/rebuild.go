@@ -66,6 +66,7 @@ func New(mapping json.RawMessage, created int64, convert func(dst []byte, format
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrUnsupported)
 	}
+	root.addCount()
 	return &Rebuilder{root: root, created: created, convert: convert, dialect: synthetic{}}, nil
 }
 
@@ -280,7 +281,7 @@ func (s *segment) bindStrangers(ctx context.Context) error {
 	var names []string
 	s.values.Names(func(name string) {
 		_, column := s.values.Has(name)
-		if name == "_doc_count" || column && !s.known[name] && (name[:min(1, len(name))] != "_" || !s.dialect.reserved(name)) {
+		if name == docCount && !s.known[name] || column && !s.known[name] && (name[:min(1, len(name))] != "_" || !s.dialect.reserved(name)) {
 			names = append(names, name)
 		}
 	})

@@ -17,10 +17,13 @@ import (
 
 // rebuiltVersions are the snapshots of TestFixtures that hold every type, and the kinds of indices in them.
 var rebuiltVersions = []struct {
-	heading, dir, name string
-	kinds              []string
+	heading, dir string
+	names, kinds []string
 }{
-	{"8.19", "testdata", "8.19.21-rebuild", syntheticKinds}, {"9.5", "testdata", "9.5.3-rebuild", syntheticKinds}, {"9.5", "testdata", "9.5.3-columnar", []string{"columnar"}}, {"OpenSearch 3.8", fixtures, "os3.8.0-derived", []string{"derived"}},
+	{"8.19", "testdata", []string{"8.19.21-rebuild", "8.19.21-types"}, syntheticKinds},
+	{"9.5", "testdata", []string{"9.5.3-rebuild", "9.5.3-types"}, syntheticKinds},
+	{"9.5", "testdata", []string{"9.5.3-columnar"}, []string{"columnar"}},
+	{"OpenSearch 3.8", fixtures, []string{"os3.8.0-derived"}, []string{"derived"}},
 }
 
 var syntheticKinds = []string{"synthetic", "logsdb", "time series", "nested"}
@@ -44,9 +47,9 @@ func kindOf(x worker.IndexPlan) string {
 	return "synthetic"
 }
 
-// fieldTypes returns the states that the fields of each type have in the indices of a snapshot whose sources are rebuilt, by the kind of the
+// fieldTypes adds the states that the fields of each type have in the indices of a snapshot whose sources are rebuilt, by the kind of the
 // index.
-func fieldTypes(t *testing.T, dir, name string) map[string]map[string][]rebuild.State {
+func fieldTypes(t *testing.T, dir, name string, types map[string]map[string][]rebuild.State) {
 	t.Helper()
 	r, err := repo.NewDir(filepath.Join(dir, name))
 	if err != nil {
@@ -56,19 +59,20 @@ func fieldTypes(t *testing.T, dir, name string) map[string]map[string][]rebuild.
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]map[string][]rebuild.State{}
 	for _, x := range plan.Indices {
 		kind := kindOf(x)
 		for _, f := range worker.SourcesOf(x.Source, "").Fields {
 			if types[f.Type] == nil {
 				types[f.Type] = map[string][]rebuild.State{}
 			}
+			if f.Unconfirmed {
+				f.State = "by source code"
+			}
 			if !slices.Contains(types[f.Type][kind], f.State) {
 				types[f.Type][kind] = append(types[f.Type][kind], f.State)
 			}
 		}
 	}
-	return types
 }
 
 // typesTable is the table of field types in docs/VERSIONS.md.
@@ -78,7 +82,10 @@ func typesTable(t *testing.T) string {
 	var snapshots []map[string]map[string][]rebuild.State
 	head, rule := "| type |", "|---|"
 	for _, v := range rebuiltVersions {
-		types := fieldTypes(t, v.dir, v.name)
+		types := map[string]map[string][]rebuild.State{}
+		for _, name := range v.names {
+			fieldTypes(t, v.dir, name, types)
+		}
 		for name := range types {
 			all[name] = true
 		}
@@ -135,8 +142,9 @@ func TestDocumentedTypes(t *testing.T) {
 
 // TestStates: each field of a mapping has a state, those of objects too.
 func TestStates(t *testing.T) {
-	got, err := rebuild.States(json.RawMessage(`{"properties":{"a":{"type":"keyword","fields":{"b":{"type":"text"}}},"o":{"properties":{"h":{"type":"holographic"}}},"n":{"type":"nested","properties":{"l":{"type":"long"}}}}}`))
-	want := []rebuild.FieldState{{Field: "a", Type: "keyword", State: rebuild.Exact}, {Field: "n.l", Type: "long", State: rebuild.Exact}, {Field: "o.h", Type: "holographic", State: rebuild.Lost}}
+	got, err := rebuild.States(json.RawMessage(`{"properties":{"a":{"type":"keyword","fields":{"b":{"type":"text"}}},"m":{"type":"match_only_text"},"o":{"properties":{"h":{"type":"holographic"}}},"n":{"type":"nested","properties":{"l":{"type":"long"}}}}}`))
+	want := []rebuild.FieldState{{Field: "a", Type: "keyword", State: rebuild.Exact}, {Field: "m", Type: "match_only_text", State: rebuild.Exact, Unconfirmed: true},
+		{Field: "n.l", Type: "long", State: rebuild.Exact}, {Field: "o.h", Type: "holographic", State: rebuild.Lost}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -146,13 +154,13 @@ func TestStates(t *testing.T) {
 // asked to be; a source that was made when documents were indexed has all of them.
 func TestStatesOfColumnarIndices(t *testing.T) {
 	mapping := json.RawMessage(`{"prefix_properties":{"n":{"dynamic":"false"}},"properties":{"a":{"type":"keyword","doc_values":{"cardinality":"high"}},"f":{"type":"flattened"},
-		"n":{"type":"nested","properties":{"k.l":{"type":"long"}}},"h":{"type":"holographic"},"t":{"type":"text"},"w":{"type":"date","format":"week_date"}}}`)
+		"n":{"type":"nested","properties":{"k.l":{"type":"long"}}},"h":{"type":"holographic"},"t":{"type":"text"},"w":{"type":"date","format":"week_date"},"x":{"type":"wildcard"}}}`)
 	for _, c := range []struct {
 		name, exact string
 		states      func() ([]rebuild.FieldState, error)
 	}{
 		{"columnar", "a f n.k.l t ", func() ([]rebuild.FieldState, error) { return rebuild.StatesColumnar(mapping, 9_111_000) }},
-		{"stored", "a f h n.k.l t w ", func() ([]rebuild.FieldState, error) { return rebuild.StatesStored(mapping) }},
+		{"stored", "a f h n.k.l t w x ", func() ([]rebuild.FieldState, error) { return rebuild.StatesStored(mapping) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := c.states()
@@ -165,7 +173,7 @@ func TestStatesOfColumnarIndices(t *testing.T) {
 					exact += f.Field + " "
 				}
 			}
-			if len(got) != 6 || exact != c.exact {
+			if len(got) != 7 || exact != c.exact {
 				t.Errorf("exact: %q of %+v, want %q", exact, got, c.exact)
 			}
 		})

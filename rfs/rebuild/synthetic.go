@@ -36,6 +36,8 @@ func (synthetic) claims(f *node) []string {
 
 func suffixes(f *node) []string {
 	switch f.kind {
+	case docCount:
+		return nil
 	case "flattened":
 		return []string{"", suffixKeyed, suffixKeyedIgnored, suffixOffsets}
 	case "keyword", "text", "match_only_text", "annotated_text":
@@ -44,6 +46,14 @@ func suffixes(f *node) []string {
 		return []string{""}
 	case "dense_vector", "rank_vectors":
 		return []string{suffixMagnitude}
+	case "wildcard":
+		return []string{"", suffixOriginal}
+	case "aggregate_metric_double":
+		all := []string{suffixMalformed}
+		for _, m := range metricNames {
+			all = append(all, "."+m)
+		}
+		return all
 	}
 	return []string{suffixMalformed, suffixOffsets}
 }
@@ -98,6 +108,8 @@ func understood(f *node) bool {
 		return true
 	case "completion", "sparse_vector", "unsigned_long":
 		return true
+	case "match_only_text", "wildcard", "version", "aggregate_metric_double", "histogram", "geo_shape", "rank_feature", "rank_features":
+		return true
 	case "scaled_float":
 		return f.params.Scaling > 0
 	case kindConstant:
@@ -149,13 +161,23 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 			return nil, unknown, nil // in _ignored_source
 		}
 		return s.keywordLayers(ctx, f)
-	case "text":
+	case "text", "match_only_text":
 		return s.textLayers(ctx, f)
+	case "wildcard":
+		return s.wildcardLayers(ctx, f)
+	case "version":
+		return s.termLayers(ctx, f, appendVersion)
+	case "aggregate_metric_double":
+		return s.metricLayers(ctx, f)
+	case "histogram":
+		return s.histogramLayers(ctx, f)
+	case docCount:
+		return s.countLayers(ctx)
 	case "flattened":
 		return s.flattenedLayers(ctx, f)
 	case kindConstant:
 		return s.constantLayers(ctx, f)
-	case "completion":
+	case "completion", "geo_shape", "rank_feature", "rank_features":
 		return nil, "", nil // in _ignored_source
 	case "sparse_vector":
 		if !f.params.termVectors(s.created) {
@@ -210,12 +232,8 @@ func (s *segment) binaryLayers(ctx context.Context, f *node) ([]layer, string, e
 	}
 	unknown := expect(c, columns.Binary)
 	if f.kind == "binary" {
-		b, err := s.column(ctx, f.path+suffixCounts)
-		if b != nil {
-			blobs, err := s.blobsOf(ctx, f.path)
-			return []layer{blobText{blobs, appendBase64}}, unknown, err
-		}
-		return []layer{&packed{c, appendBase64}}, unknown, err
+		b, err := s.blobsOf(ctx, f.path)
+		return []layer{blobText{b, appendBase64}}, unknown, err
 	}
 	bound := boundOf(f, parseDateFormat(f.params.Format))
 	if bound == nil {
@@ -296,7 +314,7 @@ func (s *segment) malformedLayer(ctx context.Context, f *node) (layer, error) {
 func (s *segment) originalLayer(ctx context.Context, f *node) (layer, error) {
 	b, err := s.blobsOf(ctx, f.path+suffixOriginal)
 	if b == nil || err != nil {
-		return storedText{f.path + suffixOriginal}, err
+		return storedText{name: f.path + suffixOriginal, java: f.kind == "match_only_text"}, err
 	}
 	return blobText{b, appendUTF8}, nil
 }
@@ -316,7 +334,7 @@ func (s *segment) keywordLayers(ctx context.Context, f *node) ([]layer, string, 
 	case err != nil:
 		return nil, "", err
 	case bool(f.params.Store):
-		return []layer{storedText{f.path}, original}, "", nil
+		return []layer{storedText{name: f.path}, original}, "", nil
 	case !f.params.columns():
 		return nil, "", nil
 	}
@@ -337,7 +355,7 @@ func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, err
 		return nil, "", err
 	}
 	if f.params.Store {
-		return []layer{storedText{f.path}}, "", nil
+		return []layer{storedText{name: f.path}}, "", nil
 	}
 	if _, column := s.values.Has(f.path); column {
 		b, err := s.blobsOf(ctx, f.path)
@@ -359,5 +377,5 @@ func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, err
 		layers, unknown, err := s.keywordLayers(ctx, m)
 		return append([]layer{original}, layers...), unknown, err
 	}
-	return []layer{storedText{f.path}, original}, "", nil
+	return []layer{storedText{name: f.path}, original}, "", nil
 }

@@ -136,6 +136,16 @@ func (s Sources) count(state rebuild.State) (n int) {
 	return n
 }
 
+// unconfirmed returns how many exact fields are rebuilt by source code alone.
+func (s Sources) unconfirmed() (n int) {
+	for _, f := range s.Fields {
+		if f.State == rebuild.Exact && f.Unconfirmed {
+			n++
+		}
+	}
+	return n
+}
+
 // maxLost bounds the fields that String names.
 const maxLost = 20
 
@@ -159,6 +169,9 @@ func (s Sources) String() string {
 		text += "rebuilt as the cluster answers it"
 	}
 	text += fmt.Sprintf(": %d fields exact", s.count(rebuild.Exact))
+	if n := s.unconfirmed(); n > 0 {
+		text += fmt.Sprintf(" (%d by the source code of Elasticsearch only)", n)
+	}
 	if n := s.count(rebuild.Normal); n > 0 {
 		text += fmt.Sprintf(", %d in normal form", n)
 	}

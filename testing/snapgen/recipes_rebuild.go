@@ -210,10 +210,7 @@ func (l *lab) synthetic(ctx context.Context) error {
 		return err
 	}
 	const standard = `"mapping.source.mode":"synthetic"`
-	logs := `"mode":"logsdb"`
-	if strings.HasPrefix(l.node.Version, "9") {
-		logs += `,"codec":"legacy_default"` // best_compression needs a native library that this node lacks
-	}
+	logs := l.logsdb()
 	const stamp = `"@timestamp":{"type":"date"}`
 	const series = `"mode":"time_series","routing_path":["dim"]`
 	indices := []synthesized{
@@ -228,18 +225,36 @@ func (l *lab) synthetic(ctx context.Context) error {
 		{"types-series", series, stamp + `,"dim":{"type":"keyword","time_series_dimension":true},` + fields(), sources(`,"dim":"d"`)},
 	}
 	for _, x := range append(indices, l.moreIndices(standard, logs)...) {
-		body := fmt.Sprintf(`{"settings":{"index":{"number_of_shards":1,"number_of_replicas":0,%s}},"mappings":{"dynamic":"false","properties":{%s}}}`, x.settings, x.properties)
-		if err := l.steps(ctx, step{"PUT /" + x.name, body}); err != nil {
-			return fmt.Errorf("%s: %w", x.name, err)
-		}
-		if err := l.each(ctx, x.name, x.docs); err != nil {
-			return fmt.Errorf("%s: %w", x.name, err)
+		if err := l.synthesize(ctx, x); err != nil {
+			return err
 		}
 	}
 	if err := l.ask(ctx, "nested", "nested-deep", "nested-types-logsdb", "objects-logsdb", "series", "texts-logsdb", "types", "types-logsdb", "types-series"); err != nil {
 		return err
 	}
 	return l.take(ctx, "snap1", "")
+}
+
+// logsdb returns the settings of an index of that mode.
+func (l *lab) logsdb() string {
+	const mode = `"mode":"logsdb"`
+	if strings.HasPrefix(l.node.Version, "9") {
+		return mode + `,"codec":"legacy_default"` // best_compression needs a native library that this node lacks
+	}
+	return mode
+}
+
+// synthesize makes one index.
+func (l *lab) synthesize(ctx context.Context, x synthesized) error {
+	body := fmt.Sprintf(`{"settings":{"index":{"number_of_shards":1,"number_of_replicas":0,%s}},"mappings":{"dynamic":"false","properties":{%s}}}`, x.settings, x.properties)
+	err := l.steps(ctx, step{"PUT /" + x.name, body})
+	if err == nil {
+		err = l.each(ctx, x.name, x.docs)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", x.name, err)
+	}
+	return nil
 }
 
 // nestedTypesMapping is that of all samples below a nested object.
