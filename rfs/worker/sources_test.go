@@ -24,7 +24,7 @@ func TestSourcesAreNamedBeforeTheRun(t *testing.T) {
 		{"stored", nil, `{"properties":{"a":{"type":"text"}}}`, SourcesStored, "stored", ""},
 		{"rebuilt whole", settings{"index.mode": "logsdb"}, `{"properties":{"a":{"type":"keyword"},"b":{"properties":{"c":{"type":"long"}}}}}`,
 			SourcesRebuilt, "synthetic source (logsdb); rebuilt as the cluster answers it: 2 fields exact", ""},
-		{"types of modules", map[string]string{"index.mode": "logsdb"}, `{"properties":{"k":{"type":"keyword"},"m":{"type":"match_only_text"}}}`,
+		{"types of modules", settings{"index.mode": "logsdb"}, `{"properties":{"a":{"type":"keyword"},"m":{"type":"match_only_text"}}}`,
 			SourcesRebuilt, "synthetic source (logsdb); rebuilt as the cluster answers it: 2 fields exact (1 by the source code of Elasticsearch only)", ""},
 		{"rebuilt but for a field", settings{"index.mapping.source.mode": "synthetic"}, `{"properties":{"a":{"type":"keyword"},"h":{"type":"holographic"}}}`,
 			SourcesRebuilt, "source mode synthetic; rebuilt as the cluster answers it: 1 fields exact, lost: h (holographic)", "no_source"},
