@@ -299,6 +299,41 @@ func TestFailedIndicesAreShownHoweverManyThereAre(t *testing.T) {
 	complaints(t, b, s.URL)
 }
 
+// TestThePageShowsTwoThousandIndices: 5,000 shards, 750 indices with five. All have a row, each shard a cell, and a change arrives.
+func TestThePageShowsTwoThousandIndices(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	b := chromium(t, ctx)
+	r := migration(0.3)
+	r.Migration.Indices = nil
+	for i := range 2000 {
+		x := progress.Index{Name: fmt.Sprintf("logs-%04d", i), State: "IN_PROGRESS", Shards: make([]progress.Shard, 1)}
+		if i < 750 {
+			x.Shards = make([]progress.Shard, 5)
+		}
+		for k := range x.Shards {
+			x.Shards[k] = progress.Shard{Number: k, State: "NOT_STARTED", Bytes: 1 << 20}
+		}
+		r.Migration.Indices = append(r.Migration.Indices, x)
+	}
+	s := newSite(t, r, nil)
+	begin := time.Now()
+	must(t, b.Open(ctx, s.URL+"/"))
+	must(t, b.Wait(ctx, "document.querySelectorAll('#indices > li').length === 500"))
+	shown := time.Since(begin)
+	begin = time.Now()
+	must(t, b.Eval(ctx, "[1, 2, 3].forEach(() => document.getElementById('further').click()), true", new(bool)))
+	must(t, b.Wait(ctx, "document.querySelectorAll('#indices > li').length === 2000 && document.querySelectorAll('.shard').length === 5000"))
+	all := time.Since(begin)
+	r.Migration.Indices = slices.Clone(r.Migration.Indices)
+	r.Migration.Indices[1999].Shards = []progress.Shard{{State: "COMPLETED", Bytes: 1 << 20, Fraction: 1}}
+	begin = time.Now()
+	s.tell(r)
+	must(t, b.Wait(ctx, "document.querySelectorAll('.shard.done').length === 1"))
+	t.Logf("500 rows after %v, all rows %v later, a change after %v", shown, all, time.Since(begin))
+	complaints(t, b, s.URL)
+}
+
 func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
