@@ -24,7 +24,7 @@ const orderHelp = nodeHelp + `
 An order has an id and comes into force within 30 seconds, or never. Exit code 0: it is in force,
 that is, stored; nodes that do not follow it yet are listed. Exit code 1: it was refused, and
 does not come into force. Exit code 9: the store does not answer; "rfsctl orders ID" reports the
-outcome later. Of two orders about the same subject the later one holds.`
+outcome later. Of two orders about the same subject the later one applies.`
 
 const ordersHelp = nodeHelp + `
 
