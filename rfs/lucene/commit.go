@@ -115,7 +115,7 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 	}
 	c := &Commit{Name: name, Format: int(info.format), Version: info.version, UserData: info.userData}
 	openers := make([]segmentOpener, len(info.segments))
-	shared := inAll{most: opt.held}
+	shared := inAll{most: opt.held, early: make(chan struct{}, earlyRequests)}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(cmp.Or(opt.Concurrency, defaultConcurrency))
 	for i, e := range info.segments {
@@ -159,16 +159,18 @@ type segmentOpener struct {
 	values     bool
 	seg        *Segment
 	unverified []string
+	early      *earlyReads
 	*inAll
 }
 
 // inAll is what the openers of a commit share.
 type inAll struct {
 	docs     atomic.Int64
-	sections atomic.Int64 // of compound files
-	held     atomic.Int64 // what is held of all segments, in bytes
-	most     int64        // of held; 0: mostHeld
-	long     sync.Mutex   // held while a long file is read and parsed
+	sections atomic.Int64  // of compound files
+	held     atomic.Int64  // what is held of all segments, in bytes
+	most     int64         // of held; 0: mostHeld
+	early    chan struct{} // one for each early read
+	long     sync.Mutex    // held while a long file is read and parsed
 }
 
 const (
@@ -200,11 +202,14 @@ const maxDocsPerByte = 1024
 
 func (o *segmentOpener) open(ctx context.Context) error {
 	e := o.entry
+	o.early = newEarlyReads(ctx, o.inAll.early)
+	defer o.early.end()
+	o.begin()
 	src, err := openSource(o.dir, e.name+".si")
 	if err != nil {
 		return err
 	}
-	b, err := src.readAll(ctx)
+	b, err := o.early.serve(src).readAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -215,7 +220,7 @@ func (o *segmentOpener) open(ctx context.Context) error {
 	if e.id != "" && si.id != "" && e.id != si.id {
 		return src.corrupt(-1, "the file belongs to segment %x, the commit names %x", si.id, e.id)
 	}
-	f, err := openFiles(ctx, o.dir, e.name, si.id, si.compound)
+	f, err := openFiles(ctx, o.dir, e.name, si.id, si.compound, o.early)
 	if err != nil {
 		return err
 	}
@@ -223,6 +228,7 @@ func (o *segmentOpener) open(ctx context.Context) error {
 		Name: e.name, Codec: e.codec, Version: si.version, MaxDoc: int(si.maxDoc),
 		DelCount: int(e.delCount), Compound: si.compound, id: si.id, files: f, sortedBy: si.sortedBy,
 	}
+	o.beginParts()
 	if n := o.sections.Add(int64(len(f.sections))); n > maxSections {
 		return fmt.Errorf("%s.cfe: more than %d files in the compound files of a commit: %w", e.name, maxSections, fault.ErrUnsupported)
 	}
@@ -248,7 +254,12 @@ func (o *segmentOpener) open(ctx context.Context) error {
 	if err := o.readDeletions(ctx, fi); err != nil {
 		return err
 	}
-	err = o.readStoredFormat(ctx, fdt)
+	if fdt, err = f.core(".fdt"); err != nil { // with what was read of it meanwhile
+		return err
+	}
+	if err = o.readStoredFormat(ctx, fdt); err == nil && o.seg.LiveCount > 0 {
+		err = o.keepIndex(ctx)
+	}
 	f.forget()
 	return err
 }

@@ -62,10 +62,12 @@ type files struct {
 	segment  string
 	compound *source
 	sections map[string]section
+	early    *earlyReads       // nil but while the segment is opened
+	kept     map[string][]byte // short files, by suffix
 }
 
-func openFiles(ctx context.Context, dir Directory, segment, id string, compound bool) (*files, error) {
-	f := &files{dir: dir, segment: segment}
+func openFiles(ctx context.Context, dir Directory, segment, id string, compound bool, early *earlyReads) (*files, error) {
+	f := &files{dir: dir, segment: segment, early: early}
 	if !compound {
 		return f, nil
 	}
@@ -73,7 +75,7 @@ func openFiles(ctx context.Context, dir Directory, segment, id string, compound 
 	if err != nil {
 		return nil, err
 	}
-	b, err := table.readAll(ctx)
+	b, err := early.serve(table).readAll(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func openFiles(ctx context.Context, dir Directory, segment, id string, compound 
 			return nil, table.corrupt(-1, "section %s at %d of %d bytes lies beyond the end of a .cfs of %d", name, s.off, s.size, f.compound.size)
 		}
 	}
-	if f.compound.size <= cachedCompound {
+	if early.serve(f.compound); f.compound.size <= cachedCompound {
 		return f, f.compound.cache(ctx)
 	}
 	return f, nil
@@ -98,22 +100,44 @@ func openFiles(ctx context.Context, dir Directory, segment, id string, compound 
 // name of the segment, as ".fdt" or "_Lucene80_0.dvd".
 func (f *files) core(suffix string) (*source, error) {
 	if f.compound == nil {
-		return openSource(f.dir, f.segment+suffix)
+		src, err := openSource(f.dir, f.segment+suffix)
+		if err != nil {
+			return nil, err
+		}
+		return f.hold(src, suffix), nil
 	}
 	s, ok := f.sections[suffix]
 	if !ok {
 		return nil, f.compound.corrupt(-1, "the compound file holds no %s", suffix)
 	}
-	return f.compound.section(f.segment+suffix, s.off, s.size), nil
+	return f.hold(f.compound.section(f.segment+suffix, s.off, s.size), suffix), nil
+}
+
+// hold has a source take from memory what was read of it.
+func (f *files) hold(s *source, suffix string) *source {
+	if b := f.kept[suffix]; b != nil {
+		s.held = b
+	}
+	return f.early.serve(s)
 }
 
 // later finds a file that was written after the segment: never in the compound file.
 func (f *files) later(gen int64, suffix string) (*source, error) {
-	return openSource(f.dir, f.segment+"_"+codec.Base36(gen)+suffix)
+	src, err := openSource(f.dir, laterName(f.segment, gen, suffix))
+	if err != nil {
+		return nil, err
+	}
+	return f.early.serve(src), nil
 }
 
-// forget drops what openFiles cached, once the segment is open.
+// laterName is the name of a file that was written after its segment.
+func laterName(segment string, gen int64, suffix string) string {
+	return segment + "_" + codec.Base36(gen) + suffix
+}
+
+// forget drops what is held while the segment is opened, but for kept.
 func (f *files) forget() {
+	f.early = nil
 	if f.compound != nil {
 		f.compound = f.compound.uncached()
 	}

@@ -48,7 +48,8 @@ type segmentEntry struct {
 	delGen        int64
 	delCount      int32
 	fieldInfosGen int64
-	softDelCount  int32 // -1 when the format does not know it
+	softDelCount  int32    // -1 when the format does not know it
+	updates       []string // files of later generations: field infos and doc values; nil before format 3
 }
 
 const maxSegmentsFormat = 10
@@ -167,13 +168,13 @@ func readSegmentEntry(in *codec.Input, f int32) segmentEntry {
 	if s.delCount < 0 {
 		in.Fail("delete count %d", s.delCount)
 	}
-	skipUpdateFiles(in, f)
+	s.updates = readUpdateFiles(in, f)
 	return s
 }
 
-// skipUpdateFiles passes over the lists of generational files: their names follow from
-// the generations in the field infos.
-func skipUpdateFiles(in *codec.Input, f int32) {
+// readUpdateFiles returns the files of later generations, which are named so that they can be read early: their names follow
+// from the generations in the field infos, too.
+func readUpdateFiles(in *codec.Input, f int32) (names []string) {
 	switch {
 	case f == 1 || f == 2:
 		for n := in.Count32(12); n > 0; n-- {
@@ -181,12 +182,13 @@ func skipUpdateFiles(in *codec.Input, f int32) {
 			in.Strings(true)
 		}
 	case f >= 3:
-		in.Strings(f < 5)
+		names = in.Strings(f < 5)
 		for n := in.Count32(5); n > 0; n-- {
 			in.I32()
-			in.Strings(f < 5)
+			names = append(names, in.Strings(f < 5)...)
 		}
 	}
+	return names
 }
 
 func readVIntVersion(in *codec.Input) string {

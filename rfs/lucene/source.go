@@ -56,6 +56,8 @@ type source struct {
 	data []byte // all bytes of file, when they are cached
 	held []byte // all bytes of the source, when these are
 	own  bool   // it is all of file
+
+	early *earlyRead // of its beginning; nil: there is none
 }
 
 func openSource(dir Directory, name string) (*source, error) {
@@ -83,7 +85,7 @@ func (s *source) cache(ctx context.Context) error {
 
 func (s *source) uncached() *source {
 	c := *s
-	c.data, c.held = nil, nil
+	c.data, c.held, c.early = nil, nil, nil
 	return &c
 }
 
@@ -100,6 +102,9 @@ func (s *source) readAt(ctx context.Context, off, n int64) ([]byte, error) {
 	}
 	if s.data != nil {
 		return s.data[s.base+off : s.base+off+n], nil
+	}
+	if b, err := s.early.at(ctx, off, n); b != nil || err != nil {
+		return b, err
 	}
 	// A length is only as true as the manifest: memory grows with the bytes that come.
 	p := make([]byte, 0, min(n, firstRead))
