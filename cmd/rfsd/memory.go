@@ -31,13 +31,16 @@ func memoryBudget(o options, bucket bool) int64 {
 	return budget
 }
 
-// limitMemory makes the budget the soft limit of the runtime, which then collects garbage more often
+// limitMemory makes the budget, less the program, the soft limit of the runtime, which then collects garbage more often
 // instead of growing beyond it, unless GOMEMLIMIT is set. Giant documents may still take more.
 func limitMemory(budget int64, getenv func(string) string) {
 	if getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(budget)
+		debug.SetMemoryLimit(budget - memoryOfProgram)
 	}
 }
+
+// memoryOfProgram is how much of the budget the program itself takes, in bytes, which the runtime does not count.
+const memoryOfProgram = 20 << 20
 
 // What a process holds of long documents, large metadata and long answers together, in bytes: what is left of a half
 // gigabyte at default settings.

@@ -37,7 +37,7 @@ func TestLimitMemory(t *testing.T) {
 		variable string
 		want     int64
 	}{
-		"the budget by default":     {"", 1 << 40},
+		"the budget by default":     {"", 1<<40 - memoryOfProgram},
 		"GOMEMLIMIT has precedence": {"1GiB", before},
 	} {
 		t.Run(name, func(t *testing.T) {

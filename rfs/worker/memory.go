@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/rfsd/rfsd/rfs/budget"
 )
@@ -17,6 +18,10 @@ const (
 	// (one line of JSON, or what rules or a join field change), as a body, and as a compressed body.
 	forms = 3
 )
+
+// collected is the memory, in bytes, before whose use garbage is collected: the runtime would hold what the documents before were
+// made of beside it, and begin to collect it too late. That takes some milliseconds, such a document a hundred times that.
+const collected = 64 << 20
 
 // allowance bounds what the long documents of a job hold. It belongs to the goroutine of the job; it is a lucene.Memory.
 // The nil allowance bounds nothing.
@@ -84,6 +89,9 @@ func (m *allowance) claim(ctx context.Context, raw, source int64) error {
 	all, err := m.budget.Take(ctx, raw+forms*source)
 	if err != nil {
 		return err
+	}
+	if raw+forms*source >= collected {
+		runtime.GC()
 	}
 	m.claimed, m.stored = raw+forms*source, raw
 	m.body = all.Split(2 * source)
