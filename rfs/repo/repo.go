@@ -6,6 +6,7 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -79,7 +80,7 @@ func ReadAll(ctx context.Context, r Opener, name string, limit int64) ([]byte, e
 		return nil, err
 	}
 	defer rc.Close()
-	b, err := io.ReadAll(io.LimitReader(rc, limit+1))
+	b, err := readAll(io.LimitReader(rc, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read blob %s: %w", name, err)
 	}
@@ -87,4 +88,25 @@ func ReadAll(ctx context.Context, r Opener, name string, limit int64) ([]byte, e
 		return nil, fault.Corrupt(name, "", limit, "longer than the %d bytes that such a blob may have", limit)
 	}
 	return b, nil
+}
+
+// usualBlob is a length that few of the blobs exceed that are read whole, in bytes.
+const usualBlob = 4 << 10
+
+// readAll is io.ReadAll for blobs: most of them are read at once.
+func readAll(r io.Reader) ([]byte, error) {
+	b := make([]byte, 0, usualBlob)
+	for {
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if errors.Is(err, io.EOF) {
+			return b, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+	}
 }

@@ -46,7 +46,7 @@ func readColumns(ctx context.Context, o options, w io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	progress("writing and reading %d documents with Lucene %s", o.columns, columnsLucene)
-	out, err := exec.CommandContext(ctx, java("java"), "-Xmx1g", "-cp", classes, "Columns", dir, strconv.Itoa(o.columns), strconv.Itoa(columnRounds)).Output()
+	out, err := exec.CommandContext(ctx, java(os.Getenv("JAVA_HOME"), "java"), "-Xmx1g", "-cp", classes, "Columns", dir, strconv.Itoa(o.columns), strconv.Itoa(columnRounds)).Output()
 	if err != nil {
 		return fmt.Errorf("reading columns with Lucene: %w", withStderr(err))
 	}

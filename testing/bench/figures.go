@@ -72,11 +72,11 @@ func table(ctx context.Context, o options) error {
 		}
 		progress("part %s", p.name)
 		figures, err := p.measure(ctx, o)
-		if err != nil {
-			return fmt.Errorf("part %s: %w", p.name, err)
-		}
 		for _, f := range figures {
 			fmt.Println(f.row())
+		}
+		if err != nil {
+			return fmt.Errorf("part %s: %w", p.name, err)
 		}
 		if len(figures) == 0 {
 			continue

@@ -56,7 +56,7 @@ func TestAMultipliedSourceHasTheFilesOfOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := multiply(s, dir, 3); err != nil {
+	if err := multiply(s, dir, 3, true); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "index-0"))

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/rfsd/rfsd/testing/cluster"
 )
 
 //go:embed lucene/StoredFields.java
@@ -51,8 +53,13 @@ func startLucene(ctx context.Context, cache string, s *source) (r *luceneReader,
 		return nil, fmt.Errorf("lucene of %s: %q: %w", s.Cluster, core, exec.ErrNotFound)
 	}
 	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(core[0]), "lucene-core-"), ".jar")
+	_, release, _ := strings.Cut(s.Cluster, "-")
+	jdk, err := cluster.ElasticsearchJDK(release)
+	if err != nil {
+		return nil, err
+	}
 	home := filepath.Join(cache, "bench", "reader-"+s.Cluster)
-	classes, err := compile(ctx, home, filepath.Join(lib, "*"), "StoredFields.java", readerSource)
+	classes, err := compile(ctx, jdk, home, filepath.Join(lib, "*"), "StoredFields.java", readerSource)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +77,7 @@ func startLucene(ctx context.Context, cache string, s *source) (r *luceneReader,
 		return nil, fmt.Errorf("unpacking the snapshot: %w", err)
 	}
 	args := []string{"-Xmx1g", "-Des.nativelibs.path=" + filepath.Join(lib, "platform", "linux-x64"), "-cp", classes, "StoredFields", strconv.Itoa(warmUp)}
-	c, err := startChild(ctx, java("java"), append(args, shardDirs...)...)
+	c, err := startChild(ctx, java(jdk, "java"), append(args, shardDirs...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -109,28 +116,28 @@ func compileReader(ctx context.Context, home, version, name string, source []byt
 			return "", fmt.Errorf("fetching Lucene: %w: %s", err, tail(out))
 		}
 	}
-	return compile(ctx, home, filepath.Join(jars, "*"), name, source)
+	return compile(ctx, os.Getenv("JAVA_HOME"), home, filepath.Join(jars, "*"), name, source)
 }
 
-// compile compiles a program of one file and returns its class path.
-func compile(ctx context.Context, home, classPath, name string, source []byte) (string, error) {
+// compile compiles a program of one file with a JDK, or with the one on the path, and returns its class path.
+func compile(ctx context.Context, jdk, home, classPath, name string, source []byte) (string, error) {
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return "", err
 	}
 	if err := os.WriteFile(filepath.Join(home, name), source, 0o644); err != nil {
 		return "", err
 	}
-	javac := exec.CommandContext(ctx, java("javac"), "-d", home, "-cp", classPath, filepath.Join(home, name))
+	javac := exec.CommandContext(ctx, java(jdk, "javac"), "-d", home, "-cp", classPath, filepath.Join(home, name))
 	if out, err := javac.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling the Lucene reader: %w: %s", err, tail(out))
 	}
 	return strings.Join([]string{home, classPath}, string(os.PathListSeparator)), nil
 }
 
-// java is a program of the JDK: that of JAVA_HOME, or the one on the path.
-func java(program string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		return filepath.Join(home, "bin", program)
+// java is a program of a JDK; "": of the one on the path.
+func java(jdk, program string) string {
+	if jdk == "" {
+		return program
 	}
-	return program
+	return filepath.Join(jdk, "bin", program)
 }

@@ -24,7 +24,7 @@ func stored(c corpus.Kind, codec, from string) kind {
 // The sources of the parts.
 var (
 	mixed  = stored(corpus.Mixed, "default", ordinaryCluster)
-	single = kind{Corpus: corpus.Mixed, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: 440_000}
+	single = kind{Corpus: corpus.Mixed, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: 1_130_000}
 	giants = kind{Corpus: corpus.Giant, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: corpus.Giant.Usual()}
 	shards = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 10, Documents: 1000}
 )
@@ -78,15 +78,15 @@ func readingFigures(ctx context.Context, o options) ([]figure, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		progress("%s", c.name)
 		r := &report{Source: *s}
 		if err := r.reading(ctx, o, s); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
+			return all, fmt.Errorf("%s: %w", c.name, err)
 		}
 		if r.Lucene == nil {
-			return nil, errors.New(r.NotRun[0])
+			return all, errors.New(r.NotRun[0])
 		}
 		rate := func(seconds float64) float64 { return float64(s.Bytes) / mega / seconds }
 		beside := fmt.Sprintf("Lucene %s: %.0f", r.version, rate(r.Lucene.CPUSeconds))
@@ -204,7 +204,7 @@ func memoryFigures(ctx context.Context, o options) ([]figure, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	const copies = 103
-	if err := multiply(s, dir, copies); err != nil {
+	if err := multiply(s, dir, copies, true); err != nil {
 		return nil, err
 	}
 	large := *s
@@ -262,7 +262,7 @@ func planFigures(ctx context.Context, o options) ([]figure, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	const indices = 10_000
-	if err := multiply(s, dir, indices); err != nil {
+	if err := multiply(s, dir, indices, false); err != nil {
 		return nil, err
 	}
 	runs, err := alternate(min(o.rounds, 3), byCPU, func() (run, error) {

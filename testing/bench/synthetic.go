@@ -15,9 +15,10 @@ import (
 	"time"
 )
 
-// multiply makes a repository in dir whose snapshot has n indices, each with the shards of the one index of a source: symbolic
-// links, so that they take no space. Catalog and metadata differ from what a real cluster wrote in the names alone.
-func multiply(s *source, dir string, n int) error {
+// multiply makes a repository in dir whose snapshot has n indices, each with the shards of the one index of a source: further links
+// to the same files, so that they take no space. Catalog and metadata differ from what a real cluster wrote in the names alone.
+// data is false to leave out the blobs with the documents of the further indices.
+func multiply(s *source, dir string, n int, data bool) error {
 	raw, err := os.ReadFile(filepath.Join(s.Repo, "index-0"))
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func multiply(s *source, dir string, n int) error {
 	if err := os.CopyFS(dir, os.DirFS(s.Repo)); err != nil {
 		return err
 	}
-	shards, err := filepath.Glob(filepath.Join(s.Repo, "indices", id, "[0-9]*"))
+	shards, err := filepath.Glob(filepath.Join(dir, "indices", id, "[0-9]*"))
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func multiply(s *source, dir string, n int) error {
 			return err
 		}
 		for _, shard := range shards {
-			if err := os.Symlink(filepath.Join("..", id, filepath.Base(shard)), filepath.Join(folder, filepath.Base(shard))); err != nil {
+			if err := link(shard, filepath.Join(folder, filepath.Base(shard)), data); err != nil {
 				return err
 			}
 		}
@@ -75,6 +76,20 @@ func multiply(s *source, dir string, n int) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "index-0"), raw, 0o644)
+}
+
+// link makes a directory with the files of another one, those with documents if data is set.
+func link(from, to string, data bool) error {
+	files, err := os.ReadDir(from)
+	if err == nil {
+		err = os.Mkdir(to, 0o755)
+	}
+	for _, f := range files {
+		if err == nil && (data || !strings.HasPrefix(f.Name(), "__")) {
+			err = os.Link(filepath.Join(from, f.Name()), filepath.Join(to, f.Name()))
+		}
+	}
+	return err
 }
 
 // renamed returns a blob of index metadata for a name of the same length: a header of Lucene, SMILE, which may be compressed, and a

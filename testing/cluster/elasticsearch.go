@@ -159,16 +159,22 @@ func classPath(dist string, r recipe) string {
 	return strings.Join(parts, ":")
 }
 
+// ElasticsearchJDK returns the home directory of a JDK that runs a version of Elasticsearch.
+func ElasticsearchJDK(version string) (string, error) {
+	r, ok := recipes[version]
+	if !ok {
+		return "", fmt.Errorf("there is no recipe, only for %s", strings.Join(Versions("elasticsearch"), ", "))
+	}
+	return javaHome(r.low, r.high)
+}
+
 // elasticsearch prepares a node of Elasticsearch.
 func elasticsearch(ctx context.Context, s *spec) (*launch, error) {
-	r, ok := recipes[s.version]
-	if !ok {
-		return nil, fmt.Errorf("there is no recipe, only for %s", strings.Join(Versions("elasticsearch"), ", "))
-	}
 	if s.secured {
 		return nil, errors.New("only OpenSearch can be secured")
 	}
-	java, err := javaHome(r.low, r.high)
+	r := recipes[s.version]
+	java, err := ElasticsearchJDK(s.version)
 	if err != nil {
 		return nil, err
 	}

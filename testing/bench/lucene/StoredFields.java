@@ -2,6 +2,9 @@ import com.sun.management.OperatingSystemMXBean;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -60,7 +63,7 @@ public class StoredFields {
         }
     }
 
-    public static void main(String[] args) throws IOException {
+    public static void main(String[] args) throws Throwable {
         int warmUp = Integer.parseInt(args[0]);
         List<DirectoryReader> readers = new ArrayList<>();
         long shardBytes = 0;
@@ -92,14 +95,30 @@ public class StoredFields {
         }
     }
 
-    static void readSegment(LeafReaderContext leaf, Sources into) throws IOException {
+    /** StoredFieldsReader.document, which was called visitDocument before Lucene 9. */
+    static final MethodHandle DOCUMENT = document();
+
+    static MethodHandle document() {
+        MethodType type = MethodType.methodType(void.class, int.class, StoredFieldVisitor.class);
+        try {
+            return MethodHandles.lookup().findVirtual(StoredFieldsReader.class, "document", type);
+        } catch (ReflectiveOperationException before9) {
+            try {
+                return MethodHandles.lookup().findVirtual(StoredFieldsReader.class, "visitDocument", type);
+            } catch (ReflectiveOperationException e) {
+                throw new ExceptionInInitializerError(e);
+            }
+        }
+    }
+
+    static void readSegment(LeafReaderContext leaf, Sources into) throws Throwable {
         CodecReader segment = (CodecReader) FilterLeafReader.unwrap(leaf.reader());
         Bits live = leaf.reader().getLiveDocs();
         StoredFieldsReader fields = segment.getFieldsReader().getMergeInstance();
         int maxDoc = segment.maxDoc();
         for (int doc = 0; doc < maxDoc; doc++) {
             if (live == null || live.get(doc)) {
-                fields.visitDocument(doc, into);
+                DOCUMENT.invokeExact(fields, doc, (StoredFieldVisitor) into);
             }
         }
     }
