@@ -1,7 +1,6 @@
 package progress
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -21,17 +20,6 @@ const (
 
 // maxExamples limits the examples of a failure.
 const maxExamples = 5
-
-// Read summarizes the coordination store: it reads every item and every record of phases and indices
-// once. Missing records are not an error.
-func Read(ctx context.Context, c *cms.Coordinator) (*Migration, error) {
-	r, err := ReadStore(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	m, _ := r.Sum()
-	return m, nil
-}
 
 // Sum derives the state of the session and returns it with the items that can be read, sorted by id. It is a pure function:
 // equal readings have equal sums, wherever they were read.

@@ -97,7 +97,7 @@ func must(t *testing.T, err error) {
 
 func (w world) read(t *testing.T) *progress.Migration {
 	t.Helper()
-	m, err := progress.Read(t.Context(), w.Coordinator)
+	m, err := read(t.Context(), w.Coordinator)
 	must(t, err)
 	return m
 }
@@ -241,4 +241,14 @@ func TestAnIndexWhoseDocumentsAreNotOnTheTargetHasFailed(t *testing.T) {
 	if x := m.Indices[0]; x.State != progress.Failed || x.Error != "it does not exist" || len(m.Failures) != 1 || m.Failures[0].Reason != x.Error {
 		t.Errorf("%+v, failures %+v", x, m.Failures)
 	}
+}
+
+// read sums up the coordination store.
+func read(ctx context.Context, c *cms.Coordinator) (*progress.Migration, error) {
+	r, err := progress.ReadStore(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := r.Sum()
+	return m, nil
 }

@@ -24,7 +24,7 @@ func (c *stepClock) Sleep(ctx context.Context, _ time.Duration) error {
 func follow(t *testing.T, w world, own *progress.Work) (*progress.Follower, *stepClock) {
 	t.Helper()
 	clock := &stepClock{}
-	f := &progress.Follower{Clock: clock, Read: func(ctx context.Context) (*progress.Migration, error) { return progress.Read(ctx, w.Coordinator) }}
+	f := &progress.Follower{Clock: clock, Read: func(ctx context.Context) (*progress.Migration, error) { return read(ctx, w.Coordinator) }}
 	if own != nil {
 		f.Own = func() progress.Work { return *own }
 	}

@@ -179,8 +179,12 @@ func TestArrivals(t *testing.T) {
 				if roots, lucene := x.Arrival.Texts(); roots != cmp.Or(c.roots, "5") || lucene != cmp.Or(c.lucene, "9") {
 					t.Errorf("%s root and %s Lucene documents", roots, lucene)
 				}
-				if m, err := progress.Read(t.Context(), s.Coordinator); err != nil || *m.Indices[0].OnTarget != *x.Arrival {
-					t.Errorf("recorded: %+v, %v", m, err)
+				r, err := progress.ReadStore(t.Context(), s.Coordinator)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m, _ := r.Sum(); *m.Indices[0].OnTarget != *x.Arrival {
+					t.Errorf("recorded: %+v", m)
 				}
 				if c.gone == (x.Done == 1) {
 					t.Errorf("%d of %d shards done", x.Done, x.Shards)
