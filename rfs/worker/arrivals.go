@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
@@ -38,6 +40,9 @@ type arriving struct {
 	open  bool
 }
 
+// arrivalsAtOnce is how many target indices are counted at the same time: each takes several requests, one after the other.
+const arrivalsAtOnce = 8
+
 // checkArrivals compares every target index whose work has ended with what was sent to it, and records the result in the
 // index entries. What was found complete once is not counted again: others may write to it from then on.
 func (s *Session) checkArrivals(ctx context.Context) error {
@@ -48,19 +53,27 @@ func (s *Session) checkArrivals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(arrivalsAtOnce)
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		group := groups[key]
 		if slices.ContainsFunc(group, func(a *arriving) bool { return a.open }) {
 			continue
 		}
-		arrival, err := s.arrival(ctx, group)
-		if err != nil {
+		g.Go(func() error { return s.checkArrival(gctx, group) })
+	}
+	return g.Wait()
+}
+
+// checkArrival compares the target indices of a group, whose work has ended, with what was sent to them.
+func (s *Session) checkArrival(ctx context.Context, group []*arriving) error {
+	arrival, err := s.arrival(ctx, group)
+	if err != nil {
+		return err
+	}
+	for _, a := range group {
+		if err := s.recordArrival(ctx, a, arrival); err != nil {
 			return err
-		}
-		for _, a := range group {
-			if err := s.recordArrival(ctx, a, arrival); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

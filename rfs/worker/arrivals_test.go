@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ type countable struct {
 	lucene  int64 // Lucene documents of each index
 	hidden  error // why these are not stated
 
+	mu        sync.Mutex
 	refreshed map[string]bool
 	counted   int
 	takes     time.Duration // of each count
@@ -43,18 +45,24 @@ func (h *countable) IndexUUID(_ context.Context, name string) (string, error) {
 	return h.uuids[name], nil
 }
 func (h *countable) Refresh(_ context.Context, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.refreshed[name] = true
 	return h.denied
 }
 func (h *countable) Count(_ context.Context, name string) (int64, error) {
-	h.counted++
 	time.Sleep(h.takes)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counted++
 	if !h.refreshed[name] {
 		return 0, nil
 	}
 	return h.docs[name], nil
 }
 func (h *countable) CountLucene(_ context.Context, name string) (int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if !h.refreshed[name] {
 		return 0, nil
 	}
@@ -215,6 +223,36 @@ func TestArrivals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestIndicesAreCountedAtTheSameTime counts 80 target indices that take 3 s each, in a tenth of the time that one after the other takes.
+func TestIndicesAreCountedAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &countable{uuids: map[string]string{}, docs: map[string]int64{}, refreshed: map[string]bool{}, takes: 3 * time.Second}
+		s := process(t, newMemory(), newOutside(), 0, &life{})
+		s.Targets, s.Counts = h, h
+		for n := range 80 {
+			name := fmt.Sprint("index-", n)
+			h.uuids[name] = "uuid"
+			body, err := (Entry{Naming: Naming{Index: name}, Shards: 1, Ours: []string{name}}).encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Coordinator.ClaimTarget(t.Context(), name, "uuid"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Coordinator.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: name, State: cms.PhaseCompleted, Shards: 1, Body: body}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := time.Now()
+		if err := s.checkArrivals(t.Context()); err != nil || h.counted != 80 {
+			t.Fatalf("%d counted, %v", h.counted, err)
+		}
+		if took := time.Since(begin); took > 40*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 }
 
 // TestOneOfManyProcessesAudits ends the documents of a session by 20 processes at the same time, of which one dies in the audit:

@@ -261,7 +261,7 @@ func TestTwoHundredWorkersShareAThousandShards(t *testing.T) {
 				switch code {
 				case 0:
 				case 4: // all that is left is leased
-					time.Sleep(2 * time.Second)
+					time.Sleep(15 * time.Second) // as a supervisor does
 				default: // nothing is left, or an error that is reported below
 					return
 				}
