@@ -151,14 +151,14 @@ func TestAKillRepeatsWhatWasSentInASecond(t *testing.T) {
 // TestATargetThatIsSlowIsSentWhatItAnswersWithinALease has a target that takes minutes for what the processes have read: were all of
 // it sent at once, each lease would end before an answer, and everything would be sent again and again. The processes are killed, too.
 func TestATargetThatIsSlowIsSentWhatItAnswersWithinALease(t *testing.T) {
-	const partitions, each = 12, 6000
+	const partitions, each = 12, 2000
 	for _, kills := range []int{0, 20} {
 		t.Run(fmt.Sprint(kills, " kills"), func(t *testing.T) {
 			inBubble(t, partitions, func(w *world) {
-				w.target.each = 400 * time.Microsecond
+				w.target.each = 1200 * time.Microsecond
 				for p := range partitions {
 					for o := range each {
-						w.topic.add(p, fmt.Sprintf("%d-%d", p, o), `{"text":"`+strings.Repeat("x", 100)+`"}`)
+						w.topic.add(p, fmt.Sprintf("%d-%d", p, o), `{"text":"`+strings.Repeat("x", 400)+`"}`)
 					}
 				}
 				short := func(x *consume.Task) { x.Lease, x.Bulk = 5*time.Second, bulk.Options{} }
