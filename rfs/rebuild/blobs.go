@@ -2,6 +2,7 @@ package rebuild
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -11,6 +12,10 @@ import (
 
 // suffixCounts is the column that counts the values of a binary column since Elasticsearch 9.5.
 const suffixCounts = ".counts"
+
+// countsBeside is the version from which on only values of the type binary have their number inside
+// (IndexVersions.DEPRECATE_INTEGRATED_COUNTS_BINARY_DOC_VALUES).
+const countsBeside = 9_095_000
 
 // blobs is a binary column that holds several values in one, each after its length, a VInt. <name>.counts says how many, and a
 // single value stands alone then; without that column the number, a VInt, stands before them.
@@ -25,6 +30,15 @@ func (s *segment) blobsOf(ctx context.Context, name string) (*blobs, error) {
 	if c == nil || err != nil || c.Kind() != columns.Binary {
 		return nil, err
 	}
+	b, err := s.counted(ctx, c, name)
+	if err == nil && b.counts == nil && s.created >= countsBeside {
+		err = fmt.Errorf("%s: bytes without the number of their values: %w", name, fault.ErrUnsupported)
+	}
+	return b, err
+}
+
+// counted returns the values of a binary column, wherever their number is.
+func (s *segment) counted(ctx context.Context, c *lucene.Column, name string) (*blobs, error) {
 	n, err := s.column(ctx, name+suffixCounts)
 	if err != nil {
 		return nil, err

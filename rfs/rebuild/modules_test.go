@@ -116,3 +116,27 @@ func same(got, want any) bool {
 	v, err := n.Float64()
 	return err == nil && math.Abs(v-f) <= math.Abs(f)*0x1p-52
 }
+
+// TestBytesWithoutTheNumberOfTheirValues: since 9.5 these are no values with their number inside. They are refused, not read as such.
+func TestBytesWithoutTheNumberOfTheirValues(t *testing.T) {
+	dir := filepath.Join("testdata", "8.19.21-types")
+	r, err := repo.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for created, want := range map[int64]int{9_094_000: 0, 9_095_000: 4} {
+		got, refused := truth.Docs{}, 0
+		for _, x := range indicesOf(t, dir, []string{"modules"}) {
+			x.Entry.Locator.Created = created
+			readShard(t.Context(), t, r, x, 0, 0, got)
+		}
+		for _, source := range got {
+			if strings.HasPrefix(string(source), "the source cannot be rebuilt: field wild of type wildcard: wild: bytes without") {
+				refused++
+			}
+		}
+		if refused != want {
+			t.Errorf("created by %d: %d documents are refused, want %d", created, refused, want)
+		}
+	}
+}

@@ -232,7 +232,7 @@ func (s *segment) binaryLayers(ctx context.Context, f *node) ([]layer, string, e
 	}
 	unknown := expect(c, columns.Binary)
 	if f.kind == "binary" {
-		b, err := s.blobsOf(ctx, f.path)
+		b, err := s.counted(ctx, c, f.path)
 		return []layer{blobText{b, appendBase64}}, unknown, err
 	}
 	bound := boundOf(f, parseDateFormat(f.params.Format))
