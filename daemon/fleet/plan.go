@@ -49,7 +49,7 @@ func (f *Fleet) loadLoop(ctx context.Context) {
 		if err == nil {
 			err = f.Broadcast(noteLoad, "", b, max(loadTTLFactor*every, time.Second))
 		}
-		_, loads := f.loads(own)
+		loads := f.loads(own)
 		f.mu.Lock()
 		f.own = own
 		f.targetRejectRatio, f.repoThrottleRatio = schedule.Pressure(loads)
@@ -71,7 +71,7 @@ func (f *Fleet) loadLoop(ctx context.Context) {
 }
 
 // loads returns the loads of the live nodes that have reported one, including this node's.
-func (f *Fleet) loads(own schedule.Load) (names []string, loads []schedule.Load) {
+func (f *Fleet) loads(own schedule.Load) (loads []schedule.Load) {
 	told := map[string]schedule.Load{}
 	for _, n := range f.Notes(noteLoad) {
 		var l schedule.Load
@@ -82,10 +82,10 @@ func (f *Fleet) loads(own schedule.Load) (names []string, loads []schedule.Load)
 	told[f.gossip.Name()] = own
 	for _, m := range f.gossip.Members() {
 		if l, ok := told[m.Name]; ok {
-			names, loads = append(names, m.Name), append(loads, l)
+			loads = append(loads, l)
 		}
 	}
-	return names, loads
+	return loads
 }
 
 // noteLoop handles notes of other nodes as they arrive, until ctx is done.
@@ -185,7 +185,7 @@ func (f *Fleet) follow(s Summary, now time.Time) {
 	f.mu.Lock()
 	own, shards := f.own, f.shards
 	f.mu.Unlock()
-	_, loads := f.loads(own)
+	loads := f.loads(own)
 	local := f.now()
 	h := heard{
 		workers: s.Proposed, shard: min(schedule.TypicalShard(shards, loads, recent.Worker), maxShard), proposed: local.Add(f.intervals.planTTL - age),

@@ -53,7 +53,7 @@ func (f *Fleet) propose(ctx context.Context, t *leadership) error {
 	f.mu.Lock()
 	own := f.own
 	f.mu.Unlock()
-	_, loads := f.loads(own)
+	loads := f.loads(own)
 	now, _, err := f.conf.Store.Now(ctx)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ func (f *Fleet) scaleLoop(ctx context.Context) {
 				f.mu.Lock()
 				own := f.own
 				f.mu.Unlock()
-				_, loads := f.loads(own)
+				loads := f.loads(own)
 				return f.conf.Scale(ctx, loads)
 			})
 			return ctx.Err()

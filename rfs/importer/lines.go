@@ -131,15 +131,14 @@ func (l *lines) fill() {
 	}
 }
 
-// small gives up a large buffer and its turn, and reports whether it could: the next lines may be in it.
-func (l *lines) small() bool {
+// small releases a large buffer and its turn, unless the next lines are in it.
+func (l *lines) small() {
 	have := l.to - l.from
 	if have > keepBuffer {
-		return false
+		return
 	}
 	l.move(max(have, lineBuffer))
 	l.turn.give()
-	return true
 }
 
 // move takes a buffer of another size.

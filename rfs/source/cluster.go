@@ -45,7 +45,7 @@ func Open(ctx context.Context, api API) (*Cluster, error) {
 		Version struct{ Number, Distribution string }
 		Tagline string
 	}
-	if err := c.get(ctx, "/", nil, &root); err != nil || root.Version.Number == "" {
+	if err := c.get(ctx, "/", &root); err != nil || root.Version.Number == "" {
 		nodes, nerr := c.nodeVersion(ctx)
 		if nerr != nil && err != nil {
 			return nil, fmt.Errorf("source: %w", err)
@@ -86,7 +86,7 @@ func (c *Cluster) nodeVersion(ctx context.Context) (string, error) {
 	var nodes struct {
 		Nodes map[string]struct{ Version string }
 	}
-	if err := c.get(ctx, "/_nodes/_local", nil, &nodes); err != nil {
+	if err := c.get(ctx, "/_nodes/_local", &nodes); err != nil {
 		return "", err
 	}
 	for _, n := range nodes.Nodes {
@@ -96,8 +96,8 @@ func (c *Cluster) nodeVersion(ctx context.Context) (string, error) {
 }
 
 // get reads an answer of JSON.
-func (c *Cluster) get(ctx context.Context, path string, query url.Values, into any) error {
-	return c.call(ctx, http.MethodGet, path, query, nil, into)
+func (c *Cluster) get(ctx context.Context, path string, into any) error {
+	return c.call(ctx, http.MethodGet, path, nil, nil, into)
 }
 
 // call sends a request and reads its answer. A refusal is a *Refusal.

@@ -35,7 +35,7 @@ func (c *Cluster) RegisterRepository(ctx context.Context, r Repository) (registe
 		Type     string
 		Settings map[string]any
 	}
-	err = c.get(ctx, path, nil, &there)
+	err = c.get(ctx, path, &there)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = unusable(r, c.call(ctx, http.MethodPut, path, nil, map[string]any{"type": r.Type, "settings": r.Settings}, nil))
@@ -149,7 +149,7 @@ func (c *Cluster) Snapshot(ctx context.Context, repository, name string) (State,
 		}
 	}
 	path := snapshotPath(repository, name)
-	if err := c.get(ctx, path, nil, &a); err != nil {
+	if err := c.get(ctx, path, &a); err != nil {
 		return State{}, err
 	}
 	found := a.Snapshots
@@ -200,7 +200,7 @@ func (c *Cluster) progress(ctx context.Context, path string, st State) (State, e
 			}
 		}
 	}
-	err := c.get(ctx, path+"/_status", nil, &a)
+	err := c.get(ctx, path+"/_status", &a)
 	if errors.Is(err, fault.ErrUnavailable) {
 		return st, err
 	}

@@ -84,12 +84,11 @@ type EvaluatedSize struct {
 
 // Evaluator finds out what a migration would do. Nothing it sends to the target writes.
 type Evaluator struct {
-	Target    Requester
-	Version   target.Version
-	Overrides metadata.Overrides
-	Indices   *TargetIndices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
-	Globals   *TargetGlobals // likewise; nil when the phase is off
-	Repo      snapshot.Repository
+	Target  Requester
+	Version target.Version
+	Indices *TargetIndices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
+	Globals *TargetGlobals // likewise; nil when the phase is off
+	Repo    snapshot.Repository
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing
 	Log      *slog.Logger

@@ -17,9 +17,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// MaxRatio is the maximum number of bytes that one compressed byte expands to.
-const MaxRatio = 255
-
 var (
 	errShort  = fmt.Errorf("lz4: compressed data ends early: %w", fault.ErrCorrupt)
 	errLong   = fmt.Errorf("lz4: more data than the stated length: %w", fault.ErrCorrupt)
