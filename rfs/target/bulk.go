@@ -29,7 +29,16 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 	if !c.conf.RunPipelines {
 		query.Set("pipeline", "_none")
 	}
-	encoding, sent := "", body
+	encoding, path, sent := "", "/_bulk", body
+	if len(body) >= unnamedBytes && len(body)/max(n, 1) <= unnamedLength {
+		s := c.squeezer()
+		defer c.gzips.Put(s)
+		var index []byte
+		var ok bool
+		if s.unnamed, index, ok = appendUnnamed(s.unnamed[:0], body); ok {
+			body, path = s.unnamed, "/"+url.PathEscape(string(index))+"/_bulk"
+		}
+	}
 	answered := func(int) {}
 	if c.conf.CompressRequests && (n > 1 || len(body) <= longBody) {
 		var compressed bool
@@ -50,7 +59,7 @@ func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, err
 		}
 	}()
 	const call = "POST /_bulk"
-	res, err := c.send(context.WithValue(ctx, spread{}, true), http.MethodPost, "/_bulk", query, "application/x-ndjson", encoding, body, buf, bulkAnswer(n, len(sent)))
+	res, err := c.send(context.WithValue(ctx, spread{}, true), http.MethodPost, path, query, "application/x-ndjson", encoding, body, buf, bulkAnswer(n, len(sent)))
 	if err != nil {
 		return bulk.Result{}, err
 	}

@@ -80,10 +80,11 @@ func (e *encodings) end(plain bool, length int, took time.Duration) {
 	}
 }
 
-// squeezer compresses bodies, one at a time.
+// squeezer makes bodies shorter, one at a time.
 type squeezer struct {
-	buf bytes.Buffer
-	w   *gzip.Writer
+	buf     bytes.Buffer
+	w       *gzip.Writer
+	unnamed []byte // of appendUnnamed
 }
 
 func (c *Client) squeezer() *squeezer {

@@ -1,7 +1,9 @@
 package target_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -79,6 +81,17 @@ func TestRealTargetsTakeDocumentsUnchanged(t *testing.T) {
 			_, source, err := c.Do(ctx, "GET", "/"+index+"/_source/1", nil, nil)
 			if err != nil || string(source) != `{"n":1}` {
 				t.Errorf("the default pipeline changed the document: %s, %v", source, err)
+			}
+			var many bytes.Buffer // which is sent to the index itself
+			for i := range 2000 {
+				fmt.Fprintf(&many, `{"create":{"_index":"target-test","_id":"many-%d"}}`+"\n"+`{"n":%d}`+"\n", i, i)
+			}
+			if r, err := c.Send(ctx, many.Bytes(), 2000); err != nil || len(r.Refused) > 0 {
+				t.Errorf("bulk of short documents %+v, %v", r, err)
+			}
+			must(t, c.Refresh(ctx, index))
+			if n, err := c.Count(ctx, index); n != 2001 || err != nil {
+				t.Errorf("count %d, %v", n, err)
 			}
 			if p, err := c.FinalPipelines(ctx, []string{index, "absent"}); len(p) != 0 || err != nil {
 				t.Errorf("final pipelines %v, %v", p, err)

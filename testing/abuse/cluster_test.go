@@ -124,9 +124,14 @@ func (c *cluster) answerBulk(w http.ResponseWriter, r *http.Request, b []byte) {
 			return
 		}
 	}
+	// Short documents are sent to their index, and do not name it.
+	index := strings.Trim(strings.TrimSuffix(r.URL.Path, "/_bulk"), "/")
 	var actions []string
 	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
 		if i%2 == 0 {
+			if op, rest, ok := strings.Cut(line, `":{"_id":`); ok && index != "" {
+				line = fmt.Sprintf(`%s":{"_index":%q,"_id":%s`, op, index, rest)
+			}
 			actions = append(actions, line)
 		}
 	}

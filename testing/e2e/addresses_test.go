@@ -41,7 +41,7 @@ func newEntrance(t *testing.T, n *cluster.Node, secure bool, after func(bulks in
 		case e.named != "" && r.URL.Path == "/_nodes/http":
 			_, _ = io.WriteString(w, e.named)
 			return
-		case r.URL.Path == "/_bulk" && !r.URL.Query().Has("require_alias"):
+		case strings.HasSuffix(r.URL.Path, "/_bulk") && !r.URL.Query().Has("require_alias"):
 			time.Sleep(100 * time.Millisecond) // an address that did not answer is asked again after 1, 2, 4 s
 			after(e.bulks.Add(1))
 		}
