@@ -47,11 +47,13 @@ func migrationFrom(ctx context.Context, rfsd string, s *source, name string, rep
 		return run{}, err
 	}
 	defer func() { _ = os.RemoveAll(state) }()
-	args := slices.Concat([]string{"migrate"}, repository, []string{
-		"--snapshot-name", snapshotName, "--session-name", "bench",
-		"--coordinator-file", filepath.Join(state, "coordinator.db"), "--failed-documents", filepath.Join(state, "failed"),
-		"--log-level", "warn", "--output", "json",
-	}, destination)
+	return migrationWith(ctx, rfsd, s, name, state, slices.Concat(repository, destination, []string{"--coordinator-file", filepath.Join(state, "coordinator.db")}))
+}
+
+// migrationWith is migration with all flags that name repository, destination and coordination; files go to the directory state.
+func migrationWith(ctx context.Context, rfsd string, s *source, name, state string, flags []string) (run, error) {
+	args := slices.Concat([]string{"migrate", "--snapshot-name", snapshotName, "--session-name", "bench",
+		"--failed-documents", filepath.Join(state, "failed"), "--log-level", "warn", "--output", "json"}, flags)
 	out, u, err := measured(ctx, rfsd, args...)
 	if err != nil {
 		return run{}, fmt.Errorf("%s: %w", name, err)

@@ -27,6 +27,8 @@ var (
 	single = kind{Corpus: corpus.Mixed, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: 1_130_000}
 	giants = kind{Corpus: corpus.Giant, Codec: "default", Cluster: ordinaryCluster, Shards: 1, Documents: corpus.Giant.Usual()}
 	shards = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 10, Documents: 1000}
+
+	tiniest = kind{Corpus: corpus.Tiny, Codec: "default", Cluster: ordinaryCluster, Shards: 20, Documents: 100}
 )
 
 // codecs are the rows of the part reading, with the goals of the whole program and of the pipeline alone; 0: there is none.
@@ -46,7 +48,7 @@ var codecs = []struct {
 
 // prepare makes all sources that are not in the cache. The other parts leave out what they have no source for.
 func prepare(ctx context.Context, o options) error {
-	all := []kind{shards, single}
+	all := []kind{shards, tiniest, single}
 	for _, c := range codecs {
 		all = append(all, c.kind)
 	}

@@ -3,13 +3,67 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/rfsd/rfsd/testing/rest"
 )
+
+// targetFigures compares a migration with default settings with the minimal client.
+func targetFigures(ctx context.Context, o options) (all []figure, err error) {
+	s, err := cached(o.cache, mixed)
+	if err != nil {
+		return nil, unlessAbsent(mixed, err)
+	}
+	url, stop, err := bootTarget(ctx, o.target)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	r, t, err := intoTarget(ctx, o.rfsd, s, "OpenSearch "+o.target, url, o.rounds)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{{Name: "195 MB into " + o.target + ", default settings", Measured: fmt.Sprintf("%.2f s, %d documents indexed twice, %d rejections", r.Seconds, t.IndexedTwice, t.Rejected),
+		Beside: fmt.Sprintf("minimal client: %.2f s", t.ClientSeconds), Value: t.ClientSeconds / r.Seconds, Goal: 0.97}}, nil
+}
+
+// tinyIndices is how many indices the shards of a source become where tiny ones are measured.
+const tinyIndices = 100
+
+// tinyFigures measures the migration of very many shards of some documents, with all that a run does, and its state in the target.
+func tinyFigures(ctx context.Context, o options) (all []figure, err error) {
+	one, err := cached(o.cache, tiniest)
+	if err != nil {
+		return nil, unlessAbsent(tiniest, err)
+	}
+	dir, err := os.MkdirTemp("", "rfsd-bench-tiny-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	s := *one
+	s.Repo, s.Documents, s.Bytes = filepath.Join(dir, "repo"), one.Documents*tinyIndices, one.Bytes*tinyIndices
+	if err := multiply(one, s.Repo, tinyIndices, true); err != nil {
+		return nil, err
+	}
+	url, stop, err := bootTarget(ctx, o.target)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	r, err := migrationWith(ctx, o.rfsd, &s, "tiny shards", dir, []string{"--repo-uri", "file://" + s.Repo, "--target-host", url, "--shards", "*=1"})
+	if err != nil {
+		return nil, err
+	}
+	shards := tinyIndices * tiniest.Shards
+	return []figure{{Name: fmt.Sprintf("%d tiny shards of %d indices into %s, one target shard each", shards, tinyIndices, o.target), Measured: fmt.Sprintf("%.0f s with the creation of the indices", r.Seconds),
+		Value: float64(shards) / r.Seconds, Goal: 20, Unit: "shards a second"}}, nil
+}
 
 // intoTarget measures rfsd and the minimal client against the cluster at url, in turn on empty indices with
 // the same settings, after one round of the client that warms the node up.
@@ -148,5 +202,6 @@ func indexDefinition(ctx context.Context, node rest.Client) ([]byte, error) {
 	for _, own := range []string{"uuid", "version", "creation_date", "provided_name"} {
 		delete(index.Settings.Index, own)
 	}
+	index.Settings.Index["refresh_interval"] = "-1" // as while documents came
 	return json.Marshal(map[string]any{"settings": map[string]any{"index": index.Settings.Index}, "mappings": index.Mappings})
 }

@@ -64,6 +64,7 @@ public class StoredFields {
     }
 
     public static void main(String[] args) throws Throwable {
+        startLogging();
         int warmUp = Integer.parseInt(args[0]);
         List<DirectoryReader> readers = new ArrayList<>();
         long shardBytes = 0;
@@ -93,6 +94,18 @@ public class StoredFields {
                     read.documents, read.bytes, shardBytes, storedBytes, cpu);
             }
         }
+    }
+
+    /** Gives the library of zstd the logger that Elasticsearch 8.14 and later set when a node starts. */
+    static void startLogging() throws ReflectiveOperationException {
+        Class<?> factory;
+        try {
+            factory = Class.forName("org.elasticsearch.logging.internal.spi.LoggerFactory");
+        } catch (ClassNotFoundException before8) {
+            return;
+        }
+        Object own = Class.forName("org.elasticsearch.common.logging.internal.LoggerFactoryImpl").getConstructor().newInstance();
+        factory.getMethod("setInstance", factory).invoke(null, own);
     }
 
     /** StoredFieldsReader.document, which was called visitDocument before Lucene 9. */
