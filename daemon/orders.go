@@ -68,15 +68,15 @@ func (d *Daemon) checkNodes(o status.Order) error {
 	if o.Kind != string(cms.OrderDrain) || d.conf.Fleet == nil {
 		return nil
 	}
-	living := []string{d.conf.Name}
+	live := []string{d.conf.Name}
 	for _, n := range d.conf.Fleet.Nodes() {
-		living = append(living, n.Name)
+		live = append(live, n.Name)
 	}
-	slices.Sort(living)
-	living = slices.Compact(living)
+	slices.Sort(live)
+	live = slices.Compact(live)
 	for _, n := range o.Nodes {
-		if !slices.Contains(living, n) {
-			return fmt.Errorf("no living node is called %s: there are %s: %w", n, strings.Join(living[:min(len(living), 20)], ", "), fault.ErrConfig)
+		if !slices.Contains(live, n) {
+			return fmt.Errorf("no live node is called %s: there are %s: %w", n, strings.Join(live[:min(len(live), 20)], ", "), fault.ErrConfig)
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ type options struct {
 	coordinator     target.Config      // another cluster for the state of the work; no URL: the target
 	bucket          config.StateBucket // or a bucket
 	ownerFile       string
-	leastExponent   int           // of new items' leases; a hint of the fleet
+	minExponent     int           // of new items' leases; a hint of the fleet
 	tries           int           // items of a search, likewise
 	recordEvery     time.Duration // progress is recorded so often, likewise; 0: the default
 	guard           targetGuard

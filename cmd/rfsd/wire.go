@@ -56,7 +56,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		return give(err)
 	}
 	rules := o.coordination(in.counters.Store(store), writer)
-	rules.LeastExponent, rules.Tries = o.leastExponent, o.tries
+	rules.MinExponent, rules.Tries = o.minExponent, o.tries
 	s.Coordinator, err = cms.New(rules)
 	if err != nil {
 		return give(err)

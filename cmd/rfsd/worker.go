@@ -69,7 +69,7 @@ func work1(ctx context.Context, o options, l *controlPipe) error {
 	in := newResources(o)
 	ctx, cancel := l.handle(ctx, in)
 	defer cancel()
-	o.leastExponent, o.tries, o.recordEvery, o.fleet = l.first.Exponent, l.first.Tries, l.first.Record, true
+	o.minExponent, o.tries, o.recordEvery, o.fleet = l.first.Exponent, l.first.Tries, l.first.Record, true
 	h, err := openWorkerSession(ctx, o, l.logger(o), in)
 	if err != nil {
 		return l.finish(h.failed(err), err)

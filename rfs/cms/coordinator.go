@@ -31,9 +31,9 @@ type Config struct {
 	// Shared means that workers of another engine use the queue: margin and grace
 	// are then fixed at 15 s and 5 s, and the initial lease is at least 2 min.
 	Shared bool
-	// LeastExponent is the least lease exponent of the items this process creates: a hint for big
+	// MinExponent is the minimum lease exponent of the items this process creates: a hint for big
 	// fleets, whose hand-offs would keep the store busy otherwise. 0 = none.
-	LeastExponent int
+	MinExponent int
 	// Tries is how many candidates of one search AcquireNext tries before a *NoneAvailable; 0: all, of several searches.
 	Tries int
 	// Rand drives pauses; nil means a fresh seed.
@@ -78,7 +78,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if cfg.Shared {
 		c.grace = maxGrace
 	}
-	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand), crowd: cfg.Tries > 0}
+	c.retries = retrier{clock: cfg.Clock, rand: newJitter(cfg.Rand), contended: cfg.Tries > 0}
 	c.leases = &Leases{store: cfg.Store, clock: cfg.Clock, retries: c.retries, budget: readBudget}
 	return c, nil
 }
@@ -129,9 +129,9 @@ func (c *Coordinator) SeedRoots(ctx context.Context, roots iter.Seq[Root]) (crea
 		if len(id) > MaxIDLength || len(r.Task) > MaxTask {
 			return created, fmt.Errorf("name %q is too long for a work item: %w", r.ID.Index, fault.ErrUnsupported)
 		}
-		it := NewItem(id, c.cfg.Creator, c.cfg.LeastExponent)
+		it := NewItem(id, c.cfg.Creator, c.cfg.MinExponent)
 		if c.cfg.Kind != "" || r.End != 0 {
-			it = newOf(id, r, c.cfg.Creator, c.cfg.LeastExponent)
+			it = newOf(id, r, c.cfg.Creator, c.cfg.MinExponent)
 		}
 		it.IndexName = r.ID.Index
 		if items = append(items, it); len(items) == batch {

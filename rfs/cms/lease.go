@@ -174,7 +174,7 @@ func (l *Lease) Handoff(ctx context.Context, watermark int64, w Work) error {
 		return err
 	}
 	next := ItemID{Kind: l.ID.Kind, Index: l.ID.Index, Shard: l.ID.Shard, Cursor: watermark}.String()
-	exponent := max(RightSize(l.Length, l.c.cfg.InitialLease, w.Setup), min(l.c.cfg.LeastExponent, MaxExponent))
+	exponent := max(RightSize(l.Length, l.c.cfg.InitialLease, w.Setup), min(l.c.cfg.MinExponent, MaxExponent))
 	if l.Short() {
 		exponent = max(exponent, min(int(l.Item.LeaseExponent)+1, MaxExponent))
 	}

@@ -34,15 +34,15 @@ func (b budget) before(i instant) budget {
 	return b
 }
 
-// maxUnasked is the longest time between two tries, so that the end of an outage is noticed; a crowd leaves the store alone for
+// maxUnasked is the longest time between two tries, so that the end of an outage is noticed; a contended leaves the store alone for
 // the whole of a pause.
 const maxUnasked = 3 * time.Second
 
 // retrier repeats requests that ended in fault.ErrUnavailable or ErrConflict.
 type retrier struct {
-	clock Clock
-	rand  *jitter
-	crowd bool // many processes use the store
+	clock     Clock
+	rand      *jitter
+	contended bool // many processes use the store
 }
 
 // retryAfter is implemented by errors that carry the pause the other side asked for.
@@ -65,7 +65,7 @@ func (r retrier) do(ctx context.Context, b budget, f func(context.Context) error
 			pauses, pause = pauses-1, min(2*pause, b.cap)
 		}
 		d := rest
-		if !r.crowd {
+		if !r.contended {
 			d = min(d, maxUnasked)
 		}
 		var asked retryAfter

@@ -14,7 +14,7 @@ func CheckStatus(call string, status int, answer []byte) error {
 		return nil
 	}
 	e := &StatusError{Call: call, Status: status}
-	e.Type, e.Reason = Words(answer)
+	e.Type, e.Reason = ErrorMessage(answer)
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		e.category = ErrConfig
@@ -73,21 +73,21 @@ func (e *StatusError) Error() string {
 // Unwrap returns the category.
 func (e *StatusError) Unwrap() error { return e.category }
 
-// Words returns type and reason of an error response; of any other body its beginning as the reason.
-func Words(answer []byte) (kind, reason string) {
+// ErrorMessage returns type and reason of an error response; of any other body its beginning as the reason.
+func ErrorMessage(answer []byte) (kind, reason string) {
 	var a struct {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(answer, &a) == nil && len(a.Error) > 0 {
-		return ErrorWords(a.Error)
+		return ErrorObject(a.Error)
 	}
 	const most = 300
 	s := strings.ToValidUTF8(string(answer[:min(len(answer), most)]), "")
 	return "", strings.Join(strings.Fields(s), " ")
 }
 
-// ErrorWords returns type and reason of an error object {"type","reason","caused_by":{…}} or of a plain string.
-func ErrorWords(raw []byte) (kind, reason string) {
+// ErrorObject returns type and reason of an error object {"type","reason","caused_by":{…}} or of a plain string.
+func ErrorObject(raw []byte) (kind, reason string) {
 	type cause struct {
 		Type, Reason string
 		CausedBy     json.RawMessage `json:"caused_by"`

@@ -17,9 +17,9 @@ import (
 
 const (
 	setupLock = "import/setup"
-	// A worker that found nothing to do looks again after a pause between firstPause and lastPause.
-	firstPause = 500 * time.Millisecond
-	lastPause  = 10 * time.Second
+	// A worker that found nothing to do looks again after a pause between minBackoff and maxBackoff.
+	minBackoff = 500 * time.Millisecond
+	maxBackoff = 10 * time.Second
 	// lookInterval is how often the account of all processes is read at most, for progress to be shown.
 	lookInterval = 5 * time.Second
 	// releaseTimeout bounds how long an item that is given back may take to be written.
@@ -28,15 +28,15 @@ const (
 
 // retry calls f until it ends without an error, or with one that waiting does not mend.
 func (m *Import) retry(ctx context.Context, f func(context.Context) error) error {
-	for silence := m.newSilence(); ; {
+	for outage := m.newOutageTimer(); ; {
 		err := f(ctx)
 		if err == nil {
 			return nil
 		}
-		if err := silence.waits(err); err != nil {
+		if err := outage.waits(err); err != nil {
 			return err
 		}
-		if err := m.Clock.Sleep(ctx, firstPause); err != nil {
+		if err := m.Clock.Sleep(ctx, minBackoff); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (m *Import) setup(ctx context.Context) error {
 		var held *primitive.Held
 		if errors.As(err, &held) {
 			m.Log.Info("another process prepares the import", "until", held.Until)
-			if err := m.Clock.Sleep(ctx, firstPause+rand.N(firstPause)); err != nil {
+			if err := m.Clock.Sleep(ctx, minBackoff+rand.N(minBackoff)); err != nil {
 				return err
 			}
 			continue
@@ -198,10 +198,10 @@ func (m *Import) work(ctx context.Context, slot int) error {
 	if slot > 0 {
 		holder += "-" + strconv.Itoa(slot)
 	}
-	silence, target := m.newSilence(), &silence{limit: m.runner.Bulk.StallTimeout, clock: m.Clock}
+	outage, target := m.newOutageTimer(), &outageTimer{limit: m.runner.Bulk.StallTimeout, clock: m.Clock}
 	for {
 		begun := m.Clock.Read().Boot
-		lease, err := m.next(ctx, holder, silence)
+		lease, err := m.next(ctx, holder, outage)
 		if lease == nil {
 			return err
 		}
@@ -225,17 +225,17 @@ var errNoProgress = fmt.Errorf("items were given back without progress: %w", fau
 
 // next waits for an item; nil when the import is complete or ctx has ended. One worker of a process
 // asks at a time, the others wait behind it.
-func (m *Import) next(ctx context.Context, holder string, silence *silence) (*cms.Lease, error) {
+func (m *Import) next(ctx context.Context, holder string, outage *outageTimer) (*cms.Lease, error) {
 	select {
 	case m.claiming <- struct{}{}:
 		defer func() { <-m.claiming }()
 	case <-ctx.Done():
 	}
-	for pause := firstPause; ctx.Err() == nil && !m.Seen().Complete; pause = min(2*pause, lastPause) {
+	for pause := minBackoff; ctx.Err() == nil && !m.Seen().Complete; pause = min(2*pause, maxBackoff) {
 		lease, err := m.items.AcquireNext(ctx, holder, nil)
 		if err == nil && !m.Solo.Enter(lease.Alone()) {
 			err = errors.Join(lease.Release(ctx, cms.CausePause), &cms.NoneAvailable{Holder: holder, Open: 1})
-			pause = firstPause
+			pause = minBackoff
 		}
 		if err == nil {
 			return lease, nil
@@ -252,7 +252,7 @@ func (m *Import) next(ctx context.Context, holder string, silence *silence) (*cm
 		if ctx.Err() != nil || m.Seen().Complete {
 			break
 		}
-		if err := silence.waits(err); err != nil {
+		if err := outage.waits(err); err != nil {
 			return nil, err
 		}
 		// Half of the pause is random, so that workers do not ask at the same time.

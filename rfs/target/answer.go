@@ -83,7 +83,7 @@ func copies(want, got *item) int64 {
 func (it *item) refusal(pos int) bulk.Refusal {
 	r := bulk.Refusal{Pos: pos, Status: it.status}
 	if it.failure != nil {
-		r.Type, r.Reason = fault.ErrorWords(it.failure)
+		r.Type, r.Reason = fault.ErrorObject(it.failure)
 		var where struct{ Index string }
 		if json.Unmarshal(it.failure, &where) == nil { // some errors are texts
 			r.Index = where.Index

@@ -254,22 +254,22 @@ func (c *Client) classifyError(call string, status int, answer []byte) error {
 	if errors.As(err, &e) && errors.Is(err, fault.ErrConfig) {
 		e.User = cmp.Or(c.conf.Username, "anonymous")
 		if c.signing != nil {
-			e.Type, e.Reason = awsWords(answer)
+			e.Type, e.Reason = awsErrorMessage(answer)
 			e.User, e.Remedy = c.signing.identity(), advice(e.Reason)
 		}
 	}
 	return err
 }
 
-// awsWords reads the answer of AWS's own front door, {"message":"…"}, and else what fault.Words reads.
-func awsWords(answer []byte) (kind, reason string) {
+// awsErrorMessage reads the answer of AWS's own front door, {"message":"…"}, and else what fault.ErrorMessage reads.
+func awsErrorMessage(answer []byte) (kind, reason string) {
 	var a struct {
 		Message string `json:"message"` // in either case
 	}
 	if json.Unmarshal(answer, &a) == nil && a.Message != "" {
 		return "", a.Message
 	}
-	return fault.Words(answer)
+	return fault.ErrorMessage(answer)
 }
 
 // retryAfter reads the header of that name: seconds or a date.

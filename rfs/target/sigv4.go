@@ -111,7 +111,7 @@ func (s *signing) renew(ctx context.Context, status int, answer []byte) bool {
 	if status != http.StatusForbidden {
 		return false
 	}
-	_, reason := awsWords(answer)
+	_, reason := awsErrorMessage(answer)
 	if !strings.Contains(reason, "token") || !strings.Contains(reason, "expired") {
 		return false
 	}

@@ -20,8 +20,8 @@ import (
 
 const (
 	// A worker that found no item free looks again after a pause between these.
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
 	// lastTimeout bounds how long an item that is given back may take to be written.
 	lastTimeout = 5 * time.Second
 )
@@ -133,7 +133,7 @@ func (s *session) next(ctx context.Context, queue int, holder string, roots []cm
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	for pause := firstPause; !t.ended; pause = min(2*pause, lastPause) {
+	for pause := minBackoff; !t.ended; pause = min(2*pause, maxBackoff) {
 		lease, err := s.queues[queue].AcquireNext(ctx, holder, nil)
 		var none *cms.NoneAvailable
 		switch {

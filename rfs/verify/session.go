@@ -326,7 +326,7 @@ func (s *session) queue(ctx context.Context, i, exponent int) (*cms.Coordinator,
 		return nil, err
 	}
 	// An item that ends processes is tried for ever: nothing is lost by it, and its unit is named in the log.
-	return cms.New(cms.Config{Store: store, Kind: s.kind(i), Clock: s.Work.Clock, Creator: s.Work.Holder, InitialLease: s.Work.lease(), MaxAttempts: 1 << 20, LeastExponent: exponent})
+	return cms.New(cms.Config{Store: store, Kind: s.kind(i), Clock: s.Work.Clock, Creator: s.Work.Holder, InitialLease: s.Work.lease(), MaxAttempts: 1 << 20, MinExponent: exponent})
 }
 
 // active reports whether a process is at work, and how many items are done. Leases of processes that are known to have ended

@@ -52,12 +52,12 @@ func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration)
 		return Entry{}, err
 	}
 	entry.ends = e.Ends
-	s.learn(index, entry)
+	s.keepEntry(index, entry)
 	return entry, nil
 }
 
-// learn keeps the entry of an index that was read just now.
-func (s *Session) learn(index string, entry Entry) {
+// keepEntry keeps the entry of an index that was read just now.
+func (s *Session) keepEntry(index string, entry Entry) {
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
 	if s.known.entries == nil {

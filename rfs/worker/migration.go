@@ -94,7 +94,7 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		}
 		m.sizes[e.Name] = entry.Bytes
 		entry.ends = e.Ends
-		m.learn(e.Name, entry)
+		m.keepEntry(e.Name, entry)
 		if err := m.insist(ctx, func() error { return m.checkTargets(ctx, entry, 0) }); errors.Is(err, ErrTargetReplaced) {
 			if _, err = m.Coordinator.FailIndex(ctx, e.Name, fault.Text(err)); err != nil {
 				return err

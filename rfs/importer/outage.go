@@ -9,22 +9,24 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// silence measures for how long something did not answer, and says when to give up.
-type silence struct {
+// outageTimer measures for how long something did not answer, and says when to give up.
+type outageTimer struct {
 	limit time.Duration
 	clock cms.Clock
 	on    bool
 	since time.Duration // on the boot-time clock
 }
 
-func (m *Import) newSilence() *silence { return &silence{limit: m.Unavailable, clock: m.Clock} }
+func (m *Import) newOutageTimer() *outageTimer {
+	return &outageTimer{limit: m.Unavailable, clock: m.Clock}
+}
 
 // over says that there was an answer.
-func (s *silence) over() { s.on = false }
+func (s *outageTimer) over() { s.on = false }
 
 // waits returns nil while it is worth trying again: the other side is unavailable, or another process
 // was first, and not for too long.
-func (s *silence) waits(err error) error {
+func (s *outageTimer) waits(err error) error {
 	if err == nil {
 		s.over()
 		return nil
@@ -37,7 +39,7 @@ func (s *silence) waits(err error) error {
 }
 
 // waitsSince classifies an error of the other side that began at a time on the boot-time clock.
-func (s *silence) waitsSince(begun time.Duration, err error) error {
+func (s *outageTimer) waitsSince(begun time.Duration, err error) error {
 	if !s.on {
 		s.on, s.since = true, begun
 	}
