@@ -27,7 +27,7 @@ import (
 // timed runs a program to its end, and tells how long it took and how much memory it had at most.
 func timed(t *testing.T, what string, name string, args ...string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, Binary(t, name), args...)
 	cmd.Dir = t.TempDir()
