@@ -33,7 +33,7 @@ func Decode(call string, status int, answer []byte, out any) error {
 		return err
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("%s: unexpected response of %d bytes: %w: %w", call, len(answer), err, ErrUnavailable)
+		return fmt.Errorf("%s: the response of %d bytes is not the JSON of a cluster: %w: %w", call, len(answer), err, ErrUnavailable)
 	}
 	return nil
 }

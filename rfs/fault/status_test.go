@@ -35,7 +35,7 @@ func TestAResponseThatCannotBeDecodedIsUnavailable(t *testing.T) {
 		t.Errorf("%+v, %v", out, err)
 	}
 	for _, body := range []string{"", "<html>", `{"count":`} {
-		if err := Decode("GET /x", 200, []byte(body), &out); !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), "GET /x: ") {
+		if err := Decode("GET /x", 200, []byte(body), &out); !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), "GET /x: the response of ") {
 			t.Errorf("%q: %v", body, err)
 		}
 	}

@@ -346,7 +346,7 @@ func TestBadTargetsAreNamedWithTheRightExitCode(t *testing.T) {
 		{"nobody listens", "http://127.0.0.1:9", "127.0.0.1:9"},
 		{"wrong password", answer(401, `{"error":"Unauthorized"}`), "401"},
 		{"forbidden", answer(403, `{"error":"no"}`), "403"},
-		{"not OpenSearch", answer(200, `<html>`), "no JSON"},
+		{"not OpenSearch", answer(200, `<html>`), "not the JSON of a cluster"},
 		{"no URL", "search.example.com", `invalid --target-host "search.example.com": want a URL such as https://`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
