@@ -46,7 +46,8 @@ func Setting(key, value string) Option {
 func Heap(size string) Option { return func(s *spec) { s.heap = size } }
 
 // Collector sets the garbage collector, such as "G1", the servers' own default; "Serial" is ours, for it is small.
-// Under load it matters: with Serial, OpenSearch's circuit breaker counts garbage as memory in use.
+// Under load it matters: with Serial, OpenSearch's circuit breaker would count garbage as memory in use, and counts reserved memory
+// only.
 func Collector(name string) Option { return func(s *spec) { s.collector = name } }
 
 // Secured adds TLS, basic auth and an admin client certificate (OpenSearch 1.x and 2.x only).

@@ -156,6 +156,9 @@ func openSearch(ctx context.Context, s *spec) (*launch, error) {
 	}
 	conf = append(conf, fmt.Sprintf("transport.port: %d", s.place.transport), "bootstrap.memory_lock: false", "node.store.allow_mmap: false")
 	conf = append(conf, s.discovery()...)
+	if s.collector == "" { // nothing would be collected while the breaker counts garbage and refuses every request
+		conf = append(conf, "indices.breaker.total.use_real_memory: false")
+	}
 	for _, kv := range s.settings {
 		k, v, _ := strings.Cut(kv, "=")
 		conf = append(conf, k+": "+v)
