@@ -2,8 +2,6 @@ package cms
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"time"
 )
 
@@ -19,18 +17,11 @@ const auditWindow = 20 * time.Second
 // so that a fleet does not do it as often as it has processes. Nothing depends on the lease but that: an audit may be repeated.
 // A *NoneAvailable reports who has it.
 func (c *Coordinator) LeaseAudit(ctx context.Context, holder string) (*RecordLease, error) {
-	l, _, err := c.leases.Acquire(ctx, auditID, Terms{
-		Kind: kindAudit, Holder: holder + "_" + strconv.FormatInt(c.seq.Add(1), 10),
-		Window: min(auditWindow, c.cfg.InitialLease), Grace: c.grace,
-	})
-	var held *HeldError
-	if errors.As(err, &held) {
-		return nil, &NoneAvailable{Holder: held.Holder, NextExpiry: held.Until.Add(c.grace), Open: 1}
-	}
+	l, _, err := c.leaseRecord(ctx, auditID, holder, Terms{Kind: kindAudit, Window: min(auditWindow, c.cfg.InitialLease)})
 	return l, err
 }
 
-// EndAudit gives the lease of an audit back.
+// EndAudit releases the lease of an audit.
 func (c *Coordinator) EndAudit(ctx context.Context, l *RecordLease) error {
 	return endLease(ctx, l, HolderChange{Free: true})
 }

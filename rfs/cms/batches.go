@@ -74,17 +74,9 @@ func (c *Coordinator) indexBatches(ctx context.Context) ([][]string, error) {
 
 // LeaseBatch leases a batch. A *NoneAvailable reports who has it; ErrPhaseMoved that all of its entries have ended.
 func (c *Coordinator) LeaseBatch(ctx context.Context, n int, holder string) (*RecordLease, error) {
-	l, _, err := c.leases.Acquire(ctx, batchID(n), Terms{
-		Kind: kindBatch, Holder: holder + "_" + strconv.FormatInt(c.seq.Add(1), 10), States: []string{PhaseNotStarted},
-		Window: PhaseWindow(c.cfg.InitialLease, 1), Grace: c.grace,
+	l, _, err := c.leaseRecord(ctx, batchID(n), holder, Terms{
+		Kind: kindBatch, States: []string{PhaseNotStarted}, Window: PhaseWindow(c.cfg.InitialLease, 1),
 	})
-	var held *HeldError
-	switch {
-	case errors.As(err, &held):
-		return nil, &NoneAvailable{Holder: held.Holder, NextExpiry: held.Until.Add(c.grace), Open: 1}
-	case errors.Is(err, ErrMoved):
-		return nil, ErrPhaseMoved
-	}
 	return l, err
 }
 
@@ -97,7 +89,7 @@ func (c *Coordinator) EndBatch(ctx context.Context, l *RecordLease, done bool) e
 	return endLease(ctx, l, h)
 }
 
-// endLease gives a lease back. One that is lost needs no end: another process does the work again.
+// endLease releases a lease. One that is lost needs no end: another process does the work again.
 func endLease(ctx context.Context, l *RecordLease, h HolderChange) error {
 	err := l.Change(ctx, h)
 	if errors.Is(err, fault.ErrLeaseLost) {

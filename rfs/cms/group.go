@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -333,7 +332,7 @@ func (c *Coordinator) acquired(ctx context.Context, it Item, asked Acquire, o Ou
 // acquisition is the transition that leases an item under a holder id of its own.
 func (c *Coordinator) acquisition(holder string, before Reading, initial time.Duration, attempts int) Acquire {
 	return Acquire{
-		Holder: holder + "_" + strconv.FormatInt(c.seq.Add(1), 10), InitialMs: initial.Milliseconds(), MaxMs: max(initial, c.cfg.MaxLease).Milliseconds(),
+		Holder: c.freshHolder(holder), InitialMs: initial.Milliseconds(), MaxMs: max(initial, c.cfg.MaxLease).Milliseconds(),
 		GraceMs: c.grace.Milliseconds(), MaxAttempts: attempts,
 		ClientMs: before.Wall.UnixMilli(), ToleranceMs: c.cfg.SkewTolerance.Milliseconds(),
 	}

@@ -26,20 +26,36 @@ type PhaseLease struct {
 // ErrPhaseMoved that it has ended or goes on without a lease. A phase that was tried too
 // often is marked FAILED, with one event, which is an ErrPhaseMoved too.
 func (c *Coordinator) AcquirePhase(ctx context.Context, name, holder string) (*PhaseLease, error) {
-	l, r, err := c.leases.Acquire(ctx, phaseID(name), Terms{
-		Kind: kindPhase, Holder: holder + "_" + strconv.FormatInt(c.seq.Add(1), 10), States: leasedStates[name],
-		Window: PhaseWindow(c.cfg.InitialLease, 1), Grow: true, Grace: c.grace, Attempts: c.cfg.MaxAttempts,
+	l, r, err := c.leaseRecord(ctx, phaseID(name), holder, Terms{
+		Kind: kindPhase, States: leasedStates[name], Window: PhaseWindow(c.cfg.InitialLease, 1), Grow: true, Attempts: c.cfg.MaxAttempts,
 	})
-	var held *HeldError
 	switch {
-	case errors.As(err, &held):
-		return nil, &NoneAvailable{Holder: held.Holder, NextExpiry: held.Until.Add(c.grace), Open: 1}
-	case errors.Is(err, ErrMoved):
-		return nil, errors.Join(ErrPhaseMoved, c.PhaseEvent(ctx, phaseOf(r)))
+	case errors.Is(err, ErrPhaseMoved):
+		return nil, errors.Join(err, c.PhaseEvent(ctx, phaseOf(r)))
 	case err != nil:
 		return nil, err
 	}
 	return &PhaseLease{RecordLease: l, Phase: phaseOf(r), c: c}, nil
+}
+
+// leaseRecord leases a record under a holder id of this acquisition, with the coordinator's grace. A *NoneAvailable reports who
+// holds it and until when; ErrPhaseMoved that it is in another state, with the record.
+func (c *Coordinator) leaseRecord(ctx context.Context, id, holder string, t Terms) (*RecordLease, Record, error) {
+	t.Holder, t.Grace = c.freshHolder(holder), c.grace
+	l, r, err := c.leases.Acquire(ctx, id, t)
+	var held *HeldError
+	switch {
+	case errors.As(err, &held):
+		return nil, r, &NoneAvailable{Holder: held.Holder, NextExpiry: held.Until.Add(c.grace), Open: 1}
+	case errors.Is(err, ErrMoved):
+		return nil, r, ErrPhaseMoved
+	}
+	return l, r, err
+}
+
+// freshHolder returns a holder id that no other acquisition of this process has.
+func (c *Coordinator) freshHolder(holder string) string {
+	return holder + "_" + strconv.FormatInt(c.seq.Add(1), 10)
 }
 
 // PhaseEvent records the event of a phase's failure, once: the worker that marked the phase may
