@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/doc"
+	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -79,7 +80,7 @@ func TestOrdered(t *testing.T) {
 func ordered(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	u := &unsteady{rng: rand.New(rand.NewPCG(seed, 2)), docs: map[string]string{}}
-	failed := &recorded{}
+	failed := &failedtest.Recorder{}
 	l := bulk.New(bulk.Options{
 		Sender: u, Recorder: failed, Ordered: true, MaxDocs: 1 + rng.IntN(20), MaxInFlight: 4,
 		Pause: func(context.Context, time.Duration) error { return nil },
@@ -112,22 +113,7 @@ func ordered(t *testing.T, seed uint64) {
 	if len(u.docs) != len(want) {
 		t.Errorf("%d documents, want %d", len(u.docs), len(want))
 	}
-	if c := l.Counts(); c.Live != 1500 || c.Failed != int64(bad) || c.Indexed != int64(1500-bad) || len(failed.all) != bad || l.Watermark() != 1500 {
-		t.Errorf("%+v, %d are recorded of %d, watermark %d", c, len(failed.all), bad, l.Watermark())
+	if c := l.Counts(); c.Live != 1500 || c.Failed != int64(bad) || c.Indexed != int64(1500-bad) || len(failed.All()) != bad || l.Watermark() != 1500 {
+		t.Errorf("%+v, %d are recorded of %d, watermark %d", c, len(failed.All()), bad, l.Watermark())
 	}
 }
-
-// recorded keeps failures.
-type recorded struct {
-	mu  sync.Mutex
-	all []doc.Failure
-}
-
-func (r *recorded) Record(_ context.Context, all []doc.Failure) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all = append(r.all, all...)
-	return nil
-}
-
-func (r *recorded) Sync(context.Context) error { return nil }

@@ -76,6 +76,21 @@ func (h *countable) FinalPipelines(context.Context, []string) (map[string]string
 	return h.final, nil
 }
 
+// haveIndex records an index of the snapshot that was created on the target.
+func haveIndex(t *testing.T, c *cms.Coordinator, name, uuid string, e Entry) {
+	t.Helper()
+	if _, err := c.ClaimTarget(t.Context(), name, uuid); err != nil {
+		t.Fatal(err)
+	}
+	body, err := e.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: name, State: cms.PhaseCompleted, Shards: 1, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestArrivals(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -154,21 +169,12 @@ func TestArrivals(t *testing.T) {
 				for _, name := range []string{"a", "b"} {
 					entries[name] = &Entry{Naming: Naming{Index: name}, Shards: 2, Ours: []string{name}, Late: map[string]json.RawMessage{name: json.RawMessage(`{"late":{}}`)}}
 					sent[name] = cms.Counts{Live: 5, Indexed: 5}
-					if _, err := s.Coordinator.ClaimTarget(t.Context(), name, "uuid of "+name); err != nil {
-						t.Fatal(err)
-					}
 				}
 				if c.change != nil {
 					c.change(h, s, entries, sent)
 				}
 				for name, e := range entries {
-					body, err := e.encode()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if _, err := s.Coordinator.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: name, State: cms.PhaseCompleted, Shards: 1, Body: body}); err != nil {
-						t.Fatal(err)
-					}
+					haveIndex(t, s.Coordinator, name, "uuid of "+name, *e)
 					it := cms.NewItem(cms.ItemID{Index: name}.String(), "test", 0)
 					it.CompletedAt, it.Counts = 1, sent[name]
 					m.items[it.ID] = it
@@ -234,16 +240,7 @@ func TestIndicesAreCountedAtTheSameTime(t *testing.T) {
 		for n := range 80 {
 			name := fmt.Sprint("index-", n)
 			h.uuids[name] = "uuid"
-			body, err := (Entry{Naming: Naming{Index: name}, Shards: 1, Ours: []string{name}}).encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Coordinator.ClaimTarget(t.Context(), name, "uuid"); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Coordinator.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: name, State: cms.PhaseCompleted, Shards: 1, Body: body}); err != nil {
-				t.Fatal(err)
-			}
+			haveIndex(t, s.Coordinator, name, "uuid", Entry{Naming: Naming{Index: name}, Shards: 1, Ours: []string{name}})
 		}
 		begin := time.Now()
 		if err := s.checkArrivals(t.Context()); err != nil || h.counted != 80 {
@@ -265,16 +262,7 @@ func TestOneOfManyProcessesAudits(t *testing.T) {
 		if _, err := first.Coordinator.Init(t.Context(), cms.Meta{Settings: first.Settings}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := first.Coordinator.ClaimTarget(t.Context(), "a", "uuid of a"); err != nil {
-			t.Fatal(err)
-		}
-		body, err := (Entry{Naming: Naming{Index: "a"}, Shards: 1, Ours: []string{"a"}}).encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := first.Coordinator.CreateIndexEntry(t.Context(), cms.IndexEntry{Name: "a", State: cms.PhaseCompleted, Shards: 1, Body: body}); err != nil {
-			t.Fatal(err)
-		}
+		haveIndex(t, first.Coordinator, "a", "uuid of a", Entry{Naming: Naming{Index: "a"}, Shards: 1, Ours: []string{"a"}})
 		if err := first.Coordinator.SeedOnce(t.Context(), "test", func(ctx context.Context) error {
 			_, err := first.Coordinator.SeedRoots(ctx, slices.Values([]cms.Root{{ID: cms.ItemID{Index: "a"}}}))
 			return err
@@ -284,10 +272,8 @@ func TestOneOfManyProcessesAudits(t *testing.T) {
 		it := m.items[cms.ItemID{Index: "a"}.String()]
 		it.CompletedAt, it.Counts = 1, cms.Counts{Live: 5, Indexed: 5}
 		m.items[it.ID] = it
-		for _, state := range []string{cms.PhaseSetup, cms.PhaseInProgress} {
-			if _, err := first.Coordinator.MovePhase(t.Context(), cms.DocsPhase, map[string]string{cms.PhaseInProgress: cms.PhaseSetup}[state], state, nil); err != nil {
-				t.Fatal(err)
-			}
+		if _, err := first.Coordinator.MovePhase(t.Context(), cms.DocsPhase, "", cms.PhaseInProgress, nil); err != nil {
+			t.Fatal(err)
 		}
 		var all sync.WaitGroup
 		complete := make([]bool, 20)
