@@ -124,12 +124,11 @@ type pressed struct {
 	node rest.Client
 }
 
-// press starts a target for a part of the table.
-func press(ctx context.Context, o options, measure func(l *pressed) ([]figure, error)) (all []figure, err error) {
-	smallest := codecs[5].kind
-	s, err := cached(o.cache, smallest)
+// press starts a target for a part of the table, which is measured with the source of a kind.
+func press(ctx context.Context, o options, of kind, measure func(l *pressed) ([]figure, error)) (all []figure, err error) {
+	s, err := cached(o.cache, of)
 	if err != nil {
-		return nil, unlessAbsent(smallest, err)
+		return nil, unlessAbsent(of, err)
 	}
 	node, stop, err := bootTarget(ctx, o.target)
 	if err != nil {
@@ -149,7 +148,7 @@ func (l *pressed) run(ctx context.Context, url string, more ...string) (run, err
 
 // flowFigures measures migrations whose requests of documents take longer, and how long the rate takes to come back after refusals.
 func flowFigures(ctx context.Context, o options) ([]figure, error) {
-	return press(ctx, o, func(l *pressed) ([]figure, error) {
+	return press(ctx, o, codecs[5].kind, func(l *pressed) ([]figure, error) {
 		late, err := newGate(l.node.URL, &gate{delay: delayed})
 		if err != nil {
 			return nil, err
@@ -187,7 +186,7 @@ func flowFigures(ctx context.Context, o options) ([]figure, error) {
 // searchFigures measures searches at a fixed rate in an index beside: quiet, beside migrations, and beside migrations that keep to a
 // latency.
 func searchFigures(ctx context.Context, o options) ([]figure, error) {
-	return press(ctx, o, func(l *pressed) ([]figure, error) {
+	return press(ctx, o, codecs[5].kind, func(l *pressed) ([]figure, error) {
 		if err := l.makeSearched(ctx); err != nil {
 			return nil, err
 		}

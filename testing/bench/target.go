@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,55 +13,41 @@ import (
 )
 
 // targetFigures compares a migration with default settings with the minimal client.
-func targetFigures(ctx context.Context, o options) (all []figure, err error) {
-	s, err := cached(o.cache, mixed)
-	if err != nil {
-		return nil, unlessAbsent(mixed, err)
-	}
-	url, stop, err := bootTarget(ctx, o.target)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	r, t, err := intoTarget(ctx, o.rfsd, s, "OpenSearch "+o.target, url, o.rounds)
-	if err != nil {
-		return nil, err
-	}
-	return []figure{{Name: "195 MB into " + o.target + ", default settings", Measured: fmt.Sprintf("%.2f s, %d documents indexed twice, %d rejections", r.Seconds, t.IndexedTwice, t.Rejected),
-		Beside: fmt.Sprintf("minimal client: %.2f s", t.ClientSeconds), Value: t.ClientSeconds / r.Seconds, Goal: 0.97}}, nil
+func targetFigures(ctx context.Context, o options) ([]figure, error) {
+	return press(ctx, o, mixed, func(l *pressed) ([]figure, error) {
+		r, t, err := intoTarget(ctx, o.rfsd, l.s, "OpenSearch "+o.target, l.node.URL, o.rounds)
+		if err != nil {
+			return nil, err
+		}
+		return []figure{{Name: "195 MB into " + o.target + ", default settings", Measured: fmt.Sprintf("%.2f s, %d documents indexed twice, %d rejections", r.Seconds, t.IndexedTwice, t.Rejected),
+			Beside: fmt.Sprintf("minimal client: %.2f s", t.ClientSeconds), Value: t.ClientSeconds / r.Seconds, Goal: 0.97}}, nil
+	})
 }
 
 // tinyIndices is how many indices the shards of a source become where tiny ones are measured.
 const tinyIndices = 100
 
 // tinyFigures measures the migration of very many shards of some documents, with all that a run does, and its state in the target.
-func tinyFigures(ctx context.Context, o options) (all []figure, err error) {
-	one, err := cached(o.cache, tiniest)
-	if err != nil {
-		return nil, unlessAbsent(tiniest, err)
-	}
-	dir, err := os.MkdirTemp("", "rfsd-bench-tiny-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	s := *one
-	s.Repo, s.Documents, s.Bytes = filepath.Join(dir, "repo"), one.Documents*tinyIndices, one.Bytes*tinyIndices
-	if err := multiply(one, s.Repo, tinyIndices, true); err != nil {
-		return nil, err
-	}
-	url, stop, err := bootTarget(ctx, o.target)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	r, err := migrationWith(ctx, o.rfsd, &s, "tiny shards", dir, []string{"--repo-uri", "file://" + s.Repo, "--target-host", url, "--shards", "*=1"})
-	if err != nil {
-		return nil, err
-	}
-	shards := tinyIndices * tiniest.Shards
-	return []figure{{Name: fmt.Sprintf("%d tiny shards of %d indices into %s, one target shard each", shards, tinyIndices, o.target), Measured: fmt.Sprintf("%.0f s with the creation of the indices", r.Seconds),
-		Value: float64(shards) / r.Seconds, Goal: 20, Unit: "shards a second"}}, nil
+func tinyFigures(ctx context.Context, o options) ([]figure, error) {
+	return press(ctx, o, tiniest, func(l *pressed) ([]figure, error) {
+		dir, err := os.MkdirTemp("", "rfsd-bench-tiny-")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		s := *l.s
+		s.Repo, s.Documents, s.Bytes = filepath.Join(dir, "repo"), s.Documents*tinyIndices, s.Bytes*tinyIndices
+		if err := multiply(l.s, s.Repo, tinyIndices, true); err != nil {
+			return nil, err
+		}
+		r, err := migrationWith(ctx, o.rfsd, &s, "tiny shards", dir, []string{"--repo-uri", "file://" + s.Repo, "--target-host", l.node.URL, "--shards", "*=1"})
+		if err != nil {
+			return nil, err
+		}
+		shards := tinyIndices * tiniest.Shards
+		return []figure{{Name: fmt.Sprintf("%d tiny shards of %d indices into %s, one target shard each", shards, tinyIndices, o.target), Measured: fmt.Sprintf("%.0f s with the creation of the indices", r.Seconds),
+			Value: float64(shards) / r.Seconds, Goal: 20, Unit: "shards a second"}}, nil
+	})
 }
 
 // intoTarget measures rfsd and the minimal client against the cluster at url, in turn on empty indices with
