@@ -295,7 +295,7 @@ func (Reclaim) Apply(it Item, _ int64) (Item, Result) {
 	return it, Applied
 }
 
-// Fail gives an item up: by its holder, or by any worker when no lease runs.
+// Fail marks an item as failed: by its holder, or by any worker when no lease runs.
 type Fail struct {
 	Holder  string `json:"holder"`
 	Reason  string `json:"reason"`

@@ -175,7 +175,7 @@ var permanent = []struct {
 	{kerr.OffsetOutOfRange, "messages were deleted before they were read"},
 }
 
-// classify gives an error of the client or a broker its category.
+// classify returns an error of the client or a broker with its category.
 func (t *Topic) classify(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -231,7 +231,7 @@ func (t *TargetIndices) makeStream(ctx context.Context, x IndexPlan) (Made, erro
 	return made, t.warnOfPipelines(ctx, []string{name})
 }
 
-// StreamUUID returns what tells a data stream of the target from another of the same name, and refuses one that
+// StreamUUID returns what distinguishes a data stream of the target from another of the same name, and refuses one that
 // a policy rolls over (metadata.ErrRollover). An error that is fs.ErrNotExist when there is none; fault.ErrConfig
 // when an index or an alias has the name.
 func (t *TargetIndices) StreamUUID(ctx context.Context, name string) (string, error) {
@@ -255,7 +255,7 @@ func (t *TargetIndices) StreamUUID(ctx context.Context, name string) (string, er
 	return "", fmt.Errorf("data stream %s: %w", name, fs.ErrNotExist)
 }
 
-// targetUUID returns what tells a target of an entry from another of the same name.
+// targetUUID returns what distinguishes a target of an entry from another of the same name.
 func (s *Session) targetUUID(ctx context.Context, e Entry, name string) (string, error) {
 	if e.Create && s.Streams != nil {
 		return s.Streams(ctx, name)

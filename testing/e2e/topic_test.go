@@ -128,7 +128,7 @@ func (x *bigTopic) committed(ctx context.Context, watch *kafkaClient) (seen int,
 	return seen, nil
 }
 
-// account returns what the session tells of itself; nil when it does not.
+// account returns what the session reports of itself; nil when it does not.
 func (x *bigTopic) account() *progress.Migration {
 	res := RunIn(x.t, x.dir, nil, "rfsctl", "status", "--target-host", x.n.URL, "--session-name", x.name, "--output", "json")
 	var r status.Report

@@ -77,7 +77,7 @@ func Start(t testing.TB, dir string) Server {
 	return s
 }
 
-// Setenv gives the process of the test the server's credentials and no others.
+// Setenv sets the server's credentials, and no others, in the environment of the test's process.
 func (s Server) Setenv(t *testing.T) {
 	t.Helper()
 	signer.SetEnvironment(t, "", s.AccessKey, s.SecretKey)
