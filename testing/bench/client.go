@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -66,10 +65,9 @@ func cut(data []byte, limit int) int {
 }
 
 // sendAll sends the bodies over a few connections as fast as the cluster takes them, asking for next to
-// nothing in return, and gives the seconds it took. A refused request or item is an error.
-func sendAll(ctx context.Context, url string, bodies [][]byte) (float64, error) {
+// nothing in return. A refused request or item is an error.
+func sendAll(ctx context.Context, url string, bodies [][]byte) error {
 	c := rest.Client{URL: url, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clientConnections, DisableCompression: true}}}
-	begin := time.Now()
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	for range clientConnections {
@@ -89,6 +87,5 @@ func sendAll(ctx context.Context, url string, bodies [][]byte) (float64, error) 
 			}
 		})
 	}
-	err := g.Wait()
-	return time.Since(begin).Seconds(), err
+	return g.Wait()
 }

@@ -16,9 +16,9 @@ import (
 type figure struct {
 	Name     string  `json:"name"`
 	Measured string  `json:"measured"`
-	Beside   string  `json:"beside"` // the limit of the same run; "" when the goal is one
-	Value    float64 `json:"value"`  // that the goal is about
-	Goal     float64 `json:"goal"`
+	Beside   string  `json:"beside"`  // the limit of the same run; "" when the goal is one
+	Value    float64 `json:"value"`   // that the goal is about
+	Goal     float64 `json:"goal"`    // 0: there is none
 	AtMost   bool    `json:"at_most"` // else at least
 	Unit     string  `json:"unit"`    // of value and goal; "": a ratio
 }
@@ -109,7 +109,11 @@ func (f figure) row() string {
 	if unit != "" {
 		unit = " " + unit
 	}
-	return fmt.Sprintf("| %s | %s | %s | %.3g%s | %s%g%s | %s |", f.Name, f.Measured, f.Beside, f.Value, unit, bound, f.Goal, unit, mark)
+	head := fmt.Sprintf("| %s | %s | %s | %.3g%s |", f.Name, f.Measured, f.Beside, f.Value, unit)
+	if f.Goal == 0 {
+		return head + " none | |"
+	}
+	return fmt.Sprintf("%s %s%g%s | %s |", head, bound, f.Goal, unit, mark)
 }
 
 // The lines of the document between which the table stands.

@@ -16,7 +16,7 @@ func TestTheTableIsWrittenBetweenItsLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := map[string]measuredPart{"start": {Day: "1 May 2026", Figures: []figure{{Name: "start", Measured: "3 starts", Value: 21, Goal: 30, AtMost: true, Unit: "ms"}}},
-		"reading": {Day: "2 May 2026", Figures: []figure{{Name: "LZ4", Beside: "Lucene: 5", Value: 0.95, Goal: 1.2}}}}
+		"reading": {Day: "2 May 2026", Figures: []figure{{Name: "LZ4", Beside: "Lucene: 5", Value: 0.95, Goal: 1.2}, {Name: "split", Value: 0.99}}}}
 	for range 2 {
 		if err := writeTable(document, kept); err != nil {
 			t.Fatal(err)
@@ -26,7 +26,7 @@ func TestTheTableIsWrittenBetweenItsLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := string(raw)
-		for _, want := range []string{"before\n" + tableBegin, "| LZ4 |  | Lucene: 5 | 0.95 | at least 1.2 | no |", "| start | 3 starts |  | 21 ms | at most 30 ms | yes |",
+		for _, want := range []string{"before\n" + tableBegin, "| LZ4 |  | Lucene: 5 | 0.95 | at least 1.2 | no |", "| split |  |  | 0.99 | none | |", "| start | 3 starts |  | 21 ms | at most 30 ms | yes |",
 			"Measured: reading 2 May 2026, start 1 May 2026.", tableEnd + "\nafter\n"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("no %q in\n%s", want, got)

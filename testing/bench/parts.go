@@ -138,8 +138,9 @@ func coresFigures(ctx context.Context, o options) (all []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// No goal: one shard that is not split uses all cores of a machine by itself. Parts are for several machines.
 	return append(all, figure{Name: "one shard, two slots, `--split-shards-over 64MiB`", Measured: fmt.Sprintf("%.2f s, %.2f CPU s", runs[1].Seconds, runs[1].CPUSeconds),
-		Beside: fmt.Sprintf("not split: %.2f s, %.2f CPU s", runs[0].Seconds, runs[0].CPUSeconds), Value: runs[0].Seconds / runs[1].Seconds, Goal: 1}), nil
+		Beside: fmt.Sprintf("not split: %.2f s, %.2f CPU s", runs[0].Seconds, runs[0].CPUSeconds), Value: runs[0].Seconds / runs[1].Seconds}), nil
 }
 
 // twoCores compares the pipeline over a source on two cores with one, and with two processes of one core each.
