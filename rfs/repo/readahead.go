@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // DefaultChunk is how many bytes of a long stream one request reads.
@@ -15,7 +18,7 @@ const DefaultChunk = 4 << 20
 // ReadAheadOptions bound what is fetched before it is needed.
 type ReadAheadOptions struct {
 	Chunk  int64 // bytes per request of a long stream; 0 means DefaultChunk
-	Depth  int   // requests ahead of the reader, per stream; 0 means 4
+	Depth  int   // requests ahead of the reader at first, per stream; 0 means 4
 	Budget int64 // bytes of memory for all streams together; 0 means 64 MiB
 	Pace   Pacer // of the depth; nil: all
 }
@@ -31,13 +34,24 @@ func (eager) Of(n int) int { return n }
 // ReadAhead fetches the next ranges of long streams in parallel, so that one stream is
 // not bound to the speed of one connection. What a reader needs now is never delayed by
 // the budget: only what lies ahead waits for memory.
+//
+// How many requests run ahead of a reader follows bandwidth and delay: one more whenever a reader had to wait for the next range,
+// one less whenever all that was asked for had come before it was needed. Streams that still ask divide the budget.
 type ReadAhead struct {
 	Repository
 	chunk  int64
-	depth  int
+	depth  int // the least
 	pace   Pacer
 	budget *semaphore.Weighted
+	load   *load
 	pool   sync.Pool // of *[]byte of chunk bytes
+}
+
+// load is what the streams that share a budget know of each other.
+type load struct {
+	chunks int64        // that the budget holds
+	deeper atomic.Int64 // requests ahead beyond the depth of the options
+	asking atomic.Int64 // streams that have not asked for all of their range
 }
 
 // NewReadAhead decorates r.
@@ -54,7 +68,7 @@ func NewReadAhead(r Repository, o ReadAheadOptions) *ReadAhead {
 	if o.Pace == nil {
 		o.Pace = eager{}
 	}
-	a := &ReadAhead{Repository: r, chunk: o.Chunk, depth: o.Depth, pace: o.Pace, budget: semaphore.NewWeighted(o.Budget)}
+	a := &ReadAhead{Repository: r, chunk: o.Chunk, depth: o.Depth, pace: o.Pace, budget: semaphore.NewWeighted(o.Budget), load: &load{chunks: o.Budget / o.Chunk}}
 	a.pool.New = func() any { b := make([]byte, o.Chunk); return &b }
 	return a
 }
@@ -64,17 +78,19 @@ func (a *ReadAhead) Open(ctx context.Context, name string, off, n int64) (io.Rea
 	if n <= a.chunk {
 		return a.Repository.Open(ctx, name, off, n)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := &ahead{a: a, ctx: ctx, cancel: cancel, name: name, total: -1, next: off + a.chunk, end: off + n}
+	a.load.asking.Add(1)
+	s.fetchMore()
 	cur, version, err := openVersion(ctx, a.Repository, name, off, a.chunk, "")
 	if err != nil {
+		s.Close()
 		return nil, err
 	}
-	total, ok := Total(cur)
-	if !ok {
-		total = -1
+	if total, ok := Total(cur); ok {
+		s.total = total
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	s := &ahead{a: a, ctx: ctx, cancel: cancel, name: name, version: version, total: total, cur: cur, next: off + a.chunk, end: off + n}
-	s.fetchMore()
+	s.cur, s.version, s.first = cur, version, len(s.pending)
 	return s, nil
 }
 
@@ -84,21 +100,24 @@ type ahead struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	name    string
-	version string
+	version string // of the first chunk; "" before it is known, and where the store states none
 	total   int64
 	cur     io.ReadCloser
 	pending []*fetch
 	next    int64 // first byte that is not asked for yet
 	end     int64
+	first   int  // of the ranges that were asked for at once in the beginning, those that were not read
+	quiet   bool // it does not ask any more
 	err     error
 }
 
 // fetch is one range on its way into memory.
 type fetch struct {
-	buf  *[]byte
-	n    int64
-	done chan struct{}
-	err  error
+	buf     *[]byte
+	off, n  int64
+	done    chan struct{}
+	version string
+	err     error
 }
 
 // Total returns the length of the blob.
@@ -106,23 +125,71 @@ func (s *ahead) Total() int64 { return s.total }
 
 // fetchMore asks for ranges ahead as far as depth and memory allow.
 func (s *ahead) fetchMore() {
-	for len(s.pending) < s.a.pace.Of(s.a.depth) && s.next < s.end && s.a.budget.TryAcquire(s.a.chunk) {
-		f := &fetch{buf: s.a.pool.Get().(*[]byte), n: min(s.a.chunk, s.end-s.next), done: make(chan struct{})}
+	for len(s.pending) < s.a.pace.Of(s.a.ranges()) && s.next < s.end && s.a.budget.TryAcquire(s.a.chunk) {
+		f := &fetch{buf: s.a.pool.Get().(*[]byte), off: s.next, n: min(s.a.chunk, s.end-s.next), done: make(chan struct{}), version: s.version}
 		s.pending = append(s.pending, f)
-		go s.fetch(f, s.next)
+		go s.fetch(f)
 		s.next += f.n
+	}
+	if s.next == s.end {
+		s.hush()
 	}
 }
 
-func (s *ahead) fetch(f *fetch, off int64) {
+// ranges returns how many requests may run ahead of one reader.
+func (a *ReadAhead) ranges() int {
+	n := int64(a.depth) + a.load.deeper.Load()
+	return int(max(1, min(n, a.load.chunks/max(a.load.asking.Load(), 1))))
+}
+
+// hush takes the stream out of those that ask.
+func (s *ahead) hush() {
+	if !s.quiet {
+		s.quiet = true
+		s.a.load.asking.Add(-1)
+	}
+}
+
+func (s *ahead) fetch(f *fetch) {
 	defer close(f.done)
-	rc, _, err := openVersion(s.ctx, s.a.Repository, s.name, off, f.n, s.version)
+	rc, version, err := openVersion(s.ctx, s.a.Repository, s.name, f.off, f.n, f.version)
 	if err != nil {
 		f.err = err
 		return
 	}
 	defer rc.Close()
+	f.version = version
 	_, f.err = io.ReadFull(rc, (*f.buf)[:f.n])
+}
+
+// wait blocks until the next chunk has come, and sets how many requests run ahead by whether it had.
+func (s *ahead) wait(f *fetch) {
+	select {
+	case <-f.done:
+		// What was asked for at once in the beginning came at once, too.
+		if s.first == 0 && !s.quiet && s.pending[len(s.pending)-1].came() {
+			if n := s.a.load.deeper.Load(); n > 0 {
+				s.a.load.deeper.CompareAndSwap(n, n-1)
+			}
+		}
+	default:
+		if n := s.a.load.deeper.Load(); int64(s.a.depth)+n < s.a.load.chunks {
+			s.a.load.deeper.CompareAndSwap(n, n+1)
+			s.fetchMore()
+		}
+		<-f.done
+	}
+	s.first = max(s.first-1, 0)
+}
+
+// came reports whether the fetch is over.
+func (f *fetch) came() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *ahead) Read(p []byte) (int, error) {
@@ -150,9 +217,12 @@ func (s *ahead) Read(p []byte) (int, error) {
 func (s *ahead) advance() error {
 	if len(s.pending) > 0 {
 		f := s.pending[0]
-		<-f.done
+		s.wait(f)
 		if f.err != nil {
 			return f.err // Close releases the memory
+		}
+		if s.version != "" && f.version != s.version { // asked for before the first chunk told its version
+			return fault.Corrupt(s.name, "", f.off, "the object changed while it was read (ETag %s, then %s)", s.version, f.version)
 		}
 		s.pending = s.pending[1:]
 		s.cur = &chunkReader{a: s.a, f: f}
@@ -176,6 +246,7 @@ func (s *ahead) advance() error {
 // Close ends the requests that are under way and waits for them.
 func (s *ahead) Close() error {
 	s.cancel()
+	s.hush()
 	for _, f := range s.pending {
 		<-f.done
 		s.a.giveBack(f)

@@ -37,7 +37,7 @@ func (r *Retrying) Store() (Repository, bool) {
 func (a *ReadAhead) Store() (Repository, bool) {
 	whole, ok := storeOf(a.Repository)
 	wider := NewReadAhead(whole, ReadAheadOptions{Chunk: a.chunk, Depth: a.depth, Pace: a.pace})
-	wider.budget = a.budget
+	wider.budget, wider.load = a.budget, a.load
 	return wider, ok
 }
 
