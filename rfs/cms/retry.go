@@ -15,14 +15,15 @@ import (
 type budget struct {
 	tries      int // and one pause less; a long pause has further tries in it
 	first, cap time.Duration
-	full       bool    // full jitter: anything between 0 and the pause
-	until      instant // with bounded: no pause crosses it
+	full       bool          // full jitter: anything between 0 and the pause
+	least      time.Duration // after the first try, in which a request is repeated however short its pauses were
+	until      instant       // with bounded: no pause crosses it
 	bounded    bool
 }
 
-// The budgets of the contract (CMS-DESIGN C5): one request has 1 + retries tries.
+// The budgets of the kinds of requests.
 var (
-	readBudget      = budget{tries: 12, first: 100 * time.Millisecond, cap: 30 * time.Second, full: true}
+	readBudget      = budget{tries: 12, first: 100 * time.Millisecond, cap: 30 * time.Second, full: true, least: time.Minute}
 	successorBudget = budget{tries: 11, first: 10 * time.Millisecond, cap: time.Minute}
 	createBudget    = budget{tries: 8, first: 10 * time.Millisecond, cap: time.Minute}
 	completeBudget  = budget{tries: 8, first: time.Second, cap: 64 * time.Second}
@@ -50,13 +51,14 @@ type retryAfter interface{ RetryAfter() time.Duration }
 
 func (r retrier) do(ctx context.Context, b budget, f func(context.Context) error) error {
 	pause, pauses, rest := b.first, b.tries-1, time.Duration(0) // the next pause, how many are left, and what is left of this one
+	begin := r.clock.Read().Mono
 	for try := 1; ; try++ {
 		err := f(ctx)
 		if err == nil || ctx.Err() != nil || !(errors.Is(err, fault.ErrUnavailable) || errors.Is(err, ErrConflict)) {
 			return err
 		}
 		if rest <= 0 {
-			if pauses <= 0 {
+			if pauses <= 0 && r.clock.Read().Mono-begin >= b.least {
 				return fmt.Errorf("after %d tries: %w", try, err)
 			}
 			if rest = pause; b.full {
