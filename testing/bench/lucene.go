@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,7 +78,7 @@ func startLucene(ctx context.Context, cache string, s *source) (r *luceneReader,
 		return nil, fmt.Errorf("unpacking the snapshot: %w", err)
 	}
 	args := []string{"-Xmx1g", "-Des.nativelibs.path=" + filepath.Join(lib, "platform", "linux-x64"), "-cp", classes, "StoredFields", strconv.Itoa(warmUp)}
-	c, err := startChild(ctx, java(jdk, "java"), append(args, shardDirs...)...)
+	c, err := startChild(ctx, java(jdk, "java"), append(args, slices.Repeat(shardDirs, max(s.Copies, 1))...)...)
 	if err != nil {
 		return nil, err
 	}

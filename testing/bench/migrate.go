@@ -50,6 +50,16 @@ func migrationFrom(ctx context.Context, rfsd string, s *source, name string, rep
 	return migrationWith(ctx, rfsd, s, name, state, slices.Concat(repository, destination, []string{"--coordinator-file", filepath.Join(state, "coordinator.db")}))
 }
 
+// discarded runs rfsd on the source with --discard, which keeps its state by itself and throws it away.
+func discarded(ctx context.Context, rfsd string, s *source) (run, error) {
+	state, err := os.MkdirTemp("", "rfsd-bench-state-")
+	if err != nil {
+		return run{}, err
+	}
+	defer func() { _ = os.RemoveAll(state) }()
+	return migrationWith(ctx, rfsd, s, "--discard", state, []string{"--repo-uri", "file://" + s.Repo, "--discard"})
+}
+
 // migrationWith is migration with all flags that name repository, destination and coordination; files go to the directory state.
 func migrationWith(ctx context.Context, rfsd string, s *source, name, state string, flags []string) (run, error) {
 	args := slices.Concat([]string{"migrate", "--snapshot-name", snapshotName, "--session-name", "bench",

@@ -95,7 +95,7 @@ func (p *pipelineReader) round() (pipelineRound, error) {
 
 func (p *pipelineReader) close() error { return p.child.close() }
 
-// pipeline reads all shards of the benchmark's index one after the other and returns the bytes of the sources.
+// pipeline reads all shards of the snapshot one after the other and returns the bytes of the sources.
 func pipeline(ctx context.Context, root string, pool *bulk.Pool, helpers *lucene.Helpers) (int64, error) {
 	blobs, err := repo.NewDir(root)
 	if err != nil {
@@ -109,7 +109,19 @@ func pipeline(ctx context.Context, root string, pool *bulk.Pool, helpers *lucene
 	if err != nil {
 		return 0, err
 	}
-	index, err := snap.Index(ctx, indexName)
+	total := int64(0)
+	for _, x := range snap.Indices {
+		n, err := readIndex(ctx, blobs, snap, x.Name, pool, helpers)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+func readIndex(ctx context.Context, blobs *repo.Dir, snap *snapshot.Snapshot, name string, pool *bulk.Pool, helpers *lucene.Helpers) (int64, error) {
+	index, err := snap.Index(ctx, name)
 	if err != nil {
 		return 0, err
 	}
@@ -123,8 +135,8 @@ func pipeline(ctx context.Context, root string, pool *bulk.Pool, helpers *lucene
 		if err != nil {
 			return 0, err
 		}
-		loader := bulk.New(bulk.Options{Sender: &export.Discard{}, Index: indexName, MaxBytes: 5 << 20, MaxInFlight: 2, Pool: pool})
-		if err := load(ctx, commit.Reader(lucene.ReadOptions{Helpers: helpers}), doc.NewDecoder(indexName, n), loader); err != nil {
+		loader := bulk.New(bulk.Options{Sender: &export.Discard{}, Index: name, MaxBytes: 5 << 20, MaxInFlight: 2, Pool: pool})
+		if err := load(ctx, commit.Reader(lucene.ReadOptions{Helpers: helpers}), doc.NewDecoder(name, n), loader); err != nil {
 			return 0, err
 		}
 		total += loader.Counts().Bytes
@@ -136,17 +148,17 @@ func load(ctx context.Context, r *lucene.Reader, decoder *doc.Decoder, loader *b
 	defer r.Close()
 	for {
 		rec, err := r.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return loader.Flush(ctx)
-		}
 		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = loader.Flush(ctx)
+			}
 			return err
 		}
 		d, failure := decoder.Decode(rec)
 		if failure != nil {
 			return errors.New(failure.Detail)
 		}
-		if err := loader.Add(ctx, &d); err != nil {
+		if err := loader.Add(ctx, d); err != nil {
 			return err
 		}
 	}

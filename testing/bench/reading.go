@@ -31,7 +31,7 @@ func (r *report) reading(ctx context.Context, o options, s *source) (err error) 
 	progress("reading")
 	measures := []func() (run, error){
 		func() (run, error) { return alone.run() },
-		func() (run, error) { return migration(ctx, o.rfsd, s, "--discard", "--discard") },
+		func() (run, error) { return discarded(ctx, o.rfsd, s) },
 	}
 	if o.part == "" {
 		measures = append(measures, func() (run, error) { return exported(ctx, o.rfsd, s) })

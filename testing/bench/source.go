@@ -60,6 +60,21 @@ type source struct {
 	Bytes     int64       `json:"bytes"`     // of their _source
 	Cluster   string      `json:"-"`         // that made it
 	Repo      string      `json:"-"`         // directory
+	Copies    int         `json:"-"`         // indices that hold the same files, all counted in Documents and Bytes; 0: one
+}
+
+// Of repeated are copies for a run of this length, so that the start of a process is a small part of it.
+const (
+	longRun    = 1e9 // bytes of _source
+	mostCopies = 10
+)
+
+// repeated makes a repository in dir that holds the index of s as often as a long run needs, under different names.
+func (s *source) repeated(dir string) (*source, error) {
+	n := min(max(int(longRun/float64(s.Bytes)+0.5), 1), mostCopies)
+	all := *s
+	all.Repo, all.Documents, all.Bytes, all.Copies = dir, s.Documents*n, s.Bytes*int64(n), n
+	return &all, multiply(s, dir, n, true)
 }
 
 // indexBody takes shards and codec.
