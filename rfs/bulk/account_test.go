@@ -24,7 +24,7 @@ func TestAStatusOf500IsTriedAgain(t *testing.T) {
 
 func TestNoTypeIsWrittenWhereThereIsNone(t *testing.T) {
 	d := doc.Document{Index: []byte("i"), ID: []byte("1")}
-	if got := string(appendAction(nil, appendPrefix(nil, "index", d.Index), &d, true, false)); got != `{"index":{"_index":"i","_id":"1"}}` {
+	if got := line(t, lines{op: "index", emitType: true}, &d); got != `{"index":{"_index":"i","_id":"1"}}` {
 		t.Error(got)
 	}
 }

@@ -12,11 +12,14 @@ import (
 // body[source:end] its source line, both with their line breaks. A document that is deleted has no source line.
 type item struct {
 	ordinal            int64
-	start, source, end int
-	index              int // into batch.indices
-	reduced            bool
 	key                uint64 // of its index and id, with Options.Ordered
+	start, source, end uint32 // a body is shorter than 4 GiB
+	index              uint32 // into batch.indices
+	reduced            bool
 }
+
+// size returns the length of both lines.
+func (it item) size() int { return int(it.end - it.start) }
 
 // sent returns the source as it was sent; nil without a source line.
 func (it item) sent(body []byte) []byte {
@@ -57,18 +60,19 @@ func (b *batch) reset() {
 	*b = batch{body: b.body[:0], items: b.items[:0], indices: b.indices[:0]}
 }
 
-// append adds a document whose action line is ready. key is that of Options.Ordered, 0 without.
-func (b *batch) append(d *doc.Document, action []byte, key uint64) {
-	it := item{ordinal: d.Ordinal, start: len(b.body), index: b.indexOf(d.Index), reduced: d.Reduced, key: key}
-	b.body = append(append(b.body, action...), '\n')
-	it.source = len(b.body)
+// append adds a document with the action line of lines. key is that of Options.Ordered, 0 without.
+func (b *batch) append(d *doc.Document, lines *lines, key uint64) {
+	start := len(b.body)
+	body := lines.append(b.body, d)
+	source := len(body)
 	if !d.Delete {
-		b.body = append(append(b.body, d.Source...), '\n')
+		body = append(append(body, d.Source...), '\n')
 	}
-	it.end = len(b.body)
-	b.weight += it.end - it.start
-	b.indices[it.index].sent++
-	b.items = append(b.items, it)
+	b.body = body
+	index := b.indexOf(d.Index)
+	b.indices[index].sent++
+	b.items = append(b.items, item{ordinal: d.Ordinal, key: key, start: uint32(start), source: uint32(source), end: uint32(len(body)), index: uint32(index), reduced: d.Reduced})
+	b.weight += len(body) - start
 	if key != 0 {
 		b.take(key)
 	}
@@ -77,22 +81,28 @@ func (b *batch) append(d *doc.Document, action []byte, key uint64) {
 	if d.Reduced {
 		b.counts.Reduced++
 	}
+	if d.Rebuilt {
+		b.counts.Rebuilt++
+	}
+	if d.KeptLast {
+		b.counts.KeptLast++
+	}
+	b.extend(d.Ordinal)
 }
 
-// reserve makes the body large enough for size more bytes. A body that becomes more than a small one gets all the memory of a full
-// one, most bytes, at once, and the items likewise: growing by a quarter each time copies and throws away four times as much.
+// reserve makes a body larger that is too short for size more bytes. One that becomes more than a small one gets all the
+// memory of a full one, most bytes, at once, and the items likewise: growing by a quarter each time copies and throws away
+// four times as much.
 func (b *batch) reserve(size, most int) {
-	need := len(b.body) + size
-	switch {
-	case need <= cap(b.body):
-	case need > most/smallBody:
-		if n := len(b.items); n > 0 {
-			b.items = slices.Grow(b.items, n*most/max(len(b.body), 1)-n+1)
-		}
-		b.body = slices.Grow(b.body, max(size, most-len(b.body)))
-	default:
-		b.body = slices.Grow(b.body, max(size, len(b.body)))
+	n, small := len(b.body), most/smallBody
+	if n+size <= small {
+		b.body = slices.Grow(b.body, max(size, min(n, small-n)))
+		return
 	}
+	if n := len(b.items); n > 0 {
+		b.items = slices.Grow(b.items, n*most/max(len(b.body), 1)-n+1)
+	}
+	b.body = slices.Grow(b.body, max(size, most-n))
 }
 
 // smallBody is the part of a full body, one smallBody-th, up to which a body is small.

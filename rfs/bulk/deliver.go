@@ -52,7 +52,7 @@ func (l *Loader) deliver(b *batch, items []item, before int64) error {
 		cause := err
 		switch {
 		case errors.Is(err, ErrTooLarge) && len(items) == 1:
-			return b.fail(items[0], l.opts.Shard, 413, doc.TooLarge, fmt.Sprintf("%d bytes: %v", items[0].end-items[0].start, err))
+			return b.fail(items[0], l.opts.Shard, 413, doc.TooLarge, fmt.Sprintf("%d bytes: %v", items[0].size(), err))
 		case errors.Is(err, ErrTooLarge):
 			half := len(items) / 2
 			if err := l.deliver(b, items[:half], before); err != nil {

@@ -69,7 +69,7 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) 
 			if there[n].Index != "" {
 				k.Index = there[n].Index
 			}
-			keys, size = append(keys, k), size+it.end-it.source
+			keys, size = append(keys, k), size+int(it.end-it.source)
 		}
 		sources, err := l.opts.Finder.Sources(l.ctx, keys)
 		switch {

@@ -130,7 +130,7 @@ func TestActionLinesByWhatExists(t *testing.T) {
 		Keep:      `{"create":{"_index":"i","_id":"1","routing":"r"}}`,
 		Newer:     `{"index":{"_index":"i","_id":"1","routing":"r","version":9007199254740992,"version_type":"external_gte"}}`,
 	} {
-		got := string(appendAction(nil, appendPrefix(nil, existing.op(), d.Index), &d, false, existing == Newer))
+		got := line(t, lines{op: existing.op(), version: existing == Newer}, &d)
 		if got != want {
 			t.Errorf("%q: %s, want %s", existing, got, want)
 		}

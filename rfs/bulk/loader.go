@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/doc"
@@ -129,13 +130,13 @@ type Loader struct {
 	dispatchCtx  context.Context // done when no request may be started any more
 	stopDispatch context.CancelFunc
 
-	cur         *batch // being filled; nil when empty
-	prefix      []byte // of action lines, for prefixIndex and prefixOp
-	prefixIndex []byte
-	prefixOp    string
-	action      []byte
-	lastClock   time.Time // last reading of the clock
-	skipClock   int       // documents until the next reading
+	cur       *batch // being filled; nil when empty
+	lines     lines
+	most      int       // bytes of a body at present
+	lastClock time.Time // last reading of the clock
+	skipClock int       // documents until the next reading
+
+	halted atomic.Bool // no request may be started any more
 
 	mu        sync.Mutex
 	err       error // first fatal error
@@ -175,7 +176,8 @@ func New(opts Options) *Loader {
 	if opts.Recovery == nil {
 		opts.Recovery = &Recovery{}
 	}
-	l := &Loader{opts: opts, limiter: newAIMDLimiter(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), freed: make(chan struct{}, 1), watermark: opts.From}
+	l := &Loader{opts: opts, limiter: newAIMDLimiter(opts.MaxInFlight), slots: make(chan struct{}, opts.MaxInFlight), freed: make(chan struct{}, 1), watermark: opts.From,
+		lines: lines{op: opts.Existing.op(), emitType: opts.EmitType, version: opts.Existing == Newer}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.dispatchCtx, l.stopDispatch = context.WithCancel(l.ctx)
 	return l
@@ -203,29 +205,15 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 			Reason: doc.LongID, Detail: fmt.Sprintf("an id of %d bytes: targets take %d", len(d.ID), most), Source: bytes.Clone(d.Source),
 		})
 	}
-	op := l.opts.Existing.op()
-	if d.Delete {
-		op = "delete"
-	}
-	if l.prefix == nil || l.prefixOp != op || string(l.prefixIndex) != string(d.Index) {
-		l.prefixIndex, l.prefixOp = append(l.prefixIndex[:0], d.Index...), op
-		l.prefix = appendPrefix(l.prefix[:0], op, d.Index)
-	}
-	l.action = appendAction(l.action[:0], l.prefix, d, l.opts.EmitType, l.opts.Existing == Newer)
-	size := len(l.action) + len(d.Source) + 2
+	size := l.lines.prepare(d) + len(d.Source) + 1
 	b, key, err := l.reserveInOrder(ctx, d, size)
 	if err != nil {
 		return err
 	}
-	b.reserve(size, l.opts.MaxBytes)
-	b.append(d, l.action, key)
-	if d.Rebuilt {
-		b.counts.Rebuilt++
+	if len(b.body)+size > cap(b.body) {
+		b.reserve(size, l.opts.MaxBytes)
 	}
-	if d.KeptLast {
-		b.counts.KeptLast++
-	}
-	b.extend(d.Ordinal)
+	b.append(d, &l.lines, key)
 	return nil
 }
 
@@ -246,7 +234,7 @@ func (l *Loader) Fail(ctx context.Context, f doc.Failure) error {
 // Filter counts a live document that is left out by choice. Unless a document before it is buffered or under
 // way, it is settled when Filter returns.
 func (l *Loader) Filter(ctx context.Context, ordinal int64) error {
-	if l.dispatchCtx.Err() != nil {
+	if l.halted.Load() {
 		return l.reason()
 	}
 	if l.cur != nil && l.aged() {
@@ -298,11 +286,11 @@ func (l *Loader) Advance(ordinal int64) {
 
 // reserve returns the batch for an entry of size bytes; a full one is flushed first.
 func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, error) {
-	if l.dispatchCtx.Err() != nil {
+	if l.halted.Load() {
 		return nil, l.reason()
 	}
-	if b := l.cur; b != nil && (b.weight+size > l.maxBytes() || len(b.failures) >= maxFailures ||
-		l.opts.MaxDocs > 0 && len(b.items) >= l.opts.MaxDocs || l.aged()) {
+	if b := l.cur; b != nil && (l.aged() || b.weight+size > l.most || len(b.failures) >= maxFailures ||
+		l.opts.MaxDocs > 0 && len(b.items) >= l.opts.MaxDocs) {
 		if err := l.flushBatch(ctx); err != nil {
 			return nil, err
 		}
@@ -313,8 +301,8 @@ func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, 
 	return l.cur, nil
 }
 
-// If documents come faster than one per fastDocument, the clock is read only for every untimedDocuments-th:
-// reading the clock takes longer than adding a small document.
+// If documents come faster than one per fastDocument, the clock and the bounds are read only for every untimedDocuments-th:
+// that takes longer than adding a small document.
 const (
 	fastDocument     = 100 * time.Microsecond
 	untimedDocuments = 16
@@ -330,7 +318,7 @@ func (l *Loader) aged() bool {
 	if now.Sub(l.lastClock) < fastDocument {
 		l.skipClock = untimedDocuments - 1
 	}
-	l.lastClock = now
+	l.lastClock, l.most = now, l.maxBytes()
 	return now.Sub(l.cur.opened) >= l.opts.MaxAge
 }
 
@@ -343,13 +331,13 @@ func (l *Loader) open(ordinal int64) *batch {
 	if len(l.queue) == 0 {
 		l.watermark = max(l.watermark, ordinal)
 	}
-	l.queue = append(l.queue, b)
+	l.queue, l.most = append(l.queue, b), l.maxBytes()
 	return b
 }
 
 // flushBatch blocks until the window has room and starts a goroutine for the current batch.
 func (l *Loader) flushBatch(ctx context.Context) error {
-	if l.dispatchCtx.Err() != nil {
+	if l.halted.Load() {
 		return l.reason()
 	}
 	if ctx.Err() != nil {
@@ -450,6 +438,7 @@ func (l *Loader) halt(err error) {
 		l.err = err
 	}
 	l.stopped = true
+	l.halted.Store(true)
 	l.stopDispatch()
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -127,6 +128,17 @@ func add(t testing.TB, l *Loader, from, to int64) {
 	}
 }
 
+// line returns the action line of a document without its line break.
+func line(t *testing.T, l lines, d *doc.Document) string {
+	t.Helper()
+	n := l.prepare(d)
+	got := l.append(nil, d)
+	if n != len(got) && utf8.Valid(d.ID) {
+		t.Errorf("%s: has %d bytes, not %d", got, len(got), n)
+	}
+	return strings.TrimSuffix(string(got), "\n")
+}
+
 func TestActionLinesCarryWhatTheDocumentHas(t *testing.T) {
 	for _, c := range []struct {
 		d    doc.Document
@@ -137,8 +149,8 @@ func TestActionLinesCarryWhatTheDocumentHas(t *testing.T) {
 		{doc.Document{Index: []byte("i"), Type: []byte("t"), ID: []byte("1"), Routing: []byte("r")}, true, `{"index":{"_index":"i","_type":"t","_id":"1","routing":"r"}}`},
 		{doc.Document{Index: []byte("i"), Type: []byte("t"), ID: []byte("a\"\\\n\x00ü\xFF")}, false, `{"index":{"_index":"i","_id":"a\"\\\u000a\u0000ü` + "\uFFFD" + `"}}`},
 	} {
-		got := appendAction(nil, appendPrefix(nil, "index", c.d.Index), &c.d, c.emit, false)
-		if string(got) != c.want || !json.Valid(got) {
+		got := line(t, lines{op: "index", emitType: c.emit}, &c.d)
+		if got != c.want || !json.Valid([]byte(got)) {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}

@@ -18,6 +18,7 @@ type Decoder struct {
 	mappingType []byte
 	originals   bool
 	lacking     Lacking
+	out         Document
 	id          []byte // buffer of the current document
 	conv        converter
 	long        bool // the last source was longer than conv.most
@@ -84,25 +85,27 @@ func (d *Decoder) Type(rec *lucene.Record) []byte {
 	return typ
 }
 
-// Decode returns the document of a record, or why there is none that can be sent. The
+// Decode returns the document of a record, or nil and why there is none that can be sent. The
 // document is borrowed until the next Decode or the reader's next step; a Failure is a copy.
-func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
+func (d *Decoder) Decode(rec *lucene.Record) (*Document, *Failure) {
 	d.long, d.conv.copied = false, false
-	out := Document{Ordinal: rec.Ordinal, Index: d.index, Routing: routingOf(rec)}
+	out := &d.out
+	*out = Document{} // set in place: copies take as long as the rest for short documents
+	out.Ordinal, out.Index, out.Routing = rec.Ordinal, d.index, routingOf(rec)
 	stored, original, reason, err := sourceOf(rec, d.originals)
 	typ, id, idReason, idErr := d.identify(rec)
 	if idErr != nil {
-		return Document{}, d.failure(out, stored, idReason, idErr)
+		return nil, d.failure(stored, idReason, idErr)
 	}
 	out.Type, out.ID, out.Version, out.Rebuilt = typ, id, rec.Version, rec.Rebuilt
 	if n := d.beyond(rec); n > 0 {
-		return Document{}, d.failure(out, nil, TooLarge, fmt.Errorf("a source of %d bytes; it was not read", n))
+		return nil, d.failure(nil, TooLarge, fmt.Errorf("a source of %d bytes; it was not read", n))
 	}
 	if err != nil {
-		return Document{}, d.failure(out, stored, reason, err)
+		return nil, d.failure(stored, reason, err)
 	}
 	if !utf8.Valid(out.Routing) {
-		return Document{}, d.failure(out, stored, BadID, errors.New("routing is not UTF-8"))
+		return nil, d.failure(stored, BadID, errors.New("routing is not UTF-8"))
 	}
 	out.Reduced = d.reduced(rec, original)
 	if plain(stored) {
@@ -111,14 +114,14 @@ func (d *Decoder) Decode(rec *lucene.Record) (Document, *Failure) {
 	}
 	if out.Source, err = d.conv.oneLine(stored); errors.Is(err, ErrTooLong) {
 		d.long = true
-		return Document{}, d.failure(out, nil, TooLarge, fmt.Errorf("a source of %d bytes; %w", len(stored), err))
+		return nil, d.failure(nil, TooLarge, fmt.Errorf("a source of %d bytes; %w", len(stored), err))
 	}
 	if err != nil {
 		reason = BadSource
 		if errors.Is(err, ErrLineBreak) {
 			reason = LineBreak
 		}
-		return Document{}, d.failure(out, stored, reason, err)
+		return nil, d.failure(stored, reason, err)
 	}
 	return out, nil
 }
@@ -162,7 +165,9 @@ func sourceOf(rec *lucene.Record, originals bool) (stored []byte, original bool,
 	return nil, false, NoSource, errors.New("neither _source nor _recovery_source is stored")
 }
 
-func (d *Decoder) failure(out Document, stored []byte, reason Reason, err error) *Failure {
+// failure returns why the current document cannot be sent.
+func (d *Decoder) failure(stored []byte, reason Reason, err error) *Failure {
+	out := &d.out
 	return &Failure{
 		Index: string(d.index), ID: string(out.ID), Type: string(out.Type), Routing: string(out.Routing),
 		Shard: d.shard, Ordinal: out.Ordinal, Reason: reason, Detail: err.Error(), Source: bytes.Clone(stored),

@@ -38,21 +38,47 @@ func AppendBinaryID(dst, b []byte) ([]byte, error) {
 	case idEscaped:
 		b = b[1:]
 	}
-	return base64.RawURLEncoding.AppendEncode(dst, b), nil
+	return appendURLBase64(dst, b), nil
 }
+
+// sextets are the characters of URL-safe base64.
+const sextets = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// appendURLBase64 appends URL-safe base64 without padding.
+func appendURLBase64(dst, b []byte) []byte {
+	for ; len(b) >= 3; b = b[3:] {
+		v := uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
+		dst = append(dst, sextets[v>>18&63], sextets[v>>12&63], sextets[v>>6&63], sextets[v&63])
+	}
+	switch len(b) {
+	case 1:
+		dst = append(dst, sextets[b[0]>>2], sextets[b[0]<<4&63])
+	case 2:
+		v := uint32(b[0])<<8 | uint32(b[1])
+		dst = append(dst, sextets[v>>10], sextets[v>>4&63], sextets[v<<2&63])
+	}
+	return dst
+}
+
+// pairs are the two digits of each byte of a numeric _id, 0 for the bytes that have none.
+var pairs = func() (t [256][2]byte) {
+	for n := range 100 {
+		t[n/10<<4|n%10] = [2]byte{'0' + byte(n/10), '0' + byte(n%10)}
+	}
+	return t
+}()
 
 func appendDigits(dst, b []byte) ([]byte, error) {
 	start := len(dst)
 	for i, c := range b {
-		hi, lo := c>>4, c&15
-		odd := lo == 15 && i == len(b)-1
-		if hi > 9 || lo > 9 && !odd {
+		if p := &pairs[c]; p[0] != 0 {
+			dst = append(dst, p[0], p[1])
+			continue
+		}
+		if hi := c >> 4; hi > 9 || c&15 != 15 || i != len(b)-1 {
 			return dst[:start], fmt.Errorf("byte %02x of a numeric _id", c)
 		}
-		dst = append(dst, '0'+hi)
-		if !odd {
-			dst = append(dst, '0'+lo)
-		}
+		dst = append(dst, '0'+c>>4)
 	}
 	return dst, nil
 }
@@ -75,7 +101,7 @@ func appendSeriesID(dst []byte, rec *lucene.Record) ([]byte, error) {
 	}
 	raw := binary.BigEndian.AppendUint64(bytes.Clone(rec.ID), uint64(math.MaxInt64-rec.Timestamp))
 	raw = binary.BigEndian.AppendUint32(raw, binary.LittleEndian.Uint32(hash))
-	return base64.RawURLEncoding.AppendEncode(dst, raw), nil
+	return appendURLBase64(dst, raw), nil
 }
 
 // identify returns type and id of a record. The type is nil when it means nothing.

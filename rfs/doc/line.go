@@ -2,6 +2,7 @@ package doc
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -10,9 +11,27 @@ import (
 // cannot be a line of its own.
 var ErrLineBreak = errors.New("raw line break inside a string")
 
+// shortLine is the length from which two searches take less time than to look at all bytes at once.
+const shortLine = 128
+
 // hasLineBreak reports whether b is more than one line.
 func hasLineBreak(b []byte) bool {
+	if len(b) >= 8 && len(b) < shortLine && !hasControl(b) {
+		return false
+	}
 	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
+}
+
+// hasControl reports whether at least 8 bytes hold one up to \r, which few lines of JSON do.
+func hasControl(b []byte) bool {
+	const every, high = 0x0101010101010101, 0x8080808080808080
+	last := binary.LittleEndian.Uint64(b[len(b)-8:])
+	found := (last - every*('\r'+1)) & ^last // the lowest of them sets its high bit
+	for ; len(b) >= 8; b = b[8:] {
+		w := binary.LittleEndian.Uint64(b)
+		found |= (w - every*('\r'+1)) & ^w
+	}
+	return found&high != 0
 }
 
 // AppendLine appends a JSON source to dst as a single line; the result never holds a

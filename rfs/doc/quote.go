@@ -1,12 +1,43 @@
 package doc
 
-import "unicode/utf8"
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// Unescaped reports whether AppendString appends s as it is between the quotes: it is ASCII without control characters,
+// quotes and backslashes.
+func Unescaped(s []byte) bool {
+	if len(s) >= 8 {
+		found := escapes(binary.LittleEndian.Uint64(s[len(s)-8:]))
+		for ; len(s) >= 8; s = s[8:] {
+			found |= escapes(binary.LittleEndian.Uint64(s))
+		}
+		return found == 0
+	}
+	for _, c := range s {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// escapes is not 0 if one of 8 bytes is not ASCII, a control character, a quote or a backslash.
+func escapes(w uint64) uint64 {
+	const every, high = 0x0101010101010101, 0x8080808080808080
+	// Without high bits, a subtraction sets the one of the first byte that is less, or equal after the XOR.
+	return (w | (w - every*' ') | ((w ^ every*'"') - every) | ((w ^ every*'\\') - every)) & high
+}
 
 // AppendString appends s as a JSON string in one line. Bytes that are not UTF-8 become
 // U+FFFD: nothing in s can end the string or the line.
 func AppendString(dst, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
+	if Unescaped(s) {
+		return append(append(dst, s...), '"')
+	}
 	from := 0
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -35,9 +66,12 @@ func AppendString(dst, s []byte) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
-// quotedLen returns how many bytes AppendString appends for s in UTF-8.
-func quotedLen(s []byte) int {
+// QuotedLen returns how many bytes AppendString appends for s in UTF-8.
+func QuotedLen(s []byte) int {
 	n := 2 + len(s)
+	if Unescaped(s) {
+		return n
+	}
 	for _, c := range s {
 		switch {
 		case c == '"' || c == '\\':

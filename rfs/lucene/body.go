@@ -105,8 +105,11 @@ Only the size of a number matters here.
 func parseBody(doc []byte, fields int32, t fieldTable, rec *Record, fixed bool) error {
 	p := 0
 	for range fields {
-		head, n := uvarint(doc[p:])
-		if n <= 0 {
+		var head, size uint64
+		n := 1
+		if p < len(doc) && doc[p] < 0x80 {
+			head = uint64(doc[p])
+		} else if head, n = uvarint(doc[p:]); n <= 0 {
 			return codec.Errorf(int64(p), "document ends within the number of a field")
 		}
 		p += n
@@ -114,23 +117,31 @@ func parseBody(doc []byte, fields int32, t fieldTable, rec *Record, fixed bool) 
 		if number >= uint64(len(t)) || t[number] == roleUnknown {
 			return codec.Errorf(int64(p), "field %d is not in the field infos", number)
 		}
-		kind := head & 7
+		what, kind := t[number], head&7
 		if kind > 1 {
 			if p = skipNumber(doc, p, kind, fixed); p < 0 {
 				return codec.Errorf(int64(len(doc)), "document ends within a number of type %d", kind)
 			}
 			continue
 		}
-		size, n := uvarint(doc[p:])
+		n = 1
+		if p < len(doc) && doc[p] < 0x80 {
+			size = uint64(doc[p])
+		} else {
+			size, n = uvarint(doc[p:])
+		}
 		if n <= 0 || size > uint64(len(doc)-p-n) {
 			return codec.Errorf(int64(p), "value of %d bytes, %d left", size, len(doc)-p)
 		}
 		p += n
-		if what := t[number]; what != roleSkip {
-			end := p + int(size)
+		end := p + int(size)
+		switch {
+		case what == roleSource && !rec.HasSource:
+			rec.Source, rec.HasSource = doc[p:end:end], true
+		case what != roleSkip:
 			rec.take(what, kind == 0, doc[p:end:end])
 		}
-		p += int(size)
+		p = end
 	}
 	if p != len(doc) {
 		return codec.Errorf(int64(p), "%d bytes left after the last field", len(doc)-p)
@@ -140,9 +151,6 @@ func parseBody(doc []byte, fields int32, t fieldTable, rec *Record, fixed bool) 
 
 // uvarint reads a variable-length integer of at most 9 bytes; n is 0 when there is none.
 func uvarint(p []byte) (v uint64, n int) {
-	if len(p) > 0 && p[0] < 0x80 {
-		return uint64(p[0]), 1
-	}
 	for shift := 0; n < len(p) && n < 9; shift += 7 {
 		c := p[n]
 		n++

@@ -133,7 +133,8 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	if !r.marks.isLive(doc) {
 		return nil, nil
 	}
-	r.rec = Record{Ordinal: ordinal, Segment: r.cur, DocID: doc}
+	r.rec = Record{} // set in place: a copy takes as long as the rest for short documents
+	r.rec.Ordinal, r.rec.Segment, r.rec.DocID = ordinal, r.cur, doc
 	last := r.i == len(r.chunk.lengths)
 	if r.giant != nil && last {
 		r.giant.fill(&r.rec)

@@ -21,7 +21,7 @@ type documents struct {
 	decoder *doc.Decoder
 	builder *builder       // nil: sources are stored
 	editor  DocumentEditor // nil: documents stay as they are
-	current doc.Document
+	current *doc.Document
 	single  *doc.KeepLast // nil: documents with duplicate keys stay as they are
 	joiner  *joiner       // nil: documents get no join field
 	memory  *allowance    // nil: long documents are not bounded
@@ -51,14 +51,14 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b 
 // of returns the document of a record; keep is false when rules leave it out. A Failure is a document that cannot be
 // sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
 func (s *documents) of(ctx context.Context, rec *lucene.Record) (d *doc.Document, keep bool, failure *doc.Failure, err error) {
-	d = &s.current // copies of it take as long as the rest for small documents
 	if err := s.build(ctx, rec); err != nil {
-		return d, false, nil, err
+		return nil, false, nil, err
 	}
 	failure, err = s.decode(ctx, rec)
 	if err != nil || failure != nil {
-		return d, false, failure, err
+		return nil, false, failure, err
 	}
+	d = s.current
 	s.nameUnplaced(d)
 	before := d.Source
 	if s.single != nil {
@@ -195,7 +195,7 @@ func (s *documents) decode(ctx context.Context, rec *lucene.Record) (failure *do
 	case failure != nil && failure.Reason == doc.TooLarge && s.memory != nil:
 		failure.Detail += "; " + s.memory.bound()
 	case failure == nil && s.decoder.Copied():
-		s.leave(rec, &s.current, stored)
+		s.leave(rec, s.current, stored)
 	}
 	return failure, nil
 }
