@@ -34,13 +34,13 @@ type Flow struct {
 	underWay int
 	epoch    int // counts the halvings
 
-	section section
-	rate    float64 // bytes per second with kept; 0: not measured
-	tries   int     // kind of the try under way, 0: none
-	next    int     // kind of the next
-	fast    bool    // steps double, until the first without a gain
-	hold    int     // sections until the next try
-	pause   int     // how long the next hold is
+	section *section // nil: not begun
+	rate    float64  // bytes per second with kept; 0: not measured
+	tries   int      // kind of the try under way, 0: none
+	next    int      // kind of the next
+	fast    bool     // steps double, until the first without a gain
+	hold    int      // sections until the next try
+	pause   int      // how long the next hold is
 }
 
 // step is a number and a length of requests.
@@ -57,7 +57,9 @@ const (
 	fewerRequests
 )
 
-// section is a part of the time in which throughput is measured.
+// section is a part of the time in which throughput is measured. It begins when as many requests are under way as may be: those
+// that are begun while the number still rises or falls are answered at the speed of another number, so that each step would
+// seem to be a gain.
 type section struct {
 	begin, last time.Time // last: when the number of requests under way has changed
 	area        float64   // requests under way × seconds
@@ -66,11 +68,6 @@ type section struct {
 	bytes     int64 // that the target has taken
 	spent     time.Duration
 	disturbed bool // by an overload
-}
-
-func begun() section {
-	now := time.Now()
-	return section{begin: now, last: now}
 }
 
 // NewFlow returns a Flow that begins with at most firstRequests requests of the full length. The bounds are at least 1.
@@ -107,41 +104,53 @@ func (f *Flow) Shorten(part float64) {
 func (f *Flow) Begin() (end func(taken int, overloaded bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.section.begin.IsZero() {
-		f.section = begun()
-	}
-	f.count(1)
-	epoch, begin := f.epoch, f.section.last
-	return func(taken int, overloaded bool) { f.end(epoch, begin, taken, overloaded) }
+	epoch, begin := f.epoch, time.Now()
+	f.count(begin, 1)
+	s := f.section
+	return func(taken int, overloaded bool) { f.end(epoch, s, begin, taken, overloaded) }
 }
 
-// count changes how many requests are under way. The mutex is held.
-func (f *Flow) count(change int) {
-	now := time.Now()
-	f.section.area += float64(f.underWay) * now.Sub(f.section.last).Seconds()
-	f.section.last = now
+// count changes how many requests are under way, and begins a section. The mutex is held.
+func (f *Flow) count(now time.Time, change int) {
+	before := f.underWay
 	f.underWay += change
+	switch s := f.section; {
+	case s != nil:
+		s.area += float64(before) * now.Sub(s.last).Seconds()
+		s.last = now
+	case f.underWay == int(f.requests):
+		f.section = &section{begin: now, last: now}
+	}
 }
 
-func (f *Flow) end(epoch int, begin time.Time, taken int, overloaded bool) {
+// end counts the answer to a request that was begun in s.
+func (f *Flow) end(epoch int, s *section, begin time.Time, taken int, overloaded bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.count(-1)
-	if s := &f.section; !begin.Before(s.begin) {
+	now := time.Now()
+	f.count(now, -1)
+	if s != nil && s == f.section {
 		s.answers++
 		s.bytes += int64(taken)
-		s.spent += s.last.Sub(begin)
+		s.spent += now.Sub(begin)
 	}
 	switch {
 	case overloaded && epoch == f.epoch:
 		f.halve()
 	case overloaded:
-		f.section.disturbed = true
+		f.disturb()
 	case taken > 0 && f.tries == none && f.requests < f.kept.requests:
 		f.requests = min(f.kept.requests, f.requests+1/f.requests)
+		f.disturb()
+	}
+	f.measure(now)
+}
+
+// disturb makes the section say nothing. The mutex is held.
+func (f *Flow) disturb() {
+	if f.section != nil {
 		f.section.disturbed = true
 	}
-	f.measure()
 }
 
 // halve lowers number and length. The mutex is held.
@@ -150,18 +159,17 @@ func (f *Flow) halve() {
 	f.requests = max(1, math.Floor(f.requests/2))
 	f.bytes = max(min(leastBytes, f.maxBytes), f.bytes/2)
 	f.kept.bytes, f.rate, f.tries, f.fast, f.hold, f.pause = f.bytes, 0, none, false, firstHold, firstHold
-	f.section = begun()
-	f.section.disturbed = true
+	f.section = nil
 }
 
 // measure ends a section when it says enough. The mutex is held.
-func (f *Flow) measure() {
-	took := time.Since(f.section.begin)
-	if took < sectionTime || f.section.answers < 2*int(f.requests) {
+func (f *Flow) measure(now time.Time) {
+	s := f.section
+	if s == nil || now.Sub(s.begin) < sectionTime || s.answers < 2*int(f.requests) {
 		return
 	}
-	s := f.section
-	f.section = begun()
+	took := now.Sub(s.begin)
+	f.section = nil
 	if s.disturbed || s.area < busy*math.Floor(f.requests)*took.Seconds() {
 		return // it says nothing about what the target can do
 	}

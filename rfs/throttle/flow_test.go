@@ -1,20 +1,27 @@
 package throttle
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// flowTarget takes requests side by side at a rate for each, up to a rate of all, and refuses those beyond a number.
+// flowTarget takes requests side by side. At each moment those under way share a rate, up to a rate for each. It refuses
+// those beyond a number.
 type flowTarget struct {
+	delay time.Duration // of each request, before its bytes
+	each  float64       // bytes per second of a request
+	all   float64       // bytes per second
+	most  int           // requests at the same time; 0: any number
+
 	mu       sync.Mutex
-	delay    time.Duration // of each request, besides its bytes
-	each     float64       // bytes per second of a request
-	all      float64       // bytes per second
-	most     int           // requests at the same time; 0: any number
 	underWay int
+	sharing  int           // of those under way, the ones whose delay is over
+	changed  chan struct{} // closed when sharing changes
+	at       time.Time     // of progress
+	progress float64       // bytes of a request that has shared from the beginning
 	taken    int64
 	refused  int
 }
@@ -22,21 +29,55 @@ type flowTarget struct {
 // send takes a request, and returns how much of it.
 func (s *flowTarget) send(bytes int) (taken int, overloaded bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.most > 0 && s.underWay >= s.most {
 		s.refused++
-		s.mu.Unlock()
-		time.Sleep(10 * time.Millisecond)
+		s.sleep(10 * time.Millisecond)
 		return 0, true
 	}
 	s.underWay++
-	took := s.delay + time.Duration(float64(bytes)/min(s.each, s.all/float64(s.underWay))*float64(time.Second))
-	s.mu.Unlock()
-	time.Sleep(took)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.sleep(s.delay)
+	s.share(1)
+	for end := s.progress + float64(bytes); s.progress < end; s.share(0) {
+		wait := time.Duration((end-s.progress)/s.speed()*float64(time.Second)) + 1
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-time.After(wait):
+		case <-changed:
+		}
+		s.mu.Lock()
+	}
+	s.share(-1)
 	s.underWay--
 	s.taken += int64(bytes)
 	return bytes, false
+}
+
+// sleep waits without the mutex.
+func (s *flowTarget) sleep(d time.Duration) {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	time.Sleep(d)
+}
+
+// speed returns the bytes per second of each request that shares.
+func (s *flowTarget) speed() float64 { return min(s.each, s.all/float64(s.sharing)) }
+
+// share brings the progress up to date, then changes how many share. The mutex is held.
+func (s *flowTarget) share(change int) {
+	now := time.Now()
+	if s.sharing > 0 {
+		s.progress += now.Sub(s.at).Seconds() * s.speed()
+	}
+	s.at = now
+	s.sharing += change
+	if change != 0 {
+		if s.changed != nil {
+			close(s.changed)
+		}
+		s.changed = make(chan struct{})
+	}
 }
 
 // run sends for a time and returns the bytes per second of its last half.
@@ -44,14 +85,14 @@ func (s *flowTarget) run(f *Flow, connections int, d time.Duration) float64 {
 	var senders sync.WaitGroup
 	end := time.Now().Add(d)
 	var mu sync.Mutex
-	used := 0
+	used, free := 0, sync.NewCond(&mu)
 	for range connections {
 		senders.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
 			for time.Now().Before(end) {
-				mu.Lock()
 				if used >= f.Requests() {
-					mu.Unlock()
-					time.Sleep(5 * time.Millisecond)
+					free.Wait()
 					continue
 				}
 				used++
@@ -61,9 +102,11 @@ func (s *flowTarget) run(f *Flow, connections int, d time.Duration) float64 {
 				done(taken, overloaded)
 				mu.Lock()
 				used--
-				mu.Unlock()
+				free.Broadcast()
 				if overloaded {
+					mu.Unlock()
 					time.Sleep(100 * time.Millisecond)
+					mu.Lock()
 				}
 			}
 		})
@@ -109,6 +152,36 @@ func TestFlowFollowsTheThroughput(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFlowMeasuresWhatOneNumberBrings: requests that are begun while their number rises to twice as many, or falls, are answered
+// at another speed than those that follow, and prove nothing.
+func TestFlowMeasuresWhatOneNumberBrings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type request struct {
+			answered time.Time
+			end      func(taken int, overloaded bool)
+		}
+		const all = 80 * mb
+		f := NewFlow(32, 5*mb)
+		var requests []request // the first answered first
+		most, begin := 0, time.Now()
+		for time.Since(begin) < time.Minute {
+			for len(requests) < f.Requests() {
+				// Four fill the target. It gives each request the part that was left when it was begun.
+				took := time.Duration(5 * mb * float64(max(len(requests)+1, 4)) / all * float64(time.Second))
+				requests = append(requests, request{time.Now().Add(took), f.Begin()})
+			}
+			slices.SortStableFunc(requests, func(a, b request) int { return a.answered.Compare(b.answered) })
+			time.Sleep(time.Until(requests[0].answered))
+			requests[0].end(5*mb, false)
+			requests = requests[1:]
+			most = max(most, f.Requests())
+		}
+		if most > 8 {
+			t.Errorf("%d requests were tried, twice 4 bring nothing", most)
+		}
+	})
 }
 
 // TestFlowHalvesOnOverload, number and length, once for all that were under way; afterwards both rise again.
