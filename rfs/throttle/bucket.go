@@ -143,7 +143,11 @@ func (b *Bucket) takeSome(ctx context.Context, n int) (int, error) {
 	some := min(n, b.limiter.Burst())
 	r := b.limiter.ReserveN(time.Now(), some)
 	b.mu.Unlock()
-	t := time.NewTimer(r.Delay())
+	delay := r.Delay()
+	if delay <= 0 {
+		return some, nil
+	}
+	t := time.NewTimer(delay)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
