@@ -30,7 +30,7 @@ const (
 // maxWhole bounds files that stay short whatever an index holds, in bytes, by the end of their names. A segment has some
 // dozens of files, and a field with a long name and all its attributes takes 240 bytes of .fnm: 32 MiB are 140,000 of them. A column takes about
 // 100 bytes of .dvm and 21 for each 65,536 values, 1,024 chunks of documents take 42 of .fdm: 8 MiB are those of 3 TB.
-var maxWhole = map[string]int64{".si": 1 << 20, ".cfe": 1 << 20, ".fnm": 32 << 20, ".dvm": 32 << 20, ".dvdm": 32 << 20, ".fdm": 8 << 20, ".vemf": 8 << 20}
+var maxWhole = map[string]int64{".si": 1 << 20, ".cfe": 1 << 20, ".fnm": 32 << 20, ".dvm": 32 << 20, ".dvdm": 32 << 20, ".fdm": 8 << 20, ".vemf": 8 << 20, ".vem": 64 << 20}
 
 // maxCommit bounds segments_N, in bytes: 100,000 segments.
 const maxCommit = 16 << 20

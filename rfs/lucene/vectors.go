@@ -29,11 +29,16 @@ func (v *Values) Vector(ctx context.Context, name string) (*Column, error) {
 	suffix := format + "_" + f.attrs[attrVectorsSuffix]
 	file := v.vectors.parsed[suffix]
 	if file == nil {
-		if !v.has("_" + suffix + ".vemf") {
+		ext := ".vemf"
+		switch {
+		case v.has("_" + suffix + ext):
+		case earlyVectors[format]:
+			ext = ".vem"
+		default:
 			return nil, fmt.Errorf("field %s: vectors of format %q are not known: %w", name, format, fault.ErrUnsupported)
 		}
 		var err error
-		if file, err = v.parseVectors(ctx, suffix); err != nil {
+		if file, err = v.parseVectors(ctx, suffix, ext); err != nil {
 			return nil, err
 		}
 		if v.vectors.parsed == nil {
@@ -57,9 +62,12 @@ func (v *Values) Vector(ctx context.Context, name string) (*Column, error) {
 	return v.vectors.opened[name], nil
 }
 
-// parseVectors opens the files that fields of a format and suffix share.
-func (v *Values) parseVectors(ctx context.Context, suffix string) (*columnFile, error) {
-	meta, err := v.seg.files.core("_" + suffix + ".vemf")
+// earlyVectors are the formats whose metadata has that of the graph in the same file, .vem.
+var earlyVectors = map[string]bool{"Lucene94HnswVectorsFormat": true, "Lucene95HnswVectorsFormat": true}
+
+// parseVectors opens the files that fields of a format and suffix share; ext is that of the metadata.
+func (v *Values) parseVectors(ctx context.Context, suffix, ext string) (*columnFile, error) {
+	meta, err := v.seg.files.core("_" + suffix + ext)
 	if err != nil {
 		return nil, err
 	}

@@ -15,13 +15,32 @@ import (
 
 // vectorShards are shards that real clusters wrote, with a field that has indexed vectors.
 var vectorShards = []struct {
-	name, field, file string
-	documents         int
-	vector            func(n int) []float32
+	name, field, ext string // ext is that of the metadata
+	segment          int    // whose files are damaged
+	documents        int
+	vector           func(n int) []float32
 }{
-	{"8.19.21-flat", "indexed", "_ES813FlatVectorFormat_0", 1, func(int) []float32 { return []float32{0.5, -0.25} }},
-	{"9.5.3-flat", "indexed", "_ES93FlatVectorFormat_0", 1, func(int) []float32 { return []float32{0.5, -0.25} }},
-	{"9.5.3-hnsw", "h", "_ES94HnswScalarQuantizedVectorsFormat_0", 20, func(n int) []float32 { return []float32{1, float32(n), 2.5, 0.1} }},
+	{"8.6.2-hnsw", "options", ".vem", 1, 30, sampleVector},
+	{"8.11.4-hnsw", "options", ".vem", 1, 30, sampleVector},
+	{"8.19.21-flat", "indexed", ".vemf", 0, 1, func(int) []float32 { return []float32{0.5, -0.25} }},
+	{"9.5.3-flat", "indexed", ".vemf", 0, 1, func(int) []float32 { return []float32{0.5, -0.25} }},
+	{"9.5.3-hnsw", "h", ".vemf", 0, 20, func(n int) []float32 { return []float32{1, float32(n), 2.5, 0.1} }},
+}
+
+// sampleVector is what testing/snapgen sends; the first document was written again, behind the others.
+func sampleVector(n int) []float32 {
+	seed, v := (n+1)%30, make([]float32, 5)
+	for i := range v {
+		v[i] = float32((seed*7+i*13)%29-11)/7 + 0.001*float32(i)
+	}
+	return v
+}
+
+// vectorFile returns the name of the files of a field without their ends.
+func vectorFile(t testing.TB, s *Segment, field string) string {
+	t.Helper()
+	attrs := fieldsOf(t, s).byName[field].attrs
+	return "_" + attrs[attrVectors] + "_" + attrs[attrVectorsSuffix]
 }
 
 func vectorDir(t testing.TB, name string) mapDir {
@@ -88,7 +107,7 @@ func TestEveryFlippedByteOfVectorsIsAnError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, flips := commit.Segments[0], 0
+			s, flips := commit.Segments[c.segment], 0
 			fi := fieldsOf(t, s)
 			read := func() error {
 				_, err := (&Values{storedDoc: storedDoc{seg: s, infos: fi}}).Vector(t.Context(), c.field)
@@ -97,8 +116,8 @@ func TestEveryFlippedByteOfVectorsIsAnError(t *testing.T) {
 			if err := read(); err != nil {
 				t.Fatal(err)
 			}
-			for _, ext := range []string{".vemf", ".vec"} {
-				src, err := s.files.core(c.file + ext)
+			for _, ext := range []string{c.ext, ".vec"} {
+				src, err := s.files.core(vectorFile(t, s, c.field) + ext)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -118,7 +137,7 @@ func TestVectorsOfOtherFormatsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	fi := fieldsOf(t, commit.Segments[0])
-	fi.byName["indexed"].attrs[attrVectors] = "Lucene94HnswVectorsFormat"
+	fi.byName["indexed"].attrs[attrVectors] = "Lucene92HnswVectorsFormat"
 	_, err = (&Values{storedDoc: storedDoc{seg: commit.Segments[0], infos: fi}}).Vector(t.Context(), "indexed")
 	if !errors.Is(err, fault.ErrUnsupported) {
 		t.Error(err)
@@ -132,9 +151,9 @@ func FuzzVectors(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		s := commit.Segments[0]
-		v := fieldsOf(f, s).byName[c.field].vector
-		f.Add(wholeFile(f, s, c.file+".vemf"), wholeFile(f, s, c.file+".vec"), int32(s.MaxDoc), v.Dimension, v.Floats)
+		s := commit.Segments[c.segment]
+		v, file := fieldsOf(f, s).byName[c.field].vector, vectorFile(f, s, c.field)
+		f.Add(wholeFile(f, s, file+c.ext), wholeFile(f, s, file+".vec"), int32(s.MaxDoc), v.Dimension, v.Floats)
 	}
 	f.Fuzz(func(t *testing.T, vemf, vec []byte, maxDoc, dimension int32, floats bool) {
 		if maxDoc < 0 || int(maxDoc) > 1024*len(vec) {

@@ -226,15 +226,17 @@ func (n *Node) PID() int {
 	return n.process.cmd.Process.Pid
 }
 
-// Versions lists what Boot knows to assemble.
+// Versions lists what Boot knows to assemble, but for versions that only fixtures are made with.
 func Versions(product string) []string {
 	var all []string
 	switch product {
 	case "opensearch":
 		all = []string{"1.3.14", "2.19.4", "3.8.0"}
 	case "elasticsearch":
-		for v := range recipes {
-			all = append(all, v)
+		for v, r := range recipes {
+			if !r.rare {
+				all = append(all, v)
+			}
 		}
 	}
 	slices.Sort(all)

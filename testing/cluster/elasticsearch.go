@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,7 @@ type recipe struct {
 	low, high int      // JDK versions
 	java      []string // further options of the JVM
 	transport string   // name of the setting for the transport port
+	rare      bool     // only fixtures are made with it
 }
 
 func plugins(version string, names ...string) []coordinate {
@@ -63,9 +65,21 @@ var recipes = map[string]recipe{
 		artifacts: plugins("7.17.29", "transport-netty4-client", "parent-join-client", "reindex-client"),
 		program:   "v7", low: 17, high: 20, transport: "transport.port",
 	},
+	"8.6.2": {
+		artifacts: []coordinate{"org.elasticsearch.distribution.integ-test-zip:elasticsearch:8.6.2:zip"}, zip: true, rare: true,
+		low: 17, high: 20, transport: "transport.port",
+	},
+	"8.11.4": {
+		artifacts: []coordinate{"org.elasticsearch.distribution.integ-test-zip:elasticsearch:8.11.4:zip"}, zip: true, rare: true,
+		low: 17, high: 21, transport: "transport.port",
+	},
 	"8.19.21": {
 		artifacts: []coordinate{"org.elasticsearch.distribution.integ-test-zip:elasticsearch:8.19.21:zip"}, zip: true,
 		low: 17, high: 24, transport: "transport.port",
+	},
+	"9.0.8": {
+		artifacts: []coordinate{"org.elasticsearch.distribution.integ-test-zip:elasticsearch:9.0.8:zip"}, zip: true, rare: true,
+		low: 21, high: 99, transport: "transport.port",
 	},
 	"9.5.3": {
 		artifacts: append(plugins("9.5.3", "transport-netty4"), "org.elasticsearch.test:framework:9.5.3"),
@@ -233,6 +247,9 @@ func (s *spec) distribution(n *Node, dist, java string) (*launch, error) {
 	if err := os.CopyFS(conf, filesWithout{sub, []string{"elasticsearch.yml"}}); err != nil {
 		return nil, err
 	}
+	if err := withoutLogs(filepath.Join(conf, "jvm.options")); err != nil {
+		return nil, err
+	}
 	lines := append(s.config(n), fmt.Sprintf("transport.port: %d", s.place.transport), "discovery.type: single-node", "xpack.security.enabled: false")
 	for _, kv := range s.settings {
 		k, v, _ := strings.Cut(kv, "=")
@@ -249,4 +266,15 @@ func (s *spec) distribution(n *Node, dist, java string) (*launch, error) {
 		env: []string{"HOME=" + n.Dir, "ES_PATH_CONF=" + conf, "ES_JAVA_HOME=" + java, "ES_TMPDIR=" + filepath.Join(n.Dir, "tmp"),
 			"ES_JAVA_OPTS=-Xms" + s.heap + " -Xmx" + s.heap},
 	}, nil
+}
+
+// withoutLogs takes the log of the garbage collector out of a file of options: it would be written below the distribution, where servers
+// may not write.
+func withoutLogs(name string) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(strings.SplitAfter(string(b), "\n"), func(line string) bool { return strings.Contains(line, "-Xlog:gc") })
+	return os.WriteFile(name, []byte(strings.Join(kept, "")), 0o644)
 }

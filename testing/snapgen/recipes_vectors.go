@@ -11,6 +11,13 @@ import (
 // vectorRecipes make indices with indexed vectors, which lie in files of their own, and with sparse ones.
 func vectorRecipes() []recipe {
 	var all []recipe
+	for _, version := range []string{"8.6.2", "8.11.4"} {
+		all = append(all, recipe{
+			name: version + "-indexed-vectors", holds: "synthetic sources: indexed dense vectors in the formats of Lucene 9.4 to 9.8",
+			onDemand: true, // likewise
+			make:     func(ctx context.Context, l *lab) error { return makeEarlyVectors(ctx, l, version) },
+		})
+	}
 	for _, version := range []string{"8.19.21", "9.5.3"} {
 		all = append(all, recipe{
 			name: version + "-indexed-vectors", holds: "indexed dense vectors in every format, sparse ones; sources synthetic, and stored without vectors",

@@ -38,7 +38,7 @@ type Header struct {
 // for header and footer, are little-endian: codecs of Lucene 9 and later and those of
 // plug-ins made for it. The product version does not determine it: one commit can have both.
 func LittleEndian(codec string) bool {
-	for _, p := range []string{"ZstdStoredFields", "CustomStoredFields", "QatStoredFields", "ES87TSDB", "ES819TSDB", "ES95TSDB", "ES93BFloat16FlatVectors"} {
+	for _, p := range []string{"ZstdStoredFields", "CustomStoredFields", "QatStoredFields", "ES87TSDB", "ES819TSDB", "ES95TSDB", "ES93BFloat16FlatVectors", "lucene94Hnsw"} {
 		if strings.HasPrefix(codec, p) {
 			return true
 		}
