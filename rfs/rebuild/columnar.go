@@ -59,7 +59,7 @@ func (c columnar) layers(ctx context.Context, s *segment, f *node) ([]layer, str
 	switch {
 	case f.kind == "keyword" || f.kind == "text" || f.kind == "ip":
 		return s.slotLayers(ctx, f)
-	case f.kind == "flattened" && f.params.Properties == nil:
+	case f.kind == "flattened":
 		return s.keyedSlotLayers(ctx, f)
 	case unknownColumnar[f.kind]:
 		return nil, "the type is not known in this mode", nil

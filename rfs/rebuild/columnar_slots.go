@@ -160,19 +160,20 @@ func (v *values) null() error {
 type keyedSlots struct {
 	*slots
 	ignored *blobs // nil when nothing was
+	mapped  mappedKeys
 }
 
-// keyedSlotLayers are those of an object whose leaves have no mapping.
+// keyedSlotLayers are those of an object whose leaves have no mapping, but for some keys.
 func (s *segment) keyedSlotLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	l, err := s.slotsOf(ctx, f.path+suffixKeyed)
 	if err != nil {
 		return nil, "", err
 	}
 	ignored, err := s.blobsOf(ctx, f.path+suffixKeyedIgnored)
-	if err != nil || l == nil && ignored == nil {
+	if err != nil || l == nil && ignored == nil && len(f.children) == 0 {
 		return nil, "", err
 	}
-	return []layer{&keyedSlots{l, ignored}}, "", nil
+	return []layer{&keyedSlots{l, ignored, mappedKeys{nodes: f.children}}}, "", nil
 }
 
 func (l *keyedSlots) load(ctx context.Context, s *segment, out *values) error {
@@ -208,9 +209,6 @@ func (l *keyedSlots) load(ctx context.Context, s *segment, out *values) error {
 			return err
 		}
 	}
-	if len(found) == 0 {
-		return nil
-	}
 	leaves := make([]flatLeaf, 0, len(found))
 	for path, values := range found {
 		leaves = append(leaves, flatLeaf{strings.Split(path, "."), values})
@@ -218,7 +216,7 @@ func (l *keyedSlots) load(ctx context.Context, s *segment, out *values) error {
 	slices.SortFunc(leaves, func(a, b flatLeaf) int {
 		return compareJava(strings.Join(a.parts, "."), strings.Join(b.parts, "."))
 	})
-	return writeLeaves(out, leaves)
+	return l.mapped.write(ctx, s, out, leaves)
 }
 
 // eachKeyedSlot calls yield for each of some keyed slots; the value of null is nil.

@@ -160,6 +160,7 @@ func (n *node) walkFields(nested bool, yield func(f *node, nested bool)) {
 	for _, c := range n.children {
 		if !c.object {
 			yield(c, nested)
+			continue
 		}
 		c.walkFields(nested || c.kind == "nested", yield)
 	}

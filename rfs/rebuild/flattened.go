@@ -25,6 +25,7 @@ type flattened struct {
 	ignored *blobs // nil when they are stored
 	stored  string // name of the stored field of what was ignored
 	orders  *blobs
+	mapped  mappedKeys
 	pairs   []pair
 	size    int // what pairs and what is made of them take, in bytes
 }
@@ -37,15 +38,12 @@ type pair struct {
 	path, value string
 }
 
-// flattenedLayers are those of an object whose leaves have no mapping.
+// flattenedLayers are those of an object whose leaves have no mapping, but for some keys.
 func (s *segment) flattenedLayers(ctx context.Context, f *node) ([]layer, string, error) {
-	switch {
-	case !f.params.columns():
+	if !f.params.columns() {
 		return nil, "", nil // in _ignored_source
-	case f.params.Properties != nil:
-		return nil, "parts of it have a mapping of their own", nil
 	}
-	l := &flattened{stored: f.path + suffixKeyedIgnored}
+	l := &flattened{stored: f.path + suffixKeyedIgnored, mapped: mappedKeys{nodes: f.children}}
 	var err error
 	for name, to := range map[string]**blobs{suffixKeyed: &l.blobs, suffixKeyedIgnored: &l.ignored, suffixOffsets: &l.orders} {
 		if *to, err = s.blobsOf(ctx, f.path+name); err != nil {
@@ -67,22 +65,70 @@ func (l *flattened) load(ctx context.Context, s *segment, out *values) error {
 	// Values are sorted as bytes, those that were ignored among them: a path ends before a longer one begins.
 	slices.SortFunc(l.pairs, func(a, b pair) int { return strings.Compare(a.path+"\x00"+a.value, b.path+"\x00"+b.value) })
 	orders, err := l.readOrders(ctx, s, out.most)
-	if err != nil || len(l.pairs) == 0 && len(orders) == 0 {
+	if err != nil {
 		return err
 	}
 	leaves, err := l.leaves(orders)
 	if err != nil {
 		return err
 	}
-	return writeLeaves(out, leaves)
+	return l.mapped.write(ctx, s, out, leaves)
 }
 
-// writeLeaves adds an object of sorted leaves.
-func writeLeaves(out *values, leaves []flatLeaf) error {
+// mappedKeys are the keys of a flattened object that have a mapping: fields of their own, under the rest of their path.
+type mappedKeys struct {
+	nodes []*node // by path
+	v     values
+	b     []byte
+}
+
+// write adds an object of sorted leaves and, behind them, the keys that have a mapping. Without any, none is added.
+func (m *mappedKeys) write(ctx context.Context, s *segment, out *values, leaves []flatLeaf) error {
+	taken := map[string]bool{}
+	m.b = m.b[:0]
+	for _, n := range m.nodes {
+		l := s.leaves[n.path]
+		if l == nil {
+			continue
+		}
+		mark := len(m.b)
+		m.b = append(appendText(append(m.b, ','), []byte(n.leaf)), ':')
+		b, some, err := s.appendLeaf(ctx, m.b, l, &m.v)
+		if err == nil {
+			err = fits(len(b), out.most)
+		}
+		if err != nil {
+			return err
+		}
+		if m.b = b; !some {
+			m.b = b[:mark]
+			continue
+		}
+		taken[n.leaf] = true
+	}
+	if len(leaves) == 0 {
+		if len(m.b) == 0 {
+			return nil
+		}
+		if err := out.next(); err != nil {
+			return err
+		}
+		out.b = append(append(append(out.b, '{'), m.b[1:]...), '}')
+		return nil
+	}
+	if err := writeLeaves(out, leaves, taken); err != nil {
+		return err
+	}
+	out.b = append(append(out.b[:len(out.b)-1], m.b...), '}')
+	return nil
+}
+
+// writeLeaves adds an object of sorted leaves; taken are keys that follow.
+func writeLeaves(out *values, leaves []flatLeaf, taken map[string]bool) error {
 	if err := out.next(); err != nil {
 		return err
 	}
-	w := flatWriter{out: append(out.b, '{')}
+	w := flatWriter{out: append(out.b, '{'), taken: taken}
 	for i, leaf := range leaves {
 		var next []string
 		if i+1 < len(leaves) {
@@ -221,12 +267,14 @@ type flatWriter struct {
 	last string            // the leaf that was written last into an object
 	some bool              // a leaf has been written
 	keys []map[string]bool // the keys of each open object, of the outermost first
+
+	taken map[string]bool // keys that the outermost object gets by other means
 }
 
 func (w *flatWriter) write(leaf flatLeaf, next []string) error {
 	prefix := leaf.parts[len(w.open) : len(leaf.parts)-1]
 	name := leaf.parts[len(leaf.parts)-1]
-	if len(prefix) > 0 && w.some && (prefix[0] == w.last || w.has(prefix[0])) {
+	if len(prefix) > 0 && (w.some && prefix[0] == w.last || w.has(prefix[0])) {
 		name = strings.Join(leaf.parts[len(w.open):], ".")
 	} else {
 		for _, p := range prefix {
@@ -256,9 +304,9 @@ func (w *flatWriter) write(leaf flatLeaf, next []string) error {
 }
 
 // has reports whether the innermost open object has a key. Of foo, foo!, foo.bar the cluster itself writes foo twice, which no
-// reader of JSON keeps: here the last one keeps its dot.
+// reader of JSON keeps: here the last one keeps its dot. So does foo.bar where foo has a mapping.
 func (w *flatWriter) has(name string) bool {
-	return len(w.keys) > len(w.open) && w.keys[len(w.open)][name]
+	return len(w.keys) > len(w.open) && w.keys[len(w.open)][name] || len(w.open) == 0 && w.taken[name]
 }
 
 // key begins a member.
@@ -271,7 +319,7 @@ func (w *flatWriter) key(name string) error {
 		keys = map[string]bool{}
 		w.keys[len(w.open)] = keys
 	}
-	if keys[name] {
+	if keys[name] || len(w.open) == 0 && w.taken[name] {
 		return &Unknown{Reason: "its source has a key twice"}
 	}
 	keys[name] = true

@@ -14,6 +14,7 @@ import (
 type node struct {
 	path, leaf string
 	object     bool
+	key        bool   // of a flattened object
 	kind       string // type of a field; of an object "", "nested" or "passthrough"
 	params     params
 	children   []*node // by path
@@ -46,7 +47,6 @@ type params struct {
 
 	Source          SourceFilter `json:"_source"` // of the root
 	IncludeInParent flexible     `json:"include_in_parent"`
-	IncludeInRoot   flexible     `json:"include_in_root"`
 }
 
 // names is a list of names that a mapping holds as a string or an array.
@@ -151,7 +151,14 @@ func (n *node) parseChildren(prefix string, depth int) error {
 			if err := child.parseMulti(); err != nil {
 				return err
 			}
+			if child.kind != "flattened" {
+				break
+			}
+			if err := child.parseChildren(child.path+".", depth+1); err != nil { // the keys that have a mapping
+				return err
+			}
 		}
+		child.key = n.kind == "flattened"
 		n.children = append(n.children, child)
 	}
 	slices.SortFunc(n.children, func(a, b *node) int { return compareJava(a.path, b.path) })

@@ -71,15 +71,14 @@ func (s *segment) readChildren(ctx context.Context, v *lucene.Values) error {
 	return nil
 }
 
-// nestedNode returns the object that the current nested document is one of.
+// nestedNode returns the object that the current nested document is one of. Where outer documents include the values of inner ones,
+// values tell nothing.
 func (s *segment) nestedNode(ctx context.Context) (*node, error) {
-	for _, n := range s.nested {
-		if n.params.IncludeInParent || n.params.IncludeInRoot {
-			return nil, &Unknown{Field: n.path, Type: n.kind, Reason: "its values lie in the outer document, too"}
-		}
-	}
 	if len(s.nested) == 1 {
 		return s.nested[0], nil
+	}
+	if slices.ContainsFunc(s.nested, func(n *node) bool { return bool(n.params.IncludeInParent) }) {
+		return s.indexedPath(ctx)
 	}
 	s.probing = true
 	defer func() { s.probing = false }()

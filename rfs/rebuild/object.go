@@ -140,15 +140,19 @@ func unwrap(b []byte) ([]byte, error) {
 
 // leaf appends the values of a field.
 func (s *segment) leaf(ctx context.Context, dst []byte, n *node) ([]byte, bool, error) {
-	l := s.leaves[n.path]
+	return s.appendLeaf(ctx, dst, s.leaves[n.path], &s.scratch)
+}
+
+// appendLeaf appends the values of a field, which are gathered in v.
+func (s *segment) appendLeaf(ctx context.Context, dst []byte, l *leaf, v *values) ([]byte, bool, error) {
 	if l.unknown != "" {
 		return dst, false, s.refuse(ctx, l)
 	}
-	s.scratch.reset(s.most)
+	v.reset(s.most)
 	for _, layer := range l.layers {
-		err := layer.load(ctx, s, &s.scratch)
+		err := layer.load(ctx, s, v)
 		if err == nil {
-			err = fits(len(s.scratch.b), s.most)
+			err = fits(len(v.b), s.most)
 		}
 		if err != nil {
 			if u, ok := errors.AsType[*Unknown](err); ok && u.Field == "" {
@@ -157,7 +161,6 @@ func (s *segment) leaf(ctx context.Context, dst []byte, n *node) ([]byte, bool, 
 			return nil, false, err
 		}
 	}
-	v := &s.scratch
 	switch {
 	case v.n == 0 && !v.array:
 		return dst, false, nil

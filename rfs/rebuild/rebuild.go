@@ -266,7 +266,7 @@ func (s *segment) bindLeaf(ctx context.Context, f *node) error {
 
 // mentioned reports whether the segment knows any field in which values of f can lie.
 func (s *segment) mentioned(f *node) bool {
-	for _, x := range append([]*node{f}, f.multi...) {
+	for _, x := range slices.Concat([]*node{f}, f.multi, f.children) {
 		for _, name := range append(s.dialect.claims(x), x.path) {
 			if known, _ := s.values.Has(name); known {
 				return true

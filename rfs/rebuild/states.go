@@ -60,11 +60,16 @@ func states(mapping json.RawMessage, understood func(*node) bool) ([]FieldState,
 // states returns how well each field is rebuilt: exactly, when it is understood, or not at all.
 func (n *node) states(understood func(*node) bool) (all []FieldState) {
 	n.walk(func(f *node) {
-		state := Lost
-		if understood(f) {
-			state = Exact
+		x := FieldState{Field: f.path, Type: f.kind, State: Lost}
+		switch {
+		case understood(f) && f.key && f.params.Normalizer != "" && f.params.Normalizer != "lowercase":
+			x.State = Normal // the cluster answers without it
+		case understood(f):
+			x.State = Exact
+		case f.key:
+			x.Note = "documents arrive without it, as the cluster answers them"
 		}
-		all = append(all, FieldState{Field: f.path, Type: f.kind, State: state})
+		all = append(all, x)
 	})
 	return all
 }

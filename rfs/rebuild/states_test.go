@@ -150,6 +150,18 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// TestStatesOfMappedKeys: keys of a flattened object are fields of their own; of some nothing is kept.
+func TestStatesOfMappedKeys(t *testing.T) {
+	got, err := rebuild.States(json.RawMessage(`{"properties":{"f":{"type":"flattened","properties":{"a.b":{"type":"long"},"c":{"type":"keyword","doc_values":false},
+		"d":{"type":"keyword","normalizer":"own"},"e":{"type":"keyword","normalizer":"lowercase"},"t":{"type":"text"}}}}}`))
+	want := []rebuild.FieldState{{Field: "f", Type: "flattened", State: rebuild.Exact}, {Field: "f.a.b", Type: "long", State: rebuild.Exact},
+		{Field: "f.c", Type: "keyword", State: rebuild.Lost, Note: "documents arrive without it, as the cluster answers them"},
+		{Field: "f.d", Type: "keyword", State: rebuild.Normal}, {Field: "f.e", Type: "keyword", State: rebuild.Exact}, {Field: "f.t", Type: "text", State: rebuild.Exact}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestStatesOfColumnarIndices: fields have the states that they have in other synthetic sources, whatever their doc values are
 // asked to be; a source that was made when documents were indexed has all of them.
 func TestStatesOfColumnarIndices(t *testing.T) {

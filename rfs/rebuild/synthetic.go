@@ -103,10 +103,13 @@ func momentsOf(f *node, format dateFormat) renderNumber {
 
 // understood reports whether the values of a field can be rebuilt.
 func understood(f *node) bool {
+	if f.key && f.kind != "text" && !f.params.columns() && !bool(f.params.Store) {
+		return false // kept nowhere
+	}
 	switch f.kind {
 	case "alias", "long", "integer", "short", "byte", "double", "float", "half_float", "boolean", "geo_point", "ip", "keyword", "text":
 		return true
-	case "completion", "sparse_vector", "unsigned_long":
+	case "flattened", "completion", "sparse_vector", "unsigned_long":
 		return true
 	case "match_only_text", "wildcard", "version", "aggregate_metric_double", "histogram", "geo_shape", "rank_feature", "rank_features":
 		return true
@@ -118,8 +121,6 @@ func understood(f *node) bool {
 	case "dense_vector", "rank_vectors":
 		_, width := f.params.elements()
 		return width > 0
-	case "flattened":
-		return f.params.Properties == nil
 	case "date", "date_nanos", "date_range":
 		return parseDateFormat(f.params.Format) != nil
 	case "binary", "long_range", "integer_range", "double_range", "float_range", "ip_range":
@@ -157,8 +158,8 @@ func (synthetic) layers(ctx context.Context, s *segment, f *node) ([]layer, stri
 		}
 		return s.termLayers(ctx, f, func(dst, v []byte) []byte { dst, _ = appendIP(dst, v); return dst }, bad)
 	case "keyword":
-		if originals, unknown := keepsOriginal(f, s.created); originals || unknown != "" {
-			return nil, unknown, nil // in _ignored_source
+		if keepsOriginal(f, s.created) {
+			return nil, "", nil // in _ignored_source
 		}
 		return s.keywordLayers(ctx, f)
 	case "text", "match_only_text":
@@ -203,25 +204,17 @@ func (synthetic) source(ctx context.Context, s *segment, dst []byte) ([]byte, er
 	return body, err
 }
 
-// The versions that decide what becomes of a keyword with a normalizer: before the first its original is always kept, from
-// the second on it is not where the normalizer is the plain one for lower case. What those between do is not known.
+// Nodes before 9.3 keep the original of every keyword with a normalizer beside its column; later ones do not where the normalizer is the
+// plain one for lower case. An index that was created between keepsOriginals and skipsOriginals can have both: what was kept wins.
 const (
 	keepsOriginals = 9_000_000
-	skipsOriginals = 9_111_000
+	skipsOriginals = 9_040_000
 )
 
-// keepsOriginal reports whether a keyword keeps what its normalizer changes beside its column; unknown says why that is not
-// known.
-func keepsOriginal(f *node, created int64) (originals bool, unknown string) {
-	switch {
-	case f.params.Normalizer == "" || bool(f.params.SkipOriginal):
-		return false, ""
-	case created < keepsOriginals:
-		return true, ""
-	case created < skipsOriginals:
-		return false, "a normalizer in an index of this version is not known"
-	}
-	return f.params.Normalizer != "lowercase", ""
+// keepsOriginal reports whether a keyword keeps what its normalizer changes beside its column, in _ignored_source. Of keys of flattened
+// objects nothing is kept.
+func keepsOriginal(f *node, created int64) bool {
+	return f.params.Normalizer != "" && !bool(f.params.SkipOriginal) && !f.key && (f.params.Normalizer != "lowercase" || created < keepsOriginals)
 }
 
 // binaryLayers are those of types whose values lie in bytes.
@@ -348,6 +341,24 @@ func (s *segment) keywordLayers(ctx context.Context, f *node) ([]layer, string, 
 	return s.termLayers(ctx, f, appendUTF8, original)
 }
 
+// firstOf is a text that a version before 9.3 stored, which later ones rebuild from other places.
+type firstOf struct {
+	text storedText
+	rest []layer
+}
+
+func (l firstOf) load(ctx context.Context, s *segment, out *values) error {
+	if len(s.stored[l.text.name]) > 0 {
+		return l.text.load(ctx, s, out)
+	}
+	for _, x := range l.rest {
+		if err := x.load(ctx, s, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // textLayers: text that is stored or has doc values, or what is kept for the purpose and a keyword below it.
 func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, error) {
 	original, err := s.originalLayer(ctx, f)
@@ -364,18 +375,66 @@ func (s *segment) textLayers(ctx context.Context, f *node) ([]layer, string, err
 		}
 		return s.termLayers(ctx, f, appendUTF8, original)
 	}
+	found, unknown, err := s.keywordsOf(ctx, f)
+	switch {
+	case unknown != "" || err != nil:
+		return nil, unknown, err
+	case len(found) == 0:
+		return []layer{storedText{name: f.path}, original}, "", nil
+	}
+	return []layer{firstOf{storedText{name: f.path}, append([]layer{original}, found...)}}, "", nil
+}
+
+// keywordsOf returns where the keyword below a text holds its values; nothing when none does. Nodes before 9.3 take one without a normalizer,
+// later ones the first. Where both can have written, it is the one with more values: an earlier node kept all of the one, a later one all of
+// the other.
+func (s *segment) keywordsOf(ctx context.Context, f *node) (found []layer, unknown string, err error) {
+	var normalized []layer
 	for _, m := range f.multi {
-		if m.kind != "keyword" || !bool(m.params.Store) && !m.params.columns() {
-			continue
-		}
-		switch originals, unknown := keepsOriginal(m, s.created); {
-		case unknown != "":
-			return nil, unknown, nil
-		case originals:
+		if m.kind != "keyword" || !bool(m.params.Store) && !m.params.columns() || keepsOriginal(m, s.created) {
 			continue
 		}
 		layers, unknown, err := s.keywordLayers(ctx, m)
-		return append([]layer{original}, layers...), unknown, err
+		switch {
+		case unknown != "" || err != nil:
+			return nil, unknown, err
+		case m.params.Normalizer == "" && len(normalized) > 0:
+			return []layer{&fullest{of: [2][]layer{layers, normalized}}}, "", nil
+		case m.params.Normalizer == "" || s.created >= skipsOriginals:
+			return layers, "", nil
+		case len(normalized) == 0:
+			normalized = layers
+		}
 	}
-	return []layer{storedText{name: f.path}, original}, "", nil
+	return normalized, "", nil
+}
+
+// fullest is a field whose values lie in one of two places: in the first, unless the second has more of them.
+type fullest struct {
+	of [2][]layer
+	v  [2]values
+}
+
+func (l *fullest) load(ctx context.Context, s *segment, out *values) error {
+	for i := range l.of {
+		l.v[i].reset(out.most)
+		for _, x := range l.of[i] {
+			if err := x.load(ctx, s, &l.v[i]); err != nil {
+				return err
+			}
+		}
+	}
+	v := &l.v[0]
+	if l.v[1].n > v.n {
+		v = &l.v[1]
+	}
+	if v.n == 0 {
+		return nil
+	}
+	if err := out.next(); err != nil {
+		return err
+	}
+	out.b = append(out.b, v.b...)
+	out.n += v.n - 1
+	return nil
 }

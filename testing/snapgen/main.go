@@ -86,7 +86,7 @@ func (r recipe) String() string {
 
 // recipes lists all recipes by name.
 func recipes() []recipe {
-	all := slices.Concat(basicRecipes(), historyRecipes(), sourceRecipes(), stateRecipes(), upgradeRecipes(), storageRecipes(), remoteRecipes(), demoRecipes(), rebuildRecipes(), typeRecipes(), vectorRecipes(), switchedOffRecipes(), oldRecipes())
+	all := slices.Concat(basicRecipes(), historyRecipes(), sourceRecipes(), stateRecipes(), upgradeRecipes(), storageRecipes(), remoteRecipes(), demoRecipes(), rebuildRecipes(), innerRecipes(), typeRecipes(), vectorRecipes(), switchedOffRecipes(), oldRecipes())
 	slices.SortFunc(all, func(a, b recipe) int { return strings.Compare(a.name, b.name) })
 	return all
 }

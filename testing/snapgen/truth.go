@@ -56,7 +56,7 @@ func (l *lab) dump(ctx context.Context, indices string) ([]document, error) {
 	if l.node.Product == "elasticsearch" && strings.HasPrefix(l.node.Version, "2.") {
 		query = `{"size":200,"fields":["_source","_routing","_parent"],"query":{"match_all":{}},"sort":["_doc"]}`
 	}
-	if l.node.Product == "elasticsearch" && strings.HasPrefix(l.node.Version, "9.") { // since 9.2 answers lack vectors unless asked
+	if l.node.Product == "elasticsearch" && l.node.Version >= "9.2" { // since 9.2 answers lack vectors unless asked
 		query = `{"size":200,"_source":{"exclude_vectors":false},"query":{"match_all":{}},"sort":["_doc"]}`
 	}
 	var p page
