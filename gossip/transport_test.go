@@ -275,7 +275,7 @@ func FuzzFirstFrame(f *testing.F) {
 		defer far.Close()
 		tr := &transport{}
 		c := tr.limit(near, func() {})
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		go func() {
 			defer far.Close()

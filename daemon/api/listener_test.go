@@ -24,7 +24,7 @@ import (
 // answered sends a request over a raw connection and returns the status line, "" when the connection is closed.
 func answered(t *testing.T, conn net.Conn, request string) string {
 	t.Helper()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, request); err != nil {
@@ -163,7 +163,7 @@ func TestASilentHandshakeEnds(t *testing.T) {
 	if got := answered(t, conn, "\x16"); got != "" {
 		t.Errorf("%q", got)
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("it ended after %v", took)
 	}
 }

@@ -249,7 +249,7 @@ func keep(t *testing.T, ctx context.Context, b *browser.Browser, name string) {
 
 // TestFailedIndicesAreShownHoweverManyThereAre: of more indices than the page has rows, those that failed are not cut off.
 func TestFailedIndicesAreShownHoweverManyThereAre(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	b := chromium(t, ctx)
 	r := migration(0.3)
@@ -301,7 +301,7 @@ func TestFailedIndicesAreShownHoweverManyThereAre(t *testing.T) {
 
 // TestThePageShowsTwoThousandIndices: 5,000 shards, 750 indices with five. All have a row, each shard a cell, and a change arrives.
 func TestThePageShowsTwoThousandIndices(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	b := chromium(t, ctx)
 	r := migration(0.3)
@@ -335,7 +335,7 @@ func TestThePageShowsTwoThousandIndices(t *testing.T) {
 }
 
 func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	b := chromium(t, ctx)
 	s := newSite(t, migration(0.3), []status.Event{

@@ -272,7 +272,7 @@ func oneCreates(t *testing.T, n *cluster.Node, version string) {
 	if created.Load() != 1 || failed.Load() != 0 {
 		t.Errorf("%d created, %d failed", created.Load(), failed.Load())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
