@@ -69,7 +69,7 @@ func TestNoSourceInjectsABulkAction(t *testing.T) {
 					return
 				}
 				d.Index = []byte("hostile")
-				must(t, loader.Add(context.Background(), &d))
+				must(t, loader.Add(context.Background(), d))
 			}
 			for i, s := range hostileSources() {
 				send(fmt.Sprintf("bad-%d", i), s)
