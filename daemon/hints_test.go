@@ -105,7 +105,7 @@ func rateTold(w *fakeWorker) int64 {
 }
 
 // TestAProposedNumberOnlyShrinksAndTheOperatorsCounts: a hint may take workers away from a node that chooses itself; it adds none, and changes
-// nothing where somebody has said a number.
+// nothing where an operator has given a number.
 func TestAProposedNumberOnlyShrinksAndTheOperatorsCounts(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -184,7 +184,7 @@ func TestANodeIsDrainedByItsNameAndResumed(t *testing.T) {
 	n := runNode(t, Config{Name: "n1", Workers: 2, Fleet: f, Peers: f}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 2)
 	if err := n.order(t, "drain", nil, "n3"); !isConfig(err) || !strings.Contains(err.Error(), "other") {
-		t.Errorf("a name that nobody has: %v", err)
+		t.Errorf("a name of no node: %v", err)
 	}
 	if err := n.order(t, "drain", nil, "other"); err != nil {
 		t.Fatal(err)

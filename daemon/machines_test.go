@@ -46,8 +46,8 @@ func TestANodeWithoutWorkersOnlyReports(t *testing.T) {
 	})
 }
 
-// TestALeaseThatNobodyRenewsIsReported: the machine of a worker died, and no worker is free to take its item.
-func TestALeaseThatNobodyRenewsIsReported(t *testing.T) {
+// TestALeaseThatIsNotRenewedIsReported: the machine of a worker died, and no worker is free to take its item.
+func TestALeaseThatIsNotRenewedIsReported(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		n := startNode(t, Config{Workers: -1}, &fakeStarter{stopped: handsOff})
 		until(t, "the store was read", func() bool { return n.Status(t.Context()).Migration != nil })

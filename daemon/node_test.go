@@ -97,7 +97,7 @@ func TestStatusAnswersAtOnceWhileTheStoreIsSilent(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if err := orderOf(ctx, n.Daemon, "pause", nil); err == nil {
-			t.Error("an intent that nobody stored was taken for stored")
+			t.Error("an intent that was not stored was taken for stored")
 		}
 		store.silent.Store(false)
 	})

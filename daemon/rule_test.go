@@ -101,7 +101,7 @@ func (s *shelf) bytes(t *testing.T) []byte {
 	return b
 }
 
-// ruleCase is one value of one kind of hint, as somebody may say it who is wrong, broken or evil.
+// ruleCase is one value of one kind of hint, as a node may send it that is wrong, broken or hostile.
 type ruleCase struct {
 	kind, value string
 	fleet       *neighbours
@@ -149,14 +149,14 @@ func ruleCases() []ruleCase {
 			"negative": pressed(schedule.Load{Workers: math.MinInt, MaxWorkers: math.MinInt, Rate: math.MinInt64, TargetRejectRatio: -1, RepoThrottleRatio: -1}),
 			"huge": pressed(schedule.Load{Workers: math.MaxInt, MaxWorkers: math.MaxInt, Rate: math.MaxInt64, TargetRejectRatio: 1e300, RepoThrottleRatio: inf},
 				schedule.Load{Workers: math.MaxInt, MaxWorkers: math.MaxInt, Rate: math.MaxInt64}),
-			"nobody": pressed(),
+			"no node": pressed(),
 		}),
 		plans("length of a shard", map[string]schedule.Plan{
 			"negative": {ShardDuration: math.MinInt64}, "a lifetime": {ShardDuration: math.MaxInt64},
 		}),
 		plans("history", map[string]schedule.Plan{
 			"nothing moves": {Throughput: 0}, "negative": {Throughput: -5}, "huge": {Throughput: math.MaxFloat64}, "nearly nothing": {Throughput: 1e-300}, "no number": {Throughput: nan}, "endless": {Throughput: inf},
-			"by what somebody told": {Throughput: schedule.History{Samples: []schedule.Sample{{Took: math.MaxInt64, Bytes: math.MaxInt64, Worked: -1}, {Took: -1, Bytes: 1}}}.Recent().Bytes},
+			"by what another node reported": {Throughput: schedule.History{Samples: []schedule.Sample{{Took: math.MaxInt64, Bytes: math.MaxInt64, Worked: -1}, {Took: -1, Bytes: 1}}}.Recent().Bytes},
 		}),
 		said("sizes of the shards", map[string]func(*shelf, *Daemon){
 			"of another fleet": func(_ *shelf, d *Daemon) {
@@ -181,13 +181,13 @@ func ruleCases() []ruleCase {
 			"after the last": func(_ *shelf, d *Daemon) {
 				d.conf.Scheduler.SetPosition(schedule.NodePosition{Position: math.MaxInt, Nodes: math.MaxInt, Workers: math.MaxInt})
 			},
-			"among less than nobody": func(_ *shelf, d *Daemon) {
+			"among fewer than no node": func(_ *shelf, d *Daemon) {
 				d.conf.Scheduler.SetPosition(schedule.NodePosition{Position: 1, Nodes: math.MinInt, Workers: 9})
 			},
 		}),
 		[]ruleCase{
 			{kind: "members", value: "a crowd", fleet: &neighbours{position: math.MaxInt, count: math.MaxInt, plan: schedule.Plan{Workers: 1}}},
-			{kind: "members", value: "less than nobody", fleet: &neighbours{position: -1, count: math.MinInt, plan: schedule.Plan{Workers: 7}}},
+			{kind: "members", value: "fewer than none", fleet: &neighbours{position: -1, count: math.MinInt, plan: schedule.Plan{Workers: 7}}},
 		},
 		said("items that others held", map[string]func(*shelf, *Daemon){
 			"all": func(s *shelf, d *Daemon) {
@@ -267,7 +267,7 @@ func TestAHintMayReorderDelayOrShrinkWorkAndNothingElse(t *testing.T) {
 				prefer = append(prefer, holdOrder(t, d)...)
 			}
 			if !bytes.Equal(before, s.bytes(t)) {
-				t.Error("the store is another, only because somebody said something")
+				t.Error("the store is another, only because of a hint")
 			}
 			if i, err := s.Intent(t.Context()); err != nil || i.State != cms.Run || i.Workers != nil || wanted == 0 {
 				t.Errorf("the operator wants %+v (%v), the node %d workers", i, err, wanted)

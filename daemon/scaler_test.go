@@ -291,7 +291,7 @@ func TestAHungWorkerIsReapedWhenItsLeaseIsOverByTheStoresClock(t *testing.T) {
 	})
 }
 
-func TestAWorkerWhoseItemIsSomebodyElsesIsReaped(t *testing.T) {
+func TestAWorkerWhoseItemAnotherHoldsIsReaped(t *testing.T) {
 	n := runNode(t, Config{Workers: 1}, &fakeStarter{stopped: handsOff})
 	n.untilRunning(t, 1)
 	l, err := n.store.AcquireNext(t.Context(), "other", nil)

@@ -128,7 +128,7 @@ func removed(t *testing.T, root string) {
 	}
 }
 
-// status starts the installed daemon as its user, as systemd would, and asks it as somebody else.
+// status starts the installed daemon as its user, as systemd would, and asks it as another user.
 func status(t *testing.T, root string) {
 	t.Helper()
 	in := func(args ...string) *exec.Cmd {

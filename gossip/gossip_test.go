@@ -113,7 +113,7 @@ type silent struct{}
 func (silent) Find(ctx context.Context) ([]string, error) { <-ctx.Done(); return nil, ctx.Err() }
 func (silent) String() string                             { return "silent" }
 
-func TestAFinderThatStaysSilentKeepsNobodyFromBeingFound(t *testing.T) {
+func TestAFinderThatStaysSilentKeepsNoNodeFromBeingFound(t *testing.T) {
 	a := start(t, member("a", nil))
 	c := member("b", nil, silent{}, List{a.Address()})
 	c.FinderTimeout = 50 * time.Millisecond

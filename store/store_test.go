@@ -139,7 +139,7 @@ func (f *fleet) everywhere(kind, payload string) {
 	}
 }
 
-func TestHintsSurviveNodesAndLosingThemAllHarmsNobody(t *testing.T) {
+func TestHintsSurviveNodesAndLosingThemAllDoesNoHarm(t *testing.T) {
 	f := newFleet(t, 3)
 	later := time.Now().Add(time.Hour).UnixMilli()
 	eventually(t, "three votes", func() bool { return len(f.nodes[0].Servers()) == 3 })
@@ -161,7 +161,7 @@ func TestHintsSurviveNodesAndLosingThemAllHarmsNobody(t *testing.T) {
 	f.nodes[0].stop(t)
 	f.nodes[1].stop(t)
 	alone := f.nodes[2]
-	eventually(t, "nobody leads", func() bool { return !alone.IsLeader() })
+	eventually(t, "no node leads", func() bool { return !alone.IsLeader() })
 	if err := alone.Put(t.Context(), hint("size", "a", later, "3")); !errors.Is(err, ErrNotLeader) && !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("a hint was taken without a majority: %v", err)
 	}
@@ -202,7 +202,7 @@ func TestExpiredHintsAreSwept(t *testing.T) {
 	f.nodes[0].stop(t)
 }
 
-func nobody(byte, net.Conn) {}
+func ignored(byte, net.Conn) {}
 
 func TestAnyNodeMayPutAndOneWithoutACopyAsksAnother(t *testing.T) {
 	f := newFleet(t, 2) // two nodes need one vote: the second has no copy
@@ -223,7 +223,7 @@ func TestAnyNodeMayPutAndOneWithoutACopyAsksAnother(t *testing.T) {
 	eventually(t, "three votes", func() bool { return len(three.nodes[0].Servers()) == 3 })
 	three.put(hint("size", "a", later, "1"))
 	three.everywhere("size", "1")
-	for i, n := range three.nodes { // whoever leads
+	for i, n := range three.nodes { // the leader, too
 		eventually(t, "every node may put", func() bool { return n.Put(t.Context(), hint("size", "a", later, fmt.Sprint(i+2))) == nil })
 	}
 	three.everywhere("size", "4")
@@ -232,8 +232,8 @@ func TestAnyNodeMayPutAndOneWithoutACopyAsksAnother(t *testing.T) {
 	}
 }
 
-func TestAnotherEpochAndStrangersAreTurnedAwayAndKeepNobodyWaiting(t *testing.T) {
-	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue", Epoch: 2}, nobody)
+func TestAnotherEpochAndStrangersAreTurnedAwayWithoutDelayingOthers(t *testing.T) {
+	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue", Epoch: 2}, ignored)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestAnotherEpochAndStrangersAreTurnedAwayAndKeepNobodyWaiting(t *testing.T)
 		defer silent.Close()
 	}
 	for _, c := range []Cluster{{"blue", 1}, {"green", 2}, {"blu", 2}} {
-		own, err := newLayer(listen(t, "127.0.0.1:0"), c, nobody)
+		own, err := newLayer(listen(t, "127.0.0.1:0"), c, ignored)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestAnotherEpochAndStrangersAreTurnedAwayAndKeepNobodyWaiting(t *testing.T)
 		}
 		own.Close()
 	}
-	right, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{"blue", 2}, nobody)
+	right, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{"blue", 2}, ignored)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 	}
 }
 
-func TestNobodyAnsweringIsSaidOfEachNode(t *testing.T) {
+func TestThatNoNodeAnswersIsSaidOfEach(t *testing.T) {
 	dir := t.TempDir()
 	code, _, errs := rfsctl(t, "status", "--node", filepath.Join(dir, "a")+","+filepath.Join(dir, "b"))
 	if code != 1 || strings.Count(errs, "does not answer") != 2 {
@@ -212,7 +212,7 @@ func TestNobodyAnsweringIsSaidOfEachNode(t *testing.T) {
 // says nothing: in reading, and once it was never reached.
 func TestAnswersComeAtOnceWhileTheStoreIsABlackHole(t *testing.T) {
 	d := daemon.New(daemon.Config{
-		Name: "lonely", Workers: 1, Log: slog.New(slog.DiscardHandler), Starter: nobodyStarts{},
+		Name: "lonely", Workers: 1, Log: slog.New(slog.DiscardHandler), Starter: noStarter{},
 		Open: func(ctx context.Context) (*cms.Coordinator, error) {
 			<-ctx.Done()
 			return nil, errors.Join(ctx.Err(), fault.ErrUnavailable)
@@ -238,7 +238,7 @@ func TestAnswersComeAtOnceWhileTheStoreIsABlackHole(t *testing.T) {
 	}
 }
 
-type nobodyStarts struct{ daemon.Starter }
+type noStarter struct{ daemon.Starter }
 
 func TestTheAgeOfWhatIsShownIsTold(t *testing.T) {
 	n := &oneNode{}

@@ -11,7 +11,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/sharing"
 )
 
-// TestEachSettingIsTheFleetsOrTheNodes lists those of the fleet: whoever adds an option decides here what it is. docs/FLEET.md
+// TestEachSettingIsTheFleetsOrTheNodes lists those of the fleet: an option that is added is decided on here. docs/FLEET.md
 // says it to users.
 func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 	want := []string{

@@ -119,7 +119,7 @@ func TestPlacesOfTheOwnerAreKept(t *testing.T) {
 	}
 }
 
-func TestSilentConnectionsLockNobodyOutOfThePort(t *testing.T) {
+func TestSilentConnectionsLeaveThePortOpenToOthers(t *testing.T) {
 	ids := identities(t)
 	var lines syncLog
 	n := &fakeNode{}

@@ -125,7 +125,7 @@ func load(t *testing.T, dir, name, fleet string) *cert.Identity {
 	return id
 }
 
-func TestNobodyButANodeOfTheFleetIsBelievedAsAServer(t *testing.T) {
+func TestOnlyANodeOfTheFleetIsBelievedAsAServer(t *testing.T) {
 	dir := t.TempDir()
 	create(t, dir, "blue", "node", cert.Node)
 	create(t, dir, "blue", "operator", cert.Operator)

@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/store"
 )
 
-// TestWhateverAHintSaysANodeKeepsWithinItsBounds: payloads that the leader of another version, or nobody, may have written. What is
+// TestWhateverAHintSaysANodeKeepsWithinItsBounds: payloads that the leader of another version, or no leader, may have written. What is
 // left of them is within what a node may be told (daemon.TestAHintMayReorderDelayOrShrinkWorkAndNothingElse goes on from there).
 func TestWhateverAHintSaysANodeKeepsWithinItsBounds(t *testing.T) {
 	f := newTestFleet(t)

@@ -454,7 +454,7 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	must(t, b.Wait(ctx, "/does not answer/.test(document.getElementById('alarm').textContent)"))
 }
 
-// complaints fails when the page broke, broke its own policy, or asked anybody but its node.
+// complaints fails when the page broke, broke its own policy, or asked another host than its node.
 func complaints(t *testing.T, b *browser.Browser, origin string) {
 	t.Helper()
 	for _, method := range []string{"Runtime.exceptionThrown", "Log.entryAdded"} {

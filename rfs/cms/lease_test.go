@@ -308,7 +308,7 @@ func TestAStolenLeaseIsNoticedAfterAPause(t *testing.T) {
 	}
 }
 
-func TestAnExpiredLeaseThatNobodyTookMayComplete(t *testing.T) {
+func TestAnExpiredLeaseThatWasNotTakenMayComplete(t *testing.T) {
 	b := newBench(t, 0)
 	l := b.lease(t)
 	b.clock.at = b.clock.at.Add(time.Hour)
@@ -523,7 +523,7 @@ func TestAnItemInMidShardOfAnotherEngineIsNeverLeased(t *testing.T) {
 	if _, err := b.store.Create(t.Context(), []cms.Item{foreign}); err != nil {
 		t.Fatal(err)
 	}
-	if l := b.lease(t); l.ID.Cursor != 0 { // whoever seeded a root, it begins at 0
+	if l := b.lease(t); l.ID.Cursor != 0 { // a root begins at 0, whichever process seeded it
 		t.Fatalf("leased %+v", l.ID)
 	}
 	var none *cms.NoneAvailable

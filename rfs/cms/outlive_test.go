@@ -19,7 +19,7 @@ type lateStore struct {
 func (s lateStore) Apply(ctx context.Context, id string, t cms.Transition) (cms.Item, cms.Result, error) {
 	if _, ok := t.(cms.Acquire); ok {
 		s.stop()
-		if err := ctx.Err(); err != nil { // the request would be cut off, and nobody knew what became of it
+		if err := ctx.Err(); err != nil { // the request would be cut off, with an unknown outcome
 			return cms.Item{}, 0, err
 		}
 	}

@@ -18,9 +18,9 @@ func TestPhasesAreLeasedToOneUntilItsTimeIsOver(t *testing.T) {
 	}{
 		{"no record", Record{}, Applied, Record{State: PhaseSetup, Holder: "me_1", Attempts: 1, Expire: ms(time.Minute)}},
 		{"free", Record{State: PhaseSetup, Attempts: 2}, Applied, Record{State: PhaseSetup, Holder: "me_1", Attempts: 3, Expire: ms(3 * time.Minute)}},
-		{"somebody's", Record{State: PhaseSetup, Holder: "you_1", Attempts: 1, Expire: ms(time.Second)}, Held, Record{}},
-		{"somebody's, in its grace", Record{State: PhaseSetup, Holder: "you_1", Attempts: 1, Expire: ms(-3 * time.Second)}, Held, Record{}},
-		{"somebody's, over", Record{State: PhaseSetup, Holder: "you_1", Attempts: 1, Expire: ms(-3*time.Second - time.Millisecond)}, Applied,
+		{"another's", Record{State: PhaseSetup, Holder: "you_1", Attempts: 1, Expire: ms(time.Second)}, Held, Record{}},
+		{"another's, in its grace", Record{State: PhaseSetup, Holder: "you_1", Attempts: 1, Expire: ms(-3 * time.Second)}, Held, Record{}},
+		{"another's, over", Record{State: PhaseSetup, Holder: "you_1", Attempts: 1, Expire: ms(-3*time.Second - time.Millisecond)}, Applied,
 			Record{State: PhaseSetup, Holder: "me_1", Attempts: 2, Expire: ms(2 * time.Minute)}},
 		{"mine: the answer was lost", Record{State: PhaseSetup, Holder: "me_1", Attempts: 1, Expire: ms(time.Second)}, Already, Record{}},
 		{"moved on", Record{State: PhaseInProgress}, Done, Record{}},

@@ -117,7 +117,7 @@ func TestFirstCompletionIsKept(t *testing.T) {
 		t.Errorf("failing a completed item: %v", v)
 	}
 	if _, v := (cms.Complete{Holder: "h"}).Apply(leased(), now+3600_000); v != cms.Applied {
-		t.Errorf("an expired lease that nobody took may complete: %v", v)
+		t.Errorf("an expired lease that was not taken may complete: %v", v)
 	}
 }
 

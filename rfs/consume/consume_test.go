@@ -186,7 +186,7 @@ func TestATargetThatIsSlowIsSentWhatItAnswersWithinALease(t *testing.T) {
 }
 
 // TestAStreamThatCannotBeDividedHasOneHolder: of three processes one works on the only partition, the others are idle. When it is
-// killed another one goes on where it was, and nobody works beside it.
+// killed another one goes on where it was, and no other works beside it.
 func TestAStreamThatCannotBeDividedHasOneHolder(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
 		all := []*process{w.start(), w.start(), w.start()}

@@ -398,8 +398,8 @@ func TestAttemptsThatEndedAreForgotten(t *testing.T) {
 	}
 }
 
-// TestALockWithoutANameIsSomebodysAllTheSame opens a directory whose holder has not written its name yet.
-func TestALockWithoutANameIsSomebodysAllTheSame(t *testing.T) {
+// TestALockWithoutANameIsHeldAllTheSame opens a directory whose holder has not written its name yet.
+func TestALockWithoutANameIsHeldAllTheSame(t *testing.T) {
 	dir := t.TempDir()
 	openDir(t, dir, "w", None)
 	if err := os.Truncate(filepath.Join(dir, ".rfsd", "lock"), 0); err != nil {

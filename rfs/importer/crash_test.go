@@ -19,7 +19,7 @@ import (
 )
 
 // mortal is a process that dies at its n-th step: a call of the store or a request to the target.
-// A dead process does nothing any more; of its last step nobody but the other side knows
+// A dead process does nothing any more; of its last step only the other side knows
 // whether it was done.
 type mortal struct {
 	cms.Store
@@ -227,7 +227,7 @@ func (w *world) small() (map[string]string, importer.Counts) {
 	return want, c
 }
 
-func TestWhoeverDiesAtWhateverStepEveryDocumentArrivesAndIsCountedOnce(t *testing.T) {
+func TestWhicheverProcessDiesAtWhateverStepEveryDocumentArrivesAndIsCountedOnce(t *testing.T) {
 	every := 5
 	if os.Getenv("RFSD_IMPORT") == "all" {
 		every = 1
@@ -297,7 +297,7 @@ func TestAWindowThatIsTakenOverGoesOnWhereItsHolderReported(t *testing.T) {
 func TestAWindowThatKillsItsHoldersIsGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		want, counts := w.small()
-		for k := range want { // those of b: whoever sends one of them dies
+		for k := range want { // those of b: a process that sends one of them dies
 			if k[2] == 'b' {
 				delete(want, k)
 				counts.Documents--

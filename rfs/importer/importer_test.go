@@ -43,7 +43,7 @@ func TestEveryDocumentOfEveryFileArrivesOnceAndIsCounted(t *testing.T) {
 func TestManyNodesShareTheWindows(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		want, counts := w.corpus()
-		w.target.takes = time.Second // of virtual time: nobody is done before others have come
+		w.target.takes = time.Second // of virtual time: none is done before others have come
 		var nodes []*importer.Import
 		done := make(chan error)
 		for range 5 {

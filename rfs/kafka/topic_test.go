@@ -175,7 +175,7 @@ func TestWhatBrokersRefuse(t *testing.T) {
 			_, port, _ := net.SplitHostPort(conf.Brokers[0])
 			conf.Brokers = []string{"localhost:" + port}
 		}, do: describe, is: fault.ErrConfig, says: "credentials are sent to the brokers that it names only"},
-		{name: "nobody listens", change: func(conf *Config) { conf.Brokers = []string{"127.0.0.1:1"} }, do: describe, is: fault.ErrUnavailable, says: "brokers 127.0.0.1:1"},
+		{name: "no listener", change: func(conf *Config) { conf.Brokers = []string{"127.0.0.1:1"} }, do: describe, is: fault.ErrUnavailable, says: "brokers 127.0.0.1:1"},
 		{name: "messages were deleted", do: read(1), send: func(t *testing.T, c *kfake.Cluster) {
 			send(t, c, kgo.NoCompression(), []byte("0"), []byte("1"), []byte("2"))
 			if err := c.DeleteRecords(name, 0, 2); err != nil {

@@ -103,7 +103,7 @@ func TestObjectsOfEveryGenerationAreConverted(t *testing.T) {
 		{"snapshot policies", `{"snapshot_lifecycle":{"policies":{"nightly":{"policy":{}}},"operation_mode":"RUNNING"}}`, "other snapshot_lifecycle nightly", "", "Snapshot Management"},
 		{"tasks of plugins", `{"persistent_tasks":{"tasks":[{"id":"job-x","task":{"xpack/ml/job":{"params":{}}}},{"id":"health-node","task":{"health-node":{}}}]}}`, "other xpack/ml/job job-x", "", "no equal"},
 		{"repositories", `{"repositories":{"r":{"type":"fs"}}}`, "other repositories", "", "register"},
-		{"what nobody knows", `{"from_the_future":{"x":1}}`, "other from_the_future", "", "does not know"},
+		{"an unknown part", `{"from_the_future":{"x":1}}`, "other from_the_future", "", "does not know"},
 		{"data streams", `{"data_stream":{"data_stream":{"s":{"indices":[{"index_name":".ds-s-1"},{"index_name":".ds-s-2"}]}},"data_stream_aliases":{}}}`, "data-stream s", "", "2 backing indices"},
 		{"aliases of data streams", `{"data_stream":{"data_stream":{},"data_stream_aliases":{"al":{"data_streams":["s"]}}}}`, "data-stream al", "", "aliases"},
 	} {

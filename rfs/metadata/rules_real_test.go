@@ -85,6 +85,6 @@ func takes(t *testing.T, c *target.Client, v target.Version, created, mapping, d
 		t.Logf("%s: %s: %s", ch.Path, ch.Rule, ch.Detail)
 	}
 	if !slices.ContainsFunc(r.Changes, func(ch metadata.Change) bool { return ch.Rule == "unknown-setting" && ch.Path == "index.knn" }) {
-		t.Error("a node without the k-NN plugin took index.knn, or nobody told")
+		t.Error("a node without the k-NN plugin took index.knn, or it was not reported")
 	}
 }

@@ -102,7 +102,7 @@ func (w world) read(t *testing.T) *progress.Migration {
 	return m
 }
 
-func TestAStoreThatNobodyUsedIsNotStarted(t *testing.T) {
+func TestAStoreThatWasNeverUsedIsNotStarted(t *testing.T) {
 	m := newWorld(t).read(t)
 	if m.Complete || len(m.Indices) != 0 || len(m.Phases) != 4 || m.Intent.State != "run" || m.SafeFrom != nil {
 		t.Errorf("%+v", m)
@@ -121,7 +121,7 @@ func TestChainsOfItemsBecomeShards(t *testing.T) {
 	w.entry(t, "logs", progress.Completed, 1000, 1000, 3000)
 	w.entry(t, "users", progress.Completed, 10)
 
-	// Shard 0 is done in two items, shard 1 is half done and leased, shard 2 nobody touched.
+	// Shard 0 is done in two items, shard 1 is half done and leased, shard 2 is untouched.
 	l := w.lease(t, cms.ItemID{Index: "logs"})
 	must(t, l.Handoff(t.Context(), 40, cms.Work{Counts: cms.Counts{Ordinals: 40, Live: 30, Indexed: 29, Failed: 1}}))
 	l = w.lease(t, cms.ItemID{Index: "logs", Cursor: 40})

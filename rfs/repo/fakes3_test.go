@@ -267,7 +267,7 @@ func TestFewerRequestsRunAheadWhileTheStoreThrottles(t *testing.T) {
 	}
 }
 
-func TestCancellingEndsAStreamAndBlamesNobody(t *testing.T) {
+func TestCancellingEndsAStreamWithoutBlame(t *testing.T) {
 	content := body()
 	started := make(chan struct{})
 	r := fakeS3(t, content, func(_ int64, w http.ResponseWriter, req *http.Request) bool {

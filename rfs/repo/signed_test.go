@@ -189,7 +189,7 @@ func TestEveryRequestToARequesterPaysBucketSaysSoAndSignsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := everyKind(t, r); !errors.Is(err, fault.ErrConfig) {
-		t.Errorf("nobody pays: %v", err)
+		t.Errorf("no payer: %v", err)
 	}
 	o.RequesterPays = true
 	if r, err = repo.NewS3(t.Context(), "s3://bucket/p", o); err != nil {

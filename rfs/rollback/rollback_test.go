@@ -109,10 +109,10 @@ func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
 	}{
 		{"the process died before it created the index", Index, func(*cluster) {}, nil, nil},
 		{"the process died after it created the index", Index, func(c *cluster) { c.index("t", "u", "", "", -1, now) }, []string{"index t created"}, []string{"index t created"}},
-		{"somebody else created it hours later", Index, func(c *cluster) { c.index("t", "u", "", "", -1, now.Add(3*time.Hour)) }, nil, nil},
+		{"another client created it hours later", Index, func(c *cluster) { c.index("t", "u", "", "", -1, now.Add(3*time.Hour)) }, nil, nil},
 		{"an alias has the name", Index, func(c *cluster) { c.answers["/t"] = `{"other":{"settings":{},"aliases":{"t":{}}}}` }, nil, nil},
 		{"the process died after it created the template", "template", func(c *cluster) { c.answers["/_template/t"] = template(2) }, []string{"template t created"}, []string{"template t created"}},
-		{"somebody else created another template", "template", func(c *cluster) { c.answers["/_template/t"] = template(3) }, nil, nil},
+		{"another client created another template", "template", func(c *cluster) { c.answers["/_template/t"] = template(3) }, nil, nil},
 		{"no template is there", "template", func(*cluster) {}, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestSequenceNumbersThatAreNotReportedAreUnknown(t *testing.T) {
 func TestAContinuedMigrationDoesNotTakeWhatOthersWroteForItsOwn(t *testing.T) {
 	on, r, l := migrated(t)
 	ended(t, on, l)
-	reset(on, "", `"read":{}`, 8) // somebody writes
+	reset(on, "", `"read":{}`, 8) // another client writes
 	must(t, l.Unseal(t.Context()))
 	reset(on, "", `"read":{}`, 20) // the migration goes on
 	must(t, l.Seal(t.Context()))

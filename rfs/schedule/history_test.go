@@ -83,7 +83,7 @@ func TestTheEndIsEstimatedByTheLastQuarterOfAnHour(t *testing.T) {
 	}
 }
 
-func TestAHistoryOfAnybodyIsReadWithoutHarm(t *testing.T) {
+func TestAHistoryOfAnyNodeIsReadWithoutHarm(t *testing.T) {
 	for _, s := range []string{
 		`{}`, `{"step":-5,"points":[{}]}`, `{"step":9223372036854775807,"points":[{"n":9223372036854775807,"b":9223372036854775807,"w":1}]}`,
 		`{"points":[{"n":-1,"b":-1,"d":-1,"w":-1},{"n":1,"b":1,"d":1,"w":1}]}`,

@@ -22,7 +22,7 @@ func TestTheProposedNumberFollowsTheTargetWithinWhatNodesBear(t *testing.T) {
 		{"never none", 1, -1, busy, 1},
 		{"as it is in between", 8, -1, []Load{{Workers: 8, MaxWorkers: 16, TargetRejectRatio: 0.05}}, 8},
 		{"nothing is open", 8, 0, calm, 0},
-		{"nobody is there", 8, -1, nil, 0},
+		{"no node is there", 8, -1, nil, 0},
 	} {
 		if got := ProposeWorkers(c.was, c.loads, c.open); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)

@@ -81,7 +81,7 @@ func TestWithoutHintsNothingIsProposedOrDelayed(t *testing.T) {
 	if got := s.Propose(now, 10); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
-	s.SetShards(catalogue(3)) // sizes, but nobody knows the fleet
+	s.SetShards(catalogue(3)) // sizes, but the fleet is unknown
 	if got := s.Propose(now, 10); len(got) != 0 {
 		t.Errorf("%v", got)
 	}

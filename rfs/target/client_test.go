@@ -267,7 +267,7 @@ func TestNoAnswerIsUnavailableUnlessTheCallerGaveUp(t *testing.T) {
 	defer closed.Close() //nolint:errcheck // nothing is open
 	l.Close()
 	if _, _, err := closed.Do(t.Context(), "GET", "/", nil, nil); !errors.Is(err, fault.ErrUnavailable) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("a port without a listener: %v", err)
 	}
 }
 

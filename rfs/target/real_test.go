@@ -125,7 +125,7 @@ func TestSecuredTarget(t *testing.T) {
 		{"client certificate", target.Config{CACert: node.CACert, ClientCert: node.AdminCert, ClientKey: node.AdminKey}, nil, ""},
 		{"unknown authority", target.Config{Username: node.Username, Password: node.Password}, fault.ErrConfig, "not trusted"},
 		{"wrong password", target.Config{Username: node.Username, Password: "wr0ng-word", CACert: node.CACert}, fault.ErrConfig, "401 for user admin"},
-		{"nobody", target.Config{CACert: node.CACert}, fault.ErrConfig, "401 for user anonymous"},
+		{"no user", target.Config{CACert: node.CACert}, fault.ErrConfig, "401 for user anonymous"},
 		{"no TLS", target.Config{URL: strings.Replace(node.URL, "https", "http", 1)}, fault.ErrUnavailable, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

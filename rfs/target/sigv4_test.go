@@ -23,7 +23,7 @@ const (
 	token     = "canary-of-the-token"
 )
 
-// awsKeys gives this process credentials and nobody else's.
+// awsKeys gives this process credentials and hides those of its environment.
 func awsKeys(t *testing.T, id, secret, token string) {
 	t.Helper()
 	signer.SetEnvironment(t, "", id, secret)

@@ -115,7 +115,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		if err := b.Take(ctx, 100); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		// What was not sent is nobody's debt.
+		// What was not sent is not charged.
 		begin := time.Now()
 		if err := b.Take(t.Context(), 1); err != nil || time.Since(begin) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))

@@ -61,7 +61,7 @@ func TestASlotThatCannotSendDoesNotCount(t *testing.T) {
 	f.Idle(0, 40*time.Second)
 	f.Idle(0, 40*time.Second)
 	if s := f.Until(end); s.Rate != 0 || s.Steady {
-		t.Errorf("nobody sent: %+v", s)
+		t.Errorf("nothing was sent: %+v", s)
 	}
 }
 

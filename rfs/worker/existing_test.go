@@ -269,7 +269,7 @@ func TestKeptDocumentsAddUpAfterADeath(t *testing.T) {
 			if c.Live != int64(len(all.docs)) || c.Live != c.Indexed+c.Kept+c.Failed+c.Filtered || c.Failed != 0 {
 				t.Errorf("died after %d of %d requests: %+v of %d documents", death, requests, c, len(all.docs))
 			}
-			// After a death an equal document may be anybody's; all others are told apart.
+			// After a death an equal document may be of any client; all others are told apart.
 			if most, least := int64(len(foreign)), int64(len(foreign)-equal); c.Kept > most || c.Kept < least || death == 0 && c.Kept != most {
 				t.Errorf("died after %d of %d requests: %d kept of %d foreign documents, %d of which are equal to ours", death, requests, c.Kept, most, equal)
 			}

@@ -205,7 +205,7 @@ func TestALeaseThatEndsWhileAConnectionIsWaitedForSendsNothing(t *testing.T) {
 }
 
 // TestFewerConnectionsAreUsedWhileThePaceIsLower sends through four connections, a half of them, and all again; who gives up
-// waiting takes nobody's turn.
+// waiting takes no other's turn.
 func TestFewerConnectionsAreUsedWhileThePaceIsLower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pace throttle.Pace
@@ -242,7 +242,7 @@ func TestFewerConnectionsAreUsedWhileThePaceIsLower(t *testing.T) {
 		expect("at the begin", 4)
 		impatient, giveUp := context.WithCancel(t.Context())
 		send(impatient) // the last in the queue
-		expect("nobody has ended", 4)
+		expect("none has ended", 4)
 		pace.Set(0.5)
 		end()
 		end()

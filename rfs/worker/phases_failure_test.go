@@ -71,7 +71,7 @@ func TestAnIndexThatCannotBeCreatedFailsAloneWithTheTargetsWords(t *testing.T) {
 		if _, err := s.Coordinator.Audit(t.Context()); err != nil || m.events("failed") != 1 {
 			t.Errorf("%v, %d events", err, m.events("failed"))
 		}
-		// Somebody has repaired the target and runs the command again.
+		// The target has been repaired, and the command runs again.
 		x.refuse = nil
 		again := process(t, m, x, 2, &life{})
 		if err := again.reopenIndices(t.Context()); err != nil {
@@ -131,7 +131,7 @@ func TestTheRepositoryHoldsTheSnapshotThatWasCreated(t *testing.T) {
 	})
 }
 
-// TestASnapshotReplacedWhileItRunsIsNeverUsed lets the creator die, and somebody else make
+// TestASnapshotReplacedWhileItRunsIsNeverUsed lets the creator die, and another client make
 // another snapshot of the same name in its place.
 func TestASnapshotReplacedWhileItRunsIsNeverUsed(t *testing.T) {
 	for name, replace := range map[string]func(x *outside){

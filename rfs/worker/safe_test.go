@@ -21,7 +21,7 @@ func TestQuietWaitsForWhateverMayStillBeSent(t *testing.T) {
 		{"ended late", []cms.Item{{ID: "a", CompletedAt: begin + 50}, {ID: "b", CompletedAt: begin}}, at(171)},
 		{"stolen item: the former holder sent until the acquisition", []cms.Item{{ID: "a", CompletedAt: begin, AcquiredAt: (begin + 10) * 1000}}, at(130)},
 		{"lease of the one who seeds", []cms.Item{{ID: cms.SetupID, Holder: "x", Expiration: begin}}, at(140)},
-		{"open item that nobody holds", []cms.Item{{ID: "a"}}, time.Time{}},
+		{"open item without a holder", []cms.Item{{ID: "a"}}, time.Time{}},
 		{"lease that is long over", []cms.Item{{ID: "a", Holder: "x", Expiration: begin - 100_000}}, time.Time{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestQuietWaitsForWhateverMayStillBeSent(t *testing.T) {
 			}
 			if c.until.IsZero() {
 				if q.Open == 0 {
-					t.Error("safe although somebody may lease an item")
+					t.Error("safe although an item may be leased")
 				}
 				return
 			}

@@ -273,7 +273,7 @@ func TestATrialRunDoesNotTouchWhatIsNotItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := plan.Indices[0].Entry.Naming.Targets()[0]
-		w.on.uuids[name] = "of somebody else"
+		w.on.uuids[name] = "of another session"
 		sum, err := w.trial(t, 1, &life{})
 		if !errors.Is(err, fault.ErrConfig) || !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "--trial-prefix") {
 			t.Errorf("%v", err)

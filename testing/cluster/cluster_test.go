@@ -54,7 +54,7 @@ func sleeper(t *testing.T) *launch {
 
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-func TestSomebodyElsesServerIsNotTakenForOurs(t *testing.T) {
+func TestAnotherServerIsNotTakenForOurs(t *testing.T) {
 	l := sleeper(t)
 	p, err := start(l)
 	if err != nil {

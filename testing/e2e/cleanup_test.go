@@ -47,7 +47,7 @@ func TestCleanupForgetsOneSessionAndNothingElse(t *testing.T) {
 	if res := Run(t, "rfsctl", "cleanup", "--target-host", n.URL); res.Code != 1 || !strings.Contains(res.Stderr, "holds no migration") {
 		t.Errorf("again: exit %d: %s", res.Code, res.Stderr)
 	}
-	// Half of a session was removed by hand: nobody can open it any more, and force removes the rest.
+	// Half of a session was removed by hand: it cannot be opened any more, and force removes the rest.
 	call(t, n, "DELETE", "/.migrations_working_state_other", nil)
 	if res := Run(t, "rfsctl", "cleanup", "--target-host", n.URL, "--session-name", "other", "--force"); res.Code != 0 {
 		t.Errorf("the rest: exit %d: %s", res.Code, res.Stderr)

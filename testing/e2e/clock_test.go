@@ -92,7 +92,7 @@ type wrongMachine struct {
 }
 
 // setClocks sets machine 3 ten minutes ahead and machine 4 ten minutes behind. The certificates are an hour old, as those of most
-// fleets are: the machine behind lets nobody in before it thinks that they are valid, and they are valid five minutes before they were made.
+// fleets are: the machine behind lets none in before it thinks that they are valid, and they are valid five minutes before they were made.
 func setClocks(t *testing.T, w *network) *wrong {
 	t.Helper()
 	x := &wrong{w: w}

@@ -343,7 +343,7 @@ func TestBadTargetsAreNamedWithTheRightExitCode(t *testing.T) {
 		name, url string
 		says      string
 	}{
-		{"nobody listens", "http://127.0.0.1:9", "127.0.0.1:9"},
+		{"no listener", "http://127.0.0.1:9", "127.0.0.1:9"},
 		{"wrong password", answer(401, `{"error":"Unauthorized"}`), "401"},
 		{"forbidden", answer(403, `{"error":"no"}`), "403"},
 		{"not OpenSearch", answer(200, `<html>`), "not the JSON of a cluster"},

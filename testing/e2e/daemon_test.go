@@ -288,7 +288,7 @@ func TestADaemonScalesPausesReapsAndDrains(t *testing.T) {
 	t.Logf("pause took %v, resume %v", paused, resumed)
 }
 
-// heldItems are the open items that somebody holds or that counted an attempt for a hand-off.
+// heldItems are the open items that are held or that counted an attempt for a hand-off.
 func heldItems(t *testing.T, c *cms.Coordinator) (held []cms.Item) {
 	t.Helper()
 	for it, err := range c.Items(t.Context()) {

@@ -150,7 +150,7 @@ func TestTheEndIsLookedForAtTheTarget(t *testing.T) {
 			some = x.Index
 		}
 	}
-	// Another session meets an index of its own from which somebody deletes while documents of another come.
+	// Another session meets an index of its own from which another client deletes while documents of another come.
 	wipe(t, n)
 	p := newProxy(t, n.URL, 0)
 	var once sync.Once

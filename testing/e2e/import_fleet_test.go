@@ -59,7 +59,7 @@ func TestThreeNodesImportAnExportWhileTheyAreKilled(t *testing.T) {
 		}
 	}
 	if kills == 0 {
-		t.Error("nobody was killed")
+		t.Error("no process was killed")
 	}
 	t.Logf("%d documents in %d windows, %d kills, %d bulk requests", len(lines), reports[0].Migration.Totals.Items, kills, m.proxy.bulks.Load())
 }

@@ -98,7 +98,7 @@ func manyInPart(t *testing.T, m *multiplied) {
 		t.Errorf("exit %d: %.2000s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	if res := timed(t, "rfsctl doctor", "rfsctl", append([]string{"doctor"}, target...)...); !strings.Contains(res.Stdout, "cluster.max_shards_per_node") {
-		t.Errorf("the target cannot have so many shards, and nobody says so: exit %d: %.3000s%s", res.Code, res.Stdout, res.Stderr)
+		t.Errorf("the target cannot have so many shards, and it is not said: exit %d: %.3000s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	part := []string{"--index-allowlist", "wide-00*", "--index-allowlist", "narrow-00*", "--index-allowlist", "narrow-01*", "--session-name", "part"}
 	res := timed(t, "rfsd migrate of 300 indices with 700 shards", "rfsd", slices.Concat([]string{"migrate", "--output", "json"}, target, part)...)

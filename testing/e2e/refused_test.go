@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
-// refusedKey is one refused document, whoever tells of it.
+// refusedKey is one refused document, whichever command lists it.
 type refusedKey struct {
 	index, id string
 	shard     int

@@ -19,7 +19,7 @@ import (
 func repositoryOn(t *testing.T, n *cluster.Node) string {
 	t.Helper()
 	dir := n.Repos
-	if dir == "" { // a node that somebody else started
+	if dir == "" { // a node that the test did not start
 		var nodes struct {
 			Nodes map[string]struct {
 				Settings struct{ Path struct{ Repo []string } }
@@ -183,7 +183,7 @@ func TestASourceThatCannotMakeTheSnapshotIsToldPlainly(t *testing.T) {
 	repo := repositoryOn(t, n)
 	forget(t, n, "plain")
 	forget(t, n, "locked")
-	// Within path.repo, and nobody may write there, its owner neither.
+	// Within path.repo, and no user may write there, its owner neither.
 	locked := repo + "-locked"
 	must(t, os.Mkdir(locked, 0o555))
 	t.Cleanup(func() { must(t, os.Remove(locked)) })

@@ -69,7 +69,7 @@ func TestWorkersGoOnWithAQueueOfTheJavaTool(t *testing.T) {
 		}
 	}
 	if !refused {
-		t.Error("a queue was taken whose worker is alive, or nobody was told which and until when")
+		t.Error("a queue was taken whose worker is alive, or it was not reported which and until when")
 	}
 	held(now - 60)
 	code := 0

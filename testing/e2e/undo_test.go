@@ -77,7 +77,7 @@ func theirs(t *testing.T, n *cluster.Node) {
 	call(t, n, "PUT", "/_ingest/pipeline/theirs", map[string]any{"processors": []any{}})
 }
 
-// TestUndoRemovesWhatAMigrationCreatedAndNothingElse: an index that existed before, one that somebody wrote to, and objects
+// TestUndoRemovesWhatAMigrationCreatedAndNothingElse: an index that existed before, one that another client wrote to, and objects
 // of others stay.
 func TestUndoRemovesWhatAMigrationCreatedAndNothingElse(t *testing.T) {
 	for _, version := range targets {

@@ -62,7 +62,7 @@ func TestTheLeadersReadingTravelsWithinItsBudget(t *testing.T) {
 		each     = 3         // seconds between two looks of a node
 		frame    = 80        // bytes of a hint beside key and payload
 		request  = 6 << 10   // bytes of a connection and a question
-		unasked  = 200 << 10 // bytes a second of all nodes that nobody asks
+		unasked  = 200 << 10 // bytes a second of all nodes that are not asked
 		greatest = 1_000_000 // bytes a second
 	)
 	pages := 4 + items/pageOfRead

@@ -141,7 +141,7 @@ func TestEachFaultByItself(t *testing.T) {
 			}
 			return cfg
 		}, nil},
-		// A lost acquisition keeps its item from everybody for a moment only, and no healthy item fails.
+		// A lost acquisition keeps its item from all for a moment only, and no healthy item fails.
 		{"answers to acquisitions are lost", 3, func(seed uint64) Config {
 			cfg := calmWorld(seed)
 			cfg.Lease, cfg.Faults.Late, cfg.Faults.Lost = 10*time.Minute, 0.3, 0.3
@@ -201,7 +201,7 @@ leave-out = true
 			return cfg
 		}, nil},
 		// A deadly document fails its own shard, with its ordinal, and no other.
-		{"a document kills whoever reads it", 2, func(seed uint64) Config {
+		{"a document kills each reader", 2, func(seed uint64) Config {
 			cfg := calmWorld(seed)
 			cfg.Deadly, cfg.Lease = 1, 20*time.Second
 			return cfg
@@ -218,7 +218,7 @@ leave-out = true
 			}
 			return cfg
 		}, nil},
-		// Nobody publishes what another attempt has begun.
+		// No process publishes what another attempt has begun.
 		{"two slots lose and take the same items", 4, func(seed uint64) Config {
 			cfg := lone(seed)
 			cfg.Lease, cfg.Stop = 20*time.Second, 40*time.Second

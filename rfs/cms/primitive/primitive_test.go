@@ -89,7 +89,7 @@ func TestALockHasOneHolderUntilItExpires(t *testing.T) {
 	})
 }
 
-func TestNobodyPollsBeforeALockExpires(t *testing.T) {
+func TestNoProcessPollsBeforeALockExpires(t *testing.T) {
 	run(t, func(t *testing.T, s *counting, l *primitive.Locks) {
 		try(t, l, "x", time.Hour)
 		before, start := s.reads.Load(), time.Now()
