@@ -206,7 +206,14 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 		})
 	}
 	size := l.lines.prepare(d) + len(d.Source) + 1
-	b, key, err := l.reserveInOrder(ctx, d, size)
+	var b *batch
+	var key uint64
+	var err error
+	if l.opts.Ordered {
+		b, key, err = l.reserveInOrder(ctx, d, size)
+	} else {
+		b, err = l.reserve(ctx, d.Ordinal, size)
+	}
 	if err != nil {
 		return err
 	}

@@ -21,15 +21,12 @@ func keyOf(index, id []byte) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// reserveInOrder returns the batch for a document of size bytes, and its key with Options.Ordered: then it blocks until no request
-// under way has a document of the same key. The batch itself may have one: the target applies the documents of a request in
-// their order.
+// reserveInOrder returns the batch for a document of size bytes, and its key. It blocks until no request under way has a document
+// of the same key. The batch itself may have one: the target applies the documents of a request in their order.
 func (l *Loader) reserveInOrder(ctx context.Context, d *doc.Document, size int) (b *batch, key uint64, err error) {
-	if l.opts.Ordered {
-		key = keyOf(d.Index, d.ID)
-	}
+	key = keyOf(d.Index, d.ID)
 	for {
-		if b, err = l.reserve(ctx, d.Ordinal, size); err != nil || key == 0 || !l.underWay(key) {
+		if b, err = l.reserve(ctx, d.Ordinal, size); err != nil || !l.underWay(key) {
 			return b, key, err
 		}
 		if err := l.Flush(ctx); err != nil {

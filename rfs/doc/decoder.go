@@ -91,7 +91,10 @@ func (d *Decoder) Decode(rec *lucene.Record) (*Document, *Failure) {
 	d.long, d.conv.copied = false, false
 	out := &d.out
 	*out = Document{} // set in place: copies take as long as the rest for short documents
-	out.Ordinal, out.Index, out.Routing = rec.Ordinal, d.index, routingOf(rec)
+	out.Ordinal, out.Index = rec.Ordinal, d.index
+	if rec.Routing != nil || rec.Parent != nil {
+		out.Routing = routingOf(rec)
+	}
 	stored, original, reason, err := sourceOf(rec, d.originals)
 	typ, id, idReason, idErr := d.identify(rec)
 	if idErr != nil {
@@ -104,10 +107,12 @@ func (d *Decoder) Decode(rec *lucene.Record) (*Document, *Failure) {
 	if err != nil {
 		return nil, d.failure(stored, reason, err)
 	}
-	if !utf8.Valid(out.Routing) {
+	if out.Routing != nil && !utf8.Valid(out.Routing) {
 		return nil, d.failure(stored, BadID, errors.New("routing is not UTF-8"))
 	}
-	out.Reduced = d.reduced(rec, original)
+	if d.lacking != (Lacking{}) {
+		out.Reduced = d.reduced(rec, original)
+	}
 	if plain(stored) {
 		out.Source = stored
 		return out, nil
@@ -129,6 +134,8 @@ func (d *Decoder) Decode(rec *lucene.Record) (*Document, *Failure) {
 // beyond returns the length of the form that would be sent if it was too long to be read, else 0.
 func (d *Decoder) beyond(rec *lucene.Record) int64 {
 	switch {
+	case rec.Beyond == 0 && rec.RecoveryBeyond == 0:
+		return 0
 	case d.originals && rec.RecoveryBeyond > 0:
 		return rec.RecoveryBeyond
 	case d.originals && rec.HasRecovery:

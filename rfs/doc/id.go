@@ -110,8 +110,9 @@ func (d *Decoder) identify(rec *lucene.Record) (typ, id []byte, reason Reason, e
 	case lucene.IDString:
 		typ, id = d.mappingType, rec.ID
 	case lucene.IDBinary:
-		d.id, err = AppendBinaryID(d.id[:0], rec.ID)
-		typ, id = d.mappingType, d.id
+		if d.id, err = AppendBinaryID(d.id[:0], rec.ID); err == nil && len(d.id) > 0 {
+			return d.mappingType, d.id, "", nil // the usual case
+		}
 	case lucene.IDUID:
 		// A type cannot hold '#', an id can.
 		var found bool

@@ -25,6 +25,7 @@ type documents struct {
 	single  *doc.KeepLast // nil: documents with duplicate keys stay as they are
 	joiner  *joiner       // nil: documents get no join field
 	memory  *allowance    // nil: long documents are not bounded
+	plain   bool          // documents are decoded and named, and nothing else
 
 	log   *slog.Logger    // nil: nothing is reported
 	named map[string]bool // fields whose vectors were reported
@@ -42,6 +43,7 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b 
 	if e.KeepLast {
 		d.single = &doc.KeepLast{}
 	}
+	d.plain = d.builder == nil && d.editor == nil && d.single == nil && d.joiner == nil
 	d.decoder.SetType(e.Locator.Type)
 	d.decoder.SendOriginals(e.Originals)
 	d.decoder.SetLacking(e.Lacking)
@@ -51,14 +53,20 @@ func newDocuments(e Entry, shard int, edit func(index string) DocumentEditor, b 
 // of returns the document of a record; keep is false when rules leave it out. A Failure is a document that cannot be
 // sent. The document is borrowed until the next call or the reader's next step. An error concerns the whole shard.
 func (s *documents) of(ctx context.Context, rec *lucene.Record) (d *doc.Document, keep bool, failure *doc.Failure, err error) {
-	if err := s.build(ctx, rec); err != nil {
-		return nil, false, nil, err
+	if !s.plain {
+		if err := s.build(ctx, rec); err != nil {
+			return nil, false, nil, err
+		}
 	}
 	failure, err = s.decode(ctx, rec)
 	if err != nil || failure != nil {
 		return nil, false, failure, err
 	}
 	d = s.current
+	if s.plain {
+		err = s.names.name(d)
+		return d, err == nil, nil, err
+	}
 	s.nameUnplaced(d)
 	before := d.Source
 	if s.single != nil {

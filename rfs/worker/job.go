@@ -126,12 +126,11 @@ func (j *job) copy(ctx context.Context) error {
 		if err := j.alone.stand(ctx, j); err != nil {
 			return err
 		}
-		err := j.source.Next(ctx, to)
-		if errors.Is(err, io.EOF) {
-			j.loader.Advance(j.source.End())
-			return j.loader.Flush(ctx)
-		}
-		if err != nil {
+		if err := j.source.Next(ctx, to); err != nil {
+			if errors.Is(err, io.EOF) {
+				j.loader.Advance(j.source.End())
+				return j.loader.Flush(ctx)
+			}
 			return err
 		}
 	}

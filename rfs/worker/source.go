@@ -127,10 +127,10 @@ func (x *shardReading) Wrap(opts *bulk.Options) {
 // Next passes one record on: to the bulk body, or to the failed documents. A long one is sent at once.
 func (x *shardReading) Next(ctx context.Context, to *Sink) error {
 	rec, err := x.reader.Next(ctx)
-	if errors.Is(err, io.EOF) {
-		return io.EOF
-	}
 	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return io.EOF
+		}
 		return x.shard.Blame(err)
 	}
 	to.Read(rec.Ordinal)
