@@ -54,9 +54,7 @@ func Open(conf Config) (*Store, error) {
 	if s.layer, err = newLayer(conf.Streams, conf.Cluster, s.handle); err != nil {
 		return nil, err
 	}
-	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: s.layer, MaxPool: 2, Timeout: 5 * time.Second, Logger: logger{log: conf.Log},
-	})
+	transport := newTransport(s.layer, logger{log: conf.Log})
 	if err := s.open(transport); err != nil {
 		return nil, errors.Join(err, transport.Close(), s.layer.Close())
 	}
@@ -301,6 +299,15 @@ func (s *Store) probe(n Node, now time.Time) bool {
 	delete(s.unreachable, n.ID)
 	conn.Close()
 	return true
+}
+
+// newTransport returns the transport of a node. It sends one request after the other to each follower: when a follower refuses
+// one of several under way, the replication of hashicorp/raft 1.7 may block for good, with all that waits for its end
+// (github.com/hashicorp/raft/issues/612).
+func newTransport(l *layer, log logger) *raft.NetworkTransport {
+	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: l, MaxPool: 2, MaxRPCsInFlight: 1, Timeout: 5 * time.Second, Logger: log,
+	})
 }
 
 // Close transfers leadership if possible, stops Raft and closes the files.

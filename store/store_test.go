@@ -232,6 +232,19 @@ func TestAnyNodeMayPutAndOneWithoutACopyAsksAnother(t *testing.T) {
 	}
 }
 
+// TestAFollowerGetsOneRequestAfterTheOther: with several under way Raft may never end.
+func TestAFollowerGetsOneRequestAfterTheOther(t *testing.T) {
+	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue"}, ignored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := newTransport(l, logger{log: slog.New(slog.DiscardHandler)})
+	defer tr.Close()
+	if p, err := tr.AppendEntriesPipeline("n", raft.ServerAddress(l.Addr().String())); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
+		t.Errorf("%v, %v", p, err)
+	}
+}
+
 func TestAnotherEpochAndStrangersAreTurnedAwayWithoutDelayingOthers(t *testing.T) {
 	l, err := newLayer(listen(t, "127.0.0.1:0"), Cluster{ID: "blue", Epoch: 2}, ignored)
 	if err != nil {
