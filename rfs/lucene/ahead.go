@@ -2,6 +2,8 @@ package lucene
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 )
 
@@ -9,10 +11,20 @@ import (
 // of one segment follow each other, so without it a repository with latency is waited for at every segment.
 const segmentsAhead = 6
 
+const (
+	// streamsAhead is how many bytes of .fdt before its documents are needed the stream of a segment is begun: what a repository
+	// with latency delivers in a few round trips.
+	streamsAhead = 32 << 20
+	// streamHead is how much of a stream is read when it is begun, in bytes: enough that the repository is asked.
+	streamHead = 4 << 10
+)
+
 // openings are the stored fields of segments that a reader will come to, being opened.
 type openings struct {
 	queue  []*opening      // in the order of the segments
 	next   int             // index of the next segment to begin with
+	begun  []*begun        // streams, in the order of the segments
+	stream int             // index of the next segment whose stream is begun
 	long   bool            // the last of queue takes much memory
 	ctx    context.Context // of the openings; close ends it
 	cancel context.CancelFunc
@@ -58,6 +70,97 @@ func (r *Reader) openAhead(ctx context.Context) (*storedFields, error) {
 	return first.stored, first.err
 }
 
+// begun is the stream of a whole .fdt of which the repository was asked before it is needed. What follows done is valid when that is
+// closed.
+type begun struct {
+	segment *Segment
+	cancel  context.CancelFunc
+	done    chan struct{}
+	from    io.ReadCloser
+	head    []byte // the first bytes of from
+	readErr error  // that was met behind them
+	err     error  // there is no stream
+}
+
+// beginStreams begins the streams of the segments that follow, as far as they come soon. left is how many bytes of the segment in
+// work are before them.
+func (r *Reader) beginStreams(left int64) {
+	a := &r.ahead
+	for a.stream = max(a.stream, r.seg); left < streamsAhead && a.stream < len(r.commit.Segments); a.stream++ {
+		s := r.commit.Segments[a.stream]
+		if !r.reaches(s) {
+			continue
+		}
+		if len(a.begun) == segmentsAhead {
+			return
+		}
+		left += s.StoredSize
+		b := &begun{segment: s, done: make(chan struct{})}
+		var ctx context.Context
+		ctx, b.cancel = context.WithCancel(a.ctx)
+		a.begun = append(a.begun, b)
+		a.wg.Go(func() {
+			defer close(b.done)
+			src, err := s.files.core(".fdt")
+			if err == nil {
+				b.from, err = src.stream(ctx, 0, src.size)
+			}
+			if b.err = err; err != nil {
+				return
+			}
+			p := make([]byte, min(streamHead, src.size))
+			n, err := b.from.Read(p)
+			b.head, b.readErr = p[:n], err
+		})
+	}
+}
+
+// streamOf returns the stream of a segment if it was begun, else nil.
+func (a *openings) streamOf(s *Segment) *begun {
+	if len(a.begun) == 0 || a.begun[0].segment != s {
+		return nil
+	}
+	b := a.begun[0]
+	a.begun = a.begun[1:]
+	return b
+}
+
+// stream waits for the stream, which the caller closes.
+func (b *begun) stream(ctx context.Context) (io.ReadCloser, error) {
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	return b, nil
+}
+
+// Read gives what was read when the stream was begun, then the rest.
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.head) > 0 {
+		n := copy(p, b.head)
+		b.head = b.head[n:]
+		return n, nil
+	}
+	if b.readErr != nil {
+		return 0, b.readErr
+	}
+	return b.from.Read(p)
+}
+
+// Close ends the stream, also one that is still being begun.
+func (b *begun) Close() error {
+	b.cancel()
+	<-b.done
+	if b.from == nil {
+		return nil
+	}
+	return b.from.Close()
+}
+
 // long reports whether one of the files that are read whole when the segment is opened is long.
 func (s *Segment) long() bool {
 	names := []string{".fnm", ".fdm", ".fdx"}
@@ -80,9 +183,14 @@ func (s *Segment) long() bool {
 }
 
 // close ends what is being opened and waits for it.
-func (a *openings) close() {
+func (a *openings) close() (err error) {
 	if a.cancel != nil {
 		a.cancel()
 	}
 	a.wg.Wait()
+	for _, b := range a.begun {
+		err = errors.Join(err, b.Close())
+	}
+	a.begun = nil
+	return err
 }

@@ -2,6 +2,7 @@ package lucene
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -95,8 +96,7 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 func (r *Reader) Close() error {
 	r.dropGiant()
 	r.chunks.close()
-	r.ahead.close()
-	return r.win.close()
+	return errors.Join(r.ahead.close(), r.win.close())
 }
 
 // Next returns the next live root document. The record and its slices are valid until the
@@ -240,6 +240,7 @@ func (r *Reader) pass(ctx context.Context, k int, at place) error {
 	if k+1 == r.stored.index.chunks() {
 		return r.readTail(ctx)
 	}
+	r.beginStreams(r.stored.fdt.size - at.stop)
 	if at.stop > r.win.own {
 		r.crcTracker.boundary(r.cur.Base+int64(at.end), at.stop, r.win.crc)
 	}
@@ -327,6 +328,10 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 		own = size
 	}
 	r.win.open(stored.fdt, start, own, limit, r.buf)
+	if start == 0 {
+		r.win.begun = r.ahead.streamOf(s)
+	}
+	r.beginStreams(size - start)
 	r.chunks.next = r.next
 	r.crcTracker.file(s, stored.fdt, own, stored.hasFooter())
 	r.crcTracker.boundary(s.Base+int64(ownDoc), own, 0)

@@ -15,6 +15,7 @@ const windowSize = 256 << 10
 // It keeps the CRC of the bytes from own on that were passed.
 type window struct {
 	src    *source
+	begun  *begun // the stream to come, if it was begun ahead
 	stream io.ReadCloser
 	cancel context.CancelFunc
 	buf    []byte // bytes [start, start+len(buf)) of the file
@@ -45,7 +46,13 @@ func (w *window) at(ctx context.Context, off, n int64) ([]byte, error) {
 
 // fill reads until the buffer reaches end.
 func (w *window) fill(ctx context.Context, end int64) error {
-	if w.stream == nil {
+	if w.stream == nil && w.begun != nil {
+		s, err := w.begun.stream(ctx)
+		if err != nil {
+			return err
+		}
+		w.stream, w.cancel = s, w.begun.cancel
+	} else if w.stream == nil {
 		// The stream lives longer than the call that opens it; close ends it.
 		sctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		s, err := w.src.stream(sctx, w.start, w.src.size-w.start)
@@ -110,12 +117,15 @@ func (w *window) skip(ctx context.Context, to int64) error {
 }
 
 func (w *window) close() error {
+	if w.stream == nil && w.begun != nil {
+		w.stream, w.cancel = w.begun, w.begun.cancel
+	}
 	if w.stream == nil {
 		return nil
 	}
 	err := w.stream.Close()
 	w.cancel()
-	w.stream = nil
+	w.stream, w.begun = nil, nil
 	if err != nil {
 		return fmt.Errorf("close %s: %w", w.src.name, err)
 	}
