@@ -105,7 +105,7 @@ func migrate(ctx context.Context, o options) error {
 			return plan, nil
 		}
 		request := o.request()
-		request.SnapshotName, request.Sizes = name, true
+		request.SnapshotName, request.Sizes, request.Manifests = name, true, &in.manifests
 		p, err := worker.NewPlan(ctx, counted, request)
 		if err != nil {
 			return nil, planError(err)

@@ -29,7 +29,9 @@ type resources struct {
 	// Opened already, for a slot inside a daemon; nil: open those of the options.
 	store cms.Store
 	files *export.Dir
-	solo  *worker.Solo // of the slots inside a daemon; nil: the worker has the process to itself
+	// That the plan of this process has read.
+	manifests worker.Manifests
+	solo      *worker.Solo // of the slots inside a daemon; nil: the worker has the process to itself
 }
 
 func newResources(o options) *resources {

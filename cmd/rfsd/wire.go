@@ -71,7 +71,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Log: log}, o.guard.tune
 	}
 	s.Runner = &worker.Runner{
-		Repo: blobs, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
+		Repo: blobs, Manifests: &in.manifests, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),
 		Clock: cms.SystemClock(), Log: log, VerifyFirst: o.verifyFirst, RecordEvery: o.recordEvery, Bulk: bulkOptions(o, in, client), Edit: o.editor, Memory: in.memory, MaxDocument: o.maxDocument,
 		Helpers: lucene.NewHelpers(runtime.GOMAXPROCS(0) - 1), // the slot that reads a shard uses one core itself
 	}

@@ -42,7 +42,7 @@ func openWorkerSession(ctx context.Context, o options, log *slog.Logger, in *res
 	}
 	h.Plan = func(ctx context.Context, name string) (*worker.Plan, error) {
 		request := o.request()
-		request.SnapshotName, request.Sizes = name, true
+		request.SnapshotName, request.Sizes, request.Manifests = name, true, &in.manifests
 		plan, err := worker.NewPlan(ctx, h.blobs, request)
 		h.unreadable = err != nil && !errors.Is(err, fault.ErrConfig) && !errors.Is(err, fault.ErrUnavailable)
 		return plan, err

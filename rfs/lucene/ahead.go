@@ -86,6 +86,9 @@ type begun struct {
 // work are before them.
 func (r *Reader) beginStreams(left int64) {
 	a := &r.ahead
+	for _, b := range a.begun {
+		left += b.segment.StoredSize
+	}
 	for a.stream = max(a.stream, r.seg); left < streamsAhead && a.stream < len(r.commit.Segments); a.stream++ {
 		s := r.commit.Segments[a.stream]
 		if !r.reaches(s) {

@@ -213,3 +213,30 @@ func TestAStreamThatFailsAheadTakesNothingFromTheSegmentsBefore(t *testing.T) {
 		t.Errorf("%d shards of several segments", tested)
 	}
 }
+
+// TestStreamsAreBegunOnlyForWhatComesSoon: what is begun takes memory from the segment in work.
+func TestStreamsAreBegunOnlyForWhatComesSoon(t *testing.T) {
+	const mega = 1 << 20
+	for _, c := range []struct {
+		size, left int64
+		want       int
+	}{{64 * mega, 31 * mega, 1}, {64 * mega, 33 * mega, 0}, {8 * mega, 20 * mega, 2}, {mega / 10, 0, segmentsAhead}} {
+		commit := &Commit{}
+		for n := range 20 {
+			commit.Segments = append(commit.Segments, &Segment{Name: "_0", Base: int64(n), MaxDoc: 1, LiveCount: 1, StoredSize: c.size, files: &files{dir: mapDir{}, segment: "_0"}})
+			commit.MaxOrdinal++
+		}
+		r := commit.Reader(ReadOptions{})
+		r.seg = 1
+		r.ahead.ctx, r.ahead.cancel = context.WithCancel(t.Context())
+		for range 10 { // asked again with each chunk
+			r.beginStreams(c.left)
+		}
+		if n := len(r.ahead.begun); n != c.want {
+			t.Errorf("%d bytes before segments of %d: %d streams are begun, want %d", c.left, c.size, n, c.want)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

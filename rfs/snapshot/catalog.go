@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -130,10 +131,14 @@ func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	return c, c.parse(b)
 }
 
-// findGeneration takes the greatest N of the listing and warns when index.latest disagrees.
+// findGeneration takes the greatest N of the listing and warns when index.latest disagrees. Both are asked for at the same time.
 func (c *Catalog) findGeneration(ctx context.Context) error {
-	latest := int64(-1)
+	listed, failed := int64(-1), error(nil)
+	var list sync.WaitGroup
+	list.Go(func() { listed, failed = newestCatalog(ctx, c.repo) })
 	b, err := repo.ReadAll(ctx, c.repo, "index.latest", 64)
+	list.Wait()
+	latest := int64(-1)
 	switch {
 	case err == nil && len(b) == 8:
 		latest = int64(binary.BigEndian.Uint64(b))
@@ -142,20 +147,15 @@ func (c *Catalog) findGeneration(ctx context.Context) error {
 	case !missing(err):
 		c.Warnings = append(c.Warnings, fmt.Sprintf("index.latest cannot be read: %v", err))
 	}
-	for blob, err := range c.repo.List(ctx, "index-") {
-		if err != nil {
-			if latest >= 0 { // a read-only store may not list; then only index.latest helps
-				c.Warnings = append(c.Warnings, fmt.Sprintf("the repository cannot be listed: %v", err))
-				c.Generation = latest
-				return nil
-			}
-			return fmt.Errorf("find the catalog: %w", err)
+	if failed != nil {
+		if latest >= 0 { // a read-only store may not list; then only index.latest helps
+			c.Warnings = append(c.Warnings, fmt.Sprintf("the repository cannot be listed: %v", failed))
+			c.Generation = latest
+			return nil
 		}
-		n, err := strconv.ParseInt(strings.TrimPrefix(blob.Name, "index-"), 10, 64)
-		if err == nil && n > c.Generation {
-			c.Generation = n
-		}
+		return fmt.Errorf("find the catalog: %w", failed)
 	}
+	c.Generation = listed
 	if c.Generation < 0 {
 		c.Generation = latest
 	}
@@ -163,6 +163,21 @@ func (c *Catalog) findGeneration(ctx context.Context) error {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("index.latest names generation %d, the newest is %d", latest, c.Generation))
 	}
 	return nil
+}
+
+// newestCatalog returns the greatest N of the blobs index-N, -1 when there is none.
+func newestCatalog(ctx context.Context, r Repository) (int64, error) {
+	newest := int64(-1)
+	for blob, err := range r.List(ctx, "index-") {
+		if err != nil {
+			return -1, err
+		}
+		n, err := strconv.ParseInt(strings.TrimPrefix(blob.Name, "index-"), 10, 64)
+		if err == nil {
+			newest = max(newest, n)
+		}
+	}
+	return newest, nil
 }
 
 // generation reads a shard generation: text, a number in old repositories, or null.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -78,6 +79,7 @@ func TestASnapshotDeletedDuringTheRunIsNamed(t *testing.T) {
 type rotating struct {
 	memory
 	times *int
+	mu    *sync.Mutex
 }
 
 func (r rotating) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
@@ -95,6 +97,8 @@ func (r rotating) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, 
 }
 
 func (r rotating) rotate() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for n := range 200 {
 		name := fmt.Sprintf("index-%d", n)
 		if b, ok := r.memory[name]; ok {
@@ -107,13 +111,15 @@ func (r rotating) rotate() {
 }
 
 func (r rotating) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.memory.Open(ctx, name, off, n)
 }
 
 func TestACatalogThatIsReplacedWhileItIsReadIsReadAgain(t *testing.T) {
 	m := realRepositories(t)["7.10.2-compressed"].without()
 	times := 2
-	c, err := OpenCatalog(t.Context(), rotating{m, &times})
+	c, err := OpenCatalog(t.Context(), rotating{m, &times, &sync.Mutex{}})
 	if err != nil || len(c.Snapshots) == 0 || times != 0 {
 		t.Fatalf("%v, %d rotations left", err, times)
 	}

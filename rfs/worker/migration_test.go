@@ -18,6 +18,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // sink remembers the last source of every id, as a cluster does, and may end the run.
@@ -67,12 +68,18 @@ func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to 
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: SplitTypes, EmitType: EmitAuto}
+	return runFrom(ctx, t, blobs, nil, filepath.Join(dir, state), to, edit)
+}
+
+// runFrom is runTo from a repository, with the state in a file. It keeps manifests if they are not nil.
+func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept *Manifests, state string, to Destination, edit func(string) DocumentEditor) (*Summary, error) {
+	t.Helper()
+	req := Request{SnapshotName: "snap1", IncludeSystem: true, MultiType: SplitTypes, EmitType: EmitAuto, Sizes: kept != nil, Manifests: kept}
 	plan, err := NewPlan(ctx, blobs, req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := boltcms.Open(filepath.Join(dir, state), time.Now)
+	store, err := boltcms.Open(state, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +88,7 @@ func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to 
 	if err != nil {
 		t.Fatal(err)
 	}
-	recorder, err := failed.Open(filepath.Join(dir, "failed"), "test", failed.Form{})
+	recorder, err := failed.Open(filepath.Join(filepath.Dir(state), "failed"), "test", failed.Form{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +100,7 @@ func runTo(ctx context.Context, t *testing.T, dir, repository, state string, to 
 			Phases: Phases{PhaseDocuments},
 			Plan:   func(context.Context, string) (*Plan, error) { return plan, nil },
 			Runner: &Runner{
-				Repo: blobs, Destination: to, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Edit: edit,
+				Repo: blobs, Manifests: kept, Destination: to, Failed: recorder, Meter: NewMeter(), Clock: cms.SystemClock(), Edit: edit,
 				Log: slog.New(slog.DiscardHandler), Bulk: bulk.Options{MaxDocs: 7, MaxInFlight: 3},
 			},
 		},

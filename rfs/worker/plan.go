@@ -20,8 +20,12 @@ import (
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
-// planReaders bounds the metadata blobs that are read at the same time.
-const planReaders = 8
+const (
+	// planReaders bounds the indices whose metadata are read at the same time.
+	planReaders = 8
+	// manifestReaders bounds the manifests of one index that are.
+	manifestReaders = 4
+)
 
 // Request holds what to migrate.
 type Request struct {
@@ -50,8 +54,9 @@ type Request struct {
 	Trial *Trial
 	// SplitOver is that of the session.
 	SplitOver int64
-	// Sizes reads every shard's manifest for an estimate of the remaining time.
-	Sizes bool
+	// Sizes reads every shard's manifest for an estimate of the remaining time, and keeps them in Manifests for the leases.
+	Sizes     bool
+	Manifests *Manifests
 }
 
 // Settings decide which documents go where; two processes of a session must agree on
@@ -289,7 +294,7 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	e.Trial = req.Trial
 	e.Naming = newNaming(req.targetName(name), types, req.MultiType, req.EmitType, join)
 	if req.Sizes {
-		e.Bytes, e.Locator.ShardSums = measureShards(ctx, repo, x)
+		e.Bytes, e.Locator.ShardSums = measureShards(ctx, repo, x, req.Manifests)
 	}
 	return IndexPlan{Name: name, Source: x, Entry: e, warnings: ids.warnings(name)}, nil
 }
@@ -343,13 +348,20 @@ func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locat
 
 // measureShards returns the bytes of each shard in the repository and the hash of its manifest; a shard that cannot be
 // opened counts as nothing here, its item will say why.
-func measureShards(ctx context.Context, repo snapshot.Repository, x *snapshot.Index) (sizes []int64, sums []string) {
+func measureShards(ctx context.Context, repo snapshot.Repository, x *snapshot.Index, kept *Manifests) (sizes []int64, sums []string) {
 	sizes, sums = make([]int64, x.NumShards), make([]string, x.NumShards)
+	var g errgroup.Group
+	g.SetLimit(manifestReaders)
 	for i := range sizes {
-		if s, err := snapshot.OpenShard(ctx, repo, x.Locator, i); err == nil {
-			sizes[i], sums[i] = s.TotalBytes, s.Sum
-		}
+		g.Go(func() error {
+			if s, err := snapshot.OpenShard(ctx, repo, x.Locator, i); err == nil {
+				sizes[i], sums[i] = s.TotalBytes, s.Sum
+				kept.keep(x.Locator, s)
+			}
+			return nil
+		})
 	}
+	_ = g.Wait() // no shard's error stops the plan
 	return sizes, sums
 }
 

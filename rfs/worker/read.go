@@ -17,6 +17,7 @@ type openShard struct {
 	number   int
 	parts    bool // it is not read from end to end: as little as possible is read ahead
 	versions bool // of documents, too
+	kept     *Manifests
 
 	// Set by open.
 	shard     *snapshot.Shard
@@ -28,8 +29,10 @@ type openShard struct {
 
 // open finds the shard and everything that is needed to read it; edit may be nil.
 func (s *openShard) open(ctx context.Context, repo snapshot.Repository, edit func(index string) DocumentEditor) (err error) {
-	if s.shard, err = snapshot.OpenShard(ctx, repo, s.entry.Locator, s.number); err != nil {
-		return err
+	if s.shard = s.kept.take(s.entry.Locator, s.number); s.shard == nil {
+		if s.shard, err = snapshot.OpenShard(ctx, repo, s.entry.Locator, s.number); err != nil {
+			return err
+		}
 	}
 	if s.dir = s.shard.Directory(); s.parts {
 		s.dir = nearby{s.dir}

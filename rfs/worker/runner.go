@@ -59,6 +59,8 @@ type Runner struct {
 	MaxBody func(ctx context.Context) int64
 	// MaxDocument is the longest source that is read, in bytes; 0: DefaultMaxDocument.
 	MaxDocument int64
+	// Manifests are those of the plan of this process; nil: each lease reads its own.
+	Manifests *Manifests
 	// Helpers decompress shards beside the goroutines of their leases; nil: only those do.
 	Helpers *lucene.Helpers
 	// RecordEvery is how often a running item's watermark is recorded; 0 means 10 s.

@@ -86,7 +86,7 @@ type shardReading struct {
 // Open finds the shard and everything that is needed to read it.
 func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *bulk.Options) (Reading, error) {
 	opts.Existing = s.entry.existing(opts.Existing)
-	o := &openShard{entry: s.entry, number: id.Shard, parts: s.entry.Trial != nil, versions: opts.Existing == bulk.Newer}
+	o := &openShard{entry: s.entry, number: id.Shard, parts: s.entry.Trial != nil, versions: opts.Existing == bulk.Newer, kept: r.Manifests}
 	if err := o.open(ctx, r.Repo, r.Edit); err != nil {
 		return nil, err
 	}
