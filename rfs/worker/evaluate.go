@@ -129,40 +129,51 @@ func (e *Evaluator) preview(ctx context.Context, plan *Plan, r *Evaluation) erro
 	if e.Indices == nil {
 		return nil
 	}
-	for _, x := range plan.Indices {
-		done, err := e.index(ctx, x, r)
-		if err != nil {
+	// One after the other they would wait for the target three times each.
+	indices, stops := make([]EvaluatedIndex, len(plan.Indices)), make([][]string, len(plan.Indices))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(targetReaders)
+	for i, x := range plan.Indices {
+		g.Go(func() (err error) {
+			indices[i], stops[i], err = e.index(gctx, x)
 			return err
-		}
-		r.Indices = append(r.Indices, done)
+		})
 	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	r.Indices, r.Stops = append(r.Indices, indices...), append(r.Stops, slices.Concat(stops...)...)
 	return nil
 }
 
-func (e *Evaluator) index(ctx context.Context, x IndexPlan, r *Evaluation) (EvaluatedIndex, error) {
-	done := EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.note()}
+// targetReaders bounds the indices that the target is asked about at the same time.
+const targetReaders = 8
+
+// index finds out what would become of an index, and what would stop the migration.
+func (e *Evaluator) index(ctx context.Context, x IndexPlan) (done EvaluatedIndex, stops []string, err error) {
+	done = EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.note()}
 	if x.Entry.Create {
 		object, err := e.stream(ctx, x)
 		done.Targets = append(done.Targets, object)
-		return done, err
+		return done, nil, err
 	}
 	o, err := e.Indices.overrides(ctx)
 	if err != nil {
-		return done, err
+		return done, nil, err
 	}
 	all, err := wanted(x, o, e.Indices.Rules)
 	if err != nil {
-		return done, err
+		return done, nil, err
 	}
 	for _, w := range all {
 		object := EvaluatedObject{Name: w.Name}
 		result, err := metadata.Ensure(ctx, creator(e.Indices.Cluster, x), e.Version, []metadata.Wanted{w})
 		switch {
 		case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
-			return done, err
+			return done, nil, err
 		case err != nil:
 			object.Action, object.Reason = WouldRefuse, fault.Text(refusedIndex(x, err))
-			r.Stops = append(r.Stops, object.Reason)
+			stops = append(stops, object.Reason)
 		case len(result.Existed) > 0:
 			object.Action = WouldKeep
 		default:
@@ -170,7 +181,8 @@ func (e *Evaluator) index(ctx context.Context, x IndexPlan, r *Evaluation) (Eval
 		}
 		done.Targets = append(done.Targets, object)
 	}
-	return done, e.pipelines(ctx, x, &done)
+	err = e.pipelines(ctx, x, &done)
+	return done, stops, err
 }
 
 func (e *Evaluator) pipelines(ctx context.Context, x IndexPlan, done *EvaluatedIndex) error {

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
@@ -378,4 +380,48 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slow is a target that takes a time for each answer.
+type slow struct{ Requester }
+
+const slowAnswer = 10 * time.Millisecond
+
+func (s slow) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
+	time.Sleep(slowAnswer)
+	return s.Requester.Do(ctx, method, path, query, body)
+}
+
+func (s slow) IndexExists(ctx context.Context, name string) (bool, error) {
+	time.Sleep(slowAnswer)
+	return s.Requester.IndexExists(ctx, name)
+}
+
+func (s slow) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
+	time.Sleep(slowAnswer)
+	return s.Requester.FinalPipelines(ctx, indices)
+}
+
+// TestAnEvaluationAsksAboutSeveralIndicesAtTheSameTime: thousands of them wait for the target otherwise.
+func TestAnEvaluationAsksAboutSeveralIndicesAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const copies = 20
+		indices, began := 0, time.Now()
+		r, _, err := evaluation(t, took(nil), &life{}, func(e *Evaluator, p *Plan) {
+			p.Indices = slices.Repeat(p.Indices, copies)
+			e.Target, e.Globals, indices = slow{e.Target}, nil, len(p.Indices)
+			e.Indices.Cluster = DryRunCluster{Target: e.Target}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Indices) != indices || r.Indices[0].Index != r.Indices[indices-len(r.Indices)/copies].Index {
+			t.Errorf("%d indices of %d, or not in their order", len(r.Indices), indices)
+		}
+		// What exists already is compared one after the other.
+		const each = 3 // questions about an index: does it exist, would it be created, has it a pipeline
+		if took, one := time.Since(began), time.Duration(indices*each)*slowAnswer; took > one/2 {
+			t.Errorf("%v for %d indices, one after the other %v", took, indices, one)
+		}
+	})
 }
