@@ -26,6 +26,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/rebuild"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -94,7 +95,7 @@ func read(ctx context.Context, r snapshot.Repository, name string) (digest, erro
 	}
 	for _, x := range plan.Indices {
 		for shard := range x.Entry.Shards {
-			n, err := readShard(ctx, r, x.Entry.Locator, shard)
+			n, err := readShard(ctx, r, x, shard)
 			if err != nil {
 				return digest{}, fmt.Errorf("index %s shard %d: %w", x.Name, shard, err)
 			}
@@ -135,16 +136,40 @@ func readMetadata(ctx context.Context, r snapshot.Repository, name string) (uint
 	return h.Sum64(), nil
 }
 
-func readShard(ctx context.Context, r snapshot.Repository, loc snapshot.Locator, number int) (uint64, error) {
+// rebuilder returns what rebuilds the sources of an index, nil when they are stored.
+func rebuilder(x worker.IndexPlan) (*rebuild.Rebuilder, error) {
+	if x.Entry.Reduced == "" || len(x.Source.Mappings) == 0 {
+		return nil, nil
+	}
+	mapping, created := x.Source.Mappings[0].Body, x.Entry.Locator.Created
+	switch x.Entry.Rebuild {
+	case worker.RebuildSynthetic:
+		return rebuild.New(mapping, created, doc.AppendFormat)
+	case worker.RebuildColumnar:
+		return rebuild.NewColumnar(mapping, created, doc.AppendFormat)
+	case worker.RebuildColumnarStored:
+		return rebuild.NewColumnarStored(doc.AppendFormat), nil
+	case worker.RebuildDerived:
+		return rebuild.NewDerived(mapping)
+	}
+	return nil, nil
+}
+
+func readShard(ctx context.Context, r snapshot.Repository, x worker.IndexPlan, number int) (uint64, error) {
+	loc := x.Entry.Locator
+	builder, err := rebuilder(x)
+	if err != nil {
+		return 0, err
+	}
 	s, err := snapshot.OpenShard(ctx, r, loc, number)
 	if err != nil {
 		return 0, err
 	}
-	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{})
+	commit, err := lucene.Open(ctx, s.Directory(), lucene.Options{Values: builder != nil})
 	if err != nil {
 		return 0, s.Blame(err)
 	}
-	reader := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal})
+	reader := commit.Reader(lucene.ReadOptions{To: commit.MaxOrdinal, Values: builder != nil})
 	defer reader.Close()
 	decoder := doc.NewDecoder(loc.IndexName, number)
 	var sum uint64
@@ -155,6 +180,15 @@ func readShard(ctx context.Context, r snapshot.Repository, loc snapshot.Locator,
 		}
 		if err != nil {
 			return 0, s.Blame(err)
+		}
+		if builder != nil {
+			source, err := builder.Append(ctx, nil, rec.Values)
+			if unknown, ok := errors.AsType[*rebuild.Unknown](err); ok {
+				source = []byte(`{"refused":"` + unknown.Field + `"}`)
+			} else if err != nil {
+				return 0, s.Blame(err)
+			}
+			rec.Source, rec.HasSource, rec.HasRecovery = source, true, false
 		}
 		d, failure := decoder.Decode(rec)
 		h := fnv.New64a()
@@ -191,8 +225,8 @@ func load(t *testing.T, dir string) map[string][]byte {
 	return blobs
 }
 
-// repositories are the folders below the roots that hold a repository of at most limit bytes.
-func repositories(t *testing.T, limit int) []string {
+// repositories are the folders below a directory of the project that hold a repository of at most limit bytes.
+func repositories(t *testing.T, below string, limit int) []string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -200,7 +234,7 @@ func repositories(t *testing.T, limit int) []string {
 	}
 	root := filepath.Dir(strings.TrimSpace(string(out)))
 	var dirs []string
-	base := filepath.Join(root, "testing", "fixtures")
+	base := filepath.Join(root, filepath.FromSlash(below))
 	entries, err := os.ReadDir(base)
 	if err != nil {
 		t.Fatal(err)
@@ -264,8 +298,22 @@ func TestNoDamagePassesForAnotherSnapshot(t *testing.T) {
 	if os.Getenv("RFSD_CORRUPT") == "full" {
 		flips, limit = 64<<10, 2<<20
 	}
-	for _, dir := range repositories(t, limit) {
+	for _, dir := range repositories(t, "testing/fixtures", limit) {
 		t.Run(filepath.Base(dir), func(t *testing.T) { sweep(t, dir, flips) })
+	}
+}
+
+// TestNoDamageOfColumnsPassesForAnotherSource does so with snapshots whose sources are rebuilt: from doc values, vectors, terms and what is
+// kept beside them. RFSD_CORRUPT=full flips up to 300 bytes of each blob of all of them.
+func TestNoDamageOfColumnsPassesForAnotherSource(t *testing.T) {
+	full := os.Getenv("RFSD_CORRUPT") == "full"
+	for _, dir := range repositories(t, "rfs/rebuild/testdata", 2<<20) {
+		name := filepath.Base(dir)
+		if full {
+			t.Run(name, func(t *testing.T) { sweep(t, dir, 300) })
+		} else if name == "in-place-9-normalized" {
+			t.Run(name, func(t *testing.T) { sweep(t, dir, 20) })
+		}
 	}
 }
 
