@@ -101,12 +101,11 @@ func (v vectorFormat) entry(in *codec.Input, f Vector) (*Entry, error) {
 		in.VLong()
 		in.VLong()
 	}
-	dimension := int32(0)
+	readDimension := (*codec.Input).VInt
 	if v.early {
-		dimension = in.I32()
-	} else {
-		dimension = in.VInt()
+		readDimension = (*codec.Input).I32
 	}
+	dimension := readDimension(in)
 	n := int64(in.I32())
 	e := &Entry{Kind: Binary, Docs: n, Values: n, le: true, blobs: blobs, set: docSet{off: in.I64(), size: in.I64()}}
 	in.I16()
