@@ -84,7 +84,7 @@ func (a *ReadAhead) Open(ctx context.Context, name string, off, n int64) (io.Rea
 	s.fetchMore()
 	cur, version, err := openVersion(ctx, a.Repository, name, off, a.chunk, "")
 	if err != nil {
-		s.Close()
+		_ = s.Close()
 		return nil, err
 	}
 	if total, ok := Total(cur); ok {
