@@ -24,7 +24,6 @@ func hasLineBreak(b []byte) bool {
 
 // hasControl reports whether at least 8 bytes hold one up to \r, which few lines of JSON do.
 func hasControl(b []byte) bool {
-	const every, high = 0x0101010101010101, 0x8080808080808080
 	last := binary.LittleEndian.Uint64(b[len(b)-8:])
 	found := (last - every*('\r'+1)) & ^last // the lowest of them sets its high bit
 	for ; len(b) >= 8; b = b[8:] {

@@ -5,6 +5,12 @@ import (
 	"unicode/utf8"
 )
 
+// Words of 8 bytes, of which all are looked at together.
+const (
+	every = 0x0101010101010101 // times a byte: that byte in each place
+	high  = 0x8080808080808080 // the highest bit of each byte
+)
+
 // Unescaped reports whether AppendString appends s as it is between the quotes: it is ASCII without control characters,
 // quotes and backslashes.
 func Unescaped(s []byte) bool {
@@ -25,7 +31,6 @@ func Unescaped(s []byte) bool {
 
 // escapes is not 0 if one of 8 bytes is not ASCII, a control character, a quote or a backslash.
 func escapes(w uint64) uint64 {
-	const every, high = 0x0101010101010101, 0x8080808080808080
 	// Without high bits, a subtraction sets the one of the first byte that is less, or equal after the XOR.
 	return (w | (w - every*' ') | ((w ^ every*'"') - every) | ((w ^ every*'\\') - every)) & high
 }

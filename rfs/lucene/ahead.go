@@ -141,7 +141,7 @@ func (b *begun) stream(ctx context.Context) (io.ReadCloser, error) {
 	return b, nil
 }
 
-// Read gives what was read when the stream was begun, then the rest.
+// Read returns what was read when the stream was begun, then the rest.
 func (b *begun) Read(p []byte) (int, error) {
 	if len(b.head) > 0 {
 		n := copy(p, b.head)

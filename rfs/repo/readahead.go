@@ -221,7 +221,7 @@ func (s *ahead) advance() error {
 		if f.err != nil {
 			return f.err // Close releases the memory
 		}
-		if s.version != "" && f.version != s.version { // asked for before the first chunk told its version
+		if s.version != "" && f.version != s.version { // asked for before the version of the first chunk was known
 			return fault.Corrupt(s.name, "", f.off, "the object changed while it was read (ETag %s, then %s)", s.version, f.version)
 		}
 		s.pending = s.pending[1:]
