@@ -16,54 +16,34 @@ type lines struct {
 	index    []byte
 	deletion bool
 	prefix   []byte // for index and op
-	short    bool   // the document that was prepared has nothing but an id, without escapes
+	changes  uint32 // how often index or op were others than before
 }
 
-// prepare sets the index and the op of the line of a document, and returns its length in bytes.
-func (l *lines) prepare(d *doc.Document) int {
-	if l.prefix == nil || l.deletion != d.Delete || string(l.index) != string(d.Index) {
-		l.index, l.deletion = append(l.index[:0], d.Index...), d.Delete
-		op := l.op
-		if d.Delete {
-			op = "delete"
-		}
-		l.prefix = append(append(append(l.prefix[:0], `{"`...), op...), `":{"_index":`...)
-		l.prefix = doc.AppendString(l.prefix, d.Index)
-		if !l.emitType {
-			l.prefix = append(l.prefix, `,"_id":"`...)
-		}
+// use sets the index and the op of the lines to those of a document.
+func (l *lines) use(d *doc.Document) {
+	l.index, l.deletion = append(l.index[:0], d.Index...), d.Delete
+	l.changes++
+	op := l.op
+	if d.Delete {
+		op = "delete"
 	}
-	if l.short = !l.emitType && !l.version && len(d.Routing) == 0 && doc.Unescaped(d.ID); l.short {
-		return len(l.prefix) + len(d.ID) + len(`"}}`+"\n")
-	}
-	n := len(l.prefix) + doc.QuotedLen(d.ID) + len("}}\n")
+	l.prefix = append(append(append(l.prefix[:0], `{"`...), op...), `":{"_index":`...)
+	l.prefix = doc.AppendString(l.prefix, d.Index)
 	if !l.emitType {
-		n--
-	} else if n += len(`,"_id":`); len(d.Type) > 0 {
-		n += len(`,"_type":`) + doc.QuotedLen(d.Type)
+		l.prefix = append(l.prefix, `,"_id":`...)
 	}
-	if len(d.Routing) > 0 {
-		n += len(`,"routing":`) + doc.QuotedLen(d.Routing)
-	}
-	if l.version {
-		n += len(`,"version":,"version_type":"external_gte"`) + len(strconv.AppendInt(nil, d.Version, 10))
-	}
-	return n
 }
 
-// append appends the action line of the document that was prepared, with its line break.
+// append appends the action line of a document, with its line break.
 func (l *lines) append(dst []byte, d *doc.Document) []byte {
-	dst = append(dst, l.prefix...)
-	if l.short {
-		return append(append(dst, d.ID...), `"}}`+"\n"...)
+	if l.prefix == nil || l.deletion != d.Delete || string(l.index) != string(d.Index) {
+		l.use(d)
 	}
-	switch {
-	case !l.emitType:
-		dst = dst[:len(dst)-1] // the quote, with which ids begin
-	case len(d.Type) > 0:
-		dst = doc.AppendString(append(dst, `,"_type":`...), d.Type)
-		fallthrough
-	default:
+	dst = append(dst, l.prefix...)
+	if l.emitType {
+		if len(d.Type) > 0 {
+			dst = doc.AppendString(append(dst, `,"_type":`...), d.Type)
+		}
 		dst = append(dst, `,"_id":`...)
 	}
 	dst = doc.AppendString(dst, d.ID)

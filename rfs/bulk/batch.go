@@ -14,9 +14,16 @@ type item struct {
 	ordinal            int64
 	key                uint64 // of its index and id, with Options.Ordered
 	start, source, end uint32 // a body is shorter than 4 GiB
-	index              uint32 // into batch.indices
-	reduced            bool
+	index              uint32 // into batch.indices; reducedBit states that the source may lack parts
 }
+
+const reducedBit = 1 << 31
+
+// reduced reports whether the source may lack parts.
+func (it item) reduced() bool { return it.index&reducedBit != 0 }
+
+// indexOf returns the number of the index of an item.
+func (it item) indexOf() int { return int(it.index &^ reducedBit) }
 
 // size returns the length of both lines.
 func (it item) size() int { return int(it.end - it.start) }
@@ -40,6 +47,8 @@ type batch struct {
 	body     []byte
 	items    []item
 	indices  []indexCount
+	index    int    // of the last item, into indices
+	changes  uint32 // lines.changes of its action line
 	failures []doc.Failure
 	weight   int    // bytes of body and failures
 	release  func() // of the memory of a long document; nil: none
@@ -60,18 +69,19 @@ func (b *batch) reset() {
 	*b = batch{body: b.body[:0], items: b.items[:0], indices: b.indices[:0]}
 }
 
-// append adds a document with the action line of lines. key is that of Options.Ordered, 0 without.
-func (b *batch) append(d *doc.Document, lines *lines, key uint64) {
-	start := len(b.body)
-	body := lines.append(b.body, d)
-	source := len(body)
+// append adds a document. body is that of the batch with the action line of the document behind it, of the index that changes
+// numbers. key is that of Options.Ordered, 0 without.
+func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64) {
+	start, source := len(b.body), len(body)
 	if !d.Delete {
 		body = append(append(body, d.Source...), '\n')
 	}
 	b.body = body
-	index := b.indexOf(d.Index)
-	b.indices[index].sent++
-	b.items = append(b.items, item{ordinal: d.Ordinal, key: key, start: uint32(start), source: uint32(source), end: uint32(len(body)), index: uint32(index), reduced: d.Reduced})
+	if b.changes != changes || len(b.items) == 0 {
+		b.index, b.changes = b.indexOf(d.Index), changes
+	}
+	b.indices[b.index].sent++
+	it := item{ordinal: d.Ordinal, key: key, start: uint32(start), source: uint32(source), end: uint32(len(body)), index: uint32(b.index)}
 	b.weight += len(body) - start
 	if key != 0 {
 		b.take(key)
@@ -79,6 +89,7 @@ func (b *batch) append(d *doc.Document, lines *lines, key uint64) {
 	b.counts.Live++
 	b.counts.Bytes += int64(len(d.Source))
 	if d.Reduced {
+		it.index |= reducedBit
 		b.counts.Reduced++
 	}
 	if d.Rebuilt {
@@ -87,6 +98,7 @@ func (b *batch) append(d *doc.Document, lines *lines, key uint64) {
 	if d.KeptLast {
 		b.counts.KeptLast++
 	}
+	b.items = append(b.items, it)
 	b.extend(d.Ordinal)
 }
 
@@ -104,6 +116,9 @@ func (b *batch) reserve(size, most int) {
 	}
 	b.body = slices.Grow(b.body, max(size, most-n))
 }
+
+// usualLine is how much memory is asked for to write an action line, in bytes. A longer one grows the body by itself.
+const usualLine = 1 << 10
 
 // smallBody is the part of a full body, one smallBody-th, up to which a body is small.
 const smallBody = 16
@@ -140,7 +155,7 @@ func (b *batch) compact(items []item, keep []int) []item {
 // keep counts an item that the target has already.
 func (b *batch) keep(it item) {
 	b.counts.Kept++
-	if it.reduced {
+	if it.reduced() {
 		b.counts.Reduced--
 	}
 }
@@ -151,7 +166,7 @@ func (b *batch) fail(it item, shard, status int, reason doc.Reason, detail strin
 	if err != nil {
 		return err
 	}
-	if it.reduced {
+	if it.reduced() {
 		b.counts.Reduced--
 	}
 	b.failures = append(b.failures, doc.Failure{

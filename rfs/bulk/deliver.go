@@ -171,7 +171,7 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 				b.keep(items[r.Pos])
 			}
 		case concernsIndex(r):
-			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indices[items[r.Pos].index].name, r.Status, r.Type, r.Reason, ErrIndexBlocked)
+			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indices[items[r.Pos].indexOf()].name, r.Status, r.Type, r.Reason, ErrIndexBlocked)
 		default:
 			reason := doc.Reason(cmp.Or(r.Type, fmt.Sprintf("status_%d", r.Status)))
 			if err := b.fail(items[r.Pos], l.opts.Shard, r.Status, reason, r.Reason); err != nil {

@@ -205,23 +205,33 @@ func (l *Loader) Add(ctx context.Context, d *doc.Document) error {
 			Reason: doc.LongID, Detail: fmt.Sprintf("an id of %d bytes: targets take %d", len(d.ID), most), Source: bytes.Clone(d.Source),
 		})
 	}
-	size := l.lines.prepare(d) + len(d.Source) + 1
-	var b *batch
 	var key uint64
-	var err error
 	if l.opts.Ordered {
-		b, key, err = l.reserveInOrder(ctx, d, size)
-	} else {
-		b, err = l.reserve(ctx, d.Ordinal, size)
+		key = keyOf(d.Index, d.ID)
 	}
-	if err != nil {
-		return err
+	for {
+		b, err := l.reserve(ctx, d.Ordinal, len(d.Source)+1)
+		if err != nil {
+			return err
+		}
+		if l.opts.Ordered && l.underWay(key) {
+			if err := l.Flush(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(b.body)+len(d.Source)+usualLine > cap(b.body) {
+			b.reserve(len(d.Source)+usualLine, l.opts.MaxBytes+usualLine)
+		}
+		body := l.lines.append(b.body, d)
+		if size := len(body) - len(b.body) + len(d.Source) + 1; b.weight == 0 || b.weight+size <= l.most {
+			b.append(d, body, l.lines.changes, key)
+			return nil
+		}
+		if err := l.flushBatch(ctx); err != nil { // the next one begins with this document
+			return err
+		}
 	}
-	if len(b.body)+size > cap(b.body) {
-		b.reserve(size, l.opts.MaxBytes)
-	}
-	b.append(d, &l.lines, key)
-	return nil
 }
 
 // Fail queues the failure of a live document that is not sent. It is recorded with its batch and then counts as done.

@@ -1,11 +1,8 @@
 package bulk
 
 import (
-	"context"
 	"hash/maphash"
 	"slices"
-
-	"github.com/rfsd/rfsd/rfs/doc"
 )
 
 // keySeed makes keys that the authors of documents cannot foresee.
@@ -19,20 +16,6 @@ func keyOf(index, id []byte) uint64 {
 	_ = h.WriteByte(0)
 	_, _ = h.Write(id)
 	return max(h.Sum64(), 1)
-}
-
-// reserveInOrder returns the batch for a document of size bytes, and its key. It blocks until no request under way has a document
-// of the same key. The batch itself may have one: the target applies the documents of a request in their order.
-func (l *Loader) reserveInOrder(ctx context.Context, d *doc.Document, size int) (b *batch, key uint64, err error) {
-	key = keyOf(d.Index, d.ID)
-	for {
-		if b, err = l.reserve(ctx, d.Ordinal, size); err != nil || !l.underWay(key) {
-			return b, key, err
-		}
-		if err := l.Flush(ctx); err != nil {
-			return nil, 0, err
-		}
-	}
 }
 
 // underWay reports whether a batch that was sent and is not done has the key.

@@ -11,9 +11,9 @@ const (
 	high  = 0x8080808080808080 // the highest bit of each byte
 )
 
-// Unescaped reports whether AppendString appends s as it is between the quotes: it is ASCII without control characters,
+// unescaped reports whether AppendString appends s as it is between the quotes: it is ASCII without control characters,
 // quotes and backslashes.
-func Unescaped(s []byte) bool {
+func unescaped(s []byte) bool {
 	if len(s) >= 8 {
 		found := escapes(binary.LittleEndian.Uint64(s[len(s)-8:]))
 		for ; len(s) >= 8; s = s[8:] {
@@ -40,7 +40,7 @@ func escapes(w uint64) uint64 {
 func AppendString(dst, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	if Unescaped(s) {
+	if unescaped(s) {
 		return append(append(dst, s...), '"')
 	}
 	from := 0
@@ -71,10 +71,10 @@ func AppendString(dst, s []byte) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
-// QuotedLen returns how many bytes AppendString appends for s in UTF-8.
-func QuotedLen(s []byte) int {
+// quotedLen returns how many bytes AppendString appends for s in UTF-8.
+func quotedLen(s []byte) int {
 	n := 2 + len(s)
-	if Unescaped(s) {
+	if unescaped(s) {
 		return n
 	}
 	for _, c := range s {

@@ -34,7 +34,7 @@ func around(f func(b []byte)) {
 func TestUnescapedLooksAtEachByte(t *testing.T) {
 	around(func(b []byte) {
 		want := !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c == '"' || c == '\\' || c >= 0x80 })
-		if Unescaped(b) != want {
+		if unescaped(b) != want {
 			t.Fatalf("%q: %t, want %t", b, !want, want)
 		}
 	})
