@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -14,7 +15,7 @@ const segmentsAhead = 6
 const (
 	// streamsAhead is how many bytes of .fdt before its documents are needed the stream of a segment is begun: what a repository
 	// with latency delivers in a few round trips.
-	streamsAhead = 32 << 20
+	streamsAhead = 64 << 20
 	// streamHead is how much of a stream is read when it is begun, in bytes: enough that the repository is asked.
 	streamHead = 4 << 10
 )
@@ -98,24 +99,94 @@ func (r *Reader) beginStreams(left int64) {
 			return
 		}
 		left += s.StoredSize
-		b := &begun{segment: s, done: make(chan struct{})}
-		var ctx context.Context
-		ctx, b.cancel = context.WithCancel(a.ctx)
-		a.begun = append(a.begun, b)
-		a.wg.Go(func() {
-			defer close(b.done)
-			src, err := s.files.core(".fdt")
-			if err == nil {
-				b.from, err = src.stream(ctx, 0, src.size)
-			}
-			if b.err = err; err != nil {
-				return
-			}
-			p := make([]byte, min(streamHead, src.size))
-			n, err := b.from.Read(p)
-			b.head, b.readErr = p[:n], err
-		})
+		src, err := s.files.core(".fdt")
+		a.begun = append(a.begun, beginStream(a.ctx, s, src, err))
 	}
+}
+
+// beginStream begins the stream of the .fdt of a segment, unless err is why there is none. Close ends it.
+func beginStream(ctx context.Context, s *Segment, fdt *source, err error) *begun {
+	b := &begun{segment: s, done: make(chan struct{})}
+	ctx, b.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(b.done)
+		if err == nil {
+			b.from, err = fdt.stream(ctx, 0, fdt.size)
+		}
+		if b.err = err; err != nil {
+			return
+		}
+		p := make([]byte, min(streamHead, fdt.size))
+		n, err := b.from.Read(p)
+		b.head, b.readErr = p[:n], err
+	}()
+	return b
+}
+
+// markFirst chooses the segments whose streams are begun while the commit is opened: those within the first streamsAhead bytes.
+func markFirst(ctx context.Context, dir Directory, openers []segmentOpener) {
+	left := int64(streamsAhead)
+	for i := range openers[:min(len(openers), segmentsAhead)] {
+		o := &openers[i]
+		src, err := openSource(dir, o.entry.name+".fdt")
+		if err != nil {
+			src, err = openSource(dir, o.entry.name+".cfs")
+		}
+		if err != nil || left <= 0 {
+			return
+		}
+		o.first, left = ctx, left-src.size
+	}
+}
+
+// takeBegun returns the streams that were begun while the commit was opened, once: the caller closes them.
+func (c *Commit) takeBegun() []*begun {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.begun
+	c.begun = nil
+	return all
+}
+
+// take makes the streams that were begun while the commit was opened those of r, and ends the ones that r does not come to.
+func (a *openings) take(r *Reader) {
+	for _, b := range r.commit.takeBegun() {
+		if r.reaches(b.segment) {
+			a.begun = append(a.begun, b)
+		} else {
+			a.wg.Go(func() { _ = b.Close() }) // nothing was read of it
+		}
+		a.stream = slices.Index(r.commit.Segments, b.segment) + 1
+	}
+}
+
+// headOf returns the first n bytes of the file if they have come with what was read when the stream was begun, else nil.
+func (b *begun) headOf(ctx context.Context, n int64) []byte {
+	if b == nil {
+		return nil
+	}
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return nil
+	}
+	if int64(len(b.head)) < n {
+		return nil
+	}
+	return b.head[:n]
+}
+
+// Close ends the streams that were begun with Options.Begin, unless a Reader has taken them.
+func (c *Commit) Close() error { return closeBegun(c.takeBegun()) }
+
+func closeBegun(all []*begun) (err error) {
+	for _, b := range all {
+		b.cancel()
+	}
+	for _, b := range all {
+		err = errors.Join(err, b.Close())
+	}
+	return err
 }
 
 // streamOf returns the stream of a segment if it was begun, else nil.
@@ -186,14 +257,12 @@ func (s *Segment) long() bool {
 }
 
 // close ends what is being opened and waits for it.
-func (a *openings) close() (err error) {
+func (a *openings) close() error {
 	if a.cancel != nil {
 		a.cancel()
 	}
 	a.wg.Wait()
-	for _, b := range a.begun {
-		err = errors.Join(err, b.Close())
-	}
+	err := closeBegun(a.begun)
 	a.begun = nil
 	return err
 }

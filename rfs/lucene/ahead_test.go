@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -220,7 +224,7 @@ func TestStreamsAreBegunOnlyForWhatComesSoon(t *testing.T) {
 	for _, c := range []struct {
 		size, left int64
 		want       int
-	}{{64 * mega, 31 * mega, 1}, {64 * mega, 33 * mega, 0}, {8 * mega, 20 * mega, 2}, {mega / 10, 0, segmentsAhead}} {
+	}{{64 * mega, 63 * mega, 1}, {64 * mega, 65 * mega, 0}, {8 * mega, 50 * mega, 2}, {mega / 10, 0, segmentsAhead}} {
 		commit := &Commit{}
 		for n := range 20 {
 			commit.Segments = append(commit.Segments, &Segment{Name: "_0", Base: int64(n), MaxDoc: 1, LiveCount: 1, StoredSize: c.size, files: &files{dir: mapDir{}, segment: "_0"}})
@@ -237,6 +241,138 @@ func TestStreamsAreBegunOnlyForWhatComesSoon(t *testing.T) {
 		}
 		if err := r.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestDocumentsAreAskedForWhileTheCommitIsOpened: a reader from the first ordinal on waits for no round trip of its own, and reads
+// what a reader of a commit reads whose streams were not begun.
+func TestDocumentsAreAskedForWhileTheCommitIsOpened(t *testing.T) {
+	tested := 0
+	for name, dir := range testShards(t) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				plain, err := Open(t.Context(), dir, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, checks := ordinalsAndChecks(t, plain)
+				began := time.Now()
+				commit, err := Open(t.Context(), distant{dir}, Options{Begin: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				opened := time.Since(began) / roundTrip
+				got, read := ordinalsAndChecks(t, commit)
+				if !slices.Equal(got, want) || !reflect.DeepEqual(read, checks) {
+					t.Errorf("ordinals %v of %v, checksums %v of %v", got, want, read, checks)
+				}
+				series := strings.Contains(name, "timeseries") // ids are in columns
+				if alive := len(want); alive > 0 && len(commit.Segments) <= segmentsAhead && !series {
+					tested++
+					if n := time.Since(began) / roundTrip; n > opened {
+						t.Errorf("%d round trips to open, %d with the documents", opened, n)
+					}
+				}
+			})
+		})
+	}
+	if tested < 3 {
+		t.Errorf("%d shards with documents", tested)
+	}
+}
+
+// ordinalsAndChecks reads a commit from end to end.
+func ordinalsAndChecks(t *testing.T, c *Commit) (ordinals []int64, checks []Check) {
+	t.Helper()
+	r := c.Reader(ReadOptions{})
+	for {
+		rec, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ordinals = append(ordinals, rec.Ordinal)
+	}
+	if err := errors.Join(r.Close(), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return ordinals, r.Checks(c.MaxOrdinal)
+}
+
+// TestStreamsOfACommitEnd: streams that were begun with the commit are closed with it, with the reader that does not come to them,
+// and where the commit cannot be opened.
+func TestStreamsOfACommitEnd(t *testing.T) {
+	for name, dir := range testShards(t) {
+		var open atomic.Int64
+		d := watched{mapDir: dir, open: &open}
+		for _, use := range []func(c *Commit) error{
+			func(*Commit) error { return nil },
+			func(c *Commit) error { return c.Reader(ReadOptions{To: 1}).Close() },
+			func(c *Commit) error { return c.Reader(ReadOptions{From: 1}).Close() },
+			func(c *Commit) error {
+				r := c.Reader(ReadOptions{})
+				_, err := r.Next(t.Context())
+				if c.LiveDocs == 0 || errors.Is(err, io.EOF) {
+					err = nil
+				}
+				return errors.Join(err, r.Close())
+			},
+		} {
+			c, err := Open(t.Context(), d, Options{Begin: true})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err := errors.Join(use(c), c.Close()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if n := open.Load(); n != 0 {
+				t.Errorf("%s: %d streams are open", name, n)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _ = Open(ctx, d, Options{Begin: true})
+		if n := open.Load(); n != 0 {
+			t.Errorf("%s: %d streams are open of a commit that is not", name, n)
+		}
+		broken := maps.Clone(dir)
+		for file := range broken {
+			if strings.HasSuffix(file, ".fnm") {
+				broken[file] = []byte("damage")
+				break
+			}
+		}
+		_, _ = Open(t.Context(), watched{mapDir: broken, open: &open}, Options{Begin: true})
+		if n := open.Load(); n != 0 {
+			t.Errorf("%s: %d streams are open of a damaged commit", name, n)
+		}
+	}
+}
+
+// TestTheColumnOfDeletionsIsReadWithTheOtherShortFiles: it is named in a file that comes with them.
+func TestTheColumnOfDeletionsIsReadWithTheOtherShortFiles(t *testing.T) {
+	for deleted, want := range map[int32][]string{
+		0: {"_0.fdm", "_0.fdt", "_0.fdx", "_0.fnm", "_0_Lucene80_0.dvm"},
+		1: {"_0.fdm", "_0.fdt", "_0.fdx", "_0.fnm", "_0_Lucene80_0.dvd", "_0_Lucene80_0.dvm"},
+	} {
+		compound, err := openSource(mapDir{"_0.cfs": make([]byte, 1<<20)}, "_0.cfs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		early := newEarlyReads(t.Context(), nil)
+		sections := map[string]section{}
+		for n, suffix := range []string{".fdm", ".fdt", ".fdx", ".fnm", "_Lucene80_0.dvd", "_Lucene80_0.dvm"} {
+			sections[suffix] = section{int64(n) << 14, 10_000}
+		}
+		o := segmentOpener{entry: segmentEntry{fieldInfosGen: -1, softDelCount: deleted}, early: early,
+			seg: &Segment{files: &files{segment: "_0", compound: compound, sections: sections, early: early}}}
+		o.beginParts()
+		early.end()
+		if got := slices.Sorted(maps.Keys(early.reads)); !slices.Equal(got, want) {
+			t.Errorf("%d deleted documents: %q are read early, want %q", deleted, got, want)
 		}
 	}
 }

@@ -27,6 +27,9 @@ type Options struct {
 	VerifyAll bool
 	// Values keeps what Record.Values and Record.Version need.
 	Values bool
+	// Begin begins the streams of the documents of the first segments while the commit is opened, for a Reader from the first
+	// ordinal on. Close ends them unless that Reader was made.
+	Begin bool
 	// Concurrency is how many segments are opened at once; 0 means 16.
 	Concurrency int
 	held        int64 // bytes; 0: mostHeld
@@ -35,7 +38,7 @@ type Options struct {
 const defaultConcurrency = 16
 
 // Commit is one commit of a shard with everything that is needed to read its documents.
-// It does not change and is safe for concurrent use.
+// What it states does not change, and it is safe for concurrent use.
 type Commit struct {
 	Name     string            // segments_N
 	Format   int               // format of segments_N, 0–10
@@ -49,6 +52,9 @@ type Commit struct {
 	// Unverified are files, or parts of files, whose checksum is not computed although a
 	// migration may read of them, with the reason.
 	Unverified []string
+
+	mu    sync.Mutex
+	begun []*begun // until a Reader takes them
 }
 
 // Segment is one segment of a commit.
@@ -116,14 +122,25 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 	c := &Commit{Name: name, Format: int(info.format), Version: info.version, UserData: info.userData}
 	openers := make([]segmentOpener, len(info.segments))
 	shared := inAll{most: opt.held, early: make(chan struct{}, earlyRequests)}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(cmp.Or(opt.Concurrency, defaultConcurrency))
 	for i, e := range info.segments {
 		openers[i] = segmentOpener{dir: dir, commit: src, entry: e, all: opt.VerifyAll, values: opt.Values, inAll: &shared}
+	}
+	if opt.Begin {
+		markFirst(context.WithoutCancel(ctx), dir, openers) // they live longer than this call
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(cmp.Or(opt.Concurrency, defaultConcurrency))
+	for i := range openers {
 		g.Go(func() error { return openers[i].open(gctx) })
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
+	err = g.Wait()
+	for i := range openers {
+		if b := openers[i].begun; b != nil {
+			c.begun = append(c.begun, b)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	for _, o := range openers {
 		s := o.seg
@@ -160,6 +177,8 @@ type segmentOpener struct {
 	seg        *Segment
 	unverified []string
 	early      *earlyReads
+	first      context.Context // of its stream, which is begun; nil: none is
+	begun      *begun          // that stream
 	*inAll
 }
 
@@ -333,9 +352,13 @@ func (o *segmentOpener) readStoredFormat(ctx context.Context, fdt *source) error
 		}
 		return nil
 	}
-	p, err := fdt.readAt(ctx, 0, min(fdt.size, fdtPreamble))
-	if err != nil {
-		return err
+	n := min(fdt.size, fdtPreamble)
+	p := o.begun.headOf(ctx, n)
+	if p == nil {
+		var err error
+		if p, err = fdt.readAt(ctx, 0, n); err != nil {
+			return err
+		}
 	}
 	s, _, err := parseStoredHeader(p, fdt, o.seg.id)
 	if err != nil {

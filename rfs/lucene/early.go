@@ -12,9 +12,9 @@ import (
 
 const (
 	// earlyFile is the length up to which a file is read before it is needed, in bytes.
-	earlyFile = 32 << 10
+	earlyFile = 64 << 10
 	// earlyBytes bounds what is read so of a segment.
-	earlyBytes = 128 << 10
+	earlyBytes = 256 << 10
 	// earlyRequests bounds the reads of a commit that are under way at the same time.
 	earlyRequests = 32
 )
@@ -126,26 +126,35 @@ func (o *segmentOpener) begin() {
 }
 
 // beginParts begins to read the short files that lie in the compound file, or beside it where there is none.
+// The beginning of .fdt comes with its stream, if that is to be begun.
 func (o *segmentOpener) beginParts() {
 	suffixes := []string{".fdm", ".fdx"}
 	if o.entry.fieldInfosGen < 0 {
 		suffixes = append(suffixes, ".fnm")
 	}
-	metas := 0 // with one file of columns it has those that are needed
+	var metas []string
 	for name := range o.seg.files.sections {
 		if strings.HasSuffix(name, ".dvm") {
-			suffixes, metas = append(suffixes, name), metas+1
+			metas = append(metas, name)
 		}
 	}
-	if metas > 1 {
-		suffixes = suffixes[:len(suffixes)-metas]
+	if len(metas) == 1 { // with one file of columns it has those that are needed
+		suffixes = append(suffixes, metas[0])
+		if o.entry.softDelCount > 0 && o.entry.fieldInfosGen < 0 {
+			suffixes = append(suffixes, strings.TrimSuffix(metas[0], "m")+"d") // read whole, if it is short
+		}
 	}
 	for _, suffix := range suffixes {
 		if s, err := o.seg.files.core(suffix); err == nil {
 			o.early.begin(s, s.size)
 		}
 	}
-	if s, err := o.seg.files.core(".fdt"); err == nil {
+	s, err := o.seg.files.core(".fdt")
+	switch {
+	case err != nil:
+	case o.first != nil && o.seg.DelCount < o.seg.MaxDoc:
+		o.begun = beginStream(o.first, o.seg, s, nil)
+	default:
 		o.early.begin(s, fdtPreamble)
 	}
 }

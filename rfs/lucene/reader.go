@@ -89,6 +89,9 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 	from := min(max(opt.From, 0), to)
 	r := &Reader{commit: c, from: from, to: to, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions, helpers: opt.Helpers}
 	r.chunk = &r.direct
+	if r.from == 0 {
+		r.ahead.take(r)
+	}
 	return r
 }
 

@@ -1,6 +1,7 @@
 package lucene
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -235,7 +236,11 @@ func (s *source) verifyWhole(ctx context.Context) error {
 	return nil
 }
 
+// stream returns n bytes from off on; from memory, if they are cached.
 func (s *source) stream(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	if s.data != nil && off >= 0 && n >= 0 && off <= s.size-n {
+		return io.NopCloser(bytes.NewReader(s.data[s.base+off : s.base+off+n])), nil
+	}
 	r, err := s.file.Stream(ctx, s.base+off, n)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.name, err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -35,8 +36,9 @@ func (eager) Of(n int) int { return n }
 // not bound to the speed of one connection. What a reader needs now is never delayed by
 // the budget: only what lies ahead waits for memory.
 //
-// How many requests run ahead of a reader follows bandwidth and delay: one more whenever a reader had to wait for the next range,
-// one less whenever all that was asked for had come before it was needed. Streams that still ask divide the budget.
+// How many requests run ahead of a reader follows bandwidth and delay: for the first stream as many as the least delay of the short
+// requests before it and firstRate make; then half as many more whenever a reader had to wait for the next range, and one less
+// whenever all that was asked for had come before it was needed. Streams that still ask divide the budget.
 type ReadAhead struct {
 	Repository
 	chunk  int64
@@ -44,14 +46,67 @@ type ReadAhead struct {
 	pace   Pacer
 	budget *semaphore.Weighted
 	load   *load
-	pool   sync.Pool // of *[]byte of chunk bytes
 }
+
+// firstRate is the throughput that the first stream of a process is prepared for, in bytes per second.
+const firstRate = 1 << 30
 
 // load is what the streams that share a budget know of each other.
 type load struct {
+	delay  atomic.Int64 // least time that the repository took to begin to answer a short request, in ns; 0: not known
+	first  sync.Once    // the first stream sets deeper by delay
 	chunks int64        // that the budget holds
 	deeper atomic.Int64 // requests ahead beyond the depth of the options
 	asking atomic.Int64 // streams that have not asked for all of their range
+
+	mu   sync.Mutex
+	open int       // streams
+	free []*[]byte // chunks of memory that their streams gave back; those of the last one go to pool
+	pool sync.Pool // of *[]byte of chunk bytes
+}
+
+// begin counts a stream.
+func (l *load) begin() {
+	l.asking.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open++
+}
+
+// end is called when a stream has given all its memory back.
+func (l *load) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open--; l.open == 0 {
+		for _, b := range l.free {
+			l.pool.Put(b)
+		}
+		l.free = nil
+	}
+}
+
+// take returns memory for a chunk. The garbage collector empties a pool, so that what streams exchange is kept beside it.
+func (l *load) take() *[]byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.free); n > 0 {
+		b := l.free[n-1]
+		l.free = l.free[:n-1]
+		return b
+	}
+	return l.pool.Get().(*[]byte)
+}
+
+func (l *load) giveBack(b *[]byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free = append(l.free, b)
+}
+
+// answered notes how long the repository took to begin to answer.
+func (l *load) answered(took time.Duration) {
+	for d := l.delay.Load(); (d == 0 || int64(took) < d) && !l.delay.CompareAndSwap(d, int64(took)); d = l.delay.Load() {
+	}
 }
 
 // NewReadAhead decorates r.
@@ -69,18 +124,27 @@ func NewReadAhead(r Repository, o ReadAheadOptions) *ReadAhead {
 		o.Pace = eager{}
 	}
 	a := &ReadAhead{Repository: r, chunk: o.Chunk, depth: o.Depth, pace: o.Pace, budget: semaphore.NewWeighted(o.Budget), load: &load{chunks: o.Budget / o.Chunk}}
-	a.pool.New = func() any { b := make([]byte, o.Chunk); return &b }
+	a.load.pool.New = func() any { b := make([]byte, o.Chunk); return &b }
 	return a
 }
 
 // Open streams; a range longer than a chunk is fetched ahead.
 func (a *ReadAhead) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
 	if n <= a.chunk {
-		return a.Repository.Open(ctx, name, off, n)
+		begin := time.Now()
+		rc, err := a.Repository.Open(ctx, name, off, n)
+		if err == nil {
+			a.load.answered(time.Since(begin))
+		}
+		return rc, err
 	}
+	a.load.first.Do(func() {
+		delay := min(time.Duration(a.load.delay.Load()), time.Second)
+		a.deepen(int64(delay.Seconds()*firstRate)/a.chunk - int64(a.depth))
+	})
 	ctx, cancel := context.WithCancel(ctx)
 	s := &ahead{a: a, ctx: ctx, cancel: cancel, name: name, total: -1, next: off + a.chunk, end: off + n}
-	a.load.asking.Add(1)
+	a.load.begin()
 	s.fetchMore()
 	cur, version, err := openVersion(ctx, a.Repository, name, off, a.chunk, "")
 	if err != nil {
@@ -108,6 +172,7 @@ type ahead struct {
 	end     int64
 	first   int  // of the ranges that were asked for at once in the beginning, those that were not read
 	quiet   bool // it does not ask any more
+	closed  sync.Once
 	err     error
 }
 
@@ -126,7 +191,7 @@ func (s *ahead) Total() int64 { return s.total }
 // fetchMore asks for ranges ahead as far as depth and memory allow.
 func (s *ahead) fetchMore() {
 	for len(s.pending) < s.a.pace.Of(s.a.ranges()) && s.next < s.end && s.a.budget.TryAcquire(s.a.chunk) {
-		f := &fetch{buf: s.a.pool.Get().(*[]byte), off: s.next, n: min(s.a.chunk, s.end-s.next), done: make(chan struct{}), version: s.version}
+		f := &fetch{buf: s.a.load.take(), off: s.next, n: min(s.a.chunk, s.end-s.next), done: make(chan struct{}), version: s.version}
 		s.pending = append(s.pending, f)
 		go s.fetch(f)
 		s.next += f.n
@@ -140,6 +205,14 @@ func (s *ahead) fetchMore() {
 func (a *ReadAhead) ranges() int {
 	n := int64(a.depth) + a.load.deeper.Load()
 	return int(max(1, min(n, a.load.chunks/max(a.load.asking.Load(), 1))))
+}
+
+// deepen has more requests run ahead, as far as the budget allows.
+func (a *ReadAhead) deepen(more int64) {
+	n := a.load.deeper.Load()
+	if to := min(n+more, a.load.chunks-int64(a.depth)); to > n {
+		a.load.deeper.CompareAndSwap(n, to)
+	}
 }
 
 // hush takes the stream out of those that ask.
@@ -173,10 +246,8 @@ func (s *ahead) wait(f *fetch) {
 			}
 		}
 	default:
-		if n := s.a.load.deeper.Load(); int64(s.a.depth)+n < s.a.load.chunks {
-			s.a.load.deeper.CompareAndSwap(n, n+1)
-			s.fetchMore()
-		}
+		s.a.deepen((int64(s.a.depth) + s.a.load.deeper.Load() + 1) / 2)
+		s.fetchMore()
 		<-f.done
 	}
 	s.first = max(s.first-1, 0)
@@ -247,6 +318,7 @@ func (s *ahead) advance() error {
 func (s *ahead) Close() error {
 	s.cancel()
 	s.hush()
+	defer s.closed.Do(s.a.load.end)
 	for _, f := range s.pending {
 		<-f.done
 		s.a.giveBack(f)
@@ -264,7 +336,7 @@ func (s *ahead) Close() error {
 }
 
 func (a *ReadAhead) giveBack(f *fetch) {
-	a.pool.Put(f.buf)
+	a.load.giveBack(f.buf)
 	f.buf = nil
 	a.budget.Release(a.chunk)
 }

@@ -78,6 +78,34 @@ func TestReadAheadFollowsBandwidthAndDelay(t *testing.T) {
 	})
 }
 
+// TestTheFirstStreamAsksForWhatTheDelayNeeds: the short requests before it have shown how long the repository takes to answer.
+func TestTheFirstStreamAsksForWhatTheDelayNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const chunk, chunks = 1 << 20, 20
+		content := make([]byte, chunks*chunk)
+		for delay, want := range map[time.Duration]int{100 * time.Microsecond: 5, 12 * time.Millisecond: 13, time.Second: 17} {
+			var log []repo.Request
+			counting := repo.NewCounting(distant{content: content, after: delay})
+			r := repo.NewReadAhead(counting, repo.ReadAheadOptions{Chunk: chunk, Depth: 4, Budget: 16 * chunk})
+			short, err := r.Open(t.Context(), "b", 0, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			short.Close()
+			counting.Log(&log)
+			rc, err := r.Open(t.Context(), "b", 0, int64(len(content)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if len(log) != want {
+				t.Errorf("%v: %d requests at the beginning, want %d", delay, len(log), want)
+			}
+			rc.Close()
+		}
+	})
+}
+
 // TestASlowReaderIsNotReadAheadOfFurtherThanAtFirst: what lies ahead is memory.
 func TestASlowReaderIsNotReadAheadOfFurtherThanAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

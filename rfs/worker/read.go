@@ -16,6 +16,7 @@ type openShard struct {
 	entry    Entry
 	number   int
 	parts    bool // it is not read from end to end: as little as possible is read ahead
+	begin    bool // it is read from its first ordinal on: the repository is asked for its documents while it is opened
 	versions bool // of documents, too
 	kept     *Manifests
 
@@ -43,7 +44,7 @@ func (s *openShard) open(ctx context.Context, repo snapshot.Repository, edit fun
 	}
 	s.values = s.entry.needsValues(b)
 	s.documents = newDocuments(s.entry, s.number, edit, b)
-	if s.commit, err = lucene.Open(ctx, s.dir, lucene.Options{Values: s.values || s.versions}); err != nil {
+	if s.commit, err = lucene.Open(ctx, s.dir, lucene.Options{Values: s.values || s.versions, Begin: s.begin}); err != nil {
 		return s.shard.Blame(err)
 	}
 	return nil

@@ -87,12 +87,13 @@ type shardReading struct {
 func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *bulk.Options) (Reading, error) {
 	opts.Existing = s.entry.existing(opts.Existing)
 	o := &openShard{entry: s.entry, number: id.Shard, parts: s.entry.Trial != nil, versions: opts.Existing == bulk.Newer, kept: r.Manifests}
+	o.begin = opts.From == 0 && s.entry.Trial == nil && !r.VerifyFirst
 	if err := o.open(ctx, r.Repo, r.Edit); err != nil {
 		return nil, err
 	}
 	end, err := s.endIn(id, o.commit)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, o.commit.Close())
 	}
 	if r.VerifyFirst {
 		if err := checkShard(ctx, o.dir); err != nil {
