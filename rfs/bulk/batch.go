@@ -81,7 +81,10 @@ func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64)
 		b.index, b.changes = b.indexOf(d.Index), changes
 	}
 	b.indices[b.index].sent++
-	it := item{ordinal: d.Ordinal, key: key, start: uint32(start), source: uint32(source), end: uint32(len(body)), index: uint32(b.index)}
+	b.items = append(b.items, item{}) // set in place: a copy of fields that were just written waits for them
+	it := &b.items[len(b.items)-1]
+	it.ordinal, it.key, it.index = d.Ordinal, key, uint32(b.index)
+	it.start, it.source, it.end = uint32(start), uint32(source), uint32(len(body))
 	b.weight += len(body) - start
 	if key != 0 {
 		b.take(key)
@@ -98,7 +101,6 @@ func (b *batch) append(d *doc.Document, body []byte, changes uint32, key uint64)
 	if d.KeptLast {
 		b.counts.KeptLast++
 	}
-	b.items = append(b.items, it)
 	b.extend(d.Ordinal)
 }
 

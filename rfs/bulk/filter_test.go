@@ -77,9 +77,9 @@ func TestFilteredDocumentsMoveTheWatermark(t *testing.T) {
 			synctest.Wait()
 			wantSettled(t, l, 0, Counts{})
 			time.Sleep(time.Second)
-			filter(t, l, 200, 216) // of fast documents every 16th is timed
+			filter(t, l, 200, 264) // of fast documents every 64th is timed
 			synctest.Wait()
-			wantSettled(t, l, 216, Counts{Live: 216, Indexed: 1, Filtered: 215})
+			wantSettled(t, l, 264, Counts{Live: 264, Indexed: 1, Filtered: 263})
 			l.Abort()
 		}},
 		{"several runs of them behind one request", func(t *testing.T) {

@@ -62,7 +62,7 @@ type Options struct {
 	MaxInFlight int    // concurrent requests, DefaultMaxInFlight
 	Bounds      Bounds // lower bounds that change while documents are sent; nil: none
 	// MaxAge is how long a body waits for more documents: the first Add, Fail or Filter after it
-	// sends the body, or one of the next 15 if documents come fast. It limits the work that is
+	// sends the body, or one of the next 63 if documents come fast. It limits the work that is
 	// repeated after a stop. DefaultMaxAge.
 	MaxAge time.Duration
 
@@ -322,7 +322,7 @@ func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, 
 // that takes longer than adding a small document.
 const (
 	fastDocument     = 100 * time.Microsecond
-	untimedDocuments = 16
+	untimedDocuments = 64
 )
 
 // aged reports whether the current batch has waited long enough for more documents.

@@ -60,7 +60,7 @@ func (r *reading) Wrap(opts *bulk.Options) {
 }
 
 // Next passes the next message on. When there are none for a moment, what is buffered is sent.
-func (r *reading) Next(ctx context.Context, to *worker.Sink) (err error) {
+func (r *reading) Next(ctx context.Context, to *worker.Sink, _ int) (err error) {
 	if len(r.next) == 0 {
 		if r.next, err = r.messages.Next(ctx); err != nil {
 			return err

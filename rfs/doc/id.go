@@ -41,14 +41,21 @@ func AppendBinaryID(dst, b []byte) ([]byte, error) {
 	return appendURLBase64(dst, b), nil
 }
 
-// sextets are the characters of URL-safe base64.
+// sextets are the characters of URL-safe base64, twelve their pairs for 12 bits each, the first one in the higher byte.
 const sextets = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+var twelve = func() (t [1 << 12]uint16) {
+	for n := range t {
+		t[n] = uint16(sextets[n>>6])<<8 | uint16(sextets[n&63])
+	}
+	return t
+}()
 
 // appendURLBase64 appends URL-safe base64 without padding.
 func appendURLBase64(dst, b []byte) []byte {
 	for ; len(b) >= 3; b = b[3:] {
 		v := uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
-		dst = append(dst, sextets[v>>18&63], sextets[v>>12&63], sextets[v>>6&63], sextets[v&63])
+		dst = binary.BigEndian.AppendUint32(dst, uint32(twelve[v>>12])<<16|uint32(twelve[v&0xFFF]))
 	}
 	switch len(b) {
 	case 1:

@@ -56,7 +56,7 @@ func (r *run) Wrap(opts *bulk.Options) {
 
 // Next passes the next document on. A file in which a later frame looks back further than the first is opened once more,
 // when this part holds no line of it.
-func (r *run) Next(ctx context.Context, to *worker.Sink) error {
+func (r *run) Next(ctx context.Context, to *worker.Sink, _ int) error {
 	p, err := r.open.next()
 	if errors.Is(err, errFurther) && r.back == 0 {
 		r.back = MaxBack

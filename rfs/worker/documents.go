@@ -167,33 +167,21 @@ func tooLong(err error) bool {
 
 // decode makes current of a record, its source in one line of JSON. The memory of a long one is asked for before.
 func (s *documents) decode(ctx context.Context, rec *lucene.Record) (failure *doc.Failure, err error) {
-	stored := s.decoder.Stored(rec)
-	var (
-		size, most, limit int64
-		exact             bool
-	)
+	var most int64
 	s.decoder.SetMost(0)
-	if s.memory != nil && (rec.Giant || len(stored) > longSource/2 || doc.Compressed(stored)) {
-		size, exact = doc.Converted(stored)
-	}
-	if size > longSource || size > 0 && rec.Giant {
-		if limit, err = s.memory.MaxSource(ctx); err != nil {
-			return nil, err
-		}
-		if most = limit; exact {
-			most = min(size, limit)
-		}
-		if err := s.widen(ctx, rec, stored, most); err != nil {
+	if s.memory != nil && mayBeLong(rec) {
+		if most, err = s.convert(ctx, rec); err != nil {
 			return nil, err
 		}
 	}
 	s.current, failure = s.decoder.Decode(rec)
 	if s.memory != nil && s.decoder.Outgrew() {
-		if limit, err = s.memory.MaxSource(ctx); err != nil {
+		limit, err := s.memory.MaxSource(ctx)
+		if err != nil {
 			return nil, err
 		}
 		if most < limit {
-			if err := s.widen(ctx, rec, stored, limit); err != nil {
+			if err := s.widen(ctx, rec, s.decoder.Stored(rec), limit); err != nil {
 				return nil, err
 			}
 			s.current, failure = s.decoder.Decode(rec)
@@ -203,9 +191,30 @@ func (s *documents) decode(ctx context.Context, rec *lucene.Record) (failure *do
 	case failure != nil && failure.Reason == doc.TooLarge && s.memory != nil:
 		failure.Detail += "; " + s.memory.bound()
 	case failure == nil && s.decoder.Copied():
-		s.leave(rec, s.current, stored)
+		s.leave(rec, s.current, s.decoder.Stored(rec))
 	}
 	return failure, nil
+}
+
+// mayBeLong reports whether the source of a record in another form may be longer than longSource.
+func mayBeLong(rec *lucene.Record) bool {
+	return rec.Giant || len(rec.Source) > longSource/2 || len(rec.RecoverySource) > longSource/2 || doc.Compressed(rec.Source) || doc.Compressed(rec.RecoverySource)
+}
+
+// convert asks for the memory of a long source in another form, and returns how long that may become, in bytes; 0: it is not long.
+func (s *documents) convert(ctx context.Context, rec *lucene.Record) (most int64, err error) {
+	stored := s.decoder.Stored(rec)
+	size, exact := doc.Converted(stored)
+	if size <= longSource && (size == 0 || !rec.Giant) {
+		return 0, nil
+	}
+	if most, err = s.memory.MaxSource(ctx); err != nil {
+		return 0, err
+	}
+	if exact {
+		most = min(size, most)
+	}
+	return most, s.widen(ctx, rec, stored, most)
 }
 
 // widen asks for the memory of a source in another form of most bytes.

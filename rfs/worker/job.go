@@ -36,9 +36,9 @@ type job struct {
 
 	end       atomic.Int64  // of the source, Unknown until it is known
 	sent      *sent         // what became of the requests; nil before the first
-	noted     *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent
+	noted     *int64        // with bulk.Keep: the ordinal below which it is recorded that documents may have been sent; else nil
 	alone     *alone        // nil unless the lease is to be worked on alone
-	reads     atomic.Int64  // records that were read
+	reads     atomic.Int64  // steps of which a record was read
 	seen      atomic.Int64  // of these, how many lastRead is of
 	lastRead  atomic.Int64  // monotonic clock in ns when the last record had been read, as of the last look; 0 before the first
 	acquired  time.Duration // monotonic clock
@@ -118,7 +118,10 @@ func (j *job) settleBlame() error {
 
 // copy moves documents until the source ends, ctx ends, or something fails.
 func (j *job) copy(ctx context.Context) error {
-	to := &Sink{j}
+	to, most := &Sink{j}, recordsPerStep
+	if j.alone != nil {
+		most = 1
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -126,7 +129,7 @@ func (j *job) copy(ctx context.Context) error {
 		if err := j.alone.stand(ctx, j); err != nil {
 			return err
 		}
-		if err := j.source.Next(ctx, to); err != nil {
+		if err := j.source.Next(ctx, to, most); err != nil {
 			if errors.Is(err, io.EOF) {
 				j.loader.Advance(j.source.End())
 				return j.loader.Flush(ctx)
@@ -136,11 +139,15 @@ func (j *job) copy(ctx context.Context) error {
 	}
 }
 
+// recordsPerStep is after how many records a job looks at its end and notes that records were read, unless it works alone: for
+// each small document that would take as long as the document.
+const recordsPerStep = 16
+
 // Sink takes the documents of a source, in order.
 type Sink struct{ j *job }
 
-// Read notes that the record at an ordinal was read, which comes before anything that is done with it. The clock is read for
-// the first one only: that takes longer than reading a small document.
+// Read notes that the record at an ordinal was read, the first of a step, which comes before anything that is done with it. The
+// clock is read for the first one of all only.
 func (s *Sink) Read(ordinal int64) {
 	if s.j.reads.Add(1) == 1 {
 		now := int64(s.j.runner.Clock.Read().Mono)
@@ -161,8 +168,10 @@ func (j *job) lookAtReads(now int64) {
 
 // Add sends a document, which is borrowed.
 func (s *Sink) Add(ctx context.Context, d *doc.Document) error {
-	if err := s.j.noteSent(ctx, d.Ordinal); err != nil {
-		return err
+	if s.j.noted != nil {
+		if err := s.j.noteSent(ctx, d.Ordinal); err != nil {
+			return err
+		}
 	}
 	return s.j.loader.Add(ctx, d)
 }
@@ -190,9 +199,9 @@ func (s *Sink) SendNow(ctx context.Context, release func()) error {
 // the target at most after a holder has died.
 const sentAhead = 100_000
 
-// noteSent records, before a document can be sent, that it may have been; only where that matters.
+// noteSent records, before a document can be sent, that it may have been.
 func (j *job) noteSent(ctx context.Context, ordinal int64) error {
-	if j.noted == nil || ordinal < *j.noted {
+	if ordinal < *j.noted {
 		return nil
 	}
 	below := ordinal + sentAhead

@@ -30,8 +30,8 @@ type Source interface {
 type Reading interface {
 	// Wrap puts what this source needs around the sender and the recorder.
 	Wrap(opts *bulk.Options)
-	// Next passes the next record to the sink; io.EOF after the last.
-	Next(ctx context.Context, to *Sink) error
+	// Next passes the next records to the sink, one or more, but at most so many; io.EOF after the last.
+	Next(ctx context.Context, to *Sink, most int) error
 	// End returns the ordinal behind the last record, or Unknown; after io.EOF it is known.
 	End() int64
 	// Checks returns what is kept with the item of what was read below the watermark, which is durable; nil: nothing. It is
@@ -125,16 +125,28 @@ func (x *shardReading) Wrap(opts *bulk.Options) {
 	opts.Recorder = x.trying
 }
 
-// Next passes one record on: to the bulk body, or to the failed documents. A long one is sent at once.
-func (x *shardReading) Next(ctx context.Context, to *Sink) error {
-	rec, err := x.reader.Next(ctx)
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			return io.EOF
+// Next passes records on: to the bulk body, or to the failed documents. A long one is sent at once.
+func (x *shardReading) Next(ctx context.Context, to *Sink, most int) error {
+	for n := range most {
+		rec, err := x.reader.Next(ctx)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return io.EOF
+			}
+			return x.shard.Blame(err)
 		}
-		return x.shard.Blame(err)
+		if n == 0 {
+			to.Read(rec.Ordinal)
+		}
+		if err := x.pass(ctx, rec, to); err != nil {
+			return err
+		}
 	}
-	to.Read(rec.Ordinal)
+	return nil
+}
+
+// pass passes one record on.
+func (x *shardReading) pass(ctx context.Context, rec *lucene.Record, to *Sink) error {
 	d, keep, failure, err := x.documents.of(ctx, rec)
 	if keep && rec.Giant {
 		if limit := x.memory.request(ctx); limit > 0 && int64(len(d.Source)) > limit {
