@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/overtime"
 )
 
 // Hints orders candidates in place, most wanted first; nil keeps their random
@@ -211,7 +212,7 @@ func (c *Coordinator) acquire(ctx context.Context, id, holder string, initial ti
 	for try := 0; ; try++ {
 		before, readBack := c.clock.Read(), false
 		asked.ClientMs = before.Wall.UnixMilli()
-		asking, answered := outlive(ctx, acquireTimeout)
+		asking, answered := overtime.Context(ctx, acquireTimeout)
 		it, v, err := c.store.Apply(asking, id, asked)
 		answered()
 		c.store95.add(c.clock.Read().Mono - before.Mono)
@@ -270,13 +271,6 @@ func (c *Coordinator) keep(ctx context.Context, l *Lease, readBack bool) (*Lease
 // acquireTimeout is how long an acquisition under way is waited for when its caller is told to
 // stop: a lease that was granted and is not known of would keep the item from others.
 const acquireTimeout = 3 * time.Second
-
-// outlive returns a context that ends some time after ctx does. done frees it.
-func outlive(ctx context.Context, more time.Duration) (longer context.Context, done func()) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(more, cancel) })
-	return longer, func() { stop(); cancel() }
-}
 
 // skew measures the distance of the clocks and gives an ErrClockSkew when it is
 // really beyond the tolerance.

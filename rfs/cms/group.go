@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/overtime"
 )
 
 const (
@@ -277,7 +278,7 @@ func (c *Coordinator) applyGroup(ctx context.Context, done []Change, want []Item
 		asked[i] = c.acquisition(holder, before, c.cfg.InitialLease, c.cfg.MaxAttempts)
 		changes = append(changes, Change{it.ID, asked[i]})
 	}
-	asking, answered := outlive(ctx, acquireTimeout)
+	asking, answered := overtime.Context(ctx, acquireTimeout)
 	outcomes, err := c.store.ApplyAll(asking, changes)
 	answered()
 	c.store95.add(c.clock.Read().Mono - before.Mono)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/overtime"
 )
 
 // Bounds of a page.
@@ -27,6 +28,9 @@ const (
 
 // readKeepAlive is how long the target keeps a reading that nothing asks for.
 const readKeepAlive = "5m"
+
+// lateAnswer is how long the id of a cursor is waited for, and how long closing it may take, after the reading has ended.
+const lateAnswer = 10 * time.Second
 
 // Hit is one document of a target. The slices are borrowed until the callback returns.
 type Hit struct {
@@ -84,13 +88,16 @@ func (c *Client) ReadShard(ctx context.Context, r Reading, each func(Hit) error)
 		*r.Size = firstPage
 	}
 	p := &pages{c: c, r: r, size: min(*r.Size, r.window()), part: 1}
-	err := p.open(ctx)
+	err := ctx.Err()
+	if err == nil {
+		err = p.open(ctx)
+	}
 	if err == nil {
 		err = p.all(ctx, each)
 	}
 	p.shrink()
 	// The cursor is closed also when ctx has ended.
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateAnswer)
 	defer cancel()
 	if cerr := p.close(closing); cerr != nil && err == nil && !errors.Is(cerr, fault.ErrUnavailable) {
 		err = cerr
@@ -126,6 +133,8 @@ func (p *pages) open(ctx context.Context) error {
 	var answer struct {
 		ID string `json:"pit_id"`
 	}
+	ctx, release := overtime.Context(ctx, lateAnswer)
+	defer release()
 	if err := p.c.call(ctx, http.MethodPost, "/"+url.PathEscape(p.r.Index)+"/_search/point_in_time", query, nil, &answer); err != nil {
 		return err
 	}
@@ -275,6 +284,9 @@ func (p *pages) fetch(ctx context.Context) error {
 		query.Set("scroll", readKeepAlive)
 		query.Set("preference", p.shard())
 		delete(body, "track_total_hits")
+		longer, release := overtime.Context(ctx, lateAnswer)
+		defer release()
+		ctx = longer
 	default:
 		path, query, body = "/_search/scroll", nil, map[string]any{"scroll": readKeepAlive, "scroll_id": p.cursor}
 	}

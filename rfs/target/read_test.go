@@ -132,6 +132,26 @@ func TestReadShard(t *testing.T) {
 	})
 }
 
+// TestACursorIsClosedThoughTheReadingEndsWhileItIsOpened ends the reading before the target has answered with the id of the
+// cursor: it is waited for and closed.
+func TestACursorIsClosedThoughTheReadingEndsWhileItIsOpened(t *testing.T) {
+	for _, pit := range []bool{true, false} {
+		s := &shelf{sources: []string{`{}`, `{}`}}
+		ctx, cancel := context.WithCancel(t.Context())
+		client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			s.ServeHTTP(w, r) // the answer is sent when this function returns
+			if ctx.Err() == nil {
+				cancel()
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+		err := client.ReadShard(ctx, Reading{Index: "a", PointInTime: pit}, func(Hit) error { return ctx.Err() })
+		if !errors.Is(err, context.Canceled) || s.open != 0 {
+			t.Errorf("point in time %v: %v, %d left open", pit, err, s.open)
+		}
+	}
+}
+
 // halves is a Pace that wants half of what it wanted before.
 type halves struct {
 	part  float64

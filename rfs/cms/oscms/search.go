@@ -12,11 +12,14 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/overtime"
 )
 
 const (
 	pageSize   = 1000
 	scrollTime = "2m"
+	// scrollEnd is how long a scroll that is being opened or closed is waited for when its reader is told to stop.
+	scrollEnd = 3 * time.Second
 )
 
 type hits struct {
@@ -168,12 +171,21 @@ func (s *Store) scroll(ctx context.Context, alias string, query object) iter.Seq
 			yield(hits{}, err)
 			return
 		}
+		if err := ctx.Err(); err != nil {
+			yield(hits{}, err)
+			return
+		}
+		longer, done := overtime.Context(ctx, scrollEnd)
+		defer done()
 		q := whole()
 		q.Set("scroll", scrollTime)
-		h, err := s.search(ctx, "/"+alias+"/_search", q, object{
+		h, err := s.search(longer, "/"+alias+"/_search", q, object{
 			"size": pageSize, "sort": []string{"_doc"}, "query": query, "seq_no_primary_term": true})
 		last := h.ScrollID
 		for err == nil && len(h.Hits.Hits) > 0 {
+			if err = ctx.Err(); err != nil {
+				break
+			}
 			if !yield(h, nil) {
 				break
 			}
@@ -186,7 +198,7 @@ func (s *Store) scroll(ctx context.Context, alias string, query object) iter.Seq
 			}
 		}
 		if last != "" {
-			if cerr := s.clearScroll(ctx, last); err == nil {
+			if cerr := s.clearScroll(longer, last); err == nil {
 				err = cerr
 			}
 		}
