@@ -23,15 +23,18 @@ var Root = sync.OnceValue(func() string {
 	return filepath.Dir(strings.TrimSpace(string(out)))
 })
 
+// programs is the directory into which build writes, which exists while tests run. Each process has its own: several run tests of
+// this package at the same time, and none may replace a program while another starts it.
+var programs string
+
 var build = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(Root(), "bin")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+string(filepath.Separator), "./cmd/rfsd", "./cmd/rfsctl")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", programs+string(filepath.Separator), "./cmd/rfsd", "./cmd/rfsctl")
 	cmd.Dir = Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
 	}
-	return dir, nil
+	return programs, nil
 })
 
 // Binary builds the programs once and gives the path of one.
