@@ -200,7 +200,10 @@ func TestKilledMigrationContinuesAndLosesNothing(t *testing.T) {
 				ended := startAndWatch(t, cmd)
 				sent := proxy.documents.Load()
 				more := int64(10 + rand.IntN(100))
-				until(t, "documents are sent", func() bool { return proxy.documents.Load() >= sent+more || isClosed(ended) })
+				until(t, "documents are sent", func() bool {
+					first, _ := proxy.acknowledged() // the first requests may be under way still
+					return proxy.documents.Load() >= sent+more && !first.IsZero() || isClosed(ended)
+				})
 				killed = append(killed, time.Now())
 				must(t, cmd.Process.Kill())
 				<-ended
