@@ -256,7 +256,7 @@ func TestAnInstanceThatIsTakenAwayHandsItsWorkOver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "aws/lifecycle.sh")
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "RFSD_METADATA="+metadata.URL, "RFSD_METADATA_EVERY=0.05")

@@ -21,12 +21,12 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(2 * time.Minute)
+	deadline := time.After(4 * time.Minute)
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("after two minutes: not yet: %s", what)
+			t.Fatalf("after four minutes: not yet: %s", what)
 		}
 	}
 }

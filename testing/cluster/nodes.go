@@ -103,8 +103,8 @@ func (n *Node) Restart(ctx context.Context) error {
 	return nil
 }
 
-// readyTime is how long a server may take to answer; on a busy small machine it needs over a minute.
-const readyTime = 3 * time.Minute
+// readyTime is how long a server may take to answer; where several start at the same time on two cores it needs over a minute.
+const readyTime = 6 * time.Minute
 
 // wait returns when the node answers, bears the name we gave it and sees as many nodes.
 func (n *Node) wait(ctx context.Context, count int) error {

@@ -79,7 +79,7 @@ func TestAClusterSurvivesTheCrashOfItsManagerAndTakesItBack(t *testing.T) {
 	if err := other.JSON(t.Context(), "PUT", "/things/_doc/1?refresh=true", map[string]int{"n": 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if err := nodes[at].Restart(ctx); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestAClusterSurvivesTheCrashOfItsManagerAndTakesItBack(t *testing.T) {
 		Nodes    json.Number `json:"number_of_nodes"`
 		TimedOut bool        `json:"timed_out"`
 	}
-	if err := nodes[at].JSON(ctx, "GET", "/_cluster/health?wait_for_nodes=3&wait_for_status=green&timeout=60s", nil, &health); err != nil {
+	if err := nodes[at].JSON(ctx, "GET", "/_cluster/health?wait_for_nodes=3&wait_for_status=green&timeout=180s", nil, &health); err != nil {
 		t.Fatal(err)
 	}
 	var doc struct {

@@ -97,7 +97,7 @@ func TestOnlyNodesOfTheTargetGetDocuments(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_ = c.SetDeadline(time.Now().Add(time.Second))
+			_ = c.SetDeadline(time.Now().Add(30 * time.Second)) // a client that waits for its turn of the processor
 			part := make([]byte, 1<<10)
 			k, _ := c.Read(part)
 			got.Write(part[:k])

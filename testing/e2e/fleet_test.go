@@ -171,7 +171,7 @@ func (m *machines) ask(x *machine) (r status.Report, ok bool) {
 // complete waits until every node says that the migration is complete.
 func (m *machines) complete(meanwhile func()) []status.Report {
 	m.t.Helper()
-	deadline := time.Now().Add(4 * time.Minute)
+	deadline := time.Now().Add(8 * time.Minute)
 	for {
 		var all []status.Report
 		for _, x := range m.all {

@@ -254,7 +254,7 @@ func TestUndoOfAnImport(t *testing.T) {
 	}
 	must(t, os.WriteFile(dir+"/a.ndjson", []byte(lines.String()), 0o600))
 	k := newKiller(t, n)
-	args := []string{"import", "--from", dir, "--target-host", k.URL, "--session-name", "moved", "--create-indices", "--window-lease", "3s", "--output", "json"}
+	args := []string{"import", "--from", dir, "--target-host", k.URL, "--session-name", "moved", "--create-indices", "--window-lease", "8s", "--output", "json"}
 	at := []string{"--target-host", n.URL, "--session-name", "moved"}
 	k.run(t, "PUT /new-1", 1, true, "rfsd", args...)
 	if res := Run(t, "rfsctl", append([]string{"undo", "--yes"}, at...)...); res.Code != 4 || !strings.Contains(res.Stderr, "the session runs") {
