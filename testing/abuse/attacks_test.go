@@ -95,14 +95,14 @@ func TestSocketsOfOtherUsers(t *testing.T) {
 }
 
 // fleet makes certificates: node, operator.
-func fleet(t *testing.T, life time.Duration) (dir string) {
+func fleet(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	now := time.Now()
 	_, err := cert.CreateAuthority(dir, "blue", now)
 	must(t, err)
 	must(t, cert.Create(dir, cert.Request{Fleet: "blue", Name: "n1", Role: cert.Node, Life: time.Hour}, now))
-	must(t, cert.Create(dir, cert.Request{Fleet: "blue", Name: "o1", Role: cert.Operator, Life: life}, now))
+	must(t, cert.Create(dir, cert.Request{Fleet: "blue", Name: "o1", Role: cert.Operator, Life: time.Hour}, now))
 	return dir
 }
 
@@ -112,7 +112,7 @@ func withTLS(dir string) []string {
 
 // TestSilentConnections: 540 connections to the TLS port that say nothing, renewed as they end.
 func TestSilentConnections(t *testing.T) {
-	dir := fleet(t, time.Hour)
+	dir := fleet(t)
 	n := start(t, withTLS(dir)...)
 	until(t, "the port is open behind the sockets", func() bool {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+n.port)
@@ -170,21 +170,26 @@ func TestCertificatesThatEnd(t *testing.T) {
 	for _, how := range []string{"expired", "another authority"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			life := time.Hour
+			dir := fleet(t)
+			n := start(t, withTLS(dir)...)
+			until(t, "the port is open behind the sockets", func() bool {
+				conn, err := net.Dial("tcp", "127.0.0.1:"+n.port)
+				if err == nil {
+					conn.Close()
+				}
+				return err == nil
+			})
+			operator := "o1"
 			if how == "expired" {
-				life = 4 * time.Second
+				operator = "o2" // its life begins when the node is there
+				must(t, cert.Create(dir, cert.Request{Fleet: "blue", Name: operator, Role: cert.Operator, Life: 4 * time.Second}, time.Now()))
 			}
-			dir := fleet(t, life)
-			id, err := cert.Load(cert.Files{Cert: filepath.Join(dir, "o1.crt"), Key: filepath.Join(dir, "o1.key"), CA: filepath.Join(dir, "ca.crt")}, "blue")
+			id, err := cert.Load(cert.Files{Cert: filepath.Join(dir, operator+".crt"), Key: filepath.Join(dir, operator+".key"), CA: filepath.Join(dir, "ca.crt")}, "blue")
 			must(t, err)
 			conf, err := id.Client()
 			must(t, err)
-			n := start(t, withTLS(dir)...)
-			var conn *tls.Conn
-			until(t, "the port is open behind the sockets", func() bool {
-				conn, err = tls.Dial("tcp", "127.0.0.1:"+n.port, conf)
-				return err == nil
-			})
+			conn, err := tls.Dial("tcp", "127.0.0.1:"+n.port, conf)
+			must(t, err)
 			defer conn.Close()
 			answers := bufio.NewReader(conn)
 			ask := func() bool {
