@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -65,6 +66,32 @@ const nestedWithoutTerms = 6_01_00_99
 // NestedTerms reports whether nested documents of the index carry _primary_term like root documents.
 func (l Locator) NestedTerms() bool { return l.Created > 0 && l.Created < nestedWithoutTerms }
 
+// Located returns where the lists of an index's shards are and how many shards it has, as far as the catalog alone describes it;
+// ok is false where it does not. Index returns a Locator that finds the same lists, unless the documents are in another snapshot.
+func (s *Snapshot) Located(name string) (loc Locator, shards int, ok bool) {
+	ref, ok := s.ref(name)
+	generations := s.catalog.indices[name].generations
+	if !ok || s.legacy || len(generations) == 0 || len(generations) > maxShards {
+		return Locator{}, 0, false
+	}
+	blob, _ := s.metaBlob(ref)
+	return s.locator(ref, blob), len(generations), true
+}
+
+// SameLists reports whether two locators find the same lists of shards.
+func (l Locator) SameLists(o Locator) bool {
+	return l.SnapshotName == o.SnapshotName && l.SnapshotUUID == o.SnapshotUUID && l.IndexID == o.IndexID && l.PathType == o.PathType && l.Legacy == o.Legacy &&
+		slices.Equal(l.Generations, o.Generations)
+}
+
+func (s *Snapshot) locator(ref IndexRef, blob string) Locator {
+	entry := s.catalog.indices[ref.Name]
+	return Locator{
+		SnapshotName: s.Name, SnapshotUUID: s.UUID, IndexName: ref.Name, IndexID: ref.ID, MetaBlob: blob,
+		PathType: entry.pathType, Legacy: s.legacy, Generations: entry.generations,
+	}
+}
+
 // Index reads the metadata of an index. Errors: fault.ErrConfig listing what exists
 // when the snapshot has none of that name; fault.ErrCorrupt; fault.ErrUnsupported for
 // an index whose data lies in another repository (searchable-snapshot mounts).
@@ -73,7 +100,6 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 	if !ok {
 		return nil, fmt.Errorf("no index %q in snapshot %s; it has: %s: %w", name, s.Name, s.indexNames(), fault.ErrConfig)
 	}
-	entry := s.catalog.indices[name]
 	blob, codec := s.metaBlob(ref)
 	b, sum, done, err := readSummed(ctx, s.catalog.repo, blob, codec)
 	defer done()
@@ -92,10 +118,7 @@ func (s *Snapshot) Index(ctx context.Context, name string) (*Index, error) {
 			return nil, err
 		}
 	} else {
-		x.Locator = Locator{
-			SnapshotName: s.Name, SnapshotUUID: s.UUID, IndexName: name, IndexID: ref.ID, MetaBlob: blob,
-			PathType: entry.pathType, Legacy: s.legacy, Generations: entry.generations,
-		}
+		x.Locator = s.locator(ref, blob)
 	}
 	if types := x.Types(); len(types) == 1 {
 		x.Locator.Type = types[0]
@@ -182,8 +205,8 @@ func (s *Snapshot) follow(x *Index, blob string) error {
 }
 
 func (s *Snapshot) ref(name string) (IndexRef, bool) {
-	i := slices.IndexFunc(s.Indices, func(r IndexRef) bool { return r.Name == name })
-	if i < 0 {
+	i, ok := slices.BinarySearchFunc(s.Indices, name, func(r IndexRef, name string) int { return cmp.Compare(r.Name, name) })
+	if !ok {
 		return IndexRef{}, false
 	}
 	return s.Indices[i], true

@@ -65,6 +65,21 @@ func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) 
 	return s, nil
 }
 
+// Listed returns a snapshot as the catalog alone describes it, with the names of its indices, whose metadata can be read; nil where
+// the catalog does not list the indices of every snapshot (Elasticsearch 1.x and 2.x), or has none of that name. Whether the
+// snapshot is complete is what its own blob states.
+func (c *Catalog) Listed(name string) *Snapshot {
+	ref, err := c.Find(name)
+	if err != nil || ref.UUID == ref.Name {
+		return nil
+	}
+	s := &Snapshot{Ref: ref, catalog: c, blob: "snap-" + ref.UUID + ".dat"}
+	if err := s.findIndices(nil); err != nil {
+		return nil
+	}
+	return s
+}
+
 func (s *Snapshot) parse(b []byte) error {
 	var doc struct {
 		Snapshot *struct {

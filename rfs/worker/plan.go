@@ -167,6 +167,8 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	if err != nil {
 		return nil, err
 	}
+	early := planEarly(ctx, repo, catalog, req)
+	defer early.stop()
 	snap, err := catalog.Snapshot(ctx, req.SnapshotName)
 	if err != nil {
 		return nil, err
@@ -182,24 +184,15 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	if _, err := req.Rename.Names(names); err != nil {
 		return nil, err
 	}
-	p.Indices = make([]IndexPlan, len(names))
-	damage := make([]error, len(names))
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(planReaders)
-	for i, name := range names {
-		g.Go(func() error {
-			x, err := planIndex(gctx, repo, snap, name, req)
-			if p.Indices[i] = x; errors.Is(err, fault.ErrCorrupt) {
-				damage[i] = err
-				return nil
-			}
-			return err
-		})
+	indices := early.of(names)
+	if indices == nil {
+		indices = planIndices(ctx, repo, snap, names, req)
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
+	if indices.err != nil {
+		return nil, indices.err
 	}
-	p.leaveUnread(names, damage, req)
+	p.Indices = indices.plans
+	p.leaveUnread(names, indices.damage, req)
 	for _, x := range p.Indices {
 		p.Warnings = append(p.Warnings, x.warnings...)
 	}
@@ -269,6 +262,8 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 }
 
 func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (IndexPlan, error) {
+	lists := listEarly(ctx, repo, snap, name, req)
+	defer lists.stop()
 	x, err := snap.Index(ctx, name)
 	if err != nil {
 		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)
@@ -294,7 +289,11 @@ func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	e.Trial = req.Trial
 	e.Naming = newNaming(req.targetName(name), types, req.MultiType, req.EmitType, join)
 	if req.Sizes {
-		e.Bytes, e.Locator.ShardSums = measureShards(ctx, repo, x, req.Manifests)
+		if m := lists.of(x); m != nil {
+			e.Bytes, e.Locator.ShardSums = m.sizes, m.sums
+		} else {
+			e.Bytes, e.Locator.ShardSums = measureShards(ctx, repo, x.Locator, x.NumShards, req.Manifests)
+		}
 	}
 	return IndexPlan{Name: name, Source: x, Entry: e, warnings: ids.warnings(name)}, nil
 }
@@ -348,15 +347,15 @@ func readTypes(ctx context.Context, repo snapshot.Repository, loc snapshot.Locat
 
 // measureShards returns the bytes of each shard in the repository and the hash of its manifest; a shard that cannot be
 // opened counts as nothing here, its item will say why.
-func measureShards(ctx context.Context, repo snapshot.Repository, x *snapshot.Index, kept *Manifests) (sizes []int64, sums []string) {
-	sizes, sums = make([]int64, x.NumShards), make([]string, x.NumShards)
+func measureShards(ctx context.Context, repo snapshot.Repository, loc snapshot.Locator, shards int, kept *Manifests) (sizes []int64, sums []string) {
+	sizes, sums = make([]int64, shards), make([]string, shards)
 	var g errgroup.Group
 	g.SetLimit(manifestReaders)
 	for i := range sizes {
 		g.Go(func() error {
-			if s, err := snapshot.OpenShard(ctx, repo, x.Locator, i); err == nil {
+			if s, err := snapshot.OpenShard(ctx, repo, loc, i); err == nil {
 				sizes[i], sums[i] = s.TotalBytes, s.Sum
-				kept.keep(x.Locator, s)
+				kept.keep(loc, s)
 			}
 			return nil
 		})
