@@ -32,7 +32,7 @@ func (l *late) hold() (release func()) {
 	})
 }
 
-func (l *late) held(path string, body []byte) <-chan struct{} {
+func (l *late) held(path string, _ bool, body []byte) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if strings.Contains(path, "_update/intent") && bytes.Contains(body, []byte(`"PAUSE"`)) {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -76,6 +78,16 @@ func TestThePageShowsAMigrationOfAHundredShards(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
 	repo, documents := wide(t, n)
 	slow := newProxy(t, n.URL, 5*time.Millisecond)
+	// The last shards arrive when the page has shown that they are missing: a busy browser may take longer than the migration.
+	last, requests := make(chan struct{}), atomic.Int64{}
+	slow.held = func(_ string, isBulk bool, _ []byte) <-chan struct{} {
+		if isBulk && requests.Add(1) > 60 { // one of each shard
+			return last
+		}
+		return nil
+	}
+	arrive := sync.OnceFunc(func() { close(last) })
+	defer arrive()
 	dir := t.TempDir()
 	socket, reader := filepath.Join(dir, "operator"), filepath.Join(dir, "status")
 	const canary = "canary-51c2"
@@ -108,6 +120,7 @@ func TestThePageShowsAMigrationOfAHundredShards(t *testing.T) {
 		must(t, os.MkdirAll(dir, 0o755))
 		must(t, os.WriteFile(filepath.Join(dir, "page-migration.png"), picture, 0o644))
 	}
+	arrive()
 	must(t, b.Wait(ctx, "document.querySelectorAll('.shard.done').length === 100 && document.querySelector('#all.done') !== null"))
 	var updates int
 	must(t, b.Eval(ctx, "Number(document.body.dataset.updates)", &updates))

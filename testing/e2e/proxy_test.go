@@ -29,7 +29,8 @@ type proxy struct {
 	conflicts atomic.Int64      // answers with status 409
 	before    func(path string) // of each request, when set before the first
 	// held keeps a request until the channel is closed, when set before the first; then it is passed on though its client is gone.
-	held     func(path string, body []byte) (arrives <-chan struct{})
+	// isBulk: of documents.
+	held     func(path string, isBulk bool, body []byte) (arrives <-chan struct{})
 	mu       sync.Mutex
 	firstAck time.Time // of a bulk request that the node took
 	lastAck  time.Time
@@ -72,7 +73,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 		p.before(r.URL.Path)
 	}
 	if p.held != nil {
-		if arrives := p.held(r.URL.Path, body); arrives != nil {
+		if arrives := p.held(r.URL.Path, isBulk, body); arrives != nil {
 			<-arrives
 			r = r.WithContext(context.WithoutCancel(r.Context()))
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,17 @@ func TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex(t *testing.T) {
 		t.Fatalf("too few indices: %q", allow)
 	}
 	p := newProxy(t, n.URL, 100*time.Millisecond)
+	// All documents but the first wait until the worker is dead: it cannot end by itself before it is killed.
+	var sent atomic.Bool
+	dead := make(chan struct{})
+	p.held = func(_ string, isBulk bool, _ []byte) <-chan struct{} {
+		if isBulk && sent.Swap(true) {
+			return dead
+		}
+		return nil
+	}
+	release := sync.OnceFunc(func() { close(dead) })
+	defer release()
 	dir, state := t.TempDir(), t.TempDir()
 	must(t, os.Mkdir(filepath.Join(state, "bucket"), 0o700))
 	server := s3server.Start(t, state)
@@ -98,6 +110,7 @@ func TestRefusedDocumentsOfAFleetAreInItsSinksOrTheControlIndex(t *testing.T) {
 			t.Fatal("the worker ended before it was killed")
 		}
 	}
+	release()
 	p.delay.Store(0)
 	// Workers with either sink take turns at what is left.
 	for turn, over := 0, false; !over; turn++ {
