@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,7 +39,8 @@ func (eager) Of(n int) int { return n }
 //
 // How many requests run ahead of a reader follows bandwidth and delay: for the first stream as many as the least delay of the short
 // requests before it and firstRate make; then half as many more whenever a reader had to wait for the next range, and one less
-// whenever all that was asked for had come before it was needed. Streams that still ask divide the budget.
+// whenever all that was asked for had come before it was needed. Streams that are read divide the budget; streams that were opened
+// ahead get what these leave.
 type ReadAhead struct {
 	Repository
 	chunk  int64
@@ -57,38 +59,34 @@ type load struct {
 	first  sync.Once    // the first stream sets deeper by delay
 	chunks int64        // that the budget holds
 	deeper atomic.Int64 // requests ahead beyond the depth of the options
-	asking atomic.Int64 // streams that have not asked for all of their range
 
-	mu   sync.Mutex
-	open int       // streams
-	free []*[]byte // chunks of memory that their streams gave back; those of the last one go to pool
-	pool sync.Pool // of *[]byte of chunk bytes
+	mu      sync.Mutex
+	streams []*ahead  // that are open, in the order in which they were opened
+	free    []*[]byte // chunks of memory that their streams gave back; those of the last one go to pool
+	pool    sync.Pool // of *[]byte of chunk bytes
 }
 
-// begin counts a stream.
-func (l *load) begin() {
-	l.asking.Add(1)
+// begin adds a stream, and asks for its first ranges.
+func (l *load) begin(s *ahead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open++
+	l.streams = append(l.streams, s)
+	l.fill()
 }
 
-// end is called when a stream has given all its memory back.
-func (l *load) end() {
+// end takes a stream out and returns the ranges of it that were not read.
+func (l *load) end(s *ahead) []*fetch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open--; l.open == 0 {
-		for _, b := range l.free {
-			l.pool.Put(b)
-		}
-		l.free = nil
-	}
+	l.streams = slices.DeleteFunc(l.streams, func(o *ahead) bool { return o == s })
+	pending := s.pending
+	s.pending = nil
+	return pending
 }
 
-// take returns memory for a chunk. The garbage collector empties a pool, so that what streams exchange is kept beside it.
+// take returns memory for a chunk. The garbage collector empties a pool, so that what streams exchange is kept beside it. The mutex
+// is held.
 func (l *load) take() *[]byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if n := len(l.free); n > 0 {
 		b := l.free[n-1]
 		l.free = l.free[:n-1]
@@ -97,10 +95,52 @@ func (l *load) take() *[]byte {
 	return l.pool.Get().(*[]byte)
 }
 
-func (l *load) giveBack(b *[]byte) {
+// giveBack takes the memory of a range that was read, for the next ranges. What no stream needs goes to the pool.
+func (l *load) giveBack(a *ReadAhead, f *fetch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.free = append(l.free, b)
+	l.free = append(l.free, f.buf)
+	f.buf = nil
+	a.budget.Release(a.chunk)
+	l.fill()
+	if len(l.streams) == 0 {
+		for _, b := range l.free {
+			l.pool.Put(b)
+		}
+		l.free = nil
+	}
+}
+
+// fill asks for ranges as far as depth and memory allow. Streams that are read divide the budget; what they leave, because they have
+// asked for all of their range or need no more, is for those that were opened ahead, in order, so that the next segment goes on
+// where the last has ended. The mutex is held.
+func (l *load) fill() {
+	readers := 0
+	for _, s := range l.streams {
+		if s.reading {
+			readers++
+		}
+	}
+	share, room := int(l.chunks)/max(readers, 1), int(l.chunks)
+	for _, s := range l.streams {
+		n := s.a.depth + int(l.deeper.Load())
+		switch {
+		case !s.reading:
+		case s.next < s.end:
+			s.ask(min(n, share))
+			room -= min(n, share)
+		default:
+			room -= len(s.pending)
+		}
+	}
+	for _, s := range l.streams {
+		if !s.reading {
+			if n := min(s.a.depth+int(l.deeper.Load()), room); n > 0 {
+				s.ask(n)
+			}
+			room -= len(s.pending)
+		}
+	}
 }
 
 // answered notes how long the repository took to begin to answer.
@@ -144,8 +184,7 @@ func (a *ReadAhead) Open(ctx context.Context, name string, off, n int64) (io.Rea
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	s := &ahead{a: a, ctx: ctx, cancel: cancel, name: name, total: -1, next: off + a.chunk, end: off + n}
-	a.load.begin()
-	s.fetchMore()
+	a.load.begin(s)
 	cur, version, err := openVersion(ctx, a.Repository, name, off, a.chunk, "")
 	if err != nil {
 		_ = s.Close()
@@ -154,26 +193,29 @@ func (a *ReadAhead) Open(ctx context.Context, name string, off, n int64) (io.Rea
 	if total, ok := Total(cur); ok {
 		s.total = total
 	}
-	s.cur, s.version, s.first = cur, version, len(s.pending)
+	a.load.mu.Lock()
+	defer a.load.mu.Unlock()
+	s.cur, s.version = cur, version
 	return s, nil
 }
 
 // ahead is a stream of chunks in order: cur is being read, pending are on their way.
 type ahead struct {
-	a       *ReadAhead
-	ctx     context.Context
-	cancel  context.CancelFunc
-	name    string
+	a      *ReadAhead
+	ctx    context.Context
+	cancel context.CancelFunc
+	name   string
+	total  int64
+	cur    io.ReadCloser
+	first  int // of the ranges that were asked for before it was read, those that were not read
+	err    error
+
+	// Guarded by load.mu.
 	version string // of the first chunk; "" before it is known, and where the store states none
-	total   int64
-	cur     io.ReadCloser
+	reading bool   // its first chunk was read; before, it may be a stream that was opened ahead
 	pending []*fetch
 	next    int64 // first byte that is not asked for yet
 	end     int64
-	first   int  // of the ranges that were asked for at once in the beginning, those that were not read
-	quiet   bool // it does not ask any more
-	closed  sync.Once
-	err     error
 }
 
 // fetch is one range on its way into memory.
@@ -188,23 +230,14 @@ type fetch struct {
 // Total returns the length of the blob.
 func (s *ahead) Total() int64 { return s.total }
 
-// fetchMore asks for ranges ahead as far as depth and memory allow.
-func (s *ahead) fetchMore() {
-	for len(s.pending) < s.a.pace.Of(s.a.ranges()) && s.next < s.end && s.a.budget.TryAcquire(s.a.chunk) {
+// ask has n ranges on their way, as far as there is memory. The mutex of load is held.
+func (s *ahead) ask(n int) {
+	for len(s.pending) < s.a.pace.Of(max(n, 1)) && s.next < s.end && s.a.budget.TryAcquire(s.a.chunk) {
 		f := &fetch{buf: s.a.load.take(), off: s.next, n: min(s.a.chunk, s.end-s.next), done: make(chan struct{}), version: s.version}
 		s.pending = append(s.pending, f)
 		go s.fetch(f)
 		s.next += f.n
 	}
-	if s.next == s.end {
-		s.hush()
-	}
-}
-
-// ranges returns how many requests may run ahead of one reader.
-func (a *ReadAhead) ranges() int {
-	n := int64(a.depth) + a.load.deeper.Load()
-	return int(max(1, min(n, a.load.chunks/max(a.load.asking.Load(), 1))))
 }
 
 // deepen has more requests run ahead, as far as the budget allows.
@@ -212,14 +245,6 @@ func (a *ReadAhead) deepen(more int64) {
 	n := a.load.deeper.Load()
 	if to := min(n+more, a.load.chunks-int64(a.depth)); to > n {
 		a.load.deeper.CompareAndSwap(n, to)
-	}
-}
-
-// hush takes the stream out of those that ask.
-func (s *ahead) hush() {
-	if !s.quiet {
-		s.quiet = true
-		s.a.load.asking.Add(-1)
 	}
 }
 
@@ -236,18 +261,21 @@ func (s *ahead) fetch(f *fetch) {
 }
 
 // wait blocks until the next chunk has come, and sets how many requests run ahead by whether it had.
-func (s *ahead) wait(f *fetch) {
+func (s *ahead) wait(f, last *fetch) {
+	l := s.a.load
 	select {
 	case <-f.done:
-		// What was asked for at once in the beginning came at once, too.
-		if s.first == 0 && !s.quiet && s.pending[len(s.pending)-1].came() {
-			if n := s.a.load.deeper.Load(); n > 0 {
-				s.a.load.deeper.CompareAndSwap(n, n-1)
+		// What was asked for before the stream was read came before it was needed.
+		if s.first == 0 && last.came() {
+			if n := l.deeper.Load(); n > 0 {
+				l.deeper.CompareAndSwap(n, n-1)
 			}
 		}
 	default:
-		s.a.deepen((int64(s.a.depth) + s.a.load.deeper.Load() + 1) / 2)
-		s.fetchMore()
+		s.a.deepen((int64(s.a.depth) + l.deeper.Load() + 1) / 2)
+		l.mu.Lock()
+		l.fill()
+		l.mu.Unlock()
 		<-f.done
 	}
 	s.first = max(s.first-1, 0)
@@ -284,46 +312,62 @@ func (s *ahead) Read(p []byte) (int, error) {
 	return 0, s.err
 }
 
+// upcoming returns the next range and the last that was asked for; nil: none was.
+func (s *ahead) upcoming() (f, last *fetch) {
+	l := s.a.load
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !s.reading {
+		s.reading, s.first = true, len(s.pending)
+		l.fill()
+	}
+	if len(s.pending) == 0 {
+		return nil, nil
+	}
+	return s.pending[0], s.pending[len(s.pending)-1]
+}
+
 // advance makes the next chunk the current one; io.EOF after the last.
 func (s *ahead) advance() error {
-	if len(s.pending) > 0 {
-		f := s.pending[0]
-		s.wait(f)
+	l := s.a.load
+	if f, last := s.upcoming(); f != nil {
+		s.wait(f, last)
 		if f.err != nil {
 			return f.err // Close releases the memory
 		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if s.version != "" && f.version != s.version { // asked for before the version of the first chunk was known
 			return fault.Corrupt(s.name, "", f.off, "the object changed while it was read (ETag %s, then %s)", s.version, f.version)
 		}
 		s.pending = s.pending[1:]
 		s.cur = &chunkReader{a: s.a, f: f}
-		s.fetchMore()
+		l.fill()
 		return nil
 	}
-	if s.next == s.end {
+	l.mu.Lock()
+	off, n, version := s.next, min(s.a.chunk, s.end-s.next), s.version
+	s.next += n
+	l.fill()
+	l.mu.Unlock()
+	if n == 0 {
 		return io.EOF
 	}
-	n := min(s.a.chunk, s.end-s.next)
-	cur, _, err := openVersion(s.ctx, s.a.Repository, s.name, s.next, n, s.version)
+	cur, _, err := openVersion(s.ctx, s.a.Repository, s.name, off, n, version)
 	if err != nil {
 		return err
 	}
 	s.cur = cur
-	s.next += n
-	s.fetchMore()
 	return nil
 }
 
 // Close ends the requests that are under way and waits for them.
 func (s *ahead) Close() error {
 	s.cancel()
-	s.hush()
-	defer s.closed.Do(s.a.load.end)
-	for _, f := range s.pending {
+	for _, f := range s.a.load.end(s) {
 		<-f.done
-		s.a.giveBack(f)
+		s.a.load.giveBack(s.a, f)
 	}
-	s.pending = nil
 	if s.err == nil {
 		s.err = errors.New("read after close")
 	}
@@ -333,12 +377,6 @@ func (s *ahead) Close() error {
 	err := s.cur.Close()
 	s.cur = nil
 	return err
-}
-
-func (a *ReadAhead) giveBack(f *fetch) {
-	a.load.giveBack(f.buf)
-	f.buf = nil
-	a.budget.Release(a.chunk)
 }
 
 // chunkReader reads a fetched range and releases its memory when it is closed.
@@ -359,7 +397,7 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 
 func (c *chunkReader) Close() error {
 	if c.f.buf != nil {
-		c.a.giveBack(c.f)
+		c.a.load.giveBack(c.a, c.f)
 	}
 	return nil
 }

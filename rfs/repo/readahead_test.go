@@ -106,6 +106,46 @@ func TestTheFirstStreamAsksForWhatTheDelayNeeds(t *testing.T) {
 	})
 }
 
+// TestAStreamOpenedAheadGoesOnWhereTheLastEnds: what the last does not ask for any more is asked for of the next, before that is read.
+func TestAStreamOpenedAheadGoesOnWhereTheLastEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const chunk, chunks, busy = 10, 60, 5 * time.Millisecond
+		content := make([]byte, chunks*chunk)
+		r := repo.NewReadAhead(distant{content: content, after: 50 * time.Millisecond}, repo.ReadAheadOptions{Chunk: chunk, Depth: 4, Budget: 16 * chunk})
+		readSlowly(t, r, chunk, chunk, 0) // so that the delay is known
+		open := func() <-chan io.ReadCloser {
+			opened := make(chan io.ReadCloser, 1)
+			go func() {
+				rc, err := r.Open(t.Context(), "b", 0, int64(len(content)))
+				if err != nil {
+					t.Error(err)
+				}
+				opened <- rc
+			}()
+			return opened
+		}
+		begin := time.Now()
+		next, b := open(), make([]byte, chunk)
+		for range 3 {
+			rc := <-next
+			for n := range chunks {
+				if n == chunks-14 { // less than what runs ahead
+					next = open()
+				}
+				if _, err := io.ReadFull(rc, b); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(busy)
+			}
+			rc.Close()
+		}
+		if took := time.Since(begin); took > 50*time.Millisecond+3*chunks*busy {
+			t.Errorf("%v beside %v without delay", took, 3*chunks*busy)
+		}
+		(<-next).Close()
+	})
+}
+
 // TestASlowReaderIsNotReadAheadOfFurtherThanAtFirst: what lies ahead is memory.
 func TestASlowReaderIsNotReadAheadOfFurtherThanAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
