@@ -3,7 +3,9 @@ package bulk
 import (
 	"bytes"
 	"context"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,4 +74,36 @@ func TestADocumentThatOpensABodyWaitsForItsID(t *testing.T) {
 			t.Errorf("answered after %v, want %v", done, want)
 		}
 	})
+}
+
+// buffers is a Sender that takes everything at once and counts the buffers it is given.
+type buffers struct {
+	mu   sync.Mutex
+	seen map[*byte]int
+}
+
+func (s *buffers) Send(_ context.Context, body []byte, _ int) (Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[&body[0]]++
+	return Result{}, nil
+}
+
+// TestABodyIsSentBeforeTheNextIsFull fills bodies on one core, with a target that takes them at once: a few buffers serve for
+// all of them.
+func TestABodyIsSentBeforeTheNextIsFull(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	s := &buffers{seen: map[*byte]int{}}
+	l := New(Options{Sender: s, MaxBytes: 4 << 10})
+	for o := range int64(10_000) {
+		if err := l.Add(t.Context(), sized(o, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.seen) > 4 {
+		t.Errorf("%d buffers for bodies that are taken at once: %v", len(s.seen), s.seen)
+	}
 }

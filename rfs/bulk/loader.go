@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -364,6 +365,7 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 		return err
 	}
 	l.launch()
+	runtime.Gosched() // while all cores fill bodies, the request would begin only after several more of them
 	return nil
 }
 

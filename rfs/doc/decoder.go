@@ -81,8 +81,11 @@ func (d *Decoder) Forget() { d.conv.forget() }
 
 // Type returns the mapping type of a record, nil when it has none that means anything.
 func (d *Decoder) Type(rec *lucene.Record) []byte {
-	typ, _, _, _ := d.identify(rec)
-	return typ
+	var out Document
+	if _, err := d.identify(rec, &out); err != nil {
+		return nil
+	}
+	return out.Type
 }
 
 // Decode returns the document of a record, or nil and why there is none that can be sent. The
@@ -96,11 +99,10 @@ func (d *Decoder) Decode(rec *lucene.Record) (*Document, *Failure) {
 		out.Routing = routingOf(rec)
 	}
 	stored, original, reason, err := sourceOf(rec, d.originals)
-	typ, id, idReason, idErr := d.identify(rec)
-	if idErr != nil {
-		return nil, d.failure(stored, idReason, idErr)
+	if reason, err := d.identify(rec, out); err != nil {
+		return nil, d.failure(stored, reason, err)
 	}
-	out.Type, out.ID, out.Version, out.Rebuilt = typ, id, rec.Version, rec.Rebuilt
+	out.Version, out.Rebuilt = rec.Version, rec.Rebuilt
 	if n := d.beyond(rec); n > 0 {
 		return nil, d.failure(nil, TooLarge, fmt.Errorf("a source of %d bytes; it was not read", n))
 	}

@@ -111,15 +111,17 @@ func appendSeriesID(dst []byte, rec *lucene.Record) ([]byte, error) {
 	return appendURLBase64(dst, raw), nil
 }
 
-// identify returns type and id of a record. The type is nil when it means nothing.
-func (d *Decoder) identify(rec *lucene.Record) (typ, id []byte, reason Reason, err error) {
+// identify sets type and id of the document of a record. The type is nil when it means nothing.
+func (d *Decoder) identify(rec *lucene.Record, out *Document) (reason Reason, err error) {
+	typ, id := d.mappingType, rec.ID
 	switch rec.IDKind {
 	case lucene.IDString:
-		typ, id = d.mappingType, rec.ID
 	case lucene.IDBinary:
 		if d.id, err = AppendBinaryID(d.id[:0], rec.ID); err == nil && len(d.id) > 0 {
-			return d.mappingType, d.id, "", nil // the usual case
+			out.Type, out.ID = typ, d.id
+			return "", nil // the usual case
 		}
+		id = d.id
 	case lucene.IDUID:
 		// A type cannot hold '#', an id can.
 		var found bool
@@ -128,9 +130,9 @@ func (d *Decoder) identify(rec *lucene.Record) (typ, id []byte, reason Reason, e
 		}
 	case lucene.IDSeries:
 		d.id, err = appendSeriesID(d.id[:0], rec)
-		typ, id = d.mappingType, d.id
+		id = d.id
 	default:
-		return nil, nil, NoID, errors.New("a root document without a stored id")
+		return NoID, errors.New("a root document without a stored id")
 	}
 	switch {
 	case err != nil:
@@ -140,9 +142,10 @@ func (d *Decoder) identify(rec *lucene.Record) (typ, id []byte, reason Reason, e
 		err = errors.New("id is not UTF-8")
 	}
 	if err != nil {
-		return nil, nil, BadID, err
+		return BadID, err
 	}
-	return meaningful(typ), id, "", nil
+	out.Type, out.ID = meaningful(typ), id
+	return "", nil
 }
 
 // meaningful drops the type that stands for none.

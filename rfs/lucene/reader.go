@@ -62,6 +62,9 @@ type Reader struct {
 	next   int   // index of the next chunk
 	start  int32 // the first document that is looked at: with values, the first nested one of the first root
 
+	// fieldsOnly states that the stored fields of a document with an id are all that its record consists of.
+	fieldsOnly bool
+
 	// The chunk in work.
 	at      place
 	chunk   *chunk // &direct, or one that was read ahead
@@ -143,6 +146,9 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 		r.giant.fill(&r.rec)
 	} else if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
 		return nil, r.stored.damaged(r.next-1, r.at, fmt.Errorf("document %d: %w", doc, err))
+	}
+	if r.fieldsOnly && r.rec.IDKind != IDNone && !r.isGiant {
+		return &r.rec, nil
 	}
 	if r.isGiant && last {
 		r.rec.Giant, r.rec.drop = true, r.dropGiant
@@ -293,6 +299,7 @@ func (r *Reader) enter(ctx context.Context, s *Segment) error {
 		r.values = &Values{storedDoc: storedDoc{seg: s, infos: stored.infos, id: -1, le: stored.le}, marks: r.marks,
 			metas: columnMetas{seg: s, fields: stored.infos}, opened: map[string]*Column{}}
 	}
+	r.fieldsOnly = r.values == nil && r.vers == nil
 	if f := stored.format.compression; f == nil {
 		r.unpack = nil
 	} else if r.unpack == nil || r.codec != stored.codec {

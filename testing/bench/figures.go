@@ -78,7 +78,7 @@ func table(ctx context.Context, o options) error {
 		if err != nil {
 			return fmt.Errorf("part %s: %w", p.name, err)
 		}
-		if len(figures) == 0 {
+		if len(figures) == 0 || o.only != "" {
 			continue
 		}
 		kept[p.name] = measuredPart{Day: time.Now().UTC().Format("2 January 2006"), Figures: figures}

@@ -27,6 +27,7 @@ type options struct {
 	lucene    bool
 	columns   int    // documents whose columns are read, instead of all else
 	part      string // of the table in the document, instead of all else
+	only      string // of the part reading, the rows whose names begin with it
 	document  string // that the table is written to
 	json      bool
 	cache     string
@@ -65,6 +66,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.lucene, "lucene", true, "read the shards with Lucene, too (needs a JDK and Maven)")
 	fs.IntVar(&o.columns, "columns", 0, "read columns of doc values of so many documents beside Lucene, and nothing else")
 	fs.StringVar(&o.part, "part", "", "measure a part of the table of docs/PERFORMANCE.md, and nothing else: all, "+strings.Join(partNames(), ", "))
+	fs.StringVar(&o.only, "only", "", "of the part reading, measure the sources whose names begin so (\"LZ4, 39 bytes\"), and keep nothing")
 	fs.StringVar(&o.document, "write", "", "write the table of all parts that were measured into this file")
 	output := fs.String("output", "text", "text or json")
 	if err := fs.Parse(args); err != nil {
@@ -74,6 +76,8 @@ func parse(args []string) (options, error) {
 	switch {
 	case fs.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	case o.only != "" && (o.part != "reading" || o.document != ""):
+		return o, errors.New("--only is for --part reading without --write")
 	case *output != "text" && *output != "json":
 		return o, fmt.Errorf("--output is text or json, not %q", *output)
 	case o.rounds < 1 || o.kind.Shards < 1 || o.kind.Documents < 0 || o.columns < 0:

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/testing/bench/corpus"
@@ -75,6 +76,9 @@ func unlessAbsent(k kind, err error) error {
 func readingFigures(ctx context.Context, o options) ([]figure, error) {
 	var all []figure
 	for _, c := range codecs {
+		if !strings.HasPrefix(c.name, o.only) {
+			continue
+		}
 		s, err := cached(o.cache, c.kind)
 		if absent(c.kind, err) {
 			continue
