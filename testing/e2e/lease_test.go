@@ -227,8 +227,8 @@ func TestHungWorkerEndsAtItsDeadline(t *testing.T) {
 		t.Fatalf("leased: %+v", held)
 	}
 	r, ok, code := p.end(t)
-	// Long before a request to the target ends by itself; a busy machine takes some seconds to end a process.
-	if late := p.time.Sub(time.Unix(held[0].Expiration, 0)); late > 10*time.Second {
+	// Long before a request to the target ends by itself, after two minutes; a busy machine takes some seconds to end a process.
+	if late := p.time.Sub(time.Unix(held[0].Expiration, 0)); late > 40*time.Second {
 		t.Errorf("ended %v after its lease", late)
 	}
 	if !ok || code != 2 {
