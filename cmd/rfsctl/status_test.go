@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -87,22 +88,37 @@ func TestStatusIsReadFromTheStore(t *testing.T) {
 	}
 }
 
+// watching is what a command writes that does not end by itself: seen is called when it has written the text.
+type watching struct {
+	strings.Builder
+	text string
+	seen func()
+}
+
+func (w *watching) Write(b []byte) (int, error) {
+	n, err := w.Builder.Write(b)
+	if w.seen != nil && strings.Contains(w.String(), w.text) {
+		w.seen()
+	}
+	return n, err
+}
+
 func TestARunningCommandIsFound(t *testing.T) {
 	ownDir(t)
 	files := []string{kept(t, time.Hour), kept(t, time.Hour)}
 	command(t, "migrate", "night", files[0])
 	for _, args := range [][]string{{"status"}, {"status", "--coordinator-file", files[0]}, {"status", "--watch", "--shards", "--output", "json"}, {"status", "--session-name", "night"}, {"items", "list", "--coordinator-file", files[0]}, {"report"}, {"events"}} {
-		ctx, end := context.WithCancel(t.Context())
-		if args[len(args)-1] == "json" {
-			ctx, end = context.WithTimeout(t.Context(), time.Second)
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		out, errs := &watching{}, &strings.Builder{}
+		if slices.Contains(args, "--watch") {
+			out.text, out.seen = "night", end
 		}
-		var out, errs strings.Builder
-		if code := int(run(ctx, append([]string{"rfsctl"}, args...), &out, &errs)); code == 1 {
-			t.Errorf("%q: exit %d: %s", args, code, &errs)
+		if code := int(run(ctx, append([]string{"rfsctl"}, args...), out, errs)); code == 1 {
+			t.Errorf("%q: exit %d: %s", args, code, errs)
 		}
 		end()
 		if args[0] == "status" && !strings.Contains(out.String(), "night") {
-			t.Errorf("%q: %s", args, &out)
+			t.Errorf("%q: %s", args, out)
 		}
 	}
 	command(t, "import", "day", files[1])

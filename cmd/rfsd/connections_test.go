@@ -79,7 +79,7 @@ func TestRequestsToTheStoreHaveConnectionsOfTheirOwn(t *testing.T) {
 		_, _ = out.Send(t.Context(), []byte(`{"index":{"_index":"i","_id":"1"}}`+"\n{}\n"), 1) //nolint:errcheck // the server counts
 	}
 	ask := func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		store, closeStore, err := openStore(ctx, o.options)
 		if err == nil { // the server has no state; what counts is that it was asked and answered
