@@ -81,7 +81,19 @@ func (l *load) end(s *ahead) []*fetch {
 	l.streams = slices.DeleteFunc(l.streams, func(o *ahead) bool { return o == s })
 	pending := s.pending
 	s.pending = nil
+	l.forget()
 	return pending
+}
+
+// forget gives the memory that no stream needs any more to the pool. The mutex is held.
+func (l *load) forget() {
+	if len(l.streams) > 0 {
+		return
+	}
+	for _, b := range l.free {
+		l.pool.Put(b)
+	}
+	l.free = nil
 }
 
 // take returns memory for a chunk. The garbage collector empties a pool, so that what streams exchange is kept beside it. The mutex
@@ -95,7 +107,7 @@ func (l *load) take() *[]byte {
 	return l.pool.Get().(*[]byte)
 }
 
-// giveBack takes the memory of a range that was read, for the next ranges. What no stream needs goes to the pool.
+// giveBack takes the memory of a range that was read, for the next ranges.
 func (l *load) giveBack(a *ReadAhead, f *fetch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,12 +115,7 @@ func (l *load) giveBack(a *ReadAhead, f *fetch) {
 	f.buf = nil
 	a.budget.Release(a.chunk)
 	l.fill()
-	if len(l.streams) == 0 {
-		for _, b := range l.free {
-			l.pool.Put(b)
-		}
-		l.free = nil
-	}
+	l.forget()
 }
 
 // fill asks for ranges as far as depth and memory allow. Streams that are read divide the budget; what they leave, because they have
