@@ -40,9 +40,9 @@ per slot (at most some MB, or the largest document). Nothing is unpacked to disk
 --trial 1000 is a trial run: at most 1,000 documents of each shard go to indices of their own
 (rfsd-trial-…), converted and sent as the migration does it. It reports what was accepted and
 rejected, by class, and estimates time, requests and (--price) cost of the whole migration. For
-the time it sends further documents for up to --trial-measure, twice at most and at most 1 GiB of
-sources each time, to indices (rfsd-trial-measure-…) that it deletes again. Nothing else is
-touched; rfsctl cleanup --trial removes exactly what it created.
+the time it sends further documents for up to --trial-measure, twice at most, after one to three
+warm-ups of 20 s, and at most 1 GiB of sources each time, to indices (rfsd-trial-measure-…) that it
+deletes again. Nothing else is touched; rfsctl cleanup --trial removes exactly what it created.
 
 The failed documents (--failed-documents) list what was rejected or has no source (exit code 6).
 Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no work was begun;
@@ -161,7 +161,7 @@ func migrate(ctx context.Context, o options) error {
 		r.Verification, err = (&comparison{options: o, ask: wholeTarget, reuse: true, memory: in.memory, log: log, screen: screen}).snapshot(ctx, counted)
 	}
 	if o.trial != nil && err == nil && sum.Complete {
-		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone, Refresh: load.Refresh}, load.problem)
+		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone, WarmUps: load.WarmUps, Gain: load.Gain, Refresh: load.Refresh}, load.problem)
 	}
 	return conclude(o, r, plan, err)
 }

@@ -17,6 +17,8 @@ type Measured struct {
 	Copying time.Duration // of Leases: from then on
 	// Load is the rate of new documents that were sent with all slots, Alone that of one slot; in bytes of sources. Zero: not known.
 	Load, Alone Sustained
+	WarmUps     int           // measurements before that of Load
+	Gain        float64       // how many times as fast as the last warm-up Load began
 	Refresh     time.Duration // of what was sent for Load
 	Reading     time.Duration // of ReadBytes from the largest shard, one after the other
 	// ReadBytes are bytes of sources that were decompressed and converted without being sent.
@@ -35,12 +37,14 @@ type Whole struct {
 // Estimate is how long the whole takes, and why.
 type Estimate struct {
 	Whole
-	Seconds      float64  `json:"seconds"`
-	Least        float64  `json:"seconds_least"`   // at the fastest rate that was measured, and less what a trial run cannot know
-	Most         float64  `json:"seconds_most"`    // at the slowest, likewise, and with refusals as in the trial run
-	Fixed        float64  `json:"fixed_seconds"`   // what does not grow with documents: indices, set-up of shards, leases, the last refresh, the end
-	FixedKnown   bool     `json:"fixed_known"`     // false: Fixed is the set-up of the shards and the last refresh alone
-	Refused      float64  `json:"refused_seconds"` // of the trial run, in which no request was answered; not part of Fixed
+	Seconds      float64  `json:"seconds,omitempty"` // 0: not known, since Warming
+	Least        float64  `json:"seconds_least"`     // at the fastest rate that was measured, and less what a trial run cannot know
+	Most         float64  `json:"seconds_most"`      // at the slowest, likewise, and with refusals as in the trial run
+	Warming      bool     `json:"warming"`           // the target still got much faster when the measurement ended
+	WarmUps      int      `json:"warm_ups"`          // measurements before the one that counts; more than 1: the target got faster
+	Fixed        float64  `json:"fixed_seconds"`     // what does not grow with documents: indices, set-up of shards, leases, the last refresh, the end
+	FixedKnown   bool     `json:"fixed_known"`       // false: Fixed is the set-up of the shards and the last refresh alone
+	Refused      float64  `json:"refused_seconds"`   // of the trial run, in which no request was answered; not part of Fixed
 	Setup        float64  `json:"setup_seconds_per_shard"`
 	Slots        int      `json:"slots"`
 	ReadRate     float64  `json:"read_bytes_per_second"` // decompressed and converted by one slot; 0: not known
@@ -87,7 +91,7 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 		return nil, false
 	}
 	slots := max(1, min(m.Slots, m.Shards))
-	e := &Estimate{Whole: w, Slots: slots, FixedKnown: m.Wall > 0, Refused: m.Refused.Seconds(), Setup: m.Setup.Seconds() / float64(m.Shards), Bound: Sending}
+	e := &Estimate{Whole: w, Slots: slots, FixedKnown: m.Wall > 0, Refused: m.Refused.Seconds(), Warming: m.Gain > quicker, WarmUps: m.WarmUps, Setup: m.Setup.Seconds() / float64(m.Shards), Bound: Sending}
 	if e.Fixed = m.Setup.Seconds() / float64(slots); e.FixedKnown {
 		e.Fixed = m.fixed()
 	}
@@ -113,12 +117,17 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	if m.Load.Least > 0 {
 		least, most = min(least, of(m.Load.Most, m.Alone.Most)), max(most, of(m.Load.Least, m.Alone.Least))
 	}
+	if Faster(m.Gain) { // it may get as much faster once more
+		least = e.Fixed + (least-e.Fixed)/m.Gain
+	}
 	e.Least, e.Most = least/quicker, most*slower+e.Refused
 	if e.Seconds < Short {
 		e.Least, e.Most = 0, max(e.Most, Short)
 	}
-	e.Cost = p.of(w, e.Seconds)
-	e.Basis = basis(m, e)
+	e.Cost, e.Basis = p.of(w, e.Seconds), basis(m, e)
+	if e.Warming {
+		e.Cost, e.Seconds = p.of(w, e.Most), 0
+	}
 	return e, true
 }
 
@@ -152,7 +161,13 @@ func (p *Price) of(w Whole, seconds float64) *Cost {
 func basis(m Measured, e *Estimate) []string {
 	b := []string{"one process with the options of the trial run, and a target that is as busy as during it"}
 	if !m.Load.Steady || m.Alone.Rate > 0 && !m.Alone.Steady {
-		b = append(b, "the rate of sending had not settled when the measurement ended: the target was warming up, or something else took its time; a second trial run is more exact")
+		b = append(b, "the rate of sending had not settled when the measurement ended: something else took the target's time, or it writes in bursts; a second trial run is more exact")
+	}
+	switch {
+	case e.Warming:
+		b = append(b, fmt.Sprintf("the target still got faster when the measurement ended (%.1f times as fast as just before), as a node does after its start: the time is not known better than the range; a second trial run, at once, finds the target warm", m.Gain))
+	case e.WarmUps > 1:
+		b = append(b, "the target got faster at first, as a node does after its start: the rate is that of the time after; what is fixed was measured before, and takes less now")
 	}
 	if e.Refused >= 1 {
 		b = append(b, fmt.Sprintf("the target refused all requests for %.0f s of the trial run (429), or did not answer; what the migration waits like that is part of the longest time alone", e.Refused))

@@ -8,10 +8,11 @@ import (
 // Bounds of a measurement.
 const (
 	minFlow = 30 * time.Second // no rate is steady before: a target writes segments in the background, in bursts
-	// steady is how far the rates of the last three quarters may lie apart.
+	// steady is how far the rates of the last three quarters may lie apart, and those of the beginnings of two measurements by chance.
 	steady = 0.1
 	// minAnswers are needed in these quarters for a rate to be steady.
 	minAnswers = 4
+	beginning  = 20 * time.Second // of a measurement, which is compared with that of the one before
 )
 
 // Flow measures how many bytes of requests a target takes per second while several are under way. The bytes of a request count
@@ -20,6 +21,10 @@ const (
 type Flow struct {
 	Slots int           // that send
 	Most  time.Duration // it lasts, from the first request on
+	// Before is the measurement before this one, which has ended; nil: none. Both fill new indices, so that their beginnings
+	// differ only when the target itself gets faster.
+	Before *Flow
+	Again  bool // another measurement follows when this one is a warm-up
 
 	mu      sync.Mutex
 	begun   bool
@@ -28,6 +33,9 @@ type Flow struct {
 	running map[int]time.Duration // when each began
 	answers []span
 	idle    []span
+
+	compared bool // with the measurement before, so that warmUp is known
+	warmUp   bool
 }
 
 // span is a part of the time, and the bytes that were taken in it.
@@ -74,7 +82,7 @@ func (f *Flow) Idle(from, to time.Duration) {
 	f.idle = append(f.idle, span{begin: from, end: to})
 }
 
-// Enough reports whether the measurement may end: the rate has settled, or the time is over.
+// Enough reports whether the measurement may end: the rate has settled, it turns out to be a warm-up, or the time is over.
 func (f *Flow) Enough(now time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,15 +91,70 @@ func (f *Flow) Enough(now time.Duration) bool {
 		return false
 	case lasted >= f.Most:
 		return true
-	case lasted < minFlow:
+	case lasted < beginning:
 		return false
 	}
 	known := now
 	for _, begin := range f.running {
 		known = min(known, begin)
 	}
-	return f.sustained(known).Steady
+	if !f.compared && known-f.first >= beginning/2 {
+		f.compared, f.warmUp = true, f.isWarmUp(known-f.first)
+	}
+	if f.warmUp {
+		return true
+	}
+	return now-f.first >= minFlow && f.sustained(known).Steady
 }
+
+// WarmUp reports whether the measurement says nothing yet: it is the first, or began faster than the one before, as on a node that
+// has just started, and another one follows.
+func (f *Flow) WarmUp() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.compared {
+		return f.warmUp
+	}
+	return f.isWarmUp(beginning)
+}
+
+func (f *Flow) isWarmUp(length time.Duration) bool {
+	return f.Again && (f.Before == nil || Faster(f.gain(length)))
+}
+
+// Gain returns how many times as fast as the beginning of the measurement before that of this one was; 1 when that is not known.
+func (f *Flow) Gain() float64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gain(beginning)
+}
+
+// gain is Gain of the first so much time. The mutex is held.
+func (f *Flow) gain(length time.Duration) float64 {
+	if f.Before == nil {
+		return 1
+	}
+	f.Before.mu.Lock()
+	defer f.Before.mu.Unlock()
+	length = min(length, beginning, f.lasted(), f.Before.lasted())
+	is, _ := f.rates(f.first, f.first+length)
+	was, _ := f.Before.rates(f.Before.first, f.Before.first+length)
+	if is <= 0 || was <= 0 {
+		return 1
+	}
+	return is / was
+}
+
+// lasted returns the time from the begin of the first request to that of the last: until then all slots sent.
+func (f *Flow) lasted() (d time.Duration) {
+	for _, a := range f.answers {
+		d = max(d, a.begin-f.first)
+	}
+	return d
+}
+
+// Faster reports whether a gain is more than chance.
+func Faster(gain float64) bool { return gain > 1+steady }
 
 // Sustained is the rate of a measurement in bytes per second.
 type Sustained struct {

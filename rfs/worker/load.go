@@ -38,12 +38,17 @@ type Loaded struct {
 	Alone trial.Sustained
 	// Refresh is how long the target took to make searchable what was sent with all slots.
 	Refresh time.Duration
+	// WarmUps are measurements with all slots before it, which do not count. Gain is how many times as fast as the last of them it
+	// began.
+	WarmUps int
+	Gain    float64
 }
 
 const (
 	loadVisits    = 16       // of shards, one after the other, before they begin again
 	partBytes     = 16 << 20 // of a shard in the repository, that a slot reads before it goes to another
 	maxLoadSource = 1 << 30  // bytes of sources that are sent by a measurement
+	maxWarmUps    = 3        // of a Load
 	// maxLoadDocument bounds the sources that are sent, in bytes: the memory of longer ones would have to be asked for.
 	maxLoadDocument = 16 << 20
 	loadLook        = 250 * time.Millisecond
@@ -56,28 +61,47 @@ var (
 	errNoDocuments = errors.New("the shards have no documents that are sent")
 )
 
-// Measure sends until the rate has settled: with all slots, and with one slot where one shard is so large that it decides. Errors are
-// those of the target, of the repository, of the record of what was created, and of ctx. What was created is deleted, except when
-// requests may still be on their way: the record names it.
+// Measure sends until the rate has settled: with all slots, after warm-ups in indices of their own until one begins no faster than
+// the one before, and with one slot where one shard is so large that it decides. Errors are those of the target, of the repository,
+// of the record of what was created, and of ctx. What was created is deleted, except when requests may still be on their way: the
+// record names it.
 func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
 	visits, largest, part := l.visits()
 	if len(visits) == 0 {
 		return m, errNoDocuments
 	}
 	on := &scratches{Session: l.Session, records: l.Scratch, uuids: map[string]string{}}
-	err = l.untilAvailable(ctx, func() error {
-		if err := on.discard(ctx); err != nil {
-			return err
+	shards, slots := append(slices.Clone(visits), largest), max(1, min(l.Slots, l.shards()))
+	for flow := (*trial.Flow)(nil); err == nil && (flow == nil || flow.WarmUp()); {
+		if flow != nil {
+			m.WarmUps++
 		}
-		return l.create(ctx, on, append(slices.Clone(visits), largest))
-	})
-	if err != nil {
-		return m, errors.Join(err, on.discard(ctx))
+		if err = l.renew(ctx, on, shards); err != nil {
+			return m, errors.Join(err, on.discard(ctx))
+		}
+		flow = &trial.Flow{Slots: slots, Most: l.Most, Before: flow, Again: m.WarmUps < maxWarmUps}
+		if m.All, err = l.send(ctx, on, flow, visits); err == nil {
+			m.Gain = flow.Gain()
+			l.Session.Log.InfoContext(ctx, "rate measured", "bytes_per_second", int64(m.All.Rate), "times_the_one_before", m.Gain, "warm_up", flow.WarmUp())
+		}
 	}
-	if m, err = l.measure(ctx, on, visits, largest, part); err != nil && !errors.Is(err, errNoDocuments) {
+	if err == nil {
+		err = l.measure(ctx, &m, on, slots, largest, part)
+	}
+	if err != nil && !errors.Is(err, errNoDocuments) {
 		return m, fmt.Errorf("%w; rfsctl cleanup --trial removes the scratch indices", err)
 	}
 	return m, errors.Join(err, on.discard(ctx))
+}
+
+// renew deletes scratch indices, and creates those of some shards.
+func (l *Load) renew(ctx context.Context, on *scratches, shards []*loadShard) error {
+	return l.untilAvailable(ctx, func() error {
+		if err := on.discard(ctx); err != nil {
+			return err
+		}
+		return l.create(ctx, on, shards)
+	})
 }
 
 // create creates the scratch indices of some shards.
@@ -99,24 +123,17 @@ func (l *Load) create(ctx context.Context, on *scratches, shards []*loadShard) e
 	return nil
 }
 
-// measure sends with all slots, and with one.
-func (l *Load) measure(ctx context.Context, on *scratches, visits []*loadShard, largest *loadShard, part float64) (m Loaded, err error) {
-	if err := l.check(ctx, on); err != nil {
-		return m, err
-	}
-	slots := max(1, min(l.Slots, l.shards()))
-	if m.All, err = l.send(ctx, on, slots, visits); err != nil {
-		return m, err
-	}
+// measure refreshes what was sent with all slots, and sends with one where that decides.
+func (l *Load) measure(ctx context.Context, m *Loaded, on *scratches, slots int, largest *loadShard, part float64) (err error) {
 	begin := l.now()
 	if err := on.refresh(ctx); err != nil {
-		return m, err
+		return err
 	}
 	m.Refresh = l.now() - begin
 	if slots > 1 && part*float64(slots) > 1 {
-		m.Alone, err = l.send(ctx, on, 1, []*loadShard{largest})
+		m.Alone, err = l.send(ctx, on, &trial.Flow{Slots: 1, Most: l.Most}, []*loadShard{largest})
 	}
-	return m, err
+	return err
 }
 
 func (l *Load) now() time.Duration { return l.Session.Runner.Clock.Read().Mono }
@@ -206,11 +223,14 @@ type loading struct {
 	err     error // of a loader whose slot has gone on
 }
 
-// send sends with so many slots until the rate has settled.
-func (l *Load) send(ctx context.Context, on *scratches, slots int, visits []*loadShard) (trial.Sustained, error) {
-	m := &loading{Load: l, on: on, flow: &trial.Flow{Slots: slots, Most: l.Most}, visits: visits, stop: make(chan struct{})}
+// send sends with the slots of a flow until it has enough.
+func (l *Load) send(ctx context.Context, on *scratches, flow *trial.Flow, visits []*loadShard) (trial.Sustained, error) {
+	if err := l.check(ctx, on); err != nil {
+		return trial.Sustained{}, err
+	}
+	m := &loading{Load: l, on: on, flow: flow, visits: visits, stop: make(chan struct{})}
 	g, gctx := errgroup.WithContext(ctx)
-	for range slots {
+	for range flow.Slots {
 		g.Go(func() error { return m.slot(gctx, ctx) })
 	}
 	var end time.Duration

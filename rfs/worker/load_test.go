@@ -180,6 +180,8 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 		making        time.Duration
 		to            *pacedTarget
 		o             bulk.Options
+		warmUps       int
+		warming       bool // it still gets faster when the measurement ends
 	}{
 		{name: "one shard, long documents", fixture: "5.6.16-many-chunks", sample: 20, slots: 1},
 		{name: "a sample of five documents of each shard", fixture: "7.10.2-multi-index", sample: 5, slots: 2},
@@ -188,7 +190,9 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 		{name: "each request takes long", fixture: "1.7.6-updates-deletes", sample: 30, slots: 2, to: &pacedTarget{request: time.Second}, o: bulk.Options{MaxDocs: 7}},
 		{name: "each shard takes long", fixture: "1.7.6-updates-deletes", sample: 10, slots: 2, to: &pacedTarget{opening: 3 * time.Second}},
 		{name: "documents whose ids are there are cheap", fixture: "5.6.16-many-chunks", sample: 20, slots: 1, to: &pacedTarget{known: 0.3}},
-		{name: "a target that has just started", fixture: "5.6.16-many-chunks", sample: 20, slots: 1, to: &pacedTarget{cold: 2 << 20}},
+		{name: "a target that has just started", fixture: "5.6.16-many-chunks", sample: 20, slots: 1, to: &pacedTarget{cold: 2 << 20}, warmUps: 2},
+		{name: "a target that warms up for a minute", fixture: "5.6.16-many-chunks", sample: 20, slots: 1, to: &pacedTarget{cold: 4 << 20}, warmUps: 3},
+		{name: "a target that warms up for minutes", fixture: "5.6.16-many-chunks", sample: 20, slots: 1, to: &pacedTarget{cold: 8 << 20}, warmUps: 3, warming: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -223,7 +227,10 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 				if fmt.Sprint(docs) != before || kept.created == 0 || len(kept.names) > 0 {
 					t.Errorf("the target holds other documents than the sample; %d scratch indices were created, left are %v", kept.created, kept.names)
 				}
-				measured.Load, measured.Alone, measured.Refresh = load.All, load.Alone, load.Refresh
+				if load.WarmUps != max(1, c.warmUps) {
+					t.Errorf("%d warm-ups, the measurement began %.2f times as fast", load.WarmUps, load.Gain)
+				}
+				measured.Load, measured.Alone, measured.Refresh, measured.WarmUps, measured.Gain = load.All, load.Alone, load.Refresh, load.WarmUps, load.Gain
 				e, ok := trial.Of(measured, w, nil)
 				if !ok {
 					t.Fatalf("no estimate of %+v", measured)
@@ -236,7 +243,10 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 				took := time.Since(begin).Seconds()
 				off := 100 * (e.Seconds/took - 1)
 				t.Logf("estimated %.1f s (%.1f to %.1f, fixed %.1f), in truth %.1f s: %+.0f %%; %d bytes by the sample, in truth %d", e.Seconds, e.Least, e.Most, e.Fixed, took, off, w.Bytes, sum.Totals.Bytes)
-				if off < -25 || off > 25 {
+				if e.Warming != c.warming || e.Warming != (e.Seconds == 0) {
+					t.Errorf("still warming up: %v, %.1f s", e.Warming, e.Seconds)
+				}
+				if c.warming && (took < e.Least || took > e.Most) || !c.warming && (off < -25 || off > 25) {
 					t.Errorf("%+.0f %%", off)
 				}
 			})

@@ -36,6 +36,8 @@ type triedSummary struct {
 			Most             float64 `json:"seconds_most"`
 			Fixed            float64 `json:"fixed_seconds"`
 			Bound            string
+			Warming          bool
+			WarmUps          int `json:"warm_ups"`
 			Cost             *struct{ Total float64 }
 		}
 	}
