@@ -41,8 +41,9 @@ per slot (at most some MB, or the largest document). Nothing is unpacked to disk
 (rfsd-trial-…), converted and sent as the migration does it. It reports what was accepted and
 rejected, by class, and estimates time, requests and (--price) cost of the whole migration. For
 the time it sends further documents for up to --trial-measure, twice at most, after one to three
-warm-ups of 20 s, and at most 1 GiB of sources each time, to indices (rfsd-trial-measure-…) that it
-deletes again. Nothing else is touched; rfsctl cleanup --trial removes exactly what it created.
+warm-ups of 20 s, and at most 1 GiB of sources each time, to indices (rfsd-trial-measure-…) that
+it deletes again. Nothing else is touched; rfsctl cleanup --trial removes exactly what it
+created.
 
 The failed documents (--failed-documents) list what was rejected or has no source (exit code 6).
 Exit code 7 takes precedence over 6, and 8 (--verify) over both; 5 means that no work was begun;
