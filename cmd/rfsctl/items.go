@@ -167,7 +167,7 @@ func printItem(w io.Writer, x status.Item) error {
 	for _, line := range [][2]string{
 		{"index", x.Index}, {"shard", fmt.Sprint(x.Shard)}, {"cursor", fmt.Sprint(x.Cursor)}, {"end", end(x.End)}, {"id", x.ID}, {"state", x.State},
 		{"failure", orDash(x.Failure)}, {"holder", orDash(x.Holder)}, {"acquired", at(x.Acquired)}, {"lease end", at(x.Expiry)}, {"completed", at(x.Completed)},
-		{"released for", orDash(x.Released)}, {"attempts without progress", fmt.Sprint(x.Attempts)}, {"next lease", fmt.Sprintf("2^%d × initial lease", x.Exponent)},
+		{"last released for", orDash(x.Released)}, {"attempts without progress", fmt.Sprint(x.Attempts)}, {"next lease", fmt.Sprintf("2^%d × initial lease", x.Exponent)},
 		{"setup", fmt.Sprintf("%.3f s", x.Setup)}, {"watermark", fmt.Sprint(x.Watermark)}, {"ordinals", fmt.Sprint(x.Ordinals)}, {"live", fmt.Sprint(x.Live)},
 		{"indexed", fmt.Sprint(x.Indexed)}, {"kept", fmt.Sprint(x.Kept)}, {"failed", fmt.Sprint(x.Failed)}, {"filtered", fmt.Sprint(x.Filtered)},
 		{"bytes", fmt.Sprint(x.Bytes)}, {"successors", orDash(strings.Join(x.Successors, ", "))}, {"created by", orDash(x.Creator)},

@@ -202,7 +202,7 @@ type Item struct {
 	Counts        Counts   `json:"counts,omitzero"`             // of the ordinals from the cursor to Watermark or the end
 	Checks        string   `json:"checks,omitempty"`            // JSON array, one opaque element per acquisition that did a part
 	SetupMs       int64    `json:"setupMs,omitempty"`           // from acquisition to the first document read, ms
-	ReleasedFor   string   `json:"releasedFor,omitempty"`       // cause of the last release
+	ReleasedFor   string   `json:"releasedFor,omitempty"`       // cause of the last release, also while it is leased again
 	Engine        string   `json:"engine,omitempty"`            // "go" when one of ours acquired it, or created it in mid-shard
 	Kind          string   `json:"kind,omitempty"`              // "" for shards
 	Task          string   `json:"task,omitempty"`              // of another kind: what is to be done, as JSON that only this kind reads

@@ -79,9 +79,10 @@ func (c *Coordinator) newLease(it Item, before Reading, initial time.Duration) *
 func (l *Lease) Start() int64 { return l.begin }
 
 // Follows reports whether another lease may have sent documents from Start on: of the item, or of the one whose successor it is.
+// What was read of the item before it was acquired does not decide it alone: another lease may have begun and ended since.
 func (l *Lease) Follows() bool {
 	successor := l.ID.Cursor > 0 && l.Item.IndexName == "" // the first item of a chain has the name
-	return l.held || successor || l.Item.Attempts > 1 || l.begin > l.ID.Cursor
+	return l.held || successor || l.Item.Attempts > 1 || l.begin > l.ID.Cursor || l.Item.ReleasedFor != ""
 }
 
 // Grouped reports whether the slot works on other small items at the same time.

@@ -103,7 +103,6 @@ func (a Acquire) Apply(it Item, now int64) (Item, Result) {
 	it.Expiration = ceilSeconds(now + leaseMs(a.InitialMs, int(k), a.MaxMs))
 	it.LeaseExponent, it.Exponent = k, k+next
 	it.AcquiredAt = now
-	it.ReleasedFor = ""
 	it.Engine = engine
 	return it, Applied
 }

@@ -58,7 +58,6 @@ s.expiration = (now + lease + 999) / 1000;
 s.leaseExponent = k;
 s.nextAcquisitionLeaseExponent = alone ? k : k + 1;
 s.acquiredAt = now;
-s.remove('releasedFor');
 s.engine = 'go';
 `
 
