@@ -162,7 +162,7 @@ func migrate(ctx context.Context, o options) error {
 		r.Verification, err = (&comparison{options: o, ask: wholeTarget, reuse: true, memory: in.memory, log: log, screen: screen}).snapshot(ctx, counted)
 	}
 	if o.trial != nil && err == nil && sum.Complete {
-		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone, WarmUps: load.WarmUps, Gain: load.Gain, Refresh: load.Refresh}, load.problem)
+		r.Trial, err = estimateTrial(ctx, o, r, plan, counted, in.memory, trial.Measured{Wall: wall, Refused: refused, Busy: p.Busy, Leases: p.Leases, Load: load.All, Alone: load.Alone, WarmUps: load.WarmUps, Gain: load.Gain, Warmed: load.Warmed, Refresh: load.Refresh}, load.problem)
 	}
 	return conclude(o, r, plan, err)
 }

@@ -19,6 +19,7 @@ type Measured struct {
 	Load, Alone Sustained
 	WarmUps     int           // measurements before that of Load
 	Gain        float64       // how many times as fast as the last warm-up Load began
+	Warmed      float64       // how many times as fast as the first warm-up Load began; 0: not known
 	Refresh     time.Duration // of what was sent for Load
 	Reading     time.Duration // of ReadBytes from the largest shard, one after the other
 	// ReadBytes are bytes of sources that were decompressed and converted without being sent.
@@ -95,7 +96,8 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	if e.Fixed = m.Setup.Seconds() / float64(slots); e.FixedKnown {
 		e.Fixed = m.fixed()
 	}
-	e.Fixed += m.Refresh.Seconds()
+	cold := e.Fixed - e.Fixed/max(1, m.Warmed) // it was measured before the target had warmed up
+	e.Fixed += m.Refresh.Seconds() - cold
 	e.SendRate, e.RequestRate, e.RequestBytes = m.Load.Rate, m.Load.Requests, m.Load.Body
 	if m.ReadBytes > 0 && m.Reading > 0 {
 		e.ReadRate = float64(m.ReadBytes) / m.Reading.Seconds()
@@ -120,7 +122,7 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	if Faster(m.Gain) { // it may get as much faster once more
 		least = e.Fixed + (least-e.Fixed)/m.Gain
 	}
-	e.Least, e.Most = least/quicker, most*slower+e.Refused
+	e.Least, e.Most = least/quicker, (most+cold)*slower+e.Refused
 	if e.Seconds < Short {
 		e.Least, e.Most = 0, max(e.Most, Short)
 	}
@@ -167,7 +169,7 @@ func basis(m Measured, e *Estimate) []string {
 	case e.Warming:
 		b = append(b, fmt.Sprintf("the target still got faster when the measurement ended (%.1f times as fast as just before), as a node does after its start: the time is not known better than the range; a second trial run, at once, finds the target warm", m.Gain))
 	case e.WarmUps > 1:
-		b = append(b, "the target got faster at first, as a node does after its start: the rate is that of the time after; what is fixed was measured before, and takes less now")
+		b = append(b, "the target got faster at first, as a node does after its start: the rate is that of the time after; what is fixed was measured before, and counts as that much shorter")
 	}
 	if e.Refused >= 1 {
 		b = append(b, fmt.Sprintf("the target refused all requests for %.0f s of the trial run (429), or did not answer; what the migration waits like that is part of the longest time alone", e.Refused))

@@ -39,9 +39,9 @@ type Loaded struct {
 	// Refresh is how long the target took to make searchable what was sent with all slots.
 	Refresh time.Duration
 	// WarmUps are measurements with all slots before it, which do not count. Gain is how many times as fast as the last of them it
-	// began.
-	WarmUps int
-	Gain    float64
+	// began, Warmed how many times as fast as the first.
+	WarmUps      int
+	Gain, Warmed float64
 }
 
 const (
@@ -82,6 +82,7 @@ func (l *Load) Measure(ctx context.Context) (m Loaded, err error) {
 		flow = &trial.Flow{Slots: slots, Most: l.Most, Before: flow, Again: m.WarmUps < maxWarmUps}
 		if m.All, err = l.send(ctx, on, flow, visits); err == nil {
 			m.Gain = flow.Gain()
+			m.Warmed = max(1, m.Warmed) * m.Gain
 			l.Session.Log.InfoContext(ctx, "rate measured", "bytes_per_second", int64(m.All.Rate), "times_the_one_before", m.Gain, "warm_up", flow.WarmUp())
 		}
 	}

@@ -230,7 +230,7 @@ func TestATrialRunForetellsTheTimeOfAMigration(t *testing.T) {
 				if load.WarmUps != max(1, c.warmUps) {
 					t.Errorf("%d warm-ups, the measurement began %.2f times as fast", load.WarmUps, load.Gain)
 				}
-				measured.Load, measured.Alone, measured.Refresh, measured.WarmUps, measured.Gain = load.All, load.Alone, load.Refresh, load.WarmUps, load.Gain
+				measured.Load, measured.Alone, measured.Refresh, measured.WarmUps, measured.Gain, measured.Warmed = load.All, load.Alone, load.Refresh, load.WarmUps, load.Gain, load.Warmed
 				e, ok := trial.Of(measured, w, nil)
 				if !ok {
 					t.Fatalf("no estimate of %+v", measured)
