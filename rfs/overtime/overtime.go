@@ -1,5 +1,5 @@
 // Package overtime makes contexts that end later than others: for requests whose answer must be known although their caller
-// is told to stop, such as one that opens something at the server.
+// has been cancelled, such as one that opens something at the server.
 package overtime
 
 import (

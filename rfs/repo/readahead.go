@@ -85,7 +85,7 @@ func (l *load) end(s *ahead) []*fetch {
 	return pending
 }
 
-// forget gives the memory that no stream needs any more to the pool. The mutex is held.
+// forget returns the memory that no stream needs any more to the pool. The mutex is held.
 func (l *load) forget() {
 	if len(l.streams) > 0 {
 		return

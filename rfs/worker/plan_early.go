@@ -41,87 +41,93 @@ func planIndices(ctx context.Context, repo snapshot.Repository, snap *snapshot.S
 	return all
 }
 
-// earlyPlans are the plans of the indices that the catalog lists, being made. The nil earlyPlans are none.
-type earlyPlans struct {
-	names  []string
+// early is a result that is being made before it is known to be wanted. The nil early is none.
+type early[T any] struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	all    *indexPlans // valid when done is closed
+	result T // valid when done is closed
+}
+
+// beginEarly begins to make a result. stop has to be called.
+func beginEarly[T any](ctx context.Context, produce func(ctx context.Context) T) *early[T] {
+	e := &early[T]{done: make(chan struct{})}
+	ctx, e.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(e.done)
+		e.result = produce(ctx)
+	}()
+	return e
+}
+
+// wait blocks until the result is there.
+func (e *early[T]) wait() T {
+	<-e.done
+	return e.result
+}
+
+// stop ends what is under way.
+func (e *early[T]) stop() {
+	if e != nil {
+		e.cancel()
+		<-e.done
+	}
+}
+
+// earlyPlans are the plans of the indices that the catalog lists, being made.
+type earlyPlans struct {
+	names []string
+	*early[*indexPlans]
 }
 
 // planEarly begins to plan the indices of a snapshot before its own blob is read.
-func planEarly(ctx context.Context, repo snapshot.Repository, catalog *snapshot.Catalog, req Request) *earlyPlans {
+func planEarly(ctx context.Context, repo snapshot.Repository, catalog *snapshot.Catalog, req Request) (e earlyPlans) {
 	snap := catalog.Listed(req.SnapshotName)
 	if snap == nil {
-		return nil
+		return e
 	}
 	names, err := (&Plan{}).selectIndices(snap, req)
 	if err != nil || len(names) == 0 {
-		return nil
+		return e
 	}
-	e := &earlyPlans{names: names, done: make(chan struct{})}
-	ctx, e.cancel = context.WithCancel(ctx)
-	go func() {
-		defer close(e.done)
-		e.all = planIndices(ctx, repo, snap, names, req)
-	}()
-	return e
+	return earlyPlans{names, beginEarly(ctx, func(ctx context.Context) *indexPlans { return planIndices(ctx, repo, snap, names, req) })}
 }
 
 // of waits for the plans of the names; nil if others were made.
-func (e *earlyPlans) of(names []string) *indexPlans {
-	if e == nil || !slices.Equal(names, e.names) {
+func (e earlyPlans) of(names []string) *indexPlans {
+	if e.early == nil || !slices.Equal(names, e.names) {
 		return nil
 	}
-	<-e.done
-	return e.all
+	return e.wait()
 }
 
-// stop ends what is under way.
-func (e *earlyPlans) stop() {
-	if e != nil {
-		e.cancel()
-		<-e.done
-	}
+// shardLists are what measureShards returns.
+type shardLists struct {
+	sizes []int64
+	sums  []string
 }
 
-// earlyLists are the lists of the shards of an index, being read while its metadata are. The nil earlyLists are none.
+// earlyLists are the lists of the shards of an index, being read while its metadata are.
 type earlyLists struct {
-	loc    snapshot.Locator
-	cancel context.CancelFunc
-	done   chan struct{}
-	sizes  []int64 // valid when done is closed, as sums
-	sums   []string
+	loc snapshot.Locator
+	*early[*shardLists]
 }
 
 // listEarly begins to read the lists of the shards that the catalog lists, if the request wants them.
-func listEarly(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) *earlyLists {
+func listEarly(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (e earlyLists) {
 	loc, shards, ok := snap.Located(name)
 	if !ok || !req.Sizes {
-		return nil
+		return e
 	}
-	e := &earlyLists{loc: loc, done: make(chan struct{})}
-	ctx, e.cancel = context.WithCancel(ctx)
-	go func() {
-		defer close(e.done)
-		e.sizes, e.sums = measureShards(ctx, repo, loc, shards, req.Manifests)
-	}()
-	return e
+	return earlyLists{loc, beginEarly(ctx, func(ctx context.Context) *shardLists {
+		sizes, sums := measureShards(ctx, repo, loc, shards, req.Manifests)
+		return &shardLists{sizes, sums}
+	})}
 }
 
 // of waits for the lists if they are those of the index; else it returns nil.
-func (e *earlyLists) of(x *snapshot.Index) *earlyLists {
-	if e == nil || !e.loc.SameLists(x.Locator) || len(x.Locator.Generations) != x.NumShards {
+func (e earlyLists) of(x *snapshot.Index) *shardLists {
+	if e.early == nil || !e.loc.SameLists(x.Locator) || len(x.Locator.Generations) != x.NumShards {
 		return nil
 	}
-	<-e.done
-	return e
-}
-
-// stop ends what is under way.
-func (e *earlyLists) stop() {
-	if e != nil {
-		e.cancel()
-		<-e.done
-	}
+	return e.wait()
 }

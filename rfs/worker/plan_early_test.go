@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"io"
-	"iter"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -11,23 +9,11 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/repo/repotest"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
-// farRepository is a repository of which each request takes a round trip.
-type farRepository struct{ repo.Repository }
-
 const farAway = 50 * time.Millisecond
-
-func (r farRepository) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
-	time.Sleep(farAway)
-	return r.Repository.Open(ctx, name, off, n)
-}
-
-func (r farRepository) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
-	time.Sleep(farAway)
-	return r.Repository.List(ctx, prefix)
-}
 
 // TestAPlanTakesThreeRoundTrips: two for the catalog, then one for the snapshot, its indices and the lists of their shards. Catalogs of
 // former releases do not list shards, or not the indices of each snapshot.
@@ -45,7 +31,7 @@ func TestAPlanTakesThreeRoundTrips(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				req := Request{SnapshotName: catalog.Snapshots[0].Name, MultiType: SplitTypes, EmitType: EmitAuto, Sizes: true, IncludeSystem: true}
 				began := time.Now()
-				plan, err := NewPlan(t.Context(), farRepository{dir}, req)
+				plan, err := NewPlan(t.Context(), repotest.Distant{Reader: dir, Delay: farAway}, req)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -81,8 +67,8 @@ func TestListsThatWereReadEarlyAreThoseOfTheIndex(t *testing.T) {
 		change(x)
 		return x
 	}
-	e := &earlyLists{loc: loc, done: make(chan struct{})}
-	close(e.done)
+	e := earlyLists{loc, beginEarly(t.Context(), func(context.Context) *shardLists { return &shardLists{} })}
+	defer e.stop()
 	if e.of(index(func(*snapshot.Index) {})) == nil {
 		t.Error("lists of the same index are read again")
 	}

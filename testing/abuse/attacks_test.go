@@ -110,10 +110,9 @@ func withTLS(dir string) []string {
 	return []string{"--fleet", "blue", "--listen", "127.0.0.1:PORT", "--tls-cert", filepath.Join(dir, "n1.crt"), "--tls-key", filepath.Join(dir, "n1.key"), "--tls-ca", filepath.Join(dir, "ca.crt")}
 }
 
-// TestSilentConnections: 540 connections to the TLS port that say nothing, renewed as they end.
-func TestSilentConnections(t *testing.T) {
-	dir := fleet(t)
-	n := start(t, withTLS(dir)...)
+// awaitPort blocks until the port for nodes and operators is open, which it is later than the sockets.
+func awaitPort(t *testing.T, n *node) {
+	t.Helper()
 	until(t, "the port is open behind the sockets", func() bool {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+n.port)
 		if err == nil {
@@ -121,6 +120,13 @@ func TestSilentConnections(t *testing.T) {
 		}
 		return err == nil
 	})
+}
+
+// TestSilentConnections: 540 connections to the TLS port that say nothing, renewed as they end.
+func TestSilentConnections(t *testing.T) {
+	dir := fleet(t)
+	n := start(t, withTLS(dir)...)
+	awaitPort(t, n)
 	stop := make(chan struct{})
 	var flood sync.WaitGroup
 	for range 54 {
@@ -172,13 +178,7 @@ func TestCertificatesThatEnd(t *testing.T) {
 			t.Parallel()
 			dir := fleet(t)
 			n := start(t, withTLS(dir)...)
-			until(t, "the port is open behind the sockets", func() bool {
-				conn, err := net.Dial("tcp", "127.0.0.1:"+n.port)
-				if err == nil {
-					conn.Close()
-				}
-				return err == nil
-			})
+			awaitPort(t, n)
 			operator := "o1"
 			if how == "expired" {
 				operator = "o2" // its life begins when the node is there

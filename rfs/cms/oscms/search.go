@@ -18,7 +18,7 @@ import (
 const (
 	pageSize   = 1000
 	scrollTime = "2m"
-	// scrollEnd is how long a scroll that is being opened or closed is waited for when its reader is told to stop.
+	// scrollEnd is how long a scroll that is being opened or closed is waited for after its reader was stopped.
 	scrollEnd = 3 * time.Second
 )
 
@@ -167,11 +167,11 @@ func (s *Store) Scan(ctx context.Context) iter.Seq2[cms.Item, error] {
 // scroll yields the pages of a search over a refreshed index.
 func (s *Store) scroll(ctx context.Context, alias string, query object) iter.Seq2[hits, error] {
 	return func(yield func(hits, error) bool) {
-		if err := s.refresh(ctx, alias); err != nil {
-			yield(hits{}, err)
-			return
+		err := s.refresh(ctx, alias)
+		if err == nil {
+			err = ctx.Err()
 		}
-		if err := ctx.Err(); err != nil {
+		if err != nil {
 			yield(hits{}, err)
 			return
 		}

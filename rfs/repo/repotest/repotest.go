@@ -20,11 +20,16 @@ import (
 	"github.com/rfsd/rfsd/rfs/repo"
 )
 
-// Repository is what is held to the contract.
-type Repository interface {
+// Reader is what reading a repository needs.
+type Reader interface {
 	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 	Stat(ctx context.Context, name string) (int64, error)
 	List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error]
+}
+
+// Repository is what is held to the contract.
+type Repository interface {
+	Reader
 	URI() string
 }
 
