@@ -49,7 +49,7 @@ type Estimate struct {
 	Setup        float64  `json:"setup_seconds_per_shard"`
 	Slots        int      `json:"slots"`
 	ReadRate     float64  `json:"read_bytes_per_second"` // decompressed and converted by one slot; 0: not known
-	SendRate     float64  `json:"send_bytes_per_second"` // by all slots
+	SendRate     float64  `json:"send_bytes_per_second"` // by all slots, mean of the whole
 	RequestRate  float64  `json:"requests_per_second"`   // to the target
 	RequestBytes float64  `json:"request_bytes"`         // mean
 	Bound        string   `json:"bound"`                 // what takes longest: Reading, Sending or OneShard
@@ -98,7 +98,11 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 	}
 	cold := e.Fixed - e.Fixed/max(1, m.Warmed) // it was measured before the target had warmed up
 	e.Fixed += m.Refresh.Seconds() - cold
-	e.SendRate, e.RequestRate, e.RequestBytes = m.Load.Rate, m.Load.Requests, m.Load.Body
+	e.SendRate = m.Load.Rate
+	if w.Bytes > 0 {
+		e.SendRate = float64(w.Bytes) / m.Load.Seconds(float64(w.Bytes), m.Load.Rate)
+	}
+	e.RequestRate, e.RequestBytes = e.SendRate/m.Load.Rate*m.Load.Requests, m.Load.Body
 	if m.ReadBytes > 0 && m.Reading > 0 {
 		e.ReadRate = float64(m.ReadBytes) / m.Reading.Seconds()
 		if e.ReadRate*float64(slots) < near*e.SendRate {
@@ -106,9 +110,9 @@ func Of(m Measured, w Whole, p *Price) (*Estimate, bool) {
 		}
 	}
 	of := func(all, alone float64) float64 {
-		took := float64(w.Bytes) / all
+		took := m.Load.Seconds(float64(w.Bytes), all)
 		if alone > 0 {
-			took = max(took, float64(w.Largest)/alone)
+			took = max(took, m.Alone.Seconds(float64(w.Largest), alone))
 		}
 		return e.Fixed + took
 	}

@@ -158,15 +158,30 @@ func Faster(gain float64) bool { return gain > 1+steady }
 
 // Sustained is the rate of a measurement in bytes per second.
 type Sustained struct {
-	Rate        float64
-	Least, Most float64 // of its last two quarters
-	Steady      bool    // its last three quarters are close to each other
-	Requests    float64 // per second
-	Body        float64 // bytes of a request, mean
+	Rate        float64  // of its second half
+	Least, Most float64  // of its last two quarters
+	Quarters    [4]Taken // what was answered in each
+	Steady      bool     // its last three quarters are close to each other
+	Requests    float64  // per second
+	Body        float64  // bytes of a request, mean
 }
 
-// Until returns the rate of the second half of the measurement, which ends at a time after which no request began: in the first
-// half the target may warm up. Every request has been answered.
+// Taken is what a target took in a part of a measurement, and the seconds in which slots could send.
+type Taken struct{ Bytes, Seconds float64 }
+
+// Seconds returns how long the target takes to answer some bytes. New indices get slower while they grow, so the first ones take as
+// long as in the measurement, and those that exceed it have a rate.
+func (s Sustained) Seconds(bytes, rate float64) (seconds float64) {
+	for _, q := range s.Quarters {
+		if bytes <= q.Bytes {
+			return seconds + q.Seconds*bytes/max(1, q.Bytes)
+		}
+		seconds, bytes = seconds+q.Seconds, bytes-q.Bytes
+	}
+	return seconds + bytes/rate
+}
+
+// Until returns the rates of the measurement, which ends at a time after which no request began. Every request has been answered.
 func (f *Flow) Until(end time.Duration) Sustained {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +193,10 @@ func (f *Flow) sustained(end time.Duration) (s Sustained) {
 	if !f.begun || quarter <= 0 {
 		return s
 	}
-	half, third := end-2*quarter, end-quarter
+	for i := range s.Quarters {
+		s.Quarters[i] = f.answered(f.first+time.Duration(i)*quarter, f.first+time.Duration(i+1)*quarter)
+	}
+	half, third := end-2*quarter, end-quarter // in the first half the target may warm up
 	before, _ := f.rates(f.first+quarter, half)
 	a, _ := f.rates(half, third)
 	b, _ := f.rates(third, end)
@@ -197,18 +215,38 @@ func (f *Flow) rates(from, to time.Duration) (bytes, requests float64) {
 		share := a.share(from, to)
 		bytes, requests = bytes+share*float64(a.bytes), requests+share
 	}
-	seconds := (to - from).Seconds()
-	for _, x := range f.idle {
-		seconds -= x.share(from, to) * (x.end - x.begin).Seconds() / float64(max(1, f.Slots))
-	}
+	seconds := f.sending(from, to)
 	if seconds <= 0 {
 		return 0, 0
 	}
 	return bytes / seconds, requests / seconds
 }
 
+// answered returns what was answered in a part of the time.
+func (f *Flow) answered(from, to time.Duration) Taken {
+	bytes := int64(0)
+	for _, a := range f.answers {
+		if from < a.end && a.end <= to {
+			bytes += a.bytes
+		}
+	}
+	return Taken{float64(bytes), max(0, f.sending(from, to))}
+}
+
+// sending returns the seconds of a part of the time without the part of the slots that could not send.
+func (f *Flow) sending(from, to time.Duration) float64 {
+	seconds := (to - from).Seconds()
+	for _, x := range f.idle {
+		seconds -= x.share(from, to) * (x.end - x.begin).Seconds() / float64(max(1, f.Slots))
+	}
+	return seconds
+}
+
 // In returns the same measurement in another unit, of which each byte has so many.
 func (s Sustained) In(unit float64) Sustained {
 	s.Rate, s.Least, s.Most = s.Rate*unit, s.Least*unit, s.Most*unit
+	for i := range s.Quarters {
+		s.Quarters[i].Bytes *= unit
+	}
 	return s
 }

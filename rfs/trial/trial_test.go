@@ -60,6 +60,9 @@ func measured() Measured {
 	}
 }
 
+// slowing is a measurement of 40 s, in which the indices that are filled get slower.
+var slowing = Sustained{Rate: 4_000_000, Least: 4_000_000, Most: 4_000_000, Quarters: [4]Taken{{160e6, 10}, {80e6, 10}, {40e6, 10}, {40e6, 10}}, Steady: true, Requests: 1, Body: 4_400_000}
+
 func TestEstimate(t *testing.T) {
 	whole := Whole{Documents: 1_000_000, Bytes: 4_000_000_000, Largest: 500_000_000, RepositoryBytes: 1_000_000_000, RepositoryRequests: 2000}
 	price := func(v float64) *float64 { return &v }
@@ -95,6 +98,21 @@ func TestEstimate(t *testing.T) {
 		{name: "a target that was busy", change: func(m *Measured, _ *Whole) { m.Wall, m.Refused = 40*time.Second, 30*time.Second }, second: 504, least: 404 / quicker, most: (4+4000./7)*slower + 30, fixed: 4, bound: Sending, basis: "refused all requests for 30 s"},
 		{name: "a short migration", change: func(m *Measured, w *Whole) { w.Bytes = 8_000_000 }, second: 5, least: 0, most: 10, fixed: 4, bound: Sending, basis: "so short a migration"},
 		{name: "a short migration of a busy target", change: func(m *Measured, w *Whole) { w.Bytes, m.Refused = 8_000_000, 3*time.Second }, second: 2, least: 0, most: 10, fixed: 1, bound: Sending, basis: "so short a migration"},
+		// 160, 80, 40 and 40 MB in the quarters of a measurement.
+		{name: "shorter than the measurement", change: func(m *Measured, w *Whole) {
+			w.Bytes, m.Load = 260_000_000, slowing
+		}, second: 29, least: 29 / quicker, most: 29 * slower, fixed: 4, bound: Sending},
+		{name: "longer than the measurement", change: func(m *Measured, w *Whole) {
+			w.Bytes, m.Load = 1_120_000_000, slowing
+		}, second: 4 + 40 + 200, least: 244 / quicker, most: 244 * slower, fixed: 4, bound: Sending},
+		{name: "one shard that is longer than its measurement", change: func(m *Measured, w *Whole) {
+			w.Largest, m.Alone = 3_000_000_000, slowing
+		}, second: 4 + 40 + 670, least: 714 / quicker, most: 714 * slower, fixed: 4, bound: OneShard},
+		{name: "a quarter in which nothing was answered", change: func(m *Measured, w *Whole) {
+			w.Bytes, m.Load = 260_000_000, slowing
+			m.Load.Quarters[0].Bytes = 0
+		}, second: 4 + 40 + 25, least: 69 / quicker, most: 69 * slower, fixed: 4, bound: Sending},
+		{name: "no documents", change: func(m *Measured, w *Whole) { w.Bytes = 0 }, second: 4, least: 0, most: 10, fixed: 4, bound: Sending, basis: "so short a migration"},
 		{name: "prices", price: &Price{Requests: price(0.5), Egress: price(3), Instance: price(36)}, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending, cost: 1 + 3 + 5.04},
 		{name: "one price", price: &Price{Egress: price(3)}, second: 504, least: 404 / quicker, most: (4 + 4000./7) * slower, fixed: 4, bound: Sending, cost: 3},
 	} {
@@ -110,6 +128,9 @@ func TestEstimate(t *testing.T) {
 			near := func(a, b float64) bool { return math.Abs(a-b) < 1e-6*max(1, b) }
 			if !near(e.Seconds, c.second) || !near(e.Least, c.least) || !near(e.Most, c.most) || !near(e.Fixed, c.fixed) || e.Bound != c.bound || e.Setup <= 0 {
 				t.Errorf("%+v", e)
+			}
+			if sending := float64(w.Bytes) / e.SendRate; e.Seconds > 0 && c.bound == Sending && m.Refused == 0 && !near(e.Fixed+sending, e.Seconds) || !near(e.RequestRate/m.Load.Requests, e.SendRate/m.Load.Rate) {
+				t.Errorf("%.1f s of sending: %+v", sending, e)
 			}
 			if (c.price == nil) != (e.Cost == nil) || e.Cost != nil && !near(e.Cost.Total, c.cost) {
 				t.Errorf("cost %+v", e.Cost)
