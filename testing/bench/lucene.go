@@ -54,8 +54,8 @@ func startLucene(ctx context.Context, cache string, s *source) (r *luceneReader,
 		return nil, fmt.Errorf("lucene of %s: %q: %w", s.Cluster, core, exec.ErrNotFound)
 	}
 	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(core[0]), "lucene-core-"), ".jar")
-	_, release, _ := strings.Cut(s.Cluster, "-")
-	jdk, err := cluster.ElasticsearchJDK(release)
+	product, release, _ := strings.Cut(s.Cluster, "-")
+	jdk, err := cluster.JDK(product, release)
 	if err != nil {
 		return nil, err
 	}

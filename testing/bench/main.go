@@ -58,7 +58,7 @@ func parse(args []string) (options, error) {
 	name := fs.String("corpus", string(corpus.Mixed), "mixed (access logs and orders, 0.9 KB), wide (4 KB), long (1 MB), logs (324-byte lines) or tiny (39-byte counters)")
 	fs.StringVar(&o.kind.Cluster, "source", ordinaryCluster, "product and version of the cluster that makes the snapshot")
 	fs.IntVar(&o.kind.Shards, "shards", ordinaryShards, "shards of the source's index")
-	fs.StringVar(&o.kind.Codec, "codec", "default", "index.codec of the source: default (LZ4) or best_compression (DEFLATE)")
+	fs.StringVar(&o.kind.Codec, "codec", "default", "index.codec of the source: default (LZ4), best_compression (DEFLATE), or zstd, zstd_no_dict of OpenSearch")
 	fs.IntVar(&o.kind.Documents, "documents", 0, "documents to index (0: about 200 MB of them)")
 	fs.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; the median counts, and the largest memory")
 	fs.StringVar(&o.target, "target", "2.19.4", "version of OpenSearch to migrate into, or none")

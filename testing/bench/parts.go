@@ -45,6 +45,8 @@ var codecs = []struct {
 	{"LZ4, 39 bytes", stored(corpus.Tiny, "default", ordinaryCluster), 1, 0},
 	{"DEFLATE, 0.9 KB", kind{Corpus: corpus.Mixed, Codec: "best_compression", Cluster: ordinaryCluster, Shards: ordinaryShards, Documents: 110_000}, 0.9, 0},
 	{"zstd, whole unit, 0.9 KB", kind{Corpus: corpus.Mixed, Codec: "best_compression", Cluster: "elasticsearch-8.19.21", Shards: ordinaryShards, Documents: 110_000}, 0.8, 0},
+	{"zstd, dictionary, 0.9 KB", kind{Corpus: corpus.Mixed, Codec: "zstd", Cluster: "opensearch-2.9.0", Shards: ordinaryShards, Documents: 110_000}, 0.8, 0},
+	{"zstd, no dictionary, 0.9 KB", kind{Corpus: corpus.Mixed, Codec: "zstd_no_dict", Cluster: "opensearch-2.9.0", Shards: ordinaryShards, Documents: 110_000}, 0.8, 0},
 }
 
 // prepare makes all sources that are not in the cache. The other parts leave out what they have no source for.

@@ -226,7 +226,7 @@ func (n *Node) PID() int {
 	return n.process.cmd.Process.Pid
 }
 
-// Versions lists what Boot knows to assemble, but for versions that only fixtures are made with.
+// Versions lists what Boot knows to assemble, but for versions that only fixtures and sources of the benchmark are made with.
 func Versions(product string) []string {
 	var all []string
 	switch product {

@@ -173,8 +173,14 @@ func classPath(dist string, r recipe) string {
 	return strings.Join(parts, ":")
 }
 
-// ElasticsearchJDK returns the home directory of a JDK that runs a version of Elasticsearch.
-func ElasticsearchJDK(version string) (string, error) {
+// JDK returns the home directory of a JDK that runs a version of a product.
+func JDK(product, version string) (string, error) {
+	if product == "opensearch" {
+		if major(version) >= 3 {
+			return javaHome(21, 99)
+		}
+		return javaHome(17, 20) // the security manager of 1.x and 2.x is gone later
+	}
 	r, ok := recipes[version]
 	if !ok {
 		return "", fmt.Errorf("there is no recipe, only for %s", strings.Join(Versions("elasticsearch"), ", "))
@@ -188,7 +194,7 @@ func elasticsearch(ctx context.Context, s *spec) (*launch, error) {
 		return nil, errors.New("only OpenSearch can be secured")
 	}
 	r := recipes[s.version]
-	java, err := ElasticsearchJDK(s.version)
+	java, err := JDK(s.product, s.version)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,13 @@ var openSearchModules = []module{
 	{"lang-mustache-client", "lang-mustache", "org.opensearch.script.mustache.MustachePlugin", ""},
 }
 
+// jarsOnly is the version whose server itself writes index.codec zstd and zstd_no_dict, which older ones lack and later ones have in
+// a plugin. Neither that plugin nor the zip of this version is served as an artifact, so this version is made of jars.
+const jarsOnly = "2.9.0"
+
+// transport is the one module that jarsOnly is given, without which no node answers.
+var transport = module{"transport-netty4-client", "transport-netty4", "org.opensearch.transport.Netty4Plugin", ""}
+
 // complete is the version whose published zip holds every module; its security policies serve older ones.
 const complete = "3.8.0"
 
@@ -53,24 +60,32 @@ func openSearchDist(ctx context.Context, version string) (string, error) {
 		zipOf := func(v string) coordinate {
 			return coordinate("org.opensearch.distribution.integ-test-zip:opensearch:" + v + ":zip")
 		}
-		parts := map[string][]coordinate{"dist": {zipOf(version)}}
+		parts, modules := map[string][]coordinate{"dist": {zipOf(version)}}, openSearchModules
+		if version == jarsOnly {
+			parts["dist"] = []coordinate{coordinate("org.opensearch:opensearch:" + version), coordinate("org.opensearch:opensearch-plugin-classloader:" + version), "org.apache.logging.log4j:log4j-core:2.17.1"}
+			modules = []module{transport}
+		}
 		old := major(version) < 3
 		if old {
 			parts["policies"] = []coordinate{zipOf(complete)}
-			for _, m := range openSearchModules {
+			for _, m := range modules {
 				parts[m.artifact] = []coordinate{coordinate("org.opensearch.plugin:" + m.artifact + ":" + version)}
 			}
 		}
 		if err := fetch(ctx, work, parts); err != nil {
 			return err
 		}
-		if err := unzip(filepath.Join(work, "dist", "jars", "opensearch-"+version+".zip"), dir, 1, nil); err != nil {
+		jars := filepath.Join(work, "dist", "jars")
+		if version == jarsOnly {
+			// The server wants a directory bin, too, and may not create it there.
+			err = errors.Join(os.CopyFS(filepath.Join(dir, "lib"), os.DirFS(jars)), os.Mkdir(filepath.Join(dir, "bin"), 0o755))
+		} else {
+			err = unzip(filepath.Join(jars, "opensearch-"+version+".zip"), dir, 1, nil)
+		}
+		if err != nil || !old {
 			return err
 		}
-		if !old {
-			return nil
-		}
-		for _, m := range openSearchModules {
+		for _, m := range modules {
 			if err := addModule(dir, filepath.Join(work, m.artifact, "jars"), version, m); err != nil {
 				return fmt.Errorf("module %s: %w", m.name, err)
 			}
@@ -127,11 +142,7 @@ rootLogger.appenderRef.console.ref = console
 // openSearch prepares a node of OpenSearch.
 func openSearch(ctx context.Context, s *spec) (*launch, error) {
 	m := major(s.version)
-	low, high := 17, 20 // the security manager of 1.x and 2.x is gone later
-	if m >= 3 {
-		low, high = 21, 99
-	}
-	java, err := javaHome(low, high)
+	java, err := JDK(s.product, s.version)
 	if err != nil {
 		return nil, err
 	}
