@@ -40,6 +40,7 @@ type Group struct {
 	mu      sync.Mutex
 	known   []Item        // candidates of the last search that were not tried yet
 	foundAt time.Duration // monotonic clock
+	coming  []string      // ids that Upcoming returned last
 	working int           // leases that have not left
 	waiting []*completion
 	next    []*Lease // acquired together with completions
@@ -91,11 +92,7 @@ func (g *Group) acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 	if leases, _, err := g.tryKnown(ctx); len(leases) > 0 || err != nil {
 		return leases, err
 	}
-	n := groupCandidates
-	if g.small.Items <= 1 {
-		n = candidates
-	}
-	found, err := g.c.search(ctx, hints, n)
+	found, err := g.search(ctx, hints)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +104,15 @@ func (g *Group) acquire(ctx context.Context, hints Hints) ([]*Lease, error) {
 		err = g.c.TakeOver(ctx, false)
 	}
 	return leases, err
+}
+
+// search returns candidates for groups.
+func (g *Group) search(ctx context.Context, hints Hints) ([]Item, error) {
+	n := groupCandidates
+	if g.small.Items <= 1 {
+		n = candidates
+	}
+	return g.c.search(ctx, hints, n)
 }
 
 // tryKnown tries the known candidates until some are leased. foreign reports one that another engine began.
@@ -137,8 +143,8 @@ func (g *Group) tryKnown(ctx context.Context) (leases []*Lease, foreign bool, er
 func (g *Group) pick(smallOnly bool) []Item {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.c.clock.Read().Mono-g.foundAt > candidatesTTL {
-		g.known = nil
+	if g.isOld() {
+		g.keepComing()
 	}
 	if len(g.known) == 0 {
 		return nil
@@ -164,6 +170,46 @@ func (g *Group) pick(smallOnly bool) []Item {
 	}
 	g.known = rest
 	return batch
+}
+
+// Upcoming returns up to n items that the slot tries to lease next, in that order, and keeps to it. They are not leased, so others
+// may be quicker. When the last search is too old, or has nothing left, it searches, so that the next Acquire need not. Items that
+// were handed off, or whose last holder made no progress, are not among them; in a queue shared with other engines there are none.
+// It is called by one goroutine, and not beside Acquire.
+func (g *Group) Upcoming(ctx context.Context, hints Hints, n int) []Item {
+	if g.c.cfg.Shared {
+		return nil
+	}
+	g.mu.Lock()
+	searches := len(g.known) == 0 || g.isOld()
+	g.mu.Unlock()
+	var found []Item
+	if searches {
+		found, _ = g.search(ctx, hints) // what is wrong is found by the next Acquire
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(found) > 0 {
+		g.keepComing()
+		found = slices.DeleteFunc(found, func(it Item) bool { return slices.Contains(g.coming, it.ID) })
+		g.known, g.foundAt = append(g.known, found...), g.c.clock.Read().Mono
+	}
+	g.coming = g.coming[:0]
+	var next []Item
+	for _, it := range g.known {
+		if len(next) < n && it.Attempts == 0 && it.Successors == "" && !it.foreignCursor() {
+			next, g.coming = append(next, it), append(g.coming, it.ID)
+		}
+	}
+	return next
+}
+
+// isOld reports whether the last search is. g.mu is held.
+func (g *Group) isOld() bool { return g.c.clock.Read().Mono-g.foundAt > candidatesTTL }
+
+// keepComing forgets the candidates that Upcoming did not return. g.mu is held.
+func (g *Group) keepComing() {
+	g.known = slices.DeleteFunc(g.known, func(it Item) bool { return !slices.Contains(g.coming, it.ID) })
 }
 
 // groupable returns the bytes of an item that may be leased together with others, 0 for any other. An item whose last holder

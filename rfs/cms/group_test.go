@@ -236,3 +236,71 @@ func TestWhatIsNotLeasedTogether(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatComesNextIsTriedFirst: a slot prepares for the items that Upcoming returns, so it leases these next, also when the search that
+// found them is old. What others took meanwhile costs one request.
+func TestWhatComesNextIsTriedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := seeded(t, 40)
+		g := c.Group("slot", cms.Small{Items: 1, More: func() bool { return true }})
+		acquire := func() string {
+			t.Helper()
+			leases, err := g.Acquire(t.Context(), nil)
+			if err != nil || len(leases) != 1 {
+				t.Fatalf("%d leases, %v", len(leases), err)
+			}
+			if err := leases[0].Complete(t.Context(), cms.Work{}); err != nil {
+				t.Fatal(err)
+			}
+			g.Left(t.Context())
+			return leases[0].Item.ID
+		}
+		acquire()
+		next := g.Upcoming(t.Context(), nil, 3)
+		if len(next) != 3 {
+			t.Fatalf("%d items come next", len(next))
+		}
+		if l, err := c.AcquireOneOf(t.Context(), "another", []string{next[1].ID}); l == nil || err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		searches := s.requests["search"]
+		if id := acquire(); id != next[0].ID {
+			t.Errorf("%s was leased instead of %s", id, next[0].ID)
+		}
+		if id := acquire(); id != next[2].ID || s.requests["search"] != searches {
+			t.Errorf("%s was leased instead of %s, after %d searches", id, next[2].ID, s.requests["search"]-searches)
+		}
+		if acquire(); s.requests["search"] != searches+1 {
+			t.Errorf("%d searches after what came next", s.requests["search"]-searches)
+		}
+		time.Sleep(time.Minute)
+		again := g.Upcoming(t.Context(), nil, 8)
+		if len(again) != 8 || s.requests["search"] != searches+2 {
+			t.Errorf("%d items come next, after %d searches", len(again), s.requests["search"]-searches)
+		}
+		time.Sleep(time.Minute)
+		more := g.Upcoming(t.Context(), nil, 8)
+		for i := range again {
+			if more[i].ID != again[i].ID {
+				t.Errorf("item %d that comes next is %s, it was %s", i, more[i].ID, again[i].ID)
+			}
+		}
+	})
+}
+
+// TestNothingComesNextBesideOtherEngines: their items are looked at when they are leased only.
+func TestNothingComesNextBesideOtherEngines(t *testing.T) {
+	s, _ := seeded(t, 3)
+	c, err := cms.New(cms.Config{Store: s, Creator: "test", Shared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := c.Group("slot", cms.Small{Items: 8, More: func() bool { return true }})
+	if _, err := g.Acquire(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if next := g.Upcoming(t.Context(), nil, 8); len(next) != 0 {
+		t.Errorf("%d items", len(next))
+	}
+}

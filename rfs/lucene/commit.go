@@ -32,7 +32,8 @@ type Options struct {
 	Begin bool
 	// Concurrency is how many segments are opened at once; 0 means 16.
 	Concurrency int
-	held        int64 // bytes; 0: mostHeld
+	// Held bounds what the commit holds of all its segments together, in bytes; 0: 8 MiB.
+	Held int64
 }
 
 const defaultConcurrency = 16
@@ -121,7 +122,7 @@ func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
 	}
 	c := &Commit{Name: name, Format: int(info.format), Version: info.version, UserData: info.userData}
 	openers := make([]segmentOpener, len(info.segments))
-	shared := inAll{most: opt.held, early: make(chan struct{}, earlyRequests)}
+	shared := inAll{most: opt.Held, early: make(chan struct{}, earlyRequests)}
 	for i, e := range info.segments {
 		openers[i] = segmentOpener{dir: dir, commit: src, entry: e, all: opt.VerifyAll, values: opt.Values, inAll: &shared}
 	}

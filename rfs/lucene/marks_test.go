@@ -42,7 +42,7 @@ func TestWhatIsNotHeldIsReadAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Open(t.Context(), dir, Options{Values: values, held: 1})
+			got, err := Open(t.Context(), dir, Options{Values: values, Held: 1})
 			if err != nil {
 				t.Fatal(name, err)
 			}

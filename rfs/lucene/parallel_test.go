@@ -93,7 +93,7 @@ func TestHelpersChangeNothingOfWhatIsRead(t *testing.T) {
 	}
 	for name, dir := range testShards(t) {
 		for _, held := range []int64{0, 1} { // marks are read beside the documents
-			c, err := Open(t.Context(), dir.without(documentsFile), Options{Values: true, held: held})
+			c, err := Open(t.Context(), dir.without(documentsFile), Options{Values: true, Held: held})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/tuning"
 )
@@ -152,7 +153,7 @@ func (w wholeOutput) Send(_ context.Context, body []byte, _ int) (bulk.Result, e
 
 // world is a migration of a real snapshot with two shards, whose clusters and store may fail.
 type world struct {
-	blobs *repo.Dir
+	blobs snapshot.Repository
 	req   Request
 	store cms.Store
 	on    *outside

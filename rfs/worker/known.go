@@ -56,6 +56,14 @@ func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration)
 	return entry, nil
 }
 
+// knownEntry returns the entry of an index as it was read last, whenever that was; false if it was not.
+func (s *Session) knownEntry(index string) (Entry, bool) {
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	e, found := s.known.entries[index]
+	return e.entry, found
+}
+
 // keepEntry keeps the entry of an index that was read just now.
 func (s *Session) keepEntry(index string, entry Entry) {
 	s.known.mu.Lock()

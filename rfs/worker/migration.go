@@ -33,12 +33,14 @@ type Migration struct {
 	freed     chan struct{}     // closed and replaced whenever a slot gives up a lease
 
 	sizes map[string][]int64 // of the shards of an index in the repository, bytes; not changed while slots run
+	ahead *shardsAhead
 }
 
 // Run does what the phases ask for until nothing is left. The summary is given whenever
 // the coordination store can be read, also beside an error.
 func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	m.paused, m.freed, m.sizes = map[string]string{}, make(chan struct{}), map[string][]int64{}
+	m.ahead = &shardsAhead{runner: m.Runner, opened: map[string]*shardAhead{}}
 	if m.Solo == nil {
 		m.Solo = &Solo{}
 	}

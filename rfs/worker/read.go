@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/rfsd/rfsd/rfs/budget"
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/lucene"
 	"github.com/rfsd/rfsd/rfs/snapshot"
@@ -18,6 +19,7 @@ type openShard struct {
 	parts    bool // it is not read from end to end: as little as possible is read ahead
 	begin    bool // it is read from its first ordinal on: the repository is asked for its documents while it is opened
 	versions bool // of documents, too
+	ahead    bool // it is opened before its item is leased
 	kept     *Manifests
 
 	// Set by open.
@@ -26,6 +28,14 @@ type openShard struct {
 	commit    *lucene.Commit
 	documents *documents
 	values    bool // doc values are needed to build sources
+}
+
+// newOpenShard returns the shard of an item of an index, to be read by a job from an ordinal on.
+func newOpenShard(r *Runner, entry Entry, number int, from int64) *openShard {
+	return &openShard{
+		entry: entry, number: number, parts: entry.Trial != nil, versions: entry.existing(r.Bulk.Existing) == bulk.Newer, kept: r.Manifests,
+		begin: from == 0 && entry.Trial == nil && !r.VerifyFirst,
+	}
 }
 
 // open finds the shard and everything that is needed to read it; edit may be nil.
@@ -44,7 +54,14 @@ func (s *openShard) open(ctx context.Context, repo snapshot.Repository, edit fun
 	}
 	s.values = s.entry.needsValues(b)
 	s.documents = newDocuments(s.entry, s.number, edit, b)
-	if s.commit, err = lucene.Open(ctx, s.dir, lucene.Options{Values: s.values || s.versions, Begin: s.begin}); err != nil {
+	o := lucene.Options{Values: s.values || s.versions, Begin: s.begin}
+	if s.ahead {
+		if len(s.shard.Files) > aheadFiles {
+			return errNotAhead
+		}
+		o.Held = aheadHeld
+	}
+	if s.commit, err = lucene.Open(ctx, s.dir, o); err != nil {
 		return s.shard.Blame(err)
 	}
 	return nil

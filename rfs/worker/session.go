@@ -109,8 +109,8 @@ func (s *Session) Join(ctx context.Context) error {
 	return s.retrySnapshot(ctx)
 }
 
-// run works on one lease.
-func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
+// run works on one lease. near is called when little of it is left to be read; nil: nothing is.
+func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead, near func()) (Outcome, error) {
 	entry, err := s.entry(ctx, lease.ID.Index, knownTTL)
 	if err == nil && lease.Item.End != 0 && entry.ends == nil { // read before the items were created
 		entry, err = s.entry(ctx, lease.ID.Index, 0)
@@ -124,7 +124,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease) (Outcome, error) {
 		defer cancel()
 		return Released, errors.Join(err, lease.Release(rctx, cms.CauseOutage))
 	}
-	outcome, err := s.Runner.Run(ctx, lease, ShardSource(entry, lease.Item.End), func(ctx context.Context, maxAge time.Duration) error {
+	outcome, err := s.Runner.Run(ctx, lease, shardSource{entry, lease.Item.End, ahead, near}, func(ctx context.Context, maxAge time.Duration) error {
 		if entry.Stream != nil { // what a policy rolls over meanwhile would be there twice if it is sent again
 			maxAge = 0
 		}
@@ -215,7 +215,7 @@ func (s *Session) RunOne(ctx context.Context, started func(*cms.Lease)) (Outcome
 	if started != nil {
 		started(lease)
 	}
-	outcome, err := s.run(ctx, lease)
+	outcome, err := s.run(ctx, lease, nil, nil)
 	item, ended := lease.Ended()
 	if ended {
 		return outcome, item, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,17 +24,25 @@ const (
 // small returns which items a slot leases together. ctx is that of the slot.
 func (m *Migration) small(ctx context.Context) cms.Small {
 	return cms.Small{Items: groupItems, Bytes: groupBytes, More: func() bool { return ctx.Err() == nil }, Size: func(it cms.Item) int64 {
-		id, err := it.Range()
-		if sizes := m.sizes[id.Index]; err == nil && id.Shard < len(sizes) && sizes[id.Shard] <= groupBytes/groupItems {
-			return sizes[id.Shard]
+		if id, err := it.Range(); err == nil && m.size(id) <= groupBytes/groupItems {
+			return m.size(id)
 		}
 		return 0
 	}}
 }
 
+// size returns how many bytes the shard of an item takes in the repository; 0: not known.
+func (m *Migration) size(id cms.ItemID) int64 {
+	if sizes := m.sizes[id.Index]; id.Shard < len(sizes) {
+		return sizes[id.Shard]
+	}
+	return 0
+}
+
 // slot runs leases, one after the other or small ones beside each other, until no work is left.
 func (m *Migration) slot(ctx context.Context, n int) (err error) {
 	group := m.Coordinator.Group(fmt.Sprintf("%s_%d", m.Holder, n), m.small(ctx))
+	defer m.ahead.keep(n, nil)
 	defer func() {
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
 		defer cancel()
@@ -80,7 +90,7 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 			m.pause(ctx, time.Second, freed)
 			continue
 		}
-		if err := m.workAll(ctx, group, begun); err != nil {
+		if err := m.workAll(ctx, n, group, begun); err != nil {
 			return err
 		}
 	}
@@ -106,18 +116,46 @@ func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*c
 	return begun, paused, err
 }
 
-// workAll runs leases at the same time, each to its end.
-func (m *Migration) workAll(ctx context.Context, group *cms.Group, leases []*cms.Lease) error {
+// workAll runs leases at the same time, each to its end. When the first of them is near its end, what comes next is opened ahead.
+func (m *Migration) workAll(ctx context.Context, n int, group *cms.Group, leases []*cms.Lease) error {
+	held := make([]string, len(leases))
+	for i, lease := range leases {
+		if held[i] = lease.Item.ID; m.size(lease.ID) > aheadBytes {
+			m.ahead.keep(n, held) // the others would stay open for long
+		}
+	}
 	var all errgroup.Group
+	var once sync.Once
+	near := func() {
+		once.Do(func() { all.Go(func() error { m.openAhead(ctx, n, group, held); return nil }) })
+	}
 	for _, lease := range leases {
 		all.Go(func() error {
-			outcome, err := m.Session.run(ctx, lease)
+			outcome, err := m.Session.run(ctx, lease, m.ahead, near)
 			group.Left(context.WithoutCancel(ctx))
 			m.Solo.Leave()
 			return m.afterLease(ctx, lease, outcome, err)
 		})
 	}
 	return all.Wait()
+}
+
+// openAhead opens the shards of the items that a slot will probably lease next, and drops what else it has opened, but for held,
+// the items that it works on.
+func (m *Migration) openAhead(ctx context.Context, n int, group *cms.Group, held []string) {
+	if m.Runner.VerifyFirst {
+		return
+	}
+	ids, next := slices.Clone(held), []nextItem{}
+	for _, it := range group.Upcoming(ctx, m.hints(), groupItems) {
+		id, err := it.Range()
+		entry, known := m.knownEntry(id.Index)
+		if size := m.size(id); err == nil && known && size > 0 && entry.Trial == nil && !m.isPaused(id.Index) {
+			next, ids = append(next, nextItem{it, id, entry, size}), append(ids, it.ID)
+		}
+	}
+	m.ahead.keep(n, ids)
+	m.ahead.open(ctx, n, next)
 }
 
 // afterLease decides whether the run goes on after a lease.

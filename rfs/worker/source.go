@@ -42,11 +42,13 @@ type Reading interface {
 }
 
 // ShardSource reads the live documents of the shards of an index, up to the end of an item; 0: that of the shard.
-func ShardSource(entry Entry, end int64) Source { return shardSource{entry, end} }
+func ShardSource(entry Entry, end int64) Source { return shardSource{entry: entry, end: end} }
 
 type shardSource struct {
 	entry Entry
 	end   int64
+	ahead *shardsAhead // where the shard may be open already
+	near  func()       // called when little of the item is left to be read, perhaps again; nil: nothing is
 }
 
 // Bytes is the size of the shard in the repository, as far as the end.
@@ -73,6 +75,15 @@ func (s shardSource) endIn(id cms.ItemID, commit *lucene.Commit) (int64, error) 
 	return s.end, nil
 }
 
+// nearFrom returns the ordinal from which on no more than aheadBytes are left to be read before the end, of a shard of so many
+// ordinals.
+func (s shardSource) nearFrom(id cms.ItemID, ordinals, end int64) int64 {
+	if id.Shard >= len(s.entry.Bytes) || s.entry.Bytes[id.Shard] <= aheadBytes {
+		return 0
+	}
+	return end - int64(float64(ordinals)*aheadBytes/float64(s.entry.Bytes[id.Shard]))
+}
+
 // shardReading is a shard that is read for an item.
 type shardReading struct {
 	*openShard
@@ -81,15 +92,19 @@ type shardReading struct {
 	sampled *sample // reader, in a trial run
 	trying  *trying // likewise
 	memory  *allowance
+	near    func() // shardSource.near; nil: it was called
+	last    int64  // ordinal from which on it is near
 }
 
 // Open finds the shard and everything that is needed to read it.
 func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *bulk.Options) (Reading, error) {
 	opts.Existing = s.entry.existing(opts.Existing)
-	o := &openShard{entry: s.entry, number: id.Shard, parts: s.entry.Trial != nil, versions: opts.Existing == bulk.Newer, kept: r.Manifests}
-	o.begin = opts.From == 0 && s.entry.Trial == nil && !r.VerifyFirst
-	if err := o.open(ctx, r.Repo, r.Edit); err != nil {
-		return nil, err
+	o := s.ahead.take(ctx, id, s.entry, opts.From)
+	if o == nil {
+		o = newOpenShard(r, s.entry, id.Shard, opts.From)
+		if err := o.open(ctx, r.Repo, r.Edit); err != nil {
+			return nil, err
+		}
 	}
 	end, err := s.endIn(id, o.commit)
 	if err != nil {
@@ -100,7 +115,7 @@ func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *b
 			return nil, o.shard.Blame(err)
 		}
 	}
-	x := &shardReading{openShard: o, end: end, memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
+	x := &shardReading{openShard: o, end: end, near: s.near, last: s.nearFrom(id, o.commit.MaxOrdinal, end), memory: &allowance{budget: r.Memory, most: r.MaxBody, longest: r.MaxDocument}}
 	o.documents.log = r.Log
 	x.memory.edits = o.documents.editor != nil || o.documents.single != nil
 	read := o.options(opts.From, end, x.memory)
@@ -137,6 +152,10 @@ func (x *shardReading) Next(ctx context.Context, to *Sink, most int) error {
 		}
 		if n == 0 {
 			to.Read(rec.Ordinal)
+			if x.near != nil && rec.Ordinal >= x.last {
+				x.near()
+				x.near = nil
+			}
 		}
 		if err := x.pass(ctx, rec, to); err != nil {
 			return err
