@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/lucene"
@@ -53,16 +54,23 @@ var twelve = func() (t [1 << 12]uint16) {
 
 // appendURLBase64 appends URL-safe base64 without padding.
 func appendURLBase64(dst, b []byte) []byte {
-	for ; len(b) >= 3; b = b[3:] {
+	at := len(dst)
+	dst = slices.Grow(dst, (8*len(b)+5)/6)[:at+(8*len(b)+5)/6]
+	out := dst[at:]
+	for ; len(b) >= 8; b, out = b[6:], out[8:] {
+		v := binary.BigEndian.Uint64(b)
+		binary.BigEndian.PutUint64(out, uint64(twelve[v>>52])<<48|uint64(twelve[v>>40&0xFFF])<<32|uint64(twelve[v>>28&0xFFF])<<16|uint64(twelve[v>>16&0xFFF]))
+	}
+	for ; len(b) >= 3; b, out = b[3:], out[4:] {
 		v := uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
-		dst = binary.BigEndian.AppendUint32(dst, uint32(twelve[v>>12])<<16|uint32(twelve[v&0xFFF]))
+		binary.BigEndian.PutUint32(out, uint32(twelve[v>>12])<<16|uint32(twelve[v&0xFFF]))
 	}
 	switch len(b) {
 	case 1:
-		dst = append(dst, sextets[b[0]>>2], sextets[b[0]<<4&63])
+		out[0], out[1] = sextets[b[0]>>2], sextets[b[0]<<4&63]
 	case 2:
 		v := uint32(b[0])<<8 | uint32(b[1])
-		dst = append(dst, sextets[v>>10], sextets[v>>4&63], sextets[v<<2&63])
+		out[0], out[1], out[2] = sextets[v>>10], sextets[v>>4&63], sextets[v<<2&63]
 	}
 	return dst
 }

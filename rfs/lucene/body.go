@@ -149,6 +149,34 @@ func parseBody(doc []byte, fields int32, t fieldTable, rec *Record, fixed bool) 
 	return nil
 }
 
+// parsePair parses a document of a binary _id and a binary _source into an empty record, which is what clusters write since
+// Elasticsearch 6 unless there is more to store. It reports whether the document is one, of numbers below 16, an id below 128
+// bytes and a source below 16 KiB; if it is not, rec stays as it is.
+func parsePair(doc []byte, t fieldTable, rec *Record) bool {
+	if len(doc) < 4 || doc[0]&0x87 != 1 || doc[1] >= 0x80 {
+		return false
+	}
+	id := 2 + int(doc[1]) // where the _id ends
+	if id+2 > len(doc) || doc[id]&0x87 != 1 {
+		return false
+	}
+	source, size := id+2, int(doc[id+1])
+	if size >= 0x80 {
+		if source >= len(doc) || doc[source] >= 0x80 {
+			return false
+		}
+		size = size&0x7f | int(doc[source])<<7
+		source++
+	}
+	first, second := int(doc[0]>>3), int(doc[id]>>3)
+	if source+size != len(doc) || first >= len(t) || t[first] != roleID || second >= len(t) || t[second] != roleSource {
+		return false
+	}
+	rec.ID, rec.IDKind = doc[2:id:id], IDBinary
+	rec.Source, rec.HasSource = doc[source:len(doc):len(doc)], true
+	return true
+}
+
 // uvarint reads a variable-length integer of at most 9 bytes; n is 0 when there is none.
 func uvarint(p []byte) (v uint64, n int) {
 	for shift := 0; n < len(p) && n < 9; shift += 7 {

@@ -3,6 +3,8 @@ package lucene
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -83,4 +85,48 @@ func TestDamagedDocuments(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+}
+
+func TestADocumentOfIdAndSourceIsParsedAsItsFieldsAre(t *testing.T) {
+	table := fieldTable{roleSkip, roleID, roleSource, roleRouting}
+	document := func(id, source int) []byte {
+		return testDoc{{1, 1, bytes.Repeat([]byte("i"), id)}, {2, 1, bytes.Repeat([]byte("s"), source)}}.encode(false)
+	}
+	agree := func(name string, doc []byte, pair bool) {
+		t.Helper()
+		var short, long Record
+		err := parseBody(doc, 2, table, &long, false)
+		if got := parsePair(doc, table, &short); got != pair {
+			t.Errorf("%s: a pair: %t", name, got)
+		}
+		if pair && (err != nil || !reflect.DeepEqual(short, long)) || !pair && !reflect.DeepEqual(short, Record{}) {
+			t.Errorf("%s: %+v where the fields one by one are %+v, %v", name, short, long, err)
+		}
+	}
+	for _, c := range []struct {
+		name       string
+		id, source int
+		pair       bool
+	}{
+		{"usual", 16, 39, true},
+		{"empty values", 0, 0, true},
+		{"lengths of one byte", 127, 127, true},
+		{"a source of two bytes of length", 20, 128, true},
+		{"the longest", 1, 1<<14 - 1, true},
+		{"a longer source", 1, 1 << 14, false},
+		{"a longer id", 128, 39, false},
+	} {
+		agree(c.name, document(c.id, c.source), c.pair)
+	}
+	whole := document(3, 5)
+	for n := range whole {
+		agree(fmt.Sprintf("%d bytes", n), whole[:n], false)
+		for x := range 256 {
+			changed := bytes.Clone(whole)
+			changed[n] = byte(x)
+			var rec Record
+			agree(fmt.Sprintf("byte %d is %02x", n, x), changed, parseBody(changed, 2, table, &rec, false) == nil && rec.IDKind == IDBinary && rec.HasSource && changed[5]&7 == 1)
+		}
+	}
+	agree("a byte more", append(bytes.Clone(whole), 0), false)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -334,6 +335,15 @@ func FuzzDocument(f *testing.F) {
 	table := fieldTable{roleID, roleSource, roleRouting, roleSkip, roleUID}
 	f.Fuzz(func(t *testing.T, b []byte, fields int32, fixed bool) {
 		wellBehaved(t, len(b), func() error { return parseBody(b, fields, table, &Record{}, fixed) })
+		var short, long Record
+		if parsePair(b, table, &short) {
+			if err := parseBody(b, 2, table, &long, fixed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !reflect.DeepEqual(short, long) {
+			t.Fatalf("%+v where the fields one by one are %+v", short, long)
+		}
 		wellBehaved(t, len(b), func() error { return g40{}.parse(b, fields, table, &Record{}) })
 	})
 }

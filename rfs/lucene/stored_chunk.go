@@ -26,8 +26,8 @@ The head of a chunk in .fdt:
 A sliced chunk is cut every chunkSize raw bytes, and each slice is compressed on its own.
 */
 type chunk struct {
-	first   int32 // first document
-	fields  []int32
+	first   int32   // first document
+	fields  []int32 // 0 in Lucene 4.0, where documents begin with it
 	lengths []int32
 	total   int64 // sum of lengths
 	sliced  bool
