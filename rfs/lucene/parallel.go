@@ -27,20 +27,25 @@ const (
 // are safe for concurrent use. The nil Helpers are none.
 type Helpers struct {
 	tokens  chan struct{} // one for each goroutine that runs
+	readers atomic.Int64  // that are open, each of which uses a core
 	stretch int64         // stretchBytes
 
 	mu   sync.Mutex
 	idle map[string][]compression // by codec of .fdt
 }
 
-// NewHelpers returns Helpers of at most n goroutines at a time, nil if n is less than 1. A goroutine runs only while a
-// Reader has something to decompress.
+// NewHelpers returns Helpers of at most n goroutines at a time beside one Reader, one fewer beside each further Reader that is
+// open; nil if n is less than 1. A goroutine runs only while a Reader has something to decompress.
 func NewHelpers(n int) *Helpers {
 	if n < 1 {
 		return nil
 	}
 	return &Helpers{tokens: make(chan struct{}, n), stretch: stretchBytes, idle: map[string][]compression{}}
 }
+
+// most returns how many goroutines may run at present. Where each core has a Reader, a chunk that another goroutine
+// decompresses is only carried from the cache of one core to that of another.
+func (h *Helpers) most() int { return cap(h.tokens) + 1 - int(h.readers.Load()) }
 
 // borrow returns what undoes the compression of stored fields; nil: there is none.
 func (h *Helpers) borrow(s *storedFields) compression {
@@ -122,11 +127,11 @@ func (r *Reader) readAhead(ctx context.Context) (*stretch, error) {
 	}
 	if len(a.queue) == 0 {
 		a.next = r.next
-		if len(r.helpers.tokens) == cap(r.helpers.tokens) {
+		if len(r.helpers.tokens) >= r.helpers.most() {
 			return nil, nil // all are busy with other shards
 		}
 	}
-	for len(a.queue) < min(2*cap(r.helpers.tokens)+2, maxStretches) && a.size < maxAhead && (len(a.queue) == 0 || a.queue[len(a.queue)-1].err == nil) {
+	for r.helpers.most() > 0 && len(a.queue) < min(2*cap(r.helpers.tokens)+2, maxStretches) && a.size < maxAhead && (len(a.queue) == 0 || a.queue[len(a.queue)-1].err == nil) {
 		s := r.fetch(ctx)
 		if s == nil {
 			break
@@ -173,6 +178,9 @@ func (r *Reader) fetch(ctx context.Context) *stretch {
 // help makes sure that a goroutine works on the queue, if one is left.
 func (r *Reader) help(ctx context.Context) {
 	h, stored := r.helpers, r.stored
+	if len(h.tokens) >= h.most() {
+		return
+	}
 	select {
 	case h.tokens <- struct{}{}:
 	default:

@@ -236,7 +236,44 @@ func TestHelpersLeaveLongDocumentsToTheReader(t *testing.T) {
 	}
 }
 
-// TestHelpersServeManyReaders: more readers than helpers, of which some are closed early.
+// TestHelpersLeaveTheirCoresToReaders: one that is open takes the place of a helper.
+func TestHelpersLeaveTheirCoresToReaders(t *testing.T) {
+	s := segmentSpec{fdt: "Lucene87StoredFieldsHighData", version: 3, chunkSize: 2000, chunkDocs: 40}
+	s.docs = mixedDocs(s, 700)
+	c, err := Open(t.Context(), encodeSegment(t, s), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := helped(1, 1500)
+	begin := func(name string, ahead bool) *Reader {
+		r := c.Reader(ReadOptions{Helpers: h})
+		if _, err := r.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(r.chunks.queue) > 0; got != ahead {
+			t.Errorf("%s reads ahead: %t", name, got)
+		}
+		return r
+	}
+	first := begin("the only reader", true)
+	second := begin("a second one", false)
+	for err == nil {
+		_, err = first.Next(t.Context())
+		if n := len(first.chunks.queue); err == nil && first.chunks.next == first.stored.index.chunks() && n > 0 {
+			t.Fatalf("%d stretches are read ahead to the end beside a second reader", n)
+		}
+	}
+	for range 2 {
+		if err := errors.Join(first.Close(), second.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if third := begin("the only one that is open", true); third.Close() != nil || h.readers.Load() != 0 {
+		t.Errorf("%d readers are open after Close", h.readers.Load())
+	}
+}
+
+// TestHelpersServeManyReaders: readers that come and go beside helpers, of which some are closed early.
 func TestHelpersServeManyReaders(t *testing.T) {
 	s := segmentSpec{fdt: "Lucene87StoredFieldsHighData", version: 3, chunkSize: 2000, chunkDocs: 40}
 	s.docs = mixedDocs(s, 700)
@@ -245,7 +282,7 @@ func TestHelpersServeManyReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := trace(t.Context(), c, ReadOptions{})
-	h := helped(2, 1500)
+	h := helped(6, 1500)
 	done := make(chan error)
 	for i := range 8 {
 		go func() {

@@ -92,6 +92,9 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 	from := min(max(opt.From, 0), to)
 	r := &Reader{commit: c, from: from, to: to, nestedTerms: opt.NestedTerms, wantValues: opt.Values, memory: opt.Memory, wantVersion: opt.Versions, helpers: opt.Helpers}
 	r.chunk = &r.direct
+	if r.helpers != nil {
+		r.helpers.readers.Add(1)
+	}
 	if r.from == 0 {
 		r.ahead.take(r)
 	}
@@ -102,6 +105,10 @@ func (c *Commit) Reader(opt ReadOptions) *Reader {
 func (r *Reader) Close() error {
 	r.dropGiant()
 	r.chunks.close()
+	if r.helpers != nil {
+		r.helpers.readers.Add(-1)
+		r.helpers = nil
+	}
 	return errors.Join(r.ahead.close(), r.win.close())
 }
 
