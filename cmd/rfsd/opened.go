@@ -94,7 +94,7 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 	}
 	r.identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	r.ledger = &rollback.Ledger{API: r.client, Records: r.kept, Log: log}
-	r.sender = worker.ToCluster(in.counters.Sender(r.client), in.limits(o, r.client, log))
+	r.sender = worker.ToCluster(in.counters.Sender(r.client), in.limits(ctx, o, r.client, log))
 	return r, nil
 }
 

@@ -109,7 +109,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}
-	sender, err := worker.ToCluster(in.counters.Sender(client), in.limits(o, client, log)).Open(ctx, cms.ItemID{}, func() error { return nil })
+	sender, err := worker.ToCluster(in.counters.Sender(client), in.limits(ctx, o, client, log)).Open(ctx, cms.ItemID{}, func() error { return nil })
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}

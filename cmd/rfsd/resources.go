@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -39,8 +40,8 @@ func newResources(o options) *resources {
 }
 
 // limits are those of all that is sent.
-func (in *resources) limits(o options, client *target.Client, log *slog.Logger) worker.Limits {
-	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: o.guard.gate(client, in.bucket, log), MaxLatency: o.maxLatency}
+func (in *resources) limits(ctx context.Context, o options, client *target.Client, log *slog.Logger) worker.Limits {
+	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: o.guard.gate(ctx, client, in.bucket, log), MaxLatency: o.maxLatency}
 }
 
 // bounds divide what is sent over the slots of a process.

@@ -16,12 +16,14 @@ type targetGuard struct {
 	ignoreDisks bool
 }
 
-// gate lets a request start when the rate and the target's disks allow it.
-func (o targetGuard) gate(client *target.Client, bucket *throttle.Bucket, log *slog.Logger) func(context.Context, int) error {
+// gate lets a request start when the rate and the target's disks allow it. The disks are looked at now, while nothing else takes
+// the target's time.
+func (o targetGuard) gate(ctx context.Context, client *target.Client, bucket *throttle.Bucket, log *slog.Logger) func(context.Context, int) error {
 	if o.ignoreDisks {
 		return bucket.Take
 	}
 	disks := &diskwatch.Watcher{API: client, Log: log}
+	disks.Look(ctx)
 	return func(ctx context.Context, n int) error {
 		if err := disks.Wait(ctx); err != nil {
 			return err

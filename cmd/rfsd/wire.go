@@ -231,7 +231,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *reso
 	}
 	s.Indices, s.Globals, s.Preview = indices, globals.Migrate, worker.Preview(client, indices, globals)
 	s.Streams = indices.StreamUUID
-	return worker.ToCluster(in.counters.Sender(client), in.limits(o, client, s.Log)), client, nothing, nil
+	return worker.ToCluster(in.counters.Sender(client), in.limits(ctx, o, client, s.Log)), client, nothing, nil
 }
 
 // openExport opens the export directory, for this process alone or beside those with which it shares the work.

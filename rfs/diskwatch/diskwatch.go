@@ -61,6 +61,9 @@ func (w *Watcher) Wait(ctx context.Context) error {
 	}
 }
 
+// Look reads the disk usage unless that was done lately, so that the first documents need not wait for it.
+func (w *Watcher) Look(ctx context.Context) { w.look(ctx) }
+
 func (w *Watcher) look(ctx context.Context) ([]Full, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

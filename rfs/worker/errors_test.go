@@ -163,6 +163,7 @@ type world struct {
 	freed func() error
 	plan  func(*Plan)        // changes what was planned; nil: nothing does
 	asked func(index string) // is called when a target index is asked for; nil: nothing
+	with  func(m *Migration) // changes the process before it runs; nil: nothing does
 }
 
 func newWorld(t *testing.T) *world {
@@ -208,6 +209,9 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 		},
 		Runner: &Runner{Repo: w.blobs, Destination: to, Failed: noFailures{}, Meter: NewMeter(), Clock: cms.SystemClock(), Log: log, Bulk: bulk.Options{MaxDocs: 40, MaxInFlight: 1}},
 	}}
+	if w.with != nil {
+		w.with(m)
+	}
 	return m.Run(t.Context())
 }
 

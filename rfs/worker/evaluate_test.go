@@ -370,13 +370,23 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 					t.Errorf("told again: %v", err)
 				}
 			}
+			simulated, settings := 0, 0
 			for _, a := range asked {
+				if a == simulates {
+					simulated++
+				}
+				if a == "GET /_cluster/settings" {
+					settings++
+				}
 				if !strings.HasPrefix(a, "GET ") && !strings.HasPrefix(a, "HEAD ") && !strings.HasSuffix(a, "_simulate") {
 					t.Errorf("%s was asked for", a)
 				}
-				if c.says[simulates] == "403" && a == simulates && slices.Index(asked, a) != 0 {
-					t.Error("simulated although that is refused")
-				}
+			}
+			if c.says[simulates] == "403" && simulated != 1 {
+				t.Errorf("simulated %d times although that is refused", simulated)
+			}
+			if c.ends == nil && c.phases.Has(PhaseIndices) && (settings != 1 || !x.asked) {
+				t.Errorf("the settings of the cluster were read %d times for preview and creation", settings)
 			}
 		})
 	}

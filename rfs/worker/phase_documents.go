@@ -157,8 +157,18 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 	}
 }
 
-// auditItems proves that the documents are complete and on the target, and sets the aliases that waited for them.
+// auditItems proves that the documents are complete and on the target, and sets the aliases that waited for them. Meanwhile it
+// restores settings of target indices, also what a run with another wish has changed: where items are found open after all, the
+// target refreshes its indices while their documents come.
 func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error) {
+	restored := beginEarly(ctx, func(ctx context.Context) error {
+		if s.Tuner == nil {
+			return nil
+		}
+		_, err := s.Tuner.Restore(ctx)
+		return err
+	})
+	defer restored.stop()
 	if err := s.checkArrivals(ctx); err != nil {
 		return cms.AuditReport{}, false, err
 	}
@@ -170,6 +180,7 @@ func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error)
 	if err := s.setLateAliases(ctx); err != nil {
 		return cms.AuditReport{}, false, err
 	}
+	rerr := restored.wait() // before documents are complete: no worker audits these again
 	report, clean, err := s.Coordinator.Finish(ctx)
 	if err != nil {
 		return report, false, fmt.Errorf("final audit: %w", err)
@@ -179,10 +190,8 @@ func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error)
 			return report, false, err
 		}
 	}
-	if clean && s.Tuner != nil { // also what a run with another wish has changed
-		if _, err := s.Tuner.Restore(ctx); err != nil {
-			return report, false, err
-		}
+	if clean && rerr != nil {
+		return report, false, rerr
 	}
 	return report, clean, nil
 }

@@ -20,18 +20,25 @@ func Preview(on Requester, indices *TargetIndices, globals *TargetGlobals) func(
 	indices.reported, globals.reported = said, said
 	return func(ctx context.Context, plan *Plan, phases Phases) error {
 		dry := DryRunCluster{Target: on}
-		if err := dry.simulate(ctx, "POST /_index_template/_simulate", nil); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+		probed := beginEarly(ctx, func(ctx context.Context) error { return dry.simulate(ctx, "POST /_index_template/_simulate", nil) })
+		defer probed.stop()
+		quiet := slog.New(slog.DiscardHandler)
+		e := &Evaluator{Target: on, Version: indices.Version, Log: quiet}
+		if phases.Has(PhaseIndices) {
+			o, err := indices.overrides(ctx)
+			if err != nil {
+				return err
+			}
+			e.Indices = &TargetIndices{Version: indices.Version, Rules: indices.Rules, Overrides: o, asked: true, Requester: indices.Requester, Log: quiet}
+		}
+		if err := probed.wait(); errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		} else if err != nil {
 			indices.Log.WarnContext(ctx, "template simulation is not permitted on the target: unsupported field types will be reported while indices are created", "reason", fault.Text(err))
 			dry.blind = true
 		}
-		quiet := slog.New(slog.DiscardHandler)
-		e := &Evaluator{Target: on, Version: indices.Version, Log: quiet}
-		if phases.Has(PhaseIndices) {
-			e.Indices = &TargetIndices{
-				Cluster: dry, Version: indices.Version, Rules: indices.Rules, Overrides: indices.Overrides, Requester: indices.Requester, Log: quiet,
-			}
+		if e.Indices != nil {
+			e.Indices.Cluster = dry
 		}
 		if phases.Has(PhaseMetadata) {
 			e.Globals = &TargetGlobals{Cluster: dry, Version: globals.Version, Wanted: globals.Wanted, Log: quiet}

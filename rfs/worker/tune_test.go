@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/tuning"
 )
@@ -49,4 +52,51 @@ func TestRefreshesAreAMatterOfLargeIndicesOfOurs(t *testing.T) {
 			t.Errorf("%s: asked for %v, %v", c.name, w.got, err)
 		}
 	}
+}
+
+// slowRestore takes its time, and reports the phase of the documents when it is done.
+type slowRestore struct {
+	Tuner
+	done func()
+}
+
+func (r slowRestore) Restore(ctx context.Context) ([]tuning.Restored, error) {
+	time.Sleep(slowEnd)
+	r.done()
+	return r.Tuner.Restore(ctx)
+}
+
+// slowCounts is a target that takes its time for a refresh.
+type slowCounts struct{ TargetCounts }
+
+func (c slowCounts) Refresh(ctx context.Context, index string) error {
+	time.Sleep(slowEnd)
+	return c.TargetCounts.Refresh(ctx, index)
+}
+
+const slowEnd = time.Minute
+
+// TestSettingsComeBackWhileDocumentsAreCounted: neither waits for the other, and a run does not end before both are done.
+func TestSettingsComeBackWhileDocumentsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		restored := 0
+		w.with = func(m *Migration) {
+			m.Counts = slowCounts{m.Counts}
+			m.Tuner = slowRestore{m.Tuner, func() {
+				if p, err := m.Coordinator.Phase(t.Context(), cms.DocsPhase); err != nil || p.State != cms.PhaseAudit {
+					t.Errorf("restored when the documents are %s, %v", p.State, err)
+				}
+				restored++
+			}}
+		}
+		began := time.Now()
+		sum, err := w.run(t, 1, &life{})
+		if err != nil || !sum.Complete || restored != 1 || w.on.created["tuned"] != 0 {
+			t.Fatalf("%.300v, %v, restored %d times", sum, err, restored)
+		}
+		if d := time.Since(began); d > 2*slowEnd+slowEnd/2 { // one refresh is before the first document
+			t.Errorf("it took %v", d)
+		}
+	})
 }
