@@ -22,7 +22,7 @@ FUZZTIME   ?= 2s
 # OpenSearch versions that end-to-end tests boot.
 TARGETS    ?= 2.19.4 3.8.0
 
-.PHONY: all packages packages-test release build test unit race lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench demo fixtures corrupt mutants tools clean fleet fresh night kills
+.PHONY: all packages packages-test release build test unit race lint fuzz fuzz-short sim sim-worlds sim-faults e2e e2e-programs e2e-waiting e2e-packages e2e-clusters abuse vuln ci bench profile demo fixtures corrupt mutants tools clean fleet fresh night kills
 
 all: build
 
@@ -154,8 +154,13 @@ clean:
 
 ## bench: the table of docs/PERFORMANCE.md, each figure beside its limit; BENCHFLAGS='-part reading' for a part
 bench: build
-	$(GO) build -o $(BIN)/bench ./testing/bench
+	$(GO) build -pgo=cmd/rfsd/default.pgo -o $(BIN)/bench ./testing/bench
 	$(BIN)/bench $(or $(BENCHFLAGS),-part all -write docs/PERFORMANCE.md)
+
+## profile: cmd/rfsd/default.pgo, by which rfsd is compiled, out of dry runs of the snapshots that bench has made
+profile:
+	@mkdir -p $(BIN)
+	$(GO) test -count=1 -run '^$$' -bench Discard -benchtime 5s -cpuprofile cmd/rfsd/default.pgo -o $(BIN)/rfsd.test ./cmd/rfsd
 
 ## demo: migrates a bundled real snapshot into files; TARGET=opensearch starts a real one and migrates into it
 demo: build
