@@ -9,7 +9,9 @@ TAGS       := urfave_cli_no_docs,nethttpomithttp2
 COLD       := filippo.io github.com/BurntSushi github.com/aws github.com/hashicorp github.com/miekg github.com/opensearch-project \
               github.com/twmb github.com/urfave go.etcd.io go.yaml.in \
               crypto/tls crypto/x509 encoding/asn1 encoding/gob encoding/xml html math/big mime net/http text/template
-GOFLAGS    ?= -mod=readonly -trimpath -tags=$(TAGS) $(COLD:%=-gcflags=%/...=-l)
+# Programs are compiled by a profile (make profile). Tests are not: all packages would be compiled once more for them.
+PROFILE    := -pgo=cmd/rfsd/default.pgo
+GOFLAGS    ?= -mod=readonly -trimpath -pgo=off -tags=$(TAGS) $(COLD:%=-gcflags=%/...=-l)
 CGO_ENABLED ?= 0
 export GOFLAGS CGO_ENABLED
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -28,7 +30,7 @@ all: build
 
 build:
 	@mkdir -p $(BIN)
-	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
+	$(GO) build $(PROFILE) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
 	@deploy/package/size.sh 32 $(BIN)/rfsd $(BIN)/rfsctl
 
 ## lint: gofmt, vet, golangci-lint with the dependency rules between packages
@@ -154,7 +156,7 @@ clean:
 
 ## bench: the table of docs/PERFORMANCE.md, each figure beside its limit; BENCHFLAGS='-part reading' for a part
 bench: build
-	$(GO) build -pgo=cmd/rfsd/default.pgo -o $(BIN)/bench ./testing/bench
+	$(GO) build $(PROFILE) -o $(BIN)/bench ./testing/bench
 	$(BIN)/bench $(or $(BENCHFLAGS),-part all -write docs/PERFORMANCE.md)
 
 ## profile: cmd/rfsd/default.pgo, by which rfsd is compiled, out of dry runs of the snapshots that bench has made
