@@ -323,7 +323,7 @@ func (l *Loader) reserve(ctx context.Context, ordinal int64, size int) (*batch, 
 // that takes longer than adding a small document.
 const (
 	fastDocument     = 100 * time.Microsecond
-	untimedDocuments = 64
+	untimedDocuments = 256
 )
 
 // aged reports whether the current batch has waited long enough for more documents.

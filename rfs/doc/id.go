@@ -85,17 +85,21 @@ var pairs = func() (t [256][2]byte) {
 
 func appendDigits(dst, b []byte) ([]byte, error) {
 	start := len(dst)
+	dst = slices.Grow(dst, 2*len(b))
+	out := dst[start : start+2*len(b)]
 	for i, c := range b {
-		if p := &pairs[c]; p[0] != 0 {
-			dst = append(dst, p[0], p[1])
+		p := &pairs[c]
+		if p[0] != 0 && len(out) >= 2 {
+			out[0], out[1] = p[0], p[1]
+			out = out[2:]
 			continue
 		}
 		if hi := c >> 4; hi > 9 || c&15 != 15 || i != len(b)-1 {
-			return dst[:start], fmt.Errorf("byte %02x of a numeric _id", c)
+			return dst, fmt.Errorf("byte %02x of a numeric _id", c)
 		}
-		dst = append(dst, '0'+c>>4)
+		return append(dst[:start+2*i], '0'+c>>4), nil
 	}
-	return dst, nil
+	return dst[:start+2*len(b)], nil
 }
 
 // appendSeriesID appends the id that Elasticsearch 9.5 computes for a document of a time

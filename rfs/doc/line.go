@@ -25,10 +25,14 @@ func hasLineBreak(b []byte) bool {
 // hasControl reports whether at least 8 bytes hold one up to \r, which few lines of JSON do.
 func hasControl(b []byte) bool {
 	last := binary.LittleEndian.Uint64(b[len(b)-8:])
-	found := (last - every*('\r'+1)) & ^last // the lowest of them sets its high bit
-	for ; len(b) >= 8; b = b[8:] {
+	found := (last - every*('\r'+1)) &^ last // the lowest of them sets its high bit
+	for ; len(b) >= 16; b = b[16:] {
+		w, next := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+		found |= (w-every*('\r'+1))&^w | (next-every*('\r'+1))&^next
+	}
+	if len(b) >= 8 {
 		w := binary.LittleEndian.Uint64(b)
-		found |= (w - every*('\r'+1)) & ^w
+		found |= (w - every*('\r'+1)) &^ w
 	}
 	return found&high != 0
 }

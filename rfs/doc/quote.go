@@ -11,38 +11,49 @@ const (
 	high  = 0x8080808080808080 // the highest bit of each byte
 )
 
-// unescaped reports whether AppendString appends s as it is between the quotes: it is ASCII without control characters,
-// quotes and backslashes.
-func unescaped(s []byte) bool {
-	if len(s) >= 8 {
-		found := escapes(binary.LittleEndian.Uint64(s[len(s)-8:]))
-		for ; len(s) >= 8; s = s[8:] {
-			found |= escapes(binary.LittleEndian.Uint64(s))
-		}
-		return found == 0
-	}
-	for _, c := range s {
-		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
 // escapes is not 0 if one of 8 bytes is not ASCII, a control character, a quote or a backslash.
 func escapes(w uint64) uint64 {
 	// Without high bits, a subtraction sets the one of the first byte that is less, or equal after the XOR.
 	return (w | (w - every*' ') | ((w ^ every*'"') - every) | ((w ^ every*'\\') - every)) & high
 }
 
+// appendQuoted appends s between quotes, and reports whether that is right: it is ASCII without control characters, quotes and
+// backslashes. Bytes are looked at while they are copied. It returns false for less than four, too, and when dst has no room.
+func appendQuoted(dst, s []byte) ([]byte, bool) {
+	n, at := len(s), len(dst)
+	if n < 4 || cap(dst)-at < n+2 {
+		return dst, false
+	}
+	out := dst[:at+n+2]
+	to := out[at+1 : at+1+n]
+	var found uint64
+	if n < 8 {
+		first, last := binary.LittleEndian.Uint32(s), binary.LittleEndian.Uint32(s[n-4:])
+		binary.LittleEndian.PutUint32(to, first)
+		binary.LittleEndian.PutUint32(to[n-4:], last)
+		found = escapes(uint64(first) | uint64(last)<<32)
+	} else {
+		last := binary.LittleEndian.Uint64(s[n-8:])
+		binary.LittleEndian.PutUint64(to[n-8:], last)
+		found = escapes(last)
+		for ; len(s) > 8 && len(to) > 8; s, to = s[8:], to[8:] {
+			w := binary.LittleEndian.Uint64(s)
+			binary.LittleEndian.PutUint64(to, w)
+			found |= escapes(w)
+		}
+	}
+	out[at], out[at+n+1] = '"', '"'
+	return out, found == 0
+}
+
 // AppendString appends s as a JSON string in one line. Bytes that are not UTF-8 become
 // U+FFFD: nothing in s can end the string or the line.
 func AppendString(dst, s []byte) []byte {
+	if out, all := appendQuoted(dst, s); all {
+		return out
+	}
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	if unescaped(s) {
-		return append(append(dst, s...), '"')
-	}
 	from := 0
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -74,9 +85,6 @@ func AppendString(dst, s []byte) []byte {
 // quotedLen returns how many bytes AppendString appends for s in UTF-8.
 func quotedLen(s []byte) int {
 	n := 2 + len(s)
-	if unescaped(s) {
-		return n
-	}
 	for _, c := range s {
 		switch {
 		case c == '"' || c == '\\':

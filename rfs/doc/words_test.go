@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rfsd/rfsd/rfs/lucene"
 )
@@ -31,11 +32,18 @@ func around(f func(b []byte)) {
 	}
 }
 
-func TestUnescapedLooksAtEachByte(t *testing.T) {
+func TestIdsThatNeedNoEscapesAreCopiedInWords(t *testing.T) {
 	around(func(b []byte) {
-		want := !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c == '"' || c == '\\' || c >= 0x80 })
-		if unescaped(b) != want {
-			t.Fatalf("%q: %t, want %t", b, !want, want)
+		plain := !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c == '"' || c == '\\' || c >= 0x80 })
+		for _, room := range []int{0, 1, 2, 3, 64} {
+			dst := append(make([]byte, 0, 3+len(b)+room), "id:"...)
+			got, all := appendQuoted(dst, b)
+			if want := plain && len(b) >= 4 && room >= 2; all != want || want && string(got) != `id:"`+string(b)+`"` {
+				t.Fatalf("%q with room for %d more: %q, %t, want %t", b, room, got, all, want)
+			}
+			if s, want := string(AppendString(dst, b)), `id:"`+string(b)+`"`; plain != (s == want) && (plain || !utf8.Valid(b) || bytes.ContainsAny(b, "\x00\n\"\\")) {
+				t.Fatalf("%q with room for %d more: %q", b, room, s)
+			}
 		}
 	})
 }
