@@ -30,7 +30,7 @@ const (
 	searchEvery   = 50 * time.Millisecond
 	searchIndex   = "searched"
 	searchBodies  = 4         // bodies of about 5,800 documents each
-	searchLatency = "100ms"   // of --target-max-latency
+	searchLatency = "50ms"    // of --target-max-latency
 	small         = 256 << 10 // of requests while the outage is measured
 	searchRequest = `{"size":10,"query":{"multi_match":{"query":"status shipped 200","fields":["*"],"lenient":true}}}`
 )
