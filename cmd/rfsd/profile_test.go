@@ -23,11 +23,13 @@ func BenchmarkDiscard(b *testing.B) {
 	if len(repositories) == 0 {
 		b.Skip("no snapshots; `bin/bench -part sources` makes them")
 	}
-	stdout := os.Stdout
-	defer func() { os.Stdout = stdout }()
-	if os.Stdout, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
+	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
 		b.Fatal(err)
 	}
+	defer nowhere.Close()
+	defer func(stdout *os.File) { os.Stdout = stdout }(os.Stdout)
+	os.Stdout = nowhere
 	for _, repository := range repositories {
 		b.Run(filepath.Base(filepath.Dir(repository)), func(b *testing.B) {
 			for b.Loop() {

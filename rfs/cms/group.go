@@ -197,7 +197,7 @@ func (g *Group) Upcoming(ctx context.Context, hints Hints, n int) []Item {
 	g.coming = g.coming[:0]
 	var next []Item
 	for _, it := range g.known {
-		if len(next) < n && it.Attempts == 0 && it.Successors == "" && !it.foreignCursor() {
+		if len(next) < n && !it.begun() {
 			next, g.coming = append(next, it), append(g.coming, it.ID)
 		}
 	}
@@ -212,10 +212,13 @@ func (g *Group) keepComing() {
 	g.known = slices.DeleteFunc(g.known, func(it Item) bool { return !slices.Contains(g.coming, it.ID) })
 }
 
+// begun reports whether an item was handed off, begins where another engine chose, or was leased and no progress followed.
+func (it Item) begun() bool { return it.Attempts > 0 || it.Successors != "" || it.foreignCursor() }
+
 // groupable returns the bytes of an item that may be leased together with others, 0 for any other. An item whose last holder
 // made no progress is not one of them: what it does to a process concerns no more items than it must.
 func (g *Group) groupable(it Item) int64 {
-	if g.small.Items <= 1 || it.Attempts > 0 || it.Successors != "" || it.foreignCursor() {
+	if g.small.Items <= 1 || it.begun() {
 		return 0
 	}
 	if _, err := it.Range(); err != nil {

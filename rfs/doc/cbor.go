@@ -182,7 +182,7 @@ func (c *cborReader) text(dst []byte, info int, n uint64) ([]byte, error) {
 	if !utf8.Valid(p) {
 		return dst, errors.New("text is not UTF-8")
 	}
-	if len(dst)+quotedLen(p) > c.limit {
+	if len(dst)+2+longestEscape*len(p) > c.limit && len(dst)+quotedLen(p) > c.limit {
 		return dst, ErrTooLong
 	}
 	return AppendString(dst, p), nil

@@ -54,8 +54,8 @@ var twelve = func() (t [1 << 12]uint16) {
 
 // appendURLBase64 appends URL-safe base64 without padding.
 func appendURLBase64(dst, b []byte) []byte {
-	at := len(dst)
-	dst = slices.Grow(dst, (8*len(b)+5)/6)[:at+(8*len(b)+5)/6]
+	at, n := len(dst), base64.RawURLEncoding.EncodedLen(len(b))
+	dst = slices.Grow(dst, n)[:at+n]
 	out := dst[at:]
 	for ; len(b) >= 8; b, out = b[6:], out[8:] {
 		v := binary.BigEndian.Uint64(b)
@@ -89,7 +89,7 @@ func appendDigits(dst, b []byte) ([]byte, error) {
 	out := dst[start : start+2*len(b)]
 	for i, c := range b {
 		p := &pairs[c]
-		if p[0] != 0 && len(out) >= 2 {
+		if p[0] != 0 && len(out) >= 2 { // the length always is: this tells the compiler
 			out[0], out[1] = p[0], p[1]
 			out = out[2:]
 			continue

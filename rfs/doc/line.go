@@ -24,18 +24,18 @@ func hasLineBreak(b []byte) bool {
 
 // hasControl reports whether at least 8 bytes hold one up to \r, which few lines of JSON do.
 func hasControl(b []byte) bool {
-	last := binary.LittleEndian.Uint64(b[len(b)-8:])
-	found := (last - every*('\r'+1)) &^ last // the lowest of them sets its high bit
+	found := controls(binary.LittleEndian.Uint64(b[len(b)-8:]))
 	for ; len(b) >= 16; b = b[16:] {
-		w, next := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-		found |= (w-every*('\r'+1))&^w | (next-every*('\r'+1))&^next
+		found |= controls(binary.LittleEndian.Uint64(b)) | controls(binary.LittleEndian.Uint64(b[8:]))
 	}
 	if len(b) >= 8 {
-		w := binary.LittleEndian.Uint64(b)
-		found |= (w - every*('\r'+1)) &^ w
+		found |= controls(binary.LittleEndian.Uint64(b))
 	}
-	return found&high != 0
+	return found != 0
 }
+
+// controls is not 0 if one of 8 bytes is at most \r: the lowest of them sets its high bit.
+func controls(w uint64) uint64 { return (w - every*('\r'+1)) &^ w & high }
 
 // AppendLine appends a JSON source to dst as a single line; the result never holds a
 // line feed or carriage return that was not in dst before. A source without line breaks

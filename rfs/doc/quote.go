@@ -82,6 +82,9 @@ func AppendString(dst, s []byte) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
+// longestEscape is how many bytes AppendString appends at most for each of s.
+const longestEscape = len(`\u0000`)
+
 // quotedLen returns how many bytes AppendString appends for s in UTF-8.
 func quotedLen(s []byte) int {
 	n := 2 + len(s)

@@ -151,12 +151,10 @@ func (r *Reader) document(ctx context.Context) (*Record, error) {
 	last := r.i == len(r.chunk.lengths)
 	if r.giant != nil && last {
 		r.giant.fill(&r.rec)
-	} else if fields == 2 && parsePair(r.raw[begin:r.off], r.fields, &r.rec) {
-		if r.fieldsOnly && !r.isGiant {
-			return &r.rec, nil
+	} else if fields != 2 || !parsePair(r.raw[begin:r.off], r.fields, &r.rec) {
+		if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
+			return nil, r.stored.damaged(r.next-1, r.at, fmt.Errorf("document %d: %w", doc, err))
 		}
-	} else if err := r.stored.format.layout.parse(r.raw[begin:r.off], fields, r.fields, &r.rec); err != nil {
-		return nil, r.stored.damaged(r.next-1, r.at, fmt.Errorf("document %d: %w", doc, err))
 	}
 	if r.fieldsOnly && r.rec.IDKind != IDNone && !r.isGiant {
 		return &r.rec, nil

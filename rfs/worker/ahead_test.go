@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -61,15 +60,9 @@ func TestTheNextShardIsOpenedAhead(t *testing.T) {
 			return to
 		}
 		w.plan = func(p *Plan) {
-			of := p.Indices
-			p.Indices = nil
-			for i := range 10 {
-				for _, x := range of {
-					x.Name = fmt.Sprintf("%s%d", x.Name, i)
-					x.Entry.Locator.IndexName, x.Entry.Naming = x.Name, Naming{Index: x.Name}
-					x.Entry.Bytes = []int64{1 << 20, 1 << 20} // too large for a group
-					p.Indices = append(p.Indices, x)
-				}
+			multiply(p, 10)
+			for i := range p.Indices {
+				p.Indices[i].Entry.Bytes = []int64{1 << 20, 1 << 20} // too large for a group
 			}
 		}
 		sum, err := w.run(t, 1, &life{})

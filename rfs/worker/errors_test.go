@@ -166,6 +166,19 @@ type world struct {
 	with  func(m *Migration) // changes the process before it runs; nil: nothing does
 }
 
+// multiply makes n of each index of a plan, under names of their own.
+func multiply(p *Plan, n int) {
+	of := p.Indices
+	p.Indices = nil
+	for i := range n {
+		for _, x := range of {
+			x.Name = fmt.Sprintf("%s%d", x.Name, i)
+			x.Entry.Locator.IndexName, x.Entry.Naming = x.Name, Naming{Index: x.Name}
+			p.Indices = append(p.Indices, x)
+		}
+	}
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "testing", "fixtures", "6.8.23-plain"))

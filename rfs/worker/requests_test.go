@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,17 +103,7 @@ func TestRequestsPerSmallShard(t *testing.T) {
 		w.store = c
 		w.wrap = func(d Destination) Destination { return distant{d, c} }
 		w.asked = func(string) { c.count("look at an index") }
-		w.plan = func(p *Plan) {
-			of := p.Indices
-			p.Indices = nil
-			for i := range 100 {
-				for _, x := range of {
-					x.Name = fmt.Sprintf("%s%d", x.Name, i)
-					x.Entry.Locator.IndexName, x.Entry.Naming = x.Name, Naming{Index: x.Name}
-					p.Indices = append(p.Indices, x)
-				}
-			}
-		}
+		w.plan = func(p *Plan) { multiply(p, 100) }
 		sum, err := w.run(t, 1, &life{})
 		if err != nil || !sum.Complete {
 			t.Fatalf("%.300v, %v", sum, err)
