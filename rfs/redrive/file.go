@@ -128,14 +128,14 @@ func (f *file) each(ctx context.Context, do func(n int, l failed.Line) error) er
 // take decides what becomes of a line.
 func (f *file) take(ctx context.Context, l failed.Line) error {
 	x := l.Failure
-	d := Document{Index: x.Index, ID: x.ID, Shard: x.Shard, Ordinal: x.Ordinal}
+	d, rank := documentOf(l), rank(l)
 	e := entry{key: d.key(), shard: x.Shard, ordinal: x.Ordinal, content: uint8(max(0, slices.Index(contents[:], l.Content)))}
-	_, known := f.run.fates[e.key]
+	was, seen := f.run.fates[e.key]
 	switch {
 	case l.Err != nil:
 		e.fate = unreadable
 		f.run.Log.WarnContext(ctx, "line kept", "error", l.Err)
-	case known:
+	case seen && was.superseded(rank):
 		e.fate = duplicate
 	case f.run.Select != nil && !f.run.Select(x.Index):
 		e.fate = left
@@ -144,8 +144,8 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	case l.Omitted() && f.run.Source == nil:
 		return fmt.Errorf("%s holds no sources (--failed-documents-content): --repo-uri and --rules of the migration, or --from of the import, read them again: %w", f.name, fault.ErrConfig)
 	}
-	if e.fate != duplicate && e.fate != unreadable && len(f.run.fates) < maxKnown {
-		f.run.fates[e.key] = e.fate
+	if e.fate != duplicate && e.fate != unreadable && (seen || len(f.run.fates) < maxKnown) {
+		f.run.fates[e.key] = known{fate: e.fate, best: rank, taken: true}
 	}
 	n := f.append(e)
 	switch e.fate {
@@ -348,6 +348,10 @@ func (f *file) save(ctx context.Context) error {
 	changed, remaining := f.changed, int64(0)
 	for _, e := range f.lines {
 		changed = changed || e.fate == arrived || e.fate == duplicate
+		if was, seen := f.run.fates[e.key]; seen && (e.fate == arrived || e.fate == again) {
+			was.fate = e.fate
+			f.run.fates[e.key] = was
+		}
 	}
 	err := f.each(ctx, func(n int, l failed.Line) error {
 		if n < len(f.lines) && f.lines[n].fate != pending {
@@ -372,12 +376,7 @@ func (f *file) save(ctx context.Context) error {
 // commit reports what arrived, then replaces the file: a process that dies between both does it again.
 func (f *file) commit(ctx context.Context) error {
 	if f.run.Arrived != nil {
-		for _, e := range f.lines {
-			if _, known := f.run.fates[e.key]; known && e.fate == arrived {
-				f.run.fates[e.key] = arrived
-			}
-		}
-		err := f.run.Arrived(ctx, func(d Document) bool { return f.run.fates[d.key()] == arrived })
+		err := f.run.Arrived(ctx, func(d Document) bool { return f.run.fates[d.key()].fate == arrived })
 		if err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ type Redrive struct {
 	Log     *slog.Logger
 
 	existing map[string]bulk.Existing
-	fates    map[key]fate // of all documents seen so far
+	fates    map[key]known // of all documents seen so far
 	report   Report
 	maxLines int // 0: the constant
 	// Progress of the run, read by any goroutine.
@@ -120,9 +120,12 @@ const maxLines = 4 << 20
 
 // Run sends the documents of all files. It returns what is known also beside an error; ctx ends it in good order.
 func (r *Redrive) Run(ctx context.Context) (Report, error) {
-	r.existing, r.fates = map[string]bulk.Existing{}, map[key]fate{}
+	r.existing, r.fates = map[string]bulk.Existing{}, map[key]known{}
 	r.report = Report{Classes: []Class{}, InUse: []string{}}
 	names, err := r.Place.Names(ctx)
+	if err == nil {
+		err = r.survey(ctx, names)
+	}
 	for i := 0; err == nil && i < len(names); i++ {
 		err = r.edit(ctx, names[i])
 	}
@@ -142,11 +145,11 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("failed documents in %s: %w", name, err)
+		return inFile(name, err)
 	}
 	defer func() {
 		if cerr := e.Close(); err == nil && cerr != nil {
-			err = fmt.Errorf("failed documents in %s: %w", name, cerr)
+			err = inFile(name, cerr)
 		}
 	}()
 	r.report.Files++
@@ -158,9 +161,14 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
 	if serr := f.save(late); serr != nil {
-		return errors.Join(err, fmt.Errorf("failed documents in %s: %w", name, serr))
+		return errors.Join(err, inFile(name, serr))
 	}
 	return err
+}
+
+// inFile returns an error with the name of the file.
+func inFile(name string, err error) error {
+	return fmt.Errorf("failed documents in %s: %w", name, err)
 }
 
 // existingIn asks once per index.
