@@ -237,10 +237,7 @@ func (b *begun) Close() error {
 
 // long reports whether one of the files that are read whole when the segment is opened is long.
 func (s *Segment) long() bool {
-	names := []string{".fnm", ".fdm", ".fdx"}
-	if s.fieldsGen >= 0 || !s.wantInfos && s.fields != nil {
-		names = names[1:]
-	}
+	names := []string{".fdm", ".fdx"}
 	if s.infos != nil {
 		for _, name := range s.infos.idColumns() {
 			if f := s.infos.named(name); f != nil {

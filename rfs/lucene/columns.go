@@ -261,7 +261,7 @@ func (m *columnMetas) parse(ctx context.Context, f *fieldInfo, suffix, full stri
 			return nil, err
 		}
 	}
-	entries, err := columns.ParseMeta(b, m.seg.id, full, m.field)
+	entries, err := columns.ParseMeta(b, m.seg.id, full, m.describe(f))
 	if err != nil {
 		return nil, meta.wrap(err)
 	}
@@ -272,14 +272,20 @@ func (m *columnMetas) parse(ctx context.Context, f *fieldInfo, suffix, full stri
 	return &columnFile{name: meta.name, entries: entries, data: &columnData{data: data, id: m.seg.id, unsummed: plain && data.own}}, nil
 }
 
-// field says of a field what the parser of .dvm must know.
-func (m *columnMetas) field(number int32) (columns.Field, bool) {
-	f := m.fields.fields[number]
-	if f == nil {
-		return columns.Field{}, false
+// describe returns what the parser of the .dvm of a column asks about a field by its number. The file of an updated column
+// has no other column.
+func (m *columnMetas) describe(of *fieldInfo) func(number int32) (columns.Field, bool) {
+	return func(number int32) (columns.Field, bool) {
+		f := of
+		if of.dvGen < 0 {
+			f = m.fields.fields[number]
+		}
+		if f == nil || f.number != number {
+			return columns.Field{}, false
+		}
+		return columns.Field{
+			SkipIndex: f.skipIndex, Compressed: f.attrs[attrMode] == "BEST_COMPRESSION", Sorts: f.name == m.seg.sortedBy,
+			Unwanted: m.only != nil && !slices.Contains(m.only, f.name),
+		}, true
 	}
-	return columns.Field{
-		SkipIndex: f.skipIndex, Compressed: f.attrs[attrMode] == "BEST_COMPRESSION", Sorts: f.name == m.seg.sortedBy,
-		Unwanted: m.only != nil && !slices.Contains(m.only, f.name),
-	}, true
 }

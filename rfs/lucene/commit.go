@@ -81,7 +81,7 @@ type Segment struct {
 	heldChunks int64 // entries of the chunk index that are held
 
 	sortedBy  string     // the field by which its documents are sorted first, in rising order; "" for none
-	fieldsGen int64      // of .fnm; -1: the segment's own
+	fieldsGen int64      // of the .fnm with updated columns; -1: none was
 	fields    fieldTable // nil: not held
 	wantInfos bool       // ids are computed, or Options.Values asks for the fields
 	infos     *fieldInfos
@@ -286,15 +286,7 @@ func (o *segmentOpener) open(ctx context.Context) error {
 
 // readFields reads the fields of the segment, and holds them where there is room.
 func (o *segmentOpener) readFields(ctx context.Context) (*fieldInfos, error) {
-	src, err := o.seg.fieldsFile()
-	if err != nil {
-		return nil, err
-	}
-	if src.size > longFile {
-		o.long.Lock()
-		defer o.long.Unlock()
-	}
-	fi, err := o.seg.readFieldInfos(ctx, src)
+	fi, err := o.seg.readFieldInfos(ctx, &o.long)
 	if err != nil {
 		return nil, err
 	}
@@ -302,20 +294,40 @@ func (o *segmentOpener) readFields(ctx context.Context) (*fieldInfos, error) {
 	if table := newFieldTable(fi); o.hold(int64(len(table))) {
 		o.seg.fields = table
 	}
-	if o.seg.wantInfos && o.hold(fieldCost*int64(len(fi.fields))) {
+	if o.seg.wantInfos && o.hold(fieldCost*int64(len(fi.fields)+len(fi.updated))) {
 		o.seg.infos = fi
 	}
 	return fi, nil
 }
 
-func (s *Segment) fieldsFile() (*source, error) {
-	if s.fieldsGen >= 0 {
-		return s.files.later(s.fieldsGen, ".fnm")
+// readFieldInfos reads the fields of the segment with the columns that were updated; long, unless nil, is held while a long
+// file is read and parsed.
+func (s *Segment) readFieldInfos(ctx context.Context, long *sync.Mutex) (*fieldInfos, error) {
+	src, err := s.files.core(".fnm")
+	if err != nil {
+		return nil, err
 	}
-	return s.files.core(".fnm")
+	fi, err := s.parseFields(ctx, src, long)
+	if err != nil || s.fieldsGen < 0 {
+		return fi, err
+	}
+	if src, err = s.files.later(s.fieldsGen, ".fnm"); err != nil {
+		return nil, err
+	}
+	later, err := s.parseFields(ctx, src, long)
+	if err != nil {
+		return nil, err
+	}
+	fi.update(later)
+	return fi, nil
 }
 
-func (s *Segment) readFieldInfos(ctx context.Context, src *source) (*fieldInfos, error) {
+// parseFields reads one file of fields.
+func (s *Segment) parseFields(ctx context.Context, src *source, long *sync.Mutex) (*fieldInfos, error) {
+	if long != nil && src.size > longFile {
+		long.Lock()
+		defer long.Unlock()
+	}
 	b, err := src.readAll(ctx)
 	if err != nil {
 		return nil, err
@@ -329,11 +341,7 @@ func (s *Segment) readerFields(ctx context.Context) (fieldTable, *fieldInfos, er
 	if s.fields != nil && (s.infos != nil || !s.wantInfos) {
 		return s.fields, s.infos, nil
 	}
-	src, err := s.fieldsFile()
-	if err != nil {
-		return nil, nil, err
-	}
-	fi, err := s.readFieldInfos(ctx, src)
+	fi, err := s.readFieldInfos(ctx, nil)
 	if err != nil {
 		return nil, nil, err
 	}

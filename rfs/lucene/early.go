@@ -128,10 +128,7 @@ func (o *segmentOpener) begin() {
 // beginParts begins to read the short files that lie in the compound file, or beside it where there is none.
 // The beginning of .fdt comes with its stream, if that is to be begun.
 func (o *segmentOpener) beginParts() {
-	suffixes := []string{".fdm", ".fdx"}
-	if o.entry.fieldInfosGen < 0 {
-		suffixes = append(suffixes, ".fnm")
-	}
+	suffixes := []string{".fdm", ".fdx", ".fnm"}
 	var metas []string
 	for name := range o.seg.files.sections {
 		if strings.HasSuffix(name, ".dvm") {

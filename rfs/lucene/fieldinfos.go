@@ -22,8 +22,12 @@ import (
 	  90: VInt vector dimension, u8 similarity
 	  94: VInt vector dimension, u8 encoding, u8 similarity
 
-footer but for 40, 42 and 46 v0. With fieldInfosGen -1 the file is <seg>.fnm; else the
-complete file <seg>_<gen>.fnm, outside of the compound file, replaces it.
+footer but for 40, 42 and 46 v0.
+
+The file <seg>.fnm describes what was written with the segment: stored fields, terms, vectors and the columns that were
+never updated. With a fieldInfosGen a second file <seg>_<gen>.fnm, outside of the compound file, has the columns that were
+(their dvGen is not -1). Up to Lucene 8.5.0 the numbers of that file are others than those of the first in a segment that
+addIndexes copied, as it does to shrink, split or clone an index (LUCENE-9300).
 */
 type fieldInfo struct {
 	name      string
@@ -98,11 +102,12 @@ var fnmLayouts = map[string]fnmLayout{
 	"Lucene94FieldInfos": {oldCounts: never, points: true, vector: true, encoding: true},
 }
 
-// fieldInfos are the fields of a segment by number.
+// fieldInfos are the fields of a segment by number, as they were written with it.
 type fieldInfos struct {
-	codec  string
-	fields map[int32]*fieldInfo
-	byName map[string]*fieldInfo
+	codec   string
+	fields  map[int32]*fieldInfo
+	byName  map[string]*fieldInfo
+	updated map[string]*fieldInfo // those whose column was updated since
 }
 
 // fieldCost is about what a field takes in memory, in bytes.
@@ -182,9 +187,34 @@ func readFieldInfo(in *codec.Input, l fnmLayout, version int32) *fieldInfo {
 	return f
 }
 
-// numeric finds a field by name that has numeric doc values.
+// update has the columns that later fields describe as updated replace those of the segment.
+func (fi *fieldInfos) update(later *fieldInfos) {
+	for name, f := range later.byName {
+		if f.dvGen < 0 {
+			continue
+		}
+		if fi.updated == nil {
+			fi.updated = make(map[string]*fieldInfo)
+		}
+		fi.updated[name] = f
+	}
+}
+
+// column finds the newest column of a field by name; nil when the segment has none.
+func (fi *fieldInfos) column(name string) *fieldInfo {
+	f := fi.updated[name]
+	if f == nil {
+		f = fi.byName[name]
+	}
+	if f == nil || f.docValues == 0 {
+		return nil
+	}
+	return f
+}
+
+// numeric is column for numeric doc values.
 func (fi *fieldInfos) numeric(name string) *fieldInfo {
-	if f := fi.named(name); f != nil && f.docValues == dvNumeric {
+	if f := fi.column(name); f != nil && f.docValues == dvNumeric {
 		return f
 	}
 	return nil

@@ -27,7 +27,7 @@ func (fi *fieldInfos) idColumns() []string {
 	case f.attrs[attrSyntheticID] == "true":
 		return []string{seriesID, seriesTime, seriesHash}
 	case f.docValues == dvBinary: // the columnar modes
-		if r := fi.named(routingColumn); r != nil && r.docValues != 0 {
+		if fi.column(routingColumn) != nil {
 			return []string{storedID, routingColumn}
 		}
 		return []string{storedID}
@@ -58,8 +58,8 @@ func openSeries(ctx context.Context, seg *Segment, infos *fieldInfos) (*series, 
 	s := &series{}
 	parts := map[string]**columnReader{storedID: &s.id, seriesID: &s.id, seriesTime: &s.time, seriesHash: &s.hash, routingColumn: &s.routing}
 	for _, name := range names {
-		f := infos.named(name)
-		if f == nil || f.docValues == 0 {
+		f := infos.column(name)
+		if f == nil {
 			return nil, fault.Corrupt("", seg.Name+".fnm", -1, "ids are not stored, and there is no column %s", name)
 		}
 		c, err := metas.open(ctx, f)

@@ -101,8 +101,8 @@ func (v *Values) addChild(doc []byte, fields, id int32) {
 
 // Has reports whether the segment knows a field, and whether it has doc values for it.
 func (v *Values) Has(name string) (known, column bool) {
-	f := v.infos.byName[name]
-	return f != nil, f != nil && f.docValues != 0
+	column = v.infos.column(name) != nil
+	return column || v.infos.byName[name] != nil, column
 }
 
 // Names calls yield for each field of the segment.
@@ -124,8 +124,8 @@ func (v *Values) Column(ctx context.Context, name string) (*Column, error) {
 	if c, ok := v.opened[name]; ok {
 		return c, nil
 	}
-	f := v.infos.byName[name]
-	if f == nil || f.docValues == 0 {
+	f := v.infos.column(name)
+	if f == nil {
 		v.opened[name] = nil
 		return nil, nil
 	}
