@@ -62,7 +62,7 @@ var further = map[string][]Code{
 	"rfsd migrate":          {NotYet, Snapshot, Documents, Parts, Different},
 	"rfsd redrive":          {Documents},
 	"rfsd run":              {Snapshot, Documents, Parts, Different},
-	"rfsd verify":           {Snapshot, Parts, Different},
+	"rfsd verify":           {Snapshot, Documents, Parts, Different},
 	"rfsd worker":           {LeaseEnded, NoneLeft, NotYet, Snapshot},
 	"rfsctl cleanup":        {NotYet, Parts},
 	"rfsctl doctor":         {Snapshot, Parts},

@@ -107,14 +107,15 @@ func (c *comparison) files(ctx context.Context, files repo.Repository, types imp
 
 // report compares the target with a source.
 func (c *comparison) report(ctx context.Context, uri string, source compared) (*verify.Report, error) {
-	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: uri, Sample: float64(c.ask.Sample), Quick: c.ask.Quick}
+	r := &verify.Report{Version: version, Begin: time.Now().UTC().Truncate(time.Second), Source: uri, Sample: float64(c.ask.Sample), Quick: c.ask.Quick, Strict: c.ask.Strict}
 	if err := c.with(ctx, r, source); err != nil {
 		return nil, err
 	}
 	if source.add != nil {
 		source.add(r)
 	}
-	r.State, r.End = r.Worst(), time.Now().UTC().Truncate(time.Second)
+	r.End = time.Now().UTC().Truncate(time.Second)
+	r.Conclude()
 	return r, nil
 }
 

@@ -23,6 +23,7 @@ func TestTheExitCodeOfAVerifiedMigration(t *testing.T) {
 		{name: "only ids could be compared", state: verify.NotComparable, want: exit.OK},
 		{name: "equal, documents failed", failed: 3, state: verify.Equal, want: exit.Documents},
 		{name: "equal, a shard failed", problems: 1, failed: 3, state: verify.Equal, want: exit.Parts},
+		{name: "documents that are recorded as failed did not arrive", state: verify.FailedDocuments, want: exit.Documents},
 		{name: "a part cannot be read", failed: 3, state: verify.Unreadable, want: exit.Parts},
 		{name: "different wins over failed documents", failed: 3, state: verify.Different, want: exit.Different},
 		{name: "different wins over a failed shard", problems: 1, state: verify.Different, want: exit.Different},

@@ -313,7 +313,7 @@ func conclude(o options, r *report, plan *worker.Plan, err error) error {
 		code = exit.Different
 	case len(r.Problems) > 0 || plan != nil && len(plan.Missing) > 0 || r.Verification != nil && r.Verification.State == verify.Unreadable:
 		code = exit.Parts
-	case r.Totals.Failed > 0, r.Totals.Reduced > 0 && !o.acceptReduced:
+	case r.Totals.Failed > 0, r.Totals.Reduced > 0 && !o.acceptReduced, r.Verification != nil && r.Verification.State == verify.FailedDocuments:
 		code = exit.Documents
 	}
 	r.ExitCode = code

@@ -23,10 +23,11 @@ document: id, routing and every byte of the source. Lists what is missing, extra
 document is changed; target indices are refreshed. The same command on several machines shares
 the work, if the target knows the session of the migration.
 
-Exit code 7: equal as far as it was compared, but a part cannot be read; 8 takes precedence over
-7. Documents that the session lists as failed, that have no source or that rules leave out are
-counted and are no difference; nor is what was written to the target after the migration, if its
-end is recorded.`
+Exit code 6: equal, but documents that the session lists as failed, or that have no source, are
+not on the target. 7: equal as far as it was compared, but a part cannot be read. 8: different;
+8 takes precedence over 7, and 7 over 6. Documents that rules leave out are no difference; nor is
+what was written to the target after the migration, if its end is recorded. With --strict it is a
+difference, too.`
 
 // wholeTarget is what migrate --verify asks for.
 var wholeTarget = config.Verification{Sample: 1, Differences: 1000}
@@ -123,13 +124,20 @@ func reportVerification(asJSON bool, r *verify.Report, out io.Writer) error {
 	} else {
 		printVerification(terminal.NewWriter(out), r)
 	}
+	return exit.With(exitOfVerification(r), nil)
+}
+
+// exitOfVerification returns the exit code of a comparison alone.
+func exitOfVerification(r *verify.Report) exit.Code {
 	switch r.State {
 	case verify.Different:
-		return exit.With(exit.Different, nil)
+		return exit.Different
 	case verify.Unreadable:
-		return exit.With(exit.Parts, nil)
+		return exit.Parts
+	case verify.FailedDocuments:
+		return exit.Documents
 	}
-	return nil
+	return exit.OK
 }
 
 func verifyProgress(v *verify.Verifier) func(elapsed float64) string {
@@ -143,6 +151,9 @@ func verifyProgress(v *verify.Verifier) func(elapsed float64) string {
 const shownDifferences = 20
 
 func printVerification(w io.Writer, r *verify.Report) {
+	for _, text := range r.Warnings {
+		fmt.Fprintln(w, "warning:", text)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TARGET INDEX\tSTATE\tSOURCE\tTARGET\tMISSING\tEXTRA\tDIFFERENT\tSAME VALUE\tROUTING\tSINCE\tFAILED\tFILTERED")
 	for _, x := range r.Indices {
@@ -150,15 +161,12 @@ func printVerification(w io.Writer, r *verify.Report) {
 		for _, n := range x.Unsent {
 			failed += n
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", x.Target, x.State, x.SourceSide.Documents, x.TargetSide.Documents,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", x.Target, x.State, x.SourceDocuments, x.TargetDocuments,
 			x.Counts[verify.Missing], x.Counts[verify.Extra], x.Counts[verify.Changed], x.Counts[verify.SameValue], x.Counts[verify.OtherRouting], x.Counts[verify.ChangedSince], failed, x.Filtered)
 	}
 	t.Flush()
 	for _, x := range r.Indices {
 		printIndex(w, x)
-	}
-	for _, text := range r.Warnings {
-		fmt.Fprintln(w, "warning:", text)
 	}
 	fmt.Fprintf(w, "result: %s%s; %d target indices, %.0f s\n", r.State, partText(r), len(r.Indices), r.End.Sub(r.Begin).Seconds())
 }
@@ -199,7 +207,7 @@ func printIndex(w io.Writer, x *verify.Index) {
 		fmt.Fprintf(w, "%s: %d documents of the snapshot cannot be sent: %s\n", x.Target, n, reason)
 	}
 	if x.Failed > 0 {
-		fmt.Fprintf(w, "%s: %d documents are recorded as failed; the target has %d of them, which were not compared\n", x.Target, x.Failed, x.FailedThere)
+		fmt.Fprintf(w, "%s: %d documents are recorded as failed; the target has %d of them, which were not compared (reasons: rfsctl failures; to send them again: rfsd redrive)\n", x.Target, x.Failed, x.FailedThere)
 	}
 	for _, p := range x.Problems {
 		fmt.Fprintf(w, "%s: cannot be read: %s\n", x.Target, p)

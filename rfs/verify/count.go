@@ -61,12 +61,15 @@ func (v *Verifier) count(ctx context.Context, group Group) (*Index, error) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(group.Targets, group.Sources)))) {
 		x.Failed += v.Failed.of(name)
 	}
-	missing := x.SourceSide.Documents - x.TargetSide.Documents
+	x.SourceDocuments, x.TargetDocuments = x.SourceSide.Documents, x.TargetSide.Documents
+	missing := x.SourceDocuments - x.TargetDocuments
 	switch {
 	case len(x.Problems) > 0:
 		x.State = Unreadable
-	case 0 <= missing && missing <= x.Failed && x.Note == "":
+	case missing == 0 && x.Note == "":
 		x.State = Equal
+	case 0 < missing && missing <= x.Failed && x.Note == "":
+		x.State = FailedDocuments
 	case group.Uncounted != "":
 		x.State, x.NotComparable = NotComparable, group.Uncounted
 	default:

@@ -50,8 +50,10 @@ const (
 	// Since: all that differs was written to the target after the migration.
 	Since         State = "changed_since"
 	NotComparable State = "not_comparable" // ids and routings are equal; sources of the target are not what was sent
-	Unreadable    State = "unreadable"     // a part of a side cannot be read, so the rest proves nothing
-	Different     State = "different"
+	// FailedDocuments: everything else is equal, but documents of the source did not arrive, as the migration has reported.
+	FailedDocuments State = "failed_documents"
+	Unreadable      State = "unreadable" // a part of a side cannot be read, so the rest proves nothing
+	Different       State = "different"
 )
 
 // Index is the result for one target index.
@@ -63,8 +65,12 @@ type Index struct {
 	NotComparable string   `json:"not_comparable,omitempty"`
 	Note          string   `json:"note,omitempty"`
 	Problems      []string `json:"problems,omitempty"` // what cannot be read, and why
-	SourceSide    Tally    `json:"source"`
-	TargetSide    Tally    `json:"target_holds"`
+	// SourceDocuments and TargetDocuments are all documents of both sides, whether they are compared or not: with Options.Sample, too.
+	// Both are numbers of Lucene documents where only those are compared.
+	SourceDocuments int64 `json:"source_documents"`
+	TargetDocuments int64 `json:"target_documents"`
+	SourceSide      Tally `json:"source"`       // of the documents that are compared
+	TargetSide      Tally `json:"target_holds"` // likewise
 	// Filtered, Unsent and Failed are documents of the source that are not expected on the target: left out by rules, not
 	// sendable (by reason), and named as failed by the account. FailedThere are those of Failed that the target has.
 	Filtered    int64            `json:"filtered"`
@@ -73,6 +79,7 @@ type Index struct {
 	FailedThere int64            `json:"failed_there"`
 
 	Counts           map[Kind]int64 `json:"differences,omitempty"` // of the buckets that were read again
+	Overwritten      int64          `json:"overwritten_since"`     // those of ChangedSince that the source has
 	Differences      []Difference   `json:"documents,omitempty"`   // at most Options.Names
 	Buckets          int            `json:"buckets"`
 	BucketsDifferent int            `json:"buckets_different"`
@@ -98,6 +105,9 @@ func (x *Index) add(d Difference, most int) {
 		x.Counts = map[Kind]int64{}
 	}
 	x.Counts[d.Kind]++
+	if d.Kind == ChangedSince && d.Change != Extra {
+		x.Overwritten++
+	}
 	if len(x.Differences) < most {
 		x.Differences = append(x.Differences, d)
 	}
@@ -110,6 +120,8 @@ func (x *Index) decide() {
 		x.State = Unreadable
 	case x.NotNamed.Buckets > 0 || len(x.Counts) > 1 || len(x.Counts) == 1 && x.Counts[ChangedSince] == 0:
 		x.State = Different
+	case x.notArrived() > 0:
+		x.State = FailedDocuments
 	case x.NotComparable != "":
 		x.State = NotComparable
 	case len(x.Counts) > 0:
@@ -122,6 +134,15 @@ func (x *Index) decide() {
 	}
 }
 
+// notArrived returns the number of documents that the migration reported as failed and the target does not have.
+func (x *Index) notArrived() int64 {
+	n := x.Failed - x.FailedThere
+	for _, unsent := range x.Unsent {
+		n += unsent
+	}
+	return n
+}
+
 // Report is the result of a run.
 type Report struct {
 	Version  string    `json:"rfsd"`
@@ -130,23 +151,33 @@ type Report struct {
 	Source   string    `json:"source"`
 	Snapshot string    `json:"snapshot,omitempty"`
 	Target   string    `json:"target"`
-	Quick    bool      `json:"quick,omitempty"` // only numbers of documents are compared
-	Sample   float64   `json:"sample"`          // the part of all ids that is compared; 1 for all
-	State    State     `json:"state"`           // the worst of all
+	Quick    bool      `json:"quick,omitempty"`  // only numbers of documents are compared
+	Sample   float64   `json:"sample"`           // the part of all ids that is compared; 1 for all
+	Strict   bool      `json:"strict,omitempty"` // what was written to the target after the migration is a difference, too
+	State    State     `json:"state"`            // the worst of all
 	Indices  []*Index  `json:"indices"`
 	Warnings []string  `json:"warnings,omitempty"`
 }
 
-// Worst returns the worst state of the indices.
-func (r *Report) Worst() State {
-	rank := map[State]int{Equal: 0, Since: 1, NotComparable: 2, Unreadable: 3, Different: 4}
-	worst := Equal
+// ranks orders the states, the worst last.
+var ranks = map[State]int{Equal: 0, Since: 1, NotComparable: 2, FailedDocuments: 3, Unreadable: 4, Different: 5}
+
+// Conclude sets the state of the report to the worst of its indices, makes later writes differences if Strict is set, and adds a
+// warning for every index of which at least half of the documents were overwritten since the migration.
+func (r *Report) Conclude() {
+	r.State = Equal
 	for _, x := range r.Indices {
-		if rank[x.State] > rank[worst] {
-			worst = x.State
+		if r.Strict && x.Counts[ChangedSince] > 0 && x.State != Unreadable {
+			x.State = Different
+		}
+		if n := x.Overwritten; n > 0 && 2*n >= x.SourceSide.Documents {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("target index %s: %d of %d documents were overwritten after the migration, so that the target no longer shows what arrived "+
+				"(--strict makes each of them a difference)", x.Target, n, x.SourceSide.Documents))
+		}
+		if ranks[x.State] > ranks[r.State] {
+			r.State = x.State
 		}
 	}
-	return worst
 }
 
 // Seal returns the report as JSON in one line with its digest beside it: SHA-256 of the bytes of "report".

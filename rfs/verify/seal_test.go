@@ -13,7 +13,7 @@ import (
 
 func TestAReportCarriesItsDigest(t *testing.T) {
 	r := &verify.Report{Source: "<repo>", Target: "http://a", Sample: 1, Indices: []*verify.Index{{Target: "doc-10"}}}
-	r.State = r.Worst()
+	r.Conclude()
 	b, err := r.Seal()
 	if err != nil {
 		t.Fatal(err)

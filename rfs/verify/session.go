@@ -45,6 +45,7 @@ var ErrNotShared = errors.New("the comparison cannot be shared")
 const (
 	stateID        = recordKind + ":state"
 	stateVersion   = 1
+	partVersion    = 2 // of encodeTallied; a comparison of another version is begun again
 	stateRunning   = "running"
 	stateCompleted = "completed"
 
@@ -175,7 +176,7 @@ func (w Work) lease() time.Duration {
 // identity identifies what is compared and how.
 func (s *session) identity() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %g %s %d\n", s.Work.Identity, float64(s.Sample), s.Failed.sum, s.Names)
+	fmt.Fprintf(h, "%d %q %g %s %d\n", partVersion, s.Work.Identity, float64(s.Sample), s.Failed.sum, s.Names)
 	for _, x := range s.groups {
 		fmt.Fprintf(h, "%q %q\n", x.Targets, x.Sources)
 		for _, u := range x.units[ofSource] {

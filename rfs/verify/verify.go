@@ -178,11 +178,12 @@ func (c *comparison) open(group Group) {
 
 // tallied is what a part of a unit adds to one target index.
 type tallied struct {
-	index    string
-	table    *table
-	filtered int64
-	failed   int64
-	unsent   map[string]int64
+	index     string
+	table     *table
+	documents int64 // all that were read
+	filtered  int64
+	failed    int64
+	unsent    map[string]int64
 }
 
 // tallies are what a part of a unit adds, by target index.
@@ -205,14 +206,15 @@ func (ts tallies) of(index []byte, among map[string]*comparison) *tallied {
 // tally adds one document.
 func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 	p := place(d.ID)
+	t.documents++
 	switch {
 	case d.Fate == Filtered:
 		t.filtered++
 	case d.Fate == Unsent:
 		t.unsent[d.Reason]++
-	case !v.Sample.has(p):
 	case v.Failed.has(t.index, d.ID):
 		t.failed++
+	case !v.Sample.has(p):
 	default:
 		t.table.add(p, h.digest(d), len(d.Source))
 	}
@@ -222,9 +224,11 @@ func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 func (c *comparison) take(side int, t *tallied) {
 	c.sides[side].merge(t.table)
 	if side == ofTarget {
+		c.result.TargetDocuments += t.documents
 		c.result.FailedThere += t.failed
 		return
 	}
+	c.result.SourceDocuments += t.documents
 	c.result.Failed += t.failed
 	c.result.Filtered += t.filtered
 	for reason, n := range t.unsent {

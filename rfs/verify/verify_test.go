@@ -180,8 +180,11 @@ func TestWhatTheSourceExplainsIsNoDifference(t *testing.T) {
 	target := append(append([]record{}, source[0]), source[4:10]...)
 	target = append(target, source[11:]...) // 11 arrived later
 	x := compared(t, Options{Failed: failed}, units("s", "logs", 3, source), Held{Documents: 1000, Units: units("t", "logs", 2, target)})
-	if x.State != Equal || x.Filtered != 1 || x.Unsent["no_source"] != 2 || x.Failed != 2 || x.FailedThere != 1 || x.SourceSide.Documents != 995 {
+	if x.State != FailedDocuments || x.Filtered != 1 || x.Unsent["no_source"] != 2 || x.Failed != 2 || x.FailedThere != 1 || x.SourceSide.Documents != 995 {
 		t.Errorf("%+v", x)
+	}
+	if x.SourceDocuments != 1000 || x.TargetDocuments != 996 {
+		t.Errorf("%d documents in the source and %d on the target, want 1000 and 996", x.SourceDocuments, x.TargetDocuments)
 	}
 }
 
@@ -203,7 +206,7 @@ func TestATargetWithoutItsSourcesIsComparedByIds(t *testing.T) {
 func TestASampleIsTheSamePartOfBothSides(t *testing.T) {
 	source := records(20_000)
 	x := compared(t, Options{Sample: 0.01}, units("s", "logs", 2, source), Held{Documents: 20_000, Units: units("t", "logs", 3, source)})
-	if n := x.SourceSide.Documents; x.State != Equal || n != x.TargetSide.Documents || n < 120 || n > 280 {
+	if n := x.SourceSide.Documents; x.State != Equal || n != x.TargetSide.Documents || n < 120 || n > 280 || x.SourceDocuments != 20_000 || x.TargetDocuments != 20_000 {
 		t.Errorf("%d and %d of 20000 documents, state %s", n, x.TargetSide.Documents, x.State)
 	}
 }
@@ -276,8 +279,9 @@ func TestCount(t *testing.T) {
 		{"equal", 5, 5, "", nil, Equal},
 		{"one missing", 5, 4, "", nil, Different},
 		{"one extra", 5, 6, "", nil, Different},
-		{"two failed", 5, 3, "", failed, Equal},
-		{"one of the failed arrived", 5, 4, "", failed, Equal},
+		{"two failed", 5, 3, "", failed, FailedDocuments},
+		{"one of the failed arrived", 5, 4, "", failed, FailedDocuments},
+		{"all of the failed arrived", 5, 5, "", failed, Equal},
 		{"more missing than failed", 5, 2, "", failed, Different},
 		{"rules may leave documents out", 5, 4, "rules", nil, NotComparable},
 	} {
@@ -324,8 +328,9 @@ func TestWhatChangedSinceTheMigrationIsToldApart(t *testing.T) {
 			if len(x.Differences) == 1 && x.Differences[0] != c.named {
 				t.Errorf("%+v, want %+v", x.Differences[0], c.named)
 			}
-			if r := (&Report{Indices: []*Index{{State: Equal}, x}}); r.Worst() != c.state {
-				t.Errorf("the report is %s", r.Worst())
+			r := &Report{Indices: []*Index{{State: Equal}, x}}
+			if r.Conclude(); r.State != c.state {
+				t.Errorf("the report is %s", r.State)
 			}
 		})
 	}
