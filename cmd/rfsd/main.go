@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -26,6 +27,7 @@ var version = "dev"
 
 func main() {
 	ctx, cancel := context.WithCancel(context.Background())
+	outliveReaders(os.Args)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -35,6 +37,15 @@ func main() {
 	code := run(ctx, os.Args)
 	cancel()
 	os.Exit(int(code))
+}
+
+// outliveReaders keeps a command that holds leases alive when its output is not read any more, as a worker's is not when its daemon was
+// killed: writes fail, and the work goes on to its end or is handed off. Without it the runtime ends the process at its next line of
+// log. Programs that it starts are not affected.
+func outliveReaders(args []string) {
+	if len(args) > 1 && slices.Contains([]string{"migrate", "run", "worker", "verify", "import", "consume", "redrive"}, args[1]) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 }
 
 // interrupt cancels the command at the first signal and returns at the second. It does not return for a daemon, which ends its
