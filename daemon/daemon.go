@@ -33,6 +33,8 @@ type Config struct {
 	MaxRate    int64 // bytes per second of the whole fleet; 0: no limit
 	// HoldPermit keeps this node's permit on a part of MaxRate until the context is done; nil: the node has all of it.
 	HoldPermit func(context.Context, primitive.Spender)
+	// Owner proves which former workers of this node are dead, so that their leases are freed; nil: they run out.
+	Owner *Owner
 	// Fleet reports the other nodes; nil: a single node. Peers notifies them; nil: no notifications.
 	Fleet Fleet
 	Peers PeerNotifier
@@ -209,6 +211,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	readers.Go(func() { d.readLoop(inner) })
 	readers.Go(func() { d.intentLoop(inner) })
 	readers.Go(func() { d.holdPermit(inner) })
+	if d.conf.Owner != nil {
+		readers.Go(func() { d.reclaim(inner) })
+	}
 	d.conf.Notify.Send("READY=1", "STATUS=starting")
 	d.loop(ctx)
 	close(d.alive)

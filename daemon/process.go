@@ -28,6 +28,7 @@ type Processes struct {
 	Options map[string][]string
 	Memory  int64                            // GOMEMLIMIT of each, bytes; 0: none
 	Line    func(slot, pid int, line []byte) // called with every line that a worker writes to stderr
+	Owner   *Owner                           // gives the holders of the workers their names; each worker keeps its lock; nil: none
 }
 
 const (
@@ -58,6 +59,10 @@ func (p *Processes) Start(slot int, first Order, report func(Record), ended func
 	cmd.Env = p.environment()
 	cmd.Stderr = errW
 	cmd.ExtraFiles = []*os.File{statusW, ordersR}
+	if p.Owner != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, p.Owner.file)
+		first.Holder = p.Owner.holder
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is the daemon's to pass on
 	oom := oomKills()
 	if err := cmd.Start(); err != nil {

@@ -63,6 +63,7 @@ func (l *Lease) subject() (name, item string) {
 // changes. When the pipe is closed the daemon has ended: the worker hands off and ends.
 type Order struct {
 	Options  map[string][]string `json:"options,omitempty"`  // name of a flag → its values
+	Holder   string              `json:"holder,omitempty"`   // with the options: the holders of all leases begin with it; "": with a name that the worker chooses
 	Prefer   []string            `json:"prefer,omitempty"`   // with the options: items to try before a search
 	Exponent int                 `json:"exponent,omitempty"` // with the options: least lease exponent of new items
 	Rate     *RateOrder          `json:"rate,omitempty"`     // absent at first: no limit

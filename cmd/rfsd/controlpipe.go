@@ -94,6 +94,7 @@ func (l *controlPipe) handle(ctx context.Context, in *resources) (context.Contex
 	if l.parent == nil {
 		return ctx, cancel
 	}
+	in.run = l.first.Holder
 	l.follow(in, l.first)
 	go func() { // it ends with the process, or with the parent
 		defer cancel()

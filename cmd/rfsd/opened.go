@@ -80,7 +80,7 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 	if err != nil {
 		return r, err
 	}
-	r.store, r.writer = in.counters.Store(store), newHolder()
+	r.store, r.writer = in.counters.Store(store), in.newHolder()
 	if r.kept, err = cms.New(cms.Config{Store: r.store, Creator: r.writer}); err != nil {
 		return r, err
 	}

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/daemon"
 )
 
 // owner proves that the process which ran this migration before on this machine is
@@ -85,4 +89,36 @@ func (w *owner) release() error {
 		return nil
 	}
 	return w.file.Close()
+}
+
+// owner claims the state of this run of a node. Without it, for which the log gives the reason, the leases of workers that are killed
+// together with their daemon run out.
+func (r runOptions) owner(log *slog.Logger) *daemon.Owner {
+	host, err := os.Hostname()
+	var dir string
+	if err == nil {
+		dir, err = nodeDir()
+	}
+	var o *daemon.Owner
+	if err == nil {
+		sum := sha256.Sum256([]byte(strings.Join([]string{host, r.own.Node.Name, r.target.URL, r.coordinator.URL, r.bucket.URI}, "\x00")))
+		o, err = daemon.Own(dir, fmt.Sprintf("%s-%s", r.sessionOrDefault(), hex.EncodeToString(sum[:8])), newHolder())
+	}
+	if err != nil {
+		log.Warn("state of the node cannot be kept: if its workers are killed together with it, their leases run out instead of being freed at its next start", "error", err)
+		return nil
+	}
+	return o
+}
+
+// nodeDir returns the directory for the state of this machine's nodes.
+func nodeDir() (string, error) {
+	if given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); given != "" {
+		return filepath.Join(given, "nodes"), nil
+	}
+	dir, err := stateDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "nodes"), nil
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/metrics"
@@ -33,6 +36,16 @@ type resources struct {
 	// That the plan of this process has read.
 	manifests worker.Manifests
 	solo      *worker.Solo // of the slots inside a daemon; nil: the worker has the process to itself
+	// run is the name that the daemon of a worker gave itself; "": the process has no daemon.
+	run string
+}
+
+// newHolder names this process, so that its leases are never taken for another's. The name of a worker begins with its daemon's.
+func (in *resources) newHolder() string {
+	if in.run == "" {
+		return newHolder()
+	}
+	return fmt.Sprintf("%s_pid%d_%s", in.run, os.Getpid(), rand.Text()[:suffixLength])
 }
 
 func newResources(o options) *resources {

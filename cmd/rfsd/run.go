@@ -218,8 +218,9 @@ func runNode(ctx context.Context, r runOptions) error {
 			}
 			return coordinator, err
 		})
+		conf.Owner = r.owner(log)
 		conf.Starter = &daemon.Processes{
-			Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: int64(r.own.Node.Memory),
+			Owner: conf.Owner, Program: program, Args: []string{r.workerCommand()}, Options: r.settings, Memory: int64(r.own.Node.Memory),
 			Line: func(_, _ int, line []byte) {
 				ring.Add(line)
 				fmt.Fprintf(terminal.NewWriter(os.Stderr), "%s\n", line)
@@ -227,6 +228,11 @@ func runNode(ctx context.Context, r runOptions) error {
 		}
 	}
 	done, err := runParts(ctx, r, conf, id, log)
+	if conf.Owner != nil {
+		if oerr := conf.Owner.Close(); oerr != nil {
+			log.Warn("state_of_the_node_not_removed", "error", oerr)
+		}
+	}
 	if cerr := closeStore(); err == nil {
 		err = cerr
 	}

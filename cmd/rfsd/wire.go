@@ -34,7 +34,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
-	writer := newHolder()
+	writer := in.newHolder()
 	s := &worker.Session{
 		Holder: writer, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing, SplitOver: o.splitOver,
 	}

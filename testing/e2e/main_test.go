@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -15,6 +16,10 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir) //nolint:errcheck // only temporary files
 		programs = dir
+		if err := os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")); err != nil { // not in the user's
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		return m.Run()
 	}())
 }

@@ -1,0 +1,161 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+)
+
+// Owner proves which former processes of a node are dead. The daemon and all of its workers keep a lock on one file, which the
+// workers inherit, for as long as any of them lives; the file has the name with which the holders of their leases begin. A node that
+// starts again frees the leases of each former run whose lock is free.
+type Owner struct {
+	dir    *os.Root
+	prefix string // of the files of this node
+	holder string
+	file   *os.File // locked
+	name   string   // of file
+}
+
+const (
+	ownerSuffix = ".run"
+	// maxOwnerFile bounds the name of a former run, bytes.
+	maxOwnerFile = 4 << 10
+	// reclaimInterval is the time between two checks of former runs whose processes still live, or whose leases were not freed yet.
+	reclaimInterval = time.Second
+	// reclaimTimeout limits the release of the leases of one former run.
+	reclaimTimeout = time.Minute
+)
+
+// Own creates the file of this run of a node in a directory, which is created if it does not exist. node identifies the node and its
+// session among all files there; all holders of its workers begin with holder. The error says why the file cannot be created.
+func Own(dir, node, holder string) (*Owner, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	o := &Owner{dir: root, prefix: node + ".", holder: holder, name: node + "." + rand.Text() + ownerSuffix}
+	if o.file, err = root.OpenFile(o.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	if err = unix.Flock(int(o.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		_, err = o.file.WriteString(holder + "\n")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", o.name, err), root.Remove(o.name), o.file.Close(), root.Close())
+	}
+	return o, nil
+}
+
+// Close removes the file. It is called when all workers have ended.
+func (o *Owner) Close() error {
+	return errors.Join(o.dir.Remove(o.name), o.file.Close(), o.dir.Close())
+}
+
+// former returns the names of the files of former runs.
+func (o *Owner) former() ([]string, error) {
+	all, err := fs.ReadDir(o.dir.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range all {
+		if n := e.Name(); e.Type().IsRegular() && n != o.name && strings.HasPrefix(n, o.prefix) && strings.HasSuffix(n, ownerSuffix) {
+			names = append(names, n)
+		}
+	}
+	return names, nil
+}
+
+// free calls release with the holder of a former run if all of its processes are dead, and removes its file when that succeeds.
+// alive means that one of them lives.
+func (o *Owner) free(name string, release func(holder string) error) (alive bool, err error) {
+	f, err := o.dir.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) { // another process of this node was faster
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return true, nil
+		}
+		return false, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxOwnerFile))
+	if err != nil {
+		return false, err
+	}
+	if holder := strings.TrimSpace(string(b)); holder != "" { // a process that died before it had written its name held nothing
+		if err := release(holder); err != nil {
+			return false, err
+		}
+	}
+	return false, o.dir.Remove(name)
+}
+
+// reclaim frees the leases of former runs of this node until none is left or ctx is done. Errors are logged once and tried again.
+func (d *Daemon) reclaim(ctx context.Context) {
+	warned := false
+	for {
+		left, err := d.reclaimOnce(ctx)
+		if err == nil && !left {
+			return
+		}
+		if err != nil && !warned && ctx.Err() == nil {
+			warned = true
+			d.log.Warn("leases_of_former_workers_not_freed", "error", err, "next_try_in", reclaimInterval)
+		}
+		if !sleep(ctx, reclaimInterval) {
+			return
+		}
+	}
+}
+
+// reclaimOnce frees the leases of all former runs whose processes are dead. left means that a process of another run lives, or that
+// the store was not reached yet.
+func (d *Daemon) reclaimOnce(ctx context.Context) (left bool, err error) {
+	names, err := d.conf.Owner.former()
+	if err != nil || len(names) == 0 {
+		return false, err
+	}
+	store := d.coordinator()
+	if store == nil {
+		return true, nil
+	}
+	for _, name := range names {
+		alive, err := d.conf.Owner.free(name, func(holder string) error {
+			d.log.Info("leases of dead workers of this node are freed", "holder", holder)
+			rctx, cancel := context.WithTimeout(ctx, reclaimTimeout)
+			defer cancel()
+			return store.ReleaseDead(rctx, holder, cms.CauseKilled)
+		})
+		if err != nil {
+			return true, fmt.Errorf("%s: %w", name, err)
+		}
+		left = left || alive
+		if !alive {
+			d.mu.Lock()
+			d.idleUntil = time.Time{} // items may be free now
+			d.mu.Unlock()
+			d.readStoreSoon()
+			d.wakeUp()
+		}
+	}
+	return left, nil
+}
