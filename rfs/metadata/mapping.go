@@ -152,6 +152,9 @@ func (e *edit) root(m map[string]any) {
 	for _, k := range keys(m) {
 		rule, named := rootRules[k]
 		switch {
+		case k == "enabled" && e.sourceOnly:
+			e.lose("source-only", k, "the original mapping is not in _meta: fields get the types that the target chooses; create the index by hand to have others")
+			delete(m, k)
 		case named && e.on(rule):
 			e.dropRoot(rule, k, m[k])
 			delete(m, k)

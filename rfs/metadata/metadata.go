@@ -153,6 +153,7 @@ func Convert(v target.Version, w Wanted) (body []byte, changes []Change, err err
 func convert(v target.Version, w Wanted, unsupported *unsupportedFeatures) (Converted, error) {
 	e := newEdit(v, w.Name, w.Index.Settings["index.version.created"], w.Overrides.Without, unsupported)
 	settings := e.settings(w.Index.Settings)
+	e.sourceOnly = w.Index.Settings[sourceOnly] == "true"
 	e.joined = w.Join != nil
 	mapping, err := e.mapping(w)
 	if err != nil {
@@ -211,6 +212,7 @@ type edit struct {
 	index       string
 	unsupported *unsupportedFeatures
 	joined      bool // a join field takes the place of _parent
+	sourceOnly  bool // the index comes from a source-only snapshot
 	created     int  // major version of Elasticsearch that made the index
 	exactly     int  // the number in index.version.created; 0 when not known
 	without     map[string]bool

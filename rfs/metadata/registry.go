@@ -74,6 +74,7 @@ var registry = []Rule{
 	{Name: "alias-of-own-name", Does: "an alias with the name of its index is dropped", Loses: true, Report: true},
 	{Name: "unknown-option", Does: "an option is dropped that the target says it does not know", Loses: true, Report: true},
 	{Name: "unknown-setting", Does: "a setting is dropped that the target says it does not know", Report: true},
+	{Name: "source-only", Does: "the index comes from a source-only snapshot; its mapping is the original one, which the snapshot keeps in `_meta`", Report: true},
 	{Name: "setting", Does: "a setting that is not on the list of those an index keeps is dropped", Report: true},
 	{Name: "vector-setting", Does: "`index.knn` is set for an index with vectors", Report: true},
 	{Name: "override", Does: "what the user asked for instead (replicas, shards)", Report: true},

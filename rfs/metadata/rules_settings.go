@@ -27,6 +27,9 @@ var silentSettings = []string{
 	"index.replication.", "index.blocks.", "index.frozen", "index.transport_version", "index.legacy.", "index.state",
 }
 
+// sourceOnly marks an index of a source-only snapshot.
+const sourceOnly = "index.source_only"
+
 func listed(list []string, key string) bool {
 	return slices.ContainsFunc(list, func(k string) bool {
 		return k == key || strings.HasSuffix(k, ".") && strings.HasPrefix(key, k)
@@ -42,6 +45,8 @@ func (e *edit) settings(in map[string]string) map[string]any {
 			e.note("unknown-setting", k, "dropped, the target does not know it: %q", in[k])
 		case listed(keptSettings, withoutElement(k)):
 			kept[k] = in[k]
+		case k == sourceOnly:
+			e.note("source-only", k, "the index comes from a source-only snapshot, which keeps documents but no inverted index and no doc values; its mapping is the original one, from _meta")
 		case !listed(silentSettings, k):
 			e.note("setting", k, "dropped: %q", in[k])
 		}

@@ -25,8 +25,8 @@ type Index struct {
 	NumShards int
 	State     string            // open or close
 	Settings  map[string]string // flat, every key begins with "index."
-	Mappings  []Mapping
-	Aliases   json.RawMessage // object by alias name
+	Mappings  []Mapping         // of an index of a source-only snapshot, the original ones
+	Aliases   json.RawMessage   // object by alias name
 	Locator   Locator
 }
 
@@ -265,7 +265,37 @@ func (x *Index) parse(blob string, b []byte) error {
 	if x.Mappings, err = parseMappings(m.Mappings); err != nil {
 		return inBlob(blob, fmt.Errorf("mappings of index %s: %w", x.Name, err))
 	}
+	if x.Settings[sourceOnly] == "true" {
+		for i := range x.Mappings {
+			x.Mappings[i].restore()
+		}
+	}
 	return nil
+}
+
+// sourceOnly is the setting of an index that went through a repository of type source (Elasticsearch 6.5 and later), which keeps
+// stored fields only. Its mapping indexes nothing, and has the original in _meta. Source: SourceOnlySnapshotRepository.
+const sourceOnly = "index.source_only"
+
+// mostRestored bounds how often an index can have gone through such a repository.
+const mostRestored = 4
+
+// restore replaces a mapping that indexes nothing by the original in its _meta, if that is there.
+func (m *Mapping) restore() {
+	for range mostRestored {
+		var body struct {
+			Enabled *bool                      `json:"enabled"`
+			Meta    map[string]json.RawMessage `json:"_meta"`
+		}
+		if json.Unmarshal(m.Body, &body) != nil || body.Enabled == nil || *body.Enabled {
+			return
+		}
+		original := bytes.TrimSpace(body.Meta[m.Type])
+		if len(original) == 0 || original[0] != '{' {
+			return
+		}
+		m.Body = original
+	}
 }
 
 // flatten writes nested settings as dotted keys, with the prefix that some versions leave out.
