@@ -97,9 +97,9 @@ type Daemon struct {
 	background sync.WaitGroup // tasks started by the loop: releases of leases, store queries
 	wake       chan struct{}  // wakes the loop
 	alive      chan struct{}  // closed when the loop has ended
+	store      connection
 
 	mu            sync.Mutex
-	store         *cms.Coordinator // nil until it was reached
 	slots         []*slot
 	wanted        int
 	intent        cms.Intent
@@ -220,7 +220,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.background.Wait()
 	cancel()
 	readers.Wait()
-	d.events.close(ctx, d.coordinator(), d.flushLimit())
+	d.events.close(ctx, &d.store, d.flushLimit())
 	sinks.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -346,13 +346,6 @@ func (d *Daemon) statusLine() string {
 	return s
 }
 
-// coordinator returns the store, or nil until it is connected.
-func (d *Daemon) coordinator() *cms.Coordinator {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.store
-}
-
 // fail records a fatal error, which ends the node.
 func (d *Daemon) fail(err error) {
 	d.mu.Lock()
@@ -363,21 +356,19 @@ func (d *Daemon) fail(err error) {
 	d.wakeUp()
 }
 
-// connect opens the store if it is not open.
-func (d *Daemon) connect(ctx context.Context) error {
-	if d.coordinator() != nil {
-		return nil
+// connect returns the store, which it opens if it is not open.
+func (d *Daemon) connect(ctx context.Context) (*cms.Coordinator, error) {
+	if c, err := d.store.coordinator(); err == nil {
+		return c, nil
 	}
 	c, err := d.conf.Open(ctx)
 	if err != nil {
 		if !errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil {
 			d.fail(err)
 		}
-		return err
+		return nil, err
 	}
-	d.mu.Lock()
-	d.store = c
-	d.mu.Unlock()
+	d.store.set(c)
 	d.wakeUp()
-	return nil
+	return c, nil
 }

@@ -90,11 +90,11 @@ func (b *eventBus) run(ctx context.Context) {
 	b.save(last)
 }
 
-// close reads the store's events a last time and has run return once all are delivered, at the latest after limit.
-func (b *eventBus) close(ctx context.Context, store *cms.Coordinator, limit time.Duration) {
+// close reads the events of the store, if it was reached, a last time and has run return once all are delivered, at the latest after limit.
+func (b *eventBus) close(ctx context.Context, store *connection, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventsTimeout)
 	defer cancel()
-	if store != nil && len(b.sinks) > 0 {
+	if store, err := store.coordinator(); err == nil && len(b.sinks) > 0 {
 		b.readNow(ctx, store)
 	}
 	b.limit = limit
@@ -138,8 +138,9 @@ func (b *eventBus) last(limit int) []status.Event {
 }
 
 // read takes the events of the store over when that is due.
-func (b *eventBus) read(ctx context.Context, store *cms.Coordinator, every time.Duration) {
-	if store == nil || time.Now().Before(b.due) {
+func (b *eventBus) read(ctx context.Context, to *connection, every time.Duration) {
+	store, err := to.coordinator()
+	if err != nil || time.Now().Before(b.due) {
 		return
 	}
 	b.due = time.Now().Add(every)

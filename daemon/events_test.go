@@ -61,9 +61,15 @@ func busOf(t *testing.T, store *cms.Coordinator, sinks ...Sink) (b *eventBus, en
 	var wg sync.WaitGroup
 	wg.Go(func() { b.run(t.Context()) })
 	return b, func() {
-		b.close(t.Context(), store, stopFlushTimeout)
+		b.close(t.Context(), reached(store), stopFlushTimeout)
 		wg.Wait()
 	}
+}
+
+func reached(store *cms.Coordinator) *connection {
+	c := &connection{}
+	c.set(store)
+	return c
 }
 
 func stored(t *testing.T, store *cms.Coordinator, subject string) {
@@ -77,7 +83,7 @@ func stored(t *testing.T, store *cms.Coordinator, subject string) {
 func readEvents(t *testing.T, b *eventBus, store *cms.Coordinator) {
 	t.Helper()
 	time.Sleep(eventsEvery) // of the bubble
-	b.read(t.Context(), store, eventsEvery)
+	b.read(t.Context(), reached(store), eventsEvery)
 	synctest.Wait()
 }
 

@@ -123,7 +123,8 @@ func TestAProposedNumberOnlyShrinksAndTheOperatorsCounts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := New(Config{Workers: c.workers, Fleet: &neighbours{count: 2, plan: schedule.Plan{Workers: c.plan}}, Log: discard()})
 			d.auto = autoscale{max: 4, n: 4}
-			d.store, d.known, d.intent = &cms.Coordinator{}, true, cms.Intent{State: cms.Run, Workers: c.operator}
+			d.store.set(&cms.Coordinator{})
+			d.known, d.intent = true, cms.Intent{State: cms.Run, Workers: c.operator}
 			if got := d.wantedWorkers(time.Now()); got != c.want {
 				t.Errorf("%d workers, want %d", got, c.want)
 			}

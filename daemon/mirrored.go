@@ -100,14 +100,14 @@ func (d *Daemon) follow(now bool) bool {
 	asked := now || time.Since(d.asked) < askedFor || d.watchers.Any()
 	offset, known := d.lastRead.offset, d.lastRead.migration != nil
 	d.mu.Unlock()
-	kind := d.coordinator().Kind()
-	if !known { // nor is the store's clock
+	store, err := d.store.coordinator()
+	if err != nil || !known { // nor is the store's clock
 		return false
 	}
 	r, err := d.conf.Mirror.Reading(asked)
 	var m *progress.Migration
 	var items []status.Item
-	if err == nil && r != nil && r.Kind == kind {
+	if err == nil && r != nil && r.Kind == store.Kind() {
 		m, items, err = status.Sum(r)
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/schedule"
@@ -290,5 +292,33 @@ func putPhase(t *testing.T, store *cms.Coordinator) {
 	t.Helper()
 	if _, err := store.Store().Put(t.Context(), cms.Record{ID: "phase:docs", Kind: "phase", State: "COMPLETED"}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDaemon_StoreIsReachedLate starts a node of a fleet whose store answers after minutes: all it does before is to wait.
+func TestDaemon_StoreIsReachedLate(t *testing.T) {
+	for name, leads := range map[string]bool{"follower": false, "leader": true} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				answers := time.Now().Add(3 * time.Minute)
+				store := newStore(t, 1)
+				starter := &fakeStarter{stopped: handsOff}
+				n := startNode(t, Config{Workers: 1, MaxRate: 1 << 20, Mirror: &fakeMirror{leads: leads}, Open: func(context.Context) (*cms.Coordinator, error) {
+					if time.Now().Before(answers) {
+						return nil, fmt.Errorf("connection refused: %w", fault.ErrUnavailable)
+					}
+					return store, nil
+				}}, starter)
+				time.Sleep(time.Until(answers) - 10*time.Second)
+				if r := n.Status(t.Context()); r.Node.State != "starting" || r.StoreError == "" {
+					t.Errorf("%s, store error %q before the store has answered", r.Node.State, r.StoreError)
+				}
+				time.Sleep(2 * time.Minute)
+				if r := n.Status(t.Context()); r.Node.State != "running" || len(starter.living()) != 1 {
+					t.Errorf("%s with %d workers after the store has answered", r.Node.State, len(starter.living()))
+				}
+				must(t, n.stop())
+			})
+		})
 	}
 }

@@ -104,7 +104,7 @@ func (d *Daemon) state() (state, reason string) {
 		return "failed", fault.Text(d.failed)
 	case d.stopping:
 		return "stopping", ""
-	case d.store == nil || !d.known:
+	case !d.store.reached() || !d.known:
 		return "starting", d.lastRead.err
 	case d.intent.State == cms.Pause:
 		return "paused", "by " + d.intent.Who
@@ -247,7 +247,7 @@ func (d *Daemon) Ready() error {
 		return errors.New("the node is stopping")
 	case d.lastRead.err != "":
 		return fmt.Errorf("the coordination store: %s", d.lastRead.err)
-	case d.store == nil || !d.known || d.lastRead.migration == nil:
+	case !d.store.reached() || !d.known || d.lastRead.migration == nil:
 		return errors.New("the coordination store was not read yet")
 	}
 	if state, why := d.state(); state == "failed" {

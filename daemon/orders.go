@@ -28,7 +28,7 @@ const (
 // does not live; fault.ErrRejected if a newer order is in force; fault.ErrUnavailable if the store does not answer.
 func (d *Daemon) Order(ctx context.Context, o status.Order) (status.Order, error) {
 	o.State = status.OrderRefused
-	store, err := d.reached()
+	store, err := d.store.coordinator()
 	if err != nil {
 		return o, err
 	}
@@ -52,15 +52,6 @@ func (d *Daemon) Order(ctx context.Context, o status.Order) (status.Order, error
 	result := status.OrderOf(stored, status.OrderInForce)
 	result.NotFollowing = d.waitForFollowers(ctx, stored.Sequence)
 	return result, nil
-}
-
-// reached returns the store, or fault.ErrUnavailable before it was reached.
-func (d *Daemon) reached() (*cms.Coordinator, error) {
-	store := d.coordinator()
-	if store == nil {
-		return nil, fmt.Errorf("the coordination store was not reached yet: %w", fault.ErrUnavailable)
-	}
-	return store, nil
 }
 
 // checkNodes returns fault.ErrConfig if a node to drain does not live. Without gossip every name is accepted.
@@ -134,7 +125,7 @@ func (d *Daemon) followed() int64 {
 
 // Orders reads the orders in the store, newest first, or the one with an id.
 func (d *Daemon) Orders(ctx context.Context, id string) ([]status.Order, error) {
-	store, err := d.reached()
+	store, err := d.store.coordinator()
 	if err != nil {
 		return nil, err
 	}

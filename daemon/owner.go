@@ -134,9 +134,9 @@ func (d *Daemon) reclaimOnce(ctx context.Context) (left bool, err error) {
 	if err != nil || len(names) == 0 {
 		return false, err
 	}
-	store := d.coordinator()
-	if store == nil {
-		return true, nil
+	store, err := d.store.coordinator()
+	if err != nil {
+		return true, nil // it is asked again
 	}
 	for _, name := range names {
 		alive, err := d.conf.Owner.free(name, func(holder string) error {

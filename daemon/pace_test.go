@@ -72,7 +72,8 @@ func paceTold(w *fakeWorker) (p Pace) {
 func TestAFixedNumberOfWorkersSlowsDownWhenOthersAreRefused(t *testing.T) {
 	f, starter := &neighbours{count: 1}, &fakeStarter{stopped: handsOff}
 	d := New(Config{Workers: 1, Fleet: f, Starter: starter, Log: discard()})
-	d.store, d.known, d.intent = &cms.Coordinator{}, true, cms.Intent{State: cms.Run}
+	d.store.set(&cms.Coordinator{})
+	d.known, d.intent = true, cms.Intent{State: cms.Run}
 	now := time.Now()
 	d.reconcile(now)
 	w := starter.living()[0]

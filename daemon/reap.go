@@ -21,10 +21,13 @@ const (
 // checkLease checks in the background whether the lease of a worker is over by the store's clock, and stops
 // the worker if it is: it should have stopped by itself before.
 func (d *Daemon) checkLease(s *slot, w Worker, l Lease, late time.Duration) {
-	store := d.store
 	d.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), storeQueryTimeout)
-		over, err := leaseOverSince(ctx, store, l)
+		store, err := d.store.coordinator()
+		var over string
+		if err == nil {
+			over, err = leaseOverSince(ctx, store, l)
+		}
 		cancel()
 		if over != "" {
 			over = leaseOver + ": " + over
@@ -47,8 +50,8 @@ func (d *Daemon) checkLease(s *slot, w Worker, l Lease, late time.Duration) {
 
 // release releases the lease of a dead worker in the background, with retries until releaseTimeout.
 func (d *Daemon) release(holder string, l *Lease, cause cms.Cause) {
-	store := d.store
-	if store == nil || holder == "" && l == nil {
+	store, err := d.store.coordinator()
+	if err != nil || holder == "" && l == nil {
 		return
 	}
 	d.background.Go(func() {

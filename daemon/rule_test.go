@@ -282,7 +282,8 @@ func ruledNode(s *shelf, f *neighbours) *Daemon {
 	sched.SetPosition(schedule.NodePosition{Nodes: 1, Workers: 1})
 	d := New(Config{Name: "n1", MaxRate: ruleRate, MaxWorkers: ruleWorkers, Fleet: f, Peers: f, Scheduler: sched, Position: sched.Position, Log: discard()})
 	d.auto = autoscale{max: ruleWorkers, n: ruleWorkers}
-	d.store, d.known, d.intent = s.Coordinator, true, cms.Intent{State: cms.Run}
+	d.store.set(s.Coordinator)
+	d.known, d.intent = true, cms.Intent{State: cms.Run}
 	d.lastRead.migration = &progress.Migration{Totals: progress.Counts{Items: 6, ItemsOpen: 3, Bytes: 1 << 40, BytesDone: 1 << 30}}
 	return d
 }

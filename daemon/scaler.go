@@ -92,7 +92,7 @@ func (d *Daemon) reconcile(now time.Time) {
 
 // wantedWorkers returns how many workers should run now.
 func (d *Daemon) wantedWorkers(now time.Time) int {
-	if d.conf.Workers < 0 || d.stopping || d.failed != nil || d.store == nil || !d.known || d.done || d.intent.State != cms.Run || d.intent.Drains(d.conf.Name) {
+	if d.conf.Workers < 0 || d.stopping || d.failed != nil || !d.store.reached() || !d.known || d.done || d.intent.State != cms.Run || d.intent.Drains(d.conf.Name) {
 		return 0
 	}
 	n := d.conf.Workers

@@ -35,7 +35,7 @@ func (d *Daemon) readLoop(ctx context.Context) {
 
 // readMore reads events and rejected documents, less often than it is called.
 func (d *Daemon) readMore(ctx context.Context) {
-	d.events.read(ctx, d.coordinator(), d.position().Interval(eventsEvery, schedule.EventRate))
+	d.events.read(ctx, &d.store, d.position().Interval(eventsEvery, schedule.EventRate))
 	d.readRefused(ctx)
 }
 
@@ -57,19 +57,19 @@ func (d *Daemon) readStoreSoon() { trySend(d.readNow) }
 func (d *Daemon) readStore(ctx context.Context) {
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	err := d.connect(rctx)
+	store, err := d.connect(rctx)
 	var m *progress.Migration
 	var items []status.Item
 	var reading *progress.Reading
 	if err == nil {
-		reading, err = status.ReadStore(rctx, d.coordinator())
+		reading, err = status.ReadStore(rctx, store)
 	}
 	if err == nil {
 		m, items, err = status.Sum(reading)
 	}
 	var machines *status.Machines
 	if err == nil && d.conf.Scales {
-		machines, err = readMachines(rctx, d.coordinator().Store())
+		machines, err = readMachines(rctx, store.Store())
 	}
 	if ctx.Err() != nil {
 		return
@@ -121,12 +121,13 @@ func busyItems(items []status.Item) map[string]bool {
 // reportExpired stores an event, once for the fleet, for each lease that is over and that no worker has taken: its worker is dead,
 // cut off from the store, or hangs, and nothing freed the lease.
 func (d *Daemon) reportExpired(ctx context.Context) {
-	d.mu.Lock()
-	store, items, offset := d.store, d.lastRead.items, d.lastRead.offset
-	d.mu.Unlock()
-	if store == nil {
+	store, err := d.store.coordinator()
+	if err != nil {
 		return
 	}
+	d.mu.Lock()
+	items, offset := d.lastRead.items, d.lastRead.offset
+	d.mu.Unlock()
 	now := time.Now().Add(offset)
 	for _, x := range items {
 		key := x.ID + " " + x.Holder
@@ -157,16 +158,19 @@ const (
 
 // readRefused reads the recorded rejected documents, if more documents have failed since the last read.
 func (d *Daemon) readRefused(ctx context.Context) {
+	store, err := d.store.coordinator()
+	if err != nil {
+		return
+	}
 	d.mu.Lock()
-	store, m, was := d.store, d.shown().migration, d.refused
+	m, was := d.shown().migration, d.refused
 	d.mu.Unlock()
-	if store == nil || m == nil || m.Totals.Failed == was.failed || time.Now().Before(was.due) {
+	if m == nil || m.Totals.Failed == was.failed || time.Now().Before(was.due) {
 		return
 	}
 	rctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	is := refusals{failed: m.Totals.Failed, due: time.Now().Add(d.position().Interval(eventsEvery, schedule.EventRate))}
-	var err error
 	if is.documents, err = status.ReadRefused(rctx, store); err != nil {
 		d.log.Debug("rejected_documents_read_failed", "error", err)
 		is.failed, is.documents = was.failed, was.documents
@@ -180,7 +184,8 @@ func (d *Daemon) readRefused(ctx context.Context) {
 func (d *Daemon) intentLoop(ctx context.Context) {
 	warned := false
 	for ctx.Err() == nil {
-		if store := d.coordinator(); store != nil {
+		store, err := d.store.coordinator()
+		if err == nil {
 			begin := time.Now()
 			rctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 			i, err := store.Intent(rctx)
@@ -200,7 +205,7 @@ func (d *Daemon) intentLoop(ctx context.Context) {
 			}
 		}
 		pause := d.conf.IntentInterval
-		if d.coordinator() == nil {
+		if err != nil {
 			pause = min(pause, 100*time.Millisecond)
 		}
 		if !wait(ctx, d.position().Interval(pause, schedule.IntentRate), d.readIntentNow) {

@@ -1,0 +1,29 @@
+package daemon
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+)
+
+// connection holds the coordination store once it was reached. Every use of the store passes through coordinator, so that none can
+// forget that a node may run for hours before the store answers for the first time.
+type connection struct {
+	to atomic.Pointer[cms.Coordinator]
+}
+
+// coordinator returns the store, or fault.ErrUnavailable before it was reached.
+func (c *connection) coordinator() (*cms.Coordinator, error) {
+	if store := c.to.Load(); store != nil {
+		return store, nil
+	}
+	return nil, fmt.Errorf("the coordination store was not reached yet: %w", fault.ErrUnavailable)
+}
+
+// reached reports whether coordinator returns the store.
+func (c *connection) reached() bool { return c.to.Load() != nil }
+
+// set is called once, when the store was reached.
+func (c *connection) set(store *cms.Coordinator) { c.to.Store(store) }
