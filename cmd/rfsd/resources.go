@@ -57,15 +57,6 @@ func (in *resources) limits(ctx context.Context, o options, client *target.Clien
 	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: o.guard.gate(ctx, client, in.bucket, log), MaxLatency: o.maxLatency}
 }
 
-// bounds divide what is sent over the slots of a process.
-type bounds struct {
-	*throttle.Flow
-	slots int
-}
-
-// InFlight returns how many bodies a slot may have under way.
-func (b bounds) InFlight() int { return (b.Requests() + b.slots - 1) / b.slots }
-
 // sample is what the worker did so far.
 func (in *resources) sample(s *worker.Session, blobs *repo.Counting) metrics.Sample {
 	sum := in.counters.Sample()

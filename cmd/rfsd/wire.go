@@ -93,15 +93,16 @@ func newHolder() string {
 // bulkOptions bounds the bodies of one slot, so that all slots together keep to --max-connections.
 // client reads documents that the target has already; nil where there is no cluster.
 func bulkOptions(o options, in *resources, client *target.Client) bulk.Options {
+	recovery := &bulk.Recovery{}
 	b := bulk.Options{
 		Existing: o.existing,
 		MaxBytes: o.bulkBytes, MaxDocs: o.bulkDocs,
 		MaxInFlight:  max(1, (o.connections+o.slots-1)/o.slots),
 		Breaker:      bulk.NewBreaker(o.maxFailed),
 		Pool:         &bulk.Pool{},
-		Recovery:     &bulk.Recovery{},
+		Recovery:     recovery,
 		StallTimeout: o.unavailable,
-		Bounds:       bounds{in.flow, max(1, o.slots)},
+		Bounds:       bulk.Share{Requests: in.flow, Slots: o.slots, Recovery: recovery},
 	}
 	if client != nil {
 		b.Finder = client

@@ -138,6 +138,9 @@ func (b *batch) indexOf(name []byte) int {
 	return len(b.indices) - 1
 }
 
+// indexName returns the name of the index of an item.
+func (b *batch) indexName(it item) []byte { return b.indices[it.indexOf()].name }
+
 // compact moves the items at the given positions together, to the start of the first item, so that they are
 // one contiguous body. Positions are ascending.
 func (b *batch) compact(items []item, keep []int) []item {

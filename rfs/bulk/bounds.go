@@ -8,6 +8,26 @@ type Bounds interface {
 	InFlight() int // bodies under way at the same time; one is always allowed
 }
 
+// Requests are how long the requests of a process are at present, and how many are under way at the same time.
+type Requests interface {
+	Bytes() int
+	Requests() int
+}
+
+// Share divides the requests of a process over its slots. What those leave whose bodies wait for their next try is for the others.
+type Share struct {
+	Requests
+
+	Slots    int
+	Recovery *Recovery // of the Loaders of all slots
+}
+
+// InFlight returns how many bodies a slot may have under way.
+func (s Share) InFlight() int {
+	slots := max(1, s.Slots-s.Recovery.Waiting())
+	return (s.Requests.Requests() + slots - 1) / slots
+}
+
 // maxBytes returns how long a body may be at present.
 func (l *Loader) maxBytes() int {
 	if l.opts.Bounds == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Backoff between attempts: full jitter up to a ceiling that doubles, or until the target accepts a request of the process.
+// Backoff between attempts: full jitter up to a ceiling that doubles, or until the target accepts a request; see Recovery.
 const (
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second
@@ -76,7 +76,7 @@ func (l *Loader) deliver(b *batch, items []item, before int64) error {
 		if mayHaveArrived(res, err) {
 			before++
 		}
-		if err := l.backOff(&since, try, res.RetryAfter, cause); err != nil {
+		if err := l.backOff(&since, string(b.indexName(items[0])), try, res.RetryAfter, cause); err != nil {
 			return err
 		}
 	}
@@ -110,13 +110,30 @@ func (l *Loader) request(b *batch, items []item, again bool) (Result, error) {
 	l.total.add(c)
 	l.mu.Unlock()
 	res, err := l.opts.Sender.Send(l.ctx, b.body[items[0].start:items[len(items)-1].end], len(items))
-	if load = loadOf(res, err); load == accepted {
-		l.opts.Recovery.accepted()
+	if load = loadOf(res, err); err == nil {
+		l.accepted(b, items, res)
 	}
 	if err != nil && l.ctx.Err() != nil {
 		return res, errStopped
 	}
 	return res, err
+}
+
+// accepted reports to the Recovery of which indices nothing was refused for the load of the target.
+func (l *Loader) accepted(b *batch, items []item, res Result) {
+	const unseen, taken, refused = 0, 1, 2
+	seen := make([]uint8, len(b.indices))
+	for _, r := range res.Refused {
+		if r.overload() && r.Pos >= 0 && r.Pos < len(items) {
+			seen[items[r.Pos].indexOf()] = refused
+		}
+	}
+	for _, it := range items {
+		if n := it.indexOf(); seen[n] == unseen {
+			seen[n] = taken
+			l.opts.Recovery.accepted(string(b.indices[n].name))
+		}
+	}
 }
 
 // Overloaded reports whether an answer means that the target has more load than it can bear: 429, 503 or none in time.
@@ -131,7 +148,7 @@ func loadOf(res Result, err error) outcome {
 		return neutral
 	}
 	for _, r := range res.Refused {
-		if r.Status == 429 || r.Status == 503 {
+		if r.overload() {
 			return overloaded
 		}
 	}
@@ -171,7 +188,7 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 				b.keep(items[r.Pos])
 			}
 		case concernsIndex(r):
-			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indices[items[r.Pos].indexOf()].name, r.Status, r.Type, r.Reason, ErrIndexBlocked)
+			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indexName(items[r.Pos]), r.Status, r.Type, r.Reason, ErrIndexBlocked)
 		default:
 			reason := doc.Reason(cmp.Or(r.Type, fmt.Sprintf("status_%d", r.Status)))
 			if err := b.fail(items[r.Pos], l.opts.Shard, r.Status, reason, r.Reason); err != nil {
@@ -208,17 +225,20 @@ func concernsIndex(r Refusal) bool {
 	return r.Status == 401 || r.Status == 403
 }
 
-// backOff waits before the next attempt. It returns cause if the target has accepted nothing for StallTimeout.
-func (l *Loader) backOff(since *time.Time, try int, atLeast time.Duration, cause error) error {
+// backOff waits before the next attempt with documents of an index, at most until StallTimeout. It returns cause if the target has
+// accepted nothing for so long.
+func (l *Loader) backOff(since *time.Time, index string, try int, atLeast time.Duration, cause error) error {
 	now := l.opts.Now()
 	if since.IsZero() {
 		*since = now
 	}
-	if now.Sub(*since) >= l.opts.StallTimeout {
+	left := l.opts.StallTimeout - now.Sub(*since)
+	if left <= 0 {
 		return fmt.Errorf("gave up after %v: %w", now.Sub(*since).Round(time.Second), cause)
 	}
 	ceiling := time.Duration(math.Min(float64(minBackoff)*math.Pow(2, float64(try)), float64(maxBackoff)))
-	if l.opts.Recovery.wait(l.dispatchCtx, l.opts.Pause, time.Duration(l.opts.Jitter()*float64(ceiling)), atLeast) != nil {
+	d := time.Duration(l.opts.Jitter() * float64(ceiling))
+	if l.opts.Recovery.wait(l.dispatchCtx, l, index, min(d, left), min(atLeast, left)) != nil {
 		return errStopped
 	}
 	return nil

@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -9,57 +10,117 @@ import (
 // maxProbeBackoff is the longest pause of one of those that wait at the same time, so that the end of an outage is noticed.
 const maxProbeBackoff = 3 * time.Second
 
-// Recovery ends the pauses of the Loaders of a process when the target accepts a request again. While all are refused, one
-// of them tries more often than the others. It is safe for concurrent use; the zero value is ready.
+// Recovery ends the pauses of the Loaders of a process when the target accepts requests again. Pauses belong to the index that was
+// refused: an accepted request ends all pauses of its own index. For each other index that is refused it lets one request try
+// early, once: if that is refused as well, the index is overloaded by itself, and what the target accepts elsewhere is no news for
+// it. While all indices are refused, one request of the process tries more often than the others. It is safe for concurrent use;
+// the zero value is ready.
 type Recovery struct {
 	mu      sync.Mutex
-	waiting map[*waiter]struct{}
-	probing bool // one of them makes short pauses
+	indices map[string]*refusedIndex // refused since their last accepted request
+	probing bool                     // one of the indices that are not refused by themselves makes short pauses
 }
 
-type waiter struct{ wake context.CancelFunc }
+// refusedIndex is an index of which no request was accepted since one was refused.
+type refusedIndex struct {
+	waiting []*waiter // the one that waits longest first
+	tried   bool      // one waiter was woken because another index was accepted
+	alone   bool      // it was refused after that, too
+	probing bool      // with alone: one of its waiters makes short pauses
+}
 
-// accepted ends all pauses.
-func (r *Recovery) accepted() {
+type waiter struct {
+	loader   *Loader
+	wake     context.CancelFunc // ends the pause, but for what the target asked for
+	accepted context.CancelFunc // ends the whole pause
+}
+
+// accepted notes that a request of an index was accepted.
+func (r *Recovery) accepted(index string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for w := range r.waiting {
-		w.wake()
+	if x := r.indices[index]; x != nil {
+		delete(r.indices, index)
+		for _, w := range x.waiting {
+			w.accepted()
+		}
+	}
+	for _, x := range r.indices {
+		if !x.tried && len(x.waiting) > 0 {
+			x.tried = true
+			x.waiting[0].wake()
+		}
 	}
 }
 
-// wait pauses for d, or until the target accepts a request; in any case for atLeast, which the target asked for.
-func (r *Recovery) wait(ctx context.Context, pause func(context.Context, time.Duration) error, d, atLeast time.Duration) error {
-	asleep, wake := context.WithCancel(ctx)
-	defer wake()
-	w := &waiter{wake}
+// Waiting returns how many Loaders have a body that waits for its next try.
+func (r *Recovery) Waiting() int {
 	r.mu.Lock()
-	if r.waiting == nil {
-		r.waiting = map[*waiter]struct{}{}
-	}
-	r.waiting[w] = struct{}{}
-	probes := !r.probing
-	if probes {
-		r.probing, d = true, min(d, maxProbeBackoff)
-	}
-	r.mu.Unlock()
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.waiting, w)
-		if probes {
-			r.probing = false
+	defer r.mu.Unlock()
+	loaders := map[*Loader]struct{}{}
+	for _, x := range r.indices {
+		for _, w := range x.waiting {
+			loaders[w.loader] = struct{}{}
 		}
-	}()
+	}
+	return len(loaders)
+}
+
+// wait blocks for d, or until the target accepts a request; for at least as long as the target asked for, unless it accepts a
+// request of the same index before. It returns the error of a ctx that is done first.
+func (r *Recovery) wait(ctx context.Context, l *Loader, index string, d, atLeast time.Duration) error {
+	asked, accepted := context.WithCancel(ctx)
+	defer accepted()
+	asleep, wake := context.WithCancel(asked)
+	defer wake()
+	probes, leave := r.enter(index, &waiter{l, wake, accepted})
+	defer leave()
+	if probes {
+		d = min(d, maxProbeBackoff)
+	}
 	if atLeast > 0 {
-		if err := pause(ctx, atLeast); err != nil {
-			return err
+		if err := l.opts.Pause(asked, atLeast); err != nil {
+			return ctx.Err()
 		}
 	}
 	if d > atLeast && asleep.Err() == nil {
-		if err := pause(asleep, d-atLeast); err != nil && ctx.Err() != nil {
-			return err
+		if err := l.opts.Pause(asleep, d-atLeast); err != nil {
+			return ctx.Err()
 		}
 	}
 	return ctx.Err()
+}
+
+// enter adds a waiter of an index, and reports whether it is the one with short pauses. leave has to follow.
+func (r *Recovery) enter(index string, w *waiter) (probes bool, leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.indices == nil {
+		r.indices = map[string]*refusedIndex{}
+	}
+	x := r.indices[index]
+	if x == nil {
+		x = &refusedIndex{}
+		r.indices[index] = x
+	}
+	x.alone = x.tried
+	x.waiting = append(x.waiting, w)
+	probing := &r.probing
+	if x.alone {
+		probing = &x.probing
+	}
+	probes = !*probing
+	if probes {
+		*probing = true
+	}
+	return probes, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if i := slices.Index(x.waiting, w); i >= 0 {
+			x.waiting = slices.Delete(x.waiting, i, i+1)
+		}
+		if probes {
+			*probing = false
+		}
+	}
 }

@@ -74,22 +74,3 @@ func TestTheFullRateIsBackSoonAfterAnOutage(t *testing.T) {
 		}
 	}
 }
-
-// TestWhatTheTargetAskedForIsWaited: a request that is accepted does not shorten a Retry-After.
-func TestWhatTheTargetAskedForIsWaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &Recovery{}
-		begin := time.Now()
-		var all sync.WaitGroup
-		for _, c := range []struct{ d, atLeast, took time.Duration }{{20 * time.Second, 0, 2 * time.Second}, {20 * time.Second, 8 * time.Second, 8 * time.Second}, {time.Second, 4 * time.Second, 4 * time.Second}} {
-			all.Go(func() {
-				if err := r.wait(t.Context(), pause, c.d, c.atLeast); err != nil || time.Since(begin) != c.took {
-					t.Errorf("%v, at least %v: waited %v, %v", c.d, c.atLeast, time.Since(begin), err)
-				}
-			})
-		}
-		time.Sleep(2 * time.Second)
-		r.accepted()
-		all.Wait()
-	})
-}

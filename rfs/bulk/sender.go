@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -23,7 +24,7 @@ type Result struct {
 	Replaced []Replacement
 	// NoneTaken states, with an error, that the target refused the request as a whole: nothing of it arrived.
 	NoneTaken bool
-	// RetryAfter is the pause that the target requested; 0 without one.
+	// RetryAfter is the pause that the target requested, at most a minute; 0 without one.
 	RetryAfter time.Duration
 }
 
@@ -48,5 +49,19 @@ func (r Refusal) Retryable() bool {
 	return r.Status == 429 || r.Status >= 500 && r.Type != "fail_processor_exception"
 }
 
+// overload reports whether the target refuses the item for its load.
+func (r Refusal) overload() bool { return r.Status == 429 || r.Status == 503 }
+
 // ErrTooLarge means that the request is too large for the target (HTTP 413).
 var ErrTooLarge = errors.New("request too large for the target")
+
+// FirstIndex returns the target index of the first document of a body, as it stands in the action line; nil if none is named. It is
+// a part of body.
+func FirstIndex(body []byte) []byte {
+	line, _, _ := bytes.Cut(body, []byte{'\n'})
+	_, name, _ := bytes.Cut(line, []byte(`":{"_index":"`))
+	if end := bytes.IndexByte(name, '"'); end > 0 {
+		return name[:end]
+	}
+	return nil
+}

@@ -46,9 +46,6 @@ type retrier struct {
 	contended bool // many processes use the store
 }
 
-// retryAfter is implemented by errors that carry the pause the other side asked for.
-type retryAfter interface{ RetryAfter() time.Duration }
-
 func (r retrier) do(ctx context.Context, b budget, f func(context.Context) error) error {
 	pause, pauses, rest := b.first, b.tries-1, time.Duration(0) // the next pause, how many are left, and what is left of this one
 	begin := r.clock.Read().Mono
@@ -69,10 +66,6 @@ func (r retrier) do(ctx context.Context, b budget, f func(context.Context) error
 		d := rest
 		if !r.contended {
 			d = min(d, maxUnasked)
-		}
-		var asked retryAfter
-		if errors.As(err, &asked) {
-			d = max(d, min(asked.RetryAfter(), time.Minute))
 		}
 		if b.bounded && d >= b.until.left(r.clock.Read()) {
 			return fmt.Errorf("no time for another try: %w", err)

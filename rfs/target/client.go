@@ -272,14 +272,17 @@ func awsErrorMessage(answer []byte) (kind, reason string) {
 	return fault.ErrorMessage(answer)
 }
 
-// retryAfter reads the header of that name: seconds or a date.
+// maxRetryAfter is the longest pause that is granted to a target: balancers ask for an hour during an outage of seconds.
+const maxRetryAfter = time.Minute
+
+// retryAfter returns the pause of the header of that name, seconds or a date; at most maxRetryAfter.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := h.Get("Retry-After")
 	if s, err := strconv.Atoi(v); err == nil && s > 0 {
-		return time.Duration(min(s, 3600)) * time.Second
+		return min(time.Duration(min(s, 3600))*time.Second, maxRetryAfter)
 	}
 	if at, err := http.ParseTime(v); err == nil && at.After(now) {
-		return min(at.Sub(now), time.Hour)
+		return min(at.Sub(now), maxRetryAfter)
 	}
 	return 0
 }

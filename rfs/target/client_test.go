@@ -85,6 +85,8 @@ func TestEveryAnswerToABulkRequestFallsIntoOneCategory(t *testing.T) {
 		{"a page of a proxy", 200, "<html>hello</html>", nil, fault.ErrUnavailable, 0, "no bulk answer"},
 		{"too large", 413, "", nil, bulk.ErrTooLarge, 0, "413"},
 		{"too many", 429, `{"error":{"type":"rejected_execution_exception","reason":"queue full"},"status":429}`, []string{"Retry-After", "7"}, fault.ErrUnavailable, 7 * time.Second, "queue full"},
+		{"a balancer that asks for an hour", 503, "", []string{"Retry-After", "3600"}, fault.ErrUnavailable, time.Minute, "503"},
+		{"a balancer that names a day in 2100", 503, "", []string{"Retry-After", "Fri, 01 Jan 2100 00:00:00 GMT"}, fault.ErrUnavailable, time.Minute, "503"},
 		{"bad gateway", 502, "bad gateway", nil, fault.ErrUnavailable, 0, "bad gateway"},
 		{"unavailable", 503, "", nil, fault.ErrUnavailable, 0, "503"},
 		{"gateway timeout", 504, "", nil, fault.ErrUnavailable, 0, "504"},

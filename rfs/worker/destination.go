@@ -54,6 +54,7 @@ type limiter struct {
 	Limits
 	next    bulk.Sender
 	latency *throttle.Latency // nil: the load is never lowered
+	busy    throttle.Overloads
 
 	mu      sync.Mutex
 	used    int
@@ -179,12 +180,13 @@ func (l *limiter) send(ctx context.Context, body []byte, n int, mayStart func() 
 		end = l.Flow.Begin()
 	}
 	res, err := l.next.Send(ctx, body, n)
-	if overloaded := bulk.Overloaded(res, err); end != nil {
-		taken := len(body)
-		if err != nil {
+	if end != nil {
+		taken, overloaded := len(body), bulk.Overloaded(res, err)
+		if err != nil || overloaded {
 			taken = 0
 		}
-		end(taken, overloaded)
+		// One index that is overloaded beside others is left to the pauses of its own requests.
+		end(taken, l.busy.Note(string(bulk.FirstIndex(body)), overloaded))
 	}
 	return res, errors.Join(err, answered(ctx))
 }

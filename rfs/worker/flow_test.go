@@ -43,14 +43,6 @@ func (c *cappedTarget) Send(_ context.Context, _ []byte, n int) (bulk.Result, er
 	return bulk.Result{}, nil
 }
 
-// slotBounds divide a flow over slots.
-type slotBounds struct {
-	*throttle.Flow
-	slots int
-}
-
-func (b slotBounds) InFlight() int { return (b.Requests() + b.slots - 1) / b.slots }
-
 // TestTheFlowOfAProcess: the requests of all slots grow to what the target takes at once and stay there, and 5 s after 60 s of
 // refusals the rate of before is back.
 func TestTheFlowOfAProcess(t *testing.T) {
@@ -69,7 +61,7 @@ func TestTheFlowOfAProcess(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				l := bulk.New(bulk.Options{Sender: out, Recorder: noFailures{}, MaxDocs: 1, MaxInFlight: most / slots, Bounds: slotBounds{flow, slots}, Recovery: recovery})
+				l := bulk.New(bulk.Options{Sender: out, Recorder: noFailures{}, MaxDocs: 1, MaxInFlight: most / slots, Bounds: bulk.Share{Requests: flow, Slots: slots, Recovery: recovery}, Recovery: recovery})
 				defer l.Abort()
 				for n := int64(0); ctx.Err() == nil; n++ {
 					_ = l.Add(ctx, &doc.Document{Index: []byte("i"), ID: fmt.Appendf(nil, "%d-%d", slot, n), Source: []byte("{}"), Ordinal: n})
@@ -102,4 +94,71 @@ func TestTheFlowOfAProcess(t *testing.T) {
 		stop()
 		all.Wait()
 	})
+}
+
+// hotTarget answers each request after 100 ms, most at the same time, and refuses those of the index h.
+type hotTarget struct {
+	cappedTarget
+	hot atomic.Int64
+}
+
+func (c *hotTarget) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
+	if string(bulk.FirstIndex(body)) != "h" {
+		return c.cappedTarget.Send(ctx, body, n)
+	}
+	c.hot.Add(1)
+	time.Sleep(10 * time.Millisecond)
+	var all []bulk.Refusal
+	for i := range n {
+		all = append(all, bulk.Refusal{Pos: i, Status: 429})
+	}
+	return bulk.Result{Refused: all}, nil
+}
+
+// TestToCluster_OverloadOfOneIndex: slots of a healthy index are as fast beside one whose index is overloaded as alone.
+func TestToCluster_OverloadOfOneIndex(t *testing.T) {
+	const slots, most, each = 4, 16, 4
+	run := func(slots int, hot bool) (taken, refused int64) {
+		synctest.Test(t, func(t *testing.T) {
+			to := &hotTarget{cappedTarget: cappedTarget{most: most}}
+			flow := throttle.NewFlow(most, 5<<20)
+			cluster := ToCluster(to, Limits{Connections: most, Flow: flow})
+			recovery := &bulk.Recovery{}
+			ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer stop()
+			var all sync.WaitGroup
+			for slot := range slots {
+				index := []byte("a")
+				if hot && slot == 0 {
+					index = []byte("h")
+				}
+				all.Go(func() {
+					out, err := cluster.Open(ctx, cms.ItemID{}, func() error { return nil })
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					l := bulk.New(bulk.Options{
+						Sender: out, Recorder: noFailures{}, MaxDocs: 1, MaxInFlight: each, Recovery: recovery, StallTimeout: time.Hour,
+						Bounds: bulk.Share{Requests: flow, Slots: slots, Recovery: recovery},
+					})
+					defer l.Abort()
+					for n := int64(0); ctx.Err() == nil; n++ {
+						_ = l.Add(ctx, &doc.Document{Index: index, ID: fmt.Appendf(nil, "%d-%d", slot, n), Source: []byte("{}"), Ordinal: n})
+					}
+				})
+			}
+			all.Wait()
+			taken, refused = to.taken.Load(), to.hot.Load()
+		})
+		return taken, refused
+	}
+	alone, _ := run(slots-1, false)
+	beside, refused := run(slots, true)
+	if beside < alone*9/10 {
+		t.Errorf("%d requests were taken beside an overloaded index, %d without it", beside, alone)
+	}
+	if refused > 300 {
+		t.Errorf("%d requests to the overloaded index in 3 minutes", refused)
+	}
 }
