@@ -163,6 +163,10 @@ func runConsume(ctx context.Context, o consumeOptions) error {
 	account, err := h.Run(ctx)
 	stopShowing()
 	r := &consumeReport{Account: account, Idle: len(account.Plan.Idle()), Session: o.session, Seconds: time.Since(begin).Seconds(), OwnMessages: h.Own().Documents, failedDir: o.failedDir}
+	if err == nil {
+		r.Redriven, err = deliveredLater(context.WithoutCancel(ctx), h.kept, r.Counts.Failed) // an end that was asked for has its account, too
+		r.Counts.Failed, r.Counts.Indexed = r.Counts.Failed-r.Redriven, r.Counts.Indexed+r.Redriven
+	}
 	return r.conclude(o, errors.Join(err, h.close()))
 }
 
@@ -171,7 +175,8 @@ type consumeReport struct {
 	consume.Account
 	Idle        int       `json:"idle_nodes"`
 	Session     string    `json:"session"`
-	OwnMessages int64     `json:"own_messages"` // read by this process, also those that were sent again
+	OwnMessages int64     `json:"own_messages"`       // read by this process, also those that were sent again
+	Redriven    int64     `json:"redriven,omitempty"` // of the indexed messages: they failed first, and rfsd redrive has delivered them
 	Seconds     float64   `json:"seconds"`
 	ExitCode    exit.Code `json:"exit_code"`
 	Error       string    `json:"error,omitempty"`
@@ -199,6 +204,9 @@ func (r *consumeReport) writeText(w io.Writer) {
 		if p.FailedItem() {
 			fmt.Fprintf(w, "given up: partition %d at offset %d: %s\n", p.Number, p.Watermark, p.Failure)
 		}
+	}
+	if r.Redriven > 0 {
+		fmt.Fprintf(w, "%d messages did not arrive when they were sent; rfsd redrive has delivered %d of them\n", c.Failed+r.Redriven, r.Redriven)
 	}
 	if c.Failed > 0 {
 		fmt.Fprintf(w, "%d messages did not arrive; each process keeps its own with their reasons (this one in %s)\n", c.Failed, r.failedDir)

@@ -80,6 +80,10 @@ func runImport(ctx context.Context, o importOptions) error {
 	status, err := h.Run(ctx)
 	stopShowing()
 	r := &importReport{Status: status, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}
+	if err == nil {
+		r.Redriven, err = deliveredLater(ctx, h.kept, r.Failed)
+		r.Failed, r.Indexed = r.Failed-r.Redriven, r.Indexed+r.Redriven
+	}
 	own := h.Own()
 	r.OwnDocuments, r.OwnWindows = own.Documents, own.Windows
 	return r.conclude(o, errors.Join(err, h.close()))
@@ -93,6 +97,7 @@ type importReport struct {
 	importer.Status
 	OwnDocuments int64     `json:"own_documents"` // read by this process, also in windows that it lost
 	OwnWindows   int64     `json:"own_windows"`
+	Redriven     int64     `json:"redriven,omitempty"` // of the indexed documents: they failed first, and rfsd redrive has delivered them
 	Seconds      float64   `json:"seconds"`
 	ExitCode     exit.Code `json:"exit_code"`
 	Error        string    `json:"error,omitempty"`
@@ -124,6 +129,9 @@ func (r *importReport) writeText(w io.Writer) {
 	fmt.Fprintf(w, "documents %d: indexed %d, kept %d, failed %d, filtered %d; %s\n", r.Documents, r.Indexed, r.Kept, r.Failed, r.Filtered, progress.Bytes(r.Bytes))
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "given up: %s, bytes %d to %d: %s\n", p.File, p.From, p.To, p.Reason)
+	}
+	if r.Redriven > 0 {
+		fmt.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Failed+r.Redriven, r.Redriven)
 	}
 	if r.Failed > 0 {
 		fmt.Fprintf(w, "%d documents did not arrive; each process keeps its own with their reasons (this one in %s)\n", r.Failed, r.FailedDir)

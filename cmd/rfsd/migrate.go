@@ -151,12 +151,6 @@ func migrate(ctx context.Context, o options) error {
 	r.RepositoryReads, r.RepositoryBytes = counted.Totals()
 	p := m.Runner.Meter.Read(time.Now())
 	r.Resent, r.Retries, r.ItemsRun = p.Resent, p.Retries, p.Items
-	if r.ItemsRun == 0 && err == nil && sum.Totals.Failed > 0 {
-		if left, err := accountOfFailures(ctx, o); err == nil {
-			n := left.Len()
-			r.FailedLeft = &n
-		}
-	}
 	if o.verify && err == nil && sum.Complete {
 		o.snapshot = sum.Snapshot
 		r.Verification, err = (&comparison{options: o, ask: wholeTarget, reuse: true, memory: in.memory, log: log, screen: screen}).snapshot(ctx, counted)

@@ -45,9 +45,6 @@ type report struct {
 	Cluster         bool      `json:"-"` // documents went to a cluster
 	DryRun          bool      `json:"-"` // documents went nowhere
 	Error           string    `json:"error,omitempty"`
-	// FailedLeft is how many of the failed documents the files still hold, after rfsd redrive; nil when this run sent something, or
-	// the files cannot be read.
-	FailedLeft *int `json:"failed_left,omitempty"`
 	// Verification is the comparison of --verify; nil without it.
 	Verification *verify.Report `json:"verification,omitempty"`
 	// Trial is what a trial run has found; nil in any other.
@@ -197,10 +194,11 @@ func (r *report) writeProblems(w io.Writer) {
 
 // writeDocuments prints what became of documents that did not arrive as they were, at once.
 func (r *report) writeDocuments(w io.Writer) {
+	if r.Redriven > 0 {
+		fmt.Fprintf(w, "%d documents did not arrive when they were sent; rfsd redrive has delivered %d of them\n", r.Totals.Failed+r.Redriven, r.Redriven)
+	}
 	if r.Totals.Failed > 0 {
-		if left := r.FailedLeft; left != nil && int64(*left) < r.Totals.Failed {
-			fmt.Fprintf(w, "%d documents did not arrive when they were sent; %s holds %d of them still, rfsd redrive has delivered the others\n", r.Totals.Failed, r.FailedDir, *left)
-		} else if r.FailedDir == "" {
+		if r.FailedDir == "" {
 			fmt.Fprintf(w, "%d documents could not be sent; name --failed-documents to keep them with the reason of each\n", r.Totals.Failed)
 		} else {
 			fmt.Fprintf(w, "%d documents did not arrive; %s holds them with the reason of each, until rfsd redrive delivers them\n", r.Totals.Failed, r.FailedDir)

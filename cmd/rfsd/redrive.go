@@ -127,6 +127,9 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	}
 	r.Source = source
 	if kept != nil {
+		if r.Account, err = newRedriveAccount(o, kept); err != nil {
+			return errors.Join(err, closeKept())
+		}
 		r.Arrived = func(ctx context.Context, arrived func(redrive.Document) bool) error {
 			return kept.ForgetRefused(ctx, func(d cms.Refused) bool {
 				return arrived(redrive.Document{Index: d.Index, ID: d.ID, Shard: d.Shard, Ordinal: d.Ordinal})

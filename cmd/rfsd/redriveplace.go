@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/rfs/budget"
@@ -14,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/redrive"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
@@ -127,4 +130,75 @@ func snapshotAgain(ctx context.Context, o options, kept *cms.Coordinator, record
 		return nil, err
 	}
 	return &worker.Again{Repo: blobs, Entries: entries, Edit: o.editor, Redirects: o.rules.Targets, Memory: in.memory, Versions: o.existing == bulk.Newer, MaxDocument: o.maxDocument}, nil
+}
+
+// redriveAccount keeps in the store of the session what was delivered of one place.
+type redriveAccount struct {
+	kept  *cms.Coordinator
+	place string
+	all   bool // the place is the list in the store
+}
+
+// newRedriveAccount returns the account of the place of o. That of a directory is known by host and path.
+func newRedriveAccount(o options, kept *cms.Coordinator) (redriveAccount, error) {
+	if o.recorded {
+		return redriveAccount{kept: kept, place: controlIndex, all: true}, nil
+	}
+	host, dir, err := placeOf(o.failedDir)
+	if err != nil {
+		return redriveAccount{}, err
+	}
+	if host != "" {
+		dir = host + ":" + dir
+	}
+	return redriveAccount{kept: kept, place: dir}, nil
+}
+
+// placeOf returns the host and the absolute path of a directory, or no host and the URI of a bucket.
+func placeOf(dir string) (host, path string, err error) {
+	if config.InBucket(dir) {
+		return "", dir, nil
+	}
+	if path, err = filepath.Abs(dir); err != nil {
+		return "", "", fmt.Errorf("failed documents: %w", err)
+	}
+	if host, err = os.Hostname(); err != nil {
+		return "", "", fmt.Errorf("failed documents: %w", err)
+	}
+	return host, path, nil
+}
+
+// Begin records what the place holds. The names of files are those of their writers, wherever their directory is.
+func (a redriveAccount) Begin(ctx context.Context, files []string, left map[string]int64) error {
+	if !a.all {
+		names := make([]string, len(files))
+		for i, name := range files {
+			names[i] = a.name(name)
+		}
+		if err := a.kept.NoteMoved(ctx, a.place, names); err != nil {
+			return err
+		}
+	}
+	return a.kept.NoteLeft(ctx, a.place, a.all, left)
+}
+
+// Delivered records what arrived of a file.
+func (a redriveAccount) Delivered(ctx context.Context, file string, lines int, documents map[string]int64) error {
+	return a.kept.NoteRedriven(ctx, a.place, a.all, cms.RedrivenFile{Name: a.name(file), Lines: lines, Documents: documents})
+}
+
+func (a redriveAccount) name(file string) string {
+	if config.InBucket(a.place) {
+		return file
+	}
+	return filepath.Base(file)
+}
+
+// deliveredLater returns how many of the failed documents of a session rfsd redrive has delivered.
+func deliveredLater(ctx context.Context, kept *cms.Coordinator, failed int64) (int64, error) {
+	again, err := progress.ReadRedrives(ctx, kept)
+	if err != nil {
+		return 0, err
+	}
+	return again.TakeAll(failed), nil
 }

@@ -38,6 +38,7 @@ type held struct {
 	items   []cms.Item // once they were asked for
 	indices []cms.Record
 	phases  []cms.Record
+	again   []cms.Record
 	read    bool
 }
 
@@ -163,6 +164,7 @@ func (c *Copy) Reading() (*progress.Reading, error) {
 			return nil, errors.Join(ErrIncomplete, err)
 		}
 		r.Items, r.Indices, r.Phases = append(r.Items, b.items...), append(r.Indices, b.indices...), append(r.Phases, b.phases...)
+		r.Redriven = append(r.Redriven, b.again...)
 	}
 	if len(r.Items) != h.Items || r.Shards() > maxShards {
 		return nil, ErrIncomplete
@@ -187,6 +189,7 @@ func (c *Copy) decode(b *held) error {
 		b.items = append(b.items, r.item())
 	}
 	b.indices, b.phases, b.read = withIDs(all.Indices), withIDs(all.Phases), true
+	b.again = withIDs(all.Again)
 	return nil
 }
 

@@ -68,6 +68,7 @@ type bucket struct {
 	Items   []row        `json:"i,omitempty"`
 	Indices []cms.Record `json:"x,omitempty"` // with their ids in Kind
 	Phases  []cms.Record `json:"p,omitempty"` // likewise
+	Again   []cms.Record `json:"r,omitempty"` // what was re-driven, likewise
 }
 
 // row is an item with what its sum and its listing are made of.
@@ -161,12 +162,17 @@ func fill(r *progress.Reading, count int) ([][]byte, error) {
 		b := of(rec.ID)
 		b.Phases = append(b.Phases, recordOf(rec))
 	}
+	for _, rec := range r.Redriven {
+		b := of(rec.ID)
+		b.Again = append(b.Again, recordOf(rec))
+	}
 	all := make([][]byte, count)
 	byKind := func(a, b cms.Record) int { return strings.Compare(a.Kind, b.Kind) }
 	for i, b := range buckets {
 		slices.SortFunc(b.Items, func(a, b row) int { return strings.Compare(a.ID, b.ID) })
 		slices.SortFunc(b.Indices, byKind)
 		slices.SortFunc(b.Phases, byKind)
+		slices.SortFunc(b.Again, byKind)
 		var err error
 		if all[i], err = json.Marshal(b); err != nil {
 			return nil, fmt.Errorf("mirror of the coordination store: %w", err)
@@ -182,7 +188,7 @@ func recordOf(r cms.Record) cms.Record { r.Kind, r.ID = r.ID, ""; return r }
 // fault.ErrUnsupported if r is too large for a mirror.
 func (c *Copy) Changes(r *progress.Reading, now time.Time) ([]Part, error) {
 	r = r.Compact()
-	rows, was := len(r.Items)+len(r.Indices)+len(r.Phases), 0
+	rows, was := len(r.Items)+len(r.Indices)+len(r.Phases)+len(r.Redriven), 0
 	if c.head != nil {
 		was = c.head.Buckets
 	}

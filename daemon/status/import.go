@@ -56,6 +56,7 @@ func sumImport(r *progress.Reading) (*progress.Migration, []Item, error) {
 		Retried: a.Retried, Resent: a.Resent, Replaced: a.Replaced,
 		Bytes: a.Size, BytesDone: a.FileBytes, SourceBytes: a.Counts.Bytes,
 	}
+	m.Totals.Redrive(r.Redrives().TakeAll(m.Totals.Failed))
 	items := make([]Item, 0, len(a.Windows))
 	for _, w := range a.Windows {
 		x := windowItem(w, m.ReadAt)

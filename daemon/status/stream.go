@@ -48,6 +48,7 @@ func sumStream(r *progress.Reading) (*progress.Migration, []Item, error) {
 		Items: int64(len(a.Partitions)), ItemsOpen: int64(len(a.Partitions) - a.GivenUp), ItemsBad: int64(a.GivenUp),
 		Indexed: a.Counts.Indexed, Failed: a.Counts.Failed, Filtered: a.Counts.Filtered, SourceBytes: a.Counts.Bytes, Retried: a.Counts.Retried,
 	}
+	m.Totals.Redrive(r.Redrives().TakeAll(m.Totals.Failed))
 	m.Phases = []progress.Phase{{Name: StreamPhase, State: progress.NotStarted, Unit: "messages"}}
 	if !a.Began {
 		return m, nil, nil

@@ -66,9 +66,11 @@ type Counts struct {
 	Shards     int64 `json:"shards"`
 	ShardsDone int64 `json:"shards_done"`
 	Indexed    int64 `json:"documents_indexed"`
-	Failed     int64 `json:"documents_failed"`
+	Failed     int64 `json:"documents_failed"` // and were not delivered since
 	Filtered   int64 `json:"documents_filtered"`
 	Kept       int64 `json:"documents_kept,omitempty"` // the target had them already
+	// Redriven are those of Indexed that failed first, and that rfsd redrive has delivered.
+	Redriven int64 `json:"documents_redriven,omitempty"`
 	// Reduced are those of Indexed whose source may lack parts of what was indexed.
 	Reduced int64 `json:"documents_reduced,omitempty"`
 	// Retried is how many documents requests repeated, Resent how many were sent again after a hand-over, Replaced how many of

@@ -39,7 +39,7 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 	for _, rec := range sortedByID(r.Phases, recordID) {
 		x.phase(rec)
 	}
-	x.conclude()
+	x.conclude(r.Redrives())
 	x.phases()
 	return x.m, x.items
 }
@@ -165,7 +165,7 @@ func (r *reader) failure(reason, example string) {
 }
 
 // conclude derives shards, indices and totals from the items.
-func (r *reader) conclude() {
+func (r *reader) conclude(again *Redrives) {
 	density := r.density()
 	for _, name := range sortedKeys(r.indices) {
 		x := r.indices[name]
@@ -174,6 +174,7 @@ func (r *reader) conclude() {
 			x.Shards = append(x.Shards, s)
 			x.Counts.add(s.Counts)
 		}
+		x.Counts.Redrive(again.Take(x.Targets, x.Counts.Failed))
 		x.conclude()
 		r.m.Totals.add(x.Counts)
 		r.m.Indices = append(r.m.Indices, x.Index)
@@ -219,6 +220,7 @@ func (c *Counts) add(o Counts) {
 	c.ShardsDone += o.ShardsDone
 	c.Indexed += o.Indexed
 	c.Failed += o.Failed
+	c.Redriven += o.Redriven
 	c.Filtered += o.Filtered
 	c.Reduced += o.Reduced
 	c.Retried += o.Retried

@@ -19,10 +19,11 @@ type Reading struct {
 	Intent               Intent
 	Repository, Snapshot string       // "" before the migration has begun
 	Indices, Phases      []cms.Record // their records; of another kind: its records are Phases
+	Redriven             []cms.Record // of each place whose failed documents were re-driven
 	Items                []cms.Item   // all documents among the items, also those that are none
 }
 
-// ReadHead reads the store's clock and the intent of a session.
+// ReadHead reads the store's clock, the intent of a session, and what was re-driven of its failed documents.
 func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	now, _, err := c.Now(ctx)
 	if err != nil {
@@ -32,7 +33,11 @@ func ReadHead(ctx context.Context, c *cms.Coordinator) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reading{At: now.Truncate(time.Millisecond), Intent: Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers}}, nil
+	again, err := records(ctx, c, "redriven")
+	if err != nil {
+		return nil, err
+	}
+	return &Reading{At: now.Truncate(time.Millisecond), Intent: Intent{State: strings.ToLower(string(i.State)), Workers: i.Workers}, Redriven: again}, nil
 }
 
 // ReadStore reads every item and every record of phases and indices once. Missing records are not an error.

@@ -353,8 +353,13 @@ func (f *file) save(ctx context.Context) error {
 			f.run.fates[e.key] = was
 		}
 	}
+	lines, documents := 0, map[string]int64{}
 	err := f.each(ctx, func(n int, l failed.Line) error {
+		lines++
 		if n < len(f.lines) && f.lines[n].fate != pending {
+			if f.lines[n].fate == arrived {
+				documents[l.Failure.Index]++
+			}
 			return nil
 		}
 		remaining++
@@ -364,7 +369,7 @@ func (f *file) save(ctx context.Context) error {
 		return f.write(l.Text)
 	})
 	if err == nil && changed {
-		err = f.commit(ctx)
+		err = f.commit(ctx, lines, documents)
 	}
 	if err != nil {
 		return err
@@ -374,7 +379,7 @@ func (f *file) save(ctx context.Context) error {
 }
 
 // commit reports what arrived, then replaces the file: a process that dies between both does it again.
-func (f *file) commit(ctx context.Context) error {
+func (f *file) commit(ctx context.Context, lines int, documents map[string]int64) error {
 	if f.run.Arrived != nil {
 		err := f.run.Arrived(ctx, func(d Document) bool { return f.run.fates[d.key()].fate == arrived })
 		if err != nil {
@@ -383,6 +388,11 @@ func (f *file) commit(ctx context.Context) error {
 	}
 	if err := f.draft.Close(); err != nil {
 		return err
+	}
+	if f.run.Account != nil && len(documents) > 0 {
+		if err := f.run.Account.Delivered(ctx, f.name, lines, documents); err != nil {
+			return err
+		}
 	}
 	return f.edit.Commit(ctx)
 }

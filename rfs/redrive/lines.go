@@ -33,7 +33,8 @@ func rank(l failed.Line) uint8 {
 	return r
 }
 
-// survey notes the rank of the best line of each document, so that lesser ones that come first are not taken for it. Files that
+// survey counts the documents, and notes the rank of the best line of each, so that lesser ones that come first are not taken
+// for it. Files that
 // cannot be read to their end are surveyed as far as they can be: sending them returns why.
 func (r *Redrive) survey(ctx context.Context, names []string) error {
 	for _, name := range names {
@@ -44,9 +45,7 @@ func (r *Redrive) survey(ctx context.Context, names []string) error {
 		if err != nil {
 			return inFile(name, err)
 		}
-		if _, once := e.(noter); !once { // it has each document once
-			r.surveyFile(ctx, e)
-		}
+		r.surveyFile(ctx, e)
 		if err := e.Close(); err != nil {
 			return inFile(name, err)
 		}
@@ -71,9 +70,14 @@ func (r *Redrive) surveyFile(ctx context.Context, e Edit) {
 			continue
 		}
 		k, rank := documentOf(l).key(), rank(l)
-		if was, is := r.fates[k]; (is || len(r.fates) < maxKnown) && rank >= was.best {
-			r.fates[k] = known{best: rank}
+		was, is := r.fates[k]
+		if !is && len(r.fates) == maxKnown {
+			continue
 		}
+		if !is {
+			r.found[l.Failure.Index]++
+		}
+		r.fates[k] = known{best: max(rank, was.best)}
 	}
 }
 

@@ -57,14 +57,26 @@ type Redrive struct {
 	Identities  *failed.Identities      // read encrypted files; nil: they end the run
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
+	// Account is kept of what is delivered; nil: none.
+	Account Account
 	Log     *slog.Logger
 
 	existing map[string]bulk.Existing
-	fates    map[key]known // of all documents seen so far
+	fates    map[key]known    // of all documents seen so far
+	found    map[string]int64 // by target index
 	report   Report
 	maxLines int // 0: the constant
 	// Progress of the run, read by any goroutine.
 	Sent, Failed atomic.Int64
+}
+
+// Account keeps what re-drives of a place have delivered.
+type Account interface {
+	// Begin is called once with the names of the files, and how many failed documents they hold, by target index.
+	Begin(ctx context.Context, files []string, left map[string]int64) error
+	// Delivered is called before a file of some lines is replaced, with how many of its documents arrived, by target index. It is
+	// called again for the same file and lines when the file was not replaced then.
+	Delivered(ctx context.Context, file string, lines int, documents map[string]int64) error
 }
 
 // Report is the account of a run: Documents = Indexed + Kept + Failed + Filtered + Remaining.
@@ -121,10 +133,14 @@ const maxLines = 4 << 20
 // Run sends the documents of all files. It returns what is known also beside an error; ctx ends it in good order.
 func (r *Redrive) Run(ctx context.Context) (Report, error) {
 	r.existing, r.fates = map[string]bulk.Existing{}, map[key]known{}
+	r.found = map[string]int64{}
 	r.report = Report{Classes: []Class{}, InUse: []string{}}
 	names, err := r.Place.Names(ctx)
 	if err == nil {
 		err = r.survey(ctx, names)
+	}
+	if err == nil && r.Account != nil {
+		err = r.Account.Begin(ctx, names, r.found)
 	}
 	for i := 0; err == nil && i < len(names); i++ {
 		err = r.edit(ctx, names[i])

@@ -454,3 +454,44 @@ func TestManyLinesOfARedrive(t *testing.T) {
 		t.Errorf("at the bound: %s, %v, %v", numbers(report), err, held(t, dir))
 	}
 }
+
+// ledger is an account in memory.
+type ledger struct {
+	left  map[string]int64
+	calls []string
+	err   error
+}
+
+func (l *ledger) Begin(_ context.Context, files []string, left map[string]int64) error {
+	l.left = maps.Clone(left)
+	l.calls = append(l.calls, fmt.Sprint("begin ", len(files), " ", left))
+	return nil
+}
+
+func (l *ledger) Delivered(_ context.Context, file string, lines int, documents map[string]int64) error {
+	l.calls = append(l.calls, fmt.Sprint(filepath.Base(file), " of ", lines, " ", documents))
+	return l.err
+}
+
+// TestRedrive_TheAccountIsKeptBeforeAFileIsReplaced checks what the account is told, and that a file stays when it cannot be kept.
+func TestRedrive_TheAccountIsKeptBeforeAFileIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	twice := refusal("logs", "a", 1)
+	write(t, dir, "w0", twice, refusal("logs", "b", 2), refusal("other", "c", 3), twice)
+	write(t, dir, "w1", refusal("logs", "d", 4))
+	before := held(t, dir)
+	c, l := &cluster{refuse: func(id string) string { return map[string]string{"b": "still", "d": "still"}[id] }}, &ledger{err: errDied}
+	r := redriveOf(Folder(dir), c)
+	r.Account = l
+	if _, err := r.Run(t.Context()); !errors.Is(err, errDied) || !reflect.DeepEqual(held(t, dir), before) {
+		t.Errorf("the account cannot be kept: %v, %v", err, held(t, dir))
+	}
+	l = &ledger{}
+	r.Account = l
+	if _, err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"begin 2 map[logs:3 other:1]", "w0.ndjson of 4 map[logs:1 other:1]"}; !reflect.DeepEqual(l.calls, want) {
+		t.Errorf("%q, want %q", l.calls, want)
+	}
+}

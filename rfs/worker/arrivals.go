@@ -109,6 +109,15 @@ func (s *Session) arriving(ctx context.Context) (map[string][]*arriving, error) 
 		}
 		a.sent, a.open = a.sent.Add(item.Counts), a.open || item.Open()
 	}
+	again, err := progress.ReadRedrives(ctx, s.Coordinator)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		a := byName[name]
+		n := again.Take(a.entry.Naming.Targets(), a.sent.Failed)
+		a.sent.Failed, a.sent.Indexed = a.sent.Failed-n, a.sent.Indexed+n
+	}
 	return groups, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,8 +28,10 @@ type Summary struct {
 	// Events are what was told once: failures, retries, repairs.
 	Events []Event `json:"events,omitempty"`
 	// Counts of all indices: live = indexed + failed + filtered.
-	Totals  cms.Counts     `json:"totals"`
-	Indices []IndexSummary `json:"indices"`
+	Totals cms.Counts `json:"totals"`
+	// Redriven are those of the indexed documents that failed first, and that rfsd redrive has delivered.
+	Redriven int64          `json:"redriven,omitempty"`
+	Indices  []IndexSummary `json:"indices"`
 	// LeftOut are system indices that were not asked for.
 	LeftOut []string `json:"left_out,omitempty"`
 	// Problems are items that could not be migrated.
@@ -68,6 +71,8 @@ type IndexSummary struct {
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
 	// Tried is what a trial run measured; nil but in one.
 	Tried *IndexTried `json:"trial,omitempty"`
+	// Redriven are those of Indexed that failed first, and that rfsd redrive has delivered.
+	Redriven int64 `json:"redriven,omitempty"`
 	cms.Counts
 }
 
@@ -146,7 +151,15 @@ func summarize(ctx context.Context, session *Session) (*Summary, error) {
 		from := quiet.SafeFrom.UTC()
 		s.SafeFrom = &from
 	}
-	for _, x := range byIndex {
+	again, err := progress.ReadRedrives(ctx, coordinator)
+	if err != nil {
+		return nil, fmt.Errorf("summary: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byIndex)) {
+		x := byIndex[name]
+		x.Redriven = again.Take(x.Targets, x.Counts.Failed)
+		x.Counts.Failed, x.Counts.Indexed = x.Counts.Failed-x.Redriven, x.Counts.Indexed+x.Redriven
+		s.Redriven += x.Redriven
 		s.addChains(x, chains[x.Index])
 		s.addArrival(x)
 		if x.State == cms.PhaseFailed && chains[x.Index] == nil { // it has no items

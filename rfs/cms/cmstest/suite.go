@@ -56,6 +56,7 @@ func Run(t *testing.T, open Factory) {
 		{"TheIdentityIsAddedOnce", identity},
 		{"TheFleetsSettingsAreThoseOfTheFirstNode", shared},
 		{"RefusedDocumentsAreKeptOnce", refused},
+		{"WhatWasRedrivenIsCountedOnce", redriven},
 		{"CreationsAreKeptAndAnUndoneSessionIsClosed", created},
 		{"ItemsOfAnotherKind", kindStore},
 		{"TasksRunFromSeedToAudit", tasks},

@@ -1,0 +1,201 @@
+package cms
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+const (
+	kindRedriven = "redriven"
+	// mostRedriven bounds the indices of one place that are counted by themselves. The others are summed up under "".
+	mostRedriven = 2000
+	// mostRedrivenFiles bounds the files by which a place is recognized.
+	mostRedrivenFiles = 200
+)
+
+// Redriven is what re-drives of one place of failed documents have delivered, and what it still holds.
+type Redriven struct {
+	Place string `json:"place"`
+	// All is set for the list in the store, which holds documents of other places as well.
+	All     bool            `json:"all,omitempty"`
+	Indices []RedrivenIndex `json:"indices"` // by name
+	// Files are digests of the names of some files that it held.
+	Files []string `json:"files,omitempty"`
+	// Last is the file whose documents were added last.
+	Last *RedrivenFile `json:"last,omitempty"`
+}
+
+// RedrivenIndex is the account of a target index.
+type RedrivenIndex struct {
+	Index     string `json:"index"`
+	Delivered int64  `json:"delivered"`
+	Left      int64  `json:"left"`
+}
+
+// RedrivenFile is a file of failed documents before it was replaced. A file that is re-driven again with as many lines as
+// before was not replaced: its documents are counted once.
+type RedrivenFile struct {
+	Name      string           `json:"name"`
+	Lines     int              `json:"lines"`
+	Documents map[string]int64 `json:"documents"` // that arrived, by target index
+}
+
+// Redriven returns the record of each place whose failed documents were re-driven.
+func (c *Coordinator) Redriven(ctx context.Context) (all []Redriven, err error) {
+	for r, err := range c.list(ctx, kindRedriven) {
+		var x Redriven
+		if err == nil {
+			err = r.Decode(&x)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what was re-driven: %w", err)
+		}
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b Redriven) int { return cmp.Compare(a.Place, b.Place) })
+	return all, nil
+}
+
+// NoteLeft records how many failed documents a place holds, by target index.
+func (c *Coordinator) NoteLeft(ctx context.Context, place string, all bool, left map[string]int64) error {
+	return c.changeRedriven(ctx, place, all, func(by map[string]RedrivenIndex, _ *Redriven) {
+		for name, x := range by {
+			x.Left = 0
+			by[name] = x
+		}
+		for name, n := range left {
+			x := by[name]
+			x.Left = n
+			by[name] = x
+		}
+	})
+}
+
+// NoteMoved records the files of a place. What other places held of them is not there any more: they are the same directory seen
+// from another machine, or it was moved.
+func (c *Coordinator) NoteMoved(ctx context.Context, place string, files []string) error {
+	names := make([]string, len(files))
+	for i, name := range files {
+		sum := sha256.Sum256([]byte(name))
+		names[i] = hex.EncodeToString(sum[:8])
+	}
+	slices.Sort(names)
+	names = names[:min(len(names), mostRedrivenFiles)]
+	all, err := c.Redriven(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range all {
+		if x.Place == place || !slices.ContainsFunc(x.Files, func(name string) bool { return slices.Contains(names, name) }) {
+			continue
+		}
+		if err := c.NoteLeft(ctx, x.Place, x.All, nil); err != nil {
+			return err
+		}
+	}
+	return c.changeRedriven(ctx, place, false, func(_ map[string]RedrivenIndex, r *Redriven) { r.Files = names })
+}
+
+// NoteRedriven records the documents of a file that arrived, before the file is replaced. It may be repeated.
+func (c *Coordinator) NoteRedriven(ctx context.Context, place string, all bool, file RedrivenFile) error {
+	return c.changeRedriven(ctx, place, all, func(by map[string]RedrivenIndex, r *Redriven) {
+		add := func(documents map[string]int64, sign int64) {
+			for name, n := range documents {
+				x := by[name]
+				x.Delivered = max(x.Delivered+sign*n, 0)
+				if sign > 0 {
+					x.Left = max(x.Left-n, 0)
+				}
+				by[name] = x
+			}
+		}
+		if last := r.Last; last != nil && last.Name == file.Name && last.Lines == file.Lines {
+			add(last.Documents, -1)
+		}
+		file.Documents = boundedSums(file.Documents)
+		add(file.Documents, 1)
+		r.Last = &file
+	})
+}
+
+// boundedSums returns the sums of at most mostRedriven names, and that of the others under "".
+func boundedSums(of map[string]int64) map[string]int64 {
+	if len(of) <= mostRedriven {
+		return of
+	}
+	by := map[string]int64{}
+	for i, name := range slices.Sorted(maps.Keys(of)) {
+		if i >= mostRedriven {
+			by[""] += of[name]
+			continue
+		}
+		by[name] += of[name]
+	}
+	return by
+}
+
+// changeRedriven changes the record of a place.
+func (c *Coordinator) changeRedriven(ctx context.Context, place string, all bool, change func(by map[string]RedrivenIndex, r *Redriven)) error {
+	id := kindRedriven + ":" + EventKey(place)
+	err := c.retries.do(ctx, readBudget, func(ctx context.Context) error {
+		old, err := c.store.Record(ctx, id)
+		is := Redriven{Place: place, All: all}
+		switch {
+		case errors.Is(err, ErrNotFound):
+			old = Record{}
+		case err == nil:
+			err = old.Decode(&is)
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		by := map[string]RedrivenIndex{}
+		for _, x := range is.Indices {
+			by[x.Index] = x
+		}
+		change(by, &is)
+		is.Indices = redrivenIndices(by)
+		r := Record{ID: id, Kind: kindRedriven, Revision: old.Revision}
+		if r.Body, err = json.Marshal(is); err != nil {
+			return err
+		}
+		if err := c.stamp(ctx, &r); err != nil {
+			return err
+		}
+		r.CreatedAt = cmp.Or(old.CreatedAt, r.CreatedAt)
+		_, err = c.store.Put(ctx, r)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("record what was re-driven: %w", err)
+	}
+	return nil
+}
+
+// redrivenIndices returns the indices by name, at most mostRedriven and the sum of the others.
+func redrivenIndices(by map[string]RedrivenIndex) []RedrivenIndex {
+	all, rest := []RedrivenIndex{}, by[""]
+	rest.Index = ""
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		x := by[name]
+		switch {
+		case name == "" || x.Delivered == 0 && x.Left == 0:
+		case len(all) == mostRedriven:
+			rest.Delivered, rest.Left = rest.Delivered+x.Delivered, rest.Left+x.Left
+		default:
+			x.Index = name
+			all = append(all, x)
+		}
+	}
+	if rest.Delivered > 0 || rest.Left > 0 {
+		all = append([]RedrivenIndex{rest}, all...)
+	}
+	return all
+}
