@@ -124,12 +124,11 @@ func (c *converter) json(b []byte) (text []byte, err error) {
 			err = errors.New("no JSON object in UTF-16 or UTF-32")
 		}
 	default:
-		b = bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF"))
 		switch {
 		case isJSON(b):
 			return b, nil
 		case utf8.Valid(b):
-			c.text, err = appendYAML(c.room(), b, c.limit())
+			c.text, err = appendYAML(c.room(), WithoutMark(b), c.limit())
 		default:
 			err = errors.New("neither JSON, SMILE, CBOR nor YAML")
 		}
@@ -143,9 +142,13 @@ func (c *converter) json(b []byte) (text []byte, err error) {
 	return c.text, nil
 }
 
-// isJSON: an object, after blanks and comments at most.
+// WithoutMark returns a text in UTF-8 without its byte order mark. Clusters take a source that begins with one, and answer with it,
+// so it is a part of the source like white space before the first brace.
+func WithoutMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF")) }
+
+// isJSON: an object, after a byte order mark, blanks and comments at most.
 func isJSON(b []byte) bool {
-	b = bytes.TrimLeft(b, " \t\r\n")
+	b = bytes.TrimLeft(WithoutMark(b), " \t\r\n")
 	return bytes.HasPrefix(b, []byte("{")) || bytes.HasPrefix(b, []byte("//")) || bytes.HasPrefix(b, []byte("/*"))
 }
 
@@ -206,11 +209,11 @@ func appendUTF8(dst, b []byte) ([]byte, error) {
 // maxPart bounds a document to which a value in another format is appended, in bytes.
 const maxPart = 64 << 20
 
-// AppendJSON appends a source of any content type as JSON in one line.
+// AppendJSON appends a source of any content type as JSON in one line, without a byte order mark.
 func AppendJSON(dst, source []byte) ([]byte, error) {
 	c := converter{most: maxPart}
 	line, err := c.oneLine(source)
-	return append(dst, line...), err
+	return append(dst, WithoutMark(line)...), err
 }
 
 // AppendFormat appends a value in CBOR ('c'), SMILE ('s') or YAML ('y'), an object or an array, as JSON.

@@ -85,12 +85,31 @@ func TestWideAndMarkedTextIsTranscoded(t *testing.T) {
 		u32be = binary.BigEndian.AppendUint32(u32be, uint32(r))
 	}
 	for name, in := range map[string][]byte{
-		"UTF-8 with mark": []byte("\xEF\xBB\xBF" + want), "UTF-16LE": u16le, "UTF-16BE": u16be, "UTF-32BE": u32be,
+		"UTF-16LE": u16le, "UTF-16BE": u16be, "UTF-32BE": u32be,
 		"UTF-16LE with mark": append([]byte{0xFF, 0xFE}, u16le...),
 	} {
 		if got, err := convert(t, in); err != nil || got != want {
 			t.Errorf("%s: got %s, %v", name, got, err)
 		}
+	}
+}
+
+// TestByteOrderMark_StaysWithTheSource: clusters take and store such a source, and the target takes it in a bulk request.
+func TestByteOrderMark_StaysWithTheSource(t *testing.T) {
+	const mark = "\xEF\xBB\xBF"
+	for in, want := range map[string]string{
+		mark + `{"a":1}`:                        mark + `{"a":1}`,
+		mark + " {\"a\":\r\n1\n}":               mark + ` {"a":1}`,
+		"ZV\x00\x00\x0b" + mark + "{\"a\":1}\n": mark + `{"a":1}`,
+		mark + "---\na: 1\n":                    `{"a":1}`,
+	} {
+		if got, err := convert(t, []byte(in)); err != nil || got != want {
+			t.Errorf("%q became %q, want %q: %v", in, got, want, err)
+		}
+	}
+	part, err := AppendJSON([]byte(`[`), []byte(mark+`{"a":1}`))
+	if err != nil || string(part) != `[{"a":1}` {
+		t.Errorf("as a part of another text: %q, %v", part, err)
 	}
 }
 

@@ -46,7 +46,7 @@ var errNotWalked = errors.New("not read as JSON")
 // source without duplicate keys is returned as it is, as is a text that is not JSON. Keys are compared decoded. The result
 // is borrowed until the next call.
 func (k *KeepLast) Apply(source []byte) (kept []byte, found bool) {
-	k.b, k.i, k.pairs, k.cuts, k.keys = source, 0, k.pairs[:0], k.cuts[:0], k.keys[:0]
+	k.b, k.i, k.pairs, k.cuts, k.keys = source, len(source)-len(WithoutMark(source)), k.pairs[:0], k.cuts[:0], k.keys[:0]
 	if k.space() != '{' || k.object(0) != nil || len(k.cuts) == 0 {
 		return source, false
 	}

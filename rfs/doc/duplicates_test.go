@@ -17,6 +17,7 @@ func TestKeepLast(t *testing.T) {
 		{"none", `{"a":1,"b":{"a":2},"c":[{"a":3},{"a":4}]}`, ""},
 		{"the last of two stays", `{"a":1,"b":2,"a":3}`, `{"b":2,"a":3}`},
 		{"the last of three stays", `{"a":1,"a":2,"a":3}`, `{"a":3}`},
+		{"after a byte order mark", "\xEF\xBB\xBF{\"a\":1,\"a\":2}", "\xEF\xBB\xBF{\"a\":2}"},
 		{"neighbours", `{"x":0,"a":1,"a":2,"y":0}`, `{"x":0,"a":2,"y":0}`},
 		{"two keys", `{"a":1,"b":1,"a":2,"b":2}`, `{"a":2,"b":2}`},
 		{"the space of a superseded pair goes with it", `{ "a" : 1 , "b":2, "a" : 3 }`, `{ "b":2, "a" : 3 }`},

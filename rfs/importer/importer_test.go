@@ -89,6 +89,7 @@ func TestBrokenLinesAreFailedDocumentsWithTheirPlace(t *testing.T) {
 			`{"index":{"_index":".hidden","_id":"8"}}`, `{"a":8}`,
 			`{"index":{"_index":"i","_id":"9","_type":"t"}}`, `{"a":9}`,
 			`{"index":{"_index":"i","_id":"10"}}`, `{"bad":"to the target"}`,
+			`{"index":{"_index":"i","_id":"12"}}`, "\xEF\xBB\xBF{}",
 			`{"index":{"_index":"i","_id":"11"}}`,
 		}, "\n")
 		w.write("x.ndjson", text)
@@ -99,10 +100,10 @@ func TestBrokenLinesAreFailedDocumentsWithTheirPlace(t *testing.T) {
 			return 0
 		}
 		s := run(t, w.node(func(m *importer.Import) { m.Window = 1 << 20 }))
-		if s.Documents != 11 || s.Indexed != 3 || s.Failed != 7 || s.Filtered != 1 {
+		if s.Documents != 12 || s.Indexed != 4 || s.Failed != 7 || s.Filtered != 1 {
 			t.Errorf("%+v", s.Counts)
 		}
-		if w.target.docs["i/1"] != `{"a":1}` || w.target.docs["i/6?r"] != `{"a":6}` || len(w.target.docs) != 3 {
+		if w.target.docs["i/1"] != `{"a":1}` || w.target.docs["i/6?r"] != `{"a":6}` || w.target.docs["i/12"] != "\xEF\xBB\xBF{}" || len(w.target.docs) != 4 {
 			t.Errorf("%v", w.target.docs)
 		}
 		var got []string

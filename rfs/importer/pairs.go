@@ -104,7 +104,7 @@ func (p *pairs) complete() error {
 // check refuses what no target takes; the target itself judges the rest.
 func (p *pairs) check() {
 	x := &p.pair
-	body := doc.TrimSpace(x.source)
+	body := doc.TrimSpace(doc.WithoutMark(x.source))
 	switch {
 	case x.action.Fault != "":
 		x.reason, x.detail = BadAction, x.action.Fault

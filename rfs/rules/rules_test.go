@@ -99,6 +99,7 @@ func TestOnlyTheBytesOfTheFieldChange(t *testing.T) {
 	for _, c := range []struct{ rule, before, after string }{
 		{`drop = ["a"]`, `{"a":1}`, `{}`},
 		{`drop = ["a"]`, `{ "a" : 1 }`, `{}`},
+		{`drop = ["a"]`, "\xEF\xBB\xBF{\"a\":1,\"b\":2}", "\xEF\xBB\xBF{\"b\":2}"},
 		{`drop = ["a"]`, `{"a":1, "b":2}`, `{ "b":2}`},
 		{`drop = ["a"]`, `{"b":2 , "a":1 }`, `{"b":2 }`},
 		{`drop = ["a"]`, `{"x":0,"a":1,"a":2}`, `{"x":0}`},

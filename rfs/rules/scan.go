@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/rfsd/rfsd/rfs/doc"
 )
 
 // hit is a member of an object that a path names. All are positions in the text.
@@ -37,7 +39,7 @@ var errNoObject = errors.New("no JSON object")
 
 // find fills hits with the members at a path, in order.
 func (f *finder) find(b []byte, path string) error {
-	f.b, f.i, f.hits = b, 0, f.hits[:0]
+	f.b, f.i, f.hits = b, len(b)-len(doc.WithoutMark(b)), f.hits[:0]
 	if !mayHold(b, path) {
 		return nil
 	}

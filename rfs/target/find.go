@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 var _ bulk.Finder = (*Client)(nil)
@@ -19,13 +20,8 @@ func (c *Client) Sources(ctx context.Context, keys []bulk.Key) ([][]byte, error)
 	if err != nil {
 		return nil, fmt.Errorf("documents to be read: %w", err)
 	}
-	var answer struct {
-		Docs []struct {
-			Found  bool            `json:"found"`
-			Source json.RawMessage `json:"_source"`
-		} `json:"docs"`
-	}
-	err = c.call(ctx, http.MethodPost, "/_mget", nil, body, &answer)
+	const path = "/_mget"
+	status, answer, err := c.Do(ctx, http.MethodPost, path, nil, body)
 	if errors.Is(err, errLongAnswer) {
 		if len(keys) == 1 {
 			return [][]byte{nil}, nil
@@ -38,17 +34,49 @@ func (c *Client) Sources(ctx context.Context, keys []bulk.Key) ([][]byte, error)
 		rest, err := c.Sources(ctx, keys[half:])
 		return append(first, rest...), err
 	}
+	if err == nil {
+		err = c.classifyError("POST "+path, status, answer)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(answer.Docs) != len(keys) {
-		return nil, fmt.Errorf("POST /_mget: %s: %w", c.name, errSum("it speaks of %d documents of %d", len(answer.Docs), len(keys)))
+	sources, err := foundSources(answer)
+	if err != nil {
+		return nil, fmt.Errorf("POST %s: answer of %s: %w: %w", path, c.name, err, fault.ErrUnavailable)
 	}
-	sources := make([][]byte, len(keys))
-	for i, d := range answer.Docs {
-		if d.Found && len(d.Source) > 0 {
-			sources[i] = d.Source
-		}
+	if len(sources) != len(keys) {
+		return nil, fmt.Errorf("POST %s: %s: %w", path, c.name, errSum("it speaks of %d documents of %d", len(sources), len(keys)))
 	}
 	return sources, nil
+}
+
+// foundSources returns the source of each document of an answer; nil for one that was not found. The answer is no plain JSON where
+// a source has comments or a byte order mark.
+func foundSources(answer []byte) (sources [][]byte, err error) {
+	s := scanner{b: answer}
+	err = s.object(func(key []byte) error {
+		if string(key) != "docs" {
+			_, err := s.raw()
+			return err
+		}
+		return s.array(func() error {
+			var found bool
+			var source []byte
+			err := s.object(func(key []byte) (err error) {
+				if string(key) == "_source" {
+					source, err = s.source()
+					return err
+				}
+				raw, err := s.raw()
+				found = found || string(key) == "found" && string(raw) == "true"
+				return err
+			})
+			if !found {
+				source = nil
+			}
+			sources = append(sources, source)
+			return err
+		})
+	})
+	return sources, err
 }

@@ -21,6 +21,8 @@ func TestSources(t *testing.T) {
 		err    error
 	}{
 		"the bytes of the target, in the order of the keys": {200, `{"docs":[{"found":true,"_source":{"n":1.0, "n":1}},{"found":false},{"found":true}]}`, []string{`{"n":1.0, "n":1}`, "", ""}, nil},
+		"a byte order mark and comments":                    {200, `{"docs":[{"_id":"1","found":true,"_source":` + "\xEF\xBB\xBF" + `{"n":1}},{"_source":{"a":/* } */1} ,"found":true},{"found":false,"_source":{}}]}`, []string{"\xEF\xBB\xBF{\"n\":1}", "{\"a\":/* } */1} ", ""}, nil},
+		"an answer that ends early":                         {200, `{"docs":[{"found":true,"_source":{"a":`, nil, fault.ErrUnavailable},
 		"an index that is gone is no document":              {200, `{"docs":[{"error":{"type":"index_not_found_exception"}},{"found":true,"_source":{}},{"found":false}]}`, []string{"", "{}", ""}, nil},
 		"an answer for fewer documents":                     {200, `{"docs":[{"found":true,"_source":{}}]}`, nil, fault.ErrUnavailable},
 		"no permission":                                     {403, `{"error":{"type":"security_exception","reason":"no"}}`, nil, fault.ErrConfig},

@@ -431,12 +431,15 @@ func (s *scanner) plainText() ([]byte, error) {
 	return []byte(text), nil
 }
 
-// source reads a source that was copied into the answer: all bytes from the colon to what follows it, because white space
-// and comments around the object are part of it. The answer has no white space of its own.
+// source reads a source that was copied into the answer: all bytes from the colon to what follows it, because a byte order mark, white
+// space and comments around the object are part of it. The answer has no white space of its own.
 func (s *scanner) source() ([]byte, error) {
 	start := s.i
 	for start > 0 && isBlank(s.b[start-1]) {
 		start--
+	}
+	if s.i = start; bytes.HasPrefix(s.b[s.i:], byteOrderMark) {
+		s.i += len(byteOrderMark)
 	}
 	s.blank()
 	if _, err := s.raw(); err != nil {
@@ -445,6 +448,9 @@ func (s *scanner) source() ([]byte, error) {
 	s.blank()
 	return s.b[start:s.i], nil
 }
+
+// byteOrderMark may precede a source; the target answers with it.
+var byteOrderMark = []byte("\xEF\xBB\xBF")
 
 // blank skips white space and comments.
 func (s *scanner) blank() {

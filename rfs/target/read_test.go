@@ -77,6 +77,7 @@ func TestReadShard(t *testing.T) {
 		sources[i] = fmt.Sprintf(`{"n":%d.0,/* "}" */"l":[{"a":"\"]}"}]}`, i)
 	}
 	sources[7], sources[8], sources[9] = ` {"n":1} `, "/* } */ {} /* , */", "\t{}\r\n"
+	sources[10], sources[11] = "\xEF\xBB\xBF{\"n\":1}", "\xEF\xBB\xBF {} "
 	const failed = `{"timed_out":false,"_shards":{"total":1,"failed":1},"hits":{"hits":[{"_id":"0","_source":{}}]}}`
 	for _, c := range []struct {
 		name   string

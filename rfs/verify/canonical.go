@@ -49,6 +49,9 @@ const maxParts = 512
 
 var opaque = []byte{kindOpaque}
 
+// byteOrderMark may precede a source; it is no part of its value.
+var byteOrderMark = []byte("\xEF\xBB\xBF")
+
 // NewCanonical returns a Canonical without anything in its buffers.
 func NewCanonical() *Canonical { return &Canonical{h: sha256.New()} }
 
@@ -66,9 +69,9 @@ func (c *Canonical) Digest(text []byte) (digest [sha256.Size]byte, exact bool) {
 
 // encode returns the canonical form of a JSON text, which is valid until the next call; false: it has none.
 func (c *Canonical) encode(text []byte) ([]byte, bool) {
-	c.t = tokens{b: text}
+	c.t = tokens{b: bytes.TrimPrefix(text, byteOrderMark)}
 	c.out, c.members = c.out[:0], c.members[:0]
-	if c.value(0) != nil || c.t.next() != 0 || c.t.i != len(text) {
+	if c.value(0) != nil || c.t.next() != 0 || c.t.i != len(c.t.b) {
 		return nil, false
 	}
 	return c.out, true

@@ -19,6 +19,7 @@ func TestCanonicalTellsValuesApart(t *testing.T) {
 	}{
 		{"white space", `{"a":1,"b":[1,2]}`, " { \"a\" : 1 ,\n\t\"b\" : [ 1 , 2 ] } ", true},
 		{"comments are white space", `{"a":1}`, "/* x */{\"a\":// y\n1}", true},
+		{"a byte order mark", `{"a":1}`, "\xEF\xBB\xBF{\"a\":1}", true},
 		{"order of keys", `{"a":1,"b":2}`, `{"b":2,"a":1}`, true},
 		{"order of keys, nested", `{"x":{"a":1,"b":2},"y":0}`, `{"y":0,"x":{"b":2,"a":1}}`, true},
 		{"order of elements", `[1,2]`, `[2,1]`, false},

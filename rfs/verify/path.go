@@ -18,8 +18,8 @@ const (
 // way. It is "" for the document as a whole: a text that is no JSON, or the order of its keys.
 func FirstDifference(a, b []byte) string {
 	f := finder{digests: NewCanonical()}
-	va, aerr := (&tokens{b: a}).skip(0)
-	vb, berr := (&tokens{b: b}).skip(0)
+	va, aerr := (&tokens{b: bytes.TrimPrefix(a, byteOrderMark)}).skip(0)
+	vb, berr := (&tokens{b: bytes.TrimPrefix(b, byteOrderMark)}).skip(0)
 	if aerr != nil || berr != nil {
 		return ""
 	}

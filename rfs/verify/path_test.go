@@ -18,6 +18,7 @@ func TestFirstDifference(t *testing.T) {
 		{"another type", `{"a":[1]}`, `{"a":{"0":1}}`, "a"},
 		{"the order of keys", `{"a":1,"b":2}`, `{"b":2,"a":1}`, ""},
 		{"white space", `{"a":1}`, `{ "a":1}`, ""},
+		{"a byte order mark", "\xEF\xBB\xBF{\"a\":{\"b\":1}}", `{"a":{"b":2}}`, "a.b"},
 		{"no JSON", `{"a":`, `{"a":1}`, ""},
 		{"a key that is no word", `{"a.b":{"":1}}`, `{"a.b":{"":2}}`, `"a.b".""`},
 	} {

@@ -65,7 +65,7 @@ func (j *joiner) relate(ctx context.Context, rec *lucene.Record, d *doc.Document
 		}
 	}
 	open := bytes.IndexByte(d.Source, '{')
-	if open < 0 || len(bytes.TrimSpace(d.Source[:open])) > 0 {
+	if open < 0 || len(bytes.TrimSpace(doc.WithoutMark(d.Source[:open]))) > 0 {
 		return errNoObject
 	}
 	out := append(j.out[:0], d.Source[:open+1]...)

@@ -56,6 +56,7 @@ func TestRelate(t *testing.T) {
 		{"a child without a parent", "c", "7", "", `{"a":1}`, `{"a":1}`, "7"},
 		{"a type without relations", "n", "", "", `{"a":1}`, `{"a":1}`, ""},
 		{"an empty source", "p", "", "", " {\t} ", " {\"r\":\"p\"\t} ", "1"},
+		{"a byte order mark", "p", "", "", "\xEF\xBB\xBF{\"a\":1}", "\xEF\xBB\xBF{\"r\":\"p\",\"a\":1}", "1"},
 		{"a source of a comment", "p", "", "", `{/* } "a":1 */}`, `{"r":"p"/* } "a":1 */}`, "1"},
 		{"a comment before a member", "p", "", "", `{/* } */"a":1}`, `{"r":"p",/* } */"a":1}`, "1"},
 		{"a list", "p", "", "", `[{"a":1}]`, "", ""},
