@@ -96,7 +96,7 @@ type row struct {
 // numbers returns pointers to the counts, in the order in which a row has them.
 func numbers(c *cms.Counts) []*int64 {
 	return []*int64{&c.Ordinals, &c.Live, &c.Indexed, &c.Failed, &c.Filtered, &c.Bytes, &c.Kept, &c.Reduced, &c.Rebuilt, &c.KeptLast,
-		&c.Retried, &c.Resent, &c.Replaced}
+		&c.Retried, &c.Resent, &c.Replaced, &c.Rewrites, &c.Moved}
 }
 
 func rowOf(it cms.Item) row {

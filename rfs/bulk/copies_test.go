@@ -21,14 +21,15 @@ func TestCopiesAreCountedByTheirCause(t *testing.T) {
 		later   int // requests after these whose first document is refused for now
 		copies  int64
 		resent  int64
+		writes  int64 // operations of the target on these documents; 0: 3
 	}{
 		"nothing was there":                         {own: true},
-		"an earlier holder sent two, one twice":     {own: true, had: map[string]int64{"0": 1, "1": 2}, copies: 3},
-		"documents of others count once":            {had: map[string]int64{"0": 1, "1": 200}, copies: 2},
-		"an answer was lost":                        {own: true, lost: 1, resent: 3},
-		"two were, and an earlier holder sent one":  {own: true, lost: 2, had: map[string]int64{"1": 1}, copies: 1, resent: 6},
-		"refused requests bring no copies":          {own: true, busy: 2, had: map[string]int64{"2": 1}, copies: 1, resent: 6},
-		"one document is refused for now":           {own: true, later: 1, had: map[string]int64{"0": 1, "2": 1}, copies: 2, resent: 1},
+		"an earlier holder sent two, one twice":     {own: true, had: map[string]int64{"0": 1, "1": 2}, copies: 3, writes: 6},
+		"documents of others count once":            {had: map[string]int64{"0": 1, "1": 200}, copies: 2, writes: 204},
+		"an answer was lost":                        {own: true, lost: 1, resent: 3, writes: 6},
+		"two were, and an earlier holder sent one":  {own: true, lost: 2, had: map[string]int64{"1": 1}, copies: 1, resent: 6, writes: 10},
+		"refused requests bring no copies":          {own: true, busy: 2, had: map[string]int64{"2": 1}, copies: 1, resent: 6, writes: 4},
+		"one document is refused for now":           {own: true, later: 1, had: map[string]int64{"0": 1, "2": 1}, copies: 2, resent: 1, writes: 5},
 		"ids that come again by nature are no copy": {own: true, ordered: true, had: map[string]int64{"0": 5}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +65,9 @@ func TestCopiesAreCountedByTheirCause(t *testing.T) {
 			_, is := l.Settled()
 			if is.Copies != c.copies || is.Resent != c.resent || l.Counts().Resent != c.resent {
 				t.Errorf("%+v, of all %+v, want %d copies and %d sent again", is, l.Counts(), c.copies, c.resent)
+			}
+			if want := max(c.writes, 3); is.Indexed+is.Rewrites != want {
+				t.Errorf("%d indexed and %d rewrites, want %d writes", is.Indexed, is.Rewrites, want)
 			}
 			for i := range 3 {
 				if versions[strconv.Itoa(i)] == 0 {

@@ -165,8 +165,10 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 				copies = min(copies, 1)
 			}
 			b.counts.Copies += copies
+			b.counts.Rewrites += r.Copies
 		}
 	}
+	b.counts.Moved += int64(res.Moved)
 	var keep []int
 	var there []Refusal // documents that may be our own copies
 	last := -1
@@ -190,6 +192,9 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 		case concernsIndex(r):
 			return nil, "", fmt.Errorf("index %s: %d %s: %s: %w", b.indexName(items[r.Pos]), r.Status, r.Type, r.Reason, ErrIndexBlocked)
 		default:
+			if r.Written() {
+				b.counts.Rewrites++
+			}
 			reason := doc.Reason(cmp.Or(r.Type, fmt.Sprintf("status_%d", r.Status)))
 			if err := b.fail(items[r.Pos], l.opts.Shard, r.Status, reason, r.Reason); err != nil {
 				return nil, "", err

@@ -97,6 +97,9 @@ type Counts struct {
 	Copies   int64 // of Indexed: what the target took of them before, but for what repetitions may have brought; see DESIGN.md
 	Rebuilt  int64 // of Live, but for those that were never sent: the source was put together out of other fields
 	KeptLast int64 // likewise: of duplicate keys the last was kept
+	// Rewrites is how often the target has written the documents beyond once for each of Indexed, by the versions in its answers.
+	Rewrites int64
+	Moved    int64 // of Indexed: an ingest pipeline gave them another index or id
 }
 
 func (c *Counts) add(d Counts) {
@@ -112,6 +115,8 @@ func (c *Counts) add(d Counts) {
 	c.Copies += d.Copies
 	c.Rebuilt += d.Rebuilt
 	c.KeptLast += d.KeptLast
+	c.Rewrites += d.Rewrites
+	c.Moved += d.Moved
 	c.Kept += d.Kept
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,8 @@ type Sender interface {
 type Result struct {
 	Refused  []Refusal
 	Replaced []Replacement
+	// Moved is how many of the accepted items an ingest pipeline gave another index or id. They are not in Replaced.
+	Moved int
 	// NoneTaken states, with an error, that the target refused the request as a whole: nothing of it arrived.
 	NoneTaken bool
 	// RetryAfter is the pause that the target requested, at most a minute; 0 without one.
@@ -51,6 +54,12 @@ func (r Refusal) Retryable() bool {
 
 // overload reports whether the target refuses the item for its load.
 func (r Refusal) overload() bool { return r.Status == 429 || r.Status == 503 }
+
+// Written reports whether the target used a sequence number for the refused document: its engine found out, while writing, that
+// a value is too long for a term.
+func (r Refusal) Written() bool {
+	return r.Type == "illegal_argument_exception" && strings.Contains(r.Reason, "immense term")
+}
 
 // ErrTooLarge means that the request is too large for the target (HTTP 413).
 var ErrTooLarge = errors.New("request too large for the target")

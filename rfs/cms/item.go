@@ -162,6 +162,10 @@ type Counts struct {
 	Retried  int64 `json:"retried,omitempty"`
 	Resent   int64 `json:"resent,omitempty"`
 	Replaced int64 `json:"replaced,omitempty"`
+	// Rewrites is how often the target has written the documents beyond once for each of Indexed, by the versions in its answers.
+	Rewrites int64 `json:"rewrites,omitempty"`
+	// Moved are those of Indexed to which an ingest pipeline gave another index or id.
+	Moved int64 `json:"moved,omitempty"`
 }
 
 // Add returns the sum.
@@ -171,8 +175,12 @@ func (c Counts) Add(o Counts) Counts {
 		Failed: c.Failed + o.Failed, Filtered: c.Filtered + o.Filtered, Bytes: c.Bytes + o.Bytes,
 		Reduced: c.Reduced + o.Reduced, Rebuilt: c.Rebuilt + o.Rebuilt, KeptLast: c.KeptLast + o.KeptLast, Kept: c.Kept + o.Kept,
 		Retried: c.Retried + o.Retried, Resent: c.Resent + o.Resent, Replaced: c.Replaced + o.Replaced,
+		Rewrites: c.Rewrites + o.Rewrites, Moved: c.Moved + o.Moved,
 	}
 }
+
+// Written returns how many sequence numbers the documents have used in an index that only this session writes to.
+func (c Counts) Written() int64 { return c.Indexed - c.Moved + c.Rewrites }
 
 // Item is the wire document of a work item: first the fields that every engine
 // on the queue reads, then ours, which others carry along but never change.

@@ -30,14 +30,15 @@ type Reason string
 
 // Reasons of rfsd itself. Rejections by a target have the target's error type.
 const (
-	NoSource    Reason = "no_source"         // neither _source nor _recovery_source is stored, and it cannot be rebuilt
-	NoID        Reason = "no_id"             // a root document without a stored id
-	BadID       Reason = "bad_id"            // the stored id cannot be decoded
-	LongID      Reason = "id_too_long"       // no target takes an id of that length
-	BadSource   Reason = "bad_source"        // the source is no JSON, SMILE, CBOR or YAML that can be sent
-	LineBreak   Reason = "raw_line_break"    // a raw line break inside a JSON string
-	TooLarge    Reason = "too_large"         // the target takes no request of that size (413)
-	MissingType Reason = "missing_type_name" // a type is needed to name the target index and none is stored
+	NoSource    Reason = "no_source"           // neither _source nor _recovery_source is stored, and it cannot be rebuilt
+	NoID        Reason = "no_id"               // a root document without a stored id
+	BadID       Reason = "bad_id"              // the stored id cannot be decoded
+	LongID      Reason = "id_too_long"         // no target takes an id of that length
+	BadSource   Reason = "bad_source"          // the source is no JSON, SMILE, CBOR or YAML that can be sent
+	LineBreak   Reason = "raw_line_break"      // a raw line break inside a JSON string
+	TooLarge    Reason = "too_large"           // the target takes no request of that size (413)
+	Dropped     Reason = "dropped_by_pipeline" // an ingest pipeline of the target dropped the document
+	MissingType Reason = "missing_type_name"   // a type is needed to name the target index and none is stored
 )
 
 // Failure is a live document that did not arrive, and why. It goes to the

@@ -18,12 +18,26 @@ type Arrival struct {
 	Uncounted bool `json:"uncounted,omitempty"`
 	// Shared means that the numbers are those of all indices of the snapshot with the same target.
 	Shared bool `json:"shared,omitempty"`
+	// Operations are the sequence numbers that the target indices have used, Written those that the documents of this session
+	// account for; both are 0 unless Accounted, which means that they can be compared.
+	Operations int64 `json:"operations,omitempty"`
+	Written    int64 `json:"written,omitempty"`
+	Accounted  bool  `json:"accounted,omitempty"`
 	// Note is why fewer documents are no problem, or why they were not compared.
 	Note string `json:"note,omitempty"`
 	// Problem is why the documents are not there, "" when they are.
 	Problem string `json:"problem,omitempty"`
 	// Gone means that a target index does not exist, or is another one.
 	Gone bool `json:"gone,omitempty"`
+}
+
+// Foreign returns how many operations on the target indices this session has no answer for: those of other clients, and its own
+// requests whose answers were lost and that nothing repeated. It is 0 when that is not known.
+func (a *Arrival) Foreign() int64 {
+	if a == nil || !a.Accounted {
+		return 0
+	}
+	return max(a.Operations-a.Written, 0)
 }
 
 // Texts returns the root and the Lucene documents on the target as a table shows them: "-" where they are not known.

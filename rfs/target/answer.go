@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
+	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -54,11 +55,19 @@ type item struct {
 	status        int
 	version       int64  // after the operation; 0 when the answer does not state it, and of a body
 	external      bool   // of a body: the version is given
+	noop          bool   // the answer states that nothing was done
 	failure       []byte // JSON; nil without an error
 }
 
 // arrived reports whether the item was taken.
-func (it *item) arrived() bool { return it.failure == nil && (it.status < 300 || it.gone()) }
+func (it *item) arrived() bool {
+	return it.failure == nil && (it.status < 300 && !it.dropped() || it.gone())
+}
+
+// dropped reports whether an ingest pipeline dropped the item: the answer has a status of success, but nothing was written.
+func (it *item) dropped() bool {
+	return it.noop && it.failure == nil && it.status == http.StatusOK && string(it.op) != "delete"
+}
 
 // gone reports whether the item is one to be deleted that the target does not have.
 func (it *item) gone() bool {
@@ -82,6 +91,9 @@ func copies(want, got *item) int64 {
 // refusal returns what the target states about an item that it did not take.
 func (it *item) refusal(pos int) bulk.Refusal {
 	r := bulk.Refusal{Pos: pos, Status: it.status}
+	if it.dropped() {
+		r.Type, r.Reason = string(doc.Dropped), "an ingest pipeline of the target dropped it"
+	}
 	if it.failure != nil {
 		r.Type, r.Reason = fault.ErrorObject(it.failure)
 		var where struct{ Index string }
@@ -108,6 +120,11 @@ func (s *scanner) item() (it item, err error) {
 				return s.skip(0)
 			case "_version":
 				it.version, err = s.version()
+				return err
+			case "result":
+				var result []byte
+				result, err = s.textOrNull()
+				it.noop = string(result) == "noop"
 				return err
 			case "_index":
 				it.index, err = s.textOrNull()

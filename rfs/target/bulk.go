@@ -25,7 +25,7 @@ const longBody = 32 << 20
 // item as it was sent: one that does not is fault.ErrUnavailable, because it is unknown what was indexed.
 // Default pipelines are switched off (pipeline=_none) unless Config.RunPipelines.
 func (c *Client) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
-	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.error"}}
+	query := url.Values{"filter_path": {"took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.result,items.*.error"}}
 	if !c.conf.RunPipelines {
 		query.Set("pipeline", "_none")
 	}

@@ -164,7 +164,8 @@ func TestDocumentsArriveWhereTheyWereSent(t *testing.T) {
 		{"what looks like a backing index", ".ds-logs-2026.01.01-000009", settings("logs"), 200, false, fault.ErrUnavailable, 2},
 		{"a name that leads nowhere", "other", `{"error":{"type":"index_not_found_exception"}}`, 404, false, fault.ErrUnavailable, 2},
 		{"the target may not be asked", "other", `{"error":{"type":"security_exception","reason":"no permissions"}}`, 403, false, fault.ErrConfig, 2},
-		{"a pipeline may move it", "other", "", 404, true, nil, 0},
+		{"a pipeline may move it", "other", settings("logs-v2"), 200, true, nil, 1},
+		{"a pipeline may move it from an index that is not there", "other", "", 404, true, nil, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0
@@ -202,7 +203,7 @@ func TestBulkRequestSkipsPipelinesAndAsksForStatusAndErrorOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := got.URL.Query()
-		if q.Get("filter_path") != "took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.error" || (q.Get("pipeline") == "_none") == run ||
+		if q.Get("filter_path") != "took,errors,items.*._index,items.*._id,items.*.status,items.*._version,items.*.result,items.*.error" || (q.Get("pipeline") == "_none") == run ||
 			got.Header.Get("Content-Type") != "application/x-ndjson" || got.Header.Get("User-Agent") != "rfsd/test" {
 			t.Errorf("RunPipelines %v: %s %v", run, got.URL, got.Header)
 		}

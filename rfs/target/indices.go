@@ -274,6 +274,62 @@ func (c *Client) CountLucene(ctx context.Context, index string) (int64, error) {
 	return *answer.All.Primaries.Docs.Count, nil
 }
 
+// Operations is what the primary shards of an index have executed.
+type Operations struct {
+	// Executed is how many sequence numbers were used: one for each document that was written or deleted, one for each that the
+	// engine refused while writing it, and those that a shard filled after it was lost or moved.
+	Executed int64
+	// Deletes is how many deletions they have executed since each was started or moved the last time.
+	Deletes int64
+}
+
+// Operations returns what the primary shards of an index have executed. Errors: fault.ErrRejected when the target does not
+// report it; fault.ErrUnavailable when not every shard answers.
+func (c *Client) Operations(ctx context.Context, index string) (sum Operations, err error) {
+	var answer struct {
+		Shards struct {
+			Failed int `json:"failed"`
+		} `json:"_shards"`
+		Indices map[string]struct {
+			Shards map[string][]struct {
+				Routing  struct{ Primary bool } `json:"routing"`
+				Indexing struct {
+					Deletes int64 `json:"delete_total"`
+				} `json:"indexing"`
+				Seq *struct {
+					Max int64 `json:"max_seq_no"`
+				} `json:"seq_no"`
+			} `json:"shards"`
+		} `json:"indices"`
+	}
+	query := url.Values{"level": {"shards"}, "filter_path": {"_shards.failed,indices.*.shards.*.routing.primary,indices.*.shards.*.seq_no,indices.*.shards.*.indexing.delete_total"}}
+	if err := c.get(ctx, "/"+url.PathEscape(index)+"/_stats/docs,indexing", query, &answer); err != nil {
+		return sum, err
+	}
+	if answer.Shards.Failed > 0 {
+		return sum, fmt.Errorf("operations of %s: %d shards did not answer: %w", index, answer.Shards.Failed, fault.ErrUnavailable)
+	}
+	shards := 0
+	for name, x := range answer.Indices {
+		for shard, copies := range x.Shards {
+			known := false
+			for _, p := range copies {
+				if p.Routing.Primary && p.Seq != nil {
+					sum.Executed, sum.Deletes, known = sum.Executed+p.Seq.Max+1, sum.Deletes+p.Indexing.Deletes, true
+				}
+			}
+			if !known {
+				return sum, fmt.Errorf("the target reports no sequence number of shard %s of %s: %w", shard, name, fault.ErrRejected)
+			}
+			shards++
+		}
+	}
+	if shards == 0 {
+		return sum, fmt.Errorf("the target reports no sequence numbers of %s: %w", index, fault.ErrRejected)
+	}
+	return sum, nil
+}
+
 // CountRouted returns the number of visible root documents that have a routing of their own.
 func (c *Client) CountRouted(ctx context.Context, index string) (int64, error) {
 	var answer struct{ Count int64 }

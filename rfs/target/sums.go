@@ -50,7 +50,7 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 			return errSum("%q was sent, it answers for %q", want.op, got.op)
 		}
 		if !got.arrived() {
-			if got.status < 300 && got.status != 0 {
+			if got.status < 300 && got.status != 0 && !got.dropped() {
 				return errSum("status %d with an error", got.status)
 			}
 			told.Refused = append(told.Refused, got.refusal(pos))
@@ -59,16 +59,23 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 		if got.status != http.StatusOK && got.status != http.StatusCreated && !got.gone() {
 			return errSum("status %d of an item without an error", got.status)
 		}
-		if got.replaced() {
+		var other error
+		if ok {
+			other = c.sameDocument(ctx, &want, got)
+			if c.conf.RunPipelines && errors.Is(other, fault.ErrConfig) {
+				other = nil // it may not be asked what the name leads to
+			}
+			if other != nil && (!c.conf.RunPipelines || !errors.Is(other, errOther)) {
+				return other
+			}
+		}
+		switch {
+		case other != nil: // a pipeline of the user has given it another index or id
+			told.Moved++
+		case got.replaced():
 			told.Replaced = append(told.Replaced, bulk.Replacement{Pos: pos, Copies: copies(&want, got)})
 		}
-		if !ok || c.conf.RunPipelines { // a pipeline may move a document, or drop it
-			return nil
-		}
-		if want.id != nil && !sameText(want.id, got.id) {
-			return errSum("document %q was sent, it answers for %q", want.id, got.id)
-		}
-		return c.sameIndex(ctx, want.index, got.index)
+		return nil
 	})
 	switch {
 	case err != nil && (ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrConfig)):
@@ -81,6 +88,17 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 		return bulk.Result{}, errSum("it states errors, but every item was taken")
 	}
 	return told, nil
+}
+
+// errOther marks an answer for a document of another index or id than was sent. It is a fault.ErrUnavailable.
+var errOther = fmt.Errorf("another document: %w", fault.ErrUnavailable)
+
+// sameDocument checks that an item has the index and the id that were sent.
+func (c *Client) sameDocument(ctx context.Context, want, got *item) error {
+	if want.id != nil && !sameText(want.id, got.id) {
+		return fmt.Errorf("it does not add up: document %q was sent, it answers for %q: %w", want.id, got.id, errOther)
+	}
+	return c.sameIndex(ctx, want.index, got.index)
 }
 
 // sameText compares two JSON strings without their quotes: escapes may differ.
@@ -110,10 +128,12 @@ type leads struct {
 
 const maxLeads = 10_000 // names; beyond, all are asked for again
 
-func (l *leads) has(name, index string) bool {
+// has reports whether a name leads to an index, and whether it is known where the name leads.
+func (l *leads) has(name, index string) (leads, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.known[name][index]
+	all, known := l.known[name]
+	return all[index], known
 }
 
 func (l *leads) set(name string, indices map[string]bool) {
@@ -136,14 +156,18 @@ func (c *Client) sameIndex(ctx context.Context, sent, got []byte) error {
 	if !ok || !ok2 || index == "" {
 		return errSum("the document was sent to index %q, it answers for %q", sent, got)
 	}
-	if c.leads.has(name, index) {
+	other := fmt.Errorf("it does not add up: the document was sent to index %q, it answers for %q: %w", name, index, errOther)
+	if there, known := c.leads.has(name, index); there {
 		return nil
+	} else if known && c.conf.RunPipelines { // it would be asked for each document that a pipeline moves
+		return other
 	}
 	var behind map[string]struct{}
 	path := "/" + url.PathEscape(name) + "/_settings/index.uuid"
 	err := c.get(ctx, path, nil, &behind)
 	if errors.Is(err, fault.ErrRejected) { // not found: it leads nowhere
-		return errSum("the document was sent to index %q, it answers for %q; %v", name, index, err)
+		c.leads.set(name, nil)
+		return fmt.Errorf("%w; %v", other, err)
 	}
 	if err != nil {
 		return fmt.Errorf("find the index behind %s: %w", name, err)
@@ -154,7 +178,7 @@ func (c *Client) sameIndex(ctx context.Context, sent, got []byte) error {
 	}
 	c.leads.set(name, all)
 	if !all[index] {
-		return errSum("the document was sent to index %q, it answers for %q", name, index)
+		return other
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
@@ -30,6 +31,7 @@ type TargetCounts interface {
 	CountLucene(ctx context.Context, index string) (int64, error)
 	GetIndex(ctx context.Context, name string) ([]target.Index, error)
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+	Operations(ctx context.Context, index string) (target.Operations, error)
 }
 
 // arriving is what an index of the snapshot has sent.
@@ -38,6 +40,7 @@ type arriving struct {
 	entry Entry
 	sent  cms.Counts
 	open  bool
+	loose bool // its operations are not counted: rules send documents to indices of others
 }
 
 // arrivalsAtOnce is how many target indices are counted at the same time: each takes several requests, one after the other.
@@ -118,6 +121,11 @@ func (s *Session) arriving(ctx context.Context) (map[string][]*arriving, error) 
 		n := again.Take(a.entry.Naming.Targets(), a.sent.Failed)
 		a.sent.Failed, a.sent.Indexed = a.sent.Failed-n, a.sent.Indexed+n
 	}
+	if s.Redirects != nil && slices.ContainsFunc(slices.Collect(maps.Keys(byName)), s.Redirects) {
+		for _, a := range byName {
+			a.loose = true
+		}
+	}
 	return groups, nil
 }
 
@@ -174,6 +182,9 @@ func (s *Session) countArrival(ctx context.Context, group []*arriving, is *progr
 	if err := s.countLucene(ctx, targets, is); err != nil {
 		return err
 	}
+	if err := s.countOperations(ctx, group, is); err != nil {
+		return err
+	}
 	for _, a := range group {
 		for _, name := range targets {
 			if !slices.Contains(a.entry.Ours, name) && !slices.Contains(entry.Ours, name) {
@@ -187,6 +198,9 @@ func (s *Session) countArrival(ctx context.Context, group []*arriving, is *progr
 		}
 	}
 	if is.Found >= is.Expected {
+		if n := is.Foreign(); n > 0 {
+			is.Note = fmt.Sprintf("%d operations on it are not of this session: other clients wrote to it, or requests without an answer took effect late", n)
+		}
 		return nil
 	}
 	why, err := s.whyFewer(ctx, group)
@@ -199,6 +213,36 @@ func (s *Session) countArrival(ctx context.Context, group []*arriving, is *progr
 	}
 	is.Problem = fmt.Sprintf("the target has %d documents in %s, %d were indexed: %d are missing; find out what deleted them, then begin a new session (--session-name), which sends everything again",
 		is.Found, strings.Join(targets, ", "), is.Expected, is.Expected-is.Found)
+	return nil
+}
+
+// countOperations adds how many operations the targets of a group have executed, and how many of them are this session's, where
+// both are known: it has created the targets, and the versions of documents are the target's own.
+func (s *Session) countOperations(ctx context.Context, group []*arriving, is *progress.Arrival) error {
+	targets := group[0].entry.Naming.Targets()
+	if s.Existing == bulk.Newer {
+		return nil
+	}
+	var written int64
+	for _, a := range group {
+		if a.loose || !a.entry.own() && !group[0].entry.own() {
+			return nil
+		}
+		written += a.sent.Written()
+	}
+	var sum int64
+	for _, name := range targets {
+		is, err := s.Counts.Operations(ctx, name)
+		if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
+			s.Log.InfoContext(ctx, "the target does not state how many operations it has executed", "index", name, "reason", fault.Text(err))
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("operations on %s: %w", name, err)
+		}
+		sum += is.Executed
+	}
+	is.Operations, is.Written, is.Accounted = sum, written, true
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -31,6 +32,8 @@ type countable struct {
 	denied  error
 	lucene  int64 // Lucene documents of each index
 	hidden  error // why these are not stated
+	did     target.Operations
+	untold  error // why the operations are not stated
 
 	mu        sync.Mutex
 	refreshed map[string]bool
@@ -69,6 +72,9 @@ func (h *countable) CountLucene(_ context.Context, name string) (int64, error) {
 	return h.lucene, h.hidden
 }
 func (h *countable) CountRouted(context.Context, string) (int64, error) { return h.routed, nil }
+func (h *countable) Operations(context.Context, string) (target.Operations, error) {
+	return h.did, h.untold
+}
 func (h *countable) GetIndex(_ context.Context, name string) ([]target.Index, error) {
 	return []target.Index{{Name: name, Aliases: json.RawMessage(h.aliases), Settings: h.set}}, nil
 }
@@ -100,12 +106,32 @@ func TestArrivals(t *testing.T) {
 		note    string
 		roots   string // as the summary shows them; "": 5
 		lucene  string // likewise; "": 9
+		foreign int64
 	}{
 		{name: "all are there"},
 		{name: "Lucene documents are not stated", lucene: "-", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.hidden = fault.ErrConfig
 		}},
 		{name: "more are there", roots: "7", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 7 }},
+		{name: "operations of this session only", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"] = 7, cms.Counts{Live: 5, Indexed: 5, Rewrites: 2}
+		}},
+		{name: "operations of others", note: "2 operations on it are not of this session", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"] = 7, cms.Counts{Live: 5, Indexed: 5}
+		}},
+		{name: "operations that are not stated", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.untold, sent["a"] = fault.ErrConfig, cms.Counts{Live: 5, Indexed: 5}
+		}},
+		{name: "operations on an index that was there before", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"], all["a"].Ours = 7, cms.Counts{Live: 5, Indexed: 5}, nil
+		}},
+		{name: "operations by documents that rules moved", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"] = 7, cms.Counts{Live: 5, Indexed: 5}
+			s.Redirects = func(name string) bool { return name == "b" }
+		}},
+		{name: "operations with versions of the source", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"], s.Existing = 7, cms.Counts{Live: 5, Indexed: 5}, bulk.Newer
+		}},
 		{name: "an index that is gone", roots: "-", lucene: "-", problem: "a does not exist", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { delete(h.uuids, "a") }},
 		{name: "an index of another UUID", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.uuids["a"] = "other" }},
 		{name: "an index of another UUID that was there before", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
@@ -189,6 +215,9 @@ func TestArrivals(t *testing.T) {
 				x := sum.Indices[0]
 				if x.Arrival == nil || (c.problem == "") != (len(sum.Problems) == 0) || x.Arrival.Gone != c.gone || !strings.Contains(x.Arrival.Note, c.note) || c.note == "" && x.Arrival.Note != "" {
 					t.Fatalf("%+v, problems %+v", x.Arrival, sum.Problems)
+				}
+				if n := x.Arrival.Foreign(); n != c.foreign {
+					t.Errorf("%d foreign operations, want %d", n, c.foreign)
 				}
 				if roots, lucene := x.Arrival.Texts(); roots != cmp.Or(c.roots, "5") || lucene != cmp.Or(c.lucene, "9") {
 					t.Errorf("%s root and %s Lucene documents", roots, lucene)

@@ -88,6 +88,10 @@ func (w whole) CountLucene(ctx context.Context, index string) (int64, error) {
 	return w.Count(ctx, index)
 }
 
+func (w whole) Operations(_ context.Context, index string) (target.Operations, error) {
+	return target.Operations{Executed: int64(len(w.docs[index]))}, w.do(func() error { return nil })
+}
+
 func (w whole) CountRouted(context.Context, string) (int64, error) {
 	return 0, w.do(func() error { return nil })
 }

@@ -74,6 +74,10 @@ var table = []Class{
 		Remedy: `repair the pipeline; or redrive without --run-pipelines, and PUT INDEX/_settings {"index.final_pipeline":"_none"}`,
 	},
 	{
+		Name: "dropped_by_pipeline", Cause: "an ingest pipeline of the target dropped the document", types: []string{string(doc.Dropped)},
+		Remedy: `remove the drop processor from the pipeline, or PUT INDEX/_settings {"index.final_pipeline":"_none"}; redrive without --run-pipelines`,
+	},
+	{
 		Name: "index_block", Cause: "the index is read-only, or the disks of the target are full (flood stage); such an index is paused",
 		types:  []string{"cluster_block_exception"},
 		Remedy: `free disk space, then PUT INDEX/_settings {"index.blocks.read_only_allow_delete":null,"index.blocks.read_only":null,"index.blocks.write":null}`,
