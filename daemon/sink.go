@@ -11,11 +11,10 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/secret"
 )
 
 // Webhook posts each event as JSON to a URL.
@@ -73,16 +72,14 @@ func NewCommand(args []string) *Command { return &Command{args: args} }
 // Name returns "command".
 func (c *Command) Name() string { return "command" }
 
-// Deliver runs the program, and kills it when ctx is done. Its environment does not contain the daemon's settings.
+// Deliver runs the program, and kills it when ctx is done. Its environment is secret.Environment.
 func (c *Command) Deliver(ctx context.Context, e status.Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("event: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "RFS_") || strings.HasPrefix(v, "AWS_") || strings.HasPrefix(v, "NOTIFY_SOCKET=")
-	})
+	cmd.Env = secret.Environment(os.Environ())
 	cmd.Stdin = bytes.NewReader(append(body, '\n'))
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {

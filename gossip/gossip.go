@@ -28,6 +28,7 @@ type Config struct {
 	Fleet          string // the label of every packet: two fleets never merge
 	Name           string // of this node; unique over all nodes and restarts (host and boot)
 	Bind           string // host:port; port 0 takes a free one; "" is loopback with DefaultPort
+	Port           *Port  // of Bind, if it is open already: Start takes it over; nil: Start opens it
 	Advertise      string // host:port others reach this node by; "" is Bind
 	Keys           Keys   // none is allowed on loopback only
 	Meta           Meta
@@ -98,9 +99,13 @@ func Start(ctx context.Context, conf Config) (*Gossip, error) {
 		return nil, err
 	}
 	g.notes = newNotes(conf.Name, g.memberCount)
-	if g.net, err = newTransport(mc.BindAddr, mc.BindPort, len(conf.Keys) > 0, g.isMember, g.log); err != nil {
-		return nil, fmt.Errorf("gossip on %s: %w", conf.Bind, err)
+	port := conf.Port
+	if port == nil {
+		if port, err = Listen(conf); err != nil {
+			return nil, err
+		}
 	}
+	g.net = newTransport(port, len(conf.Keys) > 0, g.isMember, g.log)
 	mc.Transport = g.net
 	if port := g.net.GetAutoBindPort(); mc.BindPort == 0 {
 		mc.BindPort = port
@@ -140,21 +145,15 @@ func (c Config) Check() error {
 
 // memberlist turns the configuration into the library's.
 func (g *Gossip) memberlist() (*memberlist.Config, error) {
-	host, port, err := hostPort(g.conf.Bind)
+	host, port, err := g.conf.bind()
 	if err != nil {
-		return nil, fmt.Errorf("gossip address %q: %w", g.conf.Bind, err)
+		return nil, err
 	}
 	c := memberlist.DefaultLANConfig()
 	if g.conf.Quick {
 		c = memberlist.DefaultLocalConfig()
 		c.ProbeInterval, c.ProbeTimeout = 300*time.Millisecond, 150*time.Millisecond
 		c.SuspicionMult, c.PushPullInterval = 2, 5*time.Second
-	}
-	switch host {
-	case "":
-		host = "0.0.0.0"
-	case "localhost":
-		host = "127.0.0.1"
 	}
 	c.Name, c.Label, c.BindAddr, c.BindPort = g.conf.Name, g.conf.Fleet, host, port
 	c.AdvertisePort = port
@@ -319,6 +318,21 @@ func (g *Gossip) Abandon() error {
 	err := g.list.Shutdown()
 	g.done.Wait()
 	return err
+}
+
+// bind returns the address of Bind as the library wants it.
+func (c Config) bind() (string, int, error) {
+	host, port, err := hostPort(c.Bind)
+	if err != nil {
+		return "", 0, fmt.Errorf("gossip address %q: %w", c.Bind, err)
+	}
+	switch host {
+	case "":
+		host = "0.0.0.0"
+	case "localhost":
+		host = "127.0.0.1"
+	}
+	return host, port, nil
 }
 
 func hostPort(s string) (string, int, error) {

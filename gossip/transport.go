@@ -46,28 +46,44 @@ type transport struct {
 	refused refusedCounter
 }
 
-// newTransport opens the TCP and UDP port; port 0 selects a free one.
-func newTransport(host string, port int, encrypted bool, known func(string) bool, logger *slog.Logger) (*transport, error) {
-	t := &transport{
-		isMember: known, encrypted: encrypted, log: logger, limiter: connLimiter{hosts: map[string]int{}},
-		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet), quit: make(chan struct{}),
+// Port is a TCP and UDP port that is open already.
+type Port struct{ net *memberlist.NetTransport }
+
+// Listen opens the port of Config.Bind; port 0 selects a free one. Nothing is read from it before Start, which closes it at the end.
+// It returns fault.ErrConfig if the port is taken.
+func Listen(conf Config) (*Port, error) {
+	host, port, err := conf.bind()
+	if err != nil {
+		return nil, err
 	}
 	const tries = 10 // a free TCP port may be taken in UDP
-	var err error
+	var p Port
 	for range tries {
-		t.NetTransport, err = memberlist.NewNetTransport(&memberlist.NetTransportConfig{
-			BindAddrs: []string{host}, BindPort: port, Logger: log.New(newLogWriter(logger), "", 0),
+		p.net, err = memberlist.NewNetTransport(&memberlist.NetTransportConfig{
+			BindAddrs: []string{host}, BindPort: port, Logger: log.New(newLogWriter(conf.Log), "", 0),
 		})
 		if err == nil || port != 0 {
 			break
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+		return nil, fmt.Errorf("gossip on %s: %w: %w", conf.Bind, err, fault.ErrConfig)
+	}
+	return &p, nil
+}
+
+// Close closes a port that was not passed to Start.
+func (p *Port) Close() error { return p.net.Shutdown() }
+
+// newTransport reads from an open port.
+func newTransport(port *Port, encrypted bool, known func(string) bool, logger *slog.Logger) *transport {
+	t := &transport{
+		NetTransport: port.net, isMember: known, encrypted: encrypted, log: logger, limiter: connLimiter{hosts: map[string]int{}},
+		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet), quit: make(chan struct{}),
 	}
 	t.done.Go(t.admitStreams)
 	t.done.Go(t.admitPackets)
-	return t, nil
+	return t
 }
 
 // StreamCh returns the incoming connections that were admitted.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -289,4 +290,31 @@ func FuzzFirstFrame(f *testing.F) {
 			t.Fatalf("%d bytes of %d, %v", len(got), len(b), err)
 		}
 	})
+}
+
+// TestListen_TakenPort opens a port that another process has, and one that this process holds for its own gossip.
+func TestListen_TakenPort(t *testing.T) {
+	conf := Config{Fleet: "blue", Name: "n", Bind: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
+	port, err := Listen(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf.Bind = net.JoinHostPort("127.0.0.1", strconv.Itoa(port.net.GetAutoBindPort()))
+	if _, err := Listen(conf); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), conf.Bind) || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("a taken port: %v", err)
+	}
+	conf.Port = port
+	g, err := Start(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Abandon(); err != nil {
+		t.Error(err)
+	}
+	if port, err = Listen(conf); err != nil {
+		t.Fatalf("the port is still open after the end: %v", err)
+	}
+	if err := port.Close(); err != nil {
+		t.Error(err)
+	}
 }

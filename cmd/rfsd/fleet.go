@@ -130,6 +130,14 @@ func (m *member) Plan() schedule.Plan {
 	return schedule.Plan{}
 }
 
+// Loads returns the loads of all nodes, of this one alone before it takes part.
+func (m *member) Loads() []schedule.Load {
+	if f := m.current(); f != nil {
+		return f.Loads()
+	}
+	return []schedule.Load{m.daemon().Load()}
+}
+
 // rateLimit is the part of --max-rate for the nodes that hold permits.
 func (m *member) rateLimit() int64 {
 	if f := m.current(); f != nil {
@@ -204,6 +212,11 @@ func (m *member) rotate() error {
 
 // run takes part until ctx ends. Whatever goes wrong is tried again: work goes on without it.
 func (m *member) run(ctx context.Context) error {
+	defer func() {
+		if p := m.r.gossip.Port; p != nil { // it never took part
+			_ = p.Close()
+		}
+	}()
 	for {
 		f, done, err := m.begin(ctx)
 		if err == nil {
@@ -244,7 +257,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		Shards:  func(ctx context.Context) ([]schedule.Shard, error) { return worker.ShardSizes(ctx, coordinator) },
 		Workers: func() int { return m.daemon().Running() }, Load: func() schedule.Load { return m.daemon().Load() },
 		Remaining: func() (schedule.Remaining, bool) { return m.daemon().Remaining() }, IntentChanged: func() { m.daemon().ReadIntent() },
-		Scale: m.scaler(kept), Scheduler: m.sched, Log: m.log,
+		Scheduler: m.sched, Log: m.log,
 	}
 	conf.Gossip.Meta.API, conf.Gossip.Log = m.r.own.API.Advertise, m.log
 	if m.streams != nil {
@@ -252,6 +265,7 @@ func (m *member) begin(ctx context.Context) (*fleet.Fleet, func(), error) {
 		conf.Streams = func() (store.Streams, error) { return m.streams.Open(), nil }
 	}
 	f, err := fleet.Start(ctx, conf)
+	m.r.gossip.Port = nil // it is taken over, or closed
 	if err != nil {
 		return fail(err)
 	}

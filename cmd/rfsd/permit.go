@@ -7,7 +7,6 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
-	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/throttle"
 )
 
@@ -52,23 +51,12 @@ func (in *resources) holdPermit(ctx context.Context, o options, store cms.Store,
 
 // holdPermit keeps a node's permit until ctx is done, in a store that it opens. limit is the rate of the nodes that hold permits.
 func (o options) holdPermit(ctx context.Context, s primitive.Spender, limit func() int64, log *slog.Logger) {
-	for warned := false; ; warned = true {
-		store, closeStore, err := openStore(ctx, o)
-		if err == nil {
-			permits(store, limit, log).Hold(ctx, s)
-			if err := closeStore(); err != nil {
-				log.Debug("store_close_failed", "error", err)
-			}
-			return
-		}
-		if !warned && ctx.Err() == nil {
-			log.Warn("permit_store_not_opened", "error", fault.Text(err))
-		}
-		if cms.SystemClock().Sleep(ctx, permitRetry) != nil {
-			return
-		}
+	store, closeStore, err := openPatiently(ctx, o, log)
+	if err != nil {
+		return // ctx is done
+	}
+	permits(store, limit, log).Hold(ctx, s)
+	if err := closeStore(); err != nil {
+		log.Debug("store_close_failed", "error", err)
 	}
 }
-
-// permitRetry is the time between two tries to open the store.
-const permitRetry = 2 * time.Second

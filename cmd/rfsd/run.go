@@ -115,6 +115,9 @@ func parseRun(values config.Values) (runOptions, error) {
 	if r.gossip.Bind != "" && r.inside() {
 		return r, config.Usage("--gossip-listen: a coordinator file belongs to one node; a fleet keeps its work in a cluster or a bucket (--coordinator-bucket)")
 	}
+	if r.own.Scaling.Driver != "" && r.inside() {
+		return r, config.Usage("--scale-driver: a coordinator file belongs to one node; machines that are started need a cluster or a bucket (--coordinator-bucket) for the state of the work")
+	}
 	r.settings = values.Of(settings)
 	if r.shared, err = sharedSettings(values, settings, slog.New(slog.DiscardHandler)); err != nil {
 		return r, err
@@ -290,7 +293,12 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	if r.gossip.Bind == "" {
 		d := daemon.New(conf)
 		defer hearSignals(d)()
-		return ending(d.Run(ctx), r, d)
+		return ending(r.runDriving(ctx, d, func() []schedule.Load { return []schedule.Load{d.Load()} }, log), r, d)
+	}
+	var err error
+	r.gossip.Log = log
+	if r.gossip.Port, err = gossip.Listen(r.gossip); err != nil { // held from now on, while the store does not answer, too
+		return nil, fmt.Errorf("--gossip-listen: %w", err)
 	}
 	var d *daemon.Daemon
 	conf.Scheduler = &schedule.Scheduler{}
@@ -314,10 +322,25 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 			log.Info("leaving the gossip cluster failed", "error", fault.Text(err))
 		}
 	})
-	err := d.Run(ctx)
+	err = r.runDriving(ctx, d, self.Loads, log)
 	end()
 	joined.Wait()
 	return ending(err, r, d)
+}
+
+// runDriving runs the daemon, and starts and ends machines meanwhile if this node does so.
+func (r runOptions) runDriving(ctx context.Context, d *daemon.Daemon, loads func() []schedule.Load, log *slog.Logger) error {
+	s := r.scaler(d, log)
+	if s == nil {
+		return d.Run(ctx)
+	}
+	beside, end := context.WithCancel(context.WithoutCancel(ctx))
+	var driver sync.WaitGroup
+	driver.Go(func() { r.drive(beside, s, loads, log) })
+	err := d.Run(ctx)
+	end()
+	driver.Wait()
+	return err
 }
 
 // ending returns the migration of a node that has ended, nil when it is not complete, and the error of the node: the exit code of a

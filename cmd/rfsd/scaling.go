@@ -2,16 +2,19 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
+	"github.com/rfsd/rfsd/daemon"
 	"github.com/rfsd/rfsd/daemon/scale"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// scaler returns the function by which this node starts and ends machines; nil without --scale-driver.
-func (m *member) scaler(store cms.RecordStore) func(context.Context, []schedule.Load) error {
-	o := m.r.own.Scaling
+// scaler returns what starts and ends machines for this node; nil without --scale-driver.
+func (r runOptions) scaler(d *daemon.Daemon, log *slog.Logger) *scale.Scaler {
+	o := r.own.Scaling
 	if o.Driver == "" {
 		return nil
 	}
@@ -21,10 +24,46 @@ func (m *member) scaler(store cms.RecordStore) func(context.Context, []schedule.
 			Cooldown: o.Cooldown, Budget: time.Duration(o.Budget) * time.Hour, KeepMin: o.KeepMin,
 		},
 		Driver: scale.AutoScaling{Group: o.Group, Region: o.Region, Endpoint: o.Endpoint},
-		Node:   m.r.own.Node.Name, Demand: func() scale.Demand { return m.daemon().Demand() }, Log: m.log,
+		Node:   r.own.Node.Name, Demand: d.Demand, Log: log,
 	}
 	if o.Driver == "exec" {
 		s.Driver = &scale.Exec{Args: o.Command}
 	}
-	return func(ctx context.Context, loads []schedule.Load) error { return s.Turn(ctx, store, loads) }
+	return s
+}
+
+// drive starts and ends machines while this node is the one that does, until ctx is done. loads returns the loads of the other nodes,
+// as far as they are known.
+func (r runOptions) drive(ctx context.Context, s *scale.Scaler, loads func() []schedule.Load, log *slog.Logger) {
+	store, closeStore, err := openPatiently(ctx, r.options, log)
+	if err != nil {
+		return // ctx is done
+	}
+	l := scale.Leadership{Store: store, Clock: cms.SystemClock(), TTL: 30 * time.Second, Every: 15 * time.Second, Loads: loads}
+	if r.own.Fleet.OneMachine {
+		l.TTL, l.Every = 3*time.Second, 500*time.Millisecond
+	}
+	l.Run(ctx, s)
+	if err := closeStore(); err != nil {
+		log.Debug("store_close_failed", "error", err)
+	}
+}
+
+// storeRetry is the time between two tries to open a store.
+const storeRetry = 2 * time.Second
+
+// openPatiently opens the store of the options as soon as that is possible. The error is that of ctx.
+func openPatiently(ctx context.Context, o options, log *slog.Logger) (cms.Store, func() error, error) {
+	for warned := false; ; warned = true {
+		store, closeStore, err := openStore(ctx, o)
+		if err == nil {
+			return store, closeStore, nil
+		}
+		if !warned && ctx.Err() == nil {
+			log.Warn("store_not_opened", "error", fault.Text(err), "next_try_in", storeRetry)
+		}
+		if err := cms.SystemClock().Sleep(ctx, storeRetry); err != nil {
+			return nil, nil, err
+		}
+	}
 }

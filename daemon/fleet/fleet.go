@@ -39,8 +39,6 @@ type Config struct {
 	Workers   func() int                                   // running on this node
 	Load      func() schedule.Load                         // of this node, for the others; nil: not reported
 	Remaining func() (left schedule.Remaining, known bool) // as of this node's last read of the store
-	// Scale decides on the number of machines from the loads of all nodes; one node at a time calls it. nil: this node does not.
-	Scale func(context.Context, []schedule.Load) error
 	// IntentChanged is called when another node announces that the intent in the store has changed.
 	IntentChanged func()
 	Scheduler     *schedule.Scheduler
@@ -132,9 +130,6 @@ func Start(ctx context.Context, conf Config) (*Fleet, error) {
 		f.done.Go(func() { f.loadLoop(lasting) })
 	}
 	f.done.Go(func() { f.noteLoop(lasting) })
-	if conf.Scale != nil {
-		f.done.Go(func() { f.scaleLoop(lasting) })
-	}
 	return f, nil
 }
 

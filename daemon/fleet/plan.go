@@ -70,6 +70,14 @@ func (f *Fleet) loadLoop(ctx context.Context) {
 	}
 }
 
+// Loads returns the loads of the live nodes that have reported one, including what this node reported last.
+func (f *Fleet) Loads() []schedule.Load {
+	f.mu.Lock()
+	own := f.own
+	f.mu.Unlock()
+	return f.loads(own)
+}
+
 // loads returns the loads of the live nodes that have reported one, including this node's.
 func (f *Fleet) loads(own schedule.Load) (loads []schedule.Load) {
 	told := map[string]schedule.Load{}

@@ -50,10 +50,7 @@ func (f *Fleet) propose(ctx context.Context, t *leadership) error {
 	if f.conf.Load == nil {
 		return nil
 	}
-	f.mu.Lock()
-	own := f.own
-	f.mu.Unlock()
-	loads := f.loads(own)
+	loads := f.Loads()
 	now, _, err := f.conf.Store.Now(ctx)
 	if err != nil {
 		return err

@@ -9,14 +9,15 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/secret"
 )
 
 // Exec runs a program with the wanted number of machines as its last argument. The program has that many machines run, whatever
-// their number is, and may print how many run now as the last line of its output. No shell is involved.
+// their number is, and may print how many run now as the last line of its output. No shell is involved; its environment is
+// secret.Environment.
 type Exec struct {
 	Args []string
 
@@ -41,9 +42,7 @@ func (e *Exec) Apply(ctx context.Context, n int) (running int, err error) {
 	e.due = time.Time{}
 	var out, errOut tail
 	cmd := exec.CommandContext(ctx, e.Args[0], append(slices.Clone(e.Args[1:]), strconv.Itoa(n))...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "RFS_") || strings.HasPrefix(v, "NOTIFY_SOCKET=") || strings.HasPrefix(v, "WATCHDOG_")
-	})
+	cmd.Env = secret.Environment(os.Environ())
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errOut, time.Second
 	if err := cmd.Run(); err != nil {
 		category := fault.ErrUnavailable

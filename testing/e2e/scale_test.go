@@ -31,7 +31,10 @@ type scaled struct {
 func (s *scaled) start(name string, more ...string) {
 	s.t.Helper()
 	dir := filepath.Join(s.t.TempDir(), name)
-	cmd := exec.Command(Binary(s.t, "rfsd"), slices.Concat([]string{"run", "--node-name", name, "--one-machine", "--gossip-listen", freeAddress(s.t), "--data-dir", dir,
+	if name != "b" { // which drives, too, and knows the others by the store alone
+		more = append(more, "--gossip-listen", freeAddress(s.t), "--data-dir", dir)
+	}
+	cmd := exec.Command(Binary(s.t, "rfsd"), slices.Concat([]string{"run", "--node-name", name, "--one-machine",
 		"--status-socket", "off", "--failed-documents", dir + "-failed"}, s.task, more)...)
 	cmd.Stderr = s.said
 	must(s.t, cmd.Start())
