@@ -3,6 +3,7 @@ package arch_test
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path"
@@ -27,18 +28,43 @@ type tree struct {
 
 var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 
-// readTree returns the documents and the files of the checkout, without what is built or hidden.
-func readTree(t *testing.T) ([]page, tree) {
+// ignored returns the patterns of .gitignore at the top of a checkout: what programs and tests leave behind there.
+func ignored(t *testing.T, root string) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, ".gitignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(b))
+}
+
+// ignores reports whether one of the patterns matches: /NAME or /NAME/ at the top, any other pattern a name in any folder.
+func ignores(patterns []string, relative string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		if top, ok := strings.CutPrefix(pattern, "/"); ok {
+			return strings.TrimSuffix(top, "/") == relative
+		}
+		ok, err := path.Match(pattern, path.Base(relative))
+		return ok && err == nil
+	})
+}
+
+// readTree returns the documents and the files of a checkout, without .git and what git ignores.
+func readTree(t *testing.T, root string) ([]page, tree) {
 	t.Helper()
 	var pages []page
 	all := tree{files: map[string]bool{}, tests: map[string]bool{}}
+	patterns := append(ignored(t, root), "/.git")
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		relative := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(name, root), string(filepath.Separator)))
-		if entry.IsDir() && slices.Contains([]string{".git", "bin", "dist"}, relative) {
-			return filepath.SkipDir
+		if ignores(patterns, relative) {
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
 		}
 		all.files[relative] = true
 		document := strings.HasSuffix(name, ".md")
@@ -64,7 +90,7 @@ func readTree(t *testing.T) ([]page, tree) {
 }
 
 func TestDocumentsReferToWhatExists(t *testing.T) {
-	pages, all := readTree(t)
+	pages, all := readTree(t, root)
 	if len(pages) < 20 {
 		t.Fatalf("only %d documents found", len(pages))
 	}
@@ -185,7 +211,7 @@ func missingTests(p page, all tree) []string {
 
 // TestEachAssetNamesItsTest: the table of assets names for each what is allowed, what protects it, and a test.
 func TestEachAssetNamesItsTest(t *testing.T) {
-	pages, _ := readTree(t)
+	pages, _ := readTree(t, root)
 	rows := 0
 	for _, p := range pages {
 		if p.name != "docs/SECURITY.md" {
@@ -205,6 +231,28 @@ func TestEachAssetNamesItsTest(t *testing.T) {
 	}
 	if rows < 25 {
 		t.Errorf("%d assets only", rows)
+	}
+}
+
+// TestReadTree_LeavesOutWhatTheQuickStartWrote: the commands of the README write into the checkout in which the tests run.
+func TestReadTree_LeavesOutWhatTheQuickStartWrote(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"out/orders/part.ndjson", "rfsd-failed/default/x", "bin/rfsd", "dist/out/a", "docs/out/A.md", "rfs/a.go", "rfs/a.test", ".git/HEAD"} {
+		if err := os.MkdirAll(filepath.Join(dir, path.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(strings.Join(ignored(t, root), "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, all := readTree(t, dir)
+	got := slices.Sorted(maps.Keys(all.files))
+	want := []string{"", ".gitignore", "docs", "docs/out", "docs/out/A.md", "rfs", "rfs/a.go"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
