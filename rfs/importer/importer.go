@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
 
@@ -44,7 +45,7 @@ type Indices interface {
 // Ledger records what the created indices hold when the import ends. *rollback.Ledger is one.
 type Ledger interface {
 	// Seal is called when every document has arrived, Unseal before an import that ended is continued.
-	Seal(ctx context.Context) error
+	Seal(ctx context.Context, own ...rollback.Own) error
 	Unseal(ctx context.Context) error
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/rollback"
 )
 
 // ledger notes what is recorded, in order.
@@ -29,7 +30,7 @@ func (l *ledger) Intend(_ context.Context, kind, name string, _ json.RawMessage)
 func (l *ledger) Confirm(_ context.Context, _, name string) error  { return l.note("confirm", name) }
 func (l *ledger) Decide(_ context.Context, _, name string) error   { return l.note("decide", name) }
 func (l *ledger) Withdraw(_ context.Context, _, name string) error { return l.note("withdraw", name) }
-func (l *ledger) Seal(context.Context) error                       { return l.note("seal", "") }
+func (l *ledger) Seal(context.Context, ...rollback.Own) error      { return l.note("seal", "") }
 func (l *ledger) Unseal(context.Context) error                     { return l.note("unseal", "") }
 
 // oneIndex is a target where the creation of an index ends with err.

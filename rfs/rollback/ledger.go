@@ -228,15 +228,48 @@ func (l *Ledger) RegisteredRepository(ctx context.Context, name string, first, r
 	return nil
 }
 
-// Seal records the sequence numbers and policies of the created indices: what is above them was written after the migration. It
-// may be repeated while the migration ends. What cannot be read stays unknown.
-func (l *Ledger) Seal(ctx context.Context) error {
-	return l.each(ctx, func(_ cms.Creation, was object, is measured) (object, bool) {
-		if was.Touched {
+// Own is what documents of the session account for.
+type Own struct {
+	Targets    []string // indices that only these documents went to
+	Operations int64    // sequence numbers that they have used in all of these indices together
+}
+
+// Seal records the sequence numbers and policies of the created indices when the migration ends: what is above them was written
+// after it. What is recorded already is never replaced, so it may be repeated. Where own accounts for fewer operations than the
+// indices have used, the rest is recorded as that of other clients. What cannot be read stays unknown.
+func (l *Ledger) Seal(ctx context.Context, own ...Own) error {
+	used, beside := map[string]int64{}, map[string]int64{}
+	err := l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+		if was.Touched || was.Sequence != nil {
 			return was, false
 		}
-		was.Sequence, was.Policies = is.sequence, is.policies
+		was.Sequence, was.Policies, was.Foreign = is.sequence, is.policies, 0
+		used[c.Name], beside[c.Name] = operations(is.sequence), was.Beside
 		return was, true
+	})
+	if err != nil {
+		return err
+	}
+	foreign := map[string]int64{}
+	for _, o := range own {
+		n := -o.Operations
+		known := true
+		for _, name := range o.Targets {
+			now, sealed := used[name]
+			n, known = n+now-beside[name], known && sealed
+		}
+		for _, name := range o.Targets {
+			if known && n > 0 {
+				foreign[name] = n
+			}
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	return l.each(ctx, func(c cms.Creation, was object, _ measured) (object, bool) {
+		was.Foreign = foreign[c.Name]
+		return was, was.Foreign > 0
 	})
 }
 
@@ -244,36 +277,55 @@ func (l *Ledger) Seal(ctx context.Context) error {
 // sequence numbers can no longer be told apart.
 func (l *Ledger) Unseal(ctx context.Context) error {
 	return l.each(ctx, func(_ cms.Creation, was object, is measured) (object, bool) {
-		if was.Sequence == nil {
+		switch {
+		case was.Sequence == nil:
 			return was, false
+		case since(was.Sequence, is.sequence) != "":
+			was.Touched = true // and the former sequence numbers stay
+			return was, true
 		}
-		was.Touched, was.Sequence = was.Touched || since(was.Sequence, is.sequence) != "", nil
-		return was, true
+		was.Sequence = nil
+		return was, !was.Touched
 	})
 }
 
 // Around runs work that sends documents of the session beside its phases. Indices without other writes since the
-// migration ended are sealed again after it.
+// migration ended are sealed again after it. Where the process is killed, the former seal stays: what it sent counts as
+// written after the migration.
 func (l *Ledger) Around(ctx context.Context, work func() error) error {
-	sealed := map[string]bool{}
-	for c, err := range l.Records.Creations(ctx) {
-		if err != nil {
-			return err
+	untouched := map[string]map[string]int64{}
+	err := l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+		switch {
+		case was.Sequence == nil || was.Touched:
+			return was, false
+		case since(was.Sequence, is.sequence) != "":
+			was.Touched = true
+			return was, true
 		}
-		o, err := decodeObject(c)
-		if err != nil {
-			return err
-		}
-		sealed[c.Name] = sealed[c.Name] || o.Sequence != nil
-	}
-	if err := l.Unseal(ctx); err != nil {
+		untouched[c.Name] = was.Sequence
+		return was, false
+	})
+	if err != nil {
 		return err
 	}
-	err := work()
+	err = work()
 	return errors.Join(err, l.each(ctx, func(c cms.Creation, was object, is measured) (object, bool) {
+		before := untouched[c.Name]
+		if before == nil || was.Touched || !maps.Equal(before, was.Sequence) {
+			return was, false
+		}
+		was.Beside += operations(is.sequence) - operations(before)
 		was.Sequence = is.sequence
-		return was, sealed[c.Name] && !was.Touched
+		return was, true
 	}))
+}
+
+// operations returns how many sequence numbers shards have used whose highest ones are given.
+func operations(sequence map[string]int64) (n int64) {
+	for _, highest := range sequence {
+		n += highest + 1
+	}
+	return n
 }
 
 // measured is the state of an index on the target by which later changes are found.

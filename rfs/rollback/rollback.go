@@ -61,8 +61,14 @@ type object struct {
 	Sequence map[string]int64 `json:"sequence,omitempty"`
 	// Policies are the state management policies of an index, or of backing indices, at the end of the migration.
 	Policies map[string]string `json:"policies,omitempty"`
-	// Touched states that the index was written to after the migration ended and before it was continued.
+	// Touched states that the index was written to after the migration ended and before it was continued. Its Sequence stays
+	// that of the first end.
 	Touched bool `json:"touched,omitempty"`
+	// Foreign is how many operations the index, together with others that the same documents went to, had at the end of the
+	// migration beyond those that the documents account for.
+	Foreign int64 `json:"foreign,omitempty"`
+	// Beside is how many operations Around has seen: documents of the session that were sent beside its phases.
+	Beside int64 `json:"beside,omitempty"`
 	// Scratch states that the index holds copies only, which were written to measure.
 	Scratch bool `json:"scratch,omitempty"`
 }

@@ -330,6 +330,81 @@ func TestWhatRedriveSendsIsTheSessionsOwn(t *testing.T) {
 	}
 }
 
+// TestLedger_AKilledRedriveKeepsTheSeal: what others write after the death of a redrive is not sealed by later runs.
+func TestLedger_AKilledRedriveKeepsTheSeal(t *testing.T) {
+	errKilled := errors.New("killed")
+	for _, sent := range []int{0, 5} { // by the redrive, before its death
+		on, r, l := migrated(t)
+		ended(t, on, l)
+		func() {
+			defer func() { _ = recover() }()
+			_ = l.Around(t.Context(), func() error {
+				reset(on, "", `"read":{}`, 7+sent)
+				panic(errKilled) // nothing is recorded from here on
+			})
+		}()
+		reset(on, "", `"read":{}`, 7+sent+1) // another client writes
+		for _, run := range []func(context.Context) error{
+			func(ctx context.Context) error { return l.Seal(ctx) }, func(ctx context.Context) error { return l.Around(ctx, func() error { return nil }) },
+			func(ctx context.Context) error { return errors.Join(l.Unseal(ctx), l.Seal(ctx)) },
+		} {
+			must(t, run(t.Context()))
+			all, err := undoing(on, r).List(t.Context())
+			must(t, err)
+			for _, e := range all {
+				if e.Kind == Index && (e.State == Refused) != (e.Name == "a") {
+					t.Errorf("%d documents sent before the death: %+v", sent, e)
+				}
+			}
+		}
+	}
+}
+
+// TestLedger_WhatTheDocumentsDoNotAccountForIsRefused: an application that writes during the migration.
+func TestLedger_WhatTheDocumentsDoNotAccountForIsRefused(t *testing.T) {
+	both := []string{"a", "b"} // 16 operations
+	for _, c := range []struct {
+		name   string
+		own    []Own
+		redone int // operations of a redrive, after which the migration goes on
+		want   []string
+	}{
+		{"all accounted for", []Own{{both[:1], 8}, {both[1:], 8}}, 0, nil},
+		{"more accounted for: answers that came twice", []Own{{both[:1], 9}}, 0, nil},
+		{"one operation too many", []Own{{both[:1], 7}, {both[1:], 8}}, 0, []string{"a"}},
+		{"in one of two indices that types are split over", []Own{{both, 15}}, 0, both},
+		{"together with an index that is not the session's", []Own{{[]string{"a", "theirs"}, 7}}, 0, nil},
+		{"nothing is known", nil, 0, nil},
+		{"after a redrive", []Own{{both[:1], 8}}, 3, nil},
+		{"after a redrive, and another client", []Own{{both[:1], 7}}, 3, []string{"a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, r, l := migrated(t)
+			if c.redone > 0 {
+				must(t, l.Seal(t.Context()))
+				must(t, l.Around(t.Context(), func() error { reset(on, "", "", 7+c.redone); return nil }))
+				must(t, l.Unseal(t.Context()))
+			}
+			must(t, l.Seal(t.Context(), c.own...))
+			must(t, l.Seal(t.Context())) // repeated, as after a death
+			all, err := undoing(on, r).List(t.Context())
+			must(t, err)
+			var refused []string
+			for _, e := range all {
+				if e.State == Refused {
+					refused = append(refused, e.Name)
+					if !strings.Contains(e.Reason, "during the migration: 1 operations") {
+						t.Errorf("%+v", e)
+					}
+				}
+			}
+			if !slices.Equal(refused, c.want) {
+				t.Errorf("refused %q, want %q", refused, c.want)
+			}
+		})
+	}
+}
+
 func TestUndoContinuesAfterEveryDeath(t *testing.T) {
 	for dies := 1; dies <= 4; dies++ {
 		on, r, l := migrated(t)

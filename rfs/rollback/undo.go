@@ -224,6 +224,9 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (st
 	if was.Touched {
 		return "it was written to between two runs of the migration" + byHand, nil
 	}
+	if was.Foreign > 0 {
+		return fmt.Sprintf("it was written to during the migration: %d operations that the migrated documents do not account for", was.Foreign) + byHand, nil
+	}
 	now, err := Sequence(ctx, u.API, e.Name)
 	switch {
 	case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
@@ -239,7 +242,7 @@ func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (st
 	case !u.Unended && !was.Scratch:
 		for _, n := range now {
 			if n >= 0 {
-				return "the migration did not end, so documents of other clients cannot be distinguished from its own: run the migration to its end" + byHand, nil
+				return "the migration did not end, or its end could not read the sequence numbers, so documents of other clients cannot be distinguished from its own: run the migration to its end" + byHand, nil
 			}
 		}
 	}

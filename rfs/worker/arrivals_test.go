@@ -205,7 +205,7 @@ func TestArrivals(t *testing.T) {
 					it.CompletedAt, it.Counts = 1, sent[name]
 					m.items[it.ID] = it
 				}
-				if _, _, err := s.auditItems(t.Context()); err != nil {
+				if _, _, err := s.auditItems(t.Context(), true); err != nil {
 					t.Fatal(err)
 				}
 				sum, err := summarize(t.Context(), s)
@@ -237,14 +237,14 @@ func TestArrivals(t *testing.T) {
 						t.Error("aliases wait")
 					}
 					counted := h.counted
-					if _, _, err := s.auditItems(t.Context()); err != nil || h.counted != counted && h.denied == nil {
+					if _, _, err := s.auditItems(t.Context(), true); err != nil || h.counted != counted && h.denied == nil {
 						t.Errorf("a second run counted again: %v", err)
 					}
 					id := cms.ItemID{Index: "a"}.String() // more was sent since
 					it := m.items[id]
 					it.Counts.Indexed++
 					m.items[id] = it
-					if _, _, err := s.auditItems(t.Context()); err != nil || h.counted == counted && h.denied == nil {
+					if _, _, err := s.auditItems(t.Context(), true); err != nil || h.counted == counted && h.denied == nil {
 						t.Errorf("what was sent since is not counted: %v", err)
 					}
 					return

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/rollback"
 )
 
 // Ledger records what a session creates. *rollback.Ledger is one.
@@ -18,7 +19,7 @@ type Ledger interface {
 	IntendRepository(ctx context.Context, name string) (first bool, err error)
 	RegisteredRepository(ctx context.Context, name string, first, registered bool) error
 	// Seal records what the created indices hold when the migration ends; Unseal is called before it is continued.
-	Seal(ctx context.Context) error
+	Seal(ctx context.Context, own ...rollback.Own) error
 	Unseal(ctx context.Context) error
 }
 

@@ -192,6 +192,11 @@ func (m *Migration) retryFailed(ctx context.Context) error {
 			failed = append(failed, id)
 		}
 	}
+	if len(failed) > 0 {
+		if err := m.unseal(ctx); err != nil {
+			return err
+		}
+	}
 	for _, id := range failed {
 		m.Log.Info("failed item is tried again", "index", id.Index, "shard", id.Shard, "item", id.String())
 		if err := m.Coordinator.Reopen(ctx, id, "run again"); err != nil {

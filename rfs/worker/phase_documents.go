@@ -141,7 +141,7 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 				clean = p.State == cms.PhaseCompleted
 				return nil
 			}
-			report, clean, err = s.auditItems(ctx)
+			report, clean, err = s.auditItems(ctx, p.State != cms.PhaseCompleted)
 			return err
 		})
 		if errors.Is(err, fault.ErrLeaseLost) && ctx.Err() == nil {
@@ -159,8 +159,9 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 
 // auditItems proves that the documents are complete and on the target, and sets the aliases that waited for them. Meanwhile it
 // restores settings of target indices, also what a run with another wish has changed: where items are found open after all, the
-// target refreshes its indices while their documents come.
-func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error) {
+// target refreshes its indices while their documents come. Where the documents ended in an earlier run, seal is false: what was
+// written since is not the migration's.
+func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, bool, error) {
 	restored := beginEarly(ctx, func(ctx context.Context) error {
 		if s.Tuner == nil {
 			return nil
@@ -172,7 +173,7 @@ func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error)
 	if err := s.checkArrivals(ctx); err != nil {
 		return cms.AuditReport{}, false, err
 	}
-	if s.Ledger != nil { // before applications can write by the aliases
+	if s.Ledger != nil && seal { // before applications can write by the aliases
 		if err := s.Ledger.Seal(ctx); err != nil {
 			return cms.AuditReport{}, false, err
 		}
@@ -189,6 +190,8 @@ func (s *Session) auditItems(ctx context.Context) (cms.AuditReport, bool, error)
 		if err := s.finishDestination(ctx); err != nil {
 			return report, false, err
 		}
+	} else if err := s.unseal(ctx); err != nil { // more documents are sent
+		return report, false, err
 	}
 	if clean && rerr != nil {
 		return report, false, rerr
@@ -216,13 +219,19 @@ func (s *Session) lookForItems(ctx context.Context) error {
 		}
 		return cms.ErrAllDone
 	}
-	if s.Ledger != nil {
-		if err := s.Ledger.Unseal(ctx); err != nil {
-			return err
-		}
+	if err := s.unseal(ctx); err != nil {
+		return err
 	}
 	_, err = s.Coordinator.MovePhase(ctx, cms.DocsPhase, cms.PhaseCompleted, cms.PhaseInProgress, nil)
 	return err
+}
+
+// unseal is called before documents are sent after the end of the migration.
+func (s *Session) unseal(ctx context.Context) error {
+	if s.Ledger == nil {
+		return nil
+	}
+	return s.Ledger.Unseal(ctx)
 }
 
 // setLateAliases gives target indices the aliases that were kept back, where every item of
