@@ -35,7 +35,7 @@ part() {
     sim) make sim SEEDS=100 SIMTIME=2h SIMLIMIT=5h ;;
     fleet) make fleet ;;
     mutants) make mutants ;;
-    fuzz) make fuzz FUZZTIME=2m ;;
+    fuzz) make fuzz FUZZTIME="${FUZZTIME:-10m}" ;;
     verify) RFSD_TARGETS=3.8.0 TARGETS=3.8.0 e2e "-run VerifyAgreesWithOther|RedriveAfter|ClassesOfFailures|TrialRun|Undo" && RFSD_VERIFY=1 RFSD_SOURCES=all e2e "-run VerifyOf|VerifyAgrees|VerifyReads|TakesOverAComparison" ;;
     trial) RFSD_TRIAL=1 e2e "-run TrialRunForetells|EstimatesOfTrialRuns" ;;
     packages) make packages-test ;;

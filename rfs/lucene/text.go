@@ -98,7 +98,7 @@ func (v *Values) dictionary(ctx context.Context, format, suffix string) (*postin
 		{".tim", &files.Terms, true}, {".doc", &files.Docs, true}, {".pos", &files.Positions, v.positions(suffix)},
 		{".tmd", &files.Meta, postings.HasMeta(format) && v.has("_"+suffix+".tmd")}, {".tip", &files.Index, postings.HasIndex(format)},
 	} {
-		if !x.wants {
+		if *x.to = (absentFile{v.seg.Name + "_" + suffix + x.ext}); !x.wants {
 			continue
 		}
 		if *x.to, err = open(x.ext); err != nil {
@@ -133,6 +133,21 @@ func (v *Values) has(suffix string) bool {
 	}
 	_, err := f.dir.Open(f.segment + suffix)
 	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// absentFile stands for a file of an inverted index that the segment does not have. What another file states decides whether it
+// is read.
+type absentFile struct{ name string }
+
+// ReadAt returns no bytes.
+func (f absentFile) ReadAt(context.Context, int64, int64) ([]byte, error) { return nil, f.Wrap(nil) }
+
+// Size is 0.
+func (f absentFile) Size() int64 { return 0 }
+
+// Wrap returns that the file is not there, whatever would be wrong with it.
+func (f absentFile) Wrap(error) error {
+	return fault.Corrupt("", f.name, -1, "the segment has no such file, but another one refers to it")
 }
 
 // postingsFile is a file of an inverted index.

@@ -204,6 +204,9 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, format string, tim, doc, pos, tmd, tip []byte) {
 		wellBehaved(t, len(tim)+len(doc)+len(pos)+len(tmd)+len(tip), func() error {
 			file := func(name string, b []byte) postings.Data {
+				if len(b) == 0 {
+					return absentFile{name}
+				}
 				return postingsFile{&source{name: name, file: memFile{name, b}, size: int64(len(b))}}
 			}
 			d, err := postings.Open(t.Context(), format, "", postings.Files{Terms: file("tim", tim), Docs: file("doc", doc), Positions: file("pos", pos),

@@ -30,12 +30,9 @@ const (
 	metaArray4  = 2
 )
 
-// Files are the files of the fields that share a format and a suffix.
-type Files struct {
-	Terms, Docs Data
-	Positions   Data // nil where no field has any
-	Meta, Index Data // nil where the format has none
-}
+// Files are the files of the fields that share a format and a suffix. None is nil: reading one that a segment does not have is an
+// error of that file.
+type Files struct{ Terms, Docs, Positions, Meta, Index Data }
 
 // Dictionary is the terms of some fields of a segment.
 type Dictionary struct {
