@@ -94,7 +94,9 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 	}
 	r.identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	r.ledger = &rollback.Ledger{API: r.client, Records: r.kept, Log: log}
-	r.sender = worker.ToCluster(in.counters.Sender(r.client), in.limits(ctx, o, r.client, log))
+	limits, stop := in.limits(ctx, o, r.client, log)
+	*all = append(*all, stop)
+	r.sender = worker.ToCluster(in.counters.Sender(r.client), limits)
 	return r, nil
 }
 

@@ -109,7 +109,9 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}
-	sender, err := worker.ToCluster(in.counters.Sender(client), in.limits(ctx, o, client, log)).Open(ctx, cms.ItemID{}, func() error { return nil })
+	limits, stopLimits := in.limits(ctx, o, client, log)
+	defer stopLimits() //nolint:errcheck // it only ends what it started
+	sender, err := worker.ToCluster(in.counters.Sender(client), limits).Open(ctx, cms.ItemID{}, func() error { return nil })
 	if err != nil {
 		return errors.Join(err, closeKept())
 	}

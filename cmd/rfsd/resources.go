@@ -52,9 +52,13 @@ func newResources(o options) *resources {
 	return &resources{bucket: throttle.New(o.maxRate), flow: throttle.NewFlow(o.connections, o.bulkBytes), memory: newBudget(o), frames: budget.New(importer.MaxBack, 0)}
 }
 
-// limits are those of all that is sent.
-func (in *resources) limits(ctx context.Context, o options, client *target.Client, log *slog.Logger) worker.Limits {
-	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: o.guard.gate(ctx, client, in.bucket, log), MaxLatency: o.maxLatency}
+// limits are those of all that is sent. They hold until stop is called.
+func (in *resources) limits(ctx context.Context, o options, client *target.Client, log *slog.Logger) (limits worker.Limits, stop func() error) {
+	admit, end := o.guard.gate(ctx, client, in.bucket, log)
+	return worker.Limits{Connections: o.connections, Pace: &in.pace, Flow: in.flow, Admit: admit, MaxLatency: o.maxLatency}, func() error {
+		end()
+		return nil
+	}
 }
 
 // sample is what the worker did so far.

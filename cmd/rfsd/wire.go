@@ -232,7 +232,8 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *reso
 	}
 	s.Indices, s.Globals, s.Preview = indices, globals.Migrate, worker.Preview(client, indices, globals)
 	s.Streams = indices.StreamUUID
-	return worker.ToCluster(in.counters.Sender(client), in.limits(ctx, o, client, s.Log)), client, nothing, nil
+	limits, stop := in.limits(ctx, o, client, s.Log)
+	return worker.ToCluster(in.counters.Sender(client), limits), client, stop, nil
 }
 
 // openExport opens the export directory, for this process alone or beside those with which it shares the work.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -23,17 +24,29 @@ type API interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 }
 
-// Watcher blocks the load while a data node of the target is above its high disk watermark. It reads the
-// disk usage on demand: at most once per interval, four times as often while a disk is full.
+// Defaults of a Watcher.
+const (
+	defaultInterval = 30 * time.Second
+	readTimeout     = 8 * time.Second // of one reading
+)
+
+// Watcher blocks the load while a data node of the target is above its high disk watermark. A goroutine reads the disk usage while
+// requests come: at most once per interval, four times as often while a disk is full. Requests look at its last result and never
+// wait for a reading, so that a node that does not answer holds nothing up.
 type Watcher struct {
 	API      API
 	Log      *slog.Logger
 	Interval time.Duration // default 30 s
 
-	mu     sync.Mutex
-	asked  time.Time
-	full   []Full
-	denied bool // the user may not read the disk usage
+	once   sync.Once
+	result atomic.Pointer[result]
+	wanted chan struct{} // holds an element when a request has come since the last reading began
+}
+
+// result is what was read last.
+type result struct {
+	full []Full
+	next chan struct{} // closed when there is a newer result
 }
 
 // Full is a node above the high watermark.
@@ -43,59 +56,106 @@ type Full struct {
 	Watermark string  `json:"high_watermark"`
 }
 
+func (w *Watcher) init() {
+	w.once.Do(func() {
+		w.wanted = make(chan struct{}, 1)
+		w.result.Store(&result{next: make(chan struct{})})
+	})
+}
+
+// Start starts the goroutine, and blocks until it has read the disk usage for the first time or could not within 8 s. stop ends it
+// and blocks until it has ended.
+func (w *Watcher) Start(ctx context.Context) (stop func()) {
+	w.init()
+	first := w.result.Load().next
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.run(run)
+	}()
+	select {
+	case <-first:
+	case <-ctx.Done():
+	}
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
 // Wait blocks until documents may be sent, or returns the context's error. If disk usage cannot be read (missing
 // permission) it does not block; the target still rejects writes at its flood stage.
 func (w *Watcher) Wait(ctx context.Context) error {
+	w.init()
 	for {
-		full, every := w.look(ctx)
-		if len(full) == 0 {
+		is := w.result.Load()
+		select {
+		case w.wanted <- struct{}{}:
+		default:
+		}
+		if len(is.full) == 0 {
 			return ctx.Err()
 		}
-		t := time.NewTimer(every/4 + rand.N(every/4+1)) // sooner than otherwise, since a request waits
 		select {
 		case <-ctx.Done():
-			t.Stop()
 			return ctx.Err()
-		case <-t.C:
+		case <-is.next:
 		}
 	}
 }
 
-// Look reads the disk usage unless that was done lately, so that the first documents need not wait for it.
-func (w *Watcher) Look(ctx context.Context) { w.look(ctx) }
-
-func (w *Watcher) look(ctx context.Context) ([]Full, time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// run reads the disk usage until ctx is done, or the target does not permit it.
+func (w *Watcher) run(ctx context.Context) {
 	every := w.Interval
 	if every <= 0 {
-		every = 30 * time.Second
+		every = defaultInterval
 	}
-	fresh := every * 3 / 4
-	if len(w.full) > 0 {
-		fresh = every / 4
+	for {
+		before := w.result.Load().full
+		full, permitted := w.read(ctx, before)
+		last := w.result.Swap(&result{full: full, next: make(chan struct{})})
+		close(last.next)
+		if !permitted {
+			return
+		}
+		pause := every * 3 / 4
+		if len(full) > 0 {
+			pause = every/4 + rand.N(every/4+1) // sooner than otherwise, since requests wait
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		select {
+		case <-w.wanted:
+		case <-ctx.Done():
+			return
+		}
 	}
-	if w.denied || !w.asked.IsZero() && time.Since(w.asked) < fresh {
-		return w.full, every
-	}
-	w.asked = time.Now()
-	full, err := FullNodes(ctx, w.API)
+}
+
+// read returns the nodes that are above the high watermark, or before if the target does not answer; permitted is false if the user
+// may not read the disk usage.
+func (w *Watcher) read(ctx context.Context, before []Full) (full []Full, permitted bool) {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	full, err := FullNodes(limited, w.API)
 	switch {
-	case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
-		return w.full, every // keep the former result
+	case errors.Is(err, fault.ErrUnavailable) || limited.Err() != nil:
+		return before, true
 	case err != nil:
-		w.denied, w.full = true, nil
 		w.Log.WarnContext(ctx, "disk_usage_unreadable", "reason", fault.Text(err))
-		return nil, every
-	}
-	switch {
-	case len(full) > 0 && len(w.full) == 0:
+		return nil, false
+	case len(full) > 0 && len(before) == 0:
 		w.Log.WarnContext(ctx, "indexing_paused", "reason", "a node of the target is above its high disk watermark", "node", full[0].Node, "used_percent", int(100*full[0].Used), "watermark", full[0].Watermark)
-	case len(full) == 0 && len(w.full) > 0:
+	case len(full) == 0 && len(before) > 0:
 		w.Log.InfoContext(ctx, "indexing_resumed", "reason", "every node of the target is below its high disk watermark")
 	}
-	w.full = full
-	return full, every
+	return full, true
 }
 
 // FullNodes returns the data nodes that are above the high watermark, sorted by name.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // fakeTarget has the disks of two nodes.
@@ -44,6 +47,7 @@ func TestIndexingPausesAboveTheHighWatermarkAndResumesBelow(t *testing.T) {
 			f := &fakeTarget{high: high}
 			f.free.Store(5)
 			d := &Watcher{API: f, Log: slog.New(slog.DiscardHandler)}
+			defer d.Start(t.Context())()
 			passed := make(chan error, 1)
 			go func() { passed <- d.Wait(t.Context()) }()
 			time.Sleep(2 * time.Minute) // virtual
@@ -79,9 +83,80 @@ func TestIndexingPausesAboveTheHighWatermarkAndResumesBelow(t *testing.T) {
 
 func TestATargetThatDoesNotTellOfItsDisksIsNotWaitedFor(t *testing.T) {
 	d := &Watcher{API: &fakeTarget{status: 403}, Log: slog.New(slog.DiscardHandler)}
+	defer d.Start(t.Context())()
 	if err := d.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// hangingTarget does not answer from some time on.
+type hangingTarget struct {
+	*fakeTarget
+	hangs atomic.Bool
+	held  atomic.Int64 // for how long the last request was, in ns
+}
+
+func (h *hangingTarget) Do(ctx context.Context, method, path string, q url.Values, body []byte) (int, []byte, error) {
+	if !h.hangs.Load() {
+		return h.fakeTarget.Do(ctx, method, path, q, body)
+	}
+	begin := time.Now()
+	select {
+	case <-ctx.Done():
+	case <-time.After(2 * time.Minute): // the limit of the client
+	}
+	h.held.Store(int64(time.Since(begin)))
+	return 0, nil, fmt.Errorf("no answer: %w", fault.ErrUnavailable)
+}
+
+// TestWatcher_NodeThatDoesNotAnswer: no request waits for a reading, and the last result stays in force. A reading is given up after
+// 8 s.
+func TestWatcher_NodeThatDoesNotAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		free int64
+		want time.Duration // that a request with 20 s of time waits
+	}{
+		{"the disks had room", 50, 0},
+		{"a disk was full", 5, 20 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &hangingTarget{fakeTarget: &fakeTarget{high: "90%"}}
+				h.free.Store(c.free)
+				d := &Watcher{API: h, Log: slog.New(slog.DiscardHandler)}
+				stop := d.Start(t.Context())
+				h.hangs.Store(true)
+				for range 100 {
+					begin := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+					_ = d.Wait(ctx)
+					cancel()
+					if waited := time.Since(begin); waited != c.want {
+						t.Fatalf("a request waited %v, want %v", waited, c.want)
+					}
+					time.Sleep(time.Second)
+				}
+				if held := time.Duration(h.held.Load()); held != readTimeout {
+					t.Errorf("a reading was given up after %v", held)
+				}
+				begin := time.Now()
+				stop()
+				if waited := time.Since(begin); waited != 0 {
+					t.Errorf("the goroutine ended after %v", waited)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // from the beginning
+		h := &hangingTarget{}
+		h.hangs.Store(true)
+		begin := time.Now()
+		defer (&Watcher{API: h, Log: slog.New(slog.DiscardHandler)}).Start(t.Context())()
+		if waited := time.Since(begin); waited != readTimeout {
+			t.Errorf("the start waited %v", waited)
+		}
+	})
 }
 
 func TestWatermarksAreReadOrRefused(t *testing.T) {
