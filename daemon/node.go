@@ -190,7 +190,7 @@ func (d *Daemon) Failures(ctx context.Context) (*status.Failures, error) {
 	if m == nil {
 		return nil, errNotRead(d.lastRead.err)
 	}
-	return d.refused.documents.With(m.Failures), nil
+	return d.refused.documents.With(m), nil
 }
 
 // Account sums the session up as of the last read of the store.
@@ -202,7 +202,7 @@ func (d *Daemon) Account(ctx context.Context) (status.Account, error) {
 	if read.migration == nil {
 		return status.Account{}, errNotRead(why)
 	}
-	return status.NewAccount(read.migration, read.items, refused.With(read.migration.Failures), d.events.last(0)), nil
+	return status.NewAccount(read.migration, read.items, refused.With(read.migration), d.events.last(0)), nil
 }
 
 func errNotRead(why string) error {

@@ -66,6 +66,7 @@ var further = map[string][]Code{
 	"rfsd worker":           {LeaseEnded, NoneLeft, NotYet, Snapshot},
 	"rfsctl cleanup":        {NotYet, Parts},
 	"rfsctl doctor":         {Snapshot, Parts},
+	"rfsctl failures":       {Documents, Parts},
 	"rfsctl drain":          {Unknown},
 	"rfsctl orders":         {Unknown},
 	"rfsctl pause":          {Unknown},

@@ -102,7 +102,7 @@ func (s *coordination) failures(ctx context.Context, m *progress.Migration) (*st
 	if err != nil {
 		return nil, fmt.Errorf("state of the work in %s: %w", s.place, err)
 	}
-	return f.With(m.Failures), nil
+	return f.With(m), nil
 }
 
 func openFile(path string) (*coordination, error) {

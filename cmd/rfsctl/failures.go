@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/exit"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/failed"
@@ -28,11 +29,13 @@ ordinal and reason in the store; the documents themselves, with the target's mes
 those directories.
 
 A bucket or a shared directory has all failed documents, and a single process (rfsd migrate) has
-them in its own directory; the store then lists none. With --failed-documents they are read from
-there (of a bucket: those of the session). Each class of failures has one remedy; rfsd redrive
-sends the documents again after it was applied.
+them in its own directory. The store then lists none; it holds how many failed, by class, and the
+hosts and directories that keep them. With --failed-documents they are read from there (of a
+bucket: those of the session). Each class of failures has one remedy; rfsd redrive sends the
+documents again after it was applied.
 
-At most 10,000 documents are listed; all are counted.`
+At most 10,000 documents are listed; all are counted. The exit code is 6 while documents have
+failed and were not delivered, and 7 when items, indices or phases were given up.`
 
 func failuresCommand() *cli.Command {
 	return config.Command(cli.Command{
@@ -87,6 +90,9 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 		}
 	}
 	r.Sort()
+	for _, g := range r.Groups {
+		r.Failed += g.Count
+	}
 	return r, nil
 }
 
@@ -96,9 +102,19 @@ func showFailures(ctx context.Context, call *config.Call, o config.Failures) err
 		return err
 	}
 	if o.Either.Output.JSON() {
-		return printJSON(call.Out, f)
+		err = printJSON(call.Out, f)
+	} else {
+		err = printFailures(terminal.NewWriter(call.Out), f)
 	}
-	return printFailures(terminal.NewWriter(call.Out), f)
+	switch {
+	case err != nil:
+		return err
+	case len(f.GivenUp) > 0:
+		return exit.With(exit.Parts, nil)
+	case f.Failed > 0 || len(f.Groups) > 0:
+		return exit.With(exit.Documents, nil)
+	}
+	return nil
 }
 
 // failuresOf reads what failed: in files of failed documents, from a node, or in the store.
@@ -124,14 +140,14 @@ func failuresOf(ctx context.Context, call *config.Call, o config.Failures) (*sta
 func printFailures(w io.Writer, f *status.Failures) error {
 	if f.GivenUp != nil {
 		if len(f.GivenUp) == 0 {
-			fmt.Fprintln(w, "nothing was given up")
+			fmt.Fprintln(w, "no item, index or phase was given up")
 		}
 		printGivenUp(w, f.GivenUp)
 		fmt.Fprintln(w)
 	}
-	if len(f.Groups) == 0 {
-		_, err := fmt.Fprintln(w, "no refused documents are noted in the store: rfsd migrate and fleets with a shared directory keep them in --failed-documents (default ./rfsd-failed/SESSION) of the machine that sent them")
-		return err
+	printPlaces(w, f)
+	if len(f.Documents) == 0 {
+		return printRefused(w, f.Groups)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "INDEX\tID\tSHARD\tORDINAL\tSTATUS\tREASON")
@@ -145,6 +161,27 @@ func printFailures(w io.Writer, f *status.Failures) error {
 		fmt.Fprintf(w, "%d more are not listed: only operators are shown ids, at most %d; --failed-documents reads the files, which have all\n", f.Omitted, status.MaxRefused)
 	}
 	return printRefused(w, f.Groups)
+}
+
+// printPlaces prints how many documents failed, and where they are kept.
+func printPlaces(w io.Writer, f *status.Failures) {
+	if f.Redriven > 0 {
+		fmt.Fprintf(w, "%d documents failed first; rfsd redrive has delivered them\n", f.Redriven)
+	}
+	switch {
+	case f.Failed == 0 && len(f.Groups) == 0:
+		fmt.Fprintln(w, "no document failed")
+		return
+	case f.GivenUp == nil: // the documents of the files follow
+		return
+	}
+	fmt.Fprintf(w, "%d documents failed\n", f.Failed)
+	for _, p := range f.Places {
+		fmt.Fprintf(w, "  kept in %s\n", terminal.Clean(p.String()))
+	}
+	if len(f.Places) > 0 && len(f.Documents) == 0 {
+		fmt.Fprintln(w, "  rfsctl failures --failed-documents DIRECTORY lists them on that host")
+	}
 }
 
 // printGivenUp prints items, indices and phases that failed.

@@ -65,7 +65,7 @@ func (n *oneNode) Subscribe(ctx context.Context) <-chan struct{} {
 	return c
 }
 func (n *oneNode) Failures(ctx context.Context) (*status.Failures, error) {
-	return status.NewFailures().With(n.Status(ctx).Migration.Failures), nil
+	return status.NewFailures().With(n.Status(ctx).Migration), nil
 }
 
 var oneNodesItems = []status.Item{
@@ -145,7 +145,7 @@ func TestAnOperatorSeesAndSteersThroughAnyNode(t *testing.T) {
 	}{
 		{[]string{"status"}, 7, []string{"mover-1", "session night", "no answer", "42s old", "1 of 2 shards", "1 234 documents/s (mean 1 000)", "about 1m15s left", "1 given up", "session night: working", "documents", "segment _3", "logs"}},
 		{[]string{"status", "--exit-status"}, 7, nil},
-		{[]string{"failures"}, 0, []string{"1 × segment _3: checksum", "logs/1"}},
+		{[]string{"failures"}, 7, []string{"1 × segment _3: checksum", "logs/1"}},
 		{[]string{"events"}, 0, []string{"failed", "logs/1"}},
 		{[]string{"logs"}, 0, []string{`{"msg":"one"}` + "\n" + `{"msg":"two"}`}},
 		{[]string{"nodes"}, 0, []string{"mover-1"}},

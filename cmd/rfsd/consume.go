@@ -167,19 +167,21 @@ func runConsume(ctx context.Context, o consumeOptions) error {
 		r.Redriven, err = deliveredLater(context.WithoutCancel(ctx), h.kept, r.Counts.Failed) // an end that was asked for has its account, too
 		r.Counts.Failed, r.Counts.Indexed = r.Counts.Failed-r.Redriven, r.Counts.Indexed+r.Redriven
 	}
+	r.Failures = whatFailed(ctx, h.kept, h.Failed, r.Counts.Failed, log)
 	return r.conclude(o, errors.Join(err, h.close()))
 }
 
 // consumeReport is the end of a run as a script reads it. The numbers are those of all processes together, but for the own ones.
 type consumeReport struct {
 	consume.Account
-	Idle        int       `json:"idle_nodes"`
-	Session     string    `json:"session"`
-	OwnMessages int64     `json:"own_messages"`       // read by this process, also those that were sent again
-	Redriven    int64     `json:"redriven,omitempty"` // of the indexed messages: they failed first, and rfsd redrive has delivered them
-	Seconds     float64   `json:"seconds"`
-	ExitCode    exit.Code `json:"exit_code"`
-	Error       string    `json:"error,omitempty"`
+	Idle        int                   `json:"idle_nodes"`
+	Session     string                `json:"session"`
+	OwnMessages int64                 `json:"own_messages"`       // read by this process, also those that were sent again
+	Redriven    int64                 `json:"redriven,omitempty"` // of the indexed messages: they failed first, and rfsd redrive has delivered them
+	Seconds     float64               `json:"seconds"`
+	ExitCode    exit.Code             `json:"exit_code"`
+	Error       string                `json:"error,omitempty"`
+	Failures    []status.RefusedGroup `json:"failures,omitempty"` // classes of the messages that failed, as they failed first
 	failedDir   string
 }
 
@@ -210,6 +212,7 @@ func (r *consumeReport) writeText(w io.Writer) {
 	}
 	if c.Failed > 0 {
 		fmt.Fprintf(w, "%d messages did not arrive; each process keeps its own with their reasons (this one in %s)\n", c.Failed, r.failedDir)
+		writeClasses(w, r.Failures)
 	}
 	fmt.Fprintf(w, "%.1f s, %d messages read by this process; the same command continues\n", r.Seconds, r.OwnMessages)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
@@ -84,6 +85,7 @@ func runImport(ctx context.Context, o importOptions) error {
 		r.Redriven, err = deliveredLater(ctx, h.kept, r.Failed)
 		r.Failed, r.Indexed = r.Failed-r.Redriven, r.Indexed+r.Redriven
 	}
+	r.Failures = whatFailed(ctx, h.kept, h.Failed, r.Failed, log)
 	own := h.Own()
 	r.OwnDocuments, r.OwnWindows = own.Documents, own.Windows
 	return r.conclude(o, errors.Join(err, h.close()))
@@ -95,14 +97,15 @@ type importReport struct {
 	Source  string `json:"source"`
 	Session string `json:"session"`
 	importer.Status
-	OwnDocuments int64     `json:"own_documents"` // read by this process, also in windows that it lost
-	OwnWindows   int64     `json:"own_windows"`
-	Redriven     int64     `json:"redriven,omitempty"` // of the indexed documents: they failed first, and rfsd redrive has delivered them
-	Seconds      float64   `json:"seconds"`
-	ExitCode     exit.Code `json:"exit_code"`
-	Error        string    `json:"error,omitempty"`
-	FailedDir    string    `json:"-"`
-	cause        error     // of an end before completion
+	OwnDocuments int64                 `json:"own_documents"` // read by this process, also in windows that it lost
+	OwnWindows   int64                 `json:"own_windows"`
+	Redriven     int64                 `json:"redriven,omitempty"` // of the indexed documents: they failed first, and rfsd redrive has delivered them
+	Seconds      float64               `json:"seconds"`
+	ExitCode     exit.Code             `json:"exit_code"`
+	Error        string                `json:"error,omitempty"`
+	FailedDir    string                `json:"-"`
+	Failures     []status.RefusedGroup `json:"failures,omitempty"` // classes of the documents that failed, as they failed first
+	cause        error                 // of an end before completion
 }
 
 // conclude prints the report and decides the exit code.
@@ -135,6 +138,7 @@ func (r *importReport) writeText(w io.Writer) {
 	}
 	if r.Failed > 0 {
 		fmt.Fprintf(w, "%d documents did not arrive; each process keeps its own with their reasons (this one in %s)\n", r.Failed, r.FailedDir)
+		writeClasses(w, r.Failures)
 	}
 	switch {
 	case !r.Complete && errors.Is(r.cause, fault.ErrConfig):

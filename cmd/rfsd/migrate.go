@@ -137,6 +137,9 @@ func migrate(ctx context.Context, o options) error {
 	m := &worker.Migration{Session: s, Dead: owner.dead, Freed: owner.freed, Slots: o.slots, Unavailable: o.unavailable}
 	sum, err := runShown(ctx, m, shownMigration(o, s, counted, in, lines, log), log, screen)
 	r := &report{Summary: sum}
+	if sum != nil && o.trial == nil {
+		r.Failures = whatFailed(ctx, s.Coordinator, s.Runner.Failed, sum.Totals.Failed, log)
+	}
 	wall := time.Since(begin)
 	refused := time.Duration(0)
 	if o.refusals != nil {

@@ -85,7 +85,7 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 		return r, err
 	}
 	var closeRecorder func() error
-	if r.failed, closeRecorder, err = openRecorder(ctx, o, r.kept, r.writer); err != nil {
+	if r.failed, closeRecorder, err = openRecorder(ctx, o, r.kept, r.writer, log); err != nil {
 		return r, err
 	}
 	*all = append(*all, closeRecorder)

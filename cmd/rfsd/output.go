@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -45,6 +46,8 @@ type report struct {
 	Cluster         bool      `json:"-"` // documents went to a cluster
 	DryRun          bool      `json:"-"` // documents went nowhere
 	Error           string    `json:"error,omitempty"`
+	// Failures are the classes of the documents that failed, as they failed first.
+	Failures []status.RefusedGroup `json:"failures,omitempty"`
 	// Verification is the comparison of --verify; nil without it.
 	Verification *verify.Report `json:"verification,omitempty"`
 	// Trial is what a trial run has found; nil in any other.
@@ -203,6 +206,7 @@ func (r *report) writeDocuments(w io.Writer) {
 		} else {
 			fmt.Fprintf(w, "%d documents did not arrive; %s holds them with the reason of each, until rfsd redrive delivers them\n", r.Totals.Failed, r.FailedDir)
 		}
+		writeClasses(w, r.Failures)
 	}
 	if again := progress.Again(r.Totals.Retried, r.Totals.Resent, r.Totals.Replaced); again != "" {
 		fmt.Fprintln(w, again)

@@ -55,7 +55,7 @@ func TestRedriveOfABucket(t *testing.T) {
 			o := options{failedDir: "s3://bucket/" + name, failedForm: form, s3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}
 			const documents = 9
 			for _, o.session = range []string{"move", "other"} {
-				r, done, err := openRecorder(t.Context(), o, nil, "w")
+				r, done, err := openSink(t.Context(), o, nil, "w")
 				for i := 0; err == nil && i < documents; i += 3 {
 					err = errors.Join(r.Record(t.Context(), refusals(documents)[i:i+3]), r.Sync(t.Context()))
 				}

@@ -1,21 +1,94 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/failed/classes"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/terminal"
 )
 
-// openRecorder opens what keeps documents that do not arrive: a directory or a bucket. Other members of a fleet may
-// never see a directory of this machine; unless it is declared shared, the control index tells which documents they were.
-func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer string) (bulk.Recorder, func() error, error) {
+// openRecorder opens what keeps documents that do not arrive, logs them by class, and records in the store where they are kept.
+func openRecorder(ctx context.Context, o options, kept *cms.Coordinator, writer string, log *slog.Logger) (*failed.Watched, func() error, error) {
+	r, done, err := openSink(ctx, o, kept, writer)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := cms.FailedAt{}
+	if o.failedDir != "" {
+		if at.Host, at.Place, err = placeOf(o.failedDir); err != nil {
+			return nil, nil, errors.Join(err, done())
+		}
+	}
+	w := &failed.Watched{Recorder: r, Log: log, Note: func(ctx context.Context, sums []failed.Sum) error {
+		at.Sums = make([]cms.FailedSum, len(sums))
+		for i, s := range sums {
+			at.Sums[i] = cms.FailedSum{Index: s.Index, Class: s.Class, Reason: string(s.Reason), Remedy: s.Remedy, Count: s.Count}
+		}
+		return kept.KeepFailedAt(ctx, writer, at)
+	}}
+	return w, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		return errors.Join(w.Flush(ctx), done())
+	}, nil
+}
+
+// flushTimeout is how long the end of a process waits for the store to take the account of failed documents.
+const flushTimeout = 10 * time.Second
+
+// whatFailed returns the classes of the failed documents of a session, of all processes, the largest first; none when there is
+// no failed document, or the store does not answer.
+func whatFailed(ctx context.Context, kept *cms.Coordinator, recorder bulk.Recorder, documents int64, log *slog.Logger) []status.RefusedGroup {
+	if documents == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	var err error
+	if w, ok := recorder.(*failed.Watched); ok {
+		err = w.Flush(ctx)
+	}
+	var groups []status.RefusedGroup
+	if err == nil {
+		_, groups, err = status.ReadPlaces(ctx, kept)
+	}
+	if err != nil {
+		log.WarnContext(ctx, "the classes of failed documents are not known", "error", err)
+	}
+	return groups
+}
+
+// writeClasses prints the largest classes of failed documents with their remedies.
+func writeClasses(w io.Writer, groups []status.RefusedGroup) {
+	const most = 20
+	for _, g := range groups[:min(len(groups), most)] {
+		if g.Class == "" {
+			fmt.Fprintf(w, "  %d × of further indices and classes\n", g.Count)
+			continue
+		}
+		fmt.Fprintf(w, "  %d × %s: %s (%s)\n    remedy: %s\n", g.Count, cmp.Or(terminal.Clean(g.Index), "-"), g.Class, terminal.Clean(g.Reason), terminal.Clean(g.Remedy))
+	}
+	if n := len(groups) - most; n > 0 {
+		fmt.Fprintf(w, "  %d further indices and classes: rfsctl failures lists them\n", n)
+	}
+}
+
+// openSink opens a directory or a bucket for documents that do not arrive. Other members of a fleet may never see a directory of
+// this machine; unless it is declared shared, the control index records which documents they were.
+func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer string) (bulk.Recorder, func() error, error) {
 	if config.InBucket(o.failedDir) {
 		bucket, err := repo.OpenBucket(ctx, o.failedDir, o.s3, repo.RetryPolicy{})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,6 +21,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/failed"
+	"github.com/rfsd/rfsd/rfs/failed/classes"
 	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -95,7 +97,7 @@ func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 		kept := control(t)
 		c.o.failedDir = t.TempDir()
 		for _, writer := range []string{"killed", "next"} { // before its progress was recorded
-			r, done, err := openRecorder(t.Context(), c.o, kept, writer)
+			r, done, err := openRecorder(t.Context(), c.o, kept, writer, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,6 +107,15 @@ func TestOnlyAFleetWithoutASharedSinkNotesRefusedDocuments(t *testing.T) {
 			if n := stored(t, kept); n != c.notes {
 				t.Errorf("%s: %d documents in the control index, want %d", name, n, c.notes)
 			}
+		}
+		host, err := os.Hostname()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []cms.FailedAt{{Host: host, Place: c.o.failedDir, Sums: []cms.FailedSum{{Index: "logs", Class: "mapping", Reason: "mapper_parsing_exception", Count: 6,
+			Remedy: classes.Of("mapper_parsing_exception", "").For("logs", "")}}}}
+		if at, err := kept.FailedAt(t.Context()); err != nil || !reflect.DeepEqual(at, want) {
+			t.Errorf("%s: the store names %+v, %v; want %+v", name, at, err, want)
 		}
 		n := 0
 		for _, err := range failedtest.Read(c.o.failedDir) {
@@ -148,7 +159,7 @@ func TestABucketKeepsWhatADirectoryKeeps(t *testing.T) {
 	o := options{fleet: true, session: "move", failedDir: "s3://bucket/failed", s3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}
 	want := refusals(9)
 	for _, writer := range []string{"killed", "next"} {
-		r, done, err := openRecorder(t.Context(), o, nil, writer)
+		r, done, err := openSink(t.Context(), o, nil, writer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +184,7 @@ func TestABucketKeepsWhatADirectoryKeeps(t *testing.T) {
 	}
 	server.Setenv(t)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-	r, _, err := openRecorder(t.Context(), o, nil, "w")
+	r, _, err := openSink(t.Context(), o, nil, "w")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +209,7 @@ func TestADryRunWritesNoFailedDocumentsUnlessToldWhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, shut, err := openRecorder(t.Context(), o, control(t), "w")
+			r, shut, err := openRecorder(t.Context(), o, control(t), "w", slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -61,7 +61,7 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	if err != nil {
 		return give(err)
 	}
-	recorder, closeRecorder, err := openRecorder(ctx, o, s.Coordinator, writer)
+	recorder, closeRecorder, err := openRecorder(ctx, o, s.Coordinator, writer, log)
 	if err != nil {
 		return give(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 // fakeNode records what is wanted of it.
@@ -50,7 +51,7 @@ func (n *fakeNode) Status(context.Context) status.Report {
 }
 func (n *fakeNode) Subscribe(context.Context) <-chan struct{} { return n.changed }
 func (n *fakeNode) Failures(context.Context) (*status.Failures, error) {
-	return n.failed.With(nil), n.err
+	return n.failed.With(&progress.Migration{}), n.err
 }
 func (n *fakeNode) Items(_ context.Context, f status.ItemFilter) (status.ItemList, error) {
 	return status.ItemList{Items: []status.Item{{ID: f.ID + "/" + f.Index + "/" + strings.Join(f.States, "+") + "/" + fmt.Sprint(f.Limit)}}}, nil
@@ -142,7 +143,7 @@ func TestTheOperatorsSocketSteersAndTheOtherReads(t *testing.T) {
 		{ro, "GET", "/v1/logs", "", 403, "the role reader may not"},
 		{ro, "GET", "/v1/items?id=x&index=logs&state=failed&state=done&limit=5", "", 200, "x/logs/failed+done/5"},
 		{ro, "GET", "/v1/items?limit=-5", "", 400, "limit"},
-		{ro, "GET", "/v1/failures", "", 200, `{"given_up":[],"groups":[],"documents":[]}`},
+		{ro, "GET", "/v1/failures", "", 200, `{"given_up":[],"groups":[],"documents":[],"documents_failed":0}`},
 		{ro, "GET", "/metrics", "", 200, "up 1"},
 		{ro, "GET", "/readyz", "", 200, `"ok"`},
 		{ro, "GET", "/v2/status", "", 404, ""},

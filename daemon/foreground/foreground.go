@@ -185,7 +185,7 @@ func (c *Command) Failures(context.Context) (*status.Failures, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.refused.With(m.Failures), nil
+	return c.refused.With(m), nil
 }
 
 // Items lists work items as of the last read of the store.
@@ -209,7 +209,7 @@ func (c *Command) Account(context.Context) (status.Account, error) {
 	c.mu.Lock()
 	items, refused, events := c.items, c.refused, c.events
 	c.mu.Unlock()
-	return status.NewAccount(m, items, refused.With(m.Failures), events), nil
+	return status.NewAccount(m, items, refused.With(m), events), nil
 }
 
 // Events returns the last events of the store, at most limit, newest last; limit ≤ 0: all.

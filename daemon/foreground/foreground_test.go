@@ -171,12 +171,12 @@ func TestACommandAnswersWhatTheStoreHolds(t *testing.T) {
 	events, err := status.ReadEvents(t.Context(), c)
 	must(t, err)
 	account.ReadAt, account.Migration.ReadAt = want.ReadAt, want.ReadAt
-	if a, b := text(t, account), text(t, status.NewAccount(want, items, failures.With(want.Failures), events)); a != b {
+	if a, b := text(t, account), text(t, status.NewAccount(want, items, failures.With(want), events)); a != b {
 		t.Errorf("the command:\n%s\nthe store:\n%s", a, b)
 	}
 	var failed status.Failures
 	must(t, ask(t, path, "/v1/failures", &failed))
-	if a, b := text(t, failed), text(t, failures.With(want.Failures)); a != b {
+	if a, b := text(t, failed), text(t, failures.With(want)); a != b {
 		t.Errorf("the command:\n%s\nthe store:\n%s", a, b)
 	}
 	client, err := client.New(client.Options{Nodes: []string{path}})

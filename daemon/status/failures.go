@@ -34,6 +34,29 @@ type Failures struct {
 	Documents []cms.Refused `json:"documents"`
 	// Omitted is how many refused documents are not listed.
 	Omitted int64 `json:"documents_omitted,omitempty"`
+	// Failed is how many documents of the session, or of the files, failed and were not delivered since.
+	Failed int64 `json:"documents_failed"`
+	// Redriven is how many documents failed first and were delivered by rfsd redrive.
+	Redriven int64 `json:"documents_redriven,omitempty"`
+	// Places are where processes keep their failed documents; documents of former versions are in none.
+	Places []FailedPlace `json:"places,omitempty"`
+}
+
+// FailedPlace is a directory of a host, or a bucket, that keeps failed documents.
+type FailedPlace struct {
+	Host  string `json:"host,omitempty"` // "" for a bucket
+	Place string `json:"place"`          // absolute path or URI; "": documents were counted only
+}
+
+// String returns host and path, or the URI.
+func (p FailedPlace) String() string {
+	switch {
+	case p.Place == "":
+		return "no place: --failed-documents was not given"
+	case p.Host == "":
+		return p.Place
+	}
+	return p.Host + ":" + p.Place
 }
 
 // NewFailures returns that nothing failed.
@@ -41,18 +64,22 @@ func NewFailures() *Failures {
 	return &Failures{GivenUp: []progress.Failure{}, Groups: []RefusedGroup{}, Documents: []cms.Refused{}}
 }
 
-// With returns f with what was given up. A nil f has no refused documents.
-func (f *Failures) With(givenUp []progress.Failure) *Failures {
+// With returns f with what was given up and how many documents failed. A nil f has no refused documents.
+func (f *Failures) With(m *progress.Migration) *Failures {
 	is := *NewFailures()
 	if f != nil {
 		is = *f
 	}
-	is.GivenUp = append([]progress.Failure{}, givenUp...)
+	is.GivenUp = append([]progress.Failure{}, m.Failures...)
+	is.Failed, is.Redriven = m.Totals.Failed, m.Totals.Redriven
+	if is.Failed == 0 && len(is.Documents) == 0 && is.Omitted == 0 { // what is known of the classes is of before the redrive
+		is.Groups = []RefusedGroup{}
+	}
 	return &is
 }
 
-// ReadRefused returns the refused documents that the workers of a fleet recorded. If a bucket or shared directory has the failed
-// documents, none are recorded.
+// ReadRefused returns the refused documents that the workers of a fleet recorded, and where all processes keep theirs. If a bucket
+// or a shared directory has the failed documents, or a single process, the classes are known and none is listed.
 func ReadRefused(ctx context.Context, store *cms.Coordinator) (*Failures, error) {
 	f := NewFailures()
 	for d, err := range store.Refused(ctx) {
@@ -61,8 +88,41 @@ func ReadRefused(ctx context.Context, store *cms.Coordinator) (*Failures, error)
 		}
 		f.Add(d, "")
 	}
+	places, groups, err := ReadPlaces(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	if f.Places = places; len(f.Groups) == 0 {
+		f.Groups = groups
+	}
 	f.Sort()
 	return f, nil
+}
+
+// ReadPlaces returns where the processes of a session keep their failed documents, and the classes of these as they failed first,
+// the largest first.
+func ReadPlaces(ctx context.Context, store *cms.Coordinator) ([]FailedPlace, []RefusedGroup, error) {
+	all, err := store.FailedAt(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var places []FailedPlace
+	sum := &Failures{Groups: []RefusedGroup{}}
+	at := map[[2]string]int{}
+	for _, p := range all {
+		places = append(places, FailedPlace{Host: p.Host, Place: p.Place})
+		for _, s := range p.Sums {
+			key := [2]string{s.Index, s.Class}
+			i, ok := at[key]
+			if !ok {
+				i = len(sum.Groups)
+				at[key], sum.Groups = i, append(sum.Groups, RefusedGroup{Index: s.Index, Class: s.Class, Reason: s.Reason, Remedy: s.Remedy})
+			}
+			sum.Groups[i].Count += s.Count
+		}
+	}
+	sum.Sort()
+	return places, sum.Groups, nil
 }
 
 // Add adds a document; detail is the target's message, if it is known.

@@ -3,6 +3,7 @@ package failed
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -166,11 +167,28 @@ func TestNoFailureLeavesNoFile(t *testing.T) {
 	if err := open(t, dir, "w").Close(); err != nil {
 		t.Fatal(err)
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-		t.Errorf("%v, %v", entries, err)
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory: %v", err)
 	}
 	if got := read(t, filepath.Join(dir, "absent")); got != nil {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestOpen_RefusesADirectoryThatCannotBeWritten checks that it is not noticed only when the first document has failed.
+func TestOpen_RefusesADirectoryThatCannotBeWritten(t *testing.T) {
+	parent := t.TempDir()
+	file := filepath.Join(parent, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		if _, err := Open(dir, "w", Form{}); !errors.Is(err, fault.ErrConfig) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
 	}
 }
 

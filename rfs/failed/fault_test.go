@@ -329,8 +329,9 @@ func TestWhatAFormerProcessLeftUnfinishedIsCutOff(t *testing.T) {
 	}
 	d := newDisk()
 	d.fails["mkdir"] = errBroken
-	if _, err := OpenOn(d, "dir", "w", Form{}); !errors.Is(err, errBroken) || !errors.Is(err, fault.ErrConfig) {
-		t.Errorf("a directory that cannot be made: %v", err)
+	w := writerOn(t, d)
+	if err := w.Record(t.Context(), failures(7)); !errors.Is(err, errBroken) || !errors.Is(err, fault.ErrConfig) || d.count("open") != 0 {
+		t.Errorf("a directory that cannot be made: %v, %v", err, d.calls)
 	}
 }
 

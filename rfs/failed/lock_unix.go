@@ -4,6 +4,7 @@ package failed
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,14 @@ func lockShared(f *os.File) error {
 		return nil
 	}
 	return err
+}
+
+// mayCreateIn returns an error unless this process may create files in a directory.
+func mayCreateIn(dir string) error {
+	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return &fs.PathError{Op: "write to", Path: dir, Err: err}
+	}
+	return nil
 }
 
 // Reserve locks a file of failed documents, until it is closed, against the process that writes it. It returns ErrInUse

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -33,20 +34,42 @@ type Writer struct {
 	todo bool // written, not synced
 }
 
-// Open prepares dir (0700) for a writer, whose id is unique among those that run. The
-// file (0600) appears with the first failure; a line that an earlier process of
-// the same id left unfinished is cut off then.
+// Open returns a writer to dir, whose id is unique among those that run. It returns a fault.ErrConfig for a directory that cannot be
+// written or made. Directory (0700) and file (0600) appear with the first failure; a line that an earlier process of the same id left
+// unfinished is cut off then.
 func Open(dir, writer string, form Form) (*Writer, error) {
+	if err := writable(dir); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
+	}
 	return OpenOn(system{}, dir, writer, form)
+}
+
+// writable returns an error unless dir, or the nearest directory above that exists, is a directory in which this process may
+// create files.
+func writable(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
+			dir = filepath.Dir(dir)
+		case err != nil:
+			return err
+		case !info.IsDir():
+			return fmt.Errorf("%s is no directory", dir)
+		default:
+			return mayCreateIn(dir)
+		}
+	}
 }
 
 // OpenOn does what Open does, on another file system.
 func OpenOn(files Files, dir, writer string, form Form) (*Writer, error) {
 	if writer == "" || writer != filepath.Base(writer) || writer[0] == '.' {
 		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
-	}
-	if err := files.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
 	return &Writer{files: files, path: filepath.Join(dir, writer+extension), form: form, open: true}, nil
 }
@@ -117,6 +140,9 @@ func (w *Writer) ready() error {
 		return fmt.Errorf("%s: %w", w.path, os.ErrClosed)
 	case w.f != nil:
 		return nil
+	}
+	if err := w.files.MkdirAll(filepath.Dir(w.path), 0o700); err != nil {
+		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
 	f, err := w.files.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

@@ -141,7 +141,7 @@ func TestLinesOfFailedDocuments(t *testing.T) {
 			must(t, err)
 			e := run(t, 2*time.Minute, nil, "rfsctl", "failures", "--failed-documents", dir, "--output", "json")
 			t.Logf("failures: %d MB", e.memory>>20)
-			if e.late || e.code != 0 || !strings.Contains(e.stdout, "big") || e.memory > 128<<20 {
+			if e.late || e.code != 6 || !strings.Contains(e.stdout, "big") || e.memory > 128<<20 {
 				t.Errorf("exit %d, ran on %t, %d MB: %s %.1000s", e.code, e.late, e.memory>>20, e.stdout, e.stderr)
 			}
 			e = run(t, 2*time.Minute, []string{"RFS_TARGET_PASSWORD=x"}, "rfsd", "redrive", "--failed-documents", dir, "--target-host", serve(t, &cluster{}), "--output", "json")

@@ -167,7 +167,7 @@ func TestWhatFollowsAMigrationWithItsStateInABucket(t *testing.T) {
 			t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 		}
 	}
-	if res := Run(t, "rfsctl", append([]string{"failures"}, at...)...); res.Code != 0 || !strings.Contains(res.Stdout, "strict_mapping") {
+	if res := Run(t, "rfsctl", append([]string{"failures"}, at...)...); res.Code != 6 || !strings.Contains(res.Stdout, "strict_mapping") {
 		t.Errorf("failures: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{"raw": map[string]any{"type": "object", "enabled": false}}})

@@ -113,7 +113,7 @@ func TestEncryptedFailedDocumentsAreListedAndSentAgain(t *testing.T) {
 			t.Errorf("rfsctl failures %v: exit %d, want %d with %q: %s%s", more, res.Code, want, says, res.Stdout, res.Stderr)
 		}
 	}
-	failures(0, fmt.Sprintf("%d × docs: strict_mapping", refused), "--failed-documents-identity", own.file)
+	failures(6, fmt.Sprintf("%d × docs: strict_mapping", refused), "--failed-documents-identity", own.file)
 	failures(1, "--failed-documents-identity")
 	failures(1, "another key", "--failed-documents-identity", other.file)
 	redrive := []string{"--target-host", n.URL, "--session-name", "secret", "--failed-documents", dir, "--max-failed-documents", "unlimited", "--failed-documents-identity", own.file}
