@@ -36,25 +36,16 @@ func ObjectPath(kind Kind, name string) string {
 	return place.path + url.PathEscape(name)
 }
 
-// SameObject reports whether answer, the response to a GET request of ObjectPath, has everything that was sent to create
-// the object. Settings may be nested or flat, and values text or not.
-func SameObject(kind Kind, name string, sent, answer []byte) bool {
+// SameObject reports whether an object of the target has everything that was sent to create it. Settings may be nested or
+// flat, and values text or not.
+func SameObject(sent, object []byte) bool {
 	want, err := decode(sent)
 	if err != nil || len(want) == 0 {
 		return false
 	}
-	all, err := decode(answer)
+	have, err := decode(object)
 	if err != nil {
 		return false
-	}
-	have := all
-	switch kind {
-	case LegacyTemplate, Pipeline:
-		have = part(all, name)
-	case ComponentTemplate:
-		have = part(first(all, "component_templates"), "component_template")
-	case IndexTemplate:
-		have = part(first(all, "index_templates"), "index_template")
 	}
 	is := leaves(have)
 	for path, v := range leaves(want) {
@@ -63,15 +54,6 @@ func SameObject(kind Kind, name string, sent, answer []byte) bool {
 		}
 	}
 	return true
-}
-
-func first(m map[string]any, name string) map[string]any {
-	all, _ := m[name].([]any)
-	if len(all) != 1 {
-		return nil
-	}
-	is, _ := all[0].(map[string]any)
-	return is
 }
 
 // leaves returns the values of an object by path. Settings of indices have their full names.

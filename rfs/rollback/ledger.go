@@ -127,8 +127,20 @@ func read(ctx context.Context, api API, kind, name string) (object, error) {
 		p, err := look(ctx, api, kind, name)
 		return p.object(), err
 	}
-	b, err := get(ctx, api, metadata.ObjectPath(metadata.Kind(kind), name), nil, nil)
+	b, err := readObject(ctx, api, metadata.Kind(kind), name)
 	return object{Digest: digest(b)}, err
+}
+
+// readObject returns an object that is no index as the target has it.
+func readObject(ctx context.Context, api API, kind metadata.Kind, name string) (json.RawMessage, error) {
+	if err := metadata.CheckName(string(kind), name); err != nil {
+		return nil, err
+	}
+	b, err := get(ctx, api, metadata.ObjectPath(kind, name), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return metadata.Object(kind, name, b)
 }
 
 // window is how far the creation date of an index may be from the intent: clocks differ, and requests are repeated.
@@ -143,11 +155,11 @@ func resolve(ctx context.Context, api API, c cms.Creation, was object) (is objec
 		}
 		return p.object(), p.created.Sub(c.Since).Abs() <= window, err
 	}
-	b, err := get(ctx, api, metadata.ObjectPath(metadata.Kind(c.Kind), c.Name), nil, nil)
+	b, err := readObject(ctx, api, metadata.Kind(c.Kind), c.Name)
 	if err != nil {
 		return is, false, err
 	}
-	return object{Digest: digest(b)}, metadata.SameObject(metadata.Kind(c.Kind), c.Name, was.Sent, b), nil
+	return object{Digest: digest(b)}, metadata.SameObject(was.Sent, b), nil
 }
 
 // IntendAliases records the aliases that an index of the session is going to get.

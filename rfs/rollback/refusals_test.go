@@ -133,7 +133,7 @@ func TestPoliciesOfTheSessionAndThoseOfItsEndAreNoReasonToKeepAnIndex(t *testing
 		},
 		"created by the session": func(on *cluster, l *Ledger) {
 			ended(t, on, l)
-			on.answers["/_plugins/_ism/policies/hot"] = `{"policy":{}}`
+			on.answers["/_plugins/_ism/policies/hot"] = `{"_id":"hot","policy":{}}`
 			must(t, l.Intend(t.Context(), string(metadata.Policy), "hot", nil))
 			must(t, l.Confirm(t.Context(), string(metadata.Policy), "hot"))
 			on.answers["/_plugins/_ism/explain/a"] = managed

@@ -147,7 +147,7 @@ func presentIndex(ctx context.Context, api API, name string) (present, error) {
 		return present{}, err
 	}
 	x, ok := answer[name]
-	if !ok {
+	if !ok || len(answer) != 1 {
 		return present{}, errOther
 	}
 	p := present{settings: map[string]string{}, aliases: map[string]string{}}
@@ -189,7 +189,7 @@ func presentStream(ctx context.Context, api API, name string) (present, error) {
 	if _, err := get(ctx, api, "/_data_stream/"+url.PathEscape(name), nil, &answer); err != nil {
 		return present{}, err
 	}
-	if len(answer.Streams) != 1 || len(answer.Streams[0].Indices) == 0 {
+	if len(answer.Streams) != 1 || answer.Streams[0].Name != name || len(answer.Streams[0].Indices) == 0 {
 		return present{}, errAbsent
 	}
 	p, err := presentIndex(ctx, api, answer.Streams[0].Indices[0].Name)
@@ -201,6 +201,9 @@ func presentStream(ctx context.Context, api API, name string) (present, error) {
 
 // look returns an index or data stream as the target has it.
 func look(ctx context.Context, api API, kind, name string) (present, error) {
+	if err := metadata.CheckName(kind, name); err != nil {
+		return present{}, err
+	}
 	if kind == DataStream {
 		return presentStream(ctx, api, name)
 	}

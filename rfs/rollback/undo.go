@@ -140,6 +140,9 @@ func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
 			e.Reason = "the answer to its registration was lost; it may have been there before"
 		}
 		return []Entry{e}, nil
+	case metadata.CheckName(c.Kind, c.Name) != nil: // a record is input, and so is its kind
+		e.State, e.Reason = Refused, fault.Text(metadata.CheckName(c.Kind, c.Name))
+		return []Entry{e}, nil
 	case u.API == nil && c.State == cms.CreationIntended:
 		e.State, e.Reason = Unknown, "its creation was not confirmed: --target-host lets the target be asked"
 		return []Entry{e}, nil
@@ -151,6 +154,9 @@ func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
 		switch {
 		case errors.Is(err, errAbsent), err == nil && !mine:
 			return nil, nil
+		case errors.Is(err, fault.ErrRejected), errors.Is(err, fault.ErrConfig):
+			e.State, e.Reason = Refused, fault.Text(err)
+			return []Entry{e}, nil
 		case err != nil:
 			return nil, err
 		}
@@ -165,6 +171,8 @@ func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
 	switch {
 	case errors.Is(err, errAbsent):
 		e.State = Gone
+	case errors.Is(err, fault.ErrRejected), errors.Is(err, fault.ErrConfig):
+		e.State, e.Reason = Refused, fault.Text(err)
 	case err != nil:
 		return nil, err
 	case is.Digest != was.Digest:
@@ -378,7 +386,7 @@ func (u *Undo) Run(ctx context.Context) ([]Entry, error) {
 	for i := range entries {
 		e := &entries[i]
 		switch {
-		case e.Kind == Setting:
+		case e.Kind == Setting && e.State == Changed:
 			index, _, _ := strings.Cut(e.Name, " ")
 			if e.State = Restored; left[index] != "" {
 				e.State, e.Reason = Refused, left[index]
@@ -417,6 +425,17 @@ func settleAliases(entries []Entry) {
 	}
 }
 
+// removal returns the request that removes exactly one object, whose name was checked.
+func removal(kind, name string) (path string, query url.Values) {
+	switch kind {
+	case Index:
+		return "/" + url.PathEscape(name), url.Values{"expand_wildcards": {"none"}, "ignore_unavailable": {"false"}, "allow_no_indices": {"false"}}
+	case DataStream:
+		return "/_data_stream/" + url.PathEscape(name), nil
+	}
+	return metadata.ObjectPath(metadata.Kind(kind), name), nil
+}
+
 // remove removes one object, unless it is no longer as it was listed.
 func (u *Undo) remove(ctx context.Context, e *Entry) error {
 	c, err := u.Records.Creation(ctx, e.Kind, e.Name)
@@ -431,15 +450,8 @@ func (u *Undo) remove(ctx context.Context, e *Entry) error {
 		e.State, e.Reason = is.State, is.Reason
 		return nil
 	}
-	path := "/" + url.PathEscape(e.Name)
-	switch e.Kind {
-	case Index:
-	case DataStream:
-		path = "/_data_stream/" + url.PathEscape(e.Name)
-	default:
-		path = metadata.ObjectPath(metadata.Kind(e.Kind), e.Name)
-	}
-	status, answer, err := u.API.Do(ctx, http.MethodDelete, path, nil, nil)
+	path, query := removal(e.Kind, e.Name)
+	status, answer, err := u.API.Do(ctx, http.MethodDelete, path, query, nil)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 )
 
 // API sends requests to the target cluster; an error means that there was no response.
@@ -161,6 +162,9 @@ var errGone = fmt.Errorf("no such index: %w", fault.ErrRejected)
 
 // settings returns the explicit settings of an index, and its UUID.
 func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set map[string]string, err error) {
+	if metadata.CheckName("index", target) != nil {
+		return "", nil, fmt.Errorf("no index has the name %.100q: %w", target, errGone)
+	}
 	status, b, err := t.API.Do(ctx, http.MethodGet, "/"+url.PathEscape(target)+"/_settings", url.Values{"flat_settings": {"true"}}, nil)
 	if err != nil {
 		return "", nil, err
