@@ -377,11 +377,16 @@ type Cleanup struct {
 	Stored Stored
 	Force  Force
 	Trial  TrialOnly
+	// Removal is asked for with Trial: objects of the target are named before they are removed.
+	Removal Removal
 }
 
 // Check names the trial run of a session where that is meant, and refuses it without a target.
 func (c *Cleanup) Check() error {
-	if !c.Trial.Only {
+	switch {
+	case !c.Trial.Only && c.Removal.Yes:
+		return Usage("--yes confirms what --trial lists; without --trial only records of rfsd are removed, and nothing has to be confirmed")
+	case !c.Trial.Only:
 		return nil
 	}
 	if c.Stored.Target.Cluster.Host == "" {

@@ -27,10 +27,10 @@ too.
 
 --trial removes the trial run of the session (rfsd migrate --trial with the same --session-name
 and --coordinator-file): first the indices that it created, as rfsctl undo does, then what is
-kept about it. An index with another UUID, or that others wrote to, is refused by name and stays,
-together with what is kept. Sequence numbers are recorded when the trial run ends; after a kill,
-and of the indices that it fills only to measure, the UUID alone is compared. Run it when the
-trial run has ended.
+kept about it. Without --yes it lists the indices and removes nothing. An index with another
+UUID, or that others wrote to, is refused by name and stays, together with what is kept.
+Sequence numbers are recorded when the trial run ends; after a kill, and of the indices that it
+fills only to measure, the UUID alone is compared. Run it when the trial run has ended.
 
 Only a complete migration is removed, unless --force is given. Stop the daemons of the session
 first.`
@@ -50,7 +50,7 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 		return err
 	}
 	if o.Trial.Only {
-		if err := removeTrial(ctx, call, o.Stored, s); err != nil {
+		if err := removeTrial(ctx, call, o, s); err != nil {
 			return errors.Join(err, s.close())
 		}
 		return forget(ctx, call, o.Stored, s)
@@ -65,8 +65,8 @@ func cleanup(ctx context.Context, call *config.Call, o config.Cleanup) error {
 	return forget(ctx, call, o.Stored, s)
 }
 
-// removeTrial removes what a trial run created.
-func removeTrial(ctx context.Context, call *config.Call, at config.Stored, s *coordination) error {
+// removeTrial removes what a trial run created; without --yes it lists that and returns an error.
+func removeTrial(ctx context.Context, call *config.Call, o config.Cleanup, s *coordination) error {
 	settings, err := s.Settings(ctx)
 	if errors.Is(err, cms.ErrNotFound) {
 		return nil // it was killed before anything was recorded
@@ -75,14 +75,13 @@ func removeTrial(ctx context.Context, call *config.Call, at config.Stored, s *co
 		return err
 	}
 	if settings[worker.TrialKey] == "" {
-		return fmt.Errorf("the session %s in %s is no trial run, but a migration of that name: nothing was removed: %w", at.State.Session.Name, s.place, fault.ErrConfig)
+		return fmt.Errorf("the session %s in %s is no trial run, but a migration of that name: nothing was removed: %w", o.Stored.State.Session.Name, s.place, fault.ErrConfig)
 	}
 	documents, err := s.Phase(ctx, cms.DocsPhase)
 	if err != nil {
 		return err
 	}
-	o := config.Undo{Stored: at, Removal: config.Removal{Yes: true}}
-	return undoWith(ctx, call, o, s, documents.State != cms.PhaseCompleted)
+	return undoWith(ctx, call, config.Undo{Stored: o.Stored, Removal: o.Removal}, s, documents.State != cms.PhaseCompleted)
 }
 
 // forget removes what is kept about a session, and closes it.

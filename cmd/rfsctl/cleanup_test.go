@@ -21,6 +21,9 @@ func TestAMigrationThatIsNotCompleteIsForgottenOnlyByForce(t *testing.T) {
 	if code, _, errs := rfsctl(t, "cleanup", "--coordinator-file", path); code != 1 || !strings.Contains(errs, "not complete") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
+	if code, _, errs := rfsctl(t, "cleanup", "--coordinator-file", path, "--yes"); code != 1 || !strings.Contains(errs, "--trial") {
+		t.Errorf("--yes without --trial: exit %d: %s", code, errs)
+	}
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func readingRate(ctx context.Context, o options, plan *worker.Plan, blobs repo.R
 
 // write prints the report below the table of the documents.
 func (t *trialReport) write(w io.Writer) {
-	fmt.Fprintf(w, "\ntrial run: at most %s documents of each shard, in indices %s…; rfsctl cleanup --trial removes them\n", progress.Count(t.Documents), t.Prefix)
+	fmt.Fprintf(w, "\ntrial run: at most %s documents of each shard, in indices %s…; rfsctl cleanup --trial --yes removes them\n", progress.Count(t.Documents), t.Prefix)
 	if len(t.Rejected) == 0 {
 		fmt.Fprintln(w, "rejected: none")
 	}

@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"gossip":        {"rfs/fault", "rfs/awsquery", "rfs/cms", "gossip"},
 	"store":         {"rfs/fault", "store"},
 	// The parts of the daemon that others read from outside; the daemon itself wires everything.
-	"rfs/tuning":     {"rfs/fault", "rfs/cms"},
+	"rfs/tuning":     {"rfs/fault", "rfs/cms", "rfs/metadata"},
 	"rfs/diskwatch":  {"rfs/fault"},
 	"cmd/exit":       {"rfs/progress"},
 	"cmd/manual":     {"rfs/terminal", "cmd/config"},

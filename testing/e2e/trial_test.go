@@ -157,7 +157,10 @@ func TestATrialRunForetellsTheMigration(t *testing.T) {
 		e.Seconds, e.Bound, whole.Seconds, took.Seconds(), 100*(e.Seconds/whole.Seconds-1), told, came)
 
 	migrated := onTarget(t, n)
-	gone := RunIn(t, dir, nil, "rfsctl", "cleanup", "--trial", "--target-host", n.URL, "--session-name", "move")
+	if res := RunIn(t, dir, nil, "rfsctl", "cleanup", "--trial", "--target-host", n.URL, "--session-name", "move"); res.Code != 1 || !strings.Contains(res.Stderr, "--yes removes") {
+		t.Errorf("without --yes: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	gone := RunIn(t, dir, nil, "rfsctl", "cleanup", "--trial", "--yes", "--target-host", n.URL, "--session-name", "move")
 	if gone.Code != 0 {
 		t.Fatalf("cleanup: exit %d: %s%s", gone.Code, gone.Stdout, gone.Stderr)
 	}
@@ -189,7 +192,7 @@ func TestATrialRunThatWasKilledGoesOnOrGoes(t *testing.T) {
 	index := demoIndex(t)
 	foreign := "rfsd-trial-" + index
 	cleanup := func() Result {
-		return Run(t, "rfsctl", "cleanup", "--trial", "--target-host", n.URL, "--session-name", "move")
+		return Run(t, "rfsctl", "cleanup", "--trial", "--yes", "--target-host", n.URL, "--session-name", "move")
 	}
 	argsTo := func(url string, more ...string) []string {
 		return targetArgs(url, demo(t), append([]string{"--trial", "20", "--trial-measure", "1s", "--session-name", "move", "--documents-per-bulk-request", "5", "--initial-lease-duration", "10s"}, more...)...)
