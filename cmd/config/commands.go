@@ -219,6 +219,7 @@ type Redrive struct {
 	Sending    Sending
 	Disks      Disks
 	Indices    Indices
+	System     System
 	Bulk       Bulk
 	Document   Document
 	Failed     FailedPlace
@@ -251,7 +252,7 @@ func (r *Redrive) Check() error {
 // Transfer returns what sending failed documents again has in common with other transfers.
 func (r *Redrive) Transfer() Transfer {
 	return Transfer{
-		Target: r.Target, Sending: r.Sending, Disks: r.Disks, Slots: Slots{Number: 1}, Bulk: r.Bulk, Document: r.Document,
+		Target: r.Target, Sending: r.Sending, Disks: r.Disks, System: r.System, Slots: Slots{Number: 1}, Bulk: r.Bulk, Document: r.Document,
 		Failed: Failed{Place: r.Failed, Limit: r.Limit}, Patience: r.Patience, State: r.State, Output: r.Output, Log: r.Log,
 	}
 }

@@ -4,18 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/http"
 	"net/url"
-	"os"
-	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/daemon/status"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/oscms"
-	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
@@ -106,10 +100,7 @@ func (s *coordination) failures(ctx context.Context, m *progress.Migration) (*st
 }
 
 func openFile(path string) (*coordination, error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("coordinator file %s does not exist: %w", path, fault.ErrConfig)
-	}
-	store, err := boltcms.Open(path, time.Now)
+	store, err := state.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +108,9 @@ func openFile(path string) (*coordination, error) {
 }
 
 func openBucket(ctx context.Context, b config.StateBucket, session string) (*coordination, error) {
-	objects, err := repo.OpenObjects(ctx, b.URI, b.Options())
+	store, objects, err := state.OpenBucket(ctx, b, session)
 	if err != nil {
 		return nil, err
-	}
-	store, err := s3cms.Join(ctx, s3cms.Config{Bucket: objects, Session: session})
-	if err != nil {
-		return nil, fmt.Errorf("session %q in %s: %w", session, objects.URI(), err)
 	}
 	return &coordination{store: store, place: objects.URI(), bucket: objects, close: func() error { return nil }}, nil
 }
@@ -143,27 +130,9 @@ func openCluster(ctx context.Context, call *config.Call, c config.Cluster, role,
 	if err != nil {
 		return nil, err
 	}
-	if err := hasSession(ctx, client, session); err != nil {
+	store, err := state.OpenCluster(ctx, client, session)
+	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: session})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("coordination in %s: %w", client.Name(), err), client.Close())
-	}
 	return &coordination{store: store, place: client.Name(), client: client, close: client.Close}, nil
-}
-
-// hasSession returns an error for a session that was never begun: opening its store would create its indices.
-func hasSession(ctx context.Context, client *target.Client, session string) error {
-	index := oscms.ControlIndex(session)
-	status, _, err := client.Do(ctx, http.MethodHead, "/"+index, nil, nil)
-	switch {
-	case err != nil:
-		return fmt.Errorf("coordination in %s: %w", client.Name(), err)
-	case status == http.StatusNotFound:
-		return fmt.Errorf("%s holds no migration of the session %q (index %s does not exist): %w", client.Name(), session, index, fault.ErrConfig)
-	case status >= 300:
-		return fmt.Errorf("coordination in %s: HEAD %s: status %d: %w", client.Name(), index, status, fault.ErrUnavailable)
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/budget"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
@@ -148,13 +149,13 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 	if latency := throttle.NewLatency(c.maxLatency, pause); latency != nil {
 		held.Pace = latency
 	}
-	state, end, why := stateOfSession(ctx, c.options, client)
+	session, end, why := stateOfSession(ctx, c.options, client)
 	defer func() { err = errors.Join(err, end()) }()
 	if why == nil {
-		held.Marks, why = readMarks(ctx, source, client, state)
+		held.Marks, why = readMarks(ctx, source, client, session)
 	}
 	if why == nil { // the session is of this source
-		if err := addRecorded(ctx, refused, state); err != nil {
+		if err := addRecorded(ctx, refused, session); err != nil {
 			return err
 		}
 	} else {
@@ -170,9 +171,9 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 		return err
 	}
 	if source.identity == "" { // nothing that it shares with another
-		options.Work.Identity, state = options.Work.Holder, nil
+		options.Work.Identity, session = options.Work.Holder, nil
 	}
-	r.Indices, err = c.compare(ctx, options, groups, state)
+	r.Indices, err = c.compare(ctx, options, groups, session)
 	return err
 }
 
@@ -264,16 +265,14 @@ var (
 // stateOfSession opens the state of the session where there is one; nil where there is none.
 func stateOfSession(ctx context.Context, o options, client *target.Client) (*cms.Coordinator, func() error, error) {
 	nothing := func() error { return nil }
-	if o.coordinatorFile != "" { // opening would create it
-		if _, err := os.Stat(o.coordinatorFile); err != nil {
-			return nil, nothing, err
-		}
+	session, end, err := openSession(ctx, o, client)
+	if errors.Is(err, state.ErrNone) {
+		return nil, nothing, nil
 	}
-	state, end, err := keptFailures(ctx, o, client)
-	if err != nil || end == nil {
+	if err != nil {
 		return nil, nothing, err
 	}
-	return state, end, nil
+	return session, end, nil
 }
 
 // addRecorded adds the failed documents that a fleet has recorded in the control index of the session.

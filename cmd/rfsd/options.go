@@ -67,34 +67,35 @@ type options struct {
 	// refusals are those of the clusters during a trial run; nil: not measured.
 	refusals *target.Refusals
 
-	session         string
-	coordinatorFile string
-	coordinator     target.Config      // another cluster for the state of the work; no URL: the target
-	bucket          config.StateBucket // or a bucket
-	ownerFile       string
-	minExponent     int           // of new items' leases; a hint of the fleet
-	tries           int           // items of a search, likewise
-	recordEvery     time.Duration // progress is recorded so often, likewise; 0: the default
-	guard           targetGuard
-	leases          config.Leases
-	slots           int
-	bulkDocs        int
-	bulkBytes       int
-	maxDocument     int64 // longest source that is read, in bytes
-	connections     int
-	maxRate         int64         // bytes per second; 0: no limit
-	maxLatency      time.Duration // of requests of the target, beyond which its load is lowered; 0: never
-	order           cms.Hints
-	failedDir       string // or s3://bucket/prefix
-	failedForm      failed.Form
-	identities      *failed.Identities // read encrypted files; nil: none
-	recorded        bool               // redrive takes failed documents from the control index
-	failedShared    bool               // every process of the fleet sees the directory
-	fleet           bool               // there may be others who take part
-	maxFailed       int64
-	unavailable     time.Duration
-	json            bool
-	logLevel        slog.Level
+	session          string
+	coordinatorFile  string
+	coordinator      target.Config      // another cluster for the state of the work; no URL: the target
+	bucket           config.StateBucket // or a bucket
+	ownerFile        string
+	minExponent      int           // of new items' leases; a hint of the fleet
+	tries            int           // items of a search, likewise
+	recordEvery      time.Duration // progress is recorded so often, likewise; 0: the default
+	guard            targetGuard
+	leases           config.Leases
+	slots            int
+	bulkDocs         int
+	bulkBytes        int
+	maxDocument      int64 // longest source that is read, in bytes
+	connections      int
+	maxRate          int64         // bytes per second; 0: no limit
+	maxLatency       time.Duration // of requests of the target, beyond which its load is lowered; 0: never
+	order            cms.Hints
+	failedDir        string // or s3://bucket/prefix
+	sinkNamed, named bool   // of a redrive: --failed-documents and --index-allowlist were given
+	failedForm       failed.Form
+	identities       *failed.Identities // read encrypted files; nil: none
+	recorded         bool               // redrive takes failed documents from the control index
+	failedShared     bool               // every process of the fleet sees the directory
+	fleet            bool               // there may be others who take part
+	maxFailed        int64
+	unavailable      time.Duration
+	json             bool
+	logLevel         slog.Level
 }
 
 // newOptions makes the options of a run of its settings.

@@ -13,11 +13,9 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/cmd/state"
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/oscms"
-	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/progress"
@@ -34,7 +32,8 @@ Documents that arrive are removed from the files; those that fail again stay, wi
 reason. A file that a running process writes is not touched. The process may be killed at any
 time: a file is replaced only after the outcome of its documents is known. Documents with
 existing ids follow --existing-documents of the session. Documents that have no source, or whose
-source cannot be sent, stay and count as failed.
+source cannot be sent, stay and count as failed. So do those for an index to which the session
+sent nothing: --index-allowlist names it if it is right.
 
 Sources that the files do not hold (--failed-documents-content), and those of documents that a
 fleet has recorded (--from-control-index), are read again: from the snapshot with --repo-uri, and
@@ -65,7 +64,12 @@ func redriveOptions(c config.Redrive) (options, error) {
 		return o, err
 	}
 	o.indices = c.Indices.Selection()
-	return o, o.transfer(c.Transfer())
+	if err := o.transfer(c.Transfer()); err != nil {
+		return o, err
+	}
+	o.named = len(c.Indices.Include.List) > 0
+	o.sinkNamed = c.Failed.Dir != ""
+	return o, nil
 }
 
 // redriveReport is the end of a run as a script reads it.
@@ -94,9 +98,16 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	if _, err := askTarget(ctx, client, log); err != nil {
 		return err
 	}
-	kept, closeKept, err := keptFailures(ctx, o, client)
+	kept, closeKept, err := openSession(ctx, o, client)
+	if errors.Is(err, state.ErrNone) && o.sinkNamed && o.named { // its state was removed
+		kept, closeKept, err = nil, func() error { return nil }, nil
+	}
 	if err != nil {
 		return err
+	}
+	permit, err := permitted(ctx, o, kept)
+	if err != nil {
+		return errors.Join(err, closeKept())
 	}
 	if o.existing, err = existingOf(ctx, kept); err != nil {
 		return errors.Join(err, closeKept())
@@ -118,7 +129,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	opts := bulkOptions(o, in, client)
 	opts.Sender = sender
 	r := &redrive.Redrive{
-		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Identities: o.identities, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),
+		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit, Identities: o.identities, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),
 		Existing: func(ctx context.Context, index string) (bulk.Existing, error) {
 			stream, err := isStream(ctx, client, index)
 			if stream {
@@ -156,23 +167,19 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	return full.conclude(o, errors.Join(err, closeKept()), out)
 }
 
-// keptFailures opens the state of the session, if there is one: it may record which documents failed.
-func keptFailures(ctx context.Context, o options, client *target.Client) (*cms.Coordinator, func() error, error) {
-	nothing := func() error { return nil }
+// openSession opens the state of a session that has begun; state.ErrNone for another one.
+func openSession(ctx context.Context, o options, client *target.Client) (*cms.Coordinator, func() error, error) {
 	var store cms.Store
-	end := nothing
+	end := func() error { return nil }
 	switch {
 	case o.coordinatorFile != "":
-		file, err := boltcms.Open(o.coordinatorFile, time.Now)
+		file, err := state.OpenFile(o.coordinatorFile)
 		if err != nil {
 			return nil, nil, err
 		}
 		store, end = file, file.Close
 	case o.bucket.URI != "":
-		kept, err := joinBucket(ctx, o.bucket, o.session)
-		if errors.Is(err, s3cms.ErrNoSession) {
-			return nil, nothing, nil
-		}
+		kept, _, err := state.OpenBucket(ctx, o.bucket, o.session)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -185,13 +192,11 @@ func keptFailures(ctx context.Context, o options, client *target.Client) (*cms.C
 			}
 			end = client.Close
 		}
-		began, err := client.IndexExists(ctx, oscms.ControlIndex(o.session))
-		if err != nil || !began {
-			return nil, nothing, errors.Join(err, end())
+		kept, err := state.OpenCluster(ctx, client, o.session)
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
 		}
-		if store, err = oscms.Open(ctx, oscms.Config{Client: client, Session: o.session}); err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("state of the session: %w", err), end())
-		}
+		store = kept
 	}
 	c, err := cms.New(cms.Config{Store: store, Creator: newHolder()})
 	if err != nil {

@@ -163,15 +163,6 @@ func openStore(ctx context.Context, o options) (cms.Store, func() error, error) 
 	return store, client.Close, nil
 }
 
-// joinBucket opens the state of a session that has begun in a bucket; s3cms.ErrNoSession when there is none.
-func joinBucket(ctx context.Context, b config.StateBucket, session string) (*s3cms.Store, error) {
-	objects, err := repo.OpenObjects(ctx, b.URI, b.Options())
-	if err != nil {
-		return nil, err
-	}
-	return s3cms.Join(ctx, s3cms.Config{Bucket: objects, Session: session})
-}
-
 // openFile opens the state in a file. A dry run keeps its state in a file of its own that goes with it.
 func openFile(o options) (cms.Store, func() error, error) {
 	path, temporary, open := o.coordinatorFile, "", boltcms.Open

@@ -139,6 +139,9 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 		e.fate = duplicate
 	case f.run.Select != nil && !f.run.Select(x.Index):
 		e.fate = left
+	case f.run.mayNot(x.Index) != "":
+		e.fate = again
+		l.Err = errNotPermitted
 	case !sendable(l):
 		e.fate = again
 	case l.Omitted() && f.run.Source == nil:
@@ -165,6 +168,9 @@ func (f *file) take(ctx context.Context, l failed.Line) error {
 	return f.fetch(ctx)
 }
 
+// errNotPermitted marks a line whose index is not permitted.
+var errNotPermitted = errors.New("the index is not permitted")
+
 // bytesOf returns nil for "".
 func bytesOf(s string) []byte {
 	if s == "" {
@@ -181,6 +187,10 @@ func (f *file) stay(why fate, l failed.Line) error {
 	case unreadable:
 		f.run.report.count("", Unreadable, l.Err.Error(), classes.Of(Unreadable, ""))
 	case again:
+		if errors.Is(l.Err, errNotPermitted) {
+			f.run.report.count(l.Failure.Index, NotPermitted, f.run.mayNot(l.Failure.Index), classes.Of(NotPermitted, ""))
+			break
+		}
 		f.run.report.count(l.Failure.Index, l.Failure.Reason, l.Failure.Detail, l.Class())
 	}
 	return f.put(l.Text)

@@ -26,6 +26,8 @@ const (
 	Unreadable doc.Reason = "unreadable_line"
 	// NotAgain is a document that the snapshot, or the file of an import, does not hold as it failed.
 	NotAgain doc.Reason = "not_read_again"
+	// NotPermitted is a line that names an index to which it may not be sent.
+	NotPermitted doc.Reason = "index_not_permitted"
 )
 
 // Document identifies a document that arrived.
@@ -53,8 +55,11 @@ type Redrive struct {
 	// MaxDocument is the longest source that is read, in bytes; a file with a longer one ends the run and stays as it is.
 	MaxDocument int64
 	Select      func(index string) bool // nil: all; documents of other indices stay in the files
-	Source      Source                  // reads documents again whose sources are not in the files; nil: they end the run
-	Identities  *failed.Identities      // read encrypted files; nil: they end the run
+	// Permit returns why documents may not be sent to an index, "" if they may. Their lines stay in the files and count as failed.
+	// nil: all indices.
+	Permit     func(index string) string
+	Source     Source             // reads documents again whose sources are not in the files; nil: they end the run
+	Identities *failed.Identities // read encrypted files; nil: they end the run
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
 	// Account is kept of what is delivered; nil: none.
@@ -62,8 +67,9 @@ type Redrive struct {
 	Log     *slog.Logger
 
 	existing map[string]bulk.Existing
-	fates    map[key]known    // of all documents seen so far
-	found    map[string]int64 // by target index
+	refused  map[string]string // by index: why it is not permitted, "" if it is
+	fates    map[key]known     // of all documents seen so far
+	found    map[string]int64  // by target index
 	report   Report
 	maxLines int // 0: the constant
 	// Progress of the run, read by any goroutine.
@@ -133,7 +139,7 @@ const maxLines = 4 << 20
 // Run sends the documents of all files. It returns what is known also beside an error; ctx ends it in good order.
 func (r *Redrive) Run(ctx context.Context) (Report, error) {
 	r.existing, r.fates = map[string]bulk.Existing{}, map[key]known{}
-	r.found = map[string]int64{}
+	r.found, r.refused = map[string]int64{}, map[string]string{}
 	r.report = Report{Classes: []Class{}, InUse: []string{}}
 	names, err := r.Place.Names(ctx)
 	if err == nil {
@@ -200,6 +206,21 @@ func (r *Redrive) existingIn(ctx context.Context, index string) (bulk.Existing, 
 	return is, nil
 }
 
+// mayNot returns why documents may not be sent to an index; "" if they may. It asks once per index.
+func (r *Redrive) mayNot(index string) string {
+	if r.Permit == nil {
+		return ""
+	}
+	why, known := r.refused[index]
+	if !known {
+		why = r.Permit(index)
+		if len(r.refused) < maxClasses {
+			r.refused[index] = why
+		}
+	}
+	return why
+}
+
 // count adds a document that stays in the files because it failed.
 func (r *Report) count(index string, reason doc.Reason, detail string, class classes.Class) {
 	at := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Index == index && c.Class == class.Name })
@@ -242,5 +263,5 @@ const (
 
 // sendable reports whether a failed document can be sent: what rfsd itself could not send the first time cannot be sent now.
 func sendable(l failed.Line) bool {
-	return l.Failure.Status != 0 && (l.Failure.Source != nil || l.Omitted())
+	return l.Failure.Status != 0 && l.Failure.ID != "" && (l.Failure.Source != nil || l.Omitted())
 }

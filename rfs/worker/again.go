@@ -120,3 +120,12 @@ func (a *Again) shard(ctx context.Context, e Entry, shard int, wanted []redrive.
 	}
 	return nil
 }
+
+// EntryTargets returns the target indices of an entry of a session; none of an index whose metadata is damaged.
+func EntryTargets(e cms.IndexEntry) ([]string, error) {
+	entry, err := decodeEntry(e.Name, e.Body)
+	if err != nil || entry.Unread {
+		return nil, err
+	}
+	return entry.Naming.Targets(), nil
+}

@@ -144,7 +144,7 @@ func TestLinesOfFailedDocuments(t *testing.T) {
 			if e.late || e.code != 6 || !strings.Contains(e.stdout, "big") || e.memory > 128<<20 {
 				t.Errorf("exit %d, ran on %t, %d MB: %s %.1000s", e.code, e.late, e.memory>>20, e.stdout, e.stderr)
 			}
-			e = run(t, 2*time.Minute, []string{"RFS_TARGET_PASSWORD=x"}, "rfsd", "redrive", "--failed-documents", dir, "--target-host", serve(t, &cluster{}), "--output", "json")
+			e = run(t, 2*time.Minute, []string{"RFS_TARGET_PASSWORD=x"}, "rfsd", "redrive", "--failed-documents", dir, "--index-allowlist", "i", "--target-host", serve(t, &cluster{}), "--output", "json")
 			t.Logf("redrive: %d MB", e.memory>>20)
 			if e.late || e.code != c.code || !strings.Contains(e.stdout+e.stderr, c.wants) || e.memory > mostMemory {
 				t.Errorf("exit %d, ran on %t, %d MB: %.1000s %.1000s", e.code, e.late, e.memory>>20, e.stdout, e.stderr)
@@ -187,7 +187,7 @@ func TestObjectsOfFailedDocuments(t *testing.T) {
 	}
 	store := httptest.NewServer(s)
 	t.Cleanup(store.Close)
-	e := run(t, 4*time.Minute, []string{"RFS_TARGET_PASSWORD=x", "AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=s"}, "rfsd", "redrive", "--failed-documents", "s3://bucket/f",
+	e := run(t, 4*time.Minute, []string{"RFS_TARGET_PASSWORD=x", "AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=s"}, "rfsd", "redrive", "--failed-documents", "s3://bucket/f", "--index-allowlist", "i",
 		"--s3-endpoint", store.URL, "--s3-path-style", "--s3-region", "eu-west-1", "--target-host", serve(t, &cluster{}), "--output", "json")
 	t.Logf("exit %d, %d MB, %d bytes of %d: %.600s", e.code, e.memory>>20, s.put, s.size, e.stderr)
 	if e.late || e.memory > mostMemory {

@@ -59,6 +59,7 @@ var allowed = map[string][]string{
 	"cmd/exit":       {"rfs/progress"},
 	"cmd/manual":     {"rfs/terminal", "cmd/config"},
 	"cmd/config":     {"rfs", "daemon/cert", "cmd/config"},
+	"cmd/state":      {"rfs", "cmd/config"},
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
 	"daemon/status":  {"rfs/progress", "rfs/cms", "rfs/consume", "rfs/importer", "rfs/doc", "rfs/failed/classes", "daemon/status"},
 	"daemon/mirror":  {"rfs/fault", "rfs/cms", "rfs/progress"},
@@ -68,8 +69,8 @@ var allowed = map[string][]string{
 	"daemon/web":     {"daemon/web", "daemon/status"},
 	"daemon/api":     {"rfs/fault", "daemon/status", "daemon/cert", "daemon/web", "daemon/api"},
 	"daemon":         {"rfs", "gossip", "store", "daemon"},
-	"cmd/rfsd":       {"rfs", "daemon", "gossip", "store", "cmd/config", "cmd/exit", "cmd/manual", "cmd/rfsd"},
-	"cmd/rfsctl":     {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/config", "cmd/exit", "cmd/manual", "cmd/rfsctl"},
+	"cmd/rfsd":       {"rfs", "daemon", "gossip", "store", "cmd/config", "cmd/state", "cmd/exit", "cmd/manual", "cmd/rfsd"},
+	"cmd/rfsctl":     {"rfs", "daemon/api", "daemon/status", "daemon/cert", "cmd/config", "cmd/state", "cmd/exit", "cmd/manual", "cmd/rfsctl"},
 	"deploy":         {"deploy"},
 	"testing":        {"rfs", "cmd", "daemon", "store", "gossip", "testing"},
 }

@@ -180,6 +180,10 @@ var table = []Class{
 		Remedy: `repair the file and import it in a new session`,
 	},
 	{
+		Name: "index_not_permitted", Cause: "a line of a file of failed documents names an index to which the session sent nothing, or one of rfsd or the system", types: []string{"index_not_permitted"},
+		Remedy: `find out who wrote the line; if it is right, name the index with --index-allowlist INDEX (and --include-system), else remove the line from the file`,
+	},
+	{
 		Name: "not_read_again", Cause: "the snapshot, or the file of an import, does not hold the document as it failed", types: []string{"not_read_again"},
 		Remedy: `redrive with --repo-uri and --rules of the migration, or with --from of the import; if these are gone, begin a new session with others`,
 	},

@@ -1,0 +1,66 @@
+// Package state opens the state of sessions that have begun. It never begins one, and creates neither files nor indices.
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/rfsd/rfsd/cmd/config"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/rfs/cms/s3cms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/target"
+)
+
+// ErrNone means that no process has begun the session.
+var ErrNone = fmt.Errorf("no session of this name was begun there: check --session-name, and where its state is (--target-host, --coordinator-host, --coordinator-bucket or --coordinator-file): %w", fault.ErrConfig)
+
+// OpenFile opens a file; ErrNone when it does not exist.
+func OpenFile(path string) (*boltcms.Store, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("coordinator file %s does not exist: %w", path, ErrNone)
+	}
+	return boltcms.Open(path, time.Now)
+}
+
+// OpenBucket opens a session in a bucket; ErrNone when there is none.
+func OpenBucket(ctx context.Context, b config.StateBucket, session string) (*s3cms.Store, *repo.Objects, error) {
+	objects, err := repo.OpenObjects(ctx, b.URI, b.Options())
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := s3cms.Join(ctx, s3cms.Config{Bucket: objects, Session: session})
+	if errors.Is(err, s3cms.ErrNoSession) {
+		err = errors.Join(err, ErrNone)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("session %q in %s: %w", session, objects.URI(), err)
+	}
+	return store, objects, nil
+}
+
+// OpenCluster opens a session in a cluster; ErrNone when there is none.
+func OpenCluster(ctx context.Context, client *target.Client, session string) (*oscms.Store, error) {
+	index := oscms.ControlIndex(session)
+	status, _, err := client.Do(ctx, http.MethodHead, "/"+index, nil, nil)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("coordination in %s: %w", client.Name(), err)
+	case status == http.StatusNotFound:
+		return nil, fmt.Errorf("%s holds no migration of the session %q (index %s does not exist): %w", client.Name(), session, index, ErrNone)
+	case status >= 300:
+		return nil, fmt.Errorf("coordination in %s: HEAD %s: status %d: %w", client.Name(), index, status, fault.ErrUnavailable)
+	}
+	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: session})
+	if err != nil {
+		return nil, fmt.Errorf("coordination in %s: %w", client.Name(), err)
+	}
+	return store, nil
+}
