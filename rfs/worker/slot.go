@@ -83,7 +83,11 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 		}
 		if len(begun) == 0 {
 			if paused {
-				if left, err := m.otherWork(ctx); err != nil || !left {
+				left, err := m.otherWork(ctx)
+				if errors.Is(err, fault.ErrUnavailable) && ctx.Err() == nil {
+					left, err = true, m.silent(err)
+				}
+				if err != nil || !left {
 					return err
 				}
 			}
@@ -98,8 +102,16 @@ func (m *Migration) slot(ctx context.Context, n int) (err error) {
 }
 
 // beginable gives back the leases that nothing may be begun under now: those of paused indices, and what has to be worked on
-// alone, or beside that. Each of the others has entered Solo.
+// alone, or beside that. What the store does not answer, the coordinator gives back at its next acquisition. Each of the others has
+// entered Solo; after an error all are given back.
 func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*cms.Lease) (begun []*cms.Lease, paused bool, err error) {
+	giveBack := func(lease *cms.Lease) {
+		rerr := lease.Release(ctx, cms.CausePause)
+		group.Left(ctx)
+		if rerr != nil && !errors.Is(rerr, fault.ErrUnavailable) {
+			err = errors.Join(err, rerr)
+		}
+	}
 	for _, lease := range leases {
 		if m.isPaused(lease.ID.Index) {
 			paused = true
@@ -107,11 +119,14 @@ func (m *Migration) beginable(ctx context.Context, group *cms.Group, leases []*c
 			begun = append(begun, lease)
 			continue
 		}
-		rerr := lease.Release(ctx, cms.CausePause)
-		group.Left(ctx)
-		if rerr != nil && (paused || !errors.Is(rerr, fault.ErrUnavailable)) {
-			err = errors.Join(err, rerr)
+		giveBack(lease)
+	}
+	if err != nil {
+		for _, lease := range begun {
+			giveBack(lease)
+			m.Solo.Leave()
 		}
+		begun = nil
 	}
 	return begun, paused, err
 }
