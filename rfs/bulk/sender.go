@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // Sender delivers a bulk body: NDJSON, n pairs of action line and source line.
@@ -46,11 +48,8 @@ type Refusal struct {
 	Index  string // the index that the error names: the one behind an alias or data stream; "" when it names none
 }
 
-// Retryable reports whether the same item may be accepted later (429 and 5xx). A document that the fail processor of a
-// pipeline rejects is answered with 500, and will be again.
-func (r Refusal) Retryable() bool {
-	return r.Status == 429 || r.Status >= 500 && r.Type != "fail_processor_exception"
-}
+// Retryable reports whether the same item may be accepted later.
+func (r Refusal) Retryable() bool { return fault.Transient(r.Status, r.Type, r.Reason) }
 
 // overload reports whether the target refuses the item for its load.
 func (r Refusal) overload() bool { return r.Status == 429 || r.Status == 503 }

@@ -153,12 +153,17 @@ func permissions(ctx context.Context, c Cluster, n Needs) []Finding {
 			f.Level, f.Detail, f.Remedy = Bad, fault.Text(err), remedyOf(err)
 		case status == http.StatusUnauthorized || status == http.StatusForbidden:
 			f.Level, f.Detail, f.Remedy = Bad, words, "give the user "+p.remedy
-		case status == http.StatusTooManyRequests || status >= 500:
+		case transient(status, answer):
 			f.Level, f.Detail, f.Remedy = Warning, words, "look at the target's health, then run this again"
 		}
 		all = append(all, f)
 	}
 	return all
+}
+
+// transient reports whether an answer says nothing about permissions because the target is not well.
+func transient(status int, answer []byte) bool {
+	return errors.Is(fault.CheckStatus("", status, answer), fault.ErrUnavailable)
 }
 
 // scripts reports whether leases are kept by scripts or by conditional writes.

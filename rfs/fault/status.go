@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CheckStatus returns nil for a status below 300, otherwise a *StatusError of the category ErrConfig for 401 and 403,
-// ErrUnavailable for 408, 429 and 5xx, else ErrRejected. call is method and path of the request.
+// CheckStatus returns nil for a status below 300, otherwise a *StatusError: ErrUnavailable for what is Transient, ErrConfig for 401
+// and 403, else ErrRejected. call is method and path of the request.
 func CheckStatus(call string, status int, answer []byte) error {
 	if status < 300 {
 		return nil
@@ -16,10 +16,10 @@ func CheckStatus(call string, status int, answer []byte) error {
 	e := &StatusError{Call: call, Status: status}
 	e.Type, e.Reason = ErrorMessage(answer)
 	switch {
+	case Transient(status, e.Type, e.Reason):
+		e.category = ErrUnavailable
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		e.category = ErrConfig
-	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500:
-		e.category = ErrUnavailable
 	default:
 		e.category = ErrRejected
 	}

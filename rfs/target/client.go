@@ -246,12 +246,11 @@ func untrusted(err error) bool {
 	return errors.As(err, &unknown) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// classifyError makes an error of a status of 300 and more. Errors: fault.ErrConfig for 401 and 403,
-// fault.ErrUnavailable for 408, 429 and 5xx, else fault.ErrRejected with the target's words.
+// classifyError makes an error of a status of 300 and more, with the target's words. Errors: those of fault.CheckStatus.
 func (c *Client) classifyError(call string, status int, answer []byte) error {
 	err := fault.CheckStatus(call, status, answer)
 	var e *fault.StatusError
-	if errors.As(err, &e) && errors.Is(err, fault.ErrConfig) {
+	if errors.As(err, &e) && errors.Is(err, fault.ErrConfig) && e.Type != "cluster_block_exception" {
 		e.User = cmp.Or(c.conf.Username, "anonymous")
 		if c.signing != nil {
 			e.Type, e.Reason = awsErrorMessage(answer)

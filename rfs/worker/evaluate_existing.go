@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rfsd/rfsd/rfs/diskwatch"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 )
@@ -19,6 +20,7 @@ import (
 const (
 	aliasShared = "alias-shared" // an alias would lead to another index, too
 	aliasName   = "alias-name"   // the name of the index is an alias
+	aliasWrite  = "alias-write"  // the target refuses an alias, since another index is its write index
 )
 
 // blocks are settings of an index that refuse documents.
@@ -34,6 +36,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluatio
 		}
 	}
 	held := map[string]int64{}
+	var shards int64 // of what would be created
 	for i, x := range plan.Indices {
 		if x.Entry.Create || x.Entry.Naming.Emit && knowsTypes(e.Version) {
 			continue
@@ -60,6 +63,13 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluatio
 					held[w.Name] = object.Documents
 				}
 			}
+			if object.Action == WouldCreate {
+				if shards += shardsOf(done.Body); done.Late != nil {
+					if err := e.writeIndices(ctx, w.Name, done.Late, object, r); err != nil {
+						return err
+					}
+				}
+			}
 			if err := e.compareAliases(ctx, w.Name, done, ours, object, r); err != nil {
 				return err
 			}
@@ -68,7 +78,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluatio
 	if len(held) > 0 && e.Existing == "" {
 		r.Stops = append(r.Stops, fault.Text(heldError(held)))
 	}
-	return nil
+	return e.shardLimit(ctx, shards, r)
 }
 
 // ask reads what is asked for into found; false when the target has no such thing, or does not let it be seen, which is reported.
@@ -151,6 +161,90 @@ func (e *Evaluator) compareAliases(ctx context.Context, name string, done metada
 			object.Changes = append(object.Changes, Differs{Rule: aliasShared, Path: "aliases." + alias,
 				Detail: fmt.Sprintf("the alias leads to %s already: readers would get the documents of %s, too", strings.Join(others, ", "), name), Loses: true})
 		}
+	}
+	return nil
+}
+
+// writeIndices finds aliases that the target would refuse because another index is their write index.
+func (e *Evaluator) writeIndices(ctx context.Context, name string, late json.RawMessage, object *EvaluatedObject, r *Evaluation) error {
+	type alias struct {
+		Write bool `json:"is_write_index"`
+	}
+	var wanted map[string]alias
+	if err := json.Unmarshal(late, &wanted); err != nil {
+		return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
+	}
+	for _, a := range slices.Sorted(maps.Keys(wanted)) {
+		var owners map[string]struct{ Aliases map[string]alias }
+		if !wanted[a].Write {
+			continue
+		} else if seen, err := e.ask(ctx, "indices of alias "+a, "/_alias/"+url.PathEscape(a), nil, &owners, r); err != nil {
+			return err
+		} else if !seen {
+			continue
+		}
+		for _, owner := range slices.Sorted(maps.Keys(owners)) {
+			if owner == name || !owners[owner].Aliases[a].Write {
+				continue
+			}
+			r.Stops = append(r.Stops, fmt.Sprintf("the target would refuse the alias %s of index %s: %s is its write index there; let that be so no longer (POST /_aliases with is_write_index false), or remove the alias from it", a, name, owner))
+			object.Changes = append(object.Changes, Differs{Rule: aliasWrite, Path: "aliases." + a, Detail: "refused: " + owner + " is the write index of the alias", Loses: true})
+		}
+	}
+	return nil
+}
+
+// shardsOf returns how many shards an index with that body has, replicas included.
+func shardsOf(body []byte) int64 {
+	var b struct{ Settings map[string]any }
+	if json.Unmarshal(body, &b) != nil {
+		return 1
+	}
+	inner, _ := b.Settings["index"].(map[string]any)
+	number := func(name string, otherwise int64) int64 {
+		v, ok := b.Settings["index."+name]
+		if !ok {
+			v = inner[name]
+		}
+		var n int64
+		if _, err := fmt.Sscan(fmt.Sprint(v), &n); err != nil {
+			return otherwise
+		}
+		return max(n, 0)
+	}
+	return number("number_of_shards", 1) * (1 + number("number_of_replicas", 1))
+}
+
+// shardLimit adds what stops the migration when the target may not have so many more shards.
+func (e *Evaluator) shardLimit(ctx context.Context, more int64, r *Evaluation) error {
+	if more == 0 {
+		return nil
+	}
+	var health struct {
+		Nodes      int64 `json:"number_of_data_nodes"`
+		Active     int64 `json:"active_shards"`
+		Starting   int64 `json:"initializing_shards"`
+		Unassigned int64 `json:"unassigned_shards"`
+	}
+	if seen, err := e.ask(ctx, "the number of shards", "/_cluster/health", nil, &health, r); err != nil || !seen {
+		return err
+	}
+	value, err := diskwatch.Settings(ctx, e.Target, "cluster.max_shards_per_node")
+	if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		r.Warnings = append(r.Warnings, "the target does not let its limit of shards be seen: "+fault.Text(err))
+		return nil
+	}
+	var each int64
+	if _, err := fmt.Sscan(value("cluster.max_shards_per_node", "1000"), &each); err != nil || each <= 0 || health.Nodes == 0 {
+		return nil //nolint:nilerr // the target has no such limit
+	}
+	there := health.Active + health.Starting + health.Unassigned
+	if limit := each * health.Nodes; there+more > limit {
+		r.Stops = append(r.Stops, fmt.Sprintf("the target would refuse indices: it has %d shards, %d would be created, replicas included, and it allows %d (cluster.max_shards_per_node %d on %d data nodes); raise the limit, add nodes, or reduce shards with --shards and --replicas",
+			there, more, limit, each, health.Nodes))
 	}
 	return nil
 }

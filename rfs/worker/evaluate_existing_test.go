@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -97,6 +98,48 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 	}
 	if _, err := (&Evaluator{Target: unavailable{}}).ask(t.Context(), "a", "/a", nil, nil, &Evaluation{}); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestEvaluator_RefusedAliasesAndShards: a second write index of an alias, and more shards than the target takes, stop the migration.
+func TestEvaluator_RefusedAliasesAndShards(t *testing.T) {
+	const health = `{"number_of_data_nodes":2,"active_shards":10,"initializing_shards":1,"unassigned_shards":3}`
+	limit := func(n int) string { return fmt.Sprintf(`{"persistent":{"cluster":{"max_shards_per_node":"%d"}}}`, n) }
+	for _, c := range []struct {
+		name    string
+		says    says
+		aliases string
+		stops   []string
+		differs []string
+	}{
+		{"another index is the write index", says{"/_alias/w": `{"old":{"aliases":{"w":{"is_write_index":true}}}}`}, `{"w":{"is_write_index":true}}`,
+			[]string{"the target would refuse the alias w of index a: old is its write index"}, []string{"aliases.w refused: old", "aliases.w leads to old"}},
+		{"another index has the alias for reading", says{"/_alias/w": `{"old":{"aliases":{"w":{}}}}`}, `{"w":{"is_write_index":true}}`, nil, []string{"aliases.w leads to old"}},
+		{"it is for reading here", says{"/_alias/w": `{"old":{"aliases":{"w":{"is_write_index":true}}}}`}, `{"w":{"is_write_index":false}}`, nil, []string{"aliases.w leads to old"}},
+		{"the index is there already", says{"/a": `{"a":{"aliases":{},"mappings":{},"settings":{"index":{"number_of_shards":"3","number_of_replicas":"1"}}}}`, "/_alias/w": `{"old":{"aliases":{"w":{"is_write_index":true}}}}`},
+			`{"w":{"is_write_index":true}}`, nil, []string{"aliases.w leads to old"}},
+		{"room for its shards", says{"/_cluster/health": health, "/_cluster/settings": limit(10)}, `{}`, nil, nil},
+		{"one shard too many", says{"/_cluster/health": health, "/_cluster/settings": limit(9)}, `{}`, []string{"it has 14 shards, 6 would be created, replicas included, and it allows 18 (cluster.max_shards_per_node 9 on 2 data nodes)"}, nil},
+		{"too many, but it is there", says{"/a": `{"a":{"aliases":{},"mappings":{},"settings":{"index":{"number_of_shards":"3","number_of_replicas":"1"}}}}`, "/_cluster/health": health, "/_cluster/settings": limit(1)}, `{}`, nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on := asker{c.says}
+			x := &snapshot.Index{Name: "a", NumShards: 3, Settings: map[string]string{"index.number_of_shards": "3", "index.number_of_replicas": "1"}, Aliases: json.RawMessage(c.aliases)}
+			plan := &Plan{Indices: []IndexPlan{{Name: "a", Source: x, Entry: Entry{Naming: Naming{Index: "a"}, Shards: 3}}}}
+			e := &Evaluator{Target: on, Version: opensearch2, Log: quiet(), Indices: &TargetIndices{Cluster: DryRunCluster{Target: on, blind: true}, Version: opensearch2, Log: quiet()}}
+			r := &Evaluation{}
+			if err := errors.Join(e.preview(t.Context(), plan, r), e.compareTargets(t.Context(), plan, r)); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, "stops", r.Stops, c.stops)
+			var aliases []string
+			for _, d := range r.Indices[0].Targets[0].Changes {
+				if d.Rule == aliasWrite || d.Rule == aliasShared {
+					aliases = append(aliases, d.Path+" "+d.Detail)
+				}
+			}
+			expect(t, "differences", aliases, c.differs)
+		})
 	}
 }
 

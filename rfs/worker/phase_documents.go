@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -232,80 +231,4 @@ func (s *Session) unseal(ctx context.Context) error {
 		return nil
 	}
 	return s.Ledger.Unseal(ctx)
-}
-
-// setLateAliases gives target indices the aliases that were kept back, where every item of
-// the index is done and none failed. It is recorded in the entry, and may be repeated.
-func (s *Session) setLateAliases(ctx context.Context) error {
-	if s.Indices == nil {
-		return nil
-	}
-	entries, err := s.entries(ctx)
-	if err != nil {
-		return err
-	}
-	waiting := map[string]Entry{}
-	for _, e := range entries {
-		entry, err := decodeEntry(e.Name, e.Body)
-		if err != nil {
-			return err
-		}
-		if len(entry.Late) > 0 && e.State == cms.PhaseCompleted && (entry.Arrival == nil || entry.Arrival.Problem == "") {
-			waiting[e.Name] = entry
-		}
-	}
-	if len(waiting) == 0 {
-		return nil
-	}
-	for item, err := range s.Coordinator.Items(ctx) {
-		if err != nil {
-			return fmt.Errorf("list items: %w", err)
-		}
-		if id, err := item.Range(); err == nil && (item.Open() || item.FailedItem()) {
-			delete(waiting, id.Index)
-		}
-	}
-	for name, entry := range waiting {
-		if err := s.setAliases(ctx, name, entry); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Session) setAliases(ctx context.Context, index string, entry Entry) error {
-	for name, aliases := range entry.Late {
-		if s.Ledger != nil {
-			if err := s.Ledger.IntendAliases(ctx, name, aliases); err != nil {
-				return err
-			}
-		}
-		if err := s.Indices.SetAliases(ctx, name, aliases); err != nil {
-			if !errors.Is(err, fault.ErrRejected) {
-				return fmt.Errorf("aliases of %s: %w", name, err)
-			}
-			// The documents are there; that an alias is not is told and stops nothing.
-			s.Log.ErrorContext(ctx, "the target refuses aliases", "index", name, "error", err)
-			if _, err := s.Coordinator.Event(ctx, "aliases of "+name, "refused", fault.Text(err)); err != nil {
-				return err
-			}
-		}
-		if s.Ledger != nil {
-			if err := s.Ledger.ConfirmAliases(ctx, name); err != nil {
-				return err
-			}
-		}
-	}
-	return s.Coordinator.UpdateIndexBody(ctx, index, func(was json.RawMessage) json.RawMessage {
-		e, err := decodeEntry(index, was)
-		if err != nil {
-			return nil
-		}
-		e.Late = nil
-		body, err := e.encode()
-		if err != nil {
-			return nil
-		}
-		return body
-	})
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -261,6 +262,8 @@ type outside struct {
 	uuids     map[string]string
 	aliases   map[string]string
 	refuse    map[string]string // index → why
+	refused   map[string]error  // alias → why
+	late      string            // aliases that wait for the documents; "": one
 	globals   error
 	sent      int // creations of globals that were asked for
 	busy      int // refusals to begin a snapshot because of another
@@ -367,14 +370,30 @@ func (x seen) Make(_ context.Context, p IndexPlan) (made Made, err error) {
 			}
 		}
 		made.Originals = true
-		made.Late = map[string]json.RawMessage{p.Name: json.RawMessage(`{"alias-of-` + p.Name + `":{}}`)}
+		made.Late = map[string]json.RawMessage{p.Name: json.RawMessage(cmp.Or(x.late, `{"alias-of-`+p.Name+`":{}}`))}
 		return nil
 	})
 	return made, err
 }
 
 func (x seen) SetAliases(_ context.Context, index string, aliases json.RawMessage) error {
-	return x.do(func() error { x.aliases[index] = string(aliases); return nil })
+	return x.do(func() error {
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal(aliases, &all); err != nil {
+			return err
+		}
+		for name := range all {
+			if err := x.refused[name]; err != nil {
+				return err
+			}
+		}
+		merged := map[string]json.RawMessage{}
+		_ = json.Unmarshal([]byte(x.aliases[index]), &merged)
+		maps.Copy(merged, all)
+		body, err := json.Marshal(merged)
+		x.aliases[index] = string(body)
+		return err
+	})
 }
 
 func (x seen) IndexUUID(_ context.Context, name string) (uuid string, err error) {

@@ -83,8 +83,8 @@ func (t *TargetIndices) withhold(ctx context.Context, late map[string]json.RawMe
 		var indices map[string]struct {
 			Aliases map[string]json.RawMessage `json:"aliases"`
 		}
-		if status != http.StatusOK || json.Unmarshal(answer, &indices) != nil {
-			return fmt.Errorf("GET %s: status %d: %w", path, status, fault.ErrUnavailable)
+		if err := fault.Decode("GET "+path, status, answer, &indices); err != nil {
+			return err
 		}
 		var actions []map[string]any
 		for alias := range indices[name].Aliases {
@@ -101,8 +101,8 @@ func (t *TargetIndices) withhold(ctx context.Context, late map[string]json.RawMe
 		}
 		if status, answer, err = t.Requester.Do(ctx, http.MethodPost, "/_aliases", nil, body); err != nil {
 			return err
-		} else if status != http.StatusOK {
-			return fmt.Errorf("remove early aliases of index %s: status %d: %.300s: %w", name, status, answer, fault.ErrRejected)
+		} else if err := fault.CheckStatus("remove early aliases of index "+name, status, answer); err != nil {
+			return err
 		}
 		t.Log.InfoContext(ctx, "aliases that a template set are withheld until all documents have arrived", "index", name, "aliases", len(actions))
 	}

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -41,8 +40,8 @@ func (t *TargetIndices) sendsOriginals(ctx context.Context, x IndexPlan) (bool, 
 		var indices map[string]struct {
 			Mappings json.RawMessage `json:"mappings"`
 		}
-		if status != http.StatusOK || json.Unmarshal(answer, &indices) != nil {
-			return false, fmt.Errorf("GET %s: status %d: %w", path, status, fault.ErrUnavailable)
+		if err := fault.Decode("GET "+path, status, answer, &indices); err != nil {
+			return false, err
 		}
 		for _, index := range indices {
 			if !want.Same(rebuild.SourceFilterOf(index.Mappings)) {

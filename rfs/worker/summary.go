@@ -62,6 +62,8 @@ type IndexSummary struct {
 	Differs []string `json:"differs,omitempty"`
 	// AliasesWait means that aliases are not set yet, because documents are missing.
 	AliasesWait bool `json:"aliases_wait,omitempty"`
+	// RefusedAliases are those that the target refused when all documents were there.
+	RefusedAliases []RefusedAlias `json:"refused_aliases,omitempty"`
 	// Reduced is the reason why the stored sources are not what was indexed.
 	Reduced string `json:"reduced_source,omitempty"`
 	// Stream is what is done with the backing index of a data stream.
@@ -162,6 +164,9 @@ func summarize(ctx context.Context, session *Session) (*Summary, error) {
 		s.Redriven += x.Redriven
 		s.addChains(x, chains[x.Index])
 		s.addArrival(x)
+		for _, r := range x.RefusedAliases {
+			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: r.problem()})
+		}
 		if x.State == cms.PhaseFailed && chains[x.Index] == nil { // it has no items
 			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: x.Error})
 		}
@@ -237,7 +242,7 @@ func (s *Session) indexSummaries(ctx context.Context) (map[string]*IndexSummary,
 		}
 		by[e.Name] = &IndexSummary{
 			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced, Stream: entry.note(),
-			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0, Differs: entry.Differs, Arrival: entry.Arrival,
+			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0 && len(entry.RefusedAliases) == 0, RefusedAliases: entry.RefusedAliases, Differs: entry.Differs, Arrival: entry.Arrival,
 		}
 	}
 	return by, nil

@@ -90,8 +90,7 @@ func answerError(status int, answer []byte) error {
 		return fmt.Errorf("%w: %w", said, cms.ErrNotFound)
 	case status == http.StatusConflict:
 		return fmt.Errorf("%w: %w", said, cms.ErrConflict)
-	case top.Type == "cluster_block_exception",
-		status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= 500:
+	case top.Type == "cluster_block_exception", fault.Transient(status, top.Type, top.Reason):
 		return fmt.Errorf("%w: %w", said, fault.ErrUnavailable)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fmt.Errorf("%w: %w", said, fault.ErrConfig)
