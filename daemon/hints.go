@@ -65,7 +65,7 @@ func (d *Daemon) Remaining() (left schedule.Remaining, known bool) {
 	t := m.Totals
 	return schedule.Remaining{
 		Items: t.Items, ItemsFailed: t.ItemsBad, ItemsOpen: t.ItemsOpen, Shards: t.Shards, ShardsDone: t.ShardsDone,
-		Indexed: t.Indexed, Failed: t.Failed, Filtered: t.Filtered, Kept: t.Kept, Bytes: t.Bytes, BytesDone: t.BytesDone,
+		Indexed: t.Indexed, Failed: t.Failed, Filtered: t.Filtered, Kept: t.Kept, Bytes: t.Bytes - t.BytesLost, BytesDone: t.BytesDone,
 	}, true
 }
 

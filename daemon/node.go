@@ -158,8 +158,11 @@ func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 func (d *Daemon) view(now time.Time) progress.View {
 	m := d.shown().migration
 	v := d.measure.View(now.Sub(d.started), m)
-	if m != nil && v.ByteRate == 0 && m.Totals.ItemsOpen > 0 && v.State != progress.StatePaused {
-		v.Left = schedule.Estimate(m.Totals.Bytes-m.Totals.BytesDone, d.plan().Throughput)
+	if v.State == progress.StateSilent && d.running() > 0 {
+		v.State, v.Silent = progress.StateWorking, 0 // this node's own
+	}
+	if m != nil && v.ByteRate == 0 && m.Totals.ItemsOpen > 0 && v.State == progress.StateWorking {
+		v.Left = schedule.Estimate(m.Totals.BytesLeft(), d.plan().Throughput)
 	}
 	return v
 }

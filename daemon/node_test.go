@@ -132,7 +132,7 @@ func TestItemsAreListedAsTheyAre(t *testing.T) {
 	for s := range l {
 		shards = append(shards, s)
 	}
-	if err := errors.Join(l[shards[0]].Handoff(t.Context(), 10, cms.Work{Counts: cms.Counts{Indexed: 10}}), l[shards[1]].Fail(t.Context(), "bad")); err != nil {
+	if err := errors.Join(l[shards[0]].Handoff(t.Context(), 10, cms.Work{Counts: cms.Counts{Indexed: 10}}), l[shards[1]].Fail(t.Context(), "bad", nil)); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]int{"handed off": 1, "failed": 1, "leased": 1, "open": 2}

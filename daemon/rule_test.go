@@ -66,7 +66,7 @@ func newShelf(t *testing.T) *shelf {
 		return l
 	}
 	s.done, s.held, s.bad, s.replaced, s.beyond = id(0, 0), id(1, 0), id(2, 0), id(3, 0), id(77, 0)
-	if err := errors.Join(lease(s.done).Complete(t.Context(), cms.Work{}), lease(s.bad).Fail(t.Context(), "poison"), lease(s.replaced).Handoff(t.Context(), 50, cms.Work{})); err != nil {
+	if err := errors.Join(lease(s.done).Complete(t.Context(), cms.Work{}), lease(s.bad).Fail(t.Context(), "poison", nil), lease(s.replaced).Handoff(t.Context(), 50, cms.Work{})); err != nil {
 		t.Fatal(err)
 	}
 	lease(s.held)

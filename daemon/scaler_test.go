@@ -119,7 +119,7 @@ func TestNoWorkLeftEndsTheWorkersUntilAnItemIsOpenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if l.ID.Shard == 3 {
-			err = l.Fail(t.Context(), "damaged")
+			err = l.Fail(t.Context(), "damaged", nil)
 		} else {
 			err = l.Complete(t.Context(), cms.Work{})
 		}

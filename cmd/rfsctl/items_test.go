@@ -51,7 +51,7 @@ func worked(t *testing.T, store cms.Store) {
 		case l.ID == ids[0]:
 			must(t, l.Handoff(ctx, 10, w))
 		case l.ID.Index == "logs" && l.ID.Shard > 0:
-			must(t, l.Fail(ctx, "segment _3: checksum"))
+			must(t, l.Fail(ctx, "segment _3: checksum", nil))
 		default:
 			must(t, l.Complete(ctx, w))
 		}

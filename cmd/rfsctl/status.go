@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -168,6 +169,8 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 		fmt.Fprintf(w, "what follows is %s old\n", progress.Span(r.Stale))
 	}
 	printTotals(w, r, m)
+	printSilence(w, r.Progress, m)
+	printGivenUp(w, m.Failures)
 	printPhases(w, m.Phases)
 	if x := m.Stream; x != nil {
 		fmt.Fprintf(w, "topic %s, group %s: lag %d, %d processes, partitions assigned %d times\n", terminal.Clean(x.Topic), terminal.Clean(x.Group), x.Lag, x.Nodes, x.Assignments)
@@ -183,9 +186,6 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 			fmt.Fprintf(w, "machines could not be changed: %s\n", terminal.Clean(x.Error))
 		}
 	}
-	for _, f := range m.Failures {
-		fmt.Fprintf(w, "given up: %d × %s (such as %s)\n", f.Count, terminal.Clean(f.Reason), strings.Join(f.Examples, ", "))
-	}
 	switch {
 	case m.SafeFrom == nil:
 	case time.Now().Before(*m.SafeFrom):
@@ -195,12 +195,31 @@ func printStatus(to io.Writer, r status.Report, shards bool) {
 	}
 }
 
+// printSilence prints what is known of the processes of a session of which none has reported for a while.
+func printSilence(w io.Writer, v progress.View, m *progress.Migration) {
+	if v.Silent == 0 {
+		return
+	}
+	fmt.Fprintf(w, "last report of a process: %s, %s before this reading\n", m.LastReport.Local().Format(time.DateTime), progress.Span(v.Silent))
+	for _, h := range m.Holders {
+		fmt.Fprintf(w, "held: %s by %s, until %s\n", progress.Plural(int64(h.Items), "item"), terminal.Clean(h.Name), h.Expiry.Local().Format(time.DateTime))
+	}
+	if len(m.Holders) > 0 {
+		fmt.Fprint(w, "if that process has ended: ")
+	}
+	fmt.Fprintln(w, "the command that began the session, run again with the same options, continues it (at once on the same machine; elsewhere when the leases end)")
+}
+
 func printNode(w io.Writer, n status.Node) {
 	fmt.Fprintf(w, "node %s (%s) %s", n.Name, n.Version, n.State)
 	if n.Reason != "" {
 		fmt.Fprintf(w, ": %s", terminal.Clean(n.Reason))
 	}
-	fmt.Fprintf(w, ", %d of %d workers\n", n.Running, n.Wanted)
+	fmt.Fprintf(w, ", %d of %d workers", min(n.Running, n.Wanted), n.Wanted)
+	if more := n.Running - n.Wanted; more > 0 {
+		fmt.Fprintf(w, ", %s to end", progress.Plural(int64(more), "worker"))
+	}
+	fmt.Fprintln(w)
 }
 
 func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
@@ -213,7 +232,11 @@ func printTotals(w io.Writer, r status.Report, m *progress.Migration) {
 		fmt.Fprintf(w, ": %s", v)
 	}
 	share := cmp.Or(r.Progress.Share, part(t.BytesDone, t.Bytes))
-	fmt.Fprintf(w, "\n%s  %d of %d shards, %s of %s", bar(share, 30), t.ShardsDone, t.Shards, progress.Bytes(int64(share*float64(t.Bytes))), progress.Bytes(t.Bytes))
+	fmt.Fprintf(w, "\n%s  %d of %d shards", bar(share, 30), t.ShardsDone, t.Shards)
+	if t.ShardsFailed > 0 {
+		fmt.Fprintf(w, ", %d failed", t.ShardsFailed)
+	}
+	fmt.Fprintf(w, ", %s of %s", progress.Bytes(int64(share*float64(t.Bytes))), progress.Bytes(t.Bytes))
 	if t.Expired > 0 {
 		fmt.Fprintf(w, ", %d leases are over and not taken yet", t.Expired)
 	}
@@ -254,6 +277,9 @@ func printIndices(w io.Writer, all []progress.Index, shards bool) {
 	if len(all) == 0 {
 		return
 	}
+	// Losses come first.
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b progress.Index) int { return cmp.Compare(worth(a), worth(b)) })
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "INDEX\tSTATE\tSHARDS\tDOCUMENTS\tFAILED\tDONE\tTARGET")
 	for _, x := range all {
@@ -270,6 +296,17 @@ func printIndices(w io.Writer, all []progress.Index, shards bool) {
 		}
 	}
 	t.Flush()
+}
+
+// worth orders indices: failed ones, those with failed documents, and all others.
+func worth(x progress.Index) int {
+	switch {
+	case x.State == progress.Failed || x.Counts.ShardsFailed > 0:
+		return 0
+	case x.Counts.Failed > 0:
+		return 1
+	}
+	return 2
 }
 
 func printWorkers(w io.Writer, all []status.Worker) {
@@ -299,6 +336,10 @@ func part(done, total int64) float64 {
 // bar returns a share as a picture and a number.
 func bar(share float64, width int) string {
 	share = min(max(share, 0), 1)
-	full := int(share * float64(width))
-	return fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*share)
+	full := int(share*float64(width) + 0.5)
+	percent := 100 * share
+	if share < 1 { // what is not whole does not look so
+		full, percent = min(full, width-1), min(percent, 99)
+	}
+	return fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", width-full), percent)
 }

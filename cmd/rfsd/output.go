@@ -185,6 +185,9 @@ func (r *report) writeProblems(w io.Writer) {
 			continue
 		}
 		fmt.Fprintf(w, "index %s shard %d failed: %s\n", p.Index, p.Shard, p.Reason)
+		if p.Undelivered > 0 {
+			fmt.Fprintf(w, "index %s shard %d: at most %d documents were not delivered\n", p.Index, p.Shard, p.Undelivered)
+		}
 	}
 	if len(r.LeftOut) > 0 {
 		fmt.Fprintf(w, "left out (--include-system migrates them): %s\n", strings.Join(r.LeftOut, ", "))

@@ -351,9 +351,19 @@ func ending(err error, r runOptions, d *daemon.Daemon) (*progress.Migration, err
 	}
 	m := complete(d.Migration())
 	if code := exit.OfMigration(m, r.acceptReduced); code != exit.OK {
-		return m, exit.With(code, fmt.Errorf("complete, but not everything arrived: %d documents refused or without source, %d with a reduced source, %d work items failed; `rfsctl failures` and the events name them", m.Totals.Failed, m.Totals.Reduced, m.Totals.ItemsBad))
+		return m, exit.With(code, fmt.Errorf("complete with losses: %s refused or without source, %d with a reduced source, %s failed%s; `rfsctl failures` and the events name them",
+			progress.Plural(m.Totals.Failed, "document"), m.Totals.Reduced, progress.Plural(m.Totals.ItemsBad, "work item"), undelivered(m)))
 	}
 	return m, nil
+}
+
+// undelivered returns how many documents of failed shards did not arrive, as a part of a sentence.
+func undelivered(m *progress.Migration) string {
+	lost := progress.View{Undelivered: m.Totals.Undelivered, Uncounted: m.Totals.Uncounted}.Lost()
+	if lost == "" {
+		return ""
+	}
+	return " (" + lost + ")"
 }
 
 // complete returns a migration that has come to its end, and nil for one that was stopped by its operator.

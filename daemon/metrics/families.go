@@ -188,8 +188,9 @@ func migrationFamilies() []family {
 			}
 		}),
 		migration("rfsd_migration_shards", "Shards of the migration by state.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
-			emit(gauge, float64(m.Totals.Shards-m.Totals.ShardsDone), "open")
+			emit(gauge, float64(m.Totals.Shards-m.Totals.ShardsDone-m.Totals.ShardsFailed), "open")
 			emit(gauge, float64(m.Totals.ShardsDone), "ended")
+			emit(gauge, float64(m.Totals.ShardsFailed), "failed")
 		}),
 		migration("rfsd_migration_documents", "Documents of the migration that are dealt with, as recorded in the store.", []string{"result"}, func(emit emitter, m *progress.Migration, _ state) {
 			emit(gauge, float64(m.Totals.Indexed), "indexed")
@@ -207,7 +208,8 @@ func migrationFamilies() []family {
 		}),
 		migration("rfsd_migration_bytes", "Repository bytes of the shards of the migration.", []string{"state"}, func(emit emitter, m *progress.Migration, _ state) {
 			emit(gauge, float64(m.Totals.BytesDone), "done")
-			emit(gauge, float64(m.Totals.Bytes-m.Totals.BytesDone), "open")
+			emit(gauge, float64(m.Totals.BytesLeft()), "open")
+			emit(gauge, float64(m.Totals.BytesLost), "lost")
 		}),
 		migration("rfsd_migration_eta_seconds", "Estimated time to the end by bytes; absent when it is not known or no work is wanted.", nil, func(emit emitter, _ *progress.Migration, s state) {
 			if s.report.Progress.Left != nil {

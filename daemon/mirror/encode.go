@@ -84,11 +84,13 @@ type row struct {
 	Failure     string       `json:"f,omitempty"`
 	Attempts    int          `json:"a,omitempty"`
 	AcquiredAt  int64        `json:"q,omitempty"`
+	ReportedAt  int64        `json:"g,omitempty"`
 	Watermark   int64        `json:"w,omitempty"`
 	Counts      []int64      `json:"c,omitempty"`
 	SetupMs     int64        `json:"u,omitempty"`
 	ReleasedFor string       `json:"r,omitempty"`
 	Ordinals    int64        `json:"o,omitempty"` // of the shard, as its checks say
+	Live        int64        `json:"l,omitempty"` // likewise
 	Task        string       `json:"t,omitempty"`
 	End         int64        `json:"k,omitempty"`
 }
@@ -102,9 +104,10 @@ func numbers(c *cms.Counts) []*int64 {
 func rowOf(it cms.Item) row {
 	r := row{
 		ID: it.ID, Creator: it.CreatorID, Holder: it.Holder, Expiration: it.Expiration, Exponent: it.Exponent, CompletedAt: it.CompletedAt,
-		Successors: it.Successors, Status: it.Status, Failure: it.Failure, Attempts: it.Attempts, AcquiredAt: it.AcquiredAt,
-		Watermark: it.Watermark, SetupMs: it.SetupMs, ReleasedFor: it.ReleasedFor, End: it.End, Ordinals: progress.Ordinals(it), Task: it.Task,
+		Successors: it.Successors, Status: it.Status, Failure: it.Failure, Attempts: it.Attempts, AcquiredAt: it.AcquiredAt, ReportedAt: it.ReportedAt,
+		Watermark: it.Watermark, SetupMs: it.SetupMs, ReleasedFor: it.ReleasedFor, End: it.End, Task: it.Task,
 	}
+	r.Ordinals, r.Live = progress.ShardSize(it)
 	if it.Counts != (cms.Counts{}) {
 		for _, n := range numbers(&it.Counts) {
 			r.Counts = append(r.Counts, *n)
@@ -116,7 +119,7 @@ func rowOf(it cms.Item) row {
 func (r row) item() cms.Item {
 	it := cms.Item{
 		ID: r.ID, CreatorID: r.Creator, Holder: r.Holder, Expiration: r.Expiration, Exponent: r.Exponent, CompletedAt: r.CompletedAt,
-		Successors: r.Successors, Status: r.Status, Failure: r.Failure, Attempts: r.Attempts, AcquiredAt: r.AcquiredAt,
+		Successors: r.Successors, Status: r.Status, Failure: r.Failure, Attempts: r.Attempts, AcquiredAt: r.AcquiredAt, ReportedAt: r.ReportedAt,
 		Watermark: r.Watermark, SetupMs: r.SetupMs, ReleasedFor: r.ReleasedFor, Task: r.Task, End: r.End,
 	}
 	for i, n := range numbers(&it.Counts) {
@@ -124,8 +127,8 @@ func (r row) item() cms.Item {
 			*n = r.Counts[i]
 		}
 	}
-	if r.Ordinals > 0 {
-		it.Checks = fmt.Sprintf(`[{"ordinals":%d}]`, r.Ordinals)
+	if r.Ordinals > 0 || r.Live > 0 {
+		it.Checks = fmt.Sprintf(`[{"ordinals":%d,"live":%d}]`, r.Ordinals, r.Live)
 	}
 	return it
 }

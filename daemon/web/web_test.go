@@ -383,7 +383,7 @@ func TestAMigrationIsSeenLiveInARealBrowser(t *testing.T) {
 	}
 	eval(`({State: document.getElementById('state').textContent, Class: document.getElementById('state').className, Focusable: document.querySelectorAll('summary,button,input,select,[tabindex="0"]').length,
 		First: document.getElementById('losses').getBoundingClientRect().bottom, Second: document.getElementById('indices').getBoundingClientRect().top})`, &seen)
-	if seen.State != "running, 1 given up" || !strings.Contains(seen.Class, "losses") || seen.Focusable < 25 || seen.First > seen.Second {
+	if seen.State != "running, 1 given up" || !strings.Contains(seen.Class, "bad") || seen.Focusable < 25 || seen.First > seen.Second {
 		t.Errorf("%+v: failures come first, the state names them, and keys reach every row", seen)
 	}
 	var widths []float64

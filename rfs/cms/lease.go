@@ -342,9 +342,16 @@ func (l *Lease) Over(ctx context.Context) bool {
 }
 
 // Fail marks the item FAILED and emits one event.
-func (l *Lease) Fail(ctx context.Context, reason string) error {
+func (l *Lease) Fail(ctx context.Context, reason string, part json.RawMessage) error {
+	checks := ""
+	if len(part) > 0 {
+		var err error
+		if checks, err = l.checks(Work{Checks: part}); err != nil {
+			return err
+		}
+	}
 	_, v, err := l.c.apply(ctx, completeBudget.before(l.end), l.Item.ID,
-		Fail{Holder: l.Holder, Reason: reason, GraceMs: l.c.grace.Milliseconds()})
+		Fail{Holder: l.Holder, Reason: reason, GraceMs: l.c.grace.Milliseconds(), Checks: checks})
 	if err != nil {
 		return l.failed("fail", err)
 	}

@@ -240,7 +240,7 @@ func TestEachAcquisitionHasAHolderOfItsOwn(t *testing.T) {
 		"progress": first.Progress(t.Context(), 5, cms.Work{}),
 		"handoff":  first.Handoff(t.Context(), 5, cms.Work{}),
 		"complete": first.Complete(t.Context(), cms.Work{}),
-		"fail":     first.Fail(t.Context(), "r"),
+		"fail":     first.Fail(t.Context(), "r", nil),
 		"check":    first.Check(),
 	} {
 		if !errors.Is(err, fault.ErrLeaseLost) {
@@ -491,7 +491,7 @@ func TestAReplacedTargetFailsTheFreeItemsOfItsIndex(t *testing.T) {
 	if n, err := b.FailIndex(t.Context(), "a", "target_index_replaced"); err != nil || n != 0 {
 		t.Errorf("failed %d held items: %v", n, err)
 	}
-	if err := l.Fail(t.Context(), "target_index_replaced"); err != nil {
+	if err := l.Fail(t.Context(), "target_index_replaced", nil); err != nil {
 		t.Fatal(err)
 	}
 	if it := b.item(t); it.Failure != "target_index_replaced" || !it.FailedItem() {

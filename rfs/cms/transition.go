@@ -126,7 +126,7 @@ func (Progress) Name() string { return "progress" }
 // stored changes nothing. The first ordinal beyond the begin of the acquisition, or
 // beyond what any reached where nothing is durable yet, clears the count of attempts
 // and makes the next lease shorter: this one was long enough, and deaths must not add up to leases of hours.
-func (p Progress) Apply(it Item, _ int64) (Item, Result) {
+func (p Progress) Apply(it Item, now int64) (Item, Result) {
 	if v := holds(it, p.Holder); v != Applied {
 		return it, v
 	}
@@ -147,6 +147,9 @@ func (p Progress) Apply(it Item, _ int64) (Item, Result) {
 	}
 	if durable || further {
 		it.Exponent = max(0, it.LeaseExponent-1)
+		if it.Kind == "" { // indices of other kinds, made by former versions, take no further field
+			it.ReportedAt = now
+		}
 	}
 	if p.Alone {
 		it.AloneAt = max(it.AloneAt, stand) // a lease to work on alone follows until the item moves on
@@ -299,6 +302,7 @@ type Fail struct {
 	Holder  string `json:"holder"`
 	Reason  string `json:"reason"`
 	GraceMs int64  `json:"graceMs"`
+	Checks  string `json:"checks"` // "": those of the item stay
 }
 
 // Name is "fail".
@@ -317,6 +321,9 @@ func (f Fail) Apply(it Item, now int64) (Item, Result) {
 		return it, Mismatch
 	case it.Holder != f.Holder && it.Expiration*1000+f.GraceMs >= now:
 		return it, Held
+	}
+	if f.Checks != "" {
+		it.Checks = f.Checks
 	}
 	return failed(it, f.Reason, now), Applied
 }

@@ -92,35 +92,16 @@ type Segment struct {
 // Open reads segments_N, and of each segment .si, .cfe, .fnm, the live documents and the
 // soft deletes, and verifies the checksums of what it reads. It does not read documents.
 func Open(ctx context.Context, dir Directory, opt Options) (*Commit, error) {
-	names := dir.List()
-	name, err := commitFile(names)
+	src, info, err := readCommit(ctx, dir)
 	if err != nil {
 		return nil, err
-	}
-	src, err := openSource(dir, name)
-	if err != nil {
-		return nil, err
-	}
-	if err := src.bound(maxCommit); err != nil {
-		return nil, err
-	}
-	b, err := src.readAt(ctx, 0, src.size)
-	if err != nil {
-		return nil, err
-	}
-	info, err := parseSegments(name, b)
-	if err != nil {
-		return nil, src.wrap(err)
 	}
 	if opt.VerifyAll {
-		if err := verifyAll(ctx, dir, names); err != nil {
+		if err := verifyAll(ctx, dir, dir.List()); err != nil {
 			return nil, err
 		}
 	}
-	if n := len(info.segments); n > maxSegments {
-		return nil, fmt.Errorf("%s: %d segments, at most %d are read; merge the index and snapshot it again: %w", name, n, maxSegments, fault.ErrUnsupported)
-	}
-	c := &Commit{Name: name, Format: int(info.format), Version: info.version, UserData: info.userData}
+	c := &Commit{Name: src.name, Format: int(info.format), Version: info.version, UserData: info.userData}
 	openers := make([]segmentOpener, len(info.segments))
 	shared := inAll{most: opt.Held, early: make(chan struct{}, earlyRequests)}
 	for i, e := range info.segments {

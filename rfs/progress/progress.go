@@ -18,6 +18,11 @@ type Migration struct {
 	Failures []Failure `json:"failures,omitempty"`
 	Complete bool      `json:"complete"` // every phase has ended and no item is open
 	Seeded   bool      `json:"seeded"`   // every item exists
+	// LastReport is when a worker last acquired, moved on or ended an item, by the store's clock; absent before, and of a session whose
+	// items are not shards.
+	LastReport *time.Time `json:"last_report,omitempty"`
+	// Holders are the holders of leases that have not ended, those of the longest leases first; at most ten.
+	Holders []Holder `json:"holders,omitempty"`
 	// SafeFrom is when others may write to the migrated indices; absent before every item exists and while one is open.
 	SafeFrom *time.Time `json:"safe_to_write_from,omitempty"`
 	// Foreign are the ids of documents among the items that are none.
@@ -64,11 +69,17 @@ type Counts struct {
 	Expired    int64 `json:"items_expired,omitempty"` // whose lease is over: the worker is dead, or cut off
 	ItemsBad   int64 `json:"items_failed"`
 	Shards     int64 `json:"shards"`
-	ShardsDone int64 `json:"shards_done"`
-	Indexed    int64 `json:"documents_indexed"`
-	Failed     int64 `json:"documents_failed"` // and were not delivered since
-	Filtered   int64 `json:"documents_filtered"`
-	Kept       int64 `json:"documents_kept,omitempty"` // the target had them already
+	ShardsDone int64 `json:"shards_done"` // of which every document was dealt with
+	// ShardsFailed are those that have ended without all of their documents.
+	ShardsFailed int64 `json:"shards_failed,omitempty"`
+	// Undelivered are documents of ShardsFailed, and of indices that lost documents on the target, that did not arrive: at most so many, for
+	// nested ones count. Uncounted are those of ShardsFailed whose number of documents is not known.
+	Undelivered int64 `json:"documents_not_delivered,omitempty"`
+	Uncounted   int64 `json:"shards_uncounted,omitempty"`
+	Indexed     int64 `json:"documents_indexed"`
+	Failed      int64 `json:"documents_failed"` // and were not delivered since
+	Filtered    int64 `json:"documents_filtered"`
+	Kept        int64 `json:"documents_kept,omitempty"` // the target had them already
 	// Redriven are those of Indexed that failed first, and that rfsd redrive has delivered.
 	Redriven int64 `json:"documents_redriven,omitempty"`
 	// Reduced are those of Indexed whose source may lack parts of what was indexed.
@@ -81,8 +92,19 @@ type Counts struct {
 	// Bytes of the shards in the repository; Done is estimated by the ordinals behind the watermark.
 	Bytes     int64 `json:"bytes"`
 	BytesDone int64 `json:"bytes_done"`
+	BytesLost int64 `json:"bytes_lost,omitempty"` // of ShardsFailed, not done
 	// SourceBytes are those of the sources of the documents that were indexed.
 	SourceBytes int64 `json:"source_bytes"`
+}
+
+// BytesLeft returns the bytes of the repository that will still be read.
+func (c Counts) BytesLeft() int64 { return max(c.Bytes-c.BytesDone-c.BytesLost, 0) }
+
+// Holder is a worker that holds leases.
+type Holder struct {
+	Name   string    `json:"name"`
+	Items  int       `json:"items"`
+	Expiry time.Time `json:"lease_expiry"` // of the lease that ends last
 }
 
 // Index is one index of the snapshot.

@@ -18,8 +18,11 @@ const (
 	Skipped    = "SKIPPED"
 )
 
-// maxExamples limits the examples of a failure.
-const maxExamples = 5
+// maxExamples limits the examples of a failure, maxHolders the holders of leases.
+const (
+	maxExamples = 5
+	maxHolders  = 10
+)
 
 // Sum derives the state of the session and returns it with the items that can be read, sorted by id. It is a pure function:
 // equal readings have equal sums, wherever they were read.
@@ -28,7 +31,7 @@ func (r *Reading) Sum() (*Migration, []cms.Item) {
 		m: &Migration{
 			Repository: r.Repository, Snapshot: r.Snapshot, ReadAt: r.At.UTC(), Intent: r.Intent,
 		},
-		now: r.At, indices: map[string]*index{}, reasons: map[string]*Failure{},
+		now: r.At, indices: map[string]*index{}, reasons: map[string]*Failure{}, holders: map[string]Holder{},
 	}
 	for _, rec := range sortedByID(r.Indices, recordID) {
 		x.entry(rec)
@@ -60,6 +63,7 @@ type reader struct {
 	items   []cms.Item
 	indices map[string]*index
 	reasons map[string]*Failure
+	holders map[string]Holder
 	barrier WriteBarrier
 	entries int64 // index entries
 	created int64 // of them, those whose creation has ended
@@ -176,6 +180,9 @@ func (r *reader) conclude(again *Redrives) {
 		}
 		x.Counts.Redrive(again.Take(x.Targets, x.Counts.Failed))
 		x.conclude()
+		if a := x.OnTarget; a != nil && a.Problem != "" && !a.Shared {
+			x.Counts.Undelivered += max(a.Expected-a.Found, 0)
+		}
 		r.m.Totals.add(x.Counts)
 		r.m.Indices = append(r.m.Indices, x.Index)
 	}
@@ -183,6 +190,13 @@ func (r *reader) conclude(again *Redrives) {
 		r.m.Failures = append(r.m.Failures, *r.reasons[reason])
 	}
 	slices.SortStableFunc(r.m.Failures, func(a, b Failure) int { return int(b.Count - a.Count) })
+	for _, name := range sortedKeys(r.holders) {
+		h := r.holders[name]
+		h.Name = name
+		r.m.Holders = append(r.m.Holders, h)
+	}
+	slices.SortStableFunc(r.m.Holders, func(a, b Holder) int { return b.Expiry.Compare(a.Expiry) })
+	r.m.Holders = r.m.Holders[:min(len(r.m.Holders), maxHolders)]
 	if r.m.Seeded && r.barrier.Open == 0 {
 		from := r.barrier.SafeFrom.UTC()
 		r.m.SafeFrom = &from
@@ -218,6 +232,9 @@ func (c *Counts) add(o Counts) {
 	c.ItemsBad += o.ItemsBad
 	c.Shards += o.Shards
 	c.ShardsDone += o.ShardsDone
+	c.ShardsFailed += o.ShardsFailed
+	c.Undelivered += o.Undelivered
+	c.Uncounted += o.Uncounted
 	c.Indexed += o.Indexed
 	c.Failed += o.Failed
 	c.Redriven += o.Redriven
@@ -229,6 +246,7 @@ func (c *Counts) add(o Counts) {
 	c.Kept += o.Kept
 	c.Bytes += o.Bytes
 	c.BytesDone += o.BytesDone
+	c.BytesLost += o.BytesLost
 	c.SourceBytes += o.SourceBytes
 }
 

@@ -174,7 +174,7 @@ func TestFailuresAreGroupedByReasonAndTheRestMaySayComplete(t *testing.T) {
 	w.entry(t, "good", progress.Completed, 1)
 	w.put(t, cms.Record{ID: "index:bm9uZQ", Kind: "index", State: progress.Failed, Error: "no mapping", Body: json.RawMessage(`{"name":"none","shards":0,"locator":{}}`)})
 	for n := range 7 {
-		must(t, w.lease(t, cms.ItemID{Index: "bad", Shard: n}).Fail(t.Context(), "checksum"))
+		must(t, w.lease(t, cms.ItemID{Index: "bad", Shard: n}).Fail(t.Context(), "checksum", nil))
 	}
 	must(t, w.lease(t, cms.ItemID{Index: "good"}).Complete(t.Context(), cms.Work{Counts: cms.Counts{Ordinals: 1, Indexed: 1}}))
 	w.put(t, cms.Record{ID: "phase:docs", Kind: "phase", State: progress.Completed, CreatedAt: 1, UpdatedAt: 2})
@@ -200,7 +200,7 @@ func TestFailuresAreGroupedByReasonAndTheRestMaySayComplete(t *testing.T) {
 	if states["bad"] != progress.Failed || states["good"] != progress.Completed || states["none"] != progress.Failed {
 		t.Errorf("%v", states)
 	}
-	if m.Totals.ItemsBad != 7 || m.Totals.ShardsDone != 8 {
+	if m.Totals.ItemsBad != 7 || m.Totals.ShardsDone != 1 || m.Totals.ShardsFailed != 7 || m.Totals.BytesLost != 7 {
 		t.Errorf("%+v", m.Totals)
 	}
 }

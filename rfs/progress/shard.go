@@ -18,7 +18,7 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 		s.Bytes = x.bytes[n]
 	}
 	chain := x.chains[n]
-	var passed int64
+	var passed, dealt int64 // ordinals, and documents
 	touched, open := false, false
 	for _, it := range chain {
 		s.Counts.Items++
@@ -32,6 +32,8 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 		s.Counts.Replaced += it.Counts.Replaced
 		s.Counts.SourceBytes += it.Counts.Bytes
 		passed += it.Counts.Ordinals
+		dealt += it.Counts.Live
+		r.reported(it)
 		s.Attempts += it.Attempts
 		touched = touched || it.AcquiredAt != 0 || !it.Open()
 		switch {
@@ -56,13 +58,25 @@ func (r *reader) shard(x *index, n int, density float64) Shard {
 		s.State = Completed
 		s.Counts.ShardsDone = 1
 	}
-	if s.Counts.ItemsBad > 0 && !open && len(chain) > 0 {
-		s.Counts.ShardsDone = 1 // it has ended, with failures
-	}
 	s.Fraction = fraction(s, chain, passed, density)
 	s.Counts.Bytes = s.Bytes
 	s.Counts.BytesDone = int64(math.Round(s.Fraction * float64(s.Bytes)))
+	if s.State == Failed && !open {
+		s.Counts.ShardsFailed, s.Counts.BytesLost = 1, s.Counts.Bytes-s.Counts.BytesDone
+		if live := live(chain); live > 0 {
+			s.Counts.Undelivered = max(live-dealt, 0)
+		} else {
+			s.Counts.Uncounted = 1
+		}
+	}
 	return s
+}
+
+// reported notes when a worker did something with an item.
+func (r *reader) reported(it cms.Item) {
+	if ms := max(it.AcquiredAt, it.ReportedAt, 1000*it.CompletedAt); ms > 0 && (r.m.LastReport == nil || ms > r.m.LastReport.UnixMilli()) {
+		r.m.LastReport = instant(ms)
+	}
 }
 
 // lease sets the holder and expiry of an open item's current lease.
@@ -77,6 +91,11 @@ func (r *reader) lease(s *Shard, it cms.Item) {
 	}
 	s.Counts.Leased++
 	s.Holder, s.Expiry = it.Holder, &expiry
+	h := r.holders[it.Holder]
+	if h.Items++; expiry.After(h.Expiry) {
+		h.Expiry = expiry
+	}
+	r.holders[it.Holder] = h
 }
 
 // chainComplete reports whether every successor of the completed items exists, and an item up to each end of the parts.
@@ -103,7 +122,7 @@ func chainComplete(chain []cms.Item, ends []int64) bool {
 // fraction returns how much of a shard is done, 0 to 1: exact if a worker has recorded its number of
 // ordinals, else estimated from the ordinals per byte of completed shards.
 func fraction(s Shard, chain []cms.Item, passed int64, density float64) float64 {
-	if s.State == Completed || s.Counts.ShardsDone == 1 {
+	if s.State == Completed {
 		return 1
 	}
 	total := float64(ordinals(chain))
@@ -119,27 +138,37 @@ func fraction(s Shard, chain []cms.Item, passed int64, density float64) float64 
 // ordinals returns the number of ordinals of the shard, as recorded by a worker with its checks; 0 if unknown.
 func ordinals(chain []cms.Item) int64 {
 	for _, it := range chain {
-		if n := Ordinals(it); n > 0 {
+		if n, _ := ShardSize(it); n > 0 {
 			return n
 		}
 	}
 	return 0
 }
 
-// Ordinals returns the number of ordinals of an item's shard, as recorded with the checks of the item; 0 if unknown.
-func Ordinals(it cms.Item) int64 {
-	var parts []struct {
-		Ordinals int64 `json:"ordinals"`
-	}
-	if it.Checks == "" || json.Unmarshal([]byte(it.Checks), &parts) != nil {
-		return 0
-	}
-	for _, p := range parts {
-		if p.Ordinals > 0 {
-			return p.Ordinals
+// live returns the number of Lucene documents of the shard, as recorded by a worker that gave an item up; 0 if unknown.
+func live(chain []cms.Item) int64 {
+	for _, it := range chain {
+		if _, n := ShardSize(it); n > 0 {
+			return n
 		}
 	}
 	return 0
+}
+
+// ShardSize returns the number of ordinals of an item's shard, and of its live Lucene documents, as recorded with the checks of the
+// item; 0 if unknown.
+func ShardSize(it cms.Item) (ordinals, live int64) {
+	var parts []struct {
+		Ordinals int64 `json:"ordinals"`
+		Live     int64 `json:"live"`
+	}
+	if it.Checks == "" || json.Unmarshal([]byte(it.Checks), &parts) != nil {
+		return 0, 0
+	}
+	for _, p := range parts {
+		ordinals, live = max(ordinals, p.Ordinals), max(live, p.Live)
+	}
+	return ordinals, live
 }
 
 // density returns the number of ordinals per byte over all completed shards.

@@ -13,15 +13,17 @@ func (v View) String() string {
 	if s == "" {
 		s = fmt.Sprintf("%s documents, %s documents/s (mean %s), %s/s", Count(v.Documents), Count(int64(v.Rate)), Count(int64(v.Mean)), Bytes(int64(v.SourceRate)))
 		switch {
-		case v.State == StateComplete:
-			s = Count(v.Documents) + " documents, complete"
+		case v.Ended():
+			s = Count(v.Documents) + " documents, " + v.State
+		case v.State == StateSilent:
+			s = fmt.Sprintf("%s documents, no process has reported for %s", Count(v.Documents), Span(v.Silent))
 		case v.Rate == 0 && (v.State == StateWaiting || v.State == StatePaused):
 			s = Count(v.Documents) + " documents, no work is under way"
 		}
 		if v.DryRun {
 			s = "dry run, nothing is sent: " + s
 		}
-		if v.Share > 0 && v.State != StateComplete {
+		if v.Share > 0 && !v.Ended() {
 			s += fmt.Sprintf(", %.1f %% of the bytes", 100*v.Share)
 		}
 		if v.Left != nil {
@@ -37,7 +39,30 @@ func (v View) String() string {
 	if v.GivenUp > 0 {
 		s += fmt.Sprintf(", %s given up", Count(v.GivenUp))
 	}
+	if lost := v.Lost(); lost != "" {
+		s += ": " + lost
+	}
 	return s
+}
+
+// Lost returns how many documents did not arrive because their shards or indices failed, as text; "" when none did.
+func (v View) Lost() string {
+	var parts []string
+	if v.Undelivered > 0 {
+		parts = append(parts, fmt.Sprintf("at most %s documents of failed shards were not delivered", Count(v.Undelivered)))
+	}
+	if v.Uncounted > 0 {
+		parts = append(parts, fmt.Sprintf("the number of documents of %s is not known", Plural(v.Uncounted, "failed shard")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Plural returns a number with a noun, which takes an s unless the number is 1.
+func Plural(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return Count(n) + " " + noun
 }
 
 // beforeDocuments returns the text of a phase before the documents; "" when documents are under way.

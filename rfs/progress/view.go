@@ -21,17 +21,22 @@ const (
 
 // States of a session, in View.State.
 const (
-	StateUnknown  = "unknown"  // not read yet
-	StateWorking  = "working"  // leases are held, or a phase before the documents is under way
-	StateWaiting  = "waiting"  // work is left, and no lease is held
-	StatePaused   = "paused"   // the operator wants no work
-	StateComplete = "complete" // every phase has ended and no item is open
+	StateUnknown  = "unknown"              // not read yet
+	StateWorking  = "working"              // leases are held, or a phase before the documents is under way
+	StateWaiting  = "waiting"              // work is left, and no lease is held
+	StatePaused   = "paused"               // the operator wants no work
+	StateSilent   = "no report"            // leases are held, and no worker has reported for a while: their processes may have ended
+	StateComplete = "complete"             // every phase has ended, no item is open, and nothing was lost
+	StateLosses   = "complete with losses" // every phase has ended and no item is open, but documents, shards or indices failed
 )
+
+// silentAfter is how long workers that hold leases may report nothing before a View says so. They report every 10 s.
+const silentAfter = 30 * time.Second
 
 // View is what an observer sees of a session at one time: the line of rfsd migrate, rfsctl status, the API, the page
 // and the metrics show it.
 type View struct {
-	State string `json:"state"` // unknown, working, waiting, paused, complete
+	State string `json:"state"` // unknown, working, waiting, paused, no report, complete, complete with losses
 	// GivenUp are failed items, indices and phases, which do not become complete by themselves.
 	GivenUp   int64   `json:"given_up"`
 	DryRun    bool    `json:"dry_run,omitempty"` // nothing is sent
@@ -49,7 +54,16 @@ type View struct {
 	Left *float64 `json:"eta_seconds,omitempty"`
 	// Quiet is how long no document has arrived although items are in work, in seconds; 0 for a short time.
 	Quiet float64 `json:"quiet_seconds,omitempty"`
+	// Silent is how long no worker has reported, in seconds, while work is left and no worker is known to be at work; 0 otherwise.
+	Silent float64 `json:"silent_seconds,omitempty"`
+	// ShardsFailed, Undelivered and Uncounted are those of the Counts of the session.
+	ShardsFailed int64 `json:"shards_failed,omitempty"`
+	Undelivered  int64 `json:"documents_not_delivered,omitempty"`
+	Uncounted    int64 `json:"shards_uncounted,omitempty"`
 }
+
+// Ended reports whether every phase has ended and no item is open.
+func (v View) Ended() bool { return v.State == StateComplete || v.State == StateLosses }
 
 // View returns what is seen at a time of the monotonic clock. s is the session as it was read last, nil before; the samples
 // of the Measure are of the whole session.
@@ -59,28 +73,57 @@ func (m *Measure) View(now time.Duration, s *Migration) View {
 	if s == nil {
 		return v
 	}
+	t := s.Totals
 	v.Phase, v.State, v.GivenUp = s.phase(), s.state(m.last.sum.Running), s.givenUp()
-	total := s.Totals.Bytes
+	v.ShardsFailed, v.Undelivered, v.Uncounted = t.ShardsFailed, t.Undelivered, t.Uncounted
+	if s.Complete {
+		v.Failed = t.Failed // documents may have been delivered since
+	}
+	m.silence(&v, s)
+	total := t.Bytes
 	switch {
-	case s.Complete:
+	case s.Complete && t.BytesLost == 0:
 		v.Share = 1
 	case total > 0:
 		v.Share = min(float64(m.last.sum.Bytes)/float64(total), 1)
 	}
+	if v.Share == 1 && (t.BytesLost > 0 || t.ShardsFailed > 0) {
+		v.Share = 0.999
+	}
 	switch {
 	case total == 0:
 	case v.ByteRate > 0:
-		v.left(total-m.last.sum.Bytes, v.ByteRate)
+		v.left(total-t.BytesLost-m.last.sum.Bytes, v.ByteRate)
 	case m.Lag > 0 && len(m.points) < 2: // nothing has grown since the store was read for the first time
 		s.mean(&v)
 	}
 	if v.State != StateWorking {
 		v.Quiet = 0
 	}
-	if v.State == StatePaused || v.State == StateComplete {
+	switch v.State {
+	case StatePaused, StateSilent, StateComplete, StateLosses:
 		v.Left = nil
+	case StateWaiting: // until the next worker comes, which may be at once
+		if now-m.grown >= quietAfter+m.Lag || len(m.points) < 2 {
+			v.Left = nil
+		}
 	}
 	return v
+}
+
+// silence sets how long no worker has reported, where only the store shows whether workers are at work.
+func (m *Measure) silence(v *View, s *Migration) {
+	if m.Lag == 0 || s.LastReport == nil || v.State != StateWorking && v.State != StateWaiting {
+		return
+	}
+	silent := s.ReadAt.Sub(*s.LastReport)
+	if silent < silentAfter {
+		return
+	}
+	v.Silent = silent.Truncate(time.Second).Seconds()
+	if v.State == StateWorking && s.Totals.Leased > 0 {
+		v.State = StateSilent
+	}
 }
 
 // maxLeft is the longest time that is worth a number.
@@ -104,7 +147,7 @@ func (m *Migration) mean(v *View) {
 		}
 		v.Mean = float64(w.Documents) / took
 		if w.Bytes > 0 {
-			v.left(m.Totals.Bytes-w.Bytes, float64(w.Bytes)/took)
+			v.left(m.Totals.BytesLeft(), float64(w.Bytes)/took)
 		}
 	}
 }
@@ -123,12 +166,14 @@ func (m *Migration) phase() Phase {
 func (m *Migration) state(running int64) string {
 	p := m.phase()
 	switch {
+	case m.Complete && (len(m.Failures) > 0 || m.Totals.Failed > 0 || m.Totals.ShardsFailed > 0):
+		return StateLosses
 	case m.Complete:
 		return StateComplete
-	case running > 0, p.Holder != "":
-		return StateWorking
 	case m.Intent.State == "pause" || m.Intent.State == "drain":
 		return StatePaused
+	case running > 0, p.Holder != "":
+		return StateWorking
 	}
 	return StateWaiting
 }

@@ -188,3 +188,81 @@ func TestWhatWasGivenUpIsSeen(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// TestMeasure_Losses: a session that has ended without all of its documents is never plainly complete, nor 100 % done.
+func TestMeasure_Losses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(m *progress.Migration)
+		state  string
+		share  float64
+		says   string
+	}{
+		{"everything arrived", func(*progress.Migration) {}, progress.StateComplete, 1, "150 documents, complete"},
+		{"documents were rejected", func(m *progress.Migration) { m.Totals.Failed = 6 }, progress.StateLosses, 1, "156 documents, complete with losses, 6 failed"},
+		{"a shard failed at its begin", func(m *progress.Migration) {
+			m.Totals.ShardsDone, m.Totals.ShardsFailed, m.Totals.Undelivered, m.Totals.BytesDone, m.Totals.BytesLost = 3, 1, 38, 900, 100
+			m.Failures = []progress.Failure{{Reason: "checksum", Count: 1}}
+		}, progress.StateLosses, 0.9, "150 documents, complete with losses, 1 given up: at most 38 documents of failed shards were not delivered"},
+		{"a shard failed at its end", func(m *progress.Migration) {
+			m.Totals.ShardsDone, m.Totals.ShardsFailed, m.Totals.Uncounted = 3, 1, 1
+			m.Failures = []progress.Failure{{Reason: "checksum", Count: 1}}
+		}, progress.StateLosses, 0.999, "150 documents, complete with losses, 1 given up: the number of documents of 1 failed shard is not known"},
+		{"an index could not be created", func(m *progress.Migration) { m.Failures = []progress.Failure{{Reason: "no mapping", Count: 1}} },
+			progress.StateLosses, 1, "150 documents, complete with losses, 1 given up"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := &progress.Migration{Complete: true, Phases: []progress.Phase{{Name: "documents", State: progress.Completed}},
+				Totals: progress.Counts{Shards: 4, ShardsDone: 4, Indexed: 150, Bytes: 1000, BytesDone: 1000}}
+			c.change(m)
+			var x progress.Measure
+			x.Add(0, m.Totals.Work())
+			v := x.View(0, m)
+			if v.State != c.state || v.Share != c.share || v.Left != nil || !v.Ended() || v.String() != c.says {
+				t.Errorf("%s, share %v, left %v: %q", v.State, v.Share, v.Left, v)
+			}
+		})
+	}
+}
+
+// TestMeasure_Silence: of a session whose processes have ended without a word it is said, and nothing is estimated.
+func TestMeasure_Silence(t *testing.T) {
+	now := time.Date(2026, 11, 24, 6, 20, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name   string
+		ago    time.Duration // of the last report
+		leased int64
+		intent string
+		own    bool // the observer works itself
+		state  string
+		silent float64
+		left   bool
+	}{
+		{"a worker has just reported", 5 * time.Second, 1, "run", false, progress.StateWorking, 0, true},
+		{"the last report is old", 45 * time.Second, 1, "run", false, progress.StateSilent, 45, false},
+		{"this process works", 45 * time.Second, 1, "run", true, progress.StateWorking, 0, true},
+		{"nobody holds a lease", 45 * time.Second, 0, "run", false, progress.StateWaiting, 45, false},
+		{"paused, and a worker comes to its end", 5 * time.Second, 1, "pause", false, progress.StatePaused, 0, false},
+		{"drained long ago", time.Hour, 0, "drain", false, progress.StatePaused, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			began, last := now.Add(-10*time.Minute), now.Add(-c.ago)
+			m := &progress.Migration{ReadAt: now, LastReport: &last, Intent: progress.Intent{State: c.intent},
+				Phases: []progress.Phase{{Name: "documents", State: progress.InProgress, Started: &began}},
+				Totals: progress.Counts{Items: 4, ItemsOpen: 3, Leased: c.leased, Indexed: 100, Bytes: 1000, BytesDone: 100}}
+			x := progress.Measure{Lag: progress.RecordLag}
+			x.Add(0, m.Totals.Work())
+			at := time.Duration(0)
+			if c.own {
+				x.Lag, at = 0, time.Second
+				more := m.Totals.Work()
+				more.Documents, more.Bytes = more.Documents+10, more.Bytes+10
+				x.Add(at, more)
+			}
+			v := x.View(at, m)
+			if v.State != c.state || v.Silent != c.silent || (v.Left != nil) != c.left {
+				t.Errorf("%s, silent for %v s, left %v", v.State, v.Silent, v.Left)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -153,7 +154,11 @@ func (r *Runner) Run(ctx context.Context, lease *cms.Lease, from Source, guard f
 	if n := j.kept(); n > 0 {
 		j.log.Info("the target has documents of the same ids, which were kept", "documents", n)
 	}
-	j.log.Info("lease ended", "outcome", outcome.String(), "error", errorText(err))
+	level := slog.LevelInfo
+	if outcome == Failed {
+		level = slog.LevelError
+	}
+	j.log.Log(ctx, level, "lease ended", "outcome", outcome.String(), "error", errorText(err))
 	return outcome, err
 }
 
@@ -362,30 +367,44 @@ func (j *job) fail(ctx context.Context, why error) (Outcome, error) {
 		cancel()
 	}
 	j.abort()
-	j.recordLast(ctx)
-	if err := j.lease.Fail(ctx, why.Error()); err != nil {
+	if err := j.lease.Fail(ctx, why.Error(), j.recordLast(ctx)); err != nil {
 		return Lost, errors.Join(why, fmt.Errorf("fail %s: %w", j.id.Name(), err))
 	}
 	return Failed, why
 }
 
 // recordLast stores what arrived before an item is given up, so that it is counted. Without an answer the counts are those
-// of the last record.
-func (j *job) recordLast(ctx context.Context) {
-	if j.loader == nil || !j.runner.Destination.Durable() {
-		return
+// of the last record. It returns the checks of the item, with the number of documents that the shard holds.
+func (j *job) recordLast(ctx context.Context) json.RawMessage {
+	var v verification
+	if j.loader != nil && j.runner.Destination.Durable() {
+		if watermark, counts := j.settled(); watermark > j.begin {
+			did, err := j.work(watermark, counts)
+			if err == nil {
+				err = j.lease.Progress(ctx, watermark, did)
+			}
+			if err == nil && len(did.Checks) > 0 {
+				err = json.Unmarshal(did.Checks, &v)
+			}
+			if err != nil {
+				j.log.Warn("progress of an item that is given up was not recorded", "error", err)
+			}
+		}
 	}
-	watermark, counts := j.settled()
-	if watermark <= j.begin {
-		return
+	if s, ok := j.from.(interface {
+		live(context.Context, *Runner, cms.ItemID) (int64, error)
+	}); ok {
+		n, err := s.live(ctx, j.runner, j.id)
+		if err != nil {
+			j.log.Warn("the number of documents of the shard is not known", "error", err)
+		}
+		v.Live = n
 	}
-	did, err := j.work(watermark, counts)
-	if err == nil {
-		err = j.lease.Progress(ctx, watermark, did)
+	b, err := json.Marshal(v)
+	if err != nil || v.Live == 0 && v.Ordinals == 0 {
+		return nil
 	}
-	if err != nil {
-		j.log.Warn("progress of an item that is given up was not recorded", "error", err)
-	}
+	return b
 }
 
 func (j *job) abort() {

@@ -116,7 +116,7 @@ func (s *Session) run(ctx context.Context, lease *cms.Lease, ahead *shardsAhead,
 		entry, err = s.entry(ctx, lease.ID.Index, 0)
 	}
 	if errors.Is(err, errNoIndex) {
-		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err)))
+		return Failed, errors.Join(err, lease.Fail(ctx, fault.Text(err), nil))
 	}
 	if err != nil {
 		// Also when ctx has ended: no other process releases it.

@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // Unknown is the end of a source that is found only by reading.
@@ -61,6 +62,19 @@ func (s shardSource) Bytes(id cms.ItemID) int64 {
 		return int64(float64(bytes) * float64(s.end) / float64(ends[len(ends)-1]))
 	}
 	return bytes
+}
+
+// live returns the number of live documents of the whole shard, nested ones included, by the counts of its commit.
+func (s shardSource) live(ctx context.Context, r *Runner, id cms.ItemID) (int64, error) {
+	shard, err := snapshot.OpenShard(ctx, r.Repo, s.entry.Locator, id.Shard)
+	if err != nil {
+		return 0, err
+	}
+	n, err := lucene.CountLive(ctx, shard.Directory())
+	if err != nil {
+		return 0, shard.Blame(err)
+	}
+	return n, nil
 }
 
 // endIn returns the end in a commit. fault.ErrCorrupt when the shard was split otherwise, or is another one.
@@ -231,5 +245,6 @@ type verification struct {
 	Files       []lucene.Check `json:"files"`
 	NotVerified []string       `json:"not_verified,omitempty"`
 	Ordinals    int64          `json:"ordinals,omitempty"` // of the whole shard, for the progress of its items
+	Live        int64          `json:"live,omitempty"`     // Lucene documents of the whole shard, of an item that failed; 0: not known
 	Tried       *Tried         `json:"tried,omitempty"`    // in a trial run
 }

@@ -100,6 +100,8 @@ type Problem struct {
 	Shard  int    `json:"shard"` // -1: the whole index
 	Item   string `json:"item"`
 	Reason string `json:"reason"`
+	// Undelivered is how many documents of the shard, nested ones included, did not arrive; 0: not known.
+	Undelivered int64 `json:"documents_not_delivered,omitempty"`
 }
 
 // shardChain collects the items of one shard.
@@ -109,6 +111,7 @@ type shardChain struct {
 	counts       cms.Counts
 	tried        *Tried // nil but in a trial run
 	ordinals     int64  // of the shard, likewise
+	live         int64  // documents of the shard, of one that failed; 0: not known
 }
 
 // summarize sums up the phases, indices and items of a session.
@@ -274,12 +277,21 @@ func (s *Summary) addItem(x *IndexSummary, chain *shardChain, id cms.ItemID, ite
 			chain.tried.Add(*p.Tried)
 			chain.ordinals = p.Ordinals
 		}
+		chain.live = max(chain.live, p.Live)
 		chain.checks = append(chain.checks, p.Files...)
 		for _, name := range p.NotVerified {
 			s.NotVerified = append(s.NotVerified, fmt.Sprintf("%s/%d: %s", x.Index, id.Shard, name))
 		}
 	}
 	return nil
+}
+
+// addUndelivered adds to the first problem of a shard how many of its documents did not arrive.
+func (s *Summary) addUndelivered(x *IndexSummary, shard int, chain *shardChain) {
+	i := slices.IndexFunc(s.Problems, func(p Problem) bool { return p.Index == x.Index && p.Shard == shard })
+	if i >= 0 && chain.live > 0 {
+		s.Problems[i].Undelivered = max(chain.live-chain.counts.Live, 0)
+	}
 }
 
 // addArrival adds what the target lacks of an index. Of one that is gone no shard is done.
@@ -331,6 +343,7 @@ func (s *Summary) addChains(x *IndexSummary, chains map[int]*shardChain) {
 		}
 		if chain.failed {
 			x.Damaged++
+			s.addUndelivered(x, shard, chain)
 		} else {
 			x.Done++
 		}

@@ -43,8 +43,8 @@ const share = (done, of) => of > 0 ? Math.min(1, done / of) : 0;
 const kinds = { COMPLETED: "done", SKIPPED: "done", FAILED: "bad", IN_PROGRESS: "doing", SETUP: "doing", AUDIT: "doing" };
 const words = { COMPLETED: "done", SKIPPED: "skipped", FAILED: "failed", IN_PROGRESS: "in progress", SETUP: "preparing", AUDIT: "checking", NOT_STARTED: "not started" };
 
-function fact(name, value) {
-  return node("div", {}, node("dt", { text: name }), node("dd", { text: value }));
+function fact(name, value, kind) {
+  return node("div", {}, node("dt", { text: name }), node("dd", { text: value, class: kind || "" }));
 }
 
 // put changes a text only when it is another: a screen reader reads what changes.
@@ -62,19 +62,26 @@ let broken = false;
 function losses(view) {
   const all = [];
   if (view.given_up) all.push(count(view.given_up) + " given up");
+  if (view.documents_not_delivered) all.push("at most " + count(view.documents_not_delivered) + " documents not delivered");
   if (view.documents_failed) all.push(count(view.documents_failed) + " documents failed");
   return all.join(", ");
 }
+
+// worst returns the class of the worst that happened: bad for what was given up, lossy for documents that failed; "" for nothing.
+const worst = (view) => view.given_up ? "bad" : view.documents_failed ? "lossy" : "";
 
 function show(r) {
   const m = r.migration;
   const lost = losses(r.progress);
   $("session").textContent = m && m.session ? m.session : "";
-  $("state").textContent = r.node.state + (lost ? ", " + lost : "");
-  $("state").className = "state " + r.node.state + (lost && r.node.state !== "failed" ? " losses" : "");
-  $("node").textContent = "node " + r.node.name + ", version " + r.node.version + ", " + r.node.workers_running + " of " + r.node.workers_wanted + " workers";
+  const word = m && m.complete ? r.progress.state : r.progress.state === "no report" ? r.node.state + ", no report of a worker" : r.node.state;
+  $("state").textContent = word + (lost ? ", " + lost : "");
+  $("state").className = "state " + (worst(r.progress) || (r.progress.state === "no report" ? "lossy" : r.node.state));
+  $("node").textContent = "node " + r.node.name + ", version " + r.node.version + ", " + Math.min(r.node.workers_running, r.node.workers_wanted) + " of " + r.node.workers_wanted + " workers"
+    + (r.node.workers_running > r.node.workers_wanted ? ", " + (r.node.workers_running - r.node.workers_wanted) + " to end" : "");
   $("reason").textContent = r.node.reason || "";
   document.title = (lost ? "! " : "") + (m ? percent(r.progress.share) + " " : "") + "rfsd " + r.node.state;
+  put("silence", m ? silence(m, r.progress) : "");
   showTotals(m, r.progress);
   showFailures(m ? m.failures || [] : []);
   showIndices(m ? m.indices || [] : []);
@@ -82,8 +89,16 @@ function show(r) {
   showNodes(r.nodes || []);
   $("machines").textContent = r.machines ? machines(r.machines) : "";
   const tenth = Math.floor(r.progress.share * 10) * 10;
-  put("said", (m && m.complete ? "complete" : tenth + " % done") + (lost ? ", " + lost : ""));
+  put("said", (m && m.complete ? r.progress.state : tenth + " % done") + (lost ? ", " + lost : ""));
   $("said").hidden = false;
+}
+
+// silence says who holds the work of which no process has reported for a while; "" when one has.
+function silence(m, view) {
+  if (!view.silent_seconds) return "";
+  let text = "No worker has reported for " + span(view.silent_seconds) + ", the last at " + new Date(m.last_report).toLocaleString() + ".";
+  for (const h of m.holders || []) text += " " + h.name + " holds " + count(h.items) + (h.items === 1 ? " item" : " items") + " until " + new Date(h.lease_expiry).toLocaleTimeString() + ".";
+  return text + " If its process has ended, the command that began the session, run again with the same options, continues it.";
 }
 
 function showTotals(m, view) {
@@ -95,24 +110,29 @@ function showTotals(m, view) {
   const t = m.totals;
   const done = view.share;
   bar.firstElementChild.style.width = done * 100 + "%";
-  bar.className = "bar" + (m.complete ? " done" : "");
+  bar.className = "bar " + (worst(view) || (m.complete ? "done" : ""));
   bar.setAttribute("aria-valuenow", String(Math.floor(done * 100)));
-  bar.setAttribute("aria-valuetext", percent(done) + " of " + bytes(t.bytes));
+  bar.setAttribute("aria-valuetext", percent(done) + " of " + bytes(t.bytes) + (worst(view) ? ", with losses" : ""));
   const facts = [
     fact("progress", percent(done)), fact("bytes", bytes(done * t.bytes) + " of " + bytes(t.bytes)),
-    fact("shards", count(t.shards_done) + " of " + count(t.shards)), fact("indices", count((m.indices || []).length)),
-    fact("documents", count(view.documents)), fact("failed", count(view.documents_failed)),
-    fact("given up", count(view.given_up)), fact("leases", count(t.items_leased) + (t.items_expired ? ", " + count(t.items_expired) + " expired" : "")),
+    fact("shards", count(t.shards_done) + " of " + count(t.shards) + (t.shards_failed ? ", " + count(t.shards_failed) + " failed" : "")), fact("indices", count((m.indices || []).length)),
+    fact("documents", count(view.documents)), fact("failed", count(view.documents_failed), view.documents_failed ? "lossy-text" : ""),
+    fact("given up", count(view.given_up), view.given_up ? "bad-text" : ""), fact("leases", count(t.items_leased) + (t.items_expired ? ", " + count(t.items_expired) + " expired" : "")),
     fact("per second", count(view.documents_per_second) + " (mean " + count(view.documents_per_second_mean) + ")"),
     fact("time left", m.complete ? "none" : span(view.eta_seconds))];
+  if (t.shards_failed) {
+    facts.unshift(fact("not delivered", (t.documents_not_delivered ? "at most " + count(t.documents_not_delivered) : "") +
+      (t.shards_uncounted ? (t.documents_not_delivered ? ", and of " : "not known of ") + count(t.shards_uncounted) + " shards" : ""), "bad-text"));
+  }
   if (view.quiet_seconds) facts.push(fact("no document arrived for", span(view.quiet_seconds)));
   if (view.dry_run) facts.push(fact("dry run", "nothing is sent"));
   $("facts").replaceChildren(...facts);
   $("phases").replaceChildren(...(m.phases || []).map((p) => {
-    let text = p.name + ": " + (words[p.state] || p.state);
+    const lost = p.name === "documents" && p.state === "COMPLETED" ? worst(view) : "";
+    let text = p.name + ": " + (words[p.state] || p.state) + (lost ? " with losses" : "");
     if (p.total) text += ", " + (p.unit === "bytes" ? bytes(p.done) + " of " + bytes(p.total) : count(p.done) + " of " + count(p.total) + " " + (p.unit || ""));
     if (p.error) text += " — " + p.error;
-    return node("li", { class: kinds[p.state] || "", text: text });
+    return node("li", { class: lost || kinds[p.state] || "", text: text });
   }));
 }
 
@@ -123,7 +143,7 @@ let indices = [];
 const failed = (x) => x.state === "FAILED" || (x.shards || []).some((s) => s.state === "FAILED");
 const partOf = (x) => x.state === "COMPLETED" ? 1 : share(x.counts.bytes_done, x.counts.bytes);
 const orders = {
-  failed: (a, b) => failed(b) - failed(a),
+  failed: (a, b) => failed(b) - failed(a) || !!b.counts.documents_failed - !!a.counts.documents_failed,
   name: () => 0,
   done: (a, b) => partOf(a) - partOf(b),
   bytes: (a, b) => b.counts.bytes - a.counts.bytes,
@@ -133,7 +153,7 @@ const orders = {
 function chosen() {
   const part = $("filter").value.trim().toLowerCase();
   const only = $("only").value;
-  const all = indices.filter((x) => x.name.toLowerCase().includes(part) && (!only || (only === "FAILED" ? failed(x) : x.state === only)));
+  const all = indices.filter((x) => x.name.toLowerCase().includes(part) && (!only || (only === "FAILED" ? failed(x) || x.counts.documents_failed > 0 : x.state === only)));
   return all.sort((a, b) => orders[$("order").value](a, b) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
@@ -186,14 +206,16 @@ function changeRow(row, x) {
   while (row.cells.length > all.length) row.cells.pop().remove();
   all.forEach((s, i) => changeCell(row.cells[i], s));
   const bad = failed(x);
-  row.sum.textContent = (bad ? "failed · " : "") + percent(partOf(x)) + " · " + count(x.counts.documents_indexed) + " docs";
+  const rejected = x.counts.documents_failed || 0;
+  row.sum.textContent = (bad ? "failed · " : "") + percent(partOf(x)) + " · " + count(x.counts.documents_indexed) + " docs" + (rejected ? " · " + count(rejected) + " failed" : "");
   row.sum.classList.toggle("bad-text", bad);
+  row.sum.classList.toggle("lossy-text", !bad && rejected > 0);
   changeWords(row);
 }
 
 function changeCell(cell, s) {
   const done = s.state === "COMPLETED" ? 1 : s.fraction || 0;
-  cell.className = "shard " + (kinds[s.state] || "");
+  cell.className = "shard " + (kinds[s.state] || "") + (s.state !== "FAILED" && s.counts && s.counts.documents_failed ? " lossy" : "");
   cell.style.flexGrow = String(Math.max(s.bytes, 1));
   cell.firstElementChild.style.width = done * 100 + "%";
 }
@@ -217,6 +239,8 @@ function changeWords(row) {
 function wordsOf(s) {
   const done = s.state === "COMPLETED" ? 1 : s.fraction || 0;
   let text = "shard " + s.shard + ": " + (words[s.state] || s.state) + ", " + percent(done) + " of " + bytes(s.bytes) + ", " + count(s.counts.documents_indexed) + " documents";
+  if (s.counts.documents_failed) text += ", " + count(s.counts.documents_failed) + " failed";
+  if (s.counts.documents_not_delivered) text += ", at most " + count(s.counts.documents_not_delivered) + " not delivered";
   if (s.attempts > 1) text += ", attempt " + s.attempts;
   if (s.holder) text += ", held by " + s.holder;
   if (s.error) text += ": " + s.error;

@@ -92,6 +92,7 @@ func sameItem(a, b cms.Item) bool {
 	near(&a.Expiration, &b.Expiration, 10)
 	near(&a.CompletedAt, &b.CompletedAt, 10)
 	near(&a.AcquiredAt, &b.AcquiredAt, 10_000)
+	near(&a.ReportedAt, &b.ReportedAt, 10_000)
 	return a == b
 }
 
@@ -148,7 +149,7 @@ func randomTransition(r *rand.Rand, now int64) cms.Transition {
 		return cms.Release{Holder: holder, Cause: "drain", Counted: r.IntN(2) == 0, Longer: r.IntN(2) == 0,
 			Begin: pick[int64](r, 0, 100), Watermark: pick[int64](r, 0, 0, 50, 100, 150), Counts: counts, Checks: `["y"]`, SetupMs: 12}
 	case 6:
-		return cms.Fail{Holder: pick(r, "", "h1", "h2"), Reason: "r", GraceMs: 5000}
+		return cms.Fail{Holder: pick(r, "", "h1", "h2"), Reason: "r", GraceMs: 5000, Checks: pick(r, "", `["f"]`)}
 	}
 	return pick[cms.Transition](r, cms.Reopen{}, cms.Reopen{}, cms.Reclaim{}, cms.Restart{GraceMs: 5000}, cms.Restart{GraceMs: 5000},
 		cms.Replace{GraceMs: 5000}, cms.Replace{GraceMs: 5000}, cms.ClaimForeign{Creator: "x", Exponent: 2, End: pick[int64](r, 0, 90)})

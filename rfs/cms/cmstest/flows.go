@@ -130,7 +130,7 @@ func poison(t *testing.T, s cms.Store) {
 	if deadly == nil || deadly.Ordinal != 0 {
 		t.Fatalf("five died alone at ordinal 0: %v", deadly)
 	}
-	if err := l.Fail(ctx, deadly.Error()); err != nil {
+	if err := l.Fail(ctx, deadly.Error(), nil); err != nil {
 		t.Fatal(err)
 	}
 	it, err := c.Item(ctx, id)

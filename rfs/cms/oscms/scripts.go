@@ -80,7 +80,10 @@ if (durable) {
 ` + workDone + `
 }
 if (further) { s.reached = params.reached; }
-if (durable || further) { s.nextAcquisitionLeaseExponent = high(0L, exponent(s.leaseExponent) - 1); }
+if (durable || further) {
+  s.nextAcquisitionLeaseExponent = high(0L, exponent(s.leaseExponent) - 1);
+  if (!some(s.kind)) { s.reportedAt = clock(); }
+}
 if (params.alone) { s.aloneAt = high(num(s.aloneAt), stand); } else { s.attempts = 0; }
 `
 
@@ -142,6 +145,7 @@ if (!mine && num(s.expiration) * 1000 + num(params.graceMs) >= now) { refuse('he
 s.completedAt = high(1L, now / 1000);
 s.status = 'FAILED';
 s.failure = params.reason;
+if (some(params.checks)) { s.checks = params.checks; }
 `
 
 	reopenScript = prelude + `
@@ -228,7 +232,7 @@ s.nextAcquisitionLeaseExponent = exponent(s.leaseExponent);
 
 // itemFields are what an item that begins anew does not keep.
 var itemFields = []string{"indexName", "completedAt", "successor_items", "status", "failure", "attempts", "reached", "aloneAt", "aloneDied", "aloneDeaths", "acquiredAt",
-	"leaseExponent", "successorExponent", "watermark", "counts", "checks", "setupMs", "releasedFor", "end"}
+	"reportedAt", "leaseExponent", "successorExponent", "watermark", "counts", "checks", "setupMs", "releasedFor", "end"}
 
 // script returns the text for a transition; "" for one this store does not know.
 func script(t cms.Transition) string {

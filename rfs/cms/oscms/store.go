@@ -85,7 +85,7 @@ const (
 		"nextAcquisitionLeaseExponent":{"type":"integer"},"leaseExponent":{"type":"integer"},"successorExponent":{"type":"integer"},
 		"successor_items":{"type":"keyword","index":false,"doc_values":false},"status":{"type":"keyword","norms":false},
 		"failure":{"type":"keyword","index":false,"doc_values":false},"attempts":{"type":"integer"},"reached":{"type":"long"},
-		"aloneAt":{"type":"long"},"aloneDied":{"type":"long"},"aloneDeaths":{"type":"integer"},"acquiredAt":{"type":"long"},
+		"aloneAt":{"type":"long"},"aloneDied":{"type":"long"},"aloneDeaths":{"type":"integer"},"acquiredAt":{"type":"long"},"reportedAt":{"type":"long"},
 		"watermark":{"type":"long"},"counts":{"type":"object","enabled":false},"checks":{"type":"keyword","index":false,"doc_values":false},
 		"setupMs":{"type":"long"},"end":{"type":"long"},"releasedFor":{"type":"keyword","index":false,"doc_values":false},"engine":{"type":"keyword"}}}`
 	controlMapping = `{"dynamic":false,"properties":{
