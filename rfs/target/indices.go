@@ -211,6 +211,21 @@ func (c *Client) IndexUUIDs(ctx context.Context, names []string) (map[string]str
 // setting returns a setting of those indices that exist.
 func (c *Client) setting(ctx context.Context, indices []string, key string) (map[string]string, error) {
 	found := map[string]string{}
+	query := url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
+	return found, eachPath(indices, func(path string) error {
+		var answer map[string]struct{ Settings map[string]json.RawMessage }
+		if err := c.get(ctx, path+"/_settings/"+key, query, &answer); err != nil {
+			return err
+		}
+		for name, a := range answer {
+			found[name] = plainText(a.Settings[key])
+		}
+		return nil
+	})
+}
+
+// eachPath calls ask with paths that name as many indices as a request line takes, until all were named or it returns an error.
+func eachPath(indices []string, ask func(path string) error) error {
 	const most = 2000 // bytes of names in one path; servers take 4096 of a request line
 	for len(indices) > 0 {
 		n, size := 0, 0
@@ -223,16 +238,11 @@ func (c *Client) setting(ctx context.Context, indices []string, key string) (map
 			names[i] = url.PathEscape(x)
 		}
 		indices = indices[n:]
-		var answer map[string]struct{ Settings map[string]json.RawMessage }
-		query := url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
-		if err := c.get(ctx, "/"+strings.Join(names, ",")+"/_settings/"+key, query, &answer); err != nil {
-			return nil, err
-		}
-		for name, a := range answer {
-			found[name] = plainText(a.Settings[key])
+		if err := ask("/" + strings.Join(names, ",")); err != nil {
+			return err
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // Refresh makes everything taken visible to Count and searches.
@@ -355,7 +365,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 }
 
 // IndexUUID returns the UUID of the index behind a name. An error that is fs.ErrNotExist
-// when there is none; fault.ErrConfig when the name is an alias of several.
+// when there is none; fault.ErrConfig when the name is an alias that documents cannot be sent to, see UnfitAliases.
 func (c *Client) IndexUUID(ctx context.Context, name string) (string, error) {
 	found, err := c.GetIndex(ctx, name)
 	var status *fault.StatusError
@@ -366,8 +376,17 @@ func (c *Client) IndexUUID(ctx context.Context, name string) (string, error) {
 		return "", err
 	case len(found) == 0:
 		return "", fmt.Errorf("index %s: %w", name, fs.ErrNotExist)
-	case len(found) > 1:
-		return "", fmt.Errorf("%s is an alias of %d indices of the target: documents need one index: %w", name, len(found), fault.ErrConfig)
+	}
+	behind := map[string]json.RawMessage{}
+	for _, x := range found {
+		var all map[string]json.RawMessage
+		if len(x.Aliases) > 0 && json.Unmarshal(x.Aliases, &all) != nil {
+			return "", fmt.Errorf("aliases of %s: %w", x.Name, fault.ErrUnavailable)
+		}
+		behind[x.Name] = all[name]
+	}
+	if why := unfit(name, behind); why != "" {
+		return "", fmt.Errorf("%s: %w", why, fault.ErrConfig)
 	}
 	return found[0].UUID, nil
 }

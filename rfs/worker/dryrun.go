@@ -17,6 +17,7 @@ type Requester interface {
 	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
 	IndexExists(ctx context.Context, name string) (bool, error)
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
 }
 
 // DryRunCluster stands before a target and lets nothing be written: what would create an object becomes
@@ -41,6 +42,11 @@ func (r DryRunCluster) IndexExists(ctx context.Context, name string) (bool, erro
 // FinalPipelines asks the target.
 func (r DryRunCluster) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
 	return r.Target.FinalPipelines(ctx, indices)
+}
+
+// UnfitAliases asks the target.
+func (r DryRunCluster) UnfitAliases(ctx context.Context, names []string) (map[string]string, error) {
+	return r.Target.UnfitAliases(ctx, names)
 }
 
 // SetAliases does nothing.

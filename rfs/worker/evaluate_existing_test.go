@@ -31,6 +31,7 @@ func (a asker) IndexExists(_ context.Context, name string) (bool, error) {
 	_, there := a.says["/"+name]
 	return there, nil
 }
+func (asker) UnfitAliases(context.Context, []string) (map[string]string, error)   { return nil, nil }
 func (asker) FinalPipelines(context.Context, []string) (map[string]string, error) { return nil, nil }
 
 // TestEvaluateComparesWithWhatExists plans the index a with a field of type keyword, 2 shards and the alias all.

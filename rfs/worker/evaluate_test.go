@@ -58,6 +58,8 @@ func (q questioned) IndexExists(_ context.Context, name string) (there bool, err
 	return there && err == nil, err
 }
 
+func (questioned) UnfitAliases(context.Context, []string) (map[string]string, error) { return nil, nil }
+
 func (q questioned) FinalPipelines(_ context.Context, names []string) (map[string]string, error) {
 	found := map[string]string{}
 	err := q.life.call(func() {

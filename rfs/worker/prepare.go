@@ -25,6 +25,8 @@ type TargetCluster interface {
 	CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error
 	// FinalPipelines returns the final ingest pipeline of those indices that have one.
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+	// UnfitAliases returns those of the names that are aliases which documents cannot be sent to, with the reasons.
+	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
 	// SetAliases adds aliases to an index.
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
 }
@@ -142,7 +144,7 @@ func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) err
 }
 
 // Check refuses a plan that emits mapping types to a target that takes none, or documents where they may not be
-// created, or that is the source, and finds names for data streams.
+// created, or that is the source, or to aliases that would change them, and finds names for data streams.
 func (t *TargetIndices) Check(ctx context.Context, plan *Plan) error {
 	for _, x := range plan.Indices {
 		if x.Entry.Naming.Emit && !knowsTypes(t.Version) {
@@ -158,7 +160,34 @@ func (t *TargetIndices) Check(ctx context.Context, plan *Plan) error {
 			t.Log.WarnContext(ctx, warning)
 		}
 	}
+	if err := t.checkAliases(ctx, plan); err != nil {
+		return err
+	}
 	return t.placeStreams(ctx, plan)
+}
+
+// checkAliases refuses target names that are aliases of several indices, or with a routing or a filter.
+func (t *TargetIndices) checkAliases(ctx context.Context, plan *Plan) error {
+	var names []string
+	for _, x := range plan.Indices {
+		if !x.Entry.Create {
+			names = append(names, x.Entry.Naming.Targets()...)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	found, err := t.Cluster.UnfitAliases(ctx, names)
+	switch {
+	case errors.Is(err, fault.ErrConfig): // asked again before the documents of each index
+		t.Log.WarnContext(ctx, "the target does not let see whether names of indices are aliases", "reason", fault.Text(err))
+		return nil
+	case err != nil:
+		return fmt.Errorf("aliases of the target: %w", err)
+	case len(found) == 0:
+		return nil
+	}
+	return fmt.Errorf("%s: %w", strings.Join(slices.Sorted(maps.Values(found)), "; "), fault.ErrConfig)
 }
 
 // knowsTypes: mapping types went with OpenSearch 2 and Elasticsearch 8.

@@ -22,6 +22,7 @@ type indices struct {
 	final   map[string]string
 	aliases map[string]string
 	refuse  error
+	unfit   map[string]string
 	hide    error // what the settings of indices are refused with
 }
 
@@ -41,6 +42,16 @@ func (x *indices) CreateIndex(_ context.Context, name string, body []byte) error
 func (x *indices) CreateTypedIndex(ctx context.Context, name, typ string, body []byte) error {
 	x.typed[name] = typ
 	return x.CreateIndex(ctx, name, body)
+}
+
+func (x *indices) UnfitAliases(_ context.Context, names []string) (map[string]string, error) {
+	found := map[string]string{}
+	for _, n := range names {
+		if why, ok := x.unfit[n]; ok {
+			found[n] = why
+		}
+	}
+	return found, x.hide
 }
 
 func (x *indices) FinalPipelines(_ context.Context, names []string) (map[string]string, error) {
@@ -184,6 +195,15 @@ func TestFinalPipelinesAndDifferencesAreTold(t *testing.T) {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("log lacks %s: %s", word, out.String())
 		}
+	}
+}
+
+func TestNamesThatAreUnfitAliasesAreRefusedAtOnce(t *testing.T) {
+	on := newIndices()
+	on.unfit = map[string]string{"blog": "blog is an alias of 2 indices"}
+	err := prepare(t.Context(), on, opensearch2, twoTypes(Naming{}), quiet())
+	if !errors.Is(err, fault.ErrConfig) || !strings.Contains(fault.Text(err), "blog is an alias of 2 indices") || len(on.bodies) > 0 {
+		t.Errorf("%v, created %v", err, on.bodies)
 	}
 }
 

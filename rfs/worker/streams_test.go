@@ -73,7 +73,7 @@ func TestBackingIndicesAreNamedAsTheTargetCanTakeThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			on := &TargetIndices{Version: opensearch2, Requester: c.target, Log: quiet()}
+			on := &TargetIndices{Cluster: newIndices(), Version: opensearch2, Requester: c.target, Log: quiet()}
 			if err := on.Check(t.Context(), plan); !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
 				t.Fatalf("%v", err)
 			}
@@ -123,7 +123,7 @@ func TestAStreamIsKnownByItsOldestIndexAndRefusedUnderAPolicy(t *testing.T) {
 		{"an index", says{"/events": ""}, "", fault.ErrConfig},
 		{"under a policy", policy, "", metadata.ErrRollover},
 	} {
-		on := &TargetIndices{Version: opensearch2, Requester: c.target, Log: quiet()}
+		on := &TargetIndices{Cluster: newIndices(), Version: opensearch2, Requester: c.target, Log: quiet()}
 		if uuid, err := on.StreamUUID(t.Context(), "events"); uuid != c.uuid || !errors.Is(err, c.fails) {
 			t.Errorf("%s: %s, %v", c.name, uuid, err)
 		}
@@ -133,7 +133,7 @@ func TestAStreamIsKnownByItsOldestIndexAndRefusedUnderAPolicy(t *testing.T) {
 // TestAPolicyStopsWorkOnAStreamAtEveryLook attaches the policy when everything is planned.
 func TestAPolicyStopsWorkOnAStreamAtEveryLook(t *testing.T) {
 	e := Entry{Naming: Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"}}
-	on := &TargetIndices{Version: opensearch2, Log: quiet(), Requester: says{"/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}}
+	on := &TargetIndices{Cluster: newIndices(), Version: opensearch2, Log: quiet(), Requester: says{"/_plugins/_ism/policies": rollsOver, "/_plugins/_ism/explain/events": `{"total_managed_indices":0}`}}
 	if _, err := on.Make(t.Context(), IndexPlan{Name: ".ds-events-000001", Entry: e}); !errors.Is(err, metadata.ErrRollover) {
 		t.Errorf("made: %v", err)
 	}
