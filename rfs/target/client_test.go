@@ -174,6 +174,10 @@ func TestDocumentsArriveWhereTheyWereSent(t *testing.T) {
 					answer(200, took(c.index))(w, r)
 					return
 				}
+				if r.URL.Path == "/logs/_settings/index.final_pipeline" {
+					answer(200, `{}`)(w, r)
+					return
+				}
 				if r.URL.Path != "/logs/_settings/index.uuid" {
 					t.Errorf("asked for %s", r.URL)
 				}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
@@ -53,7 +54,11 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 			if got.status < 300 && got.status != 0 && !got.dropped() {
 				return errSum("status %d with an error", got.status)
 			}
-			told.Refused = append(told.Refused, got.refusal(pos))
+			r := got.refusal(pos)
+			if strings.Contains(r.Reason, "can't change the target index") {
+				return pipelineError(r.Reason, want.index)
+			}
+			told.Refused = append(told.Refused, r)
 			return nil
 		}
 		if got.status != http.StatusOK && got.status != http.StatusCreated && !got.gone() {
@@ -62,10 +67,13 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 		var other error
 		if ok {
 			other = c.sameDocument(ctx, &want, got)
-			if c.conf.RunPipelines && errors.Is(other, fault.ErrConfig) {
+			switch {
+			case c.conf.RunPipelines && errors.Is(other, fault.ErrConfig):
 				other = nil // it may not be asked what the name leads to
-			}
-			if other != nil && (!c.conf.RunPipelines || !errors.Is(other, errOther)) {
+			case c.conf.RunPipelines && errors.Is(other, errOther):
+			case errors.Is(other, errOther):
+				return c.byPipeline(ctx, want.index, other)
+			case other != nil:
 				return other
 			}
 		}
@@ -78,7 +86,7 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 		return nil
 	})
 	switch {
-	case err != nil && (ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrConfig)):
+	case err != nil && (ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrUnsupported)):
 		return bulk.Result{}, err
 	case err != nil:
 		return bulk.Result{}, fmt.Errorf("%w: %w", err, fault.ErrUnavailable)
@@ -92,6 +100,32 @@ func (c *Client) readItems(ctx context.Context, body []byte, n int, answer []byt
 
 // errOther marks an answer for a document of another index or id than was sent. It is a fault.ErrUnavailable.
 var errOther = fmt.Errorf("another document: %w", fault.ErrUnavailable)
+
+// byPipeline returns the error for an answer that has another document than was sent to an index: fault.ErrUnsupported when the
+// index has a final pipeline, which would change the next ones, too; other when it has none.
+func (c *Client) byPipeline(ctx context.Context, index []byte, other error) error {
+	name, ok := unquoted(index)
+	if !ok {
+		return other
+	}
+	final, err := c.FinalPipelines(ctx, []string{name})
+	if err != nil {
+		return other
+	}
+	for _, pipeline := range final {
+		return pipelineError(fmt.Sprintf("the final pipeline %s changes documents: %s", pipeline, fault.Text(other)), index)
+	}
+	return other
+}
+
+// pipelineError returns the error for documents that a pipeline moves, which are not where their session looks for them.
+func pipelineError(what string, index []byte) error {
+	name, ok := unquoted(index)
+	if !ok || name == "" {
+		name = "INDEX"
+	}
+	return fmt.Errorf(`%s; remove the pipeline (PUT %s/_settings {"index.final_pipeline":"_none"}) and delete what it has moved, then run the same command again; or accept what pipelines do (--run-pipelines) in a new session: %w`, what, name, fault.ErrUnsupported)
+}
 
 // sameDocument checks that an item has the index and the id that were sent.
 func (c *Client) sameDocument(ctx context.Context, want, got *item) error {
