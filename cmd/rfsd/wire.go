@@ -215,7 +215,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *reso
 	}
 	s.Identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
 	s.Identity[worker.ExistingKey] = string(o.existing)
-	s.Targets, s.Counts, s.Redirects = client, client, o.rules.Redirects
+	s.Targets, s.Counts, s.Redirects = client, client, o.rules.Targets
 	indices := &worker.TargetIndices{Cluster: client, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Log: s.Log, UUIDs: client, AllowSource: o.allowSource}
 	globals := &worker.TargetGlobals{Cluster: client, Version: v, Wanted: o.globals, Log: s.Log}
 	if o.phases.Has(worker.PhaseMetadata) {

@@ -158,14 +158,9 @@ func loadOf(res Result, err error) outcome {
 // sortResult counts what is kept, records permanent rejections as failures and returns the items to be sent again;
 // why is the target's message for the first of these. Items may have arrived by as many earlier requests as before says.
 func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (rest []item, why string, err error) {
-	if !l.opts.Ordered { // there the ids themselves come again
-		for _, r := range res.Replaced {
-			copies := max(r.Copies-before, 0)
-			if !l.opts.Own {
-				copies = min(copies, 1)
-			}
-			b.counts.Copies += copies
-			b.counts.Rewrites += r.Copies
+	for _, r := range res.Replaced {
+		if err := l.replaced(b, items, r, before); err != nil {
+			return nil, "", err
 		}
 	}
 	b.counts.Moved += int64(res.Moved)
@@ -184,7 +179,7 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 			}
 			keep = append(keep, r.Pos)
 		case l.opts.Existing.keeps(r):
-			if l.opts.Existing == Keep && l.opts.Finder != nil && (before > 0 || items[r.Pos].ordinal < l.opts.SentBelow) {
+			if l.opts.Finder != nil && (l.mayBeOwn(items[r.Pos], before) || l.ours(b, items[r.Pos])) {
 				there = append(there, r)
 			} else {
 				b.keep(items[r.Pos])
@@ -218,6 +213,28 @@ func (l *Loader) sortResult(b *batch, items []item, res Result, before int64) (r
 		keep = withLater(items, keep, res)
 	}
 	return b.compact(items, keep), why, nil
+}
+
+// replaced counts an item that replaced a document of the target, of which as many earlier requests as before says may have
+// brought copies. Where nothing but these can have, it is another document of the same id, which is lost.
+func (l *Loader) replaced(b *batch, items []item, r Replacement, before int64) error {
+	if r.Pos < 0 || r.Pos >= len(items) {
+		return fmt.Errorf("answer for item %d in a request of %d", r.Pos, len(items))
+	}
+	copies := max(r.Copies-before, 0)
+	switch it := items[r.Pos]; {
+	case l.opts.Ordered: // the ids themselves come again
+	case copies > 0 && l.opts.First && l.ours(b, it):
+		b.counts.Rewrites++
+		return b.collide(it, l.opts.Shard, "it is on the target, where it has replaced a document of this id on the same shard: one of another routing, of another index, or of another client")
+	default:
+		if !l.opts.Own {
+			copies = min(copies, 1)
+		}
+		b.counts.Copies += copies
+		b.counts.Rewrites += r.Copies
+	}
+	return nil
 }
 
 // concernsIndex reports whether a rejection concerns the whole index, so that every document would be rejected

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 
+	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
@@ -42,18 +45,25 @@ type Key struct {
 	Routing string `json:"routing,omitempty"`
 }
 
+// Found is a document of the target.
+type Found struct {
+	Source  []byte // nil when the document is not there, or the target does not show its source
+	Routing string // "" for none
+}
+
 // Finder reads documents of the target by their ids. *target.Client is one.
 type Finder interface {
-	// Sources returns the source of each document, in their order; nil for one that is not there, or whose source the
-	// target does not show. Errors: fault.ErrUnavailable; fault.ErrConfig or fault.ErrRejected when it may not be read.
-	Sources(ctx context.Context, keys []Key) ([][]byte, error)
+	// Find returns the documents in the order of the keys. Errors: fault.ErrUnavailable; fault.ErrConfig or
+	// fault.ErrRejected when it may not be read.
+	Find(ctx context.Context, keys []Key) ([]Found, error)
 }
 
 // findBytes bounds the sources that are compared by one request, in bytes as they were sent.
 const findBytes = 1 << 20
 
 // findOwn compares documents that exist with what was sent: an equal one is our own copy, which arrived by an earlier
-// request (of this batch as many as before says), any other is kept. It returns the positions of those to be sent again because
+// request (of this batch as many as before says). One of another routing in an index of this session is a collision. Any
+// other is kept. It returns the positions of those to be sent again because
 // the target did not answer.
 func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) (unknown []int, err error) {
 	for len(there) > 0 {
@@ -71,7 +81,7 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) 
 			}
 			keys, size = append(keys, k), size+int(it.end-it.source)
 		}
-		sources, err := l.opts.Finder.Sources(l.ctx, keys)
+		found, err := l.opts.Finder.Find(l.ctx, keys)
 		switch {
 		case err != nil && l.ctx.Err() != nil:
 			return nil, errStopped
@@ -81,21 +91,52 @@ func (l *Loader) findOwn(b *batch, items []item, there []Refusal, before int64) 
 			}
 			return unknown, nil
 		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected):
-			sources = make([][]byte, n) // what may not be read cannot be told from others' documents
+			found = make([]Found, n) // what may not be read cannot be told from others' documents
 		case err != nil:
 			return nil, err
 		}
 		for i, r := range there[:n] {
-			it := items[r.Pos]
-			if i >= len(sources) || !sameSource(it.sent(b.body), sources[i]) {
-				b.keep(it)
-				continue
+			it, is := items[r.Pos], Found{}
+			if i < len(found) {
+				is = found[i]
 			}
-			b.counts.Copies += max(1-before, 0)
+			switch {
+			case is.Source != nil && is.Routing != keys[i].Routing && l.ours(b, it):
+				if err := b.collide(it, l.opts.Shard, fmt.Sprintf("the target has a document of this id and %s on the same shard, which stays", routingText(is.Routing))); err != nil {
+					return nil, err
+				}
+			case l.mayBeOwn(it, before) && sameSource(it.sent(b.body), is.Source):
+				b.counts.Copies += max(1-before, 0)
+			default:
+				b.keep(it)
+			}
 		}
 		there = there[n:]
 	}
 	return unknown, nil
+}
+
+// mayBeOwn reports whether the document that keeps an item from being created may be a copy that an earlier request brought.
+func (l *Loader) mayBeOwn(it item, before int64) bool {
+	return l.opts.Existing == Keep && (before > 0 || it.ordinal < l.opts.SentBelow)
+}
+
+// ours reports whether this session created the index of an item, so that others wrote to it at most since then.
+func (l *Loader) ours(b *batch, it item) bool {
+	return l.opts.Own && !l.opts.Ordered && slices.Contains(l.opts.Targets, string(b.indices[it.indexOf()].name))
+}
+
+// collide records an item as failed that shares its id with another document on the same shard of the target. Status is 0:
+// sending it again changes nothing.
+func (b *batch) collide(it item, shard int, detail string) error {
+	return b.fail(it, shard, 0, doc.Collision, detail)
+}
+
+func routingText(routing string) string {
+	if routing == "" {
+		return "no routing"
+	}
+	return fmt.Sprintf("the routing %q", routing)
 }
 
 // sameSource reports whether the target's source is what was sent, but for blanks between its values.

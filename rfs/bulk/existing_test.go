@@ -13,12 +13,13 @@ import (
 
 // shelf is a Finder: the documents of a target by id.
 type shelf struct {
-	docs  map[string]string
-	err   []error // of the first calls
-	asked []Key
+	docs    map[string]string
+	routing string  // of each
+	err     []error // of the first calls
+	asked   []Key
 }
 
-func (s *shelf) Sources(_ context.Context, keys []Key) ([][]byte, error) {
+func (s *shelf) Find(_ context.Context, keys []Key) ([]Found, error) {
 	s.asked = append(s.asked, keys...)
 	if len(s.err) > 0 {
 		err := s.err[0]
@@ -27,12 +28,12 @@ func (s *shelf) Sources(_ context.Context, keys []Key) ([][]byte, error) {
 			return nil, err
 		}
 	}
-	var out [][]byte
+	var out []Found
 	for _, k := range keys {
 		if d, ok := s.docs[k.ID]; ok {
-			out = append(out, []byte(d))
+			out = append(out, Found{Source: []byte(d), Routing: s.routing})
 		} else {
-			out = append(out, nil)
+			out = append(out, Found{})
 		}
 	}
 	return out, nil

@@ -49,13 +49,19 @@ type Options struct {
 	// SentBelow is the ordinal below which documents may have been sent before. With Keep, one that is there is
 	// compared with what is sent, also after a request whose answer was lost: our own copy counts as indexed.
 	SentBelow int64
-	Finder    Finder // for that comparison; nil: what is there counts as kept
+	// Finder is for that comparison; nil: what is there counts as kept. With Own it also finds out about documents of one id and
+	// several routings.
+	Finder Finder
 	// Ordered makes documents of the same index and id take effect in the order of their ordinals: no two requests under way
 	// have one in common. Without it an id occurs once, or any order is right.
 	Ordered bool
+	Targets []string // all target indices of the documents, but for those that rules name
 	// Own states that documents of the target indices come from this session only, so that their versions count what it sent
 	// before. Without it a document that was there counts once.
-	Own   bool
+	Own bool
+	// First states, with Own, that nothing but this Loader has sent documents from the range. One that replaces a document of
+	// Targets is then a collision: recorded as failed, since one of the two is not on the target.
+	First bool
 	MaxID int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
 
 	MaxBytes    int    // bytes of a body, DefaultMaxBytes; a larger document goes alone

@@ -18,9 +18,11 @@ type Arrival struct {
 	Uncounted bool `json:"uncounted,omitempty"`
 	// Shared means that the numbers are those of all indices of the snapshot with the same target.
 	Shared bool `json:"shared,omitempty"`
-	// Operations are the sequence numbers that the target indices have used, Written those that the documents of this session
-	// account for; both are 0 unless Accounted, which means that they can be compared.
+	// Operations are the sequence numbers that the target indices have used, Deletes the deletions among them since their
+	// shards were started or moved, Written those that the documents of this session account for; all are 0 unless Accounted,
+	// which means that they can be compared.
 	Operations int64 `json:"operations,omitempty"`
+	Deletes    int64 `json:"deletes,omitempty"`
 	Written    int64 `json:"written,omitempty"`
 	Accounted  bool  `json:"accounted,omitempty"`
 	// Note is why fewer documents are no problem, or why they were not compared.

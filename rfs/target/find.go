@@ -13,9 +13,9 @@ import (
 
 var _ bulk.Finder = (*Client)(nil)
 
-// Sources reads documents by their ids, also those that searches do not find yet; see bulk.Finder. A document that is too
+// Find reads documents by their ids, also those that searches do not find yet; see bulk.Finder. A document that is too
 // long for an answer counts as not shown.
-func (c *Client) Sources(ctx context.Context, keys []bulk.Key) ([][]byte, error) {
+func (c *Client) Find(ctx context.Context, keys []bulk.Key) ([]bulk.Found, error) {
 	body, err := json.Marshal(map[string]any{"docs": keys})
 	if err != nil {
 		return nil, fmt.Errorf("documents to be read: %w", err)
@@ -24,14 +24,14 @@ func (c *Client) Sources(ctx context.Context, keys []bulk.Key) ([][]byte, error)
 	status, answer, err := c.Do(ctx, http.MethodPost, path, nil, body)
 	if errors.Is(err, errLongAnswer) {
 		if len(keys) == 1 {
-			return [][]byte{nil}, nil
+			return []bulk.Found{{}}, nil
 		}
 		half := len(keys) / 2
-		first, err := c.Sources(ctx, keys[:half])
+		first, err := c.Find(ctx, keys[:half])
 		if err != nil {
 			return nil, err
 		}
-		rest, err := c.Sources(ctx, keys[half:])
+		rest, err := c.Find(ctx, keys[half:])
 		return append(first, rest...), err
 	}
 	if err == nil {
@@ -40,19 +40,19 @@ func (c *Client) Sources(ctx context.Context, keys []bulk.Key) ([][]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	sources, err := foundSources(answer)
+	found, err := foundDocuments(answer)
 	if err != nil {
 		return nil, fmt.Errorf("POST %s: answer of %s: %w: %w", path, c.name, err, fault.ErrUnavailable)
 	}
-	if len(sources) != len(keys) {
-		return nil, fmt.Errorf("POST %s: %s: %w", path, c.name, errSum("it speaks of %d documents of %d", len(sources), len(keys)))
+	if len(found) != len(keys) {
+		return nil, fmt.Errorf("POST %s: %s: %w", path, c.name, errSum("it speaks of %d documents of %d", len(found), len(keys)))
 	}
-	return sources, nil
+	return found, nil
 }
 
-// foundSources returns the source of each document of an answer; nil for one that was not found. The answer is no plain JSON where
+// foundDocuments returns each document of an answer, an empty one for one that was not found. The answer is no plain JSON where
 // a source has comments or a byte order mark.
-func foundSources(answer []byte) (sources [][]byte, err error) {
+func foundDocuments(answer []byte) (all []bulk.Found, err error) {
 	s := scanner{b: answer}
 	err = s.object(func(key []byte) error {
 		if string(key) != "docs" {
@@ -61,22 +61,31 @@ func foundSources(answer []byte) (sources [][]byte, err error) {
 		}
 		return s.array(func() error {
 			var found bool
-			var source []byte
+			var x bulk.Found
 			err := s.object(func(key []byte) (err error) {
-				if string(key) == "_source" {
-					source, err = s.source()
+				switch string(key) {
+				case "_source":
+					x.Source, err = s.source()
 					return err
+				case "_routing":
+					s.space()
+					text, err := s.textOrNull()
+					if err != nil {
+						return err
+					}
+					x.Routing, _ = unquoted(text)
+					return nil
 				}
 				raw, err := s.raw()
 				found = found || string(key) == "found" && string(raw) == "true"
 				return err
 			})
 			if !found {
-				source = nil
+				x = bulk.Found{}
 			}
-			sources = append(sources, source)
+			all = append(all, x)
 			return err
 		})
 	})
-	return sources, err
+	return all, err
 }

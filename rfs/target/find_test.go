@@ -13,7 +13,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-func TestSources(t *testing.T) {
+func TestFind(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		answer string
@@ -22,6 +22,7 @@ func TestSources(t *testing.T) {
 	}{
 		"the bytes of the target, in the order of the keys": {200, `{"docs":[{"found":true,"_source":{"n":1.0, "n":1}},{"found":false},{"found":true}]}`, []string{`{"n":1.0, "n":1}`, "", ""}, nil},
 		"a byte order mark and comments":                    {200, `{"docs":[{"_id":"1","found":true,"_source":` + "\xEF\xBB\xBF" + `{"n":1}},{"_source":{"a":/* } */1} ,"found":true},{"found":false,"_source":{}}]}`, []string{"\xEF\xBB\xBF{\"n\":1}", "{\"a\":/* } */1} ", ""}, nil},
+		"a routing":                                         {200, `{"docs":[{"found":true,"_routing":"r\u0031","_source":{}},{"_routing":"r","found":false},{"found":true,"_source":{}}]}`, []string{"r1{}", "", "{}"}, nil},
 		"an answer that ends early":                         {200, `{"docs":[{"found":true,"_source":{"a":`, nil, fault.ErrUnavailable},
 		"an index that is gone is no document":              {200, `{"docs":[{"error":{"type":"index_not_found_exception"}},{"found":true,"_source":{}},{"found":false}]}`, []string{"", "{}", ""}, nil},
 		"an answer for fewer documents":                     {200, `{"docs":[{"found":true,"_source":{}}]}`, nil, fault.ErrUnavailable},
@@ -37,13 +38,13 @@ func TestSources(t *testing.T) {
 				w.WriteHeader(c.status)
 				_, _ = io.WriteString(w, c.answer)
 			})
-			got, err := client.Sources(t.Context(), []bulk.Key{{Index: "a", ID: "1", Routing: "r"}, {Index: "a", Type: "t", ID: "2"}, {Index: "b", ID: "3"}})
+			got, err := client.Find(t.Context(), []bulk.Key{{Index: "a", ID: "1", Routing: "r"}, {Index: "a", Type: "t", ID: "2"}, {Index: "b", ID: "3"}})
 			if !errors.Is(err, c.err) || (err != nil) != (c.err != nil) {
 				t.Fatal(err)
 			}
 			var texts []string
-			for _, b := range got {
-				texts = append(texts, string(b))
+			for _, x := range got {
+				texts = append(texts, x.Routing+string(x.Source))
 			}
 			if !slices.Equal(texts, c.want) {
 				t.Errorf("%q, want %q", texts, c.want)
@@ -68,8 +69,8 @@ func TestSourcesThatAreTooLongTogether(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"docs":[{"found":true,"_source":{"id":"`+asked.Docs[0].ID+`"}}]}`)
 	})
-	got, err := client.Sources(t.Context(), []bulk.Key{{Index: "a", ID: "1"}, {Index: "a", ID: "2"}, {Index: "a", ID: "3"}})
-	if err != nil || len(got) != 3 || string(got[0]) != `{"id":"1"}` || got[1] != nil || string(got[2]) != `{"id":"3"}` || most != 3 {
+	got, err := client.Find(t.Context(), []bulk.Key{{Index: "a", ID: "1"}, {Index: "a", ID: "2"}, {Index: "a", ID: "3"}})
+	if err != nil || len(got) != 3 || string(got[0].Source) != `{"id":"1"}` || got[1].Source != nil || string(got[2].Source) != `{"id":"3"}` || most != 3 {
 		t.Errorf("%q, %v", got, err)
 	}
 }

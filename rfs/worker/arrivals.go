@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -24,14 +23,13 @@ import (
 // TargetCounts reads what the indices of a target hold. *target.Client is one.
 type TargetCounts interface {
 	Refresh(ctx context.Context, index string) error
-	// Count returns the number of root documents, CountRouted that of those with a routing of their own.
+	// Count returns the number of root documents.
 	Count(ctx context.Context, index string) (int64, error)
-	CountRouted(ctx context.Context, index string) (int64, error)
 	// CountLucene returns the number of Lucene documents, nested ones included.
 	CountLucene(ctx context.Context, index string) (int64, error)
-	GetIndex(ctx context.Context, name string) ([]target.Index, error)
-	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
+	// Operations returns what the primary shards have executed.
 	Operations(ctx context.Context, index string) (target.Operations, error)
+	GetIndex(ctx context.Context, name string) ([]target.Index, error)
 }
 
 // arriving is what an index of the snapshot has sent.
@@ -40,8 +38,17 @@ type arriving struct {
 	entry Entry
 	sent  cms.Counts
 	open  bool
-	loose bool // its operations are not counted: rules send documents to indices of others
 }
+
+// arrivalGroup are the indices of the snapshot that have target indices in common, directly or by way of others, and all of these.
+type arrivalGroup struct {
+	targets []string
+	all     []*arriving
+	own     bool // this session created the targets, or found them empty
+}
+
+// text names the targets.
+func (g *arrivalGroup) text() string { return strings.Join(g.targets, ", ") }
 
 // arrivalsAtOnce is how many target indices are counted at the same time: each takes several requests, one after the other.
 const arrivalsAtOnce = 8
@@ -58,9 +65,8 @@ func (s *Session) checkArrivals(ctx context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(arrivalsAtOnce)
-	for _, key := range slices.Sorted(maps.Keys(groups)) {
-		group := groups[key]
-		if slices.ContainsFunc(group, func(a *arriving) bool { return a.open }) {
+	for _, group := range groups {
+		if slices.ContainsFunc(group.all, func(a *arriving) bool { return a.open }) {
 			continue
 		}
 		g.Go(func() error { return s.checkArrival(gctx, group) })
@@ -69,12 +75,12 @@ func (s *Session) checkArrivals(ctx context.Context) error {
 }
 
 // checkArrival compares the target indices of a group, whose work has ended, with what was sent to them.
-func (s *Session) checkArrival(ctx context.Context, group []*arriving) error {
+func (s *Session) checkArrival(ctx context.Context, group *arrivalGroup) error {
 	arrival, err := s.arrival(ctx, group)
 	if err != nil {
 		return err
 	}
-	for _, a := range group {
+	for _, a := range group.all {
 		if err := s.recordArrival(ctx, a, arrival); err != nil {
 			return err
 		}
@@ -82,13 +88,13 @@ func (s *Session) checkArrival(ctx context.Context, group []*arriving) error {
 	return nil
 }
 
-// arriving returns the indices that are on the target, grouped by their target indices.
-func (s *Session) arriving(ctx context.Context) (map[string][]*arriving, error) {
+// arriving returns the indices that are on the target, grouped by their target indices, those of rules included.
+func (s *Session) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 	entries, err := s.entries(ctx)
 	if err != nil {
 		return nil, err
 	}
-	byName, groups := map[string]*arriving{}, map[string][]*arriving{}
+	byName := map[string]*arriving{}
 	for _, e := range entries {
 		if e.State != cms.PhaseCompleted {
 			continue
@@ -97,9 +103,7 @@ func (s *Session) arriving(ctx context.Context) (map[string][]*arriving, error) 
 		if err != nil {
 			return nil, err
 		}
-		a := &arriving{name: e.Name, entry: entry}
-		key := strings.Join(entry.Naming.Targets(), " ")
-		byName[e.Name], groups[key] = a, append(groups[key], a)
+		byName[e.Name] = &arriving{name: e.Name, entry: entry}
 	}
 	for item, err := range s.Coordinator.Items(ctx) {
 		if err != nil {
@@ -121,24 +125,75 @@ func (s *Session) arriving(ctx context.Context) (map[string][]*arriving, error) 
 		n := again.Take(a.entry.Naming.Targets(), a.sent.Failed)
 		a.sent.Failed, a.sent.Indexed = a.sent.Failed-n, a.sent.Indexed+n
 	}
-	if s.Redirects != nil && slices.ContainsFunc(slices.Collect(maps.Keys(byName)), s.Redirects) {
-		for _, a := range byName {
-			a.loose = true
+	return s.group(byName), nil
+}
+
+// group joins indices of the snapshot that have target indices in common.
+func (s *Session) group(byName map[string]*arriving) (groups []*arrivalGroup) {
+	of, ours := map[string]*arrivalGroup{}, map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		a := byName[name]
+		targets := a.entry.Naming.Targets()
+		if s.Redirects != nil {
+			targets = append(targets, s.Redirects(name)...)
+		}
+		group := &arrivalGroup{all: []*arriving{a}}
+		groups = append(groups, group)
+		for _, t := range targets {
+			other := of[t]
+			if other == nil {
+				group.targets = append(group.targets, t)
+				of[t] = group
+				continue
+			}
+			if other == group {
+				continue
+			}
+			group.all, group.targets = append(other.all, group.all...), append(other.targets, group.targets...)
+			groups = slices.DeleteFunc(groups, func(g *arrivalGroup) bool { return g == other })
+			for _, t := range other.targets {
+				of[t] = group
+			}
+		}
+		for _, t := range append(slices.Clone(a.entry.Ours), a.entry.Empty...) {
+			ours[t] = true
 		}
 	}
-	return groups, nil
+	for _, g := range groups {
+		g.own = !slices.ContainsFunc(g.targets, func(t string) bool { return !ours[t] })
+		if g.own {
+			continue
+		}
+		g.targets = nil // what rules name may not be there
+		for _, a := range g.all {
+			g.targets = append(g.targets, a.entry.Naming.Targets()...)
+		}
+		slices.Sort(g.targets)
+		g.targets = slices.Compact(g.targets)
+	}
+	return groups
 }
 
 // arrival asks the target for the indices of a group.
-func (s *Session) arrival(ctx context.Context, group []*arriving) (progress.Arrival, error) {
-	is := progress.Arrival{Shared: len(group) > 1}
+func (s *Session) arrival(ctx context.Context, group *arrivalGroup) (progress.Arrival, error) {
+	is := progress.Arrival{Shared: len(group.all) > 1}
 	before := true // everything was found complete before
-	for _, a := range group {
-		is.Expected += a.sent.Indexed
+	for _, a := range group.all {
+		is.Expected += a.sent.Indexed - a.sent.Moved
 		before = before && a.entry.Arrival != nil && a.entry.Arrival.Problem == ""
 	}
-	entry := group[0].entry
-	err := s.checkTargets(ctx, entry, 0)
+	var err error
+	checked := map[string]bool{}
+	for _, a := range group.all {
+		key := strings.Join(a.entry.Naming.Targets(), " ")
+		if checked[key] {
+			continue
+		}
+		checked[key] = true
+		if err = s.checkTargets(ctx, a.entry, 0); err != nil {
+			break
+		}
+	}
 	switch {
 	case errors.Is(err, ErrTargetReplaced):
 		is.Gone, is.Problem = true, fmt.Sprintf("%s; %d documents were sent to it", fault.Text(err), is.Expected)
@@ -149,8 +204,8 @@ func (s *Session) arrival(ctx context.Context, group []*arriving) (progress.Arri
 	case err != nil:
 		return is, err
 	}
-	if before && group[0].entry.Arrival.Expected == is.Expected {
-		return *group[0].entry.Arrival, nil
+	if before && group.all[0].entry.Arrival.Expected == is.Expected {
+		return *group.all[0].entry.Arrival, nil
 	}
 	err = s.countArrival(ctx, group, &is)
 	var status *fault.StatusError
@@ -166,10 +221,8 @@ func (s *Session) arrival(ctx context.Context, group []*arriving) (progress.Arri
 }
 
 // countArrival refreshes the targets of a group and compares numbers where they are this session's own.
-func (s *Session) countArrival(ctx context.Context, group []*arriving, is *progress.Arrival) error {
-	entry := group[0].entry
-	targets := entry.Naming.Targets()
-	for _, name := range targets {
+func (s *Session) countArrival(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
+	for _, name := range group.targets {
 		if err := s.Counts.Refresh(ctx, name); err != nil {
 			return fmt.Errorf("refresh %s: %w", name, err)
 		}
@@ -179,60 +232,66 @@ func (s *Session) countArrival(ctx context.Context, group []*arriving, is *progr
 		}
 		is.Found += n
 	}
-	if err := s.countLucene(ctx, targets, is); err != nil {
+	if err := s.countLucene(ctx, group.targets, is); err != nil {
 		return err
 	}
 	if err := s.countOperations(ctx, group, is); err != nil {
 		return err
 	}
-	for _, a := range group {
-		for _, name := range targets {
-			if !slices.Contains(a.entry.Ours, name) && !slices.Contains(entry.Ours, name) {
-				is.Note = "not compared: the index was there before this session"
-				return nil
-			}
-		}
-		if s.Redirects != nil && s.Redirects(a.name) {
-			is.Note = "not compared: rules send documents to other indices"
-			return nil
-		}
-	}
-	if is.Found >= is.Expected {
-		if n := is.Foreign(); n > 0 {
-			is.Note = fmt.Sprintf("%d operations on it are not of this session: other clients wrote to it, or requests without an answer took effect late", n)
-		}
+	if !group.own {
+		is.Note = "not compared: " + group.text() + " was there before this session"
 		return nil
 	}
-	why, err := s.whyFewer(ctx, group)
-	if err != nil {
-		return err
-	}
-	if why != "" {
-		is.Note = fmt.Sprintf("%d documents fewer than were indexed: %s", is.Expected-is.Found, why)
-		return nil
-	}
-	is.Problem = fmt.Sprintf("the target has %d documents in %s, %d were indexed: %d are missing; find out what deleted them, then begin a new session (--session-name), which sends everything again",
-		is.Found, strings.Join(targets, ", "), is.Expected, is.Expected-is.Found)
+	compareArrival(group, is)
 	return nil
+}
+
+// compareArrival decides what the numbers of a group prove. Documents that were dropped, and those that share an id, were
+// counted as failed when the target answered for them. So fewer than were indexed are missing, unless the target has executed
+// deletions and operations that are not of this session.
+func compareArrival(group *arrivalGroup, is *progress.Arrival) {
+	targets := group.text()
+	fewer, deleted := max(is.Expected-is.Found, 0), int64(0)
+	if is.Accounted {
+		deleted = min(is.Foreign(), is.Deletes)
+	}
+	var kept int64
+	for _, a := range group.all {
+		kept += a.sent.Kept
+	}
+	switch {
+	case fewer > deleted:
+		is.Problem = fmt.Sprintf("the target has %d documents in %s, %d were indexed: %d are missing", is.Found, targets, is.Expected, fewer)
+		if deleted > 0 {
+			is.Problem += fmt.Sprintf(", of which other clients have deleted at most %d", deleted)
+		}
+	case is.Accounted && is.Operations < is.Written:
+		is.Problem = fmt.Sprintf("the target has lost writes of %s that it had acknowledged: its shards have executed %d operations, %d of this session were acknowledged", targets, is.Operations, is.Written)
+	case is.Accounted && kept > is.Foreign():
+		is.Problem = fmt.Sprintf("%d documents were not written to %s because it had their ids, but other clients have written at most %d there: the others share their ids with documents of the snapshot and are missing", kept, targets, is.Foreign())
+	case fewer > 0:
+		is.Note = fmt.Sprintf("%d documents fewer than were indexed: other clients have deleted documents meanwhile", fewer)
+	case is.Foreign() > 0:
+		is.Note = fmt.Sprintf("%d operations on it are not of this session: other clients wrote to it, or requests without an answer took effect late", is.Foreign())
+	}
+	if is.Problem != "" {
+		is.Problem += "; rfsd verify names the documents; find out what became of them, such as a target node that was lost or ids that several documents have, then begin a new session (--session-name) with --index-allowlist and --existing-documents overwrite, which sends everything again"
+	}
 }
 
 // countOperations adds how many operations the targets of a group have executed, and how many of them are this session's, where
 // both are known: it has created the targets, and the versions of documents are the target's own.
-func (s *Session) countOperations(ctx context.Context, group []*arriving, is *progress.Arrival) error {
-	targets := group[0].entry.Naming.Targets()
-	if s.Existing == bulk.Newer {
+func (s *Session) countOperations(ctx context.Context, group *arrivalGroup, is *progress.Arrival) error {
+	if s.Existing == bulk.Newer || !group.own {
 		return nil
 	}
 	var written int64
-	for _, a := range group {
-		if a.loose || !a.entry.own() && !group[0].entry.own() {
-			return nil
-		}
+	for _, a := range group.all {
 		written += a.sent.Written()
 	}
-	var sum int64
-	for _, name := range targets {
-		is, err := s.Counts.Operations(ctx, name)
+	var sum target.Operations
+	for _, name := range group.targets {
+		did, err := s.Counts.Operations(ctx, name)
 		if errors.Is(err, fault.ErrConfig) || errors.Is(err, fault.ErrRejected) {
 			s.Log.InfoContext(ctx, "the target does not state how many operations it has executed", "index", name, "reason", fault.Text(err))
 			return nil
@@ -240,9 +299,9 @@ func (s *Session) countOperations(ctx context.Context, group []*arriving, is *pr
 		if err != nil {
 			return fmt.Errorf("operations on %s: %w", name, err)
 		}
-		sum += is.Executed
+		sum.Executed, sum.Deletes = sum.Executed+did.Executed, sum.Deletes+did.Deletes
 	}
-	is.Operations, is.Written, is.Accounted = sum, written, true
+	is.Operations, is.Deletes, is.Written, is.Accounted = sum.Executed, sum.Deletes, written, true
 	return nil
 }
 
@@ -262,60 +321,6 @@ func (s *Session) countLucene(ctx context.Context, targets []string, is *progres
 	}
 	is.Lucene = sum
 	return nil
-}
-
-// whyFewer returns a known reason why a target holds fewer documents than it acknowledged, "" when there is none.
-func (s *Session) whyFewer(ctx context.Context, group []*arriving) (string, error) {
-	if len(group) > 1 {
-		return fmt.Sprintf("%d indices of the snapshot have this target; an id that two of them have arrives once", len(group)), nil
-	}
-	entry := group[0].entry
-	targets := entry.Naming.Targets()
-	final, err := s.Counts.FinalPipelines(ctx, targets)
-	if err != nil && !errors.Is(err, fault.ErrConfig) {
-		return "", err
-	}
-	for _, name := range targets {
-		if p := final[name]; p != "" {
-			return fmt.Sprintf("the final pipeline %s of %s may drop documents", p, name), nil
-		}
-		found, err := s.Counts.GetIndex(ctx, name)
-		if err != nil {
-			return "", err
-		}
-		for _, x := range found {
-			why, err := s.whyFewerIn(ctx, entry, x, name)
-			if why != "" || err != nil {
-				return why, err
-			}
-		}
-	}
-	return "", nil
-}
-
-// whyFewerIn is whyFewer for an index of the target that was found under a name.
-func (s *Session) whyFewerIn(ctx context.Context, entry Entry, x target.Index, name string) (string, error) {
-	if p := x.Settings["index.default_pipeline"]; p != "" && p != "_none" && s.Identity[PipelinesKey] == "true" {
-		return fmt.Sprintf("the default pipeline %s of %s may drop documents (--run-pipelines)", p, x.Name), nil
-	}
-	var live map[string]json.RawMessage
-	if len(x.Aliases) > 0 {
-		if err := json.Unmarshal(x.Aliases, &live); err != nil {
-			return "", fmt.Errorf("aliases of %s: %w: %w", x.Name, err, fault.ErrUnavailable)
-		}
-	}
-	if len(live) > 0 {
-		return fmt.Sprintf("%s was reachable by the alias %s while documents came; applications may have deleted some", x.Name, strings.Join(slices.Sorted(maps.Keys(live)), ", ")), nil
-	}
-	shards := x.Settings["index.number_of_shards"]
-	if shards == strconv.Itoa(entry.Shards) && !entry.Locator.Legacy {
-		return "", nil // documents of one id and several routings are as far from each other as in the source
-	}
-	routed, err := s.Counts.CountRouted(ctx, name)
-	if routed == 0 || err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d documents of %s have a routing, and its %s shards are not those of the source: one id under several routings may arrive once", routed, x.Name, shards), nil
 }
 
 // recordArrival stores what was found in the entry of an index, and reports a problem once.

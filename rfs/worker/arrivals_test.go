@@ -30,10 +30,10 @@ type countable struct {
 	set     map[string]string
 	final   map[string]string
 	denied  error
-	lucene  int64 // Lucene documents of each index
-	hidden  error // why these are not stated
-	did     target.Operations
-	untold  error // why the operations are not stated
+	lucene  int64             // Lucene documents of each index
+	hidden  error             // why these are not stated
+	did     target.Operations // on index a
+	untold  error             // why the operations are not stated
 
 	mu        sync.Mutex
 	refreshed map[string]bool
@@ -72,7 +72,10 @@ func (h *countable) CountLucene(_ context.Context, name string) (int64, error) {
 	return h.lucene, h.hidden
 }
 func (h *countable) CountRouted(context.Context, string) (int64, error) { return h.routed, nil }
-func (h *countable) Operations(context.Context, string) (target.Operations, error) {
+func (h *countable) Operations(_ context.Context, name string) (target.Operations, error) {
+	if name != "a" {
+		return target.Operations{Executed: 5}, h.untold
+	}
 	return h.did, h.untold
 }
 func (h *countable) GetIndex(_ context.Context, name string) ([]target.Index, error) {
@@ -80,6 +83,16 @@ func (h *countable) GetIndex(_ context.Context, name string) ([]target.Index, er
 }
 func (h *countable) FinalPipelines(context.Context, []string) (map[string]string, error) {
 	return h.final, nil
+}
+
+// redirects are rules that send documents of an index to another.
+func redirects(from, to string) func(string) []string {
+	return func(name string) []string {
+		if name == from {
+			return []string{to}
+		}
+		return nil
+	}
 }
 
 // haveIndex records an index of the snapshot that was created on the target.
@@ -107,6 +120,8 @@ func TestArrivals(t *testing.T) {
 		roots   string // as the summary shows them; "": 5
 		lucene  string // likewise; "": 9
 		foreign int64
+		// problems are how many indices have it; 0: one
+		problems int
 	}{
 		{name: "all are there"},
 		{name: "Lucene documents are not stated", lucene: "-", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
@@ -125,10 +140,6 @@ func TestArrivals(t *testing.T) {
 		{name: "operations on an index that was there before", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, sent map[string]cms.Counts) {
 			h.did.Executed, sent["a"], all["a"].Ours = 7, cms.Counts{Live: 5, Indexed: 5}, nil
 		}},
-		{name: "operations by documents that rules moved", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
-			h.did.Executed, sent["a"] = 7, cms.Counts{Live: 5, Indexed: 5}
-			s.Redirects = func(name string) bool { return name == "b" }
-		}},
 		{name: "operations with versions of the source", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
 			h.did.Executed, sent["a"], s.Existing = 7, cms.Counts{Live: 5, Indexed: 5}, bulk.Newer
 		}},
@@ -137,46 +148,60 @@ func TestArrivals(t *testing.T) {
 		{name: "an index of another UUID that was there before", roots: "-", lucene: "-", problem: "has the UUID other", gone: true, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
 			h.uuids["a"], all["a"].Ours = "other", nil
 		}},
-		{name: "an index that goes a moment later", roots: "-", lucene: "-", problem: "5 documents were sent", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+		{name: "an index that goes a moment later", problems: 2, roots: "-", lucene: "-", problem: "5 documents were sent", gone: true, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.denied = &fault.StatusError{Status: 404}
 		}},
 		{name: "fewer", roots: "3", problem: "has 3 documents in a, 5 were indexed: 2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) { h.docs["a"] = 3 }},
 		{name: "fewer, in one that was there before", roots: "3", note: "was there before", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
 			h.docs["a"], all["a"].Ours = 3, nil
 		}},
-		{name: "fewer of several sources", roots: "8", note: "2 indices of the snapshot", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
-			all["b"].Naming.Index = "a"
+		{name: "fewer in one that was there before and empty", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], all["a"].Ours, all["a"].Empty = 3, nil, []string{"a"}
+		}},
+		{name: "fewer of several sources", roots: "8", problem: "8 documents in a, 10 were indexed: 2 are missing", problems: 2, change: func(h *countable, _ *Session, all map[string]*Entry, _ map[string]cms.Counts) {
+			all["b"].Naming.Index, all["b"].Ours = "a", nil
 			h.docs["a"] = 8
 		}},
-		{name: "fewer with an alias that is live", roots: "3", note: "reachable by the alias all", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.docs["a"], h.aliases = 3, `{"all":{}}`
+		{name: "an alias, a routing and a pipeline excuse nothing", roots: "3", problem: "2 are missing", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.docs["a"], h.aliases, s.Identity = 3, `{"all":{}}`, map[string]string{PipelinesKey: "true"}
+			h.set["index.number_of_shards"], h.set["index.default_pipeline"], h.set["index.final_pipeline"] = "1", "p", "p"
+			h.did.Executed = 5
 		}},
-		{name: "fewer with a final pipeline", roots: "3", note: "final pipeline p", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.docs["a"], h.final = 3, map[string]string{"a": "p"}
+		{name: "deletions of other clients", roots: "3", note: "2 documents fewer than were indexed: other clients have deleted", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.did = 3, target.Operations{Executed: 7, Deletes: 2}
 		}},
-		{name: "fewer with pipelines", roots: "3", note: "default pipeline p", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.docs["a"], h.set["index.default_pipeline"], s.Identity = 3, "p", map[string]string{PipelinesKey: "true"}
+		{name: "fewer deletions than documents are missing", roots: "2", problem: "3 are missing, of which other clients have deleted at most 2", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.did = 2, target.Operations{Executed: 7, Deletes: 2}
 		}},
-		{name: "fewer with a pipeline that does not run", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.docs["a"], h.set["index.default_pipeline"] = 3, "p"
+		{name: "deletions whose sequence numbers were lost", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.did = 3, target.Operations{Executed: 5, Deletes: 2}
 		}},
-		{name: "fewer with pipelines, and none", roots: "3", problem: "2 are missing", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.docs["a"], h.set["index.default_pipeline"], s.Identity = 3, "_none", map[string]string{PipelinesKey: "true"}
+		{name: "operations of others that are no deletions", roots: "3", problem: "2 are missing", foreign: 2, change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.did = 3, target.Operations{Executed: 7}
 		}},
-		{name: "fewer with routings and other shards", roots: "3", note: "one id under several routings", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.docs["a"], h.routed, h.set["index.number_of_shards"] = 3, 4, "1"
+		{name: "lost writes behind those of others", problem: "has lost writes of a", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"] = 6, cms.Counts{Live: 5, Indexed: 5, Rewrites: 2}
 		}},
-		{name: "fewer with routings and the same shards", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.docs["a"], h.routed = 3, 4
+		{name: "documents that a pipeline of the user moved", roots: "3", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.docs["a"], h.did.Executed, sent["a"] = 3, 3, cms.Counts{Live: 5, Indexed: 5, Moved: 2}
 		}},
-		{name: "fewer of other shards without routings", roots: "3", problem: "2 are missing", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.docs["a"], h.set["index.number_of_shards"] = 3, "1"
+		{name: "documents kept that others wrote", roots: "5", note: "2 operations on it", foreign: 2, change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.did.Executed, sent["a"], s.Existing = 5, cms.Counts{Live: 5, Indexed: 3, Kept: 2}, bulk.Keep
+		}},
+		{name: "documents kept that nobody else wrote", roots: "3", problem: "2 documents were not written to a", change: func(h *countable, s *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
+			h.docs["a"], h.did.Executed, sent["a"], s.Existing = 3, 3, cms.Counts{Live: 5, Indexed: 3, Kept: 2}, bulk.Keep
 		}},
 		{name: "ids that a data stream had before", roots: "3", change: func(h *countable, _ *Session, _ map[string]*Entry, sent map[string]cms.Counts) {
-			h.docs["a"], sent["a"] = 3, cms.Counts{Live: 5, Indexed: 3, Kept: 2}
+			h.docs["a"], h.untold, sent["a"] = 3, fault.ErrConfig, cms.Counts{Live: 5, Indexed: 3, Kept: 2}
 		}},
-		{name: "rules that move documents", roots: "0", note: "rules send", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
-			h.docs["a"], s.Redirects = 0, func(string) bool { return true }
+		{name: "rules that move documents", roots: "10", lucene: "18", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.docs["b"], s.Redirects = 1, 9, redirects("a", "b")
+		}},
+		{name: "rules that move documents, of which one is missing", roots: "9", lucene: "18", problem: "9 documents in a, b, 10 were indexed: 1 are missing", problems: 2, change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], h.docs["b"], s.Redirects = 1, 8, redirects("b", "a")
+		}},
+		{name: "rules that move documents to an index that is not of this session", roots: "1", note: "a was there before", change: func(h *countable, s *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
+			h.docs["a"], s.Redirects = 1, redirects("a", "c")
 		}},
 		{name: "no permission to count", roots: "-", lucene: "-", note: "not counted", change: func(h *countable, _ *Session, _ map[string]*Entry, _ map[string]cms.Counts) {
 			h.denied = fault.ErrConfig
@@ -186,6 +211,7 @@ func TestArrivals(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()
 				h := &countable{
+					did:   target.Operations{Executed: 5},
 					uuids: map[string]string{"a": "uuid of a", "b": "uuid of b"}, docs: map[string]int64{"a": 5, "b": 5},
 					set: map[string]string{"index.number_of_shards": "2"}, refreshed: map[string]bool{}, lucene: 9,
 				}
@@ -252,7 +278,7 @@ func TestArrivals(t *testing.T) {
 				if p := sum.Problems[0]; p.Index != "a" || p.Shard != -1 || !strings.Contains(p.Reason, c.problem) || !x.AliasesWait {
 					t.Errorf("%+v, aliases wait: %v", p, x.AliasesWait)
 				}
-				if len(sum.Events) != len(sum.Problems) || sum.Events[0].Subject != "index a" || sum.Events[0].Detail != sum.Problems[0].Reason {
+				if len(sum.Problems) != max(1, c.problems) || len(sum.Events) != len(sum.Problems) || sum.Events[0].Subject != "index a" || sum.Events[0].Detail != sum.Problems[0].Reason {
 					t.Errorf("events %+v", sum.Events)
 				}
 			})

@@ -46,6 +46,9 @@ type Entry struct {
 	HeldChosen bool `json:"held_chosen,omitempty"`
 	// Ours are the target indices that this session created; all others were there before.
 	Ours []string `json:"ours,omitempty"`
+	// Empty are target indices that were there before, but had neither documents nor operations when this session planned the
+	// index for the first time.
+	Empty []string `json:"empty,omitempty"`
 	// Differs is what the target made of the created indices that was not asked, as its templates do.
 	Differs []string `json:"differs,omitempty"`
 	// Arrival is what the target held when all documents were sent; absent before.
@@ -61,9 +64,11 @@ type Entry struct {
 // needsValues reports whether more than the stored source of a document is read.
 func (e Entry) needsValues(b *builder) bool { return b != nil || e.Naming.Join != nil }
 
-// own reports whether this session created all target indices.
+// own reports whether this session created all target indices, or found them empty.
 func (e Entry) own() bool {
-	return !slices.ContainsFunc(e.Naming.Targets(), func(name string) bool { return !slices.Contains(e.Ours, name) })
+	return !slices.ContainsFunc(e.Naming.Targets(), func(name string) bool {
+		return !slices.Contains(e.Ours, name) && !slices.Contains(e.Empty, name)
+	})
 }
 
 func (e Entry) encode() (json.RawMessage, error) {

@@ -53,21 +53,28 @@ func (s *Session) checkHeld(ctx context.Context, plan *Plan) error {
 		}
 		break
 	}
-	held := map[string]int64{}
+	held, counted, empty := map[string]int64{}, map[string]bool{}, map[string]bool{}
 	for _, x := range plan.Indices {
 		if planned[x.Name] || x.Entry.Create {
 			continue
 		}
 		for _, name := range x.Entry.Naming.Targets() {
-			if _, counted := held[name]; counted {
+			if counted[name] {
 				continue
 			}
-			n, err := s.countHeld(ctx, name)
-			if err != nil {
+			counted[name] = true
+			n, there, err := s.countHeld(ctx, name)
+			switch {
+			case err != nil:
 				return err
-			}
-			if n > 0 {
+			case n > 0:
 				held[name] = n
+			case there:
+				did, err := s.Counts.Operations(ctx, name)
+				if errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil {
+					return fmt.Errorf("operations on %s: %w", name, err)
+				}
+				empty[name] = err == nil && did.Executed == 0
 			}
 		}
 	}
@@ -80,14 +87,14 @@ func (s *Session) checkHeld(ctx context.Context, plan *Plan) error {
 	if s.Existing == bulk.Newer && len(held) > 0 {
 		s.Log.WarnContext(ctx, "version numbers are compared, not times: an index that was loaded without the numbers of the source counts its own, and so does a document that was deleted and made again")
 	}
-	s.held = held
+	s.held, s.empty = held, empty
 	return nil
 }
 
 // countHeld returns the number of documents that the target has under a name; 0 when it has no such index or does not let
-// them be counted.
-func (s *Session) countHeld(ctx context.Context, name string) (int64, error) {
-	n, err := s.Counts.Count(ctx, name)
+// them be counted, for which there is false.
+func (s *Session) countHeld(ctx context.Context, name string) (n int64, there bool, err error) {
+	n, err = s.Counts.Count(ctx, name)
 	if err == nil && n == 0 { // searches may not see what is there
 		if err = s.Counts.Refresh(ctx, name); err == nil {
 			n, err = s.Counts.Count(ctx, name)
@@ -96,14 +103,14 @@ func (s *Session) countHeld(ctx context.Context, name string) (int64, error) {
 	var status *fault.StatusError
 	switch {
 	case err == nil:
-		return n, nil
+		return n, true, nil
 	case errors.Is(err, fs.ErrNotExist), errors.As(err, &status) && status.Status == http.StatusNotFound:
-		return 0, nil
+		return 0, false, nil
 	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
-		return 0, fmt.Errorf("count documents of %s: %w", name, err)
+		return 0, false, fmt.Errorf("count documents of %s: %w", name, err)
 	}
 	s.Log.WarnContext(ctx, "the target does not let see whether an index has documents", "index", name, "reason", fault.Text(err))
-	return 0, nil
+	return 0, false, nil
 }
 
 // mostHeld bounds the indices that a message names.
@@ -126,6 +133,9 @@ func heldError(held map[string]int64) error {
 // noteHeld adds to a new entry what its target indices had.
 func (s *Session) noteHeld(e *Entry) {
 	for _, name := range e.Naming.Targets() {
+		if s.empty[name] {
+			e.Empty = append(e.Empty, name)
+		}
 		if n := s.held[name]; n > 0 {
 			if e.Held == nil {
 				e.Held = map[string]int64{}

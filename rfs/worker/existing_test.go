@@ -210,12 +210,12 @@ func (k *keeper) Send(_ context.Context, body []byte, _ int) (bulk.Result, error
 	return r, nil
 }
 
-func (k *keeper) Sources(_ context.Context, keys []bulk.Key) (out [][]byte, err error) {
+func (k *keeper) Find(_ context.Context, keys []bulk.Key) (out []bulk.Found, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.finds += len(keys)
 	for _, key := range keys {
-		out = append(out, k.docs[key.ID])
+		out = append(out, bulk.Found{Source: k.docs[key.ID]})
 	}
 	return out, nil
 }

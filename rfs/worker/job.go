@@ -53,7 +53,7 @@ func (j *job) open(ctx, work context.Context) error {
 	}
 	opts := j.runner.Bulk
 	mayStart := func() error { return j.lease.MayStart(work) }
-	opts.From, opts.MayStart = j.begin, mayStart
+	opts.From, opts.MayStart, opts.First = j.begin, mayStart, !j.lease.Follows()
 	var err error
 	if j.source, err = j.from.Open(ctx, j.runner, j.id, &opts); err != nil {
 		return err

@@ -59,8 +59,8 @@ type Session struct {
 	Targets  Targets      // nil when there is no cluster
 	Counts   TargetCounts // nil when there is no cluster
 	Exported Exported     // nil when documents do not go to files
-	// Redirects reports whether rules send documents of an index of the snapshot to other target indices; nil: none.
-	Redirects func(index string) bool
+	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
+	Redirects func(index string) []string
 	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a
 	// policy rolls over; nil when there is no cluster.
 	Streams func(ctx context.Context, name string) (uuid string, err error)
@@ -90,7 +90,8 @@ type Session struct {
 	mu      sync.Mutex
 	planned *Plan
 	// held are the documents that target indices had before this session; nil before they were counted.
-	held map[string]int64
+	held  map[string]int64
+	empty map[string]bool // likewise: those that were there without documents and operations
 	// previewed belongs to the main flow: phases are worked on one after the other.
 	previewed bool
 	known     known

@@ -140,7 +140,7 @@ func (s shardSource) Open(ctx context.Context, r *Runner, id cms.ItemID, opts *b
 		read.Helpers = r.Helpers
 		x.reader = o.commit.Reader(read)
 	}
-	opts.Own = s.entry.own()
+	opts.Own, opts.Targets = s.entry.own(), s.entry.Naming.Targets()
 	opts.Index, opts.Shard, opts.EmitType = s.entry.Naming.Index, id.Shard, s.entry.Naming.Emit
 	return x, nil
 }

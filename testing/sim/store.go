@@ -36,6 +36,7 @@ type server struct {
 	stale     map[string]bool // changed since the last refresh
 	refreshed time.Time
 
+	forgot  bool           // forget was called
 	journal []journalEntry // changes of the last seconds, for a failover that loses them
 	applied map[string]int // by result and transition
 }
@@ -208,6 +209,7 @@ func (s *server) away() time.Duration {
 func (s *server) forget(d time.Duration) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forgot = true
 	return s.loseSuffix(d)
 }
 

@@ -78,6 +78,10 @@ var table = []Class{
 		Remedy: `remove the drop processor from the pipeline, or PUT INDEX/_settings {"index.final_pipeline":"_none"}; redrive without --run-pipelines`,
 	},
 	{
+		Name: "id_collision", Cause: "several documents have this id; at the source they are on several shards, or in several indices, but on one shard of the target, which holds one of them", types: []string{string(doc.Collision)},
+		Remedy: `a redrive repairs nothing; migrate the index in a new session with as many shards as at the source (--shards), or give the documents ids of their own`,
+	},
+	{
 		Name: "index_block", Cause: "the index is read-only, or the disks of the target are full (flood stage); such an index is paused",
 		types:  []string{"cluster_block_exception"},
 		Remedy: `free disk space, then PUT INDEX/_settings {"index.blocks.read_only_allow_delete":null,"index.blocks.read_only":null,"index.blocks.write":null}`,
