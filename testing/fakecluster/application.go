@@ -1,0 +1,73 @@
+package fakecluster
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+)
+
+// Key names a document.
+type Key struct{ Index, ID, Routing string }
+
+// Documents returns the sources of all documents.
+func (c *Cluster) Documents() map[Key]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := map[Key]string{}
+	for name, x := range c.indices {
+		for _, s := range x.shards {
+			for _, d := range s.docs {
+				all[Key{name, d.id, d.routing}] = string(d.source)
+			}
+		}
+	}
+	return all
+}
+
+// Indices returns the names of all indices, sorted.
+func (c *Cluster) Indices() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.indices))
+}
+
+// Put writes a document as an application does; the index exists.
+func (c *Cluster) Put(k Key, source string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.indices[k.Index].put(k.ID, k.Routing, []byte(source))
+}
+
+// Delete deletes a document as an application does; the index exists.
+func (c *Cluster) Delete(k Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.indices[k.Index].remove(k.ID, k.Routing)
+}
+
+// Lose forgets documents without an operation: a node restarted that had not kept what it acknowledged.
+func (c *Cluster) Lose(all ...Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range all {
+		s := c.indices[k.Index].shardOf(k.ID, k.Routing)
+		if d := s.docs[k.ID]; d != nil && d.seq == s.max {
+			s.max--
+		}
+		delete(s.docs, k.ID)
+	}
+}
+
+// Do sends a request as an operator does and returns the status of its answer.
+func (c *Cluster) Do(method, path, body string) int {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(method, path, nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.serve(r, []byte(body))
+	w.WriteHeader(a.status)
+	return w.Code
+}
+
+var _ http.Handler = (*Cluster)(nil)

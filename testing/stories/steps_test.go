@@ -1,0 +1,299 @@
+package stories
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rfsd/rfsd/testing/fakecluster"
+)
+
+// step is one command, or one act of an application or operator. It changes the model and checks what came of it.
+type step func(w *world)
+
+// codes are exit codes that a command may give.
+func codes(all ...int) []int { return all }
+
+// failedCode is the exit code of a session without other trouble.
+func failedCode(s *session) int {
+	if len(s.failed) > 0 {
+		return 6
+	}
+	return 0
+}
+
+// load is a command that fills the target, a migration or an import, and may be killed.
+func load(name, verb string, k kill, more ...string) step {
+	return func(w *world) {
+		w.t.Helper()
+		m, s := &w.model, w.model.session(name)
+		if i := slices.Index(more, "--existing-documents"); i >= 0 && !s.begun {
+			s.existing = more[i+1]
+		} else if i < 0 && s.existing != "" {
+			more = append(slices.Clone(more), "--existing-documents", s.existing)
+		}
+		args := append([]string{"--from", filepath.Join(w.dir, "export"), "--create-indices"}, more...)
+		if verb == "migrate" {
+			args = append(w.source(), append(more, "--initial-lease-duration", "2s")...)
+		}
+		s.tried = true
+		switch {
+		case s.undone, m.asks(s):
+			s.asked = true
+			w.command(kill{}, name, codes(1), "rfsd", verb, args...)
+		case s.done:
+			want := failedCode(s)
+			if m.gone(s) {
+				want = 7
+			}
+			w.command(k, name, codes(want), "rfsd", verb, args...)
+		default:
+			s.begun, s.loading, m.open, m.running = true, true, true, name
+			after := m.loaded(name)
+			if w.command(k, name, codes(failedCode(after.session(name))), "rfsd", verb, args...) {
+				return
+			}
+			*m = after
+		}
+	}
+}
+
+func migrate(name string, more ...string) step { return load(name, "migrate", kill{}, more...) }
+
+func importing(name string, more ...string) step { return load(name, "import", kill{}, more...) }
+
+// export writes the snapshot to files.
+func export(w *world) {
+	w.t.Helper()
+	r := w.run(kill{}, "rfsd", append(append([]string{"migrate"}, w.source()...), "--export-dir", filepath.Join(w.dir, "export"))...)
+	w.tell("rfsd migrate --export-dir: exit %d", r.code)
+	if r.code != 0 {
+		w.t.Errorf("export: exit %d:\n%s", r.code, r.output)
+	}
+}
+
+// verify compares the target with the snapshot.
+func verify(name string, more ...string) step {
+	return func(w *world) {
+		w.t.Helper()
+		s := w.model.session(name)
+		want := w.model.compared(s, slices.Contains(more, "--strict"))
+		if w.model.open || s.undone || w.model.indices["catalogue"] == nil || w.model.indices["orders"] == nil || w.model.indices["weblogs"] == nil {
+			want = codes(0, 6, 7, 8)
+		}
+		w.command(kill{}, name, want, "rfsd", "verify", append(w.source(), more...)...)
+	}
+}
+
+// redrive sends failed documents again.
+func redrive(name string) step {
+	return func(w *world) {
+		w.t.Helper()
+		m, s := &w.model, w.model.session(name)
+		if !s.done || s.undone {
+			return
+		}
+		m.redrive(s)
+		w.command(kill{}, name, codes(failedCode(s)), "rfsd", "redrive")
+	}
+}
+
+// undo removes what a session created.
+func undo(name string) step {
+	return func(w *world) {
+		w.t.Helper()
+		m, s := &w.model, w.model.session(name)
+		switch {
+		case !s.tried:
+			w.command(kill{}, name, codes(1), "rfsctl", "undo", "--yes")
+			return
+		case !s.done:
+			return // what is removed of a killed session depends on how far it got
+		}
+		want := 0
+		if m.undo(s) {
+			want = 7
+		}
+		w.command(kill{}, name, codes(want), "rfsctl", "undo", "--yes")
+	}
+}
+
+// status shows a session.
+func status(name string) step {
+	return func(w *world) {
+		w.t.Helper()
+		s := w.model.session(name)
+		want := codes(failedCode(s))
+		switch {
+		case s.undone:
+			want = codes(0, 4, 6)
+		case !s.tried:
+			want = codes(1)
+		case !s.done:
+			want = codes(0, 1, 4, 6) // it may have been killed at its end, too
+		case w.model.gone(s):
+			want = codes(failedCode(s), 7)
+		}
+		w.command(kill{}, name, want, "rfsctl", "status", "--exit-status")
+	}
+}
+
+// list runs commands that change nothing.
+func list(name string) step {
+	return func(w *world) {
+		w.t.Helper()
+		s := w.model.session(name)
+		if !s.begun {
+			return
+		}
+		seen, failed := codes(0), codes(failedCode(s))
+		if w.model.open { // killed before it had a state, or with some documents failed
+			seen, failed = codes(0, 1), codes(0, 1, 6)
+		}
+		w.command(kill{}, name, seen, "rfsctl", "created")
+		w.command(kill{}, name, failed, "rfsctl", "failures")
+		w.command(kill{}, name, codes(0, 1, 4), "rfsctl", "undo") // without --yes
+	}
+}
+
+// unsendable puts before each failed document of a session another line of it, as an earlier run with other limits leaves it: without
+// a source, so that it cannot be sent.
+func unsendable(name string) step {
+	return func(w *world) {
+		w.t.Helper()
+		files, err := filepath.Glob(filepath.Join(w.dir, "rfsd-failed", name, "*"))
+		if err != nil || len(files) == 0 {
+			w.t.Fatalf("no failed documents: %v", err)
+		}
+		for _, file := range files {
+			was, err := os.ReadFile(file)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			var out bytes.Buffer
+			for line := range bytes.Lines(was) {
+				var failed map[string]any
+				if err := json.Unmarshal(line, &failed); err != nil {
+					w.t.Fatalf("%s: %v", file, err)
+				}
+				delete(failed, "source")
+				failed["status"], failed["reason"], failed["detail"] = 0, "too_large", "longer than the limit of the time"
+				b, err := json.Marshal(failed)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				out.Write(append(b, '\n'))
+				out.Write(line)
+			}
+			if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+				w.t.Fatal(err)
+			}
+			w.tell("%d bytes of failed documents are listed before, without source, in %s", out.Len()-len(was), filepath.Base(file))
+		}
+	}
+}
+
+// lossy is a migration while whose documents are counted the target loses some: it had acknowledged them and did not keep them.
+func lossy(name string, lost ...string) step {
+	return func(w *world) {
+		w.t.Helper()
+		var all []fakecluster.Key
+		for k := range w.model.snapshot {
+			if slices.Contains(lost, k.Index) && len(all) < 20 {
+				all = append(all, k)
+			}
+		}
+		lose := func() { w.cluster.Lose(all...) }
+		w.loss.Store(&lose)
+		w.tell("%d documents are going to be lost", len(all))
+		m := &w.model
+		*m = m.loaded(name)
+		w.command(kill{}, name, codes(7), "rfsd", "migrate", w.source()...)
+		m.session(name).tried = true
+		for _, k := range all {
+			delete(m.docs, k)
+		}
+	}
+}
+
+// write is an application that writes a document of its own, or over one of the snapshot.
+func write(k fakecluster.Key) step {
+	return func(w *world) {
+		if w.model.indices[k.Index] == nil || w.model.open {
+			return
+		}
+		source := fmt.Sprintf(`{"by":"an application","step":%d}`, len(w.tale))
+		w.tell("an application writes %s/%s", k.Index, k.ID)
+		w.cluster.Put(k, source)
+		w.model.put(k, source, nil)
+	}
+}
+
+// remove is an application that deletes a document.
+func remove(k fakecluster.Key) step {
+	return func(w *world) {
+		if _, there := w.model.docs[k]; !there || w.model.open {
+			return
+		}
+		w.tell("an application deletes %s/%s", k.Index, k.ID)
+		w.cluster.Delete(k)
+		w.model.remove(k)
+	}
+}
+
+// operator sends a request that must be answered with 200.
+func (w *world) operator(method, path, body string) {
+	w.t.Helper()
+	w.tell("an operator: %s %s %s", method, path, body)
+	if code := w.cluster.Do(method, path, body); code != http.StatusOK {
+		w.t.Fatalf("%s %s: %d", method, path, code)
+	}
+}
+
+// strict creates an index that takes no document until loosen.
+func strict(name string) step {
+	return func(w *world) {
+		if w.model.indices[name] != nil || w.model.open {
+			return
+		}
+		w.operator(http.MethodPut, "/"+name, `{"mappings":{"dynamic":"strict"}}`)
+		w.model.indices[name] = &index{strict: true}
+	}
+}
+
+func loosen(name string) step {
+	return func(w *world) {
+		if x := w.model.indices[name]; x == nil || !x.strict {
+			return
+		}
+		w.operator(http.MethodPut, "/"+name+"/_mapping", `{"dynamic":true}`)
+		w.model.indices[name].strict = false
+	}
+}
+
+// dropping creates an index whose final pipeline drops documents that have a field.
+func dropping(name, field string) step {
+	return func(w *world) {
+		if w.model.indices[name] != nil || w.model.open {
+			return
+		}
+		w.operator(http.MethodPut, "/_ingest/pipeline/drops", `{"processors":[{"drop":{"if":"ctx.containsKey('`+field+`')"}}]}`)
+		w.operator(http.MethodPut, "/"+name, `{"settings":{"index.final_pipeline":"drops"}}`)
+		w.model.indices[name] = &index{drops: field}
+	}
+}
+
+// repaired takes the pipeline away.
+func repaired(name string) step {
+	return func(w *world) {
+		if x := w.model.indices[name]; x == nil || x.drops == "" {
+			return
+		}
+		w.operator(http.MethodPut, "/"+name+"/_settings", `{"index.final_pipeline":"_none"}`)
+		w.model.indices[name].drops = ""
+	}
+}

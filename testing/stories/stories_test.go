@@ -1,0 +1,139 @@
+package stories
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rfsd/rfsd/testing/fakecluster"
+)
+
+func app(index string) fakecluster.Key { return fakecluster.Key{Index: index, ID: "app-1"} }
+
+// TestStory runs the sequences that faults were found by. After each step the target must hold what the model knows.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	tell(t, []story{
+		{"a migration, twice, verify, undo, undo again", []step{
+			migrate("a"), status("a"), list("a"), verify("a"), verify("a", "--strict"), migrate("a"), verify("a"), redrive("a"), undo("a"), undo("a"), migrate("a"),
+		}},
+		{"an application writes, the same command again, undo keeps the documents", []step{
+			migrate("a"), write(app("orders")), verify("a"), migrate("a"), migrate("a"), verify("a"), undo("a"), undo("a"),
+		}},
+		{"failed documents are delivered, and every command is content", []step{
+			strict("catalogue"), migrate("a"), status("a"), verify("a"), redrive("a"), redrive("a"), migrate("a"), verify("a"), status("a"),
+			loosen("catalogue"), redrive("a"), redrive("a"), status("a"), migrate("a"), verify("a"), undo("a"),
+		}},
+		{"a pipeline drops documents", []step{
+			dropping("weblogs", "level"), migrate("a"), status("a"), verify("a"), repaired("weblogs"), redrive("a"), migrate("a"), status("a"), verify("a"),
+		}},
+		{"an import into an empty cluster, twice, undo", []step{export, importing("b"), importing("b"), list("b"), undo("b"), importing("b")}},
+		{"a document failed twice, once without its source", []step{
+			strict("catalogue"), migrate("a"), unsendable("a"), redrive("a"), loosen("catalogue"), redrive("a"), redrive("a"), migrate("a"), verify("a"),
+		}},
+		{"the target loses documents of two indices", []step{lossy("a", "catalogue", "weblogs"), verify("a")}},
+		{"a second session asks, and overwrites when it is told to", []step{
+			migrate("a"), migrate("b"), write(app("orders")), migrate("b", "--existing-documents", "overwrite"), undo("a"), undo("b"),
+		}},
+	})
+}
+
+// story is a sequence of steps.
+type story struct {
+	name  string
+	steps []step
+}
+
+func tell(t *testing.T, all []story) {
+	t.Helper()
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, s := range c.steps {
+				if w.step(s); t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+// phases runs some phases of a migration, not the last.
+func phases(name, list string) step {
+	return func(w *world) {
+		w.t.Helper()
+		m, s := &w.model, w.model.session(name)
+		w.command(kill{}, name, codes(0), "rfsd", "migrate", append(w.source(), "--phases", list)...)
+		s.tried = true
+		m.create(s)
+	}
+}
+
+var (
+	seed  = flag.Uint64("story", 0, "the seed of the only random story to run")
+	count = flag.Int("stories", 20, "how many random stories to run")
+)
+
+// TestStory_AtRandom draws sequences of commands, kills and writes: -stories of them, each with a seed of its own. -story=SEED
+// replays one, but for the order in which concurrent requests of a process come.
+func TestStory_AtRandom(t *testing.T) {
+	t.Parallel()
+	seeds := []uint64{*seed}
+	if *seed == 0 {
+		seeds = seeds[:0]
+		for range *count {
+			seeds = append(seeds, rand.Uint64())
+		}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			t.Logf("go test ./testing/stories -run AtRandom -story=%d", seed)
+			w, dice := newWorld(t), rand.New(rand.NewPCG(seed, 0))
+			for range 6 + dice.IntN(8) {
+				if w.step(draw(dice, w)); t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+// draw returns a step that can follow.
+func draw(dice *rand.Rand, w *world) step {
+	m := &w.model
+	name := []string{"a", "a", "b"}[dice.IntN(3)]
+	s := m.session(name)
+	var more []string
+	if s.asked || name == "b" && !s.begun && dice.IntN(3) > 0 {
+		more = []string{"--existing-documents", []string{"overwrite", "keep"}[dice.IntN(2)]}
+	}
+	at := names[dice.IntN(len(names))]
+	if m.open { // the session whose process was killed goes on, and is perhaps killed again
+		name = m.running
+		s = m.session(name)
+		more = nil
+	}
+	run := load(name, "migrate", kill{}, more...)
+	deadly := load(name, "migrate", kill{1 + dice.IntN(70), dice.IntN(2) == 0}, more...)
+	if m.open {
+		return []step{run, run, deadly, status(name), list(name), verify(name)}[dice.IntN(6)]
+	}
+	if !s.begun && dice.IntN(3) == 0 && !m.asks(s) {
+		return []step{strict(at), dropping(at, "level"), write(app(at))}[dice.IntN(3)]
+	}
+	if !s.begun {
+		return []step{run, deadly}[dice.IntN(2)]
+	}
+	theirs := sorted(of(m.docs, at))
+	some := app(at)
+	if len(theirs) > 0 {
+		some = theirs[dice.IntN(len(theirs))]
+	}
+	return []step{
+		run, deadly, status(name), list(name), verify(name), verify(name, "--strict"), redrive(name), redrive(name), undo(name),
+		write(app(at)), write(some), remove(some), loosen(at), repaired(at),
+	}[dice.IntN(14)]
+}
