@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // Owner proves which former processes of a node are dead. The daemon and all of its workers keep a lock on one file, which the
@@ -40,7 +41,7 @@ const (
 // Own creates the file of this run of a node in a directory, which is created if it does not exist. node identifies the node and its
 // session among all files there; all holders of its workers begin with holder. The error says why the file cannot be created.
 func Own(dir, node, holder string) (*Owner, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(dir)

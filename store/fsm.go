@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 var (
@@ -269,7 +270,7 @@ func (m *fsm) Restore(from io.ReadCloser) error {
 	if err := m.db.Close(); err != nil {
 		return fmt.Errorf("restore hints: %w", err)
 	}
-	if err := os.Rename(next, m.path); err != nil {
+	if err := files.Rename(next, m.path); err != nil {
 		return fmt.Errorf("restore hints: %w", err)
 	}
 	var err error
@@ -284,7 +285,7 @@ func unpack(from io.Reader, name string, limit int64) error {
 		return err
 	}
 	defer z.Close()
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := files.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

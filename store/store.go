@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // Config identifies this node in the Raft cluster.
@@ -125,7 +126,7 @@ func (c Config) raft() *raft.Config {
 func prepareDir(conf Config) (string, error) {
 	name := fmt.Sprintf("hints-%s-%d", sanitize(conf.Cluster.ID), conf.Cluster.Epoch)
 	dir := filepath.Join(conf.Dir, name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("directory of the hints: %w: %w", err, fault.ErrConfig)
 	}
 	entries, err := os.ReadDir(conf.Dir)

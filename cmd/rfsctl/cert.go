@@ -13,6 +13,7 @@ import (
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon/cert"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 const certHelp = `A fleet has one certificate authority, created with the first certificate. Give every node ca.crt
@@ -64,7 +65,7 @@ func gossipKey(_ context.Context, call *config.Call, _ config.None) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(call.Args[0], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := files.OpenFile(call.Args[0], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}

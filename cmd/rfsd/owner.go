@@ -14,6 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/daemon"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // owner proves that the process which ran this migration before on this machine is
@@ -31,10 +32,10 @@ func claimOwnership(o options, holder string) (*owner, error) {
 	if o.ownerFile == "" {
 		return &owner{}, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(o.ownerFile), 0o700); err != nil {
+	if err := files.MkdirAll(filepath.Dir(o.ownerFile), 0o700); err != nil {
 		return nil, config.Usage("state directory: %w", err)
 	}
-	f, err := os.OpenFile(o.ownerFile, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := files.OpenFile(o.ownerFile, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, config.Usage("state of the migration: %w", err)
 	}

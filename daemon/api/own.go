@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // ownDirs returns the directories in which processes of this user keep their sockets. A process takes the first, clients
@@ -34,7 +35,7 @@ func ownDirs(env func(string) string) []string {
 // directory that only this user can enter. It makes the directory, and removes the sockets of processes that were killed.
 func NewOwnSocket(command string, env func(string) string) (string, error) {
 	dir := ownDirs(env)[0]
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("directory of the socket: %w: %w", err, fault.ErrConfig)
 	}
 	if err := private(dir); err != nil {

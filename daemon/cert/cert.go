@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // Role is what a certificate's owner may do.
@@ -76,7 +77,7 @@ func CreateAuthority(dir, fleet string, now time.Time) (created bool, err error)
 	if _, err := os.Stat(filepath.Join(dir, CAFile)); err == nil {
 		return false, nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return false, fmt.Errorf("directory of certificates: %w: %w", err, fault.ErrConfig)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -197,7 +198,7 @@ func write(dir, certName, keyName string, c, parent *x509.Certificate, key, pare
 }
 
 func writeNew(name, kind string, der []byte, mode os.FileMode) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	f, err := files.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists and is not overwritten: %w", name, fault.ErrConfig)
 	}

@@ -3,16 +3,16 @@ package metrics
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rfsd/rfsd/daemon/status"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // The text format of Prometheus, version 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/), is written here:
@@ -54,29 +54,14 @@ func (r *Registry) Handler() http.Handler {
 
 // WriteFile writes the metrics to a file in the text format, at once or not at all.
 func (r *Registry) WriteFile(name string) error {
-	if err := replaceFile(name, r.text()); err != nil {
+	err := files.Replace(name, 0o644, func(w io.Writer) error {
+		_, err := w.Write(r.text())
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("metrics file: %w", err)
 	}
 	return nil
-}
-
-func replaceFile(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // fails when it was renamed
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	return err
 }
 
 // text reads everything at this moment.

@@ -5,21 +5,19 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // Seen keeps the highest revision of each scope's record in a directory of this machine. Without it an old record that
 // is put back would be taken, signed as it is.
-type Seen struct {
-	Dir string
-	// SyncDir makes the names in a directory durable; nil: by the operating system.
-	SyncDir func(path string) error
-}
+type Seen struct{ Dir string }
 
 func (s Seen) file(scope Scope) string {
 	name := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(scope.Session), scope.Session, scope.Cluster))
@@ -48,39 +46,15 @@ func (s Seen) Note(scope Scope, revision int64) error {
 	if err != nil || revision <= was {
 		return err
 	}
-	_, absent := os.Stat(s.Dir)
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+	if err := files.MkdirAll(s.Dir, 0o700); err != nil {
 		return fmt.Errorf("revision of the fleet's settings: %w: %w", err, fault.ErrConfig)
 	}
-	f, err := os.CreateTemp(s.Dir, ".settings-*")
-	if err != nil {
-		return fmt.Errorf("revision of the fleet's settings: %w: %w", err, fault.ErrConfig)
-	}
-	_, err = fmt.Fprintln(f, revision)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), s.file(scope))
-	}
-	if err != nil {
-		return fmt.Errorf("revision of the fleet's settings: %w", errors.Join(err, os.Remove(f.Name())))
-	}
-	err = s.sync(s.Dir)
-	if absent != nil {
-		err = errors.Join(err, s.sync(filepath.Dir(s.Dir)))
-	}
+	err = files.Replace(s.file(scope), 0o600, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, revision)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("revision of the fleet's settings: %w", err)
 	}
 	return nil
-}
-
-func (s Seen) sync(dir string) error {
-	if s.SyncDir != nil {
-		return s.SyncDir(dir)
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

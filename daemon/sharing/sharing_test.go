@@ -3,10 +3,8 @@ package sharing_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -126,32 +124,5 @@ func TestSeen(t *testing.T) {
 	}
 	if _, err := s.Revision(scope); !errors.Is(err, fault.ErrConfig) {
 		t.Errorf("a file without a number: %v", err)
-	}
-}
-
-// TestANotedRevisionIsDurable: a machine that crashes after Note keeps the revision, so its name is synced behind the
-// replacement, and that of the directory when it was made.
-func TestANotedRevisionIsDurable(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	var synced []string
-	var fails error
-	s := sharing.Seen{Dir: dir}
-	s.SyncDir = func(path string) error {
-		got, err := s.Revision(scope)
-		synced = append(synced, fmt.Sprint(filepath.Base(path), got, err))
-		return fails
-	}
-	for _, revision := range []int64{5, 9} {
-		if err := s.Note(scope, revision); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := []string{fmt.Sprint("state", 5, nil), fmt.Sprint(filepath.Base(filepath.Dir(dir)), 5, nil), fmt.Sprint("state", 9, nil)}
-	if !slices.Equal(synced, want) {
-		t.Errorf("synced %q, want %q", synced, want)
-	}
-	fails = errors.New("disk")
-	if err := s.Note(scope, 10); !errors.Is(err, fails) {
-		t.Errorf("a directory that cannot be synced: %v", err)
 	}
 }

@@ -1,11 +1,12 @@
 package export
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // Files is the file system below an export directory. Open uses the one of the operating system; tests give others,
@@ -35,22 +36,16 @@ type Handle interface {
 // system is the file system of the operating system.
 type system struct{}
 
-func (system) MkdirAll(path string, perm fs.FileMode) error { return os.MkdirAll(path, perm) }
+func (system) MkdirAll(path string, perm fs.FileMode) error { return files.MkdirAll(path, perm) }
 func (system) OpenFile(path string, flag int, perm fs.FileMode) (Handle, error) {
-	return os.OpenFile(path, flag, perm)
+	return files.OpenFile(path, flag, perm)
 }
 func (system) ReadFile(path string) ([]byte, error)            { return os.ReadFile(path) }
-func (system) Rename(from, to string) error                    { return os.Rename(from, to) }
+func (system) Rename(from, to string) error                    { return files.Rename(from, to) }
 func (system) Remove(path string) error                        { return os.Remove(path) }
 func (system) WalkDir(root string, visit fs.WalkDirFunc) error { return filepath.WalkDir(root, visit) }
 func (system) Lock(path, holder string, how Locking) (io.Closer, error) {
 	return acquire(path, holder, how)
 }
 
-func (system) SyncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
+func (system) SyncDir(path string) error { return files.SyncDir(path) }

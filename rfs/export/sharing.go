@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // Locking is how a file is locked. Locks are those of flock(2): the system ends them with the process.
@@ -128,7 +129,7 @@ func (d *Dir) leave() error {
 
 // acquire opens the file at path and locks it. What is locked alone names its holder.
 func acquire(path, holder string, how Locking) (io.Closer, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := files.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // Files is the file system of a Writer. Open uses the one of the operating system; tests give others, which fail or
@@ -32,9 +34,9 @@ type Handle interface {
 // system is the file system of the operating system.
 type system struct{}
 
-func (system) MkdirAll(path string, perm fs.FileMode) error { return os.MkdirAll(path, perm) }
+func (system) MkdirAll(path string, perm fs.FileMode) error { return files.MkdirAll(path, perm) }
 func (system) OpenFile(path string, flag int, perm fs.FileMode) (Handle, error) {
-	f, err := os.OpenFile(path, flag, perm)
+	f, err := files.OpenFile(path, flag, perm)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +46,7 @@ func (system) OpenFile(path string, flag int, perm fs.FileMode) (Handle, error) 
 	return f, nil
 }
 
-func (system) SyncDir(path string) error { return SyncDir(path) }
+func (system) SyncDir(path string) error { return files.SyncDir(path) }
 
 // Discard is a file system that keeps nothing: a Writer on it takes as long as on a real one, but for the disk.
 type Discard struct{}
@@ -66,12 +68,3 @@ type discarded struct{ *os.File }
 
 func (discarded) Truncate(int64) error { return nil }
 func (discarded) Sync() error          { return nil }
-
-// SyncDir makes the names in a directory durable.
-func SyncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/files"
 	"github.com/rfsd/rfsd/rfs/repo"
 )
 
@@ -69,20 +70,23 @@ func (d Folder) Names(ctx context.Context) ([]string, error) {
 
 // Edit locks a file for as long as it is edited.
 func (d Folder) Edit(_ context.Context, name string) (Edit, error) {
-	f, err := os.Open(name)
+	f, err := files.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := failed.Reserve(f); err != nil {
+	if err = failed.Reserve(f); err == nil {
+		err = files.RemoveDrafts(name)
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &fileEdit{file: f, draft: filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".redrive")}, nil
+	return &fileEdit{file: f, name: name}, nil
 }
 
 type fileEdit struct {
-	file  *os.File
-	draft string   // path of what replaces the file
-	out   *os.File // nil before the first write
+	file *os.File
+	name string
+	out  *files.Draft // nil before the first write
 }
 
 func (e *fileEdit) Open(context.Context) (io.ReadCloser, error) {
@@ -96,36 +100,26 @@ func (e *fileEdit) Open(context.Context) (io.ReadCloser, error) {
 func (e *fileEdit) Write(p []byte) (int, error) {
 	if e.out == nil {
 		var err error
-		if e.out, err = os.OpenFile(e.draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+		if e.out, err = files.NewDraft(e.name, 0o600); err != nil {
 			return 0, err
 		}
 	}
 	return e.out.Write(p)
 }
 
-// Commit renames the draft, or removes the file.
+// Commit puts the draft in place of the file, or removes the file.
 func (e *fileEdit) Commit(context.Context) error {
-	name := e.file.Name()
 	if e.out == nil {
-		return errors.Join(os.Remove(name), failed.SyncDir(filepath.Dir(name)))
+		return files.Remove(e.name)
 	}
-	err := errors.Join(e.out.Sync(), e.out.Close())
-	if err == nil {
-		err = os.Rename(e.draft, name)
-	}
-	if err != nil {
-		return err
-	}
-	e.out = nil
-	return failed.SyncDir(filepath.Dir(name))
+	return e.out.Commit()
 }
 
 // Close drops the draft and frees the file.
 func (e *fileEdit) Close() error {
 	var err error
 	if e.out != nil {
-		e.out.Close() //nolint:errcheck // a commit that failed may have closed it; the draft is removed
-		err = os.Remove(e.draft)
+		err = e.out.Drop()
 	}
 	return errors.Join(err, e.file.Close())
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/files"
 )
 
 // Buckets. The index of expiries holds open items only: key is the expiration
@@ -114,8 +115,8 @@ func OpenTemporary(path string, now func() time.Time) (*Store, error) {
 }
 
 func open(path string, now func() time.Time, options bolt.Options) (*Store, error) {
-	options.Timeout, options.FreelistType = lockTimeout, bolt.FreelistMapType
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	options.Timeout, options.FreelistType, options.OpenFile = lockTimeout, bolt.FreelistMapType, files.OpenFile
+	if err := files.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the coordination file: %w: %w", err, fault.ErrConfig)
 	}
 	if err := check(path); err != nil {
@@ -141,10 +142,20 @@ func open(path string, now func() time.Time, options bolt.Options) (*Store, erro
 		return nil, errors.Join(err, db.Close())
 	}
 	// Only words for a message; the lock itself is the kernel's.
-	if err := os.WriteFile(path+".pid", []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+	if err := writePID(path + ".pid"); err != nil {
 		return nil, errors.Join(fmt.Errorf("coordination file: %w: %w", err, fault.ErrConfig), db.Close())
 	}
 	return s, nil
+}
+
+// writePID writes the id of this process to a file.
+func writePID(path string) error {
+	f, err := files.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, os.Getpid())
+	return errors.Join(err, f.Close())
 }
 
 // owner names the process that wrote its id beside the file, for a message.
