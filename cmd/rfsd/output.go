@@ -90,13 +90,24 @@ func (r *report) writeText(w io.Writer) {
 	}
 	if r.Trial != nil {
 		r.Trial.write(w)
-	} else if r.Complete && r.ItemsRun == 0 {
-		fmt.Fprintln(w, "everything was done before this run; a new --session-name starts a new migration")
+	} else if r.DoneBefore && r.ItemsRun == 0 && (r.ExitCode == exit.OK || r.ExitCode == exit.Documents) {
+		fmt.Fprintln(w, r.before())
 	}
 	if r.Verification != nil {
 		printVerification(w, r.Verification)
 	}
 	fmt.Fprintf(w, "%.1f s, %s read from the repository\n", r.Seconds, progress.Bytes(r.RepositoryBytes))
+}
+
+// before is the last line of a run that found nothing to do.
+func (r *report) before() string {
+	sent := slices.ContainsFunc(r.Phases, func(p worker.PhaseSummary) bool {
+		return p.Phase == worker.PhaseDocuments && p.State == cms.PhaseCompleted
+	})
+	if !sent {
+		return "the phases of this run were done before it; documents are not sent yet (--phases)"
+	}
+	return "everything was done before this run; a new --session-name starts a new migration"
 }
 
 // writeTable prints one line per index and the totals.
@@ -121,8 +132,8 @@ func (r *report) writeTable(w io.Writer) {
 	}
 	var total progress.ArrivalTotal
 	for _, x := range r.Indices {
-		total.Add(x.Targets, x.Arrival)
-		roots, lucene := x.Arrival.Texts()
+		total.Add(x.Targets, x.Held())
+		roots, lucene := x.Held().Texts()
 		row(x.Index, fmt.Sprintf("%d/%d", x.Done, x.Shards), x.Counts, roots, lucene)
 	}
 	roots, lucene := total.Texts()
@@ -161,6 +172,12 @@ func (r *report) writeIndices(w io.Writer) {
 		if a := x.Arrival; a != nil && a.Note != "" {
 			roots, _ := a.Texts()
 			fmt.Fprintf(w, "index %s: the target has %s documents, %d were indexed: %s\n", x.Index, roots, a.Expected, a.Note)
+		}
+		if n := x.Lost(); n > 0 {
+			fmt.Fprintf(w, "warning: index %s: the target holds %d documents now, %d fewer than at the end of the migration: find out what deleted them; rfsd verify names them\n", x.Index, x.Now.Found, n)
+		}
+		if r.DoneBefore && x.Now == nil && x.Arrival != nil && !x.Arrival.Uncounted && !x.Arrival.Gone {
+			fmt.Fprintf(w, "index %s: what is on the target is as of the end of the migration; it could not be counted again\n", x.Index)
 		}
 		if x.Rebuilt > 0 {
 			fmt.Fprintf(w, "index %s: the sources of %d documents were rebuilt from other fields\n", x.Index, x.Rebuilt)

@@ -32,8 +32,9 @@ type Migration struct {
 	lastWords error             // the latest reason for waiting
 	freed     chan struct{}     // closed and replaced whenever a slot gives up a lease
 
-	sizes map[string][]int64 // of the shards of an index in the repository, bytes; not changed while slots run
-	ahead *shardsAhead
+	sizes      map[string][]int64 // of the shards of an index in the repository, bytes; not changed while slots run
+	ahead      *shardsAhead
+	doneBefore bool // nothing was left to do when this process began
 }
 
 // Run does what the phases ask for until nothing is left. The summary is given whenever
@@ -54,6 +55,9 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	for i := range sum.Indices {
 		sum.Indices[i].Paused = m.paused[sum.Indices[i].Index]
 	}
+	if sum.DoneBefore = m.doneBefore && sum.Complete; sum.DoneBefore && err == nil {
+		m.recount(ctx, sum)
+	}
 	return sum, err
 }
 
@@ -71,6 +75,10 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		return err
 	}
 	if err := m.reclaim(ctx); err != nil {
+		return err
+	}
+	var err error
+	if m.doneBefore, err = m.finished(ctx); err != nil {
 		return err
 	}
 	if err := m.reopenIndices(ctx); err != nil {

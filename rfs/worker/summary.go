@@ -21,6 +21,8 @@ type Summary struct {
 	Snapshot string `json:"snapshot"`
 	Session  string `json:"session"`
 	Complete bool   `json:"complete"` // every phase of the run has ended, and no item is open
+	// DoneBefore reports that this was so before this process began.
+	DoneBefore bool `json:"done_before"`
 	// Phases are those that began, in order.
 	Phases []PhaseSummary `json:"phases"`
 	// Globals is what became of templates and all else that belongs to no index.
@@ -71,6 +73,8 @@ type IndexSummary struct {
 	Paused string `json:"paused,omitempty"`
 	// Arrival is what the target held when all documents were sent; absent before, and without a target.
 	Arrival *progress.Arrival `json:"arrival,omitempty"`
+	// Now is what it holds now, of a session that was complete before this run; nil: it was not counted again.
+	Now *progress.Arrival `json:"now,omitempty"`
 	// Tried is what a trial run measured; nil but in one.
 	Tried *IndexTried `json:"trial,omitempty"`
 	// Redriven are those of Indexed that failed first, and that rfsd redrive has delivered.

@@ -1,0 +1,61 @@
+package worker
+
+import (
+	"maps"
+	"slices"
+	"testing"
+)
+
+// TestMigration_RepeatedRun: a run that finds everything done says so, and counts what the target holds now; any other does not say so.
+func TestMigration_RepeatedRun(t *testing.T) {
+	w := newWorld(t)
+	only := func(p ...string) func(*Migration) { return func(m *Migration) { m.Phases = p } }
+	lost := func(sum *Summary) (n int64) {
+		for _, x := range sum.Indices {
+			n += x.Lost()
+		}
+		return n
+	}
+	for i, c := range []struct {
+		name       string
+		with       func(*Migration)
+		before     func()
+		doneBefore bool
+		lost       int64
+	}{
+		{name: "the first run makes the indices only", with: only(PhaseMetadata, PhaseIndices)},
+		{name: "the same again has nothing to do", with: only(PhaseMetadata, PhaseIndices), doneBefore: true},
+		{name: "the documents"},
+		{name: "the same again", doneBefore: true},
+		{name: "documents were deleted since", doneBefore: true, lost: 3, before: func() {
+			for _, docs := range w.docs {
+				for _, id := range slices.Sorted(maps.Keys(docs))[:3] {
+					delete(docs, id)
+				}
+				break
+			}
+		}},
+		{name: "more were deleted than are left to be counted", doneBefore: true, lost: 13, before: func() {
+			for _, docs := range w.docs {
+				if len(docs) > 20 {
+					for _, id := range slices.Sorted(maps.Keys(docs))[:10] {
+						delete(docs, id)
+					}
+					break
+				}
+			}
+		}},
+	} {
+		if c.before != nil {
+			c.before()
+		}
+		w.with = c.with
+		sum, err := w.run(t, i, &life{})
+		if err != nil || !sum.Complete {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if sum.DoneBefore != c.doneBefore || lost(sum) != c.lost {
+			t.Errorf("%s: done before: %v, %d documents fewer, want %v and %d", c.name, sum.DoneBefore, lost(sum), c.doneBefore, c.lost)
+		}
+	}
+}
