@@ -64,7 +64,7 @@ var allowed = map[string][]string{
 	"daemon/metrics": {"rfs", "daemon/status", "daemon/metrics"},
 	"daemon/status":  {"rfs/progress", "rfs/cms", "rfs/consume", "rfs/importer", "rfs/doc", "rfs/failed/classes", "daemon/status"},
 	"daemon/mirror":  {"rfs/fault", "rfs/cms", "rfs/progress"},
-	"daemon/scale":   {"rfs/fault", "rfs/awsquery", "rfs/cms", "rfs/schedule"},
+	"daemon/scale":   {"rfs/fault", "rfs/awsquery", "rfs/cms", "rfs/schedule", "rfs/secret"},
 	"daemon/sharing": {"rfs/files", "rfs/fault", "rfs/cms"},
 	"daemon/cert":    {"rfs/files", "rfs/fault", "daemon/cert"},
 	"daemon/web":     {"daemon/web", "daemon/status"},
