@@ -66,7 +66,10 @@ type Fleet interface {
 	// Share returns this node's position among the nodes and their number, to divide numbers for the whole fleet.
 	Share() (position, count int)
 	Nodes() []status.Node // live nodes
-	Plan() schedule.Plan  // the leader's proposal
+	// Gone returns the nodes that have gone since this node takes part, by State node_lost or node_left; one that has started again is
+	// in Nodes, too, with a later start.
+	Gone() []status.Node
+	Plan() schedule.Plan // the leader's proposal
 }
 
 // Mirror replicates the leader's readings of the store. They may be wrong, old or missing: they are shown, and decide nothing.
@@ -123,6 +126,7 @@ type Daemon struct {
 	asked         time.Time     // when an operator last asked for the status
 	refused       refusals
 	expired       map[string]bool // leases that are over and were reported; of the reading loop
+	others        goneNodes
 	measure       progress.Measure
 	measured      time.Duration // when the measure was last given a reading, since the start
 	watchers      status.Watchers

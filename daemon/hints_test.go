@@ -24,6 +24,8 @@ type neighbours struct {
 	position, count int
 	plan            schedule.Plan
 	names           []string
+	started         map[string]time.Time
+	gone            []status.Node
 	behind          []string // that follow nothing
 	wishes          int
 	followed        int
@@ -44,9 +46,15 @@ func (f *neighbours) Nodes() (all []status.Node) {
 		if slices.Contains(f.behind, n) {
 			follows = 1
 		}
-		all = append(all, status.Node{Name: n, State: "running", Order: follows})
+		all = append(all, status.Node{Name: n, State: "running", Order: follows, Started: f.started[n]})
 	}
 	return all
+}
+
+func (f *neighbours) Gone() []status.Node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.gone)
 }
 
 func (f *neighbours) Plan() schedule.Plan {

@@ -26,6 +26,7 @@ func (d *Daemon) readLoop(ctx context.Context) {
 		d.readStore(ctx)
 		took := time.Since(begin)
 		d.reportExpired(ctx)
+		d.reportNodes(ctx)
 		d.readMore(ctx)
 		if !d.rest(ctx, took) { // readNow: a change that the status should show
 			return
@@ -222,6 +223,20 @@ func (d *Daemon) position() schedule.NodePosition {
 	return d.conf.Position()
 }
 
+// newOrders describes the orders that turned one intent into a later one, oldest first; if the orders are not kept, the state.
+func newOrders(before, after cms.Intent) []string {
+	var all []string
+	for _, o := range after.Orders {
+		if o.Sequence > before.Sequence {
+			all = append(all, o.Text()+" by "+o.Who)
+		}
+	}
+	if len(all) == 0 { // a late order was withdrawn, or a node of another release wrote the record
+		all = append(all, "the state is "+lower(after.State)+" again, by "+after.Who)
+	}
+	return all
+}
+
 // apply applies an intent unless a newer version of it is known.
 func (d *Daemon) apply(i cms.Intent) {
 	d.mu.Lock()
@@ -233,7 +248,9 @@ func (d *Daemon) apply(i cms.Intent) {
 	changed := !d.known || !i.Same(d.intent)
 	if changed && d.known {
 		d.log.Info("intent_changed", "state", i.State, "workers", i.Workers, "drained", i.Drained, "by", i.Who)
-		d.events.add("fleet", nil, "intent", string(i.State)+" by "+i.Who)
+		for _, what := range newOrders(d.intent, i) {
+			d.events.add("fleet", nil, "intent", what)
+		}
 	}
 	d.intent, d.known = i, true
 	for _, read := range []*storeState{&d.lastRead, &d.mirrored} {

@@ -55,6 +55,15 @@ type Member struct {
 	Meta    Meta
 }
 
+// Departure is a member that is gone.
+type Departure struct {
+	Member
+	Left bool // it said so; otherwise it does not answer
+}
+
+// maxDepartures is how many are kept, the latest.
+const maxDepartures = 256
+
 // Gossip is this node's membership of the fleet.
 type Gossip struct {
 	conf    Config
@@ -68,8 +77,9 @@ type Gossip struct {
 	mu      sync.Mutex
 	meta    Meta
 	members map[string]Member // the library changes its own nodes without a lock of ours
-	hosts   map[string]int    // addresses of members, without ports
-	changed chan struct{}     // closed and replaced whenever the members change
+	gone    []Departure
+	hosts   map[string]int // addresses of members, without ports
+	changed chan struct{}  // closed and replaced whenever the members change
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -221,6 +231,10 @@ func (g *Gossip) addMember(n *memberlist.Node) {
 func (g *Gossip) removeMember(n *memberlist.Node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if m, ok := g.members[n.Name]; ok {
+		g.gone = append(g.gone, Departure{Member: m, Left: n.State == memberlist.StateLeft})
+		g.gone = slices.Delete(g.gone, 0, max(0, len(g.gone)-maxDepartures))
+	}
 	g.deleteMember(n.Name)
 	g.notifyChanged()
 }
@@ -239,6 +253,14 @@ func (g *Gossip) deleteMember(name string) {
 	if g.hosts[host]--; g.hosts[host] == 0 {
 		delete(g.hosts, host)
 	}
+}
+
+// Departures returns the members that have gone, oldest first: of those of the past the latest 256. A member that was only unreachable
+// for a while is among the members again.
+func (g *Gossip) Departures() []Departure {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.gone)
 }
 
 // isMember reports whether a member that is believed to be alive has the address.

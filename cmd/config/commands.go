@@ -490,6 +490,12 @@ type ShowStatus struct {
 	Watching Watching
 }
 
+// ShowNodes are the settings of rfsctl nodes.
+type ShowNodes struct {
+	Asked Asked
+	All   AllNodes
+}
+
 // ShowLast are the settings of rfsctl events.
 type ShowLast struct {
 	Asked Asked

@@ -105,6 +105,12 @@ type Last struct {
 	Limit int      `flag:"limit" alias:"n" default:"100" min:"0" max:"1000000" help:"at most so many, the last ones"`
 }
 
+// AllNodes is whether nodes that are gone are listed.
+type AllNodes struct {
+	_   struct{} `group:"Selection" variable:"none"`
+	All bool     `flag:"all" help:"also the nodes that were lost or have left, with the time when the fleet noticed it"`
+}
+
 // Subset is the part of a repository that is checked.
 type Subset struct {
 	_           struct{} `group:"Checks"`

@@ -42,7 +42,7 @@ that failed: rfsctl failures lists them.`
 func nodeCommands() []*cli.Command {
 	return []*cli.Command{
 		config.Command(cli.Command{Name: "status", Usage: "show the progress of the migration", Description: statusHelp}, showStatus),
-		config.Command(cli.Command{Name: "nodes", Usage: "list the live nodes of the fleet", Description: nodeHelp}, showNodes),
+		config.Command(cli.Command{Name: "nodes", Usage: "list the nodes of the fleet that live, with --all also those that are gone", Description: nodeHelp}, showNodes),
 		config.Command(cli.Command{Name: "events", Usage: "list events, newest last", Description: nodeHelp}, showEvents),
 		config.Command(cli.Command{Name: "logs", Usage: "show the last log lines of a node and its workers", Description: nodeHelp}, showLogs),
 		config.Command(cli.Command{Name: "pause", Usage: "have every worker of the fleet hand off and wait; this is not counted as an attempt", Description: orderHelp}, pause),
@@ -101,19 +101,58 @@ func printEvent(w io.Writer, e status.Event) {
 	fmt.Fprintf(w, "%s  %-16s %s  %s\n", e.Time.Local().Format(time.DateTime), e.Code, terminal.Clean(e.Subject), terminal.Clean(e.Detail))
 }
 
-func showNodes(ctx context.Context, call *config.Call, o config.Asked) error {
-	return get(ctx, call, o, "/v1/status", nil, func(w io.Writer, r status.Report) {
-		nodes := r.Nodes
-		if len(nodes) == 0 {
-			nodes = []status.Node{r.Node}
+// knownNodes is the answer of rfsctl nodes --all.
+type knownNodes struct {
+	Live []status.Node     `json:"live"`
+	Gone []status.GoneNode `json:"gone"`
+}
+
+func showNodes(ctx context.Context, call *config.Call, o config.ShowNodes) error {
+	if !o.All.All {
+		return get(ctx, call, o.Asked, "/v1/status", nil, func(w io.Writer, r status.Report) { printNodes(w, liveNodes(r), nil) })
+	}
+	n, err := openNodes(o.Asked.Nodes)
+	if err != nil {
+		return err
+	}
+	var r status.Report
+	if _, err := n.Get(ctx, "/v1/status", nil, &r); err != nil {
+		return err
+	}
+	var events []status.Event
+	if _, err := n.Get(ctx, "/v1/events", url.Values{"limit": {strconv.Itoa(status.KeptEvents)}}, &events); err != nil {
+		return err
+	}
+	k := knownNodes{Live: liveNodes(r)}
+	k.Gone = status.Gone(events, k.Live)
+	if o.Asked.Output.JSON() {
+		return printJSON(call.Out, k)
+	}
+	printNodes(terminal.NewWriter(call.Out), k.Live, k.Gone)
+	return nil
+}
+
+func liveNodes(r status.Report) []status.Node {
+	if len(r.Nodes) == 0 {
+		return []status.Node{r.Node}
+	}
+	return r.Nodes
+}
+
+func printNodes(w io.Writer, live []status.Node, gone []status.GoneNode) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tSTATE\tWORKERS\tVERSION\tZONE\tADDRESS\tUP")
+	for _, n := range live {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", terminal.Clean(n.Name), n.State, n.Running, n.Version, orDash(n.Zone), orDash(n.Address), since(n.Started))
+	}
+	for _, n := range gone {
+		state := "lost"
+		if n.State == status.NodeLeft {
+			state = "left"
 		}
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "NODE\tSTATE\tWORKERS\tVERSION\tZONE\tADDRESS\tUP")
-		for _, n := range nodes {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", n.Name, n.State, n.Running, n.Version, orDash(n.Zone), orDash(n.Address), since(n.Started))
-		}
-		_ = t.Flush() // to the same writer as what follows; a closed one ends there
-	})
+		fmt.Fprintf(t, "%s\t%s\t-\t-\t-\t-\tuntil %s\n", terminal.Clean(n.Name), state, n.Seen.UTC().Format(time.RFC3339))
+	}
+	_ = t.Flush() // to the same writer as what follows; a closed one ends there
 }
 
 func orDash(s string) string {

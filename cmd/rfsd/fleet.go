@@ -114,6 +114,19 @@ func (m *member) Nodes() []status.Node {
 	return all
 }
 
+// Gone returns the nodes that have gone, by the names that their operators gave them.
+func (m *member) Gone() []status.Node {
+	f := m.current()
+	if f == nil {
+		return nil
+	}
+	all := f.Gone()
+	for i := range all {
+		all[i].Name = nodeName(all[i].Name)
+	}
+	return all
+}
+
 // nodeName takes off what makes each start of a node another in gossip.
 func nodeName(member string) string {
 	if i := len(member) - suffixLength - 1; i > 0 && member[i] == '-' {

@@ -221,6 +221,23 @@ func (f *Fleet) Nodes() []status.Node {
 	return all
 }
 
+// Gone returns the nodes that have gone since this node takes part.
+func (f *Fleet) Gone() []status.Node {
+	members := f.gossip.Members()
+	var all []status.Node
+	for _, d := range f.gossip.Departures() {
+		if slices.ContainsFunc(members, func(m gossip.Member) bool { return m.Name == d.Name }) {
+			continue // it was unreachable for a while
+		}
+		n := status.Node{Name: d.Name, Version: d.Meta.Version, Started: time.UnixMilli(d.Meta.Started), State: status.NodeLost, Zone: d.Meta.Zone}
+		if d.Left {
+			n.State = status.NodeLeft
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
 // IsLeader reports whether this node holds the leader's lock.
 func (f *Fleet) IsLeader() bool {
 	f.mu.Lock()

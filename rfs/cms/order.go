@@ -88,6 +88,18 @@ func (e *SupersededError) Error() string {
 // Unwrap returns the category.
 func (e *SupersededError) Unwrap() error { return fault.ErrRejected }
 
+// Text returns the order as it is given to rfsctl.
+func (o Order) Text() string {
+	words := append([]string{string(o.Kind)}, o.Nodes...)
+	switch {
+	case o.Workers != nil:
+		words = append(words, strconv.Itoa(*o.Workers))
+	case o.Kind == OrderScale:
+		words = append(words, "auto")
+	}
+	return strings.Join(words, " ")
+}
+
 func newOrderID(ends time.Time) string {
 	return strconv.FormatInt(ends.Unix(), 36) + "-" + strings.ToLower(rand.Text()[:6])
 }
