@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/rules"
@@ -99,7 +100,7 @@ func Ensure(ctx context.Context, c Cluster, v target.Version, wanted []Wanted) (
 			r.Created = append(r.Created, w.Name)
 			r.Changes = append(r.Changes, done.Changes...)
 		default:
-			return r, fmt.Errorf("create index %s (create it by hand to go on without its mapping): %w", w.Name, err)
+			return r, fmt.Errorf("create index %s (%s): %w", w.Name, remedy(err), err)
 		}
 		if len(done.Late) > 0 {
 			r.Late[w.Name] = done.Late
@@ -271,4 +272,12 @@ func decode(raw json.RawMessage) (map[string]any, error) {
 		return nil, fault.Corrupt("", "", -1, "not a JSON object: %w", err)
 	}
 	return m, nil
+}
+
+// remedy returns what to do about an index that the target does not create.
+func remedy(err error) string {
+	if strings.Contains(err.Error(), "maximum shards open") {
+		return "raise cluster.max_shards_per_node, add nodes, or reduce shards with --shards and --replicas"
+	}
+	return "create it by hand to go on without its mapping"
 }

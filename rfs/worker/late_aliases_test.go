@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,6 +41,26 @@ func TestSession_RefusedAlias(t *testing.T) {
 		}
 		if got := w.on.aliases["stored"]; got != `{"r":{"filter":{}},"w":{"is_write_index":true}}` {
 			t.Errorf("aliases that were set: %s", got)
+		}
+	})
+}
+
+// TestSession_ConfigurationOfAnIndex: what the user has to change first fails an index at once, without another attempt.
+func TestSession_ConfigurationOfAnIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.on.wrong = map[string]error{"stored": fmt.Errorf("stored is an alias of 2 indices of the target: %w", fault.ErrConfig)}
+		begin := time.Now()
+		sum, err := w.run(t, 1, &life{})
+		if err != nil || len(sum.Problems) == 0 || !strings.Contains(sum.Problems[0].Reason, "alias of 2 indices") {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		if took, tries := time.Since(begin), w.on.created["tried stored"]; tries != 1 || took > 5*time.Second {
+			t.Errorf("%d attempts in %v", tries, took)
+		}
+		w.on.wrong = nil
+		if sum, err = w.run(t, 2, &life{}); err != nil || len(sum.Problems) != 0 || sum.Totals.Indexed == 0 {
+			t.Errorf("the next run: %+v, %v", sum.Problems, err)
 		}
 	})
 }

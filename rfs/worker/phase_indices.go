@@ -148,6 +148,10 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 	if ferr := s.forgetOurs(ctx, entry); ferr != nil {
 		return true, 0, errors.Join(err, ferr)
 	}
+	if errors.Is(err, fault.ErrConfig) { // for the user to change: another attempt ends like this one
+		_, err = s.Coordinator.FailIndexEntry(ctx, name, fault.Text(err))
+		return true, 0, err
+	}
 	again = s.pauseAfter(e.Attempts, err)
 	failed, err := s.Coordinator.AttemptFailed(ctx, name, e.Attempts, fault.Text(err))
 	if failed.State == cms.PhaseFailed {

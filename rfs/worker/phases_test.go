@@ -263,6 +263,7 @@ type outside struct {
 	aliases   map[string]string
 	refuse    map[string]string // index → why
 	refused   map[string]error  // alias → why
+	wrong     map[string]error  // index → why
 	late      string            // aliases that wait for the documents; "": one
 	globals   error
 	sent      int // creations of globals that were asked for
@@ -359,6 +360,10 @@ func (x seen) Absent(_ context.Context, names []string) (absent []string, err er
 
 func (x seen) Make(_ context.Context, p IndexPlan) (made Made, err error) {
 	err = x.do(func() error {
+		if err := x.wrong[p.Name]; err != nil {
+			x.created["tried "+p.Name]++
+			return err
+		}
 		if why := x.refuse[p.Name]; why != "" {
 			return fmt.Errorf("%s: %w", why, fault.ErrRejected)
 		}
