@@ -31,8 +31,9 @@ type Config struct {
 	MaxWorkers int   // limit on this node, whatever is wanted; default 64
 	Memory     int64 // bytes a worker may use before it is stopped; 0: no limit
 	MaxRate    int64 // bytes per second of the whole fleet; 0: no limit
-	// HoldPermit keeps this node's permit on a part of MaxRate until the context is done; nil: the node has all of it.
-	HoldPermit func(context.Context, primitive.Spender)
+	// HoldPermit keeps this node's permit on a part of MaxRate until the context is done; nil: the node has all of it. With an error,
+	// the reason why there can be no permit any more, the node ends.
+	HoldPermit func(context.Context, primitive.Spender) error
 	// Owner proves which former workers of this node are dead, so that their leases are freed; nil: they run out.
 	Owner *Owner
 	// Fleet reports the other nodes; nil: a single node. Peers notifies them; nil: no notifications.

@@ -53,10 +53,13 @@ func (r rateOrders) follows(number int64) rateOrders {
 	return r
 }
 
-// holdPermit keeps this node's permit until ctx is done.
+// holdPermit keeps this node's permit until ctx is done. Without one the workers would wait for ever, so the node ends.
 func (d *Daemon) holdPermit(ctx context.Context) {
-	if d.conf.MaxRate > 0 && d.conf.HoldPermit != nil {
-		d.conf.HoldPermit(ctx, spender{d})
+	if d.conf.MaxRate <= 0 || d.conf.HoldPermit == nil {
+		return
+	}
+	if err := d.conf.HoldPermit(ctx, spender{d}); err != nil && ctx.Err() == nil {
+		d.fail(err)
 	}
 }
 

@@ -15,9 +15,10 @@ import (
 func rateNode(t *testing.T) (*node, primitive.Spender) {
 	t.Helper()
 	held := make(chan primitive.Spender, 1)
-	n := startNode(t, Config{Workers: 2, MaxRate: 8000, HoldPermit: func(ctx context.Context, s primitive.Spender) {
+	n := startNode(t, Config{Workers: 2, MaxRate: 8000, HoldPermit: func(ctx context.Context, s primitive.Spender) error {
 		held <- s
 		<-ctx.Done()
+		return nil
 	}}, &fakeStarter{stopped: handsOff})
 	return n, <-held
 }

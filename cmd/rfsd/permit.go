@@ -33,7 +33,8 @@ func permits(store primitive.Store, limit func() int64, log *slog.Logger) *primi
 }
 
 // holdPermit lets this process send no more than its part of --max-rate among all processes that share the store, until stop is
-// called. A coordinator file has one process, which has the whole rate.
+// called. When no permit can come any more, what waits to be sent ends with the reason. A coordinator file has one process, which has
+// the whole rate.
 func (in *resources) holdPermit(ctx context.Context, o options, store cms.Store, log *slog.Logger) (stop func() error) {
 	if o.maxRate <= 0 || !o.shares() {
 		return func() error { return nil }
@@ -44,19 +45,23 @@ func (in *resources) holdPermit(ctx context.Context, o options, store cms.Store,
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		permits(store, func() int64 { return o.maxRate }, log).Hold(held, s)
+		if err := permits(store, func() int64 { return o.maxRate }, log).Hold(held, s); err != nil {
+			in.bucket.End(err)
+		}
 	}()
 	return func() error { end(); <-done; return nil }
 }
 
-// holdPermit keeps a node's permit until ctx is done, in a store that it opens. limit is the rate of the nodes that hold permits.
-func (o options) holdPermit(ctx context.Context, s primitive.Spender, limit func() int64, log *slog.Logger) {
+// holdPermit keeps a node's permit until ctx is done, in a store that it opens, or returns the reason why there can be none any more.
+// limit is the rate of the nodes that hold permits.
+func (o options) holdPermit(ctx context.Context, s primitive.Spender, limit func() int64, log *slog.Logger) error {
 	store, closeStore, err := openPatiently(ctx, o, log)
 	if err != nil {
-		return // ctx is done
+		return nil //nolint:nilerr // ctx is done
 	}
-	permits(store, limit, log).Hold(ctx, s)
+	held := permits(store, limit, log).Hold(ctx, s)
 	if err := closeStore(); err != nil {
 		log.Debug("store_close_failed", "error", err)
 	}
+	return held
 }

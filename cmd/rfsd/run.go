@@ -286,8 +286,8 @@ func runParts(ctx context.Context, r runOptions, conf daemon.Config, id *cert.Id
 	conf.Serve = func(d *daemon.Daemon) (func() error, error) { return openAPI(r.own.API, d, id, streams, log) }
 	limit := func() int64 { return r.maxRate }
 	if !r.inside() {
-		conf.HoldPermit = func(ctx context.Context, s primitive.Spender) {
-			r.holdPermit(ctx, s, func() int64 { return limit() }, log)
+		conf.HoldPermit = func(ctx context.Context, s primitive.Spender) error {
+			return r.holdPermit(ctx, s, func() int64 { return limit() }, log)
 		}
 	}
 	if r.gossip.Bind == "" {

@@ -22,6 +22,7 @@ type Bucket struct {
 	waiting int                  // requests
 	used    time.Time            // when the last one ended
 	changed chan struct{}        // closed and replaced when the rate changes
+	ended   error                // nothing may be sent any more
 }
 
 // New returns an empty bucket of a rate that holds until Allow changes it. 0: no limit.
@@ -56,6 +57,15 @@ func (b *Bucket) Allow(bytesPerSecond int64, left func() time.Duration) {
 	b.changed = make(chan struct{})
 }
 
+// End makes all requests that wait, and all later ones, return err.
+func (b *Bucket) End(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = err
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
 // isOpen reports whether something may be sent now. The mutex is held.
 func (b *Bucket) isOpen() bool {
 	return !b.limited || b.limiter.Limit() > 0 && (b.left == nil || b.left() > 0)
@@ -78,7 +88,7 @@ func (b *Bucket) Used(within time.Duration) bool {
 	return b.waiting > 0 || time.Since(b.used) <= within
 }
 
-// Take blocks until n bytes may be sent. If ctx is done first it returns the error of ctx.
+// Take blocks until n bytes may be sent. If ctx is done first it returns the error of ctx, after End that of End.
 func (b *Bucket) Take(ctx context.Context, n int) error {
 	b.count(1)
 	defer b.count(-1)
@@ -102,7 +112,7 @@ func (b *Bucket) Take(ctx context.Context, n int) error {
 func (b *Bucket) takeCredit(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.isOpen() {
+	if b.ended != nil || !b.isOpen() {
 		return 0
 	}
 	credit := min(b.credit, n)
@@ -126,9 +136,9 @@ func (b *Bucket) count(waiting int) {
 // takeSome blocks until up to n bytes may be sent and returns how many; 0 if the rate has changed or ended meanwhile.
 func (b *Bucket) takeSome(ctx context.Context, n int) (int, error) {
 	b.mu.Lock()
-	if !b.limited {
-		b.mu.Unlock()
-		return n, nil
+	if b.ended != nil || !b.limited {
+		defer b.mu.Unlock()
+		return n, b.ended
 	}
 	changed := b.changed
 	if !b.isOpen() {

@@ -136,3 +136,28 @@ func TestWhatIsNotUsedIsKeptForASecond(t *testing.T) {
 		}
 	})
 }
+
+// TestBucket_End: what waits, and all that comes later, ends with the reason, also when the rate is changed afterwards.
+func TestBucket_End(t *testing.T) {
+	for _, rate := range []int64{0, 10, 1 << 30} {
+		synctest.Test(t, func(t *testing.T) {
+			b, gone := New(1), errors.New("gone")
+			b.Allow(rate, nil)
+			waits := make(chan error, 1)
+			if rate < 100 {
+				go func() { waits <- b.Take(t.Context(), 1<<20) }()
+				time.Sleep(time.Second)
+			} else {
+				waits <- gone
+			}
+			b.End(gone)
+			b.Allow(1<<30, nil)
+			if err := <-waits; !errors.Is(err, gone) {
+				t.Errorf("rate %d: the request that waited: %v", rate, err)
+			}
+			if err := b.Take(t.Context(), 1); !errors.Is(err, gone) {
+				t.Errorf("rate %d: a later request: %v", rate, err)
+			}
+		})
+	}
+}

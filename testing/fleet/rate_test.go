@@ -70,7 +70,11 @@ func TestKilledNodesLeaveTheRateToTheOthers(t *testing.T) {
 					n := &rateNode{throttle.New(0), die}
 					permits := primitive.Permits{Store: mortalStore{store, dead}, Clock: cmstest.Clock{Start: begin}, Limit: func() int64 { return rate }, Log: slog.New(slog.DiscardHandler)}
 					n.Allow(0, nil)
-					running.Go(func() { permits.Hold(dead, n) })
+					running.Go(func() {
+						if err := permits.Hold(dead, n); err != nil {
+							t.Error(err)
+						}
+					})
 					for range 2 {
 						running.Go(func() {
 							for {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -53,6 +54,7 @@ const (
 	settlePoll     = 50 * time.Millisecond
 	settleTimeout  = 3 * time.Second
 	giveBackTime   = 5 * time.Second
+	maxRefused     = 10
 	// idlePart is the part of an equal one that a process without work keeps, so that it can start.
 	idlePart      = 0.1
 	maxWeight     = 1 << 14
@@ -92,18 +94,20 @@ type permit struct {
 	left     func() time.Duration
 }
 
-// Hold keeps a permit for s until ctx is done, and then gives it back.
-func (p *Permits) Hold(ctx context.Context, s Spender) {
+// Hold keeps a permit for s until ctx is done, then gives it back and returns nil. Where no permit can come any more it returns the
+// reason, and s may use nothing: at once when the store is gone, and for what else the user has to change when the permit is over
+// and ten renewals have failed like that.
+func (p *Permits) Hold(ctx context.Context, s Spender) error {
 	k := &permit{Permits: p, leases: cms.NewLeases(RememberClock(p.Store, p.Clock), p.Clock, nil), spender: s, token: Token(), interval: permitInterval, left: func() time.Duration { return 0 }}
 	s.Allow(0, k.left)
-	failing := false
+	failing, refused := false, 0
 	for {
 		begin := p.Clock.Read().Boot
 		err := k.renew(ctx)
 		every := k.interval
 		switch {
 		case err == nil:
-			k.took, failing = p.Clock.Read().Boot-begin, false
+			k.took, failing, refused = p.Clock.Read().Boot-begin, false, 0
 			if k.wanting {
 				every /= 2
 			}
@@ -112,6 +116,13 @@ func (p *Permits) Hold(ctx context.Context, s Spender) {
 				p.Log.Warn("permit_not_renewed", "error", err)
 			}
 			every, failing = every/4, true
+			if refused++; !errors.Is(err, fault.ErrConfig) {
+				refused = 0
+			}
+			if errors.Is(err, cms.ErrStoreGone) || refused >= maxRefused && k.left() <= 0 {
+				s.Allow(0, func() time.Duration { return 0 })
+				return fmt.Errorf("no part of --max-rate can be used any more: %w", err)
+			}
 		}
 		if p.Clock.Sleep(ctx, every*3/4+pause(every/4)) != nil {
 			break
@@ -122,6 +133,7 @@ func (p *Permits) Hold(ctx context.Context, s Spender) {
 	if err := k.giveBack(end); err != nil {
 		p.Log.Debug("permit_not_returned", "error", err)
 	}
+	return nil
 }
 
 // renew extends the permit, with the fair part or as much of it as the others leave.

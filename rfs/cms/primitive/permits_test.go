@@ -3,6 +3,7 @@ package primitive_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/throttle"
 )
 
 const permitLimit = 6_000_000
@@ -152,7 +154,9 @@ func start(t *testing.T, s *slowStore, weight int, lag time.Duration) *process {
 	permits := &primitive.Permits{Store: p.store, Clock: cmstest.Clock{Start: time.Now()}, Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
 	go func() {
 		defer close(p.done)
-		permits.Hold(ctx, p)
+		if err := permits.Hold(ctx, p); err != nil {
+			t.Error(err)
+		}
 	}()
 	return p
 }
@@ -353,3 +357,89 @@ func TestTheRecordOfPermits(t *testing.T) {
 		})
 	}
 }
+
+// vanishing is a store whose requests fail from some time on.
+type vanishing struct {
+	*slowStore
+	mu    sync.Mutex
+	fails error
+}
+
+func (v *vanishing) set(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.fails = err
+}
+
+func (v *vanishing) now() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.fails
+}
+
+func (v *vanishing) Record(ctx context.Context, id string) (cms.Record, error) {
+	if err := v.now(); err != nil {
+		return cms.Record{}, err
+	}
+	return v.slowStore.Record(ctx, id)
+}
+
+func (v *vanishing) Put(ctx context.Context, r cms.Record) (cms.Revision, error) {
+	if err := v.now(); err != nil {
+		return cms.Revision{}, err
+	}
+	return v.slowStore.Put(ctx, r)
+}
+
+// TestPermits_HoldEndsWithoutAStore: a holder learns when there can be no permit any more, and keeps trying while there may be one.
+func TestPermits_HoldEndsWithoutAStore(t *testing.T) {
+	denied := fmt.Errorf("403 security_exception: %w", fault.ErrConfig)
+	for _, c := range []struct {
+		name    string
+		fails   error
+		lasts   time.Duration // afterwards the store is there again; 0: never
+		returns error
+		within  time.Duration
+	}{
+		{"deleted", fmt.Errorf("GET: %w", cms.ErrStoreGone), 0, cms.ErrStoreGone, 10 * time.Second},
+		{"no permission any more", denied, 0, fault.ErrConfig, 2 * time.Minute},
+		{"no permission for some seconds", denied, 5 * time.Second, nil, 0},
+		{"away for an hour", fmt.Errorf("no route: %w", fault.ErrUnavailable), time.Hour, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &vanishing{slowStore: newSlowStore(10*time.Millisecond, 0, 1)}
+				bucket := spendingBucket{throttle.New(1)}
+				permits := &primitive.Permits{Store: store, Clock: cmstest.Clock{Start: time.Now()}, Limit: func() int64 { return permitLimit }, Log: slog.New(slog.DiscardHandler)}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- permits.Hold(ctx, bucket) }()
+				time.Sleep(10 * time.Second)
+				begin := time.Now()
+				store.set(c.fails)
+				if c.returns != nil {
+					if err := <-ended; !errors.Is(err, c.returns) || time.Since(begin) > c.within || bucket.InUse() != 0 {
+						t.Errorf("it ended after %v with %v, %d in use", time.Since(begin), err, bucket.InUse())
+					}
+					stop()
+					return
+				}
+				time.Sleep(c.lasts)
+				store.set(nil)
+				time.Sleep(time.Minute)
+				if bucket.InUse() != permitLimit {
+					t.Errorf("%d in use when the store was back", bucket.InUse())
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// spendingBucket is a process that always has something to send.
+type spendingBucket struct{ *throttle.Bucket }
+
+func (spendingBucket) Weight() int { return 1 }
