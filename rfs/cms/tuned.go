@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 )
 
 const kindTuned = "tuned"
@@ -38,6 +39,43 @@ func (c *Coordinator) NoteTuned(ctx context.Context, t Tuned) (recorded Tuned, c
 	}
 	recorded, err = decodeTuned(r)
 	return recorded, false, err
+}
+
+// ExtendTuned records settings of an index that are going to be changed beside those that its record has, before they are.
+// What the record has stays as it is.
+func (c *Coordinator) ExtendTuned(ctx context.Context, t Tuned) error {
+	if _, created, err := c.NoteTuned(ctx, t); created || err != nil {
+		return err
+	}
+	var failed error
+	_, err := c.change(ctx, tunedID(t.Target), kindTuned, func(r Record, _ time.Time) (Record, Result) {
+		is := t
+		if len(r.Body) > 0 {
+			if is, failed = decodeTuned(r); failed != nil {
+				return r, Lost
+			}
+		}
+		if is.UUID != t.UUID { // of an index that is gone
+			is = t
+		}
+		changed := len(r.Body) == 0 || is.UUID != t.UUID
+		for key, v := range t.Set {
+			if _, there := is.Set[key]; !there {
+				is.Set[key], is.Was[key], changed = v, t.Was[key], true
+			}
+		}
+		if !changed {
+			return r, Already
+		}
+		if r.Body, failed = json.Marshal(is); failed != nil {
+			return r, Lost
+		}
+		return r, Applied
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("record of tuned index %s: %w", t.Target, err)
+	}
+	return nil
 }
 
 func decodeTuned(r Record) (t Tuned, err error) {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -26,14 +27,19 @@ type API interface {
 // Records stores the former settings: *cms.Coordinator.
 type Records interface {
 	NoteTuned(ctx context.Context, t cms.Tuned) (recorded cms.Tuned, created bool, err error)
+	ExtendTuned(ctx context.Context, t cms.Tuned) error
 	AllTuned(ctx context.Context) iter.Seq2[cms.Tuned, error]
 	ForgetTuned(ctx context.Context, target string) error
 }
 
-// tuned are the settings during the load: no refreshes, and no replicas.
-var tuned = map[string]string{refreshInterval: "-1", "index.number_of_replicas": "0"}
+// tuned are the settings during the load: no refreshes, no replicas, and no acknowledgement before documents are on disk.
+var tuned = map[string]string{refreshInterval: "-1", replicas: "0", durability: "request"}
 
-const refreshInterval = "index.refresh_interval"
+const (
+	refreshInterval = "index.refresh_interval"
+	replicas        = "index.number_of_replicas"
+	durability      = "index.translog.durability"
+)
 
 // Tuner changes settings of indices for the duration of a migration.
 type Tuner struct {
@@ -56,7 +62,7 @@ const (
 func (w Wish) settings() map[string]string {
 	set := map[string]string{}
 	for key, v := range tuned {
-		if w == All || w == Refreshes && key == refreshInterval {
+		if w == All && key == replicas || w != Nothing && key == refreshInterval {
 			set[key] = v
 		}
 	}
@@ -97,6 +103,80 @@ func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 		}
 	}
 	return nil
+}
+
+// Harden lets indices that acknowledge documents before these are on disk (index.translog.durability: async) write them first,
+// for the duration of the load. Their former setting is recorded before, for Restore. Names may be aliases and data streams.
+// Errors: fault.ErrConfig when it may not be changed.
+func (t *Tuner) Harden(ctx context.Context, targets []string) error {
+	var weak map[string]map[string]string
+	var err error
+	for len(targets) > 0 {
+		n, size := 0, 0
+		for n < len(targets) && (n == 0 || size+len(targets[n]) < maxNames) {
+			size += 3*len(targets[n]) + 1 // escaped at worst
+			n++
+		}
+		weak, err = t.async(ctx, targets[:n])
+		switch {
+		case errors.Is(err, fault.ErrConfig), errors.Is(err, fault.ErrRejected): // the check at the end finds what was lost
+			t.Log.WarnContext(ctx, "the target does not let see whether it acknowledges documents before they are on disk", "reason", fault.Text(err))
+			return nil
+		case err != nil:
+			return err
+		}
+		for _, index := range slices.Sorted(maps.Keys(weak)) {
+			if err := t.harden(ctx, index, weak[index]); err != nil {
+				return err
+			}
+		}
+		targets = targets[n:]
+	}
+	return nil
+}
+
+// maxNames bounds the names in one path, in bytes: servers take 4096 of a request line.
+const maxNames = 2000
+
+// harden hardens one index with these settings.
+func (t *Tuner) harden(ctx context.Context, index string, now map[string]string) error {
+	was, strong := now[durability], tuned[durability]
+	err := t.Records.ExtendTuned(ctx, cms.Tuned{Target: index, UUID: now["index.uuid"],
+		Was: map[string]*string{durability: &was}, Set: map[string]string{durability: strong}})
+	if err == nil {
+		err = t.put(ctx, index, map[string]*string{durability: &strong})
+	}
+	if err != nil {
+		return fmt.Errorf("index %s acknowledges documents before they are on disk (%s: async), so that it loses some when a node dies, and this cannot be changed for the duration of the documents: %w", index, durability, err)
+	}
+	t.Log.InfoContext(ctx, "settings_tuned", "index", index, "settings", map[string]string{durability: strong})
+	return nil
+}
+
+// async returns the settings of those indices behind the names that acknowledge documents before they are on disk.
+func (t *Tuner) async(ctx context.Context, names []string) (map[string]map[string]string, error) {
+	escaped := make([]string, len(names))
+	for i, n := range names {
+		escaped[i] = url.PathEscape(n)
+	}
+	path := "/" + strings.Join(escaped, ",") + "/_settings/index.uuid," + durability
+	status, b, err := t.API.Do(ctx, http.MethodGet, path, url.Values{"flat_settings": {"true"}, "ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var answer map[string]struct {
+		Settings map[string]string `json:"settings"`
+	}
+	if err := fault.Decode("GET "+path, status, b, &answer); err != nil {
+		return nil, err
+	}
+	weak := map[string]map[string]string{}
+	for index, x := range answer {
+		if strings.EqualFold(x.Settings[durability], "async") {
+			weak[index] = x.Settings
+		}
+	}
+	return weak, nil
 }
 
 // Restored is the result for one index.

@@ -22,10 +22,24 @@ import (
 // fakeTarget has the settings of indices.
 type fakeTarget struct {
 	indices map[string]map[string]string
-	fail    int // the next so many puts break before they are applied
+	behind  map[string][]string // indices of aliases and data streams
+	denied  bool                // puts are refused
+	fail    int                 // the next so many puts break before they are applied
 }
 
 func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
+	if names, _, several := strings.Cut(strings.TrimPrefix(path, "/"), "/_settings/"); several {
+		found := map[string]any{}
+		for _, name := range strings.Split(names, ",") {
+			for _, index := range append(f.behind[name], name) {
+				if x := f.indices[index]; x != nil {
+					found[index] = map[string]any{"settings": x}
+				}
+			}
+		}
+		b, _ := json.Marshal(found)
+		return 200, b, nil
+	}
 	name := strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/_settings")
 	x := f.indices[name]
 	if x == nil {
@@ -35,6 +49,9 @@ func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 		if f.fail > 0 {
 			f.fail--
 			return 0, nil, fault.ErrUnavailable
+		}
+		if f.denied {
+			return 403, []byte(`{"error":{"type":"security_exception","reason":"no permissions"}}`), nil
 		}
 		var set map[string]*string
 		if err := json.Unmarshal(body, &set); err != nil {
@@ -150,5 +167,44 @@ func TestRefreshesAreOffWithoutATouchOnReplicas(t *testing.T) {
 	}
 	if x := f.indices["a"]; x["index.number_of_replicas"] != "2" || x["index.refresh_interval"] != "30s" {
 		t.Errorf("restored as %v", x)
+	}
+}
+
+// TestAnAcknowledgementMeansThatDocumentsAreOnDisk hardens indices that were tuned, that an alias leads to, and that need nothing.
+func TestAnAcknowledgementMeansThatDocumentsAreOnDisk(t *testing.T) {
+	const key = "index.translog.durability"
+	f := &fakeTarget{behind: map[string][]string{"alias": {"c"}}, indices: map[string]map[string]string{
+		"a": {"index.uuid": "ua", key: "async", "index.refresh_interval": "5s"},
+		"b": {"index.uuid": "ub"},
+		"c": {"index.uuid": "uc", key: "ASYNC"},
+		"d": {"index.uuid": "ud", key: "request"},
+	}}
+	tn := tuner(t, f)
+	if err := tn.Tune(t.Context(), []string{"a"}, Refreshes); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // each process does it
+		if err := tn.Harden(t.Context(), []string{"a", "b", "alias", "d", "absent"}); err != nil {
+			t.Fatal(err)
+		}
+		if a, c := f.indices["a"], f.indices["c"]; a[key] != "request" || a["index.refresh_interval"] != "-1" || c[key] != "request" {
+			t.Fatalf("a %v, c %v", a, c)
+		}
+	}
+	if _, err := tn.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]map[string]string{
+		"a": {"index.uuid": "ua", key: "async", "index.refresh_interval": "5s"}, "b": {"index.uuid": "ub"},
+		"c": {"index.uuid": "uc", key: "ASYNC"}, "d": {"index.uuid": "ud", key: "request"},
+	}
+	for name, x := range want {
+		if !maps.Equal(f.indices[name], x) {
+			t.Errorf("%s has %v", name, f.indices[name])
+		}
+	}
+	f.denied = true
+	if err := tn.Harden(t.Context(), []string{"a"}); !errors.Is(err, fault.ErrConfig) || !strings.Contains(fault.Text(err), key) {
+		t.Errorf("%v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -50,6 +51,9 @@ func (s *Session) seed(ctx context.Context) error {
 		return err
 	}
 	if err := s.bindExisting(ctx); err != nil {
+		return err
+	}
+	if err := s.harden(ctx, entries); err != nil {
 		return err
 	}
 	var roots []iter.Seq[cms.Root]
@@ -206,6 +210,26 @@ func (s *Session) endDocuments(ctx context.Context, own bool) (cms.AuditReport, 
 	return s.auditOnce(ctx, own)
 }
 
+// harden lets target indices write documents to disk before they acknowledge them, for the duration of the documents.
+func (s *Session) harden(ctx context.Context, entries []cms.IndexEntry) error {
+	if s.Tuner == nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.State != cms.PhaseCompleted {
+			continue
+		}
+		entry, err := decodeEntry(e.Name, e.Body)
+		if err != nil {
+			return err
+		}
+		names = append(names, entry.Naming.Targets()...)
+	}
+	slices.Sort(names)
+	return s.Tuner.Harden(ctx, slices.Compact(names))
+}
+
 // lookForItems gives cms.ErrAllDone, unless an operator has opened an item again.
 func (s *Session) lookForItems(ctx context.Context) error {
 	open, err := s.Coordinator.Pending(ctx)
@@ -225,10 +249,16 @@ func (s *Session) lookForItems(ctx context.Context) error {
 	return err
 }
 
-// unseal is called before documents are sent after the end of the migration.
+// unseal is called before documents are sent after the end of the migration, when settings were restored.
 func (s *Session) unseal(ctx context.Context) error {
-	if s.Ledger == nil {
-		return nil
+	if s.Ledger != nil {
+		if err := s.Ledger.Unseal(ctx); err != nil {
+			return err
+		}
 	}
-	return s.Ledger.Unseal(ctx)
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	return s.harden(ctx, entries)
 }

@@ -28,6 +28,7 @@ var ErrTargetReplaced = fmt.Errorf("target_index_replaced: %w", fault.ErrRejecte
 // Tuner changes settings of target indices for the time of the migration.
 type Tuner interface {
 	Tune(ctx context.Context, targets []string, wish tuning.Wish) error
+	Harden(ctx context.Context, targets []string) error
 	Restore(ctx context.Context) ([]tuning.Restored, error)
 }
 
