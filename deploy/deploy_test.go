@@ -81,29 +81,6 @@ func TestOperatorsAreNotTheServicesGroup(t *testing.T) {
 	}
 }
 
-// TestNodesDeleteTheirOwnOnly: what a node may delete on the domain are records, searches and the doctor's probe.
-func TestNodesDeleteTheirOwnOnly(t *testing.T) {
-	var policy struct {
-		Statement []struct {
-			Action   any
-			Resource any
-		}
-	}
-	if err := json.Unmarshal(read(t, "aws/node-policy.json"), &policy); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range policy.Statement {
-		if !slices.Contains(list(s.Action), "es:ESHttpDelete") {
-			continue
-		}
-		for _, r := range list(s.Resource) {
-			if _, path, _ := strings.Cut(r, "domain/DOMAIN/"); path == "*" || path == "" {
-				t.Errorf("a node may delete %s", r)
-			}
-		}
-	}
-}
-
 // calls maps each action of IAM to the words in the product that need it.
 var calls = map[string]struct{ dir, word string }{
 	"s3:ListBucket":                       {"../rfs/repo", "NewListObjectsV2Paginator("},
