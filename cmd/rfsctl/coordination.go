@@ -58,16 +58,20 @@ type origin struct {
 	node  bool // a running process is asked, else the store is read
 	asked config.Asked
 	store config.Stored
+	err   error // why none is
 }
 
 // originOf returns where the settings name the session.
 func originOf(e config.Either) origin {
-	asked, node := throughNode(e)
-	return origin{node: node, asked: asked, store: e.Stored()}
+	asked, node, err := throughNode(e)
+	return origin{node: node, asked: asked, store: e.Stored(), err: err}
 }
 
 // look asks a node for path, or reads the same in the store.
 func look[T any](ctx context.Context, call *config.Call, from origin, path string, query url.Values, read func(*coordination) (T, error)) (v T, err error) {
+	if from.err != nil {
+		return v, from.err
+	}
 	if from.node {
 		err = ask(ctx, from.asked, path, query, &v)
 		return v, err

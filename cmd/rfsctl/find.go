@@ -55,18 +55,28 @@ func found() ([]string, error) {
 	return nil, fmt.Errorf("%d commands of rfsd run: choose by --session-name, or by %s: %w", len(own), strings.Join(names, ", "), fault.ErrConfig)
 }
 
-// ownOf returns the socket of the one command of this user that works on a session; "" for none or several.
-func ownOf(session string) string {
-	var all []string
-	for _, path := range api.OwnSockets(os.Getenv) {
-		if is, err := sessionOf(path); err == nil && is == session {
-			all = append(all, path)
+// socketsOf returns the sockets of the processes on this machine that work on a session: that of the node, and those of commands of this
+// user. A fault.ErrConfig names the sessions that run when none of them does.
+func socketsOf(session string) ([]string, error) {
+	var of, others []string
+	for _, path := range append(localSockets(), api.OwnSockets(os.Getenv)...) {
+		switch is, err := sessionOf(path); {
+		case err != nil:
+			others = append(others, path+" ("+terminal.Clean(fault.Text(err))+")")
+		case is == session:
+			of = append(of, path)
+		default:
+			others = append(others, path+" (session "+orDash(terminal.Clean(is))+")")
 		}
 	}
-	if len(all) != 1 {
-		return ""
+	if len(of) > 0 {
+		return of, nil
 	}
-	return all[0]
+	running := "no rfsd of this user runs here"
+	if len(others) > 0 {
+		running = "here run " + strings.Join(others, ", ")
+	}
+	return nil, fmt.Errorf("no process on this machine works on the session %s: %s; --node asks another node, --target-host, --coordinator-host, --coordinator-bucket or --coordinator-file reads the state of a session: %w", session, running, fault.ErrConfig)
 }
 
 // sessionOf asks a socket for its session.
@@ -113,27 +123,25 @@ func localSockets() (all []string) {
 	return all
 }
 
-// throughNode reports whether a running process is asked, and which: one is named, it has the named file open, or no store is
-// named and one runs here.
-func throughNode(e config.Either) (config.Asked, bool) {
-	asked := e.Asked()
+// throughNode reports whether a running process is asked, and which: one is named, it has the named file open, it works on the named
+// session, or nothing is named and one runs here. A fault.ErrConfig when no process works on the session that is named.
+func throughNode(e config.Either) (asked config.Asked, through bool, err error) {
+	asked = e.Asked()
 	stored := e.Stored()
 	switch {
 	case len(e.Nodes.Nodes) > 0:
-		return asked, true
+		return asked, true, nil
 	case e.State.File != "":
 		if path := ownerOf(e.State.File); path != "" {
 			asked.Nodes.Nodes = []string{path}
-			return asked, true
+			return asked, true, nil
 		}
-		return asked, false
+		return asked, false, nil
 	case stored.Named():
-		return asked, false
+		return asked, false, nil
 	case e.State.Session.Name != "":
-		if path := ownOf(e.State.Session.Name); path != "" {
-			asked.Nodes.Nodes = []string{path}
-			return asked, true
-		}
+		asked.Nodes.Nodes, err = socketsOf(e.State.Session.Name)
+		return asked, true, err
 	}
-	return asked, len(localSockets()) > 0 || len(api.OwnSockets(os.Getenv)) > 0
+	return asked, len(localSockets()) > 0 || len(api.OwnSockets(os.Getenv)) > 0, nil
 }

@@ -24,7 +24,10 @@ import (
 )
 
 func showStatus(ctx context.Context, call *config.Call, o config.ShowStatus) error {
-	asked, through := throughNode(o.Either)
+	asked, through, err := throughNode(o.Either)
+	if err != nil {
+		return err
+	}
 	if !through && o.Either.Stored().Named() {
 		return showStored(ctx, call, o)
 	}

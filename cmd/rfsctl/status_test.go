@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -139,5 +140,55 @@ func TestARunningCommandIsFound(t *testing.T) {
 	}
 	if code, _, errs := rfsctl(t, "pause", "--node", api.OwnSockets(os.Getenv)[0]); code != 1 || !strings.Contains(errs, "takes no orders") {
 		t.Errorf("pause: exit %d: %s", code, errs)
+	}
+}
+
+// TestStatus_NamedSession: a session that is named is shown, or none is, however many processes run.
+func TestStatus_NamedSession(t *testing.T) {
+	for _, others := range []int{0, 1, 2} {
+		t.Run(fmt.Sprintf("%d others run", others), func(t *testing.T) {
+			ownDir(t)
+			for n := range others {
+				command(t, fmt.Sprintf("migrate-%d", n), fmt.Sprintf("mine%d", n), filepath.Join(t.TempDir(), "c.db"))
+			}
+			for _, args := range [][]string{{"status"}, {"items", "list"}, {"report"}, {"failures"}} {
+				code, out, errs := rfsctl(t, append(args, "--session-name", "nosuch")...)
+				if code != 1 || out != "" || !strings.Contains(errs, "no process on this machine works on the session nosuch") {
+					t.Errorf("%v: exit %d: %s%s", args, code, out, errs)
+				}
+				for n := range others {
+					if name := fmt.Sprintf("session mine%d", n); !strings.Contains(errs, name) {
+						t.Errorf("%v: no %q in %s", args, name, errs)
+					}
+				}
+			}
+			if others > 0 {
+				if code, out, errs := rfsctl(t, "status", "--session-name", "mine0"); code != 0 || !strings.Contains(out, "session mine0") {
+					t.Errorf("exit %d: %s%s", code, out, errs)
+				}
+			}
+		})
+	}
+}
+
+func TestSessions_OfAFile(t *testing.T) {
+	ownDir(t)
+	file := kept(t, time.Hour)
+	code, out, errs := rfsctl(t, "sessions", "--coordinator-file", file)
+	if code != 0 || !strings.Contains(out, "SESSION  SNAPSHOT  STATE") || !strings.Contains(out, "waiting") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	var all []struct {
+		State   string
+		GivenUp int64  `json:"given_up"`
+		Last    string `json:"last_report"`
+	}
+	if code, out, errs := rfsctl(t, "sessions", "--coordinator-file", file, "--output", "json"); code != 0 || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 || all[0].GivenUp != 2 || all[0].Last == "" {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	for _, args := range [][]string{{"sessions"}, {"sessions", "--coordinator-file", file, "--session-name", "x"}, {"sessions", "--coordinator-file", file + "-none"}} {
+		if code, out, errs := rfsctl(t, args...); code != 1 && !strings.Contains(out, "cannot be read") {
+			t.Errorf("%v: exit %d: %s%s", args, code, out, errs)
+		}
 	}
 }

@@ -1,0 +1,40 @@
+package s3cms
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Sessions returns the names of the sessions that were begun in a bucket, sorted; "" is the common one. It takes one request for each
+// session, however many objects that has.
+func Sessions(ctx context.Context, bucket Bucket) (all []string, err error) {
+	common := Folder("")
+	for after := ""; ; {
+		names, _, _, err := bucket.List(ctx, "", after)
+		if err != nil {
+			return nil, fmt.Errorf("list sessions: %w", err)
+		}
+		if len(names) == 0 {
+			return all, nil
+		}
+		for _, name := range names {
+			if name <= after {
+				continue
+			}
+			folder, object, within := strings.Cut(name, "/")
+			if after = folder + "0"; !within { // "0" comes after "/"
+				after = name
+			}
+			if within && object == conditions {
+				session := folder
+				if folder == common {
+					session = ""
+				}
+				if sessionName.MatchString(session) && Folder(session) == folder {
+					all = append(all, session)
+				}
+			}
+		}
+	}
+}
