@@ -51,36 +51,44 @@ func (e *edit) mapping(w Wanted) (map[string]any, error) {
 		return nil, fmt.Errorf("the snapshot has no type %q in index %s; it has: %s: %w", w.Type, w.Index.Name, strings.Join(names, ", "), fault.ErrConfig)
 	}
 	if props, ok := out["properties"].(map[string]any); ok {
-		e.fieldAliases(props, "", opaqueFields(props, "", nil))
+		e.fieldAliases(props, "", opaqueFields(props))
 	}
 	return out, nil
 }
 
-// opaqueFields lists the fields that are not indexed.
-func opaqueFields(props map[string]any, path string, found []string) []string {
-	for _, name := range keys(props) {
-		f, ok := props[name].(map[string]any)
-		if !ok {
-			continue
-		}
-		if f["enabled"] == false {
-			found = append(found, path+name)
-		}
-		if below, ok := f["properties"].(map[string]any); ok {
-			found = opaqueFields(below, path+name+".", found)
+// opaqueFields returns the fields that are not indexed, by path.
+func opaqueFields(props map[string]any) map[string]bool {
+	found := map[string]bool{}
+	var add func(props map[string]any, path string)
+	add = func(props map[string]any, path string) {
+		for name := range props {
+			f, ok := props[name].(map[string]any)
+			if !ok {
+				continue
+			}
+			if f["enabled"] == false {
+				found[path+name] = true
+			}
+			if below, ok := f["properties"].(map[string]any); ok {
+				add(below, path+name+".")
+			}
 		}
 	}
+	add(props, "")
 	return found
 }
 
 // fieldAliases drops fields of type alias that name a field which is not indexed: targets refuse them.
-func (e *edit) fieldAliases(props map[string]any, path string, opaque []string) {
+func (e *edit) fieldAliases(props map[string]any, path string, opaque map[string]bool) {
+	if len(opaque) == 0 {
+		return
+	}
 	for _, name := range keys(props) {
 		f, ok := props[name].(map[string]any)
 		if !ok {
 			continue
 		}
-		if to := text(f["path"]); f["type"] == "alias" && slices.Contains(opaque, to) {
+		if to := text(f["path"]); f["type"] == "alias" && opaque[to] {
 			e.note("alias-field", path+name, "dropped: %s is not indexed", to)
 			delete(props, name)
 			continue
@@ -133,12 +141,25 @@ func joinLists(a, b any) any {
 	if !ok || !ok2 {
 		return a
 	}
+	seen := make(map[string]bool, len(x)) // as JSON, whose members are in order
+	for _, v := range x {
+		seen[encoded(v)] = true
+	}
 	for _, v := range y {
-		if !slices.ContainsFunc(x, func(o any) bool { return reflect.DeepEqual(o, v) }) {
-			x = append(x, v)
+		if text := encoded(v); !seen[text] {
+			x, seen[text] = append(x, v), true
 		}
 	}
 	return x
+}
+
+// encoded returns a decoded value as JSON.
+func encoded(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
 }
 
 // rootKeys is what the top of a mapping keeps.

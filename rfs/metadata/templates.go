@@ -280,7 +280,7 @@ func (e *edit) templateMapping(v any) (map[string]any, error) {
 		e.union("", out, body, t.name)
 	}
 	if props, ok := out["properties"].(map[string]any); ok {
-		e.fieldAliases(props, "", opaqueFields(props, "", nil))
+		e.fieldAliases(props, "", opaqueFields(props))
 	}
 	return out, nil
 }

@@ -18,7 +18,7 @@ var columnarMeta = map[string]bool{
 
 // NewColumnarStored returns the Rebuilder for an index of a columnar mode whose sources were made when documents were indexed.
 func NewColumnarStored(convert func(dst []byte, format byte, source []byte) ([]byte, error)) *Rebuilder {
-	return &Rebuilder{root: &node{object: true}, convert: convert, dialect: columnar{}, whole: true}
+	return &Rebuilder{root: &node{object: true, params: &params{}}, convert: convert, dialect: columnar{}, whole: true}
 }
 
 // NewColumnar returns the Rebuilder for an index of a columnar mode that was created by a version.

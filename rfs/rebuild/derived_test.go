@@ -19,7 +19,7 @@ func TestTrieOrder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var nodes []*node
 			for _, name := range strings.Fields(c.in) {
-				nodes = append(nodes, &node{leaf: name})
+				nodes = append(nodes, &node{leaf: name, params: &params{}})
 			}
 			var got []string
 			for _, n := range trieOrder(nodes) {

@@ -124,7 +124,7 @@ func (n *node) columns(created int64) bool {
 
 // stateOf returns how well the values of a place are those that were sent.
 func stateOf(n *node, stored bool) State {
-	p := &n.params
+	p := n.params
 	if !stored || p.Normalizer != "" || p.IgnoreAbove > 0 || len(p.NullValue) > 0 && string(p.NullValue) != "null" {
 		return Normal
 	}

@@ -14,9 +14,9 @@ import (
 type node struct {
 	path, leaf string
 	object     bool
-	key        bool   // of a flattened object
-	kind       string // type of a field; of an object "", "nested" or "passthrough"
-	params     params
+	key        bool    // of a flattened object
+	kind       string  // type of a field; of an object "", "nested" or "passthrough"
+	params     *params // fields whose parameters are the same share them
 	children   []*node // by path
 	multi      []*node // fields of a field
 }
@@ -111,17 +111,40 @@ const maxDepth = 1000
 
 // parseMapping parses the body of a mapping.
 func parseMapping(body json.RawMessage) (*node, error) {
-	root := &node{object: true}
+	root := &node{object: true, params: &params{}}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return root, nil
 	}
-	if err := json.Unmarshal(body, &root.params); err != nil {
+	if err := json.Unmarshal(body, root.params); err != nil {
 		return nil, fmt.Errorf("mapping: %w", err)
 	}
-	return root, root.parseChildren("", 0)
+	m := mappingParser{known: map[string]*params{}}
+	return root, m.children(root, "", 0)
 }
 
-func (n *node) parseChildren(prefix string, depth int) error {
+// mappingParser parses the fields of a mapping.
+type mappingParser struct {
+	known map[string]*params // by their text
+}
+
+// params parses the parameters of a field. A large mapping has the same ones many times.
+func (m *mappingParser) params(body []byte) (*params, error) {
+	if p := m.known[string(body)]; p != nil {
+		return p, nil
+	}
+	p := &params{}
+	if err := json.Unmarshal(body, p); err != nil {
+		return nil, err
+	}
+	const short = 256
+	if len(body) <= short && p.Properties == nil && p.Fields == nil {
+		m.known[string(body)] = p
+	}
+	return p, nil
+}
+
+// children parses the fields below a node.
+func (m *mappingParser) children(n *node, prefix string, depth int) error {
 	if depth > maxDepth {
 		return errors.New("mapping: objects are nested too deep")
 	}
@@ -132,9 +155,12 @@ func (n *node) parseChildren(prefix string, depth int) error {
 	if err := json.Unmarshal(*n.params.Properties, &properties); err != nil {
 		return fmt.Errorf("mapping of %s: %w", n.path, err)
 	}
+	n.params.Properties = nil // they are nodes now
+	n.children = make([]*node, 0, len(properties))
 	for name, body := range properties {
 		child := &node{path: prefix + name, leaf: name}
-		if err := json.Unmarshal(body, &child.params); err != nil {
+		var err error
+		if child.params, err = m.params(body); err != nil {
 			return fmt.Errorf("mapping of %s: %w", child.path, err)
 		}
 		child.kind = child.params.Type
@@ -144,17 +170,17 @@ func (n *node) parseChildren(prefix string, depth int) error {
 			if child.kind == "object" {
 				child.kind = ""
 			}
-			if err := child.parseChildren(child.path+".", depth+1); err != nil {
+			if err := m.children(child, child.path+".", depth+1); err != nil {
 				return err
 			}
 		default:
-			if err := child.parseMulti(); err != nil {
+			if err := m.multi(child); err != nil {
 				return err
 			}
 			if child.kind != "flattened" {
 				break
 			}
-			if err := child.parseChildren(child.path+".", depth+1); err != nil { // the keys that have a mapping
+			if err := m.children(child, child.path+".", depth+1); err != nil { // the keys that have a mapping
 				return err
 			}
 		}
@@ -165,15 +191,21 @@ func (n *node) parseChildren(prefix string, depth int) error {
 	return nil
 }
 
-func (n *node) parseMulti() error {
+// multi parses the fields of a field.
+func (m *mappingParser) multi(n *node) error {
 	if n.params.Fields == nil {
 		return nil
 	}
-	var fields map[string]params
+	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(*n.params.Fields, &fields); err != nil {
 		return fmt.Errorf("mapping of %s: %w", n.path, err)
 	}
-	for name, p := range fields {
+	n.params.Fields = nil // they are nodes now
+	for name, body := range fields {
+		p, err := m.params(body)
+		if err != nil {
+			return fmt.Errorf("mapping of %s.%s: %w", n.path, name, err)
+		}
 		n.multi = append(n.multi, &node{path: n.path + "." + name, leaf: name, kind: p.Type, params: p})
 	}
 	slices.SortFunc(n.multi, func(a, b *node) int { return strings.Compare(a.leaf, b.leaf) })

@@ -49,7 +49,7 @@ const docCount = "_doc_count"
 
 // addCount adds it to the fields of a root.
 func (n *node) addCount() {
-	n.children = append(n.children, &node{path: docCount, leaf: docCount, kind: docCount})
+	n.children = append(n.children, &node{path: docCount, leaf: docCount, kind: docCount, params: &params{}})
 	slices.SortFunc(n.children, func(a, b *node) int { return compareJava(a.path, b.path) })
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -239,6 +240,9 @@ func (x *Index) parse(blob string, b []byte) error {
 		Mappings json.RawMessage `json:"mappings"`
 		Aliases  json.RawMessage `json:"aliases"`
 	}
+	if err := fewPaths(blob, b); err != nil {
+		return err
+	}
 	if err := unmarshalList(blob, b, &doc); err != nil {
 		return err
 	}
@@ -256,7 +260,9 @@ func (x *Index) parse(blob string, b []byte) error {
 			return err
 		}
 	}
-	flatten("", settings, x.Settings)
+	if flatten("", settings, x.Settings, maxPaths) > maxPaths {
+		return fault.Corrupt(blob, "", -1, "the names of the settings of index %s have more than %d bytes", x.Name, maxPaths)
+	}
 	n, err := strconv.Atoi(x.Settings["index.number_of_shards"])
 	if err != nil || n < 1 || n > maxShards {
 		return fault.Corrupt(blob, "", -1, "index %s has %q shards", x.Name, x.Settings["index.number_of_shards"])
@@ -298,21 +304,30 @@ func (m *Mapping) restore() {
 	}
 }
 
-// flatten writes nested settings as dotted keys, with the prefix that some versions leave out.
-func flatten(prefix string, in map[string]any, out map[string]string) {
+// flatten writes nested settings as dotted keys, with the prefix that some versions leave out. It returns the lengths of the keys
+// together, in bytes, and ends when these are more than most.
+func flatten(prefix string, in map[string]any, out map[string]string, most int) (size int) {
 	for k, v := range in {
+		if size > most {
+			break
+		}
 		key := prefix + k
 		switch v := v.(type) {
 		case map[string]any:
-			flatten(key+".", v, out)
+			size += flatten(key+".", v, out, most-size)
 		case []any:
 			for i, e := range v {
+				if size += len(key); size > most {
+					break
+				}
 				setFlat(fmt.Sprintf("%s.%d", key, i), e, out)
 			}
 		default:
+			size += len(key)
 			setFlat(key, v, out)
 		}
 	}
+	return size
 }
 
 func setFlat(key string, v any, out map[string]string) {
@@ -360,7 +375,7 @@ func parseMappings(b json.RawMessage) ([]Mapping, error) {
 				return nil, err
 			}
 			left -= len(part)
-			if err := fewValues("", part); err != nil {
+			if err := errors.Join(fewValues("", part), fewPaths("", part)); err != nil {
 				return nil, err
 			}
 		}

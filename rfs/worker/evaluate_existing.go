@@ -141,22 +141,46 @@ func (e *Evaluator) compareTarget(ctx context.Context, name string, body []byte,
 	return nil
 }
 
+// aliasesApart is how many aliases of an index are asked for one by one. Of an index with more all aliases of the target are asked for.
+const aliasesApart = 50
+
 // compareAliases finds aliases that other indices have: applications that read by them would find the documents of both.
 func (e *Evaluator) compareAliases(ctx context.Context, name string, done metadata.Converted, ours map[string]bool, object *EvaluatedObject, r *Evaluation) error {
 	var body struct{ Aliases map[string]json.RawMessage }
 	if err := json.Unmarshal(done.Body, &body); err != nil {
 		return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
 	}
-	aliases := append(slices.Collect(maps.Keys(body.Aliases)), aliasNames(done.Late)...)
+	aliases := slices.Sorted(maps.Keys(body.Aliases))
+	for alias := range aliasNames(done.Late) {
+		aliases = append(aliases, alias)
+	}
 	slices.Sort(aliases)
-	for _, alias := range slices.Compact(aliases) {
-		var owners map[string]json.RawMessage
-		if seen, err := e.ask(ctx, "indices of alias "+alias, "/_alias/"+url.PathEscape(alias), nil, &owners, r); err != nil {
+	aliases = slices.Compact(aliases)
+	owned := map[string][]string{}
+	if len(aliases) > aliasesApart {
+		var all map[string]struct{ Aliases map[string]struct{} }
+		if seen, err := e.ask(ctx, "aliases of all indices", "/_alias", nil, &all, r); err != nil || !seen {
 			return err
-		} else if !seen {
-			continue
 		}
-		others := slices.DeleteFunc(slices.Sorted(maps.Keys(owners)), func(owner string) bool { return ours[owner] })
+		for owner, x := range all {
+			for alias := range x.Aliases {
+				owned[alias] = append(owned[alias], owner)
+			}
+		}
+	}
+	for _, alias := range aliases {
+		owners := owned[alias]
+		if len(aliases) <= aliasesApart {
+			var answer map[string]json.RawMessage
+			if seen, err := e.ask(ctx, "indices of alias "+alias, "/_alias/"+url.PathEscape(alias), nil, &answer, r); err != nil {
+				return err
+			} else if !seen {
+				continue
+			}
+			owners = slices.Collect(maps.Keys(answer))
+		}
+		slices.Sort(owners)
+		others := slices.DeleteFunc(owners, func(owner string) bool { return ours[owner] })
 		if len(others) > 0 {
 			object.Changes = append(object.Changes, Differs{Rule: aliasShared, Path: "aliases." + alias,
 				Detail: fmt.Sprintf("the alias leads to %s already: readers would get the documents of %s, too", strings.Join(others, ", "), name), Loses: true})

@@ -97,6 +97,22 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 			}
 		})
 	}
+	t.Run("many aliases are looked for together", func(t *testing.T) {
+		var aliases []string
+		for n := range aliasesApart {
+			aliases = append(aliases, fmt.Sprintf(`"b%d":{}`, n))
+		}
+		done := metadata.Converted{Body: []byte(`{"aliases":{` + strings.Join(aliases, ",") + `}}`), Late: json.RawMessage(`{"late":{}}`)}
+		e, object := &Evaluator{Target: asker{says: says{"/_alias": `{"a":{"aliases":{"b1":{}}},"old":{"aliases":{"late":{},"b7":{},"other":{}}}}`}}}, &EvaluatedObject{}
+		if err := e.compareAliases(t.Context(), "a", done, map[string]bool{"a": true}, object, &Evaluation{}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range object.Changes {
+			got = append(got, d.Path+" "+d.Detail)
+		}
+		expect(t, "differences", got, []string{"aliases.b7 leads to old already", "aliases.late leads to old already"})
+	})
 	if _, err := (&Evaluator{Target: unavailable{}}).ask(t.Context(), "a", "/a", nil, nil, &Evaluation{}); !errors.Is(err, fault.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,7 +41,7 @@ func (t *TargetIndices) readBack(ctx context.Context, asked map[string][]byte, l
 		waiting := aliasNames(late[name])
 		all = append(all, slices.DeleteFunc(found, func(c metadata.Change) bool {
 			alias, ok := strings.CutPrefix(c.Path, "aliases.")
-			return ok && slices.Contains(waiting, alias)
+			return ok && waiting[alias] != nil
 		})...)
 	}
 	logChanges(ctx, t.Log, all)
@@ -88,7 +87,7 @@ func (t *TargetIndices) withhold(ctx context.Context, late map[string]json.RawMe
 		}
 		var actions []map[string]any
 		for alias := range indices[name].Aliases {
-			if slices.Contains(waiting, alias) {
+			if waiting[alias] != nil {
 				actions = append(actions, map[string]any{"remove": map[string]string{"index": name, "alias": alias}})
 			}
 		}
@@ -109,11 +108,10 @@ func (t *TargetIndices) withhold(ctx context.Context, late map[string]json.RawMe
 	return nil
 }
 
-// aliasNames returns the names of an aliases object; none when it cannot be read.
-func aliasNames(aliases json.RawMessage) []string {
-	var m map[string]json.RawMessage
+// aliasNames returns the members of an aliases object by name; none when it cannot be read.
+func aliasNames(aliases json.RawMessage) (m map[string]json.RawMessage) {
 	if json.Unmarshal(aliases, &m) != nil {
 		return nil
 	}
-	return slices.Collect(maps.Keys(m))
+	return m
 }
