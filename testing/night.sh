@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=${RFSD_NIGHT_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rfsd-night.XXXXXX")}
 mkdir -p "$logs"
 export RFSD_LOGS=$logs
-all=(unused stories sources former imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt sim fleet mutants fuzz verify trial packages bench)
+all=(unused stories sources former imports daemon kills memory namespaces remedies hints progress rate scale scroll consume processes stores clusters corrupt large sim fleet mutants fuzz verify trial packages bench)
 
 e2e() { E2EPACKAGES=${E2EPACKAGES:-./testing/e2e/...} E2EFLAGS="-timeout 300m $1" testing/e2e.sh e2e ${TARGETS:-2.19.4 3.8.0}; }
 
@@ -33,6 +33,7 @@ part() {
     stores) RFSD_SOURCES=all E2EPACKAGES=./rfs/cms/... e2e "-run Conformance" ;;
     clusters) E2EPACKAGES=./testing/cluster TARGETS=2.19.4 e2e "" ;;
     corrupt) make corrupt ;;
+    large) RFSD_ENTRIES=300000 testing/gotest.sh large -count=1 -timeout 60m -run 'LargeCatalogs|Interruption|MetadataKeeps' ./cmd/rfsctl ./testing/abuse ;;
     sim) make sim SEEDS=100 SIMTIME=2h SIMLIMIT=5h ;;
     fleet) make fleet ;;
     mutants) make mutants ;;

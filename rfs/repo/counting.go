@@ -32,6 +32,8 @@ type tally struct {
 	mu    sync.Mutex
 	log   *[]Request
 	alone func(ctx context.Context) (release func(), err error)
+
+	memory sync.Map
 }
 
 // NewCounting counts what is read from r.
@@ -75,6 +77,9 @@ func (c *Counting) HoldLarge(ctx context.Context) (release func(), err error) {
 	return alone(ctx)
 }
 
+// Memory returns what readers of the repository keep in it, by keys of their own types.
+func (c *Counting) Memory() *sync.Map { return &c.memory }
+
 func (c *Counting) note(r Request) {
 	c.requests.Add(1)
 	c.mu.Lock()
@@ -86,6 +91,9 @@ func (c *Counting) note(r Request) {
 
 // Open opens and counts what is read.
 func (c *Counting) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	if ctx.Err() != nil { // a directory answers faster than it looks at ctx
+		return nil, context.Cause(ctx)
+	}
 	c.note(Request{Verb: "open", Name: name, Off: off, N: n})
 	rc, err := c.Repository.Open(ctx, name, off, n)
 	if err != nil {
@@ -96,6 +104,9 @@ func (c *Counting) Open(ctx context.Context, name string, off, n int64) (io.Read
 
 // Stat asks and counts.
 func (c *Counting) Stat(ctx context.Context, name string) (int64, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
 	c.note(Request{Verb: "stat", Name: name})
 	n, err := c.Repository.Stat(ctx, name)
 	return n, c.failed(err)

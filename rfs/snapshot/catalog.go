@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,6 +67,7 @@ type Catalog struct {
 	identifiers map[string]string // identifier → X of meta-<X>.dat
 	texts       texts             // what lookups of many snapshots repeat
 	places      map[string]int32  // UUID → place in Snapshots
+	newest      map[string]int32  // name → place of its newest entry
 }
 
 // catalogIndex is one index name of the catalog.
@@ -128,7 +128,7 @@ func openCatalog(ctx context.Context, r Repository) (*Catalog, error) {
 	case err != nil:
 		return nil, err
 	}
-	return c, c.parse(b)
+	return c, c.parse(ctx, b)
 }
 
 // findGeneration takes the greatest N of the listing and warns when index.latest disagrees. Both are asked for at the same time.
@@ -205,10 +205,8 @@ func (c *Catalog) names() string {
 // Find returns the newest entry of a name: a name may be used again after a deletion.
 // Errors: fault.ErrConfig listing what exists.
 func (c *Catalog) Find(name string) (Ref, error) {
-	for _, s := range slices.Backward(c.Snapshots) {
-		if s.Name == name {
-			return s, nil
-		}
+	if place, ok := c.newest[name]; ok {
+		return c.Snapshots[place], nil
 	}
 	return Ref{}, fmt.Errorf("no snapshot %q in the repository; %s lists: %s: %w", name, c.blob, c.names(), fault.ErrConfig)
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,9 +93,11 @@ func (c *Catalog) identifier(r Ref, indexID string) string {
 
 // catalogReader fills a Catalog.
 type catalogReader struct {
+	ctx  context.Context // of the reading: a catalog has millions of entries at most
 	c    *Catalog
 	dec  *json.Decoder
 	used int // bytes that entries take, about
+	read int // entries, of whatever kind
 }
 
 func (r *catalogReader) take(n int) error {
@@ -106,14 +109,17 @@ func (r *catalogReader) take(n int) error {
 
 // parse reads the catalog. The snapshots stand before the indices that refer to them; where they do not, the
 // text is read twice.
-func (c *Catalog) parse(b []byte) error {
-	c.places = map[string]int32{}
-	r := &catalogReader{c: c}
+func (c *Catalog) parse(ctx context.Context, b []byte) error {
+	c.places, c.newest = map[string]int32{}, map[string]int32{}
+	r := &catalogReader{ctx: ctx, c: c}
 	late, err := r.pass(b, false)
 	if err == nil && late {
 		_, err = r.pass(b, true)
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
 		return fault.Corrupt(c.blob, "", -1, "unexpected content: %w", err)
 	}
 	return nil
@@ -168,6 +174,9 @@ func (r *catalogReader) list(open json.Delim, element func() error) error {
 		return fmt.Errorf("%v where %v is expected", t, open)
 	}
 	for r.dec.More() {
+		if r.read++; r.read%1024 == 0 && r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
 		if err := element(); err != nil {
 			return err
 		}
@@ -221,13 +230,14 @@ func (r *catalogReader) snapshot() error {
 	if _, twice := r.c.places[ref.UUID]; !twice {
 		r.c.places[ref.UUID] = int32(len(r.c.Snapshots))
 	}
+	r.c.newest[ref.Name] = int32(len(r.c.Snapshots))
 	r.c.Snapshots = append(r.c.Snapshots, ref)
 	return nil
 }
 
 // links reads the lookup of one snapshot, {"index id":"identifier"}.
 func (r *catalogReader) links(b []byte) ([]link, error) {
-	inner := &catalogReader{c: r.c, dec: json.NewDecoder(bytes.NewReader(b))}
+	inner := &catalogReader{ctx: r.ctx, c: r.c, dec: json.NewDecoder(bytes.NewReader(b))}
 	var all []link
 	err := inner.object(func(id string) error {
 		var identifier string

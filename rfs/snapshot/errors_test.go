@@ -241,7 +241,7 @@ func TestWhatTheEntriesOfACatalogTakeIsCounted(t *testing.T) {
 		{"the generations of shards", `{"indices":{"a":{"shard_generations":["` + long + `","` + long + `"]}}}`, 2000},
 		{"an identifier", `{"index_metadata_identifiers":{"` + long + `":"` + long + `1"}}`, 2000},
 	} {
-		r := &catalogReader{c: &Catalog{places: map[string]int32{}, identifiers: map[string]string{}, indices: map[string]catalogIndex{}}}
+		r := &catalogReader{ctx: t.Context(), c: &Catalog{places: map[string]int32{}, newest: map[string]int32{}, identifiers: map[string]string{}, indices: map[string]catalogIndex{}}}
 		if _, err := r.pass([]byte(c.in), false); err != nil || r.used < c.least {
 			t.Errorf("%s: %d bytes are counted, want at least %d, %v", c.name, r.used, c.least, err)
 		}

@@ -89,7 +89,7 @@ func FuzzCatalog(f *testing.F) {
 		}
 		for _, ref := range c.Snapshots {
 			s := &Snapshot{Ref: ref, catalog: c}
-			mustBeCorrupt(t, s.findIndices(nil))
+			mustBeCorrupt(t, s.findIndices(t.Context(), nil))
 		}
 	})
 }
@@ -170,7 +170,7 @@ func FuzzSnapshotInfo(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer fuzzing.Bounded(t, len(b))()
 		s := &Snapshot{Ref: Ref{Name: "s", UUID: "s"}, catalog: &Catalog{}, blob: "snap-s.dat"}
-		if err := s.parse(b); !errors.Is(err, fault.ErrUnsupported) {
+		if err := s.parse(t.Context(), b); !errors.Is(err, fault.ErrUnsupported) {
 			mustBeCorrupt(t, err)
 		}
 	})

@@ -296,11 +296,11 @@ func TestFoldersOfARemoteStore(t *testing.T) {
 func TestASnapshotThatOnlyPinsATimestampIsRefusedWithWhatToDo(t *testing.T) {
 	s := &Snapshot{Ref: Ref{Name: "s", UUID: "u"}, catalog: &Catalog{}, blob: "snap-u.dat"}
 	doc := `{"snapshot":{"name":"s","uuid":"u","state":"SUCCESS","indices":[],"remote_store_index_shallow_copy":true,"pinned_timestamp":%d}}`
-	err := s.parse(fmt.Appendf(nil, doc, 1795242851339))
+	err := s.parse(t.Context(), fmt.Appendf(nil, doc, 1795242851339))
 	if !errors.Is(err, fault.ErrUnsupported) || !strings.Contains(err.Error(), "full snapshot") {
 		t.Errorf("pinned: %v", err)
 	}
-	if err := s.parse(fmt.Appendf(nil, doc, 0)); errors.Is(err, fault.ErrUnsupported) {
+	if err := s.parse(t.Context(), fmt.Appendf(nil, doc, 0)); errors.Is(err, fault.ErrUnsupported) {
 		t.Errorf("not pinned: %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func (c *Catalog) Snapshot(ctx context.Context, name string) (*Snapshot, error) 
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %s: %w", name, referenced(s.blob, c.blob, err))
 	}
-	if err := s.parse(b); err != nil {
+	if err := s.parse(ctx, b); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -74,13 +74,13 @@ func (c *Catalog) Listed(name string) *Snapshot {
 		return nil
 	}
 	s := &Snapshot{Ref: ref, catalog: c, blob: "snap-" + ref.UUID + ".dat"}
-	if err := s.findIndices(nil); err != nil {
+	if err := s.findIndices(context.Background(), nil); err != nil { // nothing but the catalog is read
 		return nil
 	}
 	return s
 }
 
-func (s *Snapshot) parse(b []byte) error {
+func (s *Snapshot) parse(ctx context.Context, b []byte) error {
 	var doc struct {
 		Snapshot *struct {
 			Name        string            `json:"name"`
@@ -134,12 +134,12 @@ func (s *Snapshot) parse(b []byte) error {
 	for _, f := range d.Failures {
 		s.Failures = append(s.Failures, ShardFailure{Index: f.Index, Shard: f.Shard, Reason: firstLine(f.Reason)})
 	}
-	return s.findIndices(d.Indices)
+	return s.findIndices(ctx, d.Indices)
 }
 
 // findIndices takes the indices of the catalog that belong to the snapshot, and for
 // 1.x and 2.x those that the snapshot itself lists.
-func (s *Snapshot) findIndices(listed []json.RawMessage) error {
+func (s *Snapshot) findIndices(ctx context.Context, listed []json.RawMessage) error {
 	for name, x := range s.catalog.indices {
 		if s.catalog.holds(x, s.UUID) {
 			s.Indices = append(s.Indices, IndexRef{Name: name, ID: x.id})
@@ -149,7 +149,10 @@ func (s *Snapshot) findIndices(listed []json.RawMessage) error {
 	for _, x := range s.Indices {
 		have[x.Name] = true
 	}
-	for _, raw := range listed {
+	for i, raw := range listed {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		var name nameOrObject
 		if err := unmarshal(s.blob, raw, &name); err != nil {
 			return err
@@ -192,7 +195,10 @@ func (s *Snapshot) Global(ctx context.Context) (map[string]json.RawMessage, erro
 		return nil, fmt.Errorf("global metadata: %w", referenced(name, s.blob, err))
 	}
 	var doc map[string]map[string]json.RawMessage
-	if err := unmarshal(name, b, &doc); err != nil {
+	if err := fewPaths(name, b); err != nil {
+		return nil, err
+	}
+	if err := unmarshalList(name, b, &doc); err != nil {
 		return nil, err
 	}
 	if g, ok := doc["meta-data"]; ok {
