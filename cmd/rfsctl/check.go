@@ -86,8 +86,12 @@ func (c checked) table(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d of %d blobs are referenced by snapshots (the others, if not listed here, are the repository's own, such as index.latest); %d of %d files read whole (%d bytes), %d of them too old for a checksum\n",
-		c.Referenced, c.Blobs, c.FilesRead, c.Files, c.BytesRead, c.Unverified)
+	missing := ""
+	if c.Missing > 0 {
+		missing = fmt.Sprintf("; %d more that they refer to are missing", c.Missing)
+	}
+	fmt.Fprintf(w, "\n%d of %d blobs are referenced by snapshots (the others, if not listed here, are the repository's own, such as index.latest)%s; %d of %d files read whole (%d bytes), %d of them too old for a checksum\n",
+		c.Referenced, c.Blobs, missing, c.FilesRead, c.Files, c.BytesRead, c.Unverified)
 	for _, f := range c.Findings {
 		where := f.Blob
 		switch {

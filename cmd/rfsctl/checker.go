@@ -61,7 +61,8 @@ type checked struct {
 	Generation int64             `json:"generation"`
 	Snapshots  []checkedSnapshot `json:"snapshots"`
 	Blobs      int               `json:"blobs"`
-	Referenced int               `json:"referenced"`
+	Referenced int               `json:"referenced"` // of these blobs
+	Missing    int               `json:"missing"`    // blobs that are referenced, too, and not there
 	Files      int               `json:"files"`      // Lucene files that the snapshots refer to
 	FilesRead  int               `json:"files_read"` // of which every byte was read
 	BytesRead  int64             `json:"bytes_read"`
@@ -84,12 +85,12 @@ type checker struct {
 	out        checked
 	referenced map[string]bool
 	read       map[string]bool // files whose data was read or left out already
-	unknown    []string        // parts of names of blobs that cannot be judged, as what refers to them is lost
+	unknown    map[string]bool // folders of blobs that cannot be judged, as what refers to them is lost, and beginnings of names; "" for all
 }
 
 func newChecker(r repo.Repository, c *snapshot.Catalog, s subset, limit int) *checker {
 	return &checker{repo: r, catalog: c, subset: s, limit: limit, slots: semaphore.NewWeighted(int64(limit)), present: map[string]int64{},
-		referenced: map[string]bool{}, read: map[string]bool{},
+		referenced: map[string]bool{}, read: map[string]bool{}, unknown: map[string]bool{},
 		out: checked{Repository: r.URI(), Generation: c.Generation, Snapshots: []checkedSnapshot{}, Findings: []finding{}}}
 }
 
@@ -101,15 +102,20 @@ func (k *checker) run(ctx context.Context, name string) (checked, error) {
 			return k.out, fmt.Errorf("list the repository: %w", err)
 		}
 		k.present[blob.Name] = blob.Size
+		if ctx.Err() != nil {
+			return k.out, context.Cause(ctx)
+		}
 	}
 	for _, w := range k.catalog.Warnings {
 		k.add(finding{Kind: kindNotice, Text: w})
 	}
 	k.refer(k.catalog.Blob())
+	seen := map[string]bool{}
 	for _, ref := range k.catalog.Snapshots {
-		if name != "" && ref.Name != name {
+		if name != "" && ref.Name != name || seen[ref.UUID] {
 			continue
 		}
+		seen[ref.UUID] = true
 		if err := k.snapshot(ctx, ref); err != nil {
 			return k.out, err
 		}
@@ -117,7 +123,14 @@ func (k *checker) run(ctx context.Context, name string) (checked, error) {
 	if name == "" {
 		k.orphans()
 	}
-	k.out.Blobs, k.out.Referenced = len(k.present), len(k.referenced)
+	k.out.Blobs = len(k.present)
+	for blob := range k.referenced {
+		if _, there := k.present[blob]; there {
+			k.out.Referenced++
+		} else {
+			k.out.Missing++
+		}
+	}
 	k.out.Findings = inOrder(k.out.Findings)
 	return k.out, nil
 }
@@ -134,14 +147,11 @@ func (k *checker) refer(blob string) {
 	k.referenced[blob] = true
 }
 
-// lost notes that blobs with part in their names cannot be called unreferenced.
+// lost notes that the blobs of a folder, or the parts of a blob, cannot be called unreferenced.
 func (k *checker) lost(part string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if slices.Contains(k.unknown, part) {
-		return
-	}
-	k.unknown = append(k.unknown, part)
+	k.unknown[part] = true
 }
 
 // classify makes a finding of an error; it returns those that are no finding on the snapshot.
@@ -427,8 +437,24 @@ func (k *checker) orphans() {
 	}
 }
 
+// undecided reports whether what would refer to a blob is lost. Folders of indices may lie in others (hashed paths).
 func (k *checker) undecided(name string) bool {
-	return slices.ContainsFunc(k.unknown, func(part string) bool { return strings.Contains(name, part) })
+	whole, _, _ := strings.Cut(name, ".part")
+	if k.unknown[""] || k.unknown[whole] {
+		return true
+	}
+	for from := 0; ; {
+		for i := from; i < len(name); i++ {
+			if name[i] == '/' && k.unknown[name[from:i+1]] {
+				return true
+			}
+		}
+		next := strings.IndexByte(name[from:], '/')
+		if next < 0 {
+			return false
+		}
+		from += next + 1
+	}
 }
 
 // inOrder sorts findings by place, the gravest first, and leaves out what was found more

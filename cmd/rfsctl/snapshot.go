@@ -91,6 +91,9 @@ func listSnapshots(ctx context.Context, call *config.Call, o config.Snapshots) e
 	}{Repository: o.Repository.URI, Snapshots: []listed{}}
 	for _, ref := range catalog.Snapshots {
 		out.Snapshots = append(out.Snapshots, describe(ctx, catalog, ref))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
 	if o.Output.JSON() {
 		return printJSON(call.Out, out)
@@ -102,16 +105,30 @@ func listSnapshots(ctx context.Context, call *config.Call, o config.Snapshots) e
 		if !s.Started.IsZero() {
 			started = s.Started.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\n", s.Name, s.State+s.Error, s.Version, len(s.Indices), s.Shards, started)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\n", s.Name, s.State, s.Version, len(s.Indices), s.Shards, started)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range out.Snapshots {
+		if s.Error != "" {
+			fmt.Fprintf(call.Out, "%s: %s\n", s.Name, s.Error)
+		}
+	}
+	return nil
 }
+
+// stateDamaged is shown in place of the recorded state when the blobs of a snapshot contradict it.
+const stateDamaged = "DAMAGED"
 
 func describe(ctx context.Context, catalog *snapshot.Catalog, ref snapshot.Ref) listed {
 	l := listed{Name: ref.Name, UUID: ref.UUID, State: string(ref.State), Version: ref.Version, Indices: []string{}}
 	s, err := catalog.Snapshot(ctx, ref.Name)
 	if err != nil {
-		l.Error = err.Error()
+		l.Error = fault.Text(err)
+		if errors.Is(err, fault.ErrCorrupt) {
+			l.State = stateDamaged
+		}
 		return l
 	}
 	l.State, l.Version, l.Shards = string(s.State), s.Version, s.TotalShards
