@@ -181,15 +181,91 @@ func TestAnObjectThatChangesUnderAReaderIsCorrupt(t *testing.T) {
 	}
 }
 
-func TestAStoreWithoutRangesIsConfiguration(t *testing.T) {
-	content := body()
-	r := fakeS3(t, content, func(_ int64, w http.ResponseWriter, req *http.Request) bool {
+// TestS3_WithoutRanges: a store that answers a range with the whole object is used, unless too much of it would have to be dropped.
+func TestS3_WithoutRanges(t *testing.T) {
+	content := bytes.Repeat([]byte("snapshot"), 17<<17)
+	r := fakeS3(t, content, func(_ int64, _ http.ResponseWriter, req *http.Request) bool {
 		req.Header.Del("Range")
 		return false
 	})
-	for _, c := range [][2]int64{{0, 10}, {10, 10}, {10, -1}} {
-		if _, err := r.Open(t.Context(), "b", c[0], c[1]); !errors.Is(err, fault.ErrConfig) {
+	for _, c := range [][2]int64{{0, 10}, {10, 10}, {10, -1}, {16 << 20, 100}} {
+		rc, err := r.Open(t.Context(), "b", c[0], c[1])
+		if err != nil {
 			t.Errorf("%v: %v", c, err)
+			continue
+		}
+		want := content[c[0]:]
+		if c[1] >= 0 {
+			want = want[:c[1]]
+		}
+		got, err := io.ReadAll(rc)
+		if total, known := repo.Total(rc); err != nil || !bytes.Equal(got, want) || !known || total != int64(len(content)) {
+			t.Errorf("%v: %d bytes of %d, of a blob of %d, %v", c, len(got), len(want), total, err)
+		}
+		rc.Close()
+	}
+	if _, err := repo.NewRetrying(r, quick()).Open(t.Context(), "b", 16<<20+1, 10); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "whole object of 17825792 bytes") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRetrying_AnswersThatAreNotWhatWasAskedFor: a complete answer with other bytes than those of the range is asked for again, a few
+// times, before it is the blob that is damaged.
+func TestRetrying_AnswersThatAreNotWhatWasAskedFor(t *testing.T) {
+	content := body()
+	ranged := func(from, to, status int) func(w http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", strconv.Itoa(to-from))
+			if status == http.StatusPartialContent {
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to-1, len(content)))
+			}
+			w.WriteHeader(status)
+			w.Write(content[from:to])
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		off, n int64
+		odd    func(w http.ResponseWriter)
+		want   error // when all answers are odd; nil: the answer itself
+	}{
+		{"a short 206", 100, 1000, ranged(100, 600, 206), fault.ErrCorrupt},
+		{"a short 200", 100, 1000, ranged(0, 600, 200), fault.ErrCorrupt},
+		{"an empty 200", 100, 1000, ranged(0, 0, 200), fault.ErrCorrupt},
+		{"an empty 200 to a range from the beginning", 0, 1000, ranged(0, 0, 200), fault.ErrCorrupt},
+		{"another range", 100, 1000, ranged(101, 1101, 206), fault.ErrCorrupt},
+		{"more than the range", 100, 1000, ranged(100, 1101, 206), fault.ErrConfig},
+		{"an empty 200 for a whole blob", 0, -1, ranged(0, 0, 200), nil},
+	} {
+		for _, odd := range []int64{1, 3, 100} {
+			t.Run(fmt.Sprintf("%s, %d times", c.name, odd), func(t *testing.T) {
+				var requests atomic.Int64
+				r := repo.NewRetrying(fakeS3(t, content, func(n int64, w http.ResponseWriter, _ *http.Request) bool {
+					requests.Store(n + 1)
+					if n < odd {
+						c.odd(w)
+					}
+					return n < odd
+				}), quick())
+				want := content[c.off:]
+				if c.n >= 0 {
+					want = want[:c.n]
+				}
+				rc, err := r.Open(t.Context(), "b", c.off, c.n)
+				var got []byte
+				if err == nil {
+					got, err = io.ReadAll(rc)
+					rc.Close()
+				}
+				switch {
+				case odd < 100:
+					if err != nil || !bytes.Equal(got, want) || requests.Load() != odd+1 {
+						t.Errorf("%d bytes by %d requests, %v", len(got), requests.Load(), err)
+					}
+				case !errors.Is(err, c.want) || err == nil && len(got) > 0 || requests.Load() != 4:
+					t.Errorf("%v after %d requests, want %v", err, requests.Load(), c.want)
+				}
+			})
 		}
 	}
 }

@@ -85,12 +85,21 @@ func (p RetryPolicy) again(ctx context.Context, n int, err error) error {
 	if n >= p.Tries {
 		return fmt.Errorf("after %d tries: %w", n, err)
 	}
+	return p.pause(ctx, n, err)
+}
+
+// pause waits before attempt number n (from 1), and returns err with the reason if that is not possible.
+func (p RetryPolicy) pause(ctx context.Context, n int, err error) error {
 	longest := min(p.First<<min(n-1, 20), p.Max)
 	if serr := p.Sleep(ctx, rand.N(longest)+1); serr != nil {
 		return errors.Join(serr, err)
 	}
 	return nil
 }
+
+// suspectTries is how often a range is asked for again whose answer is complete but not what was asked for, and a blob whose answer
+// is empty.
+const suspectTries = 3
 
 // Open opens, and later goes on with, a part of a blob.
 func (r *Retrying) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
@@ -162,6 +171,7 @@ type resuming struct {
 	total   int64  // of the blob; -1 when not known
 	version string // of the blob, from the first answer on
 	tries   int    // since the last byte
+	doubts  int    // answers that were not what was asked for
 	cur     io.ReadCloser
 	err     error // for good
 }
@@ -174,6 +184,14 @@ func (s *resuming) open() error {
 		rc, version, err := openVersion(s.ctx, s.r.Repository, s.name, s.off, s.left, s.version)
 		if err == nil {
 			s.r.answered.Store(true)
+			if total, ok := Total(rc); ok && total == 0 && s.left < 0 && s.doubts < suspectTries { // no blob of a repository is empty
+				rc.Close()
+				s.doubts++
+				if err := s.r.policy.pause(s.ctx, s.doubts, nil); err != nil {
+					return err
+				}
+				continue
+			}
 			s.cur, s.version = rc, version
 			if n, ok := Total(rc); ok {
 				s.total = n
@@ -182,6 +200,16 @@ func (s *resuming) open() error {
 				}
 			}
 			return nil
+		}
+		var odd *suspect
+		if errors.As(err, &odd) {
+			if s.doubts++; s.doubts > suspectTries {
+				return odd.err
+			}
+			if err := s.r.policy.pause(s.ctx, s.doubts, err); err != nil {
+				return err
+			}
+			continue
 		}
 		s.tries++
 		if err := s.r.again(s.ctx, s.tries, err); err != nil {

@@ -136,41 +136,80 @@ func (r *S3) openVersion(ctx context.Context, name string, off, n int64, version
 		out.Body.Close()
 		return nil, "", err
 	}
-	have, total := aws.ToInt64(out.ContentLength), aws.ToInt64(out.ContentLength)
-	if in.Range != nil {
-		total = totalOf(aws.ToString(out.ContentRange))
+	have := aws.ToInt64(out.ContentLength)
+	total, skip := have, int64(0)
+	if out.ContentRange != nil {
+		_, total = contentRange(*out.ContentRange)
+	} else if in.Range != nil { // the whole object
+		skip = off
+		if have -= off; n > 0 {
+			have = n
+		}
 	}
 	body := &stallGuard{ReadCloser: out.Body, ctx: ctx, cancel: cancel, timer: time.AfterFunc(r.stall, cancel), stall: r.stall}
 	body.timer.Stop()
+	if _, err := io.CopyN(io.Discard, body, skip); err != nil {
+		body.Close()
+		return nil, "", fmt.Errorf("blob %s: the answer broke off before byte %d: %w: %w", name, off, err, fault.ErrUnavailable)
+	}
 	return &exact{ReadCloser: body, left: have, total: total, short: func(left int64) error {
 		return fmt.Errorf("blob %s: the answer broke off with %d bytes missing: %w", name, left, fault.ErrUnavailable)
 	}}, aws.ToString(out.ETag), nil
 }
 
-// checkAnswer compares the announced response with the request.
+// maxSkip is how many bytes of a whole object are read and dropped, where a store answers with it to a range.
+const maxSkip = 16 << 20
+
+// suspect is an answer that does not hold what was asked for. It may be a fault of the store or of what is between, so it is asked
+// for again before err is true of the object.
+type suspect struct{ err error }
+
+func (s *suspect) Error() string { return s.err.Error() }
+func (s *suspect) Unwrap() error { return s.err }
+
+// checkAnswer compares the announced response with the request. What is wrong with it may be a *suspect.
 func checkAnswer(name string, off, n int64, version string, out *s3.GetObjectOutput) error {
 	etag, have := aws.ToString(out.ETag), aws.ToInt64(out.ContentLength)
+	asked := n > 0 || off > 0 // a range
 	switch {
 	case version != "" && etag != version:
 		return fault.Corrupt(name, "", off, "the object changed while it was read (ETag %s, then %s)", version, etag)
 	case out.ContentLength == nil:
 		return fmt.Errorf("blob %s: the store answered without a length: %w", name, fault.ErrUnavailable)
+	case asked && out.ContentRange == nil: // the whole object, or what is there of it
+		if have < off+max(n, 0) {
+			return &suspect{fault.Corrupt(name, "", have, "the object ends %d bytes early", off+max(n, 0)-have)}
+		}
+		if off > maxSkip {
+			return &suspect{fmt.Errorf("blob %s: the store answered with the whole object of %d bytes to a range from byte %d on; it must support range requests: %w", name, have, off, fault.ErrConfig)}
+		}
+		return nil
+	case asked:
+		if from, _ := contentRange(*out.ContentRange); from != off {
+			return &suspect{fault.Corrupt(name, "", off, "the store answered with the range %q to one from byte %d on", *out.ContentRange, off)}
+		}
+	}
+	switch {
 	case n > 0 && have < n: // the object ends before the range does
-		return fault.Corrupt(name, "", off+have, "the object ends %d bytes early", n-have)
-	case n > 0 && have > n || off > 0 && out.ContentRange == nil:
-		return fmt.Errorf("blob %s: the store answered %d bytes to a range of %d; it must support range requests: %w", name, have, n, fault.ErrConfig)
+		return &suspect{fault.Corrupt(name, "", off+have, "the object ends %d bytes early", n-have)}
+	case n > 0 && have > n:
+		return &suspect{fmt.Errorf("blob %s: the store answered %d bytes to a range of %d; it must support range requests: %w", name, have, n, fault.ErrConfig)}
 	}
 	return nil
 }
 
-// totalOf reads the length of the object out of "bytes 0-9/1000"; -1 when it is not there.
-func totalOf(contentRange string) int64 {
-	_, length, _ := strings.Cut(contentRange, "/")
-	n, err := strconv.ParseInt(length, 10, 64)
-	if err != nil || n < 0 {
-		return -1
+// contentRange reads the first byte and the length of the object out of "bytes 0-9/1000"; -1 for what is not there.
+func contentRange(s string) (from, total int64) {
+	number := func(s string) int64 {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || n < 0 {
+			return -1
+		}
+		return n
 	}
-	return n
+	part, length, _ := strings.Cut(strings.TrimPrefix(s, "bytes "), "/")
+	first, _, _ := strings.Cut(part, "-")
+	return number(first), number(length)
 }
 
 // Stat asks for the size of an object.
