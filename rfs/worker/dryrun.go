@@ -60,6 +60,10 @@ func (r DryRunCluster) CreateIndex(ctx context.Context, name string, body []byte
 	if why := RefusedName(name); why != "" {
 		return fmt.Errorf("index name %q: %s: %w", name, why, fault.ErrRejected)
 	}
+	_, size, shards := withoutPartition(body)
+	if err := checkPartition(name, size, shards); err != nil {
+		return err
+	}
 	return r.simulate(ctx, "PUT /"+url.PathEscape(name), body)
 }
 
@@ -71,6 +75,7 @@ func (r DryRunCluster) simulate(ctx context.Context, call string, template json.
 	if len(template) == 0 {
 		template = json.RawMessage("{}")
 	}
+	template, _, _ = withoutPartition(template)
 	body, err := json.Marshal(map[string]any{"index_patterns": []string{simulated}, "priority": simulatedPriority, "template": template})
 	if err != nil {
 		return fmt.Errorf("simulate %s: %w: %w", call, err, fault.ErrCorrupt)
