@@ -22,8 +22,8 @@ type Stream struct {
 	Start         string        `flag:"start" default:"earliest" oneof:"earliest,latest" want:"earliest or latest" help:"where a partition begins for which the group has committed no offset"`
 	UntilEnd      bool          `flag:"until-end" help:"end when all messages are consumed that there were at the start"`
 	Lease         time.Duration `flag:"partition-lease" default:"PT30S" min:"5s" max:"1h" help:"how long a partition is leased; that of a process that died is taken over after it"`
-	Fetch         Size          `flag:"fetch-size" default:"4MiB" want:"a size from 64KiB to 256MiB" help:"bytes that are asked for at a time for each partition, which takes up to eight times as much memory: twice as they arrive, twice unpacked, and buffers while a batch is unpacked"`
-	Batch         Size          `flag:"max-batch-size" default:"128MiB" want:"a size from 1MiB to 1GiB" help:"longest batch of messages that is taken, as it arrives and unpacked"`
+	Fetch         Size          `flag:"fetch-size" default:"4MiB" want:"a size from 64KiB to 256MiB" help:"bytes that are asked for at a time for each partition; they are held twice as they arrive"`
+	Batch         Size          `flag:"max-batch-size" default:"128MiB" want:"a size from 1MiB to 1GiB" help:"longest batch of messages that is taken, as it arrives and unpacked; the messages of all partitions of the process, unpacked and with their headers, take at most 64 MiB more than that"`
 	TLS           bool          `flag:"broker-tls" help:"connect to the brokers over TLS"`
 	CACert        string        `flag:"broker-cacert" check:"file" help:"PEM file of the authority that signed the brokers' certificates; those of the system do not count then"`
 	ClientCert    string        `flag:"broker-client-cert" check:"file" help:"PEM file of a client certificate"`

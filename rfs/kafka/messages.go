@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -17,6 +18,8 @@ type messages struct {
 	topic     *Topic
 	partition int
 	client    *kgo.Client
+	unpack    *unpacker
+	end       context.CancelFunc // of what waits for memory
 	batch     []consume.Message
 }
 
@@ -26,17 +29,27 @@ func (t *Topic) Open(_ context.Context, partition int, from int64) (consume.Mess
 	if !ok {
 		return nil, fmt.Errorf("kafka: the client has no decompressor: %w", fault.ErrConfig)
 	}
-	unpack := &unpacker{Decompressor: bounded, most: t.conf.Fetch}
-	client, err := kgo.NewClient(append(t.options(),
+	ctx, end := context.WithCancel(context.Background())
+	unpack := &unpacker{Decompressor: bounded, most: t.conf.Fetch, shared: t.unfold, ctx: ctx, partition: partition}
+	unpack.refuse = func(err error) error { return t.refuse(fmt.Errorf("topic %s, %w", t.conf.Topic, err)) }
+	watched := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := t.dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &watchedConn{Conn: conn, most: t.readBytes(), answer: unpack.answer, fetches: map[uint32]int16{}}, nil
+	}
+	client, err := kgo.NewClient(append(t.options(), kgo.Dialer(watched),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.conf.Topic: {int32(partition): kgo.NewOffset().At(from)}}),
 		kgo.ConsumeStartOffset(kgo.NoResetOffset()), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.MaxConcurrentFetches(1),
-		kgo.WithDecompressor(unpack), kgo.WithHooks(unpack),
+		kgo.WithDecompressor(unpack),
 	)...)
 	if err != nil {
+		end()
 		return nil, fmt.Errorf("kafka: %w: %w", err, fault.ErrConfig)
 	}
-	return &messages{topic: t, partition: partition, client: client}, nil
+	return &messages{topic: t, partition: partition, client: client, unpack: unpack, end: end}, nil
 }
 
 // Next returns the next messages, none when there were none for a moment.
@@ -80,4 +93,8 @@ func (m *messages) classify(ctx context.Context, err error) error {
 }
 
 // Close closes the connections.
-func (m *messages) Close() { m.client.Close() }
+func (m *messages) Close() {
+	m.end()
+	m.client.Close()
+	m.unpack.free()
+}

@@ -58,6 +58,7 @@ const (
 type Topic struct {
 	conf   Config
 	client *kgo.Client // of everything but messages
+	unfold *unfolding  // what messages take
 	// refused is why a connection was refused, or an answer not taken, which waiting does not mend.
 	refused atomic.Pointer[error]
 }
@@ -76,7 +77,7 @@ func New(conf Config) (*Topic, error) {
 			}
 		}
 	}
-	t := &Topic{conf: conf}
+	t := &Topic{conf: conf, unfold: newUnfolding(conf.Batch)}
 	var err error
 	if t.client, err = kgo.NewClient(t.options()...); err != nil {
 		return nil, fmt.Errorf("kafka: %w: %w", err, fault.ErrConfig)
@@ -100,7 +101,7 @@ func (t *Topic) options() []kgo.Opt {
 		kgo.SeedBrokers(t.conf.Brokers...), kgo.ClientID(t.conf.Client), kgo.Dialer(t.dial), kgo.RetryTimeout(requestTimeout), kgo.RequestTimeoutOverhead(dialTimeout),
 		kgo.MaxVersions(kversion.V3_9_0()), // later versions name topics by ids only
 		kgo.MetadataMinAge(time.Second), kgo.DisableClientMetrics(), kgo.WithHooks(t),
-		kgo.FetchMaxBytes(int32(t.conf.Fetch)), kgo.FetchMaxPartitionBytes(int32(t.conf.Fetch)), kgo.BrokerMaxReadBytes(int32(min(t.conf.Batch+overhead, 1<<30))),
+		kgo.FetchMaxBytes(int32(t.conf.Fetch)), kgo.FetchMaxPartitionBytes(int32(t.conf.Fetch)), kgo.BrokerMaxReadBytes(int32(t.readBytes())),
 		kgo.MaxDecompressBatchBytes(int(t.conf.Batch)),
 	}
 	if m := t.mechanism(); m != nil {
@@ -108,6 +109,9 @@ func (t *Topic) options() []kgo.Opt {
 	}
 	return opts
 }
+
+// readBytes returns the longest answer that is read, in bytes.
+func (t *Topic) readBytes() int64 { return min(t.conf.Batch+overhead, 1<<30) }
 
 // overhead is what an answer holds besides its messages, in bytes.
 const overhead = 1 << 20

@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"rfs/doctor":    {"rfs"},
 	"rfs/importer":  {"rfs"},
 	"rfs/consume":   {"rfs"},
-	"rfs/kafka":     {"rfs/fault", "rfs/consume"},
+	"rfs/kafka":     {"rfs/fault", "rfs/budget", "rfs/consume"},
 	"rfs/worker":    {"rfs"},
 	"rfs/throttle":  {"rfs/throttle"},
 	"rfs/awsconfig": {"rfs/fault"},
