@@ -28,6 +28,9 @@ func planIndices(ctx context.Context, repo snapshot.Repository, snap *snapshot.S
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(planReaders)
 	for i, name := range names {
+		if gctx.Err() != nil { // there may be hundreds of thousands
+			break
+		}
 		g.Go(func() error {
 			x, err := planIndex(gctx, repo, snap, name, req)
 			if all.plans[i] = x; errors.Is(err, fault.ErrCorrupt) {
@@ -37,7 +40,9 @@ func planIndices(ctx context.Context, repo snapshot.Repository, snap *snapshot.S
 			return err
 		})
 	}
-	all.err = g.Wait()
+	if all.err = g.Wait(); all.err == nil && ctx.Err() != nil {
+		all.err = context.Cause(ctx)
+	}
 	return all
 }
 

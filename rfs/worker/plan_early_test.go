@@ -2,8 +2,14 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,5 +88,53 @@ func TestListsThatWereReadEarlyAreThoseOfTheIndex(t *testing.T) {
 		if e.of(index(change)) != nil {
 			t.Errorf("%s: lists of another are used", name)
 		}
+	}
+}
+
+// cancelling is a repository that ends a context when it is asked for the hundredth blob.
+type cancelling struct {
+	snapshot.Repository
+	asked  atomic.Int64
+	cancel context.CancelFunc
+}
+
+func (r *cancelling) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	if r.asked.Add(1) == 100 {
+		r.cancel()
+	}
+	return r.Repository.Open(ctx, name, off, n)
+}
+
+// TestPlanning_EndsWhenInterrupted plans many indices whose metadata is missing.
+func TestPlanning_EndsWhenInterrupted(t *testing.T) {
+	const indices = 20_000
+	at := t.TempDir()
+	var catalog strings.Builder
+	catalog.WriteString(`{"snapshots":[{"name":"s","uuid":"u","state":1,"version":"7.17.29"}],"indices":{`)
+	names := make([]string, indices)
+	for i := range names {
+		names[i] = fmt.Sprintf("i%d", i)
+		fmt.Fprintf(&catalog, `"i%d":{"id":"id%d","snapshots":["u"],"shard_generations":["g"]},`, i, i)
+	}
+	catalog.WriteString(`"last":{"id":"l","snapshots":["u"],"shard_generations":["g"]}}}`)
+	if err := os.WriteFile(filepath.Join(at, "index-0"), []byte(catalog.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := repo.NewDir(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := snapshot.OpenCatalog(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &cancelling{Repository: dir, cancel: cancel}
+	all := planIndices(ctx, r, c.Listed("s"), names, Request{SnapshotName: "s", Sizes: true})
+	if !errors.Is(all.err, context.Canceled) {
+		t.Errorf("%v", all.err)
+	}
+	if n := r.asked.Load(); n > 1000 {
+		t.Errorf("%d blobs were asked for", n)
 	}
 }
