@@ -117,7 +117,7 @@ func (w *world) checkDocuments(failed map[shardKey]bool) {
 	if w.cfg.File {
 		there = w.exported()
 	}
-	w.report.Documents = len(w.truth)
+	w.report.Documents, w.report.Hot = len(w.truth), w.target.asked
 	missing := map[shardKey]int{}
 	for _, k := range w.keys() {
 		t := w.truth[k]
@@ -125,7 +125,7 @@ func (w *world) checkDocuments(failed map[shardKey]bool) {
 		_, recorded := w.recorded[k]
 		switch {
 		case failed[t.shard] || w.kept[t.shard]:
-		case t.refused && recorded, ok && source == t.source && !recorded:
+		case t.refused != nil && recorded, ok && source == t.source && !recorded:
 		case ok && source != t.source:
 			w.bad("%v arrived changed", k)
 		case ok && recorded && w.server.forgot && w.recorded[k].Reason == doc.Collision:

@@ -112,6 +112,31 @@ func TestEachFaultByItself(t *testing.T) {
 			cfg.Kill, cfg.Crash, cfg.Lease, cfg.Drain = time.Minute, true, 20*time.Second, 2*time.Minute
 			return cfg
 		}, killed(2)},
+		// All other indices arrive meanwhile, and the overloaded one is asked no more often than alone.
+		{"one index is overloaded for half an hour", 2, func(seed uint64) Config {
+			cfg := calmWorld(seed)
+			cfg.Processes, cfg.Migrate = 1+int(seed%2), seed%2 == 0
+			cfg.During = func(w *world) { w.oneIndexFor(30*time.Minute, "t000", "") }
+			return cfg
+		}, func(r Report) error {
+			if r.Hot < 100 || r.Hot > 30*30 {
+				return fmt.Errorf("%d requests for the overloaded index", r.Hot)
+			}
+			return nil
+		}},
+		// All other indices arrive meanwhile, and no document is taken for failed.
+		{"one index is blocked for half an hour", 2, func(seed uint64) Config {
+			cfg := calmWorld(seed)
+			cfg.Processes, cfg.Migrate = 2, seed%2 == 0
+			cfg.During = func(w *world) { w.oneIndexFor(30*time.Minute, "", "t001") }
+			return cfg
+		}, nil},
+		// What a pipeline drops is in the record of failed documents.
+		{"a pipeline drops documents, and others are refused in each way", 2, func(seed uint64) Config {
+			cfg := calmWorld(seed)
+			cfg.Drops, cfg.Refuses, cfg.Kill, cfg.Lease, cfg.Migrate = 0.05, 0.05, time.Minute, 40*time.Second, seed%2 == 0
+			return cfg
+		}, nil},
 		// What is sent again is counted by the next holder, exactly.
 		{"holders are killed in the middle of their requests", 2, func(seed uint64) Config {
 			cfg := calmWorld(seed)
@@ -255,6 +280,19 @@ func problems(t *testing.T, seed uint64, r Report) {
 		}
 		t.Errorf("%s; replay with -seed=%d", p, seed)
 	}
+}
+
+// oneIndexFor lets one index be overloaded, or refuse all documents, for so long. Those of all others have to arrive meanwhile.
+func (w *world) oneIndexFor(d time.Duration, hot, blocked string) {
+	w.target.trouble(hot, blocked)
+	if !w.pause(d) {
+		w.bad("the world ended before %v", d)
+		return
+	}
+	if n := w.target.missing(); n > 0 {
+		w.bad("%d documents of healthy indices are missing after %v", n, d)
+	}
+	w.target.trouble("", "")
 }
 
 func killed(least int) func(Report) error {

@@ -55,10 +55,11 @@ type Config struct {
 	Jump    time.Duration // the store's clock jumps by up to this
 	Lose    time.Duration // the store forgets up to this much now and then
 	Silence time.Duration // the store hangs for up to this, every ten minutes
-	Outage  time.Duration // the target is away, busy or hangs for up to this, every twenty minutes
+	Outage  time.Duration // the target or one of its indices is away, busy, blocked or hangs for up to this, every ten minutes
 	Rules   string        // TOML
 	Think   time.Duration // most time that a document takes before it is sent or left out
-	Refuses float64       // part of the documents that the target refuses for good
+	Refuses float64       // part of the documents that the target refuses for good, in one way or another
+	Drops   float64       // part of the documents that a pipeline of the target drops
 	Deadly  int           // shards with a document that kills its process
 	Return  time.Duration // mean time between comebacks of a worker of another engine, which hands off and dies
 	Foreign int           // shards that another engine began; it seeded all when there are any
@@ -86,6 +87,7 @@ type Report struct {
 	Copies    int64 // documents that the target took beside the first of each
 	Counted   int64 // of these, as the items count them
 	Documents int
+	Hot       int // requests for the index that was overloaded by itself
 	Read      int // documents that were read, again ones too
 	Parts     int // items of parts of shards
 	Virtual   time.Duration
@@ -337,9 +339,17 @@ func (w *world) trouble(beside *sync.WaitGroup) {
 	if w.cfg.Outage > 0 {
 		every("outage", 10*time.Minute, func(int) {
 			r := w.dice.about("outage")
-			w.target.set(away + weather(r.IntN(4)))
+			switch one := w.plan.Indices[r.IntN(len(w.plan.Indices))].Entry.Naming.Index; r.IntN(6) {
+			case 0:
+				w.target.trouble(one, "")
+			case 1:
+				w.target.trouble("", one)
+			default:
+				w.target.set(away + weather(r.IntN(4)))
+			}
 			w.pause(between(r, time.Second, w.cfg.Outage))
 			w.target.set(fair)
+			w.target.trouble("", "")
 		})
 	}
 	every("return", w.cfg.Return, func(int) { w.foreignReturns() })
@@ -350,6 +360,7 @@ func (w *world) trouble(beside *sync.WaitGroup) {
 		w.mu.Unlock()
 		w.server.setSkew(0)
 		w.target.set(fair)
+		w.target.trouble("", "")
 		for _, s := range w.seats {
 			if m := s.machine(); m != nil {
 				m.setSkew(0)

@@ -185,7 +185,7 @@ func (s *seat) session(m *machine) (*worker.Session, func(), error) {
 			Edit: func(index string) worker.DocumentEditor { return w.editor(m, index) },
 			Bulk: bulk.Options{
 				MaxDocs: w.cfg.Documents, MaxInFlight: flying, Breaker: bulk.NewBreaker(math.MaxInt64), StallTimeout: 2 * time.Minute,
-				Pause: m.Sleep, Jitter: m.jitter,
+				Pause: m.Sleep, Jitter: m.jitter, Recovery: &bulk.Recovery{},
 			},
 		},
 	}

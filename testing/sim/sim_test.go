@@ -54,7 +54,7 @@ func config(seed uint64) Config {
 	}
 	switch seed % 5 {
 	case 1:
-		cfg.Rules, cfg.Refuses = someRules, 0.02
+		cfg.Rules, cfg.Refuses, cfg.Drops = someRules, 0.02, 0.01
 	case 3:
 		cfg.Silence, cfg.Outage = 90*time.Second, 4*time.Minute
 	case 4:

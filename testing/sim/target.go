@@ -28,7 +28,15 @@ type truth struct {
 	shard   shardKey
 	ordinal int64
 	source  string
-	refused bool // the target refuses it for good
+	refused *bulk.Refusal // how the target refuses it for good; nil: it does not
+}
+
+// refusals are the ways in which a target refuses a document for good; the last is that of a pipeline that drops it.
+var refusals = []bulk.Refusal{
+	{Status: 400, Type: "mapper_parsing_exception", Reason: "not a date"},
+	{Status: 500, Type: "illegal_state_exception", Reason: "the field is not what it was"},
+	{Status: 500, Type: "fail_processor_exception", Reason: "no"},
+	{Status: 200, Type: string(doc.Dropped), Reason: "an ingest pipeline of the target dropped it"},
 }
 
 // expect writes down what must become of the documents of a shard.
@@ -51,7 +59,13 @@ func (w *world) expect(index, target string, shard int, t shardTruth) {
 			source = string(d.Source)
 		}
 		name := key{target, x.id}
-		refused := chance(w.dice.about("refused", target, x.id), w.cfg.Refuses)
+		var refused *bulk.Refusal
+		switch r := w.dice.about("refused", target, x.id); {
+		case chance(r, w.cfg.Refuses):
+			refused = &refusals[r.IntN(len(refusals))]
+		case chance(r, w.cfg.Drops):
+			refused = &refusals[len(refusals)-1]
+		}
 		w.truth[name] = truth{k, x.ordinal, source, refused}
 	}
 }
@@ -79,6 +93,9 @@ type cluster struct {
 	weather weather
 	sends   []sent
 	taken   int
+	hot     string // index that is overloaded: 429 to each of its documents; "": none
+	blocked string // index that takes no documents; "": none
+	asked   int    // requests for hot
 }
 
 // sent is a request that was started.
@@ -104,9 +121,31 @@ func (t *cluster) set(is weather) {
 	t.weather = is
 }
 
+// trouble makes one index overloaded and another one refuse all documents; "" ends it.
+func (t *cluster) trouble(hot, blocked string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hot, t.blocked = hot, blocked
+}
+
+// missing returns how many documents of healthy indices the target does not have yet.
+func (t *cluster) missing() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, x := range t.w.truth {
+		if _, there := t.docs[k]; !there && x.refused == nil && k.index != t.hot && k.index != t.blocked {
+			n++
+		}
+	}
+	return n
+}
+
 func (t *cluster) now() weather {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.weather == fair && t.hot+t.blocked != "" {
+		return busyItems
+	}
 	return t.weather
 }
 
@@ -217,7 +256,10 @@ func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 	r := c.m.dice.about("bulk", c.m.name, what)
 	c.t.mu.Lock()
 	c.t.sends = append(c.t.sends, sent{time.Now(), c.m.name})
-	is := c.t.weather
+	is, hot, blocked := c.t.weather, c.t.hot, c.t.blocked
+	if all[0].index == hot {
+		c.t.asked++
+	}
 	c.t.mu.Unlock()
 	trip := c.trip(what)
 	switch is {
@@ -242,8 +284,14 @@ func (c connection) Send(ctx context.Context, body []byte, n int) (bulk.Result, 
 	res := &bulk.Result{}
 	for i, p := range all {
 		switch {
-		case c.t.w.truth[p.key].refused:
-			res.Refused = append(res.Refused, bulk.Refusal{Pos: i, Status: 400, Type: "mapper_parsing_exception", Reason: "not a date"})
+		case p.index == blocked:
+			res.Refused = append(res.Refused, bulk.Refusal{Pos: i, Status: 403, Type: "cluster_block_exception", Reason: "index [" + blocked + "] blocked by: [FORBIDDEN/8/index write (api)];"})
+		case p.index == hot:
+			res.Refused = append(res.Refused, bulk.Refusal{Pos: i, Status: 429, Type: "rejected_execution_exception", Reason: "queue of its node is full"})
+		case c.t.w.truth[p.key].refused != nil:
+			refusal := *c.t.w.truth[p.key].refused
+			refusal.Pos = i
+			res.Refused = append(res.Refused, refusal)
 		case is == busyItems && chance(r, 0.8), chance(r, faults.Items):
 			res.Refused = append(res.Refused, bulk.Refusal{Pos: i, Status: 429, Type: "es_rejected_execution_exception", Reason: "queue is full"})
 		}
@@ -275,7 +323,7 @@ func (t *cluster) apply(all []pair, refused []bulk.Refusal, res *bulk.Result) {
 			refused = refused[1:]
 			continue
 		}
-		if t.uuids[p.index] == "" || t.w.truth[p.key].refused {
+		if t.uuids[p.index] == "" || t.w.truth[p.key].refused != nil {
 			continue
 		}
 		t.docs[p.key] = p.kept
