@@ -39,7 +39,7 @@ func TestWithhold(t *testing.T) {
 		{"a template set one that waits", late, `{"logs":{}}`, 200, `{"actions":[{"remove":{"alias":"logs","index":"logs-1"}}]}`, nil},
 		{"another alias stays", late, `{"other":{}}`, 200, "", nil},
 		{"nothing waits", `{}`, `{"logs":{}}`, 200, "", nil},
-		{"the target refuses", late, `{"logs":{}}`, 403, `{"actions":[{"remove":{"alias":"logs","index":"logs-1"}}]}`, fault.ErrRejected},
+		{"the target refuses", late, `{"logs":{}}`, 403, `{"actions":[{"remove":{"alias":"logs","index":"logs-1"}}]}`, fault.ErrConfig},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := &aliasesOf{aliases: c.there, status: c.status}
