@@ -23,6 +23,8 @@ import (
 
 type anywhere struct{}
 
+func (anywhere) Made(string) bool { return false }
+
 func (anywhere) Ensure(context.Context, []byte) error        { return nil }
 func (anywhere) Record(context.Context, []doc.Failure) error { return nil }
 func (anywhere) Sync(context.Context) error                  { return nil }

@@ -123,7 +123,8 @@ func (l *Loader) mayBeOwn(it item, before int64) bool {
 
 // ours reports whether this session created the index of an item, so that others wrote to it at most since then.
 func (l *Loader) ours(b *batch, it item) bool {
-	return l.opts.Own && !l.opts.Ordered && slices.Contains(l.opts.Targets, string(b.indices[it.indexOf()].name))
+	name := string(b.indices[it.indexOf()].name)
+	return !l.opts.Ordered && (l.opts.Own && slices.Contains(l.opts.Targets, name) || l.opts.Made != nil && l.opts.Made(name))
 }
 
 // collide records an item as failed that shares its id with another document on the same shard of the target. Status is 0:

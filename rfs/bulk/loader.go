@@ -59,8 +59,10 @@ type Options struct {
 	// Own states that documents of the target indices come from this session only, so that their versions count what it sent
 	// before. Without it a document that was there counts once.
 	Own bool
-	// First states, with Own, that nothing but this Loader has sent documents from the range. One that replaces a document of
-	// Targets is then a collision: recorded as failed, since one of the two is not on the target.
+	// Made reports whether this process has created an index, which it does when the first document for it comes; nil: none.
+	Made func(index string) bool
+	// First states, with Own or Made, that nothing but this Loader has sent documents from the range. One that replaces a document of
+	// these indices is then a collision: recorded as failed, since one of the two is not on the target.
 	First bool
 	MaxID int // longest id that is sent, in bytes: a document with a longer one fails by itself; 0: any
 

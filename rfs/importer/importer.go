@@ -39,6 +39,8 @@ const (
 
 // Indices is asked before the first document goes to an index.
 type Indices interface {
+	// Made reports whether this process has created an index.
+	Made(name string) bool
 	Ensure(ctx context.Context, name []byte) error
 }
 

@@ -31,6 +31,14 @@ type TargetIndices struct {
 	mu    sync.Mutex
 	last  []byte // the name that was asked for last
 	known map[string]bool
+	made  map[string]bool // created by this process
+}
+
+// Made reports whether this process has created an index.
+func (x *TargetIndices) Made(name string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.made[name]
 }
 
 // Ensure gives a fault.ErrConfig for a name that is not there and may not be created. Each name is
@@ -54,7 +62,13 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	case !x.Create:
 		return fmt.Errorf("index %s is not on the target: create it with its mappings first (rfsd migrate --phases metadata,indices does that from a snapshot), or give --create-indices: %w", index, fault.ErrConfig)
 	default:
-		err = x.create(ctx, index)
+		var made bool
+		if made, err = x.create(ctx, index); made && err == nil {
+			if x.made == nil {
+				x.made = map[string]bool{}
+			}
+			x.made[index] = true
+		}
 	}
 	if err != nil {
 		return err
@@ -67,29 +81,30 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 	return nil
 }
 
-// create creates an index and records that. After a request without an answer it stays recorded as intended.
-func (x *TargetIndices) create(ctx context.Context, index string) error {
+// create creates an index and records that. After a request without an answer it stays recorded as intended. made states
+// whether this call has created it.
+func (x *TargetIndices) create(ctx context.Context, index string) (made bool, err error) {
 	if x.Ledger != nil {
 		if err := x.Ledger.Intend(ctx, rollback.Index, index, nil); err != nil {
-			return err
+			return false, err
 		}
 	}
-	err := x.Cluster.CreateIndex(ctx, index, []byte("{}"))
+	err = x.Cluster.CreateIndex(ctx, index, []byte("{}"))
 	there := target.IsExists(err)
 	if err != nil && !there {
 		err = fmt.Errorf("create index %s: %w", index, err)
 	}
 	switch {
 	case x.Ledger == nil && there:
-		return nil
+		return false, nil
 	case x.Ledger == nil:
-		return err
+		return err == nil, err
 	case there: // another process was faster
-		return x.Ledger.Decide(ctx, rollback.Index, index)
+		return false, x.Ledger.Decide(ctx, rollback.Index, index)
 	case err == nil:
-		return x.Ledger.Confirm(ctx, rollback.Index, index)
+		return true, x.Ledger.Confirm(ctx, rollback.Index, index)
 	case errors.Is(err, fault.ErrRejected):
-		return errors.Join(err, x.Ledger.Withdraw(ctx, rollback.Index, index))
+		return false, errors.Join(err, x.Ledger.Withdraw(ctx, rollback.Index, index))
 	}
-	return err
+	return false, err
 }

@@ -35,6 +35,9 @@ type run struct {
 
 // Open opens the part from opts.From on.
 func (s *part) Open(ctx context.Context, _ *worker.Runner, _ cms.ItemID, opts *bulk.Options) (worker.Reading, error) {
+	if s.Indices != nil {
+		opts.Made = s.Indices.Made
+	}
 	opts.Index, opts.Shard, opts.EmitType = s.window.File, s.window.Number, s.Types == EmitTypes
 	r := &run{part: s, ctx: ctx, at: opts.From, end: s.window.To}
 	if s.window.Compression != plain {

@@ -30,11 +30,12 @@ import (
 
 // landing is a target in memory.
 type landing struct {
-	mu     sync.Mutex
-	docs   map[string]string // index/id?routing: source
-	sent   int               // documents, each time they are sent
-	takes  time.Duration     // for a request
-	refuse func(id string) int
+	mu       sync.Mutex
+	docs     map[string]string // index/id?routing: source
+	sent     int               // documents, each time they are sent
+	takes    time.Duration     // for a request
+	refuse   func(id string) int
+	oneShard bool // documents of one id replace each other
 }
 
 func (l *landing) Send(ctx context.Context, body []byte, n int) (bulk.Result, error) {
@@ -76,6 +77,12 @@ func (l *landing) Send(ctx context.Context, body []byte, n int) (bulk.Result, er
 		if x.Routing != "" {
 			key += "?" + x.Routing
 		}
+		if l.oneShard {
+			key = x.Index + "/" + x.ID
+			if _, there := l.docs[key]; there {
+				res.Replaced = append(res.Replaced, bulk.Replacement{Pos: pos, Copies: 1})
+			}
+		}
 		l.docs[key] = string(source)
 	}
 	if len(body) > 0 {
@@ -101,6 +108,8 @@ func failedOnce(t *testing.T, f *failedtest.Recorder, id string) {
 
 // anyIndex lets documents go to every index.
 type anyIndex struct{}
+
+func (anyIndex) Made(string) bool { return false }
 
 func (anyIndex) Ensure(context.Context, []byte) error { return nil }
 
