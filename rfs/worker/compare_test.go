@@ -327,7 +327,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 		{"not where it leaves out other fields", says{"/a": "", "/a/_mapping": `{"a":{"mappings":{}}}`}, index("a", excludes), false, nil},
 		{"nor where the target has no such index", says{"/a/_mapping": `{"a":{"mappings":` + excludes + `}}`}, index("a", excludes), false, nil},
 		{"nor of an index that leaves out nothing", says{"/a": "", "/a/_mapping": `{"a":{"mappings":{}}}`}, index("a", `{}`), false, nil},
-		{"a mapping that cannot be read is an error", says{"/a": ""}, index("a", excludes), false, fault.ErrUnavailable},
+		{"a mapping that cannot be read is an error", says{"/a": ""}, index("a", excludes), false, fault.ErrRejected},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan := &Plan{Indices: []IndexPlan{c.x}}

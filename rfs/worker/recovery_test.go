@@ -37,7 +37,7 @@ func TestSendsOriginals(t *testing.T) {
 		{"the target includes what the source excludes", filter, `{"_source":{"includes":["body","x"]}}`, false, nil},
 		{"originals are filtered, too", `{"_source":{"excludes":["body"],"recovery_source_excludes":["body"]}}`, `{"_source":{"excludes":["body"]}}`, false, nil},
 		{"the source leaves out nothing", `{"properties":{}}`, "", false, nil},
-		{"the target does not answer", filter, "", false, fault.ErrUnavailable},
+		{"the target does not permit it", filter, "", false, fault.ErrConfig},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := IndexPlan{
