@@ -89,10 +89,13 @@ func (d *Daemon) nodeShare(total int) int {
 	return share(total, position, count)
 }
 
-// nodes returns the live nodes with their states.
+// nodes returns the live nodes with their states and workers.
 func (d *Daemon) nodes() []status.Node {
 	all := slices.Clone(d.conf.Fleet.Nodes())
 	for i, n := range all {
+		if n.Name == d.conf.Name { // what gossip tells of this node itself is older
+			all[i].Running = d.running()
+		}
 		switch {
 		case n.Order != 0 && n.Order < d.intent.Sequence: // it does not follow yet
 		case d.intent.State == cms.Pause:

@@ -122,7 +122,7 @@ func (d *Daemon) state() (state, reason string) {
 
 func (d *Daemon) worker(s *slot, now time.Time) status.Worker {
 	w := status.Worker{
-		Slot: s.n, Started: s.since.UTC(), Indexed: s.sample.Documents - s.sample.Failed, Rate: s.rate,
+		Slot: s.n, Started: s.since.UTC(), Indexed: s.sample.Documents - s.sample.Failed, Rate: s.done.View(now.Sub(s.since), nil).Rate,
 		Resident: s.memory, Restarts: s.restarts, LastExit: s.lastExit,
 	}
 	if s.worker == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rfsd/rfsd/daemon/metrics"
 	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 // slot runs one worker after the other. It is guarded by the daemon's mutex.
@@ -20,10 +21,9 @@ type slot struct {
 	leaseEnd     time.Time // end of the lease, by this machine's monotonic clock
 	leaseChecked time.Time // when the lease was last checked in the store
 
-	sample         metrics.Sample // the worker's last
-	sampled        time.Time
-	rate           float64 // documents per second
-	memory         int64   // resident bytes
+	sample         metrics.Sample   // the worker's last
+	done           progress.Measure // the worker's documents, since its start
+	memory         int64            // resident bytes
 	memoryChecked  time.Time
 	overLimitCount int // consecutive measurements above the limit
 
@@ -279,14 +279,7 @@ func (d *Daemon) handleRecord(s *slot, r Record) {
 		return
 	}
 	more := r.Sample.Minus(s.sample)
-	if !s.sampled.IsZero() {
-		if dt := now.Sub(s.sampled).Seconds(); dt > 0.05 {
-			s.rate = float64(more.Documents) / dt
-			s.sampled = now
-		}
-	} else {
-		s.sampled = now
-	}
+	s.done.Add(now.Sub(s.since), progress.Work{Documents: r.Sample.Documents, Failed: r.Sample.Failed, Running: 1})
 	d.metrics.Add(more)
 	s.sample = *r.Sample
 	if r.Sample.Documents > 0 {
@@ -305,7 +298,7 @@ func (d *Daemon) handleEnd(s *slot, e End) {
 	if s.lease != nil {
 		s.leased = now
 	}
-	s.worker, s.lease, s.memory, s.rate, s.rates = nil, nil, 0, 0, nil
+	s.worker, s.lease, s.memory, s.done, s.rates = nil, nil, 0, progress.Measure{}, nil
 	if d.conf.MaxRate > 0 {
 		d.pushLimits()
 	}

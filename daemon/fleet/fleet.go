@@ -204,19 +204,23 @@ func (f *Fleet) Share() (position, count int) {
 // Nodes returns the live nodes, for the status.
 func (f *Fleet) Nodes() []status.Node {
 	members := f.gossip.Members()
-	intents := map[string]int64{}
+	loads := map[string]schedule.Load{}
 	for _, n := range f.Notes(noteLoad) {
 		var l schedule.Load
 		if json.Unmarshal(n.Payload, &l) == nil {
-			intents[n.Origin] = l.Intent
+			loads[n.Origin] = l.Clamp()
 		}
 	}
 	all := make([]status.Node, 0, len(members))
 	for _, m := range members {
-		all = append(all, status.Node{
+		n := status.Node{
 			Name: m.Name, Version: m.Meta.Version, Started: time.UnixMilli(m.Meta.Started), State: "running",
-			Running: m.Meta.Workers, Address: m.Meta.API, Zone: m.Meta.Zone, Order: intents[m.Name],
-		})
+			Running: m.Meta.Workers, Address: m.Meta.API, Zone: m.Meta.Zone,
+		}
+		if l, ok := loads[m.Name]; ok { // reported more often than what members tell of themselves
+			n.Running, n.Order = l.Workers, l.Intent
+		}
+		all = append(all, n)
 	}
 	return all
 }

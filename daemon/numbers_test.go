@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/daemon/metrics"
+)
+
+// TestStatus_WorkersRateIsOfTheLastMinute has a worker whose documents arrive a thousand at a time, every five seconds: 200 per second
+// whenever one looks. The node says the same number of workers in the list of nodes as of itself.
+func TestStatus_WorkersRateIsOfTheLastMinute(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		starter := &fakeStarter{stopped: handsOff}
+		n := startNode(t, Config{Workers: 1, Fleet: &neighbours{count: 2, names: []string{"n1", "n2"}}}, starter)
+		n.untilRunning(t, 1)
+		w := starter.living()[0]
+		for second := range 120 {
+			time.Sleep(time.Second)
+			w.report(Record{Sample: &metrics.Sample{Documents: int64(second / 5 * 1000)}})
+			r := n.Status(t.Context())
+			if rate := r.Workers[0].Rate; second >= 15 && (rate < 150 || rate > 250) {
+				t.Fatalf("%.0f documents per second after %d s", rate, second)
+			}
+			for _, x := range r.Nodes {
+				if x.Name == r.Node.Name && x.Running != r.Node.Running {
+					t.Fatalf("%d workers in the list of nodes, %d in the status", x.Running, r.Node.Running)
+				}
+			}
+		}
+		for range 120 { // no document arrives
+			time.Sleep(time.Second)
+			w.report(Record{Sample: &metrics.Sample{Documents: 23_000}})
+		}
+		if rate := n.Status(t.Context()).Workers[0].Rate; rate > 100 {
+			t.Errorf("%.0f documents per second two minutes after the last one", rate)
+		}
+		must(t, n.stop())
+	})
+}
