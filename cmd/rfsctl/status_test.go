@@ -39,7 +39,7 @@ func command(t *testing.T, name, session, file string) {
 	c, err := cms.New(cms.Config{Store: store, Creator: "test"})
 	must(t, err)
 	shown := foreground.New(foreground.Config{
-		Name: name, Version: "1", Session: session, Slots: 1, Store: c, Read: status.Read, Own: func() progress.Work { return progress.Work{} },
+		Name: name, Version: "1", Session: session, Slots: 1, Store: c, Read: status.ReadStore, Own: func() progress.Work { return progress.Work{} },
 		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: cms.SystemClock(), Logs: daemon.NewLogRing(1), Log: slog.New(slog.DiscardHandler), Env: os.Getenv,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -139,7 +139,7 @@ func (h *streamSession) sample() metrics.Sample {
 // shownConsume returns the part of this process as rfsctl status shows it.
 func (h *streamSession) shown(o consumeOptions, log *slog.Logger, lines foreground.LogReader) *foreground.Command {
 	return foreground.New(foreground.Config{
-		Name: "consume", Version: version, Session: o.session, Slots: 1, Store: h.kept, Read: status.ReadStream,
+		Name: "consume", Version: version, Session: o.session, Slots: 1, Store: h.kept, Read: status.ReadStreamStore,
 		Own: func() progress.Work {
 			own := h.Own()
 			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes, Running: own.Running}

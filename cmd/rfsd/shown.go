@@ -30,7 +30,7 @@ func keepLines(log *slog.Logger, level slog.Leveler) (*slog.Logger, *daemon.LogR
 // shownMigration returns a migration of this process as rfsctl status shows it.
 func shownMigration(o options, s *worker.Session, blobs *repo.Counting, in *resources, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
-		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Read: status.Read,
+		Name: "migrate", Version: version, Session: o.session, Slots: o.slots, Store: s.Coordinator, Read: status.ReadStore, Ahead: s.Runner.Meter.Items,
 		Own: func() progress.Work {
 			p := s.Runner.Meter.Read(time.Now())
 			return progress.Work{Documents: p.Documents, Failed: p.Failed, SourceBytes: p.Bytes, Bytes: p.ShardBytes, Running: int64(p.Running)}
@@ -43,7 +43,7 @@ func shownMigration(o options, s *worker.Session, blobs *repo.Counting, in *reso
 // shownImport returns the part of this process in an import as rfsctl status shows it.
 func shownImport(o importOptions, h *importSession, lines *daemon.LogRing, log *slog.Logger) *foreground.Command {
 	return foreground.New(foreground.Config{
-		Name: "import", Version: version, Session: o.session, Slots: o.slots, Store: h.kept, Read: status.ReadImport,
+		Name: "import", Version: version, Session: o.session, Slots: o.slots, Store: h.kept, Read: status.ReadImportStore,
 		Own: func() progress.Work {
 			own := h.Own()
 			return progress.Work{Documents: own.Documents, Failed: own.Failed, SourceBytes: own.Bytes}

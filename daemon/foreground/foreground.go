@@ -34,11 +34,12 @@ type Config struct {
 	Slots   int // items that it works on at the same time, at most
 	// Store is where the work is coordinated.
 	Store *cms.Coordinator
-	// Read reads the session, such as status.Read.
-	Read   func(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []status.Item, error)
-	Own    func() progress.Work  // what this process did since it began
-	Sample func() metrics.Sample // the same in more detail, for the metrics
-	DryRun bool                  // nothing is sent
+	// Read reads the session, such as status.ReadStore.
+	Read   func(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error)
+	Own    func() progress.Work             // what this process did since it began
+	Ahead  func() map[string]progress.Ahead // how far it is with its items, by id; nil: not known
+	Sample func() metrics.Sample            // the same in more detail, for the metrics
+	DryRun bool                             // nothing is sent
 	Clock  cms.Clock
 	Logs   LogReader
 	Log    *slog.Logger
@@ -54,6 +55,7 @@ type Command struct {
 	watchers status.Watchers
 
 	mu      sync.Mutex
+	reading *progress.Reading
 	items   []status.Item
 	events  []status.Event
 	refused *status.Failures // as of failed documents
@@ -116,7 +118,11 @@ func (c *Command) serve(ctx context.Context) {
 }
 
 func (c *Command) read(ctx context.Context) (*progress.Migration, error) {
-	m, items, err := c.conf.Read(ctx, c.conf.Store)
+	reading, err := c.conf.Read(ctx, c.conf.Store)
+	if err != nil {
+		return nil, err
+	}
+	m, items, err := status.Sum(reading)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +141,7 @@ func (c *Command) read(ctx context.Context) (*progress.Migration, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.items, c.events, c.refused, c.failed = items, events, refused, m.Totals.Failed
+	c.reading, c.items, c.events, c.refused, c.failed = reading, items, events, refused, m.Totals.Failed
 	return m, nil
 }
 
@@ -146,6 +152,9 @@ func (c *Command) Status(context.Context) status.Report {
 	r.Migration = m
 	if m != nil {
 		r.Stale = age.Seconds()
+	}
+	if now := c.ahead(); now != nil {
+		r.Migration, r.Progress = now, r.Progress.Of(now)
 	}
 	if err != nil {
 		r.StoreError = fault.Text(err)
@@ -158,6 +167,23 @@ func (c *Command) Status(context.Context) status.Report {
 		r.Node.State = "starting"
 	}
 	return r
+}
+
+// ahead returns the session as of the last read of the store, with what this process has done since; nil if that is not known. All
+// numbers of a status are made of it.
+func (c *Command) ahead() *progress.Migration {
+	c.mu.Lock()
+	reading := c.reading
+	c.mu.Unlock()
+	if reading == nil || c.conf.Ahead == nil {
+		return nil
+	}
+	m, _, err := status.Sum(reading.With(c.conf.Ahead()))
+	if err != nil {
+		return nil
+	}
+	m.Session = c.conf.Session
+	return m
 }
 
 // Subscribe returns a channel that receives a value when the status has changed, at most one pending. It is closed when

@@ -59,7 +59,7 @@ func session(t *testing.T) (*cms.Coordinator, *cms.Lease) {
 func begin(t *testing.T, name string, c *cms.Coordinator, own progress.Work, env func(string) string) (end func()) {
 	t.Helper()
 	command := foreground.New(foreground.Config{
-		Name: name, Version: "1", Session: "night", Slots: 2, Store: c, Read: status.Read, Own: func() progress.Work { return own },
+		Name: name, Version: "1", Session: "night", Slots: 2, Store: c, Read: status.ReadStore, Own: func() progress.Work { return own },
 		Sample: func() metrics.Sample { return metrics.Sample{Documents: own.Documents} }, Clock: cms.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -247,4 +247,47 @@ func text(t *testing.T, v any) string {
 	b, err := json.MarshalIndent(v, "", " ")
 	must(t, err)
 	return string(b)
+}
+
+// TestCommand_RowsAndHeaderAgree asks for the status while the process is ahead of the store: the rows of indices and the header are
+// made of the same numbers, at any moment.
+func TestCommand_RowsAndHeaderAgree(t *testing.T) {
+	c, lease := session(t)
+	var mu sync.Mutex
+	documents := int64(0)
+	dir := t.TempDir()
+	env := func(string) string { return dir }
+	command := foreground.New(foreground.Config{
+		Name: "migrate", Version: "1", Session: "night", Slots: 1, Store: c, Read: status.ReadStore,
+		Own: func() progress.Work {
+			mu.Lock()
+			defer mu.Unlock()
+			return progress.Work{Documents: documents, Running: 1}
+		},
+		Ahead: func() map[string]progress.Ahead {
+			mu.Lock()
+			defer mu.Unlock()
+			return map[string]progress.Ahead{lease.Item.ID: {Watermark: documents, Counts: cms.Counts{Indexed: documents - 1, Failed: min(documents, 1)}}}
+		},
+		Sample: func() metrics.Sample { return metrics.Sample{} }, Clock: cms.SystemClock(), Logs: noLines{}, Log: slog.New(slog.DiscardHandler), Env: env,
+	})
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { command.Run(ctx) })
+	defer running.Wait()
+	defer end()
+	read(t, sockets(t, env, 1)[0])
+	for _, n := range []int64{1, 26_976, 30_000} {
+		mu.Lock()
+		documents = n
+		mu.Unlock()
+		r := command.Status(t.Context())
+		rows := int64(0)
+		for _, x := range r.Migration.Indices {
+			rows += x.Counts.Indexed + x.Counts.Failed
+		}
+		if r.Progress.Documents != n || rows != n || r.Progress.Failed != r.Migration.Totals.Failed || r.Migration.Totals.Failed != 1 {
+			t.Errorf("header %d, %d failed; rows %d, %+v; want %d", r.Progress.Documents, r.Progress.Failed, rows, r.Migration.Totals, n)
+		}
+	}
 }

@@ -15,15 +15,15 @@ const ImportPhase = "import"
 
 // ReadImport reads the import of a session from its store.
 func ReadImport(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
-	r, err := readImport(ctx, store)
+	r, err := ReadImportStore(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
 	return sumImport(r)
 }
 
-// readImport reads a session that imports files from its store.
-func readImport(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
+// ReadImportStore reads what the store holds of a session that imports files.
+func ReadImportStore(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
 	r, err := progress.ReadHead(ctx, store)
 	if err != nil {
 		return nil, err

@@ -22,9 +22,9 @@ func Read(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []I
 func ReadStore(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
 	switch store.Kind() {
 	case importer.Kind:
-		return readImport(ctx, store)
+		return ReadImportStore(ctx, store)
 	case consume.Kind:
-		return readStream(ctx, store)
+		return ReadStreamStore(ctx, store)
 	}
 	return progress.ReadStore(ctx, store)
 }

@@ -15,15 +15,15 @@ const StreamPhase = "consume"
 
 // ReadStream reads a session that consumes a stream from its store. Its items are partitions.
 func ReadStream(ctx context.Context, store *cms.Coordinator) (*progress.Migration, []Item, error) {
-	r, err := readStream(ctx, store)
+	r, err := ReadStreamStore(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
 	return sumStream(r)
 }
 
-// readStream reads a session that consumes a stream from its store.
-func readStream(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
+// ReadStreamStore reads what the store holds of a session that consumes a stream.
+func ReadStreamStore(ctx context.Context, store *cms.Coordinator) (*progress.Reading, error) {
 	r, err := progress.ReadHead(ctx, store)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 // errStop ends the copying of a shard early, in good order: the lease's trigger or a signal.
@@ -228,6 +229,17 @@ func (j *job) progress() Progress {
 		p.ShardBytes = int64(float64(size) * float64(watermark-j.begin) / float64(j.end.Load()))
 	}
 	return p
+}
+
+// ahead returns how far the item is, with what earlier leases of it did; false before the first document.
+func (j *job) ahead() (progress.Ahead, bool) {
+	l := j.loaded.Load()
+	if l == nil {
+		return progress.Ahead{}, false
+	}
+	watermark, _ := l.Settled()
+	c := l.Counts()
+	return progress.Ahead{Watermark: watermark, Counts: j.lease.Item.Counts.Add(cms.Counts{Indexed: c.Indexed, Failed: c.Failed, Filtered: c.Filtered, Kept: c.Kept, Bytes: c.Bytes})}, true
 }
 
 // kept returns how many documents the target had already and kept.

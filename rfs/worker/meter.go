@@ -3,6 +3,8 @@ package worker
 import (
 	"sync"
 	"time"
+
+	"github.com/rfsd/rfsd/rfs/progress"
 )
 
 // Meter tells how far a process is: what finished items did, and what running ones did so far.
@@ -10,7 +12,8 @@ type Meter struct {
 	mu      sync.Mutex
 	done    Progress
 	running map[*job]struct{}
-	since   time.Duration // when the first of the running items was leased; monotonic clock
+	ended   map[string]endedItem // of the last moments, by id
+	since   time.Duration        // when the first of the running items was leased; monotonic clock
 }
 
 // Progress is a reading of a Meter.
@@ -29,8 +32,35 @@ type Progress struct {
 	Leases time.Duration `json:"-"`
 }
 
+type endedItem struct {
+	progress.Ahead
+	at time.Duration
+}
+
+const (
+	// endedFor is how long an item that has ended is listed: a reading of the store that was made before shows less of it.
+	endedFor = 30 * time.Second
+	maxEnded = 20_000
+)
+
 // NewMeter makes an empty Meter.
-func NewMeter() *Meter { return &Meter{running: map[*job]struct{}{}} }
+func NewMeter() *Meter { return &Meter{running: map[*job]struct{}{}, ended: map[string]endedItem{}} }
+
+// Items returns how far this process is with the items that it works on, or has ended within the last 30 s, by id.
+func (m *Meter) Items() map[string]progress.Ahead {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]progress.Ahead{}
+	for id, e := range m.ended {
+		all[id] = e.Ahead
+	}
+	for j := range m.running {
+		if a, ok := j.ahead(); ok {
+			all[j.lease.Item.ID] = a
+		}
+	}
+	return all
+}
 
 func (m *Meter) start(j *job) {
 	m.mu.Lock()
@@ -55,6 +85,14 @@ func (m *Meter) finish(j *job) {
 	}
 	m.done.add(j.progress())
 	m.done.Items++
+	if a, ok := j.ahead(); ok {
+		for id, e := range m.ended {
+			if now-e.at > endedFor || len(m.ended) >= maxEnded {
+				delete(m.ended, id)
+			}
+		}
+		m.ended[j.lease.Item.ID] = endedItem{a, now}
+	}
 }
 
 // Read sums up at this moment.
