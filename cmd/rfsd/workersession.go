@@ -126,7 +126,8 @@ func (e *pausedError) Error() string {
 }
 
 // watchIntent returns a context that ends when the operator wants no work any more, for which it asks the store at an interval;
-// its cause is a *pausedError then. The same error is returned when it is so already. stop has to be called in any case.
+// its cause is a *pausedError then. It ends with cms.ErrStoreGone as well when the store is deleted: leases may be elsewhere, and go
+// on although no order is heard any more and nothing can be completed. The same error is returned when it is so already. stop has to be called in any case.
 func watchIntent(ctx context.Context, c *cms.Coordinator, every time.Duration, log *slog.Logger) (watched context.Context, stop func(), err error) {
 	if i, err := c.Intent(ctx); err == nil && i.State != cms.Run {
 		return ctx, func() {}, &pausedError{i}
@@ -143,7 +144,12 @@ func watchIntent(ctx context.Context, c *cms.Coordinator, every time.Duration, l
 				return
 			case <-t.C:
 			}
-			if i, err := c.Intent(watched); err == nil && i.State != cms.Run {
+			i, err := c.Intent(watched)
+			switch {
+			case errors.Is(err, cms.ErrStoreGone):
+				log.Error("coordination store is gone: handing off", "error", err)
+				cancel(err)
+			case err == nil && i.State != cms.Run:
 				log.Info("the operator wants no work: handing off", "intent", i.State, "who", i.Who)
 				cancel(&pausedError{i})
 			}

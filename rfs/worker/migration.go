@@ -61,11 +61,14 @@ func (m *Migration) Run(ctx context.Context) (*Summary, error) {
 	return sum, err
 }
 
-// Interrupted replaces an error that only reports the end of ctx by one that states how to go on. The first one names whatever
-// was under way.
+// Interrupted replaces an error that only reports the end of ctx by one that states how to go on, or that the store is gone. The
+// first one names whatever was under way.
 func Interrupted(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, cms.ErrStoreGone) {
+		return cause
 	}
 	return fmt.Errorf("interrupted; run the same command again to continue: %w", ctx.Err())
 }

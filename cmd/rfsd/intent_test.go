@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rfsd/rfsd/rfs/cms"
+	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/worker"
+)
+
+// recordsOf is a store whose records fail from some time on, while its items are there.
+type recordsOf struct {
+	cms.Store
+	fails atomic.Pointer[error]
+}
+
+func (s *recordsOf) Record(ctx context.Context, id string) (cms.Record, error) {
+	if err := s.fails.Load(); err != nil {
+		return cms.Record{}, *err
+	}
+	return s.Store.Record(ctx, id)
+}
+
+// TestWatchIntent_StoreThatVanishes: a command ends when the store of its orders was deleted, not when that does not answer.
+func TestWatchIntent_StoreThatVanishes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fails error
+		ends  bool
+	}{
+		{"deleted", fmt.Errorf("GET: %w", cms.ErrStoreGone), true},
+		{"away", fmt.Errorf("no route to host: %w", fault.ErrUnavailable), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				file, err := boltcms.OpenTemporary(filepath.Join(t.TempDir(), "state.db"), time.Now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer file.Close() //nolint:errcheck // it is thrown away
+				store := &recordsOf{Store: file}
+				coordinator, err := cms.New(cms.Config{Store: store, Creator: "test"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				watched, stop, err := watchIntent(t.Context(), coordinator, 2*time.Second, slog.New(slog.DiscardHandler))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stop()
+				time.Sleep(time.Minute)
+				if watched.Err() != nil {
+					t.Fatal("it ended while the store was there")
+				}
+				store.fails.Store(&c.fails)
+				time.Sleep(5 * time.Second)
+				if ended := watched.Err() != nil; ended != c.ends || ended && !errors.Is(context.Cause(watched), cms.ErrStoreGone) {
+					t.Errorf("ended: %v, %v", ended, context.Cause(watched))
+				}
+				if err := worker.Interrupted(watched, watched.Err()); c.ends && !errors.Is(err, cms.ErrStoreGone) {
+					t.Errorf("the command ends with %v", err)
+				}
+			})
+		})
+	}
+}
