@@ -35,7 +35,7 @@ Offsets are committed for --group when all messages below are in the target, or 
 failed. No consumer may belong to the group. The session itself goes on from its own records.
 
 Bounds: requests under way (--max-connections) × their size (--documents-size-per-bulk-request),
-and for each partition up to eight times --fetch-size (as it arrives, unpacked, and in buffers),
+and for each partition --fetch-size twice, for all together 64 MiB more than --max-batch-size,
 or a longer batch (--max-batch-size).
 
 The failed-document file names what was rejected or cannot be read (exit code 6 with --until-end)

@@ -39,9 +39,17 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 	}
 	h.kept = r.kept
 	limitMemory(memoryBudget(o.options, config.InBucket(h.blobs.URI())), os.Getenv)
+	existing := &importer.Existing{Counts: r.client, Records: r.kept, Chosen: o.existing != "", Log: log, Sent: func(ctx context.Context) (bool, error) {
+		s, err := importer.Read(ctx, r.kept)
+		if err != nil {
+			return false, err
+		}
+		a, err := s.Account()
+		return a.Indexed > 0, err
+	}}
 	h.Import = &importer.Import{
 		Source: h.blobs, Store: r.store, Session: r.kept, Identity: r.identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
-		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger}, Ledger: r.ledger,
+		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger, Ask: existing.Ask}, Ledger: r.ledger,
 		Destination: r.sender,
 		Bulk:        bulkOptions(o.options, in, r.client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,
 		Unavailable: o.unavailable, Types: o.types, IncludeSystem: o.includeSystem, MaxSource: r.longest, Memory: in.memory, Frames: in.frames, AllowPartial: o.allowPartial, Token: r.writer, Solo: in.solo,

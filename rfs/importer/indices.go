@@ -27,6 +27,9 @@ type TargetIndices struct {
 	Create  bool // make missing ones with the target's defaults and templates
 	// Ledger records the indices that the session creates; nil: nothing is recorded.
 	Ledger metadata.Ledger
+	// Ask returns why no document may be sent to an index that is there, nil if they may. It is called once for each index. nil: not
+	// called.
+	Ask func(ctx context.Context, index string) error
 
 	mu    sync.Mutex
 	last  []byte // the name that was asked for last
@@ -69,6 +72,9 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 			}
 			x.made[index] = true
 		}
+	}
+	if err == nil && x.Ask != nil {
+		err = x.Ask(ctx, index)
 	}
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluatio
 		}
 	}
 	if len(held) > 0 && e.Existing == "" {
-		r.Stops = append(r.Stops, fault.Text(heldError(held)))
+		r.Stops = append(r.Stops, fault.Text(HeldError(held, SnapshotHas)))
 	}
 	return e.shardLimit(ctx, shards, r)
 }

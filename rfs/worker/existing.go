@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -63,7 +64,7 @@ func (s *Session) checkHeld(ctx context.Context, plan *Plan) error {
 				continue
 			}
 			counted[name] = true
-			n, there, err := s.countHeld(ctx, name)
+			n, there, err := CountHeld(ctx, s.Counts, name, s.Log)
 			switch {
 			case err != nil:
 				return err
@@ -79,7 +80,7 @@ func (s *Session) checkHeld(ctx context.Context, plan *Plan) error {
 		}
 	}
 	if s.Phases.Has(PhaseDocuments) && s.Existing == "" && len(held) > 0 {
-		return heldError(held)
+		return HeldError(held, SnapshotHas)
 	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		s.Log.WarnContext(ctx, "the target has documents in an index already", "index", name, "documents", held[name], "existing_documents", s.Existing)
@@ -91,13 +92,19 @@ func (s *Session) checkHeld(ctx context.Context, plan *Plan) error {
 	return nil
 }
 
-// countHeld returns the number of documents that the target has under a name; 0 when it has no such index or does not let
+// HeldCounts reads how many documents an index of the target holds.
+type HeldCounts interface {
+	Refresh(ctx context.Context, index string) error
+	Count(ctx context.Context, index string) (int64, error)
+}
+
+// CountHeld returns the number of documents that the target has under a name; 0 when it has no such index or does not let
 // them be counted, for which there is false.
-func (s *Session) countHeld(ctx context.Context, name string) (n int64, there bool, err error) {
-	n, err = s.Counts.Count(ctx, name)
+func CountHeld(ctx context.Context, counts HeldCounts, name string, log *slog.Logger) (n int64, there bool, err error) {
+	n, err = counts.Count(ctx, name)
 	if err == nil && n == 0 { // searches may not see what is there
-		if err = s.Counts.Refresh(ctx, name); err == nil {
-			n, err = s.Counts.Count(ctx, name)
+		if err = counts.Refresh(ctx, name); err == nil {
+			n, err = counts.Count(ctx, name)
 		}
 	}
 	var status *fault.StatusError
@@ -109,15 +116,24 @@ func (s *Session) countHeld(ctx context.Context, name string) (n int64, there bo
 	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
 		return 0, false, fmt.Errorf("count documents of %s: %w", name, err)
 	}
-	s.Log.WarnContext(ctx, "the target does not let see whether an index has documents", "index", name, "reason", fault.Text(err))
+	log.WarnContext(ctx, "the target does not let see whether an index has documents", "index", name, "reason", fault.Text(err))
 	return 0, false, nil
 }
 
 // mostHeld bounds the indices that a message names.
 const mostHeld = 20
 
-// heldError states which indices have documents, and the choices.
-func heldError(held map[string]int64) error {
+// Holder names what has the ids of the documents that are sent, for a message.
+type Holder string
+
+// The holders.
+const (
+	SnapshotHas Holder = "the snapshot has"
+	FilesHave   Holder = "the files have" // without versions
+)
+
+// HeldError returns a fault.ErrConfig with the indices that have documents, and the choices.
+func HeldError(held map[string]int64, of Holder) error {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		if len(names) == mostHeld {
@@ -126,8 +142,11 @@ func heldError(held map[string]int64) error {
 		}
 		names = append(names, fmt.Sprintf("%s (%d)", name, held[name]))
 	}
-	return fmt.Errorf("the target has documents already in the indices %s; choose what becomes of those whose ids the snapshot has, too: "+
-		"--existing-documents overwrite replaces them, keep leaves them as they are, newer replaces them unless their version is higher: %w", strings.Join(names, ", "), fault.ErrConfig)
+	choices := "--existing-documents overwrite replaces them, keep leaves them as they are"
+	if of == SnapshotHas {
+		choices += ", newer replaces them unless their version is higher"
+	}
+	return fmt.Errorf("the target has documents already in the indices %s; choose what becomes of those whose ids %s, too: %s: %w", strings.Join(names, ", "), of, choices, fault.ErrConfig)
 }
 
 // noteHeld adds to a new entry what its target indices had.
@@ -182,7 +201,7 @@ func (s *Session) checkChosen(entries []cms.IndexEntry) error {
 		}
 	}
 	if len(held) > 0 {
-		return heldError(held)
+		return HeldError(held, SnapshotHas)
 	}
 	return nil
 }

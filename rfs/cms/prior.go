@@ -1,0 +1,69 @@
+package cms
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+const kindPrior = "prior"
+
+// Prior is what a target index had before the session sent its first document there.
+type Prior struct {
+	Documents int64 `json:"documents"`
+	// Chosen means that it was chosen what becomes of these documents.
+	Chosen bool `json:"chosen,omitempty"`
+}
+
+func priorID(index string) string {
+	return fmt.Sprintf("%s:%x", kindPrior, sha256.Sum256([]byte(index)))
+}
+
+// Prior returns what is recorded of a target index, or ErrNotFound.
+func (c *Coordinator) Prior(ctx context.Context, index string) (Prior, error) {
+	var h Prior
+	r, err := c.record(ctx, priorID(index))
+	if err != nil {
+		return h, err
+	}
+	return h, r.Decode(&h)
+}
+
+// AnyPrior reports whether anything is recorded of any index.
+func (c *Coordinator) AnyPrior(ctx context.Context) (bool, error) {
+	for _, err := range c.list(ctx, kindPrior) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// NotePrior records what a target index had, unless another process did before. It returns what is recorded.
+func (c *Coordinator) NotePrior(ctx context.Context, index string, h Prior) (Prior, error) {
+	body, err := json.Marshal(h)
+	if err != nil {
+		return h, err
+	}
+	if _, err := c.createRecord(ctx, Record{ID: priorID(index), Kind: kindPrior, Body: body}); err != nil {
+		return h, err
+	}
+	return c.Prior(ctx, index)
+}
+
+// ChoosePrior records that it was chosen what becomes of the documents that an index had.
+func (c *Coordinator) ChoosePrior(ctx context.Context, index string) error {
+	h, err := c.Prior(ctx, index)
+	if errors.Is(err, ErrNotFound) || err == nil && h.Chosen {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	h.Chosen = true
+	body, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return c.putRecord(ctx, Record{ID: priorID(index), Kind: kindPrior, Body: body})
+}
