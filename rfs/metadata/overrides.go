@@ -139,7 +139,11 @@ func (e *edit) override(o Overrides, source string, settings map[string]any) {
 			continue
 		}
 		if was := settings["index.number_of_shards"]; was != strconv.Itoa(r.Shards) {
-			e.note("override", "index.number_of_shards", "%d instead of %v, by the rule for %s", r.Shards, was, r.Pattern)
+			what := "%d instead of %v, by the rule for %s"
+			if n, err := strconv.Atoi(fmt.Sprint(was)); err == nil && r.Shards < n {
+				what += "; documents of one id with several routings may meet on one shard, which holds one of them (id_collision)"
+			}
+			e.note("override", "index.number_of_shards", what, r.Shards, was, r.Pattern)
 			settings["index.number_of_shards"] = strconv.Itoa(r.Shards)
 			// It has to be a multiple of the number of shards, and was for another one.
 			delete(settings, "index.number_of_routing_shards")

@@ -340,13 +340,6 @@ func (c *Client) Operations(ctx context.Context, index string) (sum Operations, 
 	return sum, nil
 }
 
-// CountRouted returns the number of visible root documents that have a routing of their own.
-func (c *Client) CountRouted(ctx context.Context, index string) (int64, error) {
-	var answer struct{ Count int64 }
-	err := c.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_count", nil, []byte(`{"query":{"exists":{"field":"_routing"}}}`), &answer)
-	return answer.Count, err
-}
-
 func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
 	return c.call(ctx, http.MethodGet, path, query, nil, out)
 }

@@ -50,6 +50,19 @@ type arrivalGroup struct {
 // text names the targets.
 func (g *arrivalGroup) text() string { return strings.Join(g.targets, ", ") }
 
+// names lists the indices of the snapshot as options take them, some of them if there are many.
+func (g *arrivalGroup) names() string {
+	const most = 5
+	var names []string
+	for _, a := range g.all[:min(len(g.all), most)] {
+		names = append(names, a.name)
+	}
+	if len(g.all) > most {
+		names = append(names, "…")
+	}
+	return strings.Join(names, " --index-allowlist ")
+}
+
 // arrivalsAtOnce is how many target indices are counted at the same time: each takes several requests, one after the other.
 const arrivalsAtOnce = 8
 
@@ -275,7 +288,7 @@ func compareArrival(group *arrivalGroup, is *progress.Arrival) {
 		is.Note = fmt.Sprintf("%d operations on it are not of this session: other clients wrote to it, or requests without an answer took effect late", is.Foreign())
 	}
 	if is.Problem != "" {
-		is.Problem += "; rfsd verify names the documents; find out what became of them, such as a target node that was lost or ids that several documents have, then begin a new session (--session-name) with --index-allowlist and --existing-documents overwrite, which sends everything again"
+		is.Problem += fmt.Sprintf("; rfsd verify names the documents; find out what became of them, such as a target node that was lost or ids that several documents have, then begin a new session (--session-name) with --index-allowlist %s --existing-documents overwrite, which sends everything again", group.names())
 	}
 }
 

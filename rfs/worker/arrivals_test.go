@@ -25,10 +25,8 @@ import (
 type countable struct {
 	uuids   map[string]string
 	docs    map[string]int64 // visible after a refresh
-	routed  int64
 	aliases string
 	set     map[string]string
-	final   map[string]string
 	denied  error
 	lucene  int64             // Lucene documents of each index
 	hidden  error             // why these are not stated
@@ -71,7 +69,6 @@ func (h *countable) CountLucene(_ context.Context, name string) (int64, error) {
 	}
 	return h.lucene, h.hidden
 }
-func (h *countable) CountRouted(context.Context, string) (int64, error) { return h.routed, nil }
 func (h *countable) Operations(_ context.Context, name string) (target.Operations, error) {
 	if name != "a" {
 		return target.Operations{Executed: 5}, h.untold
@@ -80,9 +77,6 @@ func (h *countable) Operations(_ context.Context, name string) (target.Operation
 }
 func (h *countable) GetIndex(_ context.Context, name string) ([]target.Index, error) {
 	return []target.Index{{Name: name, Aliases: json.RawMessage(h.aliases), Settings: h.set}}, nil
-}
-func (h *countable) FinalPipelines(context.Context, []string) (map[string]string, error) {
-	return h.final, nil
 }
 
 // redirects are rules that send documents of an index to another.

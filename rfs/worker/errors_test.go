@@ -92,16 +92,8 @@ func (w whole) Operations(_ context.Context, index string) (target.Operations, e
 	return target.Operations{Executed: int64(len(w.docs[index]))}, w.do(func() error { return nil })
 }
 
-func (w whole) CountRouted(context.Context, string) (int64, error) {
-	return 0, w.do(func() error { return nil })
-}
-
 func (w whole) GetIndex(_ context.Context, name string) ([]target.Index, error) {
 	return []target.Index{{Name: name, UUID: "uuid of " + name}}, w.do(func() error { return nil })
-}
-
-func (w whole) FinalPipelines(context.Context, []string) (map[string]string, error) {
-	return nil, w.do(func() error { return nil })
 }
 
 func (w whole) Tune(_ context.Context, names []string, _ tuning.Wish) error {
