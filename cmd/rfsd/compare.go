@@ -49,6 +49,9 @@ type compared struct {
 	// is none.
 	marks  func(ctx context.Context, client *target.Client, state *cms.Coordinator) (rollback.Marks, error)
 	groups func(ctx context.Context, client *target.Client, v target.Version) ([]verify.Group, error)
+	// fields compares the mappings of the target, of which failed documents did not arrive, and adds the result to the report; nil: they
+	// are not known.
+	fields func(ctx context.Context, client *target.Client, v target.Version, failed *verify.Failed, r *verify.Report) error
 	// add completes the report; nil: nothing to add.
 	add func(*verify.Report)
 }
@@ -70,8 +73,19 @@ func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*veri
 			if err := indices.Locate(ctx, plan); err != nil {
 				return nil, err
 			}
-			source := worker.Comparison{Repo: blobs, Edit: c.editor, Redirects: c.rules.Targets, Memory: c.memory, MaxDocument: c.maxDocument, Identity: identity}
-			return source.Groups(plan), nil
+			return c.source(blobs, identity).Groups(plan), nil
+		},
+		fields: func(ctx context.Context, client *target.Client, v target.Version, failed *verify.Failed, r *verify.Report) error {
+			mappings := worker.FieldComparison{
+				Source: c.source(blobs, identity), Target: client, Failed: failed.Has, TypesOnly: c.ask.Quick,
+				Indices: &worker.TargetIndices{Cluster: worker.DryRunCluster{Target: client}, Version: v, Rules: c.rules, Overrides: c.overrides, Requester: client, Log: c.log},
+			}
+			all, warnings, err := mappings.Fields(ctx, plan)
+			for _, x := range r.Indices {
+				x.Fields = all[x.Target]
+			}
+			r.Warnings = append(r.Warnings, warnings...)
+			return err
 		},
 		add: func(r *verify.Report) {
 			r.Snapshot = c.options.snapshot
@@ -83,6 +97,11 @@ func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*veri
 			}
 		},
 	})
+}
+
+// source returns the source's side of the comparison of a snapshot.
+func (c *comparison) source(blobs repo.Repository, identity string) worker.Comparison {
+	return worker.Comparison{Repo: blobs, Edit: c.editor, Redirects: c.rules.Targets, Memory: c.memory, MaxDocument: c.maxDocument, Identity: identity}
 }
 
 // files compares files, such as those of an export.
@@ -167,14 +186,26 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 		Work: verify.Work{Clock: cms.SystemClock(), Holder: newHolder(), Identity: source.identity + " " + v.ClusterUUID, Reuse: c.reuse, Lease: min(c.leases.Initial, verify.DefaultLease)},
 	}
 	if c.ask.Quick {
-		r.Indices, err = verify.New(options).Count(ctx, groups)
-		return err
+		if r.Indices, err = verify.New(options).Count(ctx, groups); err != nil {
+			return err
+		}
+		return compareFields(ctx, source, client, v, refused, r)
 	}
 	if source.identity == "" { // nothing that it shares with another
 		options.Work.Identity, session = options.Work.Holder, nil
 	}
-	r.Indices, err = c.compare(ctx, options, groups, session)
-	return err
+	if r.Indices, err = c.compare(ctx, options, groups, session); err != nil {
+		return err
+	}
+	return compareFields(ctx, source, client, v, refused, r)
+}
+
+// compareFields adds the fields of mappings that differ to a report, where the source states mappings.
+func compareFields(ctx context.Context, source compared, client *target.Client, v target.Version, failed *verify.Failed, r *verify.Report) error {
+	if source.fields == nil {
+		return nil
+	}
+	return source.fields(ctx, client, v, failed, r)
 }
 
 // compare compares with all processes that do so in the session, or by itself where that is not possible.

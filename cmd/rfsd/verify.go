@@ -19,9 +19,10 @@ import (
 )
 
 const verifyHelp = `Compares what migrate with the same options sends with what the target holds, document by
-document: id, routing and every byte of the source. Lists what is missing, extra or different. No
-document is changed; target indices are refreshed. The same command on several machines shares
-the work, if the target knows the session of the migration.
+document: id, routing and every byte of the source; and the types of the fields of its mappings.
+Lists what is missing, extra or different. No document is changed; target indices are refreshed.
+The same command on several machines shares the work, if the target knows the session of the
+migration.
 
 Exit code 6: equal, but documents that the session lists as failed, or that have no source, are
 not on the target. 7: equal as far as it was compared, but a part cannot be read. 8: different;
@@ -155,14 +156,14 @@ func printVerification(w io.Writer, r *verify.Report) {
 		fmt.Fprintln(w, "warning:", text)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TARGET INDEX\tSTATE\tSOURCE\tTARGET\tMISSING\tEXTRA\tDIFFERENT\tSAME VALUE\tROUTING\tSINCE\tFAILED\tFILTERED")
+	fmt.Fprintln(t, "TARGET INDEX\tSTATE\tSOURCE\tTARGET\tMISSING\tEXTRA\tDIFFERENT\tSAME VALUE\tROUTING\tFIELDS\tSINCE\tFAILED\tFILTERED")
 	for _, x := range r.Indices {
 		failed := x.Failed
 		for _, n := range x.Unsent {
 			failed += n
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", x.Target, x.State, x.SourceDocuments, x.TargetDocuments,
-			x.Counts[verify.Missing], x.Counts[verify.Extra], x.Counts[verify.Changed], x.Counts[verify.SameValue], x.Counts[verify.OtherRouting], x.Counts[verify.ChangedSince], failed, x.Filtered)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", x.Target, x.State, x.SourceDocuments, x.TargetDocuments,
+			x.Counts[verify.Missing], x.Counts[verify.Extra], x.Counts[verify.Changed], x.Counts[verify.SameValue], x.Counts[verify.OtherRouting], len(x.Fields), x.Counts[verify.ChangedSince], failed, x.Filtered)
 	}
 	t.Flush()
 	for _, x := range r.Indices {
@@ -193,6 +194,16 @@ func printIndex(w io.Writer, x *verify.Index) {
 			kind += " (" + string(d.Change) + ")"
 		}
 		fmt.Fprintf(w, "%s: %s: %q%s\n", x.Target, kind, d.ID, placeText(d))
+	}
+	for i, f := range x.Fields {
+		switch {
+		case i == shownDifferences:
+			fmt.Fprintf(w, "%s: %d more fields are in the report (--output json)\n", x.Target, len(x.Fields)-i)
+		case i < shownDifferences && f.Has == "":
+			fmt.Fprintf(w, "%s: field %s: the mapping lacks it, and documents have values of it; the migration creates it as %s\n", x.Target, f.Field, f.Want)
+		case i < shownDifferences:
+			fmt.Fprintf(w, "%s: field %s: the mapping has the type %s; the migration creates it as %s\n", x.Target, f.Field, f.Has, f.Want)
+		}
 	}
 	if n := x.NotNamed; n.Buckets > 0 {
 		fmt.Fprintf(w, "%s: %d of %d parts with %d documents differ, too, and were not read again\n", x.Target, n.Buckets, x.Buckets, n.Documents)

@@ -140,7 +140,7 @@ func (v *Verifier) hold(ctx context.Context, side int, u Unit, c *comparison, he
 			p := place(d.ID)
 			switch {
 			case side == ofSource && string(d.Index) != c.result.Target, d.Fate != Sent, !held.wanted[c.sides[side].bucket(p)],
-				!v.Sample.has(p), v.Failed.has(c.result.Target, d.ID):
+				!v.Sample.has(p), v.Failed.Has(c.result.Target, d.ID):
 				return nil
 			case len(found) >= namedEntries:
 				return errMany

@@ -78,12 +78,22 @@ type Index struct {
 	Failed      int64            `json:"failed"`
 	FailedThere int64            `json:"failed_there"`
 
+	// Fields are fields of the mapping that differ from those that the migration creates.
+	Fields []FieldDifference `json:"fields,omitempty"`
+
 	Counts           map[Kind]int64 `json:"differences,omitempty"` // of the buckets that were read again
 	Overwritten      int64          `json:"overwritten_since"`     // those of ChangedSince that the source has
 	Differences      []Difference   `json:"documents,omitempty"`   // at most Options.Names
 	Buckets          int            `json:"buckets"`
 	BucketsDifferent int            `json:"buckets_different"`
 	NotNamed         NotNamed       `json:"not_named"`
+}
+
+// FieldDifference is a field that a target index maps to another type than the migration does, or lacks although documents have values of it.
+type FieldDifference struct {
+	Field string `json:"field"`
+	Want  string `json:"want"`          // its type as the migration creates it
+	Has   string `json:"has,omitempty"` // its type on the target; absent: it has no such field
 }
 
 // NotNamed counts buckets that differ and were not read again, because enough is named or they are too large.
@@ -162,12 +172,12 @@ type Report struct {
 // ranks orders the states, the worst last.
 var ranks = map[State]int{Equal: 0, Since: 1, NotComparable: 2, FailedDocuments: 3, Unreadable: 4, Different: 5}
 
-// Conclude sets the state of the report to the worst of its indices, makes later writes differences if Strict is set, and adds a
+// Conclude sets the state of the report to the worst of its indices, makes fields that differ, and later writes if Strict is set, differences, and adds a
 // warning for every index of which at least half of the documents were overwritten since the migration.
 func (r *Report) Conclude() {
 	r.State = Equal
 	for _, x := range r.Indices {
-		if r.Strict && x.Counts[ChangedSince] > 0 && x.State != Unreadable {
+		if (len(x.Fields) > 0 || r.Strict && x.Counts[ChangedSince] > 0) && x.State != Unreadable {
 			x.State = Different
 		}
 		if n := x.Overwritten; n > 0 && 2*n >= x.SourceSide.Documents {

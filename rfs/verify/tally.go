@@ -213,8 +213,9 @@ func (f *Failed) Len() int { return len(f.all) }
 // of returns the number of documents of an index.
 func (f *Failed) of(index string) int64 { return f.by[index] }
 
-func (f *Failed) has(index string, id []byte) bool {
-	if len(f.all) == 0 {
+// Has reports whether the account names a document. A nil account names none.
+func (f *Failed) Has(index string, id []byte) bool {
+	if f == nil || len(f.all) == 0 {
 		return false
 	}
 	_, ok := f.all[failedKey(index, id)]

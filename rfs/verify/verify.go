@@ -212,7 +212,7 @@ func (v *Verifier) tally(h *hasher, t *tallied, d *Document) {
 		t.filtered++
 	case d.Fate == Unsent:
 		t.unsent[d.Reason]++
-	case v.Failed.has(t.index, d.ID):
+	case v.Failed.Has(t.index, d.ID):
 		t.failed++
 	case !v.Sample.has(p):
 	default:

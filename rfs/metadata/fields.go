@@ -1,0 +1,95 @@
+package metadata
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// FieldDifference is a field of a mapping that an index of the target maps to another type, or does not have.
+type FieldDifference struct {
+	Field string // its full name
+	Want  string // its type in the mapping that was asked for
+	Has   string // its type in the index; "" when that lacks the field
+	// Path leads to the values of the field in a document: those of its parent for a field of "fields", those of its path for an alias.
+	Path []string
+}
+
+// maxFieldDifferences bounds the fields that FieldDifferences lists.
+const maxFieldDifferences = 1000
+
+// FieldDifferences compares the types of the fields of the body of a request that creates an index (Converted.Body) with the mapping of
+// an index, and returns at most 1000 differences in the order of their names. Fields that only the index has, and all that is no field,
+// such as _meta and dynamic, are none. An error is fault.ErrCorrupt when one of them is no JSON object.
+func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
+	want, err := decode(asked)
+	if err != nil {
+		return nil, fmt.Errorf("what is asked: %w", err)
+	}
+	have := map[string]any{}
+	if len(mapping) > 0 {
+		if have, err = decode(mapping); err != nil {
+			return nil, fmt.Errorf("what the target has: %w", err)
+		}
+	}
+	var c fieldComparison
+	c.compare(nil, part(expanded(part(want, "mappings")), "properties"), part(expanded(have), "properties"))
+	return c.found, nil
+}
+
+type fieldComparison struct{ found []FieldDifference }
+
+func (c *fieldComparison) add(d FieldDifference) {
+	if len(c.found) < maxFieldDifferences {
+		c.found = append(c.found, d)
+	}
+}
+
+func (c *fieldComparison) compare(prefix []string, want, have map[string]any) {
+	for _, name := range keys(want) {
+		w, ok := want[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		path := append(slices.Clip(prefix), name)
+		d := FieldDifference{Field: strings.Join(path, "."), Want: fieldType(w), Path: path}
+		if to, alias := w["path"].(string); alias && d.Want == "alias" {
+			d.Path = strings.Split(to, ".")
+		}
+		h, there := have[name].(map[string]any)
+		if there {
+			d.Has = fieldType(h)
+		}
+		if d.Has != d.Want {
+			c.add(d)
+			continue
+		}
+		c.compare(path, part(w, "properties"), part(h, "properties"))
+		c.multi(path, part(w, "fields"), part(h, "fields"))
+	}
+}
+
+// multi compares the further fields that index the values of one.
+func (c *fieldComparison) multi(path []string, want, have map[string]any) {
+	for _, name := range keys(want) {
+		w, ok := want[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		d := FieldDifference{Field: strings.Join(path, ".") + "." + name, Want: fieldType(w), Path: path}
+		if h, there := have[name].(map[string]any); there {
+			d.Has = fieldType(h)
+		}
+		if d.Has != d.Want {
+			c.add(d)
+		}
+	}
+}
+
+// fieldType returns the type of a field; an object need not state its own.
+func fieldType(f map[string]any) string {
+	if t, ok := f["type"].(string); ok {
+		return t
+	}
+	return "object"
+}
