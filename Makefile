@@ -87,7 +87,7 @@ mutants:
 ## servers: three of the four at a time, each with nodes of its own (8 GB of memory; E2EJOBS=1: one after the other). Nodes
 ## that the environment names are shared, one after the other. With E2EFLAGS the tests of the programs are not divided.
 E2EJOBS    ?= $(if $(filter RFSD_TEST_OPENSEARCH_%,$(.VARIABLES)),1,3)
-WAITING    := Node|Daemon|Orders|Page|Watched|SameJSON|Lease|Deadline|SilentTarget|Tuned|KilledMigration|WorkersTake|KilledWorkers|DiskIsNearly|AtRandom
+WAITING    := Node|Daemon|FirstContact|Orders|Page|Watched|SameJSON|Lease|Deadline|SilentTarget|Tuned|KilledMigration|WorkersTake|KilledWorkers|DiskIsNearly|AtRandom
 e2e: build
 ifdef E2EPACKAGES
 	@testing/e2e.sh e2e $(TARGETS)

@@ -18,7 +18,7 @@ part() {
     sources) RFSD_SOURCES=all e2e "-run EverySource|Source|VerifyAgrees" ;;
     former) testing/former.sh "$logs/former.bin" && RFSD_FORMER=$logs/former.bin TARGETS=2.19.4 e2e "-run FormerRelease|OldAndNewNodes" ;;
     imports) RFSD_IMPORT=all e2e "-run Import" && RFSD_IMPORT=all testing/gotest.sh importer -count=1 -timeout 120m ./rfs/importer ;;
-    daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine" ;;
+    daemon) RFSD_DAEMON_LONG=1 e2e "-run Daemon|Nodes|Machine|FirstContact" ;;
     kills) RFSD_KILLS=${RFSD_KILLS:-200} TARGETS=2.19.4 e2e "-run RandomKills|PartsOfAShard" ;;
     memory) RFSD_CLUSTERS=1 TARGETS=2.19.4 e2e "-run DocumentOf120MB|KillsAtRandom|StateIsOfOneCluster" ;;
     namespaces) RFSD_NETNS=1 TARGETS=2.19.4 e2e "-run FiveMachines" ;;

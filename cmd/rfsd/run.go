@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -199,6 +200,9 @@ func runNode(ctx context.Context, r runOptions) error {
 		return err
 	}
 	r.warnOfRisks(log)
+	if id != nil && time.Now().After(id.Expires()) {
+		log.Error("the certificate of this node has expired: operators and other nodes refuse it until it is replaced (rfsctl cert create); work goes on by the coordination store alone", "expired", id.Expires())
+	}
 	conf := daemon.Config{
 		Name: r.own.Node.Name, Version: version, Session: r.session, Workers: int(r.own.Node.Workers), MaxWorkers: r.own.Node.MaxWorkers, Memory: int64(r.own.Node.Memory), MaxRate: r.maxRate,
 		Scales: r.own.Scaling.Driver != "", EndWhenDone: r.own.Node.EndWhenDone, Sinks: sinks(r), Logs: ring, Log: log, Notify: notify,

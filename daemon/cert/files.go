@@ -79,6 +79,9 @@ func (i *Identity) Reload() error {
 // Generation returns a number that rises whenever another authority is loaded.
 func (i *Identity) Generation() uint64 { return i.loaded.Load().generation }
 
+// Expires returns when this program's certificate expires.
+func (i *Identity) Expires() time.Time { return i.loaded.Load().leaf.NotAfter }
+
 // Until returns when the certificates that the other side of a connection showed expire: the first of them.
 func Until(s tls.ConnectionState) time.Time {
 	var until time.Time
