@@ -16,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/terminal"
@@ -32,11 +33,12 @@ states what rfsctl undo would refuse, and why.`
 const undoHelp = `Removes from the target what rfsctl created lists, and nothing else. Without --yes it lists
 everything and removes nothing.
 
-It refuses, with the reason and what to do: indices with another UUID; indices that were written
-to after the migration (by their sequence numbers; if these are unknown, because the migration
-did not end: all that have documents); indices with changed settings or aliases; aliases that
-were moved; templates and other objects that were changed, or that the target still needs.
-Nothing is removed on the source.
+It refuses, with the reason and what to do: what does not carry the mark that the session gave to
+everything it created (give the same --session-name); stored scripts, which can carry none;
+indices with another UUID; indices that were written to after the migration (by their sequence
+numbers; if these are unknown, because the migration did not end: all that have documents);
+indices with changed settings or aliases; aliases that were moved; templates and other objects
+that were changed, or that the target still needs. Nothing is removed on the source.
 
 Stop the daemons of the session and all writing applications first: a session in which a process
 holds a lease is refused. After the first removal no process can join the session any more. After
@@ -96,18 +98,39 @@ func undoOf(ctx context.Context, call *config.Call, o config.Stored, s *coordina
 	if err := sameCluster(ctx, s, client); err != nil {
 		return nil, nil, errors.Join(err, done())
 	}
+	if u.Mark, err = s.mark(ctx, o); err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
 	u.API = client
 	u.Restore = func(ctx context.Context) (map[string]string, error) {
-		restored, err := (&tuning.Tuner{API: client, Records: s.Coordinator, Log: slog.New(slog.DiscardHandler)}).Restore(ctx)
+		restored, err := s.tuner(client, o).Restore(ctx)
 		left := map[string]string{}
 		for _, x := range restored {
-			if len(x.Left) > 0 {
+			switch {
+			case len(x.Left) > 0 && x.Reason != "":
+				left[x.Target] = x.Reason
+			case len(x.Left) > 0:
 				left[x.Target] = fmt.Sprintf("changed by others and left: %v", x.Left)
 			}
 		}
 		return left, err
 	}
 	return u, done, nil
+}
+
+// mark returns what objects of the session carry; zero where it has created nothing.
+func (s *coordination) mark(ctx context.Context, o config.Stored) (metadata.Mark, error) {
+	token, err := s.ReadMark(ctx)
+	if errors.Is(err, cms.ErrNotFound) {
+		return metadata.Mark{}, nil
+	}
+	return metadata.Mark{Session: o.State.Session.Name, Token: token}, err
+}
+
+// tuner restores settings of indices of the session.
+func (s *coordination) tuner(client *target.Client, o config.Stored) *tuning.Tuner {
+	mark := func(ctx context.Context) (metadata.Mark, error) { return s.mark(ctx, o) }
+	return &tuning.Tuner{API: client, Records: s.Coordinator, Mark: mark, Log: slog.New(slog.DiscardHandler)}
 }
 
 // sameCluster refuses a target that is not the one of the session.

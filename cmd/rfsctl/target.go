@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/urfave/cli/v2"
 
@@ -48,8 +47,7 @@ func restoreWith(ctx context.Context, call *config.Call, o config.Stored, s *coo
 		}
 		defer client.Close() //nolint:errcheck // nothing is written through it any more
 	}
-	tuner := &tuning.Tuner{API: client, Records: s.Coordinator, Log: slog.New(slog.DiscardHandler)}
-	done, err := tuner.Restore(ctx)
+	done, err := s.tuner(client, o).Restore(ctx)
 	if o.Output.JSON() {
 		return done, errors.Join(err, printJSON(call.Out, done))
 	}

@@ -93,7 +93,7 @@ func openReceiver(ctx context.Context, o options, log *slog.Logger, in *resource
 		return r, err
 	}
 	r.identity = worker.ClusterIdentity(v.ClusterUUID, o.target.RunPipelines)
-	r.ledger = &rollback.Ledger{API: r.client, Records: r.kept, Log: log}
+	r.ledger = &rollback.Ledger{API: r.client, Records: r.kept, Session: o.session, Log: log}
 	limits, stop := in.limits(ctx, o, r.client, log)
 	*all = append(*all, stop)
 	r.sender = worker.ToCluster(in.counters.Sender(r.client), limits)

@@ -158,7 +158,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	if kept != nil {
-		err = (&rollback.Ledger{API: client, Records: kept, Log: log}).Around(ctx, work)
+		err = (&rollback.Ledger{API: client, Records: kept, Session: o.session, Log: log}).Around(ctx, work)
 	} else {
 		err = work()
 	}

@@ -67,8 +67,9 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	}
 	all = append(all, closeRecorder)
 	if client != nil {
-		s.Ledger = &rollback.Ledger{API: client, Records: s.Coordinator, Log: log}
-		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Log: log}, o.guard.tune
+		ledger := &rollback.Ledger{API: client, Records: s.Coordinator, Session: o.session, Log: log}
+		s.Ledger = ledger
+		s.Tuner, s.Tune = &tuning.Tuner{API: client, Records: s.Coordinator, Mark: ledger.Mark, Log: log}, o.guard.tune
 	}
 	s.Runner = &worker.Runner{
 		Repo: blobs, Manifests: &in.manifests, Destination: destination, Failed: recorder, Meter: worker.NewMeter(),

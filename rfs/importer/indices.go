@@ -3,6 +3,7 @@ package importer
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -90,12 +91,20 @@ func (x *TargetIndices) Ensure(ctx context.Context, name []byte) error {
 // create creates an index and records that. After a request without an answer it stays recorded as intended. made states
 // whether this call has created it.
 func (x *TargetIndices) create(ctx context.Context, index string) (made bool, err error) {
+	body := json.RawMessage("{}")
 	if x.Ledger != nil {
-		if err := x.Ledger.Intend(ctx, rollback.Index, index, nil); err != nil {
+		mark, err := x.Ledger.Mark(ctx)
+		if err == nil {
+			body, err = mark.Put(metadata.IndexMark, index, body)
+		}
+		if err == nil {
+			err = x.Ledger.Intend(ctx, rollback.Index, index)
+		}
+		if err != nil {
 			return false, err
 		}
 	}
-	err = x.Cluster.CreateIndex(ctx, index, []byte("{}"))
+	err = x.Cluster.CreateIndex(ctx, index, body)
 	there := target.IsExists(err)
 	if err != nil && !there {
 		err = fmt.Errorf("create index %s: %w", index, err)

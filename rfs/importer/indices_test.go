@@ -2,7 +2,6 @@ package importer_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/rollback"
 )
 
@@ -24,7 +24,8 @@ func (l *ledger) note(call, name string) error {
 	return nil
 }
 
-func (l *ledger) Intend(_ context.Context, kind, name string, _ json.RawMessage) error {
+func (l *ledger) Mark(context.Context) (metadata.Mark, error) { return metadata.Mark{}, nil }
+func (l *ledger) Intend(_ context.Context, kind, name string) error {
 	return errors.Join(l.note("intend", kind+" "+name), l.refuse)
 }
 func (l *ledger) Confirm(_ context.Context, _, name string) error  { return l.note("confirm", name) }

@@ -105,7 +105,10 @@ func hasObject(ctx context.Context, c Requester, o Global) (bool, error) {
 func createObject(ctx context.Context, c Requester, o Global, known *unsupportedFeatures, l Ledger) ([]Change, error) {
 	unsupported := newUnsupportedFeatures()
 	unsupported.pipelines = known.pipelines
-	var refused error
+	mark, refused := l.Mark(ctx)
+	if refused != nil {
+		return nil, refused
+	}
 	for range maxTries {
 		body, changes, err := o.Body, o.Changes, error(nil)
 		if o.convert != nil {
@@ -114,7 +117,10 @@ func createObject(ctx context.Context, c Requester, o Global, known *unsupported
 		if err != nil {
 			return nil, err
 		}
-		if err := l.Intend(ctx, string(o.Kind), o.Name, body); err != nil {
+		if body, err = mark.Put(string(o.Kind), o.Name, body); err != nil {
+			return nil, err
+		}
+		if err := l.Intend(ctx, string(o.Kind), o.Name); err != nil {
 			return nil, err
 		}
 		if refused = request(ctx, c, http.MethodPut, o, body); refused == nil {

@@ -205,17 +205,18 @@ func NameTaken(ctx context.Context, c Requester, name string, ours []string) (bo
 	return false, nil
 }
 
-// CreateStream creates a data stream by the template that makes it; one that is there stays as it is.
-func CreateStream(ctx context.Context, c Requester, name string) error {
+// CreateStream creates a data stream by the template that makes it; one that is there stays as it is, and created is false.
+func CreateStream(ctx context.Context, c Requester, name string) (created bool, err error) {
 	path := "/_data_stream/" + url.PathEscape(name)
 	status, answer, err := c.Do(ctx, http.MethodPut, path, nil, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := fault.CheckStatus("PUT "+path, status, answer); err != nil && !target.IsExists(err) {
-		return err
+	err = fault.CheckStatus("PUT "+path, status, answer)
+	if target.IsExists(err) {
+		return false, nil
 	}
-	return nil
+	return err == nil, err
 }
 
 // AttachedPolicies returns the ISM policies that manage an index, or the backing indices of a data stream, by index; none where

@@ -186,8 +186,9 @@ func TestAStreamThatIsThereIsNotCreatedAgain(t *testing.T) {
 		body   string
 		fails  bool
 	}{{200, `{"acknowledged":true}`, false}, {400, there, false}, {400, `{"error":{"type":"illegal_argument_exception","reason":"no matching index template found for data stream [events]"},"status":400}`, true}} {
-		if err := CreateStream(t.Context(), recording{"PUT /_data_stream/events": {c.status, c.body}}, "events"); (err != nil) != c.fails {
-			t.Errorf("%s: %v", c.body, err)
+		created, err := CreateStream(t.Context(), recording{"PUT /_data_stream/events": {c.status, c.body}}, "events")
+		if (err != nil) != c.fails || created != (c.status == 200) {
+			t.Errorf("%s: %t, %v", c.body, created, err)
 		}
 	}
 }

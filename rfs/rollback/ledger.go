@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
@@ -19,19 +20,31 @@ import (
 type Ledger struct {
 	API     API
 	Records Records
+	Session string // its name
 	Log     *slog.Logger
+
+	mu   sync.Mutex
+	mark metadata.Mark
 }
 
-// mostSent bounds the body of a request that is kept until its object is confirmed, in bytes.
-const mostSent = 256 << 10
+// Mark returns what objects of the session carry. Its token is read once.
+func (l *Ledger) Mark(ctx context.Context) (metadata.Mark, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mark.Token == "" {
+		token, err := l.Records.Mark(ctx)
+		if err != nil {
+			return metadata.Mark{}, err
+		}
+		l.mark = metadata.Mark{Session: l.Session, Token: token}
+	}
+	return l.mark, nil
+}
 
 // Intend records that the session is going to create an object that the target does not have. cms.ErrUndone when the
 // session is being undone.
-func (l *Ledger) Intend(ctx context.Context, kind, name string, sent json.RawMessage) error {
-	if len(sent) > mostSent {
-		sent = nil
-	}
-	return l.intend(ctx, kind, name, object{Sent: sent})
+func (l *Ledger) Intend(ctx context.Context, kind, name string) error {
+	return l.intend(ctx, kind, name, object{})
 }
 
 // intend records what is known of an object that is going to be created.
@@ -69,8 +82,8 @@ func (l *Ledger) Withdraw(ctx context.Context, kind, name string) error {
 	return l.Records.ForgetCreation(ctx, kind, name)
 }
 
-// Decide completes the intent of an object that the target has, where the object can be the session's: an index whose
-// creation date fits the intent, another object that is what was sent. Else it removes the intent. Other records stay.
+// Decide completes the intent of an object that the target has, where the object carries the mark of the session. Else it
+// removes the intent. Other records stay.
 func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
 	c, err := l.Records.Creation(ctx, kind, name)
 	if errors.Is(err, cms.ErrNotFound) {
@@ -83,29 +96,44 @@ func (l *Ledger) Decide(ctx context.Context, kind, name string) error {
 	if err != nil {
 		return err
 	}
-	is, mine, err := resolve(ctx, l.API, c, was)
+	is, err := l.read(ctx, kind, name, was.Scratch)
 	switch {
 	case errors.Is(err, errAbsent):
 		return nil
-	case err != nil:
-		return err
-	case !mine:
+	case errors.Is(err, errOther), err == nil && !is.marked && metadata.CanCarry(kind):
 		l.Log.InfoContext(ctx, "object is not this session's", "kind", kind, "name", name)
 		return l.Records.ForgetCreation(ctx, kind, name)
+	case err != nil:
+		return err
 	}
-	return l.confirm(ctx, kind, name, is)
+	return l.confirm(ctx, kind, name, is.object)
 }
 
 // Confirm completes the record of an object whose creation the target has just acknowledged.
 func (l *Ledger) Confirm(ctx context.Context, kind, name string) error {
-	is, err := read(ctx, l.API, kind, name)
-	if errors.Is(err, errAbsent) || errors.Is(err, errOther) {
+	return l.confirmAs(ctx, kind, name, false)
+}
+
+func (l *Ledger) confirmAs(ctx context.Context, kind, name string, scratch bool) error {
+	is, err := l.read(ctx, kind, name, scratch)
+	switch {
+	case errors.Is(err, errAbsent), errors.Is(err, errOther):
 		return nil // it was removed at once
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	case !is.marked && metadata.CanCarry(kind):
+		l.Log.WarnContext(ctx, "a created object does not carry the mark of the session: `rfsctl undo` will not remove it", "kind", kind, "name", name)
+		return nil
 	}
-	return l.confirm(ctx, kind, name, is)
+	return l.confirm(ctx, kind, name, is.object)
+}
+
+func (l *Ledger) read(ctx context.Context, kind, name string, scratch bool) (found, error) {
+	mark, err := l.Mark(ctx)
+	if err != nil {
+		return found{}, err
+	}
+	return read(ctx, l.API, mark, kind, name, scratch)
 }
 
 func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) error {
@@ -121,14 +149,25 @@ func (l *Ledger) confirm(ctx context.Context, kind, name string, is object) erro
 	return err
 }
 
-// read returns the record of an object as the target has it.
-func read(ctx context.Context, api API, kind, name string) (object, error) {
+// found is an object as the target has it.
+type found struct {
+	object
+	marked bool    // it carries the mark of the session
+	is     present // of an index or data stream
+}
+
+// read returns an object as the target has it.
+func read(ctx context.Context, api API, mark metadata.Mark, kind, name string, scratch bool) (found, error) {
 	if kind == Index || kind == DataStream {
 		p, err := look(ctx, api, kind, name)
-		return p.object(), err
+		as := kind
+		if scratch && kind == Index {
+			as = metadata.ScratchMark
+		}
+		return found{p.object(), mark.On(as, name, p.meta), p}, err
 	}
 	b, err := readObject(ctx, api, metadata.Kind(kind), name)
-	return object{Digest: digest(b)}, err
+	return found{object: object{Digest: digest(b)}, marked: mark.On(kind, name, b)}, err
 }
 
 // readObject returns an object that is no index as the target has it.
@@ -141,25 +180,6 @@ func readObject(ctx context.Context, api API, kind metadata.Kind, name string) (
 		return nil, err
 	}
 	return metadata.Object(kind, name, b)
-}
-
-// window is how far the creation date of an index may be from the intent: clocks differ, and requests are repeated.
-const window = 10 * time.Minute
-
-// resolve decides by what the target has whether an intent came true.
-func resolve(ctx context.Context, api API, c cms.Creation, was object) (is object, mine bool, err error) {
-	if c.Kind == Index || c.Kind == DataStream {
-		p, err := look(ctx, api, c.Kind, c.Name)
-		if errors.Is(err, errOther) {
-			return is, false, nil
-		}
-		return p.object(), p.created.Sub(c.Since).Abs() <= window, err
-	}
-	b, err := readObject(ctx, api, metadata.Kind(c.Kind), c.Name)
-	if err != nil {
-		return is, false, err
-	}
-	return object{Digest: digest(b)}, metadata.SameObject(was.Sent, b), nil
 }
 
 // IntendAliases records the aliases that an index of the session is going to get.

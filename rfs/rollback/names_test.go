@@ -1,7 +1,6 @@
 package rollback
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -23,7 +22,7 @@ func TestUndo_ANameThatIsAPatternRemovesNothing(t *testing.T) {
 			for _, kind := range kinds {
 				_, err := r.ChangeCreation(t.Context(), kind, name, func(c cms.Creation, now time.Time) (cms.Creation, bool) {
 					c.State, c.Since = state, now
-					c.Body = object{Digest: digest([]byte(all)), Sent: json.RawMessage(`{"order":1}`)}.encode()
+					c.Body = object{Digest: digest([]byte(all))}.encode()
 					return c, true
 				})
 				must(t, err)

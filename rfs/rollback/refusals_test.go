@@ -6,7 +6,6 @@ import (
 	"iter"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/metadata"
@@ -21,7 +20,7 @@ func TestUndoRefusesWhatOthersChanged(t *testing.T) {
 	}{
 		{"nothing", func(*cluster) {}, "", ""},
 		{"a document was written", func(on *cluster) { reset(on, "", `"read":{}`, 8) }, "index a", "written to after the migration: 1 operations in shard a/0"},
-		{"another index of the name", func(on *cluster) { on.index("a", "other", "", `"read":{}`, 7, time.Now()) }, "index a", "another one of that name"},
+		{"another index of the name", func(on *cluster) { on.index("a", "other", "", `"read":{}`, 7) }, "index a", "another one of that name"},
 		{"a setting", func(on *cluster) { reset(on, `,"index.refresh_interval":"5s"`, `"read":{}`, 7) }, "index a", "index.refresh_interval"},
 		{"an alias was added", func(on *cluster) { reset(on, "", `"read":{},"theirs":{}`, 7) }, "index a", "theirs"},
 		{"an alias was changed", func(on *cluster) { reset(on, "", `"read":{"filter":{"term":{"x":1}}}`, 7) }, "index a", "read"},
@@ -40,6 +39,8 @@ func TestUndoRefusesWhatOthersChanged(t *testing.T) {
 			on.answers["/a/_stats/docs"] = `{"indices":{"a":{"shards":{"1":[{"routing":{"primary":true},"seq_no":{"max_seq_no":3}}]}}}}`
 		}, "index a", "it has a shard a/1 that it did not have"},
 		{"a removal is rejected", func(on *cluster) { on.rejects = "/_template/t" }, "template t", "the target refuses"},
+		{"the mark of an index was removed", func(on *cluster) { on.answers["/a"] = strings.ReplaceAll(on.answers["/a"], "@index/a", "none") }, "index a", "does not carry the mark of this session"},
+		{"the mark of a pipeline was removed", func(on *cluster) { on.answers["/_ingest/pipeline/p"] = `{"p":{"description":"theirs"}}` }, "pipeline p", "DELETE /_ingest/pipeline/p"},
 		{"a template", func(on *cluster) { on.answers["/_template/t"] = template(9) }, "template t", "changed since"},
 		{"a pipeline is used", func(on *cluster) {
 			on.answers["/_all/_settings/index.default_pipeline,index.final_pipeline"] = `{"theirs":{"settings":{"index.default_pipeline":"p"}}}`
@@ -76,7 +77,7 @@ func TestUndoRefusesWhatOthersChanged(t *testing.T) {
 // stream puts a data stream of a session that ended on a cluster.
 func stream(t *testing.T, on *cluster, l *Ledger) {
 	t.Helper()
-	must(t, l.Intend(t.Context(), DataStream, "s", nil))
+	must(t, l.Intend(t.Context(), DataStream, "s"))
 	backing(on, 3, ".ds-s-1")
 	must(t, l.Confirm(t.Context(), DataStream, "s"))
 	must(t, l.Seal(t.Context()))
@@ -86,7 +87,8 @@ func stream(t *testing.T, on *cluster, l *Ledger) {
 func backing(on *cluster, seq int, names ...string) {
 	var all, numbers []string
 	for _, name := range names {
-		on.index(name, "u"+name, "", "", seq, created)
+		on.index(name, "u"+name, "", "", seq)
+		on.answers["/"+name] = strings.ReplaceAll(on.answers["/"+name], "@index/"+name, "@data-stream/s")
 		all, numbers = append(all, fmt.Sprintf(`{"index_name":%q}`, name)), append(numbers, fmt.Sprintf(`%q:{"shards":{"0":[{"routing":{"primary":true},"seq_no":{"max_seq_no":%d}}]}}`, name, seq))
 	}
 	on.answers["/_data_stream/s"] = `{"data_streams":[{"name":"s","indices":[` + strings.Join(all, ",") + `]}]}`
@@ -133,8 +135,8 @@ func TestPoliciesOfTheSessionAndThoseOfItsEndAreNoReasonToKeepAnIndex(t *testing
 		},
 		"created by the session": func(on *cluster, l *Ledger) {
 			ended(t, on, l)
-			on.answers["/_plugins/_ism/policies/hot"] = `{"_id":"hot","policy":{}}`
-			must(t, l.Intend(t.Context(), string(metadata.Policy), "hot", nil))
+			on.answers["/_plugins/_ism/policies/hot"] = `{"_id":"hot","policy":{"description":"@@ilm-policy/hot"}}`
+			must(t, l.Intend(t.Context(), string(metadata.Policy), "hot"))
 			must(t, l.Confirm(t.Context(), string(metadata.Policy), "hot"))
 			on.answers["/_plugins/_ism/explain/a"] = managed
 		},

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,14 +42,13 @@ type Records interface {
 	Creations(ctx context.Context) iter.Seq2[cms.Creation, error]
 	ForgetCreation(ctx context.Context, kind, name string) error
 	CheckUndone(ctx context.Context) error
+	Mark(ctx context.Context) (token string, err error)
 	Phase(ctx context.Context, name string) (cms.Phase, error)
 }
 
 // object is what is recorded of an object.
 type object struct {
 	UUID string `json:"uuid,omitempty"` // of an index; of the oldest backing index of a data stream
-	// Sent is the body of the request that creates an object that is no index, until it is confirmed.
-	Sent json.RawMessage `json:"sent,omitempty"`
 	// Digest is that of the object as the target answered with it after its creation.
 	Digest string `json:"digest,omitempty"`
 	// Settings and Aliases are those of an index after its creation: digests of values by key. An alias that is going to be
@@ -107,7 +105,7 @@ func digest(b []byte) string {
 // present is an index or data stream as the target has it.
 type present struct {
 	uuid     string
-	created  time.Time
+	meta     json.RawMessage // {"mappings":{"_meta":…}}
 	settings map[string]string
 	aliases  map[string]string
 	indices  []string // backing indices of a data stream
@@ -142,6 +140,9 @@ func presentIndex(ctx context.Context, api API, name string) (present, error) {
 	var answer map[string]struct {
 		Settings map[string]json.RawMessage `json:"settings"`
 		Aliases  map[string]json.RawMessage `json:"aliases"`
+		Mappings struct {
+			Meta json.RawMessage `json:"_meta"`
+		} `json:"mappings"`
 	}
 	if _, err := get(ctx, api, "/"+url.PathEscape(name), url.Values{"flat_settings": {"true"}}, &answer); err != nil {
 		return present{}, err
@@ -162,8 +163,8 @@ func presentIndex(ctx context.Context, api API, name string) (present, error) {
 		return s
 	}
 	p.uuid = text("index.uuid")
-	if ms, err := strconv.ParseInt(text("index.creation_date"), 10, 64); err == nil {
-		p.created = time.UnixMilli(ms)
+	if len(x.Mappings.Meta) > 0 {
+		p.meta = slices.Concat(json.RawMessage(`{"mappings":{"_meta":`), x.Mappings.Meta, json.RawMessage(`}}`))
 	}
 	expands := text("index.auto_expand_replicas")
 	for key, raw := range x.Settings {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 )
 
 // cluster answers by path; a DELETE removes what is there.
@@ -38,7 +40,7 @@ func (c *cluster) Do(_ context.Context, method, path string, _ url.Values, _ []b
 		return http.StatusNotFound, []byte(`{}`), nil
 	}
 	if method != http.MethodDelete {
-		return http.StatusOK, []byte(a), nil
+		return http.StatusOK, []byte(withMarks(a)), nil
 	}
 	if path == c.rejects {
 		return http.StatusBadRequest, []byte(`{"error":"in use"}`), nil
@@ -51,9 +53,26 @@ func (c *cluster) Do(_ context.Context, method, path string, _ url.Values, _ []b
 }
 
 // index puts an index with one shard there.
-func (c *cluster) index(name, uuid, settings, aliases string, seq int, created time.Time) {
-	c.answers["/"+name] = fmt.Sprintf(`{%q:{"settings":{"index.uuid":%q,"index.creation_date":"%d"%s},"aliases":{%s}}}`, name, uuid, created.UnixMilli(), settings, aliases)
+func (c *cluster) index(name, uuid, settings, aliases string, seq int) {
+	c.answers["/"+name] = fmt.Sprintf(`{%q:{"settings":{"index.uuid":%q%s},"aliases":{%s},"mappings":{"_meta":{"theirs":1,"rfsd":"@index/%s"}}}}`, name, uuid, settings, aliases, name)
 	c.answers["/"+name+"/_stats/docs"] = fmt.Sprintf(`{"indices":{%q:{"shards":{"0":[{"routing":{"primary":true},"seq_no":{"max_seq_no":%d}}]}}}}`, name, seq)
+}
+
+// sessionMark is that of the session of the last coordinator.
+var sessionMark metadata.Mark
+
+var placeOfMark = regexp.MustCompile(`"(@@?)([a-z-]+)/([^"]+)"`)
+
+// withMarks puts the mark of the session into an answer, in the place of "@kind/name", or of "@@kind/name" as a description.
+func withMarks(answer string) string {
+	return placeOfMark.ReplaceAllStringFunc(answer, func(at string) string {
+		m := placeOfMark.FindStringSubmatch(at)
+		mark, _ := json.Marshal(map[string]string{"session": sessionMark.Session, "kind": m[2], "name": m[3], "mark": sessionMark.Token})
+		if m[1] == "@@" {
+			mark, _ = json.Marshal("of the user rfsd:" + string(mark))
+		}
+		return string(mark)
+	})
 }
 
 func coordinator(t *testing.T) *cms.Coordinator {
@@ -70,15 +89,18 @@ func coordinator(t *testing.T) *cms.Coordinator {
 	if _, err := c.Init(t.Context(), cms.Meta{}); err != nil {
 		t.Fatal(err)
 	}
+	token, err := c.Mark(t.Context())
+	must(t, err)
+	sessionMark = metadata.Mark{Session: "s", Token: token}
 	return c
 }
 
 func ledger(c *cluster, r Records) *Ledger {
-	return &Ledger{API: c, Records: r, Log: slog.New(slog.DiscardHandler)}
+	return &Ledger{API: c, Records: r, Session: "s", Log: slog.New(slog.DiscardHandler)}
 }
 
 func undoing(c *cluster, r *cms.Coordinator) *Undo {
-	return &Undo{API: c, Records: r, Tuned: func(context.Context) iter.Seq2[cms.Tuned, error] { return func(func(cms.Tuned, error) bool) {} },
+	return &Undo{API: c, Records: r, Mark: sessionMark, Tuned: func(context.Context) iter.Seq2[cms.Tuned, error] { return func(func(cms.Tuned, error) bool) {} },
 		Restore: func(context.Context) (map[string]string, error) { return nil, nil }}
 }
 
@@ -97,14 +119,12 @@ func states(all []Entry) (got []string) {
 	return got
 }
 
-const ourTemplate = `{"index_patterns":["x-*"],"settings":{"number_of_shards":2}}`
-
 func template(shards int) string {
-	return fmt.Sprintf(`{"t":{"order":0,"index_patterns":["x-*"],"settings":{"index":{"number_of_shards":"%d"}},"mappings":{},"aliases":{}}}`, shards)
+	return fmt.Sprintf(`{"t":{"order":0,"index_patterns":["x-*"],"settings":{"index":{"number_of_shards":"%d"}},"mappings":{"_meta":{"rfsd":"@template/t"}},"aliases":{}}}`, shards)
 }
 
 func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
-	now := time.Now()
+	theirs := func(c *cluster, path string) { c.answers[path] = strings.ReplaceAll(c.answers[path], "/t\"", "/u\"") }
 	for _, c := range []struct {
 		name       string
 		kind       string
@@ -112,17 +132,25 @@ func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
 		want, kept []string // without and with another run of the migration
 	}{
 		{"the process died before it created the index", Index, func(*cluster) {}, nil, nil},
-		{"the process died after it created the index", Index, func(c *cluster) { c.index("t", "u", "", "", -1, now) }, []string{"index t created"}, []string{"index t created"}},
-		{"another client created it hours later", Index, func(c *cluster) { c.index("t", "u", "", "", -1, now.Add(3*time.Hour)) }, nil, nil},
+		{"the process died after it created the index", Index, func(c *cluster) { c.index("t", "u", "", "", -1) }, []string{"index t created"}, []string{"index t created"}},
+		{"another client created it", Index, func(c *cluster) { c.index("t", "u", "", "", -1); theirs(c, "/t") }, nil, nil},
+		{"another client created it by a template of the session", Index, func(c *cluster) {
+			c.index("t", "u", "", "", -1)
+			c.answers["/t"] = strings.ReplaceAll(c.answers["/t"], "@index/t", "@template/t")
+		}, nil, nil},
+		{"it holds copies only, and the record states that it is a migrated one", Index, func(c *cluster) {
+			c.index("t", "u", "", "", -1)
+			c.answers["/t"] = strings.ReplaceAll(c.answers["/t"], "@index/t", "@scratch/t")
+		}, nil, nil},
 		{"an alias has the name", Index, func(c *cluster) { c.answers["/t"] = `{"other":{"settings":{},"aliases":{"t":{}}}}` }, nil, nil},
 		{"the process died after it created the template", "template", func(c *cluster) { c.answers["/_template/t"] = template(2) }, []string{"template t created"}, []string{"template t created"}},
-		{"another client created another template", "template", func(c *cluster) { c.answers["/_template/t"] = template(3) }, nil, nil},
+		{"another client created it", "template", func(c *cluster) { c.answers["/_template/t"] = template(2); theirs(c, "/_template/t") }, nil, nil},
 		{"no template is there", "template", func(*cluster) {}, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
 			l := ledger(on, r)
-			must(t, l.Intend(t.Context(), c.kind, "t", json.RawMessage(ourTemplate)))
+			must(t, l.Intend(t.Context(), c.kind, "t"))
 			c.on(on)
 			all, err := undoing(on, r).List(t.Context())
 			if must(t, err); !slices.Equal(states(all), c.want) {
@@ -138,11 +166,11 @@ func TestAnIntentIsDecidedByWhatTheTargetHas(t *testing.T) {
 
 func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
 	on, r := &cluster{answers: map[string]string{"/_template/t": template(2)}}, coordinator(t)
-	on.index("old", "u", "", "", 5, time.Now())
+	on.index("old", "u", "", "", 5)
 	l := ledger(on, r)
 	must(t, l.Decide(t.Context(), Index, "old"))
 	must(t, l.Decide(t.Context(), "template", "t"))
-	must(t, l.Intend(t.Context(), "pipeline", "p", json.RawMessage(`{"processors":[]}`)))
+	must(t, l.Intend(t.Context(), "pipeline", "p"))
 	must(t, l.Withdraw(t.Context(), "pipeline", "p")) // the target refused it
 	on.answers["/_ingest/pipeline/p"] = `{"p":{"processors":[]}}`
 	all, err := undoing(on, r).List(t.Context())
@@ -154,16 +182,16 @@ func TestWhatExistedBeforeIsNeverListed(t *testing.T) {
 // migrated is a session that ended: index a with an alias, index b, template t, pipeline p.
 func migrated(t *testing.T) (*cluster, *cms.Coordinator, *Ledger) {
 	t.Helper()
-	on, r := &cluster{answers: map[string]string{"/_template/t": template(2), "/_ingest/pipeline/p": `{"p":{}}`, "/_all/_settings/index.default_pipeline,index.final_pipeline": `{}`}}, coordinator(t)
+	on, r := &cluster{answers: map[string]string{"/_template/t": template(2), "/_ingest/pipeline/p": `{"p":{"description":"@@pipeline/p"}}`, "/_all/_settings/index.default_pipeline,index.final_pipeline": `{}`}}, coordinator(t)
 	l := ledger(on, r)
 	for _, name := range []string{"a", "b"} {
-		must(t, l.Intend(t.Context(), Index, name, nil))
-		on.index(name, "u"+name, "", "", -1, created)
+		must(t, l.Intend(t.Context(), Index, name))
+		on.index(name, "u"+name, "", "", -1)
 		must(t, l.Confirm(t.Context(), Index, name))
-		on.index(name, "u"+name, "", "", 7, created)
+		on.index(name, "u"+name, "", "", 7)
 	}
 	for kind, name := range map[string]string{"template": "t", "pipeline": "p"} {
-		must(t, l.Intend(t.Context(), kind, name, json.RawMessage(`{}`)))
+		must(t, l.Intend(t.Context(), kind, name))
 		must(t, l.Confirm(t.Context(), kind, name))
 	}
 	return on, r, l
@@ -178,17 +206,14 @@ func ended(t *testing.T, on *cluster, l *Ledger) {
 	must(t, l.ConfirmAliases(t.Context(), "a"))
 }
 
-// created is when index a was created.
-var created = time.Now()
-
 // reset changes index a.
 func reset(on *cluster, settings, aliases string, seq int) {
-	on.index("a", "ua", settings, aliases, seq, created)
+	on.index("a", "ua", settings, aliases, seq)
 }
 
 func TestUndoRefusesDocumentsOfAMigrationThatDidNotEnd(t *testing.T) {
 	on, r, _ := migrated(t)
-	on.index("b", "ub", "", "", -1, created)
+	on.index("b", "ub", "", "", -1)
 	all, err := undoing(on, r).List(t.Context())
 	must(t, err)
 	for _, e := range all {
@@ -208,7 +233,7 @@ func TestWhatATrialRunLeftUnendedGoesByItsUUID(t *testing.T) {
 		state  string
 	}{
 		{"as it was left", func(*cluster, *Ledger) {}, Created},
-		{"another index of the name", func(on *cluster, _ *Ledger) { on.index("a", "another", "", "", 3, created) }, Refused},
+		{"another index of the name", func(on *cluster, _ *Ledger) { on.index("a", "another", "", "", 3) }, Refused},
 		{"ended, and written to since", func(on *cluster, l *Ledger) {
 			must(t, l.Seal(t.Context()))
 			on.answers["/a/_stats/docs"] = strings.ReplaceAll(on.answers["/a/_stats/docs"], `"max_seq_no":`, `"max_seq_no":9`)
@@ -243,16 +268,15 @@ func TestScratchIndicesGo(t *testing.T) {
 		{"another index of the name", "another", true, false},
 	} {
 		for _, by := range []string{"discard", "undo"} {
-			at := time.Now()
 			on, r, l := migrated(t)
 			ended(t, on, l)
 			s := &Scratch{l}
 			must(t, s.Intend(t.Context(), "scratch"))
-			on.index("scratch", "us", "", "", -1, at)
+			on.scratch("us", -1)
 			if c.confirmed {
 				must(t, s.Confirm(t.Context(), "scratch"))
 			}
-			if on.index("scratch", c.uuid, "", "", 99, at); c.uuid == "" {
+			if on.scratch(c.uuid, 99); c.uuid == "" {
 				delete(on.answers, "/scratch")
 			}
 			var err error
@@ -269,6 +293,36 @@ func TestScratchIndicesGo(t *testing.T) {
 			}
 			if by == "discard" && len(on.deleted) > 1 {
 				t.Errorf("%s: deleted %v", c.name, on.deleted)
+			}
+		}
+	}
+}
+
+// scratch puts a scratch index there.
+func (c *cluster) scratch(uuid string, seq int) {
+	c.index("scratch", uuid, "", "", seq)
+	c.answers["/scratch"] = strings.ReplaceAll(c.answers["/scratch"], "@index/", "@scratch/")
+}
+
+// TestScratch_ARecordOfAnotherIndexRemovesNothing: whoever writes the records cannot make a trial run delete what it did not create.
+func TestScratch_ARecordOfAnotherIndexRemovesNothing(t *testing.T) {
+	for _, mark := range []string{"@index/victim", "@template/victim", "@scratch/other", "none"} {
+		for _, state := range []string{cms.CreationIntended, cms.CreationDone} {
+			on, r := &cluster{answers: map[string]string{}}, coordinator(t)
+			on.index("victim", "uv", "", "", 2)
+			on.answers["/victim"] = strings.ReplaceAll(on.answers["/victim"], "@index/victim", mark)
+			_, err := r.ChangeCreation(t.Context(), Index, "victim", func(c cms.Creation, now time.Time) (cms.Creation, bool) {
+				c.State, c.Since, c.Body = state, now, object{UUID: "uv", Scratch: true}.encode()
+				return c, true
+			})
+			must(t, err)
+			_ = (&Scratch{ledger(on, r)}).Discard(t.Context())
+			u := undoing(on, r)
+			u.Unended = true // as cleanup --trial
+			_, err = u.Run(t.Context())
+			must(t, err)
+			if len(on.deleted) > 0 {
+				t.Errorf("%s, %s: removed %q", mark, state, on.deleted)
 			}
 		}
 	}
@@ -432,7 +486,7 @@ func TestUndoContinuesAfterEveryDeath(t *testing.T) {
 func TestASessionThatIsUndoneCreatesNothing(t *testing.T) {
 	_, r, l := migrated(t)
 	must(t, r.BeginUndo(t.Context()))
-	if err := l.Intend(t.Context(), Index, "c", nil); !errors.Is(err, cms.ErrUndone) {
+	if err := l.Intend(t.Context(), Index, "c"); !errors.Is(err, cms.ErrUndone) {
 		t.Errorf("intent: %v", err)
 	}
 	if _, err := r.Init(t.Context(), cms.Meta{}); !errors.Is(err, cms.ErrUndone) {

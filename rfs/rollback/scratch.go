@@ -19,7 +19,7 @@ func (s *Scratch) Intend(ctx context.Context, index string) error {
 
 // Confirm completes the record of an index whose creation the target has just acknowledged.
 func (s *Scratch) Confirm(ctx context.Context, index string) error {
-	return s.Ledger.Confirm(ctx, Index, index)
+	return s.Ledger.confirmAs(ctx, Index, index, true)
 }
 
 // Withdraw takes back what Intend recorded of an index that another client has created.
@@ -28,7 +28,7 @@ func (s *Scratch) Withdraw(ctx context.Context, index string) error {
 }
 
 // Discard deletes all recorded scratch indices that the target has and forgets them, also those of an earlier process. An index with
-// another UUID stays, and so does its record.
+// another UUID, or without the mark of a scratch index of this session, stays, and so does its record.
 func (s *Scratch) Discard(ctx context.Context) error {
 	var all []cms.Creation
 	for c, err := range s.Ledger.Records.Creations(ctx) {
@@ -37,7 +37,11 @@ func (s *Scratch) Discard(ctx context.Context) error {
 		}
 		all = append(all, c)
 	}
-	u := &Undo{API: s.Ledger.API, Records: s.Ledger.Records}
+	mark, err := s.Ledger.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	u := &Undo{API: s.Ledger.API, Records: s.Ledger.Records, Mark: mark}
 	for _, c := range all {
 		o, err := decodeObject(c)
 		if err != nil {

@@ -47,6 +47,7 @@ type Entry struct {
 type Undo struct {
 	API     API // the target; nil: it is not asked, and nothing can be removed
 	Records Records
+	Mark    metadata.Mark // of the session: what does not carry it is not removed
 	Tuned   func(ctx context.Context) iter.Seq2[cms.Tuned, error]
 	// Restore gives changed settings back; the reasons why some were left, by index.
 	Restore func(ctx context.Context) (left map[string]string, err error)
@@ -149,36 +150,47 @@ func (u *Undo) look(ctx context.Context, c cms.Creation) ([]Entry, error) {
 	case u.API == nil:
 		return append([]Entry{e}, recordedAliases(c.Name, was)...), nil
 	}
-	if c.State == cms.CreationIntended {
-		is, mine, err := resolve(ctx, u.API, c, was)
-		switch {
-		case errors.Is(err, errAbsent), err == nil && !mine:
-			return nil, nil
-		case errors.Is(err, fault.ErrRejected), errors.Is(err, fault.ErrConfig):
-			e.State, e.Reason = Refused, fault.Text(err)
-			return []Entry{e}, nil
-		case err != nil:
-			return nil, err
-		}
-		is.Scratch = was.Scratch
-		was = is
-		e.UUID = was.UUID
-	}
-	if c.Kind == Index || c.Kind == DataStream {
-		return u.lookIndex(ctx, e, was)
-	}
-	is, err := read(ctx, u.API, c.Kind, c.Name)
+	is, err := read(ctx, u.API, u.Mark, c.Kind, c.Name, was.Scratch)
+	intended := c.State == cms.CreationIntended
 	switch {
+	case intended && (errors.Is(err, errAbsent) || errors.Is(err, errOther)), intended && err == nil && !is.marked && metadata.CanCarry(c.Kind):
+		return nil, nil
 	case errors.Is(err, errAbsent):
 		e.State = Gone
+		return []Entry{e}, nil
+	case errors.Is(err, errOther):
+		e.State, e.Reason = Refused, "an alias has its name now: it is not touched"
+		return []Entry{e}, nil
 	case errors.Is(err, fault.ErrRejected), errors.Is(err, fault.ErrConfig):
 		e.State, e.Reason = Refused, fault.Text(err)
+		return []Entry{e}, nil
 	case err != nil:
 		return nil, err
+	}
+	if intended {
+		scratch := was.Scratch
+		was = is.object
+		e.UUID, was.Scratch = was.UUID, scratch
+	}
+	switch {
+	case is.UUID != was.UUID:
+		e.State, e.Reason = Refused, fmt.Sprintf("the target has another one of that name (UUID %s): it is not touched", is.UUID)
+	case !metadata.CanCarry(c.Kind):
+		e.State, e.Reason = Refused, "the target has no place for a mark that proves who created it"+byHand(c.Kind, c.Name)
+	case !is.marked:
+		e.State, e.Reason = Refused, fmt.Sprintf("it does not carry the mark of this session (--session-name %q): another client created it or removed the mark", u.Mark.Session)+byHand(c.Kind, c.Name)
+	case c.Kind == Index || c.Kind == DataStream:
+		return u.lookIndex(ctx, e, was, is.is)
 	case is.Digest != was.Digest:
 		e.State, e.Reason = Refused, "it was changed since: delete it by hand"
 	}
 	return []Entry{e}, nil
+}
+
+// byHand ends a reason with the request that removes an object all the same.
+func byHand(kind, name string) string {
+	path, _ := removal(kind, name)
+	return "; to remove it all the same: DELETE " + path
 }
 
 func recordedAliases(index string, was object) []Entry {
@@ -189,22 +201,8 @@ func recordedAliases(index string, was object) []Entry {
 	return all
 }
 
-// lookIndex compares an index or data stream with its record.
-func (u *Undo) lookIndex(ctx context.Context, e Entry, was object) ([]Entry, error) {
-	is, err := look(ctx, u.API, e.Kind, e.Name)
-	switch {
-	case errors.Is(err, errAbsent):
-		e.State = Gone
-		return []Entry{e}, nil
-	case errors.Is(err, errOther):
-		e.State, e.Reason = Refused, "an alias has its name now: it is not touched"
-		return []Entry{e}, nil
-	case err != nil:
-		return nil, err
-	case is.uuid != was.UUID:
-		e.State, e.Reason = Refused, fmt.Sprintf("the target has another one of that name (UUID %s): it is not touched", is.uuid)
-		return []Entry{e}, nil
-	}
+// lookIndex compares an index or data stream of the session with its record.
+func (u *Undo) lookIndex(ctx context.Context, e Entry, was object, is present) ([]Entry, error) {
 	aliases, err := u.lookAliases(ctx, e.Name, was, is)
 	if err != nil {
 		return nil, err
@@ -225,10 +223,7 @@ func (u *Undo) lookIndex(ctx context.Context, e Entry, was object) ([]Entry, err
 
 // whyKeep returns why an index is not removed, "" when it is as the session left it.
 func (u *Undo) whyKeep(ctx context.Context, e Entry, was object, is present) (string, error) {
-	byHand := fmt.Sprintf("; to remove it all the same: DELETE /%s", e.Name)
-	if e.Kind == DataStream {
-		byHand = fmt.Sprintf("; to remove it all the same: DELETE /_data_stream/%s", e.Name)
-	}
+	byHand := byHand(e.Kind, e.Name)
 	if was.Touched {
 		return "it was written to between two runs of the migration" + byHand, nil
 	}

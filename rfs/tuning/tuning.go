@@ -11,8 +11,10 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -45,7 +47,13 @@ const (
 type Tuner struct {
 	API     API
 	Records Records
-	Log     *slog.Logger
+	// Mark returns what indices of the session carry. Settings of others are neither changed nor restored, whatever is recorded,
+	// except by Harden.
+	Mark func(ctx context.Context) (metadata.Mark, error)
+	Log  *slog.Logger
+
+	mu     sync.Mutex
+	behind map[string]string // UUIDs of the indices behind the names that Harden got
 }
 
 // Wish is what is changed of an index.
@@ -74,9 +82,13 @@ func (w Wish) settings() map[string]string {
 // fault.ErrConfig when that is not permitted.
 func (t *Tuner) Tune(ctx context.Context, targets []string, wish Wish) error {
 	for _, target := range targets {
-		uuid, now, err := t.settings(ctx, target)
+		uuid, now, ours, err := t.settings(ctx, target)
 		if err != nil {
 			return err
+		}
+		if !ours {
+			t.Log.WarnContext(ctx, "settings stay as they are: the index does not carry the mark of this session", "index", target)
+			continue
 		}
 		is := cms.Tuned{Target: target, UUID: uuid, Was: map[string]*string{}, Set: wish.settings()}
 		for key := range is.Set {
@@ -171,7 +183,13 @@ func (t *Tuner) async(ctx context.Context, names []string) (map[string]map[strin
 		return nil, err
 	}
 	weak := map[string]map[string]string{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.behind == nil {
+		t.behind = map[string]string{}
+	}
 	for index, x := range answer {
+		t.behind[index] = x.Settings["index.uuid"]
 		if strings.EqualFold(x.Settings[durability], "async") {
 			weak[index] = x.Settings
 		}
@@ -209,7 +227,7 @@ func (t *Tuner) Restore(ctx context.Context) ([]Restored, error) {
 
 func (t *Tuner) restore(ctx context.Context, x cms.Tuned) (Restored, error) {
 	done := Restored{Target: x.Target}
-	uuid, now, err := t.settings(ctx, x.Target)
+	uuid, now, ours, err := t.settings(ctx, x.Target)
 	switch {
 	case errors.Is(err, errGone):
 		done.Reason = "the index is gone"
@@ -219,11 +237,15 @@ func (t *Tuner) restore(ctx context.Context, x cms.Tuned) (Restored, error) {
 	case uuid != x.UUID:
 		done.Reason = "another index of that name"
 		return done, t.Records.ForgetTuned(ctx, x.Target)
+	case !ours && !t.hardened(x):
+		done.Left = slices.Sorted(maps.Keys(x.Set))
+		done.Reason = fmt.Sprintf("the index does not carry the mark of this session, so that the record proves nothing: compare %s with what they should be, and set them by hand", strings.Join(done.Left, ", "))
+		return done, nil
 	}
 	back := map[string]*string{}
 	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
-		ours, known := tuned[key] // a record is input: it restores no other setting
-		if is, set := now[key]; !set || is != x.Set[key] || !known || is != ours {
+		ours, known := tuned[key] // a record is input: it restores no other setting, and to no other form of value
+		if is, set := now[key]; !set || is != x.Set[key] || !known || is != ours || !former(key, x.Was[key]) {
 			done.Left = append(done.Left, key)
 			continue
 		}
@@ -238,30 +260,59 @@ func (t *Tuner) restore(ctx context.Context, x cms.Tuned) (Restored, error) {
 	return done, t.Records.ForgetTuned(ctx, x.Target)
 }
 
+// formerValue is the form of durations and numbers of replicas as a target writes them.
+var formerValue = regexp.MustCompile(`^(-1|[0-9]{1,12}(nanos|micros|ms|s|m|h|d)?)$`)
+
+// former reports whether a recorded value can be that of a setting before it was tuned.
+func former(key string, v *string) bool {
+	if key == durability {
+		return v != nil && strings.EqualFold(*v, "async")
+	}
+	return v == nil || formerValue.MatchString(*v)
+}
+
+// hardened reports whether a record is that of an index to which documents of this process go, and of Harden alone.
+func (t *Tuner) hardened(x cms.Tuned) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, hardened := x.Set[durability]
+	return hardened && len(x.Set) == 1 && x.UUID != "" && t.behind[x.Target] == x.UUID
+}
+
 var errGone = fmt.Errorf("no such index: %w", fault.ErrRejected)
 
-// settings returns the explicit settings of an index, and its UUID.
-func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set map[string]string, err error) {
+// settings returns the explicit settings of an index, its UUID, and whether it carries the mark of the session.
+func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set map[string]string, ours bool, err error) {
 	if metadata.CheckName("index", target) != nil {
-		return "", nil, fmt.Errorf("no index has the name %.100q: %w", target, errGone)
+		return "", nil, false, fmt.Errorf("no index has the name %.100q: %w", target, errGone)
 	}
-	status, b, err := t.API.Do(ctx, http.MethodGet, "/"+url.PathEscape(target)+"/_settings", url.Values{"flat_settings": {"true"}}, nil)
+	status, b, err := t.API.Do(ctx, http.MethodGet, "/"+url.PathEscape(target),
+		url.Values{"flat_settings": {"true"}, "filter_path": {"*.settings,*.mappings._meta,error,status"}}, nil)
 	if err != nil {
-		return "", nil, err
+		return "", nil, false, err
 	}
 	if status == http.StatusNotFound {
-		return "", nil, errGone
+		return "", nil, false, errGone
 	}
-	var answer map[string]struct {
+	var answer map[string]json.RawMessage
+	if err := fault.Decode("settings of "+target, status, b, &answer); err != nil {
+		return "", nil, false, err
+	}
+	raw, is := answer[target]
+	if !is || len(answer) != 1 {
+		return "", nil, false, fmt.Errorf("%s is no index but an alias: %w", target, errGone)
+	}
+	var x struct {
 		Settings map[string]json.RawMessage `json:"settings"`
 	}
-	if err := fault.Decode("settings of "+target, status, b, &answer); err != nil {
-		return "", nil, err
+	if err := json.Unmarshal(raw, &x); err != nil {
+		return "", nil, false, fmt.Errorf("settings of %s: %w: %w", target, err, fault.ErrRejected)
 	}
-	x, is := answer[target]
-	if !is {
-		return "", nil, fmt.Errorf("%s is no index but an alias: %w", target, errGone)
+	mark, err := t.Mark(ctx)
+	if err != nil {
+		return "", nil, false, err
 	}
+	ours = mark.On(metadata.IndexMark, target, raw) || mark.On(metadata.ScratchMark, target, raw)
 	set = map[string]string{}
 	for key, raw := range x.Settings {
 		var text string
@@ -269,7 +320,7 @@ func (t *Tuner) settings(ctx context.Context, target string) (uuid string, set m
 			set[key] = text
 		}
 	}
-	return set["index.uuid"], set, nil
+	return set["index.uuid"], set, ours, nil
 }
 
 func (t *Tuner) put(ctx context.Context, target string, settings map[string]*string) error {

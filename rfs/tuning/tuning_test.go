@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 )
 
 // fakeTarget has the settings of indices.
@@ -25,7 +26,11 @@ type fakeTarget struct {
 	behind  map[string][]string // indices of aliases and data streams
 	denied  bool                // puts are refused
 	fail    int                 // the next so many puts break before they are applied
+	theirs  map[string]bool     // indices without the mark of the session
 }
+
+// ours is the mark of the session.
+var ours = metadata.Mark{Session: "s", Token: "T"}
 
 func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, body []byte) (int, []byte, error) {
 	if names, _, several := strings.Cut(strings.TrimPrefix(path, "/"), "/_settings/"); several {
@@ -66,7 +71,11 @@ func (f *fakeTarget) Do(_ context.Context, method, path string, _ url.Values, bo
 		}
 		return 200, []byte(`{}`), nil
 	}
-	b, _ := json.Marshal(map[string]any{name: map[string]any{"settings": x}})
+	b, _ := json.Marshal(map[string]any{"settings": x})
+	if !f.theirs[name] {
+		b, _ = ours.Put(metadata.IndexMark, name, b)
+	}
+	b, _ = json.Marshal(map[string]json.RawMessage{name: b})
 	return 200, b, nil
 }
 
@@ -81,7 +90,7 @@ func tuner(t *testing.T, f *fakeTarget) *Tuner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Tuner{API: f, Records: c, Log: slog.New(slog.DiscardHandler)}
+	return &Tuner{API: f, Records: c, Mark: func(context.Context) (metadata.Mark, error) { return ours, nil }, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestTunedSettingsComeBackAsTheyWereAndOnlyThose(t *testing.T) {
@@ -150,6 +159,40 @@ func TestRecordsOfOthersRestoreNothingElse(t *testing.T) {
 	}
 }
 
+// TestTuner_IndicesWithoutTheMarkStayAsTheyAre: whatever is recorded of them.
+func TestTuner_IndicesWithoutTheMarkStayAsTheyAre(t *testing.T) {
+	one := "1s"
+	f := &fakeTarget{theirs: map[string]bool{"a": true}, indices: map[string]map[string]string{
+		"a": {"index.uuid": "ua", "index.refresh_interval": "-1"}, "b": {"index.uuid": "ub", "index.refresh_interval": "-1"},
+	}}
+	tn := tuner(t, f)
+	if err := tn.Tune(t.Context(), []string{"a"}, All); err != nil || f.indices["a"]["index.number_of_replicas"] != "" {
+		t.Errorf("tuned: %v, %v", f.indices["a"], err)
+	}
+	words := "1s; and more"
+	f.indices["c"], f.theirs["c"] = map[string]string{"index.uuid": "uc", "index.translog.durability": "request"}, true
+	async := "async"
+	if err := tn.Records.ExtendTuned(t.Context(), cms.Tuned{Target: "c", UUID: "uc", Set: map[string]string{"index.translog.durability": "request"},
+		Was: map[string]*string{"index.translog.durability": &async}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, was := range map[string]*string{"a": &one, "b": &words} {
+		_, _, err := tn.Records.NoteTuned(t.Context(), cms.Tuned{
+			Target: name, UUID: "u" + name, Set: map[string]string{"index.refresh_interval": "-1"}, Was: map[string]*string{"index.refresh_interval": was},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	done, err := tn.Restore(t.Context())
+	if err != nil || len(done) != 3 || len(done[0].Keys)+len(done[1].Keys)+len(done[2].Keys) > 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if a, b, c := f.indices["a"]["index.refresh_interval"], f.indices["b"]["index.refresh_interval"], f.indices["c"]["index.translog.durability"]; a != "-1" || b != "-1" || c != "request" {
+		t.Errorf("changed: %v", f.indices)
+	}
+}
+
 // TestRefreshesAreOffWithoutATouchOnReplicas: and a later wish changes nothing that was not recorded before.
 func TestRefreshesAreOffWithoutATouchOnReplicas(t *testing.T) {
 	f := &fakeTarget{indices: map[string]map[string]string{"a": {"index.uuid": "ua", "index.number_of_replicas": "2", "index.refresh_interval": "30s"}}}
@@ -178,7 +221,7 @@ func TestAnAcknowledgementMeansThatDocumentsAreOnDisk(t *testing.T) {
 		"b": {"index.uuid": "ub"},
 		"c": {"index.uuid": "uc", key: "ASYNC"},
 		"d": {"index.uuid": "ud", key: "request"},
-	}}
+	}, theirs: map[string]bool{"c": true}}
 	tn := tuner(t, f)
 	if err := tn.Tune(t.Context(), []string{"a"}, Refreshes); err != nil {
 		t.Fatal(err)

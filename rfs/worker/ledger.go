@@ -31,13 +31,21 @@ func kindOf(e Entry) string {
 	return "index"
 }
 
+// mark returns what the target indices carry that the session creates.
+func (s *Session) mark(ctx context.Context) (metadata.Mark, error) {
+	if s.Ledger == nil {
+		return metadata.Mark{}, nil
+	}
+	return s.Ledger.Mark(ctx)
+}
+
 // intend records target indices that are going to be created.
 func (s *Session) intend(ctx context.Context, e Entry, absent []string) error {
 	if s.Ledger == nil {
 		return nil
 	}
 	for _, name := range absent {
-		if err := s.Ledger.Intend(ctx, kindOf(e), name, nil); err != nil {
+		if err := s.Ledger.Intend(ctx, kindOf(e), name); err != nil {
 			return err
 		}
 	}

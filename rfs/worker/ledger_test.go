@@ -8,19 +8,22 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/rollback"
 )
 
-// Do answers for indices, which were created a moment ago.
+// Do answers for indices.
 func (x seen) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (status int, answer []byte, err error) {
 	name := strings.TrimPrefix(path, "/")
 	err = x.do(func() error {
 		if status = http.StatusNotFound; x.uuids[name] != "" {
 			status = http.StatusOK
-			answer = fmt.Appendf(nil, `{%q:{"settings":{"index.uuid":%q,"index.creation_date":"%d"}}}`, name, x.uuids[name], time.Now().UnixMilli())
+			answer = fmt.Appendf(nil, `{%q:{"settings":{"index.uuid":%q}`, name, x.uuids[name])
+			if body := x.bodies[name]; len(body) > 2 {
+				answer = append(append(answer, ','), body[1:len(body)-1]...)
+			}
+			answer = append(answer, "}}"...)
 		}
 		return nil
 	})

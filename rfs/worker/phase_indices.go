@@ -183,7 +183,11 @@ func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 				return entry, err
 			}
 		}
-		made, err := s.Indices.Make(ctx, IndexPlan{Name: entry.Locator.IndexName, Source: source, Entry: entry})
+		mark, err := s.mark(ctx)
+		if err != nil {
+			return entry, err
+		}
+		made, err := s.Indices.Make(ctx, IndexPlan{Name: entry.Locator.IndexName, Source: source, Entry: entry, Mark: mark})
 		if err != nil {
 			return entry, err
 		}

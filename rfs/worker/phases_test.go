@@ -260,6 +260,7 @@ type outside struct {
 	ends      string
 	created   map[string]int // accepted creations by what was created
 	uuids     map[string]string
+	bodies    map[string]json.RawMessage // of indices, with the mark that they were created with
 	aliases   map[string]string
 	refuse    map[string]string // index → why
 	refused   map[string]error  // alias → why
@@ -271,7 +272,7 @@ type outside struct {
 }
 
 func newOutside() *outside {
-	return &outside{snapshots: map[string]SnapshotState{}, ends: "SUCCESS", created: map[string]int{}, uuids: map[string]string{}, aliases: map[string]string{}, refuse: map[string]string{}}
+	return &outside{snapshots: map[string]SnapshotState{}, ends: "SUCCESS", created: map[string]int{}, uuids: map[string]string{}, bodies: map[string]json.RawMessage{}, aliases: map[string]string{}, refuse: map[string]string{}}
 }
 
 // seen is the outside as one process sees it.
@@ -371,6 +372,9 @@ func (x seen) Make(_ context.Context, p IndexPlan) (made Made, err error) {
 			if x.uuids[n] == "" {
 				x.created["index "+n]++
 				x.uuids[n] = "uuid of " + n
+				if x.bodies[n], err = p.Mark.Put(p.markKind(), n, json.RawMessage(`{}`)); err != nil {
+					return err
+				}
 				made.Created = append(made.Created, n)
 			}
 		}

@@ -146,6 +146,9 @@ type IndexPlan struct {
 	Name   string
 	Source *snapshot.Index
 	Entry  Entry
+	// Mark is what its target indices carry that are created for it; zero: nothing. Scratch means that they hold copies only.
+	Mark    metadata.Mark
+	Scratch bool
 
 	warnings []string
 }

@@ -83,7 +83,7 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 		return Made{}, err
 	}
 	asked := recorded{creator(t.Cluster, x), map[string][]byte{}}
-	done, err := metadata.Ensure(ctx, asked, t.Version, all)
+	done, err := metadata.Ensure(ctx, marked{asked, x.Mark, x.markKind()}, t.Version, all)
 	logPrepared(ctx, t.Log, done, t.reported)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
@@ -231,6 +231,29 @@ func metadataOf(x *snapshot.Index) metadata.Index {
 		mappings = append(mappings, metadata.Mapping{Type: m.Type, Body: m.Body})
 	}
 	return metadata.Index{Name: x.Name, Settings: x.Settings, Mappings: mappings, Aliases: x.Aliases}
+}
+
+// marked creates indices that carry the mark of the session.
+type marked struct {
+	metadata.Cluster
+	mark metadata.Mark
+	kind string
+}
+
+// CreateIndex creates an index.
+func (m marked) CreateIndex(ctx context.Context, name string, body []byte) error {
+	body, err := m.mark.Put(m.kind, name, body)
+	if err != nil {
+		return err
+	}
+	return m.Cluster.CreateIndex(ctx, name, body)
+}
+
+func (x IndexPlan) markKind() string {
+	if x.Scratch {
+		return metadata.ScratchMark
+	}
+	return metadata.IndexMark
 }
 
 // creator creates indices that keep their mapping type when that is to be emitted.

@@ -66,8 +66,12 @@ func (s *scratches) create(ctx context.Context, e Entry, prefix string) (Entry, 
 			return e, err
 		}
 	}
+	mark, err := s.mark(ctx)
+	if err != nil {
+		return e, err
+	}
 	e.Trial, e.Ours = &Trial{Documents: e.Trial.Documents, Prefix: prefix}, names
-	made, err := s.Indices.Make(ctx, IndexPlan{Name: e.Locator.IndexName, Source: source, Entry: e})
+	made, err := s.Indices.Make(ctx, IndexPlan{Name: e.Locator.IndexName, Source: source, Entry: e, Mark: mark, Scratch: true})
 	for _, name := range made.Created {
 		err = errors.Join(err, s.records.Confirm(ctx, name))
 	}

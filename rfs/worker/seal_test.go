@@ -15,14 +15,15 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/rollback"
 )
 
 // written is a target with one index, of which it reports the highest sequence number.
 type written struct {
-	seq     int64
-	created time.Time
+	seq  int64
+	body []byte // that it was created with
 }
 
 func (w *written) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int, []byte, error) {
@@ -30,7 +31,7 @@ func (w *written) Do(_ context.Context, _, path string, _ url.Values, _ []byte) 
 	case strings.HasPrefix(path, "/orders/_stats"):
 		return 200, fmt.Appendf(nil, `{"_shards":{"failed":0},"indices":{"orders":{"shards":{"0":[{"routing":{"primary":true},"seq_no":{"max_seq_no":%d}}]}}}}`, w.seq), nil
 	case path == "/orders":
-		return 200, fmt.Appendf(nil, `{"orders":{"aliases":{},"settings":{"index.uuid":"u1","index.creation_date":"%d"}}}`, w.created.UnixMilli()), nil
+		return 200, fmt.Appendf(nil, `{"orders":{"aliases":{},"settings":{"index.uuid":"u1"},%s}`, w.body[1:]), nil
 	}
 	return 404, []byte(`{}`), nil
 }
@@ -56,11 +57,16 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := &written{seq: 100, created: time.Now()}
+	target := &written{seq: 100}
 	ledger := &rollback.Ledger{API: target, Records: c, Log: slog.New(slog.DiscardHandler)}
-	for _, step := range []func(context.Context, string, string) error{
-		func(ctx context.Context, kind, name string) error { return ledger.Intend(ctx, kind, name, nil) }, ledger.Confirm,
-	} {
+	mark, err := ledger.Mark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if target.body, err = mark.Put(metadata.IndexMark, "orders", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []func(context.Context, string, string) error{ledger.Intend, ledger.Confirm} {
 		if err := step(t.Context(), rollback.Index, "orders"); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +86,7 @@ func TestMigration_ARunWithNothingToDoKeepsTheSeal(t *testing.T) {
 	}
 	listed := func() rollback.Entry {
 		t.Helper()
-		u := &rollback.Undo{API: target, Records: c, Tuned: func(context.Context) iter.Seq2[cms.Tuned, error] { return func(func(cms.Tuned, error) bool) {} }}
+		u := &rollback.Undo{API: target, Records: c, Mark: mark, Tuned: func(context.Context) iter.Seq2[cms.Tuned, error] { return func(func(cms.Tuned, error) bool) {} }}
 		all, err := u.List(t.Context())
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%+v, %v", all, err)

@@ -220,11 +220,17 @@ func (t *TargetIndices) makeStream(ctx context.Context, x IndexPlan) (Made, erro
 		if err := metadata.CheckStream(ctx, t.Requester, name); err != nil {
 			return Made{}, err
 		}
-		if err := metadata.CreateStream(ctx, t.Requester, name); err != nil {
+		created, err := metadata.CreateStream(ctx, t.Requester, name)
+		if err == nil && created {
+			err = metadata.MarkStream(ctx, t.Requester, name, x.Mark)
+		}
+		if err != nil {
 			return Made{}, fmt.Errorf("create data stream %s: %w", name, err)
 		}
-		t.Log.InfoContext(ctx, "data stream created", "name", name)
-		made.Created = []string{name}
+		if created {
+			t.Log.InfoContext(ctx, "data stream created", "name", name)
+			made.Created = []string{name}
+		}
 	case err != nil:
 		return Made{}, err
 	}
