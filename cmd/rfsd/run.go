@@ -355,8 +355,8 @@ func ending(err error, r runOptions, d *daemon.Daemon) (*progress.Migration, err
 	}
 	m := complete(d.Migration())
 	if code := exit.OfMigration(m, r.acceptReduced); code != exit.OK {
-		return m, exit.With(code, fmt.Errorf("complete with losses: %s refused or without source, %d with a reduced source, %s failed%s; `rfsctl failures` and the events name them",
-			progress.Plural(m.Totals.Failed, "document"), m.Totals.Reduced, progress.Plural(m.Totals.ItemsBad, "work item"), undelivered(m)))
+		return m, exit.With(code, fmt.Errorf("complete with losses: %s refused or without source, %d with a reduced source, %s failed%s; `rfsctl failures` and the events name them%s",
+			progress.Plural(m.Totals.Failed, "document"), m.Totals.Reduced, progress.Plural(m.Totals.ItemsBad, "work item"), undelivered(m), firstFailure(m)))
 	}
 	return m, nil
 }
@@ -368,6 +368,14 @@ func undelivered(m *progress.Migration) string {
 		return ""
 	}
 	return " (" + lost + ")"
+}
+
+// firstFailure returns the most frequent reason of what failed, as the end of a sentence.
+func firstFailure(m *progress.Migration) string {
+	if len(m.Failures) == 0 {
+		return ""
+	}
+	return "; " + m.Failures[0].Reason
 }
 
 // complete returns a migration that has come to its end, and nil for one that was stopped by its operator.

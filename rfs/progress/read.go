@@ -93,6 +93,8 @@ type entryBody struct {
 		Reduced string  `json:"reduced,omitempty"`
 		// Arrival is the content of the target after all documents were sent.
 		Arrival *Arrival `json:"arrival,omitempty"`
+		// RefusedAliases are those that the target refused when all documents were there.
+		RefusedAliases []RefusedAlias `json:"refused_aliases,omitempty"`
 	} `json:"locator"`
 }
 
@@ -120,6 +122,10 @@ func (r *reader) entry(rec cms.Record) {
 		if a := b.Locator.Arrival; a != nil && a.Problem != "" {
 			x.State, x.Error = Failed, a.Problem
 			r.failure(a.Problem, "index "+b.Name)
+		}
+		for _, refused := range b.Locator.RefusedAliases {
+			x.Error = refused.Problem()
+			r.failure(x.Error, "index "+b.Name)
 		}
 	case Failed:
 		r.created++

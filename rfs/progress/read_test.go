@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -239,6 +240,16 @@ func TestAnIndexWhoseDocumentsAreNotOnTheTargetHasFailed(t *testing.T) {
 	w.put(t, cms.Record{ID: "index:Z29uZQ", Kind: "index", State: progress.Completed, Body: json.RawMessage(`{"name":"gone","shards":1,"locator":{"arrival":{"problem":"it does not exist"}}}`)})
 	m := w.read(t)
 	if x := m.Indices[0]; x.State != progress.Failed || x.Error != "it does not exist" || len(m.Failures) != 1 || m.Failures[0].Reason != x.Error {
+		t.Errorf("%+v, failures %+v", x, m.Failures)
+	}
+}
+
+// TestReading_RefusedAliases: an alias that the target refuses is a failure with its remedy, though the documents of its index are there.
+func TestReading_RefusedAliases(t *testing.T) {
+	w := newWorld(t)
+	w.put(t, cms.Record{ID: "index:Z29uZQ", Kind: "index", State: progress.Completed, Body: json.RawMessage(`{"name":"gone","shards":1,"locator":{"refused_aliases":[{"index":"to","alias":"w","reason":"second write index"}]}}`)})
+	m := w.read(t)
+	if x := m.Indices[0]; x.State == progress.Failed || len(m.Failures) != 1 || m.Failures[0].Reason != x.Error || !strings.HasPrefix(x.Error, "the target refuses the alias w of to, all else is there: second write index; change the alias") {
 		t.Errorf("%+v, failures %+v", x, m.Failures)
 	}
 }

@@ -56,7 +56,7 @@ type Entry struct {
 	// Late are aliases, by target index, that are set when the documents of the index are complete.
 	Late map[string]json.RawMessage `json:"late_aliases,omitempty"`
 	// RefusedAliases are those of Late that the target refused when they were set.
-	RefusedAliases []RefusedAlias `json:"refused_aliases,omitempty"`
+	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
 
 	ends map[int][]int64 // of the parts of split shards, as cms.IndexEntry.Ends; set where leases need it
 }

@@ -10,20 +10,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/progress"
 )
-
-// RefusedAlias is an alias that the target refuses for an index.
-type RefusedAlias struct {
-	Index  string `json:"index"` // of the target
-	Alias  string `json:"alias"`
-	Reason string `json:"reason"` // the target's words
-}
-
-// problem states the refusal and what to do.
-func (r RefusedAlias) problem() string {
-	return fmt.Sprintf("the target refuses the alias %s of %s, all else is there: %s; change the alias on the target (another index may be its write index), then run the same command again, which sets it",
-		r.Alias, r.Index, r.Reason)
-}
 
 // setLateAliases gives target indices the aliases that were kept back, where every item of
 // the index is done and none failed. It is recorded in the entry, and may be repeated.
@@ -66,7 +54,7 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 
 // setAliases sets the aliases of an entry that waited, and records which of them the target refuses: the next run tries these again.
 func (s *Session) setAliases(ctx context.Context, index string, entry Entry) error {
-	var refused []RefusedAlias
+	var refused []progress.RefusedAlias
 	for _, name := range slices.Sorted(maps.Keys(entry.Late)) {
 		aliases := entry.Late[name]
 		if s.Ledger != nil {
@@ -107,7 +95,7 @@ func (s *Session) setAliases(ctx context.Context, index string, entry Entry) err
 
 // setEach sets the aliases of an index of the target together, or, where it refuses that, one by one. It returns those that are
 // refused by themselves.
-func (s *Session) setEach(ctx context.Context, name string, aliases json.RawMessage) (refused []RefusedAlias, err error) {
+func (s *Session) setEach(ctx context.Context, name string, aliases json.RawMessage) (refused []progress.RefusedAlias, err error) {
 	err = s.Indices.SetAliases(ctx, name, aliases)
 	if !errors.Is(err, fault.ErrRejected) {
 		return nil, err
@@ -126,7 +114,7 @@ func (s *Session) setEach(ctx context.Context, name string, aliases json.RawMess
 		}
 		switch {
 		case errors.Is(err, fault.ErrRejected):
-			refused = append(refused, RefusedAlias{name, alias, fault.Text(err)})
+			refused = append(refused, progress.RefusedAlias{Index: name, Alias: alias, Reason: fault.Text(err)})
 		case err != nil:
 			return nil, err
 		}
@@ -135,7 +123,7 @@ func (s *Session) setEach(ctx context.Context, name string, aliases json.RawMess
 }
 
 // left returns the aliases that were refused, by target index; nil: none.
-func left(late map[string]json.RawMessage, refused []RefusedAlias) map[string]json.RawMessage {
+func left(late map[string]json.RawMessage, refused []progress.RefusedAlias) map[string]json.RawMessage {
 	var by map[string]json.RawMessage
 	for _, r := range refused {
 		var all, some map[string]json.RawMessage

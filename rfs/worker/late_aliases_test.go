@@ -26,7 +26,7 @@ func TestSession_RefusedAlias(t *testing.T) {
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if len(sum.Problems) != 1 || sum.Problems[0].Index != "stored" || !strings.Contains(sum.Problems[0].Reason, "refuses the alias w of stored") || !strings.Contains(sum.Problems[0].Reason, "more than one write index") || !strings.Contains(sum.Problems[0].Reason, "run the same command again") {
+		if len(sum.Problems) != 1 || sum.Problems[0].Index != "stored" || !strings.Contains(sum.Problems[0].Reason, "refuses the alias w of stored") || !strings.Contains(sum.Problems[0].Reason, "more than one write index") || !strings.Contains(sum.Problems[0].Reason, "run the same command of rfsd migrate again") {
 			t.Errorf("problems: %+v", sum.Problems)
 		}
 		if got := w.on.aliases["stored"]; got != `{"r":{"filter":{}}}` {

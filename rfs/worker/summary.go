@@ -65,7 +65,7 @@ type IndexSummary struct {
 	// AliasesWait means that aliases are not set yet, because documents are missing.
 	AliasesWait bool `json:"aliases_wait,omitempty"`
 	// RefusedAliases are those that the target refused when all documents were there.
-	RefusedAliases []RefusedAlias `json:"refused_aliases,omitempty"`
+	RefusedAliases []progress.RefusedAlias `json:"refused_aliases,omitempty"`
 	// Reduced is the reason why the stored sources are not what was indexed.
 	Reduced string `json:"reduced_source,omitempty"`
 	// Stream is what is done with the backing index of a data stream.
@@ -172,7 +172,7 @@ func summarize(ctx context.Context, session *Session) (*Summary, error) {
 		s.addChains(x, chains[x.Index])
 		s.addArrival(x)
 		for _, r := range x.RefusedAliases {
-			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: r.problem()})
+			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: r.Problem()})
 		}
 		if x.State == cms.PhaseFailed && chains[x.Index] == nil { // it has no items
 			s.Problems = append(s.Problems, Problem{Index: x.Index, Shard: -1, Reason: x.Error})
