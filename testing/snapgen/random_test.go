@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rfsd/rfsd/testing/truth"
+)
+
+var seed = flag.Uint64("seed", 0, "the seed of a random history of snapshots to run again")
+
+// TestRandomSnapshots makes histories at random on real nodes: mappings, settings, documents, updates, deletions, merges, resized and
+// restored indices, deleted snapshots. Each snapshot that is left is exported and compared with what its cluster answered. RFSD_RANDOM
+// lists the versions ("os2.19.4 7.17.29"), of which a run takes RFSD_RANDOM_TURN, counted from the day, or all without it.
+func TestRandomSnapshots(t *testing.T) {
+	versions := strings.Fields(os.Getenv("RFSD_RANDOM"))
+	if len(versions) == 0 {
+		t.Skip("not run: random histories of snapshots (RFSD_RANDOM names versions)")
+	}
+	if os.Getenv("RFSD_RANDOM_TURN") != "" {
+		day := int(time.Now().Unix() / (24 * 3600))
+		versions = []string{versions[day%len(versions)], versions[(day+1)%len(versions)]}
+	}
+	rfsd := filepath.Join(t.TempDir(), "rfsd")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", rfsd, "../../cmd/rfsd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			number := *seed
+			if number == 0 {
+				number = rand.Uint64()
+			}
+			t.Logf("RFSD_RANDOM=%s go test ./testing/snapgen -run RandomSnapshots -seed=%d", version, number)
+			l, err := newLab("random")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := l.close(); err != nil {
+					t.Error(err)
+				}
+			})
+			h := &history{lab: l, dice: rand.New(rand.NewPCG(number, 0)), indices: map[string]*grown{}}
+			if err := h.run(t.Context(), version); err != nil {
+				t.Fatalf("%v\nafter\n%s", err, strings.Join(h.log, "\n"))
+			}
+			compared := 0
+			for _, name := range slices.Sorted(maps.Keys(l.truths)) {
+				compared += len(l.truths[name])
+				if fault := exported(t, rfsd, l, name); fault != "" {
+					t.Errorf("snapshot %s: %s", name, fault)
+				}
+			}
+			if t.Failed() {
+				t.Logf("the history:\n%s", strings.Join(h.log, "\n"))
+			}
+			t.Logf("%d snapshots, %d documents", len(l.truths), compared)
+		})
+	}
+}
+
+// exported returns where an export of a snapshot is not what its cluster answered; "" where it is.
+func exported(t *testing.T, rfsd string, l *lab, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), rfsd, "migrate", "--repo-uri", l.repo(), "--snapshot-name", name, "--export-dir", "out", "--include-system")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Sprintf("%v: %s", err, out)
+	}
+	lines := filepath.Join(dir, "truth.gz")
+	if err := writeTruth(lines, l.truths[name]); err != nil {
+		t.Fatal(err)
+	}
+	want, err := truth.Load(false, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := truth.LoadExport(filepath.Join(dir, "out"))
+	if err != nil {
+		return err.Error()
+	}
+	for k, source := range maps.Clone(got) { // mapping types are no part of a target
+		delete(got, k)
+		k.Type = ""
+		got[k] = source
+	}
+	return truth.Compare(want, got).Faults()
+}
+
+// grown is an index and the routing of its live documents by id.
+type grown struct {
+	shards int
+	live   map[string]string
+	plain  map[string]bool // ids whose sources a cluster can update
+	n      int
+}
+
+// history is a sequence of changes.
+type history struct {
+	*lab
+	dice    *rand.Rand
+	indices map[string]*grown
+	made    int
+	log     []string
+}
+
+func (h *history) tell(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf(format, args...))
+}
+
+// run boots a node and makes a history with some snapshots.
+func (h *history) run(ctx context.Context, version string) error {
+	if err := h.boot(ctx, version); err != nil {
+		return err
+	}
+	settings := map[string]any{"chunk_size": []string{"1kb", "7kb", "1mb"}[h.dice.IntN(3)], "compress": h.dice.IntN(2) == 0}
+	if err := h.register(ctx, settings); err != nil {
+		return err
+	}
+	for i := range 4 + h.dice.IntN(3) {
+		for range 3 + h.dice.IntN(6) {
+			if err := h.change(ctx); err != nil {
+				return err
+			}
+		}
+		name := fmt.Sprintf("snap-%d", i)
+		h.tell("snapshot %s", name)
+		if err := h.take(ctx, name, strings.Join(slices.Sorted(maps.Keys(h.indices)), ",")); err != nil {
+			return err
+		}
+		if left := slices.Sorted(maps.Keys(h.truths)); len(left) > 2 && h.dice.IntN(3) == 0 {
+			gone := left[h.dice.IntN(len(left))]
+			h.tell("delete snapshot %s", gone)
+			if err := h.put(ctx, http.MethodDelete, "/_snapshot/fixture/"+gone, nil); err != nil {
+				return err
+			}
+			delete(h.truths, gone)
+		}
+	}
+	return h.stop()
+}
+
+// change does one thing to an index.
+func (h *history) change(ctx context.Context) error {
+	names := slices.Sorted(maps.Keys(h.indices))
+	if len(names) == 0 || len(names) < 6 && h.dice.IntN(5) == 0 {
+		return h.begin(ctx)
+	}
+	name := names[h.dice.IntN(len(names))]
+	switch what := h.dice.IntN(12); what {
+	case 0:
+		h.tell("flush %s", name)
+		return h.put(ctx, http.MethodPost, "/"+name+"/_flush", nil)
+	case 1:
+		n := 1 + h.dice.IntN(2)
+		h.tell("merge %s to %d segments", name, n)
+		return h.put(ctx, http.MethodPost, fmt.Sprintf("/%s/_forcemerge?max_num_segments=%d", name, n), nil)
+	case 2:
+		return h.resize(ctx, name)
+	case 3:
+		return h.restore(ctx, name)
+	case 4:
+		if len(names) < 3 {
+			return nil
+		}
+		h.tell("delete %s", name)
+		delete(h.indices, name)
+		return h.put(ctx, http.MethodDelete, "/"+name, nil)
+	}
+	return h.write(ctx, name)
+}
+
+// begin makes an index.
+func (h *history) begin(ctx context.Context) error {
+	h.made++
+	name, x := fmt.Sprintf("i%d", h.made), &grown{shards: 1 + h.dice.IntN(3), live: map[string]string{}, plain: map[string]bool{}}
+	settings := fmt.Sprintf(`"number_of_shards":%d`, x.shards)
+	if h.dice.IntN(3) == 0 {
+		settings += `,"codec":"best_compression"`
+	}
+	if h.dice.IntN(3) == 0 && !h.typed() {
+		settings += `,"sort.field":"n","sort.order":"desc"`
+	}
+	properties := plain + []string{"", `,"tag":{"type":"keyword","store":true}`, `,"tag":{"type":"keyword","doc_values":false}`, `,"at":{"type":"date"},"part":{"type":"nested"}`}[h.dice.IntN(4)]
+	h.tell("create %s: %s, %s", name, settings, properties)
+	h.indices[name] = x
+	return h.create(ctx, name, settings, properties)
+}
+
+// write sends a bulk request of new documents, updates and deletions.
+func (h *history) write(ctx context.Context, name string) error {
+	x := h.indices[name]
+	var b body
+	odd, ids := oddSources(), oddIDs()
+	news, updates, deletes := h.dice.IntN(80), 0, 0
+	meta := func(routing string) []string {
+		key := "routing"
+		if h.typed() {
+			key = "_routing"
+		}
+		if routing == "" {
+			return nil
+		}
+		return []string{quote(key) + ":" + quote(routing)}
+	}
+	for range news {
+		id, source := fmt.Sprint(h.dice.IntN(300)), note(h.dice.IntN(1000))
+		if h.dice.IntN(4) == 0 {
+			id = ids[h.dice.IntN(len(ids))]
+		}
+		plain := true
+		switch h.dice.IntN(6) {
+		case 0:
+			source, plain = odd[h.dice.IntN(len(odd))], false
+		case 1:
+			source = fmt.Sprintf(`{"n": %d, "tag": "t%d", "at": "2024-01-0%d", "part": [{"q": 1}, {"q": 2}]}`, h.dice.IntN(100), h.dice.IntN(9), 1+h.dice.IntN(9))
+		}
+		routing, known := x.live[id]
+		if !known && h.dice.IntN(3) == 0 {
+			routing = fmt.Sprintf("r%d", h.dice.IntN(7))
+		}
+		b.index(id, source, meta(routing)...)
+		x.live[id], x.plain[id] = routing, plain
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.live)) {
+		switch h.dice.IntN(8) {
+		case 0:
+			b.remove(id, meta(x.live[id])...)
+			delete(x.live, id)
+			deletes++
+		case 1:
+			if x.plain[id] {
+				fmt.Fprintf(&b.b, "{\"update\":{%s}}\n{\"doc\":{\"n\":%d,\"raw\":{\"updated\":%d}}}\n", strings.Join(append([]string{`"_id":` + quote(id)}, meta(x.live[id])...), ","), h.dice.IntN(1000), x.n)
+				updates++
+			}
+		}
+	}
+	x.n++
+	h.tell("write %s: %d documents, %d updates, %d deletions", name, news, updates, deletes)
+	if b.b.Len() == 0 {
+		return nil
+	}
+	return h.load(ctx, name, &b)
+}
+
+// resize makes another index out of one, as far as the version can: shrunk to one shard, split, or cloned.
+func (h *history) resize(ctx context.Context, name string) error {
+	x := h.indices[name]
+	how, shards := "_clone", x.shards
+	switch h.dice.IntN(3) {
+	case 0:
+		how, shards = "_shrink", 1
+	case 1:
+		how, shards = "_split", x.shards*2
+	}
+	if h.typed() || how == "_shrink" && x.shards == 1 || len(h.indices) > 7 {
+		return nil
+	}
+	h.made++
+	to := fmt.Sprintf("i%d", h.made)
+	h.tell("%s %s to %s", how, name, to)
+	h.indices[to] = &grown{shards: shards, live: maps.Clone(x.live), plain: maps.Clone(x.plain)}
+	return h.steps(ctx,
+		step{"PUT /" + name + "/_settings", `{"index.blocks.write":true}`},
+		step{"PUT /" + name + "/" + how + "/" + to + "?wait_for_active_shards=1", fmt.Sprintf(`{"settings":{"index.number_of_shards":%d,"index.number_of_replicas":0,"index.blocks.write":null}}`, shards)},
+		step{"PUT /" + name + "/_settings", `{"index.blocks.write":null}`},
+		step{"GET /_cluster/health/" + to + "?wait_for_status=green&timeout=60s", ""},
+	)
+}
+
+// restore restores an index of a snapshot under another name, beside the one that it was made of.
+func (h *history) restore(ctx context.Context, name string) error {
+	left := slices.Sorted(maps.Keys(h.truths))
+	if len(left) == 0 || len(h.indices) > 7 {
+		return nil
+	}
+	from := left[h.dice.IntN(len(left))]
+	x := &grown{shards: h.indices[name].shards, live: map[string]string{}, plain: map[string]bool{}}
+	for _, d := range h.truths[from] {
+		if d.Index == name {
+			x.live[d.ID] = d.Routing
+		}
+	}
+	if len(x.live) == 0 {
+		return nil // the snapshot may lack it
+	}
+	h.made++
+	to := fmt.Sprintf("i%d", h.made)
+	h.tell("restore %s of %s as %s", name, from, to)
+	h.indices[to] = x
+	return h.put(ctx, http.MethodPost, "/_snapshot/fixture/"+from+"/_restore?wait_for_completion=true", map[string]any{"indices": name, "rename_pattern": "^" + name + "$", "rename_replacement": to, "include_global_state": false})
+}
