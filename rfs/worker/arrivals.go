@@ -17,6 +17,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
 )
 
@@ -67,38 +68,52 @@ func (g *arrivalGroup) names() string {
 const arrivalsAtOnce = 8
 
 // checkArrivals compares every target index whose work has ended with what was sent to it, and records the result in the
-// index entries. What was found complete once is not counted again: others may write to it from then on.
-func (s *Session) checkArrivals(ctx context.Context) error {
+// index entries. What was found complete once is not counted again: others may write to it from then on. It returns how many
+// operations the documents of the session account for, where that is known.
+func (s *Session) checkArrivals(ctx context.Context) ([]rollback.Own, error) {
 	if s.Counts == nil {
-		return nil
+		return nil, nil
 	}
 	groups, err := s.arriving(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	groups = slices.DeleteFunc(groups, func(g *arrivalGroup) bool {
+		return slices.ContainsFunc(g.all, func(a *arriving) bool { return a.open })
+	})
+	arrivals := make([]progress.Arrival, len(groups))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(arrivalsAtOnce)
-	for _, group := range groups {
-		if slices.ContainsFunc(group.all, func(a *arriving) bool { return a.open }) {
-			continue
-		}
-		g.Go(func() error { return s.checkArrival(gctx, group) })
+	for i, group := range groups {
+		g.Go(func() (err error) {
+			arrivals[i], err = s.checkArrival(gctx, group)
+			return err
+		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var own []rollback.Own
+	for i, is := range arrivals {
+		if is.Accounted {
+			own = append(own, rollback.Own{Targets: groups[i].targets, Operations: is.Written})
+		}
+	}
+	return own, nil
 }
 
 // checkArrival compares the target indices of a group, whose work has ended, with what was sent to them.
-func (s *Session) checkArrival(ctx context.Context, group *arrivalGroup) error {
+func (s *Session) checkArrival(ctx context.Context, group *arrivalGroup) (progress.Arrival, error) {
 	arrival, err := s.arrival(ctx, group)
 	if err != nil {
-		return err
+		return arrival, err
 	}
 	for _, a := range group.all {
 		if err := s.recordArrival(ctx, a, arrival); err != nil {
-			return err
+			return arrival, err
 		}
 	}
-	return nil
+	return arrival, nil
 }
 
 // arriving returns the indices that are on the target, grouped by their target indices, those of rules included.

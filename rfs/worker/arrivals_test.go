@@ -292,7 +292,7 @@ func TestIndicesAreCountedAtTheSameTime(t *testing.T) {
 			haveIndex(t, s.Coordinator, name, "uuid", Entry{Naming: Naming{Index: name}, Shards: 1, Ours: []string{name}})
 		}
 		begin := time.Now()
-		if err := s.checkArrivals(t.Context()); err != nil || h.counted != 80 {
+		if _, err := s.checkArrivals(t.Context()); err != nil || h.counted != 80 {
 			t.Fatalf("%d counted, %v", h.counted, err)
 		}
 		if took := time.Since(begin); took > 40*time.Second {

@@ -173,11 +173,12 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 		return err
 	})
 	defer restored.stop()
-	if err := s.checkArrivals(ctx); err != nil {
+	own, err := s.checkArrivals(ctx)
+	if err != nil {
 		return cms.AuditReport{}, false, err
 	}
 	if s.Ledger != nil && seal { // before applications can write by the aliases
-		if err := s.Ledger.Seal(ctx); err != nil {
+		if err := s.Ledger.Seal(ctx, own...); err != nil {
 			return cms.AuditReport{}, false, err
 		}
 	}

@@ -21,6 +21,9 @@ func TestStory(t *testing.T) {
 		{"an application writes, the same command again, undo keeps the documents", []step{
 			migrate("a"), write(app("orders")), verify("a"), migrate("a"), migrate("a"), verify("a"), undo("a"), undo("a"),
 		}},
+		{"an application writes between two phases, undo keeps the documents", []step{
+			phases("a", "metadata,indices"), write(app("weblogs")), migrate("a"), migrate("a"), undo("a"),
+		}},
 		{"failed documents are delivered, and every command is content", []step{
 			strict("catalogue"), migrate("a"), status("a"), verify("a"), redrive("a"), redrive("a"), migrate("a"), verify("a"), status("a"),
 			loosen("catalogue"), redrive("a"), redrive("a"), status("a"), migrate("a"), verify("a"), undo("a"),
@@ -108,7 +111,7 @@ func draw(dice *rand.Rand, w *world) step {
 	name := []string{"a", "a", "b"}[dice.IntN(3)]
 	s := m.session(name)
 	var more []string
-	if s.asked || name == "b" && !s.begun && dice.IntN(3) > 0 {
+	if s.existing == "" && !s.begun && (s.asked || name == "b" && dice.IntN(3) > 0) {
 		more = []string{"--existing-documents", []string{"overwrite", "keep"}[dice.IntN(2)]}
 	}
 	at := names[dice.IntN(len(names))]
