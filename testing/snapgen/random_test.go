@@ -196,10 +196,17 @@ func (h *history) begin(ctx context.Context) error {
 	if h.dice.IntN(3) == 0 && !h.typed() {
 		settings += `,"sort.field":"n","sort.order":"desc"`
 	}
-	properties := plain + []string{"", `,"tag":{"type":"keyword","store":true}`, `,"tag":{"type":"keyword","doc_values":false}`, `,"at":{"type":"date"},"part":{"type":"nested"}`}[h.dice.IntN(4)]
+	extra := []string{"", `,"tag":{"type":"keyword","store":true}`, `,"tag":{"type":"keyword","doc_values":false}`, `,"at":{"type":"date"},"part":{"type":"nested"}`}
+	if strings.Contains(settings, "sort.field") {
+		extra = extra[:3] // sorted indices take no nested documents
+	}
+	properties := plain + extra[h.dice.IntN(len(extra))]
 	h.tell("create %s: %s, %s", name, settings, properties)
 	h.indices[name] = x
-	return h.create(ctx, name, settings, properties)
+	if err := h.create(ctx, name, settings, properties); err != nil {
+		return err
+	}
+	return h.put(ctx, http.MethodGet, "/_cluster/health/"+name+"?wait_for_status=green&timeout=60s", nil)
 }
 
 // write sends a bulk request of new documents, updates and deletions.
