@@ -170,6 +170,9 @@ func (c *comparison) with(ctx context.Context, r *verify.Report, source compared
 	}
 	session, end, why := stateOfSession(ctx, c.options, client)
 	defer func() { err = errors.Join(err, end()) }()
+	if why == nil && session == nil && c.options.session != "" {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("no session %s was begun on this target (rfsctl sessions lists them): what was written after its end is a difference, and documents that failed in it are missing", c.options.session))
+	}
 	if why == nil {
 		held.Marks, why = readMarks(ctx, source, client, session)
 	}

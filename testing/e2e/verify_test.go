@@ -239,6 +239,9 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 					}
 				}
 			}
+			if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "no session of-another-migration") {
+				t.Errorf("warnings %q", r.Warnings)
+			}
 			if res.Code != 8 || fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("exit %d: %v, want %v\n%s", res.Code, got, want, res.Stderr)
 			}
@@ -262,6 +265,10 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 			put(gone, "", string(docs[gone])) // what is left was all written since
 			if res, r := verified(t, dir, args); res.Code != 0 || r.State != verify.Since {
 				t.Errorf("exit %d, %s: %s", res.Code, r.State, notEqual(r))
+			}
+			call(t, n, "PUT", "/"+gone.Index+"/_mapping", map[string]any{"properties": map[string]any{"zz_more": map[string]any{"type": "keyword"}}})
+			if res, r := verified(t, dir, args); res.Code != 0 || len(r.Indices[0].Fields) != 0 {
+				t.Errorf("a further field: exit %d, %s: %s", res.Code, r.State, notEqual(r))
 			}
 			if res, r := verified(t, dir, args, "--strict"); res.Code != 8 || r.State != verify.Different {
 				t.Errorf("strict: exit %d, %s: %s", res.Code, r.State, notEqual(r))
