@@ -3,12 +3,15 @@ package target
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/rfsd/rfsd/rfs/fault"
 )
 
 // SetAliases adds aliases to an index: an object by alias name, as it stands below
@@ -43,7 +46,12 @@ func (c *Client) UnfitAliases(ctx context.Context, names []string) (map[string]s
 	query := url.Values{"ignore_unavailable": {"true"}, "allow_no_indices": {"true"}}
 	err := eachPath(names, func(path string) error {
 		var answer map[string]struct{ Aliases map[string]json.RawMessage }
-		if err := c.get(ctx, path+"/_alias", query, &answer); err != nil {
+		err := c.get(ctx, path+"/_alias", query, &answer)
+		var refused *fault.StatusError
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+			return nil // none of the names exists
+		}
+		if err != nil {
 			return err
 		}
 		for index, x := range answer {
