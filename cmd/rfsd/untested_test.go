@@ -23,7 +23,7 @@ func played(t *testing.T, root string) *httptest.Server {
 		case r.URL.Path == "/":
 			fmt.Fprint(w, root)
 			return
-		case strings.Contains(r.URL.Path, "settings"):
+		case strings.Contains(r.URL.Path, "settings"), strings.HasSuffix(r.URL.Path, "/_alias"):
 			fmt.Fprint(w, "{}")
 			return
 		}
