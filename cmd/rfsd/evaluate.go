@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -48,6 +49,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
 	counted := repo.NewCounting(blobs)
+	limitMemory(memoryOfInput, os.Getenv) // no documents are read beside
 	memory := newBudget(o)
 	counted.LargeAlone(memory.Alone)
 	o.target.Memory = memory

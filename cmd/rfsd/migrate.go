@@ -98,6 +98,7 @@ func migrate(ctx context.Context, o options) error {
 	if err != nil {
 		return exit.With(exit.Snapshot, fmt.Errorf("repository %s: %w", o.repoURI, err))
 	}
+	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv) // before it is planned: a snapshot has any number of indices
 	counted, in := repo.NewCounting(blobs), newResources(o)
 	counted.LargeAlone(in.memory.Alone)
 	var plan *worker.Plan
