@@ -60,8 +60,16 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case last == "_bulk":
 		c.bulks++
 		c.answerBulk(w, r, b)
+	case strings.Contains(r.URL.Path, "/_settings/") && r.URL.Query().Has("flat_settings"):
+		var all []string
+		for _, name := range strings.Split(parts[0], ",") {
+			all = append(all, fmt.Sprintf(`%q:{"settings":{"index.uuid":"u","index.translog.durability":"REQUEST"}}`, name))
+		}
+		_, _ = io.WriteString(w, "{"+strings.Join(all, ",")+"}")
 	case last == "_settings" || strings.Contains(r.URL.Path, "/_settings/"):
 		fmt.Fprintf(w, `{%q:{"settings":{"index":{"uuid":"u","number_of_shards":"1"}}}}`, parts[0])
+	case last == "_alias":
+		_, _ = io.WriteString(w, `{}`)
 	case last == "_mapping":
 		fmt.Fprintf(w, `{%q:{"mappings":{}}}`, parts[0])
 	case last == "point_in_time":
