@@ -78,9 +78,9 @@ func runImport(ctx context.Context, o importOptions) error {
 		return err
 	}
 	stopShowing := show(ctx, shownImport(o, h, lines, log), log, screen)
-	status, err := h.Run(ctx)
+	done, err := h.Run(ctx)
 	stopShowing()
-	r := &importReport{Status: status, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}
+	r := &importReport{Status: done, Source: h.Source.URI(), Session: o.session, Seconds: time.Since(begin).Seconds(), FailedDir: o.failedDir}
 	if err == nil {
 		r.Redriven, err = deliveredLater(ctx, h.kept, r.Failed)
 		r.Failed, r.Indexed = r.Failed-r.Redriven, r.Indexed+r.Redriven

@@ -72,7 +72,7 @@ func TestWatched_LogsTheFirstOfAClassThenCounts(t *testing.T) {
 
 // TestWatched_NotesEachClassBeforeItIsRecorded checks the account, and how often it is written.
 func TestWatched_NotesEachClassBeforeItIsRecorded(t *testing.T) {
-	w, under, _, noted := watching()
+	w, under, _, _ := watching()
 	broken := errors.New("the store does not answer")
 	fail := true
 	note := w.Note
@@ -86,7 +86,7 @@ func TestWatched_NotesEachClassBeforeItIsRecorded(t *testing.T) {
 		t.Errorf("%v, %d recorded", err, len(under.All()))
 	}
 	fail = false
-	w, _, _, noted = watching()
+	w, _, _, noted := watching()
 	for n := range int64(100) {
 		if err := w.Record(t.Context(), []doc.Failure{strict("logs", n)}); err != nil {
 			t.Fatal(err)
