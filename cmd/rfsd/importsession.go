@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 
 	"github.com/rfsd/rfsd/cmd/config"
@@ -14,6 +15,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // importSession is the part of one process, or of one slot of a daemon, in an import.
@@ -47,8 +49,10 @@ func openImport(ctx context.Context, o importOptions, log *slog.Logger, in *reso
 		a, err := s.Account()
 		return a.Indexed > 0, err
 	}}
+	identity := maps.Clone(r.identity)
+	identity[worker.ExistingKey] = string(o.existing) // empty until it is chosen
 	h.Import = &importer.Import{
-		Source: h.blobs, Store: r.store, Session: r.kept, Identity: r.identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
+		Source: h.blobs, Store: r.store, Session: r.kept, Identity: identity, Clock: cms.SystemClock(), Log: log, Failed: r.failed,
 		Indices: &importer.TargetIndices{Cluster: r.client, Create: o.windows.NewIndices.Create, Ledger: r.ledger, Ask: existing.Ask}, Ledger: r.ledger,
 		Destination: r.sender,
 		Bulk:        bulkOptions(o.options, in, r.client), Workers: o.slots, Window: o.windows.Size, Lease: o.windows.Lease, MaxAttempts: o.windows.MaxAttempts,

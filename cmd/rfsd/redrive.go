@@ -211,9 +211,6 @@ func existingOf(ctx context.Context, kept *cms.Coordinator) (bulk.Existing, erro
 		return bulk.Overwrite, nil
 	}
 	identity, err := kept.Identity(ctx)
-	if err == nil && identity[worker.ExistingKey] == "" { // an import has it among its settings
-		identity, err = kept.Settings(ctx)
-	}
 	if err != nil && !errors.Is(err, cms.ErrNotFound) {
 		return "", fmt.Errorf("state of the session: %w", err)
 	}

@@ -10,10 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // Keys of what binds a session to its import, besides those of the destination.
@@ -71,9 +69,6 @@ func (m *Import) meta() cms.Meta {
 	settings := map[string]string{
 		"task": Kind, typesKey: string(m.Types), systemKey: strconv.FormatBool(m.IncludeSystem),
 		filesKey: fmt.Sprintf("%d files, %d bytes, digest of names and sizes %.16s", len(m.files), size, m.digest),
-	}
-	if m.Bulk.Existing == bulk.Keep {
-		settings[worker.ExistingKey] = string(m.Bulk.Existing)
 	}
 	return cms.Meta{Settings: settings, Identity: identity}
 }

@@ -31,6 +31,9 @@ func TestStory(t *testing.T) {
 		{"a pipeline drops documents", []step{
 			dropping("weblogs", "level"), migrate("a"), status("a"), verify("a"), repaired("weblogs"), redrive("a"), migrate("a"), status("a"), verify("a"),
 		}},
+		{"an import asks before it overwrites", []step{
+			export, migrate("a"), write(app("orders")), importing("b"), importing("b", "--existing-documents", "keep"), importing("b"),
+		}},
 		{"an import into an empty cluster, twice, undo", []step{export, importing("b"), importing("b"), list("b"), undo("b"), importing("b")}},
 		{"a document failed twice, once without its source", []step{
 			strict("catalogue"), migrate("a"), unsendable("a"), redrive("a"), loosen("catalogue"), redrive("a"), redrive("a"), migrate("a"), verify("a"),
