@@ -34,7 +34,7 @@ func (v View) Of(m *Migration) View {
 	w := m.Totals.Work()
 	v.Documents, v.Failed = w.Documents, w.Failed
 	if !m.Complete && m.Totals.Bytes > 0 {
-		v.Share = min(float64(w.Bytes)/float64(m.Totals.Bytes), 1)
+		v.Share = max(v.Share, min(float64(w.Bytes)/float64(m.Totals.Bytes), 1)) // the process knows its own before the store does
 	}
 	return v
 }

@@ -266,3 +266,13 @@ func TestMeasure_Silence(t *testing.T) {
 		})
 	}
 }
+
+// TestView_Of: the share of a process that is ahead of the store is not replaced by what the store has recorded.
+func TestView_Of(t *testing.T) {
+	m := &progress.Migration{Totals: progress.Counts{Indexed: 50, Bytes: 1000, BytesDone: 200}}
+	for own, want := range map[float64]float64{0: 0.2, 0.1: 0.2, 0.6: 0.6} {
+		if v := (progress.View{Share: own}).Of(m); v.Share != want || v.Documents != 50 {
+			t.Errorf("%v: %v, %d documents", own, v.Share, v.Documents)
+		}
+	}
+}
