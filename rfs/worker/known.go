@@ -51,6 +51,9 @@ func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration)
 	if err != nil {
 		return Entry{}, err
 	}
+	if err := s.checkNames(index, entry); err != nil {
+		return Entry{}, err
+	}
 	entry.ends = e.Ends
 	s.keepEntry(index, entry)
 	return entry, nil

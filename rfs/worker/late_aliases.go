@@ -54,6 +54,9 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 
 // setAliases sets the aliases of an entry that waited, and records which of them the target refuses: the next run tries these again.
 func (s *Session) setAliases(ctx context.Context, index string, entry Entry) error {
+	if err := s.checkNames(index, entry); err != nil {
+		return err
+	}
 	var refused []progress.RefusedAlias
 	for _, name := range slices.Sorted(maps.Keys(entry.Late)) {
 		aliases := entry.Late[name]

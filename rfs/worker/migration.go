@@ -105,6 +105,9 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := m.checkNames(e.Name, entry); err != nil {
+			return err
+		}
 		m.sizes[e.Name] = entry.Bytes
 		entry.ends = e.Ends
 		m.keepEntry(e.Name, entry)

@@ -133,6 +133,9 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 	if err != nil {
 		return false, 0, err
 	}
+	if err := s.checkNames(name, entry); err != nil {
+		return false, 0, err
+	}
 	if entry, err = s.tryIndex(ctx, entry); err == nil {
 		body, err := entry.encode()
 		if err != nil {

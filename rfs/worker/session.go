@@ -62,6 +62,8 @@ type Session struct {
 	Exported Exported     // nil when documents do not go to files
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects func(index string) []string
+	// Names returns the name that an index of the snapshot has on the target by the settings; nil: entries are not compared with it.
+	Names func(index string) string
 	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a
 	// policy rolls over; nil when there is no cluster.
 	Streams func(ctx context.Context, name string) (uuid string, err error)
