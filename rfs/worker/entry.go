@@ -94,6 +94,11 @@ func (s *Session) checkNames(index string, e Entry) error {
 	if s.Names == nil || e.Create {
 		return nil
 	}
+	for name := range e.Late {
+		if !slices.Contains(e.Naming.Targets(), name) {
+			return fmt.Errorf("the coordination store keeps aliases of the index %.255q for %.255q, to which none of its documents go: find out what writes the control index: %w", index, name, fault.ErrConfig)
+		}
+	}
 	want := s.Names(index)
 	if e.Naming.Index == want || e.Stream != nil && e.Naming.Index == metadata.BackingName(want, true) {
 		return nil

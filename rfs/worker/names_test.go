@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -28,6 +29,9 @@ func TestSession_AnEntryNamesWhatTheSettingsName(t *testing.T) {
 			e.Stream = &metadata.StreamPart{Stream: "logs"}
 		}
 		haveIndex(t, s.Coordinator, c.name, "uuid", e)
+		if err := s.checkNames(c.name, Entry{Naming: Naming{Index: s.Names(c.name)}, Late: map[string]json.RawMessage{"payroll": nil}}); !errors.Is(err, fault.ErrConfig) {
+			t.Errorf("aliases of another index: %v", err)
+		}
 		_, err := s.entry(t.Context(), c.name, 0)
 		if errors.Is(err, fault.ErrConfig) != c.refused || !c.refused && err != nil {
 			t.Errorf("%s to %s: %v", c.name, c.target, err)
