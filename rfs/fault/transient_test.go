@@ -49,7 +49,7 @@ func TestTransient(t *testing.T) {
 		if !errors.Is(err, c.want) {
 			t.Errorf("%v, want %v", err, c.want)
 		}
-		if transient := c.want == ErrUnavailable; Transient(c.status, c.kind, c.reason) != transient {
+		if transient := errors.Is(c.want, ErrUnavailable); Transient(c.status, c.kind, c.reason) != transient {
 			t.Errorf("%d %s %q: transient %v", c.status, c.kind, c.reason, !transient)
 		}
 	}

@@ -115,7 +115,7 @@ func readValues(ctx context.Context, v *Values, doc int32) error {
 		for _, read := range []func(context.Context, string) (*Column, error){v.Column, v.Vector} {
 			c, err := read(ctx, name)
 			if c != nil {
-				n := 0
+				var n int
 				if n, err = c.Advance(ctx, doc); n > 0 && err == nil {
 					if k := c.Kind(); k == columns.Numeric || k == columns.SortedNumeric {
 						_, err = c.Number(ctx, 0)

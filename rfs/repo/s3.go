@@ -3,6 +3,7 @@ package repo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -149,8 +150,7 @@ func (r *S3) openVersion(ctx context.Context, name string, off, n int64, version
 	body := &stallGuard{ReadCloser: out.Body, ctx: ctx, cancel: cancel, timer: time.AfterFunc(r.stall, cancel), stall: r.stall}
 	body.timer.Stop()
 	if _, err := io.CopyN(io.Discard, body, skip); err != nil {
-		body.Close()
-		return nil, "", fmt.Errorf("blob %s: the answer broke off before byte %d: %w: %w", name, off, err, fault.ErrUnavailable)
+		return nil, "", errors.Join(fmt.Errorf("blob %s: the answer broke off before byte %d: %w: %w", name, off, err, fault.ErrUnavailable), body.Close())
 	}
 	return &exact{ReadCloser: body, left: have, total: total, short: func(left int64) error {
 		return fmt.Errorf("blob %s: the answer broke off with %d bytes missing: %w", name, left, fault.ErrUnavailable)

@@ -201,7 +201,7 @@ func (c *Client) sameIndex(ctx context.Context, sent, got []byte) error {
 	err := c.get(ctx, path, nil, &behind)
 	if errors.Is(err, fault.ErrRejected) { // not found: it leads nowhere
 		c.leads.set(name, nil)
-		return fmt.Errorf("%w; %v", other, err)
+		return fmt.Errorf("%w; %s", other, err.Error())
 	}
 	if err != nil {
 		return fmt.Errorf("find the index behind %s: %w", name, err)
