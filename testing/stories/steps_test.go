@@ -254,6 +254,28 @@ func (w *world) operator(method, path, body string) {
 	}
 }
 
+// fields returns the fields of an index of the snapshot, as JSON.
+func (w *world) fields(name string) string {
+	w.t.Helper()
+	raw, err := os.ReadFile(w.repository + ".metadata.json")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var all []struct {
+		Indices map[string]struct {
+			Mappings struct{ Properties json.RawMessage }
+		}
+	}
+	if err := json.Unmarshal(raw, &all); err != nil || len(all) == 0 {
+		w.t.Fatalf("%s: %v", w.repository, err)
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, all[0].Indices[name].Mappings.Properties); err != nil {
+		w.t.Fatal(err)
+	}
+	return line.String()
+}
+
 // strict creates an index that takes no document until loosen.
 func strict(name string) step {
 	return func(w *world) {
@@ -270,7 +292,7 @@ func loosen(name string) step {
 		if x := w.model.indices[name]; x == nil || !x.strict {
 			return
 		}
-		w.operator(http.MethodPut, "/"+name+"/_mapping", `{"dynamic":true}`)
+		w.operator(http.MethodPut, "/"+name+"/_mapping", `{"dynamic":true,"properties":`+w.fields(name)+`}`)
 		w.model.indices[name].strict = false
 	}
 }
@@ -282,7 +304,7 @@ func dropping(name, field string) step {
 			return
 		}
 		w.operator(http.MethodPut, "/_ingest/pipeline/drops", `{"processors":[{"drop":{"if":"ctx.containsKey('`+field+`')"}}]}`)
-		w.operator(http.MethodPut, "/"+name, `{"settings":{"index.final_pipeline":"drops"}}`)
+		w.operator(http.MethodPut, "/"+name, `{"settings":{"index.final_pipeline":"drops"},"mappings":{"properties":`+w.fields(name)+`}}`)
 		w.model.indices[name] = &index{drops: field}
 	}
 }
