@@ -170,7 +170,11 @@ func TestWhatFollowsAMigrationWithItsStateInABucket(t *testing.T) {
 	if res := Run(t, "rfsctl", append([]string{"failures"}, at...)...); res.Code != 6 || !strings.Contains(res.Stdout, "strict_mapping") {
 		t.Errorf("failures: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
-	call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{"raw": map[string]any{"type": "object", "enabled": false}}})
+	// The fields that verify compares have the types of the snapshot.
+	call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{
+		"raw": map[string]any{"type": "object", "enabled": false}, "geo": map[string]any{"type": "geo_point"}, "price": map[string]any{"type": "double"},
+		"tag": map[string]any{"type": "keyword"}, "ts": map[string]any{"type": "date"},
+	}})
 	redrive := slices.Concat([]string{"--target-host", n.URL, "--repo-uri", repo, "--from-control-index"}, at)
 	if r := redrives(t, 0, redrive...); r.Documents != refused || r.Indexed != refused || !r.Complete {
 		t.Errorf("redrive: %+v", r)
