@@ -270,25 +270,62 @@ func (s *Session) countArrival(ctx context.Context, group *arrivalGroup, is *pro
 		is.Note = "not compared: " + group.text() + " was there before this session"
 		return nil
 	}
-	compareArrival(group, is)
+	inUse := false
+	if is.Found < is.Expected {
+		var err error
+		if inUse, err = s.inUse(ctx, group); err != nil {
+			return err
+		}
+	}
+	compareArrival(group, is, inUse)
 	return nil
 }
 
+// inUse reports whether applications can be expected to delete documents of a group: an alias or a data stream leads to a target.
+func (s *Session) inUse(ctx context.Context, group *arrivalGroup) (bool, error) {
+	for _, a := range group.all {
+		if a.entry.Stream != nil {
+			return true, nil
+		}
+	}
+	for _, name := range group.targets {
+		indices, err := s.Counts.GetIndex(ctx, name)
+		if err != nil {
+			return false, fmt.Errorf("aliases of %s: %w", name, err)
+		}
+		for _, x := range indices {
+			var aliases map[string]json.RawMessage
+			if len(x.Aliases) > 0 {
+				if err := json.Unmarshal(x.Aliases, &aliases); err != nil {
+					return false, fmt.Errorf("aliases of %s: %w: %w", x.Name, err, fault.ErrUnavailable)
+				}
+			}
+			if len(aliases) > 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 // compareArrival decides what the numbers of a group prove. Documents that were dropped, and those that share an id, were
-// counted as failed when the target answered for them. So fewer than were indexed are missing, unless the target has executed
-// deletions and operations that are not of this session.
-func compareArrival(group *arrivalGroup, is *progress.Arrival) {
+// counted as failed when the target answered for them. So fewer than were indexed are missing, unless applications use the
+// targets, and these have executed deletions and operations that are not of this session.
+func compareArrival(group *arrivalGroup, is *progress.Arrival, inUse bool) {
 	targets := group.text()
-	fewer, deleted := max(is.Expected-is.Found, 0), int64(0)
+	fewer, deleted, excused := max(is.Expected-is.Found, 0), int64(0), int64(0)
 	if is.Accounted {
 		deleted = min(is.Foreign(), is.Deletes)
+	}
+	if inUse {
+		excused = deleted
 	}
 	var kept int64
 	for _, a := range group.all {
 		kept += a.sent.Kept
 	}
 	switch {
-	case fewer > deleted:
+	case fewer > excused:
 		is.Problem = fmt.Sprintf("the target has %d documents in %s, %d were indexed: %d are missing", is.Found, targets, is.Expected, fewer)
 		if deleted > 0 {
 			is.Problem += fmt.Sprintf(", of which other clients have deleted at most %d", deleted)
