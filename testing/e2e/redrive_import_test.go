@@ -120,7 +120,7 @@ func TestEncryptedFailedDocumentsAreListedAndSentAgain(t *testing.T) {
 	if r := redrives(t, 6, redrive...); r.Failed != refused {
 		t.Errorf("before the mapping is fixed: %+v", r)
 	}
-	failures(0, fmt.Sprintf("%d × docs: strict_mapping", refused), "--failed-documents-identity", own.file) // it stays encrypted to the same key
+	failures(6, fmt.Sprintf("%d × docs: strict_mapping", refused), "--failed-documents-identity", own.file) // it stays encrypted to the same key
 	call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{"raw": map[string]any{"type": "object", "enabled": false}}})
 	if r := redrives(t, 0, redrive...); r.Indexed != refused || !r.Complete {
 		t.Errorf("%+v", r)
