@@ -35,8 +35,9 @@ func wire(ctx context.Context, o options, log *slog.Logger, blobs *repo.Counting
 	limitMemory(memoryBudget(o, config.InBucket(blobs.URI())), os.Getenv)
 	o.target.Memory, o.coordinator.Memory = in.memory, in.memory
 	writer := in.newHolder()
+	request := o.request()
 	s := &worker.Session{
-		Holder: writer, Names: o.request().TargetName, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing, SplitOver: o.splitOver,
+		Holder: writer, Request: &request, Log: log, Solo: in.solo, Order: o.order, Phases: o.phases, Settings: o.request().Settings(repositoryIdentity(blobs.URI())), Existing: o.existing, SplitOver: o.splitOver,
 	}
 	s.Snapshot = o.snapshotOptions(s.Settings)
 	s.SnapshotUUID = func(ctx context.Context, name string) (string, error) {

@@ -127,7 +127,7 @@ func (s *Session) arriving(ctx context.Context) ([]*arrivalGroup, error) {
 		if e.State != cms.PhaseCompleted {
 			continue
 		}
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := s.readEntry(ctx, e)
 		if err != nil {
 			return nil, err
 		}

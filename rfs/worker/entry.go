@@ -86,23 +86,3 @@ func decodeEntry(index string, b []byte) (Entry, error) {
 	}
 	return e, nil
 }
-
-// checkNames returns an error when the entry of an index, which is input, names another index of the target than the settings
-// do. Backing indices of data streams keep the name or lose its dots; where their documents are created in a stream, the target
-// decides about its name, and nothing is compared.
-func (s *Session) checkNames(index string, e Entry) error {
-	if s.Names == nil || e.Create {
-		return nil
-	}
-	for name := range e.Late {
-		if !slices.Contains(e.Naming.Targets(), name) {
-			return fmt.Errorf("the coordination store keeps aliases of the index %.255q for %.255q, to which none of its documents go: find out what writes the control index: %w", index, name, fault.ErrConfig)
-		}
-	}
-	want := s.Names(index)
-	if e.Naming.Index == want || e.Stream != nil && e.Naming.Index == metadata.BackingName(want, true) {
-		return nil
-	}
-	return fmt.Errorf("the coordination store sends the documents of the index %.255q to %.255q, the settings of this process to %.255q: nothing is sent; "+
-		"find out what writes the control index, and begin a new session (--session-name): %w", index, e.Naming.Index, want, fault.ErrConfig)
-}

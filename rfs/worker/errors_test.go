@@ -208,7 +208,7 @@ func (w *world) run(t *testing.T, n int, l *life) (*Summary, error) {
 		to = w.wrap(to)
 	}
 	m := &Migration{Slots: 1, Unavailable: time.Minute, Dead: w.dead, Freed: w.freed, Session: &Session{
-		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Log: log,
+		Coordinator: c, Holder: fmt.Sprint("process", n), Settings: w.req.Settings(""), Request: &w.req, Log: log,
 		Phases:  Phases{PhaseMetadata, PhaseIndices, PhaseDocuments},
 		Globals: on.migrateGlobals, Indices: on, Targets: looked{on, w.asked}, Counts: on, Tuner: on, Tune: tuning.All,
 		Plan: func(ctx context.Context, _ string) (*Plan, error) {

@@ -21,6 +21,8 @@ type known struct {
 	entries map[string]knownEntry    // by index of the snapshot
 	claims  map[string]string        // by target index: the UUID that is recorded for it, which never changes
 	checked map[string]time.Duration // by target index: when it was last found to have that UUID; monotonic clock
+	typed   map[string]string        // by index: the decisions of its entry that were compared with its mapping types
+	streams map[string]string        // data streams of the snapshot by backing index; nil before they are read
 }
 
 type knownEntry struct {
@@ -47,11 +49,8 @@ func (s *Session) entry(ctx context.Context, index string, maxAge time.Duration)
 	if e.State == cms.PhaseFailed {
 		return Entry{}, fmt.Errorf("%s: %w", e.Error, errNoIndex)
 	}
-	entry, err := decodeEntry(index, e.Body)
+	entry, err := s.readEntry(ctx, e)
 	if err != nil {
-		return Entry{}, err
-	}
-	if err := s.checkNames(index, entry); err != nil {
 		return Entry{}, err
 	}
 	entry.ends = e.Ends

@@ -54,7 +54,10 @@ func (s *Session) setLateAliases(ctx context.Context) error {
 
 // setAliases sets the aliases of an entry that waited, and records which of them the target refuses: the next run tries these again.
 func (s *Session) setAliases(ctx context.Context, index string, entry Entry) error {
-	if err := s.checkNames(index, entry); err != nil {
+	if err := s.checkEntry(ctx, index, entry); err != nil {
+		return err
+	}
+	if err := s.checkLate(ctx, index, entry); err != nil {
 		return err
 	}
 	var refused []progress.RefusedAlias

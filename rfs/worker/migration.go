@@ -101,11 +101,8 @@ func (m *Migration) toTheEnd(ctx context.Context) error {
 		if e.State != cms.PhaseCompleted {
 			continue
 		}
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := m.readEntry(ctx, e)
 		if err != nil {
-			return err
-		}
-		if err := m.checkNames(e.Name, entry); err != nil {
 			return err
 		}
 		m.sizes[e.Name] = entry.Bytes

@@ -105,7 +105,7 @@ func (s *Session) takeIndices(ctx context.Context) error {
 		if e.State != cms.PhaseNotStarted {
 			continue
 		}
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := s.readEntry(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (s *Session) harden(ctx context.Context, entries []cms.IndexEntry) error {
 		if e.State != cms.PhaseCompleted {
 			continue
 		}
-		entry, err := decodeEntry(e.Name, e.Body)
+		entry, err := s.readEntry(ctx, e)
 		if err != nil {
 			return err
 		}

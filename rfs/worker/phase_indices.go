@@ -129,11 +129,8 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 	if err != nil || e.State != cms.PhaseNotStarted {
 		return false, 0, err
 	}
-	entry, err := decodeEntry(name, e.Body)
+	entry, err := s.readEntry(ctx, e)
 	if err != nil {
-		return false, 0, err
-	}
-	if err := s.checkNames(name, entry); err != nil {
 		return false, 0, err
 	}
 	if entry, err = s.tryIndex(ctx, entry); err == nil {
@@ -167,6 +164,9 @@ func (s *Session) makeIndex(ctx context.Context, name string) (worked bool, agai
 func (s *Session) tryIndex(ctx context.Context, entry Entry) (Entry, error) {
 	source, err := s.sourceIndex(ctx, entry.Locator)
 	if err != nil {
+		return entry, err
+	}
+	if err := s.checkSource(ctx, entry.Locator.IndexName, entry, source); err != nil {
 		return entry, err
 	}
 	if s.Indices != nil {
@@ -295,6 +295,8 @@ type Indices interface {
 	Make(ctx context.Context, x IndexPlan) (Made, error)
 	// SetAliases adds aliases to an index of the target.
 	SetAliases(ctx context.Context, index string, aliases json.RawMessage) error
+	// Aliases returns the aliases that the target indices of an index may get, by target index. It sends no request that changes anything.
+	Aliases(ctx context.Context, x IndexPlan) (map[string]json.RawMessage, error)
 }
 
 // Made is what is left to do after an index was created.
@@ -370,7 +372,7 @@ func (s *Session) reopenIndices(ctx context.Context) error {
 // adoptLate adds an index to the migration that was missing before and has been created
 // on the target since.
 func (s *Session) adoptLate(ctx context.Context, e cms.IndexEntry) error {
-	entry, err := decodeEntry(e.Name, e.Body)
+	entry, err := s.readEntry(ctx, e)
 	if err != nil {
 		return err
 	}

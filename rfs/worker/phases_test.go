@@ -385,6 +385,10 @@ func (x seen) Make(_ context.Context, p IndexPlan) (made Made, err error) {
 	return made, err
 }
 
+func (x seen) Aliases(_ context.Context, p IndexPlan) (map[string]json.RawMessage, error) {
+	return map[string]json.RawMessage{p.Name: json.RawMessage(cmp.Or(x.late, `{"alias-of-`+p.Name+`":{}}`))}, nil
+}
+
 func (x seen) SetAliases(_ context.Context, index string, aliases json.RawMessage) error {
 	return x.do(func() error {
 		var all map[string]json.RawMessage

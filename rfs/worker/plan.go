@@ -114,9 +114,6 @@ func (r Request) rebuild() Rebuild {
 	return RebuildFields
 }
 
-// TargetName returns the name that an index of the snapshot has on the target, unless it belongs to a data stream.
-func (r Request) TargetName(index string) string { return r.targetName(index) }
-
 // targetName returns the name that an index has on the target.
 func (r Request) targetName(index string) string {
 	name := r.Rules.IndexName(r.Rename.NewName(index))

@@ -121,6 +121,28 @@ func (t *TargetIndices) overrides(ctx context.Context) (metadata.Overrides, erro
 	return t.Overrides, nil
 }
 
+// Aliases returns all aliases that the target indices of an index of the snapshot may get, by target index.
+func (t *TargetIndices) Aliases(ctx context.Context, x IndexPlan) (map[string]json.RawMessage, error) {
+	o, err := t.overrides(ctx)
+	if err != nil || x.Entry.Create {
+		return nil, err
+	}
+	o.Aliases = metadata.AliasesLate
+	all, err := wanted(x, o, t.Rules)
+	if err != nil {
+		return nil, err
+	}
+	aliases := map[string]json.RawMessage{}
+	for _, w := range all {
+		done, err := metadata.ConvertIndex(t.Version, w)
+		if err != nil {
+			return nil, fmt.Errorf("index %s: %w", w.Name, err)
+		}
+		aliases[w.Name] = done.Late
+	}
+	return aliases, nil
+}
+
 // SetAliases adds aliases to an index.
 func (t *TargetIndices) SetAliases(ctx context.Context, index string, aliases json.RawMessage) error {
 	return t.Cluster.SetAliases(ctx, index, aliases)

@@ -62,8 +62,8 @@ type Session struct {
 	Exported Exported     // nil when documents do not go to files
 	// Redirects returns the target indices that rules send documents of an index of the snapshot to; nil: none.
 	Redirects func(index string) []string
-	// Names returns the name that an index of the snapshot has on the target by the settings; nil: entries are not compared with it.
-	Names func(index string) string
+	// Request is what the settings ask for, with which the entries of indices are compared; nil: they are taken as they are.
+	Request *Request
 	// Streams tells data streams of the target apart as Targets does indices, and refuses one that a
 	// policy rolls over; nil when there is no cluster.
 	Streams func(ctx context.Context, name string) (uuid string, err error)
@@ -92,6 +92,7 @@ type Session struct {
 	at      [2]string // phase and state, as Moved was called last; of the main goroutine
 	mu      sync.Mutex
 	planned *Plan
+	byName  map[string]IndexPlan // of planned, and its unread indices without a Source; nil before it is needed
 	// held are the documents that target indices had before this session; nil before they were counted.
 	held  map[string]int64
 	empty map[string]bool // likewise: those that were there without documents and operations
