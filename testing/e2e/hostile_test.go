@@ -118,7 +118,7 @@ func rewrite(v any, change func(string) string) any {
 }
 
 // TestHostileControlIndex: whoever can write the control index, and nothing else, cannot make any command of both programs change what is
-// not the session's, but for where entries of indices send documents. Each kind of record is rewritten in each way, with all other
+// not the session's. Each kind of record is rewritten in each way, with all other
 // records as they were, and all records at once.
 func TestHostileControlIndex(t *testing.T) {
 	n := cluster.OpenSearch(t, targets[0])
@@ -137,9 +137,6 @@ func TestHostileControlIndex(t *testing.T) {
 		"patterns":      strings.NewReplacer("orders", "*", "catalogue", "%2A", "weblogs", "victim,payroll").Replace,
 	} {
 		for _, kinds := range [][]string{{"created"}, {"index"}, {"target", "tuned", "phase"}, nil} {
-			if name == "another index" && (kinds == nil || kinds[0] == "index") {
-				continue // docs/SECURITY.md: entries of indices decide where documents go
-			}
 			cases = append(cases, hostile{strings.Join(kinds, "+") + "/" + name, func(t *testing.T) { disguise(t, n, kinds, change) }})
 		}
 	}
