@@ -20,7 +20,7 @@ const maxFieldDifferences = 1000
 
 // FieldDifferences compares the types of the fields of the body of a request that creates an index (Converted.Body) with the mapping of
 // an index, and returns at most 1000 differences in the order of their names. Fields that only the index has, and all that is no field,
-// such as _meta and dynamic, are none. An error is fault.ErrCorrupt when one of them is no JSON object.
+// such as _meta and dynamic, are none. Nor are fields that the index lacks because it alone maps no further fields (dynamic: false). An error is fault.ErrCorrupt when one of them is no JSON object.
 func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 	want, err := decode(asked)
 	if err != nil {
@@ -33,7 +33,7 @@ func FieldDifferences(asked, mapping []byte) ([]FieldDifference, error) {
 		}
 	}
 	var c fieldComparison
-	c.compare(nil, part(expanded(part(want, "mappings")), "properties"), part(expanded(have), "properties"))
+	c.compare(nil, expanded(part(want, "mappings")), expanded(have), dynamics{})
 	return c.found, nil
 }
 
@@ -45,7 +45,26 @@ func (c *fieldComparison) add(d FieldDifference) {
 	}
 }
 
-func (c *fieldComparison) compare(prefix []string, want, have map[string]any) {
+// dynamics states whether an object maps no fields that it does not name (dynamic: false), as asked and as the target has it.
+type dynamics struct{ want, have bool }
+
+// of returns the dynamics of objects inside an object with other ones.
+func (d dynamics) of(want, have map[string]any) dynamics {
+	for _, x := range []struct {
+		object map[string]any
+		is     *bool
+	}{{want, &d.want}, {have, &d.have}} {
+		if v, ok := x.object["dynamic"]; ok {
+			*x.is = plain(v) == "false"
+		}
+	}
+	return d
+}
+
+// compare compares the fields of an object. What the target lacks is its own choice where it alone maps no further fields.
+func (c *fieldComparison) compare(prefix []string, wanted, had map[string]any, outer dynamics) {
+	is := outer.of(wanted, had)
+	want, have := part(wanted, "properties"), part(had, "properties")
 	for _, name := range keys(want) {
 		w, ok := want[name].(map[string]any)
 		if !ok {
@@ -61,10 +80,12 @@ func (c *fieldComparison) compare(prefix []string, want, have map[string]any) {
 			d.Has = fieldType(h)
 		}
 		if d.Has != d.Want {
-			c.add(d)
+			if there || is.want || !is.have {
+				c.add(d)
+			}
 			continue
 		}
-		c.compare(path, part(w, "properties"), part(h, "properties"))
+		c.compare(path, w, h, is)
 		c.multi(path, part(w, "fields"), part(h, "fields"))
 	}
 }

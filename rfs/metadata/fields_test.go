@@ -27,6 +27,9 @@ func TestFieldDifferences(t *testing.T) {
 		{"no mapping at all", ``, "at object/ at at; many nested/ at many; n integer/ at n; off object/ at off; other alias/ at at.geo; tag keyword/ at tag; title text/ at title"},
 		{"a part of an object and a further field are missing", `{"properties":{` + strings.NewReplacer(`,"fields":{"raw":{"type":"keyword"}}`, ``, `"name":{"properties":{"first":{"type":"text"}}}`, `"x":{"type":"long"}`).Replace(same) + `}}`,
 			"at.name object/ at at.name; title.raw keyword/ at title"},
+		{"a target that maps no further fields", `{"dynamic":false,"properties":{"tag":{"type":"text"}}}`, "tag keyword/text at tag"},
+		{"an object that maps no further fields", `{"properties":{` + strings.Replace(same, `"type":"object","properties":{"geo":{"type":"geo_point"},`, `"dynamic":"false","properties":{`, 1) + `}}`, ""},
+		{"an object that maps further fields, in one that does not", `{"dynamic":false,"properties":{"at":{"dynamic":true}}}`, "at.geo geo_point/ at at.geo; at.name object/ at at.name"},
 		{"nested is no object", `{"properties":{` + strings.Replace(same, `"type":"nested",`, ``, 1) + `}}`, "many nested/object at many"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -42,6 +45,10 @@ func TestFieldDifferences(t *testing.T) {
 				t.Errorf("%s\nwant %s", is, c.want)
 			}
 		})
+	}
+	both, err := metadata.FieldDifferences([]byte(`{"mappings":{"dynamic":false,"properties":{"n":{"type":"long"}}}}`), []byte(`{"dynamic":false}`))
+	if err != nil || len(both) != 1 || both[0].Field != "n" {
+		t.Errorf("of a mapping that maps no further fields either: %+v, %v", both, err)
 	}
 	if _, err := metadata.FieldDifferences([]byte(`{}`), []byte(`[`)); err == nil {
 		t.Error("no JSON is no error")
