@@ -53,15 +53,18 @@ func lost(t *testing.T, sources func(dirs ...string) string, line, makefile stri
 			problems = append(problems, "no test reads "+m)
 		}
 	}
-	dir := "testing/e2e"
-	if m := regexp.MustCompile(`E2EPACKAGES=\./(\S+)`).FindStringSubmatch(line); m != nil {
-		dir = strings.TrimSuffix(m[1], "/...")
+	var dirs []string
+	for _, m := range regexp.MustCompile(`[\s=]\./([^\s"']+)`).FindAllStringSubmatch(line, -1) {
+		dirs = append(dirs, strings.TrimSuffix(m[1], "/..."))
 	}
-	if m := regexp.MustCompile(`-run ([A-Za-z0-9|]+)`).FindStringSubmatch(line); m != nil {
-		text := sources(dir)
+	if dirs == nil {
+		dirs = []string{"testing/e2e"}
+	}
+	if m := regexp.MustCompile(`-run '?([A-Za-z0-9|]+)`).FindStringSubmatch(line); m != nil {
+		text := sources(dirs...)
 		for word := range strings.SplitSeq(m[1], "|") {
 			if !regexp.MustCompile(`(?m)^func Test\w*` + word).MatchString(text) {
-				problems = append(problems, fmt.Sprintf("no test of %s has the name %s", dir, word))
+				problems = append(problems, fmt.Sprintf("no test of %s has the name %s", strings.Join(dirs, ", "), word))
 			}
 		}
 	}
