@@ -31,7 +31,7 @@ all: build
 build:
 	@mkdir -p $(BIN)
 	$(GO) build $(PROFILE) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/rfsd ./cmd/rfsctl
-	@deploy/package/size.sh 32 $(BIN)/rfsd $(BIN)/rfsctl
+	@deploy/package/size.sh $(BIN)/rfsd $(BIN)/rfsctl
 
 ## lint: gofmt, vet, golangci-lint with the dependency rules between packages
 lint: tools

@@ -60,7 +60,7 @@ for ARCH in "$@"; do
     *) echo "packages: $program is not position-independent" >&2; exit 1 ;;
     esac
   done
-  deploy/package/size.sh 36 "$out/bin/rfsd" "$out/bin/rfsctl"
+  deploy/package/size.sh "$out/bin/rfsd" "$out/bin/rfsctl"
   # What the programs are made of, from the programs themselves, packed and beside the packages.
   go run ./deploy/package/sbom -version "$VERSION" -bom "$out/rfsd.cdx.json" -licences "$out/LICENCES.txt" "$out/bin/rfsd" "$out/bin/rfsctl"
   for format in deb rpm; do
