@@ -178,19 +178,14 @@ func differsFromPlan(x IndexPlan, e Entry) difference {
 		}
 		return e.Stream.Stream
 	}
+	if d := differsInMetadata(e, want, append(x.Source.Types(), want.Naming.Types...)); d.field != "" {
+		return d
+	}
 	switch {
-	case e.Shards != want.Shards:
-		return difference{"number of shards", e.Shards, want.Shards}
-	case !subset(e.Naming.Types, append(x.Source.Types(), want.Naming.Types...)):
-		return difference{"list of mapping types", e.Naming.Types, want.Naming.Types}
 	case !reflect.DeepEqual(is, planned):
 		return difference{"place in the repository", text(is), text(planned)}
 	case e.Naming.Multi != want.Naming.Multi:
 		return difference{"way of several mapping types", e.Naming.Multi, want.Naming.Multi}
-	case text(e.Naming.Join) != text(want.Naming.Join):
-		return difference{"join field", text(e.Naming.Join), text(want.Naming.Join)}
-	case e.Rebuild != want.Rebuild:
-		return difference{"way of rebuilding sources", e.Rebuild, want.Rebuild}
 	case e.Lacking != want.Lacking:
 		return difference{"stored forms of sources", text(e.Lacking), text(want.Lacking)}
 	case e.Stream != nil && stream(e) != stream(want):
@@ -251,20 +246,28 @@ func (s *Session) differsInTypes(ctx context.Context, index string, e Entry) (di
 // differsFromSource compares an entry with what the metadata of its index decide.
 func (r Request) differsFromSource(x *snapshot.Index, e Entry) (difference, error) {
 	join, err := joinOf(x, r)
-	how := rebuilds(x, r.rebuild())
-	switch {
-	case err != nil:
+	if err != nil {
 		return difference{}, err
-	case e.Shards != x.NumShards:
-		return difference{"number of shards", e.Shards, x.NumShards}, nil
-	case !subset(e.Naming.Types, x.Types()):
-		return difference{"list of mapping types", e.Naming.Types, x.Types()}, nil
-	case text(e.Naming.Join) != text(join):
-		return difference{"join field", text(e.Naming.Join), text(join)}, nil
-	case e.Rebuild != how:
-		return difference{"way of rebuilding sources", e.Rebuild, how}, nil
 	}
-	return difference{}, nil
+	want := Entry{Shards: x.NumShards, Rebuild: rebuilds(x, r.rebuild())}
+	want.Naming.Join = join
+	return differsInMetadata(e, want, x.Types()), nil
+}
+
+// differsInMetadata compares what the metadata of an index decide: shards, join field and the way of rebuilding sources with the
+// wanted ones, and the mapping types with those that the index may have.
+func differsInMetadata(e, want Entry, types []string) difference {
+	switch {
+	case e.Shards != want.Shards:
+		return difference{"number of shards", e.Shards, want.Shards}
+	case !subset(e.Naming.Types, types):
+		return difference{"list of mapping types", e.Naming.Types, types}
+	case text(e.Naming.Join) != text(want.Naming.Join):
+		return difference{"join field", text(e.Naming.Join), text(want.Naming.Join)}
+	case e.Rebuild != want.Rebuild:
+		return difference{"way of rebuilding sources", e.Rebuild, want.Rebuild}
+	}
+	return difference{}
 }
 
 // text returns a value as the coordination store has it.
