@@ -8,7 +8,7 @@ import (
 	"github.com/rfsd/rfsd/daemon/status"
 )
 
-// nodeReporters is how many nodes of a fleet store events about other nodes. Each event is stored once, whoever is first.
+// nodeReporters is how many nodes of a fleet store events about other nodes. Each event is stored once, by the first node that reports it.
 const nodeReporters = 3
 
 // goneNodes is what this node has stored about nodes that are gone; of the reading loop.

@@ -93,7 +93,7 @@ func (d *Daemon) nodeShare(total int) int {
 func (d *Daemon) nodes() []status.Node {
 	all := slices.Clone(d.conf.Fleet.Nodes())
 	for i, n := range all {
-		if n.Name == d.conf.Name { // what gossip tells of this node itself is older
+		if n.Name == d.conf.Name { // gossip about this node itself is older
 			all[i].Running = d.running()
 		}
 		switch {

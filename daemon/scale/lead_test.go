@@ -16,7 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/schedule"
 )
 
-// counted counts its calls, and fails while it is told to.
+// counted counts its calls, and fails while its failure is set.
 type counted struct {
 	calls atomic.Int64
 	fails atomic.Bool
