@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,7 +81,9 @@ func produce(t *testing.T, c *kfake.Cluster, partition int32, records []byte, st
 }
 
 // peak samples the memory of this process until the returned function is called, which returns the most that was in use.
+// Garbage is collected early meanwhile, so that the samples do not depend on when a busy machine collects it.
 func peak() func() uint64 {
+	percent := debug.SetGCPercent(10)
 	runtime.GC()
 	quit, ended := make(chan struct{}), make(chan struct{})
 	var most atomic.Uint64
@@ -102,6 +105,7 @@ func peak() func() uint64 {
 	return func() uint64 {
 		close(quit)
 		<-ended
+		debug.SetGCPercent(percent)
 		return most.Load()
 	}
 }
