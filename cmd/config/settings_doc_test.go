@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/config/configtest"
 	"github.com/rfsd/rfsd/daemon/sharing"
+	"github.com/rfsd/rfsd/testing/configtest"
 )
 
 const (

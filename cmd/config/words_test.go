@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/config/configtest"
 	"github.com/rfsd/rfsd/daemon/sharing"
+	"github.com/rfsd/rfsd/testing/configtest"
 )
 
 var named = regexp.MustCompile("(?:^|[\\s`(\"'/|,\\[])--([a-z][a-z0-9-]*[a-z0-9])")

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"github.com/rfsd/rfsd/cmd/config/configtest"
 	"github.com/rfsd/rfsd/cmd/manual"
+	"github.com/rfsd/rfsd/testing/configtest"
 )
 
 func TestCommands(t *testing.T) {

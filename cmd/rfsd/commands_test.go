@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/cmd/config"
-	"github.com/rfsd/rfsd/cmd/config/configtest"
 	"github.com/rfsd/rfsd/cmd/manual"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/configtest"
 )
 
 func TestCommands(t *testing.T) {

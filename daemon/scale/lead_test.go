@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/schedule"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // counted counts its calls, and fails while its failure is set.

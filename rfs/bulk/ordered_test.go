@@ -13,8 +13,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
 // unsteady is a target that takes requests in any order, refuses documents for now, and loses answers.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // hands is a machine's clock that is set by hand; sleeping moves it.

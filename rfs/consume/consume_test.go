@@ -10,9 +10,9 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/consume"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // TestEveryMessageArrivesWhileProcessesComeAndGo kills, adds and ends processes while messages come, and takes the brokers away for a

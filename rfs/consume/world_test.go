@@ -16,11 +16,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/consume"
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/testing/cmstest"
+	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
 // topic is a stream in memory.

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/failedtest"
 	"github.com/rfsd/rfsd/testing/fuzzing"
 )
 

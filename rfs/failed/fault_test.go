@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
 // disk is a file system with one file, which fails when it is told to and forgets what was not synced.

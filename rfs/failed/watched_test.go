@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
+	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
 // strict is a document that a strict mapping refuses, with a message that quotes a value.

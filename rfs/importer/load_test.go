@@ -16,10 +16,10 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
 	"github.com/rfsd/rfsd/rfs/export"
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
 // BenchmarkImport imports a file of 20,000 documents into nothing, with a store in a file. Bytes are those of the

@@ -21,11 +21,11 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/importer"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/testing/cmstest"
+	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
 // landing is a target in memory.

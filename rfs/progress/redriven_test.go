@@ -6,8 +6,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/progress"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // TestRedrives_Take checks what failed documents are taken for delivered.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/repo/repotest"
+	"github.com/rfsd/rfsd/testing/repotest"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 

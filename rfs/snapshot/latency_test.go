@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/repo/repotest"
+	"github.com/rfsd/rfsd/testing/repotest"
 )
 
 const roundTrip = 50 * time.Millisecond

@@ -15,8 +15,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/target/targettest"
 	"github.com/rfsd/rfsd/testing/fuzzing"
+	"github.com/rfsd/rfsd/testing/targettest"
 )
 
 // serve returns a client of a server with one handler.

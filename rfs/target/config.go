@@ -52,7 +52,7 @@ type Config struct {
 	// Log receives which addresses are left out and why; nil: they are not logged.
 	Log *slog.Logger
 
-	// Wrap decorates the transport (targettest.RequestLog); nil for none.
+	// Wrap decorates the transport; nil for none.
 	Wrap func(http.RoundTripper) http.RoundTripper
 }
 

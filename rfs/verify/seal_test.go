@@ -8,7 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/verify"
-	"github.com/rfsd/rfsd/rfs/verify/verifytest"
+	"github.com/rfsd/rfsd/testing/verifytest"
 )
 
 func TestAReportCarriesItsDigest(t *testing.T) {

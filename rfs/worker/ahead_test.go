@@ -14,8 +14,8 @@ import (
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/repo/repotest"
 	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/testing/repotest"
 )
 
 // timed notes how long each item after the first has waited for its documents: from the last answer about the one before to its own

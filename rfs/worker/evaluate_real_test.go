@@ -13,9 +13,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
-	"github.com/rfsd/rfsd/rfs/target/targettest"
 	"github.com/rfsd/rfsd/rfs/worker"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/targettest"
 )
 
 // templateRepositories are repositories of real clusters that hold templates.

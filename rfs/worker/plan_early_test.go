@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/rfs/repo/repotest"
 	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/testing/repotest"
 )
 
 const farAway = 50 * time.Millisecond

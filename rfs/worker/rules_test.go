@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/doc"
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/rfs/rules"
+	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
 // TestWhatRulesLeaveOutIsCountedOverAllPieces interrupts a migration with rules again and

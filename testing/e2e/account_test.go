@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
 // TestWhatTheTargetDoesToDocumentsIsCounted migrates an index with ids under several routings, and a plain one, onto indices that

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/failed/failedtest"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/failedtest"
 )
 
 // family is the repository of an old version that holds duplicate keys, parents and children.

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/verify"
-	"github.com/rfsd/rfsd/rfs/verify/verifytest"
 	"github.com/rfsd/rfsd/testing/bench/corpus"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/verifytest"
 )
 
 // cost is what a process took, and what the target took meanwhile.

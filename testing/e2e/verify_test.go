@@ -17,9 +17,9 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/verify"
-	"github.com/rfsd/rfsd/rfs/verify/verifytest"
 	"github.com/rfsd/rfsd/testing/cluster"
 	"github.com/rfsd/rfsd/testing/truth"
+	"github.com/rfsd/rfsd/testing/verifytest"
 )
 
 // verified compares a target with what a command line of migrate brought there.

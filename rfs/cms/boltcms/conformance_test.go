@@ -8,7 +8,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/cms/boltcms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // opened are the two ways to open a file.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // TestPartsOfShardsAreWhereNoOtherEngineLooks holds that a session of Apart never has the index whose items other engines lease.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // TestConformance runs the suite in each mode. A shared queue differs by the refresh of each write only: one version shows it.

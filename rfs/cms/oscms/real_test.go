@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/testing/cluster"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // real is the version on which single behaviours are tested; the suite runs on all.

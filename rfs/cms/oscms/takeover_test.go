@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/oscms"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // javaIndex is how the Java tool makes its index of work items on OpenSearch.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 // driftingStore is a store whose clock is fast by a part of the time, and ahead by a constant.

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/primitive"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/throttle"
+	"github.com/rfsd/rfsd/testing/cmstest"
 )
 
 const permitLimit = 6_000_000

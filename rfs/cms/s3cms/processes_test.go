@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/testing/cmstest"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/rfsd/rfsd/rfs/cms"
-	"github.com/rfsd/rfsd/rfs/cms/cmstest"
 	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/testing/cmstest"
 	"github.com/rfsd/rfsd/testing/sim"
 )
 
