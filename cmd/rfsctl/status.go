@@ -87,21 +87,35 @@ func followStatus(ctx context.Context, call *config.Call, o config.ShowStatus, n
 		case found && len(localSockets()) == 0:
 			return fmt.Errorf("%w: the process has ended; --target-host or --coordinator-file reads the state of its work", err)
 		}
-		fmt.Fprintf(terminal.Raw(call.Out), "\x1b[J%s; trying again\n", terminal.Clean(fault.Text(err)))
-		if wait(ctx, 2*time.Second) != nil {
+		if tryAgain(ctx, call, o, err) != nil {
 			return nil
 		}
 	}
 	return nil
 }
 
+// tryAgain shows why there is no status, and blocks until it may be asked for again. It returns the error of ctx.
+func tryAgain(ctx context.Context, call *config.Call, o config.ShowStatus, err error) error {
+	out := call.Out
+	if o.Either.Output.JSON() {
+		out = call.Err // each line of the output is a status
+	}
+	fmt.Fprintf(terminal.Raw(out), "\x1b[J%s; trying again\n", terminal.Clean(fault.Text(err)))
+	return wait(ctx, 2*time.Second)
+}
+
 // storedEvery is the shortest time between two readings of a store that is watched.
 const storedEvery = 5 * time.Second
 
-// showStored shows the status as it is read from the store, once or again and again.
+// showStored shows the status as it is read from the store, once or again and again. Who watches waits for a store that is unavailable.
 func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (err error) {
-	stored := o.Either.Stored()
-	s, err := openCoordination(ctx, call, stored)
+	waits := func(err error) bool { return o.Watching.Watch && errors.Is(err, fault.ErrUnavailable) }
+	s, err := openCoordination(ctx, call, o.Either.Stored())
+	for ; waits(err); s, err = openCoordination(ctx, call, o.Either.Stored()) {
+		if tryAgain(ctx, call, o, err) != nil {
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -116,7 +130,12 @@ func showStored(ctx context.Context, call *config.Call, o config.ShowStatus) (er
 		took := time.Since(begin)
 		r := status.Report{Node: status.Node{Name: s.place, Version: version, State: "stored"}, Progress: follower.View(), Workers: []status.Worker{}}
 		m, age, rerr := follower.Seen()
-		if r.Migration = m; m == nil {
+		if r.Migration = m; m == nil && waits(rerr) {
+			if tryAgain(ctx, call, o, rerr) != nil {
+				return nil
+			}
+			continue
+		} else if m == nil {
 			return cmp.Or(rerr, ctx.Err())
 		}
 		if r.Stale = age.Seconds(); rerr != nil {

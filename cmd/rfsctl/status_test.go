@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,5 +193,32 @@ func TestSessions_OfAFile(t *testing.T) {
 		if code, out, errs := rfsctl(t, args...); code != 1 && !strings.Contains(out, "cannot be read") {
 			t.Errorf("%v: exit %d: %s%s", args, code, out, errs)
 		}
+	}
+}
+
+// TestStatus_WatchOutlivesTheFirstContact: who watches a session waits for a store that is away, and ends when there is none of that name.
+func TestStatus_WatchOutlivesTheFirstContact(t *testing.T) {
+	ownDir(t)
+	const unavailable, none = `{"error":{"type":"cluster_manager_not_discovered_exception"},"status":503}`, "no session of this name"
+	var asked atomic.Int64
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch asked.Add(1) {
+		case 1:
+			panic(http.ErrAbortHandler) // it is just ending
+		case 2:
+			http.Error(w, unavailable, http.StatusServiceUnavailable)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer store.Close()
+	args := []string{"status", "--target-host", store.URL, "--session-name", "night"}
+	if code, _, errs := rfsctl(t, args...); code != 1 || strings.Contains(errs, none) || strings.Contains(errs, "TLS") || asked.Load() != 1 {
+		t.Errorf("one look at a store that is away: exit %d: %s", code, errs)
+	}
+	asked.Store(0)
+	code, out, errs := rfsctl(t, append(args, "--watch")...)
+	if code != 1 || !strings.Contains(errs, none) || strings.Count(out, "trying again") != 2 || strings.Contains(out, "TLS") || asked.Load() != 3 {
+		t.Errorf("exit %d after %d requests: %s\n%s", code, asked.Load(), errs, out)
 	}
 }

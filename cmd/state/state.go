@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"time"
 
@@ -49,14 +48,12 @@ func OpenBucket(ctx context.Context, b config.StateBucket, session string) (*s3c
 // OpenCluster opens a session in a cluster; ErrNone when there is none.
 func OpenCluster(ctx context.Context, client *target.Client, session string) (*oscms.Store, error) {
 	index := oscms.ControlIndex(session)
-	status, _, err := client.Do(ctx, http.MethodHead, "/"+index, nil, nil)
+	exists, err := client.IndexExists(ctx, index)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("coordination in %s: %w", client.Name(), err)
-	case status == http.StatusNotFound:
+	case !exists:
 		return nil, fmt.Errorf("%s holds no migration of the session %q (index %s does not exist): %w", client.Name(), session, index, ErrNone)
-	case status >= 300:
-		return nil, fmt.Errorf("coordination in %s: HEAD %s: status %d: %w", client.Name(), index, status, fault.ErrUnavailable)
 	}
 	store, err := oscms.Open(ctx, oscms.Config{Client: client, Session: session})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ import (
 type Client struct {
 	conf      Config
 	name      string
+	plain     string      // host:port where TLS is not spoken; "" otherwise, and with several addresses
+	answered  atomic.Bool // a request was answered
 	transport *opensearchtransport.Client
 	signing   *signing  // nil when requests are not signed
 	balancer  *balancer // nil with one address
@@ -84,6 +87,9 @@ func New(ctx context.Context, conf Config) (*Client, error) {
 		headers.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(conf.Username+":"+conf.Password)))
 	}
 	c := &Client{conf: conf, name: names(addresses), signing: sign}
+	if u.Scheme == "http" && len(addresses) == 1 {
+		c.plain = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
+	}
 	if len(addresses) > 1 || conf.Discover {
 		header := headers.Clone()
 		header.Set("User-Agent", conf.UserAgent)
@@ -181,6 +187,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if res == nil {
 		return nil, c.noAnswer(ctx, call, err)
 	}
+	c.answered.Store(true)
 	defer res.Body.Close() //nolint:errcheck // everything that counts has been read
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		return nil, fmt.Errorf("%s: %s redirects to %s; give the address it redirects to: %w",
@@ -230,8 +237,8 @@ func (c *Client) noAnswer(ctx context.Context, call string, err error) error {
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: %s speaks no TLS there, give http:// in its address: %w: %w", call, c.who(), err, fault.ErrConfig)
 	}
-	if strings.HasPrefix(c.name, "http://") && hungUp(err) {
-		return fmt.Errorf("%s: %s ends connections; if it speaks TLS there, give https:// in its address: %w: %w", call, c.who(), err, fault.ErrUnavailable)
+	if c.plain != "" && !c.answered.Load() && hungUp(err) && speaksTLS(ctx, c.plain) {
+		return fmt.Errorf("%s: %s speaks TLS there, give https:// in its address: %w: %w", call, c.who(), err, fault.ErrConfig)
 	}
 	return fmt.Errorf("%s: %s: %w: %w", call, c.who(), err, fault.ErrUnavailable)
 }
@@ -290,4 +297,19 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // plain HTTP. net/http has no value for a connection that ends before the request is written, only the words.
 func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "server closed idle connection")
+}
+
+// speaksTLS reports whether the other side takes part in a TLS handshake: a port of plain HTTP whose server is just ending does not.
+// It asks for 5 s at most.
+func speaksTLS(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // nothing is sent over it
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err == nil {
+		conn.Close() //nolint:errcheck // nothing was sent over it
+		return true
+	}
+	var refused *net.OpError
+	return errors.As(err, &refused) && refused.Op == "remote error" // an alert, as for a client without a certificate
 }
