@@ -6,7 +6,7 @@ GO         ?= go
 TAGS       := urfave_cli_no_docs,nethttpomithttp2
 # Packages whose code does not run for each document are compiled without inlining: 3.5 MB less of rfsd. Those that decompress,
 # hash and encrypt stay as they are, and so does this module.
-COLD       := filippo.io github.com/BurntSushi github.com/aws github.com/hashicorp github.com/miekg github.com/opensearch-project \
+COLD       := github.com/BurntSushi github.com/aws github.com/hashicorp github.com/miekg github.com/opensearch-project \
               github.com/twmb github.com/urfave go.etcd.io go.yaml.in \
               crypto/tls crypto/x509 encoding/asn1 encoding/gob encoding/xml html math/big mime net/http text/template
 # Programs are compiled by a profile (make profile). Tests are not: all packages would be compiled once more for them.

@@ -122,21 +122,18 @@ func (m *MigrateCommand) checkTrial() error {
 type Verify struct {
 	Migrate      Migrate
 	Files        Files
-	Key          FailedKey
 	Verification Verification
 }
 
 // VerifySnapshot are the settings of a comparison with a snapshot.
 type VerifySnapshot struct {
 	Migrate      Migrate
-	Key          FailedKey
 	Verification Verification
 }
 
 // VerifyFiles are the settings of a comparison with files.
 type VerifyFiles struct {
 	Files        Files
-	Key          FailedKey
 	S3           S3
 	Transfer     Transfer
 	Verification Verification
@@ -214,7 +211,6 @@ type Redrive struct {
 	Files      Files
 	Rules      RulesFile
 	Recorded   Recorded
-	Key        FailedKey
 	Target     Target
 	Sending    Sending
 	Disks      Disks
@@ -369,7 +365,6 @@ type Failures struct {
 	Either Either
 	Index  OneIndex
 	Failed FailedPlace
-	Key    FailedKey
 	S3     S3
 }
 

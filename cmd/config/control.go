@@ -35,8 +35,6 @@ func (e AtTheEnd) check(t Transfer) error {
 	switch {
 	case !e.Verify:
 		return nil
-	case t.Failed.Form.To != "":
-		return Usage("--verify reads the failed documents, which --failed-documents-encrypt-to encrypts: leave it out, and run rfsd verify --failed-documents-identity afterwards")
 	case t.Target.Cluster.Host == "":
 		return Usage("--verify compares documents in a cluster: give --target-host, or leave it out")
 	}

@@ -16,8 +16,6 @@ func TestWhatANodeComparesAtItsEnd(t *testing.T) {
 		{"it does not end", Values{"verify": {"true"}, "target-host": {"http://127.0.0.1:9200"}}, "--exit-when-done"},
 		{"files", Values{"verify": {"true"}, "exit-when-done": {"true"}, "target-host": {"http://127.0.0.1:9200"}, "from": {"out"}}, "rfsd verify --from"},
 		{"no cluster", Values{"verify": {"true"}, "exit-when-done": {"true"}}, "--target-host"},
-		{"failed documents that are encrypted", Values{"verify": {"true"}, "exit-when-done": {"true"}, "target-host": {"http://127.0.0.1:9200"},
-			"failed-documents-encrypt-to": {"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"}}, "--failed-documents-identity"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var own Own

@@ -8,13 +8,12 @@ import (
 // InBucket reports whether a place is in a bucket.
 func InBucket(place string) bool { return strings.HasPrefix(place, "s3://") }
 
-// Check refuses what a bucket does not need, and a key that is none.
+// Check refuses what a bucket does not need.
 func (f *Failed) Check() error {
 	if InBucket(f.Place.Dir) && f.Shared {
 		return Usage("--failed-documents-shared is about a directory; a bucket is always shared")
 	}
-	_, err := f.Form.Written()
-	return err
+	return nil
 }
 
 // outside refuses a sink in the repository, to which nothing is ever written.

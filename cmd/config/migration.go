@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/pattern"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/secret"
@@ -308,49 +307,6 @@ type FailedPlace struct {
 	Dir string   `flag:"failed-documents" check:"place" help:"directory, or s3://bucket/prefix (with the --s3 options of the source), for failed documents (default: ./rfsd-failed/<session>; with --discard they are only counted)"`
 }
 
-// FailedForm is what is written of failed documents.
-type FailedForm struct {
-	_       struct{} `group:"Processing" section:"work"`
-	Content string   `flag:"failed-documents-content" default:"full" oneof:"full,hash,none" help:"what is written of a failed document: full: its source and the target's message; hash: SHA-256 and length of the source, and the class of the failure; none: the class only (rfsd redrive --repo-uri reads the snapshot again)"`
-	To      string   `flag:"failed-documents-encrypt-to" want:"a public key of age (age1…)" help:"public key of age (age1…) to which failed documents are encrypted as they are written; --failed-documents-identity reads them"`
-}
-
-// Written returns how failed documents are written.
-func (f FailedForm) Written() (failed.Form, error) {
-	form := failed.Form{Content: failed.Content(f.Content)}
-	if f.To == "" {
-		return form, nil
-	}
-	var err error
-	if form.To, err = failed.ParseRecipient(f.To); err != nil {
-		return form, Usage("--failed-documents-encrypt-to: %w", err)
-	}
-	return form, nil
-}
-
-// FailedKey reads encrypted failed documents.
-type FailedKey struct {
-	_    struct{} `group:"Processing"`
-	File string   `flag:"failed-documents-identity" check:"file" help:"file with the secret key (as age-keygen writes it) that reads failed documents written with --failed-documents-encrypt-to"`
-}
-
-// Identities reads the secret keys; nil without a file.
-func (k FailedKey) Identities() (*failed.Identities, error) {
-	if k.File == "" {
-		return nil, nil
-	}
-	f, err := os.Open(k.File)
-	if err != nil {
-		return nil, Usage("--failed-documents-identity: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	keys, err := failed.ReadIdentities(f)
-	if err != nil {
-		return nil, Usage("--failed-documents-identity %s: %w", k.File, err)
-	}
-	return keys, nil
-}
-
 // RefusalLimit is how many documents may be refused.
 type RefusalLimit struct {
 	_   struct{} `group:"Processing" section:"work"`
@@ -359,11 +315,11 @@ type RefusalLimit struct {
 
 // Failed is what becomes of documents that do not arrive.
 type Failed struct {
-	_      struct{} `group:"Processing" section:"work"`
-	Place  FailedPlace
-	Form   FailedForm
-	Shared bool `flag:"failed-documents-shared" help:"all processes see the same directory of --failed-documents, so that the control index need not list rejected documents"`
-	Limit  RefusalLimit
+	_       struct{} `group:"Processing" section:"work"`
+	Place   FailedPlace
+	Content string `flag:"failed-documents-content" default:"full" oneof:"full,hash,none" help:"what is written of a failed document: full: its source and the target's message; hash: SHA-256 and length of the source, and the class of the failure; none: the class only (rfsd redrive --repo-uri reads the snapshot again)"`
+	Shared  bool   `flag:"failed-documents-shared" help:"all processes see the same directory of --failed-documents, so that the control index need not list rejected documents"`
+	Limit   RefusalLimit
 }
 
 // Patience is how long a target that does not answer is waited for.

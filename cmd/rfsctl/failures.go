@@ -55,10 +55,6 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 	if err != nil {
 		return nil, fmt.Errorf("failed documents: %w", err)
 	}
-	keys, err := o.Key.Identities()
-	if err != nil {
-		return nil, err
-	}
 	seen := map[cms.Refused]bool{}
 	for blob, err := range files.List(ctx, prefix) {
 		if err != nil {
@@ -71,7 +67,7 @@ func refusedIn(ctx context.Context, o config.Failures) (*status.Failures, error)
 		if err != nil {
 			return nil, fmt.Errorf("failed documents: %w", err)
 		}
-		for l, lerr := range failed.Heads(failed.NewPlain(in, keys)) {
+		for l, lerr := range failed.Heads(in) {
 			if err = errors.Join(lerr, l.Err); err != nil {
 				break
 			}

@@ -56,7 +56,7 @@ func TestRefusedDocumentsAreListedAndSummedUp(t *testing.T) {
 
 func TestFailuresOfADirectoryAreGroupedByRemedy(t *testing.T) {
 	dir := t.TempDir()
-	w, err := failed.Open(dir, "w", failed.Form{})
+	w, err := failed.Open(dir, "w", failed.Full)
 	must(t, err)
 	long := doc.Failure{
 		Index: "logs", ID: "a", Reason: "illegal_argument_exception", Status: 400, Source: []byte(`{}`),

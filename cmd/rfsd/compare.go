@@ -374,7 +374,7 @@ func accountOfFailures(ctx context.Context, o options) (*verify.Failed, error) {
 		if err != nil {
 			return nil, fmt.Errorf("failed documents: %w", err)
 		}
-		err = failed.Names(failed.NewPlain(r, o.identities), func(index, id string) error {
+		err = failed.Names(r, func(index, id string) error {
 			if !all.Add(index, id) {
 				return tooManyFailures(o.failedDir, all)
 			}

@@ -87,11 +87,10 @@ type options struct {
 	order            cms.Hints
 	failedDir        string // or s3://bucket/prefix
 	sinkNamed, named bool   // of a redrive: --failed-documents and --index-allowlist were given
-	failedForm       failed.Form
-	identities       *failed.Identities // read encrypted files; nil: none
-	recorded         bool               // redrive takes failed documents from the control index
-	failedShared     bool               // every process of the fleet sees the directory
-	fleet            bool               // there may be others who take part
+	failedContent    failed.Content
+	recorded         bool // redrive takes failed documents from the control index
+	failedShared     bool // every process of the fleet sees the directory
+	fleet            bool // there may be others who take part
 	maxFailed        int64
 	unavailable      time.Duration
 	json             bool
@@ -144,9 +143,7 @@ func (o *options) transfer(t config.Transfer) (err error) {
 	o.allowPartial, o.includeSystem, o.guard.ignoreDisks = t.Partial.Allow, t.System.Include, t.Disks.Ignore
 	o.session, o.coordinatorFile = t.State.Session.Name, t.State.File
 	o.failedDir, o.failedShared, o.maxFailed = t.Failed.Place.Dir, t.Failed.Shared, int64(t.Failed.Limit.Max)
-	if o.failedForm, err = t.Failed.Form.Written(); err != nil {
-		return err
-	}
+	o.failedContent = failed.Content(t.Failed.Content)
 	if o.failedDir == "" && !o.discard {
 		o.failedDir = filepath.Join("rfsd-failed", t.State.Session.OrDefault())
 	}

@@ -60,9 +60,6 @@ func redriveOptions(c config.Redrive) (options, error) {
 			return o, err
 		}
 	}
-	if o.identities, err = c.Key.Identities(); err != nil {
-		return o, err
-	}
 	o.indices = c.Indices.Selection()
 	if err := o.transfer(c.Transfer()); err != nil {
 		return o, err
@@ -129,7 +126,7 @@ func runRedrive(ctx context.Context, o options, out io.Writer) error {
 	opts := bulkOptions(o, in, client)
 	opts.Sender = sender
 	r := &redrive.Redrive{
-		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit, Identities: o.identities, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),
+		Place: place, Bulk: opts, Log: log, Select: o.indices.Match, Permit: permit, MaxDocument: cmp.Or(o.maxDocument, worker.DefaultMaxDocument),
 		Existing: func(ctx context.Context, index string) (bulk.Existing, error) {
 			stream, err := isStream(ctx, client, index)
 			if stream {

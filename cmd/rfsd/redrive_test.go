@@ -7,15 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
-	"github.com/rfsd/rfsd/rfs/failed"
-	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/redrive"
 	"github.com/rfsd/rfsd/rfs/repo"
-	"github.com/rfsd/rfsd/testing/agekey"
 	"github.com/rfsd/rfsd/testing/s3server"
 )
 
@@ -33,7 +29,7 @@ func (r *refusing) Send(_ context.Context, _ []byte, n int) (bulk.Result, error)
 	return res, nil
 }
 
-// TestRedriveOfABucket replaces objects of an S3 server whose requests fail now and then, in clear and encrypted.
+// TestRedriveOfABucket replaces objects of an S3 server whose requests fail now and then.
 func TestRedriveOfABucket(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "bucket"), 0o700); err != nil {
@@ -41,79 +37,58 @@ func TestRedriveOfABucket(t *testing.T) {
 	}
 	server, faults := s3server.Start(t, root).Faulty(t, 30, "redrive")
 	server.Setenv(t)
-	public, secret := agekey.New(t)
-	to, err := failed.ParseRecipient(public)
-	if err != nil {
-		t.Fatal(err)
+	o := options{failedDir: "s3://bucket/failed", s3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}
+	const documents = 9
+	for _, o.session = range []string{"move", "other"} {
+		r, done, err := openSink(t.Context(), o, nil, "w")
+		for i := 0; err == nil && i < documents; i += 3 {
+			err = errors.Join(r.Record(t.Context(), refusals(documents)[i:i+3]), r.Sync(t.Context()))
+		}
+		if err == nil {
+			err = done()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	keys, err := failed.ReadIdentities(strings.NewReader(secret))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, form := range map[string]failed.Form{"clear": {}, "encrypted": {To: to}} {
-		t.Run(name, func(t *testing.T) {
-			o := options{failedDir: "s3://bucket/" + name, failedForm: form, s3: repo.S3Options{Endpoint: server.Endpoint, Region: server.Region, PathStyle: true}}
-			const documents = 9
-			for _, o.session = range []string{"move", "other"} {
-				r, done, err := openSink(t.Context(), o, nil, "w")
-				for i := 0; err == nil && i < documents; i += 3 {
-					err = errors.Join(r.Record(t.Context(), refusals(documents)[i:i+3]), r.Sync(t.Context()))
-				}
-				if err == nil {
-					err = done()
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
+	size := func(session string) (n int64) {
+		err := filepath.Walk(filepath.Join(root, "bucket", "failed", session), func(_ string, info os.FileInfo, err error) error {
+			if err == nil && info.Mode().IsRegular() {
+				n += info.Size()
 			}
-			size := func(session string) (n int64) {
-				err := filepath.Walk(filepath.Join(root, "bucket", name, session), func(_ string, info os.FileInfo, err error) error {
-					if err == nil && info.Mode().IsRegular() {
-						n += info.Size()
-					}
-					return err
-				})
-				if err != nil {
-					t.Error(err)
-				}
-				return n
-			}
-			o.session = "move"
-			other := size("other")
-			for turn, c := range []struct {
-				refuses int
-				keys    *failed.Identities
-				want    string
-				err     error
-			}{
-				{2, keys, "9 documents, 7 indexed, 2 failed in 3 files", nil},
-				{0, keys, "2 documents, 2 indexed, 0 failed in 1 files", nil},
-				{0, keys, "0 documents, 0 indexed, 0 failed in 0 files", nil},
-			} {
-				place, err := failedPlace(t.Context(), o, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				r := &redrive.Redrive{
-					Place: place, Bulk: bulk.Options{Sender: &refusing{c.refuses}, MaxInFlight: 1}, Identities: c.keys, MaxDocument: 1 << 20, Log: slog.New(slog.DiscardHandler),
-					Existing: func(context.Context, string) (bulk.Existing, error) { return bulk.Overwrite, nil },
-				}
-				if form.To != nil && turn == 0 {
-					r.Identities = nil
-					if _, err := r.Run(t.Context()); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "--failed-documents-identity") {
-						t.Errorf("without the key: %v", err)
-					}
-					r.Identities = c.keys
-				}
-				report, err := r.Run(t.Context())
-				if got := fmt.Sprintf("%d documents, %d indexed, %d failed in %d files", report.Documents, report.Indexed, report.Failed, report.Files); err != nil || got != c.want || !report.Complete {
-					t.Errorf("turn %d: %s, %v, want %s", turn, got, err, c.want)
-				}
-			}
-			if n := size("move"); n != 0 || size("other") != other {
-				t.Errorf("%d bytes are left, another session's %d are %d", n, other, size("other"))
-			}
+			return err
 		})
+		if err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	o.session = "move"
+	other := size("other")
+	for turn, c := range []struct {
+		refuses int
+		want    string
+		err     error
+	}{
+		{2, "9 documents, 7 indexed, 2 failed in 3 files", nil},
+		{0, "2 documents, 2 indexed, 0 failed in 1 files", nil},
+		{0, "0 documents, 0 indexed, 0 failed in 0 files", nil},
+	} {
+		place, err := failedPlace(t.Context(), o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &redrive.Redrive{
+			Place: place, Bulk: bulk.Options{Sender: &refusing{c.refuses}, MaxInFlight: 1}, MaxDocument: 1 << 20, Log: slog.New(slog.DiscardHandler),
+			Existing: func(context.Context, string) (bulk.Existing, error) { return bulk.Overwrite, nil },
+		}
+		report, err := r.Run(t.Context())
+		if got := fmt.Sprintf("%d documents, %d indexed, %d failed in %d files", report.Documents, report.Indexed, report.Failed, report.Files); err != nil || got != c.want || !report.Complete {
+			t.Errorf("turn %d: %s, %v, want %s", turn, got, err, c.want)
+		}
+	}
+	if n := size("move"); n != 0 || size("other") != other {
+		t.Errorf("%d bytes are left, another session's %d are %d", n, other, size("other"))
 	}
 	if faults().Sum() == 0 {
 		t.Error("no request failed")

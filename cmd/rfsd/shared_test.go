@@ -22,7 +22,7 @@ func TestEachSettingIsTheFleetsOrTheNodes(t *testing.T) {
 		"rebuild-text-from-terms",
 		"phases", "index-allowlist", "index-exclude", "template-allowlist", "component-template-allowlist", "index-template-allowlist", "include", "rules-text", "rules", "aliases", "replicas",
 		"shards", "index-rename", "without-rule", "include-system", "data-streams", "multi-type", "parent-join", "rebuild-sources", "duplicate-keys", "emit-doc-type",
-		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "target-max-latency", "max-document-size", "first", "index-priority", "split-shards-over", "max-failed-documents", "failed-documents-content", "failed-documents-encrypt-to", "unavailable-timeout",
+		"documents-per-bulk-request", "documents-size-per-bulk-request", "max-connections", "max-rate", "target-max-latency", "max-document-size", "first", "index-priority", "split-shards-over", "max-failed-documents", "failed-documents-content", "unavailable-timeout",
 		"initial-lease-duration", "max-lease-duration", "max-item-attempts", "clock-skew-tolerance",
 		"brokers", "topic", "group", "format", "index-name", "start", "partition-lease", "fetch-size", "max-batch-size",
 		"from", "create-indices", "window-size", "window-lease", "max-attempts",

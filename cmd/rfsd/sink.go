@@ -94,7 +94,7 @@ func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer stri
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}
-		objects, err := failed.NewObjects(bucket, o.sessionOrDefault(), writer, o.failedForm)
+		objects, err := failed.NewObjects(bucket, o.sessionOrDefault(), writer, o.failedContent)
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed documents: %w", err)
 		}
@@ -103,7 +103,7 @@ func openSink(ctx context.Context, o options, kept *cms.Coordinator, writer stri
 	if o.failedDir == "" {
 		return dropping{}, func() error { return nil }, nil
 	}
-	w, err := failed.Open(o.failedDir, writer, o.failedForm)
+	w, err := failed.Open(o.failedDir, writer, o.failedContent)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed documents: %w", err)
 	}

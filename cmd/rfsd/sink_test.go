@@ -136,7 +136,7 @@ func (silent) KeepRefused(context.Context, []cms.Refused) error { return fault.E
 
 // TestNothingIsDoneWhileTheControlIndexDoesNotAnswer is what keeps the watermark where it is.
 func TestNothingIsDoneWhileTheControlIndexDoesNotAnswer(t *testing.T) {
-	w, err := failed.Open(t.TempDir(), "w", failed.Form{})
+	w, err := failed.Open(t.TempDir(), "w", failed.Full)
 	if err != nil {
 		t.Fatal(err)
 	}

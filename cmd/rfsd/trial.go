@@ -64,7 +64,7 @@ func measureLoad(ctx context.Context, o options, s *worker.Session, plan *worker
 	if !ok {
 		return found, nil // there is no cluster
 	}
-	failures, err := failed.OpenOn(failed.Discard{}, "measurement", "measurement", o.failedForm)
+	failures, err := failed.OpenOn(failed.Discard{}, "measurement", "measurement", o.failedContent)
 	if err != nil {
 		return found, err
 	}

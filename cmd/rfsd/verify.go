@@ -52,9 +52,6 @@ func verifyCommand() *cli.Command {
 		if err != nil {
 			return err
 		}
-		if o.identities, err = v.Key.Identities(); err != nil {
-			return err
-		}
 		return runVerify(ctx, o, v.Verification, terminal.Raw(call.Out))
 	})
 }
@@ -73,10 +70,6 @@ func verifyFiles(ctx context.Context, values config.Values, out io.Writer) error
 	}
 	o := importOptions{options: options{s3: v.S3.Options(), from: v.Files.From}, types: importer.Types(v.Transfer.Types.Emit)}
 	if err := o.transfer(v.Transfer); err != nil {
-		return err
-	}
-	var err error
-	if o.identities, err = v.Key.Identities(); err != nil {
 		return err
 	}
 	limitMemory(verifyMemory, os.Getenv)

@@ -40,7 +40,7 @@ var classes = map[string]Class{
 	"template-allowlist":      Signed, "component-template-allowlist": Signed, "index-template-allowlist": Signed,
 	"index-rename": Signed, "rules": Signed, RulesText: Signed, "without-rule": Signed, "aliases": Signed, "replicas": Signed, "shards": Signed,
 	"data-streams": Signed, "multi-type": Signed, "duplicate-keys": Signed, "parent-join": Signed, "rebuild-sources": Signed, "emit-doc-type": Signed, "run-pipelines": Signed, "create-indices": Signed,
-	"allow-partial": Signed, "existing-documents": Signed, "split-shards-over": Signed, "max-document-size": Signed, "failed-documents-content": Signed, "failed-documents-encrypt-to": Signed,
+	"allow-partial": Signed, "existing-documents": Signed, "split-shards-over": Signed, "max-document-size": Signed, "failed-documents-content": Signed,
 
 	// What is done to the target beside documents.
 	"tune-target": Signed, "no-tune-target": Signed, "ignore-disks": Signed,

@@ -21,7 +21,7 @@ import (
 
 func open(t testing.TB, dir, writer string) *Writer {
 	t.Helper()
-	w, err := Open(dir, writer, Form{})
+	w, err := Open(dir, writer, Full)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestWhatIsRecordedIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := Open(dir, "w", Form{})
+		w, err := Open(dir, "w", Full)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestOpen_RefusesADirectoryThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{file, filepath.Join(file, "below")} {
-		if _, err := Open(dir, "w", Form{}); !errors.Is(err, fault.ErrConfig) {
+		if _, err := Open(dir, "w", Full); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
@@ -194,7 +194,7 @@ func TestOpen_RefusesADirectoryThatCannotBeWritten(t *testing.T) {
 
 func TestWriterIdsThatLeaveTheDirectoryAreRefused(t *testing.T) {
 	for _, id := range []string{"", "../x", "a/b", ".hidden", ".."} {
-		if _, err := Open(t.TempDir(), id, Form{}); !errors.Is(err, fault.ErrConfig) {
+		if _, err := Open(t.TempDir(), id, Full); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}

@@ -27,12 +27,6 @@ const (
 // sources reports whether sources and messages are written.
 func (c Content) sources() bool { return c == Full || c == "" }
 
-// Form is how failures are written. The zero Form writes all that is known.
-type Form struct {
-	Content Content
-	To      *Recipient // nil: in clear
-}
-
 // line is a failure as it is written; the source follows by hand, byte for byte.
 type line struct {
 	Index   string          `json:"index"`
@@ -145,11 +139,8 @@ func (l *Line) parse(text []byte) error {
 	return nil
 }
 
-// IsLine reports whether text begins as a line of a file of failed documents does, or as an encrypted file.
+// IsLine reports whether text begins as a line of a file of failed documents does.
 func IsLine(text []byte) bool {
-	if Encrypted(text) {
-		return true
-	}
 	text, _, _ = bytes.Cut(text, []byte{'\n'})
 	rest, ok := bytes.CutPrefix(text, []byte(`{"index":"`))
 	for _, key := range []string{`,"id":"`, `,"shard":`, `,"ordinal":`, `,"reason":"`, `,"status":`} {

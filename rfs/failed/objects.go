@@ -1,9 +1,7 @@
 package failed
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -32,7 +30,7 @@ type Store interface {
 type Objects struct {
 	store           Store
 	session, writer string
-	form            Form
+	content         Content
 
 	mu     sync.Mutex
 	place  string // <index>/<shard> of the lines in buf
@@ -41,13 +39,13 @@ type Objects struct {
 }
 
 // NewObjects makes a writer, whose id is unique among all that there ever were in the session.
-func NewObjects(s Store, session, writer string, form Form) (*Objects, error) {
+func NewObjects(s Store, session, writer string, content Content) (*Objects, error) {
 	for _, name := range []string{session, writer} {
 		if name == "" || name != filepath.Base(name) || name[0] == '.' {
 			return nil, fmt.Errorf("%q is no name of session or writer: %w", name, fault.ErrConfig)
 		}
 	}
-	return &Objects{store: s, session: session, writer: writer, form: form}, nil
+	return &Objects{store: s, session: session, writer: writer, content: content}, nil
 }
 
 // Record takes failures; they are durable after the next Sync, or earlier when there are many.
@@ -62,7 +60,7 @@ func (o *Objects) Record(ctx context.Context, failures []doc.Failure) error {
 			}
 			o.place = place
 		}
-		line, err := AppendLine(nil, &failures[i], o.form.Content)
+		line, err := AppendLine(nil, &failures[i], o.content)
 		if err != nil {
 			return err
 		}
@@ -97,29 +95,10 @@ func (o *Objects) put(ctx context.Context) error {
 		return nil
 	}
 	name := path.Join(o.session, o.place, o.writer, fmt.Sprintf("%06d%s", o.number, extension))
-	body, err := o.body()
-	if err != nil {
-		return err
-	}
-	if err := o.store.Put(ctx, name, body); err != nil {
+	if err := o.store.Put(ctx, name, o.buf); err != nil {
 		return fmt.Errorf("store failed documents: %w", err)
 	}
 	o.number++
 	o.buf = nil
 	return nil
-}
-
-// body returns the lines as they are stored.
-func (o *Objects) body() ([]byte, error) {
-	if o.form.To == nil {
-		return o.buf, nil
-	}
-	var all bytes.Buffer
-	out, err := o.form.To.seal(&all)
-	if err != nil {
-		return nil, err
-	}
-	_, err = out.Write(o.buf)
-	err = errors.Join(err, out.Close())
-	return all.Bytes(), err
 }

@@ -38,7 +38,7 @@ func failure(index string, shard int, ordinal int64) doc.Failure {
 
 func objects(t *testing.T, s Store, writer string) *Objects {
 	t.Helper()
-	o, err := NewObjects(s, "move", writer, Form{})
+	o, err := NewObjects(s, "move", writer, Full)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestEachSyncIsAnObjectNamedByWhoseItIs(t *testing.T) {
 		t.Errorf("%d failures, want %d", len(got), len(want))
 	}
 	for _, bad := range []string{"", ".", "a/b"} {
-		if _, err := NewObjects(f, "move", bad, Form{}); !errors.Is(err, fault.ErrConfig) {
+		if _, err := NewObjects(f, "move", bad, Full); !errors.Is(err, fault.ErrConfig) {
 			t.Errorf("writer %q: %v", bad, err)
 		}
 	}

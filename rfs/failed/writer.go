@@ -21,9 +21,9 @@ const extension = ".ndjson"
 
 // Writer appends failures to DIR/<writer>.ndjson. It is safe for concurrent use.
 type Writer struct {
-	files Files
-	path  string
-	form  Form
+	files   Files
+	path    string
+	content Content
 
 	mu   sync.Mutex
 	f    Handle // nil until the first failure: a run without any leaves no file
@@ -37,11 +37,11 @@ type Writer struct {
 // Open returns a writer to dir, whose id is unique among those that run. It returns a fault.ErrConfig for a directory that cannot be
 // written or made. Directory (0700) and file (0600) appear with the first failure; a line that an earlier process of the same id left
 // unfinished is cut off then.
-func Open(dir, writer string, form Form) (*Writer, error) {
+func Open(dir, writer string, content Content) (*Writer, error) {
 	if err := writable(dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, fault.ErrConfig)
 	}
-	return OpenOn(system{}, dir, writer, form)
+	return OpenOn(system{}, dir, writer, content)
 }
 
 // writable returns an error unless dir, or the nearest directory above that exists, is a directory in which this process may
@@ -67,11 +67,11 @@ func writable(dir string) error {
 }
 
 // OpenOn does what Open does, on another file system.
-func OpenOn(files Files, dir, writer string, form Form) (*Writer, error) {
+func OpenOn(files Files, dir, writer string, content Content) (*Writer, error) {
 	if writer == "" || writer != filepath.Base(writer) || writer[0] == '.' {
 		return nil, fmt.Errorf("writer id %q is no file name: %w", writer, fault.ErrConfig)
 	}
-	return &Writer{files: files, path: filepath.Join(dir, writer+extension), form: form, open: true}, nil
+	return &Writer{files: files, path: filepath.Join(dir, writer+extension), content: content, open: true}, nil
 }
 
 // Record appends failures; they are durable after the next Sync. A write that fails
@@ -82,12 +82,9 @@ func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
 	if err := w.ready(); err != nil {
 		return err
 	}
-	if w.form.To != nil {
-		return w.seal(failures)
-	}
 	for i := range failures {
 		var err error
-		if w.buf, err = AppendLine(w.buf[:0], &failures[i], w.form.Content); err != nil {
+		if w.buf, err = AppendLine(w.buf[:0], &failures[i], w.content); err != nil {
 			return err
 		}
 		if _, err = w.f.Write(w.buf); err != nil {
@@ -100,34 +97,6 @@ func (w *Writer) Record(_ context.Context, failures []doc.Failure) error {
 			w.buf = nil
 		}
 	}
-	return nil
-}
-
-// seal appends failures as one age file.
-func (w *Writer) seal(failures []doc.Failure) error {
-	if len(failures) == 0 {
-		return nil
-	}
-	out, err := w.form.To.seal(w.f)
-	for i := 0; err == nil && i < len(failures); i++ {
-		if w.buf, err = AppendLine(w.buf[:0], &failures[i], w.form.Content); err == nil {
-			_, err = out.Write(w.buf)
-		}
-	}
-	if cap(w.buf) > 1<<20 {
-		w.buf = nil
-	}
-	size := w.size
-	if err == nil {
-		if err = out.Close(); err == nil {
-			size, err = w.f.Seek(0, io.SeekEnd)
-		}
-	}
-	if err != nil {
-		w.err = errors.Join(err, w.f.Truncate(w.size))
-		return w.err
-	}
-	w.size, w.todo = size, true
 	return nil
 }
 
@@ -149,9 +118,6 @@ func (w *Writer) ready() error {
 		return err
 	}
 	if w.size, err = wholeLines(f); err == nil {
-		w.size, err = wholeParts(f, w.size)
-	}
-	if err == nil {
 		if err = f.Truncate(w.size); err == nil {
 			err = w.files.SyncDir(filepath.Dir(w.path))
 		}

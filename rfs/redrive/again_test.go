@@ -15,7 +15,6 @@ import (
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/testing/agekey"
 )
 
 // snapshotOf is a source that holds the documents of ids, the last first. A source that is not stated is that of refusal.
@@ -74,7 +73,7 @@ func TestDocumentsWithoutContentAreReadAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			w, err := failed.Open(dir, "w", failed.Form{Content: c.content})
+			w, err := failed.Open(dir, "w", c.content)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,66 +196,5 @@ func TestWhatIsRecordedIsSent(t *testing.T) {
 	}
 	if left, err := os.ReadDir(place.Drafts); err != nil || len(left) > 0 {
 		t.Errorf("files that are left: %v, %v", left, err)
-	}
-}
-
-// TestEncryptedFilesStayEncrypted: what arrives leaves them, what fails again stays, and no text in clear is written.
-func TestEncryptedFilesStayEncrypted(t *testing.T) {
-	public, secret := agekey.New(t)
-	to, err := failed.ParseRecipient(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	with, err := failed.ReadIdentities(strings.NewReader(secret))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, content := range []failed.Content{failed.Full, failed.Hash} {
-		dir := t.TempDir()
-		path := filepath.Join(dir, "w.ndjson")
-		w, err := failed.Open(dir, "w", failed.Form{Content: content, To: to})
-		for i := 0; err == nil && i < 9; i++ {
-			err = w.Record(t.Context(), []doc.Failure{refusal("logs", fmt.Sprint(i), int64(i))})
-		}
-		if err = errors.Join(err, w.Close()); err != nil {
-			t.Fatal(err)
-		}
-		before, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &cluster{refuse: func(id string) string { return map[string]string{"2": "later", "7": "later"}[id] }}
-		r := redriveOf(Folder(dir), c)
-		r.Source = &snapshotOf{ids: []string{"0", "1", "2", "3", "4", "5", "6", "7", "8"}}
-		if report, err := r.Run(t.Context()); !errors.Is(err, fault.ErrConfig) || !strings.Contains(err.Error(), "--failed-documents-identity") || report.Complete || c.sent > 0 {
-			t.Errorf("without the key: %s, %v", numbers(report), err)
-		}
-		r.Identities = with
-		damaged := slices.Clone(before)
-		damaged[len(damaged)-150]++
-		for name, file := range map[string][]byte{"a changed byte": damaged, "an end that was lost": before[:len(before)-50]} {
-			if err := os.WriteFile(path, file, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			report, err := r.Run(t.Context())
-			after, rerr := os.ReadFile(path)
-			if !errors.Is(err, fault.ErrCorrupt) || report.Complete || rerr != nil || !slices.Equal(after, file) {
-				t.Errorf("%s: %s, %v, %v", name, numbers(report), err, rerr)
-			}
-		}
-		if err := os.WriteFile(path, before, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if report, err := r.Run(t.Context()); err != nil || report.Indexed != 7 || report.Failed != 2 {
-			t.Errorf("%s, %v", numbers(report), err)
-		}
-		after, err := os.ReadFile(path)
-		if err != nil || !failed.Encrypted(after) || strings.Contains(string(after), "logs") {
-			t.Errorf("%v: the file holds %.100s", err, after)
-		}
-		c.refuse = nil
-		if report, err := r.Run(t.Context()); err != nil || report.Indexed != 2 || len(held(t, dir)) != 0 {
-			t.Errorf("%s, %v, %v", numbers(report), err, held(t, dir))
-		}
 	}
 }

@@ -20,11 +20,11 @@ func TestRedrive_LinesOfOneDocument(t *testing.T) {
 		f.Status, f.Reason, f.Detail, f.Source = 0, reason, "", source
 		return f
 	}
-	whole, hash, none := failed.Form{}, failed.Form{Content: failed.Hash}, failed.Form{Content: failed.None}
+	whole, hash, none := failed.Full, failed.Hash, failed.None
 	type line struct {
 		doc.Failure
 
-		form failed.Form
+		content failed.Content
 	}
 	const (
 		arrives = "1 documents: 1 indexed, 0 failed, 0 filtered, 1 duplicates, 0 remaining, complete true"
@@ -60,7 +60,7 @@ func TestRedrive_LinesOfOneDocument(t *testing.T) {
 					if files == "two files" {
 						writer += string(rune('0' + i))
 					}
-					w, err := failed.Open(dir, writer, l.form)
+					w, err := failed.Open(dir, writer, l.content)
 					if err == nil {
 						err = errors.Join(w.Record(t.Context(), []doc.Failure{l.Failure}), w.Close())
 					}
@@ -95,7 +95,7 @@ func TestRedrive_ABetterLineInAFileInUse(t *testing.T) {
 	lesser := refusal("a", "1", 7)
 	lesser.Status, lesser.Source = 0, nil
 	write(t, dir, "w0", lesser)
-	w, err := failed.Open(dir, "w1", failed.Form{})
+	w, err := failed.Open(dir, "w1", failed.Full)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestRedrive_ABetterLineThatIsFoundLate(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for writer, content := range map[string]failed.Content{"w0": failed.None, "w1": failed.Full} {
-				w, err := failed.Open(dir, writer, failed.Form{Content: content})
+				w, err := failed.Open(dir, writer, content)
 				if err == nil {
 					err = errors.Join(w.Record(t.Context(), []doc.Failure{refusal("a", "1", 7)}), w.Close())
 				}

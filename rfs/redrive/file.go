@@ -29,11 +29,9 @@ const (
 
 // file is one file in work.
 type file struct {
-	run   *Redrive
-	edit  Edit
-	name  string
-	draft *failed.Draft
-	to    *failed.Recipient // of the file; nil: it is in clear
+	run  *Redrive
+	edit Edit
+	name string
 	// noter keeps what failed again; nil: the draft does.
 	noter noter
 
@@ -107,11 +105,7 @@ func (f *file) each(ctx context.Context, do func(n int, l failed.Line) error) er
 		return err
 	}
 	n := 0
-	plain := failed.NewPlain(in, f.run.Identities)
-	for l, lerr := range failed.Lines(plain, f.run.MaxDocument) {
-		f.mu.Lock() // answers of earlier lines may be written to the draft meanwhile
-		f.to = plain.Recipient()
-		f.mu.Unlock()
+	for l, lerr := range failed.Lines(in, f.run.MaxDocument) {
 		if lerr != nil {
 			err = fmt.Errorf("failed documents in %s: %w", f.name, lerr)
 		} else {
@@ -344,7 +338,7 @@ func (f *file) write(text []byte) error {
 
 func (f *file) put(text []byte) error {
 	if f.err == nil {
-		_, f.err = f.draft.Write(text)
+		_, f.err = f.edit.Write(text)
 	}
 	return f.err
 }
@@ -395,9 +389,6 @@ func (f *file) commit(ctx context.Context, lines int, documents map[string]int64
 		if err != nil {
 			return err
 		}
-	}
-	if err := f.draft.Close(); err != nil {
-		return err
 	}
 	if f.run.Account != nil && len(documents) > 0 {
 		if err := f.run.Account.Delivered(ctx, f.name, lines, documents); err != nil {

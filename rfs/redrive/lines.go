@@ -62,7 +62,7 @@ func (r *Redrive) surveyFile(ctx context.Context, e Edit) {
 		return
 	}
 	defer in.Close() //nolint:errcheck // it was read only
-	for l, err := range failed.Lines(failed.NewPlain(in, r.Identities), r.MaxDocument) {
+	for l, err := range failed.Lines(in, r.MaxDocument) {
 		if err != nil || ctx.Err() != nil {
 			return
 		}

@@ -57,9 +57,8 @@ type Redrive struct {
 	Select      func(index string) bool // nil: all; documents of other indices stay in the files
 	// Permit returns why documents may not be sent to an index, "" if they may. Their lines stay in the files and count as failed.
 	// nil: all indices.
-	Permit     func(index string) string
-	Source     Source             // reads documents again whose sources are not in the files; nil: they end the run
-	Identities *failed.Identities // read encrypted files; nil: they end the run
+	Permit func(index string) string
+	Source Source // reads documents again whose sources are not in the files; nil: they end the run
 	// Arrived is called before a file is replaced, with a function that reports whether a document arrived. nil: not called.
 	Arrived func(ctx context.Context, arrived func(Document) bool) error
 	// Account is kept of what is delivered; nil: none.
@@ -177,7 +176,6 @@ func (r *Redrive) edit(ctx context.Context, name string) (err error) {
 	r.report.Files++
 	f := &file{run: r, edit: e, name: name}
 	f.noter, _ = e.(noter)
-	f.draft = failed.NewDraft(e, func() *failed.Recipient { return f.to })
 	err = f.send(ctx)
 	// The outcome of what was sent is worth keeping also when the run ends early.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)

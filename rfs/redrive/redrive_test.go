@@ -81,7 +81,7 @@ func refusal(index, id string, ordinal int64) doc.Failure {
 // write makes a file of failed documents as a process leaves it.
 func write(t *testing.T, dir, writer string, failures ...doc.Failure) {
 	t.Helper()
-	w, err := failed.Open(dir, writer, failed.Form{})
+	w, err := failed.Open(dir, writer, failed.Full)
 	if err == nil {
 		err = errors.Join(w.Record(t.Context(), failures), w.Close())
 	}
@@ -325,7 +325,7 @@ func TestTheControlIndexHearsOfWhatArrivedBeforeTheFileIsReplaced(t *testing.T) 
 
 func TestAFileThatIsWrittenIsNotTouched(t *testing.T) {
 	dir := t.TempDir()
-	w, err := failed.Open(dir, "alive", failed.Form{})
+	w, err := failed.Open(dir, "alive", failed.Full)
 	if err == nil {
 		err = errors.Join(w.Record(t.Context(), []doc.Failure{refusal("logs", "a", 1)}), w.Sync(t.Context()))
 	}
@@ -379,7 +379,7 @@ func (s shelf) putFrom(ctx context.Context, name string, body io.ReadSeeker, siz
 func TestRedriveOfABucketReplacesObjectsOfItsSession(t *testing.T) {
 	s := shelf{}
 	for _, session := range []string{"move", "other"} {
-		o, err := failed.NewObjects(s, session, "w", failed.Form{})
+		o, err := failed.NewObjects(s, session, "w", failed.Full)
 		if err == nil {
 			err = o.Record(t.Context(), []doc.Failure{refusal("logs", "a", 1), refusal("logs", "b", 2)})
 		}

@@ -88,7 +88,7 @@ func runFrom(ctx context.Context, t *testing.T, blobs snapshot.Repository, kept 
 	if err != nil {
 		t.Fatal(err)
 	}
-	recorder, err := failed.Open(filepath.Join(filepath.Dir(state), "failed"), "test", failed.Form{})
+	recorder, err := failed.Open(filepath.Join(filepath.Dir(state), "failed"), "test", failed.Full)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestWorkerReadsNothingButItsShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	recorder, err := failed.Open(filepath.Join(dir, "failed"), "test", failed.Form{})
+	recorder, err := failed.Open(filepath.Join(dir, "failed"), "test", failed.Full)
 	if err != nil {
 		t.Fatal(err)
 	}

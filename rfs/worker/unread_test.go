@@ -52,7 +52,7 @@ func TestOneDamagedMetadataBlobFailsItsIndexAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		recorder, err := failed.Open(filepath.Join(state, "failed"), "test", failed.Form{})
+		recorder, err := failed.Open(filepath.Join(state, "failed"), "test", failed.Full)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func TestNoSourceInjectsABulkAction(t *testing.T) {
 			call(t, n, "PUT", "/hostile", map[string]any{"mappings": map[string]any{"enabled": false}})
 			client, err := target.New(t.Context(), target.Config{URL: n.URL})
 			must(t, err)
-			recorder, err := failed.Open(filepath.Join(t.TempDir(), "failed"), "test", failed.Form{})
+			recorder, err := failed.Open(filepath.Join(t.TempDir(), "failed"), "test", failed.Full)
 			must(t, err)
 			defer recorder.Close()
 			loader := bulk.New(bulk.Options{Sender: client, Recorder: recorder, Index: "hostile", MaxDocs: 5})

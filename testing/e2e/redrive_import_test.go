@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/testing/agekey"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
@@ -81,63 +80,4 @@ func TestRedriveReadsTheFilesOfAnImportAgain(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestEncryptedFailedDocumentsAreListedAndSentAgain goes through the programs with a key.
-func TestEncryptedFailedDocumentsAreListedAndSentAgain(t *testing.T) {
-	const refused = 997
-	n := cluster.OpenSearch(t, targets[0])
-	wipe(t, n)
-	own, other := key(t), key(t)
-	repo, dir := fixture(t, "1.7.6-basic"), filepath.Join(t.TempDir(), "failed")
-	call(t, n, "PUT", "/docs", map[string]any{"mappings": map[string]any{"dynamic": "strict"}})
-	res := Run(t, "rfsd", targetArgs(n.URL, repo, "--session-name", "secret", "--failed-documents", dir, "--max-failed-documents", "unlimited",
-		"--failed-documents-encrypt-to", own.public)...)
-	if res.Code != 6 {
-		t.Fatalf("exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
-	}
-	must(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if err == nil && (bytes.Contains(b, []byte(`"index"`)) || bytes.Contains(b, []byte("strict_dynamic"))) {
-			t.Errorf("%s is in clear", path)
-		}
-		return err
-	}))
-	failures := func(want int, says string, more ...string) {
-		t.Helper()
-		res := Run(t, "rfsctl", append([]string{"failures", "--failed-documents", dir}, more...)...)
-		if res.Code != want || !strings.Contains(res.Stdout+res.Stderr, says) {
-			t.Errorf("rfsctl failures %v: exit %d, want %d with %q: %s%s", more, res.Code, want, says, res.Stdout, res.Stderr)
-		}
-	}
-	failures(6, fmt.Sprintf("%d × docs: strict_mapping", refused), "--failed-documents-identity", own.file)
-	failures(1, "--failed-documents-identity")
-	failures(1, "another key", "--failed-documents-identity", other.file)
-	redrive := []string{"--target-host", n.URL, "--session-name", "secret", "--failed-documents", dir, "--max-failed-documents", "unlimited", "--failed-documents-identity", own.file}
-	if r := redrives(t, 6, redrive...); r.Failed != refused {
-		t.Errorf("before the mapping is fixed: %+v", r)
-	}
-	failures(6, fmt.Sprintf("%d × docs: strict_mapping", refused), "--failed-documents-identity", own.file) // it stays encrypted to the same key
-	call(t, n, "PUT", "/docs/_mapping", map[string]any{"dynamic": true, "properties": map[string]any{"raw": map[string]any{"type": "object", "enabled": false}}})
-	if r := redrives(t, 0, redrive...); r.Indexed != refused || !r.Complete {
-		t.Errorf("%+v", r)
-	}
-	compareLanded(t, n, repo)
-	if r := redrives(t, 0, redrive...); r.Documents != 0 {
-		t.Errorf("a second redrive: %+v", r)
-	}
-}
-
-// ageKey is a key pair: the public key, and the file of the secret one.
-type ageKey struct{ public, file string }
-
-func key(t *testing.T) ageKey {
-	t.Helper()
-	public, secret := agekey.New(t)
-	file := filepath.Join(t.TempDir(), "failed.key")
-	must(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
-	return ageKey{public, file}
 }
