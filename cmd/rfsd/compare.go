@@ -22,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/failed"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -78,7 +79,7 @@ func (c *comparison) snapshot(ctx context.Context, blobs repo.Repository) (*veri
 		fields: func(ctx context.Context, client *target.Client, v target.Version, failed *verify.Failed, r *verify.Report) error {
 			mappings := worker.FieldComparison{
 				Source: c.source(blobs, identity), Target: client, Failed: failed.Has, TypesOnly: c.ask.Quick,
-				Indices: &worker.TargetIndices{Cluster: worker.DryRunCluster{Target: client}, Version: v, Rules: c.rules, Overrides: c.overrides, Requester: client, Log: c.log},
+				Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: client}, Version: v, Rules: c.rules, Overrides: c.overrides, Requester: client, Log: c.log},
 			}
 			all, warnings, err := mappings.Fields(ctx, plan)
 			for _, x := range r.Indices {

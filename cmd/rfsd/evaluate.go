@@ -12,6 +12,8 @@ import (
 
 	"github.com/rfsd/rfsd/cmd/config"
 	"github.com/rfsd/rfsd/cmd/exit"
+	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/preflight"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -66,10 +68,10 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dry := worker.DryRunCluster{Target: client}
+	dry := metadata.DryRunCluster{Target: client}
 	globals := &worker.TargetGlobals{Cluster: dry, Version: v, Wanted: o.globals, Log: log}
-	e := &worker.Evaluator{
-		Target: client, Version: v, Repo: counted, Existing: o.existing, Log: log,
+	e := &preflight.Evaluator{
+		Target: client, Version: v, Repo: counted, Existing: o.existing,
 		Indices: &worker.TargetIndices{Cluster: dry, Version: v, Rules: o.rules, Overrides: o.overrides, Requester: client, Globals: globals, Log: log, UUIDs: client, AllowSource: o.allowSource},
 		Globals: globals,
 	}
@@ -93,7 +95,7 @@ func evaluate(ctx context.Context, o options, out io.Writer) error {
 	return nil
 }
 
-func printEvaluation(w io.Writer, r *worker.Evaluation) {
+func printEvaluation(w io.Writer, r *preflight.Evaluation) {
 	fmt.Fprintf(w, "snapshot %s (%s) to %s\n", r.Snapshot, r.State, r.Target)
 	fmt.Fprintf(w, "%s in the repository; at most %s read in %d requests; about %s on the target with replicas\n\n",
 		progress.Bytes(r.Size.Repository), progress.Bytes(r.Size.Read), r.Size.Requests, progress.Bytes(r.Size.Target))
@@ -136,7 +138,7 @@ func printEvaluation(w io.Writer, r *worker.Evaluation) {
 	}
 }
 
-func changesText(o worker.EvaluatedObject) string {
+func changesText(o preflight.EvaluatedObject) string {
 	loses := 0
 	for _, d := range o.Changes {
 		if d.Loses {
@@ -156,9 +158,9 @@ func changesText(o worker.EvaluatedObject) string {
 	return text
 }
 
-func printDifferences(w io.Writer, r *worker.Evaluation) {
+func printDifferences(w io.Writer, r *preflight.Evaluation) {
 	var same terminal.Grouped
-	show := func(o worker.EvaluatedObject) {
+	show := func(o preflight.EvaluatedObject) {
 		for _, d := range o.Changes {
 			mark := " "
 			if d.Loses {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/importer"
+	"github.com/rfsd/rfsd/rfs/preflight"
 	"github.com/rfsd/rfsd/rfs/progress"
 	"github.com/rfsd/rfsd/rfs/worker"
 )
@@ -64,10 +65,10 @@ func TestLogsHaveReadableDurationsAndNoEmptyErrors(t *testing.T) {
 }
 
 func TestRepeatedDifferencesAreOneLine(t *testing.T) {
-	var e worker.Evaluation
+	var e preflight.Evaluation
 	for n := range 12 {
-		e.Indices = append(e.Indices, worker.EvaluatedIndex{Index: fmt.Sprintf("logs-%02d", n), Targets: []worker.EvaluatedObject{{
-			Name: fmt.Sprintf("logs-%02d", n), Changes: []worker.Differs{{Path: "index.codec", Detail: "dropped", Rule: "r"}, {Path: "a", Detail: "gone", Rule: "s", Loses: true}},
+		e.Indices = append(e.Indices, preflight.EvaluatedIndex{Index: fmt.Sprintf("logs-%02d", n), Targets: []preflight.EvaluatedObject{{
+			Name: fmt.Sprintf("logs-%02d", n), Changes: []preflight.Differs{{Path: "index.codec", Detail: "dropped", Rule: "r"}, {Path: "a", Detail: "gone", Rule: "s", Loses: true}},
 		}}})
 	}
 	e.Indices[3].Targets[0].Changes[0].Detail = "another"

@@ -19,6 +19,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/cms/s3cms"
 	"github.com/rfsd/rfsd/rfs/export"
 	"github.com/rfsd/rfsd/rfs/lucene"
+	"github.com/rfsd/rfsd/rfs/preflight"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/rollback"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -223,7 +224,7 @@ func openDestination(ctx context.Context, o options, s *worker.Session, in *reso
 	if o.phases.Has(worker.PhaseMetadata) {
 		indices.Globals = globals
 	}
-	s.Indices, s.Globals, s.Preview = indices, globals.Migrate, worker.Preview(client, indices, globals)
+	s.Indices, s.Globals, s.Preview = indices, globals.Migrate, preflight.Preview(client, indices, globals)
 	s.Streams = indices.StreamUUID
 	limits, stop := in.limits(ctx, o, client, s.Log)
 	return worker.ToCluster(in.counters.Sender(client), limits), client, stop, nil

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/diskwatch"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/progress"
-	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // settingsOf reads cluster settings as they count.
@@ -152,7 +152,7 @@ func autoCreate(ctx context.Context, c Cluster, _ Needs) []Finding {
 func names(n Needs) []Finding {
 	var all []Finding
 	for _, name := range n.Names {
-		if why := worker.RefusedName(name); why != "" {
+		if why := metadata.RefusedName(name); why != "" {
 			all = append(all, Finding{"name " + name, Bad, why, "give it another with --index-rename"})
 		}
 	}

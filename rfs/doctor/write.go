@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/rfsd/rfsd/rfs/fault"
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/metadata"
 )
 
 const (
@@ -61,7 +61,7 @@ func mayWrite(ctx context.Context, c Cluster, n Needs) []Finding {
 func distinct(names []string) map[string]bool {
 	all := map[string]bool{}
 	for _, name := range names {
-		if worker.RefusedName(name) == "" {
+		if metadata.RefusedName(name) == "" {
 			all[name] = true
 		}
 	}

@@ -23,6 +23,14 @@ type Version struct {
 	ClusterUUID  string // "" when the cluster reports none
 }
 
+// MappingTypes reports whether indices of that version may have mapping types, which went with OpenSearch 2 and Elasticsearch 8.
+func (v Version) MappingTypes() bool {
+	if v.Distribution == "opensearch" {
+		return v.Major < 2
+	}
+	return v.Major < 8
+}
+
 // tested are the versions of targets that the tests write to.
 const tested = "OpenSearch 2.19.4 and 3.8.0"
 

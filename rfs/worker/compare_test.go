@@ -17,6 +17,7 @@ import (
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -331,7 +332,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan := &Plan{Indices: []IndexPlan{c.x}}
-			on := &TargetIndices{Cluster: DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: opensearch2, Log: quiet()}
+			on := &TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: opensearch2, Log: quiet()}
 			if err := on.Locate(t.Context(), plan); !errors.Is(err, c.fails) || (err != nil) != (c.fails != nil) {
 				t.Fatalf("%v", err)
 			}
@@ -353,7 +354,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			on := &TargetIndices{Cluster: DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: opensearch2, Log: quiet()}
+			on := &TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{c.on}}, Requester: c.on, Version: opensearch2, Log: quiet()}
 			if err := on.Locate(t.Context(), plan); err != nil {
 				t.Fatal(err)
 			}
@@ -372,7 +373,7 @@ func TestAPlanIsLocatedAsTheMigrationFindsIt(t *testing.T) {
 	}
 	taken.Indices = append(taken.Indices, index("ds-events-000001", "{}"))
 	says := says{"/events": "", "/_data_stream/events": streamThere}
-	on := &TargetIndices{Cluster: DryRunCluster{Target: asker{says}}, Requester: says, Version: opensearch2, Log: quiet()}
+	on := &TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{says}}, Requester: says, Version: opensearch2, Log: quiet()}
 	if err := on.Locate(t.Context(), taken); err == nil {
 		t.Error("two indices of the snapshot have one target")
 	}

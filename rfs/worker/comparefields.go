@@ -25,7 +25,7 @@ func (absent) IndexExists(context.Context, string) (bool, error) { return false,
 // all conversions. Nothing is written.
 type FieldComparison struct {
 	Source  Comparison
-	Indices *TargetIndices // with a DryRunCluster as its Cluster
+	Indices *TargetIndices // with a metadata.DryRunCluster as its Cluster
 	Target  interface {
 		GetIndex(ctx context.Context, name string) ([]target.Index, error)
 	}
@@ -41,7 +41,7 @@ type FieldComparison struct {
 func (c *FieldComparison) Fields(ctx context.Context, plan *Plan) (all map[string][]verify.FieldDifference, warnings []string, err error) {
 	all = map[string][]verify.FieldDifference{}
 	for _, x := range plan.Indices {
-		if x.Source == nil || x.Entry.Create || x.Entry.Naming.Emit && knowsTypes(c.Indices.Version) {
+		if x.Source == nil || x.Entry.Create || x.Entry.Naming.Emit && c.Indices.Version.MappingTypes() {
 			continue // the mapping is that of templates of a stream, or has a type
 		}
 		found, err := c.index(ctx, x)
@@ -62,11 +62,7 @@ func (c *FieldComparison) Fields(ctx context.Context, plan *Plan) (all map[strin
 
 // index compares the target indices of one index of the snapshot.
 func (c *FieldComparison) index(ctx context.Context, x IndexPlan) (map[string][]verify.FieldDifference, error) {
-	o, err := c.Indices.overrides(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all, err := wanted(x, o, c.Indices.Rules)
+	all, err := c.Indices.Wanted(ctx, x)
 	if err != nil {
 		return nil, err
 	}

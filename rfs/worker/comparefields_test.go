@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/fault"
+	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/target"
 	"github.com/rfsd/rfsd/rfs/verify"
@@ -18,7 +19,7 @@ import (
 
 // mapped is a target with mappings by index; its simulation takes everything but what it refuses.
 type mapped struct {
-	Requester
+	metadata.DryRunTarget
 	mappings map[string]string
 	refuses  string // a part of what is simulated; "": nothing
 	status   int
@@ -113,7 +114,7 @@ func TestFieldComparison(t *testing.T) {
 				c.on.mappings["catalogue"] = c.mapping
 			}
 			x := FieldComparison{Source: Comparison{Repo: blobs}, Target: &c.on, Failed: c.failed, TypesOnly: c.types,
-				Indices: &TargetIndices{Cluster: DryRunCluster{Target: &c.on}, Version: opensearch2, Log: quiet()}}
+				Indices: &TargetIndices{Cluster: metadata.DryRunCluster{Target: &c.on}, Version: opensearch2, Log: quiet()}}
 			all, warnings, err := x.Fields(t.Context(), plan)
 			if (err != nil) != c.err || (len(warnings) > 0) != c.warns || len(all["catalogue"]) != c.want {
 				t.Errorf("%v, warnings %v, %v", all, warnings, err)

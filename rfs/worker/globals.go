@@ -16,14 +16,15 @@ type TargetGlobals struct {
 	Wanted  metadata.Selection
 	Log     *slog.Logger
 
-	reported *reported // by this process, before the first write
+	// Reported are the changes that this process has logged before the first write; nil: none.
+	Reported *metadata.Reported
 }
 
 // Migrate creates what is missing and never touches what exists. A snapshot that was taken
 // without the state of its cluster is no error: there is nothing to do, and a warning says so.
 // l records what is created; nil: nothing is recorded.
 func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan, l metadata.Ledger) (GlobalsRecord, error) {
-	wanted, warning, err := t.plan(ctx, plan)
+	wanted, warning, err := t.Plan(ctx, plan)
 	if err != nil || warning != "" {
 		return GlobalsRecord{Warning: warning}, err
 	}
@@ -36,8 +37,8 @@ func (t *TargetGlobals) Migrate(ctx context.Context, plan *Plan, l metadata.Ledg
 	return r, err
 }
 
-// plan converts what the snapshot holds for the target; warning says why there is nothing.
-func (t *TargetGlobals) plan(ctx context.Context, plan *Plan) (wanted metadata.GlobalPlan, warning string, err error) {
+// Plan converts what the snapshot holds for the target; warning says why there is nothing.
+func (t *TargetGlobals) Plan(ctx context.Context, plan *Plan) (wanted metadata.GlobalPlan, warning string, err error) {
 	if !plan.Source.IncludeGlobalState {
 		return wanted, fmt.Sprintf("the snapshot %s was taken without the cluster's state: it holds no templates, pipelines, scripts or policies", plan.Snapshot), nil
 	}
@@ -78,10 +79,10 @@ func (t *TargetGlobals) tell(ctx context.Context, done metadata.GlobalResult) {
 		t.Log.InfoContext(ctx, "exists on the target and is left as it is", "object", name)
 	}
 	for _, left := range done.Left {
-		if t.reported.has(string(left.Kind)+" "+left.Name, "", "", left.Reason) {
+		if t.Reported.Has(string(left.Kind)+" "+left.Name, "", "", left.Reason) {
 			continue
 		}
 		t.Log.WarnContext(ctx, "not migrated", "kind", string(left.Kind), "name", left.Name, "reason", left.Reason)
 	}
-	logChanges(ctx, t.Log, t.reported.unreported(done.Changes))
+	logChanges(ctx, t.Log, t.Reported.New(done.Changes))
 }

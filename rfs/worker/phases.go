@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,4 +144,22 @@ func (e *PhaseFailed) Error() string {
 		remedy = "repair the cause and run again with --retry-snapshot"
 	}
 	return fmt.Sprintf("the phase %s failed: %s (%s)", e.Phase, e.Reason, remedy)
+}
+
+// preview logs what will differ, once per process, before the first phase that writes to the target.
+func (s *Session) preview(ctx context.Context, plan *Plan) error {
+	if err := s.checkForeign(ctx, plan); err != nil {
+		return err
+	}
+	if err := s.checkHeld(ctx, plan); err != nil {
+		return err
+	}
+	if s.Preview == nil || s.previewed {
+		return nil
+	}
+	if err := s.Preview(ctx, plan, s.Phases); err != nil {
+		return err
+	}
+	s.previewed = true
+	return nil
 }

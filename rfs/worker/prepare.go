@@ -46,10 +46,12 @@ type TargetIndices struct {
 	// Globals is what else is migrated, such as templates of data streams; nil: nothing.
 	Globals *TargetGlobals
 
-	mu       sync.Mutex
-	asked    bool
-	reported *reported // by this process, before the first write
+	// Reported are the changes that this process has logged before the first write; nil: none.
+	Reported *metadata.Reported
 	Log      *slog.Logger
+
+	mu    sync.Mutex
+	asked bool
 }
 
 // Absent returns those of the names that neither an index nor an alias of the target has.
@@ -74,17 +76,13 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 	if x.Entry.Create {
 		return t.makeStream(ctx, x)
 	}
-	o, err := t.overrides(ctx)
-	if err != nil {
-		return Made{}, err
-	}
-	all, err := wanted(x, o, t.Rules)
+	all, err := t.Wanted(ctx, x)
 	if err != nil {
 		return Made{}, err
 	}
 	asked := recorded{creator(t.Cluster, x), map[string][]byte{}}
 	done, err := metadata.Ensure(ctx, marked{asked, x.Mark, x.markKind()}, t.Version, all)
-	logPrepared(ctx, t.Log, done, t.reported)
+	logPrepared(ctx, t.Log, done, t.Reported)
 	if err != nil {
 		return Made{}, refusedIndex(x, err)
 	}
@@ -101,6 +99,31 @@ func (t *TargetIndices) Make(ctx context.Context, x IndexPlan) (Made, error) {
 		return made, err
 	}
 	return made, t.warnOfPipelines(ctx, x.Entry.Naming.Targets())
+}
+
+// Wanted returns the target indices of an index of the snapshot. Errors: fault.ErrUnavailable, and fault.ErrCorrupt of its metadata.
+func (t *TargetIndices) Wanted(ctx context.Context, x IndexPlan) ([]metadata.Wanted, error) {
+	o, err := t.overrides(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return wanted(x, o, t.Rules)
+}
+
+// Try creates one of the wanted indices as Make does, but without the mark of a session. On a metadata.DryRunCluster it returns what
+// Make would do, and its error.
+func (t *TargetIndices) Try(ctx context.Context, x IndexPlan, w metadata.Wanted) (metadata.Result, error) {
+	done, err := metadata.Ensure(ctx, creator(t.Cluster, x), t.Version, []metadata.Wanted{w})
+	return done, refusedIndex(x, err)
+}
+
+// DryRun returns the same indices on another cluster, without a log. The target is asked for what it demands of replicas, at most once.
+func (t *TargetIndices) DryRun(ctx context.Context, c metadata.DryRunCluster) (*TargetIndices, error) {
+	o, err := t.overrides(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &TargetIndices{Cluster: c, Version: t.Version, Rules: t.Rules, Overrides: o, asked: true, Requester: t.Requester, Log: slog.New(slog.DiscardHandler)}, nil
 }
 
 // overrides are the user's wishes, and what the target demands of replicas, which is asked once.
@@ -169,7 +192,7 @@ func (t *TargetIndices) warnOfPipelines(ctx context.Context, names []string) err
 // created, or that is the source, or to aliases that would change them, and finds names for data streams.
 func (t *TargetIndices) Check(ctx context.Context, plan *Plan) error {
 	for _, x := range plan.Indices {
-		if x.Entry.Naming.Emit && !knowsTypes(t.Version) {
+		if x.Entry.Naming.Emit && !t.Version.MappingTypes() {
 			return fmt.Errorf("--emit-doc-type ON: %s %s takes no mapping types: %w", t.Version.Distribution, t.Version.Number, fault.ErrConfig)
 		}
 	}
@@ -210,14 +233,6 @@ func (t *TargetIndices) checkAliases(ctx context.Context, plan *Plan) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", strings.Join(slices.Sorted(maps.Values(found)), "; "), fault.ErrConfig)
-}
-
-// knowsTypes: mapping types went with OpenSearch 2 and Elasticsearch 8.
-func knowsTypes(v target.Version) bool {
-	if v.Distribution == "opensearch" {
-		return v.Major < 2
-	}
-	return v.Major < 8
 }
 
 // wanted lists the target indices of an index of the snapshot.
@@ -304,15 +319,18 @@ func refusedIndex(x IndexPlan, err error) error {
 }
 
 // logPrepared tells what was created and, rule by rule, what was not told before of how it differs from the source.
-func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result, said *reported) {
+func logPrepared(ctx context.Context, log *slog.Logger, done metadata.Result, said *metadata.Reported) {
 	for _, name := range done.Created {
 		log.InfoContext(ctx, "index created", "index", name)
 	}
 	for _, name := range done.Existed {
 		log.InfoContext(ctx, "index exists on the target and is left as it is", "index", name)
 	}
-	logChanges(ctx, log, said.unreported(done.Changes))
+	logChanges(ctx, log, said.New(done.Changes))
 }
+
+// maxExamples bounds the examples of a rule in one line of the log. rfsd evaluate lists all.
+const maxExamples = 5
 
 // logChanges tells how things differ from the snapshot, one line for each rule.
 func logChanges(ctx context.Context, log *slog.Logger, changes []metadata.Change) {

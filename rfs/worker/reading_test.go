@@ -1,14 +1,18 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"path/filepath"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/doc"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/repo"
+	"github.com/rfsd/rfsd/rfs/snapshot"
 )
 
 // TestNoErrorOfReadingIsOverlooked lets each request to a repository fail once, while a snapshot is planned and read.
@@ -69,4 +73,21 @@ func TestNoErrorOfReadingIsOverlooked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// failingRepo is a repository that fails with its process.
+type failingRepo struct {
+	snapshot.Repository
+	life *life
+}
+
+func (r failingRepo) Open(ctx context.Context, name string, off, n int64) (rc io.ReadCloser, err error) {
+	if derr := r.life.call(func() { rc, err = r.Repository.Open(ctx, name, off, n) }); derr != nil {
+		return nil, derr
+	}
+	return rc, err
+}
+
+func (r failingRepo) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
+	return failsFirst(r.life, r.Repository.List(ctx, prefix))
 }

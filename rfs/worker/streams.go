@@ -85,8 +85,8 @@ func streamsOf(ctx context.Context, snap *snapshot.Snapshot) (metadata.Globals, 
 	return g, nil
 }
 
-// note returns what is done with a backing index; "" for what is none.
-func (e Entry) note() string {
+// Note returns what is done with a backing index; "" for what is none.
+func (e Entry) Note() string {
 	switch {
 	case e.Stream == nil:
 		return ""
@@ -114,12 +114,12 @@ func (s *Session) noteStreams(ctx context.Context, plan *Plan) error {
 		default:
 			continue
 		}
-		first, err := s.Coordinator.Event(ctx, "data stream "+x.Entry.Stream.Stream, code, x.Entry.note())
+		first, err := s.Coordinator.Event(ctx, "data stream "+x.Entry.Stream.Stream, code, x.Entry.Note())
 		if err != nil {
 			return err
 		}
 		if first {
-			s.Log.WarnContext(ctx, "data stream", "name", x.Entry.Stream.Stream, "says", x.Entry.note())
+			s.Log.WarnContext(ctx, "data stream", "name", x.Entry.Stream.Stream, "says", x.Entry.Note())
 		}
 	}
 	return nil
@@ -196,7 +196,7 @@ func (t *TargetIndices) mayCreateIn(ctx context.Context, plan *Plan, stream stri
 		return err
 	}
 	if !makes && t.Globals != nil {
-		comes, _, err := t.Globals.plan(ctx, plan)
+		comes, _, err := t.Globals.Plan(ctx, plan)
 		if err != nil {
 			return err
 		}
@@ -267,14 +267,4 @@ func (s *Session) targetUUID(ctx context.Context, e Entry, name string) (string,
 		return s.Streams(ctx, name)
 	}
 	return s.Targets.IndexUUID(ctx, name)
-}
-
-// stream is what would become of the data stream of an entry.
-func (e *Evaluator) stream(ctx context.Context, x IndexPlan) (EvaluatedObject, error) {
-	object := EvaluatedObject{Name: x.Entry.Naming.Index, Action: WouldCreate, Reason: "data stream"}
-	there, err := e.Target.IndexExists(ctx, object.Name)
-	if there {
-		object.Action = WouldKeep
-	}
-	return object, err
 }

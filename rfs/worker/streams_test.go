@@ -37,6 +37,22 @@ func (a says) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int
 	return 404, []byte(`{"error":"no such thing"}`), nil
 }
 
+// asker is a target with recorded answers.
+type asker struct{ says }
+
+func (a asker) IndexExists(_ context.Context, name string) (bool, error) {
+	_, there := a.says["/"+name]
+	return there, nil
+}
+func (asker) UnfitAliases(context.Context, []string) (map[string]string, error)   { return nil, nil }
+func (asker) FinalPipelines(context.Context, []string) (map[string]string, error) { return nil, nil }
+
+type unavailable struct{ asker }
+
+func (unavailable) Do(context.Context, string, string, url.Values, []byte) (int, []byte, error) {
+	return 0, nil, fault.ErrUnavailable
+}
+
 const (
 	noTemplates    = `{"index_templates":[]}`
 	streamTemplate = `{"index_templates":[{"name":"t","index_template":{"index_patterns":["*events"],"priority":5,"data_stream":{"timestamp_field":{"name":"@timestamp"}}}}]}`
@@ -181,7 +197,7 @@ func TestDocumentsOfAStreamAreReadWhereItsMetadataCannotBe(t *testing.T) {
 	}
 	req := Request{SnapshotName: "snap1", MultiType: SplitTypes, EmitType: EmitAuto}
 	plan, err := NewPlan(t.Context(), blobs, req)
-	if err != nil || len(plan.Indices) != 2 || len(plan.Warnings) != 1 || plan.Indices[0].Entry.note() != "" {
+	if err != nil || len(plan.Indices) != 2 || len(plan.Warnings) != 1 || plan.Indices[0].Entry.Note() != "" {
 		t.Errorf("%+v, %v", plan, err)
 	}
 	req.DataStreams = StreamsCreate

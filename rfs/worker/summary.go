@@ -248,7 +248,7 @@ func (s *Session) indexSummaries(ctx context.Context) (map[string]*IndexSummary,
 			return nil, err
 		}
 		by[e.Name] = &IndexSummary{
-			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced, Stream: entry.note(),
+			Index: e.Name, Targets: entry.Naming.Targets(), Shards: e.Shards, Reduced: entry.Reduced, Stream: entry.Note(),
 			State: e.State, Error: e.Error, Created: entry.Ours, AliasesWait: len(entry.Late) > 0 && len(entry.RefusedAliases) == 0, RefusedAliases: entry.RefusedAliases, Differs: entry.Differs, Arrival: entry.Arrival,
 		}
 	}

@@ -45,6 +45,7 @@ var allowed = map[string][]string{
 	"rfs/trial":     {"rfs/fault"},
 	"rfs/rollback":  {"rfs/fault", "rfs/cms", "rfs/metadata", "rfs/rollback"},
 	"rfs/doctor":    {"rfs"},
+	"rfs/preflight": {"rfs"},
 	"rfs/importer":  {"rfs"},
 	"rfs/consume":   {"rfs"},
 	"rfs/kafka":     {"rfs/fault", "rfs/budget", "rfs/consume"},

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rfsd/rfsd/rfs/worker"
+	"github.com/rfsd/rfsd/rfs/preflight"
 	"github.com/rfsd/rfsd/testing/cluster"
 )
 
@@ -18,16 +18,16 @@ func TestEvaluateReportsWhatAnExistingTargetWouldSpoil(t *testing.T) {
 			n := cluster.OpenSearch(t, version)
 			wipe(t, n)
 			args := targetArgs(n.URL, demo(t), "--index-allowlist", "orders")
-			evaluated := func(code int, more ...string) (worker.EvaluatedObject, []string) {
+			evaluated := func(code int, more ...string) (preflight.EvaluatedObject, []string) {
 				t.Helper()
 				res := Run(t, "rfsd", slices.Concat([]string{"evaluate"}, args[1:], more)...)
-				var r worker.Evaluation
+				var r preflight.Evaluation
 				if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != code || len(r.Indices) != 1 || len(r.Indices[0].Targets) != 1 {
 					t.Fatalf("exit %d, want %d: %v\n%s%s", res.Code, code, err, res.Stdout, res.Stderr)
 				}
 				return r.Indices[0].Targets[0], r.Stops
 			}
-			changes := func(o worker.EvaluatedObject) (all []string) {
+			changes := func(o preflight.EvaluatedObject) (all []string) {
 				for _, d := range o.Changes {
 					all = append(all, d.Path+": "+d.Detail)
 				}
@@ -39,18 +39,18 @@ func TestEvaluateReportsWhatAnExistingTargetWouldSpoil(t *testing.T) {
 				})
 			}
 
-			if o, stops := evaluated(0); o.Action != worker.WouldCreate || len(stops) > 0 {
+			if o, stops := evaluated(0); o.Action != preflight.WouldCreate || len(stops) > 0 {
 				t.Errorf("an empty target: %+v, stops %q", o, stops)
 			}
 			if res := Run(t, "rfsd", args...); res.Code != 0 {
 				t.Fatalf("migrate: exit %d: %s", res.Code, res.Stderr)
 			}
 			o, stops := evaluated(0, "--index-rename", "orders=new-orders")
-			if o.Action != worker.WouldCreate || len(stops) > 0 || !contains(changes(o), "aliases.sales", "leads to orders already", "new-orders") {
+			if o.Action != preflight.WouldCreate || len(stops) > 0 || !contains(changes(o), "aliases.sales", "leads to orders already", "new-orders") {
 				t.Errorf("an alias on the old and the renamed index: %+v, stops %q", o, stops)
 			}
 			o, stops = evaluated(7)
-			if o.Action != worker.WouldKeep || o.Documents == 0 || contains(changes(o), "properties.") || contains(changes(o), "dynamic") || contains(changes(o), "aliases.") || !contains(stops, "orders (", "--existing-documents") {
+			if o.Action != preflight.WouldKeep || o.Documents == 0 || contains(changes(o), "properties.") || contains(changes(o), "dynamic") || contains(changes(o), "aliases.") || !contains(stops, "orders (", "--existing-documents") {
 				t.Errorf("the migrated index: %+v, stops %q", o, stops)
 			}
 

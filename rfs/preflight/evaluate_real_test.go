@@ -1,4 +1,4 @@
-package worker_test
+package preflight_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/preflight"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
@@ -83,9 +84,9 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 	}
 	plan, blobs := planOf(t, path)
 	log := slog.New(slog.DiscardHandler)
-	dry := worker.DryRunCluster{Target: client}
-	e := &worker.Evaluator{
-		Target: client, Version: v, Repo: blobs, Log: log,
+	dry := metadata.DryRunCluster{Target: client}
+	e := &preflight.Evaluator{
+		Target: client, Version: v, Repo: blobs,
 		Indices: &worker.TargetIndices{Cluster: dry, Version: v, Requester: client, Log: log},
 		Globals: &worker.TargetGlobals{Cluster: dry, Version: v, Wanted: metadata.Selection{Pipelines: true}, Log: log},
 	}
@@ -108,19 +109,19 @@ func evaluateAndMigrate(t *testing.T, url, path string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { removeAll(t, client, plan, done.Created) })
-	compare(t, "created", said.Globals, worker.WouldCreate, done.Created)
-	compare(t, "existing", said.Globals, worker.WouldKeep, done.Existed)
+	compare(t, "created", said.Globals, preflight.WouldCreate, done.Created)
+	compare(t, "existing", said.Globals, preflight.WouldKeep, done.Existed)
 	for i, x := range plan.Indices {
 		made := &worker.TargetIndices{Cluster: client, Version: v, Requester: client, Log: log}
 		_, err := made.Make(t.Context(), x)
 		foretold := said.Indices[i].Targets[0]
-		if (err != nil) != (foretold.Action == worker.WouldRefuse) {
+		if (err != nil) != (foretold.Action == preflight.WouldRefuse) {
 			t.Errorf("index %s was said to be %s %s, and: %v", x.Name, foretold.Action, foretold.Reason, err)
 		}
 	}
 }
 
-func compare(t *testing.T, what string, said []worker.EvaluatedObject, action string, did []string) {
+func compare(t *testing.T, what string, said []preflight.EvaluatedObject, action string, did []string) {
 	t.Helper()
 	var names []string
 	for _, o := range said {

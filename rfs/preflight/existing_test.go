@@ -1,21 +1,57 @@
-package worker
+package preflight
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rfsd/rfsd/rfs/bulk"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
-// asker is a Requester with recorded answers. It refuses what is recorded as forbidden.
+// says is a target with recorded answers by path, whatever the method is; 404 to all else.
+type says map[string]string
+
+func (a says) Do(_ context.Context, _, path string, _ url.Values, _ []byte) (int, []byte, error) {
+	if body, ok := a[path]; ok {
+		return 200, []byte(body), nil
+	}
+	return 404, []byte(`{"error":"no such thing"}`), nil
+}
+
+var opensearch2 = target.Version{Distribution: "opensearch", Number: "2.19.4", Major: 2, Minor: 19}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// life counts calls and fails one of them.
+type life struct {
+	mu    sync.Mutex
+	calls int
+	dies  int // at this call; 0: never
+	fails error
+}
+
+func (l *life) call(f func()) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls++; l.calls == l.dies {
+		return l.fails
+	}
+	f()
+	return nil
+}
+
+// asker is a target with recorded answers. It refuses what is recorded as forbidden.
 type asker struct{ says }
 
 const forbidden = "forbidden"
@@ -74,8 +110,8 @@ func TestEvaluateComparesWithWhatExists(t *testing.T) {
 			on := asker{says: c.says}
 			x := &snapshot.Index{Name: "a", NumShards: 2, Settings: map[string]string{"index.number_of_shards": "2", "index.number_of_replicas": "0"},
 				Mappings: []snapshot.Mapping{{Type: "_doc", Body: json.RawMessage(same)}}, Aliases: json.RawMessage(`{"all":{}}`)}
-			plan := &Plan{Indices: []IndexPlan{{Name: "a", Source: x, Entry: Entry{Naming: Naming{Index: "a"}, Shards: 2}}}}
-			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Log: quiet(), Indices: &TargetIndices{Cluster: DryRunCluster{Target: on, blind: true}, Version: opensearch2, Log: quiet()}}
+			plan := &worker.Plan{Indices: []worker.IndexPlan{{Name: "a", Source: x, Entry: worker.Entry{Naming: worker.Naming{Index: "a"}, Shards: 2}}}}
+			e := &Evaluator{Target: on, Version: opensearch2, Existing: c.existing, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
 			r := &Evaluation{}
 			if err := e.preview(t.Context(), plan, r); err != nil {
 				t.Fatal(err)
@@ -142,8 +178,8 @@ func TestEvaluator_RefusedAliasesAndShards(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			on := asker{c.says}
 			x := &snapshot.Index{Name: "a", NumShards: 3, Settings: map[string]string{"index.number_of_shards": "3", "index.number_of_replicas": "1"}, Aliases: json.RawMessage(c.aliases)}
-			plan := &Plan{Indices: []IndexPlan{{Name: "a", Source: x, Entry: Entry{Naming: Naming{Index: "a"}, Shards: 3}}}}
-			e := &Evaluator{Target: on, Version: opensearch2, Log: quiet(), Indices: &TargetIndices{Cluster: DryRunCluster{Target: on, blind: true}, Version: opensearch2, Log: quiet()}}
+			plan := &worker.Plan{Indices: []worker.IndexPlan{{Name: "a", Source: x, Entry: worker.Entry{Naming: worker.Naming{Index: "a"}, Shards: 3}}}}
+			e := &Evaluator{Target: on, Version: opensearch2, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: on, Blind: true}, Version: opensearch2, Log: quiet()}}
 			r := &Evaluation{}
 			if err := errors.Join(e.preview(t.Context(), plan, r), e.compareTargets(t.Context(), plan, r)); err != nil {
 				t.Fatal(err)
@@ -170,10 +206,10 @@ func TestEvaluateOfADataStream(t *testing.T) {
 		{"there", says{"/events": `{".ds-events-000007":{}}`, "/events/_count": `{"count":12}`}, WouldKeep},
 		{"missing", says{}, WouldCreate},
 	} {
-		plan := &Plan{Indices: []IndexPlan{{Name: ".ds-events-000001", Source: &snapshot.Index{Name: ".ds-events-000001"}, Entry: Entry{
-			Naming: Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"},
+		plan := &worker.Plan{Indices: []worker.IndexPlan{{Name: ".ds-events-000001", Source: &snapshot.Index{Name: ".ds-events-000001"}, Entry: worker.Entry{
+			Naming: worker.Naming{Index: "events"}, Create: true, Stream: &metadata.StreamPart{Stream: "events"},
 		}}}}
-		e := &Evaluator{Target: asker{c.on}, Version: opensearch2, Log: quiet(), Indices: &TargetIndices{Cluster: DryRunCluster{Target: asker{c.on}, blind: true}, Version: opensearch2, Log: quiet()}}
+		e := &Evaluator{Target: asker{c.on}, Version: opensearch2, Indices: &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: asker{c.on}, Blind: true}, Version: opensearch2, Log: quiet()}}
 		r := &Evaluation{}
 		err := e.preview(t.Context(), plan, r)
 		if err == nil {

@@ -1,10 +1,11 @@
-package worker
+// Package preflight finds out what a migration will do before it does anything: what it creates, changes, leaves out and what the
+// target refuses, and how much it reads and writes. Nothing that it sends to a target writes.
+package preflight
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/rfs/target"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // Evaluation is what a migration would do, without doing any of it.
@@ -40,7 +42,7 @@ type EvaluatedIndex struct {
 	Shards  int               `json:"shards"`
 	Bytes   int64             `json:"bytes"` // of its primaries in the repository
 	Reduced string            `json:"reduced_source,omitempty"`
-	Sources Sources           `json:"sources"`
+	Sources worker.Sources    `json:"sources"`
 	Targets []EvaluatedObject `json:"targets"`
 	// Stream is what is done with the backing index of a data stream.
 	Stream string `json:"data_stream,omitempty"`
@@ -84,18 +86,17 @@ type EvaluatedSize struct {
 
 // Evaluator finds out what a migration would do. Nothing it sends to the target writes.
 type Evaluator struct {
-	Target  Requester
+	Target  metadata.DryRunTarget
 	Version target.Version
-	Indices *TargetIndices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
-	Globals *TargetGlobals // likewise; nil when the phase is off
+	Indices *worker.TargetIndices // as the migration would have it, with DryRunCluster as its Cluster; nil when the phase is off
+	Globals *worker.TargetGlobals // likewise; nil when the phase is off
 	Repo    snapshot.Repository
 	// Existing is what was chosen for documents whose ids the target has; "": nothing was chosen.
 	Existing bulk.Existing
-	Log      *slog.Logger
 }
 
 // Evaluate previews a plan.
-func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, error) {
+func (e *Evaluator) Evaluate(ctx context.Context, plan *worker.Plan) (*Evaluation, error) {
 	r := &Evaluation{
 		Snapshot: plan.Snapshot, State: plan.State, Target: e.Version.Distribution + " " + e.Version.Number, LeftOut: plan.LeftOut, Missing: plan.Missing, Warnings: plan.Warnings,
 		Indices: []EvaluatedIndex{}, Globals: []EvaluatedObject{},
@@ -120,7 +121,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, plan *Plan) (*Evaluation, erro
 }
 
 // preview finds out what would become of the objects of the cluster and of the indices.
-func (e *Evaluator) preview(ctx context.Context, plan *Plan, r *Evaluation) error {
+func (e *Evaluator) preview(ctx context.Context, plan *worker.Plan, r *Evaluation) error {
 	if e.Globals != nil {
 		if err := e.globals(ctx, plan, r); err != nil {
 			return err
@@ -146,33 +147,33 @@ func (e *Evaluator) preview(ctx context.Context, plan *Plan, r *Evaluation) erro
 	return nil
 }
 
-// targetReaders bounds the indices that the target is asked about at the same time.
-const targetReaders = 8
+// Bounds of what is asked at the same time: indices of the target, and indices whose shards' manifests are read.
+const targetReaders, shardReaders = 8, 8
 
 // index finds out what would become of an index, and what would stop the migration.
-func (e *Evaluator) index(ctx context.Context, x IndexPlan) (done EvaluatedIndex, stops []string, err error) {
-	done = EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.note()}
+func (e *Evaluator) index(ctx context.Context, x worker.IndexPlan) (done EvaluatedIndex, stops []string, err error) {
+	done = EvaluatedIndex{Index: x.Name, Shards: x.Entry.Shards, Reduced: x.Entry.Reduced, Sources: worker.SourcesOf(x.Source, x.Entry.Rebuild), Stream: x.Entry.Note()}
 	if x.Entry.Create {
-		object, err := e.stream(ctx, x)
+		object := EvaluatedObject{Name: x.Entry.Naming.Index, Action: WouldCreate, Reason: "data stream"}
+		there, err := e.Target.IndexExists(ctx, object.Name)
+		if there {
+			object.Action = WouldKeep
+		}
 		done.Targets = append(done.Targets, object)
 		return done, nil, err
 	}
-	o, err := e.Indices.overrides(ctx)
-	if err != nil {
-		return done, nil, err
-	}
-	all, err := wanted(x, o, e.Indices.Rules)
+	all, err := e.Indices.Wanted(ctx, x)
 	if err != nil {
 		return done, nil, err
 	}
 	for _, w := range all {
 		object := EvaluatedObject{Name: w.Name}
-		result, err := metadata.Ensure(ctx, creator(e.Indices.Cluster, x), e.Version, []metadata.Wanted{w})
+		result, err := e.Indices.Try(ctx, x, w)
 		switch {
 		case errors.Is(err, fault.ErrUnavailable) || ctx.Err() != nil:
 			return done, nil, err
 		case err != nil:
-			object.Action, object.Reason = WouldRefuse, fault.Text(refusedIndex(x, err))
+			object.Action, object.Reason = WouldRefuse, fault.Text(err)
 			stops = append(stops, object.Reason)
 		case len(result.Existed) > 0:
 			object.Action = WouldKeep
@@ -185,7 +186,7 @@ func (e *Evaluator) index(ctx context.Context, x IndexPlan) (done EvaluatedIndex
 	return done, stops, err
 }
 
-func (e *Evaluator) pipelines(ctx context.Context, x IndexPlan, done *EvaluatedIndex) error {
+func (e *Evaluator) pipelines(ctx context.Context, x worker.IndexPlan, done *EvaluatedIndex) error {
 	final, err := e.Target.FinalPipelines(ctx, x.Entry.Naming.Targets())
 	if errors.Is(err, fault.ErrConfig) {
 		return nil // the permission for it is optional
@@ -204,8 +205,8 @@ func differs(changes []metadata.Change) []Differs {
 	return all
 }
 
-func (e *Evaluator) globals(ctx context.Context, plan *Plan, r *Evaluation) error {
-	wanted, warning, err := e.Globals.plan(ctx, plan)
+func (e *Evaluator) globals(ctx context.Context, plan *worker.Plan, r *Evaluation) error {
+	wanted, warning, err := e.Globals.Plan(ctx, plan)
 	if err != nil {
 		return err
 	}
@@ -236,11 +237,11 @@ func (e *Evaluator) globals(ctx context.Context, plan *Plan, r *Evaluation) erro
 }
 
 // measure adds up sizes from the shards' manifests.
-func (e *Evaluator) measure(ctx context.Context, plan *Plan, r *Evaluation) error {
+func (e *Evaluator) measure(ctx context.Context, plan *worker.Plan, r *Evaluation) error {
 	type cost struct{ total, read, requests int64 }
 	costs := make([]cost, len(plan.Indices))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(planReaders)
+	g.SetLimit(shardReaders)
 	for i, x := range plan.Indices {
 		g.Go(func() error {
 			for n := range x.Entry.Shards {
@@ -253,7 +254,7 @@ func (e *Evaluator) measure(ctx context.Context, plan *Plan, r *Evaluation) erro
 					continue // the migration names it; the plan says what the snapshot lacks
 				}
 				costs[i].total += shard.TotalBytes
-				read, requests := ReadCost(shard)
+				read, requests := worker.ReadCost(shard)
 				costs[i].read += read
 				costs[i].requests += requests
 			}

@@ -1,4 +1,4 @@
-package worker
+package metadata
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/rfsd/rfsd/rfs/fault"
 )
 
-// Requester is a cluster that can be asked. *target.Client is one.
-type Requester interface {
-	Do(ctx context.Context, method, path string, query url.Values, body []byte) (status int, answer []byte, err error)
+// DryRunTarget is the cluster that a dry run asks. *target.Client is one.
+type DryRunTarget interface {
+	Requester
 	IndexExists(ctx context.Context, name string) (bool, error)
 	FinalPipelines(ctx context.Context, indices []string) (map[string]string, error)
 	UnfitAliases(ctx context.Context, names []string) (map[string]string, error)
@@ -24,8 +24,13 @@ type Requester interface {
 // the target's own simulation of a template, which parses settings, analysis and mappings with the
 // target's version and plugins and keeps nothing. So it refuses what creating would refuse, in the same words.
 type DryRunCluster struct {
-	Target Requester
-	blind  bool // nothing can be simulated: all is taken
+	Target DryRunTarget
+	Blind  bool // the target permits no simulation: everything counts as accepted
+}
+
+// Permitted returns the error with which the target refuses simulations; nil when it permits them.
+func (r DryRunCluster) Permitted(ctx context.Context) error {
+	return r.simulate(ctx, "POST /_index_template/_simulate", nil)
 }
 
 // simulated matches no existing index.
@@ -69,7 +74,7 @@ func (r DryRunCluster) CreateIndex(ctx context.Context, name string, body []byte
 
 // simulate posts settings, mappings and aliases as a template that is kept nowhere.
 func (r DryRunCluster) simulate(ctx context.Context, call string, template json.RawMessage) error {
-	if r.blind {
+	if r.Blind {
 		return nil
 	}
 	if len(template) == 0 {
@@ -99,7 +104,7 @@ func (r DryRunCluster) Do(ctx context.Context, method, path string, query url.Va
 	var err error
 	switch {
 	case strings.HasPrefix(path, "/_template/"):
-		err = r.simulate(ctx, method+" "+path, sections(body))
+		err = r.simulate(ctx, method+" "+path, templateSections(body))
 	case strings.HasPrefix(path, "/_component_template/"), strings.HasPrefix(path, "/_index_template/"):
 		var o struct {
 			Template json.RawMessage `json:"template"`
@@ -121,8 +126,8 @@ func (r DryRunCluster) Do(ctx context.Context, method, path string, query url.Va
 	return 0, nil, err
 }
 
-// sections are the parts of a legacy template that a composable one has too.
-func sections(body []byte) json.RawMessage {
+// templateSections returns the parts of a legacy template that a composable one has too.
+func templateSections(body []byte) json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(body, &all) != nil {
 		return body

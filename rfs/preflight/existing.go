@@ -1,4 +1,4 @@
-package worker
+package preflight
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/diskwatch"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/metadata"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // Rules of differences that Evaluate finds beside those of metadata.Differences.
@@ -28,7 +29,7 @@ var blocks = []string{"index.blocks.write", "index.blocks.read_only", "index.blo
 
 // compareTargets adds to what exists on the target how it differs from what would be created, how many documents it has,
 // and what would refuse documents; and to every alias that would be set which other indices have it.
-func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluation) error {
+func (e *Evaluator) compareTargets(ctx context.Context, plan *worker.Plan, r *Evaluation) error {
 	ours := map[string]bool{}
 	for _, x := range plan.Indices {
 		for _, name := range x.Entry.Naming.Targets() {
@@ -38,14 +39,10 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluatio
 	held := map[string]int64{}
 	var shards int64 // of what would be created
 	for i, x := range plan.Indices {
-		if x.Entry.Create || x.Entry.Naming.Emit && knowsTypes(e.Version) {
+		if x.Entry.Create || x.Entry.Naming.Emit && e.Version.MappingTypes() {
 			continue
 		}
-		o, err := e.Indices.overrides(ctx)
-		if err != nil {
-			return err
-		}
-		all, err := wanted(x, o, e.Indices.Rules)
+		all, err := e.Indices.Wanted(ctx, x)
 		if err != nil {
 			return err
 		}
@@ -76,7 +73,7 @@ func (e *Evaluator) compareTargets(ctx context.Context, plan *Plan, r *Evaluatio
 		}
 	}
 	if len(held) > 0 && e.Existing == "" {
-		r.Stops = append(r.Stops, fault.Text(HeldError(held, SnapshotHas)))
+		r.Stops = append(r.Stops, fault.Text(worker.HeldError(held, worker.SnapshotHas)))
 	}
 	return e.shardLimit(ctx, shards, r)
 }
@@ -151,9 +148,13 @@ func (e *Evaluator) compareAliases(ctx context.Context, name string, done metada
 		return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
 	}
 	aliases := slices.Sorted(maps.Keys(body.Aliases))
-	for alias := range aliasNames(done.Late) {
-		aliases = append(aliases, alias)
+	var late map[string]json.RawMessage
+	if done.Late != nil {
+		if err := json.Unmarshal(done.Late, &late); err != nil {
+			return fmt.Errorf("aliases of index %s: %w: %w", name, err, fault.ErrCorrupt)
+		}
 	}
+	aliases = slices.AppendSeq(aliases, maps.Keys(late))
 	slices.Sort(aliases)
 	aliases = slices.Compact(aliases)
 	owned := map[string][]string{}

@@ -1,4 +1,4 @@
-package worker
+package metadata
 
 import (
 	"encoding/json"

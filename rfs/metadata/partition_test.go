@@ -1,4 +1,4 @@
-package worker
+package metadata
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // oneShardSimulator simulates templates as OpenSearch does: for an index with one shard.
 type oneShardSimulator struct {
-	Requester
+	DryRunTarget
 	asked int
 }
 

@@ -1,4 +1,4 @@
-package worker
+package preflight
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"iter"
 	"log/slog"
@@ -23,6 +22,7 @@ import (
 	"github.com/rfsd/rfsd/rfs/metadata"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
+	"github.com/rfsd/rfsd/rfs/worker"
 )
 
 // questioned is a target that is asked, whose answers begin by method and path; what it lacks is not found. It may fail.
@@ -86,13 +86,19 @@ func (r failingRepo) Open(ctx context.Context, name string, off, n int64) (rc io
 }
 
 func (r failingRepo) List(ctx context.Context, prefix string) iter.Seq2[repo.Blob, error] {
-	return failsFirst(r.life, r.Repository.List(ctx, prefix))
+	return func(yield func(repo.Blob, error) bool) {
+		if err := r.life.call(func() {}); err != nil {
+			yield(repo.Blob{}, err)
+			return
+		}
+		r.Repository.List(ctx, prefix)(yield)
+	}
 }
 
 const simulates = "POST /_index_template/_simulate"
 
 // evaluation previews the migration of a snapshot with templates against a target.
-func evaluation(t *testing.T, says map[string]string, l *life, change func(*Evaluator, *Plan)) (*Evaluation, []string, error) {
+func evaluation(t *testing.T, says map[string]string, l *life, change func(*Evaluator, *worker.Plan)) (*Evaluation, []string, error) {
 	t.Helper()
 	blobs, err := repo.NewDir(filepath.Join("..", "..", "testing", "fixtures", "7.17.29-templates"))
 	if err != nil {
@@ -103,17 +109,17 @@ func evaluation(t *testing.T, says map[string]string, l *life, change func(*Eval
 		t.Fatal(err)
 	}
 	on := failingRepo{blobs, &life{}}
-	plan, err := NewPlan(t.Context(), on, Request{SnapshotName: catalog.Snapshots[len(catalog.Snapshots)-1].Name, MultiType: SplitTypes, EmitType: EmitAuto})
+	plan, err := worker.NewPlan(t.Context(), on, worker.Request{SnapshotName: catalog.Snapshots[len(catalog.Snapshots)-1].Name, MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
-	*on.life = life{dies: l.dies, fails: l.fails} // from here on
+	on.life.calls, on.life.dies, on.life.fails = 0, l.dies, l.fails // from here on
 	var asked []string
 	target := questioned{on.life, says, &asked}
-	dry := DryRunCluster{Target: target}
-	e := &Evaluator{Target: target, Version: opensearch2, Log: quiet(), Repo: on,
-		Indices: &TargetIndices{Cluster: dry, Version: opensearch2, Requester: target, Log: quiet()},
-		Globals: &TargetGlobals{Cluster: dry, Version: opensearch2, Log: quiet(), Wanted: metadata.Selection{Pipelines: true, Scripts: true}},
+	dry := metadata.DryRunCluster{Target: target}
+	e := &Evaluator{Target: target, Version: opensearch2, Repo: on,
+		Indices: &worker.TargetIndices{Cluster: dry, Version: opensearch2, Requester: target, Log: quiet()},
+		Globals: &worker.TargetGlobals{Cluster: dry, Version: opensearch2, Log: quiet(), Wanted: metadata.Selection{Pipelines: true, Scripts: true}},
 	}
 	if change != nil {
 		change(e, plan)
@@ -168,7 +174,7 @@ func TestAnEvaluationNamesWhatWillBe(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		says   map[string]string
-		change func(*Evaluator, *Plan)
+		change func(*Evaluator, *worker.Plan)
 		check  func(r *Evaluation) bool
 	}{
 		{"an index that is there stays", map[string]string{"HEAD /" + index: "1", "final " + index: "p"}, nil, func(r *Evaluation) bool {
@@ -180,23 +186,23 @@ func TestAnEvaluationNamesWhatWillBe(t *testing.T) {
 		{"an old target is asked when it happens", map[string]string{simulates: "405", "POST /_ingest/pipeline/_simulate": `{}`}, nil, func(r *Evaluation) bool {
 			return len(r.Stops) == 0 && len(names(r, WouldCreate)) == len(names(whole, WouldCreate))
 		}},
-		{"without the phase of cluster metadata", nil, func(e *Evaluator, _ *Plan) { e.Globals = nil }, func(r *Evaluation) bool {
+		{"without the phase of cluster metadata", nil, func(e *Evaluator, _ *worker.Plan) { e.Globals = nil }, func(r *Evaluation) bool {
 			return len(r.Globals) == 0 && len(r.Indices) == len(whole.Indices) && r.Size == whole.Size
 		}},
-		{"a snapshot without the state of its cluster", nil, func(_ *Evaluator, p *Plan) { p.Source.IncludeGlobalState = false }, func(r *Evaluation) bool {
+		{"a snapshot without the state of its cluster", nil, func(_ *Evaluator, p *worker.Plan) { p.Source.IncludeGlobalState = false }, func(r *Evaluation) bool {
 			return len(r.Globals) == 0 && strings.Contains(r.GlobalsWarning, "without the cluster's state")
 		}},
-		{"an index whose metadata is damaged", nil, func(_ *Evaluator, p *Plan) { p.Unread = []UnreadIndex{{Name: "x", Reason: "torn"}} }, func(r *Evaluation) bool {
+		{"an index whose metadata is damaged", nil, func(_ *Evaluator, p *worker.Plan) { p.Unread = []worker.UnreadIndex{{Name: "x", Reason: "torn"}} }, func(r *Evaluation) bool {
 			return slices.Equal(r.Stops, []string{"index x fails: its metadata is damaged: torn"})
 		}},
-		{"a plan that cannot be carried out", nil, func(_ *Evaluator, p *Plan) { p.Indices[0].Entry.Naming.Emit = true }, func(r *Evaluation) bool {
+		{"a plan that cannot be carried out", nil, func(_ *Evaluator, p *worker.Plan) { p.Indices[0].Entry.Naming.Emit = true }, func(r *Evaluation) bool {
 			return len(r.Stops) > 0 && strings.Contains(r.Stops[0], "takes no mapping types")
 		}},
-		{"an index with replicas", nil, func(_ *Evaluator, p *Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "2" }, func(r *Evaluation) bool {
+		{"an index with replicas", nil, func(_ *Evaluator, p *worker.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "2" }, func(r *Evaluation) bool {
 			return r.Size.Target == whole.Size.Target+2*whole.Indices[0].Bytes && r.Size.Repository == whole.Size.Repository
 		}},
-		{"replicas that are no number", nil, func(_ *Evaluator, p *Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "x" }, func(r *Evaluation) bool { return r.Size == whole.Size }},
-		{"shards that the snapshot lacks", nil, func(_ *Evaluator, p *Plan) { p.Indices[0].Entry.Locator.IndexID = "gone" }, func(r *Evaluation) bool {
+		{"replicas that are no number", nil, func(_ *Evaluator, p *worker.Plan) { p.Indices[0].Source.Settings["index.number_of_replicas"] = "x" }, func(r *Evaluation) bool { return r.Size == whole.Size }},
+		{"shards that the snapshot lacks", nil, func(_ *Evaluator, p *worker.Plan) { p.Indices[0].Entry.Locator.IndexID = "gone" }, func(r *Evaluation) bool {
 			return r.Indices[0].Bytes == 0 && r.Size.Repository == whole.Size.Repository-whole.Indices[0].Bytes && r.Size.Requests > 0
 		}},
 	} {
@@ -236,50 +242,6 @@ func TestNoErrorOfAnEvaluationIsOverlooked(t *testing.T) {
 	t.Logf("%d calls", calls.calls)
 }
 
-func TestADryRunWritesNothing(t *testing.T) {
-	for _, c := range []struct {
-		name, method, path, body string
-		says                     map[string]string
-		asks                     string // what the target is asked; "": nothing
-		status                   int
-		fails                    bool
-	}{
-		{"a question", "GET", "/_template/t", "", map[string]string{"GET /_template/t": `{"t":{}}`}, "GET /_template/t", 200, false},
-		{"whether something is there", "HEAD", "/_template/t", "", map[string]string{}, "HEAD /_template/t", 404, false},
-		{"a legacy template", "PUT", "/_template/t", `{"order":1,"settings":{"a":1}}`, took(nil), simulates, 200, false},
-		{"a legacy template that is no object", "PUT", "/_template/t", `[`, took(nil), "", 0, true},
-		{"an index template", "PUT", "/_index_template/t", `{"template":{"settings":{"a":1}}}`, took(nil), simulates, 200, false},
-		{"an index template without a part to take over", "PUT", "/_index_template/t", `{"index_patterns":["a"]}`, took(map[string]string{"refuse": `"template":null`}), simulates, 200, false},
-		{"a component template", "PUT", "/_component_template/t", `{"template":{"mappings":{}}}`, took(nil), simulates, 200, false},
-		{"one that is refused", "PUT", "/_component_template/t", `{"template":{"mappings":{"odd":1}}}`, took(map[string]string{"refuse": "odd"}), simulates, 400, false},
-		{"one that is no object", "PUT", "/_component_template/t", `[`, took(nil), "", 0, true},
-		{"a pipeline", "PUT", "/_ingest/pipeline/p", `{"processors":[]}`, took(nil), "POST /_ingest/pipeline/_simulate", 200, false},
-		{"a pipeline that is refused", "PUT", "/_ingest/pipeline/p", `{"processors":[{"odd":{}}]}`, took(map[string]string{"refuse": "odd"}), "POST /_ingest/pipeline/_simulate", 400, false},
-		{"a pipeline that is no object", "PUT", "/_ingest/pipeline/p", `[`, took(nil), "", 0, true},
-		{"all else", "PUT", "/_plugins/_ism/policies/p", `{}`, took(nil), "", 200, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var asked []string
-			status, answer, err := (DryRunCluster{Target: questioned{&life{}, c.says, &asked}}).Do(t.Context(), c.method, c.path, nil, []byte(c.body))
-			if status != c.status || (err != nil) != c.fails || strings.Join(asked, ", ") != c.asks {
-				t.Errorf("status %d, %v; the target was asked %q", status, err, asked)
-			}
-			if c.status == 400 && !strings.Contains(string(answer), "mapper_parsing_exception") {
-				t.Errorf("the target's words are lost: %s", answer)
-			}
-		})
-	}
-	for name, taken := range map[string]bool{
-		"a": true, "a.b-c_d+e": true, strings.Repeat("a", 255): true, "": false, ".": false, "..": false, strings.Repeat("a", 256): false, "A": false, "_a": false, "-a": false, "+a": false, "a b": false, "a#b": false, `a"b`: false, "a:b": false,
-	} {
-		var asked []string
-		err := DryRunCluster{Target: questioned{&life{}, took(nil), &asked}}.CreateIndex(t.Context(), name, nil)
-		if errors.Is(err, fault.ErrRejected) == taken || (err == nil) != taken || taken != slices.Equal(asked, []string{simulates}) {
-			t.Errorf("%q: %v, asked %q", name, err, asked)
-		}
-	}
-}
-
 func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
@@ -292,7 +254,7 @@ func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 		changes = append(changes, Differs{Rule: "r1", Path: fmt.Sprint("p", n), Detail: "gone"})
 	}
 	r.Indices = []EvaluatedIndex{{Targets: []EvaluatedObject{{Name: "i", Action: WouldCreate, Changes: changes}, {Name: "j", Action: WouldRefuse, Reason: "no"}, {Name: "k", Action: WouldKeep}}}}
-	said := &reported{seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
+	said := metadata.NewReported()
 	logPreview(t.Context(), log, r, said)
 	for text, times := range map[string]int{
 		"will_be_created=2 exist_and_stay=1 will_be_refused=1 not_migrated=23":                                                                                         1,
@@ -307,13 +269,13 @@ func TestWhatWillDifferIsToldOnceAndBriefly(t *testing.T) {
 		}
 	}
 	before, news := metadata.Change{Index: "i", Rule: "r1", Path: "p6", Detail: "gone"}, metadata.Change{Index: "i", Rule: "r1", Path: "p6", Detail: "other"}
-	if got := said.unreported([]metadata.Change{before, news}); len(got) != 1 || got[0].Detail != "other" {
+	if got := said.New([]metadata.Change{before, news}); len(got) != 1 || got[0].Detail != "other" {
 		t.Errorf("%+v", got)
 	}
-	if !said.has("policy 22", "", "", "unknown") || said.has("policy 22", "", "", "known") {
+	if !said.Has("policy 22", "", "", "unknown") || said.Has("policy 22", "", "", "known") {
 		t.Error("what is left out is not remembered")
 	}
-	if got := (*reported)(nil).unreported([]metadata.Change{before}); len(got) != 1 {
+	if got := (*metadata.Reported)(nil).New([]metadata.Change{before}); len(got) != 1 {
 		t.Errorf("who has told nothing has news: %+v", got)
 	}
 }
@@ -323,16 +285,16 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 		name   string
 		says   map[string]string
 		fails  error // of the first question
-		phases Phases
+		phases worker.Phases
 		ends   error
 		words  []string // of the log; after "!" not in it
 	}{
-		{"all", took(nil), nil, Phases{PhaseMetadata, PhaseIndices}, nil, []string{"will_be_created=", "object=\"", "!simulated"}},
-		{"indices only", took(nil), nil, Phases{PhaseIndices}, nil, []string{"not_migrated=0"}},
-		{"cluster metadata only", took(nil), nil, Phases{PhaseMetadata}, nil, []string{"will_be_created="}},
-		{"neither", took(nil), nil, Phases{PhaseDocuments}, nil, []string{"will_be_created=0"}},
-		{"templates may not be simulated", took(map[string]string{simulates: "403"}), nil, Phases{PhaseIndices}, nil, []string{"template simulation is not permitted", "!will_be_created=0"}},
-		{"no answer", took(nil), fault.ErrUnavailable, Phases{PhaseIndices}, fault.ErrUnavailable, []string{"!nothing is written yet"}},
+		{"all", took(nil), nil, worker.Phases{worker.PhaseMetadata, worker.PhaseIndices}, nil, []string{"will_be_created=", "object=\"", "!simulated"}},
+		{"indices only", took(nil), nil, worker.Phases{worker.PhaseIndices}, nil, []string{"not_migrated=0"}},
+		{"cluster metadata only", took(nil), nil, worker.Phases{worker.PhaseMetadata}, nil, []string{"will_be_created="}},
+		{"neither", took(nil), nil, worker.Phases{worker.PhaseDocuments}, nil, []string{"will_be_created=0"}},
+		{"templates may not be simulated", took(map[string]string{simulates: "403"}), nil, worker.Phases{worker.PhaseIndices}, nil, []string{"template simulation is not permitted", "!will_be_created=0"}},
+		{"no answer", took(nil), fault.ErrUnavailable, worker.Phases{worker.PhaseIndices}, fault.ErrUnavailable, []string{"!nothing is written yet"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			blobs, err := repo.NewDir(filepath.Join("..", "..", "testing", "fixtures", "7.17.29-templates"))
@@ -343,7 +305,7 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := NewPlan(t.Context(), blobs, Request{SnapshotName: catalog.Snapshots[0].Name, MultiType: SplitTypes, EmitType: EmitAuto})
+			plan, err := worker.NewPlan(t.Context(), blobs, worker.Request{SnapshotName: catalog.Snapshots[0].Name, MultiType: worker.SplitTypes, EmitType: worker.EmitAuto})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -355,10 +317,10 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 				l.dies, l.fails = 1, c.fails
 			}
 			on := questioned{l, c.says, &asked}
-			x := &TargetIndices{Cluster: DryRunCluster{Target: on}, Version: opensearch2, Requester: on, Log: log}
-			g := &TargetGlobals{Cluster: DryRunCluster{Target: on}, Version: opensearch2, Log: log, Wanted: metadata.Selection{Pipelines: true}}
-			s := &Session{Preview: Preview(on, x, g), Phases: c.phases, Log: log}
-			if err := s.preview(t.Context(), plan); !errors.Is(err, c.ends) || (err != nil) != (c.ends != nil) {
+			x := &worker.TargetIndices{Cluster: metadata.DryRunCluster{Target: on}, Version: opensearch2, Requester: on, Log: log}
+			g := &worker.TargetGlobals{Cluster: metadata.DryRunCluster{Target: on}, Version: opensearch2, Log: log, Wanted: metadata.Selection{Pipelines: true}}
+			preview := Preview(on, x, g)
+			if err := preview(t.Context(), plan, c.phases); !errors.Is(err, c.ends) || (err != nil) != (c.ends != nil) {
 				t.Fatalf("%v", err)
 			}
 			for _, w := range c.words {
@@ -367,10 +329,8 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 					t.Errorf("want %q in:\n%s", w, out.String())
 				}
 			}
-			if n := len(asked); c.ends == nil {
-				if err := s.preview(t.Context(), plan); err != nil || len(asked) != n {
-					t.Errorf("told again: %v", err)
-				}
+			if _, err := x.Wanted(t.Context(), plan.Indices[0]); err != nil && c.ends == nil { // creation does not ask again
+				t.Error(err)
 			}
 			simulated, settings := 0, 0
 			for _, a := range asked {
@@ -387,7 +347,7 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 			if c.says[simulates] == "403" && simulated != 1 {
 				t.Errorf("simulated %d times although that is refused", simulated)
 			}
-			if c.ends == nil && c.phases.Has(PhaseIndices) && (settings != 1 || !x.asked) {
+			if c.ends == nil && c.phases.Has(worker.PhaseIndices) && settings != 1 {
 				t.Errorf("the settings of the cluster were read %d times for preview and creation", settings)
 			}
 		})
@@ -395,23 +355,23 @@ func TestPreviewAsksOnceAndForThePhasesOfTheRun(t *testing.T) {
 }
 
 // slow is a target that takes a time for each answer.
-type slow struct{ Requester }
+type slow struct{ metadata.DryRunTarget }
 
 const slowAnswer = 10 * time.Millisecond
 
 func (s slow) Do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
 	time.Sleep(slowAnswer)
-	return s.Requester.Do(ctx, method, path, query, body)
+	return s.DryRunTarget.Do(ctx, method, path, query, body)
 }
 
 func (s slow) IndexExists(ctx context.Context, name string) (bool, error) {
 	time.Sleep(slowAnswer)
-	return s.Requester.IndexExists(ctx, name)
+	return s.DryRunTarget.IndexExists(ctx, name)
 }
 
 func (s slow) FinalPipelines(ctx context.Context, indices []string) (map[string]string, error) {
 	time.Sleep(slowAnswer)
-	return s.Requester.FinalPipelines(ctx, indices)
+	return s.DryRunTarget.FinalPipelines(ctx, indices)
 }
 
 // TestAnEvaluationAsksAboutSeveralIndicesAtTheSameTime: thousands of them wait for the target otherwise.
@@ -419,10 +379,10 @@ func TestAnEvaluationAsksAboutSeveralIndicesAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const copies = 20
 		indices, began := 0, time.Now()
-		r, _, err := evaluation(t, took(nil), &life{}, func(e *Evaluator, p *Plan) {
+		r, _, err := evaluation(t, took(nil), &life{}, func(e *Evaluator, p *worker.Plan) {
 			p.Indices = slices.Repeat(p.Indices, copies)
 			e.Target, e.Globals, indices = slow{e.Target}, nil, len(p.Indices)
-			e.Indices.Cluster = DryRunCluster{Target: e.Target}
+			e.Indices.Cluster = metadata.DryRunCluster{Target: e.Target}
 		})
 		if err != nil {
 			t.Fatal(err)
