@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
@@ -35,7 +34,11 @@ type Records interface {
 }
 
 // tuned are the settings during the load: no refreshes, no replicas, and no acknowledgement before documents are on disk.
-var tuned = map[string]string{refreshInterval: "-1", replicas: "0", durability: "request"}
+var tuned = map[string]string{refreshInterval: "-1", replicas: "0", durability: hardened}
+
+// hardened is a durability of "request" in a spelling that nobody else uses. Clusters accept each spelling and keep it, so that any
+// process recognizes indices that were hardened, also those that carry no mark.
+const hardened = "ReQuest"
 
 const (
 	refreshInterval = "index.refresh_interval"
@@ -51,9 +54,6 @@ type Tuner struct {
 	// except by Harden.
 	Mark func(ctx context.Context) (metadata.Mark, error)
 	Log  *slog.Logger
-
-	mu     sync.Mutex
-	behind map[string]string // UUIDs of the indices behind the names that Harden got
 }
 
 // Wish is what is changed of an index.
@@ -152,7 +152,7 @@ const maxNames = 2000
 
 // harden hardens one index with these settings.
 func (t *Tuner) harden(ctx context.Context, index string, now map[string]string) error {
-	was, strong := now[durability], tuned[durability]
+	was, strong := now[durability], hardened
 	err := t.Records.ExtendTuned(ctx, cms.Tuned{Target: index, UUID: now["index.uuid"],
 		Was: map[string]*string{durability: &was}, Set: map[string]string{durability: strong}})
 	if err == nil {
@@ -183,13 +183,7 @@ func (t *Tuner) async(ctx context.Context, names []string) (map[string]map[strin
 		return nil, err
 	}
 	weak := map[string]map[string]string{}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.behind == nil {
-		t.behind = map[string]string{}
-	}
 	for index, x := range answer {
-		t.behind[index] = x.Settings["index.uuid"]
 		if strings.EqualFold(x.Settings[durability], "async") {
 			weak[index] = x.Settings
 		}
@@ -237,15 +231,16 @@ func (t *Tuner) restore(ctx context.Context, x cms.Tuned) (Restored, error) {
 	case uuid != x.UUID:
 		done.Reason = "another index of that name"
 		return done, t.Records.ForgetTuned(ctx, x.Target)
-	case !ours && !t.hardened(x):
+	case !ours && now[durability] != hardened:
 		done.Left = slices.Sorted(maps.Keys(x.Set))
 		done.Reason = fmt.Sprintf("the index does not carry the mark of this session, so that the record proves nothing: compare %s with what they should be, and set them by hand", strings.Join(done.Left, ", "))
 		return done, nil
 	}
 	back := map[string]*string{}
 	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
-		ours, known := tuned[key] // a record is input: it restores no other setting, and to no other form of value
-		if is, set := now[key]; !set || is != x.Set[key] || !known || is != ours || !former(key, x.Was[key]) {
+		// A record is input: it restores no other setting, and to no other form of value.
+		value, known := tuned[key]
+		if is, set := now[key]; !ours && key != durability || !set || is != x.Set[key] || !known || is != value || !former(key, x.Was[key]) {
 			done.Left = append(done.Left, key)
 			continue
 		}
@@ -269,14 +264,6 @@ func former(key string, v *string) bool {
 		return v != nil && strings.EqualFold(*v, "async")
 	}
 	return v == nil || formerValue.MatchString(*v)
-}
-
-// hardened reports whether a record is that of an index to which documents of this process go, and of Harden alone.
-func (t *Tuner) hardened(x cms.Tuned) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, hardened := x.Set[durability]
-	return hardened && len(x.Set) == 1 && x.UUID != "" && t.behind[x.Target] == x.UUID
 }
 
 var errGone = fmt.Errorf("no such index: %w", fault.ErrRejected)

@@ -100,7 +100,7 @@ func TestWhatTheTargetDoesToDocumentsIsCounted(t *testing.T) {
 			}
 			var settings map[string]struct{ Settings map[string]any }
 			must(t, n.JSON(t.Context(), "GET", "/plain,routed/_settings?flat_settings=true&ignore_unavailable=true", nil, &settings))
-			if d := settings["plain"].Settings["index.translog.durability"]; strings.Contains(c.name, "translog") && (d != "async" || !strings.Contains(res.Stderr, `"index.translog.durability":"request"`)) {
+			if d := settings["plain"].Settings["index.translog.durability"]; strings.Contains(c.name, "translog") && (d != "async" || !strings.Contains(res.Stderr, `"index.translog.durability":"ReQuest"`)) {
 				t.Errorf("durability %v afterwards: %s", d, res.Stderr)
 			}
 		})
