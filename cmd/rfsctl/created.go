@@ -118,12 +118,9 @@ func undoOf(ctx context.Context, call *config.Call, o config.Stored, s *coordina
 	return u, done, nil
 }
 
-// mark returns what objects of the session carry; zero where it has created nothing.
+// mark returns what objects of the session carry.
 func (s *coordination) mark(ctx context.Context, o config.Stored) (metadata.Mark, error) {
-	token, err := s.ReadMark(ctx)
-	if errors.Is(err, cms.ErrNotFound) {
-		return metadata.Mark{}, nil
-	}
+	token, err := s.Mark(ctx)
 	return metadata.Mark{Session: o.State.Session.Name, Token: token}, err
 }
 

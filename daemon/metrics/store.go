@@ -83,6 +83,11 @@ func (s *store) OfKind(ctx context.Context, kind string) (cms.Store, error) {
 	return &store{of, s.c}, err
 }
 
+func (s *store) Incarnation(ctx context.Context) (is string, err error) {
+	defer func(begin time.Time) { s.took(begin, err) }(time.Now())
+	return s.next.Incarnation(ctx)
+}
+
 func (s *store) List(ctx context.Context, kind string) iter.Seq2[cms.Record, error] {
 	return s.next.List(ctx, kind)
 }

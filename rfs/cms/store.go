@@ -163,6 +163,9 @@ type Store interface {
 	Queue
 	Auditor
 	Records
+	// Incarnation returns what distinguishes this store from all others, such as a former one of the same session's name. What
+	// the session creates is marked with it. A cluster assigns it to the control index, so that no writer of records can choose it.
+	Incarnation(ctx context.Context) (string, error)
 	// OfKind returns the store of the items of a kind, which are kept apart from those of shards (kind ""). Its records
 	// and its clock are the same.
 	OfKind(ctx context.Context, kind string) (Store, error)

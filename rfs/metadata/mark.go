@@ -15,7 +15,7 @@ import (
 // as the session's, whatever is recorded in the coordination store. The zero Mark is on no object.
 type Mark struct {
 	Session string // its name
-	Token   string // random, of this session only
+	Token   string // of this session only: cms.Store.Incarnation
 }
 
 // Kinds of marked objects beside those of objects that belong to no index.

@@ -109,6 +109,8 @@ func (m *memory) Open(context.Context) (cms.Open, error) {
 	return o, nil
 }
 
+func (m *memory) Incarnation(context.Context) (string, error) { return "of this test", nil }
+
 // OfKind returns the store itself: there are only shards.
 func (m *memory) OfKind(context.Context, string) (cms.Store, error) { return m, nil }
 

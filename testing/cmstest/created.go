@@ -15,6 +15,13 @@ func created(t *testing.T, s cms.Store) {
 	if _, err := c.Init(ctx, cms.Meta{}); err != nil {
 		t.Fatal(err)
 	}
+	mark, err := c.Mark(ctx)
+	if err != nil || mark == "" {
+		t.Fatalf("mark of the session: %q, %v", mark, err)
+	}
+	if again, err := Coordinator(t, s, time.Minute).Mark(ctx); err != nil || again != mark {
+		t.Errorf("another process has the mark %q, %v, not %q", again, err, mark)
+	}
 	long := strings.Repeat("ä", 300)
 	for _, name := range []string{"a", long} {
 		for _, state := range []string{cms.CreationIntended, cms.CreationDone} {

@@ -346,6 +346,9 @@ func call[T any](ctx context.Context, n *network, what string, do func() (T, err
 // OfKind returns the store itself: a world has only shards.
 func (n *network) OfKind(context.Context, string) (cms.Store, error) { return n, nil }
 
+// Incarnation returns the same for all: a world has one store.
+func (n *network) Incarnation(context.Context) (string, error) { return "world", nil }
+
 func (n *network) Create(ctx context.Context, items []cms.Item) (int, error) {
 	items = slices.Clone(items)
 	return call(ctx, n, "create "+items[0].ID, func() (int, error) { return n.s.create(items), nil })

@@ -62,6 +62,18 @@ func (s *Store) Record(ctx context.Context, id string) (r cms.Record, err error)
 	return r, err
 }
 
+// Incarnation returns the random text of the file, which it has from its creation.
+func (s *Store) Incarnation(ctx context.Context) (is string, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	err = s.view(func(tx *bolt.Tx) error {
+		is = string(tx.Bucket(metaBucket).Get(markKey))
+		return nil
+	})
+	return is, err
+}
+
 // Put writes a record if its revision is still the stored one.
 func (s *Store) Put(ctx context.Context, r cms.Record) (rev cms.Revision, err error) {
 	if err := ctx.Err(); err != nil {

@@ -8,6 +8,7 @@ package boltcms
 import (
 	"bytes"
 	"context"
+	crand "crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,7 @@ var (
 	tasksExpiry   = []byte("tasks_expiry") // their index of expiries
 
 	formatKey = []byte("format") // "1"
+	markKey   = []byte("mark")   // random, from the creation of the file
 )
 
 const (
@@ -203,6 +205,11 @@ func (s *file) begin() error {
 			}
 		case string(f) != format:
 			return fmt.Errorf("%s has format %q, this program knows %q: %w", s.path, f, format, fault.ErrConfig)
+		}
+		if meta.Get(markKey) == nil {
+			if err := meta.Put(markKey, []byte(crand.Text())); err != nil {
+				return err
+			}
 		}
 		for _, q := range []queue{shards, queueOf("any")} {
 			if err := q.reclaim(tx, now); err != nil {

@@ -325,3 +325,30 @@ func TestAFutureClockIsForgotten(t *testing.T) {
 		t.Errorf("a lease of 1 s still runs after 5 s: %v %v", v, err)
 	}
 }
+
+// TestStore_MarkIsOfTheFile: a file keeps its mark, and one that replaces it has another.
+func TestStore_MarkIsOfTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	mark := func() string {
+		t.Helper()
+		s, err := boltcms.Open(path, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mark, err := s.Incarnation(t.Context())
+		if err = errors.Join(err, s.Close()); err != nil || mark == "" {
+			t.Fatalf("%q %v", mark, err)
+		}
+		return mark
+	}
+	first := mark()
+	if again := mark(); again != first {
+		t.Errorf("opened again: %q, not %q", again, first)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if mark() == first {
+		t.Error("another file has the same mark")
+	}
+}

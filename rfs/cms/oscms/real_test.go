@@ -306,3 +306,44 @@ func TestRecordsAreReadableByPeople(t *testing.T) {
 		t.Errorf("%v", doc.Source)
 	}
 }
+
+// TestStore_FormerRecordsDoNotBringTheMarkBack: of a session that begins anew under the name of a former one.
+func TestStore_FormerRecordsDoNotBringTheMarkBack(t *testing.T) {
+	c := connect(t, real)
+	sess := session(t, c)
+	begin := func() (*oscms.Store, string) {
+		s := openStore(t, oscms.Config{Client: c, Session: sess})
+		mark, err := cmstest.Coordinator(t, s, time.Minute).Mark(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, mark
+	}
+	_, former := begin()
+	send(t, c, http.MethodPost, "/"+controlIndex(sess)+"/_refresh", "")
+	var page struct {
+		Hits struct {
+			Hits []struct {
+				ID     string          `json:"_id"`
+				Source json.RawMessage `json:"_source"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(send(t, c, http.MethodGet, "/"+controlIndex(sess)+"/_search", "")), &page); err != nil || len(page.Hits.Hits) == 0 {
+		t.Fatalf("records: %+v %v", page, err)
+	}
+	if _, err := oscms.Drop(t.Context(), c, sess); err != nil {
+		t.Fatal(err)
+	}
+	s, mark := begin()
+	if mark == former {
+		t.Fatalf("two sessions have the mark %q", mark)
+	}
+	for _, r := range page.Hits.Hits {
+		send(t, c, http.MethodPut, "/"+controlIndex(sess)+"/_doc/"+r.ID, string(r.Source))
+	}
+	send(t, c, http.MethodPut, "/"+controlIndex(sess)+"/_doc/mark", fmt.Sprintf(`{"kind":"mark","body":{"token":%q}}`, former))
+	if is, err := cmstest.Coordinator(t, s, time.Minute).Mark(t.Context()); err != nil || is != mark {
+		t.Errorf("with the former records the mark is %q, %v, not %q", is, err, mark)
+	}
+}

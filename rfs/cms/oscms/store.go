@@ -348,12 +348,16 @@ func (s *Store) uuid(ctx context.Context, index string) (string, error) {
 	if err := json.Unmarshal(answer, &a); err != nil {
 		return "", fmt.Errorf("settings of %s: %w: %w", index, err, fault.ErrUnavailable)
 	}
-	for _, x := range a {
-		if x.Settings.Index.UUID != "" {
-			return x.Settings.Index.UUID, nil
-		}
+	uuid := a[index].Settings.Index.UUID
+	if uuid == "" || len(a) != 1 { // such as an alias
+		return "", fmt.Errorf("settings of %s hold no uuid: %w", index, fault.ErrUnavailable)
 	}
-	return "", fmt.Errorf("settings of %s hold no uuid: %w", index, fault.ErrUnavailable)
+	return uuid, nil
+}
+
+// Incarnation returns the UUID of the control index.
+func (s *Store) Incarnation(ctx context.Context) (string, error) {
+	return s.uuid(ctx, ControlIndex(s.cfg.Session))
 }
 
 // probe runs a script that changes nothing on the record of the incarnation.

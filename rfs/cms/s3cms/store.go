@@ -6,7 +6,7 @@
 // (If-None-Match). Listings and reads of S3 see every write that was acknowledged before. Names of objects, below the
 // prefix and the name of the session:
 //
-//	conditions                      made first; what Open tests the conditions of the server with
+//	conditions                      made first, with a random text; what Open tests the conditions of the server with
 //	items/<kind>/<position>-<name>  an item; kind "shards" for those of shards; position: see position
 //	records/<name>                  a record
 package s3cms
@@ -14,6 +14,7 @@ package s3cms
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -68,7 +69,6 @@ var sessionName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
 
 const (
 	conditions = "conditions"
-	probeBody  = `{"rfsd_coordination":1}`
 	noVersion  = `"00000000000000000000000000000000"` // of no object
 	openTries  = 10
 	openPause  = 200 * time.Millisecond
@@ -76,6 +76,12 @@ const (
 	maxName    = 180 // bytes of an escaped id in the name of an object
 	keptPrefix = 120 // of an id that is longer
 )
+
+// begun is what the object of a session holds.
+type begun struct {
+	Coordination int    `json:"rfsd_coordination"`
+	Mark         string `json:"mark"` // random
+}
 
 // ErrNoSession means that no process has begun the session in this place.
 var ErrNoSession = fmt.Errorf("no migration or import of this session: %w", fault.ErrConfig)
@@ -138,16 +144,20 @@ func (s *Store) OfKind(_ context.Context, kind string) (cms.Store, error) { retu
 // that it does not have.
 func (s *session) probe(ctx context.Context) error {
 	name := s.name + conditions
-	created, err := s.try(ctx, name, "")
+	body, err := json.Marshal(begun{1, rand.Text()})
+	if err != nil {
+		return fmt.Errorf("coordination store: %w", err)
+	}
+	created, err := s.try(ctx, name, body, "")
 	if err != nil {
 		return err
 	}
 	if created {
-		if created, err = s.try(ctx, name, ""); err != nil {
+		if created, err = s.try(ctx, name, body, ""); err != nil {
 			return err
 		}
 	}
-	changed, err := s.try(ctx, name, noVersion)
+	changed, err := s.try(ctx, name, body, noVersion)
 	if err != nil {
 		return err
 	}
@@ -159,8 +169,8 @@ func (s *session) probe(ctx context.Context) error {
 }
 
 // try reports whether the server took a write under a condition.
-func (s *session) try(ctx context.Context, name, version string) (taken bool, err error) {
-	_, err = s.cfg.Bucket.Put(ctx, name, []byte(probeBody), version)
+func (s *session) try(ctx context.Context, name string, body []byte, version string) (taken bool, err error) {
+	_, err = s.cfg.Bucket.Put(ctx, name, body, version)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return false, nil
@@ -168,6 +178,22 @@ func (s *session) try(ctx context.Context, name, version string) (taken bool, er
 		return false, fmt.Errorf("coordination store: %w", err)
 	}
 	return true, nil
+}
+
+// Incarnation returns the random text of the object with which the session began.
+func (s *session) Incarnation(ctx context.Context) (string, error) {
+	body, _, err := s.cfg.Bucket.Get(ctx, s.name+conditions)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", cms.ErrStoreGone
+	}
+	if err != nil {
+		return "", fmt.Errorf("coordination store: %w", err)
+	}
+	var b begun
+	if err := json.Unmarshal(body, &b); err != nil {
+		return "", fmt.Errorf("object %s: %w: %w", s.name+conditions, err, fault.ErrCorrupt)
+	}
+	return b.Mark, nil
 }
 
 // position returns where the item of an id stands in listings: eight hexadecimal digits that are spread evenly. Processes look

@@ -54,6 +54,26 @@ func TestASessionIsJoinedWithoutAWrite(t *testing.T) {
 	}
 }
 
+// TestStore_MarkIsOfTheSession: all processes of a session have one mark, and one of the same name in another place has another.
+func TestStore_MarkIsOfTheSession(t *testing.T) {
+	mark := func(b *memory) string {
+		t.Helper()
+		mark, err := open(t, b, "one").Incarnation(t.Context())
+		if err != nil || mark == "" {
+			t.Fatalf("%q %v", mark, err)
+		}
+		return mark
+	}
+	b := newMemory()
+	first := mark(b)
+	if again := mark(b); again != first {
+		t.Errorf("joined: %q, not %q", again, first)
+	}
+	if mark(newMemory()) == first {
+		t.Error("another session has the same mark")
+	}
+}
+
 func create(t *testing.T, s cms.Store, ids ...string) {
 	t.Helper()
 	items := make([]cms.Item, len(ids))
