@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/cms"
 )
 
@@ -37,7 +38,7 @@ type shardAhead struct {
 	slot  int // that opened it
 	bytes int64
 	entry Entry
-	*early[*openShard]
+	*early.Result[*openShard]
 }
 
 // nextItem is an item whose shard is to be opened ahead.
@@ -66,7 +67,7 @@ func (a *shardsAhead) open(ctx context.Context, slot int, items []nextItem) {
 		bytes += n.bytes
 		o := newOpenShard(a.runner, n.entry, n.id.Shard, n.item.Begin())
 		o.ahead = true
-		a.opened[n.item.ID] = &shardAhead{slot, n.bytes, n.entry, beginEarly(ctx, func(ctx context.Context) *openShard {
+		a.opened[n.item.ID] = &shardAhead{slot, n.bytes, n.entry, early.Start(ctx, func(ctx context.Context) *openShard {
 			if o.open(ctx, a.runner.Repo, a.runner.Edit) != nil { // the lease finds what is wrong again
 				return nil
 			}
@@ -88,15 +89,15 @@ func (a *shardsAhead) take(ctx context.Context, id cms.ItemID, entry Entry, from
 		return nil
 	}
 	select {
-	case <-x.done:
+	case <-x.Done():
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil || x.result == nil || !reflect.DeepEqual(x.entry, entry) {
+	if ctx.Err() != nil || x.Wait() == nil || !reflect.DeepEqual(x.entry, entry) {
 		x.drop()
 		return nil
 	}
-	x.cancel()
-	if o := x.result; from == 0 || o.commit.Close() == nil { // the streams of the first documents
+	x.Cancel()
+	if o := x.Wait(); from == 0 || o.commit.Close() == nil { // the streams of the first documents
 		return o
 	}
 	return nil
@@ -114,7 +115,7 @@ func (a *shardsAhead) keep(slot int, items []string) {
 	}
 	a.mu.Unlock()
 	for _, x := range gone {
-		x.cancel()
+		x.Cancel()
 	}
 	for _, x := range gone {
 		x.drop()
@@ -123,8 +124,8 @@ func (a *shardsAhead) keep(slot int, items []string) {
 
 // drop ends the opening, and what was begun by it.
 func (x *shardAhead) drop() {
-	x.stop()
-	if x.result != nil {
-		_ = x.result.commit.Close() // nothing was read of it
+	x.Stop()
+	if x.Wait() != nil {
+		_ = x.Wait().commit.Close() // nothing was read of it
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/cms"
 	"github.com/rfsd/rfsd/rfs/fault"
 )
@@ -165,14 +166,14 @@ func (s *Session) auditOnce(ctx context.Context, own bool) (report cms.AuditRepo
 // target refreshes its indices while their documents come. Where the documents ended in an earlier run, seal is false: what was
 // written since is not the migration's.
 func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, bool, error) {
-	restored := beginEarly(ctx, func(ctx context.Context) error {
+	restored := early.Start(ctx, func(ctx context.Context) error {
 		if s.Tuner == nil {
 			return nil
 		}
 		_, err := s.Tuner.Restore(ctx)
 		return err
 	})
-	defer restored.stop()
+	defer restored.Stop()
 	own, err := s.checkArrivals(ctx)
 	if err != nil {
 		return cms.AuditReport{}, false, err
@@ -185,7 +186,7 @@ func (s *Session) auditItems(ctx context.Context, seal bool) (cms.AuditReport, b
 	if err := s.setLateAliases(ctx); err != nil {
 		return cms.AuditReport{}, false, err
 	}
-	rerr := restored.wait() // before documents are complete: no worker audits these again
+	rerr := restored.Wait() // before documents are complete: no worker audits these again
 	report, clean, err := s.Coordinator.Finish(ctx)
 	if err != nil {
 		return report, false, fmt.Errorf("final audit: %w", err)

@@ -170,8 +170,8 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	if err != nil {
 		return nil, err
 	}
-	early := planEarly(ctx, repo, catalog, req)
-	defer early.stop()
+	ahead := planEarly(ctx, repo, catalog, req)
+	defer ahead.Stop()
 	snap, err := catalog.Snapshot(ctx, req.SnapshotName)
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func NewPlan(ctx context.Context, repo snapshot.Repository, req Request) (*Plan,
 	if _, err := req.Rename.Names(names); err != nil {
 		return nil, err
 	}
-	indices := early.of(names)
+	indices := ahead.of(names)
 	if indices == nil {
 		indices = planIndices(ctx, repo, snap, names, req)
 	}
@@ -266,7 +266,7 @@ func (p *Plan) selectIndices(snap *snapshot.Snapshot, req Request) ([]string, er
 
 func planIndex(ctx context.Context, repo snapshot.Repository, snap *snapshot.Snapshot, name string, req Request) (IndexPlan, error) {
 	lists := listEarly(ctx, repo, snap, name, req)
-	defer lists.stop()
+	defer lists.Stop()
 	x, err := snap.Index(ctx, name)
 	if err != nil {
 		return IndexPlan{}, fmt.Errorf("index %s: %w", name, err)

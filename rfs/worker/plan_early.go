@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/fault"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 )
@@ -46,42 +47,10 @@ func planIndices(ctx context.Context, repo snapshot.Repository, snap *snapshot.S
 	return all
 }
 
-// early is a result that is being made before it is known to be wanted. The nil early is none.
-type early[T any] struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	result T // valid when done is closed
-}
-
-// beginEarly begins to make a result. stop has to be called.
-func beginEarly[T any](ctx context.Context, produce func(ctx context.Context) T) *early[T] {
-	e := &early[T]{done: make(chan struct{})}
-	ctx, e.cancel = context.WithCancel(ctx)
-	go func() {
-		defer close(e.done)
-		e.result = produce(ctx)
-	}()
-	return e
-}
-
-// wait blocks until the result is there.
-func (e *early[T]) wait() T {
-	<-e.done
-	return e.result
-}
-
-// stop ends what is under way.
-func (e *early[T]) stop() {
-	if e != nil {
-		e.cancel()
-		<-e.done
-	}
-}
-
 // earlyPlans are the plans of the indices that the catalog lists, being made.
 type earlyPlans struct {
 	names []string
-	*early[*indexPlans]
+	*early.Result[*indexPlans]
 }
 
 // planEarly begins to plan the indices of a snapshot before its own blob is read.
@@ -94,15 +63,15 @@ func planEarly(ctx context.Context, repo snapshot.Repository, catalog *snapshot.
 	if err != nil || len(names) == 0 {
 		return e
 	}
-	return earlyPlans{names, beginEarly(ctx, func(ctx context.Context) *indexPlans { return planIndices(ctx, repo, snap, names, req) })}
+	return earlyPlans{names, early.Start(ctx, func(ctx context.Context) *indexPlans { return planIndices(ctx, repo, snap, names, req) })}
 }
 
 // of waits for the plans of the names; nil if others were made.
 func (e earlyPlans) of(names []string) *indexPlans {
-	if e.early == nil || !slices.Equal(names, e.names) {
+	if e.Result == nil || !slices.Equal(names, e.names) {
 		return nil
 	}
-	return e.wait()
+	return e.Wait()
 }
 
 // shardLists are what measureShards returns.
@@ -114,7 +83,7 @@ type shardLists struct {
 // earlyLists are the lists of the shards of an index, being read while its metadata are.
 type earlyLists struct {
 	loc snapshot.Locator
-	*early[*shardLists]
+	*early.Result[*shardLists]
 }
 
 // listEarly begins to read the lists of the shards that the catalog lists, if the request wants them.
@@ -123,7 +92,7 @@ func listEarly(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 	if !ok || !req.Sizes {
 		return e
 	}
-	return earlyLists{loc, beginEarly(ctx, func(ctx context.Context) *shardLists {
+	return earlyLists{loc, early.Start(ctx, func(ctx context.Context) *shardLists {
 		sizes, sums := measureShards(ctx, repo, loc, shards, req.Manifests)
 		return &shardLists{sizes, sums}
 	})}
@@ -131,8 +100,8 @@ func listEarly(ctx context.Context, repo snapshot.Repository, snap *snapshot.Sna
 
 // of waits for the lists if they are those of the index; else it returns nil.
 func (e earlyLists) of(x *snapshot.Index) *shardLists {
-	if e.early == nil || !e.loc.SameLists(x.Locator) || len(x.Locator.Generations) != x.NumShards {
+	if e.Result == nil || !e.loc.SameLists(x.Locator) || len(x.Locator.Generations) != x.NumShards {
 		return nil
 	}
-	return e.wait()
+	return e.Wait()
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rfsd/rfsd/rfs/base/early"
 	"github.com/rfsd/rfsd/rfs/repo"
 	"github.com/rfsd/rfsd/rfs/snapshot"
 	"github.com/rfsd/rfsd/testing/repotest"
@@ -73,8 +74,8 @@ func TestListsThatWereReadEarlyAreThoseOfTheIndex(t *testing.T) {
 		change(x)
 		return x
 	}
-	e := earlyLists{loc, beginEarly(t.Context(), func(context.Context) *shardLists { return &shardLists{} })}
-	defer e.stop()
+	e := earlyLists{loc, early.Start(t.Context(), func(context.Context) *shardLists { return &shardLists{} })}
+	defer e.Stop()
 	if e.of(index(func(*snapshot.Index) {})) == nil {
 		t.Error("lists of the same index are read again")
 	}
